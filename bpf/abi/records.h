@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The records that the BPF programs write into the ring and that a capture file holds: shared by BPF (C11) and C++.
+ *
+ * Every record begins with struct pt_record and is pt_record.words * 8 bytes long. Kinds are only appended, a kind's
+ * layout only grows at its end: a reader skips a kind that it does not know by its size. Fixed width, little endian,
+ * padding explicit. Contents come from a foreign process: no reader may trust them.
+ */
+#ifndef PROFTRACE_BPF_ABI_RECORDS_H
+#define PROFTRACE_BPF_ABI_RECORDS_H
+
+#ifdef __cplusplus
+#include <cstdint>
+namespace proftrace::abi {
+typedef uint64_t pt_u64;
+typedef uint32_t pt_u32;
+typedef uint16_t pt_u16;
+typedef uint8_t pt_u8;
+#define PT_STATIC_ASSERT(condition, text) static_assert(condition, text)
+#else
+typedef __u64 pt_u64;
+typedef __u32 pt_u32;
+typedef __u16 pt_u16;
+typedef __u8 pt_u8;
+#define PT_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+
+enum pt_kind {
+	PT_SPAN_BEGIN = 1,	  /* entry of an operator; struct pt_record */
+	PT_SPAN_END = 2,	  /* exit site of any span; struct pt_record */
+	PT_CATCH = 3,		  /* __cxa_begin_catch; struct pt_record */
+	PT_BOXED_BEGIN = 4,	  /* entry of a callBoxed copy; struct pt_pointer_record: OperatorDef* */
+	PT_NODE_BEGIN = 5,	  /* an autograd node runs; struct pt_node_record */
+	PT_ANNOTATION_BEGIN = 6,  /* record_function enter; struct pt_text_record: name */
+	PT_ANNOTATION_HANDLE = 7, /* the enter returned; struct pt_pointer_record: the handle */
+	PT_ANNOTATION_END = 8,	  /* record_function exit; struct pt_pointer_record: the handle, 0 = not known */
+	PT_LOSS = 9,		  /* this thread lost records before this one; struct pt_pointer_record: how many */
+	PT_FORK = 10,		  /* struct pt_fork_record, written by the parent */
+	PT_EXEC = 11,		  /* the process has a new image; struct pt_record */
+	PT_THREAD_EXIT = 12,	  /* struct pt_exit_record */
+	PT_LITERAL_BEGIN = 13,	  /* entry of a RECORD_FUNCTION with a fixed name; struct pt_record */
+};
+
+/* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within +-8 GiB. */
+struct pt_record {
+	pt_u64 time_ns; /* CLOCK_MONOTONIC */
+	pt_u32 pid;	/* tgid, in the tracer's PID namespace */
+	pt_u32 tid;
+	pt_u32 sp;   /* user stack pointer >> 3 at the probe */
+	pt_u16 site; /* index into the probe plan's sites; 0 = none */
+	pt_u8 kind;  /* enum pt_kind */
+	pt_u8 words; /* size of the whole record in units of 8 bytes */
+};
+PT_STATIC_ASSERT(sizeof(struct pt_record) == 24, "pt_record");
+
+struct pt_pointer_record {
+	struct pt_record head;
+	pt_u64 value;
+};
+PT_STATIC_ASSERT(sizeof(struct pt_pointer_record) == 32, "pt_pointer_record");
+
+#define PT_TYPE_NAME_BYTES 64
+
+struct pt_node_record {
+	struct pt_record head;
+	pt_u64 vtable;	    /* of the Node */
+	pt_u64 python_type; /* PyTypeObject* of a PyNode's object, else meaningless; 0 = not read */
+	/* Only when the vtable is known to be PyNode's (record longer by this): tp_name, NUL terminated. */
+	char type_name[PT_TYPE_NAME_BYTES];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_node_record) == 104, "pt_node_record");
+#define PT_NODE_RECORD_SHORT_BYTES 40
+
+#define PT_TEXT_BYTES 248
+
+/* A name. The first PT_TEXT_BYTES at most; `length` is the full one. Read failures give length 0xffffffff. */
+struct pt_text_record {
+	struct pt_record head;
+	pt_u32 length;
+	pt_u32 reserved;
+	char text[PT_TEXT_BYTES];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_text_record) == 280, "pt_text_record");
+#define PT_TEXT_READ_FAILED 0xffffffffu
+
+struct pt_fork_record {
+	struct pt_record head; /* pid, tid: of the parent */
+	pt_u32 child_pid;
+	pt_u32 child_tid;
+};
+PT_STATIC_ASSERT(sizeof(struct pt_fork_record) == 32, "pt_fork_record");
+
+struct pt_exit_record {
+	struct pt_record head;
+	pt_u32 group_dead; /* 1 = the last thread of the process */
+	pt_u32 reserved;
+	char comm[16];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");
+
+/*
+ * What a probe does, given to the program in its attach cookie:
+ *   bits 0..15 site, 16..23 role, 24..31 register that holds the argument (enum pt_register),
+ *   32..47 offset of the Python object's pointer in a PyNode (PT_ROLE_NODE_BEGIN).
+ */
+enum pt_role {
+	PT_ROLE_BEGIN = 1,
+	PT_ROLE_END = 2,
+	PT_ROLE_CATCH = 3,
+	PT_ROLE_BOXED_BEGIN = 4,
+	PT_ROLE_BOXED_END = 5,
+	PT_ROLE_NODE_BEGIN = 6,
+	PT_ROLE_LITERAL_BEGIN = 7,
+};
+
+enum pt_register {
+	PT_RDI = 0,
+	PT_RSI = 1,
+	PT_RDX = 2,
+	PT_RCX = 3,
+	PT_R8 = 4,
+	PT_R9 = 5,
+};
+
+#define PT_COOKIE(site, role, reg, offset)                                                         \
+	((pt_u64)(pt_u16)(site) | ((pt_u64)(pt_u8)(role) << 16) | ((pt_u64)(pt_u8)(reg) << 24) |   \
+	 ((pt_u64)(pt_u16)(offset) << 32))
+
+/* Drop counters, by reason: the index into the map `drops`. */
+enum pt_drop {
+	PT_DROP_RING_FULL = 0,
+	PT_DROP_READ_FAILED = 1,
+	PT_DROP_COUNT = 2,
+};
+
+#ifdef __cplusplus
+} /* namespace proftrace::abi */
+#endif
+
+#endif

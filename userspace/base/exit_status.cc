@@ -1,0 +1,53 @@
+#include "userspace/base/exit_status.h"
+
+#include <absl/strings/cord.h>
+
+#include <system_error>
+
+namespace proftrace {
+namespace {
+
+constexpr char kExitCodeUrl[] = "proftrace/exit-code";
+
+absl::StatusCode NearestStatusCode(ExitCode code) {
+  switch (code) {
+    case ExitCode::kDone:
+      return absl::StatusCode::kOk;
+    case ExitCode::kUsage:
+      return absl::StatusCode::kInvalidArgument;
+    case ExitCode::kNoTarget:
+    case ExitCode::kNoTorch:
+      return absl::StatusCode::kNotFound;
+    case ExitCode::kNotPermitted:
+      return absl::StatusCode::kPermissionDenied;
+    case ExitCode::kHostUnfit:
+      return absl::StatusCode::kUnimplemented;
+    case ExitCode::kOutputFailed:
+      return absl::StatusCode::kUnavailable;
+    case ExitCode::kInputDamaged:
+    case ExitCode::kEventsLost:
+      return absl::StatusCode::kDataLoss;
+    case ExitCode::kBug:
+      return absl::StatusCode::kInternal;
+  }
+  return absl::StatusCode::kInternal;
+}
+
+}  // namespace
+
+absl::Status Fail(ExitCode code, const std::string& message) {
+  absl::Status status(NearestStatusCode(code), message);
+  status.SetPayload(kExitCodeUrl, absl::Cord(std::to_string(static_cast<int>(code))));
+  return status;
+}
+
+ExitCode ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return ExitCode::kDone;
+  const auto payload = status.GetPayload(kExitCodeUrl);
+  if (!payload.has_value()) return ExitCode::kBug;
+  return static_cast<ExitCode>(std::stoi(std::string(*payload)));
+}
+
+std::string ErrnoText(int error) { return std::generic_category().message(error); }
+
+}  // namespace proftrace

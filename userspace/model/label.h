@@ -1,0 +1,52 @@
+// What a span is: its name and kind. Interned, so that a span holds four bytes of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace proftrace {
+
+// Kineto's category of a row (libkineto ActivityType). Only appended to.
+enum class Category : uint8_t {
+  kCpuOp = 0,
+  kUserAnnotation = 1,
+};
+
+// torch's at::RecordScope, with its values (aten/src/ATen/record_function.h).
+enum class Scope : uint8_t {
+  kFunction = 0,
+  kBackwardFunction = 1,
+  kTorchScriptFunction = 2,
+  kKernelFunctionDtype = 3,
+  kCustomClass = 4,
+  kBuildFeature = 5,
+  kLiteInterpreter = 6,
+  kUserScope = 7,
+  kStaticRuntimeOp = 8,
+  kStaticRuntimeModel = 9,
+};
+
+// The kinds of spans that summary.json counts apart.
+enum class SpanKind : uint8_t {
+  kOperator = 0,    // a dispatcher operator (unboxed or boxed)
+  kAutograd = 1,    // evaluate_function, or a node's own row
+  kAnnotation = 2,  // record_function and friends
+};
+
+struct Label {
+  std::string name;           // as torch.profiler names the row
+  std::string overload_name;  // "Tensor"; empty where there is none
+  Category category = Category::kCpuOp;
+  Scope scope = Scope::kFunction;
+  SpanKind kind = SpanKind::kOperator;
+
+  bool operator==(const Label&) const = default;
+};
+
+// "cpu_op", "user_annotation": Kineto's spelling.
+std::string_view CategoryName(Category category);
+// "FUNCTION", "BACKWARD_FUNCTION", …: torch's spelling.
+std::string_view ScopeName(Scope scope);
+
+}  // namespace proftrace

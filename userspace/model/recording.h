@@ -1,0 +1,73 @@
+// What is known of a recording beside its events: host, targets, window, cost, and what was not captured.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+struct Target {
+  Pid pid{};
+  Pid ppid{};
+  std::string comm;
+  std::string exe;
+  std::vector<std::string> cmdline;
+  std::string python_version;  // empty = not known
+  std::string torch_version;
+  std::string torch_build_id;  // hex
+  std::string cuda_version;
+  std::optional<int> rank;
+  std::optional<int> world_size;
+  uint32_t threads = 0;
+  bool followed = false;       // a child that was picked up while recording
+  int64_t probes_on_ns = 0;    // CLOCK_MONOTONIC; its events count from here
+  uint32_t operator_count = 0; // operators with a probe
+};
+
+struct Window {
+  int64_t start_ns = 0;            // CLOCK_MONOTONIC
+  int64_t duration_ns = 0;
+  int64_t monotonic_to_unix_ns = 0;  // add to CLOCK_MONOTONIC to get nanoseconds since the Unix epoch
+  double attach_s = 0;             // from the start of the program until every probe was live
+  double detach_s = 0;             // from the signal until no probe was left
+};
+
+struct Cost {
+  double tracer_cpu_s = 0;             // user + system time of proftrace while recording
+  uint64_t probe_hits = 0;
+  double probe_ns_per_hit = 0;         // measured on this host when the recording began
+  double estimated_overhead_percent = 0;  // of the wall time of the busiest recorded thread
+  std::string basis;                   // how the figures came about, one sentence
+};
+
+struct Unsupported {
+  std::string feature;
+  std::string reason;
+};
+
+struct Host {
+  std::string name;
+  std::string kernel;
+  uint32_t cpus = 0;
+};
+
+struct RecordingInfo {
+  std::string proftrace_version;
+  std::string tier = "bpf";
+  std::string gpu = "off";
+  std::vector<std::string> arguments;
+  std::string trace_name;
+  std::vector<std::pair<std::string, std::string>> metadata;  // --metadata KEY=VALUE, in order
+  Host host;
+  std::vector<Target> targets;
+  Window window;
+  Cost cost;
+  std::vector<Unsupported> unsupported;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,42 @@
+// One closed interval on one thread: an operator, an autograd row, an annotation.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+enum class SpanEnd : uint8_t {
+  kReturn = 0,
+  kException = 1,  // closed at the catch of the C++ exception that unwound it
+  kTruncated = 2,  // still open when the recording, its thread or its process ended, or at a loss marker
+  kLost = 3,       // its end was never seen, though later events prove that it is over
+};
+
+// "return", "exception", "truncated", "lost".
+std::string_view SpanEndName(SpanEnd end);
+
+struct Span {
+  int64_t start_ns = 0;     // CLOCK_MONOTONIC
+  int64_t duration_ns = 0;  // >= 0; for kTruncated and kLost: up to the last moment it is known to have run
+  int64_t self_ns = 0;      // duration_ns less the direct children's, >= 0
+  SpanId parent = kNoSpan;  // always smaller than the span's own id
+  LabelId label{};
+  PathId path{};  // names from the root to this span
+  ThreadIndex thread{};
+  uint16_t depth = 0;        // 0 = top level of its thread
+  uint16_t child_count = 0;  // direct children; stays at 65535 when there are more
+  SpanEnd end = SpanEnd::kTruncated;
+  bool is_async = false;  // ended on another thread, as torch's is_async
+  bool overlaps = false;  // outlives its parent, so it cannot be drawn nested in it
+  uint8_t reserved = 0;
+
+  int64_t end_ns() const { return start_ns + duration_ns; }
+  // Whether its times are facts: aggregates leave other spans out (and count them).
+  bool is_complete() const { return end == SpanEnd::kReturn || end == SpanEnd::kException; }
+};
+static_assert(sizeof(Span) == 48);
+
+}  // namespace proftrace

@@ -1,0 +1,57 @@
+#include "userspace/model/timeline.h"
+
+#include <utility>
+
+namespace proftrace {
+
+TimelineBuilder::TimelineBuilder(const std::string& spill_directory)
+    : timeline_(std::make_unique<Timeline>()) {
+  timeline_->spans_ = std::make_unique<SpanStore>(spill_directory);
+  timeline_->paths_.emplace_back();  // the root
+}
+
+LabelId TimelineBuilder::InternLabel(const Label& label) {
+  std::string key = label.name;
+  key.push_back('\0');
+  key += label.overload_name;
+  key.push_back('\0');
+  key.push_back(static_cast<char>(label.category));
+  key.push_back(static_cast<char>(label.scope));
+  key.push_back(static_cast<char>(label.kind));
+  const LabelId next{static_cast<uint32_t>(timeline_->labels_.size())};
+  const auto [it, inserted] = label_ids_.try_emplace(std::move(key), next);
+  if (inserted) timeline_->labels_.push_back(label);
+  return it->second;
+}
+
+ThreadIndex TimelineBuilder::AddThread(Pid pid, Tid tid, std::string name) {
+  timeline_->threads_.push_back(Thread{pid, tid, std::move(name)});
+  return ThreadIndex{static_cast<uint32_t>(timeline_->threads_.size() - 1)};
+}
+
+PathId TimelineBuilder::InternPath(PathId parent, LabelId label) {
+  const uint64_t key = (static_cast<uint64_t>(Raw(parent)) << 32) | Raw(label);
+  const PathId next{static_cast<uint32_t>(timeline_->paths_.size())};
+  const auto [it, inserted] = path_ids_.try_emplace(key, next);
+  if (inserted) {
+    timeline_->paths_.push_back(
+        PathNode{parent, label, timeline_->paths_[Raw(parent)].depth + 1});
+  }
+  return it->second;
+}
+
+absl::StatusOr<SpanId> TimelineBuilder::AddSpan(const Span& span) {
+  const SpanId id{timeline_->spans_->size()};
+  if (absl::Status status = timeline_->spans_->Append(span); !status.ok()) return status;
+  return id;
+}
+
+std::unique_ptr<Timeline> TimelineBuilder::Finish(RecordingInfo info, const Ledger& ledger) {
+  timeline_->info_ = std::move(info);
+  timeline_->ledger_ = ledger;
+  label_ids_.clear();
+  path_ids_.clear();
+  return std::move(timeline_);
+}
+
+}  // namespace proftrace

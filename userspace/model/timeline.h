@@ -1,0 +1,103 @@
+// The finished picture of a recording: spans per thread with parents, their labels and paths, threads, and the facts
+// around them. Filled by merge::SpanBuilder through TimelineBuilder; never changes once Finish() has returned it, so any
+// number of aggregators and exporters may read it from any thread. Exporters compute nothing on it but formatting.
+//
+// Spans are stored in chunks. The first ones are in memory; later ones lie in an unlinked file that is mapped, so that
+// a recording of hours does not need its size in memory (SpanStore).
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/ids.h"
+#include "userspace/model/label.h"
+#include "userspace/model/recording.h"
+#include "userspace/model/span.h"
+#include "userspace/model/span_store.h"
+#include "userspace/stats/ledger.h"
+
+namespace proftrace {
+
+struct Thread {
+  Pid pid{};
+  Tid tid{};
+  std::string name;  // comm; empty = not known
+};
+
+// A node of the tree of call paths: names from the root. The root itself (kRootPath) has no label.
+struct PathNode {
+  PathId parent{};
+  LabelId label{};
+  uint32_t depth = 0;  // 0 for the root
+};
+
+class Timeline {
+ public:
+  // Spans in the order of their start (ties: the order of their records). A span's parent has a smaller id.
+  uint32_t span_count() const { return spans_->size(); }
+  const Span& span(SpanId id) const { return spans_->at(Raw(id)); }
+  const SpanStore& spans() const { return *spans_; }
+
+  const Label& label(LabelId id) const { return labels_[Raw(id)]; }
+  const std::vector<Label>& labels() const { return labels_; }
+
+  const PathNode& path(PathId id) const { return paths_[Raw(id)]; }
+  const std::vector<PathNode>& paths() const { return paths_; }
+
+  const Thread& thread(ThreadIndex index) const { return threads_[Raw(index)]; }
+  const std::vector<Thread>& threads() const { return threads_; }
+
+  const RecordingInfo& info() const { return info_; }
+  const Ledger& ledger() const { return ledger_; }
+
+  // Nanoseconds since the Unix epoch of a CLOCK_MONOTONIC time of this recording.
+  int64_t ToUnixNs(int64_t monotonic_ns) const {
+    return monotonic_ns + info_.window.monotonic_to_unix_ns;
+  }
+
+ private:
+  friend class TimelineBuilder;
+  std::unique_ptr<SpanStore> spans_;
+  std::vector<Label> labels_;
+  std::vector<PathNode> paths_;
+  std::vector<Thread> threads_;
+  RecordingInfo info_;
+  Ledger ledger_;
+};
+
+// Fills a Timeline. Single-threaded.
+class TimelineBuilder {
+ public:
+  // `spill_directory`: where chunks past the memory limit go; empty = /tmp.
+  explicit TimelineBuilder(const std::string& spill_directory);
+
+  LabelId InternLabel(const Label& label);
+  ThreadIndex AddThread(Pid pid, Tid tid, std::string name);
+  Thread& thread(ThreadIndex index) { return timeline_->threads_[Raw(index)]; }
+  // The path `parent` + `label`; the same id for the same pair.
+  PathId InternPath(PathId parent, LabelId label);
+
+  // Appends an open span. Fails when the disk for the spill is full (ExitCode::kOutputFailed).
+  absl::StatusOr<SpanId> AddSpan(const Span& span);
+  // Valid until Finish().
+  Span& span(SpanId id) { return timeline_->spans_->at(Raw(id)); }
+  uint32_t span_count() const { return timeline_->spans_->size(); }
+  const Label& label(LabelId id) const { return timeline_->labels_[Raw(id)]; }
+  PathId path_of(SpanId id) { return span(id).path; }
+
+  std::unique_ptr<Timeline> Finish(RecordingInfo info, const Ledger& ledger);
+
+ private:
+  std::unique_ptr<Timeline> timeline_;
+  absl::flat_hash_map<std::string, LabelId> label_ids_;
+  absl::flat_hash_map<uint64_t, PathId> path_ids_;
+};
+
+}  // namespace proftrace
