@@ -13,3 +13,5 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
 find_program(CLANG_EXECUTABLE NAMES clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 REQUIRED)
 find_program(BPFTOOL_EXECUTABLE NAMES bpftool PATHS /usr/sbin /sbin REQUIRED)
+find_program(LLVM_STRIP_EXECUTABLE NAMES llvm-strip llvm-strip-19 llvm-strip-18 llvm-strip-17 llvm-strip-16
+             llvm-strip-15 llvm-strip-14 REQUIRED)

@@ -64,6 +64,7 @@ struct ProbePlan {
   std::string torch_version;            // "2.11.0+cu130"; empty = not known
   std::string torch_build_id;
   std::string python_version;           // "3.11"
+  bool old_string_abi = false;          // libtorch uses the pre-C++11 std::string (wheels up to 2.5)
   bool from_cache = false;
 };
 

@@ -39,6 +39,7 @@ enum pt_kind {
 	PT_EXEC = 11,		  /* the process has a new image; struct pt_record */
 	PT_THREAD_EXIT = 12,	  /* struct pt_exit_record */
 	PT_LITERAL_BEGIN = 13,	  /* entry of a RECORD_FUNCTION with a fixed name; struct pt_record */
+	PT_TEXT_MORE = 14,	  /* the name of this thread's last PT_ANNOTATION_BEGIN goes on; struct pt_text_more_record */
 };
 
 /* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within +-8 GiB. */
@@ -83,6 +84,17 @@ struct pt_text_record {
 PT_STATIC_ASSERT(sizeof(struct pt_text_record) == 280, "pt_text_record");
 #define PT_TEXT_READ_FAILED 0xffffffffu
 
+/* The part of a longer name from `offset` on; as many of these follow as PT_NAME_BYTES needs. */
+#define PT_TEXT_MORE_BYTES 2000
+#define PT_NAME_BYTES 4096 /* names are cut here */
+struct pt_text_more_record {
+	struct pt_record head;
+	pt_u32 offset;
+	pt_u32 bytes;
+	char text[PT_TEXT_MORE_BYTES];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_text_more_record) == 2032, "pt_text_more_record");
+
 struct pt_fork_record {
 	struct pt_record head; /* pid, tid: of the parent */
 	pt_u32 child_pid;
@@ -101,7 +113,8 @@ PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");
 /*
  * What a probe does, given to the program in its attach cookie:
  *   bits 0..15 site, 16..23 role, 24..31 register that holds the argument (enum pt_register),
- *   32..47 offset of the Python object's pointer in a PyNode (PT_ROLE_NODE_BEGIN).
+ *   32..47 PT_ROLE_NODE_BEGIN: offset of the Python object's pointer in a PyNode, 0 = do not read;
+ *          PT_ROLE_BOXED_BEGIN: the register that holds the Stack* (enum pt_register).
  */
 enum pt_role {
 	PT_ROLE_BEGIN = 1,
@@ -125,6 +138,14 @@ enum pt_register {
 #define PT_COOKIE(site, role, reg, offset)                                                         \
 	((pt_u64)(pt_u16)(site) | ((pt_u64)(pt_u8)(role) << 16) | ((pt_u64)(pt_u8)(reg) << 24) |   \
 	 ((pt_u64)(pt_u16)(offset) << 32))
+
+/* What an operator means for annotations: the value of the map `annotation_operators`. */
+enum pt_annotation_step {
+	PT_ANNOTATION_ENTER = 1,
+	PT_ANNOTATION_EXIT = 2,
+	PT_ANNOTATION_STEP_MASK = 0xff,
+	PT_ANNOTATION_OLD_STRINGS = 0x100, /* std::string of the pre-C++11 ABI */
+};
 
 /* Drop counters, by reason: the index into the map `drops`. */
 enum pt_drop {

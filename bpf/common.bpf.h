@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Maps, configuration and the way a record gets into the ring: shared by all topics. */
+#ifndef PROFTRACE_BPF_COMMON_H
+#define PROFTRACE_BPF_COMMON_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/abi/records.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* Set before loading; the verifier removes what they switch off. */
+const volatile __u32 config_pidns_level = 0; /* depth of the tracer's PID namespace */
+const volatile bool config_filter_tgid = false; /* links without a pid: only processes in `traced` */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 32 << 20); /* set by the loader (--buffer-size) */
+} ring SEC(".maps");
+
+/* Processes that are recorded. Key: the kernel's tgid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, __u8);
+} traced SEC(".maps");
+
+/* Records lost per thread since the last PT_LOSS of that thread. Key: the kernel's tid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost_by_thread SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PT_DROP_COUNT);
+	__type(key, __u32);
+	__type(value, __u64);
+} drops SEC(".maps");
+
+/* How many threads have an entry in lost_by_thread: the fast path looks at this alone. */
+__u64 threads_with_losses = 0;
+
+static __always_inline void count_drop(__u32 reason)
+{
+	__u64 *count = bpf_map_lookup_elem(&drops, &reason);
+
+	if (count)
+		*count += 1;
+}
+
+/* A record of this thread could not be written: count it, and owe the stream a PT_LOSS. */
+static __noinline int note_loss(void)
+{
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+	__u64 one = 1;
+	__u64 *lost;
+
+	count_drop(PT_DROP_RING_FULL);
+	lost = bpf_map_lookup_elem(&lost_by_thread, &tid);
+	if (lost) {
+		*lost += 1;
+	} else if (bpf_map_update_elem(&lost_by_thread, &tid, &one, BPF_NOEXIST) == 0) {
+		__sync_fetch_and_add(&threads_with_losses, 1);
+	}
+	return 0;
+}
+
+static __always_inline __u32 nr_in_namespace(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	struct upid number;
+
+	if (bpf_core_read(&number, sizeof(number), &pid->numbers[config_pidns_level]))
+		return 0;
+	return number.nr;
+}
+
+static __always_inline void fill_ids(struct pt_record *record, struct task_struct *task)
+{
+	if (config_pidns_level) {
+		record->tid = nr_in_namespace(task);
+		record->pid = nr_in_namespace(BPF_CORE_READ(task, group_leader));
+	} else {
+		record->tid = BPF_CORE_READ(task, pid);
+		record->pid = BPF_CORE_READ(task, tgid);
+	}
+}
+
+static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 site, __u8 kind,
+				      __u32 bytes)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	record->time_ns = bpf_ktime_get_ns();
+	if (config_pidns_level) {
+		fill_ids(record, (struct task_struct *)bpf_get_current_task());
+	} else {
+		record->pid = id >> 32;
+		record->tid = (__u32)id;
+	}
+	record->sp = (__u32)(sp >> 3);
+	record->site = site;
+	record->kind = kind;
+	record->words = bytes / 8;
+}
+
+/* Announces this thread's losses before its next record, so that a reader never nests across a gap. */
+static __noinline int announce_loss(void)
+{
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+	__u64 *lost = bpf_map_lookup_elem(&lost_by_thread, &tid);
+	struct pt_pointer_record *record;
+
+	if (!lost)
+		return 1;
+	record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+	if (!record)
+		return 0;
+	fill_head(&record->head, 0, 0, PT_LOSS, sizeof(*record));
+	record->value = *lost;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	bpf_map_delete_elem(&lost_by_thread, &tid);
+	__sync_fetch_and_add(&threads_with_losses, -1);
+	return 1;
+}
+
+static __always_inline void *reserve(__u64 bytes)
+{
+	void *record;
+
+	if (unlikely(threads_with_losses) && !announce_loss()) {
+		note_loss();
+		return NULL;
+	}
+	record = bpf_ringbuf_reserve(&ring, bytes, 0);
+	if (unlikely(!record))
+		note_loss();
+	return record;
+}
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Forks, execs and exits of the recorded processes. A child is recorded from its fork on as far as links without a pid
+ * are concerned; links with a pid are opened for it by the loader, which is woken at once.
+ */
+#include "bpf/common.bpf.h"
+
+const volatile bool config_follow_children = true;
+
+SEC("raw_tp/sched_process_fork")
+int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *child = (struct task_struct *)ctx->args[1];
+	__u32 parent_tgid = bpf_get_current_pid_tgid() >> 32;
+	__u32 child_tgid = BPF_CORE_READ(child, tgid);
+	struct pt_fork_record *record;
+	struct pt_record ids = {};
+	__u8 one = 1;
+
+	if (child_tgid == parent_tgid || !config_follow_children)
+		return 0;
+	if (!bpf_map_lookup_elem(&traced, &parent_tgid))
+		return 0;
+	bpf_map_update_elem(&traced, &child_tgid, &one, BPF_ANY);
+	record = reserve(sizeof(*record));
+	if (!record)
+		return 0;
+	fill_head(&record->head, 0, 0, PT_FORK, sizeof(*record));
+	fill_ids(&ids, child);
+	record->child_pid = ids.pid;
+	record->child_tid = ids.tid;
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int on_process_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct pt_record *record;
+
+	if (!bpf_map_lookup_elem(&traced, &tgid))
+		return 0;
+	record = reserve(sizeof(*record));
+	if (!record)
+		return 0;
+	fill_head(record, 0, 0, PT_EXEC, sizeof(*record));
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx->args[0];
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct pt_exit_record *record;
+
+	if (!bpf_map_lookup_elem(&traced, &tgid))
+		return 0;
+	record = reserve(sizeof(*record));
+	if (!record)
+		return 0;
+	fill_head(&record->head, 0, 0, PT_THREAD_EXIT, sizeof(*record));
+	/* The count of live threads is already without this one when the tracepoint fires. */
+	record->group_dead = BPF_CORE_READ(task, signal, live.counter) == 0;
+	record->reserved = 0;
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
+	if (record->group_dead)
+		bpf_map_delete_elem(&traced, &tgid);
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}

@@ -1,0 +1,329 @@
+#include "userspace/decode/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+using abi::pt_record;
+
+// Operators that torch does not observe: they never make a row (c10::impl::ObservedOperators).
+constexpr std::array<std::string_view, 8> kUnobserved = {
+    "aten::size",       "aten::is_leaf",
+    "aten::output_nr",  "aten::_version",
+    "aten::is_complex", "profiler::_record_function_enter",
+    "profiler::_record_function_enter_new", "profiler::_record_function_exit"};
+
+bool IsObserved(std::string_view name) {
+  return std::find(kUnobserved.begin(), kUnobserved.end(), name) == kUnobserved.end();
+}
+
+// Copies a record of type T out of `bytes`; the part that a shorter record lacks stays zero.
+template <typename T>
+T Copy(std::span<const std::byte> bytes) {
+  T record{};
+  std::memcpy(&record, bytes.data(), std::min(bytes.size(), sizeof(T)));
+  return record;
+}
+
+// The smallest size of each kind, 0 = not known.
+size_t MinimumBytes(uint8_t kind) {
+  switch (kind) {
+    case abi::PT_SPAN_BEGIN:
+    case abi::PT_SPAN_END:
+    case abi::PT_CATCH:
+    case abi::PT_EXEC:
+    case abi::PT_LITERAL_BEGIN:
+      return sizeof(pt_record);
+    case abi::PT_BOXED_BEGIN:
+    case abi::PT_ANNOTATION_HANDLE:
+    case abi::PT_ANNOTATION_END:
+    case abi::PT_LOSS:
+      return sizeof(abi::pt_pointer_record);
+    case abi::PT_NODE_BEGIN:
+      return PT_NODE_RECORD_SHORT_BYTES;
+    case abi::PT_ANNOTATION_BEGIN:
+      return sizeof(abi::pt_text_record);
+    case abi::PT_TEXT_MORE:
+      return sizeof(abi::pt_text_more_record);
+    case abi::PT_FORK:
+      return sizeof(abi::pt_fork_record);
+    case abi::PT_THREAD_EXIT:
+      return sizeof(abi::pt_exit_record);
+  }
+  return 0;
+}
+
+constexpr std::string_view kGeneratedPrefix = "torch::autograd::generated::";
+
+// A node's name() as torch gives it: generated classes override it with the bare class name, the others give their
+// demangled type (torch/csrc/autograd/function.cpp).
+std::string_view NodeNameFromClass(std::string_view name) {
+  if (name.starts_with(kGeneratedPrefix)) name.remove_prefix(kGeneratedPrefix.size());
+  return name;
+}
+
+}  // namespace
+
+Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger)
+    : metadata_(metadata), ledger_(ledger) {
+  for (const auto& [id, plan] : metadata.plans) {
+    if (id > 0xffff) continue;  // only a damaged file has such a number
+    if (site_labels_.size() <= id) site_labels_.resize(id + 1);
+    for (const Label& label : plan.sites) site_labels_[id].push_back(InternLabel(label));
+  }
+  for (const ProcessEntry& entry : metadata.processes) {
+    processes_[Raw(entry.target.pid)].push_back(
+        Process{entry.target.probes_on_ns, entry.plan, entry.image});
+  }
+}
+
+EventLabel Decoder::InternLabel(const Label& label) {
+  std::string key = label.name + '\0' + label.overload_name + '\0';
+  key.push_back(static_cast<char>(label.category));
+  key.push_back(static_cast<char>(label.scope));
+  key.push_back(static_cast<char>(label.kind));
+  const auto [it, inserted] =
+      label_ids_.try_emplace(std::move(key), static_cast<EventLabel>(labels_.size()));
+  if (inserted) labels_.push_back(label);
+  return it->second;
+}
+
+const Decoder::Process* Decoder::FindProcess(uint32_t pid, int64_t time_ns) {
+  if (last_processes_ == nullptr || pid != last_pid_) {
+    const auto it = processes_.find(pid);
+    if (it == processes_.end()) return nullptr;
+    last_pid_ = pid;
+    last_processes_ = &it->second;
+  }
+  // The last one that was live by then; before that, the first: its sites have the same meaning.
+  for (auto it = last_processes_->rbegin(); it != last_processes_->rend(); ++it) {
+    if (it->probes_on_ns <= time_ns) return &*it;
+  }
+  return &last_processes_->front();
+}
+
+EventLabel Decoder::SiteLabel(const Process& process, uint16_t site) const {
+  if (process.plan >= site_labels_.size() || site >= site_labels_[process.plan].size()) {
+    return kUnnamedLabel;
+  }
+  return site_labels_[process.plan][site];
+}
+
+EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
+  // Addresses of user space have at most 57 bits: the image's number fits above them.
+  const uint64_t key = (static_cast<uint64_t>(process.image) << 57) ^ operator_def;
+  const auto it = boxed_labels_.find(key);
+  if (it != boxed_labels_.end()) return it->second;
+  EventLabel result = kUnnamedLabel;
+  const auto image = metadata_.images.find(process.image);
+  if (image != metadata_.images.end()) {
+    const auto found = image->second.operators.find(operator_def);
+    if (found != image->second.operators.end()) {
+      Label label;
+      label.name = found->second.name;
+      label.overload_name = found->second.overload_name;
+      result = IsObserved(label.name) ? InternLabel(label) : kHiddenLabel;
+    }
+  }
+  boxed_labels_.emplace(key, result);
+  return result;
+}
+
+std::string Decoder::NodeName(const ImageTable& image, const abi::pt_node_record& record) const {
+  if (record.type_name[0] != '\0') {
+    return std::string(record.type_name, strnlen(record.type_name, sizeof(record.type_name)));
+  }
+  const auto found = image.node_names.find(record.vtable);
+  if (found == image.node_names.end()) return "";
+  if (found->second == "torch::autograd::PyNode") {
+    const auto type = image.python_type_names.find(record.python_type);
+    return type == image.python_type_names.end() ? "" : type->second;
+  }
+  return std::string(NodeNameFromClass(found->second));
+}
+
+EventLabel Decoder::NodeLabel(const Process& process, uint16_t site,
+                              const abi::pt_node_record& record) {
+  const EventLabel prefix_label = SiteLabel(process, site);
+  if (prefix_label == kUnnamedLabel) return kUnnamedLabel;
+  // Everything that the name depends on, as a key.
+  std::string key(reinterpret_cast<const char*>(&record.vtable),
+                  sizeof(record) - offsetof(abi::pt_node_record, vtable));
+  key.append(reinterpret_cast<const char*>(&process.image), sizeof(process.image));
+  key.append(reinterpret_cast<const char*>(&prefix_label), sizeof(prefix_label));
+  const auto it = node_labels_.find(key);
+  if (it != node_labels_.end()) return it->second;
+
+  EventLabel result = kUnnamedLabel;
+  const auto image = metadata_.images.find(process.image);
+  const std::string name =
+      image == metadata_.images.end() ? "" : NodeName(image->second, record);
+  if (!name.empty()) {
+    Label label = labels_[prefix_label];
+    label.name += name;
+    result = InternLabel(label);
+  }
+  node_labels_.emplace(std::move(key), result);
+  return result;
+}
+
+EventLabel Decoder::AnnotationLabel(std::string text, uint32_t length) {
+  Label label;
+  label.category = Category::kUserAnnotation;
+  label.scope = Scope::kUserScope;
+  label.kind = SpanKind::kAnnotation;
+  label.name = std::move(text);
+  if (label.name.size() < length) {
+    label.name += "…";
+    ++ledger_->names_cut;
+  }
+  return InternLabel(label);
+}
+
+bool Decoder::DecodeAnnotation(const abi::pt_text_record& record, Event* event) {
+  event->type = EventType::kAnnotationBegin;
+  event->label = kUnnamedLabel;
+  if (record.length == PT_TEXT_READ_FAILED) return true;
+  std::string text(record.text, std::min<size_t>(record.length, PT_TEXT_BYTES));
+  if (record.length > PT_TEXT_BYTES) {
+    pending_names_[Raw(event->tid)] = PendingName{*event, std::move(text), record.length};
+    return false;
+  }
+  event->label = AnnotationLabel(std::move(text), record.length);
+  return true;
+}
+
+void Decoder::AppendText(uint32_t tid, const abi::pt_text_more_record& record,
+                         std::vector<Event>* events) {
+  const auto it = pending_names_.find(tid);
+  if (it == pending_names_.end()) return;
+  PendingName& pending = it->second;
+  const size_t bytes = std::min<size_t>(record.bytes, PT_TEXT_MORE_BYTES);
+  if (record.offset != pending.text.size()) return;
+  pending.text.append(record.text, std::min(bytes, PT_NAME_BYTES - pending.text.size()));
+  const size_t wanted = std::min<size_t>(pending.length, PT_NAME_BYTES);
+  if (pending.text.size() >= wanted) FinishPending(tid, events);
+}
+
+void Decoder::FinishPending(uint32_t tid, std::vector<Event>* events) {
+  const auto it = pending_names_.find(tid);
+  if (it == pending_names_.end()) return;
+  it->second.event.label = AnnotationLabel(std::move(it->second.text), it->second.length);
+  events->push_back(it->second.event);
+  pending_names_.erase(it);
+}
+
+void Decoder::Flush(std::vector<Event>* events) {
+  while (!pending_names_.empty()) FinishPending(pending_names_.begin()->first, events);
+}
+
+void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> record,
+                          const Process& process, Event* event) {
+  event->type = EventType::kBegin;
+  if (head.kind == abi::PT_BOXED_BEGIN) {
+    event->label = BoxedLabel(process, Copy<abi::pt_pointer_record>(record).value);
+  } else if (head.kind == abi::PT_NODE_BEGIN) {
+    event->label = NodeLabel(process, head.site, Copy<abi::pt_node_record>(record));
+  } else {
+    event->label = SiteLabel(process, head.site);
+  }
+}
+
+bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> record, Event* event) {
+  const Process* process = FindProcess(head.pid, event->time_ns);
+  if (process == nullptr) {
+    // Known only when the capture lost its metadata: nothing can be said about the event.
+    static const Process kNone{0, 0xffffffff, 0xffffffff};
+    process = &kNone;
+  }
+  event->outside_window = event->time_ns < process->probes_on_ns;
+  switch (static_cast<abi::pt_kind>(head.kind)) {
+    case abi::PT_SPAN_BEGIN:
+    case abi::PT_LITERAL_BEGIN:
+    case abi::PT_BOXED_BEGIN:
+    case abi::PT_NODE_BEGIN:
+      DecodeBegin(head, record, *process, event);
+      break;
+    case abi::PT_SPAN_END:
+      event->type = EventType::kEnd;
+      break;
+    case abi::PT_CATCH:
+      event->type = EventType::kCatch;
+      break;
+    case abi::PT_ANNOTATION_BEGIN:
+      return DecodeAnnotation(Copy<abi::pt_text_record>(record), event);
+    case abi::PT_ANNOTATION_HANDLE:
+      event->type = EventType::kAnnotationHandle;
+      event->value = Copy<abi::pt_pointer_record>(record).value;
+      break;
+    case abi::PT_ANNOTATION_END:
+      event->type = EventType::kAnnotationEnd;
+      event->value = Copy<abi::pt_pointer_record>(record).value;
+      break;
+    case abi::PT_LOSS:
+      event->type = EventType::kLoss;
+      event->value = Copy<abi::pt_pointer_record>(record).value;
+      break;
+    case abi::PT_EXEC:
+      event->type = EventType::kExec;
+      break;
+    case abi::PT_THREAD_EXIT:
+      event->type = EventType::kThreadExit;
+      event->value = Copy<abi::pt_exit_record>(record).group_dead;
+      break;
+    case abi::PT_TEXT_MORE:
+    case abi::PT_FORK:
+      return false;  // for the recorder; nothing to nest
+  }
+  return true;
+}
+
+void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* events) {
+  while (!records.empty()) {
+    ++ledger_->records;
+    pt_record head;
+    if (records.size() < sizeof(head)) {
+      ++ledger_->malformed;
+      return;
+    }
+    std::memcpy(&head, records.data(), sizeof(head));
+    const size_t bytes = size_t{head.words} * 8;
+    if (bytes < sizeof(head) || bytes > records.size()) {
+      // Without a size there is no next record: the rest of the block is one malformed record.
+      ++ledger_->malformed;
+      return;
+    }
+    const std::span<const std::byte> record = records.first(bytes);
+    records = records.subspan(bytes);
+    const size_t minimum = MinimumBytes(head.kind);
+    if (minimum == 0) {
+      ++ledger_->unknown;
+      continue;
+    }
+    if (bytes < minimum || head.time_ns > static_cast<uint64_t>(INT64_MAX)) {
+      ++ledger_->malformed;
+      continue;
+    }
+    ++ledger_->decoded;
+    if (!pending_names_.empty()) {
+      if (head.kind == abi::PT_TEXT_MORE) {
+        AppendText(head.tid, Copy<abi::pt_text_more_record>(record), events);
+        continue;
+      }
+      FinishPending(head.tid, events);
+    }
+    Event event;
+    event.time_ns = static_cast<int64_t>(head.time_ns);
+    event.pid = Pid{head.pid};
+    event.tid = Tid{head.tid};
+    event.sp = head.sp;
+    event.site = head.site;
+    if (DecodeBody(head, record, &event)) events->push_back(event);
+  }
+}
+
+}  // namespace proftrace

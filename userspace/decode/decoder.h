@@ -1,0 +1,82 @@
+// Raw records to events. The only place where the bytes of a record are read, once, with every size and index checked.
+// Bad records are counted and skipped. Not thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "userspace/decode/event.h"
+#include "userspace/model/label.h"
+#include "userspace/stats/ledger.h"
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+
+class Decoder {
+ public:
+  // `metadata` must outlive the decoder. Counts into `ledger`: records, decoded, unknown, malformed, read_failed,
+  // names_cut, unnamed.
+  Decoder(const CaptureMetadata& metadata, Ledger* ledger);
+
+  // Appends the events of `records` to `events`. A record cut off at the end of `records` counts as malformed.
+  void Decode(std::span<const std::byte> records, std::vector<Event>* events);
+
+  // At the end of the records: events that still waited for more of their name.
+  void Flush(std::vector<Event>* events);
+
+  const std::vector<Label>& labels() const { return labels_; }
+
+ private:
+  // One process from `from_ns` on. A process that execs, or a pid that is used again, has several.
+  struct Process {
+    int64_t probes_on_ns = 0;
+    uint32_t plan = 0;
+    uint32_t image = 0;
+  };
+
+  const Process* FindProcess(uint32_t pid, int64_t time_ns);
+  EventLabel InternLabel(const Label& label);
+  EventLabel SiteLabel(const Process& process, uint16_t site) const;
+  EventLabel BoxedLabel(const Process& process, uint64_t operator_def);
+  EventLabel NodeLabel(const Process& process, uint16_t site, const abi::pt_node_record& record);
+  // An annotation whose name is longer than one record, and what has come of it.
+  struct PendingName {
+    Event event;
+    std::string text;
+    uint32_t length = 0;
+  };
+
+  // False when the rest of the name is to follow: the event is kept until it is there.
+  bool DecodeAnnotation(const abi::pt_text_record& record, Event* event);
+  EventLabel AnnotationLabel(std::string text, uint32_t length);
+  void AppendText(uint32_t tid, const abi::pt_text_more_record& record,
+                  std::vector<Event>* events);
+  // Another record of `tid` came: its pending annotation is as complete as it gets.
+  void FinishPending(uint32_t tid, std::vector<Event>* events);
+  std::string NodeName(const ImageTable& image, const abi::pt_node_record& record) const;
+  // Fills `event` from the record of its kind; false when the record is malformed.
+  bool DecodeBody(const abi::pt_record& head, std::span<const std::byte> record, Event* event);
+  void DecodeBegin(const abi::pt_record& head, std::span<const std::byte> record,
+                   const Process& process, Event* event);
+
+  const CaptureMetadata& metadata_;
+  Ledger* ledger_;
+  std::vector<Label> labels_;
+  absl::flat_hash_map<std::string, EventLabel> label_ids_;
+  absl::flat_hash_map<uint32_t, std::vector<Process>> processes_;  // by pid, in order of time
+  std::vector<std::vector<EventLabel>> site_labels_;               // [plan][site]
+  absl::flat_hash_map<uint64_t, EventLabel> boxed_labels_;         // per image and address
+  absl::flat_hash_map<std::string, EventLabel> node_labels_;
+  absl::flat_hash_map<uint32_t, PendingName> pending_names_;  // by tid
+  uint32_t last_pid_ = 0;
+  const std::vector<Process>* last_processes_ = nullptr;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,72 @@
+// Reads a capture file. Nothing in the file is trusted: sizes are bounded, checksums checked, unknown blocks skipped.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "userspace/wire/capture_format.h"
+#include "userspace/wire/metadata.h"
+#include "userspace/wire/record_source.h"
+
+namespace proftrace {
+
+class CaptureReader final : public RecordSource {
+ public:
+  struct Options {
+    // Take what is whole of a damaged or unfinished file, instead of failing with ExitCode::kInputDamaged.
+    bool salvage = false;
+  };
+
+  // Opens `path`, a capture file or the result directory that holds one, and reads all metadata in it.
+  static absl::StatusOr<std::unique_ptr<CaptureReader>> Open(const std::string& path,
+                                                             const Options& options);
+  // The same over bytes in memory, which must outlive the reader (tests, fuzzing).
+  static absl::StatusOr<std::unique_ptr<CaptureReader>> FromBytes(std::span<const std::byte> bytes,
+                                                                  const Options& options);
+  ~CaptureReader() override;
+  CaptureReader(const CaptureReader&) = delete;
+  CaptureReader& operator=(const CaptureReader&) = delete;
+
+  const CaptureMetadata& metadata() const { return metadata_; }
+  // What was wrong with the file; empty when it is whole.
+  const std::string& damage() const { return damage_; }
+
+  absl::StatusOr<RecordBatch> Next() override;
+
+ private:
+  struct Block {
+    BlockHeader header;
+    size_t payload_offset;
+    bool gap_before;
+  };
+
+  CaptureReader() = default;
+  absl::Status Index(const Options& options);
+  absl::Status CheckFileHeader() const;
+  // The header of a sound block at `offset`, or false.
+  bool ReadBlockHeader(size_t offset, BlockHeader* header) const;
+  absl::StatusOr<std::span<const std::byte>> Payload(const Block& block);
+  // Gives the mapping's pages before `offset` back, so that a long capture does not fill the memory.
+  void ReleaseUpTo(size_t offset);
+
+  std::string path_;
+  std::span<const std::byte> bytes_;
+  void* mapping_ = nullptr;
+  std::vector<Block> record_blocks_;
+  size_t next_block_ = 0;
+  size_t released_bytes_ = 0;
+  bool gap_pending_ = false;
+  bool salvage_ = false;
+  CaptureMetadata metadata_;
+  std::string damage_;
+  std::vector<std::byte> payload_;
+};
+
+}  // namespace proftrace

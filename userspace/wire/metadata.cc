@@ -1,0 +1,346 @@
+#include "userspace/wire/metadata.h"
+
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+using nlohmann::json;
+
+// Names from a target need not be UTF-8; they are kept byte for byte, as Latin-1 code points.
+std::string ToJsonText(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  for (const unsigned char c : bytes) {
+    if (c < 0x80) {
+      text.push_back(static_cast<char>(c));
+    } else {
+      text.push_back(static_cast<char>(0xc0 | (c >> 6)));
+      text.push_back(static_cast<char>(0x80 | (c & 0x3f)));
+    }
+  }
+  return text;
+}
+
+std::string FromJsonText(const std::string& text) {
+  std::string bytes;
+  bytes.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const unsigned char c = static_cast<unsigned char>(text[i]);
+    if ((c == 0xc2 || c == 0xc3) && i + 1 < text.size()) {
+      bytes.push_back(static_cast<char>(((c & 3) << 6) | (text[++i] & 0x3f)));
+    } else {
+      bytes.push_back(static_cast<char>(c));
+    }
+  }
+  return bytes;
+}
+
+// Fields of a foreign document: a missing one or one of another type leaves the default.
+std::string Text(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? FromJsonText(it->get_ref<const std::string&>())
+                                               : std::string();
+}
+
+template <typename T>
+T Number(const json& object, const char* key, T fallback = T{}) {
+  const auto it = object.find(key);
+  if (it == object.end()) return fallback;
+  const bool fits = std::is_integral_v<T> ? it->is_number_integer() : it->is_number();
+  return fits ? it->get<T>() : fallback;
+}
+
+bool Flag(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_boolean() && it->get<bool>();
+}
+
+const json& Member(const json& object, const char* key) {
+  static const json kNothing;
+  const auto it = object.find(key);
+  return it != object.end() ? *it : kNothing;
+}
+
+json LabelToJson(const Label& label) {
+  return json::array({ToJsonText(label.name), ToJsonText(label.overload_name),
+                      static_cast<int>(label.category), static_cast<int>(label.scope),
+                      static_cast<int>(label.kind)});
+}
+
+std::optional<Label> LabelFromJson(const json& row) {
+  if (!row.is_array() || row.size() < 5 || !row[0].is_string() || !row[1].is_string()) return {};
+  for (size_t i = 2; i < 5; ++i) {
+    if (!row[i].is_number_unsigned()) return {};
+  }
+  if (row[2].get<uint64_t>() > 1 || row[3].get<uint64_t>() > 9 || row[4].get<uint64_t>() > 2) {
+    return {};
+  }
+  return Label{FromJsonText(row[0].get_ref<const std::string&>()),
+               FromJsonText(row[1].get_ref<const std::string&>()),
+               static_cast<Category>(row[2].get<int>()), static_cast<Scope>(row[3].get<int>()),
+               static_cast<SpanKind>(row[4].get<int>())};
+}
+
+json OptionalNumber(const std::optional<int>& number) {
+  return number.has_value() ? json(*number) : json();
+}
+
+std::optional<int> OptionalNumber(const json& object, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end() || !it->is_number_integer()) return std::nullopt;
+  return it->get<int>();
+}
+
+json ProcessToJson(const ProcessEntry& process) {
+  const Target& target = process.target;
+  json cmdline = json::array();
+  for (const std::string& argument : target.cmdline) cmdline.push_back(ToJsonText(argument));
+  return {{"type", "process"},
+          {"plan", process.plan},
+          {"image", process.image},
+          {"pid", Raw(target.pid)},
+          {"ppid", Raw(target.ppid)},
+          {"comm", ToJsonText(target.comm)},
+          {"exe", ToJsonText(target.exe)},
+          {"cmdline", std::move(cmdline)},
+          {"python_version", target.python_version},
+          {"torch_version", ToJsonText(target.torch_version)},
+          {"torch_build_id", target.torch_build_id},
+          {"cuda_version", target.cuda_version},
+          {"rank", OptionalNumber(target.rank)},
+          {"world_size", OptionalNumber(target.world_size)},
+          {"threads", target.threads},
+          {"followed", target.followed},
+          {"probes_on_ns", target.probes_on_ns},
+          {"operator_count", target.operator_count}};
+}
+
+ProcessEntry ProcessFromJson(const json& entry) {
+  ProcessEntry process;
+  process.plan = Number<uint32_t>(entry, "plan");
+  process.image = Number<uint32_t>(entry, "image");
+  Target& target = process.target;
+  target.pid = Pid{Number<uint32_t>(entry, "pid")};
+  target.ppid = Pid{Number<uint32_t>(entry, "ppid")};
+  target.comm = Text(entry, "comm");
+  target.exe = Text(entry, "exe");
+  for (const json& argument : Member(entry, "cmdline")) {
+    if (argument.is_string()) target.cmdline.push_back(FromJsonText(argument.get<std::string>()));
+  }
+  target.python_version = Text(entry, "python_version");
+  target.torch_version = Text(entry, "torch_version");
+  target.torch_build_id = Text(entry, "torch_build_id");
+  target.cuda_version = Text(entry, "cuda_version");
+  target.rank = OptionalNumber(entry, "rank");
+  target.world_size = OptionalNumber(entry, "world_size");
+  target.threads = Number<uint32_t>(entry, "threads");
+  target.followed = Flag(entry, "followed");
+  target.probes_on_ns = Number<int64_t>(entry, "probes_on_ns");
+  target.operator_count = Number<uint32_t>(entry, "operator_count");
+  return process;
+}
+
+void MergeRecording(const json& entry, RecordingInfo* info) {
+  info->proftrace_version = Text(entry, "version");
+  info->tier = Text(entry, "tier");
+  info->gpu = Text(entry, "gpu");
+  info->trace_name = Text(entry, "trace_name");
+  for (const json& argument : Member(entry, "arguments")) {
+    if (argument.is_string()) info->arguments.push_back(FromJsonText(argument.get<std::string>()));
+  }
+  for (const json& pair : Member(entry, "metadata")) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
+      continue;
+    }
+    info->metadata.emplace_back(FromJsonText(pair[0].get<std::string>()),
+                                FromJsonText(pair[1].get<std::string>()));
+  }
+  const json& host = Member(entry, "host");
+  info->host = Host{Text(host, "name"), Text(host, "kernel"), Number<uint32_t>(host, "cpus")};
+  info->window.start_ns = Number<int64_t>(entry, "start_ns");
+  info->window.monotonic_to_unix_ns = Number<int64_t>(entry, "monotonic_to_unix_ns");
+  info->window.attach_s = Number<double>(entry, "attach_s");
+}
+
+void MergeEnd(const json& entry, CaptureMetadata* metadata) {
+  Window& window = metadata->info.window;
+  window.duration_ns = Number<int64_t>(entry, "duration_ns");
+  window.detach_s = Number<double>(entry, "detach_s");
+  const json& cost = Member(entry, "cost");
+  metadata->info.cost = Cost{Number<double>(cost, "tracer_cpu_s"),
+                             Number<uint64_t>(cost, "probe_hits"),
+                             Number<double>(cost, "probe_ns_per_hit"),
+                             Number<double>(cost, "estimated_overhead_percent"),
+                             Text(cost, "basis")};
+  const json& ledger = Member(entry, "ledger");
+  ForEachCounter(metadata->kernel_ledger, [&ledger](std::string_view name, uint64_t& value) {
+    value = Number<uint64_t>(ledger, std::string(name).c_str());
+  });
+  metadata->has_end = true;
+}
+
+void MergePlan(const json& entry, CaptureMetadata* metadata) {
+  PlanTable& plan = metadata->plans[Number<uint32_t>(entry, "plan")];
+  for (const json& row : Member(entry, "sites")) {
+    // An unreadable row keeps its place, without a name: the sites after it keep their numbers.
+    plan.sites.push_back(LabelFromJson(row).value_or(Label{}));
+  }
+}
+
+void MergeOperators(const json& entry, CaptureMetadata* metadata) {
+  ImageTable& image = metadata->images[Number<uint32_t>(entry, "image")];
+  for (const json& row : Member(entry, "operators")) {
+    if (!row.is_array() || row.size() < 3 || !row[0].is_number_unsigned() || !row[1].is_string() ||
+        !row[2].is_string()) {
+      continue;
+    }
+    const uint64_t address = row[0].get<uint64_t>();
+    image.operators[address] =
+        OperatorEntry{address, FromJsonText(row[1].get_ref<const std::string&>()),
+                      FromJsonText(row[2].get_ref<const std::string&>())};
+  }
+}
+
+}  // namespace
+
+absl::Status CaptureMetadata::Merge(std::string_view json_array) {
+  const json entries = json::parse(json_array, nullptr, /*allow_exceptions=*/false);
+  if (!entries.is_array()) {
+    return Fail(ExitCode::kInputDamaged, "a metadata block is not a JSON array");
+  }
+  for (const json& entry : entries) {
+    if (!entry.is_object()) continue;
+    const std::string type = Text(entry, "type");
+    if (type == "recording") {
+      MergeRecording(entry, &info);
+    } else if (type == "plan") {
+      MergePlan(entry, this);
+    } else if (type == "operators") {
+      MergeOperators(entry, this);
+    } else if (type == "node") {
+      images[Number<uint32_t>(entry, "image")].node_names[Number<uint64_t>(entry, "vtable")] =
+          Text(entry, "name");
+    } else if (type == "python_type") {
+      images[Number<uint32_t>(entry, "image")]
+          .python_type_names[Number<uint64_t>(entry, "address")] = Text(entry, "name");
+    } else if (type == "process") {
+      processes.push_back(ProcessFromJson(entry));
+    } else if (type == "thread") {
+      threads.push_back(ThreadEntry{Pid{Number<uint32_t>(entry, "pid")},
+                                    Tid{Number<uint32_t>(entry, "tid")}, Text(entry, "name")});
+    } else if (type == "unsupported") {
+      info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason")});
+    } else if (type == "end") {
+      MergeEnd(entry, this);
+    }
+  }
+  return absl::OkStatus();
+}
+
+struct MetadataWriter::Impl {
+  json entries = json::array();
+};
+
+MetadataWriter::MetadataWriter() : impl_(std::make_unique<Impl>()) {}
+MetadataWriter::~MetadataWriter() = default;
+MetadataWriter::MetadataWriter(MetadataWriter&&) noexcept = default;
+MetadataWriter& MetadataWriter::operator=(MetadataWriter&&) noexcept = default;
+
+void MetadataWriter::AddRecording(const RecordingInfo& info) {
+  json arguments = json::array();
+  for (const std::string& argument : info.arguments) arguments.push_back(ToJsonText(argument));
+  json metadata = json::array();
+  for (const auto& [key, value] : info.metadata) {
+    metadata.push_back(json::array({ToJsonText(key), ToJsonText(value)}));
+  }
+  impl_->entries.push_back({{"type", "recording"},
+                            {"version", info.proftrace_version},
+                            {"tier", info.tier},
+                            {"gpu", info.gpu},
+                            {"trace_name", ToJsonText(info.trace_name)},
+                            {"arguments", std::move(arguments)},
+                            {"metadata", std::move(metadata)},
+                            {"host",
+                             {{"name", ToJsonText(info.host.name)},
+                              {"kernel", ToJsonText(info.host.kernel)},
+                              {"cpus", info.host.cpus}}},
+                            {"start_ns", info.window.start_ns},
+                            {"monotonic_to_unix_ns", info.window.monotonic_to_unix_ns},
+                            {"attach_s", info.window.attach_s}});
+}
+
+void MetadataWriter::AddPlan(uint32_t plan, const std::vector<Label>& sites) {
+  json rows = json::array();
+  for (const Label& label : sites) rows.push_back(LabelToJson(label));
+  impl_->entries.push_back({{"type", "plan"}, {"plan", plan}, {"sites", std::move(rows)}});
+}
+
+void MetadataWriter::AddOperators(uint32_t image, const std::vector<OperatorEntry>& operators) {
+  json rows = json::array();
+  for (const OperatorEntry& entry : operators) {
+    rows.push_back(
+        json::array({entry.address, ToJsonText(entry.name), ToJsonText(entry.overload_name)}));
+  }
+  impl_->entries.push_back(
+      {{"type", "operators"}, {"image", image}, {"operators", std::move(rows)}});
+}
+
+void MetadataWriter::AddNodeName(uint32_t image, uint64_t vtable, const std::string& name) {
+  impl_->entries.push_back(
+      {{"type", "node"}, {"image", image}, {"vtable", vtable}, {"name", ToJsonText(name)}});
+}
+
+void MetadataWriter::AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name) {
+  impl_->entries.push_back(
+      {{"type", "python_type"}, {"image", image}, {"address", type}, {"name", ToJsonText(name)}});
+}
+
+void MetadataWriter::AddProcess(const ProcessEntry& process) {
+  impl_->entries.push_back(ProcessToJson(process));
+}
+
+void MetadataWriter::AddThread(const ThreadEntry& thread) {
+  impl_->entries.push_back({{"type", "thread"},
+                            {"pid", Raw(thread.pid)},
+                            {"tid", Raw(thread.tid)},
+                            {"name", ToJsonText(thread.name)}});
+}
+
+void MetadataWriter::AddUnsupported(const Unsupported& unsupported) {
+  impl_->entries.push_back({{"type", "unsupported"},
+                            {"feature", unsupported.feature},
+                            {"reason", ToJsonText(unsupported.reason)}});
+}
+
+void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger& kernel_ledger) {
+  json ledger = json::object();
+  ForEachCounter(kernel_ledger, [&ledger](std::string_view name, uint64_t value) {
+    ledger[std::string(name)] = value;
+  });
+  impl_->entries.push_back({{"type", "end"},
+                            {"duration_ns", window.duration_ns},
+                            {"detach_s", window.detach_s},
+                            {"cost",
+                             {{"tracer_cpu_s", cost.tracer_cpu_s},
+                              {"probe_hits", cost.probe_hits},
+                              {"probe_ns_per_hit", cost.probe_ns_per_hit},
+                              {"estimated_overhead_percent", cost.estimated_overhead_percent},
+                              {"basis", cost.basis}}},
+                            {"ledger", std::move(ledger)}});
+}
+
+std::string MetadataWriter::TakeJson() {
+  if (impl_->entries.empty()) return "";
+  std::string text = impl_->entries.dump(-1, ' ', false, json::error_handler_t::replace);
+  impl_->entries = json::array();
+  return text;
+}
+
+}  // namespace proftrace

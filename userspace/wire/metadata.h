@@ -1,0 +1,94 @@
+// The side tables of a capture: everything that a replay needs beside the records. Written as JSON arrays of objects,
+// each with a "type"; unknown types and fields are skipped, so that they may be added.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "userspace/model/label.h"
+#include "userspace/model/recording.h"
+#include "userspace/stats/ledger.h"
+
+namespace proftrace {
+
+// The sites of one probe plan: index = `site` of the records.
+struct PlanTable {
+  std::vector<Label> sites;
+};
+
+// The operators of one address space, by the address of their OperatorDef.
+struct OperatorEntry {
+  uint64_t address = 0;
+  std::string name;
+  std::string overload_name;
+};
+
+// An address space: a process from its start or exec on. Forked children share their parent's (image, not memory), since
+// everything in it lies at the same addresses.
+struct ImageTable {
+  std::map<uint64_t, OperatorEntry> operators;
+  std::map<uint64_t, std::string> node_names;         // vtable -> class of an autograd node, demangled
+  std::map<uint64_t, std::string> python_type_names;  // PyTypeObject* -> tp_name
+};
+
+// A process that is recorded, from `target.probes_on_ns` on.
+struct ProcessEntry {
+  Target target;
+  uint32_t plan = 0;
+  uint32_t image = 0;
+};
+
+struct ThreadEntry {
+  Pid pid{};
+  Tid tid{};
+  std::string name;
+};
+
+struct CaptureMetadata {
+  RecordingInfo info;             // targets are in `processes` until a decoder puts them together
+  Ledger kernel_ledger;           // what only the recorder knows: ring_lost, read_failed, follow_failed, demoted
+  bool has_end = false;           // the recorder wrote its last words (window, cost, ledger)
+  std::map<uint32_t, PlanTable> plans;
+  std::map<uint32_t, ImageTable> images;
+  std::vector<ProcessEntry> processes;  // in the order in which they were attached
+  std::vector<ThreadEntry> threads;
+
+  // Adds the contents of one metadata block. Fails (ExitCode::kInputDamaged) when it is not such JSON.
+  absl::Status Merge(std::string_view json_array);
+};
+
+// Collects entries for the next metadata block. TakeJson() returns "" when there is nothing new.
+class MetadataWriter {
+ public:
+  MetadataWriter();
+  ~MetadataWriter();
+  MetadataWriter(MetadataWriter&&) noexcept;
+  MetadataWriter& operator=(MetadataWriter&&) noexcept;
+
+  // Version, tier, arguments, host, trace name, user metadata; window.start_ns and monotonic_to_unix_ns.
+  void AddRecording(const RecordingInfo& info);
+  void AddPlan(uint32_t plan, const std::vector<Label>& sites);
+  void AddOperators(uint32_t image, const std::vector<OperatorEntry>& operators);
+  void AddNodeName(uint32_t image, uint64_t vtable, const std::string& name);
+  void AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name);
+  void AddProcess(const ProcessEntry& process);
+  void AddThread(const ThreadEntry& thread);
+  void AddUnsupported(const Unsupported& unsupported);
+  // The recorder's last words: the window, what it cost, what the kernel lost.
+  void AddEnd(const Window& window, const Cost& cost, const Ledger& kernel_ledger);
+
+  std::string TakeJson();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace proftrace
