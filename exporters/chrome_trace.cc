@@ -1,0 +1,272 @@
+#include "exporters/chrome_trace.h"
+
+#include <absl/container/flat_hash_set.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exporters/escape.h"
+#include "exporters/recording_json.h"
+#include "exporters/text_writer.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
+constexpr int kSpansSortIndex = 536'870'912;  // Kineto's place for the "Spans" process
+constexpr size_t kMaxEventNumbersBytes = 6 * kMaxNumberBytes + 256;
+// Top-level keys that are ours or Kineto's: --metadata must not repeat them, JSON readers would
+// take either.
+constexpr std::array<std::string_view, 17> kReservedKeys = {"schemaVersion",
+                                                            "deviceProperties",
+                                                            "cupti_version",
+                                                            "cuda_runtime_version",
+                                                            "record_shapes",
+                                                            "profile_memory",
+                                                            "cuda_driver_version",
+                                                            "with_stack",
+                                                            "with_flops",
+                                                            "with_modules",
+                                                            "trace_id",
+                                                            "host_name",
+                                                            "proftrace",
+                                                            "distributedInfo",
+                                                            "baseTimeNanoseconds",
+                                                            "traceEvents",
+                                                            "traceName"};
+
+std::string Quoted(std::string_view text) { return "\"" + JsonEscaped(text) + "\""; }
+
+int64_t FloorToDay(int64_t unix_ns) {
+  const int64_t rest = unix_ns % kDayNs;
+  return unix_ns - (rest < 0 ? rest + kDayNs : rest);
+}
+
+// The rank of the job's process, when its processes agree on one: the format has room for one only.
+const Target* RankedTarget(const RecordingInfo& info) {
+  const Target* ranked = nullptr;
+  for (const Target& target : info.targets) {
+    if (!target.rank.has_value()) continue;
+    if (ranked != nullptr &&
+        (*ranked->rank != *target.rank || ranked->world_size != target.world_size)) {
+      return nullptr;
+    }
+    if (ranked == nullptr) ranked = &target;
+  }
+  return ranked;
+}
+
+class ChromeTraceWriter {
+ public:
+  ChromeTraceWriter(const Timeline& timeline, ByteSink& sink)
+      : timeline_(timeline),
+        writer_(sink),
+        base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
+        offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_) {
+    for (const Label& label : timeline.labels()) {
+      label_parts_.push_back("\"cat\": \"" + std::string(CategoryName(label.category)) +
+                             "\", \"name\": " + Quoted(label.name) + ", \"pid\": ");
+    }
+    for (const Thread& thread : timeline.threads()) {
+      thread_parts_.push_back(std::to_string(Raw(thread.pid)) +
+                              ", \"tid\": " + std::to_string(Raw(thread.tid)) + ", \"ts\": ");
+    }
+    open_ends_.resize(timeline.threads().size());
+  }
+
+  absl::Status Run() {
+    WriteHead();
+    WriteProcesses();
+    const SpanStore& spans = timeline_.spans();
+    for (uint32_t chunk = 0; chunk < spans.chunk_count() && writer_.ok(); ++chunk) {
+      const uint32_t first = chunk * SpanStore::kChunkSpans;
+      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkSpans) + first;
+      for (uint32_t index = first; index < last; ++index) WriteSpan(index, spans.at(index));
+      spans.Release(chunk);
+    }
+    WriteTail();
+    return writer_.Flush();
+  }
+
+ private:
+  void WriteHead() {
+    const RecordingInfo& info = timeline_.info();
+    writer_.Text("{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n");
+    writer_.Text(
+        "\"record_shapes\": 0,\n\"profile_memory\": 0,\n\"with_stack\": 0,\n\"with_flops\": 0,\n"
+        "\"with_modules\": 0,\n");
+    if (!info.host.name.empty()) writer_.Text("\"host_name\": " + Quoted(info.host.name) + ",\n");
+    OrderedJson other_metadata = OrderedJson::object();
+    WriteMetadata(info, &other_metadata);
+    OrderedJson ours = {{"version", ToValidUtf8(info.proftrace_version)},
+                        {"tier", ToValidUtf8(info.tier)},
+                        {"gpu", ToValidUtf8(info.gpu)},
+                        {"ledger", LedgerJson(timeline_.ledger())},
+                        {"cost", CostJson(info.cost)},
+                        {"unsupported", UnsupportedJson(info)}};
+    if (!other_metadata.empty()) ours["metadata"] = std::move(other_metadata);
+    writer_.Text("\"proftrace\": " +
+                 ours.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ",\n");
+    if (const Target* ranked = RankedTarget(info); ranked != nullptr) {
+      // HTA finds the rank by a regular expression that wants the blank.
+      writer_.Text("\"distributedInfo\": {\"rank\": " + std::to_string(*ranked->rank));
+      if (ranked->world_size.has_value()) {
+        writer_.Text(", \"world_size\": " + std::to_string(*ranked->world_size));
+      }
+      writer_.Text("},\n");
+    }
+    writer_.Text("\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": ");
+    writer_.Integer(base_ns_);
+    writer_.Text(",\n\"traceEvents\": [\n");
+  }
+
+  // --metadata as top-level keys, as torch's add_metadata; those that cannot be go to `other`.
+  void WriteMetadata(const RecordingInfo& info, OrderedJson* other) {
+    absl::flat_hash_set<std::string> seen(kReservedKeys.begin(), kReservedKeys.end());
+    for (const auto& [key, value] : info.metadata) {
+      if (seen.insert(key).second) {
+        writer_.Text(Quoted(key) + ": " + Quoted(value) + ",\n");
+      } else {
+        (*other)[ToValidUtf8(key)] = ToValidUtf8(value);
+      }
+    }
+  }
+
+  void WriteMetadataEvent(std::string_view name, uint32_t pid, uint32_t tid,
+                          std::string_view args) {
+    writer_.Text("{\"name\": \"");
+    writer_.Text(name);
+    writer_.Text("\", \"ph\": \"M\", \"ts\": ");
+    writer_.Microseconds(WindowStart());
+    writer_.Text(", \"pid\": ");
+    writer_.Unsigned(pid);
+    writer_.Text(", \"tid\": ");
+    writer_.Unsigned(tid);
+    writer_.Text(", \"args\": {");
+    writer_.Text(args);
+    writer_.Text("}},\n");
+  }
+
+  void WriteProcesses() {
+    absl::flat_hash_set<uint32_t> named;
+    for (const Target& target : timeline_.info().targets) {
+      if (named.insert(Raw(target.pid)).second) WriteProcess(Raw(target.pid), target.comm);
+    }
+    for (const Thread& thread : timeline_.threads()) {
+      if (named.insert(Raw(thread.pid)).second) WriteProcess(Raw(thread.pid), thread.name);
+    }
+    for (const Thread& thread : timeline_.threads()) {
+      const uint32_t pid = Raw(thread.pid);
+      const uint32_t tid = Raw(thread.tid);
+      std::string name = "thread " + std::to_string(tid);
+      if (!thread.name.empty()) name += " (" + thread.name + ")";
+      WriteMetadataEvent("thread_name", pid, tid, "\"name\": " + Quoted(name));
+      WriteMetadataEvent("thread_sort_index", pid, tid, "\"sort_index\": " + std::to_string(tid));
+    }
+  }
+
+  void WriteProcess(uint32_t pid, const std::string& name) {
+    WriteMetadataEvent("process_name", pid, 0, "\"name\": " + Quoted(name));
+    WriteMetadataEvent("process_labels", pid, 0, "\"labels\": \"CPU\"");
+    WriteMetadataEvent("process_sort_index", pid, 0, "\"sort_index\": " + std::to_string(pid));
+  }
+
+  // Whether the span lies within the row that it begins in, and then takes its place among the open
+  // rows.
+  bool Nests(const Span& span) {
+    std::vector<int64_t>& open = open_ends_[Raw(span.thread)];
+    while (!open.empty() && open.back() <= span.start_ns) open.pop_back();
+    if (span.is_async || (!open.empty() && span.end_ns() > open.back())) return false;
+    open.push_back(span.end_ns());
+    return true;
+  }
+
+  void WriteSpan(uint32_t index, const Span& span) {
+    const std::string& label = label_parts_[Raw(span.label)];
+    const std::string& thread = thread_parts_[Raw(span.thread)];
+    const bool nests = Nests(span);
+    char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()));
+    at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
+    at = PutText(at, label);
+    at = PutText(at, thread);
+    at = PutMicroseconds(at, std::max<int64_t>(span.start_ns + offset_ns_, 0));
+    if (nests) {
+      at = PutText(at, ", \"dur\": ");
+      at = PutMicroseconds(at, span.duration_ns);
+    } else {
+      at = PutText(at, ", \"id\": ");
+      at = PutInteger(at, uint64_t{index} + 1);
+    }
+    at = PutText(at, ", \"args\": {\"External id\": ");
+    at = PutInteger(at, uint64_t{index} + 1);  // 0 would mean "none"
+    at = PutText(at, ", \"Ev Idx\": ");
+    at = PutInteger(at, index);
+    if (span.end != SpanEnd::kReturn) {
+      at = PutText(at, ", \"end\": \"");
+      at = PutText(at, SpanEndName(span.end));
+      *at++ = '"';
+    }
+    at = PutText(at, "}},\n");
+    if (!nests) {
+      at = PutText(at, "{\"ph\": \"e\", ");
+      at = PutText(at, label);
+      at = PutText(at, thread);
+      at = PutMicroseconds(at, std::max<int64_t>(span.end_ns() + offset_ns_, 0));
+      at = PutText(at, ", \"id\": ");
+      at = PutInteger(at, uint64_t{index} + 1);
+      at = PutText(at, "},\n");
+    }
+    writer_.Advance(at);
+  }
+
+  int64_t WindowStart() const {
+    return std::max<int64_t>(timeline_.info().window.start_ns + offset_ns_, 0);
+  }
+
+  // Kineto's own rows, which TensorBoard's plugin and others look for.
+  void WriteTail() {
+    const Window& window = timeline_.info().window;
+    writer_.Text("{\"ph\": \"X\", \"cat\": \"Trace\", \"ts\": ");
+    writer_.Microseconds(WindowStart());
+    writer_.Text(", \"dur\": ");
+    writer_.Microseconds(std::max<int64_t>(window.duration_ns, 0));
+    writer_.Text(
+        ", \"pid\": \"Spans\", \"tid\": \"PyTorch Profiler\", \"name\": \"PyTorch Profiler (0)\", "
+        "\"args\": {\"Op count\": 0}},\n");
+    writer_.Text("{\"name\": \"process_sort_index\", \"ph\": \"M\", \"ts\": ");
+    writer_.Microseconds(WindowStart());
+    writer_.Text(", \"pid\": \"Spans\", \"tid\": 0, \"args\": {\"sort_index\": ");
+    writer_.Integer(kSpansSortIndex);
+    writer_.Text(
+        "}},\n{\"name\": \"Iteration Start: PyTorch Profiler\", \"ph\": \"i\", \"s\": \"g\", ");
+    writer_.Text("\"pid\": \"Traces\", \"tid\": \"Trace PyTorch Profiler\", \"ts\": ");
+    writer_.Microseconds(WindowStart());
+    writer_.Text("},\n{\"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\", ");
+    writer_.Text("\"pid\": \"\", \"tid\": \"\", \"ts\": ");
+    writer_.Microseconds(WindowStart() + std::max<int64_t>(window.duration_ns, 0));
+    writer_.Text("}\n],\n\"traceName\": ");
+    writer_.Text(Quoted(timeline_.info().trace_name));
+    writer_.Text("\n}\n");
+  }
+
+  const Timeline& timeline_;
+  TextWriter writer_;
+  int64_t base_ns_;
+  int64_t offset_ns_;  // from CLOCK_MONOTONIC to nanoseconds since base_ns_
+  std::vector<std::string> label_parts_;
+  std::vector<std::string> thread_parts_;
+  std::vector<std::vector<int64_t>>
+      open_ends_;  // by thread: ends of the "X" rows that are open, outermost first
+};
+
+}  // namespace
+
+absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink) {
+  return ChromeTraceWriter(timeline, sink).Run();
+}
+
+}  // namespace proftrace

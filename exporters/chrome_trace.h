@@ -1,0 +1,28 @@
+// trace.json: Kineto's Chrome trace format (libkineto/src/output_json.cpp), one event a line, for
+// Perfetto, HTA, TraceLens and TensorBoard.
+//
+// Where we differ from Kineto, and why:
+//   - baseTimeNanoseconds is the midnight (UTC) before the window, not a multiple of a quarter of a
+//   year: `ts` then needs
+//     37 bits before the point, and readers that hold it in a double keep the nanoseconds. It is
+//     still the same for all ranks of a job.
+//   - names are exact (Kineto turns \ into / and drops line ends).
+//   - rows of one track always nest: a span that is async, or that would stick out of the row it
+//   lies in, is written as
+//     a pair of async events (ph b, e). Perfetto drops "X" events that overlap.
+//   - a span whose end was not seen has "end": "truncated" or "lost" in its args, one that an
+//   exception ended,
+//     "exception"; the ledger and the cost stand under "proftrace".
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "exporters/output_file.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// Memory: the names, and the open rows of each thread.
+absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink);
+
+}  // namespace proftrace

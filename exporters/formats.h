@@ -1,0 +1,48 @@
+// The outputs that a recording can be given in, by name: what --format takes.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporters/output_file.h"
+#include "exporters/table.h"
+#include "userspace/aggregate/aggregates.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+struct ExportInput {
+  const Timeline& timeline;
+  const Aggregates& aggregates;
+  const TableOptions& table;
+};
+
+struct Format {
+  std::string_view name;        // as in --format
+  std::string_view file_name;   // in the result directory; empty = DefaultFileName() makes it
+  std::string_view opens_with;  // one sentence for users
+  absl::Status (*write)(const ExportInput&, ByteSink&);
+};
+
+// In the order in which they are listed to users.
+const std::vector<Format>& Formats();
+
+// Fails with ExitCode::kUsage and the list of valid names.
+absl::StatusOr<const Format*> FindFormat(std::string_view name);
+
+// "table,csv,chrome"; each name once, in the order given. "none" gives no format; an empty name
+// fails.
+absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list);
+
+// The file's name in the result directory. TensorBoard's: HOST_PID.TIME_NS.pt.trace.json.gz.
+std::string DefaultFileName(const Format& format, const Timeline& timeline);
+
+// Writes `name` into `directory`, gzip-compressed when it ends in ".gz"; whole, or not at all.
+absl::Status Export(const Format& format, const ExportInput& input,
+                    const OutputDirectory& directory, const std::string& name);
+
+}  // namespace proftrace

@@ -1,0 +1,54 @@
+#include "exporters/key_averages_csv.h"
+
+#include "exporters/escape.h"
+#include "exporters/text_writer.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kHeader =
+    "name,overload_name,count,self_cpu_time_total_us,cpu_time_total_us,cpu_time_us,self_cpu_"
+    "percent,"
+    "cpu_percent,self_device_time_total_us,device_time_total_us,device_time_us,self_device_percent,"
+    "self_cpu_memory_bytes,cpu_memory_bytes,self_device_memory_bytes,device_memory_bytes,"
+    "self_on_cpu_us,self_off_cpu_us,flops,device_type,node_id,is_async,input_shapes,stack\n";
+// self_device_time_total_us to flops.
+constexpr std::string_view kNotRecorded = ",,,,,,,,,,,,";
+
+void WritePercent(int64_t ns, int64_t total_ns, TextWriter& writer) {
+  if (total_ns == 0) return;
+  writer.Decimal(static_cast<double>(ns) * 100.0 / static_cast<double>(total_ns), 4);
+}
+
+}  // namespace
+
+absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
+  TextWriter writer(sink);
+  writer.Text(kHeader);
+  const int64_t total_ns = averages.self_cpu_time_total_ns;
+  for (const KeyAverage& row : averages.rows) {
+    writer.Text(CsvField(row.name));
+    writer.Text(",");
+    writer.Text(CsvField(row.overload_name));
+    writer.Text(",");
+    writer.Unsigned(row.count);
+    writer.Text(",");
+    writer.Microseconds(row.self_cpu_time_total_ns);
+    writer.Text(",");
+    writer.Microseconds(row.cpu_time_total_ns);
+    writer.Text(",");
+    writer.Decimal(row.cpu_time_us(), 3);
+    writer.Text(",");
+    WritePercent(row.self_cpu_time_total_ns, total_ns, writer);
+    writer.Text(",");
+    // An async span has no place in the tree, so it has no share: 0, as in torch.
+    WritePercent(row.is_async ? 0 : row.cpu_time_total_ns, total_ns, writer);
+    writer.Text(kNotRecorded);
+    writer.Text("CPU,,");
+    writer.Text(row.is_async ? "1" : "0");
+    writer.Text(",,\n");
+  }
+  return writer.Flush();
+}
+
+}  // namespace proftrace

@@ -1,0 +1,14 @@
+// key_averages.csv: one row a key of torch's key_averages(). A cell is empty where nothing was
+// recorded, never 0.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "exporters/output_file.h"
+#include "userspace/aggregate/key_averages.h"
+
+namespace proftrace {
+
+absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink);
+
+}  // namespace proftrace

@@ -1,0 +1,77 @@
+// Where exporters write: a sink for bytes, and files that appear whole or not at all.
+//
+// A file is written under a temporary name beside its own and renamed when it is finished, so that
+// nobody reads half a trace and a failed run leaves an older file as it was. Links are never
+// followed: neither by the temporary file (O_EXCL) nor by the rename. A character device or a pipe
+// is written to as it is.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace proftrace {
+
+// Takes bytes in order. One thread. Without Finish() what was written is thrown away.
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+  // Errors end the program with ExitCode::kOutputFailed; after one, nothing more may be written.
+  virtual absl::Status Write(std::string_view bytes) = 0;
+  virtual absl::Status Finish() = 0;
+};
+
+// Collects what is written; for standard output and for tests.
+class StringSink : public ByteSink {
+ public:
+  absl::Status Write(std::string_view bytes) override {
+    text_ += bytes;
+    return absl::OkStatus();
+  }
+  absl::Status Finish() override { return absl::OkStatus(); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+struct FileOwner {
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+// The user who called sudo, from SUDO_UID and SUDO_GID; nothing when they are not set or we are not
+// root.
+std::optional<FileOwner> OwnerFromSudo();
+
+// A directory that outputs go into. Keeps it open: its files stay in it even if its path is renamed
+// meanwhile.
+class OutputDirectory {
+ public:
+  // `path` must exist; empty = the current directory. New files are given to `owner`.
+  static absl::StatusOr<OutputDirectory> Open(const std::string& path,
+                                              std::optional<FileOwner> owner);
+  ~OutputDirectory();
+  OutputDirectory(OutputDirectory&& other) noexcept;
+  OutputDirectory& operator=(OutputDirectory&&) = delete;
+
+  // Starts the file `name` (no slash in it). It is gzip when the name ends in ".gz". The sink must
+  // not outlive this.
+  absl::StatusOr<std::unique_ptr<ByteSink>> Create(const std::string& name) const;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  OutputDirectory(int fd, std::string path, std::optional<FileOwner> owner);
+
+  int fd_;
+  std::string path_;
+  std::optional<FileOwner> owner_;
+};
+
+}  // namespace proftrace

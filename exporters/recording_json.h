@@ -1,0 +1,26 @@
+// The facts around a recording as JSON: used by summary.json, the trace's metadata and the table's
+// JSON form.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "exporters/output_file.h"
+#include "userspace/model/recording.h"
+#include "userspace/stats/ledger.h"
+
+namespace proftrace {
+
+// Keys in the order they are put in, so that outputs are the same byte for byte.
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson LedgerJson(const Ledger& ledger);
+OrderedJson CostJson(const Cost& cost);
+OrderedJson UnsupportedJson(const RecordingInfo& info);
+
+// `text` as valid UTF-8; null when it is empty, which stands for "not known".
+OrderedJson TextOrNull(const std::string& text);
+
+// `json` with two blanks of indent and a line end.
+absl::Status WriteJson(const OrderedJson& json, ByteSink& sink);
+
+}  // namespace proftrace

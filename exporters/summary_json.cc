@@ -1,0 +1,80 @@
+#include "exporters/summary_json.h"
+
+#include "exporters/escape.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int kSchemaVersion = 1;
+
+OrderedJson NumberOrNull(const std::optional<int>& number) {
+  return number.has_value() ? OrderedJson(*number) : OrderedJson(nullptr);
+}
+
+OrderedJson TextList(const std::vector<std::string>& texts) {
+  OrderedJson list = OrderedJson::array();
+  for (const std::string& text : texts) list.push_back(ToValidUtf8(text));
+  return list;
+}
+
+OrderedJson TargetJson(const Target& target) {
+  return {{"pid", Raw(target.pid)},
+          {"ppid", Raw(target.ppid)},
+          {"comm", ToValidUtf8(target.comm)},
+          {"exe", ToValidUtf8(target.exe)},
+          {"cmdline", TextList(target.cmdline)},
+          {"python_version", TextOrNull(target.python_version)},
+          {"torch_version", TextOrNull(target.torch_version)},
+          {"torch_build_id", TextOrNull(target.torch_build_id)},
+          {"cuda_version", TextOrNull(target.cuda_version)},
+          {"rank", NumberOrNull(target.rank)},
+          {"world_size", NumberOrNull(target.world_size)},
+          {"threads", target.threads},
+          {"followed", target.followed},
+          {"operators_probed", target.operator_count}};
+}
+
+}  // namespace
+
+OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts) {
+  const RecordingInfo& info = timeline.info();
+  OrderedJson targets = OrderedJson::array();
+  for (const Target& target : info.targets) targets.push_back(TargetJson(target));
+  OrderedJson metadata = OrderedJson::object();
+  for (const auto& [key, value] : info.metadata) metadata[ToValidUtf8(key)] = ToValidUtf8(value);
+
+  OrderedJson json;
+  json["schema_version"] = kSchemaVersion;
+  json["proftrace"] = {{"version", ToValidUtf8(info.proftrace_version)},
+                       {"tier", ToValidUtf8(info.tier)},
+                       {"gpu", ToValidUtf8(info.gpu)},
+                       {"arguments", TextList(info.arguments)}};
+  json["trace_name"] = TextOrNull(info.trace_name);
+  json["metadata"] = std::move(metadata);
+  json["host"] = {{"name", ToValidUtf8(info.host.name)},
+                  {"kernel", ToValidUtf8(info.host.kernel)},
+                  {"cpus", info.host.cpus}};
+  json["target"] = std::move(targets);
+  json["window"] = {{"start_unix_ns", timeline.ToUnixNs(info.window.start_ns)},
+                    {"duration_ns", info.window.duration_ns},
+                    {"attach_s", info.window.attach_s},
+                    {"detach_s", info.window.detach_s}};
+  json["events"] = {{"operators", counts.of(SpanKind::kOperator)},
+                    {"annotations", counts.of(SpanKind::kAnnotation)},
+                    {"autograd", counts.of(SpanKind::kAutograd)}};
+  json["ledger"] = LedgerJson(timeline.ledger());
+  json["cost"] = CostJson(info.cost);
+  json["steps"] = {{"count", 0},
+                   {"how", "not detected"},
+                   {"confidence", 0},
+                   {"median_us", nullptr},
+                   {"p99_us", nullptr}};
+  json["unsupported"] = UnsupportedJson(info);
+  return json;
+}
+
+absl::Status ExportSummary(const Timeline& timeline, const SpanCounts& counts, ByteSink& sink) {
+  return WriteJson(SummaryJson(timeline, counts), sink);
+}
+
+}  // namespace proftrace

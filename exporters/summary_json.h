@@ -1,0 +1,16 @@
+// summary.json: what the run was, what it cost and what it lost, for scripts.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "exporters/output_file.h"
+#include "exporters/recording_json.h"
+#include "userspace/aggregate/folded_stacks.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts);
+absl::Status ExportSummary(const Timeline& timeline, const SpanCounts& counts, ByteSink& sink);
+
+}  // namespace proftrace

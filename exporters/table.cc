@@ -1,0 +1,230 @@
+#include "exporters/table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "exporters/escape.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kNumberColumnWidth = 12;  // torch's DEFAULT_COLUMN_WIDTH
+constexpr size_t kNamePadding = 4;
+constexpr size_t kSpacing = 2;
+constexpr int kMinNameColumnWidth = 4;
+
+struct SortKey {
+  std::string_view name;
+  double (*value)(const KeyAverage&);
+};
+
+constexpr std::array<SortKey, 4> kSortKeys = {{
+    {"count", [](const KeyAverage& row) { return static_cast<double>(row.count); }},
+    {"cpu_time", [](const KeyAverage& row) { return row.cpu_time_us(); }},
+    {"cpu_time_total",
+     [](const KeyAverage& row) { return static_cast<double>(row.cpu_time_total_ns); }},
+    {"self_cpu_time_total",
+     [](const KeyAverage& row) { return static_cast<double>(row.self_cpu_time_total_ns); }},
+}};
+
+const SortKey* FindSortKey(std::string_view name) {
+  const auto it = std::find_if(kSortKeys.begin(), kSortKeys.end(),
+                               [&](const SortKey& key) { return key.name == name; });
+  return it == kSortKeys.end() ? nullptr : &*it;
+}
+
+std::string Printf(const char* format, double value) {
+  std::array<char, 400> text;
+  const int length = std::snprintf(text.data(), text.size(), format, value);
+  return std::string(text.data(), static_cast<size_t>(length));
+}
+
+// The divisions are torch's, in its order, so that the last digit rounds as there.
+std::string FormatTime(double us, TimeUnit unit) {
+  constexpr double kUsInSecond = 1000.0 * 1000.0;
+  constexpr double kUsInMs = 1000.0;
+  if (unit == TimeUnit::kAuto) {
+    unit = us >= kUsInSecond ? TimeUnit::kSeconds
+           : us >= kUsInMs   ? TimeUnit::kMilliseconds
+                             : TimeUnit::kMicroseconds;
+  }
+  switch (unit) {
+    case TimeUnit::kSeconds:
+      return Printf("%.3fs", us / kUsInSecond);
+    case TimeUnit::kMilliseconds:
+      return Printf("%.3fms", us / kUsInMs);
+    case TimeUnit::kMicroseconds:
+    case TimeUnit::kAuto:
+      break;
+  }
+  return Printf("%.3fus", us);
+}
+
+std::string FormatShare(double us, double total_us) {
+  if (total_us == 0) return "NaN";
+  return Printf("%.2f%%", us * 100.0 / total_us);
+}
+
+double Microseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
+
+// As torch cuts names: those that nearly fill the column get an ellipsis.
+std::string CutName(const std::string& name, const std::optional<int>& max_width) {
+  if (!max_width.has_value()) return name;
+  const size_t limit = static_cast<size_t>(*max_width - 3);
+  if (CodePoints(name) < limit) return name;
+  return std::string(FirstCodePoints(name, limit)) + "...";
+}
+
+void AppendCell(const std::string& text, size_t width, std::string* line) {
+  const size_t length = CodePoints(text);
+  if (length < width) line->append(width - length, ' ');
+  *line += text;
+  line->append(kSpacing, ' ');
+}
+
+class TableFormatter {
+ public:
+  TableFormatter(const KeyAverages& averages, const TableOptions& options)
+      : averages_(averages), options_(options) {
+    for (const KeyAverage& row : averages.rows) {
+      rows_.push_back(&row);
+      has_overload_names_ |= !row.overload_name.empty();
+      name_width_ = std::max(name_width_, CodePoints(TableText(row.name)) + kNamePadding);
+    }
+    if (options.max_name_column_width.has_value()) {
+      name_width_ = std::min(name_width_, static_cast<size_t>(*options.max_name_column_width));
+    }
+    if (const SortKey* key = FindSortKey(options.sort_by); key != nullptr) {
+      std::stable_sort(rows_.begin(), rows_.end(), [&](const KeyAverage* a, const KeyAverage* b) {
+        return key->value(*a) > key->value(*b);
+      });
+    }
+  }
+
+  // Rows that are shown, in order.
+  std::vector<const KeyAverage*> Shown() const {
+    std::vector<const KeyAverage*> shown;
+    for (const KeyAverage* row : rows_) {
+      if (options_.row_limit >= 0 && shown.size() == static_cast<size_t>(options_.row_limit)) break;
+      if (options_.top_level_events_only && !row->is_top_level) continue;
+      shown.push_back(row);
+    }
+    return shown;
+  }
+
+  std::string Format() const {
+    std::vector<std::string> headers = {"Name"};
+    if (has_overload_names_) headers.push_back("Overload Name");
+    headers.insert(headers.end(), {"Self CPU %", "Self CPU", "CPU total %", "CPU total",
+                                   "CPU time avg", "# of Calls"});
+    const size_t line_length = Separator().size() - kSpacing;
+    std::string text;
+    if (!options_.header.empty()) {
+      text += std::string(line_length, '=') + "\n" + options_.header + "\n";
+    }
+    if (options_.top_level_events_only) {
+      text +=
+          std::string(line_length, '=') + "\nThis report only display top-level ops statistics\n";
+    }
+    text += Separator() + "\n" + Line(headers) + Separator() + "\n";
+    for (const KeyAverage* row : Shown()) text += Line(Cells(*row));
+    text += Separator() + "\n";
+    text += "Self CPU time total: " + Time(averages_.self_cpu_time_total_ns) + "\n";
+    return text;
+  }
+
+ private:
+  size_t ColumnWidth(size_t column) const {
+    return column < (has_overload_names_ ? 2u : 1u) ? name_width_ : kNumberColumnWidth;
+  }
+  size_t ColumnCount() const { return has_overload_names_ ? 8 : 7; }
+
+  std::string Separator() const {
+    std::string separator;
+    for (size_t column = 0; column < ColumnCount(); ++column) {
+      separator.append(ColumnWidth(column), '-');
+      separator.append(kSpacing, ' ');
+    }
+    return separator;
+  }
+
+  std::string Line(const std::vector<std::string>& cells) const {
+    std::string line;
+    for (size_t column = 0; column < cells.size(); ++column) {
+      AppendCell(cells[column], ColumnWidth(column), &line);
+    }
+    line.push_back('\n');
+    return line;
+  }
+
+  std::string Time(int64_t ns) const { return FormatTime(Microseconds(ns), options_.time_unit); }
+
+  std::vector<std::string> Cells(const KeyAverage& row) const {
+    const double total_us = Microseconds(averages_.self_cpu_time_total_ns);
+    std::vector<std::string> cells = {CutName(TableText(row.name), options_.max_name_column_width)};
+    if (has_overload_names_) {
+      cells.push_back(CutName(TableText(row.overload_name), options_.max_name_column_width));
+    }
+    cells.push_back(FormatShare(Microseconds(row.self_cpu_time_total_ns), total_us));
+    cells.push_back(Time(row.self_cpu_time_total_ns));
+    cells.push_back(row.is_async ? "0"
+                                 : FormatShare(Microseconds(row.cpu_time_total_ns), total_us));
+    cells.push_back(Time(row.cpu_time_total_ns));
+    cells.push_back(FormatTime(row.cpu_time_us(), options_.time_unit));
+    cells.push_back(std::to_string(row.count));
+    return cells;
+  }
+
+  const KeyAverages& averages_;
+  const TableOptions& options_;
+  std::vector<const KeyAverage*> rows_;
+  bool has_overload_names_ = false;
+  size_t name_width_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> TableSortKeys() {
+  std::vector<std::string> keys;
+  for (const SortKey& key : kSortKeys) keys.emplace_back(key.name);
+  return keys;
+}
+
+absl::StatusOr<TimeUnit> ParseTimeUnit(const std::string& text) {
+  if (text == "us") return TimeUnit::kMicroseconds;
+  if (text == "ms") return TimeUnit::kMilliseconds;
+  if (text == "s") return TimeUnit::kSeconds;
+  return Fail(ExitCode::kUsage,
+              "unknown time unit \"" + TableText(text) + "\"; valid are: us, ms, s");
+}
+
+absl::Status CheckTableOptions(const TableOptions& options) {
+  if (!options.sort_by.empty() && FindSortKey(options.sort_by) == nullptr) {
+    std::string valid;
+    for (const SortKey& key : kSortKeys)
+      valid += (valid.empty() ? "" : ", ") + std::string(key.name);
+    return Fail(ExitCode::kUsage, "unknown sort key \"" + TableText(options.sort_by) +
+                                      "\"; valid for this recording are: " + valid);
+  }
+  if (options.max_name_column_width.has_value() &&
+      *options.max_name_column_width < kMinNameColumnWidth) {
+    return Fail(ExitCode::kUsage,
+                "a name column of width " + std::to_string(*options.max_name_column_width) +
+                    " is too narrow; give at least " + std::to_string(kMinNameColumnWidth));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> FormatTable(const KeyAverages& averages, const TableOptions& options) {
+  if (absl::Status status = CheckTableOptions(options); !status.ok()) return status;
+  if (averages.rows.empty()) return "";
+  return TableFormatter(averages, options).Format();
+}
+
+std::vector<const KeyAverage*> ShownRows(const KeyAverages& averages, const TableOptions& options) {
+  return TableFormatter(averages, options).Shown();
+}
+
+}  // namespace proftrace

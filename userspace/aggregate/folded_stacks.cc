@@ -1,0 +1,79 @@
+#include "userspace/aggregate/folded_stacks.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+
+namespace proftrace {
+namespace {
+
+struct PathSums {
+  int64_t self_ns = 0;
+  uint64_t count = 0;
+};
+
+// Sums by the Timeline's own paths, and the counts by label on the way.
+std::vector<PathSums> SumPaths(const Timeline& timeline, SpanCounts* counts) {
+  std::vector<PathSums> sums(timeline.paths().size());
+  std::vector<uint64_t> by_label(timeline.labels().size());
+  const SpanStore& spans = timeline.spans();
+  for (uint32_t chunk = 0; chunk < spans.chunk_count(); ++chunk) {
+    const uint32_t first = chunk * SpanStore::kChunkSpans;
+    const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkSpans) + first;
+    for (uint32_t index = first; index < last; ++index) {
+      const Span& span = spans.at(index);
+      ++by_label[Raw(span.label)];
+      if (!span.is_complete()) continue;
+      PathSums& sum = sums[Raw(span.path)];
+      ++sum.count;
+      if (!span.is_async) sum.self_ns += span.self_ns;
+    }
+    spans.Release(chunk);
+  }
+  for (size_t label = 0; label < by_label.size(); ++label) {
+    counts->by_kind[static_cast<size_t>(timeline.labels()[label].kind)] += by_label[label];
+  }
+  return sums;
+}
+
+}  // namespace
+
+void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts) {
+  const std::vector<PathSums> sums = SumPaths(timeline, counts);
+
+  absl::flat_hash_map<std::string_view, uint32_t> frame_ids;
+  std::vector<uint32_t> frame_of_label;
+  for (const Label& label : timeline.labels()) {
+    const auto [it, inserted] =
+        frame_ids.try_emplace(label.name, static_cast<uint32_t>(stacks->frames.size()));
+    if (inserted) stacks->frames.push_back(label.name);
+    frame_of_label.push_back(it->second);
+  }
+
+  // A path's parent has a smaller id, so its node is there already.
+  std::vector<uint32_t> node_of_path(timeline.paths().size());
+  absl::flat_hash_map<uint64_t, uint32_t> node_ids;
+  stacks->nodes.emplace_back();
+  for (size_t path = 1; path < timeline.paths().size(); ++path) {
+    const PathNode& source = timeline.paths()[path];
+    const uint32_t parent = node_of_path[Raw(source.parent)];
+    const uint32_t frame = frame_of_label[Raw(source.label)];
+    const uint64_t key = (uint64_t{parent} << 32) | frame;
+    const auto [it, inserted] =
+        node_ids.try_emplace(key, static_cast<uint32_t>(stacks->nodes.size()));
+    if (inserted) stacks->nodes.push_back(StackNode{parent, frame});
+    node_of_path[path] = it->second;
+  }
+  for (size_t path = 0; path < sums.size(); ++path) {
+    StackNode& node = stacks->nodes[node_of_path[path]];
+    node.self_ns += sums[path].self_ns;
+    node.count += sums[path].count;
+  }
+  for (size_t index = stacks->nodes.size(); index-- > 0;) {
+    StackNode& node = stacks->nodes[index];
+    node.total_ns += node.self_ns;
+    if (index > 0) stacks->nodes[node.parent].total_ns += node.total_ns;
+  }
+}
+
+}  // namespace proftrace

@@ -1,0 +1,39 @@
+// Self time summed by call path: what the folded file and the flame graph show.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// A node of the merged tree: spans of all threads and processes whose names from the root are
+// equal. (The Timeline's paths also tell overloads apart; these do not.)
+struct StackNode {
+  uint32_t parent =
+      0;  // index of the parent, smaller than the node's own; the root is its own parent
+  uint32_t frame = 0;    // index into FoldedStacks::frames; meaningless for the root
+  int64_t self_ns = 0;   // of spans whose end was seen; an async span has none
+  int64_t total_ns = 0;  // self of the node and of all below it
+  uint64_t count = 0;    // spans whose end was seen
+};
+
+struct FoldedStacks {
+  std::vector<std::string> frames;  // distinct names
+  std::vector<StackNode> nodes;     // [0] is the root
+};
+
+// Numbers of spans by SpanKind, complete or not.
+struct SpanCounts {
+  std::array<uint64_t, 3> by_kind{};
+
+  uint64_t of(SpanKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
+};
+
+// One pass over the spans; memory: three words a path.
+void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts);
+
+}  // namespace proftrace

@@ -1,0 +1,263 @@
+#include "userspace/aggregate/key_averages.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+constexpr uint16_t kManyChildren =
+    std::numeric_limits<uint16_t>::max();  // Span::child_count stays there
+
+// torch's _rewrite_name(with_wildcard=True): __cxa_demangle on everything longer than one byte,
+// then the wildcard.
+std::string RowName(const std::string& name) {
+  if (name.starts_with("ProfilerStep#")) return "ProfilerStep*";
+  if (name.size() < 2) return name;
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  return status == 0 && demangled != nullptr ? std::string(demangled.get()) : name;
+}
+
+// What the grouping needs to know of a label.
+struct LabelEntry {
+  uint32_t row = 0;
+  uint32_t name = 0;  // equal for labels whose row names are equal
+  bool is_filtered = false;
+};
+
+// One span as it is added to a row.
+struct Occurrence {
+  SpanId id = kNoSpan;
+  uint32_t row = 0;
+  int64_t start_ns = 0;
+  int64_t duration_ns = 0;
+  int64_t self_ns = 0;
+  bool is_async = false;
+  bool is_top_level = false;
+  bool is_complete = false;
+};
+
+// What children, which are visited first, leave for a span that is still to come.
+struct Pending {
+  int64_t self_ns = 0;   // self time of children that torch's tree does not have
+  int64_t children = 0;  // change of the number of direct children for the same reason
+  bool has_candidate = false;
+  bool is_crowded = false;  // more than one candidate: none of them is an only child
+  Occurrence candidate;  // a child of the span's own name: folded into it if it is the only child
+};
+
+struct RowSums {
+  KeyAverage average;
+  int64_t first_start_ns = std::numeric_limits<int64_t>::max();
+  int64_t first_end_ns = 0;
+  SpanId first_id = kNoSpan;
+};
+
+class KeyAverager {
+ public:
+  KeyAverager(const Timeline& timeline, const KeyAveragesOptions& options) : timeline_(timeline) {
+    result_.grouped_by_overload_name = options.group_by_overload_name;
+    absl::flat_hash_map<std::string, uint32_t> rows;
+    absl::flat_hash_map<std::string, uint32_t> names;
+    labels_.reserve(timeline.labels().size());
+    for (const Label& label : timeline.labels()) {
+      RowSums sums;
+      sums.average.name = RowName(label.name);
+      sums.average.is_user_annotation = label.category == Category::kUserAnnotation;
+      if (options.group_by_overload_name) sums.average.overload_name = label.overload_name;
+      std::string key = sums.average.name;
+      key.push_back('\0');
+      key += sums.average.overload_name;
+      key.push_back(sums.average.is_user_annotation ? '\1' : '\0');
+
+      LabelEntry entry;
+      entry.is_filtered = IsFilteredName(label.name);
+      entry.name =
+          names.try_emplace(sums.average.name, static_cast<uint32_t>(names.size())).first->second;
+      const auto [it, inserted] = rows.try_emplace(key, static_cast<uint32_t>(rows_.size()));
+      entry.row = it->second;
+      if (inserted) rows_.push_back(std::move(sums));
+      labels_.push_back(entry);
+    }
+  }
+
+  KeyAverages Run() {
+    const SpanStore& spans = timeline_.spans();
+    for (uint32_t chunk = spans.chunk_count(); chunk-- > 0;) {
+      const uint32_t first = chunk * SpanStore::kChunkSpans;
+      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkSpans) + first;
+      for (uint32_t index = last; index-- > first;) Visit(SpanId{index}, spans.at(index));
+      spans.Release(chunk);
+    }
+    return Finish();
+  }
+
+ private:
+  const LabelEntry& EntryOf(const Span& span) const { return labels_[Raw(span.label)]; }
+  bool IsInTree(const Span& span) const { return !EntryOf(span).is_filtered && !span.is_async; }
+
+  // The parent in torch's tree.
+  SpanId TreeParent(const Span& span) const {
+    SpanId parent = span.parent;
+    while (parent != kNoSpan && !IsInTree(timeline_.span(parent))) {
+      parent = timeline_.span(parent).parent;
+    }
+    return parent;
+  }
+
+  Pending TakePending(SpanId id) {
+    if (pending_.empty()) return {};
+    const auto it = pending_.find(Raw(id));
+    if (it == pending_.end()) return {};
+    const Pending pending = it->second;
+    pending_.erase(it);
+    return pending;
+  }
+
+  void Visit(SpanId id, const Span& span) {
+    const LabelEntry& entry = EntryOf(span);
+    const SpanId parent = span.parent == kNoSpan ? kNoSpan : TreeParent(span);
+    const Pending mine = TakePending(id);
+
+    Occurrence occurrence;
+    occurrence.id = id;
+    occurrence.row = entry.row;
+    occurrence.start_ns = span.start_ns;
+    occurrence.duration_ns = span.duration_ns;
+    occurrence.self_ns = span.self_ns + mine.self_ns;
+    occurrence.is_async = span.is_async;
+    occurrence.is_top_level = parent == kNoSpan || span.is_async;
+    occurrence.is_complete = span.is_complete();
+
+    if (!IsInTree(span)) {
+      if (parent != kNoSpan) {
+        Pending& waiting = pending_[Raw(parent)];
+        waiting.self_ns += occurrence.self_ns;
+        waiting.children += span.child_count - int64_t{1};
+      }
+      if (entry.is_filtered) return;
+      occurrence.self_ns = 0;  // async
+    }
+    if (!span.is_complete()) ++result_.incomplete_spans;
+    if (mine.has_candidate) {
+      const bool is_only_child =
+          span.child_count != kManyChildren && span.child_count + mine.children == 1;
+      // A parent whose own times are not known cannot stand for its child.
+      if (is_only_child && span.is_complete()) {
+        occurrence.self_ns += mine.candidate.self_ns;
+      } else {
+        Count(mine.candidate);
+      }
+    }
+    if (parent != kNoSpan && !span.is_async && EntryOf(timeline_.span(parent)).name == entry.name) {
+      Defer(parent, occurrence);
+    } else {
+      Count(occurrence);
+    }
+  }
+
+  // Whether `occurrence` is folded into its parent is known only when the parent is visited.
+  void Defer(SpanId parent, const Occurrence& occurrence) {
+    Pending& waiting = pending_[Raw(parent)];
+    if (waiting.is_crowded) {
+      Count(occurrence);
+    } else if (waiting.has_candidate) {
+      Count(waiting.candidate);
+      Count(occurrence);
+      waiting.has_candidate = false;
+      waiting.is_crowded = true;
+    } else {
+      waiting.candidate = occurrence;
+      waiting.has_candidate = true;
+    }
+  }
+
+  void Count(const Occurrence& occurrence) {
+    if (!occurrence.is_complete) return;
+    RowSums& row = rows_[occurrence.row];
+    ++row.average.count;
+    row.average.cpu_time_total_ns += occurrence.duration_ns;
+    row.average.self_cpu_time_total_ns += occurrence.self_ns;
+    const int64_t end_ns = occurrence.start_ns + occurrence.duration_ns;
+    // torch sorts events by start, then the longer first; the sort is stable.
+    const bool is_earlier = occurrence.start_ns != row.first_start_ns
+                                ? occurrence.start_ns < row.first_start_ns
+                            : end_ns != row.first_end_ns ? end_ns > row.first_end_ns
+                                                         : Raw(occurrence.id) < Raw(row.first_id);
+    if (!is_earlier) return;
+    row.first_start_ns = occurrence.start_ns;
+    row.first_end_ns = end_ns;
+    row.first_id = occurrence.id;
+    row.average.is_async = occurrence.is_async;
+    row.average.is_top_level = occurrence.is_top_level;
+  }
+
+  KeyAverages Finish() {
+    std::erase_if(rows_, [](const RowSums& row) { return row.average.count == 0; });
+    std::sort(rows_.begin(), rows_.end(), [](const RowSums& a, const RowSums& b) {
+      if (a.first_start_ns != b.first_start_ns) return a.first_start_ns < b.first_start_ns;
+      if (a.first_end_ns != b.first_end_ns) return a.first_end_ns > b.first_end_ns;
+      return Raw(a.first_id) < Raw(b.first_id);
+    });
+    result_.rows.reserve(rows_.size());
+    for (RowSums& row : rows_) {
+      result_.self_cpu_time_total_ns += row.average.self_cpu_time_total_ns;
+      result_.rows.push_back(std::move(row.average));
+    }
+    return std::move(result_);
+  }
+
+  const Timeline& timeline_;
+  std::vector<LabelEntry> labels_;
+  std::vector<RowSums> rows_;
+  absl::flat_hash_map<uint32_t, Pending> pending_;
+  KeyAverages result_;
+};
+
+}  // namespace
+
+double KeyAverage::cpu_time_us() const {
+  if (count == 0) return 0;
+  return static_cast<double>(cpu_time_total_ns) / 1000.0 / static_cast<double>(count);
+}
+
+KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions& options) {
+  return KeyAverager(timeline, options).Run();
+}
+
+KeyAverage TotalAverage(const KeyAverages& averages) {
+  KeyAverage total;
+  total.name = "Total";
+  for (const KeyAverage& row : averages.rows) {
+    total.count += row.count;
+    total.self_cpu_time_total_ns += row.self_cpu_time_total_ns;
+    total.cpu_time_total_ns += row.cpu_time_total_ns;
+  }
+  return total;
+}
+
+bool IsFilteredName(std::string_view name) {
+  static constexpr std::array<std::string_view, 8> kFiltered = {
+      "[memory]",
+      "[OutOfMemory]",
+      "profiler::_record_function_enter",
+      "profiler::_record_function_enter_new",
+      "profiler::_record_function_exit",
+      "aten::is_leaf",
+      "aten::output_nr",
+      "aten::_version",
+  };
+  return std::find(kFiltered.begin(), kFiltered.end(), name) != kFiltered.end();
+}
+
+}  // namespace proftrace

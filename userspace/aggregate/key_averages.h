@@ -1,0 +1,61 @@
+// The rows of torch's key_averages(): spans grouped by name, with torch's own rules for what is a
+// row.
+//
+// The rules, from torch/autograd/profiler.py and profiler_util.py (2.11):
+//   - utility operators (aten::is_leaf, profiler::_record_function_*, …) are taken out of the tree
+//   before anything is
+//     computed: their self time stays with their parent;
+//   - a span that is its parent's only child and has its name is folded into the parent
+//   (_remove_dup_nodes);
+//   - ProfilerStep#N is one row, ProfilerStep*; mangled C++ names are demangled;
+//   - an async span has no self time and no place in the tree;
+//   - an annotation and an operator of the same name are two rows.
+// Ours: a span whose end was not seen (truncated, lost) has no time that can be trusted. It is left
+// out of counts and times, and counted in `incomplete_spans`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+struct KeyAveragesOptions {
+  bool group_by_overload_name = false;
+};
+
+struct KeyAverage {
+  std::string name;
+  std::string overload_name;  // empty unless grouped by it
+  uint64_t count = 0;
+  int64_t self_cpu_time_total_ns = 0;
+  int64_t cpu_time_total_ns = 0;
+  bool is_user_annotation = false;
+  bool is_async = false;  // of the group's first span, as in torch
+  bool is_top_level =
+      false;  // whether the group's first span has no parent, as torch's top_level_events_only asks
+
+  // Microseconds a call; 0 when there was none.
+  double cpu_time_us() const;
+};
+
+struct KeyAverages {
+  std::vector<KeyAverage> rows;  // in the order of each group's first span, as in torch
+  bool grouped_by_overload_name = false;
+  int64_t self_cpu_time_total_ns = 0;  // over all rows
+  uint64_t incomplete_spans = 0;       // left out: their end was not seen
+};
+
+// One pass over the spans, last to first; memory: a few words a label, plus the parents that wait
+// for a decision.
+KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions& options);
+
+// The sum of all rows, named "Total", as torch's total_average().
+KeyAverage TotalAverage(const KeyAverages& averages);
+
+// Whether torch leaves spans of this name out of events() and key_averages() (_filter_name).
+bool IsFilteredName(std::string_view name);
+
+}  // namespace proftrace
