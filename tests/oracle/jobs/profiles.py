@@ -1,0 +1,178 @@
+"""torch.profiler's own answer for a window, written to files that compare.py reads.
+
+oracle-PID.jsonl: the first line is a header {pid, torch, source, deduplicated}; each further line is one row of the
+profiler's event tree, parents before children, in the order of the starts of a thread:
+{"name", "tid", "start_ns", "end_ns", "cat", "is_async", "parent"}; `tid` is the kernel's, `parent` the line's index
+(0 = the first row) or -1. key_averages-PID.json: [{name, count, self_cpu_us, cpu_us}]. trace-PID.json: the chrome trace, where this build
+of torch has Kineto. events-PID.jsonl: prof.events().
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from typing import Any, Iterator
+
+import torch
+
+BEGIN = "proftrace.window.begin"
+END = "proftrace.window.end"
+
+
+@contextlib.contextmanager
+def markers() -> Iterator[None]:
+    """The window of the calling thread: only what is between the two annotations is compared."""
+    with torch.autograd.profiler.record_function(BEGIN):
+        pass
+    yield
+    with torch.autograd.profiler.record_function(END):
+        pass
+
+
+def has_kineto() -> bool:
+    return bool(torch.profiler.kineto_available())
+
+
+def experimental_config() -> Any:
+    """Records all threads where this version can (from 2.7 on)."""
+    try:
+        return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    except TypeError:
+        return None
+
+
+def can_profile_all_threads() -> bool:
+    return experimental_config() is not None
+
+
+class Profile:
+    """torch.profiler over the calling thread (or all of them), writing its files at stop()."""
+
+    def __init__(self, out: str, all_threads: bool) -> None:
+        self.out = out
+        config = experimental_config() if all_threads else None
+        self.profiler = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=config)
+
+    def start(self) -> None:
+        self.profiler.__enter__()
+
+    def stop(self) -> None:
+        self.profiler.__exit__(None, None, None)
+        pid = os.getpid()
+        rows = tree_rows(self.profiler.profiler.kineto_results.experimental_event_tree())
+        trace = os.path.join(self.out, f"trace-{pid}.json")
+        if has_kineto():
+            self.profiler.export_chrome_trace(trace)
+            use_kernel_tids(rows, trace)
+        else:
+            require_one_thread(rows)
+        write_rows(self.out, "torch.profiler event tree", False, rows)
+        write_key_averages(self.out, self.profiler.key_averages())
+        write_events(self.out, self.profiler.events())
+
+
+def tree_rows(roots: list[Any]) -> list[dict[str, Any]]:
+    """The tree in pre-order. `tid` is still the profiler's own small number."""
+    rows: list[dict[str, Any]] = []
+    stack = [(event, -1) for event in reversed(roots)]
+    while stack:
+        event, parent = stack.pop()
+        fields = event.extra_fields
+        if not hasattr(fields, "scope"):
+            raise SystemExit(f"the profiler's tree has a row that is no operator: {event.name!r}")
+        user = str(fields.scope).endswith("USER_SCOPE")
+        index = len(rows)
+        rows.append({
+            "name": event.name, "tid": event.start_tid, "start_ns": event.start_time_ns, "end_ns": event.end_time_ns,
+            "cat": "user_annotation" if user else "cpu_op", "is_async": False, "parent": parent})
+        stack.extend((child, index) for child in reversed(event.children))
+    return rows
+
+
+def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
+    """Replaces the profiler's thread numbers by the kernel's, which only the chrome trace has. Checks both against
+    each other: each row must be in both, with the same name and start."""
+    with open(trace, encoding="utf-8") as file:
+        document = json.load(file)
+    base = int(document["baseTimeNanoseconds"])
+    drawn: dict[tuple[str, int], list[int]] = {}
+    count = 0
+    for event in document["traceEvents"]:
+        if event.get("cat") in ("cpu_op", "user_annotation"):
+            key = (event["name"], base + round(event["ts"] * 1000))
+            drawn.setdefault(key, []).append(event["tid"])
+            count += 1
+    if count != len(rows):
+        raise SystemExit(f"torch.profiler's trace has {count} rows, its tree {len(rows)}")
+    kernel_tid: dict[int, int] = {}
+    for row in rows:
+        tids = drawn.get((row["name"], row["start_ns"]), [])
+        if len(set(tids)) == 1 and kernel_tid.setdefault(row["tid"], tids[0]) != tids[0]:
+            raise SystemExit(f"thread {row['tid']} of the tree is {kernel_tid[row['tid']]} and {tids[0]} in the trace")
+    for row in rows:
+        row["tid"] = kernel_tid[row["tid"]]
+
+
+def require_one_thread(rows: list[dict[str, Any]]) -> None:
+    threads = {row["tid"] for row in rows}
+    if len(threads) > 1:
+        raise SystemExit(f"without Kineto the kernel's ids of {len(threads)} threads are not known")
+    for row in rows:
+        row["tid"] = threading.get_native_id()
+
+
+class LegacyProfile:
+    """The autograd profiler of torch 1.x without Kineto, whose state belongs to one thread: the only oracle there for
+    several threads. Its list lacks an only child with its parent's name, which the header tells compare.py."""
+
+    def __init__(self, out: str) -> None:
+        self.out = out
+        from torch.autograd import profiler_legacy
+        self.profiler = profiler_legacy.profile()
+
+    def start(self) -> None:
+        self.profiler.__enter__()
+
+    def stop(self) -> None:
+        self.profiler.__exit__(None, None, None)
+        events = list(self.profiler.function_events)
+        tid = threading.get_native_id()
+        events.sort(key=lambda event: event.id)
+        index = {event.id: number for number, event in enumerate(events)}
+        rows = []
+        for event in events:
+            parent = event.cpu_parent
+            start = round(event.time_range.start * 1000)
+            rows.append({
+                "name": event.name, "tid": tid, "start_ns": start, "end_ns": round(event.time_range.end * 1000),
+                "cat": "cpu_op", "is_async": event.is_async, "parent": -1 if parent is None else index[parent.id]})
+        write_rows(self.out, "torch.autograd.profiler_legacy", True, rows, suffix=f"-{tid}")
+        write_key_averages(self.out, self.profiler.key_averages(), suffix=f"-{tid}")
+
+
+def write_rows(out: str, source: str, deduplicated: bool, rows: list[dict[str, Any]], suffix: str = "") -> None:
+    header = {"pid": os.getpid(), "torch": torch.__version__, "source": source, "deduplicated": deduplicated}
+    path = os.path.join(out, f"oracle-{os.getpid()}{suffix}.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        for record in [header, *rows]:
+            file.write(json.dumps(record) + "\n")
+
+
+def write_key_averages(out: str, averages: Any, suffix: str = "") -> None:
+    rows = [{"name": row.key, "count": row.count, "self_cpu_us": row.self_cpu_time_total, "cpu_us": row.cpu_time_total}
+            for row in averages]
+    with open(os.path.join(out, f"key_averages-{os.getpid()}{suffix}.json"), "w", encoding="utf-8") as file:
+        json.dump(rows, file)
+
+
+def write_events(out: str, events: Any) -> None:
+    with open(os.path.join(out, f"events-{os.getpid()}.jsonl"), "w", encoding="utf-8") as file:
+        for event in events:
+            parent = event.cpu_parent
+            file.write(json.dumps({
+                "name": event.name, "thread": event.thread, "start_us": event.time_range.start,
+                "end_us": event.time_range.end, "parent": None if parent is None else parent.name,
+                "is_async": event.is_async, "sequence_nr": event.sequence_nr, "scope": event.scope}) + "\n")

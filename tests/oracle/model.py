@@ -1,0 +1,155 @@
+"""Rows of a recording, whoever made it, and the rules by which two recordings are laid beside each other."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import IO, Iterable
+
+BEGIN = "proftrace.window.begin"
+END = "proftrace.window.end"
+# Rows that torch.profiler's events() and key_averages() leave out (torch/autograd/profiler.py, _filter_name).
+FILTERED = frozenset({
+    "[memory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
+    "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version"})
+
+
+@dataclasses.dataclass
+class Row:
+    """One span of one thread. `parent` is an index into the list that the row is in, or -1."""
+
+    name: str
+    start_ns: int
+    duration_ns: int
+    parent: int
+    depth: int
+    category: str
+    end: str = "return"
+
+
+Threads = dict[tuple[int, int], list[Row]]  # (pid, tid): rows in the order of their starts
+
+
+@dataclasses.dataclass
+class Oracle:
+    """torch.profiler's answer for one process, or for one thread where it can only answer for one."""
+
+    pid: int
+    torch: str
+    source: str
+    deduplicated: bool
+    threads: Threads
+    key_averages: dict[str, int]
+
+
+def read_oracles(directory: Path) -> list[Oracle]:
+    """Every oracle-*.jsonl of a job, with the key averages beside it."""
+    paths = sorted(directory.glob("oracle-*.jsonl"))
+    if not paths:
+        raise ValueError(f"{directory}: no oracle-*.jsonl; did the job run with --mode profile?")
+    return [read_oracle(path) for path in paths]
+
+
+def read_oracle(path: Path) -> Oracle:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    header = json.loads(lines[0])
+    records = [json.loads(line) for line in lines[1:]]
+    averages_path = path.with_name(path.name.replace("oracle-", "key_averages-")).with_suffix(".json")
+    averages = {row["name"]: row["count"] for row in json.loads(averages_path.read_text(encoding="utf-8"))}
+    threads: Threads = {}
+    places: list[tuple[list[Row], int]] = []
+    for record in records:
+        rows = threads.setdefault((header["pid"], record["tid"]), [])
+        parent, depth = -1, 0
+        if record["parent"] >= 0:
+            parent_rows, parent = places[record["parent"]]
+            if parent_rows is not rows:
+                raise ValueError(f"{path}: {record['name']!r} has a parent on another thread")
+            depth = rows[parent].depth + 1
+        places.append((rows, len(rows)))
+        duration = record["end_ns"] - record["start_ns"]
+        rows.append(Row(record["name"], record["start_ns"], duration, parent, depth, record["cat"]))
+    return Oracle(header["pid"], header["torch"], header["source"], header["deduplicated"], threads, averages)
+
+
+COMPARED = frozenset({"cpu_op", "user_annotation"})
+
+
+def open_text(path: Path) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def read_events(path: Path) -> Threads:
+    """proftrace's events.csv[.gz]. Rows of other categories (syscalls, memory) are not torch.profiler's to judge."""
+    threads: Threads = {}
+    places: dict[str, tuple[list[Row], int]] = {}
+    csv.field_size_limit(1 << 24)
+    with open_text(path) as file:
+        records = list(csv.DictReader(file, strict=True))
+    for number, record in enumerate(records, start=2):
+        if record["category"] not in COMPARED:
+            continue
+        rows = threads.setdefault((int(record["pid"]), int(record["tid"])), [])
+        parent = -1
+        if record["parent_id"]:
+            if record["parent_id"] not in places:
+                raise ValueError(f"{path}:{number}: parent {record['parent_id']} has no row before its child")
+            parent_rows, parent = places[record["parent_id"]]
+            if parent_rows is not rows:
+                raise ValueError(f"{path}:{number}: {record['name']!r} has a parent on another thread")
+        places[record["id"]] = (rows, len(rows))
+        rows.append(Row(record["name"], int(record["start_ns"]), int(record["duration_ns"] or 0), parent,
+                        int(record["depth"]), record["category"], record["end"]))
+    return threads
+
+
+def window(rows: list[Row], where: str) -> list[Row] | None:
+    """The rows after the begin marker and its children and before the end marker; None when there is no marker.
+    Parents are indices into the result."""
+    begins = [index for index, row in enumerate(rows) if row.name == BEGIN]
+    ends = [index for index, row in enumerate(rows) if row.name == END]
+    if not begins and not ends:
+        return None
+    if len(begins) != 1 or len(ends) != 1 or begins[0] > ends[0]:
+        raise ValueError(f"{where}: {len(begins)} begin markers and {len(ends)} end markers, expected one of each")
+    first = begins[0] + 1
+    while first < ends[0] and rows[first].parent >= begins[0]:
+        first += 1
+    return keep(rows, [first <= index < ends[0] for index in range(len(rows))])
+
+
+def keep(rows: list[Row], kept: list[bool]) -> list[Row]:
+    """Leaves rows out; their children move up to the nearest kept ancestor."""
+    moved: list[int] = []  # old index: new index of the row, or of its nearest kept ancestor
+    result: list[Row] = []
+    for row, stays in zip(rows, kept):
+        parent = moved[row.parent] if row.parent >= 0 else -1
+        if not stays:
+            moved.append(parent)
+            continue
+        moved.append(len(result))
+        depth = result[parent].depth + 1 if parent >= 0 else 0
+        result.append(dataclasses.replace(row, parent=parent, depth=depth))
+    return result
+
+
+def without_names(rows: list[Row], names: Iterable[str]) -> list[Row]:
+    left_out = frozenset(names)
+    return keep(rows, [row.name not in left_out for row in rows])
+
+
+def without_only_children(rows: list[Row]) -> list[Row]:
+    """torch's _remove_dup_nodes: an event goes when its parent has the same name and no other child."""
+    children = Counter(row.parent for row in rows)
+    return keep(rows, [
+        not (row.parent >= 0 and rows[row.parent].name == row.name and children[row.parent] == 1) for row in rows])
+
+
+def counts(rows: Iterable[Row]) -> Counter[str]:
+    return Counter(row.name for row in rows if row.name not in FILTERED)

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Records real jobs with proftrace and with torch.profiler at once, and compares the two answers.
+
+    sudo run_oracle.py --python /usr/bin/python3 mlp transformer ...      (no names: all workloads)
+
+For each workload: the job starts and becomes idle, proftrace attaches by PID, the job runs its steps under
+torch.profiler, proftrace is stopped by SIGINT, events.csv is laid beside the answer (compare.py), and the ledger's
+identities are checked; then the job runs once more untraced, and its checksum must be the same. Exit code: 0 all the
+same, 1 something differs, 77 it cannot run here (the reason is printed).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import compare
+import model
+from process import LineReader, Stopped
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+JOB = HERE / "jobs" / "job.py"
+SKIP = 77
+FORMATS = "table,csv,events-csv,chrome,folded,flamegraph"
+OUTPUTS = ["capture.ptrec", "key_averages.txt", "key_averages.csv", "events.csv", "trace.json.gz",
+           "stacks_self_cpu.folded", "flamegraph.html", "summary.json"]
+# Recorded by torch.profiler, and by no probe yet: rows made by a RecordFunction of their own rather than by the
+# dispatcher, by a node or by an annotation. Each is listed with its count when it is missing.
+NOT_COVERED = ["detach", "detach_"]
+NOT_COVERED_IN = {"boxed": ["Doubled", "<forward op>", "<backward op>", "scripted"],
+                  "exceptions": ["FailingBackward"]}
+DEFAULT_STEPS = {"transformer": 4, "lstm": 4}
+START_S, READY_S, WORK_S, STOP_S = 120.0, 30.0, 240.0, 120.0
+
+
+@dataclasses.dataclass
+class Verdict:
+    workload: str
+    problems: list[str]
+    detail: str
+
+    def line(self) -> str:
+        first = self.detail.splitlines()[0] if self.detail else ""
+        return f"{'ok  ' if not self.problems else 'FAIL'} {self.workload:12} {first}"
+
+
+class Job:
+    """A job.py process. Leaving the context ends it."""
+
+    def __init__(self, python: str, workload: str, mode: str, out: Path, steps: int, seed: int) -> None:
+        command = [python, str(JOB), workload, "--mode", mode, "--out", str(out), "--steps", str(steps), "--seed", str(seed)]
+        environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+        self.errors = (out / f"job-{mode}.stderr").open("w")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        env=environment, cwd=out)
+        assert self.process.stdout is not None
+        self.lines = LineReader(self.process.stdout)
+
+    def __enter__(self) -> "Job":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.lines.close()
+        self.errors.close()
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"go\n")
+        self.process.stdin.flush()
+
+
+class Tracer:
+    """A `proftrace record` process. Leaving the context kills it if it still runs."""
+
+    def __init__(self, binary: Path, pid: int, out: Path) -> None:
+        command = [str(binary), "record", "-p", str(pid), "-o", str(out), "--format", FORMATS]
+        self.stdout = (out.parent / "proftrace.stdout").open("w")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.stdout, stderr=subprocess.PIPE)
+        assert self.process.stderr is not None
+        self.lines = LineReader(self.process.stderr)
+
+    def __enter__(self) -> "Tracer":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.lines.close()
+        self.stdout.close()
+
+    def wait_until_recording(self, pid: int) -> None:
+        self.lines.wait(rf"proftrace: (recording|following) PID {pid}\b", READY_S)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(STOP_S)
+
+
+def record(options: argparse.Namespace, workload: str, out: Path) -> tuple[list[str], str]:
+    """Runs one workload under both profilers. Returns what went wrong, and the job's checksum."""
+    problems: list[str] = []
+    result = out / "result"
+    with Job(options.python, workload, "profile", out, steps_of(options, workload), options.seed) as job:
+        pid = int(job.lines.wait(r"READY (\d+)", START_S).group(1))
+        with Tracer(options.proftrace, pid, result) as tracer:
+            tracer.wait_until_recording(pid)
+            job.go()
+            line = job.lines.wait(r"FORKED .*|CHECKSUM .*", WORK_S).group(0)
+            if line.startswith("FORKED"):
+                for child in line.split()[1:]:
+                    tracer.wait_until_recording(int(child))
+                job.go()
+                line = job.lines.wait(r"CHECKSUM .*", WORK_S).group(0)
+            job.lines.wait(r"DONE", WORK_S)
+            code = tracer.stop()
+            if code != 0:
+                problems.append(f"proftrace ended with {code}: {tracer.lines.tail()}")
+        code = job.process.wait(STOP_S)
+        if code != 0:
+            problems.append(f"the traced job ended with {code}")
+    return problems, line
+
+
+def untraced_checksum(options: argparse.Namespace, workload: str, out: Path) -> str:
+    with Job(options.python, workload, "plain", out, steps_of(options, workload), options.seed) as job:
+        job.lines.wait(r"READY \d+", START_S)
+        job.go()
+        line = job.lines.wait(r"FORKED .*|CHECKSUM .*", WORK_S).group(0)
+        if line.startswith("FORKED"):
+            job.go()
+            line = job.lines.wait(r"CHECKSUM .*", WORK_S).group(0)
+        job.lines.wait(r"DONE", WORK_S)
+        job.process.wait(STOP_S)
+    return line
+
+
+def steps_of(options: argparse.Namespace, workload: str) -> int:
+    return options.steps or DEFAULT_STEPS.get(workload, 8)
+
+
+def check_summary(path: Path) -> list[str]:
+    """The identities that always hold, and that nothing was lost."""
+    ledger = json.loads(path.read_text(encoding="utf-8"))["ledger"]
+    problems = []
+    for whole, parts in (("records", ("decoded", "unknown", "malformed")),
+                         ("begins", ("closed", "end_by_exception", "end_lost", "truncated"))):
+        total = sum(ledger[part] for part in parts)
+        if ledger[whole] != total:
+            problems.append(f"ledger: {whole} {ledger[whole]} != {' + '.join(parts)} {total}")
+    for name in ("ring_lost", "malformed", "end_lost", "late", "unnamed", "read_failed"):
+        if ledger[name]:
+            problems.append(f"ledger: {name} is {ledger[name]}")
+    if not ledger["begins"]:
+        problems.append("ledger: nothing was recorded")
+    return problems
+
+
+def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
+    try:
+        problems, traced = record(options, workload, out)
+        missing = [name for name in OUTPUTS if not (out / "result" / name).is_file()]
+        if missing:
+            return Verdict(workload, problems + [f"no {', '.join(missing)} in the result directory"], "")
+        problems += check_summary(out / "result" / "summary.json")
+        allowed = frozenset(NOT_COVERED + NOT_COVERED_IN.get(workload, []) + options.allow_missing)
+        result = compare.compare(model.read_oracles(out), model.read_events(out / "result" / "events.csv"), allowed)
+        problems += result.differences
+        if workload == "exceptions" and not result.ends["exception"]:
+            problems.append("no span ended by an exception")
+        plain = untraced_checksum(options, workload, out)
+        if plain != traced:
+            problems.append(f"untraced the job says {plain}, traced {traced}")
+        return Verdict(workload, problems, compare.report(result))
+    except (Stopped, ValueError, KeyError, subprocess.TimeoutExpired) as error:
+        return Verdict(workload, [f"{type(error).__name__}: {error}"], "")
+
+
+def reason_not_to_run(options: argparse.Namespace) -> str | None:
+    if os.geteuid() != 0:
+        return "needs root: uprobes and BPF"
+    if not options.proftrace.is_file():
+        return f"no proftrace at {options.proftrace}"
+    try:
+        probe = subprocess.run([options.python, "-c", "import torch"], capture_output=True, text=True, timeout=START_S)
+    except OSError as error:
+        return f"{options.python}: {error.strerror}"
+    if probe.returncode:
+        return f"{options.python} cannot import torch: {probe.stderr.strip().splitlines()[-1]}"
+    return None
+
+
+def workloads() -> list[str]:
+    sources = (HERE / "jobs" / "job.py").read_text(encoding="utf-8")
+    table = sources.split("WORKLOADS = {", 1)[1].split("}", 1)[0]
+    return [line.split('"')[1] for line in table.splitlines() if '"' in line]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", nargs="*", default=[])
+    parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that imports torch")
+    parser.add_argument("--proftrace", type=Path, default=ROOT / "build/release/bin/proftrace")
+    parser.add_argument("--steps", type=int, default=0, help="default: 8, fewer for the large models")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--allow-missing", metavar="NAME", action="append", default=[])
+    parser.add_argument("--keep", type=Path, help="keep everything in this directory")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    reason = reason_not_to_run(options)
+    if reason:
+        print(f"SKIPPED: {reason}")
+        return SKIP
+    names = options.workload or workloads()
+    failed = []
+    for name in names:
+        out = Path(tempfile.mkdtemp(prefix=f"proftrace-oracle-{name}-", dir=options.keep))
+        verdict = judge(options, name, out)
+        print(verdict.line())
+        for line in verdict.detail.splitlines()[1:]:
+            print(f"     {line}")
+        for problem in verdict.problems[:20]:
+            print(f"     PROBLEM {problem}")
+        if verdict.problems:
+            failed.append(name)
+            print(f"     kept in {out}")
+        elif not options.keep:
+            shutil.rmtree(out)
+        sys.stdout.flush()
+    print(f"{len(names) - len(failed)} of {len(names)} workloads give torch.profiler's answer"
+          + (f"; not: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
