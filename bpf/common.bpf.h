@@ -14,7 +14,6 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* Set before loading; the verifier removes what they switch off. */
-const volatile __u32 config_pidns_level = 0; /* depth of the tracer's PID namespace */
 const volatile bool config_filter_tgid = false; /* links without a pid: only processes in `traced` */
 
 struct {
@@ -22,7 +21,7 @@ struct {
 	__uint(max_entries, 32 << 20); /* set by the loader (--buffer-size) */
 } ring SEC(".maps");
 
-/* Processes that are recorded. Key: the kernel's tgid. */
+/* Processes that are recorded. Key: the tgid in the tracer's PID namespace. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -44,6 +43,9 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } drops SEC(".maps");
+
+/* Depth of the tracer's PID namespace, 0 = the initial one: ids in records and keys are those that the tracer sees. */
+__u32 pidns_level = 0;
 
 /* How many threads have an entry in lost_by_thread: the fast path looks at this alone. */
 __u64 threads_with_losses = 0;
@@ -76,22 +78,30 @@ static __noinline int note_loss(void)
 static __always_inline __u32 nr_in_namespace(struct task_struct *task)
 {
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	__u32 level = pidns_level;
 	struct upid number;
 
-	if (bpf_core_read(&number, sizeof(number), &pid->numbers[config_pidns_level]))
+	if (bpf_core_read(&number, sizeof(number), &pid->numbers[level]))
 		return 0;
 	return number.nr;
 }
 
-static __always_inline void fill_ids(struct pt_record *record, struct task_struct *task)
+static __always_inline __u32 tid_of(struct task_struct *task)
 {
-	if (config_pidns_level) {
-		record->tid = nr_in_namespace(task);
-		record->pid = nr_in_namespace(BPF_CORE_READ(task, group_leader));
-	} else {
-		record->tid = BPF_CORE_READ(task, pid);
-		record->pid = BPF_CORE_READ(task, tgid);
-	}
+	return pidns_level ? nr_in_namespace(task) : BPF_CORE_READ(task, pid);
+}
+
+static __always_inline __u32 tgid_of(struct task_struct *task)
+{
+	return pidns_level ? nr_in_namespace(BPF_CORE_READ(task, group_leader)) :
+			     BPF_CORE_READ(task, tgid);
+}
+
+static __always_inline __u32 current_tgid(void)
+{
+	if (unlikely(pidns_level))
+		return tgid_of((struct task_struct *)bpf_get_current_task());
+	return bpf_get_current_pid_tgid() >> 32;
 }
 
 static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 site, __u8 kind,
@@ -100,8 +110,11 @@ static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 
 	__u64 id = bpf_get_current_pid_tgid();
 
 	record->time_ns = bpf_ktime_get_ns();
-	if (config_pidns_level) {
-		fill_ids(record, (struct task_struct *)bpf_get_current_task());
+	if (unlikely(pidns_level)) {
+		struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+		record->pid = tgid_of(task);
+		record->tid = tid_of(task);
 	} else {
 		record->pid = id >> 32;
 		record->tid = (__u32)id;

@@ -172,7 +172,7 @@ static __always_inline void write_handle(__u64 sp, __u8 kind, __u64 stack)
 /* Dispatcher::callBoxed(op, stack): the operator by its OperatorDef*, and annotations by their enter and exit. */
 static __noinline int on_boxed_begin(struct pt_regs *ctx, __u64 cookie)
 {
-	struct annotation_key key = { .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct annotation_key key = { .tgid = current_tgid() };
 	struct pt_pointer_record *record = reserve(sizeof(*record));
 	__u64 sp = PT_REGS_SP(ctx);
 	__u64 stack;
@@ -224,7 +224,7 @@ static __noinline int on_boxed_end(struct pt_regs *ctx, __u64 cookie)
 /* torch::autograd::Node*: its vtable names its class; a PyNode's class is that of its Python object. */
 static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 {
-	struct annotation_key key = { .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct annotation_key key = { .tgid = current_tgid() };
 	__u64 node = read_register(ctx, (cookie >> 24) & 0xff);
 	__u16 object_offset = cookie >> 32;
 	__u64 vtable = read_word(node);
@@ -269,7 +269,7 @@ int on_probe(struct pt_regs *ctx)
 	struct pt_record *record;
 
 	if (config_filter_tgid) {
-		__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+		__u32 tgid = current_tgid();
 
 		if (!bpf_map_lookup_elem(&traced, &tgid))
 			return 0;

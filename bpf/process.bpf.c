@@ -11,10 +11,9 @@ SEC("raw_tp/sched_process_fork")
 int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *child = (struct task_struct *)ctx->args[1];
-	__u32 parent_tgid = bpf_get_current_pid_tgid() >> 32;
-	__u32 child_tgid = BPF_CORE_READ(child, tgid);
+	__u32 parent_tgid = current_tgid();
+	__u32 child_tgid = tgid_of(child);
 	struct pt_fork_record *record;
-	struct pt_record ids = {};
 	__u8 one = 1;
 
 	if (child_tgid == parent_tgid || !config_follow_children)
@@ -26,9 +25,8 @@ int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 	if (!record)
 		return 0;
 	fill_head(&record->head, 0, 0, PT_FORK, sizeof(*record));
-	fill_ids(&ids, child);
-	record->child_pid = ids.pid;
-	record->child_tid = ids.tid;
+	record->child_pid = child_tgid;
+	record->child_tid = tid_of(child);
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
@@ -36,7 +34,7 @@ int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exec")
 int on_process_exec(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	__u32 tgid = current_tgid();
 	struct pt_record *record;
 
 	if (!bpf_map_lookup_elem(&traced, &tgid))
@@ -53,7 +51,7 @@ SEC("raw_tp/sched_process_exit")
 int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx->args[0];
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	__u32 tgid = current_tgid();
 	struct pt_exit_record *record;
 
 	if (!bpf_map_lookup_elem(&traced, &tgid))
@@ -69,5 +67,15 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (record->group_dead)
 		bpf_map_delete_elem(&traced, &tgid);
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+/* Run once by the loader, as itself: how deep the PID namespace lies in which it lives. */
+SEC("raw_tp")
+int read_pidns_level(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	pidns_level = BPF_CORE_READ(task, thread_pid, level);
 	return 0;
 }

@@ -136,8 +136,8 @@ enum pt_register {
 };
 
 #define PT_COOKIE(site, role, reg, offset)                                                         \
-	((pt_u64)(pt_u16)(site) | ((pt_u64)(pt_u8)(role) << 16) | ((pt_u64)(pt_u8)(reg) << 24) |   \
-	 ((pt_u64)(pt_u16)(offset) << 32))
+	((unsigned long long)((site) & 0xffff) | (unsigned long long)((role) & 0xff) << 16 |       \
+	 (unsigned long long)((reg) & 0xff) << 24 | (unsigned long long)((offset) & 0xffff) << 32)
 
 /* What an operator means for annotations: the value of the map `annotation_operators`. */
 enum pt_annotation_step {

@@ -88,9 +88,7 @@ class TimelineBuilder {
   absl::StatusOr<SpanId> AddSpan(const Span& span);
   // Valid until Finish().
   Span& span(SpanId id) { return timeline_->spans_->at(Raw(id)); }
-  uint32_t span_count() const { return timeline_->spans_->size(); }
-  const Label& label(LabelId id) const { return timeline_->labels_[Raw(id)]; }
-  PathId path_of(SpanId id) { return span(id).path; }
+  uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }
 
   std::unique_ptr<Timeline> Finish(RecordingInfo info, const Ledger& ledger);
 

@@ -1,0 +1,34 @@
+// The clocks of a recording, in nanoseconds.
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+namespace proftrace {
+
+inline int64_t ClockNs(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// The clock of the records (bpf_ktime_get_ns).
+inline int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
+
+// What to add to CLOCK_MONOTONIC for the Unix time: of several tries the one with the least time between the readings.
+inline int64_t MonotonicToUnixNs() {
+  int64_t best_gap = INT64_MAX;
+  int64_t offset = 0;
+  for (int i = 0; i < 5; ++i) {
+    const int64_t before = MonotonicNs();
+    const int64_t unix_ns = ClockNs(CLOCK_REALTIME);
+    const int64_t after = MonotonicNs();
+    if (after - before >= best_gap) continue;
+    best_gap = after - before;
+    offset = unix_ns - (before + best_gap / 2);
+  }
+  return offset;
+}
+
+}  // namespace proftrace

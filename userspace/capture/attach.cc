@@ -1,0 +1,230 @@
+#include "userspace/capture/attach.h"
+
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+// From linux/bpf.h of 6.6: the distribution's header and libbpf may be older than the kernel.
+constexpr uint32_t kAttachTypeUprobeMulti = 48;
+constexpr uint32_t kAttachTypePerfEvent = 41;
+constexpr int kBpfLinkCreate = 28;
+
+struct UprobeMultiAttributes {
+  uint32_t prog_fd;
+  uint32_t target_fd;
+  uint32_t attach_type;
+  uint32_t link_flags;
+  uint64_t path;
+  uint64_t offsets;
+  uint64_t ref_ctr_offsets;
+  uint64_t cookies;
+  uint32_t count;
+  uint32_t flags;
+  uint32_t pid;
+  uint32_t padding;
+};
+
+struct PerfLinkAttributes {
+  uint32_t prog_fd;
+  uint32_t target_fd;
+  uint32_t attach_type;
+  uint32_t link_flags;
+  uint64_t bpf_cookie;
+};
+
+uint16_t SiteOf(const ProbePoint& point) { return static_cast<uint16_t>(point.cookie); }
+
+absl::Status AttachError(int error, const ModulePlan& module, std::optional<Pid> pid) {
+  const std::string where = module.name + (pid.has_value() ? " of PID " + std::to_string(Raw(*pid)) : "");
+  switch (error) {
+    case ESRCH:
+      return Fail(ExitCode::kNoTarget, "the process ended while probes were put into " + where);
+    case EPERM:
+    case EACCES:
+      return Fail(ExitCode::kNotPermitted, "the kernel does not permit probes in " + where +
+                                               "; run proftrace as root, or with CAP_BPF, "
+                                               "CAP_PERFMON, CAP_SYS_ADMIN and CAP_SYS_PTRACE");
+    default:
+      return Fail(ExitCode::kHostUnfit, "the kernel refused probes in " + where + ": " +
+                                            ErrnoText(error) + "; 'proftrace doctor' says more");
+  }
+}
+
+bool IsFatal(int error) {
+  return error == ESRCH || error == EPERM || error == EACCES || error == ENOMEM || error == EBADF;
+}
+
+// One multi link over `points`; the errno on failure.
+int CreateMultiLink(int program_fd, const std::string& path, const std::vector<ProbePoint>& points,
+                    std::optional<Pid> pid, LinkSet* links) {
+  std::vector<uint64_t> offsets;
+  std::vector<uint64_t> cookies;
+  for (const ProbePoint& point : points) {
+    offsets.push_back(point.file_offset);
+    cookies.push_back(point.cookie);
+  }
+  UprobeMultiAttributes attributes{};
+  attributes.prog_fd = static_cast<uint32_t>(program_fd);
+  attributes.attach_type = kAttachTypeUprobeMulti;
+  attributes.path = reinterpret_cast<uint64_t>(path.c_str());
+  attributes.offsets = reinterpret_cast<uint64_t>(offsets.data());
+  attributes.cookies = reinterpret_cast<uint64_t>(cookies.data());
+  attributes.count = static_cast<uint32_t>(points.size());
+  attributes.pid = pid.has_value() ? Raw(*pid) : 0;
+  const long fd = syscall(SYS_bpf, kBpfLinkCreate, &attributes, sizeof(attributes));
+  if (fd < 0) return errno;
+  links->emplace_back(static_cast<int>(fd));
+  return 0;
+}
+
+int CreatePerfLink(int program_fd, uint32_t pmu_type, const std::string& path,
+                   const ProbePoint& point, std::optional<Pid> pid, LinkSet* links) {
+  perf_event_attr event{};
+  event.size = sizeof(event);
+  event.type = pmu_type;
+  event.config = 0;  // at entry of the instruction, not a return probe
+  event.config1 = reinterpret_cast<uint64_t>(path.c_str());
+  event.config2 = point.file_offset;
+  // The kernel filters by the process's memory, so the leader's event fires for all of its threads.
+  const pid_t target = pid.has_value() ? static_cast<pid_t>(Raw(*pid)) : -1;
+  const long event_fd = syscall(SYS_perf_event_open, &event, target, pid.has_value() ? -1 : 0, -1,
+                                PERF_FLAG_FD_CLOEXEC);
+  if (event_fd < 0) return errno;
+  UniqueFd owner(static_cast<int>(event_fd));
+  PerfLinkAttributes attributes{};
+  attributes.prog_fd = static_cast<uint32_t>(program_fd);
+  attributes.target_fd = static_cast<uint32_t>(event_fd);
+  attributes.attach_type = kAttachTypePerfEvent;
+  attributes.bpf_cookie = point.cookie;
+  const long link_fd = syscall(SYS_bpf, kBpfLinkCreate, &attributes, sizeof(attributes));
+  if (link_fd < 0) return errno;
+  links->emplace_back(static_cast<int>(link_fd));
+  links->push_back(std::move(owner));
+  return 0;
+}
+
+// Finds the points that make the link fail, by halves.
+void FindRefused(int program_fd, const ModulePlan& module, const std::vector<ProbePoint>& points,
+                 std::optional<Pid> pid, AttachReport* report) {
+  LinkSet links;  // dropped again: the whole set is linked once, when the refused points are known
+  const int error = CreateMultiLink(program_fd, module.open_path, points, pid, &links);
+  if (error == 0 || IsFatal(error)) return;
+  if (points.size() == 1) {
+    report->refused.push_back(RefusedPoint{module.name, points[0].file_offset, error});
+    return;
+  }
+  const auto middle = points.begin() + static_cast<std::ptrdiff_t>(points.size() / 2);
+  links.clear();
+  FindRefused(program_fd, module, {points.begin(), middle}, pid, report);
+  FindRefused(program_fd, module, {middle, points.end()}, pid, report);
+}
+
+// The points whose site has no refused point: a begin without its end would be worse than neither.
+std::vector<ProbePoint> WithoutRefused(const ModulePlan& module, const AttachReport& report) {
+  std::vector<bool> bad_site(65536, false);
+  std::vector<uint64_t> bad_offsets;
+  for (const RefusedPoint& refused : report.refused) {
+    for (const ProbePoint& point : module.points) {
+      if (refused.module != module.name || refused.file_offset != point.file_offset) continue;
+      bad_offsets.push_back(point.file_offset);
+      if (SiteOf(point) != 0) bad_site[SiteOf(point)] = true;
+    }
+  }
+  std::vector<ProbePoint> points;
+  for (const ProbePoint& point : module.points) {
+    bool bad = bad_site[SiteOf(point)];
+    for (const uint64_t offset : bad_offsets) bad = bad || offset == point.file_offset;
+    if (!bad) points.push_back(point);
+  }
+  return points;
+}
+
+absl::StatusOr<LinkSet> AttachMulti(int program_fd, const ModulePlan& module,
+                                    std::optional<Pid> pid, AttachReport* report) {
+  LinkSet links;
+  int error = CreateMultiLink(program_fd, module.open_path, module.points, pid, &links);
+  size_t attached = module.points.size();
+  if (error != 0 && !IsFatal(error)) {
+    FindRefused(program_fd, module, module.points, pid, report);
+    const std::vector<ProbePoint> points = WithoutRefused(module, *report);
+    attached = points.size();
+    if (!points.empty() && points.size() < module.points.size()) {
+      error = CreateMultiLink(program_fd, module.open_path, points, pid, &links);
+    }
+  }
+  if (error != 0) return AttachError(error, module, pid);
+  report->points += static_cast<uint32_t>(attached);
+  return links;
+}
+
+// Two descriptors a point.
+void RaiseDescriptorLimit(size_t more) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = limit.rlim_cur + more;
+  limit.rlim_max = std::max(limit.rlim_max, wanted);
+  limit.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+absl::StatusOr<LinkSet> AttachPerf(int program_fd, const ModulePlan& module,
+                                   std::optional<Pid> pid, AttachReport* report) {
+  absl::StatusOr<uint32_t> pmu_type = UprobePmuType();
+  if (!pmu_type.ok()) return pmu_type.status();
+  RaiseDescriptorLimit(2 * module.points.size());
+  std::vector<ProbePoint> points = module.points;
+  LinkSet links;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const int error =
+        CreatePerfLink(program_fd, *pmu_type, module.open_path, points[i], pid, &links);
+    if (error == 0) continue;
+    if (IsFatal(error) || error == EMFILE) return AttachError(error, module, pid);
+    // Start again without the site of the refused point.
+    report->refused.push_back(RefusedPoint{module.name, points[i].file_offset, error});
+    points = WithoutRefused(module, *report);
+    links.clear();
+    i = static_cast<size_t>(-1);
+  }
+  if (points.empty() && !module.points.empty()) return AttachError(EINVAL, module, pid);
+  report->points += static_cast<uint32_t>(points.size());
+  return links;
+}
+
+}  // namespace
+
+absl::StatusOr<uint32_t> UprobePmuType() {
+  const std::string text = ReadSmallFile("/sys/bus/event_source/devices/uprobe/type", 32);
+  const unsigned long type = std::strtoul(text.c_str(), nullptr, 10);
+  if (type == 0) {
+    return Fail(ExitCode::kHostUnfit,
+                "this kernel has no uprobes (no /sys/bus/event_source/devices/uprobe); it needs "
+                "CONFIG_UPROBE_EVENTS");
+  }
+  return static_cast<uint32_t>(type);
+}
+
+absl::StatusOr<LinkSet> AttachModule(UprobeApi api, int program_fd, const ModulePlan& module,
+                                     std::optional<Pid> pid, AttachReport* report) {
+  if (module.points.empty()) return LinkSet();
+  switch (api) {
+    case UprobeApi::kMulti:
+      return AttachMulti(program_fd, module, pid, report);
+    case UprobeApi::kPerf:
+      return AttachPerf(program_fd, module, pid, report);
+  }
+  return Fail(ExitCode::kBug, "unknown uprobe interface");
+}
+
+}  // namespace proftrace

@@ -1,0 +1,49 @@
+// Puts a probe plan's points into the kernel, for one process, and takes them out again. No return probes, ever: they
+// replace a return address on the target's stack, which the C++ unwinder cannot pass (DECISIONS 1).
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "symbols/process_maps.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// How the kernel is asked for uprobes.
+enum class UprobeApi {
+  kMulti,  // one link a file (kernel 6.6 and later)
+  kPerf,   // a perf event and a link a point (kernel 5.15 and later)
+};
+
+// The kernel's links; closing them removes the probes. So does the end of the tracer, however it comes.
+using LinkSet = std::vector<UniqueFd>;
+
+// A point that the kernel refused.
+struct RefusedPoint {
+  std::string module;
+  uint64_t file_offset = 0;
+  int error = 0;
+};
+
+struct AttachReport {
+  uint32_t points = 0;  // live
+  std::vector<RefusedPoint> refused;
+};
+
+// Attaches every point of `module` with program `program_fd`. `pid`: only that process; none: every process that maps the
+// file. Points that the kernel refuses are left out together with the other points of their site, and reported.
+// Fails with kNoTarget when the process is gone, kNotPermitted, or kHostUnfit.
+absl::StatusOr<LinkSet> AttachModule(UprobeApi api, int program_fd, const ModulePlan& module,
+                                     std::optional<Pid> pid, AttachReport* report);
+
+// The sysfs number of the uprobe PMU; fails with kHostUnfit where there is none.
+absl::StatusOr<uint32_t> UprobePmuType();
+
+}  // namespace proftrace

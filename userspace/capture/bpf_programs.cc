@@ -1,0 +1,242 @@
+#include "userspace/capture/bpf_programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "proftrace.skel.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/probe_cost.h"
+
+namespace proftrace {
+namespace {
+
+constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
+// The initial PID namespace's inode number (PROC_PID_INIT_INO in the kernel).
+constexpr ino_t kInitialPidNamespace = 0xEFFFFFFCu;
+
+// libbpf's messages are for its own developers; the first warning of a failed load is kept for the error.
+std::string* g_load_message = nullptr;
+
+int KeepMessage(libbpf_print_level level, const char* format, va_list arguments) {
+  if (level != LIBBPF_WARN || g_load_message == nullptr || !g_load_message->empty()) return 0;
+  char text[256];
+  vsnprintf(text, sizeof(text), format, arguments);
+  *g_load_message = text;
+  while (!g_load_message->empty() && g_load_message->back() == '\n') g_load_message->pop_back();
+  return 0;
+}
+
+absl::Status LoadError(int error, const std::string& message) {
+  if (error == EPERM || error == EACCES) {
+    return Fail(ExitCode::kNotPermitted,
+                "the kernel does not permit this user to load BPF programs; run 'sudo proftrace', "
+                "or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and CAP_SYS_PTRACE");
+  }
+  return Fail(ExitCode::kHostUnfit, "the kernel does not take the BPF programs: " +
+                                        ErrnoText(error) +
+                                        (message.empty() ? "" : " (" + message + ")") +
+                                        "; 'proftrace doctor' says more");
+}
+
+// Lets the kernel side find the PID namespace of this process. Kernels before 5.10 cannot run the program on demand: there
+// the initial namespace is taken, and others are refused.
+absl::Status FindPidNamespace(const proftrace_bpf* skeleton) {
+  LIBBPF_OPTS(bpf_test_run_opts, options);
+  const int error =
+      bpf_prog_test_run_opts(bpf_program__fd(skeleton->progs.read_pidns_level), &options);
+  struct stat info{};
+  if (error == 0 || stat("/proc/self/ns/pid", &info) != 0 || info.st_ino == kInitialPidNamespace) {
+    return absl::OkStatus();
+  }
+  return Fail(ExitCode::kHostUnfit,
+              "this kernel cannot tell process ids of a container apart; run proftrace on the host");
+}
+
+struct ProgramDeleter {
+  void operator()(proftrace_bpf* skeleton) const { proftrace_bpf__destroy(skeleton); }
+};
+
+}  // namespace
+
+struct BpfPrograms::Impl {
+  std::unique_ptr<proftrace_bpf, ProgramDeleter> skeleton;
+  ring_buffer* ring = nullptr;
+  const RecordCallback* callback = nullptr;
+  std::vector<bpf_link*> links;
+  bool empty_program = false;
+
+  ~Impl() {
+    for (bpf_link* link : links) bpf_link__destroy(link);
+    ring_buffer__free(ring);
+  }
+
+  static int OnRecord(void* context, void* data, size_t bytes) {
+    const auto* self = static_cast<const Impl*>(context);
+    if (self->callback != nullptr) {
+      (*self->callback)(std::span(static_cast<const std::byte*>(data), bytes));
+    }
+    return 0;
+  }
+};
+
+BpfPrograms::BpfPrograms() : impl_(std::make_unique<Impl>()) {}
+BpfPrograms::~BpfPrograms() = default;
+
+int BpfPrograms::probe_program_fd() const {
+  const auto& programs = impl_->skeleton->progs;
+  return bpf_program__fd(impl_->empty_program ? programs.on_probe_empty : programs.on_probe);
+}
+
+absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions& options) {
+  std::string message;
+  g_load_message = &message;
+  libbpf_set_print(KeepMessage);
+  // Kernels before 5.11 charge maps to the locked memory of the user.
+  const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+  setrlimit(RLIMIT_MEMLOCK, &unlimited);
+
+  std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
+  // A kernel without multi links refuses programs that name them: the second try is for the perf links.
+  for (const bool multi : {true, false}) {
+    if (multi && options.force_perf_links) continue;
+    Impl& impl = *programs->impl_;
+    impl.empty_program = options.empty_program;
+    ring_buffer__free(std::exchange(impl.ring, nullptr));
+    impl.skeleton.reset(proftrace_bpf__open());
+    if (impl.skeleton == nullptr) {
+      g_load_message = nullptr;
+      return LoadError(errno, message);
+    }
+    proftrace_bpf* skeleton = impl.skeleton.get();
+    skeleton->rodata->config_filter_tgid = options.filter_by_process;
+    skeleton->rodata->config_follow_children = options.follow_children;
+    bpf_map__set_max_entries(skeleton->maps.ring, options.ring_bytes);
+    if (multi) {
+      bpf_program__set_expected_attach_type(skeleton->progs.on_probe, kUprobeMulti);
+      bpf_program__set_expected_attach_type(skeleton->progs.on_probe_empty, kUprobeMulti);
+    }
+    const int error = -proftrace_bpf__load(skeleton);
+    if (error != 0) {
+      if (multi && error != EPERM && error != EACCES) continue;
+      g_load_message = nullptr;
+      return LoadError(error, message);
+    }
+    impl.ring = ring_buffer__new(bpf_map__fd(skeleton->maps.ring), Impl::OnRecord, &impl, nullptr);
+    if (impl.ring == nullptr) {
+      g_load_message = nullptr;
+      return LoadError(errno, "the ring buffer");
+    }
+    programs->api_ = multi ? UprobeApi::kMulti : UprobeApi::kPerf;
+    absl::Status status = FindPidNamespace(skeleton);
+    if (status.ok()) status = programs->MeasureHit(programs->api_);
+    if (status.ok()) break;
+    if (!multi || ExitCodeOf(status) == ExitCode::kNotPermitted) {
+      g_load_message = nullptr;
+      return status;
+    }
+  }
+  g_load_message = nullptr;
+  return programs;
+}
+
+absl::Status BpfPrograms::MeasureHit(UprobeApi api) {
+  absl::StatusOr<double> cost = MeasureProbeCost([this, api](const ModulePlan& module) {
+    AttachReport report;
+    return AttachModule(api, probe_program_fd(), module, Pid{static_cast<uint32_t>(getpid())},
+                        &report);
+  });
+  if (!cost.ok()) return cost.status();
+  ns_per_hit_ = *cost;
+  // The loop's own records are nobody's.
+  ring_buffer__consume(impl_->ring);
+  return absl::OkStatus();
+}
+
+absl::Status BpfPrograms::AttachProcessEvents() {
+  const auto& programs = impl_->skeleton->progs;
+  for (bpf_program* program :
+       {programs.on_process_fork, programs.on_process_exec, programs.on_process_exit}) {
+    bpf_link* link = bpf_program__attach(program);
+    if (link == nullptr) {
+      return Fail(ExitCode::kHostUnfit, std::string("cannot attach to the scheduler's ") +
+                                            bpf_program__section_name(program) + ": " +
+                                            ErrnoText(errno));
+    }
+    impl_->links.push_back(link);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BpfPrograms::TraceProcess(Pid pid) {
+  const uint32_t key = Raw(pid);
+  const uint8_t one = 1;
+  if (bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.traced), &key, &one, BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, "too many traced processes: " + ErrnoText(errno));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// The key of both maps below, as operators.bpf.c has it.
+struct AddressKey {
+  uint64_t address;
+  uint64_t tgid;
+};
+
+absl::Status AddAddress(const bpf_map* map, Pid pid, uint64_t address, uint32_t value) {
+  const AddressKey key{address, Raw(pid)};
+  if (bpf_map_update_elem(bpf_map__fd(map), &key, &value, BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, std::string("cannot fill the BPF map ") +
+                                          bpf_map__name(map) + ": " + ErrnoText(errno));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BpfPrograms::AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step) {
+  return AddAddress(impl_->skeleton->maps.annotation_operators, pid, operator_def, step);
+}
+
+absl::Status BpfPrograms::AddPythonNodeVtable(Pid pid, uint64_t vtable) {
+  return AddAddress(impl_->skeleton->maps.python_node_vtables, pid, vtable, 1);
+}
+
+absl::StatusOr<uint64_t> BpfPrograms::Poll(int timeout_ms, const RecordCallback& callback) {
+  impl_->callback = &callback;
+  // Most records come without a wake-up: whatever poll says, everything that is there is taken.
+  const int polled = ring_buffer__poll(impl_->ring, timeout_ms);
+  const int consumed = ring_buffer__consume(impl_->ring);
+  impl_->callback = nullptr;
+  if (consumed < 0) {
+    return Fail(ExitCode::kBug, "cannot read the ring: " + ErrnoText(-consumed));
+  }
+  return static_cast<uint64_t>(consumed) + static_cast<uint64_t>(polled > 0 ? polled : 0);
+}
+
+KernelCounters BpfPrograms::ReadCounters() const {
+  const int cpus = libbpf_num_possible_cpus();
+  std::vector<uint64_t> values(static_cast<size_t>(cpus > 0 ? cpus : 1));
+  const int fd = bpf_map__fd(impl_->skeleton->maps.drops);
+  const auto sum = [&](uint32_t reason) {
+    uint64_t total = 0;
+    if (bpf_map_lookup_elem(fd, &reason, values.data()) == 0) {
+      for (const uint64_t value : values) total += value;
+    }
+    return total;
+  };
+  return KernelCounters{sum(abi::PT_DROP_RING_FULL), sum(abi::PT_DROP_READ_FAILED)};
+}
+
+}  // namespace proftrace

@@ -1,0 +1,69 @@
+// The loaded BPF object: its programs, maps and the ring. One owner; everything in the kernel goes with it.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "userspace/capture/attach.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+struct BpfOptions {
+  uint32_t ring_bytes = 32u << 20;  // a power of two, at least a page
+  bool follow_children = true;
+  bool filter_by_process = false;  // for links without a pid
+  bool empty_program = false;      // the kernel's floor: probes that record nothing (tests/bench)
+  bool force_perf_links = false;   // as on kernels before 6.6 (tests)
+};
+
+// What the kernel side counted.
+struct KernelCounters {
+  uint64_t ring_lost = 0;
+  uint64_t read_failed = 0;
+};
+
+class BpfPrograms {
+ public:
+  using RecordCallback = std::function<void(std::span<const std::byte>)>;
+
+  // Loads the object, finds out which way of attaching the kernel has, and measures what one hit costs here.
+  // Fails with kNotPermitted or kHostUnfit.
+  static absl::StatusOr<std::unique_ptr<BpfPrograms>> Load(const BpfOptions& options);
+  ~BpfPrograms();
+  BpfPrograms(const BpfPrograms&) = delete;
+  BpfPrograms& operator=(const BpfPrograms&) = delete;
+
+  UprobeApi api() const { return api_; }
+  int probe_program_fd() const;
+  // Nanoseconds that one hit takes, record included: the measured median of a loop in this process.
+  double ns_per_hit() const { return ns_per_hit_; }
+
+  // Forks, execs and exits of traced processes are recorded from here on.
+  absl::Status AttachProcessEvents();
+  absl::Status TraceProcess(Pid pid);
+  absl::Status AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step);
+  absl::Status AddPythonNodeVtable(Pid pid, uint64_t vtable);
+
+  // Waits up to `timeout_ms` for a wake-up, then hands every record that is there to `callback`; how many.
+  absl::StatusOr<uint64_t> Poll(int timeout_ms, const RecordCallback& callback);
+  KernelCounters ReadCounters() const;
+
+ private:
+  struct Impl;
+  BpfPrograms();
+  absl::Status MeasureHit(UprobeApi api);
+
+  std::unique_ptr<Impl> impl_;
+  UprobeApi api_ = UprobeApi::kMulti;
+  double ns_per_hit_ = 0;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,94 @@
+#include "userspace/capture/capture_sink.h"
+
+#include <chrono>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+constexpr std::chrono::seconds kSyncInterval(1);
+
+}  // namespace
+
+CaptureSink::CaptureSink(std::unique_ptr<CaptureWriter> writer) : writer_(std::move(writer)) {
+  block_.reserve(kBlockBytes);
+  thread_ = std::thread([this] { Run(); });
+}
+
+CaptureSink::~CaptureSink() {
+  if (thread_.joinable()) (void)Finish();
+}
+
+void CaptureSink::FlushBlock() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return queue_.size() < kQueueBlocks || !status_.ok(); });
+  std::vector<std::byte> next;
+  if (!spare_.empty()) {
+    next = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  next.clear();
+  next.reserve(kBlockBytes);
+  if (status_.ok()) queue_.push_back(std::exchange(block_, std::move(next)));
+  else block_.clear();
+  changed_.notify_all();
+}
+
+void CaptureSink::AddMetadata(const std::function<void(MetadataWriter&)>& add) {
+  const std::lock_guard lock(mutex_);
+  add(metadata_);
+}
+
+absl::Status CaptureSink::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+absl::Status CaptureSink::Write(const std::vector<std::byte>& block, const std::string& metadata,
+                                bool sync) {
+  absl::Status status;
+  if (!metadata.empty()) status = writer_->AppendMetadata(metadata);
+  if (status.ok()) status = writer_->AppendRecords(block);
+  if (status.ok() && sync) status = writer_->Sync();
+  return status;
+}
+
+void CaptureSink::Run() {
+  auto last_sync = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return !queue_.empty() || stop_; });
+    if (queue_.empty() && stop_) break;
+    std::vector<std::byte> block = std::move(queue_.front());
+    queue_.pop_front();
+    const std::string metadata = metadata_.TakeJson();
+    const bool may_write = status_.ok();
+    lock.unlock();
+    const auto now = std::chrono::steady_clock::now();
+    const bool sync = now - last_sync >= kSyncInterval;
+    if (sync) last_sync = now;
+    const absl::Status status = may_write ? Write(block, metadata, sync) : absl::OkStatus();
+    lock.lock();
+    if (!status.ok() && status_.ok()) status_ = status;
+    if (spare_.size() < kQueueBlocks) spare_.push_back(std::move(block));
+    changed_.notify_all();
+  }
+  const std::string metadata = metadata_.TakeJson();
+  if (status_.ok() && !metadata.empty()) status_ = writer_->AppendMetadata(metadata);
+}
+
+absl::Status CaptureSink::Finish() {
+  if (!block_.empty()) FlushBlock();
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+    if (status_.ok()) status_ = writer_->Finish();
+  }
+  return status_;
+}
+
+}  // namespace proftrace

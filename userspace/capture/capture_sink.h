@@ -1,0 +1,69 @@
+// Takes records from the thread that empties the ring and writes them to the capture on another, so that a slow disk does
+// not hold the ring up. Metadata is written before the records that follow it. Bounded: when the disk is slower for long,
+// Append() waits, the ring fills, and the kernel counts what is lost.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "userspace/wire/capture_writer.h"
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+
+class CaptureSink {
+ public:
+  explicit CaptureSink(std::unique_ptr<CaptureWriter> writer);
+  ~CaptureSink();
+  CaptureSink(const CaptureSink&) = delete;
+  CaptureSink& operator=(const CaptureSink&) = delete;
+
+  // From one thread: adds a whole record.
+  void Append(std::span<const std::byte> record) {
+    if (block_.size() + record.size() > kBlockBytes) FlushBlock();
+    block_.insert(block_.end(), record.begin(), record.end());
+  }
+  // Hands over what has come so far: called regularly, so that little is lost when the tracer is killed.
+  void FlushBlock();
+
+  // From any thread: adds entries to the next metadata block.
+  void AddMetadata(const std::function<void(MetadataWriter&)>& add);
+
+  // The first error of the writer, if any. Nothing is written after it.
+  absl::Status status() const;
+
+  // Writes everything and the end block.
+  absl::Status Finish();
+
+ private:
+  static constexpr size_t kBlockBytes = 1u << 20;
+  static constexpr size_t kQueueBlocks = 16;
+
+  void Run();
+  // What the writer thread does with one block; `sync`: make it durable.
+  absl::Status Write(const std::vector<std::byte>& block, const std::string& metadata, bool sync);
+
+  std::unique_ptr<CaptureWriter> writer_;
+  std::vector<std::byte> block_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::vector<std::byte>> queue_;
+  std::vector<std::vector<std::byte>> spare_;
+  MetadataWriter metadata_;
+  absl::Status status_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,116 @@
+#include "userspace/capture/name_resolver.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "bpf/abi/records.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kLongestName = 1024;
+constexpr char kPythonNodeClass[] = "torch::autograd::PyNode";
+// Offset of tp_name in PyTypeObject: PyVarObject is three words in every CPython with a GIL.
+constexpr uint64_t kTypeNameOffset = 24;
+
+// A C string of at most kLongestName characters. Read in pieces: the string may lie at the end of a mapping.
+std::optional<std::string> ReadText(const TargetMemory& memory, uint64_t address) {
+  std::string text;
+  while (text.size() < kLongestName) {
+    char piece[64];
+    // Up to the next multiple of the piece: within a page, which is all there or not.
+    const size_t bytes = sizeof(piece) - (address + text.size()) % sizeof(piece);
+    if (!memory.Read(address + text.size(), piece, bytes)) return std::nullopt;
+    const char* end = static_cast<const char*>(std::memchr(piece, '\0', bytes));
+    text.append(piece, end == nullptr ? bytes : static_cast<size_t>(end - piece));
+    if (end != nullptr) return text;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> ReadClassName(const TargetMemory& memory, uint64_t vtable) {
+  const std::optional<uint64_t> typeinfo = memory.ReadWord(vtable - 8);
+  if (!typeinfo.has_value()) return std::nullopt;
+  const std::optional<uint64_t> name_address = memory.ReadWord(*typeinfo + 8);
+  if (!name_address.has_value()) return std::nullopt;
+  std::optional<std::string> mangled = ReadText(memory, *name_address);
+  if (!mangled.has_value() || mangled->empty()) return std::nullopt;
+  // A star marks names that are only compared by address (anonymous namespaces).
+  if (mangled->front() == '*') mangled->erase(0, 1);
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      ::abi::__cxa_demangle(mangled->c_str(), nullptr, nullptr, &status), &std::free);
+  return demangled != nullptr ? std::string(demangled.get()) : *mangled;
+}
+
+std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64_t type) {
+  const std::optional<uint64_t> name_address = memory.ReadWord(type + kTypeNameOffset);
+  if (!name_address.has_value()) return std::nullopt;
+  return ReadText(memory, *name_address);
+}
+
+NameResolver::NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of,
+                           AddMetadata add_metadata, OnPythonNode on_python_node)
+    : image_of_(std::move(image_of)),
+      add_metadata_(std::move(add_metadata)),
+      on_python_node_(std::move(on_python_node)) {}
+
+void NameResolver::Observe(std::span<const std::byte> record) {
+  abi::pt_record head;
+  std::memcpy(&head, record.data(), sizeof(head));
+  if (head.kind == abi::PT_NODE_BEGIN) ObserveNode(record);
+  if (head.kind == abi::PT_THREAD_EXIT) ObserveExit(record);
+}
+
+void NameResolver::ObserveNode(std::span<const std::byte> record) {
+  abi::pt_node_record node{};
+  std::memcpy(&node, record.data(), std::min(record.size(), sizeof(node)));
+  const Pid pid{node.head.pid};
+  const std::optional<uint32_t> image = image_of_(pid);
+  if (!image.has_value()) return;
+  const ProcessMemory memory(pid);
+  const std::pair<uint32_t, uint64_t> vtable_key(*image, node.vtable);
+  if (seen_.insert(vtable_key).second) {
+    const std::optional<std::string> name = ReadClassName(memory, node.vtable);
+    if (!name.has_value()) {
+      ++read_failed_;
+    } else {
+      add_metadata_([&](MetadataWriter& writer) {
+        writer.AddNodeName(*image, node.vtable, *name);
+      });
+      if (*name == kPythonNodeClass) {
+        python_nodes_.insert(vtable_key);
+        on_python_node_(pid, node.vtable);
+      }
+    }
+  }
+  // The kernel side gives the type's name with the record once it knows the vtable; the first ones come without.
+  if (node.type_name[0] != '\0' || !python_nodes_.contains(vtable_key)) return;
+  if (!seen_.insert({*image, node.python_type}).second) return;
+  const std::optional<std::string> name = ReadPythonTypeName(memory, node.python_type);
+  if (!name.has_value()) {
+    ++read_failed_;
+    return;
+  }
+  add_metadata_([&](MetadataWriter& writer) {
+    writer.AddPythonTypeName(*image, node.python_type, *name);
+  });
+}
+
+void NameResolver::ObserveExit(std::span<const std::byte> record) {
+  abi::pt_exit_record exit{};
+  std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
+  ThreadEntry thread;
+  thread.pid = Pid{exit.head.pid};
+  thread.tid = Tid{exit.head.tid};
+  thread.name.assign(exit.comm, strnlen(exit.comm, sizeof(exit.comm)));
+  add_metadata_([&](MetadataWriter& writer) { writer.AddThread(thread); });
+}
+
+}  // namespace proftrace

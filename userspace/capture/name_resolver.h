@@ -1,0 +1,53 @@
+// Names behind the addresses in records, read from the process while it lives: classes of autograd nodes by their RTTI,
+// Python types by their tp_name, threads by their comm. Each address is looked up once.
+#pragma once
+
+#include <absl/container/flat_hash_set.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "symbols/process_memory.h"
+#include "userspace/model/ids.h"
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+
+// The class of a C++ object by its vtable: demangled, "torch::autograd::AccumulateGrad". `vtable` as objects point to it: the
+// word before it is the typeinfo, whose second word is the mangled name (Itanium C++ ABI 2.9.5).
+std::optional<std::string> ReadClassName(const TargetMemory& memory, uint64_t vtable);
+
+// PyTypeObject::tp_name: the word after ob_refcnt, ob_type and ob_size.
+std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64_t type);
+
+class NameResolver {
+ public:
+  using AddMetadata = std::function<void(const std::function<void(MetadataWriter&)>&)>;
+  using OnPythonNode = std::function<void(Pid, uint64_t vtable)>;
+
+  // `image_of`: the address space of a process, none when it is not recorded.
+  NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of, AddMetadata add_metadata,
+               OnPythonNode on_python_node);
+
+  // Looks at a raw record of a kind that refers to names.
+  void Observe(std::span<const std::byte> record);
+  uint64_t read_failed() const { return read_failed_; }
+
+ private:
+  void ObserveNode(std::span<const std::byte> record);
+  void ObserveExit(std::span<const std::byte> record);
+
+  std::function<std::optional<uint32_t>(Pid)> image_of_;
+  AddMetadata add_metadata_;
+  OnPythonNode on_python_node_;
+  absl::flat_hash_set<std::pair<uint32_t, uint64_t>> seen_;  // image and address
+  absl::flat_hash_set<std::pair<uint32_t, uint64_t>> python_nodes_;
+  uint64_t read_failed_ = 0;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,94 @@
+#include "userspace/capture/probe_cost.h"
+
+#include <link.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "bpf/abi/records.h"
+#include "userspace/base/exit_status.h"
+
+// A function that begins with a push. In assembly, so that no compiler leaves it out or reorders it.
+extern "C" void proftrace_probe_cost_target();
+asm(R"(
+  .text
+  .globl proftrace_probe_cost_target
+  .hidden proftrace_probe_cost_target
+  .type proftrace_probe_cost_target, @function
+proftrace_probe_cost_target:
+  push %rbp
+  pop %rbp
+  ret
+  .size proftrace_probe_cost_target, . - proftrace_probe_cost_target
+  .section .note.GNU-stack, "", @progbits
+  .text
+)");
+
+namespace proftrace {
+namespace {
+
+constexpr int kRounds = 7;
+constexpr int kCallsARound = 2000;
+
+double RoundNs() {
+  timespec begin{};
+  timespec end{};
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  for (int i = 0; i < kCallsARound; ++i) proftrace_probe_cost_target();
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  const double ns = static_cast<double>(end.tv_sec - begin.tv_sec) * 1e9 +
+                    static_cast<double>(end.tv_nsec - begin.tv_nsec);
+  return ns / kCallsARound;
+}
+
+double MedianRoundNs() {
+  std::array<double, kRounds> rounds{};
+  for (double& round : rounds) round = RoundNs();
+  std::sort(rounds.begin(), rounds.end());
+  return rounds[kRounds / 2];
+}
+
+struct OwnCode {
+  uint64_t address = 0;
+  uint64_t file_offset = 0;
+};
+
+// The first object that dl_iterate_phdr gives is the program itself.
+int FindOffset(dl_phdr_info* info, size_t, void* data) {
+  auto* code = static_cast<OwnCode*>(data);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr) & header = info->dlpi_phdr[i];
+    const uint64_t start = info->dlpi_addr + header.p_vaddr;
+    if (header.p_type != PT_LOAD || code->address < start ||
+        code->address >= start + header.p_filesz) {
+      continue;
+    }
+    code->file_offset = code->address - start + header.p_offset;
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<double> MeasureProbeCost(
+    const std::function<absl::StatusOr<LinkSet>(const ModulePlan&)>& attach) {
+  OwnCode code;
+  code.address = reinterpret_cast<uint64_t>(&proftrace_probe_cost_target);
+  dl_iterate_phdr(FindOffset, &code);
+  if (code.file_offset == 0) return Fail(ExitCode::kBug, "cannot find own code in own file");
+  ModulePlan module;
+  module.name = "proftrace itself";
+  module.open_path = "/proc/self/exe";
+  module.points.push_back(ProbePoint{code.file_offset, PT_COOKIE(0, abi::PT_ROLE_BEGIN, 0, 0)});
+
+  const double without_ns = MedianRoundNs();
+  absl::StatusOr<LinkSet> links = attach(module);
+  if (!links.ok()) return links.status();
+  const double with_ns = MedianRoundNs();
+  return std::max(0.0, with_ns - without_ns);
+}
+
+}  // namespace proftrace

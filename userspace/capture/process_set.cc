@@ -1,0 +1,315 @@
+#include "userspace/capture/process_set.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include "bpf/abi/records.h"
+#include "symbols/planner.h"
+#include "symbols/process.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::chrono::milliseconds kAwaitInterval(50);
+
+bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
+
+// The step that an operator takes in an annotation's life, 0 = none.
+uint32_t AnnotationStep(const std::string& name) {
+  if (name == "profiler::_record_function_enter" ||
+      name == "profiler::_record_function_enter_new") {
+    return abi::PT_ANNOTATION_ENTER;
+  }
+  return name == "profiler::_record_function_exit" ? abi::PT_ANNOTATION_EXIT : 0;
+}
+
+// The plan's files as `child` has them mapped: after a fork they lie at the parent's addresses.
+ModulePlan ModuleOfChild(ModulePlan module, Pid child) {
+  const std::string prefix = "/proc/";
+  const size_t slash = module.open_path.find('/', prefix.size());
+  if (module.open_path.starts_with(prefix) && slash != std::string::npos) {
+    module.open_path = prefix + std::to_string(Raw(child)) + module.open_path.substr(slash);
+  }
+  return module;
+}
+
+std::vector<Label> SiteLabels(const ProbePlan& plan) {
+  std::vector<Label> labels;
+  labels.reserve(plan.sites.size());
+  for (const SiteInfo& site : plan.sites) labels.push_back(site.label);
+  return labels;
+}
+
+}  // namespace
+
+ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cache_directory)
+    : programs_(programs), sink_(sink), cache_directory_(std::move(cache_directory)) {
+  follower_ = std::thread([this] { RunFollower(); });
+}
+
+ProcessSet::~ProcessSet() { Detach(); }
+
+absl::Status ProcessSet::Attach(Pid pid) {
+  if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
+  return AttachNewImage(pid, /*followed=*/false);
+}
+
+void ProcessSet::Await(Pid pid) {
+  const std::lock_guard lock(mutex_);
+  awaited_.push_back(pid);
+  changed_.notify_all();
+}
+
+absl::Status ProcessSet::AttachNewImage(Pid pid, bool followed) {
+  PlanOptions options;
+  options.cache_directory = cache_directory_;
+  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  if (!plan.ok()) return plan.status();
+  uint32_t plan_id;
+  uint32_t image;
+  {
+    const std::lock_guard lock(mutex_);
+    plan_id = next_plan_++;
+    image = next_image_++;
+    for (const PlanGap& gap : plan->gaps) {
+      const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
+        return other.feature == gap.feature && other.reason == gap.reason;
+      });
+      if (!known) gaps_.push_back(Unsupported{gap.feature, gap.reason});
+    }
+  }
+  sink_->AddMetadata(
+      [&](MetadataWriter& writer) { writer.AddPlan(plan_id, SiteLabels(*plan)); });
+  WriteOperators(image, plan->operators);
+  return AttachWithPlan(pid, std::make_shared<const ProbePlan>(*std::move(plan)), plan_id, image,
+                        followed);
+}
+
+void ProcessSet::WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators) {
+  std::vector<OperatorEntry> entries;
+  entries.reserve(operators.size());
+  for (const OperatorInfo& info : operators) {
+    entries.push_back(OperatorEntry{info.address, info.name, info.overload_name});
+  }
+  sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddOperators(image, entries); });
+}
+
+absl::Status ProcessSet::PrepareMaps(Pid pid, const ProbePlan& plan) {
+  const uint32_t flags = plan.old_string_abi ? abi::PT_ANNOTATION_OLD_STRINGS : 0u;
+  for (const OperatorInfo& info : plan.operators) {
+    const uint32_t step = AnnotationStep(info.name);
+    if (step == 0) continue;
+    absl::Status status = programs_->AddAnnotationOperator(pid, info.address, step | flags);
+    if (!status.ok()) return status;
+  }
+  if (plan.python_node_vtable == 0) return absl::OkStatus();
+  return programs_->AddPythonNodeVtable(pid, plan.python_node_vtable);
+}
+
+absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan,
+                                        uint32_t plan_id, uint32_t image, bool followed) {
+  ProcessEntry entry;
+  entry.plan = plan_id;
+  entry.image = image;
+  entry.target = DescribeProcess(pid);
+  entry.target.torch_version = plan->torch_version;
+  entry.target.torch_build_id = plan->torch_build_id;
+  if (!plan->python_version.empty()) entry.target.python_version = plan->python_version;
+  entry.target.followed = followed;
+  entry.target.operator_count = plan->operator_count;
+  if (absl::Status status = PrepareMaps(pid, *plan); !status.ok()) return status;
+
+  // Known before its first record comes, so that names can be resolved.
+  {
+    const std::lock_guard lock(mutex_);
+    Process& process = processes_[Raw(pid)];
+    process.image = image;
+    process.plan_id = plan_id;
+    process.plan = plan;
+    process.links.clear();
+  }
+  LinkSet links;
+  AttachReport report;
+  for (const ModulePlan& module : plan->modules) {
+    const ModulePlan mapped = followed ? ModuleOfChild(module, pid) : module;
+    absl::StatusOr<LinkSet> added =
+        AttachModule(programs_->api(), programs_->probe_program_fd(), mapped, pid, &report);
+    if (!added.ok()) return added.status();
+    std::move(added->begin(), added->end(), std::back_inserter(links));
+  }
+  entry.target.probes_on_ns = MonotonicNs();
+  sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
+  const std::lock_guard lock(mutex_);
+  if (!report.refused.empty()) {
+    gaps_.push_back(Unsupported{
+        "probes", std::to_string(report.refused.size()) + " places were refused by the kernel (" +
+                      report.refused[0].module + ": " + ErrnoText(report.refused[0].error) + ")"});
+  }
+  if (operator_count_ == 0) operator_count_ = plan->operator_count;
+  processes_[Raw(pid)].links = std::move(links);
+  return absl::OkStatus();
+}
+
+void ProcessSet::OnFork(Pid parent, Pid child) {
+  const std::lock_guard lock(mutex_);
+  tasks_.push_back(Task{TaskKind::kFork, child, parent});
+  changed_.notify_all();
+}
+
+void ProcessSet::OnExec(Pid pid) {
+  const std::lock_guard lock(mutex_);
+  tasks_.push_back(Task{TaskKind::kExec, pid, Pid{}});
+  changed_.notify_all();
+}
+
+void ProcessSet::OnExit(Pid pid) {
+  const std::lock_guard lock(mutex_);
+  std::erase(awaited_, pid);
+}
+
+std::optional<uint32_t> ProcessSet::ImageOf(Pid pid) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return std::nullopt;
+  return it->second.image;
+}
+
+void ProcessSet::FollowFork(const Task& task) {
+  Process parent;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(task.parent));
+    if (it == processes_.end()) {
+      // The parent has no PyTorch yet; the child may load it.
+      awaited_.push_back(task.pid);
+      return;
+    }
+    parent.image = it->second.image;
+    parent.plan_id = it->second.plan_id;
+    parent.plan = it->second.plan;
+  }
+  const absl::Status status =
+      AttachWithPlan(task.pid, parent.plan, parent.plan_id, parent.image, /*followed=*/true);
+  if (status.ok()) return;
+  const std::lock_guard lock(mutex_);
+  processes_.erase(Raw(task.pid));
+  // One that ended at once, or runs something else by now, needs no probes.
+  if (Exists(task.pid) && ExitCodeOf(status) != ExitCode::kNoTarget) ++follow_failed_;
+}
+
+void ProcessSet::TryAwaited() {
+  std::vector<Pid> candidates;
+  {
+    const std::lock_guard lock(mutex_);
+    candidates = awaited_;
+  }
+  for (const Pid pid : candidates) {
+    bool done = !Exists(pid);
+    if (!done && HasTorch(pid)) {
+      const absl::Status status = AttachNewImage(pid, /*followed=*/true);
+      // Half loaded: the libraries are there, the operators not yet.
+      done = ExitCodeOf(status) != ExitCode::kNoTorch;
+      if (done && !status.ok() && Exists(pid)) {
+        const std::lock_guard lock(mutex_);
+        ++follow_failed_;
+      }
+    }
+    if (done) OnExit(pid);
+  }
+}
+
+void ProcessSet::RunFollower() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (tasks_.empty()) {
+      const auto ready = [this] { return stop_ || !tasks_.empty(); };
+      if (awaited_.empty()) {
+        changed_.wait(lock, [&] { return ready() || !awaited_.empty(); });
+      } else {
+        changed_.wait_for(lock, kAwaitInterval, ready);
+      }
+    }
+    if (stop_) break;
+    if (tasks_.empty()) {
+      lock.unlock();
+      TryAwaited();
+      lock.lock();
+      continue;
+    }
+    const Task task = tasks_.front();
+    tasks_.pop_front();
+    if (task.kind == TaskKind::kExec) {
+      // The old image is gone, and so are the places of its probes.
+      processes_.erase(Raw(task.pid));
+      awaited_.push_back(task.pid);
+      continue;
+    }
+    lock.unlock();
+    FollowFork(task);
+    lock.lock();
+  }
+}
+
+void ProcessSet::Detach() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  if (follower_.joinable()) follower_.join();
+  std::vector<LinkSet> links;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [pid, process] : processes_) links.push_back(std::move(process.links));
+  }
+}
+
+void ProcessSet::CollectLastNames() {
+  std::map<uint32_t, bool> image_done;
+  for (const auto& [raw_pid, process] : processes_) {
+    const Pid pid{raw_pid};
+    for (const ThreadEntry& thread : ReadThreads(pid)) {
+      sink_->AddMetadata([&thread](MetadataWriter& writer) { writer.AddThread(thread); });
+    }
+    if (image_done[process.image]) continue;
+    absl::StatusOr<std::vector<OperatorInfo>> operators = ReadOperators(pid, *process.plan);
+    if (!operators.ok()) continue;
+    image_done[process.image] = true;
+    std::vector<OperatorInfo> added;
+    for (OperatorInfo& info : *operators) {
+      const auto known = std::lower_bound(
+          process.plan->operators.begin(), process.plan->operators.end(), info.address,
+          [](const OperatorInfo& other, uint64_t address) { return other.address < address; });
+      if (known == process.plan->operators.end() || known->address != info.address) {
+        added.push_back(std::move(info));
+      }
+    }
+    if (!added.empty()) WriteOperators(process.image, added);
+  }
+}
+
+uint32_t ProcessSet::operator_count() const {
+  const std::lock_guard lock(mutex_);
+  return operator_count_;
+}
+
+uint64_t ProcessSet::follow_failed() const {
+  const std::lock_guard lock(mutex_);
+  return follow_failed_;
+}
+
+std::vector<Unsupported> ProcessSet::gaps() const {
+  const std::lock_guard lock(mutex_);
+  return gaps_;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,100 @@
+// The processes that are recorded: those that the user named, and the children that they fork or spawn. Each has its own
+// links, filtered by its pid, so that other users of the same libraries pay nothing. A follower thread attaches to
+// children while the caller goes on emptying the ring.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "userspace/capture/attach.h"
+#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/capture_sink.h"
+#include "userspace/model/recording.h"
+
+namespace proftrace {
+
+class ProcessSet {
+ public:
+  // `programs` and `sink` must outlive the set. `cache_directory`: of probe plans; empty = none.
+  ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cache_directory);
+  ~ProcessSet();
+  ProcessSet(const ProcessSet&) = delete;
+  ProcessSet& operator=(const ProcessSet&) = delete;
+
+  // Finds PyTorch in a running process and puts the probes in. Fails as the interface's exit codes say.
+  absl::Status Attach(Pid pid);
+  // A process that has no PyTorch yet: it is attached to as soon as it has.
+  void Await(Pid pid);
+
+  // What the kernel told of traced processes.
+  void OnFork(Pid parent, Pid child);
+  void OnExec(Pid pid);
+  void OnExit(Pid pid);
+
+  // The address space of a process (CaptureMetadata::images); none when it is not recorded.
+  std::optional<uint32_t> ImageOf(Pid pid) const;
+
+  // Takes every probe out. No child is attached to afterwards.
+  void Detach();
+  // After Detach(), while the processes may still live: operators that were registered meanwhile, thread names.
+  void CollectLastNames();
+
+  // Of the first process: what the ready line shows.
+  uint32_t operator_count() const;
+  uint64_t follow_failed() const;
+  std::vector<Unsupported> gaps() const;
+
+ private:
+  struct Process {
+    uint32_t image = 0;
+    uint32_t plan_id = 0;
+    std::shared_ptr<const ProbePlan> plan;
+    LinkSet links;
+  };
+  enum class TaskKind { kFork, kExec };
+  struct Task {
+    TaskKind kind;
+    Pid pid;
+    Pid parent;
+  };
+
+  absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
+                              uint32_t image, bool followed);
+  absl::Status AttachNewImage(Pid pid, bool followed);
+  absl::Status PrepareMaps(Pid pid, const ProbePlan& plan);
+  void FollowFork(const Task& task);
+  void RunFollower();
+  void TryAwaited();
+  void WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators);
+
+  BpfPrograms* programs_;
+  CaptureSink* sink_;
+  std::string cache_directory_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint32_t, Process> processes_;  // by pid
+  std::deque<Task> tasks_;
+  std::vector<Pid> awaited_;
+  std::vector<Unsupported> gaps_;
+  uint32_t next_image_ = 1;
+  uint32_t next_plan_ = 1;
+  uint32_t operator_count_ = 0;
+  uint64_t follow_failed_ = 0;
+  bool stop_ = false;
+  std::thread follower_;
+};
+
+}  // namespace proftrace

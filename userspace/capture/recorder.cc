@@ -1,0 +1,278 @@
+#include "userspace/capture/recorder.h"
+
+#include <sys/poll.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "bpf/abi/records.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/live_meter.h"
+#include "userspace/capture/name_resolver.h"
+#include "userspace/capture/process_set.h"
+
+namespace proftrace {
+namespace {
+
+// The ring holds seconds of records; it is emptied often so that blocks reach the disk soon.
+constexpr int kPollMs = 20;
+constexpr int64_t kFlushNs = 200'000'000;
+constexpr int64_t kProgressNs = 500'000'000;
+
+double ToSeconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+double OwnCpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+Host DescribeHost() {
+  utsname name{};
+  uname(&name);
+  return Host{name.nodename, name.release, static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN))};
+}
+
+absl::StatusOr<UniqueFd> OpenPidfd(Pid pid) {
+  const long fd = syscall(SYS_pidfd_open, Raw(pid), 0);
+  if (fd >= 0) return UniqueFd(static_cast<int>(fd));
+  if (errno == ESRCH || errno == EINVAL) {
+    return Fail(ExitCode::kNoTarget, "there is no process with PID " + std::to_string(Raw(pid)) +
+                                         "; 'proftrace list' shows those that can be recorded");
+  }
+  return Fail(ExitCode::kHostUnfit, "cannot watch PID " + std::to_string(Raw(pid)) + ": " +
+                                        ErrnoText(errno) + "; Linux 5.15 or later is needed");
+}
+
+// One recording. The calling thread empties the ring; the sink's writes; the process set's follows children.
+class Recording {
+ public:
+  Recording(const RecordOptions& options, std::unique_ptr<CaptureWriter> writer,
+            const RecordCallbacks& callbacks, const std::atomic<bool>& stop)
+      : options_(options),
+        callbacks_(callbacks),
+        stop_(stop),
+        begin_ns_(MonotonicNs()),
+        sink_(std::move(writer)) {}
+
+  RecordResult Run() {
+    result_.status = Start();
+    if (result_.status.ok()) {
+      absl::Status status = Loop();
+      Stop();
+      if (status.ok()) status = result_.status;
+      result_.status = status;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status Start();
+  absl::Status Loop();
+  void Stop();
+  void OnRecord(std::span<const std::byte> record);
+  absl::Status Drain(int timeout_ms);
+  bool AnyTargetAlive();
+  void ReportProgress(int64_t now_ns);
+  Cost MeasureCost(int64_t window_ns) const;
+
+  const RecordOptions& options_;
+  const RecordCallbacks& callbacks_;
+  const std::atomic<bool>& stop_;
+  int64_t begin_ns_;
+  CaptureSink sink_;
+  std::unique_ptr<BpfPrograms> programs_;
+  std::unique_ptr<ProcessSet> processes_;
+  std::unique_ptr<NameResolver> names_;
+  std::vector<UniqueFd> target_fds_;
+  LiveMeter meter_;
+  RecordingInfo info_;
+  double cpu_at_start_s_ = 0;
+  int64_t last_progress_ns_ = 0;
+  uint64_t last_progress_records_ = 0;
+  RecordResult result_;
+};
+
+absl::Status Recording::Start() {
+  std::vector<Pid> all = options_.pids;
+  all.insert(all.end(), options_.awaited.begin(), options_.awaited.end());
+  for (const Pid pid : all) {
+    absl::StatusOr<UniqueFd> fd = OpenPidfd(pid);
+    if (!fd.ok()) return fd.status();
+    target_fds_.push_back(*std::move(fd));
+  }
+  absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
+  if (!programs.ok()) return programs.status();
+  programs_ = *std::move(programs);
+  processes_ = std::make_unique<ProcessSet>(programs_.get(), &sink_, options_.cache_directory);
+  names_ = std::make_unique<NameResolver>(
+      [this](Pid pid) { return processes_->ImageOf(pid); },
+      [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
+      [this](Pid pid, uint64_t vtable) { (void)programs_->AddPythonNodeVtable(pid, vtable); });
+  if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
+  for (const Pid pid : options_.pids) {
+    if (absl::Status status = processes_->Attach(pid); !status.ok()) return status;
+  }
+  for (const Pid pid : options_.awaited) {
+    if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
+    processes_->Await(pid);
+  }
+  const int64_t ready_ns = MonotonicNs();
+  info_ = options_.info;
+  info_.host = DescribeHost();
+  info_.window.start_ns = ready_ns;
+  info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
+  info_.window.attach_s = ToSeconds(ready_ns - begin_ns_);
+  sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
+  cpu_at_start_s_ = OwnCpuSeconds();
+  if (callbacks_.on_ready) {
+    callbacks_.on_ready(processes_->operator_count(), info_.window.attach_s);
+  }
+  return absl::OkStatus();
+}
+
+void Recording::OnRecord(std::span<const std::byte> record) {
+  abi::pt_record head;
+  if (record.size() < sizeof(head)) return;
+  std::memcpy(&head, record.data(), sizeof(head));
+  if (static_cast<int64_t>(head.time_ns) < begin_ns_) return;
+  sink_.Append(record);
+  ++result_.records;
+  meter_.Count(head);
+  if (head.kind <= abi::PT_CATCH) return;  // the common ones: nothing to look up
+  switch (head.kind) {
+    case abi::PT_NODE_BEGIN:
+      names_->Observe(record);
+      break;
+    case abi::PT_ANNOTATION_BEGIN:
+      meter_.ObserveAnnotation(record);
+      break;
+    case abi::PT_FORK: {
+      abi::pt_fork_record fork{};
+      std::memcpy(&fork, record.data(), std::min(record.size(), sizeof(fork)));
+      processes_->OnFork(Pid{head.pid}, Pid{fork.child_pid});
+      break;
+    }
+    case abi::PT_EXEC:
+      processes_->OnExec(Pid{head.pid});
+      break;
+    case abi::PT_THREAD_EXIT: {
+      names_->Observe(record);
+      abi::pt_exit_record exit{};
+      std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
+      if (exit.group_dead != 0) processes_->OnExit(Pid{head.pid});
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+absl::Status Recording::Drain(int timeout_ms) {
+  absl::StatusOr<uint64_t> taken = programs_->Poll(
+      timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
+  return taken.ok() ? sink_.status() : taken.status();
+}
+
+bool Recording::AnyTargetAlive() {
+  for (const UniqueFd& fd : target_fds_) {
+    pollfd poll_fd{fd.get(), POLLIN, 0};
+    if (poll(&poll_fd, 1, 0) == 0) return true;
+  }
+  return false;
+}
+
+void Recording::ReportProgress(int64_t now_ns) {
+  Progress progress;
+  progress.elapsed_s = ToSeconds(now_ns - info_.window.start_ns);
+  progress.records = result_.records;
+  progress.records_per_s = static_cast<double>(result_.records - last_progress_records_) /
+                           std::max(1e-9, ToSeconds(now_ns - last_progress_ns_));
+  progress.lost = programs_->ReadCounters().ring_lost;
+  progress.step_ms = meter_.step_ms();
+  last_progress_ns_ = now_ns;
+  last_progress_records_ = result_.records;
+  callbacks_.on_progress(progress);
+}
+
+absl::Status Recording::Loop() {
+  last_progress_ns_ = info_.window.start_ns;
+  int64_t last_flush_ns = info_.window.start_ns;
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const int64_t now_ns = MonotonicNs();
+    int timeout_ms = kPollMs;
+    if (options_.duration_s.has_value()) {
+      const double left_s = *options_.duration_s - ToSeconds(now_ns - info_.window.start_ns);
+      if (left_s <= 0) break;
+      timeout_ms = std::min(timeout_ms, 1 + static_cast<int>(left_s * 1e3));
+    }
+    if (absl::Status status = Drain(timeout_ms); !status.ok()) return status;
+    if (now_ns - last_flush_ns >= kFlushNs) {
+      sink_.FlushBlock();
+      last_flush_ns = now_ns;
+      if (!AnyTargetAlive()) break;
+    }
+    if (callbacks_.on_progress && now_ns - last_progress_ns_ >= kProgressNs) ReportProgress(now_ns);
+  }
+  return absl::OkStatus();
+}
+
+Cost Recording::MeasureCost(int64_t window_ns) const {
+  Cost cost;
+  cost.tracer_cpu_s = OwnCpuSeconds() - cpu_at_start_s_;
+  cost.probe_hits = meter_.probe_hits();
+  cost.probe_ns_per_hit = programs_->ns_per_hit();
+  cost.estimated_overhead_percent = 100.0 * static_cast<double>(meter_.busiest_thread_hits()) *
+                                    cost.probe_ns_per_hit /
+                                    std::max(1.0, static_cast<double>(window_ns));
+  cost.basis =
+      "hits of the busiest thread times the cost of a hit, measured when the recording began by a "
+      "loop in proftrace itself, over the window";
+  return cost;
+}
+
+void Recording::Stop() {
+  const int64_t end_ns = MonotonicNs();
+  processes_->Detach();
+  const int64_t detached_ns = MonotonicNs();
+  absl::Status status = Drain(0);
+  processes_->CollectLastNames();
+
+  info_.window.duration_ns = end_ns - info_.window.start_ns;
+  info_.window.detach_s = ToSeconds(detached_ns - end_ns);
+  const KernelCounters counters = programs_->ReadCounters();
+  Ledger ledger;
+  ledger.ring_lost = counters.ring_lost;
+  ledger.read_failed = counters.read_failed + names_->read_failed();
+  ledger.follow_failed = processes_->follow_failed();
+  const Cost cost = MeasureCost(info_.window.duration_ns);
+  sink_.AddMetadata([&](MetadataWriter& writer) {
+    for (const Unsupported& gap : processes_->gaps()) writer.AddUnsupported(gap);
+    writer.AddEnd(info_.window, cost, ledger);
+  });
+  const absl::Status finished = sink_.Finish();
+  result_.status = status.ok() ? finished : status;
+  result_.ring_lost = counters.ring_lost;
+  result_.window = info_.window;
+  result_.cost = cost;
+}
+
+}  // namespace
+
+RecordResult Record(const RecordOptions& options, std::unique_ptr<CaptureWriter> writer,
+                    const RecordCallbacks& callbacks, const std::atomic<bool>& stop) {
+  return Recording(options, std::move(writer), callbacks, stop).Run();
+}
+
+}  // namespace proftrace

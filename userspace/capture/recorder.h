@@ -1,0 +1,57 @@
+// One recording from attach to the closed capture.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "userspace/capture/bpf_programs.h"
+#include "userspace/model/recording.h"
+#include "userspace/wire/capture_writer.h"
+
+namespace proftrace {
+
+// What the live line shows.
+struct Progress {
+  double elapsed_s = 0;
+  uint64_t records = 0;
+  double records_per_s = 0;          // since the last progress
+  uint64_t lost = 0;
+  std::optional<double> step_ms;     // time between the last two optimizer steps of the job
+};
+
+struct RecordOptions {
+  std::vector<Pid> pids;             // running processes
+  std::vector<Pid> awaited;          // just started by us: attached to as soon as they have loaded PyTorch
+  std::optional<double> duration_s;  // none: until `stop` or the end of all targets
+  BpfOptions bpf;
+  std::string cache_directory;       // of probe plans; empty = none
+  RecordingInfo info;                // version, arguments, trace name, metadata: written as they are
+};
+
+struct RecordCallbacks {
+  // Every probe is live.
+  std::function<void(uint32_t operator_count, double attach_s)> on_ready;
+  std::function<void(const Progress&)> on_progress;  // about twice a second
+};
+
+struct RecordResult {
+  absl::Status status;          // how the recording ended; the capture holds what came before an error
+  uint64_t records = 0;
+  uint64_t ring_lost = 0;
+  Window window;
+  Cost cost;
+};
+
+// Records into `writer` until the duration is over, `stop` is set, or no target is left. Errors before the first probe is
+// live come with nothing recorded.
+RecordResult Record(const RecordOptions& options, std::unique_ptr<CaptureWriter> writer,
+                    const RecordCallbacks& callbacks, const std::atomic<bool>& stop);
+
+}  // namespace proftrace

@@ -1,0 +1,20 @@
+// The middle of the pipeline in one call: records and side tables in, a finished timeline out.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+
+#include "userspace/model/timeline.h"
+#include "userspace/wire/metadata.h"
+#include "userspace/wire/record_source.h"
+
+namespace proftrace {
+
+// Deterministic: the same records and tables give the same timeline. `spill_directory`: see TimelineBuilder.
+absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
+                                                        RecordSource* source,
+                                                        const std::string& spill_directory);
+
+}  // namespace proftrace

@@ -1,0 +1,305 @@
+#include "userspace/merge/span_builder.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t ThreadKey(Pid pid, Tid tid) {
+  return (static_cast<uint64_t>(Raw(pid)) << 32) | Raw(tid);
+}
+
+}  // namespace
+
+SpanBuilder::SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
+                         TimelineBuilder* timeline, Ledger* ledger)
+    : labels_(labels), window_end_ns_(window_end_ns), timeline_(timeline), ledger_(ledger) {}
+
+SpanBuilder::ThreadState& SpanBuilder::StateOf(const Event& event) {
+  if (last_thread_ != nullptr && last_thread_->tid == event.tid && last_thread_->pid == event.pid) {
+    return *last_thread_;
+  }
+  std::unique_ptr<ThreadState>& state = threads_[ThreadKey(event.pid, event.tid)];
+  if (state == nullptr) {
+    state = std::make_unique<ThreadState>();
+    state->pid = event.pid;
+    state->tid = event.tid;
+  }
+  last_thread_ = state.get();
+  return *state;
+}
+
+bool SpanBuilder::IsOutside(const Event& event) const {
+  return event.outside_window || (window_end_ns_.has_value() && event.time_ns > *window_end_ns_);
+}
+
+LabelId SpanBuilder::TimelineLabel(EventLabel label) {
+  if (label == kUnnamedLabel) {
+    ++ledger_->unnamed;
+    if (!unnamed_label_.has_value()) {
+      Label unnamed;
+      unnamed.name = "<unnamed>";
+      unnamed_label_ = timeline_->InternLabel(unnamed);
+    }
+    return *unnamed_label_;
+  }
+  if (label_ids_.size() <= label) label_ids_.resize(labels_.size());
+  std::optional<LabelId>& id = label_ids_[label];
+  if (!id.has_value()) id = timeline_->InternLabel(labels_[label]);
+  return *id;
+}
+
+absl::Status SpanBuilder::Add(const Event& event) {
+  if (event.type == EventType::kGap) {
+    for (auto& [key, state] : threads_) TruncateAll(*state, state->last_ns);
+    return absl::OkStatus();
+  }
+  ThreadState& thread = StateOf(event);
+  absl::Status status;
+  switch (event.type) {
+    case EventType::kBegin:
+      status = OnBegin(event, thread);
+      break;
+    case EventType::kEnd:
+      OnEnd(event, thread);
+      break;
+    case EventType::kCatch:
+      OnCatch(event, thread);
+      break;
+    case EventType::kAnnotationBegin:
+      status = OnAnnotationBegin(event, thread);
+      break;
+    case EventType::kAnnotationHandle:
+      OnAnnotationHandle(event, thread);
+      break;
+    case EventType::kAnnotationEnd:
+      OnAnnotationEnd(event, thread);
+      break;
+    case EventType::kLoss:
+      TruncateAll(thread, thread.last_ns);
+      break;
+    case EventType::kGap:
+      break;
+    case EventType::kExec:
+      TruncateProcess(event.pid, event.time_ns);
+      return status;
+    case EventType::kThreadExit:
+      if (event.value != 0) {
+        TruncateProcess(event.pid, event.time_ns);
+      } else {
+        TruncateAll(thread, event.time_ns);
+        threads_.erase(ThreadKey(event.pid, event.tid));
+        last_thread_ = nullptr;
+      }
+      return status;
+  }
+  thread.last_ns = event.time_ns;
+  last_ns_ = std::max(last_ns_, event.time_ns);
+  return status;
+}
+
+absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame frame) {
+  const SpanId parent = thread.stack.empty() ? kNoSpan : thread.stack.back().visible;
+  frame.visible = parent;
+  const bool outside = IsOutside(event);
+  if (outside && event.label != kHiddenLabel) ++ledger_->outside_window;
+  if (!outside && event.label != kHiddenLabel) {
+    Span span;
+    span.start_ns = event.time_ns;
+    span.parent = parent;
+    span.label = TimelineLabel(event.label);
+    if (!thread.index.has_value()) thread.index = timeline_->AddThread(thread.pid, thread.tid, "");
+    span.thread = *thread.index;
+    PathId parent_path = kRootPath;
+    if (parent != kNoSpan) {
+      Span& above = timeline_->span(parent);
+      if (above.child_count < std::numeric_limits<uint16_t>::max()) ++above.child_count;
+      span.depth = static_cast<uint16_t>(
+          std::min<uint32_t>(above.depth + 1u, std::numeric_limits<uint16_t>::max()));
+      parent_path = above.path;
+    }
+    span.path = timeline_->InternPath(parent_path, span.label);
+    absl::StatusOr<SpanId> id = timeline_->AddSpan(span);
+    if (!id.ok()) return id.status();
+    frame.span = frame.visible = *id;
+    ++ledger_->begins;
+  }
+  thread.stack.push_back(frame);
+  return absl::OkStatus();
+}
+
+absl::Status SpanBuilder::OnBegin(const Event& event, ThreadState& thread) {
+  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost, [&event](const Frame& frame) {
+    return !StackIsBelow(event.sp, frame.sp);
+  });
+  Frame frame;
+  frame.sp = event.sp;
+  frame.site = event.site;
+  return Open(event, thread, frame);
+}
+
+void SpanBuilder::OnEnd(const Event& event, ThreadState& thread) {
+  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost, [&event](const Frame& frame) {
+    return StackIsBelow(frame.sp, event.sp);
+  });
+  for (size_t i = thread.stack.size(); i-- > 0;) {
+    if (thread.stack[i].is_annotation) continue;
+    if (thread.stack[i].site == event.site) {
+      Close(thread, i, event.time_ns, SpanEnd::kReturn);
+      return;
+    }
+    break;  // what is open encloses this call: its begin was not recorded
+  }
+  ++ledger_->unmatched_end;
+}
+
+void SpanBuilder::OnCatch(const Event& event, ThreadState& thread) {
+  CloseCallsWhere(thread, event.time_ns, SpanEnd::kException, [&event](const Frame& frame) {
+    return !StackIsBelow(event.sp, frame.sp);
+  });
+}
+
+absl::Status SpanBuilder::OnAnnotationBegin(const Event& event, ThreadState& thread) {
+  Frame frame;
+  frame.is_annotation = true;
+  // The enter itself is an open hidden call. It returns before the annotation ends, so the annotation goes below it.
+  std::optional<Frame> enter;
+  if (!thread.stack.empty() && thread.stack.back().span == kNoSpan &&
+      !thread.stack.back().is_annotation) {
+    enter = thread.stack.back();
+    thread.stack.pop_back();
+  }
+  if (absl::Status status = Open(event, thread, frame); !status.ok()) return status;
+  if (enter.has_value()) {
+    enter->visible = thread.stack.back().visible;
+    thread.stack.push_back(*enter);
+  }
+  return absl::OkStatus();
+}
+
+void SpanBuilder::OnAnnotationHandle(const Event& event, ThreadState& thread) {
+  for (size_t i = thread.stack.size(); i-- > 0;) {
+    Frame& frame = thread.stack[i];
+    if (!frame.is_annotation) continue;
+    if (frame.handle == 0) frame.handle = event.value;
+    return;
+  }
+}
+
+void SpanBuilder::OnAnnotationEnd(const Event& event, ThreadState& thread) {
+  const auto find = [&event](const std::vector<Frame>& stack) -> std::optional<size_t> {
+    for (size_t i = stack.size(); i-- > 0;) {
+      if (!stack[i].is_annotation) continue;
+      if (stack[i].handle == event.value || stack[i].handle == 0 || event.value == 0) return i;
+    }
+    return std::nullopt;
+  };
+  if (const std::optional<size_t> position = find(thread.stack)) {
+    Close(thread, *position, event.time_ns, SpanEnd::kReturn);
+    return;
+  }
+  // It may have begun on another thread of the process: torch calls such a row asynchronous.
+  for (auto& [key, other] : threads_) {
+    if (other->pid != event.pid || other.get() == &thread || event.value == 0) continue;
+    for (size_t i = other->stack.size(); i-- > 0;) {
+      const Frame& frame = other->stack[i];
+      if (!frame.is_annotation || frame.handle != event.value) continue;
+      if (frame.span != kNoSpan) timeline_->span(frame.span).is_async = true;
+      Close(*other, i, event.time_ns, SpanEnd::kReturn);
+      return;
+    }
+  }
+  ++ledger_->unmatched_end;
+}
+
+template <typename Predicate>
+void SpanBuilder::CloseCallsWhere(ThreadState& thread, int64_t time_ns, SpanEnd end,
+                                  Predicate is_over) {
+  // Entry stack pointers fall from the bottom of the stack to its top: calls that are over are on top.
+  size_t lowest = thread.stack.size();
+  for (size_t i = thread.stack.size(); i-- > 0;) {
+    if (thread.stack[i].is_annotation) continue;
+    if (!is_over(thread.stack[i])) break;
+    lowest = i;
+  }
+  for (size_t i = thread.stack.size(); i-- > lowest;) {
+    if (!thread.stack[i].is_annotation) Close(thread, i, time_ns, end);
+  }
+}
+
+void SpanBuilder::Close(ThreadState& thread, size_t position, int64_t time_ns, SpanEnd end) {
+  if (position + 1 < thread.stack.size()) SettleChildren(thread, position, time_ns);
+  const Frame frame = thread.stack[position];
+  thread.stack.erase(thread.stack.begin() + static_cast<ptrdiff_t>(position));
+  if (frame.span == kNoSpan) return;
+  Span& span = timeline_->span(frame.span);
+  span.end = end;
+  span.duration_ns = std::max<int64_t>(0, time_ns - span.start_ns);
+  span.self_ns = std::max<int64_t>(0, span.duration_ns - frame.children_ns);
+  CountEnd(end);
+  if (frame.parent_is_over || span.parent == kNoSpan) return;
+  // The parent's frame is below; hidden frames lie between at most.
+  for (size_t i = position; i-- > 0;) {
+    if (thread.stack[i].span != span.parent) continue;
+    thread.stack[i].children_ns += span.duration_ns;
+    return;
+  }
+}
+
+// stack[position] ends while frames above it are still open: those outlive it.
+void SpanBuilder::SettleChildren(ThreadState& thread, size_t position, int64_t time_ns) {
+  const SpanId ending = thread.stack[position].span;
+  if (ending == kNoSpan) return;
+  const SpanId below = position == 0 ? kNoSpan : thread.stack[position - 1].visible;
+  for (size_t i = position + 1; i < thread.stack.size(); ++i) {
+    Frame& frame = thread.stack[i];
+    if (frame.visible == ending) frame.visible = below;  // a hidden frame passes on its parent
+    if (frame.span == kNoSpan) continue;
+    Span& span = timeline_->span(frame.span);
+    if (span.parent != ending || frame.parent_is_over) continue;
+    span.overlaps = true;
+    frame.parent_is_over = true;
+    thread.stack[position].children_ns += std::max<int64_t>(0, time_ns - span.start_ns);
+    ++ledger_->partial_overlap;
+  }
+}
+
+void SpanBuilder::TruncateAll(ThreadState& thread, int64_t time_ns) {
+  while (!thread.stack.empty()) {
+    Close(thread, thread.stack.size() - 1, time_ns, SpanEnd::kTruncated);
+  }
+}
+
+void SpanBuilder::TruncateProcess(Pid pid, int64_t time_ns) {
+  for (auto& [key, state] : threads_) {
+    if (state->pid == pid) TruncateAll(*state, time_ns);
+  }
+  absl::erase_if(threads_, [pid](const auto& entry) { return entry.second->pid == pid; });
+  last_thread_ = nullptr;
+}
+
+void SpanBuilder::Finish() {
+  const int64_t end_ns = std::max(last_ns_, window_end_ns_.value_or(0));
+  for (auto& [key, state] : threads_) TruncateAll(*state, end_ns);
+}
+
+void SpanBuilder::CountEnd(SpanEnd end) {
+  switch (end) {
+    case SpanEnd::kReturn:
+      ++ledger_->closed;
+      break;
+    case SpanEnd::kException:
+      ++ledger_->end_by_exception;
+      break;
+    case SpanEnd::kLost:
+      ++ledger_->end_lost;
+      break;
+    case SpanEnd::kTruncated:
+      ++ledger_->truncated;
+      break;
+  }
+}
+
+}  // namespace proftrace

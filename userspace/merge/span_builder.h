@@ -1,0 +1,92 @@
+// Rebuilds nesting: events in order of time become spans with parents, per thread.
+//
+// A call's end is found by its site and its stack pointer, never by last-in-first-out alone, so that a lost or unwound
+// end cannot give anything a wrong parent:
+// - a live call's entry stack pointer is above that of everything it calls. Before a begin at stack pointer s, open calls
+//   whose entry was at or below s are over (kLost); before an end, those below s.
+// - at a catch at stack pointer s, open calls whose entry was at or below s were unwound (kException).
+// - annotations have no stack pointer; they end by their handle, whatever is open above them.
+// - a loss marker truncates what is open on that thread, a gap what is open on all.
+// This assumes one stack a thread: a coroutine library that switches stacks inside an operator gives kLost ends.
+// begins = closed + end_by_exception + end_lost + truncated holds when Finish() has returned.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "userspace/decode/event.h"
+#include "userspace/model/timeline.h"
+#include "userspace/stats/ledger.h"
+
+namespace proftrace {
+
+class SpanBuilder {
+ public:
+  // `labels`: what Event::label indexes; it may grow between calls. `window_end_ns`: begins after it are left out.
+  SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
+              TimelineBuilder* timeline, Ledger* ledger);
+
+  // Events in order of time. Fails only when the timeline cannot grow.
+  absl::Status Add(const Event& event);
+
+  // Truncates what is still open.
+  void Finish();
+
+ private:
+  struct Frame {
+    SpanId span = kNoSpan;          // kNoSpan: hidden, it only nests
+    SpanId visible = kNoSpan;       // the span itself, else the nearest visible one below it
+    uint32_t sp = 0;                // at entry; unused by annotations
+    uint16_t site = 0;
+    bool is_annotation = false;
+    bool parent_is_over = false;    // it outlived its parent, whose self time is settled
+    uint64_t handle = 0;            // annotations: 0 = not known yet
+    int64_t children_ns = 0;
+  };
+
+  struct ThreadState {
+    Pid pid{};
+    Tid tid{};
+    std::optional<ThreadIndex> index;  // from its first span on
+    std::vector<Frame> stack;
+    int64_t last_ns = 0;
+  };
+
+  ThreadState& StateOf(const Event& event);
+  absl::Status Open(const Event& event, ThreadState& thread, Frame frame);
+  absl::Status OnBegin(const Event& event, ThreadState& thread);
+  void OnEnd(const Event& event, ThreadState& thread);
+  void OnCatch(const Event& event, ThreadState& thread);
+  absl::Status OnAnnotationBegin(const Event& event, ThreadState& thread);
+  void OnAnnotationHandle(const Event& event, ThreadState& thread);
+  void OnAnnotationEnd(const Event& event, ThreadState& thread);
+
+  // Closes the calls above and at the lowest frame for which is_over(frame) holds; annotations between them stay open.
+  template <typename Predicate>
+  void CloseCallsWhere(ThreadState& thread, int64_t time_ns, SpanEnd end, Predicate is_over);
+  // Closes stack[position] and takes it off the stack.
+  void Close(ThreadState& thread, size_t position, int64_t time_ns, SpanEnd end);
+  void SettleChildren(ThreadState& thread, size_t position, int64_t time_ns);
+  void TruncateAll(ThreadState& thread, int64_t time_ns);
+  void TruncateProcess(Pid pid, int64_t time_ns);
+  void CountEnd(SpanEnd end);
+  LabelId TimelineLabel(EventLabel label);
+  bool IsOutside(const Event& event) const;
+
+  const std::vector<Label>& labels_;
+  std::optional<int64_t> window_end_ns_;
+  TimelineBuilder* timeline_;
+  Ledger* ledger_;
+  std::vector<std::optional<LabelId>> label_ids_;
+  std::optional<LabelId> unnamed_label_;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<ThreadState>> threads_;  // pid << 32 | tid
+  ThreadState* last_thread_ = nullptr;
+  int64_t last_ns_ = 0;
+};
+
+}  // namespace proftrace
