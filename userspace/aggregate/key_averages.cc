@@ -49,8 +49,8 @@ struct Occurrence {
 
 // What children, which are visited first, leave for a span that is still to come.
 struct Pending {
-  int64_t self_ns = 0;   // self time of children that torch's tree does not have
-  int64_t children = 0;  // change of the number of direct children for the same reason
+  int64_t self_ns = 0;   // change of the self time, where torch's tree differs from the Timeline's
+  int64_t children = 0;  // change of the number of direct children, likewise
   bool has_candidate = false;
   bool is_crowded = false;  // more than one candidate: none of them is an only child
   Occurrence candidate;  // a child of the span's own name: folded into it if it is the only child
@@ -106,13 +106,38 @@ class KeyAverager {
   const LabelEntry& EntryOf(const Span& span) const { return labels_[Raw(span.label)]; }
   bool IsInTree(const Span& span) const { return !EntryOf(span).is_filtered && !span.is_async; }
 
-  // The parent in torch's tree.
+  // Whether torch would take `parent` for a parent of `span`, by their times
+  // (_populate_cpu_children).
+  static bool Contains(const Span& parent, const Span& span) {
+    return span.start_ns < parent.end_ns() && span.end_ns() <= parent.end_ns();
+  }
+
+  // The parent in torch's tree: the nearest ancestor that is in it and contains the span.
   SpanId TreeParent(const Span& span) const {
+    if (span.is_async) return kNoSpan;
     SpanId parent = span.parent;
-    while (parent != kNoSpan && !IsInTree(timeline_.span(parent))) {
-      parent = timeline_.span(parent).parent;
+    while (parent != kNoSpan) {
+      const Span& above = timeline_.span(parent);
+      if (IsInTree(above) && Contains(above, span)) break;
+      parent = above.parent;
     }
     return parent;
+  }
+
+  // Where torch's tree differs from the Timeline's: takes the span from its parent's sums and gives
+  // it to the other.
+  void MoveInTree(const Span& span, SpanId tree_parent) {
+    const bool is_in_tree = IsInTree(span);
+    if (span.parent == kNoSpan || (is_in_tree && tree_parent == span.parent)) return;
+    // The part of the span that lies in its parent is what the parent's self time is short of.
+    const int64_t parent_end_ns = timeline_.span(span.parent).end_ns();
+    Pending& left = pending_[Raw(span.parent)];
+    left.self_ns += std::min(span.end_ns(), parent_end_ns) - span.start_ns;
+    --left.children;
+    if (!is_in_tree || tree_parent == kNoSpan) return;
+    Pending& joined = pending_[Raw(tree_parent)];
+    joined.self_ns -= span.duration_ns;
+    ++joined.children;
   }
 
   Pending TakePending(SpanId id) {
@@ -126,28 +151,21 @@ class KeyAverager {
 
   void Visit(SpanId id, const Span& span) {
     const LabelEntry& entry = EntryOf(span);
-    const SpanId parent = span.parent == kNoSpan ? kNoSpan : TreeParent(span);
+    const SpanId parent = TreeParent(span);
     const Pending mine = TakePending(id);
+    MoveInTree(span, parent);
+    if (entry.is_filtered) return;
 
     Occurrence occurrence;
     occurrence.id = id;
     occurrence.row = entry.row;
     occurrence.start_ns = span.start_ns;
     occurrence.duration_ns = span.duration_ns;
-    occurrence.self_ns = span.self_ns + mine.self_ns;
+    occurrence.self_ns = span.is_async ? 0 : span.self_ns + mine.self_ns;
     occurrence.is_async = span.is_async;
-    occurrence.is_top_level = parent == kNoSpan || span.is_async;
+    occurrence.is_top_level = parent == kNoSpan;
     occurrence.is_complete = span.is_complete();
 
-    if (!IsInTree(span)) {
-      if (parent != kNoSpan) {
-        Pending& waiting = pending_[Raw(parent)];
-        waiting.self_ns += occurrence.self_ns;
-        waiting.children += span.child_count - int64_t{1};
-      }
-      if (entry.is_filtered) return;
-      occurrence.self_ns = 0;  // async
-    }
     if (!span.is_complete()) ++result_.incomplete_spans;
     if (mine.has_candidate) {
       const bool is_only_child =
@@ -159,7 +177,7 @@ class KeyAverager {
         Count(mine.candidate);
       }
     }
-    if (parent != kNoSpan && !span.is_async && EntryOf(timeline_.span(parent)).name == entry.name) {
+    if (parent != kNoSpan && EntryOf(timeline_.span(parent)).name == entry.name) {
       Defer(parent, occurrence);
     } else {
       Count(occurrence);

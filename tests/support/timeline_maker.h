@@ -1,0 +1,59 @@
+// Makes Timelines for tests and benchmarks: by hand, a span at a time, or big ones of the shape of
+// a training loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// Spans by hand. Begin() and End() nest on each thread; times are nanoseconds and must not fall on
+// a thread. The parent, depth, path, self time and child count are filled in as merge::SpanBuilder
+// does, and the ledger is kept.
+class TimelineMaker {
+ public:
+  TimelineMaker();
+
+  ThreadIndex AddThread(uint32_t pid, uint32_t tid, const std::string& name);
+  LabelId AddLabel(const Label& label);
+  LabelId AddOperator(const std::string& name, const std::string& overload_name = "");
+  LabelId AddAnnotation(const std::string& name);
+
+  SpanId Begin(ThreadIndex thread, LabelId label, int64_t start_ns);
+  // Ends the innermost open span of the thread.
+  void End(ThreadIndex thread, int64_t end_ns, SpanEnd end = SpanEnd::kReturn);
+  // Ends a span that others, begun later, outlive.
+  void EndOuter(ThreadIndex thread, SpanId span, int64_t end_ns);
+  // A span without children.
+  SpanId Add(ThreadIndex thread, LabelId label, int64_t start_ns, int64_t end_ns,
+             SpanEnd end = SpanEnd::kReturn);
+  void MarkAsync(SpanId span);
+
+  RecordingInfo& info() { return info_; }
+  Ledger& ledger() { return ledger_; }
+  std::unique_ptr<Timeline> Finish();
+
+ private:
+  struct Open {
+    SpanId span;
+    int64_t children_ns;
+    bool parent_is_over;
+  };
+
+  void Close(ThreadIndex thread, size_t position, int64_t end_ns, SpanEnd end);
+
+  TimelineBuilder builder_;
+  std::vector<std::vector<Open>> open_;  // by thread
+  RecordingInfo info_;
+  Ledger ledger_;
+};
+
+// About `spans` spans of a training loop on `threads` threads: steps, nested operators with real
+// names, backward.
+std::unique_ptr<Timeline> MakeTrainingTimeline(uint32_t spans, uint32_t threads);
+
+}  // namespace proftrace
