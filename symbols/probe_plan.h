@@ -29,7 +29,9 @@ struct SiteInfo {
 // One probe: a place in a file.
 struct ProbePoint {
   uint64_t file_offset = 0;
-  uint64_t cookie = 0;  // PT_COOKIE(site, role, register, offset)
+  // PT_COOKIE(site, role, register, extra). `extra` of a node's begin: the offset of the PyObject* in a PyNode, 0 = do not
+  // read it; of a boxed operator's begin: the register (enum pt_register) that holds its Stack*.
+  uint64_t cookie = 0;
 };
 
 struct ModulePlan {
@@ -66,6 +68,7 @@ struct ProbePlan {
   std::string python_version;           // "3.11"
   bool old_string_abi = false;          // libtorch uses the pre-C++11 std::string (wheels up to 2.5)
   bool from_cache = false;
+  uint64_t dispatcher_slot = 0;  // address in the target of the pointer to its Dispatcher, 0 = unknown (see ReadOperators)
 };
 
 }  // namespace proftrace

@@ -1,0 +1,249 @@
+#include "symbols/argument_use.h"
+
+#include <capstone/capstone.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "bpf/abi/records.h"
+#include "symbols/exit_sites.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMaxVisited = 2000;
+constexpr size_t kRegisters = 16;
+// The fields of an OperatorDef behind its name: overload, schema, dispatch table, dispatch key extractor.
+constexpr int64_t kDeepInOperator = 64;
+constexpr int64_t kLargestOperator = 16384;
+constexpr int64_t kVectorEnd = 8;  // std::vector: begin, end, capacity
+
+// What a register is known to hold.
+struct Value {
+  enum Kind : uint8_t { kUnknown, kArgument, kLoaded } kind = kUnknown;
+  uint8_t argument = 0;  // enum pt_register; kLoaded: the word that the argument points to
+};
+using State = std::array<Value, kRegisters>;
+
+// What the function was seen to do with each of its first three arguments, and with the scope that it passes on.
+struct Use {
+  bool reads_word_at_end = false;      // [argument + 8]
+  bool reads_deep_in_object = false;   // [[argument] + large]
+  bool reads_near_in_object = false;   // [[argument] + small]: a vtable slot
+};
+
+int Number(x86_reg reg) {
+  switch (reg) {
+    case X86_REG_RAX: return 0;
+    case X86_REG_RCX: return 1;
+    case X86_REG_RDX: return 2;
+    case X86_REG_RBX: return 3;
+    case X86_REG_RSP: return 4;
+    case X86_REG_RBP: return 5;
+    case X86_REG_RSI: return 6;
+    case X86_REG_RDI: return 7;
+    case X86_REG_R8: return 8;
+    case X86_REG_R9: return 9;
+    case X86_REG_R10: return 10;
+    case X86_REG_R11: return 11;
+    case X86_REG_R12: return 12;
+    case X86_REG_R13: return 13;
+    case X86_REG_R14: return 14;
+    case X86_REG_R15: return 15;
+    default: return -1;
+  }
+}
+
+// Follows the arguments through registers, each instruction once, on the first path that leads to it.
+class ArgumentWalk {
+ public:
+  ArgumentWalk(const CodeImage& image, const FlowGraph& graph) : image_(image), graph_(graph) {
+    if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) != CS_ERR_OK) return;
+    cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
+    instruction_ = cs_malloc(handle_);
+  }
+  ~ArgumentWalk() {
+    if (instruction_ != nullptr) cs_free(instruction_, 1);
+    if (handle_ != 0) cs_close(&handle_);
+  }
+  ArgumentWalk(const ArgumentWalk&) = delete;
+  ArgumentWalk& operator=(const ArgumentWalk&) = delete;
+
+  std::array<Use, 3> Run();
+
+ private:
+  void Step(uint32_t node, State* state);
+  void NoteRead(const cs_x86_op& operand, const State& state);
+
+  const CodeImage& image_;
+  const FlowGraph& graph_;
+  csh handle_ = 0;
+  cs_insn* instruction_ = nullptr;
+  std::array<Use, 3> uses_;
+};
+
+void ArgumentWalk::NoteRead(const cs_x86_op& operand, const State& state) {
+  const int base = Number(operand.mem.base);
+  if (base < 0 || operand.mem.index != X86_REG_INVALID) return;
+  const Value& value = state[static_cast<size_t>(base)];
+  if (value.kind == Value::kUnknown || value.argument >= uses_.size()) return;
+  Use& use = uses_[value.argument];
+  const int64_t offset = operand.mem.disp;
+  if (value.kind == Value::kArgument) {
+    use.reads_word_at_end |= offset == kVectorEnd && operand.size == 8;
+  } else if (offset >= kDeepInOperator && offset < kLargestOperator) {
+    use.reads_deep_in_object |= offset > 8 * kDeepInOperator;
+    use.reads_near_in_object |= offset <= 8 * kDeepInOperator;
+  } else if (offset >= 0 && offset < kDeepInOperator) {
+    use.reads_near_in_object = true;
+  }
+}
+
+void ArgumentWalk::Step(uint32_t node, State* state) {
+  const Instruction& where = graph_.node(node).instruction;
+  uint8_t bytes[16];
+  const size_t size = image_.ReadCode(where.address, bytes, where.size);
+  const uint8_t* at = bytes;
+  size_t left = size;
+  uint64_t address = where.address;
+  if (instruction_ == nullptr || size != where.size ||
+      !cs_disasm_iter(handle_, &at, &left, &address, instruction_)) {
+    *state = State();
+    return;
+  }
+  const cs_x86& detail = instruction_->detail->x86;
+  for (uint8_t i = 0; i < detail.op_count; ++i) {
+    if (detail.operands[i].type == X86_OP_MEM && instruction_->id != X86_INS_LEA) {
+      NoteRead(detail.operands[i], *state);
+    }
+  }
+  if (graph_.node(node).is_call) {
+    for (const size_t lost : {0, 1, 2, 6, 7, 8, 9, 10, 11}) (*state)[lost] = Value();
+    return;
+  }
+  Value moved;
+  int to = -1;
+  if (instruction_->id == X86_INS_MOV && detail.op_count == 2 &&
+      detail.operands[0].type == X86_OP_REG) {
+    to = Number(detail.operands[0].reg);
+    const cs_x86_op& source = detail.operands[1];
+    if (source.type == X86_OP_REG) {
+      const int from = Number(source.reg);
+      if (from >= 0) moved = (*state)[static_cast<size_t>(from)];
+    } else if (source.type == X86_OP_MEM && source.size == 8 && source.mem.disp == 0 &&
+               source.mem.index == X86_REG_INVALID) {
+      const int base = Number(source.mem.base);
+      if (base >= 0 && (*state)[static_cast<size_t>(base)].kind == Value::kArgument) {
+        moved = {Value::kLoaded, (*state)[static_cast<size_t>(base)].argument};
+      }
+    }
+  }
+  cs_regs read;
+  cs_regs written;
+  uint8_t read_count = 0;
+  uint8_t written_count = 0;
+  const bool known = cs_regs_access(handle_, instruction_, read, &read_count, written,
+                                    &written_count) == CS_ERR_OK;
+  if (!known) *state = State();
+  const RegisterSet changed = known ? WrittenRegisters(bytes, size, where.address) : 0;
+  for (size_t i = 0; i < 10; ++i) {
+    if ((changed >> i & 1) != 0) (*state)[i] = Value();
+  }
+  for (uint8_t i = 0; known && i < written_count; ++i) {
+    const int number = Number(static_cast<x86_reg>(written[i]));
+    if (number >= 0) (*state)[static_cast<size_t>(number)] = Value();
+  }
+  if (to >= 0) (*state)[static_cast<size_t>(to)] = moved;
+}
+
+std::array<Use, 3> ArgumentWalk::Run() {
+  State entry;
+  entry[7] = {Value::kArgument, abi::PT_RDI};
+  entry[6] = {Value::kArgument, abi::PT_RSI};
+  entry[2] = {Value::kArgument, abi::PT_RDX};
+  std::vector<bool> seen(graph_.size());
+  std::vector<std::pair<uint32_t, State>> work = {{0, entry}};
+  size_t visited = 0;
+  while (!work.empty() && visited < kMaxVisited) {
+    auto [node, state] = work.back();
+    work.pop_back();
+    if (seen[node]) continue;
+    seen[node] = true;
+    ++visited;
+    if (graph_.node(node).instruction.size == 0) continue;
+    Step(node, &state);
+    for (const uint32_t next : graph_.successors(node)) {
+      if (!seen[next]) work.emplace_back(next, state);
+    }
+  }
+  return uses_;
+}
+
+std::optional<BoxedArguments> BoxedPlace(const std::array<Use, 3>& uses) {
+  std::optional<BoxedArguments> found;
+  for (uint8_t handle = 0; handle < 2; ++handle) {
+    if (!uses[handle].reads_deep_in_object || !uses[handle + 1].reads_word_at_end) continue;
+    if (found) return std::nullopt;
+    found = BoxedArguments{handle, static_cast<uint8_t>(handle + 1)};
+  }
+  return found;
+}
+
+// The constant that the instructions right before a call put into esi, the scope; nothing where it is none.
+std::optional<uint32_t> ScopeOfCall(const CodeImage& image, const FunctionRange& block,
+                                    uint64_t call) {
+  uint8_t bytes[64];
+  if (call < block.start) return std::nullopt;
+  const uint64_t start = block.start;
+  const size_t got = image.ReadCode(start, bytes, std::min<uint64_t>(sizeof(bytes), call - start));
+  std::optional<uint32_t> scope;
+  for (const Instruction& instruction : DecodeAll(bytes, got, start)) {
+    const uint8_t* at = bytes + (instruction.address - start);
+    if (instruction.size == 5 && at[0] == 0xbe) {  // mov esi, imm32
+      scope = static_cast<uint32_t>(at[1]) | static_cast<uint32_t>(at[2]) << 8;
+    } else if (instruction.size == 2 && (at[0] == 0x31 || at[0] == 0x33) && at[1] == 0xf6) {
+      scope = 0;  // xor esi, esi
+    }
+  }
+  return scope;
+}
+
+}  // namespace
+
+std::optional<BoxedArguments> FindBoxedArguments(const CodeImage& image, const FlowGraph& graph) {
+  return BoxedPlace(ArgumentWalk(image, graph).Run());
+}
+
+CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
+                          const std::vector<uint64_t>& callbacks) {
+  std::vector<uint32_t> calls;
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    if (graph.node(i).is_call && std::binary_search(callbacks.begin(), callbacks.end(),
+                                                    graph.node(i).instruction.target)) {
+      calls.push_back(i);
+    }
+  }
+  if (calls.size() != 1) return CallerKind::kUnknown;
+  const std::vector<uint32_t> mandatory = MandatoryNodes(graph);
+  const auto at = std::find(mandatory.begin(), mandatory.end(), calls[0]);
+  if (at == mandatory.end()) return CallerKind::kUnknown;
+  // The instructions of the mandatory chain that lie right before the call, one after the other.
+  auto first = at;
+  while (first != mandatory.begin() && at - first < 6) {
+    const Instruction& before = graph.node(*(first - 1)).instruction;
+    if (before.next() != graph.node(*first).instruction.address) break;
+    --first;
+  }
+  const uint64_t call = graph.node(*at).instruction.address;
+  const auto scope =
+      ScopeOfCall(image, {graph.node(*first).instruction.address, call, {}}, call);
+  const std::array<Use, 3> uses = ArgumentWalk(image, graph).Run();
+  const uint32_t kFunctionScope = 0;
+  const uint32_t kBackwardScope = 1;
+  if (scope == kFunctionScope && BoxedPlace(uses)) return CallerKind::kBoxed;
+  if (scope == kBackwardScope && uses[abi::PT_RSI].reads_near_in_object) return CallerKind::kNode;
+  return CallerKind::kUnknown;
+}
+
+}  // namespace proftrace

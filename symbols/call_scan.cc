@@ -1,0 +1,84 @@
+#include "symbols/call_scan.h"
+
+#include <emmintrin.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kChunkBytes = size_t{1} << 20;  // stays in the second-level cache
+constexpr size_t kLongestForm = 6;
+// More callers than functions in any build: the scan of a hostile file must not fill memory.
+constexpr size_t kMaxSites = 200000;
+
+// The target of the instruction at `at`, if it is one of the four forms.
+bool TargetOf(const uint8_t* at, size_t left, uint64_t address, uint64_t* target) {
+  int32_t displacement;
+  if ((at[0] & 0xfe) == 0xe8 && left >= 5) {
+    std::memcpy(&displacement, at + 1, 4);
+    *target = address + 5 + static_cast<int64_t>(displacement);
+    return true;
+  }
+  if (at[0] == 0xff && left >= 6 && (at[1] == 0x15 || at[1] == 0x25)) {
+    std::memcpy(&displacement, at + 2, 4);
+    *target = address + 6 + static_cast<int64_t>(displacement);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void ScanBuffer(const uint8_t* bytes, size_t count, size_t begin_limit, uint64_t address,
+                const std::vector<uint64_t>& targets, std::vector<CallSite>* sites) {
+  const auto check = [&](size_t i) {
+    uint64_t target = 0;
+    if (!TargetOf(bytes + i, count - i, address + i, &target)) return;
+    for (const uint64_t wanted : targets) {
+      if (wanted == target && sites->size() < kMaxSites) sites->push_back({address + i, target});
+    }
+  };
+  const __m128i call = _mm_set1_epi8(static_cast<char>(0xe8));
+  const __m128i jump_mask = _mm_set1_epi8(static_cast<char>(0xfe));
+  const __m128i group = _mm_set1_epi8(static_cast<char>(0xff));
+  size_t i = 0;
+  for (; i + 16 <= std::min(count, begin_limit); i += 16) {
+    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i));
+    const __m128i hits = _mm_or_si128(_mm_cmpeq_epi8(_mm_and_si128(block, jump_mask), call),
+                                      _mm_cmpeq_epi8(block, group));
+    unsigned mask = static_cast<unsigned>(_mm_movemask_epi8(hits));
+    while (mask != 0) {
+      check(i + static_cast<size_t>(std::countr_zero(mask)));
+      mask &= mask - 1;
+    }
+  }
+  for (; i < std::min(count, begin_limit); ++i) check(i);
+}
+
+std::vector<CallSite> FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets) {
+  std::vector<CallSite> sites;
+  if (targets.empty()) return sites;
+  std::vector<uint8_t> buffer(kChunkBytes + kLongestForm);
+  for (const ElfSection& section : file.sections()) {
+    if (section.type != SHT_PROGBITS || (section.flags & SHF_EXECINSTR) == 0 ||
+        section.name.starts_with(".plt")) {
+      continue;
+    }
+    const uint64_t file_bytes = static_cast<uint64_t>(file.status().st_size);
+    if (section.file_offset > file_bytes || section.size > file_bytes - section.file_offset) {
+      continue;
+    }
+    for (uint64_t at = 0; at < section.size; at += kChunkBytes) {
+      const size_t want = std::min<uint64_t>(buffer.size(), section.size - at);
+      const size_t got = file.ReadOffset(section.file_offset + at, buffer.data(), want);
+      ScanBuffer(buffer.data(), got, kChunkBytes, section.address + at, targets, &sites);
+      if (got != want) break;
+    }
+  }
+  return sites;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,32 @@
+// What the analysis of machine code needs to know of the file that the code is in. Tests put made-up code in its place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace proftrace {
+
+struct FunctionRange {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  std::string_view name;  // mangled; empty where only unwind tables know the function
+};
+
+class CodeImage {
+ public:
+  virtual ~CodeImage() = default;
+  // Reads up to `bytes` at virtual address `address`; returns how many.
+  virtual size_t ReadCode(uint64_t address, void* buffer, size_t bytes) const = 0;
+  // Name of the function that starts exactly at `address`, or that the PLT stub there leads to; empty = not known.
+  virtual std::string_view CalleeName(uint64_t address) const = 0;
+  // Name of the import whose GOT slot is at `address`; empty = none.
+  virtual std::string_view SlotName(uint64_t address) const = 0;
+  // True for the address of a PLT stub.
+  virtual bool IsPltStub(uint64_t address) const = 0;
+  // The function around `address`, by symbol tables, else by unwind tables.
+  virtual std::optional<FunctionRange> FunctionAt(uint64_t address) const = 0;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,104 @@
+// One ELF file of a target: where its bytes are, and its symbols. x86-64, little endian.
+//
+// The file belongs to a process that may be hostile and may change it while we read: everything is read with pread (a
+// truncated mapping would be SIGBUS), every offset and size is checked, sizes are limited before memory is allocated.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/statusor.h>
+#include <elf.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "symbols/code_image.h"
+#include "symbols/process_maps.h"
+
+namespace proftrace {
+
+struct ElfSection {
+  std::string name;
+  uint64_t address = 0;
+  uint64_t file_offset = 0;
+  uint64_t size = 0;
+  uint32_t type = 0;
+  uint64_t flags = 0;
+  uint32_t link = 0;
+};
+
+struct ElfSymbol {
+  const char* text = "";  // the name; ends with NUL, lives as long as the ElfFile
+  uint64_t address = 0;
+  uint64_t size = 0;
+  bool is_function = false;
+  bool is_defined = false;
+
+  std::string_view name() const { return text; }
+};
+
+class ElfFile {
+ public:
+  // Fails for anything but a little-endian x86-64 ELF file with section headers; the message says why.
+  static absl::StatusOr<std::unique_ptr<ElfFile>> Open(UniqueFd fd);
+
+  const std::vector<ElfSection>& sections() const { return sections_; }
+  const ElfSection* FindSection(std::string_view name) const;
+  const std::string& build_id() const { return build_id_; }  // hex; may be empty
+  const struct stat& status() const { return status_; }
+
+  // File offset of a virtual address that lies in the file's part of a segment.
+  std::optional<uint64_t> FileOffset(uint64_t address) const;
+  // Address at which the mapping of this file with file offset `file_offset` begins, before relocation.
+  std::optional<uint64_t> AddressOfOffset(uint64_t file_offset) const;
+
+  // Reads up to `bytes` at a virtual address / file offset; returns how many.
+  size_t ReadAddress(uint64_t address, void* buffer, size_t bytes) const;
+  size_t ReadOffset(uint64_t offset, void* buffer, size_t bytes) const;
+
+  // The bytes of a section (none for one that is larger than the limit or lies outside the file).
+  std::vector<uint8_t> ReadSection(const ElfSection& section) const;
+
+  // Calls `visit` for each symbol of .dynsym (`full` = false) or .symtab, in file order. The tables are read once and kept.
+  void ForEachSymbol(bool full, const std::function<void(const ElfSymbol&)>& visit);
+
+  // Entry address of PLT stub -> imported name, and GOT slot address -> imported name.
+  const absl::flat_hash_map<uint64_t, std::string_view>& PltNames();
+  const absl::flat_hash_map<uint64_t, std::string_view>& SlotNames();
+
+ private:
+  // A buffer that is not zeroed before it is read into: string tables have 100 MB.
+  struct Table {
+    bool loaded = false;
+    std::unique_ptr<uint8_t[]> symbols;
+    size_t count = 0;
+    std::unique_ptr<char[]> strings;
+    size_t string_bytes = 0;
+  };
+
+  ElfFile(UniqueFd fd, const struct stat& status) : fd_(std::move(fd)), status_(status) {}
+  absl::Status ReadHeaders();
+  void ReadBuildId();
+  const Table& LoadTable(bool full);
+  std::unique_ptr<uint8_t[]> ReadRaw(const ElfSection& section, size_t extra_bytes) const;
+  ElfSymbol SymbolAt(const Table& table, size_t index) const;
+  void LoadImports();
+
+  UniqueFd fd_;
+  struct stat status_;
+  std::vector<Elf64_Phdr> segments_;
+  std::vector<ElfSection> sections_;
+  std::string build_id_;
+  Table dynamic_table_;
+  Table full_table_;
+  bool imports_loaded_ = false;
+  absl::flat_hash_map<uint64_t, std::string_view> plt_names_;
+  absl::flat_hash_map<uint64_t, std::string_view> slot_names_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,61 @@
+// The control flow of one function, from its machine code.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "symbols/code_image.h"
+#include "symbols/instruction.h"
+
+namespace proftrace {
+
+enum class NodeEnd : uint8_t {
+  kNone,          // goes on to its successors
+  kReturn,        // a ret
+  kTailCall,      // a jump that leaves the function for good: another function returns for it
+  kIndirectTail,  // a jump to an unknown place that is no jump table
+  kDead,          // never passed: a trap, or a call that does not return
+};
+
+// One instruction.
+struct FlowNode {
+  Instruction instruction;
+  NodeEnd end = NodeEnd::kNone;
+  bool is_call = false;      // a call, or a tail call
+  bool is_indirect = false;  // … to a place known only at run time
+  std::string_view callee;   // where known
+};
+
+// Nodes that the entry reaches, node 0 being the entry. Landing pads have no edge into them: exception code drops out by itself.
+class FlowGraph {
+ public:
+  // [start, end): the function. Follows jumps into its cold part and leaves out code that only ends in calls that do not return.
+  // Fails when the code does not decode, runs out of the function, or is too large.
+  static absl::StatusOr<FlowGraph> Build(const CodeImage& image, uint64_t start, uint64_t end);
+
+  size_t size() const { return nodes_.size(); }
+  const FlowNode& node(size_t i) const { return nodes_[i]; }
+  struct Range {
+    const uint32_t* first;
+    const uint32_t* last;
+    const uint32_t* begin() const { return first; }
+    const uint32_t* end() const { return last; }
+  };
+  Range successors(size_t i) const {
+    return {edges_.data() + edge_begin_[i], edges_.data() + edge_begin_[i + 1]};
+  }
+
+ private:
+  friend class FlowGraphBuilder;
+  std::vector<FlowNode> nodes_;
+  std::vector<uint32_t> edge_begin_;
+  std::vector<uint32_t> edges_;
+};
+
+// True for functions that never return (mangled name).
+bool IsNoReturn(std::string_view name);
+
+}  // namespace proftrace

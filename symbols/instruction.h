@@ -1,0 +1,48 @@
+// x86-64 instructions, as far as control flow and uprobes care.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace proftrace {
+
+enum class InstructionKind : uint8_t {
+  kOther,
+  kPush,
+  kNop,
+  kEndbr64,
+  kConditionalJump,
+  kCountJump,  // jrcxz, loop…: conditional, but not emulated by the kernel
+  kJump,
+  kIndirectJump,
+  kCall,
+  kIndirectCall,
+  kReturn,
+  kTrap,  // ud2, hlt, int3: never passed
+};
+
+struct Instruction {
+  uint64_t address = 0;
+  // Direct jumps and calls: where they go. Indirect ones through memory at a fixed place: the address of that slot, else 0.
+  uint64_t target = 0;
+  uint8_t size = 0;
+  InstructionKind kind = InstructionKind::kOther;
+  // The kernel's uprobe code emulates it in the trap (arch/x86/kernel/uprobes.c: push, one-byte nop, jcc, jmp, call rel32);
+  // every other one is single-stepped, at ten times the price.
+  bool emulated = false;
+
+  uint64_t next() const { return address + size; }
+};
+
+// Decodes `bytes` from their start on, one after the other, up to the first that is no instruction. Capstone gives the
+// boundaries; the rest is read from the opcode bytes.
+std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t address);
+
+// The general registers that an instruction may write, as a set of bits (1 << number, rax 0, rcx 1, rdx 2, rbx 3, rsp 4,
+// rbp 5, rsi 6, rdi 7, r8 … r15), for straight-line code.
+using RegisterSet = uint32_t;
+inline constexpr unsigned kRsp = 4;
+RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t address);
+
+}  // namespace proftrace

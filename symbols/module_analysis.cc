@@ -1,0 +1,369 @@
+#include "symbols/module_analysis.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "symbols/argument_use.h"
+#include "symbols/call_scan.h"
+#include "symbols/exit_sites.h"
+#include "symbols/literal_search.h"
+#include "symbols/text.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kOperatorPrefix = "_ZN2at4_ops";
+constexpr std::string_view kStepCallbacks =
+    "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE";
+constexpr std::string_view kRecordFunctionPrefix = "_ZN2at14RecordFunctionC";
+constexpr std::string_view kRecordFunctionSuffix = "ENS_11RecordScopeE";
+constexpr std::string_view kEvaluate = "_ZN5torch8autograd6Engine17evaluate_functionE";
+constexpr std::string_view kNodeCall = "_ZN5torch8autograd4NodeclE";
+constexpr std::string_view kDispatcherCallBoxed = "_ZNK3c1010Dispatcher9callBoxedE";
+constexpr std::string_view kDispatcherSlot = "_ZZN3c1010Dispatcher9singletonEvE1s";
+constexpr std::string_view kPythonNodeVtable = "_ZTVN5torch8autograd6PyNodeE";
+constexpr std::string_view kBeginCatch = "__cxa_begin_catch";
+constexpr std::string_view kPythonInit = "THPAutograd_initFunctions";
+// A vtable begins with offset-to-top and typeinfo; objects point behind them (Itanium C++ ABI).
+constexpr uint64_t kVtableHeaderBytes = 16;
+// More than any build has operators; a hostile file may claim millions.
+constexpr size_t kMaxFunctions = 20000;
+constexpr size_t kMaxCallers = 5000;
+
+bool IsRecordFunctionConstructor(std::string_view name) {
+  return name.size() == kRecordFunctionPrefix.size() + 1 + kRecordFunctionSuffix.size() &&
+         name.starts_with(kRecordFunctionPrefix) &&
+         name.ends_with(kRecordFunctionSuffix);
+}
+
+bool IsInteresting(std::string_view name, bool is_defined) {
+  if (name == kStepCallbacks || IsRecordFunctionConstructor(name)) return true;
+  return is_defined && (name == kBeginCatch || name == kDispatcherSlot ||
+                        !OperatorIdentifier(name).empty());
+}
+
+// Reads one file's facts together, step by step.
+class Analysis {
+ public:
+  explicit Analysis(std::unique_ptr<ElfFile> file) : image_(std::move(file)) {}
+  ModuleFacts Run();
+
+ private:
+  struct NamedFunction {
+    std::string_view name;
+    uint64_t address;
+    uint64_t size;
+  };
+
+  void ReadSymbols();
+  void NoteSymbol(const ElfSymbol& symbol);
+  void NoteImports();
+  void AddOperators();
+  void AddStepCallbackCallers();
+  void AddCaller(const FunctionRange& range);
+  void AddBoxed(const FunctionRange& range, const FlowGraph& graph);
+  void AddLiterals();
+  void AddCatch();
+
+  // The graph by the symbol's range, else by the unwind table's.
+  absl::StatusOr<FlowGraph> BuildGraph(uint64_t start, uint64_t end) const;
+  // Adds `function` with its sites; false, with a gap, where it has none.
+  bool Finish(ProbedFunction function, const FlowGraph& graph, WorkRule work);
+  void AddGap(std::string feature, std::string reason) {
+    facts_.gaps.push_back({std::move(feature), std::move(reason)});
+  }
+  std::string DisplayName(const FunctionRange& range) const {
+    return range.name.empty() ? absl::StrFormat("sub_%x", range.start) : std::string(range.name);
+  }
+  std::vector<FunctionRange> Callers(const std::vector<uint64_t>& targets) const;
+
+  ModuleImage image_;
+  ModuleFacts facts_;
+  std::vector<NamedFunction> operators_;
+  std::vector<NamedFunction> catches_;
+  std::optional<NamedFunction> evaluate_;
+  std::vector<uint64_t> step_targets_;    // places whose callers make operator rows
+  std::vector<uint64_t> record_targets_;  // RecordFunction(RecordScope), likewise
+  std::vector<CallSite> calls_;           // to any of both
+  std::vector<std::string> other_callers_;
+};
+
+void Analysis::NoteSymbol(const ElfSymbol& symbol) {
+  const std::string_view name = symbol.name();
+  if (!symbol.is_defined || !name.starts_with("_")) {
+    if (symbol.is_defined && name.starts_with(kPythonInit)) facts_.is_python_binding = true;
+    return;
+  }
+  const auto is_new = [&](const std::vector<NamedFunction>& list) {
+    return std::none_of(list.begin(), list.end(),
+                        [&](const auto& known) { return known.address == symbol.address; });
+  };
+  if (name == kDispatcherSlot) {
+    facts_.dispatcher_slot = symbol.address;
+  } else if (name == kPythonNodeVtable) {
+    facts_.python_node_vtable = symbol.address + kVtableHeaderBytes;
+  } else if (!symbol.is_function) {
+    return;
+  } else if (!OperatorIdentifier(name).empty()) {
+    if (operators_.size() < kMaxFunctions) {
+      operators_.push_back({name, symbol.address, symbol.size});
+    }
+  } else if (name == kStepCallbacks) {
+    step_targets_.push_back(symbol.address);
+  } else if (IsRecordFunctionConstructor(name)) {
+    record_targets_.push_back(symbol.address);
+  } else if (name.starts_with(kEvaluate) && !Contains(name, ".cold")) {
+    evaluate_ = NamedFunction{name, symbol.address, symbol.size};
+  } else if (name == kBeginCatch && catches_.size() < 16 && is_new(catches_)) {
+    catches_.push_back({name, symbol.address, symbol.size});
+  }
+}
+
+void Analysis::ReadSymbols() {
+  image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& s) { NoteSymbol(s); });
+  image_.file().ForEachSymbol(/*full=*/true, [&](const ElfSymbol& s) { NoteSymbol(s); });
+  // Both tables name the exported ones, and a symbol may have two versions.
+  std::stable_sort(operators_.begin(), operators_.end(),
+                   [](const auto& a, const auto& b) { return a.address < b.address; });
+  operators_.erase(std::unique(operators_.begin(), operators_.end(),
+                               [](const auto& a, const auto& b) { return a.address == b.address; }),
+                   operators_.end());
+}
+
+void Analysis::NoteImports() {
+  for (const auto& names : {image_.file().PltNames(), image_.file().SlotNames()}) {
+    for (const auto& [address, name] : names) {
+      if (name == kStepCallbacks) step_targets_.push_back(address);
+      if (IsRecordFunctionConstructor(name)) record_targets_.push_back(address);
+    }
+  }
+  for (std::vector<uint64_t>* targets : {&step_targets_, &record_targets_}) {
+    std::sort(targets->begin(), targets->end());
+    targets->erase(std::unique(targets->begin(), targets->end()), targets->end());
+  }
+}
+
+absl::StatusOr<FlowGraph> Analysis::BuildGraph(uint64_t start, uint64_t end) const {
+  absl::StatusOr<FlowGraph> graph = absl::InvalidArgumentError("no size");
+  if (end > start) graph = FlowGraph::Build(image_, start, end);
+  if (graph.ok()) return graph;
+  const auto unwind = image_.UnwindRangeAt(start);
+  if (!unwind || unwind->start != start || unwind->end == end) return graph;
+  return FlowGraph::Build(image_, start, unwind->end);
+}
+
+bool Analysis::Finish(ProbedFunction function, const FlowGraph& graph, WorkRule work) {
+  const auto begin = FindBeginSite(image_, graph);
+  if (!begin) {
+    AddGap(function.symbol, "its entry is part of a loop");
+    return false;
+  }
+  const auto offset = image_.file().FileOffset(begin->address);
+  function.begin_emulated = begin->emulated;
+  if (function.role != FunctionRole::kCatch) {
+    ExitSites sites = FindExitSites(graph, work);
+    // Where the names of the work are known, that is the better rule for code that cleans up by indirect calls.
+    if (sites.rule == ExitRule::kNone || sites.rule == ExitRule::kReturn) {
+      if (work == WorkRule::kNamed && image_.has_full_symbols()) {
+        sites = FindExitSites(graph, WorkRule::kNamed);
+      }
+    }
+    for (const uint64_t address : sites.addresses) {
+      const auto end_offset = image_.file().FileOffset(address);
+      if (!end_offset || address == begin->address) sites.rule = ExitRule::kNone;
+      if (end_offset) function.ends.push_back(*end_offset);
+    }
+    if (sites.rule == ExitRule::kNone) {
+      AddGap(function.symbol, "no place that every normal return passes exactly once");
+      return false;
+    }
+    function.exit_rule = sites.rule;
+  }
+  if (!offset) return false;
+  function.begin = *offset;
+  facts_.functions.push_back(std::move(function));
+  return true;
+}
+
+void Analysis::AddOperators() {
+  for (const NamedFunction& symbol : operators_) {
+    ProbedFunction function;
+    function.role = FunctionRole::kOperator;
+    function.symbol = std::string(symbol.name);
+    if (Contains(symbol.name, "Ss")) {
+      // "Ss" may be part of a name; the mangled arguments come after "4callE".
+      const size_t arguments = symbol.name.find("4callE");
+      const std::string_view types = symbol.name.substr(arguments);
+      if (Contains(types, "RKSs") || types.ends_with("Ss")) {
+        facts_.old_string_abi = true;
+      }
+    }
+    const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
+    if (!graph.ok()) {
+      AddGap(function.symbol, std::string(graph.status().message()));
+      continue;
+    }
+    Finish(std::move(function), *graph, WorkRule::kDispatch);
+  }
+}
+
+std::vector<FunctionRange> Analysis::Callers(const std::vector<uint64_t>& targets) const {
+  std::map<uint64_t, FunctionRange> callers;
+  for (const CallSite& call : calls_) {
+    if (!std::binary_search(targets.begin(), targets.end(), call.target)) continue;
+    const auto function = image_.FunctionAt(call.address);
+    if (function && callers.size() < kMaxCallers) callers.emplace(function->start, *function);
+  }
+  std::vector<FunctionRange> out;
+  for (const auto& [start, range] : callers) out.push_back(range);
+  return out;
+}
+
+void Analysis::AddBoxed(const FunctionRange& range, const FlowGraph& graph) {
+  ProbedFunction function;
+  function.role = FunctionRole::kBoxed;
+  function.symbol = DisplayName(range);
+  const auto place = FindBoxedArguments(image_, graph);
+  if (!place) {
+    AddGap(function.symbol, "its arguments could not be told from its code");
+    return;
+  }
+  function.argument = place->handle;
+  function.stack_argument = place->stack;
+  Finish(std::move(function), graph, WorkRule::kDispatch);
+}
+
+void Analysis::AddCaller(const FunctionRange& range) {
+  if (!OperatorIdentifier(range.name).empty()) return;
+  const bool is_boxed = range.name.starts_with(kDispatcherCallBoxed);
+  const bool is_node = range.name.starts_with(kNodeCall);
+  if (!is_boxed && !is_node && !range.name.empty()) {
+    other_callers_.push_back(std::string(range.name));
+    return;
+  }
+  const auto graph = BuildGraph(range.start, range.end);
+  if (!graph.ok()) {
+    AddGap(DisplayName(range), std::string(graph.status().message()));
+    return;
+  }
+  const CallerKind kind = is_boxed  ? CallerKind::kBoxed
+                          : is_node ? CallerKind::kNode
+                                    : ClassifyCaller(image_, *graph, step_targets_);
+  if (kind == CallerKind::kBoxed) {
+    AddBoxed(range, *graph);
+  } else if (kind == CallerKind::kNode) {
+    ProbedFunction function;
+    function.role = FunctionRole::kNodeCall;
+    function.symbol = DisplayName(range);
+    function.argument = abi::PT_RSI;  // rdi: where the result goes
+    Finish(std::move(function), *graph, WorkRule::kDispatch);
+  } else {
+    other_callers_.push_back(DisplayName(range));
+  }
+}
+
+void Analysis::AddStepCallbackCallers() {
+  for (const FunctionRange& range : Callers(step_targets_)) AddCaller(range);
+  if (other_callers_.empty()) return;
+  AddGap("rows made by other functions",
+         absl::StrCat(other_callers_.size(),
+                      " functions besides the dispatcher's make rows (TorchScript functions, collectives, "
+                      "static runtime, …); those rows are not recorded"));
+}
+
+void Analysis::AddLiterals() {
+  for (const FunctionRange& range : Callers(record_targets_)) {
+    const auto literal = FindRowName(image_, range);
+    if (!literal) continue;
+    ProbedFunction function;
+    function.role = FunctionRole::kLiteral;
+    function.symbol = DisplayName(range);
+    function.literal = *literal;
+    const auto graph = BuildGraph(range.start, range.end);
+    if (!graph.ok()) {
+      AddGap(function.symbol, std::string(graph.status().message()));
+      continue;
+    }
+    if (!MakesOneRow(*graph, record_targets_)) {
+      AddGap(function.symbol, "its row does not cover the whole function");
+      continue;
+    }
+    Finish(std::move(function), *graph, WorkRule::kDispatch);
+  }
+}
+
+void Analysis::AddCatch() {
+  for (const NamedFunction& symbol : catches_) {
+    ProbedFunction function;
+    function.role = FunctionRole::kCatch;
+    function.symbol = std::string(symbol.name);
+    const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
+    if (graph.ok()) {
+      Finish(std::move(function), *graph, WorkRule::kDispatch);
+    } else {
+      AddGap(function.symbol, std::string(graph.status().message()));
+    }
+  }
+}
+
+ModuleFacts Analysis::Run() {
+  ReadSymbols();
+  NoteImports();
+  AddOperators();
+  if (evaluate_) {
+    ProbedFunction function;
+    function.role = FunctionRole::kEvaluate;
+    function.symbol = std::string(evaluate_->name);
+    function.argument = abi::PT_RDX;
+    const auto graph = BuildGraph(evaluate_->address, evaluate_->address + evaluate_->size);
+    if (graph.ok()) {
+      Finish(std::move(function), *graph,
+             image_.has_full_symbols() ? WorkRule::kNamed : WorkRule::kDispatch);
+    } else {
+      AddGap(function.symbol, std::string(graph.status().message()));
+    }
+  }
+  std::vector<uint64_t> targets = step_targets_;
+  targets.insert(targets.end(), record_targets_.begin(), record_targets_.end());
+  calls_ = FindCalls(image_.file(), targets);
+  AddStepCallbackCallers();
+  AddLiterals();
+  AddCatch();
+  return std::move(facts_);
+}
+
+}  // namespace
+
+std::string_view OperatorIdentifier(std::string_view symbol) {
+  if (!symbol.starts_with(kOperatorPrefix)) return {};
+  symbol.remove_prefix(kOperatorPrefix.size());
+  size_t length = 0;
+  size_t digits = 0;
+  while (digits < symbol.size() && digits < 4 && symbol[digits] >= '0' && symbol[digits] <= '9') {
+    length = length * 10 + static_cast<size_t>(symbol[digits] - '0');
+    ++digits;
+  }
+  if (digits == 0 || symbol.size() < digits + length) return {};
+  const std::string_view identifier = symbol.substr(digits, length);
+  const std::string_view rest = symbol.substr(digits + length);
+  if (!rest.starts_with("4callE") || Contains(rest, ".")) return {};
+  return identifier;
+}
+
+bool MayContribute(ElfFile& file, bool full) {
+  bool found = false;
+  file.ForEachSymbol(full, [&](const ElfSymbol& symbol) {
+    if (!found && symbol.text[0] == '_') found = IsInteresting(symbol.name(), symbol.is_defined);
+  });
+  return found;
+}
+
+ModuleFacts AnalyzeModule(std::unique_ptr<ElfFile> file) { return Analysis(std::move(file)).Run(); }
+
+}  // namespace proftrace

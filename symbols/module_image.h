@@ -1,0 +1,43 @@
+// The code of one mapped file: its functions by symbol tables and unwind tables, its imports.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "symbols/code_image.h"
+#include "symbols/elf_file.h"
+#include "symbols/unwind_table.h"
+
+namespace proftrace {
+
+class ModuleImage final : public CodeImage {
+ public:
+  explicit ModuleImage(std::unique_ptr<ElfFile> file);
+
+  ElfFile& file() const { return *file_; }
+  bool has_full_symbols() const { return has_full_symbols_; }
+
+  // What the unwind tables say of the function around `address`: right also where a symbol's size is wrong.
+  std::optional<FunctionRange> UnwindRangeAt(uint64_t address) const;
+
+  size_t ReadCode(uint64_t address, void* buffer, size_t bytes) const override;
+  std::string_view CalleeName(uint64_t address) const override;
+  std::string_view SlotName(uint64_t address) const override;
+  bool IsPltStub(uint64_t address) const override;
+  std::optional<FunctionRange> FunctionAt(uint64_t address) const override;
+
+ private:
+  struct Function {
+    uint64_t start;
+    uint64_t size;
+    const char* name;
+  };
+  std::unique_ptr<ElfFile> file_;
+  std::vector<Function> functions_;  // ascending by start, one a start
+  bool has_full_symbols_ = false;
+  UnwindTable unwind_;
+};
+
+}  // namespace proftrace

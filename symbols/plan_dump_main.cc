@@ -1,0 +1,108 @@
+// plan_dump: what proftrace would probe, in a running process or in one library. For developers and tests.
+//   plan_dump PID [CACHE_DIRECTORY]     plan_dump LIBRARY.so
+#include <absl/strings/numbers.h>
+#include <fcntl.h>
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "symbols/module_analysis.h"
+#include "symbols/planner.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void PrintGaps(const std::vector<PlanGap>& gaps) {
+  constexpr size_t kMost = 30;
+  for (size_t i = 0; i < gaps.size() && i < kMost; ++i) {
+    std::printf("gap: %s: %s\n", gaps[i].feature.c_str(), gaps[i].reason.c_str());
+  }
+  if (gaps.size() > kMost) std::printf("gap: … %zu more\n", gaps.size() - kMost);
+}
+
+int DumpProcess(Pid pid, const std::string& cache) {
+  const auto start = Clock::now();
+  const auto plan = BuildProbePlan(pid, PlanOptions{cache});
+  const double seconds = SecondsSince(start);
+  if (!plan.ok()) {
+    std::fprintf(stderr, "plan_dump: %s\n", std::string(plan.status().message()).c_str());
+    return static_cast<int>(ExitCodeOf(plan.status()));
+  }
+  std::printf("torch %s (%s), python %s, planned in %.3f s%s\n", plan->torch_version.c_str(),
+              plan->torch_build_id.c_str(), plan->python_version.c_str(), seconds,
+              plan->from_cache ? " from the cache" : "");
+  std::printf("sites %zu, operators probed %u, operators known %zu, PyNode vtable %#lx\n",
+              plan->sites.size() - 1, plan->operator_count, plan->operators.size(),
+              static_cast<unsigned long>(plan->python_node_vtable));
+  std::map<int, int> rules;
+  size_t named = 0;
+  for (size_t i = 1; i < plan->sites.size(); ++i) {
+    ++rules[static_cast<int>(plan->sites[i].exit_rule)];
+    named += !plan->sites[i].label.overload_name.empty();
+  }
+  std::printf("exits: conditional %d, site set %d, return %d; with overload name %zu\n", rules[1],
+              rules[2], rules[3], named);
+  for (const ModulePlan& module : plan->modules) {
+    std::map<int, int> roles;
+    for (const ProbePoint& point : module.points) ++roles[static_cast<int>(point.cookie >> 16 & 0xff)];
+    std::printf("%s %s: %zu points:", module.name.c_str(), module.build_id.c_str(), module.points.size());
+    for (const auto& [role, count] : roles) std::printf(" role %d: %d", role, count);
+    std::printf("\n");
+  }
+  PrintGaps(plan->gaps);
+  return 0;
+}
+
+int DumpLibrary(const char* path) {
+  auto file = ElfFile::Open(UniqueFd(open(path, O_RDONLY | O_CLOEXEC)));
+  if (!file.ok()) {
+    std::fprintf(stderr, "plan_dump: %s: %s\n", path, std::string(file.status().message()).c_str());
+    return static_cast<int>(ExitCode::kNoTorch);
+  }
+  const auto start = Clock::now();
+  const ModuleFacts facts = AnalyzeModule(*std::move(file));
+  std::printf("%s: analysed in %.3f s, %s strings, Dispatcher %#lx, PyNode vtable %#lx\n", path,
+              SecondsSince(start), facts.old_string_abi ? "pre-C++11" : "C++11",
+              static_cast<unsigned long>(facts.dispatcher_slot),
+              static_cast<unsigned long>(facts.python_node_vtable));
+  std::map<std::string, int> counts;
+  static constexpr const char* kRoles[] = {"operator", "boxed", "evaluate", "node call", "literal", "catch"};
+  static constexpr const char* kRules[] = {"no exit", "conditional", "site set", "return"};
+  for (const ProbedFunction& function : facts.functions) {
+    const std::string role = kRoles[static_cast<int>(function.role)];
+    ++counts[role + ", " + kRules[static_cast<int>(function.exit_rule)]];
+    if (!function.begin_emulated) ++counts[role + ", begin single-stepped"];
+    if (function.role == FunctionRole::kOperator) continue;
+    std::printf("  %s %s: begin %#lx ends %zu (%s) argument %d stack %d %s\n", role.c_str(),
+                function.symbol.c_str(), static_cast<unsigned long>(function.begin), function.ends.size(),
+                kRules[static_cast<int>(function.exit_rule)], function.argument, function.stack_argument,
+                function.literal.c_str());
+  }
+  for (const auto& [what, count] : counts) std::printf("  %s: %d\n", what.c_str(), count);
+  PrintGaps(facts.gaps);
+  return 0;
+}
+
+}  // namespace
+}  // namespace proftrace
+
+int main(int argc, char** argv) {
+  uint32_t pid = 0;
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: plan_dump PID [CACHE_DIRECTORY] | plan_dump LIBRARY.so\n");
+    return 2;
+  }
+  if (absl::SimpleAtoi(argv[1], &pid)) {
+    return proftrace::DumpProcess(proftrace::Pid{pid}, argc > 2 ? argv[2] : "");
+  }
+  return proftrace::DumpLibrary(argv[1]);
+}

@@ -1,0 +1,351 @@
+#include "symbols/planner.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "symbols/elf_file.h"
+#include "symbols/module_analysis.h"
+#include "symbols/operator_registry.h"
+#include "symbols/plan_cache.h"
+#include "symbols/process.h"
+#include "symbols/process_maps.h"
+#include "symbols/process_memory.h"
+#include "symbols/text.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+// A process maps some hundred files; more than this is made up.
+constexpr size_t kMaxFiles = 8192;
+constexpr size_t kMaxSites = 65535;  // a record's `site` has 16 bits
+// A torch that is linked into a program makes it larger than this.
+constexpr uint64_t kLeastStaticTorchBytes = uint64_t{8} << 20;
+
+// One file of the process that contributes to the plan.
+struct Module {
+  const MappedFile* mapped = nullptr;
+  std::string open_path;
+  std::string build_id;
+  uint64_t load_bias = 0;  // address in the target less address in the file
+  ModuleFacts facts;
+  bool from_cache = false;
+};
+
+std::string FileName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped) {
+  for (const Mapping& mapping : mapped.mappings) {
+    if (const auto address = file.AddressOfOffset(mapping.file_offset)) {
+      return mapping.start - *address;
+    }
+  }
+  return std::nullopt;
+}
+
+size_t CountOperators(const ModuleFacts& facts) {
+  return static_cast<size_t>(
+      std::count_if(facts.functions.begin(), facts.functions.end(),
+                    [](const auto& f) { return f.role == FunctionRole::kOperator; }));
+}
+
+// Opens and analyses the files of one process.
+class ModuleReader {
+ public:
+  ModuleReader(Pid pid, const PlanOptions& options) : pid_(pid), cache_(options.cache_directory) {}
+
+  // `full`: look into .symtab too.
+  std::optional<Module> Read(const MappedFile& mapped, bool full);
+
+ private:
+  Pid pid_;
+  PlanCache cache_;
+};
+
+std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
+  auto opened = OpenMappedFile(pid_, mapped);
+  if (!opened.ok()) return std::nullopt;
+  auto file = ElfFile::Open(std::move(opened->fd));
+  if (!file.ok()) return std::nullopt;
+  const auto bias = LoadBias(**file, mapped);
+  if (!bias) return std::nullopt;
+  Module module;
+  module.mapped = &mapped;
+  module.open_path = opened->path;
+  module.build_id = (*file)->build_id();
+  module.load_bias = *bias;
+  if (auto facts = cache_.Load(**file)) {
+    module.facts = *std::move(facts);
+    module.from_cache = true;
+    return module;
+  }
+  if (!MayContribute(**file, full)) return std::nullopt;
+  // The analysis takes the file; the entry is named after its state before it.
+  auto again = OpenMappedFile(pid_, mapped);
+  if (!again.ok()) return std::nullopt;
+  auto analysed = ElfFile::Open(std::move(again->fd));
+  if (!analysed.ok()) return std::nullopt;
+  module.facts = AnalyzeModule(*std::move(analysed));
+  cache_.Store(**file, module.facts);
+  return module;
+}
+
+// Puts the plan together from the files' facts and the live Dispatcher.
+class PlanBuilder {
+ public:
+  PlanBuilder(Pid pid, std::vector<Module> modules) : pid_(pid), modules_(std::move(modules)) {}
+  ProbePlan Run(const std::vector<MappedFile>& files);
+
+ private:
+  void ReadDispatcher();
+  void AddModule(const Module& module);
+  bool AddFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
+  std::optional<Label> LabelOf(const ProbedFunction& function) const;
+  void AddGaps();
+
+  Pid pid_;
+  std::vector<Module> modules_;
+  ProbePlan plan_;
+  absl::flat_hash_map<std::string, const OperatorInfo*> by_identifier_;
+  uint32_t python_object_offset_ = 0;
+};
+
+void PlanBuilder::ReadDispatcher() {
+  const ProcessMemory memory(pid_);
+  for (const Module& module : modules_) plan_.old_string_abi |= module.facts.old_string_abi;
+  for (const Module& module : modules_) {
+    if (module.facts.dispatcher_slot == 0) continue;
+    const uint64_t slot = module.load_bias + module.facts.dispatcher_slot;
+    // Each library has a copy of the variable; the dynamic linker made all of them use one, the others stay 0.
+    auto operators = ReadOperatorList(memory, slot, plan_.old_string_abi);
+    if (operators.size() <= plan_.operators.size()) continue;
+    plan_.operators = std::move(operators);
+    plan_.dispatcher_slot = slot;
+  }
+  for (const OperatorInfo& info : plan_.operators) {
+    const std::string identifier = OperatorSymbolIdentifier(info.name, info.overload_name);
+    const auto [it, is_new] = by_identifier_.try_emplace(identifier, &info);
+    if (!is_new && info.name.starts_with("aten::")) it->second = &info;
+  }
+  if (plan_.operators.empty()) {
+    plan_.gaps.push_back({"operator names from the Dispatcher",
+                          "its list of operators could not be read; names come from the symbols and hold the "
+                          "overload"});
+  }
+}
+
+std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const {
+  Label label;
+  switch (function.role) {
+    case FunctionRole::kOperator: {
+      const std::string_view identifier = OperatorIdentifier(function.symbol);
+      const auto found = by_identifier_.find(std::string(identifier));
+      if (found != by_identifier_.end()) {
+        label.name = found->second->name;
+        label.overload_name = found->second->overload_name;
+      } else {
+        label.name = "aten::" + std::string(identifier);
+      }
+      if (IsUnobserved(label.name)) return std::nullopt;
+      return label;
+    }
+    case FunctionRole::kEvaluate:
+      label.name = "autograd::engine::evaluate_function: ";
+      label.kind = SpanKind::kAutograd;
+      return label;
+    case FunctionRole::kNodeCall:
+      label.kind = SpanKind::kAutograd;
+      label.scope = Scope::kBackwardFunction;
+      return label;
+    case FunctionRole::kLiteral:
+      label.name = function.literal;
+      return label;
+    case FunctionRole::kBoxed:
+    case FunctionRole::kCatch:
+      return label;
+  }
+  return std::nullopt;
+}
+
+bool PlanBuilder::AddFunction(const ProbedFunction& function, std::vector<ProbePoint>* points) {
+  const auto label = LabelOf(function);
+  if (!label) return false;
+  if (function.role == FunctionRole::kCatch) {
+    points->push_back({function.begin, PT_COOKIE(0, abi::PT_ROLE_CATCH, 0, 0)});
+    return true;
+  }
+  if (plan_.sites.size() > kMaxSites) return false;
+  const size_t site = plan_.sites.size();
+  plan_.sites.push_back({*label, function.symbol, function.exit_rule});
+  uint32_t begin_role = abi::PT_ROLE_BEGIN;
+  uint32_t end_role = abi::PT_ROLE_END;
+  uint32_t extra = 0;
+  if (function.role == FunctionRole::kBoxed) {
+    begin_role = abi::PT_ROLE_BOXED_BEGIN;
+    end_role = abi::PT_ROLE_BOXED_END;
+    extra = function.stack_argument;
+  } else if (function.role == FunctionRole::kLiteral) {
+    begin_role = abi::PT_ROLE_LITERAL_BEGIN;
+  } else if (function.role != FunctionRole::kOperator) {
+    begin_role = abi::PT_ROLE_NODE_BEGIN;
+    extra = python_object_offset_;
+  }
+  using abi::pt_u16;
+  using abi::pt_u64;
+  using abi::pt_u8;
+  points->push_back({function.begin, PT_COOKIE(site, begin_role, function.argument, extra)});
+  for (const uint64_t end : function.ends) {
+    points->push_back({end, PT_COOKIE(site, end_role, 0, 0)});
+  }
+  return true;
+}
+
+void PlanBuilder::AddModule(const Module& module) {
+  ModulePlan plan;
+  plan.name = FileName(module.mapped->path);
+  plan.build_id = module.build_id;
+  plan.open_path = module.open_path;
+  absl::flat_hash_set<uint64_t> taken;
+  for (const ProbedFunction& function : module.facts.functions) {
+    // Two functions never share a place; if a file says so, the first one keeps it.
+    bool is_free = !taken.contains(function.begin);
+    for (const uint64_t end : function.ends) is_free &= !taken.contains(end);
+    if (!is_free || !AddFunction(function, &plan.points)) continue;
+    taken.insert(function.begin);
+    taken.insert(function.ends.begin(), function.ends.end());
+    if (function.role == FunctionRole::kOperator) ++plan_.operator_count;
+  }
+  if (plan.points.empty()) return;
+  std::sort(plan.points.begin(), plan.points.end(),
+            [](const auto& a, const auto& b) { return a.file_offset < b.file_offset; });
+  plan_.modules.push_back(std::move(plan));
+}
+
+void PlanBuilder::AddGaps() {
+  for (const Module& module : modules_) {
+    for (const PlanGap& gap : module.facts.gaps) {
+      plan_.gaps.push_back(
+          {gap.feature, absl::StrCat(FileName(module.mapped->path), ": ", gap.reason)});
+    }
+  }
+  const auto has = [this](FunctionRole role) {
+    return std::any_of(modules_.begin(), modules_.end(), [role](const Module& module) {
+      return std::any_of(module.facts.functions.begin(), module.facts.functions.end(),
+                         [role](const auto& f) { return f.role == role; });
+    });
+  };
+  if (!has(FunctionRole::kBoxed)) {
+    plan_.gaps.push_back({"operators called through the boxed interface (TorchScript, torch.ops)",
+                          "no copy of c10::Dispatcher::callBoxed was found"});
+  }
+  if (!has(FunctionRole::kEvaluate)) {
+    plan_.gaps.push_back({"autograd engine rows", "Engine::evaluate_function was not found"});
+  }
+  if (!has(FunctionRole::kNodeCall)) {
+    plan_.gaps.push_back({"autograd node rows", "Node::operator() was not found"});
+  }
+  if (!has(FunctionRole::kCatch)) {
+    plan_.gaps.push_back({"ends by exception", "no mapped file defines __cxa_begin_catch"});
+  }
+  if (plan_.python_node_vtable != 0 && python_object_offset_ == 0) {
+    plan_.gaps.push_back({"names of Python autograd functions",
+                          absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
+  }
+}
+
+ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
+  const TorchVersion version = FindTorchVersion(pid_, files);
+  plan_.torch_version = version.torch;
+  plan_.python_version = FindPythonVersion(files);
+  python_object_offset_ = PythonNodeObjectOffset(version.torch);
+  plan_.sites.emplace_back();  // 0: unused
+  plan_.from_cache = true;
+  size_t most = 0;
+  for (const Module& module : modules_) {
+    plan_.from_cache &= module.from_cache;
+    if (module.facts.python_node_vtable != 0) {
+      plan_.python_node_vtable = module.load_bias + module.facts.python_node_vtable;
+    }
+    const size_t operators = CountOperators(module.facts);
+    if (operators > most) {
+      most = operators;
+      plan_.torch_build_id = module.build_id;
+    }
+  }
+  ReadDispatcher();
+  for (const Module& module : modules_) AddModule(module);
+  AddGaps();
+  return std::move(plan_);
+}
+
+absl::Status NoTorch(Pid pid, size_t files) {
+  std::string comm = ReadSmallFile(absl::StrCat("/proc/", Raw(pid), "/comm"), 64);
+  while (!comm.empty() && comm.back() == '\n') comm.pop_back();
+  return Fail(ExitCode::kNoTorch,
+              absl::StrCat("process ", Raw(pid), " (", comm, ") has no libtorch: none of its ", files,
+                           " mapped libraries defines torch's operators (at::_ops::*::call); if it is a PyTorch "
+                           "job, wait until it has imported torch"));
+}
+
+}  // namespace
+
+uint32_t PythonNodeObjectOffset(std::string_view torch_version) {
+  const std::vector<std::string_view> parts = SplitText(torch_version, ".", /*skip_empty=*/false);
+  if (parts.size() < 2) return 0;
+  const int major = ParseNumber<int>(parts[0]).value_or(0);
+  const int minor = ParseNumber<int>(parts[1]).value_or(0);
+  if (major == 1 && minor == 13) return 392;
+  if (major == 2 && minor >= 1 && minor <= 11) return 472;
+  if (major == 2 && (minor == 14 || minor == 15)) return 112;
+  return 0;
+}
+
+absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
+#if !defined(__x86_64__)
+  return Fail(ExitCode::kHostUnfit, "proftrace runs on x86-64 only: it reads x86-64 machine code");
+#endif
+  const auto mappings = ReadMaps(pid);
+  if (!mappings.ok()) return mappings.status();
+  const std::vector<MappedFile> files = GroupByFile(*mappings);
+  if (files.empty()) {
+    return Fail(ExitCode::kNoTarget,
+                absl::StrCat("process ", Raw(pid), " has no program any more (it has ended, or is the kernel's)"));
+  }
+  ModuleReader reader(pid, options);
+  std::vector<Module> modules;
+  size_t operators = 0;
+  for (const bool full : {false, true}) {
+    for (size_t i = 0; i < std::min(files.size(), kMaxFiles); ++i) {
+      if (full && files[i].executable_bytes < kLeastStaticTorchBytes) continue;
+      auto module = reader.Read(files[i], full);
+      if (!module) continue;
+      const size_t count = CountOperators(module->facts);
+      // The second round finds again what the first did.
+      const bool is_known = std::any_of(modules.begin(), modules.end(), [&](const Module& known) {
+        return known.mapped == &files[i];
+      });
+      if (is_known) continue;
+      operators += count;
+      modules.push_back(*std::move(module));
+    }
+    if (operators > 0) break;
+  }
+  if (operators == 0) return NoTorch(pid, files.size());
+  return PlanBuilder(pid, std::move(modules)).Run(files);
+}
+
+std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan) {
+  if (plan.dispatcher_slot == 0) return {};
+  return ReadOperatorList(ProcessMemory(pid), plan.dispatcher_slot, plan.old_string_abi);
+}
+
+}  // namespace proftrace

@@ -1,0 +1,185 @@
+#include "symbols/process.h"
+#include "symbols/text.h"
+
+#include <absl/strings/str_cat.h>
+#include <dirent.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMaxEnvironmentBytes = size_t{4} << 20;
+constexpr size_t kMaxCommandLineBytes = size_t{1} << 20;
+constexpr size_t kMaxStatusBytes = 16384;
+constexpr size_t kMaxVersionFileBytes = 16384;
+constexpr size_t kMaxVersionBytes = 64;
+constexpr std::string_view kNul("\0", 1);
+
+std::string ProcPath(Pid pid, const char* name) {
+  return absl::StrCat("/proc/", Raw(pid), "/", name);
+}
+
+std::string ReadLink(const std::string& path) {
+  char buffer[PATH_MAX];
+  const ssize_t length = readlink(path.c_str(), buffer, sizeof(buffer));
+  return length > 0 ? std::string(buffer, static_cast<size_t>(length)) : std::string();
+}
+
+void ReadStatusFile(std::string_view text, ProcessInfo* info) {
+  for (std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
+    const std::vector<std::string_view> words = SplitText(line, "\t ", /*skip_empty=*/true);
+    if (words.size() < 2) continue;
+    const auto last = ParseNumber<uint32_t>(words.back());
+    if (!last) continue;
+    if (words[0] == "PPid:") info->parent = Pid{*last};
+    if (words[0] == "NSpid:") info->namespace_pid = Pid{*last};
+    if (words[0] == "Threads:") info->threads = *last;
+    if (words[0] == "Uid:") info->user_id = ParseNumber<uint32_t>(words[1]).value_or(0);
+  }
+}
+
+// Field 22 of /proc/PID/stat; the second, the name in parentheses, may hold anything.
+uint64_t StartTicks(std::string_view stat) {
+  const size_t close = stat.rfind(')');
+  if (close == std::string_view::npos) return 0;
+  const std::vector<std::string_view> fields =
+      SplitText(stat.substr(close + 1), " ", /*skip_empty=*/true);
+  constexpr size_t kIndexAfterName = 19;
+  if (fields.size() <= kIndexAfterName) return 0;
+  return ParseNumber<uint64_t>(fields[kIndexAfterName]).value_or(0);
+}
+
+std::optional<int> EnvironmentNumber(std::string_view environment, std::string_view name) {
+  for (std::string_view entry : SplitText(environment, kNul, /*skip_empty=*/true)) {
+    if (!ConsumeText(&entry, name) || !ConsumeText(&entry, "=")) continue;
+    const auto value = ParseNumber<int>(entry);
+    if (value && *value >= 0) return value;
+  }
+  return std::nullopt;
+}
+
+std::string_view FileName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+// The text between the quotes after `name = ` or `name: Optional[str] = `.
+std::string QuotedValue(std::string_view text, std::string_view name) {
+  for (std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
+    if (!line.starts_with(name)) continue;
+    line.remove_prefix(name.size());
+    if (line.empty() || (line[0] != ' ' && line[0] != ':' && line[0] != '=')) continue;
+    const size_t equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    line = StripBlanks(line.substr(equals + 1));
+    if (line.size() < 2 || (line[0] != '\'' && line[0] != '"')) continue;
+    const size_t close = line.find(line[0], 1);
+    if (close == std::string_view::npos || close > kMaxVersionBytes) continue;
+    const std::string_view value = line.substr(1, close - 1);
+    const bool is_plain = std::all_of(value.begin(), value.end(), [](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+             std::string_view(".+-_").find(c) != std::string_view::npos;
+    });
+    if (is_plain) return std::string(value);
+  }
+  return "";
+}
+
+}  // namespace
+
+TorchVersion ParseTorchVersion(std::string_view text) {
+  return {QuotedValue(text, "__version__"), QuotedValue(text, "cuda")};
+}
+
+TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files) {
+  for (const MappedFile& file : files) {
+    const size_t folder = file.path.find("/torch/");
+    if (folder == std::string::npos) continue;
+    const TorchVersion version = ParseTorchVersion(
+        ReadSmallFileInTargetRoot(pid, file.path.substr(0, folder) + "/torch/version.py",
+                                  kMaxVersionFileBytes));
+    if (!version.torch.empty()) return version;
+  }
+  return {};
+}
+
+std::string FindPythonVersion(const std::vector<MappedFile>& files) {
+  std::string found;
+  for (const MappedFile& file : files) {
+    std::string_view name = FileName(file.path);
+    const bool is_library = ConsumeText(&name, "libpython");
+    if (!is_library && !ConsumeText(&name, "python")) continue;
+    size_t length = 0;
+    while (length < name.size() && ((name[length] >= '0' && name[length] <= '9') ||
+                                    name[length] == '.')) {
+      ++length;
+    }
+    const std::vector<std::string_view> parts =
+        SplitText(name.substr(0, length), ".", /*skip_empty=*/true);
+    if (parts.size() < 2) continue;
+    found = std::string(parts[0]) + "." + std::string(parts[1]);
+    if (is_library) break;
+  }
+  return found;
+}
+
+absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
+  const std::string status = ReadSmallFile(ProcPath(pid, "status"), kMaxStatusBytes);
+  if (Raw(pid) == 0 || status.empty()) {
+    return Fail(ExitCode::kNoTarget, absl::StrCat("there is no process with PID ", Raw(pid)));
+  }
+  ProcessInfo info;
+  info.pid = pid;
+  ReadStatusFile(status, &info);
+  info.start_ticks = StartTicks(ReadSmallFile(ProcPath(pid, "stat"), kMaxStatusBytes));
+  info.comm = ReadSmallFile(ProcPath(pid, "comm"), kMaxStatusBytes);
+  if (info.comm.ends_with('\n')) info.comm.pop_back();
+  info.exe = ReadLink(ProcPath(pid, "exe"));
+  const std::string cmdline = ReadSmallFile(ProcPath(pid, "cmdline"), kMaxCommandLineBytes);
+  // Each argument ends with NUL; an empty one is an argument too.
+  std::vector<std::string_view> arguments = SplitText(cmdline, kNul, /*skip_empty=*/false);
+  if (!arguments.empty() && arguments.back().empty()) arguments.pop_back();
+  info.cmdline.assign(arguments.begin(), arguments.end());
+  const std::string environment = ReadSmallFile(ProcPath(pid, "environ"), kMaxEnvironmentBytes);
+  info.rank = EnvironmentNumber(environment, "RANK");
+  info.world_size = EnvironmentNumber(environment, "WORLD_SIZE");
+  if (const auto mappings = ReadMaps(pid); mappings.ok()) {
+    const std::vector<MappedFile> files = GroupByFile(*mappings);
+    info.python_version = FindPythonVersion(files);
+    const TorchVersion version = FindTorchVersion(pid, files);
+    info.torch_version = version.torch;
+    info.cuda_version = version.cuda;
+  }
+  return info;
+}
+
+std::vector<ProcessInfo> ListTorchProcesses() {
+  std::vector<uint32_t> pids;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
+  while (folder != nullptr) {
+    const dirent* entry = readdir(folder.get());
+    if (entry == nullptr) break;
+    if (const auto pid = ParseNumber<uint32_t>(entry->d_name)) pids.push_back(*pid);
+  }
+  std::sort(pids.begin(), pids.end());
+  std::vector<ProcessInfo> processes;
+  for (const uint32_t pid : pids) {
+    const auto mappings = ReadMaps(Pid{pid});
+    if (!mappings.ok()) continue;
+    const std::vector<MappedFile> files = GroupByFile(*mappings);
+    const bool has_torch = std::any_of(files.begin(), files.end(), [](const MappedFile& file) {
+      return Contains(FileName(file.path), "torch");
+    });
+    if (!has_torch) continue;
+    if (auto info = ReadProcessInfo(Pid{pid}); info.ok()) processes.push_back(*std::move(info));
+  }
+  return processes;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,52 @@
+// Who a target is: for the recording's header, and for `proftrace list`.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "symbols/process_maps.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// What /proc and the files beside torch say. Fields are empty where they are not known; all texts come from the target.
+struct ProcessInfo {
+  Pid pid{};
+  Pid parent{};
+  Pid namespace_pid{};  // in the target's innermost PID namespace
+  uint32_t threads = 0;
+  uint32_t user_id = 0;
+  uint64_t start_ticks = 0;  // since boot, in clock ticks: tells a reused PID apart
+  std::string comm;
+  std::string exe;
+  std::vector<std::string> cmdline;
+  std::string python_version;  // "3.11"
+  std::string torch_version;   // "2.11.0+cu130"
+  std::string cuda_version;    // "13.0"; empty for a CPU build
+  std::optional<int> rank;        // RANK in the environment that it was started with
+  std::optional<int> world_size;  // WORLD_SIZE
+};
+
+// kNoTarget when there is no such process. What may not be read stays empty.
+absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid);
+
+// Processes that map a file whose name says torch, ascending by PID; those that may not be read are left out.
+std::vector<ProcessInfo> ListTorchProcesses();
+
+// "2.11.0+cu130" and "13.0" from the text of torch/version.py.
+struct TorchVersion {
+  std::string torch;
+  std::string cuda;
+};
+TorchVersion ParseTorchVersion(std::string_view text);
+
+// The version of the torch that is mapped, from version.py in the package's folder as the target sees it.
+TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files);
+// "3.11" from the names of libpython or of the interpreter.
+std::string FindPythonVersion(const std::vector<MappedFile>& files);
+
+}  // namespace proftrace

@@ -1,0 +1,198 @@
+#include "symbols/process_maps.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "symbols/text.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+// vm.max_map_count is 65530 by default and can be raised: enough for any job, and bounded.
+constexpr size_t kMaxMapsBytes = size_t{256} << 20;
+
+std::optional<uint64_t> Hex(std::string_view text) { return ParseNumber<uint64_t>(text, 16); }
+
+// The two halves around the first `separator`.
+std::pair<std::string_view, std::string_view> Halves(std::string_view text, char separator) {
+  const size_t at = text.find(separator);
+  if (at == std::string_view::npos) return {text, {}};
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+// Takes the next field, up to one space; further spaces stay.
+std::string_view TakeField(std::string_view* line) {
+  const size_t space = line->find(' ');
+  const std::string_view field = line->substr(0, space);
+  line->remove_prefix(space == std::string_view::npos ? line->size() : space + 1);
+  return field;
+}
+
+// A path in /proc/PID/maps has "\012" in place of a line end.
+std::string UnescapePath(std::string_view path) {
+  std::string out;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path.substr(i, 4) == "\\012") {
+      out.push_back('\n');
+      i += 3;
+    } else {
+      out.push_back(path[i]);
+    }
+  }
+  return out;
+}
+
+std::optional<Mapping> ParseLine(std::string_view line) {
+  const auto range = Halves(TakeField(&line), '-');
+  const std::string_view permissions = TakeField(&line);
+  const auto offset = Hex(TakeField(&line));
+  const auto device = Halves(TakeField(&line), ':');
+  const auto inode = ParseNumber<uint64_t>(TakeField(&line));
+  const auto start = Hex(range.first);
+  const auto end = Hex(range.second);
+  const auto major = Hex(device.first);
+  const auto minor = Hex(device.second);
+  Mapping mapping;
+  if (!start || !end || *start >= *end || !offset || !major || !minor) return std::nullopt;
+  if (permissions.size() < 4 || !inode) return std::nullopt;
+  mapping.inode = *inode;
+  mapping.start = *start;
+  mapping.end = *end;
+  mapping.file_offset = *offset;
+  mapping.executable = permissions[2] == 'x';
+  mapping.device = makedev(static_cast<unsigned>(*major), static_cast<unsigned>(*minor));
+  mapping.path = UnescapePath(line.substr(std::min(line.find_first_not_of(' '), line.size())));
+  return mapping;
+}
+
+std::string ReadAll(const UniqueFd& fd, size_t limit_bytes) {
+  std::string text;
+  char buffer[16384];
+  while (fd.valid() && text.size() < limit_bytes) {
+    const ssize_t got = read(fd.get(), buffer, std::min(sizeof(buffer), limit_bytes - text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+}  // namespace
+
+UniqueFd::~UniqueFd() {
+  if (fd_ >= 0) close(fd_);
+}
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = other.Release();
+  }
+  return *this;
+}
+
+int UniqueFd::Release() { return std::exchange(fd_, -1); }
+
+std::vector<Mapping> ParseMaps(std::string_view text) {
+  std::vector<Mapping> mappings;
+  for (std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
+    if (auto mapping = ParseLine(line)) mappings.push_back(*std::move(mapping));
+  }
+  return mappings;
+}
+
+std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings) {
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, size_t> index;
+  std::vector<MappedFile> files;
+  for (const Mapping& mapping : mappings) {
+    if (mapping.inode == 0 || mapping.path.empty() || mapping.path[0] != '/') continue;
+    const auto [it, is_new] = index.try_emplace({mapping.device, mapping.inode}, files.size());
+    if (is_new) {
+      files.push_back(MappedFile{mapping.device, mapping.inode, mapping.path, {}, 0});
+    }
+    MappedFile& file = files[it->second];
+    file.mappings.push_back(mapping);
+    if (mapping.executable) file.executable_bytes += mapping.end - mapping.start;
+  }
+  std::erase_if(files, [](const MappedFile& file) { return file.executable_bytes == 0; });
+  return files;
+}
+
+UniqueFd OpenInTargetRoot(Pid pid, const std::string& path) {
+  const UniqueFd root(
+      open(absl::StrCat("/proc/", Raw(pid), "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root.valid()) return UniqueFd();
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  const UniqueFd place(static_cast<int>(
+      syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how))));
+  struct stat status;
+  if (!place.valid() || fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return UniqueFd();
+  }
+  return UniqueFd(open(absl::StrCat("/proc/self/fd/", place.get()).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes) {
+  return ReadAll(OpenInTargetRoot(pid, path), limit_bytes);
+}
+
+std::string ReadSmallFile(const std::string& path, size_t limit_bytes) {
+  return ReadAll(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)), limit_bytes);
+}
+
+absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {
+  const std::string path = absl::StrCat("/proc/", Raw(pid), "/maps");
+  if (access(absl::StrCat("/proc/", Raw(pid)).c_str(), F_OK) != 0) {
+    return Fail(ExitCode::kNoTarget, absl::StrCat("there is no process with PID ", Raw(pid)));
+  }
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) {
+    if (errno == ENOENT || errno == ESRCH) {
+      return Fail(ExitCode::kNoTarget, absl::StrCat("process ", Raw(pid), " has ended"));
+    }
+    return Fail(ExitCode::kNotPermitted,
+                absl::StrCat("may not read the memory map of process ", Raw(pid), " (",
+                             ErrnoText(errno), "); run proftrace as root"));
+  }
+  return ParseMaps(ReadSmallFile(path, kMaxMapsBytes));
+}
+
+absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
+  int error = ENOENT;
+  for (const Mapping& mapping : file.mappings) {
+    // The link is the mapping's own file. Its numbers are not compared: overlayfs and btrfs show others in maps.
+    const std::string path =
+        absl::StrFormat("/proc/%u/map_files/%x-%x", Raw(pid), mapping.start, mapping.end);
+    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat status;
+    if (fd.valid() && fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode)) {
+      return OpenedFile{std::move(fd), path};
+    }
+    if (!fd.valid()) error = errno;
+  }
+  // Without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE map_files is closed, and the path may name another file by now.
+  UniqueFd fd = OpenInTargetRoot(pid, file.path);
+  struct stat status;
+  if (fd.valid() && fstat(fd.get(), &status) == 0 && status.st_dev == file.device &&
+      status.st_ino == file.inode) {
+    return OpenedFile{std::move(fd), absl::StrCat("/proc/", Raw(pid), "/root", file.path)};
+  }
+  return absl::NotFoundError(absl::StrCat("cannot open ", file.path, ": ", ErrnoText(error)));
+}
+
+}  // namespace proftrace

@@ -1,0 +1,79 @@
+// The files that a process has mapped, and a way to open exactly those.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+struct Mapping {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint64_t file_offset = 0;
+  bool executable = false;
+  uint64_t device = 0;  // as dev_t
+  uint64_t inode = 0;   // 0 = no file
+  std::string path;     // in the target's mount namespace; may end in " (deleted)"
+};
+
+// One file with at least one executable mapping, with all its mappings, ascending by address.
+struct MappedFile {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  std::string path;
+  std::vector<Mapping> mappings;
+  uint64_t executable_bytes = 0;
+};
+
+// A file descriptor that closes itself.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd();
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  UniqueFd(const UniqueFd&) = delete;
+  UniqueFd& operator=(const UniqueFd&) = delete;
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int Release();
+
+ private:
+  int fd_ = -1;
+};
+
+struct OpenedFile {
+  UniqueFd fd;
+  std::string path;  // through which others open the same file (ModulePlan::open_path)
+};
+
+// The lines of a /proc/PID/maps text; lines that do not parse are left out.
+std::vector<Mapping> ParseMaps(std::string_view text);
+
+// The files among `mappings` that have executable parts, in order of their first address.
+std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings);
+
+// kNoTarget when there is no such process, kNotPermitted when its maps may not be read.
+absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid);
+
+// Opens the mapped file through /proc/PID/map_files (also when it was replaced or lies in another mount namespace), else
+// through /proc/PID/root when that is the same file.
+absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file);
+
+// Opens a regular file by its path in the target's mount namespace; links in it cannot lead out of there, and nothing but a
+// regular file is ever opened.
+UniqueFd OpenInTargetRoot(Pid pid, const std::string& path);
+std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes);
+
+// The first `limit_bytes` of a file of ours or in /proc; empty when it cannot be read.
+std::string ReadSmallFile(const std::string& path, size_t limit_bytes);
+
+}  // namespace proftrace

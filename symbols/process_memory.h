@@ -1,0 +1,38 @@
+// Reads of another process' memory. Nothing that comes out of them may be trusted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// The memory of one process. Lets tests put a made-up one in its place.
+class TargetMemory {
+ public:
+  virtual ~TargetMemory() = default;
+  // Fills all `bytes` at `buffer` from `address`, or returns false.
+  virtual bool Read(uint64_t address, void* buffer, size_t bytes) const = 0;
+
+  std::optional<uint64_t> ReadWord(uint64_t address) const;
+};
+
+// process_vm_readv(2): needs CAP_SYS_PTRACE or the same user; stops nobody.
+class ProcessMemory final : public TargetMemory {
+ public:
+  explicit ProcessMemory(Pid pid) : pid_(pid) {}
+  bool Read(uint64_t address, void* buffer, size_t bytes) const override;
+
+ private:
+  Pid pid_;
+};
+
+// The characters of the std::string at `address`: {pointer, length, …} of the C++11 ABI, or with `old_abi` the single pointer
+// of the pre-C++11 ABI with the length 24 bytes before the characters. Nothing for one longer than `limit_bytes`.
+std::optional<std::string> ReadStdString(const TargetMemory& memory, uint64_t address, bool old_abi,
+                                         size_t limit_bytes);
+
+}  // namespace proftrace

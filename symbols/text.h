@@ -1,0 +1,39 @@
+// Text for std::string_view: Debian's Abseil has its own string_view type, which does not take the standard one.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace proftrace {
+
+inline bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// The pieces between the characters of `separators`. Empty pieces are kept unless `skip_empty`.
+std::vector<std::string_view> SplitText(std::string_view text, std::string_view separators,
+                                        bool skip_empty);
+
+// Without the blanks and line ends around it.
+std::string_view StripBlanks(std::string_view text);
+
+// The whole text as a number in `base`; nothing for any other text.
+template <typename T>
+std::optional<T> ParseNumber(std::string_view text, int base = 10) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, base);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+// Removes `prefix` from the front of `text` when it is there.
+inline bool ConsumeText(std::string_view* text, std::string_view prefix) {
+  if (!text->starts_with(prefix)) return false;
+  text->remove_prefix(prefix.size());
+  return true;
+}
+
+}  // namespace proftrace
