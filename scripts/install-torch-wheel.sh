@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Makes a virtual environment outside the repository with one PyTorch from PyPI, to run on the CPU, and prints the path of
+# its interpreter: install-torch-wheel.sh [VERSION]. Does nothing where it is there already.
+#
+# A wheel for Linux links the CUDA libraries and does not load without them. Of what it requires, these are left out,
+# since `import torch` on the CPU does not load them: triton, cuda-bindings, cuSOLVER, NVRTC, NVTX (3.6 of 4.7 GB remain
+# for 2.11.0).
+set -euo pipefail
+version=${1:-2.11.0}
+folder=${PROFTRACE_TORCH_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/proftrace}/torch-$version
+base_python=${PROFTRACE_BASE_PYTHON:-/usr/bin/python3}
+python=$folder/bin/python
+
+say() { printf 'install-torch-wheel: %s\n' "$*" >&2; }
+
+if [ -e "$folder/.complete" ] && "$python" -c 'import torch' 2>/dev/null; then
+  echo "$python"
+  exit 0
+fi
+
+say "making $folder with torch $version from PyPI (about 3.6 GB)"
+rm -rf "$folder"
+mkdir -p "$(dirname "$folder")"
+"$base_python" -m venv "$folder" >&2
+# pip ends with a complaint about each requirement that is left out on purpose.
+install() {
+  "$python" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir "$@" 2>&1 |
+    sed "/dependency resolver does not currently/d; /which is not installed/d" >&2
+}
+install --no-deps "torch==$version"
+mapfile -t requirements < <("$python" - <<'PYTHON'
+import importlib.metadata
+import re
+
+for line in importlib.metadata.requires("torch") or []:
+    requirement, _, marker = (part.strip() for part in line.partition(";"))
+    if "extra ==" in marker or re.match(r"(triton|cuda-bindings|setuptools|nvidia-(nvtx|cusolver|cuda-nvrtc))", requirement):
+        continue
+    print(re.sub(r"\b(cusolver|nvrtc|nvtx),?", "", requirement).replace(",]", "]") if "[" in requirement else requirement)
+PYTHON
+)
+install "${requirements[@]}" numpy
+"$python" -c 'import torch; torch.ones(2).sum()' >&2
+touch "$folder/.complete"
+echo "$python"

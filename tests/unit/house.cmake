@@ -1,0 +1,5 @@
+# The checks of the source that CI runs, and what they must find.
+set(house_tests ${CMAKE_CURRENT_LIST_DIR}/house_test.py)
+add_test(NAME house_test COMMAND Python3::Interpreter ${house_tests})
+add_test(NAME check_includes COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-includes.py)
+set_tests_properties(house_test check_includes PROPERTIES LABELS unit)
