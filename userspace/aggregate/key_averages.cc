@@ -21,7 +21,7 @@ constexpr uint16_t kManyChildren =
 // then the wildcard.
 std::string RowName(const std::string& name) {
   if (name.starts_with("ProfilerStep#")) return "ProfilerStep*";
-  if (name.size() < 2) return name;
+  if (name.size() < 2 || name.find('\0') != std::string::npos) return name;
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> demangled(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);

@@ -1,13 +1,10 @@
 #include "userspace/capture/process_set.h"
 
-#include <dirent.h>
 #include <signal.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <utility>
 
 #include "bpf/abi/records.h"
@@ -15,6 +12,7 @@
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/target_info.h"
 
 namespace proftrace {
 namespace {
@@ -104,7 +102,8 @@ void ProcessSet::WriteOperators(uint32_t image, const std::vector<OperatorInfo>&
 }
 
 absl::Status ProcessSet::PrepareMaps(Pid pid, const ProbePlan& plan) {
-  const uint32_t flags = plan.old_string_abi ? abi::PT_ANNOTATION_OLD_STRINGS : 0u;
+  const uint32_t flags =
+      plan.old_string_abi ? static_cast<uint32_t>(abi::PT_ANNOTATION_OLD_STRINGS) : 0u;
   for (const OperatorInfo& info : plan.operators) {
     const uint32_t step = AnnotationStep(info.name);
     if (step == 0) continue;
@@ -281,11 +280,11 @@ void ProcessSet::CollectLastNames() {
       sink_->AddMetadata([&thread](MetadataWriter& writer) { writer.AddThread(thread); });
     }
     if (image_done[process.image]) continue;
-    absl::StatusOr<std::vector<OperatorInfo>> operators = ReadOperators(pid, *process.plan);
-    if (!operators.ok()) continue;
+    std::vector<OperatorInfo> operators = ReadOperators(pid, *process.plan);
+    if (operators.empty()) continue;
     image_done[process.image] = true;
     std::vector<OperatorInfo> added;
-    for (OperatorInfo& info : *operators) {
+    for (OperatorInfo& info : operators) {
       const auto known = std::lower_bound(
           process.plan->operators.begin(), process.plan->operators.end(), info.address,
           [](const OperatorInfo& other, uint64_t address) { return other.address < address; });

@@ -1,0 +1,24 @@
+// The commands of proftrace. Each adds itself to the command line and, when it is chosen, runs.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <absl/status/status.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace proftrace {
+
+// What the chosen command does; set by the option parser's callback.
+using Action = std::function<absl::Status()>;
+
+// `arguments`: the whole command line; `command`: what stands after "--".
+void AddRecordCommand(CLI::App& app, const std::vector<std::string>& arguments,
+                      const std::vector<std::string>& command, Action* action);
+void AddReportCommand(CLI::App& app, Action* action);
+void AddExportCommand(CLI::App& app, Action* action);
+void AddListCommand(CLI::App& app, Action* action);
+void AddDoctorCommand(CLI::App& app, Action* action);
+
+}  // namespace proftrace

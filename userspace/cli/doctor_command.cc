@@ -1,0 +1,165 @@
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "symbols/planner.h"
+#include "symbols/process.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/bpf_programs.h"
+#include "userspace/cli/cache_directory.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/version.h"
+
+namespace proftrace {
+namespace {
+
+using nlohmann::json;
+
+// One thing that a recording needs, and whether it is there.
+struct Check {
+  std::string name;
+  bool ok = false;
+  std::string detail;
+};
+
+// Findings, and the exit code that a recording would end with.
+struct Diagnosis {
+  std::vector<Check> checks;
+  absl::Status status;
+
+  void Add(const std::string& name, bool ok, const std::string& detail) {
+    checks.push_back(Check{name, ok, detail});
+  }
+  void Add(const std::string& name, const absl::Status& result) {
+    Add(name, false, std::string(result.message()));
+    if (status.ok()) status = result;
+  }
+};
+
+std::string ExitRuleName(ExitRule rule) {
+  switch (rule) {
+    case ExitRule::kNone:
+      return "none";
+    case ExitRule::kConditional:
+      return "one conditional jump";
+    case ExitRule::kSiteSet:
+      return "several sites";
+    case ExitRule::kReturn:
+      return "ret instructions";
+  }
+  return "unknown";
+}
+
+void CheckHost(Diagnosis* diagnosis) {
+  utsname name{};
+  uname(&name);
+  diagnosis->Add("kernel", true, std::string(name.release) + " " + name.machine);
+  const bool has_types = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
+  diagnosis->Add("kernel type information (BTF)", has_types,
+                 has_types ? "/sys/kernel/btf/vmlinux"
+                           : "missing: the kernel needs CONFIG_DEBUG_INFO_BTF");
+  BpfOptions options;
+  options.ring_bytes = 1u << 20;
+  absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options);
+  if (!programs.ok()) {
+    diagnosis->Add("BPF programs", programs.status());
+    return;
+  }
+  diagnosis->Add("BPF programs", true, "load");
+  diagnosis->Add("probes", true,
+                 (*programs)->api() == UprobeApi::kMulti
+                     ? "one link a file (uprobe.multi)"
+                     : "one perf event a probe: attaching takes longer (uprobe.multi needs 6.6)");
+  char cost[64];
+  std::snprintf(cost, sizeof(cost), "%.0f ns a hit, two hits an operator",
+                (*programs)->ns_per_hit());
+  diagnosis->Add("cost", true, cost);
+  const absl::Status events = (*programs)->AttachProcessEvents();
+  if (events.ok()) {
+    diagnosis->Add("forks and exits", true, "can be followed");
+  } else {
+    diagnosis->Add("forks and exits", events);
+  }
+}
+
+void CheckTarget(Pid pid, Diagnosis* diagnosis) {
+  const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
+  if (!info.ok()) {
+    diagnosis->Add("process", info.status());
+    return;
+  }
+  diagnosis->Add("process", true,
+                 info->comm + ", " + std::to_string(info->threads) + " threads, Python " +
+                     (info->python_version.empty() ? "not found" : info->python_version));
+  PlanOptions options;
+  options.cache_directory = CacheDirectory();
+  const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  if (!plan.ok()) {
+    diagnosis->Add("PyTorch", plan.status());
+    return;
+  }
+  diagnosis->Add("PyTorch", true,
+                 (plan->torch_version.empty() ? "version not known" : plan->torch_version) + ", " +
+                     std::to_string(plan->operator_count) + " operators with a probe, " +
+                     std::to_string(plan->operators.size()) + " registered");
+  std::map<ExitRule, int> rules;
+  for (const SiteInfo& site : plan->sites) ++rules[site.exit_rule];
+  for (const auto& [rule, count] : rules) {
+    if (rule == ExitRule::kNone) continue;
+    diagnosis->Add("exits", true, std::to_string(count) + " functions: " + ExitRuleName(rule));
+  }
+  for (const ModulePlan& module : plan->modules) {
+    diagnosis->Add("module", true, module.name + ", " + std::to_string(module.points.size()) +
+                                       " probes, build " + module.build_id.substr(0, 8));
+  }
+  for (const PlanGap& gap : plan->gaps) diagnosis->Add(gap.feature, false, gap.reason);
+}
+
+absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
+  Diagnosis diagnosis;
+  CheckHost(&diagnosis);
+  if (pid.has_value()) CheckTarget(Pid{*pid}, &diagnosis);
+  if (as_json) {
+    json rows = json::array();
+    for (const Check& check : diagnosis.checks) {
+      rows.push_back({{"name", check.name}, {"ok", check.ok}, {"detail", check.detail}});
+    }
+    const json document = {{"proftrace", kVersion},
+                           {"exit_code", static_cast<int>(ExitCodeOf(diagnosis.status))},
+                           {"checks", std::move(rows)}};
+    std::puts(document.dump(2, ' ', false, json::error_handler_t::replace).c_str());
+    // The document has said it all; only the exit code is left to tell.
+    return diagnosis.status.ok() ? absl::OkStatus() : diagnosis.status;
+  }
+  std::printf("proftrace %s\n", kVersion);
+  for (const Check& check : diagnosis.checks) {
+    std::printf("  [%s] %s: %s\n", check.ok ? "ok" : "--", check.name.c_str(),
+                check.detail.c_str());
+  }
+  return diagnosis.status;
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app, Action* action) {
+  struct Arguments {
+    std::optional<uint32_t> pid;
+    bool json = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "Say what this host, and one process, can be recorded with, and what is missing.\n"
+                "Example: sudo proftrace doctor -p 4711");
+  doctor->add_option("-p,--pid", arguments->pid, "also look at this process");
+  doctor->add_flag("--json", arguments->json);
+  doctor->callback([arguments, action] {
+    *action = [arguments] { return RunDoctor(arguments->pid, arguments->json); };
+  });
+}
+
+}  // namespace proftrace

@@ -1,0 +1,44 @@
+#include "userspace/cli/parse.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+
+absl::StatusOr<double> ParseDuration(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string unit(rest, end);
+  const double scale = unit == "s" || unit.empty() ? 1 : unit == "ms" ? 1e-3 : unit == "m" ? 60 : 0;
+  // Longer than a hundred years is a slip of the finger.
+  if (error != std::errc() || scale == 0 || !(value > 0) || value * scale > 3.2e9) {
+    return Fail(ExitCode::kUsage,
+                "'" + text + "' is not a duration; write 10s, 250ms or 2m");
+  }
+  return value * scale;
+}
+
+absl::StatusOr<uint64_t> ParseSize(const std::string& text) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string unit(rest, end);
+  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  if (error != std::errc() || shift < 0 || value == 0 || value > (UINT64_MAX >> 32)) {
+    return Fail(ExitCode::kUsage, "'" + text + "' is not a size; write 64K, 32M or 1G");
+  }
+  return value << shift;
+}
+
+absl::StatusOr<std::pair<std::string, std::string>> ParseKeyValue(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Fail(ExitCode::kUsage, "'" + text + "' is not KEY=VALUE");
+  }
+  return std::make_pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+}  // namespace proftrace

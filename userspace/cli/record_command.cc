@@ -1,0 +1,288 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "exporters/formats.h"
+#include "symbols/process.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/recorder.h"
+#include "userspace/cli/cache_directory.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/launch.h"
+#include "userspace/cli/parse.h"
+#include "userspace/cli/result_directory.h"
+#include "userspace/cli/results.h"
+#include "userspace/cli/version.h"
+#include "userspace/wire/capture_writer.h"
+
+namespace proftrace {
+namespace {
+
+constexpr char kDefaultFormats[] = "table,csv,chrome,folded,flamegraph";
+// Below this many bytes a burst of one scheduler slice no longer fits.
+constexpr uint64_t kSmallestRing = 4096;
+constexpr uint64_t kLargestRing = 1u << 30;
+
+std::atomic<bool> g_stop{false};
+
+void OnStopSignal(int) { g_stop.store(true, std::memory_order_relaxed); }
+
+// The first signal ends the recording; a second one has its usual effect.
+void StopOnSignals() {
+  struct sigaction action{};
+  action.sa_handler = OnStopSignal;
+  action.sa_flags = SA_RESETHAND;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+}
+
+struct RecordArguments {
+  std::vector<uint32_t> pids;
+  std::string duration;
+  std::string output;
+  std::string formats = kDefaultFormats;
+  std::string buffer_size = "32M";
+  std::string activities = "cpu";
+  std::string tier = "bpf";
+  std::string gpu = "auto";
+  std::string trace_name;
+  std::vector<std::string> metadata;
+  bool no_follow_children = false;
+  bool no_inject = false;
+  bool strict = false;
+  bool force = false;
+  bool quiet = false;
+  bool no_progress = false;
+  int verbose = 0;
+  std::string probe_program = "record";
+  bool perf_links = false;
+};
+
+absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
+                                          const std::vector<std::string>& all) {
+  RecordOptions options;
+  for (const uint32_t pid : arguments.pids) {
+    const bool again = std::any_of(options.pids.begin(), options.pids.end(),
+                                   [pid](Pid other) { return Raw(other) == pid; });
+    if (!again) options.pids.push_back(Pid{pid});
+  }
+  if (!arguments.duration.empty()) {
+    absl::StatusOr<double> seconds = ParseDuration(arguments.duration);
+    if (!seconds.ok()) return seconds.status();
+    options.duration_s = *seconds;
+  }
+  absl::StatusOr<uint64_t> ring_bytes = ParseSize(arguments.buffer_size);
+  if (!ring_bytes.ok()) return ring_bytes.status();
+  if (*ring_bytes < kSmallestRing || *ring_bytes > kLargestRing) {
+    return Fail(ExitCode::kUsage, "--buffer-size must be from 4K to 1G");
+  }
+  options.bpf.ring_bytes = static_cast<uint32_t>(kSmallestRing);
+  while (options.bpf.ring_bytes < *ring_bytes) options.bpf.ring_bytes *= 2;
+  options.bpf.follow_children = !arguments.no_follow_children;
+  options.bpf.empty_program = arguments.probe_program == "empty";
+  options.bpf.force_perf_links = arguments.perf_links;
+  options.cache_directory = CacheDirectory();
+  options.info.proftrace_version = kVersion;
+  options.info.arguments = all;
+  options.info.trace_name = arguments.trace_name;
+  for (const std::string& text : arguments.metadata) {
+    auto pair = ParseKeyValue(text);
+    if (!pair.ok()) return pair.status();
+    options.info.metadata.push_back(*pair);
+  }
+  return options;
+}
+
+absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
+  if (arguments.pids.empty() == !has_command) {
+    return Fail(ExitCode::kUsage, "give what to record: -p PID of a running process, or -- COMMAND ARGS");
+  }
+  if (arguments.activities != "cpu") {
+    return Fail(ExitCode::kUsage,
+                "--activities " + arguments.activities + ": this version records 'cpu'");
+  }
+  if (arguments.tier != "bpf") {
+    return Fail(ExitCode::kUsage, "--tier " + arguments.tier + ": this version has 'bpf'");
+  }
+  if (arguments.gpu != "auto" && arguments.gpu != "off") {
+    return Fail(ExitCode::kUsage, "--gpu " + arguments.gpu + ": this version has 'auto' and 'off'");
+  }
+  return absl::OkStatus();
+}
+
+RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const std::string& target) {
+  RecordCallbacks callbacks;
+  if (arguments.quiet) return callbacks;
+  callbacks.on_ready = [target](uint32_t operator_count, double attach_s) {
+    std::fprintf(stderr, "proftrace: recording %s, %u operators, probes on after %.2f s\n",
+                 target.c_str(), operator_count, attach_s);
+  };
+  if (arguments.no_progress || isatty(STDERR_FILENO) == 0) return callbacks;
+  callbacks.on_progress = [](const Progress& progress) {
+    const std::string step =
+        progress.step_ms.has_value() ? ", step " + std::to_string(*progress.step_ms) + " ms" : "";
+    std::fprintf(stderr, "\rproftrace: %.1f s, %.0f records/s, %llu lost%s\033[K",
+                 progress.elapsed_s, progress.records_per_s,
+                 static_cast<unsigned long long>(progress.lost), step.c_str());
+  };
+  return callbacks;
+}
+
+// What was recorded, lost, and where it is.
+void PrintEnd(const RecordArguments& arguments, const RecordResult& result, const Results& results,
+              const std::vector<std::string>& names, const std::string& directory) {
+  if (arguments.quiet) return;
+  const Ledger& ledger = results.timeline->ledger();
+  if (isatty(STDERR_FILENO) != 0 && !arguments.no_progress) std::fputs("\r\033[K", stderr);
+  std::fprintf(stderr, "proftrace: %u spans in %.2f s, %llu records lost, about %.1f %% slow-down while recording\n",
+               results.timeline->span_count(),
+               static_cast<double>(result.window.duration_ns) * 1e-9,
+               static_cast<unsigned long long>(ledger.ring_lost),
+               result.cost.estimated_overhead_percent);
+  std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
+  for (const std::string& name : names) std::fprintf(stderr, " %s", name.c_str());
+  std::fputs(" capture.ptrec\n", stderr);
+}
+
+std::string DescribeTargets(const RecordOptions& options, const std::vector<std::string>& command) {
+  const std::vector<Pid>& pids = options.pids.empty() ? options.awaited : options.pids;
+  std::string text;
+  for (const Pid pid : pids) {
+    const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
+    const std::string comm = !command.empty() ? command[0] : info.ok() ? info->comm : "?";
+    text += (text.empty() ? "PID " : ", PID ") + std::to_string(Raw(pid)) + " (" + comm + ")";
+  }
+  return text;
+}
+
+absl::Status FinishRecording(const RecordArguments& arguments, const RecordResult& result,
+                             const std::vector<const Format*>& formats,
+                             const ResultDirectory& directory) {
+  // After an error what came before it is still shown; a capture that is not closed needs salvaging.
+  absl::StatusOr<Results> results =
+      LoadResults(directory.path(), /*salvage=*/!result.status.ok(), KeyAveragesOptions());
+  if (!results.ok()) return result.status.ok() ? results.status() : result.status;
+  TableOptions table;
+  table.sort_by = "self_cpu_time_total";
+  absl::StatusOr<std::vector<std::string>> names =
+      WriteResults(*results, formats, table, directory.path());
+  const bool with_table = std::any_of(formats.begin(), formats.end(), [](const Format* format) {
+    return format->name == "table";
+  });
+  absl::Status printed;
+  if (with_table) printed = PrintTable(*results, table, /*json=*/false);
+  if (!result.status.ok()) return result.status;
+  if (!names.ok()) return names.status();
+  PrintEnd(arguments, result, *results, *names, directory.path());
+  if (!printed.ok()) return printed;
+  if (arguments.strict && results->timeline->ledger().AnyLoss()) {
+    return Fail(ExitCode::kEventsLost, "events were lost (--strict); the table's footer says which");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::string>& all,
+                       const std::vector<std::string>& command) {
+  if (absl::Status status = CheckChoices(arguments, !command.empty()); !status.ok()) return status;
+  absl::StatusOr<RecordOptions> options = MakeOptions(arguments, all);
+  if (!options.ok()) return options.status();
+  absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.formats);
+  if (!formats.ok()) return formats.status();
+
+  StopOnSignals();
+  std::unique_ptr<LaunchedCommand> launched;
+  std::string comm = "command";
+  Pid first{static_cast<uint32_t>(getpid())};
+  for (const Pid pid : options->pids) {
+    absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
+    if (!info.ok()) return info.status();
+    if (pid == options->pids.front()) comm = info->comm;
+    first = options->pids.front();
+  }
+  if (!command.empty()) {
+    absl::StatusOr<std::unique_ptr<LaunchedCommand>> child = LaunchedCommand::Start(command);
+    if (!child.ok()) return child.status();
+    launched = *std::move(child);
+    first = launched->pid();
+    comm = command[0].substr(command[0].rfind('/') + 1);
+    options->awaited.push_back(first);
+  }
+  const std::string path =
+      arguments.output.empty() ? DefaultResultName(comm, first) : arguments.output;
+  absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(path, arguments.force);
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<int> fd = directory->CreateCapture();
+  if (!fd.ok()) return fd.status();
+  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer =
+      CaptureWriter::Create(*fd, directory->capture_path());
+  if (!writer.ok()) return writer.status();
+
+  RecordCallbacks callbacks = MakeCallbacks(arguments, DescribeTargets(*options, command));
+  if (launched != nullptr) {
+    callbacks.on_ready = [&launched, tell = callbacks.on_ready](uint32_t operators, double seconds) {
+      if (tell) tell(operators, seconds);
+      launched->Release();
+    };
+  }
+  const RecordResult result = Record(*options, *std::move(writer), callbacks, g_stop);
+  if (!result.status.ok() && result.window.duration_ns == 0) {
+    directory->Discard();
+    return result.status;
+  }
+  return FinishRecording(arguments, result, *formats, *directory);
+}
+
+}  // namespace
+
+void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
+                      const std::vector<std::string>& command, Action* action) {
+  auto arguments = std::make_shared<RecordArguments>();
+  CLI::App* record = app.add_subcommand(
+      "record",
+      "Attach to running PyTorch processes, or start one after --, and record what they do.\n"
+      "'record' may be left out. Example: sudo proftrace record -p 4711 -d 10s -o result");
+  record->add_option("-p,--pid", arguments->pids, "process to record; may be given several times")
+      ->check(CLI::Range(1u, 4194304u));  // the kernel's PID_MAX_LIMIT
+  record->add_option("-d,--duration", arguments->duration,
+                     "how long: 10s, 250ms, 2m; without it until ^C or the target's end");
+  record->add_option("-o,--output", arguments->output,
+                     "directory for the results; missing or empty");
+  record->add_option("--format", arguments->formats, "outputs to write; 'none' = capture only")
+      ->capture_default_str();
+  record->add_option("--buffer-size", arguments->buffer_size, "of the ring in the kernel")
+      ->capture_default_str();
+  record->add_option("--activities", arguments->activities, "what to record")
+      ->capture_default_str();
+  record->add_option("--tier", arguments->tier, "how events are captured")->capture_default_str();
+  record->add_option("--gpu", arguments->gpu, "how GPU activity is captured")
+      ->capture_default_str();
+  record->add_option("--trace-name", arguments->trace_name, "kept in the trace as traceName");
+  record->add_option("--metadata", arguments->metadata, "KEY=VALUE, kept in the trace");
+  record->add_flag("--follow-children,!--no-follow-children",
+                   [arguments](int64_t on) { arguments->no_follow_children = on < 0; },
+                   "record forked and spawned children (on)");
+  record->add_flag("--no-inject", arguments->no_inject, "change nothing in the target (always so)");
+  record->add_flag("--strict", arguments->strict, "exit with 9 when events were lost");
+  record->add_flag("--force", arguments->force, "write into a directory that is not empty");
+  record->add_flag("-q,--quiet", arguments->quiet, "only the table and errors");
+  record->add_flag("--no-progress", arguments->no_progress, "no live line");
+  record->add_flag("-v,--verbose", arguments->verbose, "say more");
+  // For tests and benchmarks; not in --help.
+  record->add_option("--probe-program", arguments->probe_program)
+      ->check(CLI::IsMember({"record", "empty"}))
+      ->group("");
+  record->add_flag("--perf-links", arguments->perf_links)->group("");
+  record->callback([arguments, all, command, action] {
+    *action = [arguments, all, command] { return RunRecord(*arguments, all, command); };
+  });
+}
+
+}  // namespace proftrace

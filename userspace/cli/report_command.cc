@@ -1,0 +1,77 @@
+#include <cstdio>
+#include <memory>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/results.h"
+
+namespace proftrace {
+namespace {
+
+struct ReportArguments {
+  std::string capture;
+  std::string sort_by = "self_cpu_time_total";
+  int64_t row_limit = 100;
+  int max_name_column_width = 55;
+  std::string time_unit;
+  std::string header;
+  bool group_by_overload_name = false;
+  bool top_level_events_only = false;
+  bool json = false;
+  bool salvage = false;
+};
+
+absl::StatusOr<TableOptions> MakeTableOptions(const ReportArguments& arguments) {
+  TableOptions table;
+  table.sort_by = arguments.sort_by;
+  table.row_limit = arguments.row_limit;
+  table.max_name_column_width = arguments.max_name_column_width;
+  table.header = arguments.header;
+  table.top_level_events_only = arguments.top_level_events_only;
+  if (!arguments.time_unit.empty()) {
+    absl::StatusOr<TimeUnit> unit = ParseTimeUnit(arguments.time_unit);
+    if (!unit.ok()) return unit.status();
+    table.time_unit = *unit;
+  }
+  if (absl::Status status = CheckTableOptions(table); !status.ok()) return status;
+  return table;
+}
+
+absl::Status RunReport(const ReportArguments& arguments) {
+  absl::StatusOr<TableOptions> table = MakeTableOptions(arguments);
+  if (!table.ok()) return table.status();
+  KeyAveragesOptions options;
+  options.group_by_overload_name = arguments.group_by_overload_name;
+  absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
+  if (!results.ok()) return results.status();
+  if (absl::Status status = PrintTable(*results, *table, arguments.json); !status.ok()) {
+    return status;
+  }
+  if (results->damage.empty()) return absl::OkStatus();
+  return Fail(ExitCode::kInputDamaged,
+              arguments.capture + " is damaged: " + results->damage + "; what is whole was shown");
+}
+
+}  // namespace
+
+void AddReportCommand(CLI::App& app, Action* action) {
+  auto arguments = std::make_shared<ReportArguments>();
+  CLI::App* report = app.add_subcommand(
+      "report", "Print the table of key averages of a recording, without root, on any machine.\n"
+                "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
+  report->add_option("capture", arguments->capture, "result directory or .ptrec file")->required();
+  report->add_option("--sort-by", arguments->sort_by, "a key of torch's table(); '' = as they came")
+      ->capture_default_str();
+  report->add_option("--row-limit", arguments->row_limit, "-1 = all")->capture_default_str();
+  report->add_option("--max-name-column-width", arguments->max_name_column_width)
+      ->capture_default_str();
+  report->add_option("--time-unit", arguments->time_unit, "us, ms or s");
+  report->add_option("--header", arguments->header, "a line above the table");
+  report->add_flag("--group-by-overload-name", arguments->group_by_overload_name);
+  report->add_flag("--top-level-events-only", arguments->top_level_events_only);
+  report->add_flag("--json", arguments->json, "the rows as JSON");
+  report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
+  report->callback([arguments, action] { *action = [arguments] { return RunReport(*arguments); }; });
+}
+
+}  // namespace proftrace

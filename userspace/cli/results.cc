@@ -1,0 +1,81 @@
+#include "userspace/cli/results.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "exporters/output_file.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/merge/build_timeline.h"
+#include "userspace/wire/capture_reader.h"
+
+namespace proftrace {
+namespace {
+
+// Where spans that do not fit in memory go: beside the capture, else the system's place for temporary files.
+std::string SpillDirectory(const std::string& capture) {
+  std::error_code error;
+  const std::filesystem::path path(capture);
+  if (std::filesystem::is_directory(path, error)) return capture;
+  const std::string parent = path.parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+}  // namespace
+
+absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
+                                    const KeyAveragesOptions& options) {
+  CaptureReader::Options reader_options;
+  reader_options.salvage = salvage;
+  absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
+      CaptureReader::Open(capture, reader_options);
+  if (!reader.ok()) return reader.status();
+  absl::StatusOr<std::unique_ptr<Timeline>> timeline =
+      BuildTimeline((*reader)->metadata(), reader->get(), SpillDirectory(capture));
+  if (!timeline.ok()) return timeline.status();
+  Results results;
+  results.timeline = *std::move(timeline);
+  results.aggregates = Aggregate(*results.timeline, options);
+  results.damage = (*reader)->damage();
+  if (!results.timeline->ledger().ConservationHolds()) {
+    return Fail(ExitCode::kBug, "the ledger of " + capture + " does not add up");
+  }
+  return results;
+}
+
+absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
+                                                      const std::vector<const Format*>& formats,
+                                                      const TableOptions& table,
+                                                      const std::string& directory) {
+  absl::StatusOr<OutputDirectory> output = OutputDirectory::Open(directory, OwnerFromSudo());
+  if (!output.ok()) return output.status();
+  const ExportInput input{*results.timeline, results.aggregates, table};
+  std::vector<const Format*> all = formats;
+  const absl::StatusOr<const Format*> summary = FindFormat("summary");
+  if (!summary.ok()) return summary.status();
+  if (std::find(all.begin(), all.end(), *summary) == all.end()) all.push_back(*summary);
+  std::vector<std::string> names;
+  for (const Format* format : all) {
+    const std::string name = DefaultFileName(*format, *results.timeline);
+    if (absl::Status status = Export(*format, input, *output, name); !status.ok()) return status;
+    names.push_back(name);
+  }
+  return names;
+}
+
+absl::Status PrintTable(const Results& results, const TableOptions& table, bool json) {
+  StringSink sink;
+  const Timeline& timeline = *results.timeline;
+  const KeyAverages& averages = results.aggregates.key_averages;
+  const absl::Status status = json ? ExportTableJson(timeline, averages, table, sink)
+                                   : ExportTable(timeline, averages, table, sink);
+  if (!status.ok()) return status;
+  const std::string& text = sink.text();
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    return Fail(ExitCode::kOutputFailed, "cannot write the table to standard output");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace proftrace

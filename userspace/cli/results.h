@@ -1,0 +1,37 @@
+// From a capture to what the user gets: the way that record, report and export share.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exporters/formats.h"
+#include "exporters/table.h"
+#include "userspace/aggregate/aggregates.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+struct Results {
+  std::unique_ptr<Timeline> timeline;
+  Aggregates aggregates;
+  std::string damage;  // of the capture; empty when it is whole
+};
+
+// Reads `capture` (a file or a result directory) to the end. `salvage`: what is whole of a damaged one.
+absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
+                                    const KeyAveragesOptions& options);
+
+// Writes `formats` and summary.json into `directory`; the names of the files, in order. The first error ends it.
+absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
+                                                      const std::vector<const Format*>& formats,
+                                                      const TableOptions& table,
+                                                      const std::string& directory);
+
+// The table and its footer on standard output.
+absl::Status PrintTable(const Results& results, const TableOptions& table, bool json);
+
+}  // namespace proftrace
