@@ -99,6 +99,15 @@ class ChromeTraceWriter {
     writer_.Text(
         "\"record_shapes\": 0,\n\"profile_memory\": 0,\n\"with_stack\": 0,\n\"with_flops\": 0,\n"
         "\"with_modules\": 0,\n");
+    if (const Target* ranked = RankedTarget(info); ranked != nullptr) {
+      // HTA finds the rank by a regular expression that wants the blank, in the lines before
+      // "traceEvents": so it stands before all that a user may name.
+      writer_.Text("\"distributedInfo\": {\"rank\": " + std::to_string(*ranked->rank));
+      if (ranked->world_size.has_value()) {
+        writer_.Text(", \"world_size\": " + std::to_string(*ranked->world_size));
+      }
+      writer_.Text("},\n");
+    }
     if (!info.host.name.empty()) writer_.Text("\"host_name\": " + Quoted(info.host.name) + ",\n");
     OrderedJson other_metadata = OrderedJson::object();
     WriteMetadata(info, &other_metadata);
@@ -111,14 +120,6 @@ class ChromeTraceWriter {
     if (!other_metadata.empty()) ours["metadata"] = std::move(other_metadata);
     writer_.Text("\"proftrace\": " +
                  ours.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ",\n");
-    if (const Target* ranked = RankedTarget(info); ranked != nullptr) {
-      // HTA finds the rank by a regular expression that wants the blank.
-      writer_.Text("\"distributedInfo\": {\"rank\": " + std::to_string(*ranked->rank));
-      if (ranked->world_size.has_value()) {
-        writer_.Text(", \"world_size\": " + std::to_string(*ranked->world_size));
-      }
-      writer_.Text("},\n");
-    }
     writer_.Text("\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": ");
     writer_.Integer(base_ns_);
     writer_.Text(",\n\"traceEvents\": [\n");

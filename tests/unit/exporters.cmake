@@ -1,5 +1,35 @@
-# Shared by tests and benchmarks of all parts.
+# Aggregators and exporters. The library is shared by tests and benchmarks of all parts.
 if(NOT TARGET proftrace_test_support)
   add_library(proftrace_test_support STATIC ${PROJECT_SOURCE_DIR}/tests/support/timeline_maker.cc)
-  target_link_libraries(proftrace_test_support PUBLIC proftrace_model proftrace_stats PRIVATE proftrace_warnings)
+  target_link_libraries(proftrace_test_support
+    PUBLIC proftrace_model proftrace_stats
+    PRIVATE proftrace_warnings)
 endif()
+
+proftrace_unit_test(aggregate_test
+  SOURCES aggregate_key_averages_test.cc
+  LIBS proftrace_aggregate proftrace_test_support)
+proftrace_unit_test(exporters_test
+  SOURCES
+    exporters_chrome_trace_test.cc
+    exporters_csv_test.cc
+    exporters_output_test.cc
+    exporters_stacks_test.cc
+    exporters_table_test.cc
+  LIBS proftrace_exporters proftrace_test_support ZLIB::ZLIB)
+
+# Writes outputs of made-up recordings, for the checks below that read them with other programs.
+add_executable(write_outputs ${PROJECT_SOURCE_DIR}/tests/support/write_outputs.cc)
+target_link_libraries(write_outputs PRIVATE proftrace_exporters proftrace_test_support)
+
+# torch's own table() on the same intervals. PROFTRACE_PYTHON names a Python that has torch.
+add_test(NAME exporters_table_layout
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/oracle/table_layout.py
+          $<TARGET_FILE:write_outputs>)
+set_tests_properties(exporters_table_layout PROPERTIES LABELS oracle SKIP_RETURN_CODE 77)
+
+# The flame graph's page in a browser, if there is one.
+add_test(NAME exporters_flamegraph_page
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/browser/flamegraph_page_test.py
+          $<TARGET_FILE:write_outputs>)
+set_tests_properties(exporters_flamegraph_page PROPERTIES LABELS browser SKIP_RETURN_CODE 77)

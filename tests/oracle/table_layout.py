@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Compares our tables with torch's own, byte for byte (but for the rounding of ties, see same_line).
+
+Reads events.csv of made-up recordings, gives the same intervals to torch's EventList, and lets torch build its tree,
+its key averages and its table. Usage: table_layout.py WRITE_OUTPUTS_PROGRAM [SEEDS]
+
+Needs a Python with torch: this one, or the one that PROFTRACE_PYTHON names. Exits with 77 without it.
+"""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+SKIP = 77
+
+
+def require_torch():
+    try:
+        import torch.autograd.profiler_util  # noqa: F401
+    except ImportError:
+        other = os.environ.pop("PROFTRACE_PYTHON", None)
+        if other is None:
+            print("skipped: no torch in this Python, and PROFTRACE_PYTHON is not set")
+            sys.exit(SKIP)
+        os.execv(other, [other, *sys.argv])
+
+
+def event_list(path):
+    """The events of events.csv as torch's profiler would give them."""
+    from torch.autograd.profiler_util import EventList, FunctionEvent, _filter_name, _rewrite_name
+
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    start = min(int(row["start_ns"]) for row in rows)
+    events = []
+    for row in rows:
+        if _filter_name(row["name"]):
+            continue
+        begin_ns = int(row["start_ns"]) - start
+        events.append(
+            FunctionEvent(
+                id=int(row["id"]),
+                name=_rewrite_name(name=row["name"], with_wildcard=True),
+                overload_name=row["overload_name"],
+                thread=int(row["tid"]),
+                start_us=begin_ns / 1000,
+                end_us=(begin_ns + int(row["duration_ns"])) / 1000,
+                input_shapes=[],
+                stack=[],
+                is_async=row["is_async"] == "1",
+                is_user_annotation=row["category"] == "user_annotation",
+            )
+        )
+    events.sort(key=lambda event: [event.time_range.start, -event.time_range.end])
+    result = EventList(events)
+    result._build_tree()
+    return result
+
+
+# File that write_outputs writes -> arguments of key_averages(), arguments of table().
+TABLES = {
+    "key_averages.txt": ({}, {}),
+    "table_overload.txt": ({"group_by_overload_name": True}, {}),
+    "table_sort_count.txt": ({}, {"sort_by": "count", "row_limit": 5}),
+    "table_sort_cpu_time.txt": ({}, {"sort_by": "cpu_time", "row_limit": 5}),
+    "table_sort_cpu_time_total.txt": ({}, {"sort_by": "cpu_time_total", "row_limit": 5}),
+    "table_sort_self_cpu_time_total.txt": ({}, {"sort_by": "self_cpu_time_total", "row_limit": 5}),
+    "table_top_level.txt": ({}, {"top_level_events_only": True}),
+    "table_header.txt": ({}, {"header": "A header", "time_unit": "ms"}),
+    "table_wide.txt": ({}, {"max_name_column_width": None, "time_unit": "s"}),
+}
+
+
+def same_line(ours, theirs):
+    """Whether the lines are equal, or differ only in a last digit, by one.
+
+    We add whole nanoseconds, torch adds doubles: where the exact sum lies halfway between two roundings, torch's may
+    come out a hair above or below it.
+    """
+    number = re.compile(r"\d+\.\d+")
+    if number.sub("#", ours) != number.sub("#", theirs):
+        return False
+    pairs = zip(number.findall(ours), number.findall(theirs))
+    return all(len(a) == len(b) and abs(int(a.replace(".", "")) - int(b.replace(".", ""))) <= 1 for a, b in pairs)
+
+
+def compare(directory, what):
+    events = event_list(os.path.join(directory, "events.csv"))
+    failures = 0
+    for name, (grouping, layout) in TABLES.items():
+        expected = events.key_averages(**grouping).table(**layout)
+        with open(os.path.join(directory, name), encoding="utf-8") as file:
+            text = file.read()
+        ours, theirs = text.splitlines(), expected.splitlines()
+        ours = ours[: len(theirs)]
+        wrong = [pair for pair in zip(ours, theirs) if not same_line(*pair)]
+        if not wrong and len(ours) == len(theirs):
+            continue
+        failures += 1
+        print(f"{what}: {name} differs from torch's table")
+        for pair in wrong:
+            print("  ours  {!r}\n  torch {!r}".format(*pair))
+    return failures
+
+
+def main():
+    require_torch()
+    program = sys.argv[1]
+    seeds = int(sys.argv[2]) if len(sys.argv) > 2 else 20
+    failures = 0
+    cases = [("training", 3000)] + [("random", seed) for seed in range(seeds)]
+    for kind, number in cases:
+        with tempfile.TemporaryDirectory() as directory:
+            subprocess.run([program, directory, kind, str(number)], check=True)
+            failures += compare(directory, f"{kind} {number}")
+    print(f"{len(cases)} recordings, {len(cases) * len(TABLES)} tables, {failures} differ")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

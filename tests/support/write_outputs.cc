@@ -1,0 +1,111 @@
+// Writes every output of a made-up recording into a directory: for checks that read our files with
+// other programs.
+//   write_outputs DIR training SPANS
+//   write_outputs DIR random SEED     all that a tree can have: filtered, async, overlapping,
+//   truncated, same names
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "exporters/formats.h"
+#include "tests/support/timeline_maker.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int kThreads = 3;
+constexpr int kEventsEach = 400;
+constexpr int64_t kStartNs = 5'000'000'000;
+
+// Nested calls at random, with times that never repeat on a thread.
+std::unique_ptr<Timeline> MakeRandomTimeline(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
+  TimelineMaker maker;
+  std::vector<LabelId> labels = {
+      maker.AddOperator("aten::add", "Tensor"),
+      maker.AddOperator("aten::add", "Scalar"),
+      maker.AddOperator("aten::a"),
+      maker.AddOperator("aten::a_rather_long_operator_name_that_does_not_fit_the_column"),
+      maker.AddOperator("aten::is_leaf"),
+      maker.AddOperator("profiler::_record_function_enter_new"),
+      maker.AddOperator("_ZN2at3addE"),
+      maker.AddOperator("Größe::π"),
+      maker.AddAnnotation("aten::add"),
+      maker.AddAnnotation("ProfilerStep#" + std::to_string(seed)),
+      maker.AddAnnotation("ProfilerStep#7"),
+      maker.AddAnnotation("</script> \"q\", 'x'; y"),
+  };
+  int64_t now_ns = kStartNs;
+  const auto tick = [&] { return now_ns += 1 + below(below(20) == 0 ? 3'000'000 : 9'000); };
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    const ThreadIndex thread = maker.AddThread(100 + i / 2, 200 + i, "python3");
+    std::vector<SpanId> open;
+    for (int event = 0; event < kEventsEach; ++event) {
+      const bool repeats = !open.empty() && below(3) == 0;
+      if (open.empty() || (open.size() < 9 && below(2) == 0)) {
+        static LabelId last{};
+        const LabelId label = repeats ? last : labels[below(static_cast<uint32_t>(labels.size()))];
+        last = label;
+        open.push_back(maker.Begin(thread, label, tick()));
+        if (below(25) == 0) maker.MarkAsync(open.back());
+      } else if (open.size() > 1 && below(12) == 0) {
+        const size_t outer = open.size() - 2;
+        maker.EndOuter(thread, open[outer], tick());
+        open.erase(open.begin() + static_cast<ptrdiff_t>(outer));
+      } else {
+        open.pop_back();
+        maker.End(thread, tick(), below(15) == 0 ? SpanEnd::kException : SpanEnd::kReturn);
+      }
+    }
+    for (; !open.empty(); open.pop_back()) maker.End(thread, tick());
+  }
+  maker.info().window.duration_ns = now_ns - kStartNs;
+  return maker.Finish();
+}
+
+int Run(int argc, char** argv) {
+  const std::string kind = argc == 4 ? argv[2] : "";
+  if (kind != "training" && kind != "random") {
+    std::cerr << "usage: write_outputs DIR training SPANS | write_outputs DIR random SEED\n";
+    return 2;
+  }
+  const auto number = static_cast<uint32_t>(std::stoul(argv[3]));
+  const std::unique_ptr<Timeline> timeline =
+      kind == "training" ? MakeTrainingTimeline(number, 2) : MakeRandomTimeline(number);
+  const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(argv[1], std::nullopt);
+  absl::Status status = directory.status();
+  const Aggregates aggregates = Aggregate(*timeline, {});
+  const TableOptions table;
+  for (const Format& format : Formats()) {
+    if (!status.ok()) break;
+    status = Export(format, {*timeline, aggregates, table}, *directory,
+                    DefaultFileName(format, *timeline));
+  }
+  // Tables in all the ways that the oracle compares.
+  Aggregates by_overload = Aggregate(*timeline, {.group_by_overload_name = true});
+  const Format& text = **FindFormat("table");
+  const auto write_table = [&](const Aggregates& rows, const TableOptions& options,
+                               const std::string& name) {
+    if (status.ok()) status = Export(text, {*timeline, rows, options}, *directory, name);
+  };
+  write_table(by_overload, {}, "table_overload.txt");
+  for (const std::string& key : TableSortKeys()) {
+    write_table(aggregates, {.sort_by = key, .row_limit = 5}, "table_sort_" + key + ".txt");
+  }
+  write_table(aggregates, {.top_level_events_only = true}, "table_top_level.txt");
+  write_table(aggregates, {.header = "A header", .time_unit = TimeUnit::kMilliseconds},
+              "table_header.txt");
+  write_table(aggregates, {.max_name_column_width = std::nullopt, .time_unit = TimeUnit::kSeconds},
+              "table_wide.txt");
+  if (!status.ok()) std::cerr << status.message() << "\n";
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace proftrace
+
+int main(int argc, char** argv) { return proftrace::Run(argc, argv); }

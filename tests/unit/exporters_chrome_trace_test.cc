@@ -1,0 +1,189 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "exporters/chrome_trace.h"
+#include "tests/support/timeline_maker.h"
+
+namespace proftrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class ChromeTraceTest : public testing::Test {
+ protected:
+  // The parsed trace; text_ keeps the bytes.
+  Json Export() {
+    timeline_ = maker_.Finish();
+    StringSink sink;
+    EXPECT_TRUE(ExportChromeTrace(*timeline_, sink).ok());
+    text_ = sink.text();
+    return Json::parse(text_);
+  }
+
+  static std::vector<Json> WithPhase(const Json& trace, const std::string& phase) {
+    std::vector<Json> events;
+    for (const Json& event : trace["traceEvents"]) {
+      if (event["ph"] == phase && event.value("cat", "") != "Trace") events.push_back(event);
+    }
+    return events;
+  }
+
+  // Microseconds with three decimals, as nanoseconds.
+  static int64_t Ns(const Json& number) { return std::llround(number.get<double>() * 1000); }
+
+  TimelineMaker maker_;
+  ThreadIndex thread_ = maker_.AddThread(4711, 4712, "python3");
+  std::unique_ptr<Timeline> timeline_;
+  std::string text_;
+};
+
+TEST_F(ChromeTraceTest, HasKinetosTopLevelInItsOrder) {
+  maker_.info().targets[0].rank = 3;
+  maker_.info().targets[0].world_size = 8;
+  maker_.info().metadata = {{"run", "42"}, {"traceEvents", "mine"}};
+  const Json trace = Export();
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : trace.items()) keys.push_back(key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"schemaVersion", "deviceProperties", "record_shapes",
+                                            "profile_memory", "with_stack", "with_flops",
+                                            "with_modules", "distributedInfo", "host_name", "run",
+                                            "proftrace", "displayTimeUnit", "baseTimeNanoseconds",
+                                            "traceEvents", "traceName"}));
+  EXPECT_EQ(trace["schemaVersion"], 1);
+  EXPECT_EQ(trace["distributedInfo"]["rank"], 3);
+  EXPECT_EQ(trace["proftrace"]["metadata"]["traceEvents"], "mine");
+  EXPECT_EQ(trace["proftrace"]["ledger"]["begins"], 0);
+  EXPECT_EQ(trace["proftrace"]["cost"]["probe_hits"], 1000);
+
+  // As HTA looks for the rank: by line, before the events.
+  std::istringstream lines(text_);
+  std::smatch match;
+  std::string rank;
+  for (std::string line;
+       std::getline(lines, line) && line.find("traceEvents") == std::string::npos;) {
+    if (std::regex_search(line, match, std::regex("\"rank\":\\s+(\\d+)"))) rank = match[1];
+  }
+  EXPECT_EQ(rank, "3");
+}
+
+TEST_F(ChromeTraceTest, WithoutARankOrWithTwoThereIsNoDistributedInfo) {
+  maker_.AddThread(5000, 5000, "python3");
+  maker_.info().targets[0].rank = 0;
+  maker_.info().targets[1].rank = 1;
+  EXPECT_FALSE(Export().contains("distributedInfo"));
+}
+
+TEST_F(ChromeTraceTest, TimesAreExactAndRelativeToTheBase) {
+  const int64_t start = maker_.info().window.start_ns + 1;
+  maker_.Add(thread_, maker_.AddOperator("aten::add", "Tensor"), start, start + 1'002'003);
+  const Json trace = Export();
+  const std::vector<Json> events = WithPhase(trace, "X");
+  ASSERT_EQ(events.size(), 1u);
+  const int64_t base = trace["baseTimeNanoseconds"];
+  EXPECT_EQ(base % 86'400'000'000'000, 0);
+  EXPECT_EQ(base + Ns(events[0]["ts"]), timeline_->ToUnixNs(start));
+  EXPECT_NE(text_.find("\"dur\": 1002.003,"), std::string::npos);
+  EXPECT_TRUE(std::regex_search(text_, std::regex("\"ts\": \\d+\\.\\d{3},")));
+  EXPECT_EQ(events[0]["cat"], "cpu_op");
+  EXPECT_EQ(events[0]["pid"], 4711);
+  EXPECT_EQ(events[0]["tid"], 4712);
+  EXPECT_EQ(events[0]["args"], (Json{{"External id", 1}, {"Ev Idx", 0}}));
+}
+
+TEST_F(ChromeTraceTest, NamesAreExact) {
+  const std::string nasty =
+      "q\" b\\ \n\t\r \x01 </script> \xF0\x9F\x94\xA5 ; " + std::string(5000, 'y');
+  maker_.Add(thread_, maker_.AddAnnotation(nasty), 0, 1);
+  maker_.Add(thread_, maker_.AddOperator(std::string("\0\xff", 2)), 2, 3);
+  const std::vector<Json> events = WithPhase(Export(), "X");
+  EXPECT_EQ(events[0]["name"], nasty);
+  EXPECT_EQ(events[0]["cat"], "user_annotation");
+  EXPECT_EQ(events[1]["name"], "\uFFFD\uFFFD");
+  for (const Json& event : events) EXPECT_FALSE(event.dump().empty());
+}
+
+TEST_F(ChromeTraceTest, EndsThatWereNotSeenAreMarked) {
+  maker_.Add(thread_, maker_.AddOperator("a"), 0, 10, SpanEnd::kTruncated);
+  maker_.Add(thread_, maker_.AddOperator("b"), 20, 30, SpanEnd::kLost);
+  const std::vector<Json> events = WithPhase(Export(), "X");
+  EXPECT_EQ(events[0]["args"]["end"], "truncated");
+  EXPECT_EQ(events[1]["args"]["end"], "lost");
+}
+
+TEST_F(ChromeTraceTest, RowsThatCannotNestAreAsyncPairs) {
+  const LabelId label = maker_.AddAnnotation("a");
+  const SpanId outer = maker_.Begin(thread_, label, 0);
+  maker_.Begin(thread_, label, 50);  // outlives `outer`
+  maker_.Begin(thread_, label, 60);  // within it, and so outlives `outer` too
+  maker_.EndOuter(thread_, outer, 100);
+  maker_.End(thread_, 140);
+  maker_.End(thread_, 150);
+  maker_.MarkAsync(maker_.Add(thread_, label, 200, 300));
+  const Json trace = Export();
+  EXPECT_EQ(WithPhase(trace, "X").size(), 1u);
+  const std::vector<Json> begins = WithPhase(trace, "b");
+  const std::vector<Json> ends = WithPhase(trace, "e");
+  ASSERT_EQ(begins.size(), 3u);
+  ASSERT_EQ(ends.size(), 3u);
+  for (size_t i = 0; i < begins.size(); ++i) {
+    EXPECT_EQ(begins[i]["id"], ends[i]["id"]);
+    EXPECT_EQ(begins[i]["cat"], ends[i]["cat"]);
+    EXPECT_EQ(begins[i]["name"], ends[i]["name"]);
+  }
+  EXPECT_NE(begins[0]["id"], begins[1]["id"]);
+}
+
+TEST_F(ChromeTraceTest, ProcessesAndThreadsHaveNames) {
+  maker_.AddThread(5000, 5001, "worker \"1\"");
+  const Json trace = Export();
+  std::map<std::string, std::vector<Json>> metadata;
+  for (const Json& event : WithPhase(trace, "M")) metadata[event["name"]].push_back(event);
+  ASSERT_EQ(metadata["process_name"].size(), 2u);
+  EXPECT_EQ(metadata["process_name"][0]["args"]["name"], "python3");
+  EXPECT_EQ(metadata["process_labels"][1]["args"]["labels"], "CPU");
+  EXPECT_EQ(metadata["process_sort_index"][1]["args"]["sort_index"], 5000);
+  ASSERT_EQ(metadata["thread_name"].size(), 2u);
+  EXPECT_EQ(metadata["thread_name"][1]["args"]["name"], "thread 5001 (worker \"1\")");
+  EXPECT_EQ(metadata["thread_sort_index"][0]["tid"], 4712);
+}
+
+TEST_F(ChromeTraceTest, HasKinetosOwnRows) {
+  const Json trace = Export();
+  std::vector<std::string> names;
+  for (const Json& event : trace["traceEvents"]) names.push_back(event["name"]);
+  for (const char* name :
+       {"PyTorch Profiler (0)", "Iteration Start: PyTorch Profiler", "Record Window End"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
+}
+
+TEST(ChromeTraceNestingTest, EveryTrackNestsInABigTrace) {
+  const std::unique_ptr<Timeline> timeline = MakeTrainingTimeline(20'000, 2);
+  StringSink sink;
+  ASSERT_TRUE(ExportChromeTrace(*timeline, sink).ok());
+  const Json trace = Json::parse(sink.text());
+  std::map<int64_t, std::vector<int64_t>> open;  // by tid: ends
+  size_t rows = 0;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["cat"] == "Trace") continue;
+    ++rows;
+    const int64_t start = std::llround(event["ts"].get<double>() * 1000);
+    const int64_t end = start + std::llround(event["dur"].get<double>() * 1000);
+    std::vector<int64_t>& ends = open[event["tid"]];
+    while (!ends.empty() && ends.back() <= start) ends.pop_back();
+    ASSERT_TRUE(ends.empty() || end <= ends.back()) << event.dump();
+    ends.push_back(end);
+  }
+  EXPECT_EQ(rows, timeline->span_count());
+}
+
+}  // namespace
+}  // namespace proftrace

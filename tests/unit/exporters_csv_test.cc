@@ -1,0 +1,171 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exporters/events_csv.h"
+#include "exporters/key_averages_csv.h"
+#include "tests/support/timeline_maker.h"
+
+namespace proftrace {
+namespace {
+
+using Row = std::map<std::string, std::string>;
+
+// A strict reader of RFC 4180 (with line ends of either kind).
+std::vector<std::vector<std::string>> ReadCsv(const std::string& text) {
+  std::vector<std::vector<std::string>> rows = {{""}};
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    std::string& field = rows.back().back();
+    if (quoted) {
+      if (c != '"') {
+        field.push_back(c);
+      } else if (i + 1 < text.size() && text[i + 1] == '"') {
+        field.push_back('"');
+        ++i;
+      } else {
+        quoted = false;
+      }
+    } else if (c == '"') {
+      EXPECT_TRUE(field.empty()) << "a quote inside a bare field, byte " << i;
+      quoted = true;
+    } else if (c == ',') {
+      rows.back().emplace_back();
+    } else if (c == '\n') {
+      rows.push_back({""});
+    } else {
+      field.push_back(c);
+    }
+  }
+  EXPECT_FALSE(quoted);
+  EXPECT_EQ(rows.back(), std::vector<std::string>{""}) << "no line end at the end";
+  rows.pop_back();
+  return rows;
+}
+
+std::vector<Row> ReadTable(const std::string& text) {
+  const std::vector<std::vector<std::string>> lines = ReadCsv(text);
+  std::vector<Row> rows;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].size(), lines[0].size()) << "line " << i;
+    Row row;
+    for (size_t column = 0; column < std::min(lines[i].size(), lines[0].size()); ++column) {
+      row[lines[0][column]] = lines[i][column];
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<Row> Events(TimelineMaker& maker) {
+  const std::unique_ptr<Timeline> timeline = maker.Finish();
+  StringSink sink;
+  EXPECT_TRUE(ExportEventsCsv(*timeline, sink).ok());
+  return ReadTable(sink.text());
+}
+
+TEST(EventsCsvTest, HasOneRowASpanAndEmptyCellsForTheRest) {
+  TimelineMaker maker;
+  maker.info().window.monotonic_to_unix_ns = 1'000'000;
+  const ThreadIndex thread = maker.AddThread(11, 12, "a,b");
+  maker.Begin(thread, maker.AddAnnotation("step"), 100);
+  maker.Add(thread, maker.AddOperator("aten::add", "Tensor"), 110, 150, SpanEnd::kException);
+  maker.End(thread, 200);
+  const std::vector<Row> rows = Events(maker);
+  ASSERT_EQ(rows.size(), 2u);
+  ASSERT_EQ(rows[0].size(), 39u);
+  const Row& row = rows[1];
+  const Row expected = {
+      {"id", "1"},
+      {"parent_id", "0"},
+      {"depth", "1"},
+      {"path", "step/aten::add"},
+      {"name", "aten::add"},
+      {"overload_name", "Tensor"},
+      {"category", "cpu_op"},
+      {"scope", "FUNCTION"},
+      {"pid", "11"},
+      {"tid", "12"},
+      {"thread_name", "a,b"},
+      {"start_ns", "1000110"},
+      {"duration_ns", "40"},
+      {"self_ns", "40"},
+      {"device_type", "CPU"},
+      {"external_id", "2"},
+      {"is_async", "0"},
+      {"end", "exception"},
+  };
+  for (const auto& [column, value] : row) {
+    const auto it = expected.find(column);
+    EXPECT_EQ(value, it == expected.end() ? "" : it->second) << column;
+  }
+  EXPECT_EQ(rows[0].at("parent_id"), "");
+  EXPECT_EQ(rows[0].at("self_ns"), "60");
+  EXPECT_EQ(rows[0].at("scope"), "USER_SCOPE");
+  EXPECT_EQ(rows[0].at("end"), "return");
+}
+
+TEST(EventsCsvTest, NamesAreExact) {
+  const std::string long_name(5000, 'x');
+  const std::vector<std::string> names = {"a,b", "say \"hi\"", "two\nlines\r\n",
+                                          ";",   "</script>",  "\xF0\x9F\x94\xA5",
+                                          "",    long_name,    " blank "};
+  TimelineMaker maker;
+  const ThreadIndex thread = maker.AddThread(1, 1, "python3");
+  int64_t now = 0;
+  for (const std::string& name : names) {
+    maker.Begin(thread, maker.AddAnnotation(name), now);
+    maker.Add(thread, maker.AddOperator("inner"), now + 1, now + 2);
+    maker.End(thread, now + 3);
+    now += 10;
+  }
+  const std::vector<Row> rows = Events(maker);
+  ASSERT_EQ(rows.size(), 2 * names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(rows[2 * i].at("name"), names[i]);
+    EXPECT_EQ(rows[2 * i + 1].at("path"), names[i] + "/inner");
+  }
+}
+
+TEST(EventsCsvTest, InvalidUtf8AndNulAreReplaced) {
+  TimelineMaker maker;
+  const ThreadIndex thread = maker.AddThread(1, 1, "python3");
+  maker.Add(thread, maker.AddOperator(std::string("a\0b\xff\xc3(", 6)), 0, 1);
+  EXPECT_EQ(Events(maker)[0].at("name"), "a\uFFFDb\uFFFD\uFFFD(");
+}
+
+TEST(EventsCsvTest, NoSpansGiveTheHeaderOnly) {
+  TimelineMaker maker;
+  EXPECT_TRUE(Events(maker).empty());
+}
+
+TEST(KeyAveragesCsvTest, HasOneRowAKey) {
+  KeyAverages averages;
+  averages.rows = {{"aten::add", "Ten\"sor", 3, 1'500, 3'000'001}, {"wait", "", 1, 0, 50}};
+  averages.rows[1].is_async = true;
+  averages.self_cpu_time_total_ns = 3'000;
+  StringSink sink;
+  ASSERT_TRUE(ExportKeyAveragesCsv(averages, sink).ok());
+  const std::vector<Row> rows = ReadTable(sink.text());
+  ASSERT_EQ(rows.size(), 2u);
+  ASSERT_EQ(rows[0].size(), 24u);
+  EXPECT_EQ(rows[0].at("name"), "aten::add");
+  EXPECT_EQ(rows[0].at("overload_name"), "Ten\"sor");
+  EXPECT_EQ(rows[0].at("count"), "3");
+  EXPECT_EQ(rows[0].at("self_cpu_time_total_us"), "1.500");
+  EXPECT_EQ(rows[0].at("cpu_time_total_us"), "3000.001");
+  EXPECT_EQ(rows[0].at("cpu_time_us"), "1000.000");
+  EXPECT_EQ(rows[0].at("self_cpu_percent"), "50.0000");
+  EXPECT_EQ(rows[0].at("flops"), "");
+  EXPECT_EQ(rows[0].at("device_type"), "CPU");
+  EXPECT_EQ(rows[0].at("is_async"), "0");
+  EXPECT_EQ(rows[1].at("is_async"), "1");
+  EXPECT_EQ(rows[1].at("cpu_percent"), "0.0000");
+}
+
+}  // namespace
+}  // namespace proftrace

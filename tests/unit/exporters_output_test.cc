@@ -1,0 +1,232 @@
+// Escaping, files that appear whole or not at all, compression, and the list of formats.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+
+#include "exporters/escape.h"
+#include "exporters/formats.h"
+#include "exporters/gzip_sink.h"
+#include "exporters/text_writer.h"
+#include "tests/support/timeline_maker.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The whole of one gzip member; fails when bytes follow it.
+std::string Unzip(const std::string& bytes) {
+  z_stream stream{};
+  EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  std::string text;
+  std::string part(1 << 16, '\0');
+  int result = Z_OK;
+  while (result == Z_OK) {
+    stream.next_out = reinterpret_cast<Bytef*>(part.data());
+    stream.avail_out = static_cast<uInt>(part.size());
+    result = inflate(&stream, Z_NO_FLUSH);
+    text.append(part.data(), part.size() - stream.avail_out);
+  }
+  EXPECT_EQ(result, Z_STREAM_END);
+  EXPECT_EQ(stream.avail_in, 0u);
+  inflateEnd(&stream);
+  return text;
+}
+
+class OutputDirectoryTest : public testing::Test {
+ protected:
+  OutputDirectoryTest() {
+    std::string name = (fs::temp_directory_path() / "proftrace_output_XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~OutputDirectoryTest() override { fs::remove_all(path_); }
+
+  OutputDirectory Open() { return *OutputDirectory::Open(path_.string(), std::nullopt); }
+  size_t FileCount() {
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+
+  fs::path path_;
+};
+
+TEST_F(OutputDirectoryTest, FileAppearsWhenItIsFinished) {
+  const OutputDirectory directory = Open();
+  std::ofstream(path_ / "out.txt") << "old";
+  {
+    const std::unique_ptr<ByteSink> sink = *directory.Create("out.txt");
+    ASSERT_TRUE(sink->Write("new").ok());
+    EXPECT_EQ(ReadFile(path_ / "out.txt"), "old");
+    ASSERT_TRUE(sink->Finish().ok());
+  }
+  EXPECT_EQ(ReadFile(path_ / "out.txt"), "new");
+  EXPECT_EQ(FileCount(), 1u);
+}
+
+TEST_F(OutputDirectoryTest, AbandonedFileLeavesNothing) {
+  const OutputDirectory directory = Open();
+  { ASSERT_TRUE((*directory.Create("out.txt.gz"))->Write("half").ok()); }
+  EXPECT_EQ(FileCount(), 0u);
+}
+
+TEST_F(OutputDirectoryTest, LinksAreNotFollowed) {
+  const OutputDirectory directory = Open();
+  std::ofstream(path_ / "victim") << "precious";
+  fs::create_symlink("victim", path_ / "out.txt");
+  const std::unique_ptr<ByteSink> sink = *directory.Create("out.txt");
+  ASSERT_TRUE(sink->Write("new").ok());
+  ASSERT_TRUE(sink->Finish().ok());
+  EXPECT_EQ(ReadFile(path_ / "victim"), "precious");
+  EXPECT_FALSE(fs::is_symlink(path_ / "out.txt"));
+}
+
+TEST_F(OutputDirectoryTest, FullDiskIsOneSentence) {
+  const OutputDirectory directory = *OutputDirectory::Open("/dev", std::nullopt);
+  const std::unique_ptr<ByteSink> sink = *directory.Create("full");
+  const absl::Status status = sink->Write(std::string(100'000, 'x'));
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kOutputFailed);
+  EXPECT_EQ(status.message(),
+            "cannot write /dev/full: No space left on device; free some space there, or choose "
+            "another place with -o");
+  EXPECT_FALSE(directory.Create("proftrace-test-file").ok()) << "nothing is made in /dev";
+}
+
+TEST_F(OutputDirectoryTest, MissingDirectoryAndDirectoryInTheWayFail) {
+  EXPECT_EQ(ExitCodeOf(OutputDirectory::Open((path_ / "no").string(), std::nullopt).status()),
+            ExitCode::kOutputFailed);
+  fs::create_directory(path_ / "out.txt");
+  EXPECT_EQ(ExitCodeOf(Open().Create("out.txt").status()), ExitCode::kOutputFailed);
+}
+
+TEST_F(OutputDirectoryTest, FilesBelongToTheUserOfSudo) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const OutputDirectory directory = *OutputDirectory::Open(path_.string(), FileOwner{1234, 5678});
+  ASSERT_TRUE((*directory.Create("out.txt"))->Finish().ok());
+  struct stat facts {};
+  ASSERT_EQ(stat((path_ / "out.txt").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_uid, 1234u);
+  EXPECT_EQ(facts.st_gid, 5678u);
+}
+
+TEST(GzipSinkTest, GivesOneMemberThatUnpacksToTheInput) {
+  std::string text;
+  for (uint32_t i = 0; i < 300'000; ++i) text += std::to_string(i * 7919) + ",";
+  std::mt19937 random(1);
+  for (int i = 0; i < 1'000'000; ++i) text.push_back(static_cast<char>(random()));  // grows
+  std::string packed[2];
+  for (std::string& bytes : packed) {
+    auto inner = std::make_unique<StringSink>();
+    const StringSink& kept = *inner;
+    const std::unique_ptr<ByteSink> sink = NewGzipSink(std::move(inner));
+    for (size_t at = 0; at < text.size(); at += 700'001) {
+      ASSERT_TRUE(sink->Write(std::string_view(text).substr(at, 700'001)).ok());
+    }
+    ASSERT_TRUE(sink->Finish().ok());
+    bytes = kept.text();
+  }
+  EXPECT_EQ(Unzip(packed[0]), text);
+  EXPECT_EQ(packed[0], packed[1]);
+}
+
+TEST(GzipSinkTest, NothingIsAWholeMemberToo) {
+  auto inner = std::make_unique<StringSink>();
+  const StringSink& kept = *inner;
+  const std::unique_ptr<ByteSink> sink = NewGzipSink(std::move(inner));
+  ASSERT_TRUE(sink->Finish().ok());
+  EXPECT_EQ(Unzip(kept.text()), "");
+}
+
+TEST(TextWriterTest, FormatsNumbersAndTextOfAnySize) {
+  StringSink sink;
+  TextWriter writer(sink);
+  writer.Microseconds(1);
+  writer.Text(" ");
+  writer.Microseconds(-1'234'567);
+  writer.Text(" ");
+  writer.Integer(std::numeric_limits<int64_t>::min());
+  writer.Text(" ");
+  writer.Unsigned(std::numeric_limits<uint64_t>::max());
+  writer.Text(std::string(1'000'000, 'x'));
+  ASSERT_TRUE(writer.Flush().ok());
+  EXPECT_EQ(sink.text(), "0.001 -1234.567 -9223372036854775808 18446744073709551615" +
+                             std::string(1'000'000, 'x'));
+}
+
+TEST(EscapeTest, InvalidPartsAreReplacedAsPythonDoes) {
+  EXPECT_EQ(ToValidUtf8("\xF0\x9F\x94"), "\uFFFD");              // cut short
+  EXPECT_EQ(ToValidUtf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
+  EXPECT_EQ(ToValidUtf8("\xC0\xAF"), "\uFFFD\uFFFD");            // overlong
+  EXPECT_EQ(ToValidUtf8("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(ToValidUtf8("\xE2\x82(\xE2\x82\xAC"), "\uFFFD(\u20AC");
+  EXPECT_EQ(CodePoints("a\u20AC\xF0\x9F\x94\xA5"), 3u);
+  EXPECT_EQ(FirstCodePoints("a\u20ACb", 2), "a\u20AC");
+}
+
+TEST(FormatsTest, ListsAreParsed) {
+  const auto formats = ParseFormatList("csv,table,csv");
+  ASSERT_TRUE(formats.ok());
+  ASSERT_EQ(formats->size(), 2u);
+  EXPECT_EQ((*formats)[0]->name, "csv");
+  EXPECT_TRUE(ParseFormatList("none")->empty());
+  for (const char* wrong : {"", "csv,", "csv,none", "Chrome", "x\n"}) {
+    const absl::Status status = ParseFormatList(wrong).status();
+    EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage) << wrong;
+    EXPECT_NE(status.message().find(
+                  "table, csv, chrome, tensorboard, events-csv, folded, flamegraph, summary"),
+              std::string::npos);
+  }
+}
+
+TEST_F(OutputDirectoryTest, EveryFormatWritesItsFileTheSameTwice) {
+  const std::unique_ptr<Timeline> timeline = MakeTrainingTimeline(5'000, 2);
+  const Aggregates aggregates = Aggregate(*timeline, {});
+  const TableOptions table;
+  const OutputDirectory directory = Open();
+  for (const Format& format : Formats()) {
+    const std::string name = DefaultFileName(format, *timeline);
+    ASSERT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
+    const std::string first = ReadFile(path_ / name);
+    ASSERT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
+    EXPECT_EQ(ReadFile(path_ / name), first) << name;
+    EXPECT_FALSE(first.empty()) << name;
+  }
+  EXPECT_TRUE(fs::exists(path_ / "testhost_4711.1790000005000000000.pt.trace.json.gz"));
+  EXPECT_EQ(FileCount(), Formats().size());
+  EXPECT_EQ(Unzip(ReadFile(path_ / "trace.json.gz")).substr(0, 2), "{\n");
+}
+
+TEST_F(OutputDirectoryTest, EveryFormatStandsAnEmptyRecording) {
+  TimelineMaker maker;
+  const std::unique_ptr<Timeline> timeline = maker.Finish();
+  const Aggregates aggregates = Aggregate(*timeline, {});
+  const TableOptions table;
+  const OutputDirectory directory = Open();
+  for (const Format& format : Formats()) {
+    const std::string name = DefaultFileName(format, *timeline);
+    EXPECT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
+  }
+  EXPECT_EQ(FileCount(), Formats().size());
+}
+
+}  // namespace
+}  // namespace proftrace

@@ -1,0 +1,138 @@
+// The folded file, the flame graph's data and the summary.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "exporters/flamegraph_html.h"
+#include "exporters/folded.h"
+#include "exporters/summary_json.h"
+#include "tests/support/timeline_maker.h"
+#include "userspace/aggregate/aggregates.h"
+
+namespace proftrace {
+namespace {
+
+class StacksTest : public testing::Test {
+ protected:
+  std::string Folded() {
+    Build();
+    StringSink sink;
+    EXPECT_TRUE(ExportFolded(aggregates_.stacks, sink).ok());
+    return sink.text();
+  }
+
+  std::string Page() {
+    Build();
+    StringSink sink;
+    EXPECT_TRUE(ExportFlamegraph(*timeline_, aggregates_.stacks, 5, sink).ok());
+    return sink.text();
+  }
+
+  void Build() {
+    timeline_ = maker_.Finish();
+    aggregates_ = Aggregate(*timeline_, {});
+  }
+
+  TimelineMaker maker_;
+  ThreadIndex thread_ = maker_.AddThread(4711, 4711, "python3");
+  std::unique_ptr<Timeline> timeline_;
+  Aggregates aggregates_;
+};
+
+TEST_F(StacksTest, FoldedLinesHaveSelfTimeFromTheRoot) {
+  maker_.Begin(thread_, maker_.AddAnnotation("step"), 0);
+  maker_.Add(thread_, maker_.AddOperator("aten::mul"), 10'000, 13'000);
+  maker_.Add(thread_, maker_.AddOperator("aten::add"), 20'000, 25'000);
+  maker_.End(thread_, 100'000);
+  EXPECT_EQ(Folded(), "step 92\nstep;aten::add 5\nstep;aten::mul 3\n");
+}
+
+TEST_F(StacksTest, FoldedWeightsAddUpAfterRounding) {
+  for (int i = 0; i < 10; ++i) {
+    maker_.Add(thread_, maker_.AddOperator("op" + std::to_string(i)), i * 10'000,
+               i * 10'000 + 400 + i);
+  }
+  std::istringstream lines(Folded());  // 4.045 us altogether
+  int64_t total = 0;
+  for (std::string line; std::getline(lines, line);)
+    total += std::stoll(line.substr(line.rfind(' ') + 1));
+  EXPECT_EQ(total, 4);
+}
+
+TEST_F(StacksTest, FoldedFramesCannotBreakTheGrammar) {
+  maker_.Add(thread_,
+             maker_.AddAnnotation("a;b\nc\xE2\x80\xA8"
+                                  "d"),
+             0, 1'000);
+  maker_.Add(thread_, maker_.AddAnnotation(""), 2'000, 3'000);
+  EXPECT_EQ(Folded(), "[unnamed] 1\na:b c d 1\n");
+}
+
+TEST_F(StacksTest, FoldedIsEmptyWithoutSpans) { EXPECT_EQ(Folded(), ""); }
+
+TEST_F(StacksTest, VeryDeepStacksAreWritten) {
+  const LabelId label = maker_.AddOperator("f");
+  for (int i = 0; i < 20'000; ++i) maker_.Begin(thread_, label, i);
+  for (int i = 0; i < 20'000; ++i) maker_.End(thread_, 30'000 + i);
+  const std::string text = Folded();
+  EXPECT_NE(text.find("f;f;f"), std::string::npos);
+}
+
+TEST_F(StacksTest, PageKeepsItsDataInsideTheScriptElement) {
+  maker_.info().trace_name = "</title><!-- \"x\"";
+  maker_.Add(thread_, maker_.AddAnnotation("</script><script>alert(1)</script> \xF0\x9F\x94\xA5"),
+             0, 1'000);
+  maker_.Add(thread_, maker_.AddOperator(std::string("\0\xff;", 3)), 2'000, 5'000);
+  const std::string page = Page();
+  const std::string start = "<script id=\"data\" type=\"application/json\">";
+  const size_t from = page.find(start);
+  ASSERT_NE(from, std::string::npos);
+  const size_t to = page.find("</script>", from);
+  const std::string data = page.substr(from + start.size(), to - from - start.size());
+  EXPECT_EQ(data.find('<'), std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(data);
+  EXPECT_EQ(json["title"], "</title><!-- \"x\"");
+  EXPECT_EQ(json["frames"][0], "</script><script>alert(1)</script> \xF0\x9F\x94\xA5");
+  EXPECT_EQ(json["frames"][1], "\uFFFD\uFFFD;");
+  EXPECT_EQ(json["nodes"], nlohmann::json::parse("[0,0,1000,1,0,1,3000,1]"));
+  EXPECT_EQ(json["incomplete"], 5);
+}
+
+TEST_F(StacksTest, PageNeedsNoNetwork) {
+  const std::string page = Page();
+  for (const char* forbidden :
+       {"http:", "https:", "src=", "@import", "url(", "fetch(", "@DATA@", "@SCRIPT@"}) {
+    EXPECT_EQ(page.find(forbidden), std::string::npos) << forbidden;
+  }
+}
+
+TEST_F(StacksTest, SummaryHasTheContractsFields) {
+  maker_.Add(thread_, maker_.AddOperator("aten::add"), 0, 10);
+  maker_.Add(thread_, maker_.AddAnnotation("step"), 20, 30);
+  maker_.info().arguments = {"-p", "1\xff"};
+  maker_.info().targets[0].rank = 2;
+  Build();
+  StringSink sink;
+  ASSERT_TRUE(ExportSummary(*timeline_, aggregates_.span_counts, sink).ok());
+  const nlohmann::json json = nlohmann::json::parse(sink.text());
+  for (const char* key : {"schema_version", "proftrace", "host", "target", "window", "events",
+                          "ledger", "cost", "steps", "unsupported"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(json["proftrace"]["arguments"][1], "1\uFFFD");
+  EXPECT_EQ(json["target"][0]["rank"], 2);
+  EXPECT_EQ(json["target"][0]["torch_version"], nullptr);
+  EXPECT_EQ(json["events"]["operators"], 1);
+  EXPECT_EQ(json["events"]["annotations"], 1);
+  EXPECT_EQ(json["events"]["autograd"], 0);
+  EXPECT_EQ(json["ledger"]["records"], 4);
+  EXPECT_EQ(json["steps"]["how"], "not detected");
+  EXPECT_EQ(json["window"]["start_unix_ns"],
+            timeline_->ToUnixNs(timeline_->info().window.start_ns));
+}
+
+}  // namespace
+}  // namespace proftrace

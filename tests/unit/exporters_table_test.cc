@@ -1,0 +1,137 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "exporters/table.h"
+#include "tests/support/timeline_maker.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+KeyAverages ThreeRows() {
+  KeyAverages averages;
+  averages.rows = {{"aten::linear", "", 2, 1'500, 3'000'000},
+                   {"aten::addmm", "", 4, 2'997'000, 2'997'000},
+                   {"wait", "", 1, 0, 2'500'000'000}};
+  averages.rows[0].is_top_level = true;
+  averages.rows[2].is_async = true;
+  averages.self_cpu_time_total_ns = 2'998'500;
+  return averages;
+}
+
+TEST(TableTest, HasTorchsLayout) {
+  const absl::StatusOr<std::string> text = FormatTable(ThreeRows(), {});
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(*text,
+            "----------------  ------------  ------------  ------------  ------------  "
+            "------------  ------------  \n"
+            "            Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time "
+            "avg    # of Calls  \n"
+            "----------------  ------------  ------------  ------------  ------------  "
+            "------------  ------------  \n"
+            "    aten::linear         0.05%       1.500us       100.05%       3.000ms       "
+            "1.500ms             2  \n"
+            "     aten::addmm        99.95%       2.997ms        99.95%       2.997ms     "
+            "749.250us             4  \n"
+            "            wait         0.00%       0.000us             0        2.500s        "
+            "2.500s             1  \n"
+            "----------------  ------------  ------------  ------------  ------------  "
+            "------------  ------------  \n"
+            "Self CPU time total: 2.998ms\n");
+}
+
+TEST(TableTest, SortsAndLimits) {
+  const KeyAverages averages = ThreeRows();
+  const auto shown = ShownRows(averages, {.sort_by = "cpu_time_total", .row_limit = 2});
+  ASSERT_EQ(shown.size(), 2u);
+  EXPECT_EQ(shown[0]->name, "wait");
+  EXPECT_EQ(shown[1]->name, "aten::linear");
+  EXPECT_EQ(ShownRows(averages, {.sort_by = "count"})[0]->name, "aten::addmm");
+  EXPECT_EQ(ShownRows(averages, {.top_level_events_only = true}).size(), 1u);
+  EXPECT_EQ(ShownRows(averages, {.row_limit = -1}).size(), 3u);
+  EXPECT_EQ(ShownRows(averages, {.row_limit = 0}).size(), 0u);
+}
+
+TEST(TableTest, UnknownSortKeyFailsWithTheValidOnes) {
+  const absl::StatusOr<std::string> text = FormatTable(ThreeRows(), {.sort_by = "speed"});
+  EXPECT_EQ(ExitCodeOf(text.status()), ExitCode::kUsage);
+  for (const std::string& key : TableSortKeys()) {
+    EXPECT_NE(text.status().message().find(key), std::string::npos) << key;
+  }
+}
+
+TEST(TableTest, LongNamesAreCutByCharacters) {
+  KeyAverages averages = ThreeRows();
+  averages.rows[0].name = "";
+  for (int i = 0; i < 5000; ++i) averages.rows[0].name += "é";
+  const std::string text = *FormatTable(averages, {.max_name_column_width = 10});
+  EXPECT_NE(text.find("\nééééééé...  "), std::string::npos);
+  EXPECT_EQ(ExitCodeOf(CheckTableOptions({.max_name_column_width = 3})), ExitCode::kUsage);
+}
+
+TEST(TableTest, ControlCharactersDoNotReachTheTerminal) {
+  KeyAverages averages = ThreeRows();
+  averages.rows[0].name = "a\x1b[31mb\nc";
+  const std::string text = *FormatTable(averages, {});
+  EXPECT_NE(text.find("a\\x1b[31mb\\nc"), std::string::npos);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+TEST(TableTest, OverloadColumnStandsBesideTheName) {
+  KeyAverages averages = ThreeRows();
+  averages.rows[1].overload_name = "out";
+  const std::string text = *FormatTable(averages, {.time_unit = TimeUnit::kSeconds});
+  EXPECT_NE(text.find("            Name     Overload Name    Self CPU %"), std::string::npos);
+  EXPECT_NE(text.find("     aten::addmm               out        99.95%        0.003s"),
+            std::string::npos);
+}
+
+TEST(TableTest, WithoutAnyTimeThereIsNoShare) {
+  KeyAverages averages;
+  averages.rows = {{"a", "", 1, 0, 0}};
+  EXPECT_NE(FormatTable(averages, {})->find("         NaN"), std::string::npos);
+  EXPECT_EQ(*FormatTable(KeyAverages(), {}), "");
+}
+
+class TableFooterTest : public testing::Test {
+ protected:
+  TimelineMaker maker_;
+  ThreadIndex thread_ = maker_.AddThread(1, 1, "python3");
+};
+
+TEST_F(TableFooterTest, TellsLossesAndWhatIsNotInTheTable) {
+  maker_.Add(thread_, maker_.AddOperator("a"), 0, 10, SpanEnd::kTruncated);
+  maker_.ledger().ring_lost = 7;
+  maker_.info().unsupported.push_back({"cuda", "no GPU here"});
+  const std::unique_ptr<Timeline> timeline = maker_.Finish();
+  const std::string footer = FormatTableFooter(*timeline, BuildKeyAverages(*timeline, {}));
+  EXPECT_EQ(footer,
+            "Ledger: records 2, decoded 2, ring_lost 7, begins 1, closed 0, truncated 1\n"
+            "Losses: yes; counts and times above may be too small (see the ledger)\n"
+            "1 truncated span is not in the table: the end was not seen\n"
+            "Cost: estimated overhead 1.50 % (1000 probe hits at 650 ns), tracer CPU time 0.25 s; "
+            "calibrated on this host\n"
+            "Not recorded: cuda: no GPU here\n");
+}
+
+TEST_F(TableFooterTest, JsonFormHasTheSameRows) {
+  maker_.Add(thread_, maker_.AddOperator(std::string("a\0\"\xff", 4)), 0, 1'234'567);
+  maker_.Add(thread_, maker_.AddOperator("b"), 2'000'000, 2'000'001);
+  const std::unique_ptr<Timeline> timeline = maker_.Finish();
+  StringSink sink;
+  const KeyAverages averages = BuildKeyAverages(*timeline, {});
+  ASSERT_TRUE(
+      ExportTableJson(*timeline, averages, {.sort_by = "cpu_time_total", .row_limit = 1}, sink)
+          .ok());
+  const nlohmann::json json = nlohmann::json::parse(sink.text());
+  ASSERT_EQ(json["rows"].size(), 1u);
+  EXPECT_EQ(json["rows"][0]["name"], "a\uFFFD\"\uFFFD");
+  EXPECT_EQ(json["rows"][0]["cpu_time_total_us"], 1234.567);
+  EXPECT_EQ(json["total_rows"], 2);
+  EXPECT_EQ(json["ledger"]["begins"], 2);
+}
+
+}  // namespace
+}  // namespace proftrace
