@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kMaxVisited = 2000;
 constexpr size_t kRegisters = 16;
-// The fields of an OperatorDef behind its name: overload, schema, dispatch table, dispatch key extractor.
+// The fields of an OperatorDef behind its name: overload, schema, dispatch table, dispatch key
+// extractor.
 constexpr int64_t kDeepInOperator = 64;
 constexpr int64_t kLargestOperator = 16384;
 constexpr int64_t kVectorEnd = 8;  // std::vector: begin, end, capacity
@@ -26,36 +27,55 @@ struct Value {
 };
 using State = std::array<Value, kRegisters>;
 
-// What the function was seen to do with each of its first three arguments, and with the scope that it passes on.
+// What the function was seen to do with each of its first three arguments, and with the scope that
+// it passes on.
 struct Use {
-  bool reads_word_at_end = false;      // [argument + 8]
-  bool reads_deep_in_object = false;   // [[argument] + large]
-  bool reads_near_in_object = false;   // [[argument] + small]: a vtable slot
+  bool reads_word_at_end = false;     // [argument + 8]
+  bool reads_deep_in_object = false;  // [[argument] + large]
+  bool reads_near_in_object = false;  // [[argument] + small]: a vtable slot
 };
 
 int Number(x86_reg reg) {
   switch (reg) {
-    case X86_REG_RAX: return 0;
-    case X86_REG_RCX: return 1;
-    case X86_REG_RDX: return 2;
-    case X86_REG_RBX: return 3;
-    case X86_REG_RSP: return 4;
-    case X86_REG_RBP: return 5;
-    case X86_REG_RSI: return 6;
-    case X86_REG_RDI: return 7;
-    case X86_REG_R8: return 8;
-    case X86_REG_R9: return 9;
-    case X86_REG_R10: return 10;
-    case X86_REG_R11: return 11;
-    case X86_REG_R12: return 12;
-    case X86_REG_R13: return 13;
-    case X86_REG_R14: return 14;
-    case X86_REG_R15: return 15;
-    default: return -1;
+    case X86_REG_RAX:
+      return 0;
+    case X86_REG_RCX:
+      return 1;
+    case X86_REG_RDX:
+      return 2;
+    case X86_REG_RBX:
+      return 3;
+    case X86_REG_RSP:
+      return 4;
+    case X86_REG_RBP:
+      return 5;
+    case X86_REG_RSI:
+      return 6;
+    case X86_REG_RDI:
+      return 7;
+    case X86_REG_R8:
+      return 8;
+    case X86_REG_R9:
+      return 9;
+    case X86_REG_R10:
+      return 10;
+    case X86_REG_R11:
+      return 11;
+    case X86_REG_R12:
+      return 12;
+    case X86_REG_R13:
+      return 13;
+    case X86_REG_R14:
+      return 14;
+    case X86_REG_R15:
+      return 15;
+    default:
+      return -1;
   }
 }
 
-// Follows the arguments through registers, each instruction once, on the first path that leads to it.
+// Follows the arguments through registers, each instruction once, on the first path that leads to
+// it.
 class ArgumentWalk {
  public:
   ArgumentWalk(const CodeImage& image, const FlowGraph& graph) : image_(image), graph_(graph) {
@@ -190,7 +210,8 @@ std::optional<BoxedArguments> BoxedPlace(const std::array<Use, 3>& uses) {
   return found;
 }
 
-// The constant that the instructions right before a call put into esi, the scope; nothing where it is none.
+// The constant that the instructions right before a call put into esi, the scope; nothing where it
+// is none.
 std::optional<uint32_t> ScopeOfCall(const CodeImage& image, const FunctionRange& block,
                                     uint64_t call) {
   uint8_t bytes[64];
@@ -219,8 +240,8 @@ CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
                           const std::vector<uint64_t>& callbacks) {
   std::vector<uint32_t> calls;
   for (uint32_t i = 0; i < graph.size(); ++i) {
-    if (graph.node(i).is_call && std::binary_search(callbacks.begin(), callbacks.end(),
-                                                    graph.node(i).instruction.target)) {
+    if (graph.node(i).is_call &&
+        std::binary_search(callbacks.begin(), callbacks.end(), graph.node(i).instruction.target)) {
       calls.push_back(i);
     }
   }
@@ -236,8 +257,7 @@ CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
     --first;
   }
   const uint64_t call = graph.node(*at).instruction.address;
-  const auto scope =
-      ScopeOfCall(image, {graph.node(*first).instruction.address, call, {}}, call);
+  const auto scope = ScopeOfCall(image, {graph.node(*first).instruction.address, call, {}}, call);
   const std::array<Use, 3> uses = ArgumentWalk(image, graph).Run();
   const uint32_t kFunctionScope = 0;
   const uint32_t kBackwardScope = 1;

@@ -1,5 +1,5 @@
-// What a function does with its arguments, read from its code: tells the makers of rows apart where symbols are stripped, and
-// finds arguments whose registers the compiler chose.
+// What a function does with its arguments, read from its code: tells the makers of rows apart where
+// symbols are stripped, and finds arguments whose registers the compiler chose.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,20 @@ namespace proftrace {
 enum class CallerKind : uint8_t { kUnknown, kBoxed, kNode };
 
 struct BoxedArguments {
-  uint8_t handle = 0;  // enum pt_register: the OperatorHandle by reference: *(u64*)reg is the OperatorDef*
-  uint8_t stack = 0;   // enum pt_register: the Stack*
+  uint8_t handle =
+      0;  // enum pt_register: the OperatorHandle by reference: *(u64*)reg is the OperatorDef*
+  uint8_t stack = 0;  // enum pt_register: the Stack*
 };
 
-// Which registers hold the handle and the stack of a Dispatcher::callBoxed copy: rdi and rsi where the compiler dropped the
-// unused Dispatcher argument (".isra.0", 2.8 and later), rsi and rdx in the plain form. Told by what the code reads through
-// them: the bitset of dispatch arguments deep in the OperatorDef, and the end of the stack's vector. Nothing where that is not
-// clear (the compiler may pass the OperatorDef itself): a wrong register would name every boxed row wrongly.
+// Which registers hold the handle and the stack of a Dispatcher::callBoxed copy: rdi and rsi where
+// the compiler dropped the unused Dispatcher argument (".isra.0", 2.8 and later), rsi and rdx in
+// the plain form. Told by what the code reads through them: the bitset of dispatch arguments deep
+// in the OperatorDef, and the end of the stack's vector. Nothing where that is not clear (the
+// compiler may pass the OperatorDef itself): a wrong register would name every boxed row wrongly.
 std::optional<BoxedArguments> FindBoxedArguments(const CodeImage& image, const FlowGraph& graph);
 
-// For a caller without a name. `callbacks`: ascending addresses of getStepCallbacksUnlessEmpty, of its stubs and slots.
+// For a caller without a name. `callbacks`: ascending addresses of getStepCallbacksUnlessEmpty, of
+// its stubs and slots.
 CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
                           const std::vector<uint64_t>& callbacks);
 

@@ -13,11 +13,13 @@ struct CallSite {
   uint64_t target = 0;   // the member of `targets`
 };
 
-// `targets`: addresses of functions, PLT stubs, and GOT slots (for `call *slot(%rip)`). Finds call rel32, jmp rel32 and both
-// indirect forms at any byte: a match in the middle of another instruction is possible, though one in 2^32; users decode.
+// `targets`: addresses of functions, PLT stubs, and GOT slots (for `call *slot(%rip)`). Finds call
+// rel32, jmp rel32 and both indirect forms at any byte: a match in the middle of another
+// instruction is possible, though one in 2^32; users decode.
 std::vector<CallSite> FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets);
 
-// The same over a buffer that lies at `address`. Appends to `sites`; only instructions that begin before `begin_limit` bytes.
+// The same over a buffer that lies at `address`. Appends to `sites`; only instructions that begin
+// before `begin_limit` bytes.
 void ScanBuffer(const uint8_t* bytes, size_t count, size_t begin_limit, uint64_t address,
                 const std::vector<uint64_t>& targets, std::vector<CallSite>* sites);
 

@@ -1,4 +1,5 @@
-// What the analysis of machine code needs to know of the file that the code is in. Tests put made-up code in its place.
+// What the analysis of machine code needs to know of the file that the code is in. Tests put
+// made-up code in its place.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ class CodeImage {
   virtual ~CodeImage() = default;
   // Reads up to `bytes` at virtual address `address`; returns how many.
   virtual size_t ReadCode(uint64_t address, void* buffer, size_t bytes) const = 0;
-  // Name of the function that starts exactly at `address`, or that the PLT stub there leads to; empty = not known.
+  // Name of the function that starts exactly at `address`, or that the PLT stub there leads to;
+  // empty = not known.
   virtual std::string_view CalleeName(uint64_t address) const = 0;
   // Name of the import whose GOT slot is at `address`; empty = none.
   virtual std::string_view SlotName(uint64_t address) const = 0;

@@ -13,7 +13,8 @@
 namespace proftrace {
 namespace {
 
-// The largest libtorch seen has 28 sections and a 130 MB string table; a static build with debug information needs more.
+// The largest libtorch seen has 28 sections and a 130 MB string table; a static build with debug
+// information needs more.
 constexpr size_t kMaxSections = 65536;
 constexpr size_t kMaxSegments = 1024;
 constexpr uint64_t kMaxSectionBytes = uint64_t{1} << 30;
@@ -241,7 +242,8 @@ void ElfFile::LoadImports() {
   for (const ElfSection& section : sections_) {
     if (!section.name.starts_with(".plt") || section.type != SHT_PROGBITS) continue;
     const std::vector<uint8_t> code = ReadSection(section);
-    // A stub is 16 bytes, 8 in .plt.got without endbr64; it holds one `jmp *slot(%rip)`: ff 25 disp32.
+    // A stub is 16 bytes, 8 in .plt.got without endbr64; it holds one `jmp *slot(%rip)`: ff 25
+    // disp32.
     const size_t step = section.name == ".plt.got" ? 8 : 16;
     for (size_t stub = 0; stub + 6 <= code.size(); stub += step) {
       for (size_t at = stub; at < stub + step && at + 6 <= code.size(); ++at) {

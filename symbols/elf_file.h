@@ -1,7 +1,8 @@
 // One ELF file of a target: where its bytes are, and its symbols. x86-64, little endian.
 //
-// The file belongs to a process that may be hostile and may change it while we read: everything is read with pread (a
-// truncated mapping would be SIGBUS), every offset and size is checked, sizes are limited before memory is allocated.
+// The file belongs to a process that may be hostile and may change it while we read: everything is
+// read with pread (a truncated mapping would be SIGBUS), every offset and size is checked, sizes
+// are limited before memory is allocated.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -44,7 +45,8 @@ struct ElfSymbol {
 
 class ElfFile {
  public:
-  // Fails for anything but a little-endian x86-64 ELF file with section headers; the message says why.
+  // Fails for anything but a little-endian x86-64 ELF file with section headers; the message says
+  // why.
   static absl::StatusOr<std::unique_ptr<ElfFile>> Open(UniqueFd fd);
 
   const std::vector<ElfSection>& sections() const { return sections_; }
@@ -54,7 +56,8 @@ class ElfFile {
 
   // File offset of a virtual address that lies in the file's part of a segment.
   std::optional<uint64_t> FileOffset(uint64_t address) const;
-  // Address at which the mapping of this file with file offset `file_offset` begins, before relocation.
+  // Address at which the mapping of this file with file offset `file_offset` begins, before
+  // relocation.
   std::optional<uint64_t> AddressOfOffset(uint64_t file_offset) const;
 
   // Reads up to `bytes` at a virtual address / file offset; returns how many.
@@ -64,7 +67,8 @@ class ElfFile {
   // The bytes of a section (none for one that is larger than the limit or lies outside the file).
   std::vector<uint8_t> ReadSection(const ElfSection& section) const;
 
-  // Calls `visit` for each symbol of .dynsym (`full` = false) or .symtab, in file order. The tables are read once and kept.
+  // Calls `visit` for each symbol of .dynsym (`full` = false) or .symtab, in file order. The tables
+  // are read once and kept.
   void ForEachSymbol(bool full, const std::function<void(const ElfSymbol&)>& visit);
 
   // Entry address of PLT stub -> imported name, and GOT slot address -> imported name.

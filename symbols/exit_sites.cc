@@ -1,6 +1,5 @@
 #include "symbols/exit_sites.h"
 
-
 #include <algorithm>
 #include <functional>
 
@@ -14,9 +13,9 @@ namespace {
 constexpr size_t kMaxSiteSet = 16;
 
 bool IsDispatcherPath(std::string_view name) {
-  static constexpr std::string_view kParts[] = {"SlowPath",           "callWithDispatchKey",
-                                                "callUnboxed",        "BoxedKernelWrapper",
-                                                "callBoxed",          "boxAndCall"};
+  static constexpr std::string_view kParts[] = {"SlowPath",    "callWithDispatchKey",
+                                                "callUnboxed", "BoxedKernelWrapper",
+                                                "callBoxed",   "boxAndCall"};
   return std::any_of(std::begin(kParts), std::end(kParts),
                      [&](std::string_view part) { return Contains(name, part); });
 }
@@ -57,7 +56,8 @@ class SiteSearch {
 
  private:
   std::optional<uint32_t> LastJumpOnChain() const;
-  // The first / last nodes that pass `test` on the paths through the code after the work; empty when a path has none.
+  // The first / last nodes that pass `test` on the paths through the code after the work; empty
+  // when a path has none.
   std::vector<uint32_t> FirstCut(const NodeTest& test) const;
   std::vector<uint32_t> LastCut(const NodeTest& test) const;
   bool IsPassedExactlyOnce(const std::vector<uint32_t>& sites) const;
@@ -152,7 +152,8 @@ bool SiteSearch::IsPassedExactlyOnce(const std::vector<uint32_t>& sites) const {
 
 ExitSites SiteSearch::Make(ExitRule rule, const std::vector<uint32_t>& nodes) const {
   ExitSites sites{rule, {}};
-  for (const uint32_t node : nodes) sites.addresses.push_back(graph_.node(node).instruction.address);
+  for (const uint32_t node : nodes)
+    sites.addresses.push_back(graph_.node(node).instruction.address);
   std::sort(sites.addresses.begin(), sites.addresses.end());
   return sites;
 }
@@ -207,7 +208,8 @@ std::optional<BeginSite> FindBeginSite(const CodeImage& image, const FlowGraph& 
   uint32_t node = 0;
   for (size_t steps = 0; steps < graph.size(); ++steps) {
     const Instruction& instruction = graph.node(node).instruction;
-    if (incoming[node] != (node == 0 ? 0u : 1u)) break;  // also reached from elsewhere: could be passed twice
+    if (incoming[node] != (node == 0 ? 0u : 1u))
+      break;  // also reached from elsewhere: could be passed twice
     if (instruction.kind != InstructionKind::kEndbr64) {
       if (!first) first = BeginSite{instruction.address, instruction.emulated};
       if (instruction.emulated) return BeginSite{instruction.address, true};

@@ -1,8 +1,9 @@
 // Where a function's begin and end can be probed without a return probe.
 //
-// A return probe would put its own return address on the target's stack, and the C++ unwinder cannot pass that: the first
-// exception would end the job. So the end is an ordinary probe, at a place that every normal return passes exactly once, after
-// the work. Code that only runs for an exception never passes it; such spans are closed by the catch.
+// A return probe would put its own return address on the target's stack, and the C++ unwinder
+// cannot pass that: the first exception would end the job. So the end is an ordinary probe, at a
+// place that every normal return passes exactly once, after the work. Code that only runs for an
+// exception never passes it; such spans are closed by the catch.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +17,17 @@ namespace proftrace {
 
 // Which calls are the work that a function exists for: no site may have one after it.
 enum class WorkRule : uint8_t {
-  // Dispatcher entries: each indirect call, and the dispatcher's own slow paths. Calls to functions without a name count too.
+  // Dispatcher entries: each indirect call, and the dispatcher's own slow paths. Calls to functions
+  // without a name count too.
   kDispatch,
-  // Functions that make indirect calls to clean up (the autograd engine): operators, hooks and node functions by name.
+  // Functions that make indirect calls to clean up (the autograd engine): operators, hooks and node
+  // functions by name.
   kNamed,
 };
 
 struct ExitSites {
-  ExitRule rule = ExitRule::kNone;   // kNone: no safe site, the function must not be probed
-  std::vector<uint64_t> addresses;   // ascending; every normal return passes exactly one of them
+  ExitRule rule = ExitRule::kNone;  // kNone: no safe site, the function must not be probed
+  std::vector<uint64_t> addresses;  // ascending; every normal return passes exactly one of them
 };
 
 ExitSites FindExitSites(const FlowGraph& graph, WorkRule work);
@@ -34,8 +37,9 @@ struct BeginSite {
   bool emulated = false;  // else the kernel single-steps the instruction
 };
 
-// The place for the begin probe: the first instruction (after endbr64), or a later one of the entry block that is emulated while
-// the argument registers and the stack pointer still are what the caller set. Nothing when the entry is part of a loop.
+// The place for the begin probe: the first instruction (after endbr64), or a later one of the entry
+// block that is emulated while the argument registers and the stack pointer still are what the
+// caller set. Nothing when the entry is part of a loop.
 std::optional<BeginSite> FindBeginSite(const CodeImage& image, const FlowGraph& graph);
 
 // The nodes that every normal return passes exactly once, from the entry on.

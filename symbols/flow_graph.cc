@@ -28,11 +28,22 @@ constexpr size_t kJumpTableLookBack = 12;
 bool IsNoReturn(std::string_view name) {
   if (name.empty()) return false;
   static constexpr std::string_view kNames[] = {
-      "_Unwind_Resume", "__cxa_throw", "__cxa_rethrow", "__stack_chk_fail", "abort", "exit", "_exit",
-      "__assert_fail", "_ZSt9terminatev", "__clang_call_terminate", "__cxa_throw_bad_array_new_length",
+      "_Unwind_Resume",
+      "__cxa_throw",
+      "__cxa_rethrow",
+      "__stack_chk_fail",
+      "abort",
+      "exit",
+      "_exit",
+      "__assert_fail",
+      "_ZSt9terminatev",
+      "__clang_call_terminate",
+      "__cxa_throw_bad_array_new_length",
   };
   static constexpr std::string_view kPrefixes[] = {
-      "__cxa_bad_", "__cxa_throw_bad_array", "_ZN3c106detail14torchCheckFail",
+      "__cxa_bad_",
+      "__cxa_throw_bad_array",
+      "_ZN3c106detail14torchCheckFail",
       "_ZN3c106detail23torchInternalAssertFail",
   };
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
@@ -82,7 +93,7 @@ class FlowGraphBuilder {
   std::vector<FlowNode> nodes_;
   absl::flat_hash_map<uint64_t, uint32_t> index_;
   absl::flat_hash_map<uint64_t, uint32_t> tails_;
-  std::vector<uint32_t> pending_;                  // edges of the node being visited
+  std::vector<uint32_t> pending_;  // edges of the node being visited
   bool broken_ = false;
 };
 
@@ -131,7 +142,8 @@ FlowGraphBuilder::Escape FlowGraphBuilder::FollowEscape(uint64_t target) const {
       const InstructionKind kind = instruction.kind;
       if (kind == InstructionKind::kReturn) return Escape::kTail;
       if (kind == InstructionKind::kTrap) break;
-      if (kind == InstructionKind::kCall && IsNoReturn(image_.CalleeName(instruction.target))) break;
+      if (kind == InstructionKind::kCall && IsNoReturn(image_.CalleeName(instruction.target)))
+        break;
       if (kind == InstructionKind::kIndirectCall && instruction.target != 0 &&
           IsNoReturn(image_.SlotName(instruction.target))) {
         break;
@@ -178,7 +190,8 @@ uint32_t FlowGraphBuilder::NodeFor(uint64_t address) {
     if (const Instruction* instruction = InstructionAt(address)) {
       node.instruction = *instruction;
     } else {
-      // In the range, but not at an instruction that the sweep found: the code is not what it seems.
+      // In the range, but not at an instruction that the sweep found: the code is not what it
+      // seems.
       broken_ = true;
       node.end = NodeEnd::kDead;
     }
@@ -204,7 +217,8 @@ void FlowGraphBuilder::AddEdge(uint64_t address) {
   if (std::find(pending_.begin(), pending_.end(), to) == pending_.end()) pending_.push_back(to);
 }
 
-// lea base, [rip + table]; movsxd reg, [base + reg * 4]; add reg, base; jmp reg. The entries are signed distances from the table.
+// lea base, [rip + table]; movsxd reg, [base + reg * 4]; add reg, base; jmp reg. The entries are
+// signed distances from the table.
 std::vector<uint64_t> FlowGraphBuilder::JumpTable(const Instruction& jump) const {
   const Part* part = PartAt(jump.address);
   if (part == nullptr) return {};
@@ -223,7 +237,8 @@ std::vector<uint64_t> FlowGraphBuilder::JumpTable(const Instruction& jump) const
       std::memcpy(&displacement, bytes + 3, sizeof(displacement));
       table = at->next() + static_cast<int64_t>(displacement);
     }
-    // cmp reg, imm8; ja default: the number of entries less one. Without it the entries end where one leads nowhere.
+    // cmp reg, imm8; ja default: the number of entries less one. Without it the entries end where
+    // one leads nowhere.
     const size_t op = (bytes[0] & 0xf0) == 0x40 ? 1 : 0;
     if (at->size == op + 3 && bytes[op] == 0x83 && (bytes[op + 1] & 0xf8) == 0xf8) {
       limit = std::min<size_t>(limit, size_t{bytes[op + 2]} + 1);

@@ -29,11 +29,13 @@ struct FlowNode {
   std::string_view callee;   // where known
 };
 
-// Nodes that the entry reaches, node 0 being the entry. Landing pads have no edge into them: exception code drops out by itself.
+// Nodes that the entry reaches, node 0 being the entry. Landing pads have no edge into them:
+// exception code drops out by itself.
 class FlowGraph {
  public:
-  // [start, end): the function. Follows jumps into its cold part and leaves out code that only ends in calls that do not return.
-  // Fails when the code does not decode, runs out of the function, or is too large.
+  // [start, end): the function. Follows jumps into its cold part and leaves out code that only ends
+  // in calls that do not return. Fails when the code does not decode, runs out of the function, or
+  // is too large.
   static absl::StatusOr<FlowGraph> Build(const CodeImage& image, uint64_t start, uint64_t end);
 
   size_t size() const { return nodes_.size(); }

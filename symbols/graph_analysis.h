@@ -25,7 +25,8 @@ class NormalFlow {
   const std::vector<uint32_t>& successors(uint32_t node) const { return successors_[node]; }
   const std::vector<uint32_t>& predecessors(uint32_t node) const { return predecessors_[node]; }
 
-  // The entry's post-dominators, the entry first: each path from the entry to an exit passes all of them.
+  // The entry's post-dominators, the entry first: each path from the entry to an exit passes all of
+  // them.
   std::vector<uint32_t> PostDominatorsOfEntry() const;
   // Nodes from which a member of `targets` can be reached, the members included.
   NodeSet Reaching(const std::vector<uint32_t>& targets) const;

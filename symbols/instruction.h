@@ -24,23 +24,24 @@ enum class InstructionKind : uint8_t {
 
 struct Instruction {
   uint64_t address = 0;
-  // Direct jumps and calls: where they go. Indirect ones through memory at a fixed place: the address of that slot, else 0.
+  // Direct jumps and calls: where they go. Indirect ones through memory at a fixed place: the
+  // address of that slot, else 0.
   uint64_t target = 0;
   uint8_t size = 0;
   InstructionKind kind = InstructionKind::kOther;
-  // The kernel's uprobe code emulates it in the trap (arch/x86/kernel/uprobes.c: push, one-byte nop, jcc, jmp, call rel32);
-  // every other one is single-stepped, at ten times the price.
+  // The kernel's uprobe code emulates it in the trap (arch/x86/kernel/uprobes.c: push, one-byte
+  // nop, jcc, jmp, call rel32); every other one is single-stepped, at ten times the price.
   bool emulated = false;
 
   uint64_t next() const { return address + size; }
 };
 
-// Decodes `bytes` from their start on, one after the other, up to the first that is no instruction. Capstone gives the
-// boundaries; the rest is read from the opcode bytes.
+// Decodes `bytes` from their start on, one after the other, up to the first that is no instruction.
+// Capstone gives the boundaries; the rest is read from the opcode bytes.
 std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t address);
 
-// The general registers that an instruction may write, as a set of bits (1 << number, rax 0, rcx 1, rdx 2, rbx 3, rsp 4,
-// rbp 5, rsi 6, rdi 7, r8 … r15), for straight-line code.
+// The general registers that an instruction may write, as a set of bits (1 << number, rax 0, rcx 1,
+// rdx 2, rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8 … r15), for straight-line code.
 using RegisterSet = uint32_t;
 inline constexpr unsigned kRsp = 4;
 RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t address);

@@ -48,8 +48,8 @@ std::optional<std::string> FindRowName(const CodeImage& image, const FunctionRan
 bool MakesOneRow(const FlowGraph& graph, const std::vector<uint64_t>& constructors) {
   const auto is_constructor = [&](uint32_t node) {
     const Instruction& instruction = graph.node(node).instruction;
-    return graph.node(node).is_call && std::binary_search(constructors.begin(), constructors.end(),
-                                                          instruction.target);
+    return graph.node(node).is_call &&
+           std::binary_search(constructors.begin(), constructors.end(), instruction.target);
   };
   size_t calls = 0;
   for (uint32_t i = 0; i < graph.size(); ++i) calls += is_constructor(i);

@@ -19,8 +19,7 @@ namespace proftrace {
 namespace {
 
 constexpr std::string_view kOperatorPrefix = "_ZN2at4_ops";
-constexpr std::string_view kStepCallbacks =
-    "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE";
+constexpr std::string_view kStepCallbacks = "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE";
 constexpr std::string_view kRecordFunctionPrefix = "_ZN2at14RecordFunctionC";
 constexpr std::string_view kRecordFunctionSuffix = "ENS_11RecordScopeE";
 constexpr std::string_view kEvaluate = "_ZN5torch8autograd6Engine17evaluate_functionE";
@@ -28,6 +27,9 @@ constexpr std::string_view kNodeCall = "_ZN5torch8autograd4NodeclE";
 constexpr std::string_view kDispatcherCallBoxed = "_ZNK3c1010Dispatcher9callBoxedE";
 constexpr std::string_view kDispatcherSlot = "_ZZN3c1010Dispatcher9singletonEvE1s";
 constexpr std::string_view kPythonNodeVtable = "_ZTVN5torch8autograd6PyNodeE";
+constexpr std::string_view kCheckFailed = "_ZN3c106detail14torchCheckFailE";
+constexpr std::string_view kEnterAnnotation =
+    "_ZN5torch8autograd8profiler25record_function_enter_newE";
 constexpr std::string_view kBeginCatch = "__cxa_begin_catch";
 constexpr std::string_view kPythonInit = "THPAutograd_initFunctions";
 // A vtable begins with offset-to-top and typeinfo; objects point behind them (Itanium C++ ABI).
@@ -38,15 +40,16 @@ constexpr size_t kMaxCallers = 5000;
 
 bool IsRecordFunctionConstructor(std::string_view name) {
   return name.size() == kRecordFunctionPrefix.size() + 1 + kRecordFunctionSuffix.size() &&
-         name.starts_with(kRecordFunctionPrefix) &&
-         name.ends_with(kRecordFunctionSuffix);
+         name.starts_with(kRecordFunctionPrefix) && name.ends_with(kRecordFunctionSuffix);
 }
 
 bool IsInteresting(std::string_view name, bool is_defined) {
   if (name == kStepCallbacks || IsRecordFunctionConstructor(name)) return true;
-  return is_defined && (name == kBeginCatch || name == kDispatcherSlot ||
-                        !OperatorIdentifier(name).empty());
+  return is_defined &&
+         (name == kBeginCatch || name == kDispatcherSlot || !OperatorIdentifier(name).empty());
 }
+
+std::string StatusText(const absl::Status& status) { return std::string(status.message()); }
 
 // Reads one file's facts together, step by step.
 class Analysis {
@@ -71,10 +74,11 @@ class Analysis {
   void AddLiterals();
   void AddCatch();
 
-  // The graph by the symbol's range, else by the unwind table's.
+  // The graph by the unwind table's range, else by the symbol's.
   absl::StatusOr<FlowGraph> BuildGraph(uint64_t start, uint64_t end) const;
   // Adds `function` with its sites; false, with a gap, where it has none.
   bool Finish(ProbedFunction function, const FlowGraph& graph, WorkRule work);
+  void AddFunctionGap(const ProbedFunction& function, std::string_view reason);
   void AddGap(std::string feature, std::string reason) {
     facts_.gaps.push_back({std::move(feature), std::move(reason)});
   }
@@ -96,6 +100,10 @@ class Analysis {
 
 void Analysis::NoteSymbol(const ElfSymbol& symbol) {
   const std::string_view name = symbol.name();
+  // Both take a std::string const&: "Ss" is the pre-C++11 one, the other is spelled out.
+  if (name.starts_with(kCheckFailed) || name.starts_with(kEnterAnnotation)) {
+    facts_.old_string_abi |= Contains(name, "RKSs");
+  }
   if (!symbol.is_defined || !name.starts_with("_")) {
     if (symbol.is_defined && name.starts_with(kPythonInit)) facts_.is_python_binding = true;
     return;
@@ -149,26 +157,33 @@ void Analysis::NoteImports() {
   }
 }
 
+void Analysis::AddFunctionGap(const ProbedFunction& function, std::string_view reason) {
+  const std::string_view identifier = OperatorIdentifier(function.symbol);
+  AddGap(identifier.empty() ? "function " + function.symbol : "operator " + std::string(identifier),
+         std::string(reason));
+}
+
 absl::StatusOr<FlowGraph> Analysis::BuildGraph(uint64_t start, uint64_t end) const {
-  absl::StatusOr<FlowGraph> graph = absl::InvalidArgumentError("no size");
-  if (end > start) graph = FlowGraph::Build(image_, start, end);
-  if (graph.ok()) return graph;
+  // A symbol's size can be wrong (one operator of Debian's 1.13); the unwind tables are what
+  // exceptions rely on.
   const auto unwind = image_.UnwindRangeAt(start);
-  if (!unwind || unwind->start != start || unwind->end == end) return graph;
-  return FlowGraph::Build(image_, start, unwind->end);
+  if (unwind && unwind->start == start) end = unwind->end;
+  if (end <= start) return absl::InvalidArgumentError("its size is not known");
+  return FlowGraph::Build(image_, start, end);
 }
 
 bool Analysis::Finish(ProbedFunction function, const FlowGraph& graph, WorkRule work) {
   const auto begin = FindBeginSite(image_, graph);
   if (!begin) {
-    AddGap(function.symbol, "its entry is part of a loop");
+    AddFunctionGap(function, "its entry is part of a loop");
     return false;
   }
   const auto offset = image_.file().FileOffset(begin->address);
   function.begin_emulated = begin->emulated;
   if (function.role != FunctionRole::kCatch) {
     ExitSites sites = FindExitSites(graph, work);
-    // Where the names of the work are known, that is the better rule for code that cleans up by indirect calls.
+    // Where the names of the work are known, that is the better rule for code that cleans up by
+    // indirect calls.
     if (sites.rule == ExitRule::kNone || sites.rule == ExitRule::kReturn) {
       if (work == WorkRule::kNamed && image_.has_full_symbols()) {
         sites = FindExitSites(graph, WorkRule::kNamed);
@@ -180,7 +195,7 @@ bool Analysis::Finish(ProbedFunction function, const FlowGraph& graph, WorkRule 
       if (end_offset) function.ends.push_back(*end_offset);
     }
     if (sites.rule == ExitRule::kNone) {
-      AddGap(function.symbol, "no place that every normal return passes exactly once");
+      AddFunctionGap(function, "no place that every normal return passes exactly once");
       return false;
     }
     function.exit_rule = sites.rule;
@@ -196,17 +211,9 @@ void Analysis::AddOperators() {
     ProbedFunction function;
     function.role = FunctionRole::kOperator;
     function.symbol = std::string(symbol.name);
-    if (Contains(symbol.name, "Ss")) {
-      // "Ss" may be part of a name; the mangled arguments come after "4callE".
-      const size_t arguments = symbol.name.find("4callE");
-      const std::string_view types = symbol.name.substr(arguments);
-      if (Contains(types, "RKSs") || types.ends_with("Ss")) {
-        facts_.old_string_abi = true;
-      }
-    }
     const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
     if (!graph.ok()) {
-      AddGap(function.symbol, std::string(graph.status().message()));
+      AddFunctionGap(function, StatusText(graph.status()));
       continue;
     }
     Finish(std::move(function), *graph, WorkRule::kDispatch);
@@ -231,7 +238,7 @@ void Analysis::AddBoxed(const FunctionRange& range, const FlowGraph& graph) {
   function.symbol = DisplayName(range);
   const auto place = FindBoxedArguments(image_, graph);
   if (!place) {
-    AddGap(function.symbol, "its arguments could not be told from its code");
+    AddFunctionGap(function, "its arguments could not be told from its code");
     return;
   }
   function.argument = place->handle;
@@ -249,7 +256,7 @@ void Analysis::AddCaller(const FunctionRange& range) {
   }
   const auto graph = BuildGraph(range.start, range.end);
   if (!graph.ok()) {
-    AddGap(DisplayName(range), std::string(graph.status().message()));
+    AddGap("function " + DisplayName(range), StatusText(graph.status()));
     return;
   }
   const CallerKind kind = is_boxed  ? CallerKind::kBoxed
@@ -272,9 +279,10 @@ void Analysis::AddStepCallbackCallers() {
   for (const FunctionRange& range : Callers(step_targets_)) AddCaller(range);
   if (other_callers_.empty()) return;
   AddGap("rows made by other functions",
-         absl::StrCat(other_callers_.size(),
-                      " functions besides the dispatcher's make rows (TorchScript functions, collectives, "
-                      "static runtime, …); those rows are not recorded"));
+         absl::StrCat(
+             other_callers_.size(),
+             " functions besides the dispatcher's make rows (TorchScript functions, collectives, "
+             "static runtime, …); those rows are not recorded"));
 }
 
 void Analysis::AddLiterals() {
@@ -287,11 +295,11 @@ void Analysis::AddLiterals() {
     function.literal = *literal;
     const auto graph = BuildGraph(range.start, range.end);
     if (!graph.ok()) {
-      AddGap(function.symbol, std::string(graph.status().message()));
+      AddFunctionGap(function, StatusText(graph.status()));
       continue;
     }
     if (!MakesOneRow(*graph, record_targets_)) {
-      AddGap(function.symbol, "its row does not cover the whole function");
+      AddFunctionGap(function, "its row does not cover the whole function");
       continue;
     }
     Finish(std::move(function), *graph, WorkRule::kDispatch);
@@ -307,7 +315,7 @@ void Analysis::AddCatch() {
     if (graph.ok()) {
       Finish(std::move(function), *graph, WorkRule::kDispatch);
     } else {
-      AddGap(function.symbol, std::string(graph.status().message()));
+      AddFunctionGap(function, StatusText(graph.status()));
     }
   }
 }
@@ -326,7 +334,7 @@ ModuleFacts Analysis::Run() {
       Finish(std::move(function), *graph,
              image_.has_full_symbols() ? WorkRule::kNamed : WorkRule::kDispatch);
     } else {
-      AddGap(function.symbol, std::string(graph.status().message()));
+      AddFunctionGap(function, StatusText(graph.status()));
     }
   }
   std::vector<uint64_t> targets = step_targets_;

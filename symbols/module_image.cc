@@ -19,11 +19,10 @@ ModuleImage::ModuleImage(std::unique_ptr<ElfFile> file)
   // Of several symbols at one place the exported one, being first, stays.
   std::stable_sort(functions_.begin(), functions_.end(),
                    [](const Function& a, const Function& b) { return a.start < b.start; });
-  functions_.erase(std::unique(functions_.begin(), functions_.end(),
-                               [](const Function& a, const Function& b) {
-                                 return a.start == b.start;
-                               }),
-                   functions_.end());
+  functions_.erase(
+      std::unique(functions_.begin(), functions_.end(),
+                  [](const Function& a, const Function& b) { return a.start == b.start; }),
+      functions_.end());
 }
 
 size_t ModuleImage::ReadCode(uint64_t address, void* buffer, size_t bytes) const {

@@ -19,7 +19,8 @@ class ModuleImage final : public CodeImage {
   ElfFile& file() const { return *file_; }
   bool has_full_symbols() const { return has_full_symbols_; }
 
-  // What the unwind tables say of the function around `address`: right also where a symbol's size is wrong.
+  // What the unwind tables say of the function around `address`: right also where a symbol's size
+  // is wrong.
   std::optional<FunctionRange> UnwindRangeAt(uint64_t address) const;
 
   size_t ReadCode(uint64_t address, void* buffer, size_t bytes) const override;

@@ -12,7 +12,8 @@ namespace {
 // 2.15 registers 3700 operators; a job's own libraries add some hundreds.
 constexpr size_t kMaxOperators = 100000;
 constexpr size_t kMaxNameBytes = 512;
-// A list node is {next, previous, OperatorDef}; the OperatorDef begins with OperatorName{name, overload_name}.
+// A list node is {next, previous, OperatorDef}; the OperatorDef begins with OperatorName{name,
+// overload_name}.
 constexpr uint64_t kValueOffset = 16;
 constexpr size_t kNewStringBytes = 32;
 constexpr size_t kOldStringBytes = 8;
@@ -37,7 +38,8 @@ std::optional<std::string> NodeString(const TargetMemory& memory, uint64_t node,
 
 }  // namespace
 
-std::vector<OperatorInfo> ReadOperatorList(const TargetMemory& memory, uint64_t slot, bool old_abi) {
+std::vector<OperatorInfo> ReadOperatorList(const TargetMemory& memory, uint64_t slot,
+                                           bool old_abi) {
   std::vector<OperatorInfo> operators;
   const auto head = memory.ReadWord(slot);
   if (!head || *head == 0) return operators;

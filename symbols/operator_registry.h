@@ -11,9 +11,10 @@
 
 namespace proftrace {
 
-// Reads the operators of the Dispatcher to which the word at `slot` points: its first member is a std::list of OperatorDef, each
-// beginning with name and overload name. `old_abi`: these are pre-C++11 strings. Stops at the first node that cannot be one, so
-// that a list that changes while it is read gives what was read so far. Ascending by address; empty when there is none yet.
+// Reads the operators of the Dispatcher to which the word at `slot` points: its first member is a
+// std::list of OperatorDef, each beginning with name and overload name. `old_abi`: these are
+// pre-C++11 strings. Stops at the first node that cannot be one, so that a list that changes while
+// it is read gives what was read so far. Ascending by address; empty when there is none yet.
 std::vector<OperatorInfo> ReadOperatorList(const TargetMemory& memory, uint64_t slot, bool old_abi);
 
 // at::_ops' identifier for an operator: "aten::add", "Tensor" -> "add_Tensor".

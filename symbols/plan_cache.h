@@ -1,9 +1,10 @@
 // The static half of probe plans, kept on disk: one small file for each analysed library.
 //
-// An entry belongs to one file on this machine: its name and content hold the build-id, device, inode, size and both times (the
-// change time cannot be set by its owner). The build-id alone would not do: a hostile process could map a file of its own with
-// torch's build-id, and its sites would be put into other people's jobs. Entries are read only from a directory and files that
-// nobody but our own user can write.
+// An entry belongs to one file on this machine: its name and content hold the build-id, device,
+// inode, size and both times (the change time cannot be set by its owner). The build-id alone would
+// not do: a hostile process could map a file of its own with torch's build-id, and its sites would
+// be put into other people's jobs. Entries are read only from a directory and files that nobody but
+// our own user can write.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ class PlanCache {
   UniqueFd directory_;
 };
 
-// The content of an entry, without header and checksum. `file_bytes`: the library's size; every offset must lie inside.
+// The content of an entry, without header and checksum. `file_bytes`: the library's size; every
+// offset must lie inside.
 std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts);
 std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view identity,
                                        uint64_t file_bytes);

@@ -1,4 +1,5 @@
-// plan_dump: what proftrace would probe, in a running process or in one library. For developers and tests.
+// plan_dump: what proftrace would probe, in a running process or in one library. For developers and
+// tests.
 //   plan_dump PID [CACHE_DIRECTORY]     plan_dump LIBRARY.so
 #include <absl/strings/numbers.h>
 #include <fcntl.h>
@@ -53,8 +54,10 @@ int DumpProcess(Pid pid, const std::string& cache) {
               rules[2], rules[3], named);
   for (const ModulePlan& module : plan->modules) {
     std::map<int, int> roles;
-    for (const ProbePoint& point : module.points) ++roles[static_cast<int>(point.cookie >> 16 & 0xff)];
-    std::printf("%s %s: %zu points:", module.name.c_str(), module.build_id.c_str(), module.points.size());
+    for (const ProbePoint& point : module.points)
+      ++roles[static_cast<int>(point.cookie >> 16 & 0xff)];
+    std::printf("%s %s: %zu points:", module.name.c_str(), module.build_id.c_str(),
+                module.points.size());
     for (const auto& [role, count] : roles) std::printf(" role %d: %d", role, count);
     std::printf("\n");
   }
@@ -75,7 +78,8 @@ int DumpLibrary(const char* path) {
               static_cast<unsigned long>(facts.dispatcher_slot),
               static_cast<unsigned long>(facts.python_node_vtable));
   std::map<std::string, int> counts;
-  static constexpr const char* kRoles[] = {"operator", "boxed", "evaluate", "node call", "literal", "catch"};
+  static constexpr const char* kRoles[] = {"operator",  "boxed",   "evaluate",
+                                           "node call", "literal", "catch"};
   static constexpr const char* kRules[] = {"no exit", "conditional", "site set", "return"};
   for (const ProbedFunction& function : facts.functions) {
     const std::string role = kRoles[static_cast<int>(function.role)];
@@ -83,9 +87,9 @@ int DumpLibrary(const char* path) {
     if (!function.begin_emulated) ++counts[role + ", begin single-stepped"];
     if (function.role == FunctionRole::kOperator) continue;
     std::printf("  %s %s: begin %#lx ends %zu (%s) argument %d stack %d %s\n", role.c_str(),
-                function.symbol.c_str(), static_cast<unsigned long>(function.begin), function.ends.size(),
-                kRules[static_cast<int>(function.exit_rule)], function.argument, function.stack_argument,
-                function.literal.c_str());
+                function.symbol.c_str(), static_cast<unsigned long>(function.begin),
+                function.ends.size(), kRules[static_cast<int>(function.exit_rule)],
+                function.argument, function.stack_argument, function.literal.c_str());
   }
   for (const auto& [what, count] : counts) std::printf("  %s: %d\n", what.c_str(), count);
   PrintGaps(facts.gaps);

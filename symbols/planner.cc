@@ -125,7 +125,8 @@ void PlanBuilder::ReadDispatcher() {
   for (const Module& module : modules_) {
     if (module.facts.dispatcher_slot == 0) continue;
     const uint64_t slot = module.load_bias + module.facts.dispatcher_slot;
-    // Each library has a copy of the variable; the dynamic linker made all of them use one, the others stay 0.
+    // Each library has a copy of the variable; the dynamic linker made all of them use one, the
+    // others stay 0.
     auto operators = ReadOperatorList(memory, slot, plan_.old_string_abi);
     if (operators.size() <= plan_.operators.size()) continue;
     plan_.operators = std::move(operators);
@@ -137,9 +138,10 @@ void PlanBuilder::ReadDispatcher() {
     if (!is_new && info.name.starts_with("aten::")) it->second = &info;
   }
   if (plan_.operators.empty()) {
-    plan_.gaps.push_back({"operator names from the Dispatcher",
-                          "its list of operators could not be read; names come from the symbols and hold the "
-                          "overload"});
+    plan_.gaps.push_back(
+        {"operator names from the Dispatcher",
+         "its list of operators could not be read; names come from the symbols and hold the "
+         "overload"});
   }
 }
 
@@ -257,8 +259,9 @@ void PlanBuilder::AddGaps() {
     plan_.gaps.push_back({"ends by exception", "no mapped file defines __cxa_begin_catch"});
   }
   if (plan_.python_node_vtable != 0 && python_object_offset_ == 0) {
-    plan_.gaps.push_back({"names of Python autograd functions",
-                          absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
+    plan_.gaps.push_back(
+        {"names of Python autograd functions",
+         absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
   }
 }
 
@@ -290,10 +293,12 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
 absl::Status NoTorch(Pid pid, size_t files) {
   std::string comm = ReadSmallFile(absl::StrCat("/proc/", Raw(pid), "/comm"), 64);
   while (!comm.empty() && comm.back() == '\n') comm.pop_back();
-  return Fail(ExitCode::kNoTorch,
-              absl::StrCat("process ", Raw(pid), " (", comm, ") has no libtorch: none of its ", files,
-                           " mapped libraries defines torch's operators (at::_ops::*::call); if it is a PyTorch "
-                           "job, wait until it has imported torch"));
+  return Fail(
+      ExitCode::kNoTorch,
+      absl::StrCat(
+          "process ", Raw(pid), " (", comm, ") has no libtorch: none of its ", files,
+          " mapped libraries defines torch's operators (at::_ops::*::call); if it is a PyTorch "
+          "job, wait until it has imported torch"));
 }
 
 }  // namespace
@@ -318,7 +323,8 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
   const std::vector<MappedFile> files = GroupByFile(*mappings);
   if (files.empty()) {
     return Fail(ExitCode::kNoTarget,
-                absl::StrCat("process ", Raw(pid), " has no program any more (it has ended, or is the kernel's)"));
+                absl::StrCat("process ", Raw(pid),
+                             " has no program any more (it has ended, or is the kernel's)"));
   }
   ModuleReader reader(pid, options);
   std::vector<Module> modules;

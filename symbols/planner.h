@@ -16,18 +16,19 @@ struct PlanOptions {
   std::string cache_directory;
 };
 
-// Finds torch in the process by what its files define, not by their names, and plans every operator, boxed operator, autograd
-// node, fixed-name row and catch. Reads the process, never stops or changes it.
-// Errors: kNoTarget (no such process, or it has ended), kNotPermitted (its memory map may not be read), kNoTorch (no mapped file
-// defines torch's operators), kHostUnfit (this program runs on something else than x86-64).
+// Finds torch in the process by what its files define, not by their names, and plans every
+// operator, boxed operator, autograd node, fixed-name row and catch. Reads the process, never stops
+// or changes it. Errors: kNoTarget (no such process, or it has ended), kNotPermitted (its memory
+// map may not be read), kNoTorch (no mapped file defines torch's operators), kHostUnfit (this
+// program runs on something else than x86-64).
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options);
 
-// The Dispatcher's operators as of now, ascending by address: for those registered after the plan was made. Empty when they
-// cannot be read (any more).
+// The Dispatcher's operators as of now, ascending by address: for those registered after the plan
+// was made. Empty when they cannot be read (any more).
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan);
 
-// The offset of the PyObject* in a torch::autograd::PyNode of this torch version ("2.11.0+cu130"); 0 = not known.
-// Measured with each version's headers: 1.13, 2.1 to 2.11, 2.14, 2.15.
+// The offset of the PyObject* in a torch::autograd::PyNode of this torch version ("2.11.0+cu130");
+// 0 = not known. Measured with each version's headers: 1.13, 2.1 to 2.11, 2.14, 2.15.
 uint32_t PythonNodeObjectOffset(std::string_view torch_version);
 
 }  // namespace proftrace

@@ -1,5 +1,6 @@
-// What to probe in one process image, and what each probe means. Made by symbols/, attached by userspace/capture,
-// written into the capture so that a replay needs neither the process nor its libraries.
+// What to probe in one process image, and what each probe means. Made by symbols/, attached by
+// userspace/capture, written into the capture so that a replay needs neither the process nor its
+// libraries.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +12,38 @@
 
 namespace proftrace {
 
-// How the exit of a function was found (DESIGN, "No return probes"). kReturn sites are single-stepped by the kernel.
+// How the exit of a function was found (DESIGN, "No return probes"). kReturn sites are
+// single-stepped by the kernel.
 enum class ExitRule : uint8_t {
-  kNone = 0,        // the site needs no exit (catch), or has none: then it is not probed at all
-  kConditional = 1, // one conditional jump on every normal return
-  kSiteSet = 2,     // several sites with one cookie, each normal return passes exactly one
-  kReturn = 3,      // the ret instructions
+  kNone = 0,         // the site needs no exit (catch), or has none: then it is not probed at all
+  kConditional = 1,  // one conditional jump on every normal return
+  kSiteSet = 2,      // several sites with one cookie, each normal return passes exactly one
+  kReturn = 3,       // the ret instructions
 };
 
-// One thing with a begin and an end. Its index in ProbePlan::sites is the `site` of the records; index 0 is unused.
+// One thing with a begin and an end. Its index in ProbePlan::sites is the `site` of the records;
+// index 0 is unused.
 struct SiteInfo {
-  Label label;         // empty name: named by the record's payload (boxed operators, nodes, annotations)
-  std::string symbol;  // mangled name of the function, or "sub_<hex>" where the file has no symbol for it
+  Label label;  // empty name: named by the record's payload (boxed operators, nodes, annotations)
+  std::string
+      symbol;  // mangled name of the function, or "sub_<hex>" where the file has no symbol for it
   ExitRule exit_rule = ExitRule::kNone;
 };
 
 // One probe: a place in a file.
 struct ProbePoint {
   uint64_t file_offset = 0;
-  // PT_COOKIE(site, role, register, extra). `extra` of a node's begin: the offset of the PyObject* in a PyNode, 0 = do not
-  // read it; of a boxed operator's begin: the register (enum pt_register) that holds its Stack*.
+  // PT_COOKIE(site, role, register, extra). `extra` of a node's begin: the offset of the PyObject*
+  // in a PyNode, 0 = do not read it; of a boxed operator's begin: the register (enum pt_register)
+  // that holds its Stack*.
   uint64_t cookie = 0;
 };
 
 struct ModulePlan {
   std::string name;      // the last component of its path, for people
   std::string build_id;  // hex; may be empty
-  // A path through which the tracer (and the kernel, for it) opens exactly the mapped file, also when it was replaced
-  // or lies in another mount namespace: /proc/PID/map_files/START-END.
+  // A path through which the tracer (and the kernel, for it) opens exactly the mapped file, also
+  // when it was replaced or lies in another mount namespace: /proc/PID/map_files/START-END.
   std::string open_path;
   std::vector<ProbePoint> points;  // ascending by file_offset, no two equal
 };
@@ -48,7 +53,7 @@ struct OperatorInfo {
   uint64_t address = 0;  // of its OperatorDef in the target
   std::string name;      // "aten::add"
   std::string overload_name;
-  std::string schema;    // "aten::add.Tensor(Tensor self, …) -> Tensor"; empty where it was not read
+  std::string schema;  // "aten::add.Tensor(Tensor self, …) -> Tensor"; empty where it was not read
 };
 
 struct PlanGap {
@@ -59,16 +64,19 @@ struct PlanGap {
 struct ProbePlan {
   std::vector<SiteInfo> sites;
   std::vector<ModulePlan> modules;
-  std::vector<OperatorInfo> operators;  // ascending by address; empty when the Dispatcher could not be read
-  std::vector<PlanGap> gaps;            // what could not be resolved, and why
-  uint32_t operator_count = 0;          // operators that have a probe
-  uint64_t python_node_vtable = 0;      // address in the target of PyNode's vtable (as objects point to it), 0 = unknown
-  std::string torch_version;            // "2.11.0+cu130"; empty = not known
+  std::vector<OperatorInfo>
+      operators;                // ascending by address; empty when the Dispatcher could not be read
+  std::vector<PlanGap> gaps;    // what could not be resolved, and why
+  uint32_t operator_count = 0;  // operators that have a probe
+  uint64_t python_node_vtable =
+      0;  // address in the target of PyNode's vtable (as objects point to it), 0 = unknown
+  std::string torch_version;  // "2.11.0+cu130"; empty = not known
   std::string torch_build_id;
-  std::string python_version;           // "3.11"
-  bool old_string_abi = false;          // libtorch uses the pre-C++11 std::string (wheels up to 2.5)
+  std::string python_version;   // "3.11"
+  bool old_string_abi = false;  // libtorch uses the pre-C++11 std::string (wheels up to 2.5)
   bool from_cache = false;
-  uint64_t dispatcher_slot = 0;  // address in the target of the pointer to its Dispatcher, 0 = unknown (see ReadOperators)
+  uint64_t dispatcher_slot =
+      0;  // address in the target of the pointer to its Dispatcher, 0 = unknown (see ReadOperators)
 };
 
 }  // namespace proftrace

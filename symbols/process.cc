@@ -101,9 +101,8 @@ TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files) {
   for (const MappedFile& file : files) {
     const size_t folder = file.path.find("/torch/");
     if (folder == std::string::npos) continue;
-    const TorchVersion version = ParseTorchVersion(
-        ReadSmallFileInTargetRoot(pid, file.path.substr(0, folder) + "/torch/version.py",
-                                  kMaxVersionFileBytes));
+    const TorchVersion version = ParseTorchVersion(ReadSmallFileInTargetRoot(
+        pid, file.path.substr(0, folder) + "/torch/version.py", kMaxVersionFileBytes));
     if (!version.torch.empty()) return version;
   }
   return {};
@@ -116,8 +115,8 @@ std::string FindPythonVersion(const std::vector<MappedFile>& files) {
     const bool is_library = ConsumeText(&name, "libpython");
     if (!is_library && !ConsumeText(&name, "python")) continue;
     size_t length = 0;
-    while (length < name.size() && ((name[length] >= '0' && name[length] <= '9') ||
-                                    name[length] == '.')) {
+    while (length < name.size() &&
+           ((name[length] >= '0' && name[length] <= '9') || name[length] == '.')) {
       ++length;
     }
     const std::vector<std::string_view> parts =

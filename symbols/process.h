@@ -13,7 +13,8 @@
 
 namespace proftrace {
 
-// What /proc and the files beside torch say. Fields are empty where they are not known; all texts come from the target.
+// What /proc and the files beside torch say. Fields are empty where they are not known; all texts
+// come from the target.
 struct ProcessInfo {
   Pid pid{};
   Pid parent{};
@@ -24,9 +25,9 @@ struct ProcessInfo {
   std::string comm;
   std::string exe;
   std::vector<std::string> cmdline;
-  std::string python_version;  // "3.11"
-  std::string torch_version;   // "2.11.0+cu130"
-  std::string cuda_version;    // "13.0"; empty for a CPU build
+  std::string python_version;     // "3.11"
+  std::string torch_version;      // "2.11.0+cu130"
+  std::string cuda_version;       // "13.0"; empty for a CPU build
   std::optional<int> rank;        // RANK in the environment that it was started with
   std::optional<int> world_size;  // WORLD_SIZE
 };
@@ -34,7 +35,8 @@ struct ProcessInfo {
 // kNoTarget when there is no such process. What may not be read stays empty.
 absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid);
 
-// Processes that map a file whose name says torch, ascending by PID; those that may not be read are left out.
+// Processes that map a file whose name says torch, ascending by PID; those that may not be read are
+// left out.
 std::vector<ProcessInfo> ListTorchProcesses();
 
 // "2.11.0+cu130" and "13.0" from the text of torch/version.py.
@@ -44,7 +46,8 @@ struct TorchVersion {
 };
 TorchVersion ParseTorchVersion(std::string_view text);
 
-// The version of the torch that is mapped, from version.py in the package's folder as the target sees it.
+// The version of the torch that is mapped, from version.py in the package's folder as the target
+// sees it.
 TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files);
 // "3.11" from the names of libpython or of the interpreter.
 std::string FindPythonVersion(const std::vector<MappedFile>& files);

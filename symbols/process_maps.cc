@@ -138,8 +138,8 @@ UniqueFd OpenInTargetRoot(Pid pid, const std::string& path) {
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  const UniqueFd place(static_cast<int>(
-      syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how))));
+  const UniqueFd place(
+      static_cast<int>(syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how))));
   struct stat status;
   if (!place.valid() || fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return UniqueFd();
@@ -175,7 +175,8 @@ absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
   int error = ENOENT;
   for (const Mapping& mapping : file.mappings) {
-    // The link is the mapping's own file. Its numbers are not compared: overlayfs and btrfs show others in maps.
+    // The link is the mapping's own file. Its numbers are not compared: overlayfs and btrfs show
+    // others in maps.
     const std::string path =
         absl::StrFormat("/proc/%u/map_files/%x-%x", Raw(pid), mapping.start, mapping.end);
     UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -185,7 +186,8 @@ absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
     }
     if (!fd.valid()) error = errno;
   }
-  // Without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE map_files is closed, and the path may name another file by now.
+  // Without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE map_files is closed, and the path may name
+  // another file by now.
   UniqueFd fd = OpenInTargetRoot(pid, file.path);
   struct stat status;
   if (fd.valid() && fstat(fd.get(), &status) == 0 && status.st_dev == file.device &&

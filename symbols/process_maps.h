@@ -64,12 +64,12 @@ std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings);
 // kNoTarget when there is no such process, kNotPermitted when its maps may not be read.
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid);
 
-// Opens the mapped file through /proc/PID/map_files (also when it was replaced or lies in another mount namespace), else
-// through /proc/PID/root when that is the same file.
+// Opens the mapped file through /proc/PID/map_files (also when it was replaced or lies in another
+// mount namespace), else through /proc/PID/root when that is the same file.
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file);
 
-// Opens a regular file by its path in the target's mount namespace; links in it cannot lead out of there, and nothing but a
-// regular file is ever opened.
+// Opens a regular file by its path in the target's mount namespace; links in it cannot lead out of
+// there, and nothing but a regular file is ever opened.
 UniqueFd OpenInTargetRoot(Pid pid, const std::string& path);
 std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes);
 

@@ -30,8 +30,9 @@ class ProcessMemory final : public TargetMemory {
   Pid pid_;
 };
 
-// The characters of the std::string at `address`: {pointer, length, …} of the C++11 ABI, or with `old_abi` the single pointer
-// of the pre-C++11 ABI with the length 24 bytes before the characters. Nothing for one longer than `limit_bytes`.
+// The characters of the std::string at `address`: {pointer, length, …} of the C++11 ABI, or with
+// `old_abi` the single pointer of the pre-C++11 ABI with the length 24 bytes before the characters.
+// Nothing for one longer than `limit_bytes`.
 std::optional<std::string> ReadStdString(const TargetMemory& memory, uint64_t address, bool old_abi,
                                          size_t limit_bytes);
 

@@ -1,4 +1,5 @@
-// Text for std::string_view: Debian's Abseil has its own string_view type, which does not take the standard one.
+// Text for std::string_view: Debian's Abseil has its own string_view type, which does not take the
+// standard one.
 #pragma once
 
 #include <charconv>

@@ -53,8 +53,9 @@ std::optional<std::pair<uint64_t, uint64_t>> UnwindTable::Find(const ElfFile& fi
                                       [](uint64_t a, const Entry& e) { return a < e.start; });
   if (after == entries_.begin()) return std::nullopt;
   const Entry& entry = *(after - 1);
-  // length, CIE pointer, start, range: 4 bytes each. The start and range are encoded as the CIE says; the compilers for
-  // x86-64 use pc-relative 4-byte values, which is checked by the start being the expected one.
+  // length, CIE pointer, start, range: 4 bytes each. The start and range are encoded as the CIE
+  // says; the compilers for x86-64 use pc-relative 4-byte values, which is checked by the start
+  // being the expected one.
   uint8_t record[16];
   if (file.ReadAddress(entry.record, record, sizeof(record)) != sizeof(record)) return std::nullopt;
   const uint64_t start = entry.record + 8 + static_cast<int64_t>(LoadInt32(record + 8));

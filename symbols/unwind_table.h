@@ -10,7 +10,8 @@
 
 namespace proftrace {
 
-// Starts come from the sorted table in .eh_frame_hdr; the end is read from the entry's own record when asked for.
+// Starts come from the sorted table in .eh_frame_hdr; the end is read from the entry's own record
+// when asked for.
 class UnwindTable {
  public:
   // An empty table when the file has none, or one in an encoding other than the linker's usual one.
