@@ -206,6 +206,7 @@
       list.appendChild(document.createElement('dd')).textContent = value;
     }
     tooltip.replaceChildren(name, list);
+    tooltip.style.left = '0';  // else the right edge of the window would make it narrower
     const box = tooltip.getBoundingClientRect();
     const left = Math.min(clientX + 14, window.innerWidth - box.width - 4);
     const below = clientY + 18;

@@ -67,15 +67,30 @@ std::unique_ptr<Timeline> MakeRandomTimeline(uint32_t seed) {
   return maker.Finish();
 }
 
+std::unique_ptr<Timeline> MakeDeepTimeline(uint32_t depth) {
+  TimelineMaker maker;
+  const ThreadIndex thread = maker.AddThread(100, 100, "python3");
+  for (uint32_t i = 0; i < depth; ++i) {
+    maker.Begin(thread, maker.AddOperator("level " + std::to_string(i)), kStartNs + i);
+  }
+  for (uint32_t i = 0; i < depth; ++i) maker.End(thread, kStartNs + 1'000'000 + i);
+  return maker.Finish();
+}
+
+std::unique_ptr<Timeline> MakeTimeline(const std::string& kind, uint32_t number) {
+  if (kind == "training") return MakeTrainingTimeline(number, 2);
+  if (kind == "random") return MakeRandomTimeline(number);
+  if (kind == "deep") return MakeDeepTimeline(number);
+  return nullptr;
+}
+
 int Run(int argc, char** argv) {
-  const std::string kind = argc == 4 ? argv[2] : "";
-  if (kind != "training" && kind != "random") {
-    std::cerr << "usage: write_outputs DIR training SPANS | write_outputs DIR random SEED\n";
+  std::unique_ptr<Timeline> timeline;
+  if (argc == 4) timeline = MakeTimeline(argv[2], static_cast<uint32_t>(std::stoul(argv[3])));
+  if (timeline == nullptr) {
+    std::cerr << "usage: write_outputs DIR training|random|deep NUMBER\n";
     return 2;
   }
-  const auto number = static_cast<uint32_t>(std::stoul(argv[3]));
-  const std::unique_ptr<Timeline> timeline =
-      kind == "training" ? MakeTrainingTimeline(number, 2) : MakeRandomTimeline(number);
   const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(argv[1], std::nullopt);
   absl::Status status = directory.status();
   const Aggregates aggregates = Aggregate(*timeline, {});
