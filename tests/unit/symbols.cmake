@@ -1,0 +1,17 @@
+proftrace_unit_test(symbols_code_test
+  SOURCES symbols_code_test.cc
+  LIBS proftrace_symbols)
+proftrace_unit_test(symbols_arguments_test
+  SOURCES symbols_arguments_test.cc
+  LIBS proftrace_symbols)
+proftrace_unit_test(symbols_target_test
+  SOURCES symbols_target_test.cc
+  LIBS proftrace_symbols)
+proftrace_unit_test(symbols_cache_test
+  SOURCES symbols_cache_test.cc
+  LIBS proftrace_symbols)
+# Exports made-up operators, so that it can plan itself.
+proftrace_unit_test(symbols_plan_test
+  SOURCES symbols_plan_test.cc
+  LIBS proftrace_symbols)
+set_target_properties(symbols_plan_test PROPERTIES ENABLE_EXPORTS ON)

@@ -1,0 +1,153 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "symbols/plan_cache.h"
+
+namespace proftrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+ModuleFacts SomeFacts() {
+  ModuleFacts facts;
+  ProbedFunction function;
+  function.role = FunctionRole::kBoxed;
+  function.exit_rule = ExitRule::kSiteSet;
+  function.argument = 1;
+  function.stack_argument = 2;
+  function.begin = 0x40;
+  function.ends = {0x50, 0x60};
+  function.symbol = "f";
+  facts.functions.push_back(function);
+  facts.gaps.push_back({"feature", "reason"});
+  facts.dispatcher_slot = 0x123;
+  facts.old_string_abi = true;
+  return facts;
+}
+
+class PlanCacheTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/symbols_cache_XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    directory_ = folder_ / "sub" / "cache";
+    auto file = ElfFile::Open(UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
+    ASSERT_TRUE(file.ok()) << file.status();
+    file_ = *std::move(file);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path Entry() const { return fs::directory_iterator(directory_)->path(); }
+
+  fs::path folder_;
+  fs::path directory_;
+  std::unique_ptr<ElfFile> file_;
+};
+
+TEST_F(PlanCacheTest, GivesBackWhatWasStored) {
+  const PlanCache cache(directory_.string());
+  ASSERT_TRUE(cache.usable());
+  EXPECT_FALSE(cache.Load(*file_));
+  cache.Store(*file_, SomeFacts());
+  const auto facts = cache.Load(*file_);
+  ASSERT_TRUE(facts);
+  ASSERT_EQ(facts->functions.size(), 1u);
+  EXPECT_EQ(facts->functions[0].ends, (std::vector<uint64_t>{0x50, 0x60}));
+  EXPECT_EQ(facts->functions[0].stack_argument, 2);
+  EXPECT_EQ(facts->functions[0].symbol, "f");
+  EXPECT_EQ(facts->dispatcher_slot, 0x123u);
+  EXPECT_TRUE(facts->old_string_abi);
+  ASSERT_EQ(facts->gaps.size(), 1u);
+  struct stat status;
+  ASSERT_EQ(stat(Entry().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  ASSERT_EQ(stat(directory_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700u);
+}
+
+TEST_F(PlanCacheTest, EveryDamagedByteIsNoticed) {
+  const PlanCache cache(directory_.string());
+  cache.Store(*file_, SomeFacts());
+  std::ifstream in(Entry(), std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(in)), {});
+  for (size_t i = 0; i < good.size(); ++i) {
+    if (i >= 12 && i < 16) continue;  // reserved
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 0x41);
+    EXPECT_FALSE(OpenEntry(bad)) << i;
+    EXPECT_FALSE(OpenEntry(good.substr(0, i))) << i;
+  }
+}
+
+TEST_F(PlanCacheTest, ADamagedEntryIsReplaced) {
+  const PlanCache cache(directory_.string());
+  cache.Store(*file_, SomeFacts());
+  std::ofstream(Entry(), std::ios::binary) << "rubbish";
+  EXPECT_FALSE(cache.Load(*file_));
+  cache.Store(*file_, SomeFacts());
+  EXPECT_TRUE(cache.Load(*file_));
+}
+
+TEST_F(PlanCacheTest, FilesAndFoldersThatOthersCanWriteAreNotUsed) {
+  {
+    const PlanCache cache(directory_.string());
+    cache.Store(*file_, SomeFacts());
+    ASSERT_EQ(chmod(Entry().c_str(), 0666), 0);
+    EXPECT_FALSE(cache.Load(*file_));
+  }
+  ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
+  EXPECT_FALSE(PlanCache(directory_.string()).usable());
+  fs::create_directory_symlink(directory_, folder_ / "link");
+  EXPECT_FALSE(PlanCache((folder_ / "link").string()).usable());
+  EXPECT_FALSE(PlanCache("").usable());
+}
+
+TEST_F(PlanCacheTest, ALinkInPlaceOfAnEntryIsNotFollowed) {
+  const PlanCache cache(directory_.string());
+  cache.Store(*file_, SomeFacts());
+  const fs::path entry = Entry();
+  fs::rename(entry, folder_ / "elsewhere");
+  fs::create_symlink(folder_ / "elsewhere", entry);
+  EXPECT_FALSE(cache.Load(*file_));
+}
+
+TEST(PlanEntryTest, OffsetsMustLieInTheFileAndAscend) {
+  const auto decode = [](const ModuleFacts& facts) {
+    return DecodeFacts(EncodeFacts("id", facts), "id", /*file_bytes=*/0x100).has_value();
+  };
+  EXPECT_TRUE(decode(SomeFacts()));
+  EXPECT_FALSE(DecodeFacts(EncodeFacts("id", SomeFacts()), "other", 0x100));
+  ModuleFacts facts = SomeFacts();
+  facts.functions[0].begin = 0x100;
+  EXPECT_FALSE(decode(facts));
+  facts = SomeFacts();
+  facts.functions[0].ends = {0x60, 0x50};
+  EXPECT_FALSE(decode(facts));
+  facts.functions[0].ends = {0x50, 0x100};
+  EXPECT_FALSE(decode(facts));
+  facts.functions[0].ends = {0x40};
+  EXPECT_FALSE(decode(facts));
+  facts.functions[0].ends = {};
+  EXPECT_FALSE(decode(facts));
+}
+
+TEST(PlanEntryTest, SurvivesEveryCutAndFlip) {
+  const std::string good = EncodeFacts("id", SomeFacts());
+  for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_FALSE(DecodeFacts(good.substr(0, i), "id", 0x100)) << i;
+    for (const int flip : {1, 0x80, 0xff}) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ flip);
+      DecodeFacts(bad, "id", 0x100);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace proftrace

@@ -1,0 +1,173 @@
+// Plans itself: this program exports functions and a list of operators that look like torch's.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <list>
+#include <string>
+
+#include "symbols/planner.h"
+#include "userspace/base/exit_status.h"
+
+namespace at::_ops {
+
+// A kernel that the compiler must not see through.
+using Kernel = int (*)(int);
+extern Kernel volatile kernel;
+Kernel volatile kernel = +[](int x) { return x + 1; };
+extern void* volatile to_free;
+void* volatile to_free = nullptr;
+
+struct add_Tensor {
+  [[gnu::noinline, gnu::used]] static int call(int x) {
+    const int y = kernel(x);
+    if (to_free != nullptr) asm volatile("nop");
+    return y;
+  }
+};
+struct size_int {
+  [[gnu::noinline, gnu::used]] static int call(int x) { return kernel(x) + 2; }
+};
+struct unlisted {
+  [[gnu::noinline, gnu::used]] static int call(int x) { return kernel(x) + 3; }
+};
+
+// Odr-uses, so that the members are emitted.
+extern int (*const calls[])(int);
+int (*const calls[])(int) = {&add_Tensor::call, &size_int::call, &unlisted::call};
+
+}  // namespace at::_ops
+
+namespace {
+
+struct FakeOperator {
+  std::string name;
+  std::string overload_name;
+};
+std::list<FakeOperator> fake_dispatcher = {
+    {"aten::add", "Tensor"}, {"aten::size", "int"}, {"mylib::a_custom_operator", ""}};
+
+}  // namespace
+
+// c10::Dispatcher::singleton()::s: a pointer to the Dispatcher, whose first member is its list of
+// operators.
+extern void* fake_dispatcher_slot asm("_ZZN3c1010Dispatcher9singletonEvE1s");
+void* fake_dispatcher_slot = &fake_dispatcher;
+
+namespace proftrace {
+namespace {
+
+Pid Self() { return Pid{static_cast<uint32_t>(getpid())}; }
+
+const SiteInfo* FindSite(const ProbePlan& plan, std::string_view name) {
+  for (const SiteInfo& site : plan.sites) {
+    if (site.label.name == name) return &site;
+  }
+  return nullptr;
+}
+
+TEST(ProbePlanTest, NamesOperatorsByTheLiveDispatcher) {
+  const auto plan = BuildProbePlan(Self(), PlanOptions{});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->operators.size(), 3u);
+  EXPECT_EQ(plan->operator_count, 2u);
+  const SiteInfo* add = FindSite(*plan, "aten::add");
+  ASSERT_NE(add, nullptr);
+  EXPECT_EQ(add->label.overload_name, "Tensor");
+  EXPECT_EQ(add->label.kind, SpanKind::kOperator);
+  EXPECT_NE(add->exit_rule, ExitRule::kNone);
+  EXPECT_NE(FindSite(*plan, "aten::unlisted"), nullptr)
+      << "a name for an operator that is not listed";
+  EXPECT_EQ(FindSite(*plan, "aten::size"), nullptr) << "torch makes no row for it";
+  EXPECT_EQ(ReadOperators(Self(), *plan).size(), 3u);
+}
+
+TEST(ProbePlanTest, PointsAscendAndEachSiteHasOneBeginAndAnEnd) {
+  const auto plan = BuildProbePlan(Self(), PlanOptions{});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<int> begins(plan->sites.size());
+  std::vector<int> ends(plan->sites.size());
+  int catches = 0;
+  for (const ModulePlan& module : plan->modules) {
+    EXPECT_FALSE(module.open_path.empty());
+    for (size_t i = 0; i < module.points.size(); ++i) {
+      if (i > 0) EXPECT_LT(module.points[i - 1].file_offset, module.points[i].file_offset);
+      const uint64_t cookie = module.points[i].cookie;
+      const size_t site = cookie & 0xffff;
+      const unsigned role = cookie >> 16 & 0xff;
+      ASSERT_LT(site, plan->sites.size());
+      if (role == abi::PT_ROLE_CATCH) ++catches;
+      if (role == abi::PT_ROLE_BEGIN) ++begins[site];
+      if (role == abi::PT_ROLE_END) ++ends[site];
+    }
+  }
+  EXPECT_GE(catches, 1) << "libstdc++'s __cxa_begin_catch";
+  for (size_t i = 1; i < plan->sites.size(); ++i) {
+    EXPECT_EQ(begins[i], 1) << plan->sites[i].symbol;
+    EXPECT_GE(ends[i], 1) << plan->sites[i].symbol;
+  }
+}
+
+TEST(ProbePlanTest, TheCacheGivesTheSamePlan) {
+  char name[] = "/tmp/symbols_plan_XXXXXX";
+  ASSERT_NE(mkdtemp(name), nullptr);
+  const auto first = BuildProbePlan(Self(), PlanOptions{name});
+  const auto second = BuildProbePlan(Self(), PlanOptions{name});
+  std::filesystem::remove_all(name);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_FALSE(first->from_cache);
+  EXPECT_TRUE(second->from_cache);
+  ASSERT_EQ(first->modules.size(), second->modules.size());
+  for (size_t i = 0; i < first->modules.size(); ++i) {
+    ASSERT_EQ(first->modules[i].points.size(), second->modules[i].points.size());
+    for (size_t j = 0; j < first->modules[i].points.size(); ++j) {
+      EXPECT_EQ(first->modules[i].points[j].file_offset, second->modules[i].points[j].file_offset);
+      EXPECT_EQ(first->modules[i].points[j].cookie, second->modules[i].points[j].cookie);
+    }
+  }
+}
+
+TEST(ProbePlanTest, SaysWhatIsMissing) {
+  const auto plan = BuildProbePlan(Self(), PlanOptions{});
+  ASSERT_TRUE(plan.ok());
+  const auto has_gap = [&](std::string_view part) {
+    for (const PlanGap& gap : plan->gaps) {
+      if (gap.feature.find(part) != std::string::npos) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(has_gap("boxed"));
+  EXPECT_TRUE(has_gap("autograd engine"));
+}
+
+TEST(ProbePlanTest, NoSuchProcess) {
+  const auto plan = BuildProbePlan(Pid{0x7ffffffe}, PlanOptions{});
+  EXPECT_EQ(ExitCodeOf(plan.status()), ExitCode::kNoTarget);
+}
+
+TEST(ProbePlanTest, AProcessWithoutTorchIsNamed) {
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/bin/sleep", "sleep", "100", nullptr);
+    _exit(1);
+  }
+  ASSERT_GT(child, 0);
+  const Pid pid{static_cast<uint32_t>(child)};
+  // Before the exec the child is a copy of this program, during it it has no program at all.
+  absl::Status status;
+  for (int i = 0; i < 100000 && ExitCodeOf(status) != ExitCode::kNoTorch; ++i) {
+    status = BuildProbePlan(pid, PlanOptions{}).status();
+  }
+  kill(child, SIGKILL);
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kNoTorch);
+  EXPECT_NE(std::string(status.message()).find("sleep"), std::string::npos) << status;
+  // A zombie has no program any more.
+  siginfo_t info;
+  waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
+  EXPECT_EQ(ExitCodeOf(BuildProbePlan(pid, PlanOptions{}).status()), ExitCode::kNoTarget);
+  waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace proftrace
