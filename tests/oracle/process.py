@@ -50,17 +50,25 @@ class LineReader:
             if match:
                 return match
 
+    def has(self, pattern: str) -> bool:
+        """Whether a line so far contains `pattern`. Does not wait."""
+        self._take()
+        return any(re.search(pattern, line) for line in self.seen)
+
     def tail(self) -> str:
+        self._take()
+        return " | ".join(line for line in self.seen[-5:] if line) or "(nothing)"
+
+    def _take(self) -> None:
         while True:
             try:
                 line = self.lines.get_nowait()
             except queue.Empty:
-                break
+                return
             if line is None:
                 self.lines.put(None)
-                break
+                return
             self.seen.append(line)
-        return " | ".join(line for line in self.seen[-5:] if line) or "(nothing)"
 
     def close(self) -> None:
         self.thread.join()

@@ -10,6 +10,7 @@ of torch has Kineto. events-PID.jsonl: prof.events().
 from __future__ import annotations
 
 import contextlib
+import decimal
 import json
 import os
 import threading
@@ -96,13 +97,13 @@ def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
     """Replaces the profiler's thread numbers by the kernel's, which only the chrome trace has. Checks both against
     each other: each row must be in both, with the same name and start."""
     with open(trace, encoding="utf-8") as file:
-        document = json.load(file)
+        document = json.load(file, parse_float=decimal.Decimal)  # a double is 1 ns off at times
     base = int(document["baseTimeNanoseconds"])
     drawn: dict[tuple[str, int], list[int]] = {}
     count = 0
     for event in document["traceEvents"]:
         if event.get("cat") in ("cpu_op", "user_annotation"):
-            key = (event["name"], base + round(event["ts"] * 1000))
+            key = (event["name"], base + int(event["ts"] * 1000))
             drawn.setdefault(key, []).append(event["tid"])
             count += 1
     if count != len(rows):
@@ -112,6 +113,9 @@ def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
         tids = drawn.get((row["name"], row["start_ns"]), [])
         if len(set(tids)) == 1 and kernel_tid.setdefault(row["tid"], tids[0]) != tids[0]:
             raise SystemExit(f"thread {row['tid']} of the tree is {kernel_tid[row['tid']]} and {tids[0]} in the trace")
+    unknown = {row["tid"] for row in rows} - kernel_tid.keys()
+    if unknown:
+        raise SystemExit(f"threads {sorted(unknown)} of the tree are not found in the trace")
     for row in rows:
         row["tid"] = kernel_tid[row["tid"]]
 
