@@ -147,7 +147,9 @@ absl::StatusOr<std::unique_ptr<ByteSink>> OutputDirectory::Create(const std::str
   if (exists && (S_ISCHR(existing.st_mode) || S_ISFIFO(existing.st_mode))) {
     fd = openat(fd_, name.c_str(), O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
   } else if (IsDeviceDirectory(fd_)) {
-    return CannotWrite(path, EPERM);
+    // /dev/stdout is a link to whatever that is: it is written to, not replaced.
+    if (name != "stdout") return CannotWrite(path, EPERM);
+    fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
   } else {
     for (int attempt = 0; attempt < kMaxTemporaryNames && fd < 0; ++attempt) {
       temporary_name =

@@ -2,8 +2,8 @@
 //
 // A file is written under a temporary name beside its own and renamed when it is finished, so that
 // nobody reads half a trace and a failed run leaves an older file as it was. Links are never
-// followed: neither by the temporary file (O_EXCL) nor by the rename. A character device or a pipe
-// is written to as it is.
+// followed: neither by the temporary file (O_EXCL) nor by the rename. A character device, a pipe
+// or /dev/stdout is written to as it is.
 #pragma once
 
 #include <absl/status/status.h>

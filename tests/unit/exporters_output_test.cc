@@ -111,6 +111,15 @@ TEST_F(OutputDirectoryTest, FullDiskIsOneSentence) {
   EXPECT_FALSE(directory.Create("proftrace-test-file").ok()) << "nothing is made in /dev";
 }
 
+TEST_F(OutputDirectoryTest, StandardOutputIsWrittenToAsItIs) {
+  const OutputDirectory directory = *OutputDirectory::Open("/dev", std::nullopt);
+  testing::internal::CaptureStdout();
+  const std::unique_ptr<ByteSink> sink = *directory.Create("stdout");
+  const bool is_written = sink->Write("text").ok() && sink->Finish().ok();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "text");
+  EXPECT_TRUE(is_written);
+}
+
 TEST_F(OutputDirectoryTest, MissingDirectoryAndDirectoryInTheWayFail) {
   EXPECT_EQ(ExitCodeOf(OutputDirectory::Open((path_ / "no").string(), std::nullopt).status()),
             ExitCode::kOutputFailed);
