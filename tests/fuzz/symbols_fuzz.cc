@@ -1,0 +1,89 @@
+// What a hostile process can put before the planner: a file, machine code, a maps text, a cache
+// entry, the Dispatcher's memory. The first byte chooses which.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "symbols/argument_use.h"
+#include "symbols/exit_sites.h"
+#include "symbols/module_analysis.h"
+#include "symbols/operator_registry.h"
+#include "symbols/plan_cache.h"
+#include "symbols/process.h"
+#include "tests/unit/symbols_fake_code.h"
+
+namespace proftrace {
+namespace {
+
+// Memory that repeats the input over the whole address space.
+class RepeatedMemory final : public TargetMemory {
+ public:
+  RepeatedMemory(const uint8_t* data, size_t size) : data_(data), size_(size) {}
+  bool Read(uint64_t address, void* buffer, size_t bytes) const override {
+    for (size_t i = 0; i < bytes; ++i) {
+      static_cast<uint8_t*>(buffer)[i] = data_[(address + i) % size_];
+    }
+    return true;
+  }
+
+ private:
+  const uint8_t* data_;
+  size_t size_;
+};
+
+void FuzzElf(const uint8_t* data, size_t size) {
+  UniqueFd fd(memfd_create("fuzz", MFD_CLOEXEC));
+  if (!fd.valid() || write(fd.get(), data, size) != static_cast<ssize_t>(size)) return;
+  auto file = ElfFile::Open(std::move(fd));
+  if (!file.ok()) return;
+  MayContribute(**file, true);
+  AnalyzeModule(*std::move(file));
+}
+
+void FuzzCode(const uint8_t* data, size_t size) {
+  FakeCode image;
+  image.Add(0x1000, std::vector<uint8_t>(data, data + size));
+  const auto graph = FlowGraph::Build(image, 0x1000, 0x1000 + size);
+  if (!graph.ok()) return;
+  FindExitSites(*graph, WorkRule::kDispatch);
+  FindBeginSite(image, *graph);
+  FindBoxedArguments(image, *graph);
+  ClassifyCaller(image, *graph, {0x1000});
+}
+
+}  // namespace
+}  // namespace proftrace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace proftrace;
+  if (size < 2) return 0;
+  const uint8_t* rest = data + 1;
+  const size_t left = size - 1;
+  const std::string_view text(reinterpret_cast<const char*>(rest), left);
+  switch (data[0] % 6) {
+    case 0:
+      FuzzElf(rest, left);
+      break;
+    case 1:
+      FuzzCode(rest, left);
+      break;
+    case 2:
+      GroupByFile(ParseMaps(text));
+      break;
+    case 3:
+      DecodeFacts(text, "", UINT64_MAX);
+      OpenEntry(text);
+      break;
+    case 4:
+      ReadOperatorList(RepeatedMemory(rest, left), 0, left % 2 == 0);
+      break;
+    case 5:
+      ParseTorchVersion(text);
+      OperatorIdentifier(text);
+      break;
+  }
+  return 0;
+}
