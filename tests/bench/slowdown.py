@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""What recording costs the job: every configuration in turn, in one run, on one long-lived job per workload.
+
+    sudo slowdown.py --python PYTHON [--rounds 9] [tiny_ops transformer]
+
+Each round visits, in this order: untraced, the kernel's floor (the same probes with an empty program), untraced,
+proftrace, untraced, torch.profiler with its defaults. A tracer attaches while the job is idle, the steps run, the tracer
+is stopped. The result: the median of the rounds' medians, its ratio to the untraced neighbours in the same round, and
+the extra time per operator. Ratios are from one run; absolute times are this machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests/oracle"))
+
+from process import LineReader  # noqa: E402
+
+JOB = ROOT / "tests/oracle/jobs/job.py"
+STEPS = {"tiny_ops": (600, 300), "transformer": (14, 7)}  # recorded, untraced
+CONFIGURATIONS = ["floor", "proftrace", "torch.profiler"]
+WAIT_S = 300.0
+
+
+class Target:
+    """A job that answers `run N`, `profile N` and `count N`."""
+
+    def __init__(self, python: str, workload: str) -> None:
+        environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+        self.process = subprocess.Popen([python, str(JOB), workload, "--mode", "time"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        assert self.process.stdout is not None
+        self.lines = LineReader(self.process.stdout)
+        self.pid = int(self.lines.wait(r"READY (\d+)", WAIT_S).group(1))
+
+    def ask(self, command: str, steps: int) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{command} {steps}\n".encode())
+        self.process.stdin.flush()
+        return json.loads(self.lines.wait(r"\{.*\}", WAIT_S).group(0))
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(WAIT_S)
+        self.lines.close()
+
+
+def traced(binary: Path, target: Target, program: str, steps: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The step times under proftrace, and its summary.json."""
+    out = Path(tempfile.mkdtemp(prefix="proftrace-bench-"))
+    command = [str(binary), "record", "-p", str(target.pid), "-o", str(out), "--format", "none", "--probe-program", program]
+    tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert tracer.stderr is not None
+    lines = LineReader(tracer.stderr)
+    try:
+        lines.wait(r"recording PID", WAIT_S)
+        times = target.ask("run", steps)
+        tracer.send_signal(signal.SIGINT)
+        if tracer.wait(WAIT_S) != 0:
+            raise SystemExit(f"proftrace ended with {tracer.returncode}: {lines.tail()}")
+        return times, json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    finally:
+        if tracer.poll() is None:
+            tracer.kill()
+            tracer.wait()
+        lines.close()
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
+    recorded, untraced = STEPS[workload]
+    target = Target(options.python, workload)
+    operators = target.ask("count", 1)["operators_per_step"]
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ["untraced", *CONFIGURATIONS]}
+    ratios: dict[str, list[float]] = {name: [] for name in ["untraced", *CONFIGURATIONS]}
+    lost = 0
+    tracer_cpu: list[float] = []
+    for number in range(options.rounds):
+        before = target.ask("run", untraced)
+        for name in CONFIGURATIONS:
+            if name == "torch.profiler":
+                times = target.ask("profile", recorded // 2)
+            else:
+                program = "empty" if name == "floor" else "record"
+                times, summary = traced(options.proftrace, target, program, recorded)
+                if name == "proftrace":
+                    lost += summary["ledger"]["ring_lost"]
+                    tracer_cpu.append(summary["cost"]["tracer_cpu_s"] / max(summary["window"]["duration_ns"] / 1e9, 1e-9))
+            after = target.ask("run", untraced)
+            neighbours = statistics.fmean([before["median_us"], after["median_us"]])
+            rows[name].append(times)
+            ratios[name].append(times["median_us"] / neighbours)
+            rows["untraced"].append(after)
+            ratios["untraced"].append(after["median_us"] / before["median_us"])
+            before = after
+        print(f"{workload}: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+    target.close()
+    return {"workload": workload, "operators": operators, "rows": rows, "ratios": ratios, "lost": lost,
+            "tracer_cpu": statistics.median(tracer_cpu)}
+
+
+def spread(values: list[float]) -> str:
+    return f"{min(values):.3f} to {max(values):.3f}"
+
+
+def markdown(result: dict[str, Any]) -> str:
+    base = statistics.median(row["median_us"] for row in result["rows"]["untraced"])
+    lines = [f"**{result['workload']}**, {result['operators']:.0f} operators a step; {result['lost']} records lost; "
+             f"proftrace's own CPU {100 * result['tracer_cpu']:.0f} % of a core while attached", "",
+             "| configuration | step, median µs | fastest µs | ratio to its neighbours, median | lowest to highest | "
+             "ns an operator |", "|---|---|---|---|---|---|"]
+    for name, rows in result["rows"].items():
+        ratio = statistics.median(result["ratios"][name])
+        extra = (ratio - 1) * base * 1e3 / result["operators"]
+        cost = "–" if name == "untraced" else f"{extra:.0f}"
+        lines.append(f"| {name} | {statistics.median(row['median_us'] for row in rows):.1f} | "
+                     f"{min(row['min_us'] for row in rows):.1f} | {ratio:.3f} | {spread(result['ratios'][name])} | {cost} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", nargs="*", default=[], help="tiny_ops, transformer; default: both")
+    parser.add_argument("--python", default="/usr/bin/python3")
+    parser.add_argument("--proftrace", type=Path, default=ROOT / "build/release/bin/proftrace")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", type=Path, help="also write the raw figures here")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        print("slowdown.py needs root: uprobes and BPF", file=sys.stderr)
+        return 4
+    load = os.getloadavg()[0]
+    print(f"{os.cpu_count()} CPUs, kernel {platform.release()}, load {load:.1f} at the start\n")
+    results = [measure(options, name) for name in options.workload or sorted(STEPS)]
+    for result in results:
+        print(markdown(result) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(results), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
