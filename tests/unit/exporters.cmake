@@ -26,10 +26,10 @@ target_link_libraries(write_outputs PRIVATE proftrace_exporters proftrace_test_s
 add_test(NAME exporters_table_layout
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/oracle/table_layout.py
           $<TARGET_FILE:write_outputs>)
-set_tests_properties(exporters_table_layout PROPERTIES LABELS oracle SKIP_RETURN_CODE 77)
+set_tests_properties(exporters_table_layout PROPERTIES LABELS oracle SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE})
 
 # The flame graph's page in a browser, if there is one.
 add_test(NAME exporters_flamegraph_page
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/browser/flamegraph_page_test.py
           $<TARGET_FILE:write_outputs>)
-set_tests_properties(exporters_flamegraph_page PROPERTIES LABELS browser SKIP_RETURN_CODE 77)
+set_tests_properties(exporters_flamegraph_page PROPERTIES LABELS browser SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE})

@@ -9,7 +9,8 @@
 //   (_remove_dup_nodes);
 //   - ProfilerStep#N is one row, ProfilerStep*; mangled C++ names are demangled;
 //   - an async span has no self time and no place in the tree;
-//   - a span that outlives its parent is a child of the nearest ancestor that contains it, and its old parent keeps the
+//   - a span that outlives its parent is a child of the nearest ancestor that contains it, and its
+//   old parent keeps the
 //     time that they share as its own;
 //   - an annotation and an operator of the same name are two rows.
 // Ours: a span whose end was not seen (truncated, lost) has no time that can be trusted. It is left
