@@ -6,6 +6,7 @@
 #include <libelf.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -18,6 +19,7 @@ namespace {
 constexpr size_t kMaxSections = 65536;
 constexpr size_t kMaxSegments = 1024;
 constexpr uint64_t kMaxSectionBytes = uint64_t{1} << 30;
+constexpr size_t kMaxSymbols = 8'000'000;  // libtorch_cpu has 630000
 constexpr size_t kMaxBuildIdBytes = 64;
 constexpr size_t kMaxNoteBytes = 65536;
 
@@ -192,7 +194,7 @@ const ElfFile::Table& ElfFile::LoadTable(bool full) {
     auto string_bytes = ReadRaw(strings, 1);  // ends the last string
     if (symbol_bytes == nullptr || string_bytes == nullptr) break;
     table.symbols = std::move(symbol_bytes);
-    table.count = section.size / sizeof(Elf64_Sym);
+    table.count = std::min<size_t>(section.size / sizeof(Elf64_Sym), kMaxSymbols);
     table.strings.reset(reinterpret_cast<char*>(string_bytes.release()));
     table.string_bytes = strings.size;
     break;

@@ -12,9 +12,13 @@ namespace proftrace {
 namespace {
 
 // The largest operator function seen has 24 kB, the TorchScript interpreter 70 kB.
-constexpr uint64_t kMaxFunctionBytes = 256 * 1024;
+// Dominators take quadratic time in code made to do that: these limits keep one function below
+// about a second.
+constexpr uint64_t kMaxFunctionBytes = 128 * 1024;
 constexpr size_t kMaxParts = 64;
-constexpr size_t kMaxNodes = 200000;
+constexpr size_t kMaxNodes = 40000;
+constexpr size_t kMaxEscapes = 500;     // jumps out of one function that are followed
+constexpr size_t kMaxJumpTables = 200;  // in one function
 // How far to look along a jump that leaves the function, to see where it ends.
 constexpr size_t kMaxEscapeInstructions = 400;
 constexpr size_t kEscapeBlockBytes = 400;
@@ -95,6 +99,8 @@ class FlowGraphBuilder {
   absl::flat_hash_map<uint64_t, uint32_t> tails_;
   std::vector<uint32_t> pending_;  // edges of the node being visited
   bool broken_ = false;
+  size_t escapes_ = 0;
+  size_t jump_tables_ = 0;
 };
 
 bool FlowGraphBuilder::AddPart(uint64_t begin, uint64_t end) {
@@ -176,6 +182,10 @@ FlowGraphBuilder::Escape FlowGraphBuilder::Resolve(uint64_t target, std::string_
     if (function->start == target) {
       return IsNoReturn(function->name) ? Escape::kDead : Escape::kTail;
     }
+  }
+  if (++escapes_ > kMaxEscapes) {
+    broken_ = true;
+    return Escape::kTail;
   }
   const Escape escape = FollowEscape(target);
   if (escape != Escape::kBack) return escape;
@@ -294,7 +304,9 @@ void FlowGraphBuilder::Visit(uint32_t index) {
       VisitJump(&node);
       break;
     case InstructionKind::kIndirectJump: {
-      const std::vector<uint64_t> targets = JumpTable(instruction);
+      if (++jump_tables_ > kMaxJumpTables) broken_ = true;
+      const std::vector<uint64_t> targets =
+          broken_ ? std::vector<uint64_t>() : JumpTable(instruction);
       for (const uint64_t target : targets) AddEdge(target);
       if (targets.empty()) {
         node.callee = instruction.target != 0 ? image_.SlotName(instruction.target) : "";

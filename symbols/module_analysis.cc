@@ -5,6 +5,7 @@
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "symbols/call_scan.h"
 #include "symbols/exit_sites.h"
 #include "symbols/literal_search.h"
+#include "symbols/rtti_search.h"
 #include "symbols/text.h"
 
 namespace proftrace {
@@ -27,6 +29,7 @@ constexpr std::string_view kNodeCall = "_ZN5torch8autograd4NodeclE";
 constexpr std::string_view kDispatcherCallBoxed = "_ZNK3c1010Dispatcher9callBoxedE";
 constexpr std::string_view kDispatcherSlot = "_ZZN3c1010Dispatcher9singletonEvE1s";
 constexpr std::string_view kPythonNodeVtable = "_ZTVN5torch8autograd6PyNodeE";
+constexpr std::string_view kPythonNodeType = "N5torch8autograd6PyNodeE";
 constexpr std::string_view kCheckFailed = "_ZN3c106detail14torchCheckFailE";
 constexpr std::string_view kEnterAnnotation =
     "_ZN5torch8autograd8profiler25record_function_enter_newE";
@@ -37,6 +40,9 @@ constexpr uint64_t kVtableHeaderBytes = 16;
 // More than any build has operators; a hostile file may claim millions.
 constexpr size_t kMaxFunctions = 20000;
 constexpr size_t kMaxCallers = 5000;
+using Clock = std::chrono::steady_clock;
+// A real libtorch takes a second; a file made to take long must not hold up the tracer.
+constexpr std::chrono::seconds kLongestAnalysis(20);
 
 bool IsRecordFunctionConstructor(std::string_view name) {
   return name.size() == kRecordFunctionPrefix.size() + 1 + kRecordFunctionSuffix.size() &&
@@ -88,6 +94,7 @@ class Analysis {
   std::vector<FunctionRange> Callers(const std::vector<uint64_t>& targets) const;
 
   ModuleImage image_;
+  const Clock::time_point deadline_ = Clock::now() + kLongestAnalysis;
   ModuleFacts facts_;
   std::vector<NamedFunction> operators_;
   std::vector<NamedFunction> catches_;
@@ -145,8 +152,8 @@ void Analysis::ReadSymbols() {
 }
 
 void Analysis::NoteImports() {
-  for (const auto& names : {image_.file().PltNames(), image_.file().SlotNames()}) {
-    for (const auto& [address, name] : names) {
+  for (const auto* names : {&image_.file().PltNames(), &image_.file().SlotNames()}) {
+    for (const auto& [address, name] : *names) {
       if (name == kStepCallbacks) step_targets_.push_back(address);
       if (IsRecordFunctionConstructor(name)) record_targets_.push_back(address);
     }
@@ -169,6 +176,7 @@ absl::StatusOr<FlowGraph> Analysis::BuildGraph(uint64_t start, uint64_t end) con
   const auto unwind = image_.UnwindRangeAt(start);
   if (unwind && unwind->start == start) end = unwind->end;
   if (end <= start) return absl::InvalidArgumentError("its size is not known");
+  if (Clock::now() > deadline_) return absl::DeadlineExceededError("the file took too long");
   return FlowGraph::Build(image_, start, end);
 }
 
@@ -343,6 +351,10 @@ ModuleFacts Analysis::Run() {
   AddStepCallbackCallers();
   AddLiterals();
   AddCatch();
+  // Only torch's Python binding has the class; it imports what it makes rows with.
+  if (facts_.python_node_vtable == 0 && operators_.empty() && !step_targets_.empty()) {
+    facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
+  }
   return std::move(facts_);
 }
 

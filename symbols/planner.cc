@@ -5,6 +5,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -27,6 +28,9 @@ constexpr size_t kMaxFiles = 8192;
 constexpr size_t kMaxSites = 65535;  // a record's `site` has 16 bits
 // A torch that is linked into a program makes it larger than this.
 constexpr uint64_t kLeastStaticTorchBytes = uint64_t{8} << 20;
+
+// Torch's own files take a second in all; files made to take long must not hold up the tracer.
+constexpr std::chrono::seconds kLongestReading(40);
 
 // One file of the process that contributes to the plan.
 struct Module {
@@ -329,18 +333,19 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
   ModuleReader reader(pid, options);
   std::vector<Module> modules;
   size_t operators = 0;
+  const auto deadline = std::chrono::steady_clock::now() + kLongestReading;
   for (const bool full : {false, true}) {
     for (size_t i = 0; i < std::min(files.size(), kMaxFiles); ++i) {
       if (full && files[i].executable_bytes < kLeastStaticTorchBytes) continue;
-      auto module = reader.Read(files[i], full);
-      if (!module) continue;
-      const size_t count = CountOperators(module->facts);
-      // The second round finds again what the first did.
+      if (std::chrono::steady_clock::now() > deadline) break;
+      // The second round would find again what the first did.
       const bool is_known = std::any_of(modules.begin(), modules.end(), [&](const Module& known) {
         return known.mapped == &files[i];
       });
       if (is_known) continue;
-      operators += count;
+      auto module = reader.Read(files[i], full);
+      if (!module) continue;
+      operators += CountOperators(module->facts);
       modules.push_back(*std::move(module));
     }
     if (operators > 0) break;
