@@ -8,6 +8,7 @@
 
 #include "bpf/abi/records.h"
 #include "symbols/exit_sites.h"
+#include "symbols/instruction.h"
 
 namespace proftrace {
 namespace {
@@ -25,7 +26,49 @@ struct Value {
   enum Kind : uint8_t { kUnknown, kArgument, kLoaded } kind = kUnknown;
   uint8_t argument = 0;  // enum pt_register; kLoaded: the word that the argument points to
 };
-using State = std::array<Value, kRegisters>;
+
+// A word of the frame that a value was spilled to.
+struct Spill {
+  int base = -1;  // number of rsp or rbp
+  int64_t offset = 0;
+  Value value;
+};
+
+struct State {
+  std::array<Value, kRegisters> registers;
+  std::array<Spill, 8> spills;  // the latest; enough for the few arguments that are followed
+  size_t next_spill = 0;
+
+  Value& operator[](size_t number) { return registers[number]; }
+  const Value& operator[](size_t number) const { return registers[number]; }
+};
+constexpr int kFramePointer = 5;
+
+bool IsFrameRegister(int number) {
+  return number == static_cast<int>(kRsp) || number == kFramePointer;
+}
+
+void StoreSpill(State* state, int base, int64_t offset, const Value& value) {
+  for (Spill& spill : state->spills) {
+    if (spill.base == base && spill.offset == offset) spill = Spill();
+  }
+  if (value.kind == Value::kUnknown) return;
+  state->spills[state->next_spill++ % state->spills.size()] = {base, offset, value};
+}
+
+Value LoadSpill(const State& state, int base, int64_t offset) {
+  for (const Spill& spill : state.spills) {
+    if (spill.base == base && spill.offset == offset) return spill.value;
+  }
+  return Value();
+}
+
+// Offsets from a register mean another place once it has changed.
+void ForgetSpills(State* state, int base) {
+  for (Spill& spill : state->spills) {
+    if (spill.base == base) spill = Spill();
+  }
+}
 
 // What the function was seen to do with each of its first three arguments, and with the scope that
 // it passes on.
@@ -151,12 +194,24 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
     if (source.type == X86_OP_REG) {
       const int from = Number(source.reg);
       if (from >= 0) moved = (*state)[static_cast<size_t>(from)];
-    } else if (source.type == X86_OP_MEM && source.size == 8 && source.mem.disp == 0 &&
+    } else if (source.type == X86_OP_MEM && source.size == 8 &&
                source.mem.index == X86_REG_INVALID) {
       const int base = Number(source.mem.base);
-      if (base >= 0 && (*state)[static_cast<size_t>(base)].kind == Value::kArgument) {
+      if (IsFrameRegister(base)) {
+        moved = LoadSpill(*state, base, source.mem.disp);
+      } else if (base >= 0 && source.mem.disp == 0 &&
+                 (*state)[static_cast<size_t>(base)].kind == Value::kArgument) {
         moved = {Value::kLoaded, (*state)[static_cast<size_t>(base)].argument};
       }
+    }
+  }
+  if (instruction_->id == X86_INS_MOV && detail.op_count == 2 &&
+      detail.operands[0].type == X86_OP_MEM && detail.operands[0].mem.index == X86_REG_INVALID) {
+    const int base = Number(detail.operands[0].mem.base);
+    const int from = detail.operands[1].type == X86_OP_REG ? Number(detail.operands[1].reg) : -1;
+    if (IsFrameRegister(base)) {
+      const Value stored = from >= 0 ? (*state)[static_cast<size_t>(from)] : Value();
+      StoreSpill(state, base, detail.operands[0].mem.disp, stored);
     }
   }
   cs_regs read;
@@ -173,6 +228,7 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
   for (uint8_t i = 0; known && i < written_count; ++i) {
     const int number = Number(static_cast<x86_reg>(written[i]));
     if (number >= 0) (*state)[static_cast<size_t>(number)] = Value();
+    if (IsFrameRegister(number)) ForgetSpills(state, number);
   }
   if (to >= 0) (*state)[static_cast<size_t>(to)] = moved;
 }
