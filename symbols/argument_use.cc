@@ -133,7 +133,8 @@ class ArgumentWalk {
   ArgumentWalk(const ArgumentWalk&) = delete;
   ArgumentWalk& operator=(const ArgumentWalk&) = delete;
 
-  std::array<Use, 3> Run();
+  // `until_call`: only what happens before the first call of each path.
+  std::array<Use, 3> Run(bool until_call);
 
  private:
   void Step(uint32_t node, State* state);
@@ -233,7 +234,7 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
   if (to >= 0) (*state)[static_cast<size_t>(to)] = moved;
 }
 
-std::array<Use, 3> ArgumentWalk::Run() {
+std::array<Use, 3> ArgumentWalk::Run(bool until_call) {
   State entry;
   entry[7] = {Value::kArgument, abi::PT_RDI};
   entry[6] = {Value::kArgument, abi::PT_RSI};
@@ -249,6 +250,7 @@ std::array<Use, 3> ArgumentWalk::Run() {
     ++visited;
     if (graph_.node(node).instruction.size == 0) continue;
     Step(node, &state);
+    if (until_call && graph_.node(node).is_call) continue;
     for (const uint32_t next : graph_.successors(node)) {
       if (!seen[next]) work.emplace_back(next, state);
     }
@@ -289,7 +291,7 @@ std::optional<uint32_t> ScopeOfCall(const CodeImage& image, const FunctionRange&
 }  // namespace
 
 std::optional<BoxedArguments> FindBoxedArguments(const CodeImage& image, const FlowGraph& graph) {
-  return BoxedPlace(ArgumentWalk(image, graph).Run());
+  return BoxedPlace(ArgumentWalk(image, graph).Run(/*until_call=*/false));
 }
 
 CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
@@ -314,11 +316,17 @@ CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
   }
   const uint64_t call = graph.node(*at).instruction.address;
   const auto scope = ScopeOfCall(image, {graph.node(*first).instruction.address, call, {}}, call);
-  const std::array<Use, 3> uses = ArgumentWalk(image, graph).Run();
   const uint32_t kFunctionScope = 0;
   const uint32_t kBackwardScope = 1;
-  if (scope == kFunctionScope && BoxedPlace(uses)) return CallerKind::kBoxed;
-  if (scope == kBackwardScope && uses[abi::PT_RSI].reads_near_in_object) return CallerKind::kNode;
+  // callBoxed begins with the dispatch keys of its arguments; a fallback that ends in an inlined
+  // callBoxed (functionalization) has calls of its own before, which its row does not cover.
+  if (scope == kFunctionScope && BoxedPlace(ArgumentWalk(image, graph).Run(/*until_call=*/true))) {
+    return CallerKind::kBoxed;
+  }
+  if (scope == kBackwardScope &&
+      ArgumentWalk(image, graph).Run(/*until_call=*/false)[abi::PT_RSI].reads_near_in_object) {
+    return CallerKind::kNode;
+  }
   return CallerKind::kUnknown;
 }
 
