@@ -1,0 +1,147 @@
+// Writes raw records as the BPF programs do: made-up jobs with a clock of their own.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "userspace/wire/record_source.h"
+
+namespace proftrace {
+
+class RecordMaker {
+ public:
+  static constexpr uint32_t kPid = 100;
+  // A stack pointer as a record holds it: callers are above callees.
+  static constexpr uint32_t Sp(uint32_t depth) { return 0x10000000u - depth * 16; }
+
+  void Begin(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth) {
+    Add(Head(abi::PT_SPAN_BEGIN, tid, ns, site, Sp(depth)));
+  }
+  // The exit site lies inside the function: a little below its entry.
+  void End(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth) {
+    Add(Head(abi::PT_SPAN_END, tid, ns, site, Sp(depth) - 1));
+  }
+  void Catch(uint32_t tid, int64_t ns, uint32_t sp) {
+    Add(Head(abi::PT_CATCH, tid, ns, 0, sp));
+  }
+  void Boxed(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t operator_def) {
+    AddPointer(abi::PT_BOXED_BEGIN, tid, ns, site, Sp(depth), operator_def);
+  }
+  void Loss(uint32_t tid, int64_t ns, uint64_t count) {
+    AddPointer(abi::PT_LOSS, tid, ns, 0, 0, count);
+  }
+  void AnnotationHandle(uint32_t tid, int64_t ns, uint64_t handle) {
+    AddPointer(abi::PT_ANNOTATION_HANDLE, tid, ns, 0, 0, handle);
+  }
+  void AnnotationEnd(uint32_t tid, int64_t ns, uint64_t handle) {
+    AddPointer(abi::PT_ANNOTATION_END, tid, ns, 0, 0, handle);
+  }
+  // As the programs write it: the first part, then as many continuations as the name needs.
+  void AnnotationBegin(uint32_t tid, int64_t ns, const std::string& name) {
+    abi::pt_text_record record{};
+    record.head = Head(abi::PT_ANNOTATION_BEGIN, tid, ns, 0, 0);
+    record.length = static_cast<uint32_t>(name.size());
+    std::memcpy(record.text, name.data(), std::min<size_t>(name.size(), PT_TEXT_BYTES));
+    Add(record);
+    size_t offset = PT_TEXT_BYTES;
+    for (int i = 0; i < 2 && offset < name.size(); ++i) {
+      abi::pt_text_more_record more{};
+      more.head = Head(abi::PT_TEXT_MORE, tid, ns, 0, 0);
+      more.offset = static_cast<uint32_t>(offset);
+      more.bytes = static_cast<uint32_t>(std::min<size_t>(name.size() - offset, PT_TEXT_MORE_BYTES));
+      std::memcpy(more.text, name.data() + offset, more.bytes);
+      offset += more.bytes;
+      Add(more);
+    }
+  }
+  void Node(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t vtable,
+            uint64_t python_type, const std::string& type_name) {
+    abi::pt_node_record record{};
+    record.head = Head(abi::PT_NODE_BEGIN, tid, ns, site, Sp(depth));
+    record.vtable = vtable;
+    record.python_type = python_type;
+    std::strncpy(record.type_name, type_name.c_str(), sizeof(record.type_name) - 1);
+    if (type_name.empty()) {
+      AddBytes(&record, PT_NODE_RECORD_SHORT_BYTES);
+    } else {
+      Add(record);
+    }
+  }
+  void ThreadExit(uint32_t tid, int64_t ns, bool group_dead) {
+    abi::pt_exit_record record{};
+    record.head = Head(abi::PT_THREAD_EXIT, tid, ns, 0, 0);
+    record.group_dead = group_dead ? 1 : 0;
+    Add(record);
+  }
+  void Exec(uint32_t tid, int64_t ns) { Add(Head(abi::PT_EXEC, tid, ns, 0, 0)); }
+
+  // A record of any kind and size; its `words` is set to the size.
+  template <typename Record>
+  void Add(Record record) {
+    AddBytes(&record, sizeof(record));
+  }
+
+  std::vector<std::byte>& bytes() { return bytes_; }
+
+  static abi::pt_record Head(uint8_t kind, uint32_t tid, int64_t ns, uint16_t site, uint32_t sp) {
+    abi::pt_record head{};
+    head.time_ns = static_cast<uint64_t>(ns);
+    head.pid = kPid;
+    head.tid = tid;
+    head.sp = sp;
+    head.site = site;
+    head.kind = kind;
+    return head;
+  }
+
+ private:
+  void AddPointer(uint8_t kind, uint32_t tid, int64_t ns, uint16_t site, uint32_t sp,
+                  uint64_t value) {
+    abi::pt_pointer_record record{};
+    record.head = Head(kind, tid, ns, site, sp);
+    record.value = value;
+    Add(record);
+  }
+  void AddBytes(const void* record, size_t size) {
+    const size_t start = bytes_.size();
+    bytes_.resize(start + size);
+    std::memcpy(bytes_.data() + start, record, size);
+    bytes_[start + offsetof(abi::pt_record, words)] = static_cast<std::byte>(size / 8);
+  }
+
+  std::vector<std::byte> bytes_;
+};
+
+// Gives batches from memory.
+class VectorSource final : public RecordSource {
+ public:
+  void Add(std::vector<std::byte> records, bool gap_before = false) {
+    batches_.push_back({std::move(records), gap_before});
+  }
+  absl::StatusOr<RecordBatch> Next() override {
+    RecordBatch batch;
+    if (next_ == batches_.size()) {
+      batch.end = true;
+      return batch;
+    }
+    batch.records = batches_[next_].records;
+    batch.gap_before = batches_[next_].gap_before;
+    ++next_;
+    return batch;
+  }
+
+ private:
+  struct Batch {
+    std::vector<std::byte> records;
+    bool gap_before;
+  };
+  std::vector<Batch> batches_;
+  size_t next_ = 0;
+};
+
+}  // namespace proftrace

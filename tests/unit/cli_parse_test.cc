@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/cli/parse.h"
+#include "userspace/cli/result_directory.h"
+
+namespace proftrace {
+namespace {
+
+TEST(ParseDurationTest, TakesTheDocumentedUnits) {
+  EXPECT_DOUBLE_EQ(*ParseDuration("10s"), 10);
+  EXPECT_DOUBLE_EQ(*ParseDuration("10"), 10);
+  EXPECT_DOUBLE_EQ(*ParseDuration("250ms"), 0.25);
+  EXPECT_DOUBLE_EQ(*ParseDuration("2m"), 120);
+  EXPECT_DOUBLE_EQ(*ParseDuration("1.5s"), 1.5);
+}
+
+TEST(ParseDurationTest, RefusesNonsense) {
+  for (const char* text : {"", "s", "ten", "10x", "-1s", "0s", "nan", "inf", "1e300s", "10 s", "1s2"}) {
+    const auto result = ParseDuration(text);
+    EXPECT_FALSE(result.ok()) << text;
+    EXPECT_EQ(ExitCodeOf(result.status()), ExitCode::kUsage) << text;
+  }
+}
+
+TEST(ParseSizeTest, TakesPowersOfTwoUnits) {
+  EXPECT_EQ(*ParseSize("4096"), 4096u);
+  EXPECT_EQ(*ParseSize("64K"), 65536u);
+  EXPECT_EQ(*ParseSize("32M"), 32u << 20);
+  EXPECT_EQ(*ParseSize("1G"), 1u << 30);
+}
+
+TEST(ParseSizeTest, RefusesNonsense) {
+  for (const char* text : {"", "K", "0", "-1", "4k", "99999999999999999999", "1T", "5000000000G"}) {
+    EXPECT_FALSE(ParseSize(text).ok()) << text;
+  }
+}
+
+TEST(ParseKeyValueTest, TakesTheFirstEqualsSign) {
+  EXPECT_EQ(ParseKeyValue("a=b=c")->second, "b=c");
+  EXPECT_EQ(ParseKeyValue("a=")->second, "");
+  EXPECT_FALSE(ParseKeyValue("a").ok());
+  EXPECT_FALSE(ParseKeyValue("=b").ok());
+}
+
+TEST(DefaultResultNameTest, HoldsNoCharacterThatAPathWouldMind) {
+  const std::string name = DefaultResultName("../a b\n;", Pid{7});
+  EXPECT_TRUE(name.starts_with("proftrace-..-a-b---7-2")) << name;
+  EXPECT_EQ(name.find('/'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace proftrace

@@ -1,0 +1,12 @@
+# The middle of the pipeline: capture files, decoding, order, nesting. And the command line's values.
+proftrace_unit_test(pipeline_test
+  SOURCES
+    pipeline_capture_file_test.cc
+    pipeline_decoder_test.cc
+    pipeline_nesting_property_test.cc
+    pipeline_sorter_test.cc
+    pipeline_span_builder_test.cc
+  LIBS proftrace_merge GTest::gmock)
+proftrace_unit_test(cli_test
+  SOURCES cli_parse_test.cc cli_result_directory_test.cc
+  LIBS proftrace_cli)

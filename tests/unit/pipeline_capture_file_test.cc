@@ -1,0 +1,145 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/support/record_maker.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/wire/capture_reader.h"
+#include "userspace/wire/capture_writer.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int kBlocks = 6;
+
+class CaptureFileTest : public ::testing::Test {
+ protected:
+  // Six blocks of records, metadata before the first and the last, and a proper end.
+  void SetUp() override {
+    char path[] = "/tmp/proftrace-capture-XXXXXX";
+    const int fd = mkstemp(path);
+    ASSERT_GE(fd, 0);
+    path_ = path;
+    absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CaptureWriter::Create(fd, path_);
+    ASSERT_TRUE(writer.ok());
+    MetadataWriter metadata;
+    metadata.AddPlan(1, {Label{}, Label{"aten::a", "over\xff", Category::kCpuOp}});
+    ASSERT_TRUE((*writer)->AppendMetadata(metadata.TakeJson()).ok());
+    for (int i = 0; i < kBlocks; ++i) {
+      RecordMaker maker;
+      for (int j = 0; j < 10; ++j) {
+        maker.Begin(1, i * 100 + j, 1, static_cast<uint32_t>(j));
+      }
+      ASSERT_TRUE((*writer)->AppendRecords(maker.bytes()).ok());
+    }
+    metadata.AddEnd(Window{}, Cost{}, Ledger{.ring_lost = 5});
+    ASSERT_TRUE((*writer)->AppendMetadata(metadata.TakeJson()).ok());
+    ASSERT_TRUE((*writer)->Finish().ok());
+    writer->reset();
+    std::ifstream file(path_, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    bytes_.resize(text.size());
+    std::memcpy(bytes_.data(), text.data(), text.size());
+  }
+  void TearDown() override { unlink(path_.c_str()); }
+
+  struct Contents {
+    size_t records = 0;
+    int gaps = 0;
+  };
+  static Contents ReadAll(CaptureReader& reader) {
+    Contents contents;
+    while (true) {
+      absl::StatusOr<RecordBatch> batch = reader.Next();
+      EXPECT_TRUE(batch.ok()) << batch.status();
+      contents.gaps += batch->gap_before ? 1 : 0;
+      contents.records += batch->records.size() / sizeof(abi::pt_record);
+      if (batch->end) return contents;
+    }
+  }
+
+  std::string path_;
+  std::vector<std::byte> bytes_;
+};
+
+TEST_F(CaptureFileTest, GivesBackWhatWasWritten) {
+  absl::StatusOr<std::unique_ptr<CaptureReader>> reader = CaptureReader::Open(path_, {});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const CaptureMetadata& metadata = (*reader)->metadata();
+  EXPECT_EQ(metadata.plans.at(1).sites.at(1).name, "aten::a");
+  EXPECT_EQ(metadata.plans.at(1).sites.at(1).overload_name, "over\xff") << "names are bytes";
+  EXPECT_EQ(metadata.kernel_ledger.ring_lost, 5u);
+  const Contents contents = ReadAll(**reader);
+  EXPECT_EQ(contents.records, kBlocks * 10u);
+  EXPECT_EQ(contents.gaps, 0);
+}
+
+TEST_F(CaptureFileTest, EveryTruncationIsNoticedAndSalvaged) {
+  size_t last_records = 0;
+  for (size_t size = 0; size < bytes_.size(); ++size) {
+    const std::span<const std::byte> cut = std::span(bytes_).first(size);
+    const auto strict = CaptureReader::FromBytes(cut, {});
+    ASSERT_FALSE(strict.ok()) << size;
+    ASSERT_EQ(ExitCodeOf(strict.status()), ExitCode::kInputDamaged);
+    auto salvaged = CaptureReader::FromBytes(cut, {.salvage = true});
+    if (!salvaged.ok()) {
+      ASSERT_LT(size, sizeof(CaptureFileHeader)) << "whole blocks must be readable";
+      continue;
+    }
+    ASSERT_FALSE((*salvaged)->damage().empty());
+    const size_t records = ReadAll(**salvaged).records;
+    ASSERT_GE(records, last_records) << size;
+    ASSERT_EQ(records % 10, 0u);
+    last_records = records;
+  }
+  EXPECT_EQ(last_records, kBlocks * 10u);
+}
+
+TEST_F(CaptureFileTest, EveryFlippedByteIsNoticed) {
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    std::vector<std::byte> broken = bytes_;
+    broken[i] ^= std::byte{0x40};
+    const auto strict = CaptureReader::FromBytes(broken, {});
+    ASSERT_FALSE(strict.ok()) << "byte " << i;
+    auto salvaged = CaptureReader::FromBytes(broken, {.salvage = true});
+    if (!salvaged.ok()) continue;  // the file's own header
+    const Contents contents = ReadAll(**salvaged);
+    ASSERT_GE(contents.records, (kBlocks - 1) * 10u) << "one block at most is lost, byte " << i;
+    if (contents.records < kBlocks * 10u) {
+      ASSERT_EQ(contents.gaps, 1) << "byte " << i;
+    }
+  }
+}
+
+TEST_F(CaptureFileTest, ANewerFormatIsRefusedByName) {
+  CaptureFileHeader header;
+  std::memcpy(&header, bytes_.data(), sizeof(header));
+  header.version = kCaptureVersion + 1;
+  std::memcpy(bytes_.data(), &header, sizeof(header));
+  const auto reader = CaptureReader::FromBytes(bytes_, {.salvage = true});
+  ASSERT_FALSE(reader.ok());
+  EXPECT_NE(reader.status().message().find("newer"), std::string::npos);
+}
+
+TEST_F(CaptureFileTest, OtherFilesAreNoCaptures) {
+  for (const char* path : {"/dev/null", "/", "/nonexistent", "/etc/passwd", "/proc/self/status"}) {
+    const auto reader = CaptureReader::Open(path, {.salvage = true});
+    EXPECT_EQ(ExitCodeOf(reader.status()), ExitCode::kInputDamaged) << path;
+  }
+}
+
+TEST_F(CaptureFileTest, FullDiskIsOneClearError) {
+  const int fd = open("/dev/full", O_WRONLY);
+  ASSERT_GE(fd, 0);
+  const auto writer = CaptureWriter::Create(fd, "capture.ptrec");
+  ASSERT_FALSE(writer.ok());
+  EXPECT_EQ(ExitCodeOf(writer.status()), ExitCode::kOutputFailed);
+  EXPECT_NE(writer.status().message().find("No space left"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace proftrace
