@@ -150,15 +150,19 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
 }
 
 absl::Status BpfPrograms::MeasureHit(UprobeApi api) {
-  absl::StatusOr<double> cost = MeasureProbeCost([this, api](const ModulePlan& module) {
-    AttachReport report;
-    return AttachModule(api, probe_program_fd(), module, Pid{static_cast<uint32_t>(getpid())},
-                        &report);
-  });
+  // A record takes its own bytes and the ring's header of 8.
+  const uint32_t ring_records =
+      bpf_map__max_entries(impl_->skeleton->maps.ring) / (sizeof(abi::pt_record) + 8);
+  absl::StatusOr<double> cost = MeasureProbeCost(
+      static_cast<int>(ring_records / 2),
+      [this, api](const ModulePlan& module) {
+        AttachReport report;
+        return AttachModule(api, probe_program_fd(), module, Pid{static_cast<uint32_t>(getpid())},
+                            &report);
+      },
+      [this] { ring_buffer__consume(impl_->ring); });  // the loop's own records are nobody's
   if (!cost.ok()) return cost.status();
   ns_per_hit_ = *cost;
-  // The loop's own records are nobody's.
-  ring_buffer__consume(impl_->ring);
   return absl::OkStatus();
 }
 

@@ -4,8 +4,9 @@
 #include <time.h>
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "bpf/abi/records.h"
 #include "userspace/base/exit_status.h"
@@ -29,25 +30,29 @@ proftrace_probe_cost_target:
 namespace proftrace {
 namespace {
 
-constexpr int kRounds = 7;
-constexpr int kCallsARound = 2000;
+constexpr int kCalls = 14000;
+constexpr int kFewestRounds = 7;
 
-double RoundNs() {
+double RoundNs(int calls) {
   timespec begin{};
   timespec end{};
   clock_gettime(CLOCK_MONOTONIC, &begin);
-  for (int i = 0; i < kCallsARound; ++i) proftrace_probe_cost_target();
+  for (int i = 0; i < calls; ++i) proftrace_probe_cost_target();
   clock_gettime(CLOCK_MONOTONIC, &end);
   const double ns = static_cast<double>(end.tv_sec - begin.tv_sec) * 1e9 +
                     static_cast<double>(end.tv_nsec - begin.tv_nsec);
-  return ns / kCallsARound;
+  return ns / calls;
 }
 
-double MedianRoundNs() {
-  std::array<double, kRounds> rounds{};
-  for (double& round : rounds) round = RoundNs();
-  std::sort(rounds.begin(), rounds.end());
-  return rounds[kRounds / 2];
+double MedianRoundNs(int calls, const std::function<void()>& between_rounds) {
+  std::vector<double> rounds(static_cast<size_t>(std::max(kFewestRounds, kCalls / calls)));
+  for (double& round : rounds) {
+    round = RoundNs(calls);
+    between_rounds();
+  }
+  const auto middle = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
+  std::nth_element(rounds.begin(), middle, rounds.end());
+  return *middle;
 }
 
 struct OwnCode {
@@ -74,7 +79,9 @@ int FindOffset(dl_phdr_info* info, size_t, void* data) {
 }  // namespace
 
 absl::StatusOr<double> MeasureProbeCost(
-    const std::function<absl::StatusOr<LinkSet>(const ModulePlan&)>& attach) {
+    int calls_a_round, const std::function<absl::StatusOr<LinkSet>(const ModulePlan&)>& attach,
+    const std::function<void()>& between_rounds) {
+  const int calls = std::clamp(calls_a_round, 1, kCalls / kFewestRounds);
   OwnCode code;
   code.address = reinterpret_cast<uint64_t>(&proftrace_probe_cost_target);
   dl_iterate_phdr(FindOffset, &code);
@@ -84,10 +91,10 @@ absl::StatusOr<double> MeasureProbeCost(
   module.open_path = "/proc/self/exe";
   module.points.push_back(ProbePoint{code.file_offset, PT_COOKIE(0, abi::PT_ROLE_BEGIN, 0, 0)});
 
-  const double without_ns = MedianRoundNs();
+  const double without_ns = MedianRoundNs(calls, between_rounds);
   absl::StatusOr<LinkSet> links = attach(module);
   if (!links.ok()) return links.status();
-  const double with_ns = MedianRoundNs();
+  const double with_ns = MedianRoundNs(calls, between_rounds);
   return std::max(0.0, with_ns - without_ns);
 }
 

@@ -12,7 +12,9 @@ namespace proftrace {
 
 // Times a loop over a small function of this program (its first instruction is a push, as in libtorch) with and without
 // the probe that `attach` puts there. Nanoseconds a hit, the median of several rounds; takes about 20 ms.
+// `calls_a_round`: how many records the ring takes at once; `between_rounds` empties it.
 absl::StatusOr<double> MeasureProbeCost(
-    const std::function<absl::StatusOr<LinkSet>(const ModulePlan&)>& attach);
+    int calls_a_round, const std::function<absl::StatusOr<LinkSet>(const ModulePlan&)>& attach,
+    const std::function<void()>& between_rounds);
 
 }  // namespace proftrace

@@ -158,15 +158,15 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   return absl::OkStatus();
 }
 
-void ProcessSet::OnFork(Pid parent, Pid child) {
+void ProcessSet::OnFork(Pid parent, Pid child, int64_t time_ns) {
   const std::lock_guard lock(mutex_);
-  tasks_.push_back(Task{TaskKind::kFork, child, parent});
+  tasks_.push_back(Task{TaskKind::kFork, child, parent, time_ns});
   changed_.notify_all();
 }
 
 void ProcessSet::OnExec(Pid pid) {
   const std::lock_guard lock(mutex_);
-  tasks_.push_back(Task{TaskKind::kExec, pid, Pid{}});
+  tasks_.push_back(Task{TaskKind::kExec, pid, Pid{}, 0});
   changed_.notify_all();
 }
 
@@ -198,8 +198,13 @@ void ProcessSet::FollowFork(const Task& task) {
   }
   const absl::Status status =
       AttachWithPlan(task.pid, parent.plan, parent.plan_id, parent.image, /*followed=*/true);
-  if (status.ok()) return;
+  const int64_t live_ns = MonotonicNs();
   const std::lock_guard lock(mutex_);
+  if (status.ok()) {
+    ++followed_;
+    longest_follow_ns_ = std::max(longest_follow_ns_, live_ns - task.time_ns);
+    return;
+  }
   processes_.erase(Raw(task.pid));
   // One that ended at once, or runs something else by now, needs no probes.
   if (Exists(task.pid) && ExitCodeOf(status) != ExitCode::kNoTarget) ++follow_failed_;
@@ -308,7 +313,15 @@ uint64_t ProcessSet::follow_failed() const {
 
 std::vector<Unsupported> ProcessSet::gaps() const {
   const std::lock_guard lock(mutex_);
-  return gaps_;
+  std::vector<Unsupported> gaps = gaps_;
+  if (followed_ > 0) {
+    gaps.push_back(Unsupported{
+        "start of children",
+        std::to_string(followed_) + " forked processes: each one's first moments, at most " +
+            std::to_string(longest_follow_ns_ / 1'000'000 + 1) +
+            " ms, passed before its probes were live"});
+  }
+  return gaps;
 }
 
 }  // namespace proftrace

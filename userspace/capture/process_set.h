@@ -39,7 +39,7 @@ class ProcessSet {
   void Await(Pid pid);
 
   // What the kernel told of traced processes.
-  void OnFork(Pid parent, Pid child);
+  void OnFork(Pid parent, Pid child, int64_t time_ns);
   void OnExec(Pid pid);
   void OnExit(Pid pid);
 
@@ -54,6 +54,7 @@ class ProcessSet {
   // Of the first process: what the ready line shows.
   uint32_t operator_count() const;
   uint64_t follow_failed() const;
+  // What could not be recorded, and why: of the plans, of the kernel, and of children before their probes were live.
   std::vector<Unsupported> gaps() const;
 
  private:
@@ -68,6 +69,7 @@ class ProcessSet {
     TaskKind kind;
     Pid pid;
     Pid parent;
+    int64_t time_ns;
   };
 
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
@@ -93,6 +95,8 @@ class ProcessSet {
   uint32_t next_plan_ = 1;
   uint32_t operator_count_ = 0;
   uint64_t follow_failed_ = 0;
+  uint64_t followed_ = 0;
+  int64_t longest_follow_ns_ = 0;  // from a fork until the child's probes were live
   bool stop_ = false;
   std::thread follower_;
 };

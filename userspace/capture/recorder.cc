@@ -161,7 +161,7 @@ void Recording::OnRecord(std::span<const std::byte> record) {
     case abi::PT_FORK: {
       abi::pt_fork_record fork{};
       std::memcpy(&fork, record.data(), std::min(record.size(), sizeof(fork)));
-      processes_->OnFork(Pid{head.pid}, Pid{fork.child_pid});
+      processes_->OnFork(Pid{head.pid}, Pid{fork.child_pid}, static_cast<int64_t>(head.time_ns));
       break;
     }
     case abi::PT_EXEC:
