@@ -24,7 +24,7 @@ from model import (FILTERED, Oracle, Row, Threads, counts, read_events, read_ora
 
 SHOWN_DIFFERENCES = 5
 RESYNC_REACH = 400  # rows that may be missing or extra in one place before the rest counts as different
-RESYNC_RUN = 6      # equal names in a row that make two places the same again
+RESYNC_RUN = 3      # equal names in a row that make two places the same again
 
 
 @dataclasses.dataclass

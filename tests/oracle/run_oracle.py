@@ -207,12 +207,20 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
             problems.append(f"{len(result.differences)} differences")
         if workload == "exceptions" and not result.ends["exception"]:
             problems.append("no span ended by an exception")
+        if options.consumers:
+            problems += consumer_problems(options.consumers, out / "result")
         plain = untraced_checksum(options, workload, out)
         if plain != traced:
             problems.append(f"untraced the job says {plain}, traced {traced}")
         return Verdict(workload, problems, compare.report(result))
     except (Stopped, ValueError, KeyError, subprocess.TimeoutExpired) as error:
         return Verdict(workload, [f"{type(error).__name__}: {error}"], "")
+
+
+def consumer_problems(python: str, result: Path) -> list[str]:
+    """What pandas, HTA and Perfetto say of the files."""
+    check = subprocess.run([python, str(HERE / "consumers/check_consumers.py"), str(result)], capture_output=True, text=True)
+    return [] if check.returncode == 0 else (check.stdout + check.stderr).splitlines()
 
 
 def reason_not_to_run(options: argparse.Namespace) -> str | None:
@@ -243,6 +251,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=0, help="default: 8, fewer for the large models")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--allow-missing", metavar="NAME", action="append", default=[])
+    parser.add_argument("--consumers", metavar="PYTHON", help="also load the files (consumers/install.sh made PYTHON)")
     parser.add_argument("--keep", type=Path, help="keep everything in this directory")
     return parser.parse_args()
 
