@@ -14,7 +14,8 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* Set before loading; the verifier removes what they switch off. */
-const volatile bool config_filter_tgid = false; /* links without a pid: only processes in `traced` */
+const volatile bool config_filter_tgid =
+    false; /* links without a pid: only processes in `traced` */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -44,7 +45,8 @@ struct {
 	__type(value, __u64);
 } drops SEC(".maps");
 
-/* Depth of the tracer's PID namespace, 0 = the initial one: ids in records and keys are those that the tracer sees. */
+/* Depth of the tracer's PID namespace, 0 = the initial one: ids in records and keys are those that
+ * the tracer sees. */
 __u32 pidns_level = 0;
 
 /* How many threads have an entry in lost_by_thread: the fast path looks at this alone. */
@@ -93,8 +95,8 @@ static __always_inline __u32 tid_of(struct task_struct *task)
 
 static __always_inline __u32 tgid_of(struct task_struct *task)
 {
-	return pidns_level ? nr_in_namespace(BPF_CORE_READ(task, group_leader)) :
-			     BPF_CORE_READ(task, tgid);
+	return pidns_level ? nr_in_namespace(BPF_CORE_READ(task, group_leader))
+			   : BPF_CORE_READ(task, tgid);
 }
 
 static __always_inline __u32 current_tgid(void)
@@ -125,7 +127,8 @@ static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 
 	record->words = bytes / 8;
 }
 
-/* Announces this thread's losses before its next record, so that a reader never nests across a gap. */
+/* Announces this thread's losses before its next record, so that a reader never nests across a gap.
+ */
 static __noinline int announce_loss(void)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();

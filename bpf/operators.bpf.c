@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Operators, autograd nodes, annotations and catches: one program for every uprobe. The attach cookie says what the
- * probe means (bpf/abi/records.h); the common roles write 24 bytes and read no memory of the target.
+ * Operators, autograd nodes, annotations and catches: one program for every uprobe. The attach
+ * cookie says what the probe means (bpf/abi/records.h); the common roles write 24 bytes and read no
+ * memory of the target.
  */
 #include "bpf/common.bpf.h"
 
-/* profiler::_record_function_enter and friends. Key: tgid and OperatorDef*; value: enum pt_annotation_step. */
+/* profiler::_record_function_enter and friends. Key: tgid and OperatorDef*; value: enum
+ * pt_annotation_step. */
 struct annotation_key {
 	__u64 operator_def;
 	__u64 tgid;
@@ -26,7 +28,8 @@ struct {
 	__type(value, __u32);
 } python_node_vtables SEC(".maps");
 
-/* An annotation's enter that runs on this thread: where its Stack is, to read the handle when it returns. */
+/* An annotation's enter that runs on this thread: where its Stack is, to read the handle when it
+ * returns. */
 struct pending_enter {
 	__u64 stack;
 	__u64 sp;
@@ -75,17 +78,19 @@ static __always_inline __u64 read_word(__u64 address)
 	return word;
 }
 
-/* c10::IValue is 16 bytes: payload, tag. The Stack is a std::vector of them: begin, end, capacity. */
+/* c10::IValue is 16 bytes: payload, tag. The Stack is a std::vector of them: begin, end, capacity.
+ */
 #define IVALUE_BYTES 16
 
 /*
- * The text of an IValue's string (c10::ivalue::ConstantString: an intrusive_ptr_target, then a std::string).
- * The target's header is vtable + two 4-byte counts, or (2.1 and before) vtable + two 8-byte counts: the word at +16
- * is the string's first word, or a small count. A std::string is {characters, length, ...}; in the pre-C++11 ABI it is
- * one pointer, and the length lies 24 bytes before the characters.
+ * The text of an IValue's string (c10::ivalue::ConstantString: an intrusive_ptr_target, then a
+ * std::string). The target's header is vtable + two 4-byte counts, or (2.1 and before) vtable + two
+ * 8-byte counts: the word at +16 is the string's first word, or a small count. A std::string is
+ * {characters, length, ...}; in the pre-C++11 ABI it is one pointer, and the length lies 24 bytes
+ * before the characters.
  */
 static __always_inline __u32 read_string_ivalue(__u64 object, bool old_abi, char *text,
-						 __u64 *characters)
+						__u64 *characters)
 {
 	__u64 words[2]; /* characters, length */
 	__u32 bytes;
@@ -105,7 +110,8 @@ static __always_inline __u32 read_string_ivalue(__u64 object, bool old_abi, char
 	return words[1];
 }
 
-/* A name's bytes from `offset` on. Two of these hold what PT_NAME_BYTES leaves after the first record. */
+/* A name's bytes from `offset` on. Two of these hold what PT_NAME_BYTES leaves after the first
+ * record. */
 static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 length, __u32 offset)
 {
 	struct pt_text_more_record *record;
@@ -143,8 +149,8 @@ static __always_inline void write_annotation_begin(__u64 sp, __u64 stack, bool o
 	/* Arguments: the name, then an optional string: the name is the last but one. */
 	top = read_word(stack + 8);
 	if (top)
-		length = read_string_ivalue(read_word(top - 2 * IVALUE_BYTES), old_abi, record->text,
-					    &characters);
+		length = read_string_ivalue(read_word(top - 2 * IVALUE_BYTES), old_abi,
+					    record->text, &characters);
 	record->length = length;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	if (length == PT_TEXT_READ_FAILED) {
@@ -169,10 +175,11 @@ static __always_inline void write_handle(__u64 sp, __u8 kind, __u64 stack)
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
-/* Dispatcher::callBoxed(op, stack): the operator by its OperatorDef*, and annotations by their enter and exit. */
+/* Dispatcher::callBoxed(op, stack): the operator by its OperatorDef*, and annotations by their
+ * enter and exit. */
 static __noinline int on_boxed_begin(struct pt_regs *ctx, __u64 cookie)
 {
-	struct annotation_key key = { .tgid = current_tgid() };
+	struct annotation_key key = {.tgid = current_tgid()};
 	struct pt_pointer_record *record = reserve(sizeof(*record));
 	__u64 sp = PT_REGS_SP(ctx);
 	__u64 stack;
@@ -190,7 +197,7 @@ static __noinline int on_boxed_begin(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	stack = read_register(ctx, (cookie >> 32) & 0xff);
 	if ((*step & PT_ANNOTATION_STEP_MASK) == PT_ANNOTATION_ENTER) {
-		struct pending_enter pending = { .stack = stack, .sp = sp };
+		struct pending_enter pending = {.stack = stack, .sp = sp};
 		__u32 tid = (__u32)bpf_get_current_pid_tgid();
 
 		write_annotation_begin(sp, stack, *step & PT_ANNOTATION_OLD_STRINGS);
@@ -208,7 +215,8 @@ static __noinline int on_boxed_end(struct pt_regs *ctx, __u64 cookie)
 	__u64 sp = PT_REGS_SP(ctx);
 	struct pt_record *record;
 
-	/* The enter's own exit: below its entry's stack pointer, with no callBoxed of its own in between. */
+	/* The enter's own exit: below its entry's stack pointer, with no callBoxed of its own in
+	 * between. */
 	if (pending && sp <= pending->sp) {
 		write_handle(sp, PT_ANNOTATION_HANDLE, pending->stack);
 		bpf_map_delete_elem(&pending_enters, &tid);
@@ -221,10 +229,11 @@ static __noinline int on_boxed_end(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* torch::autograd::Node*: its vtable names its class; a PyNode's class is that of its Python object. */
+/* torch::autograd::Node*: its vtable names its class; a PyNode's class is that of its Python
+ * object. */
 static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 {
-	struct annotation_key key = { .tgid = current_tgid() };
+	struct annotation_key key = {.tgid = current_tgid()};
 	__u64 node = read_register(ctx, (cookie >> 24) & 0xff);
 	__u16 object_offset = cookie >> 32;
 	__u64 vtable = read_word(node);
@@ -235,9 +244,11 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	if (object_offset) {
 		__u64 object = 0;
 
-		/* Other nodes may be smaller: what is read behind them is ignored, and so is a failure. */
+		/* Other nodes may be smaller: what is read behind them is ignored, and so is a
+		 * failure. */
 		if (!bpf_probe_read_user(&object, sizeof(object), (void *)(node + object_offset)))
-			bpf_probe_read_user(&python_type, sizeof(python_type), (void *)(object + 8));
+			bpf_probe_read_user(&python_type, sizeof(python_type),
+					    (void *)(object + 8));
 	}
 	if (python_type && bpf_map_lookup_elem(&python_node_vtables, &key)) {
 		record = reserve(sizeof(*record));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Forks, execs and exits of the recorded processes. A child is recorded from its fork on as far as links without a pid
- * are concerned; links with a pid are opened for it by the loader, which is woken at once.
+ * Forks, execs and exits of the recorded processes. A child is recorded from its fork on as far as
+ * links without a pid are concerned; links with a pid are opened for it by the loader, which is
+ * woken at once.
  */
 #include "bpf/common.bpf.h"
 

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The records that the BPF programs write into the ring and that a capture file holds: shared by BPF (C11) and C++.
+ * The records that the BPF programs write into the ring and that a capture file holds: shared by
+ * BPF (C11) and C++.
  *
- * Every record begins with struct pt_record and is pt_record.words * 8 bytes long. Kinds are only appended, a kind's
- * layout only grows at its end: a reader skips a kind that it does not know by its size. Fixed width, little endian,
- * padding explicit. Contents come from a foreign process: no reader may trust them.
+ * Every record begins with struct pt_record and is pt_record.words * 8 bytes long. Kinds are only
+ * appended, a kind's layout only grows at its end: a reader skips a kind that it does not know by
+ * its size. Fixed width, little endian, padding explicit. Contents come from a foreign process: no
+ * reader may trust them.
  */
 #ifndef PROFTRACE_BPF_ABI_RECORDS_H
 #define PROFTRACE_BPF_ABI_RECORDS_H
 
 #ifdef __cplusplus
 #include <cstdint>
-namespace proftrace::abi {
+namespace proftrace::abi
+{
 typedef uint64_t pt_u64;
 typedef uint32_t pt_u32;
 typedef uint16_t pt_u16;
@@ -26,23 +29,27 @@ typedef __u8 pt_u8;
 #endif
 
 enum pt_kind {
-	PT_SPAN_BEGIN = 1,	  /* entry of an operator; struct pt_record */
-	PT_SPAN_END = 2,	  /* exit site of any span; struct pt_record */
-	PT_CATCH = 3,		  /* __cxa_begin_catch; struct pt_record */
-	PT_BOXED_BEGIN = 4,	  /* entry of a callBoxed copy; struct pt_pointer_record: OperatorDef* */
-	PT_NODE_BEGIN = 5,	  /* an autograd node runs; struct pt_node_record */
+	PT_SPAN_BEGIN = 1,  /* entry of an operator; struct pt_record */
+	PT_SPAN_END = 2,    /* exit site of any span; struct pt_record */
+	PT_CATCH = 3,	    /* __cxa_begin_catch; struct pt_record */
+	PT_BOXED_BEGIN = 4, /* entry of a callBoxed copy; struct pt_pointer_record: OperatorDef* */
+	PT_NODE_BEGIN = 5,  /* an autograd node runs; struct pt_node_record */
 	PT_ANNOTATION_BEGIN = 6,  /* record_function enter; struct pt_text_record: name */
 	PT_ANNOTATION_HANDLE = 7, /* the enter returned; struct pt_pointer_record: the handle */
-	PT_ANNOTATION_END = 8,	  /* record_function exit; struct pt_pointer_record: the handle, 0 = not known */
-	PT_LOSS = 9,		  /* this thread lost records before this one; struct pt_pointer_record: how many */
-	PT_FORK = 10,		  /* struct pt_fork_record, written by the parent */
-	PT_EXEC = 11,		  /* the process has a new image; struct pt_record */
-	PT_THREAD_EXIT = 12,	  /* struct pt_exit_record */
-	PT_LITERAL_BEGIN = 13,	  /* entry of a RECORD_FUNCTION with a fixed name; struct pt_record */
-	PT_TEXT_MORE = 14,	  /* the name of this thread's last PT_ANNOTATION_BEGIN goes on; struct pt_text_more_record */
+	PT_ANNOTATION_END =
+	    8, /* record_function exit; struct pt_pointer_record: the handle, 0 = not known */
+	PT_LOSS =
+	    9, /* this thread lost records before this one; struct pt_pointer_record: how many */
+	PT_FORK = 10,	       /* struct pt_fork_record, written by the parent */
+	PT_EXEC = 11,	       /* the process has a new image; struct pt_record */
+	PT_THREAD_EXIT = 12,   /* struct pt_exit_record */
+	PT_LITERAL_BEGIN = 13, /* entry of a RECORD_FUNCTION with a fixed name; struct pt_record */
+	PT_TEXT_MORE = 14,     /* the name of this thread's last PT_ANNOTATION_BEGIN goes on; struct
+				  pt_text_more_record */
 };
 
-/* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within +-8 GiB. */
+/* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within
+ * +-8 GiB. */
 struct pt_record {
 	pt_u64 time_ns; /* CLOCK_MONOTONIC */
 	pt_u32 pid;	/* tgid, in the tracer's PID namespace */
@@ -66,7 +73,8 @@ struct pt_node_record {
 	struct pt_record head;
 	pt_u64 vtable;	    /* of the Node */
 	pt_u64 python_type; /* PyTypeObject* of a PyNode's object, else meaningless; 0 = not read */
-	/* Only when the vtable is known to be PyNode's (record longer by this): tp_name, NUL terminated. */
+	/* Only when the vtable is known to be PyNode's (record longer by this): tp_name, NUL
+	 * terminated. */
 	char type_name[PT_TYPE_NAME_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_node_record) == 104, "pt_node_record");
@@ -74,7 +82,8 @@ PT_STATIC_ASSERT(sizeof(struct pt_node_record) == 104, "pt_node_record");
 
 #define PT_TEXT_BYTES 248
 
-/* A name. The first PT_TEXT_BYTES at most; `length` is the full one. Read failures give length 0xffffffff. */
+/* A name. The first PT_TEXT_BYTES at most; `length` is the full one. Read failures give length
+ * 0xffffffff. */
 struct pt_text_record {
 	struct pt_record head;
 	pt_u32 length;
@@ -136,8 +145,8 @@ enum pt_register {
 };
 
 #define PT_COOKIE(site, role, reg, offset)                                                         \
-	((unsigned long long)((site) & 0xffff) | (unsigned long long)((role) & 0xff) << 16 |       \
-	 (unsigned long long)((reg) & 0xff) << 24 | (unsigned long long)((offset) & 0xffff) << 32)
+	((unsigned long long)((site)&0xffff) | (unsigned long long)((role)&0xff) << 16 |           \
+	 (unsigned long long)((reg)&0xff) << 24 | (unsigned long long)((offset)&0xffff) << 32)
 
 /* What an operator means for annotations: the value of the map `annotation_operators`. */
 enum pt_annotation_step {

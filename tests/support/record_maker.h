@@ -26,9 +26,7 @@ class RecordMaker {
   void End(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth) {
     Add(Head(abi::PT_SPAN_END, tid, ns, site, Sp(depth) - 1));
   }
-  void Catch(uint32_t tid, int64_t ns, uint32_t sp) {
-    Add(Head(abi::PT_CATCH, tid, ns, 0, sp));
-  }
+  void Catch(uint32_t tid, int64_t ns, uint32_t sp) { Add(Head(abi::PT_CATCH, tid, ns, 0, sp)); }
   void Boxed(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t operator_def) {
     AddPointer(abi::PT_BOXED_BEGIN, tid, ns, site, Sp(depth), operator_def);
   }
@@ -53,7 +51,8 @@ class RecordMaker {
       abi::pt_text_more_record more{};
       more.head = Head(abi::PT_TEXT_MORE, tid, ns, 0, 0);
       more.offset = static_cast<uint32_t>(offset);
-      more.bytes = static_cast<uint32_t>(std::min<size_t>(name.size() - offset, PT_TEXT_MORE_BYTES));
+      more.bytes =
+          static_cast<uint32_t>(std::min<size_t>(name.size() - offset, PT_TEXT_MORE_BYTES));
       std::memcpy(more.text, name.data() + offset, more.bytes);
       offset += more.bytes;
       Add(more);

@@ -16,7 +16,8 @@ TEST(ParseDurationTest, TakesTheDocumentedUnits) {
 }
 
 TEST(ParseDurationTest, RefusesNonsense) {
-  for (const char* text : {"", "s", "ten", "10x", "-1s", "0s", "nan", "inf", "1e300s", "10 s", "1s2"}) {
+  for (const char* text :
+       {"", "s", "ten", "10x", "-1s", "0s", "nan", "inf", "1e300s", "10 s", "1s2"}) {
     const auto result = ParseDuration(text);
     EXPECT_FALSE(result.ok()) << text;
     EXPECT_EQ(ExitCodeOf(result.status()), ExitCode::kUsage) << text;

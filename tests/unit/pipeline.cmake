@@ -6,7 +6,7 @@ proftrace_unit_test(pipeline_test
     pipeline_nesting_property_test.cc
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc
-  LIBS proftrace_merge GTest::gmock)
+  LIBS proftrace_pipeline GTest::gmock)
 proftrace_unit_test(cli_test
   SOURCES cli_parse_test.cc cli_result_directory_test.cc
   LIBS proftrace_cli)

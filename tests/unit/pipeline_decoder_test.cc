@@ -51,7 +51,7 @@ TEST(DecoderTest, LongNamesComeInParts) {
   std::vector<std::string> names;
   int64_t ns = 0;
   for (const size_t length : {0, 1, 247, 248, 249, 2247, 2248, 2249, 4096}) {
-    names.push_back(std::string(length, 'x') );
+    names.push_back(std::string(length, 'x'));
     maker.AnnotationBegin(1, ns += 10, names.back());
     maker.AnnotationEnd(1, ns += 10, 0);
   }

@@ -16,8 +16,8 @@ struct Truth {
   bool by_exception;
 };
 
-// Makes a thread's calls. Frames have random sizes; exceptions unwind a random number of calls and are caught at a stack
-// pointer between two frames; each step takes a nanosecond.
+// Makes a thread's calls. Frames have random sizes; exceptions unwind a random number of calls and
+// are caught at a stack pointer between two frames; each step takes a nanosecond.
 class RandomProgram {
  public:
   explicit RandomProgram(uint32_t seed) : random_(seed) {}
@@ -54,7 +54,8 @@ class RandomProgram {
 
   void Begin(RecordMaker* maker, uint32_t depth) {
     const auto site = static_cast<uint16_t>(1 + Pick(4));
-    truths_.push_back(Truth{site, open_.empty() ? -1 : static_cast<int>(open_.back().index), false});
+    truths_.push_back(
+        Truth{site, open_.empty() ? -1 : static_cast<int>(open_.back().index), false});
     maker->Begin(1, ++ns_, site, depth);
     open_.push_back(Open{truths_.size() - 1, depth});
   }
@@ -99,7 +100,8 @@ TEST(NestingPropertyTest, EveryCallHasItsParentAndItsEnd) {
   }
 }
 
-// Drops a stretch of records and announces it, as the kernel side does: no call may get a parent that it did not have.
+// Drops a stretch of records and announces it, as the kernel side does: no call may get a parent
+// that it did not have.
 TEST(NestingPropertyTest, AnnouncedLossNeverGivesAWrongParent) {
   for (uint32_t seed = 1; seed <= 300; ++seed) {
     RecordMaker maker;

@@ -47,8 +47,8 @@ TEST(SpanBuilderTest, ExceptionClosesWhatItUnwoundAndNothingAbove) {
   maker.End(1, 60, 4, 6);
   maker.End(1, 70, 1, 0);
   const auto timeline = Build(maker);
-  EXPECT_THAT(Paths(*timeline),
-              ElementsAre("aten::a", "aten::a>aten::b", "aten::a>aten::b>aten::c", "aten::a>aten::d"));
+  EXPECT_THAT(Paths(*timeline), ElementsAre("aten::a", "aten::a>aten::b", "aten::a>aten::b>aten::c",
+                                            "aten::a>aten::d"));
   EXPECT_EQ(timeline->span(SpanId{1}).end, SpanEnd::kException);
   EXPECT_EQ(timeline->span(SpanId{1}).duration_ns, 20);
   EXPECT_EQ(timeline->span(SpanId{2}).end, SpanEnd::kException);

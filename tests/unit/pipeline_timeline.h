@@ -9,16 +9,18 @@
 #include <vector>
 
 #include "tests/support/record_maker.h"
-#include "userspace/merge/build_timeline.h"
+#include "userspace/pipeline/build_timeline.h"
 
 namespace proftrace {
 
-// A capture's tables for one process: sites 1 to 4 are aten::a to aten::d, 5 a boxed call, 6 evaluate_function.
+// A capture's tables for one process: sites 1 to 4 are aten::a to aten::d, 5 a boxed call, 6
+// evaluate_function.
 inline CaptureMetadata TestMetadata() {
   CaptureMetadata metadata;
   PlanTable& plan = metadata.plans[1];
   plan.sites.resize(7);
-  for (int i = 1; i <= 4; ++i) plan.sites[i].name = std::string("aten::") + static_cast<char>('a' + i - 1);
+  for (int i = 1; i <= 4; ++i)
+    plan.sites[i].name = std::string("aten::") + static_cast<char>('a' + i - 1);
   plan.sites[6].name = "autograd::engine::evaluate_function: ";
   plan.sites[6].kind = SpanKind::kAutograd;
   ImageTable& image = metadata.images[1];

@@ -16,7 +16,8 @@ inline int64_t ClockNs(clockid_t clock) {
 // The clock of the records (bpf_ktime_get_ns).
 inline int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
 
-// What to add to CLOCK_MONOTONIC for the Unix time: of several tries the one with the least time between the readings.
+// What to add to CLOCK_MONOTONIC for the Unix time: of several tries the one with the least time
+// between the readings.
 inline int64_t MonotonicToUnixNs() {
   int64_t best_gap = INT64_MAX;
   int64_t offset = 0;

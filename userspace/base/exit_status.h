@@ -1,5 +1,5 @@
-// Errors of proftrace: an absl::Status whose message is one clear sentence for the user, and the exit code that it
-// leads to. The codes are part of the interface (README, "Exit codes").
+// Errors of proftrace: an absl::Status whose message is one clear sentence for the user, and the
+// exit code that it leads to. The codes are part of the interface (README, "Exit codes").
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,18 +11,19 @@ namespace proftrace {
 
 enum class ExitCode : int {
   kDone = 0,
-  kUsage = 2,          // the command line is wrong
-  kNoTarget = 3,       // no such process, or it ended before anything was recorded
-  kNotPermitted = 4,   // a capability is missing
-  kNoTorch = 5,        // no libtorch in the target, or nothing could be resolved in it
-  kHostUnfit = 6,      // this kernel cannot do it
-  kOutputFailed = 7,   // an output could not be written
-  kInputDamaged = 8,   // a capture given as input is damaged or too new
-  kEventsLost = 9,     // --strict, and events were lost
-  kBug = 70,           // a bug of ours
+  kUsage = 2,         // the command line is wrong
+  kNoTarget = 3,      // no such process, or it ended before anything was recorded
+  kNotPermitted = 4,  // a capability is missing
+  kNoTorch = 5,       // no libtorch in the target, or nothing could be resolved in it
+  kHostUnfit = 6,     // this kernel cannot do it
+  kOutputFailed = 7,  // an output could not be written
+  kInputDamaged = 8,  // a capture given as input is damaged or too new
+  kEventsLost = 9,    // --strict, and events were lost
+  kBug = 70,          // a bug of ours
 };
 
-// An error that ends the program with `code`. `message`: one sentence: what happened, with what, what to do next.
+// An error that ends the program with `code`. `message`: one sentence: what happened, with what,
+// what to do next.
 absl::Status Fail(ExitCode code, const std::string& message);
 
 // The exit code of `status`: kDone when ok, kBug when it was not made by Fail().

@@ -47,7 +47,8 @@ struct PerfLinkAttributes {
 uint16_t SiteOf(const ProbePoint& point) { return static_cast<uint16_t>(point.cookie); }
 
 absl::Status AttachError(int error, const ModulePlan& module, std::optional<Pid> pid) {
-  const std::string where = module.name + (pid.has_value() ? " of PID " + std::to_string(Raw(*pid)) : "");
+  const std::string where =
+      module.name + (pid.has_value() ? " of PID " + std::to_string(Raw(*pid)) : "");
   switch (error) {
     case ESRCH:
       return Fail(ExitCode::kNoTarget, "the process ended while probes were put into " + where);
@@ -179,8 +180,8 @@ void RaiseDescriptorLimit(size_t more) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-absl::StatusOr<LinkSet> AttachPerf(int program_fd, const ModulePlan& module,
-                                   std::optional<Pid> pid, AttachReport* report) {
+absl::StatusOr<LinkSet> AttachPerf(int program_fd, const ModulePlan& module, std::optional<Pid> pid,
+                                   AttachReport* report) {
   absl::StatusOr<uint32_t> pmu_type = UprobePmuType();
   if (!pmu_type.ok()) return pmu_type.status();
   RaiseDescriptorLimit(2 * module.points.size());

@@ -1,5 +1,6 @@
-// Puts a probe plan's points into the kernel, for one process, and takes them out again. No return probes, ever: they
-// replace a return address on the target's stack, which the C++ unwinder cannot pass (DECISIONS 1).
+// Puts a probe plan's points into the kernel, for one process, and takes them out again. No return
+// probes, ever: they replace a return address on the target's stack, which the C++ unwinder cannot
+// pass (DECISIONS 1).
 #pragma once
 
 #include <absl/status/status.h>
@@ -22,7 +23,8 @@ enum class UprobeApi {
   kPerf,   // a perf event and a link a point (kernel 5.15 and later)
 };
 
-// The kernel's links; closing them removes the probes. So does the end of the tracer, however it comes.
+// The kernel's links; closing them removes the probes. So does the end of the tracer, however it
+// comes.
 using LinkSet = std::vector<UniqueFd>;
 
 // A point that the kernel refused.
@@ -37,9 +39,10 @@ struct AttachReport {
   std::vector<RefusedPoint> refused;
 };
 
-// Attaches every point of `module` with program `program_fd`. `pid`: only that process; none: every process that maps the
-// file. Points that the kernel refuses are left out together with the other points of their site, and reported.
-// Fails with kNoTarget when the process is gone, kNotPermitted, or kHostUnfit.
+// Attaches every point of `module` with program `program_fd`. `pid`: only that process; none: every
+// process that maps the file. Points that the kernel refuses are left out together with the other
+// points of their site, and reported. Fails with kNoTarget when the process is gone, kNotPermitted,
+// or kHostUnfit.
 absl::StatusOr<LinkSet> AttachModule(UprobeApi api, int program_fd, const ModulePlan& module,
                                      std::optional<Pid> pid, AttachReport* report);
 

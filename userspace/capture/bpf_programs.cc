@@ -24,7 +24,8 @@ constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
 // The initial PID namespace's inode number (PROC_PID_INIT_INO in the kernel).
 constexpr ino_t kInitialPidNamespace = 0xEFFFFFFCu;
 
-// libbpf's messages are for its own developers; the first warning of a failed load is kept for the error.
+// libbpf's messages are for its own developers; the first warning of a failed load is kept for the
+// error.
 std::string* g_load_message = nullptr;
 
 int KeepMessage(libbpf_print_level level, const char* format, va_list arguments) {
@@ -42,24 +43,24 @@ absl::Status LoadError(int error, const std::string& message) {
                 "the kernel does not permit this user to load BPF programs; run 'sudo proftrace', "
                 "or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and CAP_SYS_PTRACE");
   }
-  return Fail(ExitCode::kHostUnfit, "the kernel does not take the BPF programs: " +
-                                        ErrnoText(error) +
-                                        (message.empty() ? "" : " (" + message + ")") +
-                                        "; 'proftrace doctor' says more");
+  return Fail(ExitCode::kHostUnfit,
+              "the kernel does not take the BPF programs: " + ErrnoText(error) +
+                  (message.empty() ? "" : " (" + message + ")") + "; 'proftrace doctor' says more");
 }
 
-// Lets the kernel side find the PID namespace of this process. Kernels before 5.10 cannot run the program on demand: there
-// the initial namespace is taken, and others are refused.
+// Lets the kernel side find the PID namespace of this process. Kernels before 5.10 cannot run the
+// program on demand: there the initial namespace is taken, and others are refused.
 absl::Status FindPidNamespace(const proftrace_bpf* skeleton) {
   LIBBPF_OPTS(bpf_test_run_opts, options);
   const int error =
       bpf_prog_test_run_opts(bpf_program__fd(skeleton->progs.read_pidns_level), &options);
-  struct stat info{};
+  struct stat info {};
   if (error == 0 || stat("/proc/self/ns/pid", &info) != 0 || info.st_ino == kInitialPidNamespace) {
     return absl::OkStatus();
   }
-  return Fail(ExitCode::kHostUnfit,
-              "this kernel cannot tell process ids of a container apart; run proftrace on the host");
+  return Fail(
+      ExitCode::kHostUnfit,
+      "this kernel cannot tell process ids of a container apart; run proftrace on the host");
 }
 
 struct ProgramDeleter {
@@ -106,7 +107,8 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
   setrlimit(RLIMIT_MEMLOCK, &unlimited);
 
   std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
-  // A kernel without multi links refuses programs that name them: the second try is for the perf links.
+  // A kernel without multi links refuses programs that name them: the second try is for the perf
+  // links.
   for (const bool multi : {true, false}) {
     if (multi && options.force_perf_links) continue;
     Impl& impl = *programs->impl_;
@@ -201,8 +203,8 @@ struct AddressKey {
 absl::Status AddAddress(const bpf_map* map, Pid pid, uint64_t address, uint32_t value) {
   const AddressKey key{address, Raw(pid)};
   if (bpf_map_update_elem(bpf_map__fd(map), &key, &value, BPF_ANY) != 0) {
-    return Fail(ExitCode::kHostUnfit, std::string("cannot fill the BPF map ") +
-                                          bpf_map__name(map) + ": " + ErrnoText(errno));
+    return Fail(ExitCode::kHostUnfit, std::string("cannot fill the BPF map ") + bpf_map__name(map) +
+                                          ": " + ErrnoText(errno));
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
-// The loaded BPF object: its programs, maps and the ring. One owner; everything in the kernel goes with it.
+// The loaded BPF object: its programs, maps and the ring. One owner; everything in the kernel goes
+// with it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -34,8 +35,8 @@ class BpfPrograms {
  public:
   using RecordCallback = std::function<void(std::span<const std::byte>)>;
 
-  // Loads the object, finds out which way of attaching the kernel has, and measures what one hit costs here.
-  // Fails with kNotPermitted or kHostUnfit.
+  // Loads the object, finds out which way of attaching the kernel has, and measures what one hit
+  // costs here. Fails with kNotPermitted or kHostUnfit.
   static absl::StatusOr<std::unique_ptr<BpfPrograms>> Load(const BpfOptions& options);
   ~BpfPrograms();
   BpfPrograms(const BpfPrograms&) = delete;
@@ -52,7 +53,8 @@ class BpfPrograms {
   absl::Status AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step);
   absl::Status AddPythonNodeVtable(Pid pid, uint64_t vtable);
 
-  // Waits up to `timeout_ms` for a wake-up, then hands every record that is there to `callback`; how many.
+  // Waits up to `timeout_ms` for a wake-up, then hands every record that is there to `callback`;
+  // how many.
   absl::StatusOr<uint64_t> Poll(int timeout_ms, const RecordCallback& callback);
   KernelCounters ReadCounters() const;
 

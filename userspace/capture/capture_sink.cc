@@ -29,8 +29,10 @@ void CaptureSink::FlushBlock() {
   }
   next.clear();
   next.reserve(kBlockBytes);
-  if (status_.ok()) queue_.push_back(std::exchange(block_, std::move(next)));
-  else block_.clear();
+  if (status_.ok())
+    queue_.push_back(std::exchange(block_, std::move(next)));
+  else
+    block_.clear();
   changed_.notify_all();
 }
 

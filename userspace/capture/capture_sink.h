@@ -1,6 +1,7 @@
-// Takes records from the thread that empties the ring and writes them to the capture on another, so that a slow disk does
-// not hold the ring up. Metadata is written before the records that follow it. Bounded: when the disk is slower for long,
-// Append() waits, the ring fills, and the kernel counts what is lost.
+// Takes records from the thread that empties the ring and writes them to the capture on another, so
+// that a slow disk does not hold the ring up. Metadata is written before the records that follow
+// it. Bounded: when the disk is slower for long, Append() waits, the ring fills, and the kernel
+// counts what is lost.
 #pragma once
 
 #include <absl/status/status.h>
@@ -33,7 +34,8 @@ class CaptureSink {
     if (block_.size() + record.size() > kBlockBytes) FlushBlock();
     block_.insert(block_.end(), record.begin(), record.end());
   }
-  // Hands over what has come so far: called regularly, so that little is lost when the tracer is killed.
+  // Hands over what has come so far: called regularly, so that little is lost when the tracer is
+  // killed.
   void FlushBlock();
 
   // From any thread: adds entries to the next metadata block.

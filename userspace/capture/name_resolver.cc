@@ -17,7 +17,8 @@ constexpr char kPythonNodeClass[] = "torch::autograd::PyNode";
 // Offset of tp_name in PyTypeObject: PyVarObject is three words in every CPython with a GIL.
 constexpr uint64_t kTypeNameOffset = 24;
 
-// A C string of at most kLongestName characters. Read in pieces: the string may lie at the end of a mapping.
+// A C string of at most kLongestName characters. Read in pieces: the string may lie at the end of a
+// mapping.
 std::optional<std::string> ReadText(const TargetMemory& memory, uint64_t address) {
   std::string text;
   while (text.size() < kLongestName) {
@@ -81,16 +82,16 @@ void NameResolver::ObserveNode(std::span<const std::byte> record) {
     if (!name.has_value()) {
       ++read_failed_;
     } else {
-      add_metadata_([&](MetadataWriter& writer) {
-        writer.AddNodeName(*image, node.vtable, *name);
-      });
+      add_metadata_(
+          [&](MetadataWriter& writer) { writer.AddNodeName(*image, node.vtable, *name); });
       if (*name == kPythonNodeClass) {
         python_nodes_.insert(vtable_key);
         on_python_node_(pid, node.vtable);
       }
     }
   }
-  // The kernel side gives the type's name with the record once it knows the vtable; the first ones come without.
+  // The kernel side gives the type's name with the record once it knows the vtable; the first ones
+  // come without.
   if (node.type_name[0] != '\0' || !python_nodes_.contains(vtable_key)) return;
   if (!seen_.insert({*image, node.python_type}).second) return;
   const std::optional<std::string> name = ReadPythonTypeName(memory, node.python_type);
@@ -98,9 +99,8 @@ void NameResolver::ObserveNode(std::span<const std::byte> record) {
     ++read_failed_;
     return;
   }
-  add_metadata_([&](MetadataWriter& writer) {
-    writer.AddPythonTypeName(*image, node.python_type, *name);
-  });
+  add_metadata_(
+      [&](MetadataWriter& writer) { writer.AddPythonTypeName(*image, node.python_type, *name); });
 }
 
 void NameResolver::ObserveExit(std::span<const std::byte> record) {

@@ -1,5 +1,6 @@
-// Names behind the addresses in records, read from the process while it lives: classes of autograd nodes by their RTTI,
-// Python types by their tp_name, threads by their comm. Each address is looked up once.
+// Names behind the addresses in records, read from the process while it lives: classes of autograd
+// nodes by their RTTI, Python types by their tp_name, threads by their comm. Each address is looked
+// up once.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -18,8 +19,9 @@
 
 namespace proftrace {
 
-// The class of a C++ object by its vtable: demangled, "torch::autograd::AccumulateGrad". `vtable` as objects point to it: the
-// word before it is the typeinfo, whose second word is the mangled name (Itanium C++ ABI 2.9.5).
+// The class of a C++ object by its vtable: demangled, "torch::autograd::AccumulateGrad". `vtable`
+// as objects point to it: the word before it is the typeinfo, whose second word is the mangled name
+// (Itanium C++ ABI 2.9.5).
 std::optional<std::string> ReadClassName(const TargetMemory& memory, uint64_t vtable);
 
 // PyTypeObject::tp_name: the word after ob_refcnt, ob_type and ob_size.

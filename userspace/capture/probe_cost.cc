@@ -11,7 +11,8 @@
 #include "bpf/abi/records.h"
 #include "userspace/base/exit_status.h"
 
-// A function that begins with a push. In assembly, so that no compiler leaves it out or reorders it.
+// A function that begins with a push. In assembly, so that no compiler leaves it out or reorders
+// it.
 extern "C" void proftrace_probe_cost_target();
 asm(R"(
   .text
@@ -64,7 +65,7 @@ struct OwnCode {
 int FindOffset(dl_phdr_info* info, size_t, void* data) {
   auto* code = static_cast<OwnCode*>(data);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr) & header = info->dlpi_phdr[i];
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
     const uint64_t start = info->dlpi_addr + header.p_vaddr;
     if (header.p_type != PT_LOAD || code->address < start ||
         code->address >= start + header.p_filesz) {

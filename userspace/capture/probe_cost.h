@@ -10,9 +10,10 @@
 
 namespace proftrace {
 
-// Times a loop over a small function of this program (its first instruction is a push, as in libtorch) with and without
-// the probe that `attach` puts there. Nanoseconds a hit, the median of several rounds; takes about 20 ms.
-// `calls_a_round`: how many records the ring takes at once; `between_rounds` empties it.
+// Times a loop over a small function of this program (its first instruction is a push, as in
+// libtorch) with and without the probe that `attach` puts there. Nanoseconds a hit, the median of
+// several rounds; takes about 20 ms. `calls_a_round`: how many records the ring takes at once;
+// `between_rounds` empties it.
 absl::StatusOr<double> MeasureProbeCost(
     int calls_a_round, const std::function<absl::StatusOr<LinkSet>(const ModulePlan&)>& attach,
     const std::function<void()>& between_rounds);

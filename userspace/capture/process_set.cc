@@ -85,8 +85,7 @@ absl::Status ProcessSet::AttachNewImage(Pid pid, bool followed) {
       if (!known) gaps_.push_back(Unsupported{gap.feature, gap.reason});
     }
   }
-  sink_->AddMetadata(
-      [&](MetadataWriter& writer) { writer.AddPlan(plan_id, SiteLabels(*plan)); });
+  sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(plan_id, SiteLabels(*plan)); });
   WriteOperators(image, plan->operators);
   return AttachWithPlan(pid, std::make_shared<const ProbePlan>(*std::move(plan)), plan_id, image,
                         followed);
@@ -315,11 +314,11 @@ std::vector<Unsupported> ProcessSet::gaps() const {
   const std::lock_guard lock(mutex_);
   std::vector<Unsupported> gaps = gaps_;
   if (followed_ > 0) {
-    gaps.push_back(Unsupported{
-        "start of children",
-        std::to_string(followed_) + " forked processes: each one's first moments, at most " +
-            std::to_string(longest_follow_ns_ / 1'000'000 + 1) +
-            " ms, passed before its probes were live"});
+    gaps.push_back(Unsupported{"start of children",
+                               std::to_string(followed_) +
+                                   " forked processes: each one's first moments, at most " +
+                                   std::to_string(longest_follow_ns_ / 1'000'000 + 1) +
+                                   " ms, passed before its probes were live"});
   }
   return gaps;
 }

@@ -1,6 +1,6 @@
-// The processes that are recorded: those that the user named, and the children that they fork or spawn. Each has its own
-// links, filtered by its pid, so that other users of the same libraries pay nothing. A follower thread attaches to
-// children while the caller goes on emptying the ring.
+// The processes that are recorded: those that the user named, and the children that they fork or
+// spawn. Each has its own links, filtered by its pid, so that other users of the same libraries pay
+// nothing. A follower thread attaches to children while the caller goes on emptying the ring.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -33,7 +33,8 @@ class ProcessSet {
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
 
-  // Finds PyTorch in a running process and puts the probes in. Fails as the interface's exit codes say.
+  // Finds PyTorch in a running process and puts the probes in. Fails as the interface's exit codes
+  // say.
   absl::Status Attach(Pid pid);
   // A process that has no PyTorch yet: it is attached to as soon as it has.
   void Await(Pid pid);
@@ -48,13 +49,15 @@ class ProcessSet {
 
   // Takes every probe out. No child is attached to afterwards.
   void Detach();
-  // After Detach(), while the processes may still live: operators that were registered meanwhile, thread names.
+  // After Detach(), while the processes may still live: operators that were registered meanwhile,
+  // thread names.
   void CollectLastNames();
 
   // Of the first process: what the ready line shows.
   uint32_t operator_count() const;
   uint64_t follow_failed() const;
-  // What could not be recorded, and why: of the plans, of the kernel, and of children before their probes were live.
+  // What could not be recorded, and why: of the plans, of the kernel, and of children before their
+  // probes were live.
   std::vector<Unsupported> gaps() const;
 
  private:
@@ -64,7 +67,7 @@ class ProcessSet {
     std::shared_ptr<const ProbePlan> plan;
     LinkSet links;
   };
-  enum class TaskKind { kFork, kExec };
+  enum class TaskKind { kFork, kExec, kExit };
   struct Task {
     TaskKind kind;
     Pid pid;
@@ -77,6 +80,7 @@ class ProcessSet {
   absl::Status AttachNewImage(Pid pid, bool followed);
   absl::Status PrepareMaps(Pid pid, const ProbePlan& plan);
   void FollowFork(const Task& task);
+  void ForgetProcess(Pid pid);
   void RunFollower();
   void TryAwaited();
   void WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators);

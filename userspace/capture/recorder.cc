@@ -55,7 +55,8 @@ absl::StatusOr<UniqueFd> OpenPidfd(Pid pid) {
                                         ErrnoText(errno) + "; Linux 5.15 or later is needed");
 }
 
-// One recording. The calling thread empties the ring; the sink's writes; the process set's follows children.
+// One recording. The calling thread empties the ring; the sink's writes; the process set's follows
+// children.
 class Recording {
  public:
   Recording(const RecordOptions& options, std::unique_ptr<CaptureWriter> writer,
@@ -180,8 +181,8 @@ void Recording::OnRecord(std::span<const std::byte> record) {
 }
 
 absl::Status Recording::Drain(int timeout_ms) {
-  absl::StatusOr<uint64_t> taken = programs_->Poll(
-      timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
+  absl::StatusOr<uint64_t> taken =
+      programs_->Poll(timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
   return taken.ok() ? sink_.status() : taken.status();
 }
 

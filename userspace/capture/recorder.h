@@ -21,18 +21,18 @@ namespace proftrace {
 struct Progress {
   double elapsed_s = 0;
   uint64_t records = 0;
-  double records_per_s = 0;          // since the last progress
+  double records_per_s = 0;  // since the last progress
   uint64_t lost = 0;
-  std::optional<double> step_ms;     // time between the last two optimizer steps of the job
+  std::optional<double> step_ms;  // time between the last two optimizer steps of the job
 };
 
 struct RecordOptions {
-  std::vector<Pid> pids;             // running processes
-  std::vector<Pid> awaited;          // just started by us: attached to as soon as they have loaded PyTorch
+  std::vector<Pid> pids;     // running processes
+  std::vector<Pid> awaited;  // just started by us: attached to as soon as they have loaded PyTorch
   std::optional<double> duration_s;  // none: until `stop` or the end of all targets
   BpfOptions bpf;
-  std::string cache_directory;       // of probe plans; empty = none
-  RecordingInfo info;                // version, arguments, trace name, metadata: written as they are
+  std::string cache_directory;  // of probe plans; empty = none
+  RecordingInfo info;           // version, arguments, trace name, metadata: written as they are
 };
 
 struct RecordCallbacks {
@@ -42,15 +42,15 @@ struct RecordCallbacks {
 };
 
 struct RecordResult {
-  absl::Status status;          // how the recording ended; the capture holds what came before an error
+  absl::Status status;  // how the recording ended; the capture holds what came before an error
   uint64_t records = 0;
   uint64_t ring_lost = 0;
   Window window;
   Cost cost;
 };
 
-// Records into `writer` until the duration is over, `stop` is set, or no target is left. Errors before the first probe is
-// live come with nothing recorded.
+// Records into `writer` until the duration is over, `stop` is set, or no target is left. Errors
+// before the first probe is live come with nothing recorded.
 RecordResult Record(const RecordOptions& options, std::unique_ptr<CaptureWriter> writer,
                     const RecordCallbacks& callbacks, const std::atomic<bool>& stop);
 

@@ -5,7 +5,8 @@
 
 namespace proftrace {
 
-// $PROFTRACE_CACHE_DIR; else /var/cache/proftrace for root; else the user's cache directory. Empty = nowhere.
+// $PROFTRACE_CACHE_DIR; else /var/cache/proftrace for root; else the user's cache directory. Empty
+// = nowhere.
 std::string CacheDirectory();
 
 }  // namespace proftrace

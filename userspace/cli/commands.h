@@ -1,8 +1,8 @@
 // The commands of proftrace. Each adds itself to the command line and, when it is chosen, runs.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <absl/status/status.h>
+#include <CLI/CLI.hpp>
 
 #include <functional>
 #include <string>

@@ -60,9 +60,9 @@ void CheckHost(Diagnosis* diagnosis) {
   uname(&name);
   diagnosis->Add("kernel", true, std::string(name.release) + " " + name.machine);
   const bool has_types = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
-  diagnosis->Add("kernel type information (BTF)", has_types,
-                 has_types ? "/sys/kernel/btf/vmlinux"
-                           : "missing: the kernel needs CONFIG_DEBUG_INFO_BTF");
+  diagnosis->Add(
+      "kernel type information (BTF)", has_types,
+      has_types ? "/sys/kernel/btf/vmlinux" : "missing: the kernel needs CONFIG_DEBUG_INFO_BTF");
   BpfOptions options;
   options.ring_bytes = 1u << 20;
   absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options);
@@ -114,8 +114,9 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
     diagnosis->Add("exits", true, std::to_string(count) + " functions: " + ExitRuleName(rule));
   }
   for (const ModulePlan& module : plan->modules) {
-    diagnosis->Add("module", true, module.name + ", " + std::to_string(module.points.size()) +
-                                       " probes, build " + module.build_id.substr(0, 8));
+    diagnosis->Add("module", true,
+                   module.name + ", " + std::to_string(module.points.size()) + " probes, build " +
+                       module.build_id.substr(0, 8));
   }
   for (const PlanGap& gap : plan->gaps) diagnosis->Add(gap.feature, false, gap.reason);
 }
@@ -153,8 +154,9 @@ void AddDoctorCommand(CLI::App& app, Action* action) {
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* doctor = app.add_subcommand(
-      "doctor", "Say what this host, and one process, can be recorded with, and what is missing.\n"
-                "Example: sudo proftrace doctor -p 4711");
+      "doctor",
+      "Say what this host, and one process, can be recorded with, and what is missing.\n"
+      "Example: sudo proftrace doctor -p 4711");
   doctor->add_option("-p,--pid", arguments->pid, "also look at this process");
   doctor->add_flag("--json", arguments->json);
   doctor->callback([arguments, action] {

@@ -18,7 +18,8 @@ struct ExportArguments {
   bool salvage = false;
 };
 
-// Where to: a directory and the name in it. Nothing given: the standard name in the current directory.
+// Where to: a directory and the name in it. Nothing given: the standard name in the current
+// directory.
 struct Place {
   std::string directory;
   std::string name;
@@ -68,9 +69,10 @@ absl::Status RunExport(const ExportArguments& arguments) {
 
 void AddExportCommand(CLI::App& app, Action* action) {
   auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = app.add_subcommand(
-      "export", "Write a recording in another format, without root, on any machine.\n"
-                "Example: proftrace export result --format events-csv -o events.csv.gz");
+  CLI::App* command =
+      app.add_subcommand("export",
+                         "Write a recording in another format, without root, on any machine.\n"
+                         "Example: proftrace export result --format events-csv -o events.csv.gz");
   command->add_option("capture", arguments->capture, "result directory or .ptrec file")->required();
   std::string names;
   for (const Format& format : Formats()) {
@@ -81,7 +83,8 @@ void AddExportCommand(CLI::App& app, Action* action) {
                       "file or directory; a name that ends in .gz is compressed");
   command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
-  command->callback([arguments, action] { *action = [arguments] { return RunExport(*arguments); }; });
+  command->callback(
+      [arguments, action] { *action = [arguments] { return RunExport(*arguments); }; });
 }
 
 }  // namespace proftrace

@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<LaunchedCommand>> LaunchedCommand::Start(
     return Fail(ExitCode::kHostUnfit, "cannot start " + command[0] + ": " + ErrnoText(errno));
   }
   std::vector<char*> arguments;
-  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : command)
+    arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const pid_t pid = fork();
   if (pid == 0) {

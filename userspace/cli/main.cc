@@ -34,7 +34,9 @@ int Finish(const absl::Status& status, bool json) {
   if (status.ok()) return code;
   std::string message(status.message());
   if (ExitCodeOf(status) == ExitCode::kBug) {
-    message += "; this is a bug of proftrace: please report it with the command line and 'proftrace doctor'";
+    message +=
+        "; this is a bug of proftrace: please report it with the command line and 'proftrace "
+        "doctor'";
   }
   if (json) {
     const nlohmann::json error = {{"error", {{"message", message}, {"exit_code", code}}}};
@@ -57,8 +59,9 @@ int Main(int argc, char** argv) {
   }
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 
-  CLI::App app("proftrace shows what a running PyTorch job does: by PID, with nothing prepared.\n"
-               "Example: sudo proftrace -p 4711 -d 10s");
+  CLI::App app(
+      "proftrace shows what a running PyTorch job does: by PID, with nothing prepared.\n"
+      "Example: sudo proftrace -p 4711 -d 10s");
   app.set_version_flag("--version", std::string("proftrace ") + kVersion);
   app.require_subcommand(1);
   Action action;
@@ -72,8 +75,8 @@ int Main(int argc, char** argv) {
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    return Finish(Fail(ExitCode::kUsage, std::string(error.what()) +
-                                             "; 'proftrace --help' shows what there is"),
+    return Finish(Fail(ExitCode::kUsage,
+                       std::string(error.what()) + "; 'proftrace --help' shows what there is"),
                   json);
   }
   return Finish(action ? action() : Fail(ExitCode::kBug, "no command was run"), json);

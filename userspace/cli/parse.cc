@@ -15,8 +15,7 @@ absl::StatusOr<double> ParseDuration(const std::string& text) {
   const double scale = unit == "s" || unit.empty() ? 1 : unit == "ms" ? 1e-3 : unit == "m" ? 60 : 0;
   // Longer than a hundred years is a slip of the finger.
   if (error != std::errc() || scale == 0 || !(value > 0) || value * scale > 3.2e9) {
-    return Fail(ExitCode::kUsage,
-                "'" + text + "' is not a duration; write 10s, 250ms or 2m");
+    return Fail(ExitCode::kUsage, "'" + text + "' is not a duration; write 10s, 250ms or 2m");
   }
   return value * scale;
 }

@@ -9,7 +9,8 @@
 
 namespace proftrace {
 
-// "10", "10s", "250ms", "2m" in seconds. Fails with kUsage for anything else, and for nothing or less.
+// "10", "10s", "250ms", "2m" in seconds. Fails with kUsage for anything else, and for nothing or
+// less.
 absl::StatusOr<double> ParseDuration(const std::string& text);
 
 // "4096", "64K", "32M", "1G" in bytes.

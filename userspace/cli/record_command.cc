@@ -38,7 +38,7 @@ void OnStopSignal(int) { g_stop.store(true, std::memory_order_relaxed); }
 
 // The first signal ends the recording; a second one has its usual effect.
 void StopOnSignals() {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = OnStopSignal;
   action.sa_flags = SA_RESETHAND;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
@@ -103,7 +103,8 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
 
 absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
   if (arguments.pids.empty() == !has_command) {
-    return Fail(ExitCode::kUsage, "give what to record: -p PID of a running process, or -- COMMAND ARGS");
+    return Fail(ExitCode::kUsage,
+                "give what to record: -p PID of a running process, or -- COMMAND ARGS");
   }
   if (arguments.activities != "cpu") {
     return Fail(ExitCode::kUsage,
@@ -142,11 +143,11 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result, cons
   if (arguments.quiet) return;
   const Ledger& ledger = results.timeline->ledger();
   if (isatty(STDERR_FILENO) != 0 && !arguments.no_progress) std::fputs("\r\033[K", stderr);
-  std::fprintf(stderr, "proftrace: %u spans in %.2f s, %llu records lost, about %.1f %% slow-down while recording\n",
-               results.timeline->span_count(),
-               static_cast<double>(result.window.duration_ns) * 1e-9,
-               static_cast<unsigned long long>(ledger.ring_lost),
-               result.cost.estimated_overhead_percent);
+  std::fprintf(
+      stderr,
+      "proftrace: %u spans in %.2f s, %llu records lost, about %.1f %% slow-down while recording\n",
+      results.timeline->span_count(), static_cast<double>(result.window.duration_ns) * 1e-9,
+      static_cast<unsigned long long>(ledger.ring_lost), result.cost.estimated_overhead_percent);
   std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
   for (const std::string& name : names) std::fprintf(stderr, " %s", name.c_str());
   std::fputs(" capture.ptrec\n", stderr);
@@ -166,7 +167,8 @@ std::string DescribeTargets(const RecordOptions& options, const std::vector<std:
 absl::Status FinishRecording(const RecordArguments& arguments, const RecordResult& result,
                              const std::vector<const Format*>& formats,
                              const ResultDirectory& directory) {
-  // After an error what came before it is still shown; a capture that is not closed needs salvaging.
+  // After an error what came before it is still shown; a capture that is not closed needs
+  // salvaging.
   absl::StatusOr<Results> results =
       LoadResults(directory.path(), /*salvage=*/!result.status.ok(), KeyAveragesOptions());
   if (!results.ok()) return result.status.ok() ? results.status() : result.status;
@@ -174,9 +176,8 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   table.sort_by = "self_cpu_time_total";
   absl::StatusOr<std::vector<std::string>> names =
       WriteResults(*results, formats, table, directory.path());
-  const bool with_table = std::any_of(formats.begin(), formats.end(), [](const Format* format) {
-    return format->name == "table";
-  });
+  const bool with_table = std::any_of(formats.begin(), formats.end(),
+                                      [](const Format* format) { return format->name == "table"; });
   absl::Status printed;
   if (with_table) printed = PrintTable(*results, table, /*json=*/false);
   if (!result.status.ok()) return result.status;
@@ -184,7 +185,8 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   PrintEnd(arguments, result, *results, *names, directory.path());
   if (!printed.ok()) return printed;
   if (arguments.strict && results->timeline->ledger().AnyLoss()) {
-    return Fail(ExitCode::kEventsLost, "events were lost (--strict); the table's footer says which");
+    return Fail(ExitCode::kEventsLost,
+                "events were lost (--strict); the table's footer says which");
   }
   return absl::OkStatus();
 }
@@ -227,7 +229,8 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
 
   RecordCallbacks callbacks = MakeCallbacks(arguments, DescribeTargets(*options, command));
   if (launched != nullptr) {
-    callbacks.on_ready = [&launched, tell = callbacks.on_ready](uint32_t operators, double seconds) {
+    callbacks.on_ready = [&launched, tell = callbacks.on_ready](uint32_t operators,
+                                                                double seconds) {
       if (tell) tell(operators, seconds);
       launched->Release();
     };
@@ -266,9 +269,10 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->capture_default_str();
   record->add_option("--trace-name", arguments->trace_name, "kept in the trace as traceName");
   record->add_option("--metadata", arguments->metadata, "KEY=VALUE, kept in the trace");
-  record->add_flag("--follow-children,!--no-follow-children",
-                   [arguments](int64_t on) { arguments->no_follow_children = on < 0; },
-                   "record forked and spawned children (on)");
+  record->add_flag(
+      "--follow-children,!--no-follow-children",
+      [arguments](int64_t on) { arguments->no_follow_children = on < 0; },
+      "record forked and spawned children (on)");
   record->add_flag("--no-inject", arguments->no_inject, "change nothing in the target (always so)");
   record->add_flag("--strict", arguments->strict, "exit with 9 when events were lost");
   record->add_flag("--force", arguments->force, "write into a directory that is not empty");

@@ -57,8 +57,9 @@ absl::Status RunReport(const ReportArguments& arguments) {
 void AddReportCommand(CLI::App& app, Action* action) {
   auto arguments = std::make_shared<ReportArguments>();
   CLI::App* report = app.add_subcommand(
-      "report", "Print the table of key averages of a recording, without root, on any machine.\n"
-                "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
+      "report",
+      "Print the table of key averages of a recording, without root, on any machine.\n"
+      "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
   report->add_option("capture", arguments->capture, "result directory or .ptrec file")->required();
   report->add_option("--sort-by", arguments->sort_by, "a key of torch's table(); '' = as they came")
       ->capture_default_str();
@@ -71,7 +72,8 @@ void AddReportCommand(CLI::App& app, Action* action) {
   report->add_flag("--top-level-events-only", arguments->top_level_events_only);
   report->add_flag("--json", arguments->json, "the rows as JSON");
   report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
-  report->callback([arguments, action] { *action = [arguments] { return RunReport(*arguments); }; });
+  report->callback(
+      [arguments, action] { *action = [arguments] { return RunReport(*arguments); }; });
 }
 
 }  // namespace proftrace

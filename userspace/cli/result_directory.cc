@@ -28,7 +28,8 @@ bool IsEmpty(int fd) {
   if (directory == nullptr) return false;
   bool empty = true;
   while (const dirent* entry = readdir(directory)) {
-    empty = empty && (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0);
+    empty =
+        empty && (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0);
   }
   closedir(directory);
   return empty;
@@ -48,8 +49,8 @@ absl::StatusOr<ResultDirectory> ResultDirectory::Prepare(const std::string& path
   }
   const int fd = open(result.path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) {
-    return DirectoryError(path, errno == ELOOP || errno == ENOTDIR ? "it is not a directory"
-                                                                   : ErrnoText(errno));
+    return DirectoryError(
+        path, errno == ELOOP || errno == ENOTDIR ? "it is not a directory" : ErrnoText(errno));
   }
   const bool empty = result.created_ || IsEmpty(fd);
   const std::optional<FileOwner> owner = OwnerFromSudo();

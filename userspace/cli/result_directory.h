@@ -12,8 +12,8 @@ namespace proftrace {
 
 class ResultDirectory {
  public:
-  // Makes `path`, or takes it when it is empty (`force`: also when it is not). A link at its end is not followed.
-  // Fails with kOutputFailed.
+  // Makes `path`, or takes it when it is empty (`force`: also when it is not). A link at its end is
+  // not followed. Fails with kOutputFailed.
   static absl::StatusOr<ResultDirectory> Prepare(const std::string& path, bool force);
 
   // Creates the capture file in it; the descriptor is the caller's.
@@ -31,7 +31,8 @@ class ResultDirectory {
   bool force_ = false;
 };
 
-// "proftrace-python3-4711-20261121T120000Z", with the characters of `comm` that a file name should not have replaced.
+// "proftrace-python3-4711-20261121T120000Z", with the characters of `comm` that a file name should
+// not have replaced.
 std::string DefaultResultName(const std::string& comm, Pid pid);
 
 }  // namespace proftrace

@@ -7,13 +7,14 @@
 
 #include "exporters/output_file.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/merge/build_timeline.h"
+#include "userspace/pipeline/build_timeline.h"
 #include "userspace/wire/capture_reader.h"
 
 namespace proftrace {
 namespace {
 
-// Where spans that do not fit in memory go: beside the capture, else the system's place for temporary files.
+// Where spans that do not fit in memory go: beside the capture, else the system's place for
+// temporary files.
 std::string SpillDirectory(const std::string& capture) {
   std::error_code error;
   const std::filesystem::path path(capture);

@@ -21,11 +21,13 @@ struct Results {
   std::string damage;  // of the capture; empty when it is whole
 };
 
-// Reads `capture` (a file or a result directory) to the end. `salvage`: what is whole of a damaged one.
+// Reads `capture` (a file or a result directory) to the end. `salvage`: what is whole of a damaged
+// one.
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
                                     const KeyAveragesOptions& options);
 
-// Writes `formats` and summary.json into `directory`; the names of the files, in order. The first error ends it.
+// Writes `formats` and summary.json into `directory`; the names of the files, in order. The first
+// error ends it.
 absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
                                                       const std::vector<const Format*>& formats,
                                                       const TableOptions& table,

@@ -11,11 +11,14 @@ namespace {
 using abi::pt_record;
 
 // Operators that torch does not observe: they never make a row (c10::impl::ObservedOperators).
-constexpr std::array<std::string_view, 8> kUnobserved = {
-    "aten::size",       "aten::is_leaf",
-    "aten::output_nr",  "aten::_version",
-    "aten::is_complex", "profiler::_record_function_enter",
-    "profiler::_record_function_enter_new", "profiler::_record_function_exit"};
+constexpr std::array<std::string_view, 8> kUnobserved = {"aten::size",
+                                                         "aten::is_leaf",
+                                                         "aten::output_nr",
+                                                         "aten::_version",
+                                                         "aten::is_complex",
+                                                         "profiler::_record_function_enter",
+                                                         "profiler::_record_function_enter_new",
+                                                         "profiler::_record_function_exit"};
 
 bool IsObserved(std::string_view name) {
   return std::find(kUnobserved.begin(), kUnobserved.end(), name) == kUnobserved.end();
@@ -59,8 +62,8 @@ size_t MinimumBytes(uint8_t kind) {
 
 constexpr std::string_view kGeneratedPrefix = "torch::autograd::generated::";
 
-// A node's name() as torch gives it: generated classes override it with the bare class name, the others give their
-// demangled type (torch/csrc/autograd/function.cpp).
+// A node's name() as torch gives it: generated classes override it with the bare class name, the
+// others give their demangled type (torch/csrc/autograd/function.cpp).
 std::string_view NodeNameFromClass(std::string_view name) {
   if (name.starts_with(kGeneratedPrefix)) name.remove_prefix(kGeneratedPrefix.size());
   return name;
@@ -160,8 +163,7 @@ EventLabel Decoder::NodeLabel(const Process& process, uint16_t site,
 
   EventLabel result = kUnnamedLabel;
   const auto image = metadata_.images.find(process.image);
-  const std::string name =
-      image == metadata_.images.end() ? "" : NodeName(image->second, record);
+  const std::string name = image == metadata_.images.end() ? "" : NodeName(image->second, record);
   if (!name.empty()) {
     Label label = labels_[prefix_label];
     label.name += name;

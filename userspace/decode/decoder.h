@@ -1,5 +1,5 @@
-// Raw records to events. The only place where the bytes of a record are read, once, with every size and index checked.
-// Bad records are counted and skipped. Not thread-safe.
+// Raw records to events. The only place where the bytes of a record are read, once, with every size
+// and index checked. Bad records are counted and skipped. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -21,11 +21,12 @@ namespace proftrace {
 
 class Decoder {
  public:
-  // `metadata` must outlive the decoder. Counts into `ledger`: records, decoded, unknown, malformed, read_failed,
-  // names_cut, unnamed.
+  // `metadata` must outlive the decoder. Counts into `ledger`: records, decoded, unknown,
+  // malformed, read_failed, names_cut, unnamed.
   Decoder(const CaptureMetadata& metadata, Ledger* ledger);
 
-  // Appends the events of `records` to `events`. A record cut off at the end of `records` counts as malformed.
+  // Appends the events of `records` to `events`. A record cut off at the end of `records` counts as
+  // malformed.
   void Decode(std::span<const std::byte> records, std::vector<Event>* events);
 
   // At the end of the records: events that still waited for more of their name.
@@ -56,8 +57,7 @@ class Decoder {
   // False when the rest of the name is to follow: the event is kept until it is there.
   bool DecodeAnnotation(const abi::pt_text_record& record, Event* event);
   EventLabel AnnotationLabel(std::string text, uint32_t length);
-  void AppendText(uint32_t tid, const abi::pt_text_more_record& record,
-                  std::vector<Event>* events);
+  void AppendText(uint32_t tid, const abi::pt_text_more_record& record, std::vector<Event>* events);
   // Another record of `tid` came: its pending annotation is as complete as it gets.
   void FinishPending(uint32_t tid, std::vector<Event>* events);
   std::string NodeName(const ImageTable& image, const abi::pt_node_record& record) const;

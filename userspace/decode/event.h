@@ -1,4 +1,5 @@
-// A decoded event: owned, checked, with its label looked up. What merge/ works on; no bytes, no kernel.
+// A decoded event: owned, checked, with its label looked up. What merge/ works on; no bytes, no
+// kernel.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ enum class EventType : uint8_t {
 
 // An index into Decoder::labels(), or one of these.
 using EventLabel = uint32_t;
-inline constexpr EventLabel kHiddenLabel = 0xffffffff;   // torch shows no row for it: nests, but is no span
+inline constexpr EventLabel kHiddenLabel =
+    0xffffffff;  // torch shows no row for it: nests, but is no span
 inline constexpr EventLabel kUnnamedLabel = 0xfffffffe;  // its name could not be found
 
 struct Event {
@@ -37,7 +39,8 @@ struct Event {
   bool outside_window = false;  // before the process's probes were all live
 };
 
-// Whether stack pointer `a` is below (deeper than) `b`. Both are cut to 35 bits: right within 16 GiB of each other.
+// Whether stack pointer `a` is below (deeper than) `b`. Both are cut to 35 bits: right within 16
+// GiB of each other.
 constexpr bool StackIsBelow(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
 
 }  // namespace proftrace

@@ -1,5 +1,6 @@
-// Puts the events of all threads into one order of time. The ring gives each thread's events in order, but a thread may be
-// preempted between taking the time and writing: across threads they come a little late, bounded by a time slice.
+// Puts the events of all threads into one order of time. The ring gives each thread's events in
+// order, but a thread may be preempted between taking the time and writing: across threads they
+// come a little late, bounded by a time slice.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ class EventSorter {
   // The buffer to append to, in the order of arrival.
   std::vector<Event>* buffer() { return &buffer_; }
 
-  // Calls sink(const Event&) for every event that can be placed now, in order of time (ties: order of arrival).
-  // `flush`: for all. A sink that returns false stops it.
+  // Calls sink(const Event&) for every event that can be placed now, in order of time (ties: order
+  // of arrival). `flush`: for all. A sink that returns false stops it.
   template <typename Sink>
   bool Drain(bool flush, Sink&& sink) {
     const size_t ready = SortAndCount(flush);
@@ -40,7 +41,7 @@ class EventSorter {
 
   Ledger* ledger_;
   std::vector<Event> buffer_;
-  size_t sorted_ = 0;          // the first `sorted_` events are in order
+  size_t sorted_ = 0;               // the first `sorted_` events are in order
   int64_t drained_ns_ = INT64_MIN;  // time of the last event given out
 };
 

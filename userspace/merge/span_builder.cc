@@ -131,9 +131,8 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
 }
 
 absl::Status SpanBuilder::OnBegin(const Event& event, ThreadState& thread) {
-  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost, [&event](const Frame& frame) {
-    return !StackIsBelow(event.sp, frame.sp);
-  });
+  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost,
+                  [&event](const Frame& frame) { return !StackIsBelow(event.sp, frame.sp); });
   Frame frame;
   frame.sp = event.sp;
   frame.site = event.site;
@@ -141,9 +140,8 @@ absl::Status SpanBuilder::OnBegin(const Event& event, ThreadState& thread) {
 }
 
 void SpanBuilder::OnEnd(const Event& event, ThreadState& thread) {
-  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost, [&event](const Frame& frame) {
-    return StackIsBelow(frame.sp, event.sp);
-  });
+  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost,
+                  [&event](const Frame& frame) { return StackIsBelow(frame.sp, event.sp); });
   for (size_t i = thread.stack.size(); i-- > 0;) {
     if (thread.stack[i].is_annotation) continue;
     if (thread.stack[i].site == event.site) {
@@ -156,15 +154,15 @@ void SpanBuilder::OnEnd(const Event& event, ThreadState& thread) {
 }
 
 void SpanBuilder::OnCatch(const Event& event, ThreadState& thread) {
-  CloseCallsWhere(thread, event.time_ns, SpanEnd::kException, [&event](const Frame& frame) {
-    return !StackIsBelow(event.sp, frame.sp);
-  });
+  CloseCallsWhere(thread, event.time_ns, SpanEnd::kException,
+                  [&event](const Frame& frame) { return !StackIsBelow(event.sp, frame.sp); });
 }
 
 absl::Status SpanBuilder::OnAnnotationBegin(const Event& event, ThreadState& thread) {
   Frame frame;
   frame.is_annotation = true;
-  // The enter itself is an open hidden call. It returns before the annotation ends, so the annotation goes below it.
+  // The enter itself is an open hidden call. It returns before the annotation ends, so the
+  // annotation goes below it.
   std::optional<Frame> enter;
   if (!thread.stack.empty() && thread.stack.back().span == kNoSpan &&
       !thread.stack.back().is_annotation) {
@@ -217,7 +215,8 @@ void SpanBuilder::OnAnnotationEnd(const Event& event, ThreadState& thread) {
 template <typename Predicate>
 void SpanBuilder::CloseCallsWhere(ThreadState& thread, int64_t time_ns, SpanEnd end,
                                   Predicate is_over) {
-  // Entry stack pointers fall from the bottom of the stack to its top: calls that are over are on top.
+  // Entry stack pointers fall from the bottom of the stack to its top: calls that are over are on
+  // top.
   size_t lowest = thread.stack.size();
   for (size_t i = thread.stack.size(); i-- > 0;) {
     if (thread.stack[i].is_annotation) continue;

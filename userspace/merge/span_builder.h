@@ -1,14 +1,17 @@
 // Rebuilds nesting: events in order of time become spans with parents, per thread.
 //
-// A call's end is found by its site and its stack pointer, never by last-in-first-out alone, so that a lost or unwound
-// end cannot give anything a wrong parent:
-// - a live call's entry stack pointer is above that of everything it calls. Before a begin at stack pointer s, open calls
+// A call's end is found by its site and its stack pointer, never by last-in-first-out alone, so
+// that a lost or unwound end cannot give anything a wrong parent:
+// - a live call's entry stack pointer is above that of everything it calls. Before a begin at stack
+// pointer s, open calls
 //   whose entry was at or below s are over (kLost); before an end, those below s.
-// - at a catch at stack pointer s, open calls whose entry was at or below s were unwound (kException).
+// - at a catch at stack pointer s, open calls whose entry was at or below s were unwound
+// (kException).
 // - annotations have no stack pointer; they end by their handle, whatever is open above them.
 // - a loss marker truncates what is open on that thread, a gap what is open on all.
-// This assumes one stack a thread: a coroutine library that switches stacks inside an operator gives kLost ends.
-// begins = closed + end_by_exception + end_lost + truncated holds when Finish() has returned.
+// This assumes one stack a thread: a coroutine library that switches stacks inside an operator
+// gives kLost ends. begins = closed + end_by_exception + end_lost + truncated holds when Finish()
+// has returned.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -27,7 +30,8 @@ namespace proftrace {
 
 class SpanBuilder {
  public:
-  // `labels`: what Event::label indexes; it may grow between calls. `window_end_ns`: begins after it are left out.
+  // `labels`: what Event::label indexes; it may grow between calls. `window_end_ns`: begins after
+  // it are left out.
   SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
               TimelineBuilder* timeline, Ledger* ledger);
 
@@ -39,13 +43,13 @@ class SpanBuilder {
 
  private:
   struct Frame {
-    SpanId span = kNoSpan;          // kNoSpan: hidden, it only nests
-    SpanId visible = kNoSpan;       // the span itself, else the nearest visible one below it
-    uint32_t sp = 0;                // at entry; unused by annotations
+    SpanId span = kNoSpan;     // kNoSpan: hidden, it only nests
+    SpanId visible = kNoSpan;  // the span itself, else the nearest visible one below it
+    uint32_t sp = 0;           // at entry; unused by annotations
     uint16_t site = 0;
     bool is_annotation = false;
-    bool parent_is_over = false;    // it outlived its parent, whose self time is settled
-    uint64_t handle = 0;            // annotations: 0 = not known yet
+    bool parent_is_over = false;  // it outlived its parent, whose self time is settled
+    uint64_t handle = 0;          // annotations: 0 = not known yet
     int64_t children_ns = 0;
   };
 
@@ -66,7 +70,8 @@ class SpanBuilder {
   void OnAnnotationHandle(const Event& event, ThreadState& thread);
   void OnAnnotationEnd(const Event& event, ThreadState& thread);
 
-  // Closes the calls above and at the lowest frame for which is_over(frame) holds; annotations between them stay open.
+  // Closes the calls above and at the lowest frame for which is_over(frame) holds; annotations
+  // between them stay open.
   template <typename Predicate>
   void CloseCallsWhere(ThreadState& thread, int64_t time_ns, SpanEnd end, Predicate is_over);
   // Closes stack[position] and takes it off the stack.

@@ -6,7 +6,8 @@
 
 namespace proftrace {
 
-// Process id (the kernel's tgid) and thread id (the kernel's pid), in the PID namespace of the tracer.
+// Process id (the kernel's tgid) and thread id (the kernel's pid), in the PID namespace of the
+// tracer.
 enum class Pid : uint32_t {};
 enum class Tid : uint32_t {};
 

@@ -1,4 +1,5 @@
-// What is known of a recording beside its events: host, targets, window, cost, and what was not captured.
+// What is known of a recording beside its events: host, targets, window, cost, and what was not
+// captured.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +25,26 @@ struct Target {
   std::optional<int> rank;
   std::optional<int> world_size;
   uint32_t threads = 0;
-  bool followed = false;       // a child that was picked up while recording
-  int64_t probes_on_ns = 0;    // CLOCK_MONOTONIC; its events count from here
-  uint32_t operator_count = 0; // operators with a probe
+  bool followed = false;        // a child that was picked up while recording
+  int64_t probes_on_ns = 0;     // CLOCK_MONOTONIC; its events count from here
+  uint32_t operator_count = 0;  // operators with a probe
 };
 
 struct Window {
-  int64_t start_ns = 0;            // CLOCK_MONOTONIC
+  int64_t start_ns = 0;  // CLOCK_MONOTONIC
   int64_t duration_ns = 0;
-  int64_t monotonic_to_unix_ns = 0;  // add to CLOCK_MONOTONIC to get nanoseconds since the Unix epoch
-  double attach_s = 0;             // from the start of the program until every probe was live
-  double detach_s = 0;             // from the signal until no probe was left
+  int64_t monotonic_to_unix_ns =
+      0;                // add to CLOCK_MONOTONIC to get nanoseconds since the Unix epoch
+  double attach_s = 0;  // from the start of the program until every probe was live
+  double detach_s = 0;  // from the signal until no probe was left
 };
 
 struct Cost {
-  double tracer_cpu_s = 0;             // user + system time of proftrace while recording
+  double tracer_cpu_s = 0;  // user + system time of proftrace while recording
   uint64_t probe_hits = 0;
-  double probe_ns_per_hit = 0;         // measured on this host when the recording began
+  double probe_ns_per_hit = 0;            // measured on this host when the recording began
   double estimated_overhead_percent = 0;  // of the wall time of the busiest recorded thread
-  std::string basis;                   // how the figures came about, one sentence
+  std::string basis;                      // how the figures came about, one sentence
 };
 
 struct Unsupported {

@@ -11,16 +11,18 @@ namespace proftrace {
 enum class SpanEnd : uint8_t {
   kReturn = 0,
   kException = 1,  // closed at the catch of the C++ exception that unwound it
-  kTruncated = 2,  // still open when the recording, its thread or its process ended, or at a loss marker
-  kLost = 3,       // its end was never seen, though later events prove that it is over
+  kTruncated =
+      2,      // still open when the recording, its thread or its process ended, or at a loss marker
+  kLost = 3,  // its end was never seen, though later events prove that it is over
 };
 
 // "return", "exception", "truncated", "lost".
 std::string_view SpanEndName(SpanEnd end);
 
 struct Span {
-  int64_t start_ns = 0;     // CLOCK_MONOTONIC
-  int64_t duration_ns = 0;  // >= 0; for kTruncated and kLost: up to the last moment it is known to have run
+  int64_t start_ns = 0;  // CLOCK_MONOTONIC
+  int64_t duration_ns =
+      0;  // >= 0; for kTruncated and kLost: up to the last moment it is known to have run
   int64_t self_ns = 0;      // duration_ns less the direct children's, >= 0
   SpanId parent = kNoSpan;  // always smaller than the span's own id
   LabelId label{};

@@ -63,7 +63,8 @@ absl::Status SpanStore::AddChunk() {
 
 void SpanStore::Release(uint32_t chunk) const {
   if (chunk < memory_chunks_ || chunk >= chunk_count()) return;
-  madvise(chunks_[chunk], kChunkBytes, MADV_DONTNEED);  // shared file mapping: contents stay in the file
+  madvise(chunks_[chunk], kChunkBytes,
+          MADV_DONTNEED);  // shared file mapping: contents stay in the file
 }
 
 }  // namespace proftrace

@@ -1,5 +1,6 @@
-// An append-only array of spans in chunks. Chunks past `memory_chunks` are mapped from an unlinked temporary file, and
-// the kernel may write them out: the resident set stays bounded, whatever the length of the recording.
+// An append-only array of spans in chunks. Chunks past `memory_chunks` are mapped from an unlinked
+// temporary file, and the kernel may write them out: the resident set stays bounded, whatever the
+// length of the recording.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,7 +16,7 @@ namespace proftrace {
 
 class SpanStore {
  public:
-  static constexpr uint32_t kChunkSpans = 1u << 16;  // 3 MiB a chunk
+  static constexpr uint32_t kChunkSpans = 1u << 16;     // 3 MiB a chunk
   static constexpr uint32_t kDefaultMemoryChunks = 24;  // 72 MiB, 1.5 M spans
 
   explicit SpanStore(std::string spill_directory, uint32_t memory_chunks = kDefaultMemoryChunks);

@@ -34,8 +34,7 @@ PathId TimelineBuilder::InternPath(PathId parent, LabelId label) {
   const PathId next{static_cast<uint32_t>(timeline_->paths_.size())};
   const auto [it, inserted] = path_ids_.try_emplace(key, next);
   if (inserted) {
-    timeline_->paths_.push_back(
-        PathNode{parent, label, timeline_->paths_[Raw(parent)].depth + 1});
+    timeline_->paths_.push_back(PathNode{parent, label, timeline_->paths_[Raw(parent)].depth + 1});
   }
   return it->second;
 }

@@ -1,9 +1,10 @@
-// The finished picture of a recording: spans per thread with parents, their labels and paths, threads, and the facts
-// around them. Filled by merge::SpanBuilder through TimelineBuilder; never changes once Finish() has returned it, so any
-// number of aggregators and exporters may read it from any thread. Exporters compute nothing on it but formatting.
+// The finished picture of a recording: spans per thread with parents, their labels and paths,
+// threads, and the facts around them. Filled by merge::SpanBuilder through TimelineBuilder; never
+// changes once Finish() has returned it, so any number of aggregators and exporters may read it
+// from any thread. Exporters compute nothing on it but formatting.
 //
-// Spans are stored in chunks. The first ones are in memory; later ones lie in an unlinked file that is mapped, so that
-// a recording of hours does not need its size in memory (SpanStore).
+// Spans are stored in chunks. The first ones are in memory; later ones lie in an unlinked file that
+// is mapped, so that a recording of hours does not need its size in memory (SpanStore).
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -40,7 +41,8 @@ struct PathNode {
 
 class Timeline {
  public:
-  // Spans in the order of their start (ties: the order of their records). A span's parent has a smaller id.
+  // Spans in the order of their start (ties: the order of their records). A span's parent has a
+  // smaller id.
   uint32_t span_count() const { return spans_->size(); }
   const Span& span(SpanId id) const { return spans_->at(Raw(id)); }
   const SpanStore& spans() const { return *spans_; }

@@ -1,5 +1,5 @@
-// The loss ledger: every event that came in or went missing, by name. Shown in the table's footer, the trace's metadata
-// and summary.json. Two identities always hold:
+// The loss ledger: every event that came in or went missing, by name. Shown in the table's footer,
+// the trace's metadata and summary.json. Two identities always hold:
 //   records = decoded + unknown + malformed
 //   begins  = closed + end_by_exception + end_lost + truncated
 #pragma once
@@ -10,25 +10,27 @@
 namespace proftrace {
 
 struct Ledger {
-  uint64_t records = 0;            // records taken from the source
+  uint64_t records = 0;  // records taken from the source
   uint64_t decoded = 0;
-  uint64_t unknown = 0;            // of a kind that this version does not know, skipped by size
-  uint64_t malformed = 0;          // of a known kind, with impossible contents
-  uint64_t ring_lost = 0;          // dropped in the kernel because the ring was full
-  uint64_t begins = 0;             // spans opened inside the window
-  uint64_t closed = 0;             // ended by a return
-  uint64_t end_by_exception = 0;   // ended at the catch
-  uint64_t end_lost = 0;           // over, but the end was never seen
-  uint64_t truncated = 0;          // cut by the end of the window, thread or process, or by a loss marker
-  uint64_t unmatched_end = 0;      // ends whose begin was not recorded (begun before the window, or lost)
-  uint64_t outside_window = 0;     // events before a process's probes were all live, or begun after the stop
-  uint64_t late = 0;               // events older than what had already been processed
-  uint64_t partial_overlap = 0;    // annotations that outlive the span they began in
-  uint64_t read_failed = 0;        // target memory that could not be read (a name, a pointer)
-  uint64_t names_cut = 0;          // names longer than 4096 bytes
-  uint64_t unnamed = 0;            // spans whose name could not be found
-  uint64_t follow_failed = 0;      // children of the target that could not be attached to
-  uint64_t demoted = 0;            // operators that were only counted, to keep a budget
+  uint64_t unknown = 0;           // of a kind that this version does not know, skipped by size
+  uint64_t malformed = 0;         // of a known kind, with impossible contents
+  uint64_t ring_lost = 0;         // dropped in the kernel because the ring was full
+  uint64_t begins = 0;            // spans opened inside the window
+  uint64_t closed = 0;            // ended by a return
+  uint64_t end_by_exception = 0;  // ended at the catch
+  uint64_t end_lost = 0;          // over, but the end was never seen
+  uint64_t truncated = 0;  // cut by the end of the window, thread or process, or by a loss marker
+  uint64_t unmatched_end =
+      0;  // ends whose begin was not recorded (begun before the window, or lost)
+  uint64_t outside_window =
+      0;              // events before a process's probes were all live, or begun after the stop
+  uint64_t late = 0;  // events older than what had already been processed
+  uint64_t partial_overlap = 0;  // annotations that outlive the span they began in
+  uint64_t read_failed = 0;      // target memory that could not be read (a name, a pointer)
+  uint64_t names_cut = 0;        // names longer than 4096 bytes
+  uint64_t unnamed = 0;          // spans whose name could not be found
+  uint64_t follow_failed = 0;    // children of the target that could not be attached to
+  uint64_t demoted = 0;          // operators that were only counted, to keep a budget
 
   bool operator==(const Ledger&) const = default;
 

@@ -1,10 +1,11 @@
-// The bytes of a capture file (.ptrec): a file header, then blocks. Each block is whole or it does not count: a reader
-// takes everything up to the last good block, whatever ended the writer. Little endian, as the records in it.
+// The bytes of a capture file (.ptrec): a file header, then blocks. Each block is whole or it does
+// not count: a reader takes everything up to the last good block, whatever ended the writer. Little
+// endian, as the records in it.
 //
 //   file header | block header, payload | block header, payload | …
 //
-// Blocks hold records (bpf/abi/records.h, back to back) or metadata (a JSON array, userspace/wire/metadata.h). A file
-// that was closed properly ends with an end block.
+// Blocks hold records (bpf/abi/records.h, back to back) or metadata (a JSON array,
+// userspace/wire/metadata.h). A file that was closed properly ends with an end block.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +32,9 @@ static_assert(sizeof(CaptureFileHeader) == 24);
 
 struct BlockHeader {
   uint32_t magic;
-  uint16_t type;         // BlockType; unknown ones are skipped
-  uint16_t compression;  // BlockCompression
-  uint32_t raw_bytes;    // of the payload once decompressed
+  uint16_t type;          // BlockType; unknown ones are skipped
+  uint16_t compression;   // BlockCompression
+  uint32_t raw_bytes;     // of the payload once decompressed
   uint32_t stored_bytes;  // of the payload in the file
   uint32_t sequence;      // 0, 1, 2 …: a gap means a lost block
   uint32_t reserved;

@@ -34,14 +34,15 @@ CaptureReader::~CaptureReader() {
 absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::string& path,
                                                                    const Options& options) {
   std::string file = path;
-  struct stat info{};
+  struct stat info {};
   if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) file = path + "/capture.ptrec";
   const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 || fstat(fd, &info) != 0) {
     const int error = errno;
     if (fd >= 0) close(fd);
     return Fail(ExitCode::kInputDamaged, "cannot open the capture " + file + ": " +
-                                             ErrnoText(error) + "; give a result directory or a "
+                                             ErrnoText(error) +
+                                             "; give a result directory or a "
                                              ".ptrec file");
   }
   std::unique_ptr<CaptureReader> reader(new CaptureReader);

@@ -1,4 +1,5 @@
-// Reads a capture file. Nothing in the file is trusted: sizes are bounded, checksums checked, unknown blocks skipped.
+// Reads a capture file. Nothing in the file is trusted: sizes are bounded, checksums checked,
+// unknown blocks skipped.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,11 +21,13 @@ namespace proftrace {
 class CaptureReader final : public RecordSource {
  public:
   struct Options {
-    // Take what is whole of a damaged or unfinished file, instead of failing with ExitCode::kInputDamaged.
+    // Take what is whole of a damaged or unfinished file, instead of failing with
+    // ExitCode::kInputDamaged.
     bool salvage = false;
   };
 
-  // Opens `path`, a capture file or the result directory that holds one, and reads all metadata in it.
+  // Opens `path`, a capture file or the result directory that holds one, and reads all metadata in
+  // it.
   static absl::StatusOr<std::unique_ptr<CaptureReader>> Open(const std::string& path,
                                                              const Options& options);
   // The same over bytes in memory, which must outlive the reader (tests, fuzzing).
@@ -53,7 +56,8 @@ class CaptureReader final : public RecordSource {
   // The header of a sound block at `offset`, or false.
   bool ReadBlockHeader(size_t offset, BlockHeader* header) const;
   absl::StatusOr<std::span<const std::byte>> Payload(const Block& block);
-  // Gives the mapping's pages before `offset` back, so that a long capture does not fill the memory.
+  // Gives the mapping's pages before `offset` back, so that a long capture does not fill the
+  // memory.
   void ReleaseUpTo(size_t offset);
 
   std::string path_;

@@ -53,9 +53,8 @@ absl::Status CaptureWriter::Append(BlockType type, std::span<const std::byte> pa
   }
   buffer_.resize(sizeof(BlockHeader) + ZSTD_compressBound(payload.size()));
   std::byte* stored = buffer_.data() + sizeof(BlockHeader);
-  const size_t stored_bytes =
-      ZSTD_compressCCtx(zstd_, stored, buffer_.size() - sizeof(BlockHeader), payload.data(),
-                        payload.size(), kZstdLevel);
+  const size_t stored_bytes = ZSTD_compressCCtx(zstd_, stored, buffer_.size() - sizeof(BlockHeader),
+                                                payload.data(), payload.size(), kZstdLevel);
   if (ZSTD_isError(stored_bytes)) {
     return Fail(ExitCode::kBug, std::string("zstd: ") + ZSTD_getErrorName(stored_bytes));
   }

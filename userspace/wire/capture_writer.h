@@ -1,5 +1,5 @@
-// Appends blocks to a capture file. Every block goes out in one write() of whole bytes: after a crash, SIGKILL or a full
-// disk the file is readable up to its last block. Not thread-safe.
+// Appends blocks to a capture file. Every block goes out in one write() of whole bytes: after a
+// crash, SIGKILL or a full disk the file is readable up to its last block. Not thread-safe.
 #pragma once
 
 #include <absl/status/status.h>

@@ -174,11 +174,10 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
   window.duration_ns = Number<int64_t>(entry, "duration_ns");
   window.detach_s = Number<double>(entry, "detach_s");
   const json& cost = Member(entry, "cost");
-  metadata->info.cost = Cost{Number<double>(cost, "tracer_cpu_s"),
-                             Number<uint64_t>(cost, "probe_hits"),
-                             Number<double>(cost, "probe_ns_per_hit"),
-                             Number<double>(cost, "estimated_overhead_percent"),
-                             Text(cost, "basis")};
+  metadata->info.cost =
+      Cost{Number<double>(cost, "tracer_cpu_s"), Number<uint64_t>(cost, "probe_hits"),
+           Number<double>(cost, "probe_ns_per_hit"),
+           Number<double>(cost, "estimated_overhead_percent"), Text(cost, "basis")};
   const json& ledger = Member(entry, "ledger");
   ForEachCounter(metadata->kernel_ledger, [&ledger](std::string_view name, uint64_t& value) {
     value = Number<uint64_t>(ledger, std::string(name).c_str());

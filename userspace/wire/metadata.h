@@ -1,5 +1,6 @@
-// The side tables of a capture: everything that a replay needs beside the records. Written as JSON arrays of objects,
-// each with a "type"; unknown types and fields are skipped, so that they may be added.
+// The side tables of a capture: everything that a replay needs beside the records. Written as JSON
+// arrays of objects, each with a "type"; unknown types and fields are skipped, so that they may be
+// added.
 #pragma once
 
 #include <absl/status/status.h>
@@ -30,11 +31,11 @@ struct OperatorEntry {
   std::string overload_name;
 };
 
-// An address space: a process from its start or exec on. Forked children share their parent's (image, not memory), since
-// everything in it lies at the same addresses.
+// An address space: a process from its start or exec on. Forked children share their parent's
+// (image, not memory), since everything in it lies at the same addresses.
 struct ImageTable {
   std::map<uint64_t, OperatorEntry> operators;
-  std::map<uint64_t, std::string> node_names;         // vtable -> class of an autograd node, demangled
+  std::map<uint64_t, std::string> node_names;  // vtable -> class of an autograd node, demangled
   std::map<uint64_t, std::string> python_type_names;  // PyTypeObject* -> tp_name
 };
 
@@ -52,15 +53,17 @@ struct ThreadEntry {
 };
 
 struct CaptureMetadata {
-  RecordingInfo info;             // targets are in `processes` until a decoder puts them together
-  Ledger kernel_ledger;           // what only the recorder knows: ring_lost, read_failed, follow_failed, demoted
-  bool has_end = false;           // the recorder wrote its last words (window, cost, ledger)
+  RecordingInfo info;    // targets are in `processes` until a decoder puts them together
+  Ledger kernel_ledger;  // what only the recorder knows: ring_lost, read_failed, follow_failed,
+                         // demoted
+  bool has_end = false;  // the recorder wrote its last words (window, cost, ledger)
   std::map<uint32_t, PlanTable> plans;
   std::map<uint32_t, ImageTable> images;
   std::vector<ProcessEntry> processes;  // in the order in which they were attached
   std::vector<ThreadEntry> threads;
 
-  // Adds the contents of one metadata block. Fails (ExitCode::kInputDamaged) when it is not such JSON.
+  // Adds the contents of one metadata block. Fails (ExitCode::kInputDamaged) when it is not such
+  // JSON.
   absl::Status Merge(std::string_view json_array);
 };
 
@@ -72,7 +75,8 @@ class MetadataWriter {
   MetadataWriter(MetadataWriter&&) noexcept;
   MetadataWriter& operator=(MetadataWriter&&) noexcept;
 
-  // Version, tier, arguments, host, trace name, user metadata; window.start_ns and monotonic_to_unix_ns.
+  // Version, tier, arguments, host, trace name, user metadata; window.start_ns and
+  // monotonic_to_unix_ns.
   void AddRecording(const RecordingInfo& info);
   void AddPlan(uint32_t plan, const std::vector<Label>& sites);
   void AddOperators(uint32_t image, const std::vector<OperatorEntry>& operators);

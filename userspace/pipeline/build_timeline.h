@@ -12,7 +12,8 @@
 
 namespace proftrace {
 
-// Deterministic: the same records and tables give the same timeline. `spill_directory`: see TimelineBuilder.
+// Deterministic: the same records and tables give the same timeline. `spill_directory`: see
+// TimelineBuilder.
 absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
                                                         RecordSource* source,
                                                         const std::string& spill_directory);

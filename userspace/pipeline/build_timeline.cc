@@ -1,4 +1,4 @@
-#include "userspace/merge/build_timeline.h"
+#include "userspace/pipeline/build_timeline.h"
 
 #include <map>
 #include <optional>
@@ -11,7 +11,8 @@
 namespace proftrace {
 namespace {
 
-void NameThreads(const CaptureMetadata& metadata, uint32_t thread_count, TimelineBuilder* timeline) {
+void NameThreads(const CaptureMetadata& metadata, uint32_t thread_count,
+                 TimelineBuilder* timeline) {
   std::map<std::pair<uint32_t, uint32_t>, const std::string*> names;
   for (const ThreadEntry& entry : metadata.threads) {
     names[{Raw(entry.pid), Raw(entry.tid)}] = &entry.name;
