@@ -198,11 +198,14 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
     } else if (source.type == X86_OP_MEM && source.size == 8 &&
                source.mem.index == X86_REG_INVALID) {
       const int base = Number(source.mem.base);
-      if (IsFrameRegister(base)) {
+      // Without a frame pointer rbp is a register like any other, and may hold an argument.
+      if (base >= 0 && (*state)[static_cast<size_t>(base)].kind != Value::kUnknown) {
+        const Value& pointer = (*state)[static_cast<size_t>(base)];
+        if (source.mem.disp == 0 && pointer.kind == Value::kArgument) {
+          moved = {Value::kLoaded, pointer.argument};
+        }
+      } else if (IsFrameRegister(base)) {
         moved = LoadSpill(*state, base, source.mem.disp);
-      } else if (base >= 0 && source.mem.disp == 0 &&
-                 (*state)[static_cast<size_t>(base)].kind == Value::kArgument) {
-        moved = {Value::kLoaded, (*state)[static_cast<size_t>(base)].argument};
       }
     }
   }
@@ -210,7 +213,7 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
       detail.operands[0].type == X86_OP_MEM && detail.operands[0].mem.index == X86_REG_INVALID) {
     const int base = Number(detail.operands[0].mem.base);
     const int from = detail.operands[1].type == X86_OP_REG ? Number(detail.operands[1].reg) : -1;
-    if (IsFrameRegister(base)) {
+    if (IsFrameRegister(base) && (*state)[static_cast<size_t>(base)].kind == Value::kUnknown) {
       const Value stored = from >= 0 ? (*state)[static_cast<size_t>(from)] : Value();
       StoreSpill(state, base, detail.operands[0].mem.disp, stored);
     }

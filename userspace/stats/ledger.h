@@ -40,7 +40,7 @@ struct Ledger {
   }
   // Whether anything was lost that the user asked for (--strict).
   bool AnyLoss() const {
-    return ring_lost + malformed + end_lost + late + read_failed + unnamed + follow_failed > 0;
+    return ring_lost + malformed + end_lost + read_failed + unnamed + follow_failed > 0;
   }
 };
 
