@@ -8,6 +8,7 @@ namespace proftrace {
 namespace {
 
 constexpr char kExitCodeUrl[] = "proftrace/exit-code";
+constexpr char kToldUrl[] = "proftrace/told";
 
 absl::StatusCode NearestStatusCode(ExitCode code) {
   switch (code) {
@@ -47,6 +48,13 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   if (!payload.has_value()) return ExitCode::kBug;
   return static_cast<ExitCode>(std::stoi(std::string(*payload)));
 }
+
+absl::Status Told(absl::Status status) {
+  if (!status.ok()) status.SetPayload(kToldUrl, absl::Cord());
+  return status;
+}
+
+bool WasTold(const absl::Status& status) { return status.GetPayload(kToldUrl).has_value(); }
 
 std::string ErrnoText(int error) { return std::generic_category().message(error); }
 

@@ -134,8 +134,7 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
                            {"exit_code", static_cast<int>(ExitCodeOf(diagnosis.status))},
                            {"checks", std::move(rows)}};
     std::puts(document.dump(2, ' ', false, json::error_handler_t::replace).c_str());
-    // The document has said it all; only the exit code is left to tell.
-    return diagnosis.status.ok() ? absl::OkStatus() : diagnosis.status;
+    return Told(diagnosis.status);
   }
   std::printf("proftrace %s\n", kVersion);
   for (const Check& check : diagnosis.checks) {

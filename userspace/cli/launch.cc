@@ -1,11 +1,10 @@
 #include "userspace/cli/launch.h"
 
-#include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "userspace/base/exit_status.h"
@@ -16,15 +15,17 @@ namespace {
 // As a shell: the command could not be found or run.
 constexpr int kCannotRun = 127;
 
-// In the child: only what is safe between fork and exec.
-[[noreturn]] void WaitAndRun(int go_fd, char* const* arguments) {
+// In the child: only what is safe between fork and exec. `fd`: says when to go, takes the errno of
+// a failed exec, and is closed by one that works.
+[[noreturn]] void WaitAndRun(int fd, char* const* arguments) {
   char go = 0;
-  while (read(go_fd, &go, 1) < 0 && errno == EINTR) {
+  while (read(fd, &go, 1) < 0 && errno == EINTR) {
   }
   if (go != 'g') _exit(kCannotRun);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
+  signal(SIGPIPE, SIG_DFL);  // the others are reset by exec
   execvp(arguments[0], arguments);
-  perror(arguments[0]);
+  const int error = errno;
+  (void)!write(fd, &error, sizeof(error));
   _exit(kCannotRun);
 }
 
@@ -32,13 +33,15 @@ constexpr int kCannotRun = 127;
 
 absl::StatusOr<std::unique_ptr<LaunchedCommand>> LaunchedCommand::Start(
     const std::vector<std::string>& command) {
+  const auto failure = [&command](int error) {
+    return Fail(ExitCode::kHostUnfit, "cannot start " + command[0] + ": " + ErrnoText(error));
+  };
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return Fail(ExitCode::kHostUnfit, "cannot start " + command[0] + ": " + ErrnoText(errno));
-  }
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return failure(errno);
   std::vector<char*> arguments;
-  for (const std::string& argument : command)
+  for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
   arguments.push_back(nullptr);
   const pid_t pid = fork();
   if (pid == 0) {
@@ -49,22 +52,28 @@ absl::StatusOr<std::unique_ptr<LaunchedCommand>> LaunchedCommand::Start(
   close(ends[0]);
   if (pid < 0) {
     close(ends[1]);
-    return Fail(ExitCode::kHostUnfit, "cannot start " + command[0] + ": " + ErrnoText(error));
+    return failure(error);
   }
   return std::unique_ptr<LaunchedCommand>(
-      new LaunchedCommand(Pid{static_cast<uint32_t>(pid)}, ends[1]));
+      new LaunchedCommand(Pid{static_cast<uint32_t>(pid)}, command[0], ends[1]));
 }
 
 LaunchedCommand::~LaunchedCommand() {
-  if (go_fd_ >= 0) close(go_fd_);
+  if (fd_ >= 0) close(fd_);
 }
 
-void LaunchedCommand::Release() {
-  const int fd = std::exchange(go_fd_, -1);
-  if (fd < 0) return;
-  while (write(fd, "g", 1) < 0 && errno == EINTR) {
+absl::Status LaunchedCommand::Release() {
+  const int fd = std::exchange(fd_, -1);
+  if (fd < 0) return absl::OkStatus();
+  while (send(fd, "g", 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
+  int error = 0;
+  ssize_t bytes = 0;
+  while ((bytes = read(fd, &error, sizeof(error))) < 0 && errno == EINTR) {
   }
   close(fd);
+  if (bytes != sizeof(error)) return absl::OkStatus();
+  return Fail(ExitCode::kUsage, "cannot run '" + name_ + "': " + ErrnoText(error));
 }
 
 }  // namespace proftrace

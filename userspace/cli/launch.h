@@ -1,10 +1,12 @@
 // Starts a command that is to be recorded from its beginning.
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "userspace/model/ids.h"
@@ -22,13 +24,15 @@ class LaunchedCommand {
   LaunchedCommand& operator=(const LaunchedCommand&) = delete;
 
   Pid pid() const { return pid_; }
-  void Release();
+  // Lets it run. Fails with kUsage when there is no such command, or it cannot be run.
+  absl::Status Release();
 
  private:
-  LaunchedCommand(Pid pid, int go_fd) : pid_(pid), go_fd_(go_fd) {}
+  LaunchedCommand(Pid pid, std::string name, int fd) : pid_(pid), name_(std::move(name)), fd_(fd) {}
 
   Pid pid_;
-  int go_fd_;
+  std::string name_;
+  int fd_;  // to the child; closed when it has become the command
 };
 
 }  // namespace proftrace

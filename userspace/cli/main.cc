@@ -31,7 +31,7 @@ void InsertRecord(std::vector<std::string>* arguments) {
 
 int Finish(const absl::Status& status, bool json) {
   const int code = static_cast<int>(ExitCodeOf(status));
-  if (status.ok()) return code;
+  if (status.ok() || WasTold(status)) return code;
   std::string message(status.message());
   if (ExitCodeOf(status) == ExitCode::kBug) {
     message +=

@@ -41,12 +41,19 @@ void StopOnSignals() {
   struct sigaction action {};
   action.sa_handler = OnStopSignal;
   action.sa_flags = SA_RESETHAND;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+  // Ignored by nohup: then a closed terminal is no reason to stop.
+  struct sigaction before {};
+  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
+    sigaction(SIGHUP, &action, nullptr);
+  }
+  // A reader of the messages or of the table that goes away must not take the recording with it.
+  signal(SIGPIPE, SIG_IGN);
 }
 
 struct RecordArguments {
   std::vector<uint32_t> pids;
-  std::string duration;
+  std::optional<std::string> duration;
   std::string output;
   std::string formats = kDefaultFormats;
   std::string buffer_size = "32M";
@@ -74,8 +81,8 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
                                    [pid](Pid other) { return Raw(other) == pid; });
     if (!again) options.pids.push_back(Pid{pid});
   }
-  if (!arguments.duration.empty()) {
-    absl::StatusOr<double> seconds = ParseDuration(arguments.duration);
+  if (arguments.duration.has_value()) {
+    absl::StatusOr<double> seconds = ParseDuration(*arguments.duration);
     if (!seconds.ok()) return seconds.status();
     options.duration_s = *seconds;
   }
@@ -191,6 +198,12 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<CaptureWriter>> CreateWriter(const ResultDirectory& directory) {
+  absl::StatusOr<int> fd = directory.CreateCapture();
+  if (!fd.ok()) return fd.status();
+  return CaptureWriter::Create(*fd, directory.capture_path());
+}
+
 absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::string>& all,
                        const std::vector<std::string>& command) {
   if (absl::Status status = CheckChoices(arguments, !command.empty()); !status.ok()) return status;
@@ -221,24 +234,25 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
       arguments.output.empty() ? DefaultResultName(comm, first) : arguments.output;
   absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(path, arguments.force);
   if (!directory.ok()) return directory.status();
-  absl::StatusOr<int> fd = directory->CreateCapture();
-  if (!fd.ok()) return fd.status();
-  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer =
-      CaptureWriter::Create(*fd, directory->capture_path());
-  if (!writer.ok()) return writer.status();
+  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CreateWriter(*directory);
+  if (!writer.ok()) {
+    directory->Discard();
+    return writer.status();
+  }
 
   RecordCallbacks callbacks = MakeCallbacks(arguments, DescribeTargets(*options, command));
+  absl::Status launch;
   if (launched != nullptr) {
-    callbacks.on_ready = [&launched, tell = callbacks.on_ready](uint32_t operators,
-                                                                double seconds) {
+    callbacks.on_ready = [&, tell = callbacks.on_ready](uint32_t operators, double seconds) {
       if (tell) tell(operators, seconds);
-      launched->Release();
+      launch = launched->Release();
+      if (!launch.ok()) g_stop.store(true, std::memory_order_relaxed);
     };
   }
   const RecordResult result = Record(*options, *std::move(writer), callbacks, g_stop);
-  if (!result.status.ok() && result.window.duration_ns == 0) {
+  if (!result.status.ok() && !result.attached) {
     directory->Discard();
-    return result.status;
+    return launch.ok() ? result.status : launch;
   }
   return FinishRecording(arguments, result, *formats, *directory);
 }

@@ -1,5 +1,7 @@
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
@@ -48,8 +50,13 @@ absl::Status RunReport(const ReportArguments& arguments) {
     return status;
   }
   if (results->damage.empty()) return absl::OkStatus();
-  return Fail(ExitCode::kInputDamaged,
-              arguments.capture + " is damaged: " + results->damage + "; what is whole was shown");
+  absl::Status damaged =
+      Fail(ExitCode::kInputDamaged,
+           arguments.capture + " is damaged: " + results->damage + "; what is whole was shown");
+  if (!arguments.json) return damaged;
+  // Standard output holds one document already: the rows.
+  std::fprintf(stderr, "proftrace: %s\n", std::string(damaged.message()).c_str());
+  return Told(std::move(damaged));
 }
 
 }  // namespace
