@@ -1,10 +1,14 @@
 #include "userspace/capture/process_set.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <utility>
 
 #include "bpf/abi/records.h"
@@ -47,7 +51,54 @@ std::vector<Label> SiteLabels(const ProbePlan& plan) {
   return labels;
 }
 
+// Whether both run in the same memory (vfork, clone(CLONE_VM)). False where the kernel cannot tell.
+bool SharesMemory(Pid a, Pid b) {
+  constexpr int kCompareMemory = 1;  // KCMP_VM
+  return syscall(SYS_kcmp, Raw(a), Raw(b), kCompareMemory, 0, 0) == 0;
+}
+
+// Whether `child` has the plan's files at its parent's addresses: until it execs.
+bool HasFiles(Pid child, const ProbePlan& plan) {
+  return std::all_of(plan.modules.begin(), plan.modules.end(), [child](const ModulePlan& module) {
+    return access(ModuleOfChild(module, child).open_path.c_str(), F_OK) == 0;
+  });
+}
+
+// What lies behind the planner's "no libtorch": a process that ended meanwhile, or one whose files
+// this user may not open.
+absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
+  if (ExitCodeOf(status) != ExitCode::kNoTorch) return status;
+  const std::string who = "PID " + std::to_string(Raw(pid));
+  const absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(pid);
+  if (!maps.ok()) return maps.status();
+  if (maps->empty()) {
+    return Fail(ExitCode::kNoTarget, who + " ended before anything was recorded");
+  }
+  for (const MappedFile& file : GroupByFile(*maps)) {
+    if (OpenMappedFile(pid, file).ok()) continue;
+    char link[64];
+    std::snprintf(link, sizeof(link), "/proc/%u/map_files/%llx-%llx", Raw(pid),
+                  static_cast<unsigned long long>(file.mappings[0].start),
+                  static_cast<unsigned long long>(file.mappings[0].end));
+    const UniqueFd fd(open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (fd.valid() || (errno != EPERM && errno != EACCES)) continue;
+    return Fail(ExitCode::kNotPermitted,
+                "this user may not open the files that " + who +
+                    " has mapped; run 'sudo proftrace', or give it CAP_BPF, CAP_PERFMON, "
+                    "CAP_SYS_ADMIN and CAP_SYS_PTRACE");
+  }
+  return status;
+}
+
 }  // namespace
+
+absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const std::string& cache_directory) {
+  PlanOptions options;
+  options.cache_directory = cache_directory;
+  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  if (!plan.ok()) return WhyNoTorch(pid, plan.status());
+  return plan;
+}
 
 ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cache_directory)
     : programs_(programs), sink_(sink), cache_directory_(std::move(cache_directory)) {
@@ -56,38 +107,41 @@ ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cac
 
 ProcessSet::~ProcessSet() { Detach(); }
 
-absl::Status ProcessSet::Attach(Pid pid) {
+absl::Status ProcessSet::Attach(Pid pid, ProbePlan plan) {
   if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
-  return AttachNewImage(pid, /*followed=*/false);
+  return AttachImage(pid, std::move(plan), /*followed=*/false);
+}
+
+void ProcessSet::FollowDescendants(Pid pid) {
+  for (const Pid child : ReadDescendants(pid)) {
+    if (!programs_->TraceProcess(child).ok()) continue;
+    Await(child);
+  }
 }
 
 void ProcessSet::Await(Pid pid) {
   const std::lock_guard lock(mutex_);
-  awaited_.push_back(pid);
+  awaited_.try_emplace(Raw(pid), 0);
   changed_.notify_all();
 }
 
-absl::Status ProcessSet::AttachNewImage(Pid pid, bool followed) {
-  PlanOptions options;
-  options.cache_directory = cache_directory_;
-  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
-  if (!plan.ok()) return plan.status();
+absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
   uint32_t plan_id;
   uint32_t image;
   {
     const std::lock_guard lock(mutex_);
     plan_id = next_plan_++;
     image = next_image_++;
-    for (const PlanGap& gap : plan->gaps) {
+    for (const PlanGap& gap : plan.gaps) {
       const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
         return other.feature == gap.feature && other.reason == gap.reason;
       });
       if (!known) gaps_.push_back(Unsupported{gap.feature, gap.reason});
     }
   }
-  sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(plan_id, SiteLabels(*plan)); });
-  WriteOperators(image, plan->operators);
-  return AttachWithPlan(pid, std::make_shared<const ProbePlan>(*std::move(plan)), plan_id, image,
+  sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(plan_id, SiteLabels(plan)); });
+  WriteOperators(image, plan.operators);
+  return AttachWithPlan(pid, std::make_shared<const ProbePlan>(std::move(plan)), plan_id, image,
                         followed);
 }
 
@@ -171,7 +225,11 @@ void ProcessSet::OnExec(Pid pid) {
 
 void ProcessSet::OnExit(Pid pid) {
   const std::lock_guard lock(mutex_);
-  std::erase(awaited_, pid);
+  awaited_.erase(Raw(pid));
+  // A child that has ended already needs no probes: many short ones must not hold the others up.
+  for (Task& task : tasks_) task.is_over |= task.pid == pid;
+  tasks_.push_back(Task{TaskKind::kExit, pid, Pid{}, 0});
+  changed_.notify_all();
 }
 
 std::optional<uint32_t> ProcessSet::ImageOf(Pid pid) const {
@@ -182,21 +240,28 @@ std::optional<uint32_t> ProcessSet::ImageOf(Pid pid) const {
 }
 
 void ProcessSet::FollowFork(const Task& task) {
-  Process parent;
+  Process child;
   {
     const std::lock_guard lock(mutex_);
     const auto it = processes_.find(Raw(task.parent));
     if (it == processes_.end()) {
       // The parent has no PyTorch yet; the child may load it.
-      awaited_.push_back(task.pid);
+      if (!task.is_over) awaited_.try_emplace(Raw(task.pid), 0);
       return;
     }
-    parent.image = it->second.image;
-    parent.plan_id = it->second.plan_id;
-    parent.plan = it->second.plan;
+    child.image = it->second.image;
+    child.plan_id = it->second.plan_id;
+    child.plan = it->second.plan;
+    // Known from here on, whether it lives or not: it may have children of its own.
+    Process& entry = processes_[Raw(task.pid)];
+    entry.image = child.image;
+    entry.plan_id = child.plan_id;
+    entry.plan = child.plan;
   }
+  // A child of vfork() runs in its parent's memory until it execs: the parent's probes are its own.
+  if (task.is_over || SharesMemory(task.parent, task.pid)) return;
   const absl::Status status =
-      AttachWithPlan(task.pid, parent.plan, parent.plan_id, parent.image, /*followed=*/true);
+      AttachWithPlan(task.pid, child.plan, child.plan_id, child.image, /*followed=*/true);
   const int64_t live_ns = MonotonicNs();
   const std::lock_guard lock(mutex_);
   if (status.ok()) {
@@ -204,60 +269,96 @@ void ProcessSet::FollowFork(const Task& task) {
     longest_follow_ns_ = std::max(longest_follow_ns_, live_ns - task.time_ns);
     return;
   }
-  processes_.erase(Raw(task.pid));
   // One that ended at once, or runs something else by now, needs no probes.
-  if (Exists(task.pid) && ExitCodeOf(status) != ExitCode::kNoTarget) ++follow_failed_;
+  if (HasFiles(task.pid, *child.plan) && ExitCodeOf(status) != ExitCode::kNoTarget) {
+    ++follow_failed_;
+  }
 }
 
-void ProcessSet::TryAwaited() {
-  std::vector<Pid> candidates;
+void ProcessSet::DropLinks(Pid pid, bool forget) {
+  LinkSet links;  // closed without the lock: it takes the kernel a while
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return;
+  links = std::move(it->second.links);
+  if (forget) processes_.erase(it);
+}
+
+void ProcessSet::FollowExec(Pid pid) {
+  // The old image is gone, and so are the places of its probes.
+  DropLinks(pid, /*forget=*/true);
+  Await(pid);
+}
+
+bool ProcessSet::TryAwaited(Pid pid, size_t* operators_before) {
+  if (!Exists(pid)) return true;
+  if (!HasTorch(pid)) return false;
+  PlanOptions options;
+  options.cache_directory = cache_directory_;
+  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  absl::Status status = plan.status();
+  if (ExitCodeOf(status) == ExitCode::kNoTorch) return false;  // half loaded
+  if (plan.ok()) {
+    // While libraries register operators their number grows: annotations may not be there yet.
+    const size_t operators = plan->operators.size();
+    if (std::exchange(*operators_before, operators) != operators) return false;
+    status = AttachImage(pid, *std::move(plan), /*followed=*/true);
+  }
+  if (!status.ok() && Exists(pid) && ExitCodeOf(status) != ExitCode::kNoTarget) {
+    const std::lock_guard lock(mutex_);
+    ++follow_failed_;
+  }
+  return true;
+}
+
+void ProcessSet::TryAllAwaited() {
+  std::map<uint32_t, size_t> candidates;
   {
     const std::lock_guard lock(mutex_);
     candidates = awaited_;
   }
-  for (const Pid pid : candidates) {
-    bool done = !Exists(pid);
-    if (!done && HasTorch(pid)) {
-      const absl::Status status = AttachNewImage(pid, /*followed=*/true);
-      // Half loaded: the libraries are there, the operators not yet.
-      done = ExitCodeOf(status) != ExitCode::kNoTorch;
-      if (done && !status.ok() && Exists(pid)) {
-        const std::lock_guard lock(mutex_);
-        ++follow_failed_;
-      }
+  for (auto& [pid, operators] : candidates) {
+    const bool done = TryAwaited(Pid{pid}, &operators);
+    const std::lock_guard lock(mutex_);
+    if (done) {
+      awaited_.erase(pid);
+    } else if (const auto it = awaited_.find(pid); it != awaited_.end()) {
+      it->second = operators;
     }
-    if (done) OnExit(pid);
+    if (stop_ || !tasks_.empty()) return;  // forks come first
   }
 }
 
 void ProcessSet::RunFollower() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    if (tasks_.empty()) {
-      const auto ready = [this] { return stop_ || !tasks_.empty(); };
-      if (awaited_.empty()) {
-        changed_.wait(lock, [&] { return ready() || !awaited_.empty(); });
-      } else {
-        changed_.wait_for(lock, kAwaitInterval, ready);
-      }
+    const auto ready = [this] { return stop_ || !tasks_.empty(); };
+    if (awaited_.empty()) {
+      changed_.wait(lock, [&] { return ready() || !awaited_.empty(); });
+    } else {
+      changed_.wait_for(lock, kAwaitInterval, ready);
     }
     if (stop_) break;
     if (tasks_.empty()) {
       lock.unlock();
-      TryAwaited();
+      TryAllAwaited();
       lock.lock();
       continue;
     }
     const Task task = tasks_.front();
     tasks_.pop_front();
-    if (task.kind == TaskKind::kExec) {
-      // The old image is gone, and so are the places of its probes.
-      processes_.erase(Raw(task.pid));
-      awaited_.push_back(task.pid);
-      continue;
-    }
     lock.unlock();
-    FollowFork(task);
+    switch (task.kind) {
+      case TaskKind::kFork:
+        FollowFork(task);
+        break;
+      case TaskKind::kExec:
+        FollowExec(task.pid);
+        break;
+      case TaskKind::kExit:
+        DropLinks(task.pid, /*forget=*/true);
+        break;
+    }
     lock.lock();
   }
 }

@@ -5,6 +5,7 @@
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <condition_variable>
 #include <cstdint>
@@ -25,6 +26,10 @@
 
 namespace proftrace {
 
+// Finds PyTorch in a running process. Fails as the interface's exit codes say. A new library's
+// analysis takes memory for a second: to be called before the ring is there.
+absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const std::string& cache_directory);
+
 class ProcessSet {
  public:
   // `programs` and `sink` must outlive the set. `cache_directory`: of probe plans; empty = none.
@@ -33,16 +38,17 @@ class ProcessSet {
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
 
-  // Finds PyTorch in a running process and puts the probes in. Fails as the interface's exit codes
-  // say.
-  absl::Status Attach(Pid pid);
+  // Puts the probes of `plan` into a running process.
+  absl::Status Attach(Pid pid, ProbePlan plan);
+  // Descendants that `pid` has already, DataLoader workers for example, are attached to soon after.
+  void FollowDescendants(Pid pid);
   // A process that has no PyTorch yet: it is attached to as soon as it has.
   void Await(Pid pid);
 
   // What the kernel told of traced processes.
   void OnFork(Pid parent, Pid child, int64_t time_ns);
   void OnExec(Pid pid);
-  void OnExit(Pid pid);
+  void OnExit(Pid pid);  // its last thread
 
   // The address space of a process (CaptureMetadata::images); none when it is not recorded.
   std::optional<uint32_t> ImageOf(Pid pid) const;
@@ -73,16 +79,19 @@ class ProcessSet {
     Pid pid;
     Pid parent;
     int64_t time_ns;
+    bool is_over = false;  // a fork whose child has ended since
   };
 
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
                               uint32_t image, bool followed);
-  absl::Status AttachNewImage(Pid pid, bool followed);
+  absl::Status AttachImage(Pid pid, ProbePlan plan, bool followed);
   absl::Status PrepareMaps(Pid pid, const ProbePlan& plan);
   void FollowFork(const Task& task);
-  void ForgetProcess(Pid pid);
+  void FollowExec(Pid pid);
+  void DropLinks(Pid pid, bool forget);
+  bool TryAwaited(Pid pid, size_t* operators_before);
   void RunFollower();
-  void TryAwaited();
+  void TryAllAwaited();
   void WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators);
 
   BpfPrograms* programs_;
@@ -93,7 +102,7 @@ class ProcessSet {
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
-  std::vector<Pid> awaited_;
+  std::map<uint32_t, size_t> awaited_;  // by pid: operators that it had when last looked at
   std::vector<Unsupported> gaps_;
   uint32_t next_image_ = 1;
   uint32_t next_plan_ = 1;

@@ -1,5 +1,6 @@
 #include "userspace/capture/recorder.h"
 
+#include <malloc.h>
 #include <sys/poll.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -47,7 +48,8 @@ Host DescribeHost() {
 absl::StatusOr<UniqueFd> OpenPidfd(Pid pid) {
   const long fd = syscall(SYS_pidfd_open, Raw(pid), 0);
   if (fd >= 0) return UniqueFd(static_cast<int>(fd));
-  if (errno == ESRCH || errno == EINVAL) {
+  // EINVAL, and ENOENT since 6.15: the id of a thread that is not its process's first one.
+  if (errno == ESRCH || errno == EINVAL || errno == ENOENT) {
     return Fail(ExitCode::kNoTarget, "there is no process with PID " + std::to_string(Raw(pid)) +
                                          "; 'proftrace list' shows those that can be recorded");
   }
@@ -113,6 +115,14 @@ absl::Status Recording::Start() {
     if (!fd.ok()) return fd.status();
     target_fds_.push_back(*std::move(fd));
   }
+  // Before the ring is there: the analysis of a new library takes memory, and gives it back.
+  std::vector<ProbePlan> plans;
+  for (const Pid pid : options_.pids) {
+    absl::StatusOr<ProbePlan> plan = PlanProcess(pid, options_.cache_directory);
+    if (!plan.ok()) return plan.status();
+    plans.push_back(*std::move(plan));
+  }
+  malloc_trim(0);
   absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
   if (!programs.ok()) return programs.status();
   programs_ = *std::move(programs);
@@ -124,6 +134,7 @@ absl::Status Recording::Start() {
   if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
   for (const Pid pid : options_.pids) {
     if (absl::Status status = processes_->Attach(pid); !status.ok()) return status;
+    if (options_.bpf.follow_children) processes_->FollowDescendants(pid);
   }
   for (const Pid pid : options_.awaited) {
     if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
@@ -263,7 +274,13 @@ void Recording::Stop() {
     writer.AddEnd(info_.window, cost, ledger);
   });
   const absl::Status finished = sink_.Finish();
+  result_.attached = processes_->operator_count() > 0;
   result_.status = status.ok() ? finished : status;
+  if (result_.status.ok() && !result_.attached) {
+    result_.status = Fail(ExitCode::kNoTorch,
+                          "the command was not recorded: neither it nor its children had loaded "
+                          "PyTorch by the end");
+  }
   result_.ring_lost = counters.ring_lost;
   result_.window = info_.window;
   result_.cost = cost;

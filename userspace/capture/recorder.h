@@ -42,7 +42,8 @@ struct RecordCallbacks {
 };
 
 struct RecordResult {
-  absl::Status status;  // how the recording ended; the capture holds what came before an error
+  absl::Status status;    // how the recording ended; the capture holds what came before an error
+  bool attached = false;  // to one process at least: else nothing was recorded
   uint64_t records = 0;
   uint64_t ring_lost = 0;
   Window window;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -29,22 +30,55 @@ Target DescribeProcess(Pid pid) {
   return target;
 }
 
+namespace {
+
+// The numbers that a folder's entries are named with.
+std::vector<uint32_t> ReadNumbers(const std::string& folder) {
+  std::vector<uint32_t> numbers;
+  DIR* directory = opendir(folder.c_str());
+  if (directory == nullptr) return numbers;
+  while (const dirent* entry = readdir(directory)) {
+    const unsigned long number = std::strtoul(entry->d_name, nullptr, 10);
+    if (number != 0) numbers.push_back(static_cast<uint32_t>(number));
+  }
+  closedir(directory);
+  return numbers;
+}
+
+// Field 4 of /proc/PID/stat; the second, the name in parentheses, may hold anything.
+uint32_t ReadParent(uint32_t pid) {
+  const std::string stat = ReadSmallFile("/proc/" + std::to_string(pid) + "/stat", 4096);
+  const size_t close = stat.rfind(')');
+  // ") S 4711"
+  if (close == std::string::npos || close + 4 > stat.size()) return 0;
+  return static_cast<uint32_t>(std::strtoul(stat.c_str() + close + 4, nullptr, 10));
+}
+
+}  // namespace
+
 std::vector<ThreadEntry> ReadThreads(Pid pid) {
   const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/task";
   std::vector<ThreadEntry> threads;
-  DIR* directory = opendir(folder.c_str());
-  if (directory == nullptr) return threads;
-  while (const dirent* entry = readdir(directory)) {
-    const unsigned long tid = std::strtoul(entry->d_name, nullptr, 10);
-    if (tid == 0) continue;
-    std::string name = ReadSmallFile(folder + "/" + entry->d_name + "/comm", 64);
+  for (const uint32_t tid : ReadNumbers(folder)) {
+    std::string name = ReadSmallFile(folder + "/" + std::to_string(tid) + "/comm", 64);
     while (!name.empty() && name.back() == '\n') name.pop_back();
-    if (!name.empty()) {
-      threads.push_back(ThreadEntry{pid, Tid{static_cast<uint32_t>(tid)}, std::move(name)});
+    if (!name.empty()) threads.push_back(ThreadEntry{pid, Tid{tid}, std::move(name)});
+  }
+  return threads;
+}
+
+std::vector<Pid> ReadDescendants(Pid pid) {
+  std::vector<std::pair<uint32_t, uint32_t>> links;  // child, parent
+  for (const uint32_t child : ReadNumbers("/proc")) links.emplace_back(child, ReadParent(child));
+  std::vector<Pid> found{pid};
+  for (size_t i = 0; i < found.size(); ++i) {
+    for (const auto& [child, parent] : links) {
+      const bool is_new = std::find(found.begin(), found.end(), Pid{child}) == found.end();
+      if (parent == Raw(found[i]) && is_new) found.push_back(Pid{child});
     }
   }
-  closedir(directory);
-  return threads;
+  found.erase(found.begin());
+  return found;
 }
 
 bool HasTorch(Pid pid) {

@@ -15,6 +15,9 @@ Target DescribeProcess(Pid pid);
 // Its living threads with their names.
 std::vector<ThreadEntry> ReadThreads(Pid pid);
 
+// Its living children, their children, and so on.
+std::vector<Pid> ReadDescendants(Pid pid);
+
 // Whether it maps a file that may be libtorch: cheap, to be asked often.
 bool HasTorch(Pid pid);
 
