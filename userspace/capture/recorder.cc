@@ -132,8 +132,11 @@ absl::Status Recording::Start() {
       [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
       [this](Pid pid, uint64_t vtable) { (void)programs_->AddPythonNodeVtable(pid, vtable); });
   if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
-  for (const Pid pid : options_.pids) {
-    if (absl::Status status = processes_->Attach(pid); !status.ok()) return status;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const Pid pid = options_.pids[i];
+    if (absl::Status status = processes_->Attach(pid, std::move(plans[i])); !status.ok()) {
+      return status;
+    }
     if (options_.bpf.follow_children) processes_->FollowDescendants(pid);
   }
   for (const Pid pid : options_.awaited) {
