@@ -90,7 +90,7 @@ class Tracer:
     """A `proftrace record` process. Leaving the context kills it if it still runs."""
 
     def __init__(self, binary: Path, pid: int, out: Path) -> None:
-        command = [str(binary), "record", "-p", str(pid), "-o", str(out), "--format", FORMATS]
+        command = [str(binary), "record", "-v", "-p", str(pid), "-o", str(out), "--format", FORMATS]
         self.stdout = (out.parent / "proftrace.stdout").open("w")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.stdout, stderr=subprocess.PIPE)
         assert self.process.stderr is not None

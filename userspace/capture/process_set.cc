@@ -100,8 +100,12 @@ absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const std::string& cache_director
   return plan;
 }
 
-ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cache_directory)
-    : programs_(programs), sink_(sink), cache_directory_(std::move(cache_directory)) {
+ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cache_directory,
+                       OnFollow on_follow)
+    : programs_(programs),
+      sink_(sink),
+      cache_directory_(std::move(cache_directory)),
+      on_follow_(std::move(on_follow)) {
   follower_ = std::thread([this] { RunFollower(); });
 }
 
@@ -263,6 +267,7 @@ void ProcessSet::FollowFork(const Task& task) {
   const absl::Status status =
       AttachWithPlan(task.pid, child.plan, child.plan_id, child.image, /*followed=*/true);
   const int64_t live_ns = MonotonicNs();
+  if (status.ok() && on_follow_) on_follow_(task.pid, live_ns - task.time_ns);
   const std::lock_guard lock(mutex_);
   if (status.ok()) {
     ++followed_;

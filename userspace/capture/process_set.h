@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,8 +33,12 @@ absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const std::string& cache_director
 
 class ProcessSet {
  public:
+  // From the follower's thread: a forked child's probes are live, so long after its fork.
+  using OnFollow = std::function<void(Pid child, int64_t after_ns)>;
+
   // `programs` and `sink` must outlive the set. `cache_directory`: of probe plans; empty = none.
-  ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cache_directory);
+  ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cache_directory,
+             OnFollow on_follow);
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
@@ -97,6 +102,7 @@ class ProcessSet {
   BpfPrograms* programs_;
   CaptureSink* sink_;
   std::string cache_directory_;
+  OnFollow on_follow_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -126,7 +126,8 @@ absl::Status Recording::Start() {
   absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
   if (!programs.ok()) return programs.status();
   programs_ = *std::move(programs);
-  processes_ = std::make_unique<ProcessSet>(programs_.get(), &sink_, options_.cache_directory);
+  processes_ = std::make_unique<ProcessSet>(programs_.get(), &sink_, options_.cache_directory,
+                                            callbacks_.on_follow);
   names_ = std::make_unique<NameResolver>(
       [this](Pid pid) { return processes_->ImageOf(pid); },
       [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },

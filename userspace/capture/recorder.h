@@ -38,6 +38,8 @@ struct RecordOptions {
 struct RecordCallbacks {
   // Every probe is live.
   std::function<void(uint32_t operator_count, double attach_s)> on_ready;
+  // A forked child is recorded, `after_ns` after its fork. On another thread.
+  std::function<void(Pid child, int64_t after_ns)> on_follow;
   std::function<void(const Progress&)> on_progress;  // about twice a second
 };
 

@@ -133,6 +133,12 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const std::strin
     std::fprintf(stderr, "proftrace: recording %s, %u operators, probes on after %.2f s\n",
                  target.c_str(), operator_count, attach_s);
   };
+  if (arguments.verbose > 0) {
+    callbacks.on_follow = [](Pid child, int64_t after_ns) {
+      std::fprintf(stderr, "proftrace: following PID %u, %.1f ms after its fork\n", Raw(child),
+                   static_cast<double>(after_ns) * 1e-6);
+    };
+  }
   if (arguments.no_progress || isatty(STDERR_FILENO) == 0) return callbacks;
   callbacks.on_progress = [](const Progress& progress) {
     const std::string step =
@@ -292,7 +298,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
   record->add_flag("--force", arguments->force, "write into a directory that is not empty");
   record->add_flag("-q,--quiet", arguments->quiet, "only the table and errors");
   record->add_flag("--no-progress", arguments->no_progress, "no live line");
-  record->add_flag("-v,--verbose", arguments->verbose, "say more");
+  record->add_flag("-v,--verbose", arguments->verbose, "say which children are followed");
   // For tests and benchmarks; not in --help.
   record->add_option("--probe-program", arguments->probe_program)
       ->check(CLI::IsMember({"record", "empty"}))
