@@ -3,6 +3,7 @@ proftrace_unit_test(pipeline_test
   SOURCES
     pipeline_capture_file_test.cc
     pipeline_decoder_test.cc
+    pipeline_metadata_test.cc
     pipeline_nesting_property_test.cc
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc

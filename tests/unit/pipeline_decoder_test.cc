@@ -19,6 +19,25 @@ TEST(DecoderTest, BoxedOperatorIsNamedByItsAddress) {
   EXPECT_EQ(label.overload_name, "out");
 }
 
+TEST(DecoderTest, ManyImagesKeepTheirOperatorsApart) {
+  CaptureMetadata metadata = TestMetadata();
+  for (const uint32_t image : {1u, 129u}) {
+    metadata.images[image].operators[0x9000] =
+        OperatorEntry{0x9000, "my::image_" + std::to_string(image), ""};
+  }
+  ProcessEntry other = metadata.processes.front();
+  other.image = 129;
+  other.target.probes_on_ns = 2000;
+  metadata.processes.push_back(other);
+  RecordMaker maker;
+  maker.Boxed(1, 1000, 5, 0, 0x9000);
+  maker.End(1, 1100, 5, 0);
+  maker.Boxed(1, 2000, 5, 0, 0x9000);
+  maker.End(1, 2100, 5, 0);
+  EXPECT_EQ(Paths(*Build(maker, metadata)),
+            (std::vector<std::string>{"my::image_1", "my::image_129"}));
+}
+
 TEST(DecoderTest, UnknownOperatorIsCountedNotGuessed) {
   RecordMaker maker;
   maker.Boxed(1, 10, 5, 0, 0x9999);

@@ -179,6 +179,19 @@ TEST(SpanBuilderTest, AnnotationMayEndOnAnotherThread) {
   EXPECT_EQ(timeline->span(SpanId{0}).end, SpanEnd::kReturn);
 }
 
+TEST(SpanBuilderTest, HandleInUseTwiceEndsTheLaterAnnotation) {
+  RecordMaker maker;
+  for (uint32_t tid = 1; tid <= 8; ++tid) {
+    maker.AnnotationBegin(tid, 1000 + tid, "n" + std::to_string(tid));
+    maker.AnnotationHandle(tid, 2000 + tid, 0x51);
+  }
+  maker.AnnotationEnd(9, 3000, 0x51);
+  const auto timeline = Build(maker);
+  for (uint32_t i = 0; i < timeline->span_count(); ++i) {
+    EXPECT_EQ(timeline->span(SpanId{i}).is_async, NameOf(*timeline, i) == "n8");
+  }
+}
+
 TEST(SpanBuilderTest, ThreadIdIsUsedAgain) {
   RecordMaker maker;
   maker.Begin(1, 10, 1, 0);

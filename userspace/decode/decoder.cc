@@ -117,8 +117,7 @@ EventLabel Decoder::SiteLabel(const Process& process, uint16_t site) const {
 }
 
 EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
-  // Addresses of user space have at most 57 bits: the image's number fits above them.
-  const uint64_t key = (static_cast<uint64_t>(process.image) << 57) ^ operator_def;
+  const std::pair<uint32_t, uint64_t> key(process.image, operator_def);
   const auto it = boxed_labels_.find(key);
   if (it != boxed_labels_.end()) return it->second;
   EventLabel result = kUnnamedLabel;
@@ -220,7 +219,10 @@ void Decoder::FinishPending(uint32_t tid, std::vector<Event>* events) {
 }
 
 void Decoder::Flush(std::vector<Event>* events) {
-  while (!pending_names_.empty()) FinishPending(pending_names_.begin()->first, events);
+  std::vector<uint32_t> tids;
+  for (const auto& [tid, pending] : pending_names_) tids.push_back(tid);
+  std::sort(tids.begin(), tids.end());  // a replay gives the same order each time
+  for (const uint32_t tid : tids) FinishPending(tid, events);
 }
 
 void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> record,
@@ -306,7 +308,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       ++ledger_->unknown;
       continue;
     }
-    if (bytes < minimum || head.time_ns > static_cast<uint64_t>(INT64_MAX)) {
+    if (bytes < minimum || head.time_ns > static_cast<uint64_t>(kLatestMonotonicNs)) {
       ++ledger_->malformed;
       continue;
     }

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bpf/abi/records.h"
@@ -72,7 +73,8 @@ class Decoder {
   absl::flat_hash_map<std::string, EventLabel> label_ids_;
   absl::flat_hash_map<uint32_t, std::vector<Process>> processes_;  // by pid, in order of time
   std::vector<std::vector<EventLabel>> site_labels_;               // [plan][site]
-  absl::flat_hash_map<uint64_t, EventLabel> boxed_labels_;         // per image and address
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, EventLabel>
+      boxed_labels_;  // by image, address
   absl::flat_hash_map<std::string, EventLabel> node_labels_;
   absl::flat_hash_map<uint32_t, PendingName> pending_names_;  // by tid
   uint32_t last_pid_ = 0;

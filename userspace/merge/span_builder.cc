@@ -198,18 +198,33 @@ void SpanBuilder::OnAnnotationEnd(const Event& event, ThreadState& thread) {
     Close(thread, *position, event.time_ns, SpanEnd::kReturn);
     return;
   }
-  // It may have begun on another thread of the process: torch calls such a row asynchronous.
+  if (event.value == 0 || !CloseElsewhere(event)) ++ledger_->unmatched_end;
+}
+
+bool SpanBuilder::CloseElsewhere(const Event& event) {
+  // A handle is an address that may be used again where an end was lost: the thread that began
+  // something last has it.
+  ThreadState* owner = nullptr;
+  size_t position = 0;
+  const auto is_later = [](const ThreadState& a, const ThreadState& b) {
+    return a.last_ns != b.last_ns ? a.last_ns > b.last_ns : a.tid < b.tid;
+  };
   for (auto& [key, other] : threads_) {
-    if (other->pid != event.pid || other.get() == &thread || event.value == 0) continue;
+    if (other->pid != event.pid || other->tid == event.tid) continue;
     for (size_t i = other->stack.size(); i-- > 0;) {
-      const Frame& frame = other->stack[i];
-      if (!frame.is_annotation || frame.handle != event.value) continue;
-      if (frame.span != kNoSpan) timeline_->span(frame.span).is_async = true;
-      Close(*other, i, event.time_ns, SpanEnd::kReturn);
-      return;
+      if (!other->stack[i].is_annotation || other->stack[i].handle != event.value) continue;
+      if (owner == nullptr || is_later(*other, *owner)) {
+        owner = other.get();
+        position = i;
+      }
+      break;
     }
   }
-  ++ledger_->unmatched_end;
+  if (owner == nullptr) return false;
+  const SpanId span = owner->stack[position].span;
+  if (span != kNoSpan) timeline_->span(span).is_async = true;
+  Close(*owner, position, event.time_ns, SpanEnd::kReturn);
+  return true;
 }
 
 template <typename Predicate>

@@ -69,6 +69,9 @@ class SpanBuilder {
   absl::Status OnAnnotationBegin(const Event& event, ThreadState& thread);
   void OnAnnotationHandle(const Event& event, ThreadState& thread);
   void OnAnnotationEnd(const Event& event, ThreadState& thread);
+  // Ends the annotation if another thread of the process began it: torch calls such a row
+  // asynchronous.
+  bool CloseElsewhere(const Event& event);
 
   // Closes the calls above and at the lowest frame for which is_over(frame) holds; annotations
   // between them stay open.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "userspace/base/exit_status.h"
 
@@ -49,12 +50,39 @@ std::string Text(const json& object, const char* key) {
                                                : std::string();
 }
 
+std::optional<double> RealNumber(const json& number) {
+  if (!number.is_number()) return std::nullopt;
+  return number.get<double>();
+}
+
+// Nothing when the number does not fit T: a number cut to T would be another process's or thread's.
 template <typename T>
-T Number(const json& object, const char* key, T fallback = T{}) {
+std::optional<T> WholeNumber(const json& number) {
+  if (number.is_number_unsigned()) {
+    const uint64_t value = number.get<uint64_t>();
+    if (std::in_range<T>(value)) return static_cast<T>(value);
+  } else if (number.is_number_integer()) {
+    const int64_t value = number.get<int64_t>();
+    if (std::in_range<T>(value)) return static_cast<T>(value);
+  }
+  return std::nullopt;
+}
+
+template <typename T>
+T Number(const json& object, const char* key) {
   const auto it = object.find(key);
-  if (it == object.end()) return fallback;
-  const bool fits = std::is_integral_v<T> ? it->is_number_integer() : it->is_number();
-  return fits ? it->get<T>() : fallback;
+  if (it == object.end()) return T{};
+  if constexpr (std::is_integral_v<T>) {
+    return WholeNumber<T>(*it).value_or(T{});
+  } else {
+    return RealNumber(*it).value_or(T{});
+  }
+}
+
+// A time or duration from 0 to `latest_ns`; else 0.
+int64_t Nanoseconds(const json& object, const char* key, int64_t latest_ns = kLatestMonotonicNs) {
+  const int64_t value = Number<int64_t>(object, key);
+  return value >= 0 && value <= latest_ns ? value : 0;
 }
 
 bool Flag(const json& object, const char* key) {
@@ -94,8 +122,7 @@ json OptionalNumber(const std::optional<int>& number) {
 
 std::optional<int> OptionalNumber(const json& object, const char* key) {
   const auto it = object.find(key);
-  if (it == object.end() || !it->is_number_integer()) return std::nullopt;
-  return it->get<int>();
+  return it == object.end() ? std::nullopt : WholeNumber<int>(*it);
 }
 
 json ProcessToJson(const ProcessEntry& process) {
@@ -142,7 +169,7 @@ ProcessEntry ProcessFromJson(const json& entry) {
   target.world_size = OptionalNumber(entry, "world_size");
   target.threads = Number<uint32_t>(entry, "threads");
   target.followed = Flag(entry, "followed");
-  target.probes_on_ns = Number<int64_t>(entry, "probes_on_ns");
+  target.probes_on_ns = Nanoseconds(entry, "probes_on_ns");
   target.operator_count = Number<uint32_t>(entry, "operator_count");
   return process;
 }
@@ -164,24 +191,27 @@ void MergeRecording(const json& entry, RecordingInfo* info) {
   }
   const json& host = Member(entry, "host");
   info->host = Host{Text(host, "name"), Text(host, "kernel"), Number<uint32_t>(host, "cpus")};
-  info->window.start_ns = Number<int64_t>(entry, "start_ns");
-  info->window.monotonic_to_unix_ns = Number<int64_t>(entry, "monotonic_to_unix_ns");
+  info->window.start_ns = Nanoseconds(entry, "start_ns");
+  info->window.monotonic_to_unix_ns = Nanoseconds(entry, "monotonic_to_unix_ns", kLatestUnixNs);
   info->window.attach_s = Number<double>(entry, "attach_s");
 }
 
 void MergeEnd(const json& entry, CaptureMetadata* metadata) {
   Window& window = metadata->info.window;
-  window.duration_ns = Number<int64_t>(entry, "duration_ns");
+  window.duration_ns = Nanoseconds(entry, "duration_ns");
   window.detach_s = Number<double>(entry, "detach_s");
   const json& cost = Member(entry, "cost");
   metadata->info.cost =
       Cost{Number<double>(cost, "tracer_cpu_s"), Number<uint64_t>(cost, "probe_hits"),
            Number<double>(cost, "probe_ns_per_hit"),
            Number<double>(cost, "estimated_overhead_percent"), Text(cost, "basis")};
+  // Only these: a replay counts the others itself, and their identities must hold whatever a file
+  // says.
   const json& ledger = Member(entry, "ledger");
-  ForEachCounter(metadata->kernel_ledger, [&ledger](std::string_view name, uint64_t& value) {
-    value = Number<uint64_t>(ledger, std::string(name).c_str());
-  });
+  metadata->kernel_ledger.ring_lost = Number<uint64_t>(ledger, "ring_lost");
+  metadata->kernel_ledger.read_failed = Number<uint64_t>(ledger, "read_failed");
+  metadata->kernel_ledger.follow_failed = Number<uint64_t>(ledger, "follow_failed");
+  metadata->kernel_ledger.demoted = Number<uint64_t>(ledger, "demoted");
   metadata->has_end = true;
 }
 
@@ -210,7 +240,11 @@ void MergeOperators(const json& entry, CaptureMetadata* metadata) {
 }  // namespace
 
 absl::Status CaptureMetadata::Merge(std::string_view json_array) {
-  const json entries = json::parse(json_array, nullptr, /*allow_exceptions=*/false);
+  // Deeper values than our own are dropped while parsing: "[[[[…" would cost 50 times its size in
+  // memory.
+  constexpr int kDeepest = 8;
+  const auto is_shallow = [](int depth, json::parse_event_t, json&) { return depth <= kDeepest; };
+  const json entries = json::parse(json_array, is_shallow, /*allow_exceptions=*/false);
   if (!entries.is_array()) {
     return Fail(ExitCode::kInputDamaged, "a metadata block is not a JSON array");
   }

@@ -19,6 +19,13 @@
 
 namespace proftrace {
 
+// The latest CLOCK_MONOTONIC time that a capture may hold: 18 years after boot. A damaged or
+// hostile file has others; within this bound, times and the offset to Unix time can be added
+// without overflow.
+inline constexpr int64_t kLatestMonotonicNs = int64_t{1} << 59;
+// About the year 2116: bounds `monotonic_to_unix_ns`.
+inline constexpr int64_t kLatestUnixNs = int64_t{1} << 62;
+
 // The sites of one probe plan: index = `site` of the records.
 struct PlanTable {
   std::vector<Label> sites;

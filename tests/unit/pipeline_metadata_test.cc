@@ -1,0 +1,67 @@
+#include <limits>
+#include <string>
+
+#include "tests/unit/pipeline_timeline.h"
+
+namespace proftrace {
+namespace {
+
+CaptureMetadata Merged(const std::string& json) {
+  CaptureMetadata metadata;
+  EXPECT_TRUE(metadata.Merge(json).ok());
+  return metadata;
+}
+
+TEST(MetadataTest, NumbersThatDoNotFitAreLeftOutNotCut) {
+  const CaptureMetadata metadata = Merged(
+      R"([{"type":"process","pid":4294967396,"ppid":-1,"plan":1.5,"rank":9999999999,"probes_on_ns":9223372036854775807}])");
+  ASSERT_EQ(metadata.processes.size(), 1u);
+  const ProcessEntry& process = metadata.processes.front();
+  EXPECT_EQ(Raw(process.target.pid), 0u) << "4294967396 is not process 100";
+  EXPECT_EQ(Raw(process.target.ppid), 0u);
+  EXPECT_EQ(process.plan, 0u);
+  EXPECT_EQ(process.target.rank, std::nullopt);
+  EXPECT_EQ(process.target.probes_on_ns, 0);
+}
+
+TEST(MetadataTest, TimesOfAHostileFileCannotOverflow) {
+  CaptureMetadata metadata = TestMetadata();
+  ASSERT_TRUE(metadata
+                  .Merge(R"([{"type":"recording","start_ns":9223372036854775807,
+                              "monotonic_to_unix_ns":9223372036854775807},
+                             {"type":"end","duration_ns":9223372036854775807}])")
+                  .ok());
+  RecordMaker maker;
+  maker.Begin(1, std::numeric_limits<int64_t>::max(), 1, 0);
+  maker.Begin(1, kLatestMonotonicNs, 1, 0);
+  const auto timeline = Build(maker, metadata);
+  EXPECT_EQ(timeline->ledger().malformed, 1u);
+  EXPECT_EQ(timeline->info().window.duration_ns, 0);
+  EXPECT_GT(timeline->ToUnixNs(kLatestMonotonicNs), 0);
+}
+
+TEST(MetadataTest, AFileCannotUpsetTheLedger) {
+  CaptureMetadata metadata = TestMetadata();
+  ASSERT_TRUE(
+      metadata
+          .Merge(
+              R"([{"type":"end","duration_ns":9999,"ledger":{"begins":7,"records":3,"ring_lost":5}}])")
+          .ok());
+  RecordMaker maker;
+  maker.Begin(1, 1000, 1, 0);
+  const auto timeline = Build(maker, metadata);
+  EXPECT_EQ(timeline->ledger().begins, 1u);
+  EXPECT_EQ(timeline->ledger().records, 1u);
+  EXPECT_EQ(timeline->ledger().ring_lost, 5u);
+}
+
+TEST(MetadataTest, DeepNestingIsDropped) {
+  CaptureMetadata metadata;
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_TRUE(
+      metadata.Merge("[" + deep + R"(,{"type":"thread","pid":1,"tid":2,"name":"n"}])").ok());
+  ASSERT_EQ(metadata.threads.size(), 1u);
+}
+
+}  // namespace
+}  // namespace proftrace
