@@ -1,0 +1,27 @@
+// Raw records, with the tables of a small job. Byte 0: bit 0 = in two batches with a gap between
+// them.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tests/fuzz/pipeline_check.h"
+#include "tests/support/pipeline_metadata.h"
+#include "tests/support/record_maker.h"
+#include "userspace/pipeline/build_timeline.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace proftrace;
+  if (size < 1) return 0;
+  static const CaptureMetadata& metadata = *new CaptureMetadata(TestMetadata());
+  const auto* bytes = reinterpret_cast<const std::byte*>(data + 1);
+  const size_t length = size - 1;
+  const size_t first = (data[0] & 1) != 0 ? length / 16 * 8 : length;
+  VectorSource source;
+  source.Add(std::vector<std::byte>(bytes, bytes + first));
+  source.Add(std::vector<std::byte>(bytes + first, bytes + length), first < length);
+  const auto timeline = BuildTimeline(metadata, &source, "");
+  Require(timeline.ok(), "records alone cannot fail");
+  CheckTimeline(**timeline);
+  ExportAll(**timeline);
+  return 0;
+}

@@ -1,0 +1,147 @@
+// The first inputs of the pipeline's fuzz targets: small and sound, each reaching another part.
+//   pipeline_seeds DIRECTORY     writes DIRECTORY/TARGET/NAME
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/pipeline_metadata.h"
+#include "tests/support/record_maker.h"
+#include "userspace/wire/capture_writer.h"
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+namespace {
+
+void WriteSeed(const std::filesystem::path& root, const std::string& target,
+               const std::string& name, char first, std::string_view bytes) {
+  std::filesystem::create_directories(root / target);
+  std::ofstream out(root / target / name, std::ios::binary);
+  out << first << bytes;
+}
+
+std::string_view Text(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::vector<std::byte> EveryKind() {
+  RecordMaker maker;
+  maker.AnnotationBegin(1, 1000, "outer");
+  maker.AnnotationHandle(1, 1010, 0x51);
+  maker.Begin(1, 1020, 1, 0);
+  maker.Boxed(1, 1030, 5, 1, 0x1000);
+  maker.Node(1, 1040, 6, 2, 0xb0, 0x77, "");
+  maker.Node(1, 1041, 6, 3, 0xb0, 0x77, "MyType");
+  maker.Begin(1, 1045, 2, 4);
+  maker.Catch(1, 1050, RecordMaker::Sp(2));
+  maker.End(1, 1060, 5, 1);
+  maker.End(1, 1070, 1, 0);
+  maker.AnnotationEnd(1, 1080, 0x51);
+  maker.AnnotationBegin(2, 1100, std::string(3000, 'n'));
+  maker.Begin(2, 1110, 3, 0);
+  maker.AnnotationEnd(3, 1120, 0);
+  maker.Loss(2, 1130, 5);
+  maker.Begin(2, 1140, 4, 0);
+  maker.ThreadExit(2, 1150, false);
+  maker.Begin(4, 1160, 4, 0);
+  maker.Exec(4, 1170);
+  maker.Begin(4, 1180, 4, 0);
+  maker.ThreadExit(4, 1190, true);
+  abi::pt_fork_record fork{};
+  fork.head = RecordMaker::Head(abi::PT_FORK, 1, 1200, 0, 0);
+  maker.Add(fork);
+  return maker.bytes();
+}
+
+std::vector<std::byte> Overlapping() {
+  RecordMaker maker;
+  maker.Begin(1, 1000, 1, 0);
+  maker.AnnotationBegin(1, 1010, "outlives its parent");
+  maker.AnnotationHandle(1, 1020, 1);
+  maker.Begin(1, 1030, 2, 1);
+  maker.End(1, 1040, 2, 1);
+  maker.End(1, 1050, 1, 0);
+  maker.Begin(1, 1060, 3, 0);
+  maker.AnnotationEnd(9, 1070, 1);
+  maker.End(1, 1080, 3, 0);
+  return maker.bytes();
+}
+
+std::string Metadata() {
+  MetadataWriter writer;
+  RecordingInfo info;
+  info.proftrace_version = "0";
+  info.arguments = {"-p", "100"};
+  info.metadata = {{"key", "value"}};
+  info.host = Host{"example", "6.1", 2};
+  info.window.start_ns = 900;
+  info.window.monotonic_to_unix_ns = 1'700'000'000'000'000'000;
+  writer.AddRecording(info);
+  const CaptureMetadata tables = TestMetadata();
+  writer.AddPlan(1, tables.plans.at(1).sites);
+  std::vector<OperatorEntry> operators;
+  for (const auto& [address, entry] : tables.images.at(1).operators) operators.push_back(entry);
+  writer.AddOperators(1, operators);
+  writer.AddNodeName(1, 0xa0, "torch::autograd::generated::AddBackward0");
+  writer.AddNodeName(1, 0xb0, "torch::autograd::PyNode");
+  writer.AddPythonTypeName(1, 0x77, "MyBackward");
+  ProcessEntry process = tables.processes.front();
+  process.target.rank = 1;
+  process.target.cmdline = {"python3", "job.py"};
+  writer.AddProcess(process);
+  writer.AddThread(ThreadEntry{Pid{100}, Tid{1}, "main"});
+  writer.AddUnsupported(Unsupported{"feature", "reason"});
+  Window window = info.window;
+  window.duration_ns = 1000;
+  writer.AddEnd(window, Cost{0.1, 20, 500, 1.5, "basis"}, Ledger{});
+  return writer.TakeJson();
+}
+
+// A whole capture file, through the writer.
+std::string Capture() {
+  const int fd = memfd_create("capture", MFD_CLOEXEC);
+  auto writer = CaptureWriter::Create(dup(fd), "capture");
+  if (!writer.ok() || !(*writer)->AppendMetadata(Metadata()).ok() ||
+      !(*writer)->AppendRecords(EveryKind()).ok() ||
+      !(*writer)->AppendRecords(Overlapping()).ok() || !(*writer)->Finish().ok()) {
+    return "";
+  }
+  std::string file((*writer)->file_bytes(), '\0');
+  const ssize_t bytes = pread(fd, file.data(), file.size(), 0);
+  close(fd);
+  return bytes == static_cast<ssize_t>(file.size()) ? file : "";
+}
+
+int Run(const std::filesystem::path& root) {
+  WriteSeed(root, "pipeline_records_fuzz", "every_kind", 0, Text(EveryKind()));
+  WriteSeed(root, "pipeline_records_fuzz", "gap", 1, Text(EveryKind()));
+  WriteSeed(root, "pipeline_records_fuzz", "overlapping", 0, Text(Overlapping()));
+  WriteSeed(root, "pipeline_metadata_fuzz", "everything", 0, Metadata());
+  const std::string capture = Capture();
+  if (capture.empty()) return 1;
+  WriteSeed(root, "pipeline_capture_fuzz", "strict", 2, capture);
+  WriteSeed(root, "pipeline_capture_fuzz", "salvage", 3, capture);
+  WriteSeed(root, "pipeline_capture_fuzz", "cut", 1, capture.substr(0, capture.size() - 60));
+  WriteSeed(root, "pipeline_capture_fuzz", "torn", 1,
+            capture.substr(0, 24) + "garbage" + capture.substr(24));
+  return 0;
+}
+
+}  // namespace
+}  // namespace proftrace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: pipeline_seeds DIRECTORY\n";
+    return 2;
+  }
+  return proftrace::Run(argv[1]);
+}
