@@ -22,6 +22,9 @@ namespace proftrace {
 namespace {
 
 constexpr std::chrono::milliseconds kAwaitInterval(50);
+// A process whose operators cannot be read, or never stop to grow, is attached to after so many
+// looks.
+constexpr int kMostLooks = 40;
 
 bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
 
@@ -125,7 +128,7 @@ void ProcessSet::FollowDescendants(Pid pid) {
 
 void ProcessSet::Await(Pid pid) {
   const std::lock_guard lock(mutex_);
-  awaited_.try_emplace(Raw(pid), 0);
+  awaited_.try_emplace(Raw(pid));
   changed_.notify_all();
 }
 
@@ -250,7 +253,7 @@ void ProcessSet::FollowFork(const Task& task) {
     const auto it = processes_.find(Raw(task.parent));
     if (it == processes_.end()) {
       // The parent has no PyTorch yet; the child may load it.
-      if (!task.is_over) awaited_.try_emplace(Raw(task.pid), 0);
+      if (!task.is_over) awaited_.try_emplace(Raw(task.pid));
       return;
     }
     child.image = it->second.image;
@@ -295,7 +298,7 @@ void ProcessSet::FollowExec(Pid pid) {
   Await(pid);
 }
 
-bool ProcessSet::TryAwaited(Pid pid, size_t* operators_before) {
+bool ProcessSet::TryAwaited(Pid pid, Looks* looks) {
   if (!Exists(pid)) return true;
   if (!HasTorch(pid)) return false;
   PlanOptions options;
@@ -304,9 +307,11 @@ bool ProcessSet::TryAwaited(Pid pid, size_t* operators_before) {
   absl::Status status = plan.status();
   if (ExitCodeOf(status) == ExitCode::kNoTorch) return false;  // half loaded
   if (plan.ok()) {
-    // While libraries register operators their number grows: annotations may not be there yet.
-    const size_t operators = plan->operators.size();
-    if (std::exchange(*operators_before, operators) != operators) return false;
+    // While libraries register their operators the number grows: names and annotations would be
+    // missing.
+    const size_t before = std::exchange(looks->operators, plan->operators.size());
+    const bool is_settled = before > 0 && before == looks->operators;
+    if (!is_settled && ++looks->with_torch < kMostLooks) return false;
     status = AttachImage(pid, *std::move(plan), /*followed=*/true);
   }
   if (!status.ok() && Exists(pid) && ExitCodeOf(status) != ExitCode::kNoTarget) {
@@ -317,18 +322,18 @@ bool ProcessSet::TryAwaited(Pid pid, size_t* operators_before) {
 }
 
 void ProcessSet::TryAllAwaited() {
-  std::map<uint32_t, size_t> candidates;
+  std::map<uint32_t, Looks> candidates;
   {
     const std::lock_guard lock(mutex_);
     candidates = awaited_;
   }
-  for (auto& [pid, operators] : candidates) {
-    const bool done = TryAwaited(Pid{pid}, &operators);
+  for (auto& [pid, looks] : candidates) {
+    const bool done = TryAwaited(Pid{pid}, &looks);
     const std::lock_guard lock(mutex_);
     if (done) {
       awaited_.erase(pid);
     } else if (const auto it = awaited_.find(pid); it != awaited_.end()) {
-      it->second = operators;
+      it->second = looks;
     }
     if (stop_ || !tasks_.empty()) return;  // forks come first
   }

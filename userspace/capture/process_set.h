@@ -78,6 +78,11 @@ class ProcessSet {
     std::shared_ptr<const ProbePlan> plan;
     LinkSet links;
   };
+  // What was found in an awaited process so far.
+  struct Looks {
+    int with_torch = 0;    // how often PyTorch was there
+    size_t operators = 0;  // that it had registered at the last look
+  };
   enum class TaskKind { kFork, kExec, kExit };
   struct Task {
     TaskKind kind;
@@ -94,7 +99,7 @@ class ProcessSet {
   void FollowFork(const Task& task);
   void FollowExec(Pid pid);
   void DropLinks(Pid pid, bool forget);
-  bool TryAwaited(Pid pid, size_t* operators_before);
+  bool TryAwaited(Pid pid, Looks* looks);
   void RunFollower();
   void TryAllAwaited();
   void WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators);
@@ -108,7 +113,7 @@ class ProcessSet {
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
-  std::map<uint32_t, size_t> awaited_;  // by pid: operators that it had when last looked at
+  std::map<uint32_t, Looks> awaited_;  // by pid
   std::vector<Unsupported> gaps_;
   uint32_t next_image_ = 1;
   uint32_t next_plan_ = 1;
