@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Forks, spawns, execs and threads while a job is recorded."""
+
+from __future__ import annotations
+
+import collections
+import sys
+import unittest
+
+import live
+from live import Job, LiveTest, Result, Tracer
+
+# Children work for a second; on a quiet machine their probes are live 0.1 s after the fork.
+LATEST_PROBES_S = 0.7
+
+
+class ChildrenTest(LiveTest):
+    def record(self, job: Job, *lines: str, options: tuple[str, ...] = ()) -> tuple[Result, list[dict[str, str]]]:
+        """Records while the job does `lines`; the result, and the answers."""
+        with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", *options) as tracer:
+            tracer.wait_until_recording()
+            answers = [job.do(line) for line in lines]
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        result = Result(self.out)
+        self.assert_lossless(result)
+        return result, answers
+
+    def spans_by_pid(self, result: Result) -> dict[int, list[dict[str, str]]]:
+        spans: dict[int, list[dict[str, str]]] = collections.defaultdict(list)
+        for row in result.events():
+            spans[int(row["pid"])].append(row)
+        return spans
+
+    def targets(self, result: Result) -> dict[int, dict[str, object]]:
+        return {target["pid"]: target for target in result.summary["target"]}
+
+    def children_of(self, answer: dict[str, str]) -> dict[int, tuple[int, int]]:
+        """Of each child: when it began (ns since the Unix epoch) and the steps it made; all with one result."""
+        children = {}
+        for words in answer["children"].split(","):
+            pid, began_ns, steps, distinct = words.split(":")
+            self.assertEqual(distinct, "1")
+            children[int(pid)] = (int(began_ns), int(steps))
+        return children
+
+    def assert_child_recorded(self, result: Result, pid: int, began_ns: int, steps: int) -> float:
+        """Its later steps are there, whole; how long after its beginning the first event came, in seconds."""
+        spans = self.spans_by_pid(result)[pid]
+        recorded = sum(row["name"] == "forward" for row in spans)
+        gap_s = (min(int(row["start_ns"]) for row in spans) - began_ns) * 1e-9
+        self.assertLess(gap_s, LATEST_PROBES_S)
+        self.assertGreater(recorded, 0)
+        self.assertLessEqual(recorded, steps)
+        self.assertTrue(self.targets(result)[pid]["followed"])
+        # Each whole step has three layers below its annotation.
+        linear = sum(row["path"] == "forward/aten::linear" for row in spans)
+        self.assertLessEqual(abs(linear - 3 * recorded), 3)
+        return gap_s
+
+    def test_forked_children_are_recorded(self) -> None:
+        with Job() as job:
+            result, (answer,) = self.record(job, "fork 2")
+            children = self.children_of(answer)
+            self.assertEqual(len(children), 2)
+            for pid, (began_ns, steps) in children.items():
+                gap_s = self.assert_child_recorded(result, pid, began_ns, steps)
+                print(f"first event of a forked child after {gap_s * 1e3:.0f} ms", file=sys.stderr)
+
+    def test_grandchildren_are_recorded(self) -> None:
+        with Job() as job:
+            result, (answer,) = self.record(job, "grandchild")
+            (pid, (began_ns, steps)), = self.children_of(answer).items()
+            self.assert_child_recorded(result, pid, began_ns, steps)
+
+    def test_children_that_are_there_at_the_attach_are_recorded(self) -> None:
+        with Job() as job:
+            job.tell("fork 2 4")
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv") as tracer:
+                tracer.wait_until_recording()
+                answer = job.answer()
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            result = Result(self.out)
+            self.assert_lossless(result)
+            recorded = self.spans_by_pid(result)
+            for pid in self.children_of(answer):
+                self.assertIn(pid, self.targets(result))
+                self.assertTrue(self.targets(result)[pid]["followed"])
+            self.assertTrue(set(recorded) <= set(self.children_of(answer)), recorded.keys())
+
+    def test_without_follow_children_only_the_job_is_recorded(self) -> None:
+        with Job() as job:
+            result, (_, answer) = self.record(job, "steps 2", "fork 1", options=("--no-follow-children",))
+            self.assertEqual(len(self.children_of(answer)), 1)
+            self.assertEqual(set(self.spans_by_pid(result)), {job.pid})
+            self.assertEqual(set(self.targets(result)), {job.pid})
+
+    def test_data_loader_workers_are_recorded(self) -> None:
+        with Job() as job:
+            expected = job.do("loader")["total"]
+            result, (answer,) = self.record(job, "loader")
+            self.assertEqual(answer["total"], expected)
+            workers = [int(pid) for pid in answer["workers"].split(",")]
+            self.assertTrue(set(workers) <= set(self.targets(result)), self.targets(result).keys())
+
+    def test_spawned_children_are_recorded(self) -> None:
+        with Job() as job:
+            result, (answer,) = self.record(job, "spawn 1.5")
+            self.assertEqual(answer["code"], "0")
+            (pid, _), = self.children_of(answer).items()
+            spans = self.spans_by_pid(result)[pid]
+            self.assertGreater(sum(row["name"] == "forward" for row in spans), 0)
+
+    def test_a_storm_of_short_children_harms_nothing(self) -> None:
+        with Job() as job:
+            result, answers = self.record(job, "steps 1", "storm 200", "steps 5", "fork 1")
+            self.assert_same_results(answers[2])
+            spans = self.spans_by_pid(result)
+            self.assertEqual(sum(row["name"] == "step" for row in spans[job.pid]), 6)
+            (pid, (began_ns, steps)), = self.children_of(answers[3]).items()
+            self.assert_child_recorded(result, pid, began_ns, steps)
+
+    def test_threads_that_come_and_go_are_told_apart(self) -> None:
+        with Job() as job:
+            result, (answer,) = self.record(job, "threads 200")
+            tids = answer["tids"].split(",")
+            rows = [row for row in result.events() if row["path"] == "forward"]
+            self.assertEqual(len(rows), 200)
+            counts = collections.Counter(row["tid"] for row in rows)
+            self.assertEqual(counts, collections.Counter(tids))
+            self.assertEqual({row["pid"] for row in rows}, {str(job.pid)})
+
+
+class ExecTest(LiveTest):
+    def test_a_program_with_torch_after_an_exec_is_recorded(self) -> None:
+        with Job() as job:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv") as tracer:
+                tracer.wait_until_recording()
+                links = len(tracer.kernel_ids()[1])
+                job.do("steps 100")  # the last ones after their names were read
+                job.tell(f"exec {LiveTest.python} {live.JOB}")
+                job.lines.wait(rf"READY {job.pid}", live.START_S)
+                # Its probes are live some time after it has loaded PyTorch.
+                live.wait_until(lambda: len(tracer.kernel_ids()[1]) >= links, live.READY_S, "probes in the new program")
+                self.assert_same_results(job.do("steps 10"))
+                self.assertEqual(job.end(), 0)
+                self.assertEqual(tracer.wait(), 0, tracer.text())
+        result = Result(self.out)
+        self.assert_lossless(result)
+        steps = sum(row["path"] == "step" for row in result.events())
+        self.assertGreaterEqual(steps, 110)
+
+    def test_a_program_without_torch_after_an_exec_is_left_alone(self) -> None:
+        with Job() as job:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv") as tracer:
+                tracer.wait_until_recording()
+                job.do("steps 100")  # the last ones after their names were read
+                job.tell("exec /bin/cat /dev/null")
+                self.assertEqual(job.process.wait(live.STOP_S), 0)
+                self.assertEqual(tracer.wait(), 0, tracer.text())
+        result = Result(self.out)
+        self.assert_lossless(result)
+        self.assertEqual(sum(row["path"] == "step" for row in result.events()), 100)
+
+
+class CommandTest(LiveTest):
+    def record_command(self, *command: str) -> tuple[int, str, str]:
+        done = self.run_proftrace("-o", self.out, "--format", "events-csv", "--", *command)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_the_operators_of_a_command_and_of_its_children_are_recorded(self) -> None:
+        program = ("import torch, time\nx = torch.ones(4, 4)\nend = time.monotonic() + 1.5\n"
+                   "while time.monotonic() < end:\n"
+                   "  with torch.autograd.profiler.record_function('mine'): torch.mm(x, x)\n"
+                   "print('done')\n")
+        for command in ((LiveTest.python, "-c", program), ("sh", "-c", '"$0" -c "$1"; exit 3', LiveTest.python, program)):
+            code, stdout, stderr = self.record_command(*command)
+            self.assertEqual(code, 0, stderr)
+            self.assertIn("done", stdout)
+            result = Result(self.out)
+            self.assert_lossless(result)
+            paths = collections.Counter(row["path"] for row in result.events())
+            self.assertGreater(paths["mine/aten::mm"], 100, paths.most_common(5))
+            self.out.rename(self.directory / f"result-of-{command[0].replace('/', '-')}")
+
+    def test_a_command_that_does_not_exist_is_2(self) -> None:
+        code, stdout, stderr = self.record_command("no-such-command")
+        self.assertEqual((code, stdout), (2, ""))
+        self.assertIn("cannot run 'no-such-command': No such file or directory", stderr)
+        self.assertFalse(self.out.exists())
+
+    def test_a_command_that_may_not_be_run_is_2(self) -> None:
+        (self.directory / "text").write_text("no program")
+        code, _, stderr = self.record_command(str(self.directory / "text"))
+        self.assertEqual(code, 2)
+        self.assertIn("Permission denied", stderr)
+
+    def test_a_command_without_torch_is_5(self) -> None:
+        code, stdout, stderr = self.record_command("echo", "hello")
+        self.assertEqual((code, stdout), (5, "hello\n"))
+        self.assertRegex(stderr.splitlines()[-1], "PyTorch")
+        self.assertFalse(self.out.exists())
+
+
+if __name__ == "__main__":
+    live.run()

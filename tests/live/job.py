@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""The PyTorch job that the live tests record. It prints `READY PID`, then does what each line on stdin says and answers with
+`DONE …`: steps N | loop | raise N | raising | threads N | fork N [SECONDS] | park N | storm N | grandchild | spawn N | loader | exec ARGV | fds
+
+Every step makes the same result from the same seed: `checksum=` is that result, and `distinct=1` says that no step gave
+another. `loop` and `raising` go on until the next line comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+import time
+from typing import Callable
+
+import torch
+from torch.autograd.profiler import record_function
+
+
+class Checksums:
+    """The results of all steps so far; there should be one."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.count = 0
+
+    def add(self, *tensors: torch.Tensor) -> None:
+        text = " ".join(repr(tensor.detach().double().sum().item()) for tensor in tensors)
+        self.seen.add(hashlib.sha256(text.encode()).hexdigest()[:16])
+        self.count += 1
+
+    def __str__(self) -> str:
+        return f"steps={self.count} distinct={len(self.seen)} checksum={','.join(sorted(self.seen))}"
+
+
+def forward() -> tuple[torch.Tensor, torch.nn.Module]:
+    generator = torch.Generator().manual_seed(7)
+    model = torch.nn.Linear(8, 8)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.rand(parameter.shape, generator=generator))
+    data = torch.rand(4, 8, generator=generator)
+    with record_function("forward"):
+        for _ in range(3):
+            data = model(data).relu() / 8
+    return data.sum(), model
+
+
+def step(checksums: Checksums) -> None:
+    with record_function("step"):
+        loss, model = forward()
+        loss.backward()
+        checksums.add(loss, *(parameter.grad for parameter in model.parameters()))
+
+
+def forward_step(checksums: Checksums) -> None:
+    """Without autograd's engine, which does not work in a forked child."""
+    with torch.no_grad():
+        checksums.add(forward()[0])
+
+
+def throw(checksums: Checksums) -> None:
+    """A C++ exception out of an operator, inside an annotation."""
+    value = torch.ones(2, 3)
+    try:
+        with record_function("throwing"):
+            torch.mm(value, value)
+    except RuntimeError:
+        checksums.add(value)
+
+
+class Items(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return 400
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        return torch.full((4,), float(number)).sqrt()
+
+
+def work_in_child(seconds: float, tell: Callable[[str], None]) -> None:
+    """What a child does: says when it began, works, says what came out."""
+    began_ns = time.time_ns()
+    checksums = Checksums()
+    while time.time_ns() - began_ns < seconds * 1e9:
+        forward_step(checksums)
+    tell(f"{os.getpid()} {began_ns} {checksums.count} {len(checksums.seen)}")
+
+
+def spawned(seconds: float, results: "multiprocessing.Queue[str]") -> None:
+    work_in_child(seconds, results.put)
+
+
+def fork_child(work: Callable[[Callable[[str], None]], None]) -> tuple[int, int]:
+    """Forks a child that does `work`; its pid and the pipe that its words come through."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        try:
+            work(lambda text: os.write(writing, f"{text}\n".encode()))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    return pid, reading
+
+
+def read_all(fd: int) -> list[str]:
+    with os.fdopen(fd) as stream:
+        return stream.read().splitlines()
+
+
+class Job:
+    def __init__(self) -> None:
+        self.lines: "queue.Queue[str | None]" = queue.Queue()
+        self.checksums = Checksums()
+
+    def read_lines(self) -> None:
+        # Not through sys.stdin: a forked worker closes that, and would wait for this thread's lock.
+        text = b""
+        while piece := os.read(0, 65536):
+            *lines, text = (text + piece).split(b"\n")
+            for line in lines:
+                self.lines.put(line.decode())
+        self.lines.put(None)
+
+    def until_next_line(self, work: Callable[[Checksums], None]) -> None:
+        while self.lines.empty():
+            work(self.checksums)
+
+    def on_steps(self, count: str) -> str:
+        for _ in range(int(count)):
+            step(self.checksums)
+        return ""
+
+    def on_loop(self) -> str:
+        self.until_next_line(step)
+        return ""
+
+    def on_raise(self, count: str) -> str:
+        for _ in range(int(count)):
+            throw(self.checksums)
+        return ""
+
+    def on_raising(self) -> str:
+        self.until_next_line(throw)
+        return ""
+
+    def on_threads(self, count: str) -> str:
+        """Short-lived threads, at most four at a time."""
+        tids = []
+        for first in range(0, int(count), 4):
+            group = [threading.Thread(target=lambda: (tids.append(threading.get_native_id()), forward_step(Checksums())))
+                     for _ in range(first, min(first + 4, int(count)))]
+            for thread in group:
+                thread.start()
+            for thread in group:
+                thread.join()
+        return f"tids={','.join(map(str, tids))}"
+
+    def on_fork(self, count: str, seconds: str = "1") -> str:
+        children = [fork_child(lambda tell: work_in_child(float(seconds), tell)) for _ in range(int(count))]
+        return f"children={self.collect(children)}"
+
+    def on_park(self, count: str) -> str:
+        """Children that wait to be killed."""
+        pids = []
+        for _ in range(int(count)):
+            pid = os.fork()
+            if pid == 0:
+                signal.pause()
+            pids.append(pid)
+        return f"pids={','.join(map(str, pids))}"
+
+    def on_grandchild(self) -> str:
+        def work(tell: Callable[[str], None]) -> None:
+            pid, reading = fork_child(lambda tell_parent: work_in_child(1.0, tell_parent))
+            for line in read_all(reading):
+                tell(line)
+            os.waitpid(pid, 0)
+
+        return f"children={self.collect([fork_child(work)])}"
+
+    @staticmethod
+    def collect(children: list[tuple[int, int]]) -> str:
+        words = []
+        for pid, reading in children:
+            words += [line.replace(" ", ":") for line in read_all(reading)]
+            if os.waitpid(pid, 0)[1]:
+                words.append(f"{pid}:failed")
+        return ",".join(words)
+
+    def on_storm(self, count: str) -> str:
+        for _ in range(int(count)):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            os.waitpid(pid, 0)
+        return ""
+
+    def on_spawn(self, seconds: str) -> str:
+        context = multiprocessing.get_context("spawn")
+        results = context.Queue()
+        child = context.Process(target=spawned, args=(float(seconds), results))
+        child.start()
+        text = results.get()
+        child.join()
+        return f"children={text.replace(' ', ':')} code={child.exitcode}"
+
+    def on_loader(self) -> str:
+        loader = torch.utils.data.DataLoader(Items(), batch_size=4, num_workers=2)
+        iterator = iter(loader)
+        workers = [worker.pid for worker in iterator._workers]
+        total = sum(float(batch.sum()) for batch in iterator)
+        return f"workers={','.join(map(str, workers))} total={total:.3f}"
+
+    def on_exec(self, *arguments: str) -> str:
+        os.execv(arguments[0], list(arguments))
+        return ""
+
+    def on_fds(self) -> str:
+        return f"fds={len(os.listdir('/proc/self/fd'))}"
+
+    def run(self) -> None:
+        threading.Thread(target=self.read_lines, daemon=True).start()
+        step(self.checksums)
+        print(f"READY {os.getpid()}", flush=True)
+        while line := self.lines.get():
+            command, *arguments = line.split()
+            words = getattr(self, f"on_{command}")(*arguments)
+            print(f"DONE {command} {self.checksums} {words}", flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    Job().run()

@@ -1,0 +1,281 @@
+"""What the live tests share: the recorded job, `proftrace record` as a process, what it left, and why they cannot run.
+
+Environment: PROFTRACE_BINARY (default: the release build's), PROFTRACE_ORACLE_PYTHON or PROFTRACE_PYTHON (the first one
+whose interpreter imports torch; default: /usr/bin/python3).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import ctypes
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from typing import Callable, Iterator
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "oracle"))
+
+from process import LineReader, Stopped  # noqa: E402
+
+JOB = HERE / "job.py"
+BINARY = Path(os.environ.get("PROFTRACE_BINARY", HERE.parents[1] / "build/release/bin/proftrace"))
+SKIP = 77
+START_S, READY_S, WORK_S, STOP_S = 30.0, 15.0, 20.0, 15.0
+NOBODY = 65534
+
+
+def find_python() -> str | None:
+    """The first interpreter that imports torch."""
+    candidates = os.environ.get("PROFTRACE_ORACLE_PYTHON", "").split(";")
+    candidates += [os.environ.get("PROFTRACE_PYTHON", ""), "/usr/bin/python3"]
+    for candidate in filter(None, candidates):
+        with contextlib.suppress(OSError):
+            if subprocess.run([candidate, "-c", "import torch"], capture_output=True).returncode == 0:
+                return candidate
+    return None
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end:
+            raise Stopped(f"after {timeout_s:g} s still not: {what}")
+        time.sleep(0.002)
+
+
+class Job:
+    """job.py as a process. Leaving the context ends it."""
+
+    def __init__(self, prefix: tuple[str, ...] = (), environment: dict[str, str] | None = None,
+                 script: Path = JOB) -> None:
+        variables = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+        variables.update(environment or {})
+        self.process = subprocess.Popen([*prefix, LiveTest.python, str(script)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, env=variables, cwd=HERE,
+                                        start_new_session=True)
+        assert self.process.stdout is not None
+        self.lines = LineReader(self.process.stdout)
+        # In the job's own PID namespace; with a prefix that forks, not the PID of `process`.
+        self.own_pid = int(self.lines.wait(r"READY (\d+)", START_S).group(1))
+        self.pid = self.process.pid
+
+    def __enter__(self) -> "Job":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # With what is left of its children, which have its pipes too.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.lines.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, str]:
+        """The words of the next DONE line."""
+        line = self.lines.wait(r"^DONE .*", WORK_S).group(0)
+        return dict(word.split("=", 1) for word in line.split() if "=" in word)
+
+    def do(self, line: str) -> dict[str, str]:
+        self.tell(line)
+        return self.answer()
+
+    def finish_loop(self) -> dict[str, str]:
+        """Ends `loop` or `raising`."""
+        self.tell("fds")
+        return {**self.answer(), **self.answer()}
+
+    def end(self) -> int:
+        """Closes stdin; the exit code."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.stdin = None
+        return self.process.wait(STOP_S)
+
+
+class Tracer:
+    """A `proftrace` process. Leaving the context kills it if it still runs."""
+
+    def __init__(self, *arguments: object, prefix: tuple[str, ...] = (), **options: object) -> None:
+        command = [*prefix, str(BINARY), *map(str, arguments)]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, **options)  # type: ignore[call-overload]
+        self.lines = LineReader(self.process.stderr)
+
+    def __enter__(self) -> "Tracer":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.lines.close()
+
+    def wait_until_recording(self) -> "Tracer":
+        self.lines.wait(r"^proftrace: recording ", READY_S)
+        return self
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        return self.process.wait(STOP_S)
+
+    def text(self) -> str:
+        self.lines.tail()
+        return "\n".join(self.lines.seen)
+
+    def kernel_ids(self) -> tuple[set[int], set[int]]:
+        """The BPF programs and links that it holds, by their numbers in the kernel."""
+        programs, links = set(), set()
+        for path in Path(f"/proc/{self.process.pid}/fdinfo").iterdir():
+            with contextlib.suppress(OSError):
+                text = path.read_text()
+                links |= {int(number) for number in re.findall(r"^link_id:\s+(\d+)", text, re.MULTILINE)}
+                if "link_id" not in text:
+                    programs |= {int(number) for number in re.findall(r"^prog_id:\s+(\d+)", text, re.MULTILINE)}
+        return programs, links
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_SYS_BPF = 321
+_BPF_PROG_GET_FD_BY_ID, _BPF_LINK_GET_FD_BY_ID = 13, 30
+
+
+def in_kernel(ids: tuple[set[int], set[int]]) -> list[str]:
+    """Those of the BPF programs and links that still exist."""
+    found = []
+    for what, command, numbers in (("program", _BPF_PROG_GET_FD_BY_ID, ids[0]), ("link", _BPF_LINK_GET_FD_BY_ID, ids[1])):
+        for number in numbers:
+            attributes = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0), 12)
+            fd = _libc.syscall(_SYS_BPF, command, attributes, 12)
+            if fd >= 0:
+                os.close(fd)
+                found.append(f"{what} {number}")
+            elif ctypes.get_errno() != errno.ENOENT:
+                raise OSError(ctypes.get_errno(), "bpf")
+    return found
+
+
+def changed_text_bytes(pid: int) -> int:
+    """In how many bytes the code of torch and libstdc++ in the process differs from the files: probes are such bytes."""
+    changed = 0
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            fields = line.split(maxsplit=5)
+            if len(fields) < 6 or "x" not in fields[1] or not re.search(r"libtorch|libc10|libstdc\+\+", fields[5]):
+                continue
+            begin, end = (int(number, 16) for number in fields[0].split("-"))
+            with open(f"/proc/{pid}/map_files/{begin:x}-{end:x}", "rb", buffering=0) as file:
+                for offset in range(0, end - begin, 1 << 20):
+                    size = min(1 << 20, end - begin - offset)
+                    memory.seek(begin + offset)
+                    file.seek(int(fields[2], 16) + offset)
+                    there, here = memory.read(size), file.read(size)
+                    if there[: len(here)] != here:
+                        changed += sum(a != b for a, b in zip(there, here))
+    return changed
+
+
+class Result:
+    """A result directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+        self.ledger = self.summary["ledger"]
+
+    def events(self) -> Iterator[dict[str, str]]:
+        with (self.path / "events.csv").open(newline="", encoding="utf-8") as stream:
+            yield from csv.DictReader(stream)
+
+
+class LiveTest(unittest.TestCase):
+    """A directory for each test, and the checks that many of them need."""
+
+    python = "/usr/bin/python3"
+
+    def setUp(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="proftrace-live-"))
+        self.directory.chmod(0o755)
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    @property
+    def out(self) -> Path:
+        return self.directory / "result"
+
+    def run_proftrace(self, *arguments: object, prefix: tuple[str, ...] = (), **options: object
+                      ) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([*prefix, str(BINARY), *map(str, arguments)], capture_output=True, text=True,
+                              timeout=WORK_S, cwd=self.directory, **options)  # type: ignore[call-overload]
+
+    def assert_one_sentence(self, stderr: str, *words: str) -> None:
+        """One line on stderr that begins with the program's name and says `words`."""
+        self.assertRegex(stderr, r"\Aproftrace: [^\n]+\n\Z")
+        for word in words:
+            self.assertRegex(stderr, word)
+
+    def assert_fails(self, code: int, arguments: tuple[object, ...], *words: str, **options: object) -> None:
+        """Exit code and sentence; nothing on stdout, and nothing is left in the working directory."""
+        before = sorted(os.listdir(self.directory))
+        done = self.run_proftrace(*arguments, **options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assert_one_sentence(done.stderr, *words)
+        self.assertEqual(sorted(os.listdir(self.directory)), before)
+
+    def assert_identities(self, ledger: dict[str, int]) -> None:
+        self.assertEqual(ledger["records"], sum(ledger[name] for name in ("decoded", "unknown", "malformed")))
+        self.assertEqual(ledger["begins"],
+                         sum(ledger[name] for name in ("closed", "end_by_exception", "end_lost", "truncated")))
+
+    def assert_lossless(self, result: Result) -> None:
+        self.assert_identities(result.ledger)
+        for name in ("ring_lost", "malformed", "end_lost", "late", "unnamed", "read_failed", "follow_failed"):
+            self.assertEqual(result.ledger[name], 0, name)
+        self.assertGreater(result.ledger["begins"], 0)
+
+    def assert_same_results(self, answer: dict[str, str]) -> None:
+        """The job's results are those of its steps before anything was attached."""
+        self.assertEqual(answer["distinct"], "1", answer)
+
+    def assert_gone(self, ids: tuple[set[int], set[int]], timeout_s: float = 1.0) -> None:
+        self.assertTrue(ids[0], "no BPF program of the tracer was seen")
+        wait_until(lambda: not in_kernel(ids), timeout_s, "all BPF programs and links gone")
+
+
+def run(module: str = "__main__") -> None:
+    """Runs the tests of a file, or says why it cannot (exit code 77)."""
+    python = find_python()
+    reason = None
+    if os.geteuid() != 0:
+        reason = "needs root: uprobes and BPF"
+    elif not BINARY.is_file():
+        reason = f"no proftrace at {BINARY}"
+    elif python is None:
+        reason = "no Python that imports torch (PROFTRACE_ORACLE_PYTHON, PROFTRACE_PYTHON, /usr/bin/python3)"
+    if reason is not None:
+        print(f"SKIPPED: {reason}")
+        sys.exit(SKIP)
+    LiveTest.python = str(python)
+    with tempfile.TemporaryDirectory(prefix="proftrace-plans-") as plans:
+        os.environ["PROFTRACE_CACHE_DIR"] = plans
+        unittest.main(module=module, verbosity=2)
