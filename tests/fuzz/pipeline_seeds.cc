@@ -121,9 +121,10 @@ std::string Capture() {
 }
 
 int Run(const std::filesystem::path& root) {
-  WriteSeed(root, "pipeline_records_fuzz", "every_kind", 0, Text(EveryKind()));
+  WriteSeed(root, "pipeline_records_fuzz", "every_kind", 2, Text(EveryKind()));
   WriteSeed(root, "pipeline_records_fuzz", "gap", 1, Text(EveryKind()));
-  WriteSeed(root, "pipeline_records_fuzz", "overlapping", 0, Text(Overlapping()));
+  WriteSeed(root, "pipeline_records_fuzz", "overlapping", 2, Text(Overlapping()));
+  WriteSeed(root, "pipeline_records_fuzz", "nesting", 0, Text(Overlapping()));
   WriteSeed(root, "pipeline_metadata_fuzz", "everything", 0, Metadata());
   const std::string capture = Capture();
   if (capture.empty()) return 1;

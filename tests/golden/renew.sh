@@ -47,7 +47,7 @@ record() {
     mlp) start_job wheel mlp 0.015; (record_job -d 40ms --format none --metadata "owner=example" --trace-name golden) ;;
     exceptions) start_job wheel exceptions; (record_job -d 50ms --format none) ;;
     forced_loss) start_job wheel busy; (record_job -d 60ms --format none --buffer-size 16K) ;;
-    workers) start_job debian workers; (record_job -d 15ms --format none) ;;
+    workers) start_job debian workers; (record_job -d 250ms --format none) ;;
     killed_tracer)
       start_job wheel mlp 0.08
       touch messages
