@@ -115,7 +115,7 @@ class ChromeTraceWriter {
                         {"tier", ToValidUtf8(info.tier)},
                         {"gpu", ToValidUtf8(info.gpu)},
                         {"ledger", LedgerJson(timeline_.ledger())},
-                        {"cost", CostJson(info.cost)},
+                        {"cost", CostJson(info)},
                         {"unsupported", UnsupportedJson(info)}};
     if (!other_metadata.empty()) ours["metadata"] = std::move(other_metadata);
     writer_.Text("\"proftrace\": " +

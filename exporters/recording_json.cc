@@ -11,7 +11,9 @@ OrderedJson LedgerJson(const Ledger& ledger) {
   return json;
 }
 
-OrderedJson CostJson(const Cost& cost) {
+OrderedJson CostJson(const RecordingInfo& info) {
+  if (!info.has_end) return nullptr;
+  const Cost& cost = info.cost;
   return {{"tracer_cpu_s", cost.tracer_cpu_s},
           {"probe_hits", cost.probe_hits},
           {"probe_ns_per_hit", cost.probe_ns_per_hit},

@@ -14,7 +14,8 @@ namespace proftrace {
 using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson LedgerJson(const Ledger& ledger);
-OrderedJson CostJson(const Cost& cost);
+// null when it is not known.
+OrderedJson CostJson(const RecordingInfo& info);
 OrderedJson UnsupportedJson(const RecordingInfo& info);
 
 // `text` as valid UTF-8; null when it is empty, which stands for "not known".

@@ -11,6 +11,11 @@ OrderedJson NumberOrNull(const std::optional<int>& number) {
   return number.has_value() ? OrderedJson(*number) : OrderedJson(nullptr);
 }
 
+template <typename T>
+OrderedJson NumberOrNull(bool is_known, T number) {
+  return is_known ? OrderedJson(number) : OrderedJson(nullptr);
+}
+
 OrderedJson TextList(const std::vector<std::string>& texts) {
   OrderedJson list = OrderedJson::array();
   for (const std::string& text : texts) list.push_back(ToValidUtf8(text));
@@ -56,14 +61,14 @@ OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts) {
                   {"cpus", info.host.cpus}};
   json["target"] = std::move(targets);
   json["window"] = {{"start_unix_ns", timeline.ToUnixNs(info.window.start_ns)},
-                    {"duration_ns", info.window.duration_ns},
+                    {"duration_ns", NumberOrNull(info.has_end, info.window.duration_ns)},
                     {"attach_s", info.window.attach_s},
-                    {"detach_s", info.window.detach_s}};
+                    {"detach_s", NumberOrNull(info.has_end, info.window.detach_s)}};
   json["events"] = {{"operators", counts.of(SpanKind::kOperator)},
                     {"annotations", counts.of(SpanKind::kAnnotation)},
                     {"autograd", counts.of(SpanKind::kAutograd)}};
   json["ledger"] = LedgerJson(timeline.ledger());
-  json["cost"] = CostJson(info.cost);
+  json["cost"] = CostJson(info);
   json["steps"] = {{"count", 0},
                    {"how", "not detected"},
                    {"confidence", 0},

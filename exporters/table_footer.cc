@@ -23,6 +23,16 @@ std::string LedgerLine(const Ledger& ledger) {
   return line + "\n";
 }
 
+std::string LossLine(const Timeline& timeline) {
+  if (timeline.ledger().AnyLoss()) {
+    return "Losses: yes; counts and times above may be too small (see the ledger)\n";
+  }
+  if (!timeline.info().has_end) {
+    return "Losses: not known; the recorder was ended before it could tell\n";
+  }
+  return "Losses: none\n";
+}
+
 std::string CostLine(const Cost& cost) {
   std::array<char, 256> text;
   std::snprintf(
@@ -38,18 +48,15 @@ std::string CostLine(const Cost& cost) {
 }  // namespace
 
 std::string FormatTableFooter(const Timeline& timeline, const KeyAverages& averages) {
-  const Ledger& ledger = timeline.ledger();
-  std::string text = LedgerLine(ledger);
-  text += ledger.AnyLoss()
-              ? "Losses: yes; counts and times above may be too small (see the ledger)\n"
-              : "Losses: none\n";
+  std::string text = LedgerLine(timeline.ledger());
+  text += LossLine(timeline);
   if (averages.incomplete_spans > 0) {
     const bool is_one = averages.incomplete_spans == 1;
     text += std::to_string(averages.incomplete_spans) +
             (is_one ? " truncated span is" : " truncated spans are") +
             " not in the table: the end was not seen\n";
   }
-  text += CostLine(timeline.info().cost);
+  text += timeline.info().has_end ? CostLine(timeline.info().cost) : "Cost: not known\n";
   for (const Unsupported& entry : timeline.info().unsupported) {
     text += "Not recorded: " + TableText(entry.feature) + ": " + TableText(entry.reason) + "\n";
   }
@@ -91,7 +98,7 @@ absl::Status ExportTableJson(const Timeline& timeline, const KeyAverages& averag
                             {"self_cpu_time_total_us", total_us},
                             {"spans_without_end", averages.incomplete_spans},
                             {"ledger", LedgerJson(timeline.ledger())},
-                            {"cost", CostJson(timeline.info().cost)},
+                            {"cost", CostJson(timeline.info())},
                             {"unsupported", UnsupportedJson(timeline.info())}};
   return WriteJson(json, sink);
 }

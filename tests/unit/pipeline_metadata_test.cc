@@ -55,6 +55,26 @@ TEST(MetadataTest, AFileCannotUpsetTheLedger) {
   EXPECT_EQ(timeline->ledger().ring_lost, 5u);
 }
 
+TEST(MetadataTest, WhatAKilledRecorderLostIsNotKnown) {
+  RecordMaker maker;
+  maker.Begin(1, 1000, 1, 0);
+  EXPECT_FALSE(Build(maker)->info().has_end);
+  CaptureMetadata metadata = TestMetadata();
+  ASSERT_TRUE(metadata.Merge(R"([{"type":"end","duration_ns":9999}])").ok());
+  EXPECT_TRUE(Build(maker, metadata)->info().has_end);
+}
+
+TEST(MetadataTest, DamagedBlocksAreLosses) {
+  RecordMaker maker;
+  maker.Begin(1, 1000, 1, 0);
+  VectorSource source;
+  source.Add(maker.bytes());
+  source.Add(maker.bytes(), /*gap_before=*/true);
+  const auto timeline = Build(TestMetadata(), std::move(source));
+  EXPECT_EQ(timeline->ledger().gaps, 1u);
+  EXPECT_TRUE(timeline->ledger().AnyLoss());
+}
+
 TEST(MetadataTest, DeepNestingIsDropped) {
   CaptureMetadata metadata;
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');

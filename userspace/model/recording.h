@@ -67,6 +67,9 @@ struct RecordingInfo {
   std::vector<std::pair<std::string, std::string>> metadata;  // --metadata KEY=VALUE, in order
   Host host;
   std::vector<Target> targets;
+  // False: the recorder was killed before its last words. What it lost, what it cost and how long
+  // the window was are not known.
+  bool has_end = true;
   Window window;
   Cost cost;
   std::vector<Unsupported> unsupported;

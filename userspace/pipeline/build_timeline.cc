@@ -26,6 +26,7 @@ void NameThreads(const CaptureMetadata& metadata, uint32_t thread_count,
 
 RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   RecordingInfo info = metadata.info;
+  info.has_end = metadata.has_end;
   for (const ProcessEntry& process : metadata.processes) info.targets.push_back(process.target);
   return info;
 }
@@ -56,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
     if (!batch.ok()) return batch.status();
     if (batch->gap_before && !sorter.Drain(/*flush=*/true, add)) return status;
     if (batch->gap_before) {
+      ++ledger.gaps;
       Event gap;
       gap.type = EventType::kGap;
       if (!add(gap)) return status;

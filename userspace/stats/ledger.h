@@ -30,7 +30,8 @@ struct Ledger {
   uint64_t names_cut = 0;        // names longer than 4096 bytes
   uint64_t unnamed = 0;          // spans whose name could not be found
   uint64_t follow_failed = 0;    // children of the target that could not be attached to
-  uint64_t demoted = 0;          // operators that were only counted, to keep a budget
+  uint64_t gaps = 0;     // damaged blocks of a salvaged capture: all threads lost records there
+  uint64_t demoted = 0;  // operators that were only counted, to keep a budget
 
   bool operator==(const Ledger&) const = default;
 
@@ -40,7 +41,7 @@ struct Ledger {
   }
   // Whether anything was lost that the user asked for (--strict).
   bool AnyLoss() const {
-    return ring_lost + malformed + end_lost + read_failed + unnamed + follow_failed > 0;
+    return ring_lost + malformed + end_lost + read_failed + unnamed + follow_failed + gaps > 0;
   }
 };
 
@@ -65,6 +66,7 @@ void ForEachCounter(LedgerType& ledger, Visitor&& visit) {
   visit(std::string_view("names_cut"), ledger.names_cut);
   visit(std::string_view("unnamed"), ledger.unnamed);
   visit(std::string_view("follow_failed"), ledger.follow_failed);
+  visit(std::string_view("gaps"), ledger.gaps);
   visit(std::string_view("demoted"), ledger.demoted);
 }
 
