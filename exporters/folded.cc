@@ -6,6 +6,7 @@
 
 #include "exporters/escape.h"
 #include "exporters/text_writer.h"
+#include "userspace/base/saturating.h"
 
 namespace proftrace {
 namespace {
@@ -20,14 +21,14 @@ std::vector<int64_t> Weights(const FoldedStacks& stacks) {
     weights[index] = stacks.nodes[index].self_ns / 1000;
     by_remainder[index] = index;
     given += weights[index];
-    total_ns += stacks.nodes[index].self_ns;
+    total_ns = SaturatingSum(total_ns, stacks.nodes[index].self_ns);
   }
   std::sort(by_remainder.begin(), by_remainder.end(), [&](uint32_t a, uint32_t b) {
     const int64_t left = stacks.nodes[a].self_ns % 1000;
     const int64_t right = stacks.nodes[b].self_ns % 1000;
     return left != right ? left > right : a < b;
   });
-  const int64_t rest = std::max<int64_t>((total_ns + 500) / 1000 - given, 0);
+  const int64_t rest = std::max<int64_t>(SaturatingSum(total_ns, 500) / 1000 - given, 0);
   for (size_t i = 0; i < std::min(static_cast<size_t>(rest), by_remainder.size()); ++i) {
     ++weights[by_remainder[i]];
   }

@@ -1,5 +1,7 @@
 #include "userspace/aggregate/folded_stacks.h"
 
+#include "userspace/base/saturating.h"
+
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
@@ -26,7 +28,7 @@ std::vector<PathSums> SumPaths(const Timeline& timeline, SpanCounts* counts) {
       if (!span.is_complete()) continue;
       PathSums& sum = sums[Raw(span.path)];
       ++sum.count;
-      if (!span.is_async) sum.self_ns += span.self_ns;
+      if (!span.is_async) sum.self_ns = SaturatingSum(sum.self_ns, span.self_ns);
     }
     spans.Release(chunk);
   }
@@ -66,13 +68,15 @@ void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCount
   }
   for (size_t path = 0; path < sums.size(); ++path) {
     StackNode& node = stacks->nodes[node_of_path[path]];
-    node.self_ns += sums[path].self_ns;
+    node.self_ns = SaturatingSum(node.self_ns, sums[path].self_ns);
     node.count += sums[path].count;
   }
   for (size_t index = stacks->nodes.size(); index-- > 0;) {
     StackNode& node = stacks->nodes[index];
-    node.total_ns += node.self_ns;
-    if (index > 0) stacks->nodes[node.parent].total_ns += node.total_ns;
+    node.total_ns = SaturatingSum(node.total_ns, node.self_ns);
+    if (index > 0)
+      stacks->nodes[node.parent].total_ns =
+          SaturatingSum(stacks->nodes[node.parent].total_ns, node.total_ns);
   }
 }
 

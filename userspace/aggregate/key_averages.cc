@@ -1,5 +1,7 @@
 #include "userspace/aggregate/key_averages.h"
 
+#include "userspace/base/saturating.h"
+
 #include <absl/container/flat_hash_map.h>
 #include <cxxabi.h>
 
@@ -132,11 +134,12 @@ class KeyAverager {
     // The part of the span that lies in its parent is what the parent's self time is short of.
     const int64_t parent_end_ns = timeline_.span(span.parent).end_ns();
     Pending& left = pending_[Raw(span.parent)];
-    left.self_ns += std::min(span.end_ns(), parent_end_ns) - span.start_ns;
+    left.self_ns =
+        SaturatingSum(left.self_ns, std::min(span.end_ns(), parent_end_ns) - span.start_ns);
     --left.children;
     if (!is_in_tree || tree_parent == kNoSpan) return;
     Pending& joined = pending_[Raw(tree_parent)];
-    joined.self_ns -= span.duration_ns;
+    joined.self_ns = SaturatingSum(joined.self_ns, -span.duration_ns);
     ++joined.children;
   }
 
@@ -161,7 +164,7 @@ class KeyAverager {
     occurrence.row = entry.row;
     occurrence.start_ns = span.start_ns;
     occurrence.duration_ns = span.duration_ns;
-    occurrence.self_ns = span.is_async ? 0 : span.self_ns + mine.self_ns;
+    occurrence.self_ns = span.is_async ? 0 : SaturatingSum(span.self_ns, mine.self_ns);
     occurrence.is_async = span.is_async;
     occurrence.is_top_level = parent == kNoSpan;
     occurrence.is_complete = span.is_complete();
@@ -172,7 +175,7 @@ class KeyAverager {
           span.child_count != kManyChildren && span.child_count + mine.children == 1;
       // A parent whose own times are not known cannot stand for its child.
       if (is_only_child && span.is_complete()) {
-        occurrence.self_ns += mine.candidate.self_ns;
+        occurrence.self_ns = SaturatingSum(occurrence.self_ns, mine.candidate.self_ns);
       } else {
         Count(mine.candidate);
       }
@@ -204,8 +207,10 @@ class KeyAverager {
     if (!occurrence.is_complete) return;
     RowSums& row = rows_[occurrence.row];
     ++row.average.count;
-    row.average.cpu_time_total_ns += occurrence.duration_ns;
-    row.average.self_cpu_time_total_ns += occurrence.self_ns;
+    row.average.cpu_time_total_ns =
+        SaturatingSum(row.average.cpu_time_total_ns, occurrence.duration_ns);
+    row.average.self_cpu_time_total_ns =
+        SaturatingSum(row.average.self_cpu_time_total_ns, occurrence.self_ns);
     const int64_t end_ns = occurrence.start_ns + occurrence.duration_ns;
     // torch sorts events by start, then the longer first; the sort is stable.
     const bool is_earlier = occurrence.start_ns != row.first_start_ns
@@ -229,7 +234,8 @@ class KeyAverager {
     });
     result_.rows.reserve(rows_.size());
     for (RowSums& row : rows_) {
-      result_.self_cpu_time_total_ns += row.average.self_cpu_time_total_ns;
+      result_.self_cpu_time_total_ns =
+          SaturatingSum(result_.self_cpu_time_total_ns, row.average.self_cpu_time_total_ns);
       result_.rows.push_back(std::move(row.average));
     }
     return std::move(result_);
@@ -258,8 +264,9 @@ KeyAverage TotalAverage(const KeyAverages& averages) {
   total.name = "Total";
   for (const KeyAverage& row : averages.rows) {
     total.count += row.count;
-    total.self_cpu_time_total_ns += row.self_cpu_time_total_ns;
-    total.cpu_time_total_ns += row.cpu_time_total_ns;
+    total.self_cpu_time_total_ns =
+        SaturatingSum(total.self_cpu_time_total_ns, row.self_cpu_time_total_ns);
+    total.cpu_time_total_ns = SaturatingSum(total.cpu_time_total_ns, row.cpu_time_total_ns);
   }
   return total;
 }

@@ -1,0 +1,16 @@
+// Sums of times from a file: a hostile one can make them overflow, a real one cannot.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace proftrace {
+
+// a + b, or the nearest number that an int64_t holds.
+constexpr int64_t SaturatingSum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return b > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
+}
+
+}  // namespace proftrace
