@@ -61,6 +61,14 @@ std::vector<std::byte> EveryKind() {
   return maker.bytes();
 }
 
+// Calls of 18 years each: their sums do not fit.
+std::vector<std::byte> Long() {
+  RecordMaker maker;
+  for (uint32_t tid = 1; tid <= 40; ++tid) maker.Begin(tid, 0, 1, 0);
+  for (uint32_t tid = 1; tid <= 40; ++tid) maker.End(tid, kLatestMonotonicNs, 1, 0);
+  return maker.bytes();
+}
+
 std::vector<std::byte> Overlapping() {
   RecordMaker maker;
   maker.Begin(1, 1000, 1, 0);
@@ -124,6 +132,7 @@ int Run(const std::filesystem::path& root) {
   WriteSeed(root, "pipeline_records_fuzz", "every_kind", 2, Text(EveryKind()));
   WriteSeed(root, "pipeline_records_fuzz", "gap", 1, Text(EveryKind()));
   WriteSeed(root, "pipeline_records_fuzz", "overlapping", 2, Text(Overlapping()));
+  WriteSeed(root, "pipeline_records_fuzz", "long", 2, Text(Long()));
   WriteSeed(root, "pipeline_records_fuzz", "nesting", 0, Text(Overlapping()));
   WriteSeed(root, "pipeline_metadata_fuzz", "everything", 0, Metadata());
   const std::string capture = Capture();

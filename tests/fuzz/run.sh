@@ -7,6 +7,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 target=$(realpath "$target") here=$PWD
 "$seeds_program" "$work"
+# UBSan only prints otherwise.
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-halt_on_error=1:abort_on_error=1:print_stacktrace=1}
 mkdir -p "$work/$(basename "$target")"
 cd "$work/$(basename "$target")"
 [ ! -d "$kept" ] || cp -r "$kept/." .
