@@ -65,7 +65,7 @@ class Reader {
       Spoil();
       return "";
     }
-    const std::string text(bytes_.substr(0, size));
+    std::string text(bytes_.substr(0, size));
     bytes_.remove_prefix(size);
     return text;
   }

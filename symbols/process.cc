@@ -80,7 +80,7 @@ std::string QuotedValue(std::string_view text, std::string_view name) {
     line = StripBlanks(line.substr(equals + 1));
     if (line.size() < 2 || (line[0] != '\'' && line[0] != '"')) continue;
     const size_t close = line.find(line[0], 1);
-    if (close == std::string_view::npos || close > kMaxVersionBytes) continue;
+    if (close > kMaxVersionBytes) continue;  // also when there is none
     const std::string_view value = line.substr(1, close - 1);
     const bool is_plain = std::all_of(value.begin(), value.end(), [](char c) {
       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -101,7 +101,7 @@ TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files) {
   for (const MappedFile& file : files) {
     const size_t folder = file.path.find("/torch/");
     if (folder == std::string::npos) continue;
-    const TorchVersion version = ParseTorchVersion(ReadSmallFileInTargetRoot(
+    TorchVersion version = ParseTorchVersion(ReadSmallFileInTargetRoot(
         pid, file.path.substr(0, folder) + "/torch/version.py", kMaxVersionFileBytes));
     if (!version.torch.empty()) return version;
   }
