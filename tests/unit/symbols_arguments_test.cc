@@ -58,7 +58,7 @@ TEST(BoxedArgumentsTest, FollowsArgumentsThroughTheFrame) {
 TEST(BoxedArgumentsTest, FollowsAnArgumentInTheFramePointersRegister) {
   // mov rbp, rdi; mov rax, [rbp+0]; mov rcx, [rax+0x1688]; mov rdx, [rsi+8]; ret
   const auto found = Arguments({0x48, 0x89, 0xfd, 0x48, 0x8b, 0x45, 0x00, 0x48, 0x8b, 0x88, 0x88,
-                                0x16, 0,    0,    0x48, 0x8b, 0x56, 0x08, 0xc3});
+                                0x16, 0, 0, 0x48, 0x8b, 0x56, 0x08, 0xc3});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->handle, abi::PT_RDI);
   EXPECT_EQ(found->stack, abi::PT_RSI);
