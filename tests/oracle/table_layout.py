@@ -4,10 +4,12 @@
 Reads events.csv of made-up recordings, gives the same intervals to torch's EventList, and lets torch build its tree,
 its key averages and its table. Usage: table_layout.py WRITE_OUTPUTS_PROGRAM [SEEDS]
 
-Needs a Python with torch: this one, or the one that PROFTRACE_PYTHON names. Exits with 77 without it.
+Needs a Python with a torch of 2.7 or later, whose layout is the reference: this one, or the one that
+PROFTRACE_TABLE_PYTHON or PROFTRACE_PYTHON names. Exits with 77 without it.
 """
 
 import csv
+import inspect
 import os
 import re
 import subprocess
@@ -19,13 +21,16 @@ SKIP = 77
 
 def require_torch():
     try:
-        import torch.autograd.profiler_util  # noqa: F401
+        from torch.autograd.profiler_util import FunctionEvent
     except ImportError:
-        other = os.environ.pop("PROFTRACE_PYTHON", None)
+        other = os.environ.pop("PROFTRACE_TABLE_PYTHON", None) or os.environ.pop("PROFTRACE_PYTHON", None)
         if other is None:
-            print("skipped: no torch in this Python, and PROFTRACE_PYTHON is not set")
+            print("skipped: no torch in this Python, and PROFTRACE_TABLE_PYTHON is not set")
             sys.exit(SKIP)
         os.execv(other, [other, *sys.argv])
+    if "overload_name" not in inspect.signature(FunctionEvent).parameters:
+        print("skipped: this torch's table is older than the one that ours follows (2.7 and later)")
+        sys.exit(SKIP)
 
 
 def event_list(path):

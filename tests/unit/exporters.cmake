@@ -22,7 +22,7 @@ proftrace_unit_test(exporters_test
 add_executable(write_outputs ${PROJECT_SOURCE_DIR}/tests/support/write_outputs.cc)
 target_link_libraries(write_outputs PRIVATE proftrace_exporters proftrace_test_support)
 
-# torch's own table() on the same intervals. PROFTRACE_PYTHON names a Python that has torch.
+# torch's own table() on the same intervals. PROFTRACE_TABLE_PYTHON or PROFTRACE_PYTHON names a Python that has torch.
 add_test(NAME exporters_table_layout
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/oracle/table_layout.py
           $<TARGET_FILE:write_outputs>)
