@@ -140,6 +140,17 @@ class PrivilegeTest(LiveTest):
                     self.assert_fails(4, ("-p", job.pid), "CAP_", prefix=prefix, env=self.environment)
 
 
+class HostTest(LiveTest):
+    def test_a_host_without_the_kernels_types_is_6(self) -> None:
+        hidden = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && exec "$0" "$@"')
+        with Job() as job:
+            self.assert_fails(6, ("-p", job.pid), "doctor", prefix=hidden)
+            done = self.run_proftrace("doctor", "--json", prefix=hidden)
+        self.assertEqual(done.returncode, 6)
+        failed = [check["name"] for check in json.loads(done.stdout)["checks"] if not check["ok"]]
+        self.assertIn("kernel type information (BTF)", failed)
+
+
 class EndTest(LiveTest):
     def test_signals_end_the_recording_with_0(self) -> None:
         with Job() as job:

@@ -85,31 +85,5 @@ class LossTest(LiveTest):
                 self.assertTrue((out / "trace.json.gz").is_file())
 
 
-class OldLinksTest(LiveTest):
-    """--perf-links: a perf event a probe, as on kernels before 6.6."""
-
-    def test_they_give_the_same_events_and_leave_nothing(self) -> None:
-        rows = {}
-        with Job() as job:
-            for name, options in (("multi", ()), ("perf", ("--perf-links",))):
-                out = self.directory / name
-                with Tracer("-p", job.pid, "-o", out, "--format", "events-csv", *options) as tracer:
-                    tracer.wait_until_recording()
-                    ids = tracer.kernel_ids()
-                    self.assert_same_results(job.do("steps 20"))
-                    job.do("raise 20")
-                    self.assertEqual(tracer.stop(), 0, tracer.text())
-                self.assert_gone(ids)
-                self.assertEqual(live.changed_text_bytes(job.pid), 0)
-                result = Result(out)
-                self.assert_lossless(result)
-                window = result.summary["window"]
-                print(f"{name}: {len(ids[1])} links, attach {window['attach_s']:.2f} s, detach {window['detach_s']:.2f} s")
-                rows[name] = [(row["path"], row["category"], row["sequence_nr"], row["end"]) for row in result.events()]
-            self.assertEqual(job.end(), 0)
-        self.assertGreater(len(rows["multi"]), 1000)
-        self.assertEqual(rows["multi"], rows["perf"])
-
-
 if __name__ == "__main__":
     live.run()

@@ -1,0 +1,12 @@
+# Real attaches, one CTest test a file: they time things and look at what is left in the kernel, so they run alone.
+set(live_python "$ENV{PROFTRACE_PYTHON}")
+if(PROFTRACE_ORACLE_PYTHON)
+  list(GET PROFTRACE_ORACLE_PYTHON 0 live_python)
+endif()
+foreach(test IN ITEMS bounds children damage exit_codes harmless loss namespaces outputs)
+  add_test(NAME live_${test}
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/${test}_test.py)
+  set_tests_properties(live_${test} PROPERTIES
+    LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180 RUN_SERIAL ON
+    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${live_python}")
+endforeach()

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Targets in namespaces of their own, and libraries that were replaced while they are used."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import live
+from live import HERE, Job, LiveTest, Result, Tracer
+
+
+def child_of(pid: int) -> int:
+    """The only child."""
+    children = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            children.append(int(path.parent.name))
+    assert len(children) == 1, children
+    return children[0]
+
+
+class NamespaceTest(LiveTest):
+    container = ("unshare", "--pid", "--fork", "--mount", "--mount-proc", "--kill-child")
+
+    def test_ids_of_a_job_in_a_container_are_the_hosts(self) -> None:
+        with Job(prefix=self.container) as job:
+            pid = child_of(job.pid)
+            self.assertEqual(job.own_pid, 1)
+            with Tracer("-p", pid, "-o", self.out, "--format", "events-csv") as tracer:
+                tracer.wait_until_recording()
+                self.assert_same_results(job.do("steps 5"))
+                answer = job.do("fork 1")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            result = Result(self.out)
+            self.assert_lossless(result)
+            rows = [row for row in result.events() if row["path"] == "step"]
+            self.assertEqual([(row["pid"], row["tid"]) for row in rows], [(str(pid), str(pid))] * 5)
+            # The child told the number that it has in the container.
+            child = int(answer["children"].split(":")[0])
+            self.assertNotIn(child, [target["pid"] for target in result.summary["target"]])
+            self.assertEqual(len(result.summary["target"]), 2)
+
+    def test_within_one_container_the_ids_are_the_containers(self) -> None:
+        inside = (
+            "import subprocess, sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
+            "import live; from live import Job, LiveTest, Tracer\n"
+            "LiveTest.python = sys.argv[3]\n"
+            "with Job() as job, Tracer('-p', job.pid, '-o', sys.argv[4], '--format', 'events-csv') as tracer:\n"
+            "    tracer.wait_until_recording(); job.do('steps 5'); job.do('fork 1')\n"
+            "    print('PID', job.own_pid, tracer.stop(), tracer.text())\n")
+        done = subprocess.run([*self.container, sys.executable, "-c", inside, str(HERE), str(HERE.parent / "oracle"),
+                               LiveTest.python, str(self.out)], capture_output=True, text=True, timeout=live.WORK_S)
+        said = re.search(r"^PID (\d+) (\d+)", done.stdout, re.MULTILINE)
+        self.assertIsNotNone(said, done.stdout + done.stderr)
+        self.assertEqual(said.group(2), "0", done.stdout)
+        self.assertLess(int(said.group(1)), 50)
+        result = Result(self.out)
+        self.assert_lossless(result)
+        rows = [row for row in result.events() if row["path"] == "step"]
+        self.assertEqual([(row["pid"], row["tid"]) for row in rows], [(said.group(1), said.group(1))] * 5)
+        self.assertEqual(len(result.summary["target"]), 2)
+
+
+class ReplacedLibraryTest(LiveTest):
+    """The job runs on a copy of libtorch_cpu, loaded before the installed one."""
+
+    def library(self) -> Path:
+        program = "import torch; print(next(l.split()[-1] for l in open('/proc/self/maps') if 'libtorch_cpu' in l))"
+        return Path(subprocess.run([LiveTest.python, "-c", program], capture_output=True, text=True, check=True).stdout.strip())
+
+    def test_a_library_that_was_replaced_or_deleted_is_still_found(self) -> None:
+        library = self.library().resolve()
+        copy = self.directory / library.name
+        subprocess.run(["cp", "--reflink=auto", str(library), str(copy)], check=True)
+        with Job(environment={"LD_PRELOAD": str(copy), "LD_LIBRARY_PATH": str(library.parent)}) as job:
+            maps = Path(f"/proc/{job.pid}/maps")
+            self.assertIn(str(copy), maps.read_text())
+            for number, replace in enumerate((lambda: copy.unlink(), lambda: copy.write_text("something else"))):
+                replace()
+                self.assertIn(f"{copy} (deleted)", maps.read_text())
+                out = self.directory / f"result{number}"
+                with Tracer("-p", job.pid, "-o", out, "--format", "events-csv") as tracer:
+                    tracer.wait_until_recording()
+                    self.assert_same_results(job.do("steps 5"))
+                    self.assertEqual(tracer.stop(), 0, tracer.text())
+                result = Result(out)
+                self.assert_lossless(result)
+                self.assertEqual(sum(row["path"] == "step/forward/aten::linear" for row in result.events()), 15)
+
+
+if __name__ == "__main__":
+    live.run()

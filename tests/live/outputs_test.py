@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Where results go: directories that cannot be used, a full disk, owners, and replays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
+from typing import Iterator
+
+import live
+from live import Job, LiveTest, Result, Tracer
+
+
+@contextlib.contextmanager
+def small_disk(path: Path, size: str) -> Iterator[Path]:
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+class DirectoryTest(LiveTest):
+    def test_directories_that_cannot_be_used_are_7_before_anything_is_attached(self) -> None:
+        (self.directory / "full").mkdir()
+        (self.directory / "full" / "mine").write_text("keep")
+        (self.directory / "file").write_text("keep")
+        (self.directory / "empty").mkdir()
+        (self.directory / "link").symlink_to(self.directory / "empty")
+        (self.directory / "dangling").symlink_to(self.directory / "nowhere")
+        with Job() as job:
+            for name in ("full", "file", "link", "dangling", "missing/deeper", "/proc/proftrace"):
+                with self.subTest(name=name):
+                    self.assert_fails(7, ("-p", job.pid, "-d", "5s", "-o", self.directory / name), "-o")
+            self.assertEqual((self.directory / "full" / "mine").read_text(), "keep")
+            self.assertEqual((self.directory / "file").read_text(), "keep")
+
+    def test_force_writes_beside_what_is_there(self) -> None:
+        self.out.mkdir()
+        (self.out / "mine").write_text("keep")
+        with Job() as job:
+            for _ in range(2):
+                done = self.run_proftrace("-p", job.pid, "-d", "0.1s", "-o", self.out, "--force")
+                self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.out / "mine").read_text(), "keep")
+        self.assertEqual(self.run_proftrace("report", self.out).returncode, 0)
+
+    def test_a_disk_that_can_only_be_read_is_7(self) -> None:
+        with Job() as job, small_disk(self.directory / "disk", "1M") as disk:
+            subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+            self.assert_fails(7, ("-p", job.pid, "-o", disk / "result"), "[Rr]ead-only")
+
+    def test_a_full_disk_is_7_and_keeps_what_was_recorded(self) -> None:
+        for size in ("4k", "64k", "256k"):
+            with self.subTest(size=size), Job() as job, small_disk(self.directory / f"disk{size}", size) as disk:
+                job.tell("loop")
+                out = disk / "result"
+                with Tracer("-p", job.pid, "-d", "10s", "-o", out) as tracer:
+                    code = tracer.wait()
+                self.assertEqual(code, 7, tracer.text())
+                said = [line for line in tracer.lines.seen if line]
+                self.assertRegex(said[-1], "^proftrace: cannot write .*No space left on device")
+                self.assertEqual(len([line for line in said if "cannot write" in line]), 1)
+                answer = job.finish_loop()
+                self.assert_same_results(answer)
+                self.assertEqual(live.changed_text_bytes(job.pid), 0)
+                self.assertEqual(job.end(), 0)
+                if size == "256k":
+                    done = self.run_proftrace("report", out, "--salvage")
+                    self.assertEqual(done.returncode, 8, done.stderr)
+                    self.assertIn("aten::linear", done.stdout)
+                # No half-written output stays.
+                self.assertEqual([name for name in os.listdir(out) if "tmp" in name] if out.exists() else [], [])
+
+    def test_results_belong_to_the_user_who_called_sudo(self) -> None:
+        environment = dict(os.environ, SUDO_UID=str(live.NOBODY), SUDO_GID=str(live.NOBODY))
+        with Job() as job:
+            done = self.run_proftrace("-p", job.pid, "-d", "0.1s", "-o", self.out, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for path in (self.out, *self.out.iterdir()):
+            self.assertEqual((path.stat().st_uid, path.stat().st_gid), (live.NOBODY, live.NOBODY), path)
+
+
+class ReplayTest(LiveTest):
+    def test_replays_are_the_same_bytes_for_everyone(self) -> None:
+        with Job() as job, Tracer("-p", job.pid, "-o", self.out, "--format", "table,csv,events-csv,chrome,folded") as tracer:
+            tracer.wait_until_recording()
+            job.do("steps 50")
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        nobody = ("setpriv", f"--reuid={live.NOBODY}", f"--regid={live.NOBODY}", "--clear-groups")
+        capture = self.directory / "capture.ptrec"
+        shutil.copy(self.out / "capture.ptrec", capture)
+        tables = []
+        for prefix in ((), (), nobody):
+            place = self.directory / f"replay{len(tables)}"
+            place.mkdir()
+            place.chmod(0o777)
+            done = self.run_proftrace("report", capture, prefix=prefix)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            tables.append(done.stdout)
+            done = self.run_proftrace("export", capture, "--format", "csv,events-csv,chrome,folded,flamegraph", "-o", place,
+                                      prefix=prefix)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(set(tables), {(self.out / "key_averages.txt").read_text(encoding="utf-8")})
+        names = sorted(os.listdir(self.directory / "replay0"))
+        self.assertEqual(len(names), 5)
+        for name in names:
+            contents = {(self.directory / f"replay{number}" / name).read_bytes() for number in range(3)}
+            self.assertEqual(len(contents), 1, name)
+            if (self.out / name).exists():
+                self.assertEqual(contents, {(self.out / name).read_bytes()}, name)
+
+
+if __name__ == "__main__":
+    live.run()
