@@ -67,11 +67,21 @@ bool HasFiles(Pid child, const ProbePlan& plan) {
   });
 }
 
+absl::Status NotPermitted(const std::string& what) {
+  return Fail(ExitCode::kNotPermitted,
+              "this user may not " + what +
+                  "; run 'sudo proftrace', or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and "
+                  "CAP_SYS_PTRACE");
+}
+
 // What lies behind the planner's "no libtorch": a process that ended meanwhile, or one whose files
 // this user may not open.
 absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
-  if (ExitCodeOf(status) != ExitCode::kNoTorch) return status;
   const std::string who = "PID " + std::to_string(Raw(pid));
+  if (ExitCodeOf(status) == ExitCode::kNotPermitted) {
+    return NotPermitted("read what " + who + " has mapped");
+  }
+  if (ExitCodeOf(status) != ExitCode::kNoTorch) return status;
   const absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(pid);
   if (!maps.ok()) return maps.status();
   if (maps->empty()) {
@@ -85,10 +95,7 @@ absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
                   static_cast<unsigned long long>(file.mappings[0].end));
     const UniqueFd fd(open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd.valid() || (errno != EPERM && errno != EACCES)) continue;
-    return Fail(ExitCode::kNotPermitted,
-                "this user may not open the files that " + who +
-                    " has mapped; run 'sudo proftrace', or give it CAP_BPF, CAP_PERFMON, "
-                    "CAP_SYS_ADMIN and CAP_SYS_PTRACE");
+    return NotPermitted("open the files that " + who + " has mapped");
   }
   return status;
 }
