@@ -170,13 +170,13 @@ class EndTest(LiveTest):
                 out = self.directory / f"kill-{kill}"
                 with Tracer("-p", job.pid, "-o", out, "--format", "none") as tracer:
                     tracer.wait_until_recording()
-                    self.assert_same_results(job.do("steps 20"))
+                    self.assert_same_results(job.do("steps 100"))  # names are read while it lives
                     if kill:
                         job.process.kill()
                     else:
                         self.assertEqual(job.end(), 0)
                     self.assertEqual(tracer.wait(), 0, tracer.text())
-                self.assertGreater(Result(out).ledger["begins"], 20)
+                self.assertGreater(Result(out).ledger["begins"], 100)
                 self.assert_lossless(Result(out))
 
     def test_several_targets_are_recorded_until_the_last_ends(self) -> None:
