@@ -18,5 +18,5 @@ if [ -n "$libfuzzer" ]; then
     -artifact_prefix="$crashes" .
 else
   [ -n "$(ls)" ] || printf '\0\0\0\0' > empty
-  "$target" "$((seconds * 100))" 1 ./*
+  "$target" "$((seconds * 10))" 1 ./*
 fi
