@@ -11,5 +11,5 @@ files=("$@")
 [ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files -- 'userspace/*.cc' 'symbols/*.cc' 'exporters/*.cc')
 # What GCC was told and clang does not know is no finding.
 printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" "$tidy" -p "$build" --quiet \
-  --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument 2>/dev/null
+  --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument 2> >(grep -v 'warnings\? generated' >&2)
 echo "check-tidy: ${#files[@]} files"

@@ -69,7 +69,7 @@ absl::Status PrintTable(const Results& results, const TableOptions& table, bool 
   StringSink sink;
   const Timeline& timeline = *results.timeline;
   const KeyAverages& averages = results.aggregates.key_averages;
-  const absl::Status status = json ? ExportTableJson(timeline, averages, table, sink)
+  absl::Status status = json ? ExportTableJson(timeline, averages, table, sink)
                                    : ExportTable(timeline, averages, table, sink);
   if (!status.ok()) return status;
   const std::string& text = sink.text();
