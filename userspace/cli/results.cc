@@ -70,7 +70,7 @@ absl::Status PrintTable(const Results& results, const TableOptions& table, bool 
   const Timeline& timeline = *results.timeline;
   const KeyAverages& averages = results.aggregates.key_averages;
   absl::Status status = json ? ExportTableJson(timeline, averages, table, sink)
-                                   : ExportTable(timeline, averages, table, sink);
+                             : ExportTable(timeline, averages, table, sink);
   if (!status.ok()) return status;
   const std::string& text = sink.text();
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
