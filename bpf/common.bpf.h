@@ -49,6 +49,9 @@ struct {
  * the tracer sees. */
 __u32 pidns_level = 0;
 
+/* Set by the loader at the end of the recording: links may take the kernel a while to remove. */
+__u32 stopped = 0;
+
 /* How many threads have an entry in lost_by_thread: the fast path looks at this alone. */
 __u64 threads_with_losses = 0;
 

@@ -20,13 +20,13 @@ struct {
 	__type(value, __u32);
 } annotation_operators SEC(".maps");
 
-/* PyNode's vtable of each process, once known. */
+/* Vtables of autograd nodes that each process has run; value: enum pt_node_class. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
 	__type(key, struct annotation_key); /* the vtable in place of the operator */
 	__type(value, __u32);
-} python_node_vtables SEC(".maps");
+} node_vtables SEC(".maps");
 
 /* An annotation's enter that runs on this thread: where its Stack is, to read the handle when it
  * returns. */
@@ -238,9 +238,20 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	__u16 object_offset = cookie >> 32;
 	__u64 vtable = read_word(node);
 	__u64 python_type = 0;
+	__u64 wakeup = BPF_RB_NO_WAKEUP;
 	struct pt_node_record *record;
+	__u32 *node_class;
 
 	key.operator_def = vtable;
+	node_class = bpf_map_lookup_elem(&node_vtables, &key);
+	if (unlikely(!node_class)) {
+		__u32 seen = PT_NODE_SEEN;
+
+		/* The loader reads the name from the process, which may end soon: it is told at
+		 * once. */
+		bpf_map_update_elem(&node_vtables, &key, &seen, BPF_NOEXIST);
+		wakeup = BPF_RB_FORCE_WAKEUP;
+	}
 	if (object_offset) {
 		__u64 object = 0;
 
@@ -250,7 +261,7 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 			bpf_probe_read_user(&python_type, sizeof(python_type),
 					    (void *)(object + 8));
 	}
-	if (python_type && bpf_map_lookup_elem(&python_node_vtables, &key)) {
+	if (python_type && node_class && *node_class == PT_NODE_PYTHON) {
 		record = reserve(sizeof(*record));
 		if (!record)
 			return 0;
@@ -268,7 +279,7 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	}
 	record->vtable = vtable;
 	record->python_type = python_type;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(record, wakeup);
 	return 0;
 }
 
@@ -279,6 +290,8 @@ int on_probe(struct pt_regs *ctx)
 	__u8 role = cookie >> 16;
 	struct pt_record *record;
 
+	if (unlikely(stopped))
+		return 0;
 	if (config_filter_tgid) {
 		__u32 tgid = current_tgid();
 

@@ -23,8 +23,10 @@ int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	bpf_map_update_elem(&traced, &child_tgid, &one, BPF_ANY);
 	record = reserve(sizeof(*record));
-	if (!record)
+	if (!record) {
+		count_drop(PT_DROP_FORK);
 		return 0;
+	}
 	fill_head(&record->head, 0, 0, PT_FORK, sizeof(*record));
 	record->child_pid = child_tgid;
 	record->child_tid = tid_of(child);
@@ -53,13 +55,18 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx->args[0];
 	__u32 tgid = current_tgid();
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
 	struct pt_exit_record *record;
 
 	if (!bpf_map_lookup_elem(&traced, &tgid))
 		return 0;
 	record = reserve(sizeof(*record));
-	if (!record)
+	if (!record) {
+		/* Nobody is left to whom the loss could be announced. */
+		if (bpf_map_delete_elem(&lost_by_thread, &tid) == 0)
+			__sync_fetch_and_add(&threads_with_losses, -1);
 		return 0;
+	}
 	fill_head(&record->head, 0, 0, PT_THREAD_EXIT, sizeof(*record));
 	/* The count of live threads is already without this one when the tracepoint fires. */
 	record->group_dead = BPF_CORE_READ(task, signal, live.counter) == 0;

@@ -156,11 +156,18 @@ enum pt_annotation_step {
 	PT_ANNOTATION_OLD_STRINGS = 0x100, /* std::string of the pre-C++11 ABI */
 };
 
+/* What is known of an autograd node's vtable: the value of the map `node_vtables`. */
+enum pt_node_class {
+	PT_NODE_SEEN = 1,   /* the loader has been told of it */
+	PT_NODE_PYTHON = 2, /* PyNode's: named by its Python object */
+};
+
 /* Drop counters, by reason: the index into the map `drops`. */
 enum pt_drop {
 	PT_DROP_RING_FULL = 0,
 	PT_DROP_READ_FAILED = 1,
-	PT_DROP_COUNT = 2,
+	PT_DROP_FORK = 2, /* of PT_FORK: the child is not known to the loader */
+	PT_DROP_COUNT = 3,
 };
 
 #ifdef __cplusplus

@@ -10,3 +10,9 @@ foreach(test IN ITEMS bounds children damage exit_codes harmless loss namespaces
     LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180 RUN_SERIAL ON
     ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${live_python}")
 endforeach()
+
+add_executable(perf_links_test perf_links_test.cc)
+target_link_libraries(perf_links_test PRIVATE proftrace_capture proftrace_warnings GTest::gtest)
+add_test(NAME live_perf_links COMMAND perf_links_test)
+set_tests_properties(live_perf_links PROPERTIES
+  LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180 RUN_SERIAL ON)

@@ -216,7 +216,7 @@ absl::Status BpfPrograms::AddAnnotationOperator(Pid pid, uint64_t operator_def, 
 }
 
 absl::Status BpfPrograms::AddPythonNodeVtable(Pid pid, uint64_t vtable) {
-  return AddAddress(impl_->skeleton->maps.python_node_vtables, pid, vtable, 1);
+  return AddAddress(impl_->skeleton->maps.node_vtables, pid, vtable, abi::PT_NODE_PYTHON);
 }
 
 absl::StatusOr<uint64_t> BpfPrograms::Poll(int timeout_ms, const RecordCallback& callback) {
@@ -242,7 +242,10 @@ KernelCounters BpfPrograms::ReadCounters() const {
     }
     return total;
   };
-  return KernelCounters{sum(abi::PT_DROP_RING_FULL), sum(abi::PT_DROP_READ_FAILED)};
+  return KernelCounters{sum(abi::PT_DROP_RING_FULL), sum(abi::PT_DROP_READ_FAILED),
+                        sum(abi::PT_DROP_FORK)};
 }
+
+void BpfPrograms::StopRecording() { impl_->skeleton->bss->stopped = 1; }
 
 }  // namespace proftrace

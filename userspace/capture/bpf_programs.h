@@ -29,6 +29,7 @@ struct BpfOptions {
 struct KernelCounters {
   uint64_t ring_lost = 0;
   uint64_t read_failed = 0;
+  uint64_t forks_lost = 0;  // children that nobody was told of
 };
 
 class BpfPrograms {
@@ -57,6 +58,8 @@ class BpfPrograms {
   // how many.
   absl::StatusOr<uint64_t> Poll(int timeout_ms, const RecordCallback& callback);
   KernelCounters ReadCounters() const;
+  // No probe records anything from here on, whether its link is still there or not.
+  void StopRecording();
 
  private:
   struct Impl;

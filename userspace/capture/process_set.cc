@@ -392,6 +392,14 @@ void ProcessSet::Detach() {
     const std::lock_guard lock(mutex_);
     for (auto& [pid, process] : processes_) links.push_back(std::move(process.links));
   }
+  if (programs_->api() == UprobeApi::kMulti) return;
+  // The kernel removes perf events one by one, a tenth of a second each (it waits for readers of
+  // the tracepoint under one lock): that is left to the end of this process, after the results are
+  // written.
+  programs_->StopRecording();
+  for (LinkSet& set : links) {
+    for (UniqueFd& fd : set) (void)fd.Release();
+  }
 }
 
 void ProcessSet::CollectLastNames() {
@@ -431,6 +439,12 @@ uint64_t ProcessSet::follow_failed() const {
 std::vector<Unsupported> ProcessSet::gaps() const {
   const std::lock_guard lock(mutex_);
   std::vector<Unsupported> gaps = gaps_;
+  if (programs_->api() == UprobeApi::kPerf) {
+    gaps.push_back(Unsupported{
+        "fast detach",
+        "this kernel has no uprobe.multi (6.6): its probes record nothing after the end, but are "
+        "removed while proftrace exits, which takes minutes"});
+  }
   if (followed_ > 0) {
     gaps.push_back(Unsupported{"start of children",
                                std::to_string(followed_) +

@@ -271,7 +271,7 @@ void Recording::Stop() {
   Ledger ledger;
   ledger.ring_lost = counters.ring_lost;
   ledger.read_failed = counters.read_failed + names_->read_failed();
-  ledger.follow_failed = processes_->follow_failed();
+  ledger.follow_failed = processes_->follow_failed() + counters.forks_lost;
   const Cost cost = MeasureCost(info_.window.duration_ns);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     for (const Unsupported& gap : processes_->gaps()) writer.AddUnsupported(gap);
