@@ -127,8 +127,24 @@ absl::Status ProcessSet::Attach(Pid pid, ProbePlan plan) {
 }
 
 void ProcessSet::FollowDescendants(Pid pid) {
+  Process parent;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(pid));
+    if (it == processes_.end()) return;
+    parent.image = it->second.image;
+    parent.plan_id = it->second.plan_id;
+    parent.plan = it->second.plan;
+  }
   for (const Pid child : ReadDescendants(pid)) {
     if (!programs_->TraceProcess(child).ok()) continue;
+    // A forked one, as DataLoader workers are, has the parent's files at the parent's places.
+    if (HasFiles(child, *parent.plan)) {
+      const absl::Status status = AttachWithPlan(child, parent.plan, parent.plan_id, parent.image,
+                                                 /*followed=*/true);
+      if (status.ok()) continue;
+      DropLinks(child, /*forget=*/true);
+    }
     Await(child);
   }
 }

@@ -45,7 +45,8 @@ class ProcessSet {
 
   // Puts the probes of `plan` into a running process.
   absl::Status Attach(Pid pid, ProbePlan plan);
-  // Descendants that `pid` has already, DataLoader workers for example, are attached to soon after.
+  // Descendants that `pid` has already: forked ones, as DataLoader workers are, are attached to
+  // now, others as soon as they have PyTorch.
   void FollowDescendants(Pid pid);
   // A process that has no PyTorch yet: it is attached to as soon as it has.
   void Await(Pid pid);

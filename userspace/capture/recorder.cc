@@ -88,7 +88,7 @@ class Recording {
   absl::Status Drain(int timeout_ms);
   bool AnyTargetAlive();
   void ReportProgress(int64_t now_ns);
-  Cost MeasureCost(int64_t window_ns) const;
+  Cost MeasureCost(int64_t window_ns, uint64_t lost) const;
 
   const RecordOptions& options_;
   const RecordCallbacks& callbacks_;
@@ -102,6 +102,7 @@ class Recording {
   LiveMeter meter_;
   RecordingInfo info_;
   double cpu_at_start_s_ = 0;
+  uint64_t lost_before_start_ = 0;  // while probes were put in: outside the window
   int64_t last_progress_ns_ = 0;
   uint64_t last_progress_records_ = 0;
   RecordResult result_;
@@ -152,6 +153,7 @@ absl::Status Recording::Start() {
   info_.window.attach_s = ToSeconds(ready_ns - begin_ns_);
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
   cpu_at_start_s_ = OwnCpuSeconds();
+  lost_before_start_ = programs_->ReadCounters().ring_lost;
   if (callbacks_.on_ready) {
     callbacks_.on_ready(processes_->operator_count(), info_.window.attach_s);
   }
@@ -215,7 +217,7 @@ void Recording::ReportProgress(int64_t now_ns) {
   progress.records = result_.records;
   progress.records_per_s = static_cast<double>(result_.records - last_progress_records_) /
                            std::max(1e-9, ToSeconds(now_ns - last_progress_ns_));
-  progress.lost = programs_->ReadCounters().ring_lost;
+  progress.lost = programs_->ReadCounters().ring_lost - lost_before_start_;
   progress.step_ms = meter_.step_ms();
   last_progress_ns_ = now_ns;
   last_progress_records_ = result_.records;
@@ -244,14 +246,17 @@ absl::Status Recording::Loop() {
   return absl::OkStatus();
 }
 
-Cost Recording::MeasureCost(int64_t window_ns) const {
+Cost Recording::MeasureCost(int64_t window_ns, uint64_t lost) const {
   Cost cost;
   cost.tracer_cpu_s = OwnCpuSeconds() - cpu_at_start_s_;
-  cost.probe_hits = meter_.probe_hits();
+  cost.probe_hits = meter_.probe_hits() + lost;
   cost.probe_ns_per_hit = programs_->ns_per_hit();
-  cost.estimated_overhead_percent = 100.0 * static_cast<double>(meter_.busiest_thread_hits()) *
-                                    cost.probe_ns_per_hit /
-                                    std::max(1.0, static_cast<double>(window_ns));
+  // Whose records were lost is not known: the busiest thread is taken to have lost its share.
+  const double hits = static_cast<double>(meter_.busiest_thread_hits()) *
+                      static_cast<double>(cost.probe_hits) /
+                      std::max(1.0, static_cast<double>(meter_.probe_hits()));
+  cost.estimated_overhead_percent =
+      100.0 * hits * cost.probe_ns_per_hit / std::max(1.0, static_cast<double>(window_ns));
   cost.basis =
       "hits of the busiest thread times the cost of a hit, measured when the recording began by a "
       "loop in proftrace itself, over the window";
@@ -269,10 +274,10 @@ void Recording::Stop() {
   info_.window.detach_s = ToSeconds(detached_ns - end_ns);
   const KernelCounters counters = programs_->ReadCounters();
   Ledger ledger;
-  ledger.ring_lost = counters.ring_lost;
+  ledger.ring_lost = counters.ring_lost - lost_before_start_;
   ledger.read_failed = counters.read_failed + names_->read_failed();
   ledger.follow_failed = processes_->follow_failed() + counters.forks_lost;
-  const Cost cost = MeasureCost(info_.window.duration_ns);
+  const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     for (const Unsupported& gap : processes_->gaps()) writer.AddUnsupported(gap);
     writer.AddEnd(info_.window, cost, ledger);
@@ -285,7 +290,7 @@ void Recording::Stop() {
                           "the command was not recorded: neither it nor its children had loaded "
                           "PyTorch by the end");
   }
-  result_.ring_lost = counters.ring_lost;
+  result_.ring_lost = ledger.ring_lost;
   result_.window = info_.window;
   result_.cost = cost;
 }

@@ -13,6 +13,7 @@ import contextlib
 import decimal
 import json
 import os
+import re
 import threading
 from typing import Any, Iterator
 
@@ -97,20 +98,25 @@ def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
     """Replaces the profiler's thread numbers by the kernel's, which only the chrome trace has. Checks both against
     each other: each row must be in both, with the same name and start."""
     with open(trace, encoding="utf-8") as file:
-        document = json.load(file, parse_float=decimal.Decimal)  # a double is 1 ns off at times
-    base = int(document["baseTimeNanoseconds"])
+        text = file.read()
+    if torch.__version__.startswith(("2.1.", "2.5.")):  # these do not escape names
+        text = re.sub(r'"name": "(.*)", "pid"', lambda m: f'"name": {json.dumps(m[1])}, "pid"', text)
+    document = json.loads(text, parse_float=decimal.Decimal)  # a double is 1 ns off at times
+    # Before 2.2 the trace has whole microseconds since 1970 and no base.
+    base = int(document.get("baseTimeNanoseconds", 0))
+    unit_ns = 1 if "baseTimeNanoseconds" in document else 1000
     drawn: dict[tuple[str, int], list[int]] = {}
     count = 0
     for event in document["traceEvents"]:
         if event.get("cat") in ("cpu_op", "user_annotation"):
-            key = (event["name"], base + int(event["ts"] * 1000))
+            key = (event["name"], (base + int(event["ts"] * 1000)) // unit_ns)
             drawn.setdefault(key, []).append(event["tid"])
             count += 1
     if count != len(rows):
         raise SystemExit(f"torch.profiler's trace has {count} rows, its tree {len(rows)}")
     kernel_tid: dict[int, int] = {}
     for row in rows:
-        tids = drawn.get((row["name"], row["start_ns"]), [])
+        tids = drawn.get((row["name"], row["start_ns"] // unit_ns), [])
         if len(set(tids)) == 1 and kernel_tid.setdefault(row["tid"], tids[0]) != tids[0]:
             raise SystemExit(f"thread {row['tid']} of the tree is {kernel_tid[row['tid']]} and {tids[0]} in the trace")
     unknown = {row["tid"] for row in rows} - kernel_tid.keys()
