@@ -141,11 +141,13 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const std::strin
   }
   if (arguments.no_progress || isatty(STDERR_FILENO) == 0) return callbacks;
   callbacks.on_progress = [](const Progress& progress) {
-    const std::string step =
-        progress.step_ms.has_value() ? ", step " + std::to_string(*progress.step_ms) + " ms" : "";
+    char step[48] = "";
+    if (progress.step_ms.has_value()) {
+      std::snprintf(step, sizeof(step), ", step %.2f ms", *progress.step_ms);
+    }
     std::fprintf(stderr, "\rproftrace: %.1f s, %.0f records/s, %llu lost%s\033[K",
                  progress.elapsed_s, progress.records_per_s,
-                 static_cast<unsigned long long>(progress.lost), step.c_str());
+                 static_cast<unsigned long long>(progress.lost), step);
   };
   return callbacks;
 }
