@@ -259,7 +259,8 @@ Cost Recording::MeasureCost(int64_t window_ns, uint64_t lost) const {
       100.0 * hits * cost.probe_ns_per_hit / std::max(1.0, static_cast<double>(window_ns));
   cost.basis =
       "hits of the busiest thread times the cost of a hit, measured when the recording began by a "
-      "loop in proftrace itself, over the window";
+      "loop in proftrace itself, over the window: a lower bound, in a job a hit finds colder "
+      "caches";
   return cost;
 }
 

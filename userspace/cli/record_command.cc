@@ -160,7 +160,8 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result, cons
   if (isatty(STDERR_FILENO) != 0 && !arguments.no_progress) std::fputs("\r\033[K", stderr);
   std::fprintf(
       stderr,
-      "proftrace: %u spans in %.2f s, %llu records lost, about %.1f %% slow-down while recording\n",
+      "proftrace: %u spans in %.2f s, %llu records lost, at least %.1f %% slow-down while "
+      "recording\n",
       results.timeline->span_count(), static_cast<double>(result.window.duration_ns) * 1e-9,
       static_cast<unsigned long long>(ledger.ring_lost), result.cost.estimated_overhead_percent);
   std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
