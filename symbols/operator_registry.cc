@@ -73,18 +73,4 @@ std::string OperatorSymbolIdentifier(std::string_view name, std::string_view ove
   return std::string(name) + "_" + std::string(overload_name);
 }
 
-bool IsUnobserved(std::string_view operator_name) {
-  static constexpr std::string_view kNames[] = {
-      "aten::size",
-      "aten::is_leaf",
-      "aten::output_nr",
-      "aten::_version",
-      "aten::is_complex",
-      "profiler::_record_function_enter",
-      "profiler::_record_function_enter_new",
-      "profiler::_record_function_exit",
-  };
-  return std::find(std::begin(kNames), std::end(kNames), operator_name) != std::end(kNames);
-}
-
 }  // namespace proftrace

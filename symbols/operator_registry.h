@@ -20,7 +20,4 @@ std::vector<OperatorInfo> ReadOperatorList(const TargetMemory& memory, uint64_t 
 // at::_ops' identifier for an operator: "aten::add", "Tensor" -> "add_Tensor".
 std::string OperatorSymbolIdentifier(std::string_view name, std::string_view overload_name);
 
-// Operators that torch makes no row for (c10/core/dispatch ObservedOperators.cpp).
-bool IsUnobserved(std::string_view operator_name);
-
 }  // namespace proftrace

@@ -19,6 +19,7 @@
 #include "symbols/process_memory.h"
 #include "symbols/text.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/model/torch_rules.h"
 
 namespace proftrace {
 namespace {

@@ -9,6 +9,7 @@
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
+#include "userspace/model/torch_rules.h"
 
 namespace proftrace {
 namespace {

@@ -1,28 +1,15 @@
 #include "userspace/decode/decoder.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
+
+#include "userspace/model/torch_rules.h"
 
 namespace proftrace {
 namespace {
 
 using abi::pt_record;
-
-// Operators that torch does not observe: they never make a row (c10::impl::ObservedOperators).
-constexpr std::array<std::string_view, 8> kUnobserved = {"aten::size",
-                                                         "aten::is_leaf",
-                                                         "aten::output_nr",
-                                                         "aten::_version",
-                                                         "aten::is_complex",
-                                                         "profiler::_record_function_enter",
-                                                         "profiler::_record_function_enter_new",
-                                                         "profiler::_record_function_exit"};
-
-bool IsObserved(std::string_view name) {
-  return std::find(kUnobserved.begin(), kUnobserved.end(), name) == kUnobserved.end();
-}
 
 // Copies a record of type T out of `bytes`; the part that a shorter record lacks stays zero.
 template <typename T>
@@ -128,7 +115,7 @@ EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
       Label label;
       label.name = found->second.name;
       label.overload_name = found->second.overload_name;
-      result = IsObserved(label.name) ? InternLabel(label) : kHiddenLabel;
+      result = IsUnobserved(label.name) ? kHiddenLabel : InternLabel(label);
     }
   }
   boxed_labels_.emplace(key, result);

@@ -1,0 +1,25 @@
+// Rules of torch about what makes a row.
+#pragma once
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace proftrace {
+
+// Operators that torch makes no row for (c10/core/dispatch/ObservedOperators.cpp).
+inline bool IsUnobserved(std::string_view operator_name) {
+  static constexpr std::string_view kNames[] = {
+      "aten::size",
+      "aten::is_leaf",
+      "aten::output_nr",
+      "aten::_version",
+      "aten::is_complex",
+      "profiler::_record_function_enter",
+      "profiler::_record_function_enter_new",
+      "profiler::_record_function_exit",
+  };
+  return std::find(std::begin(kNames), std::end(kNames), operator_name) != std::end(kNames);
+}
+
+}  // namespace proftrace
