@@ -13,10 +13,6 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Set before loading; the verifier removes what they switch off. */
-const volatile bool config_filter_tgid =
-    false; /* links without a pid: only processes in `traced` */
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 32 << 20); /* set by the loader (--buffer-size) */

@@ -292,12 +292,6 @@ int on_probe(struct pt_regs *ctx)
 
 	if (unlikely(stopped))
 		return 0;
-	if (config_filter_tgid) {
-		__u32 tgid = current_tgid();
-
-		if (!bpf_map_lookup_elem(&traced, &tgid))
-			return 0;
-	}
 	if (unlikely(role > PT_ROLE_CATCH)) {
 		switch (role) {
 		case PT_ROLE_BOXED_BEGIN:

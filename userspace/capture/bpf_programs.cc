@@ -120,7 +120,6 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       return LoadError(errno, message);
     }
     proftrace_bpf* skeleton = impl.skeleton.get();
-    skeleton->rodata->config_filter_tgid = options.filter_by_process;
     skeleton->rodata->config_follow_children = options.follow_children;
     bpf_map__set_max_entries(skeleton->maps.ring, options.ring_bytes);
     if (multi) {

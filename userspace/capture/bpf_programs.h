@@ -20,9 +20,8 @@ namespace proftrace {
 struct BpfOptions {
   uint32_t ring_bytes = 32u << 20;  // a power of two, at least a page
   bool follow_children = true;
-  bool filter_by_process = false;  // for links without a pid
-  bool empty_program = false;      // the kernel's floor: probes that record nothing (tests/bench)
-  bool force_perf_links = false;   // as on kernels before 6.6 (tests)
+  bool empty_program = false;     // the kernel's floor: probes that record nothing (tests/bench)
+  bool force_perf_links = false;  // as on kernels before 6.6 (tests)
 };
 
 // What the kernel side counted.
