@@ -134,6 +134,8 @@ static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 le
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
+#include "bpf/guards.bpf.h"
+
 static __always_inline void write_annotation_begin(__u64 sp, __u64 stack, bool old_abi)
 {
 	struct pt_text_record *record = reserve(sizeof(*record));
@@ -303,8 +305,21 @@ int on_probe(struct pt_regs *ctx)
 		case PT_ROLE_LITERAL_BEGIN:
 			role = PT_LITERAL_BEGIN;
 			break;
+		case PT_ROLE_COST:
+			role = PT_COST;
+			break;
+		case PT_ROLE_ALLOCATION:
+			return on_allocation(ctx);
+		case PT_ROLE_FREE:
+			return on_free(ctx);
+		case PT_ROLE_CPU_OUT_OF_MEMORY:
+			return on_cpu_out_of_memory(ctx);
+		case PT_ROLE_DEVICE_MEMORY:
+			return on_device_memory(ctx);
+		case PT_ROLE_DEVICE_OUT_OF_MEMORY:
+			return on_device_out_of_memory(ctx);
 		default:
-			return 0;
+			return on_guard(ctx, cookie);
 		}
 	}
 	record = reserve(sizeof(*record));

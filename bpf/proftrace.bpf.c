@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* The one object that is loaded: every topic, one set of maps. */
+#include "bpf/memory.bpf.c"
 #include "bpf/operators.bpf.c"
 #include "bpf/process.bpf.c"
 

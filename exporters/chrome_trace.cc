@@ -62,8 +62,9 @@ const Target* RankedTarget(const RecordingInfo& info) {
 
 class ChromeTraceWriter {
  public:
-  ChromeTraceWriter(const Timeline& timeline, ByteSink& sink)
+  ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, ByteSink& sink)
       : timeline_(timeline),
+        steps_(steps),
         writer_(sink),
         base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
         offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_) {
@@ -83,11 +84,18 @@ class ChromeTraceWriter {
     WriteProcesses();
     const SpanStore& spans = timeline_.spans();
     for (uint32_t chunk = 0; chunk < spans.chunk_count() && writer_.ok(); ++chunk) {
-      const uint32_t first = chunk * SpanStore::kChunkSpans;
-      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkSpans) + first;
-      for (uint32_t index = first; index < last; ++index) WriteSpan(index, spans.at(index));
+      const uint32_t first = chunk * SpanStore::kChunkItems;
+      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
+      for (uint32_t index = first; index < last; ++index) {
+        const Span& span = spans.at(index);
+        WriteStepsBefore(index);
+        WriteMemoryEvents(span.start_ns);
+        WriteSpan(index, span);
+      }
       spans.Release(chunk);
     }
+    WriteStepsBefore(spans.size());
+    WriteMemoryEvents(std::numeric_limits<int64_t>::max());
     WriteTail();
     return writer_.Flush();
   }
@@ -96,8 +104,10 @@ class ChromeTraceWriter {
   void WriteHead() {
     const RecordingInfo& info = timeline_.info();
     writer_.Text("{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n");
+    writer_.Text("\"record_shapes\": 0,\n\"profile_memory\": ");
+    writer_.Text(timeline_.has_memory() ? "1" : "0");
     writer_.Text(
-        "\"record_shapes\": 0,\n\"profile_memory\": 0,\n\"with_stack\": 0,\n\"with_flops\": 0,\n"
+        ",\n\"with_stack\": 0,\n\"with_flops\": 0,\n"
         "\"with_modules\": 0,\n");
     if (const Target* ranked = RankedTarget(info); ranked != nullptr) {
       // HTA finds the rank by a regular expression that wants the blank, in the lines before
@@ -186,8 +196,28 @@ class ChromeTraceWriter {
     return true;
   }
 
+  // The steps that begin before the span `index` or with it. No row lies around them, but of
+  // annotations that began before.
+  void WriteStepsBefore(uint32_t index) {
+    const std::vector<StepRows::Row>& rows = steps_.rows();
+    for (; next_step_ < rows.size() && rows[next_step_].before_span <= index; ++next_step_) {
+      const StepRows::Row& row = rows[next_step_];
+      Span span;
+      span.start_ns = row.step.start_ns;
+      span.duration_ns = row.step.end_ns - row.step.start_ns;
+      span.thread = row.thread;
+      span.end = SpanEnd::kReturn;
+      WriteRow(steps_.NumberOfRow(next_step_), span,
+               "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" +
+                   std::to_string(row.step.number) + "\", \"pid\": ");
+    }
+  }
+
   void WriteSpan(uint32_t index, const Span& span) {
-    const std::string& label = label_parts_[Raw(span.label)];
+    WriteRow(steps_.NumberOf(SpanId{index}), span, label_parts_[Raw(span.label)]);
+  }
+
+  void WriteRow(uint64_t index, const Span& span, const std::string& label) {
     const std::string& thread = thread_parts_[Raw(span.thread)];
     const bool nests = Nests(span);
     char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()));
@@ -200,10 +230,10 @@ class ChromeTraceWriter {
       at = PutMicroseconds(at, span.duration_ns);
     } else {
       at = PutText(at, ", \"id\": ");
-      at = PutInteger(at, uint64_t{index} + 1);
+      at = PutInteger(at, index + 1);
     }
     at = PutText(at, ", \"args\": {\"External id\": ");
-    at = PutInteger(at, uint64_t{index} + 1);  // 0 would mean "none"
+    at = PutInteger(at, index + 1);  // 0 would mean "none"
     at = PutText(at, ", \"Ev Idx\": ");
     at = PutInteger(at, index);
     if (span.end != SpanEnd::kReturn) {
@@ -218,9 +248,52 @@ class ChromeTraceWriter {
       at = PutText(at, thread);
       at = PutMicroseconds(at, std::max<int64_t>(span.end_ns() + offset_ns_, 0));
       at = PutText(at, ", \"id\": ");
-      at = PutInteger(at, uint64_t{index} + 1);
+      at = PutInteger(at, index + 1);
       at = PutText(at, "},\n");
     }
+    writer_.Advance(at);
+  }
+
+  // Those before `until_ns` that are not written yet.
+  void WriteMemoryEvents(int64_t until_ns) {
+    const MemoryEventStore& events = timeline_.memory_events();
+    for (; next_memory_ < events.size(); ++next_memory_) {
+      const MemoryEvent& event = events.at(next_memory_);
+      if (event.time_ns >= until_ns) return;
+      WriteMemoryEvent(event);
+    }
+  }
+
+  // Kineto's instant. A total that a loss has made unknown is left out.
+  void WriteMemoryEvent(const MemoryEvent& event) {
+    const std::string& thread = thread_parts_[Raw(event.thread)];
+    char* at = writer_.Reserve(kMaxEventNumbersBytes + thread.size() + 256);
+    at = PutText(at, "{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"");
+    at = PutText(at, MemoryEventName(event.kind));
+    at = PutText(at, "\", \"pid\": ");
+    at = PutText(at, thread);
+    at = PutMicroseconds(at, std::max<int64_t>(event.time_ns + offset_ns_, 0));
+    at = PutText(at, ", \"args\": {");
+    if (event.total_known) {
+      at = PutText(at, "\"Total Reserved\": ");
+      at = PutInteger(at, event.total_reserved);
+      at = PutText(at, ", \"Total Allocated\": ");
+      at = PutInteger(at, event.total_allocated);
+      at = PutText(at, ", ");
+    }
+    at = PutText(at, "\"Bytes\": ");
+    at = PutInteger(at, event.bytes);
+    at = PutText(at, ", \"Device Id\": ");
+    at = PutInteger(at, static_cast<int>(event.device_index));
+    at = PutText(at, ", \"Device Type\": ");
+    at = PutInteger(at, static_cast<int>(event.device_type));
+    if (event.kind == MemoryEventKind::kUsage) {
+      at = PutText(at, ", \"Addr\": ");
+      at = PutInteger(at, event.address);
+    }
+    at = PutText(at, ", \"Ev Idx\": ");
+    at = PutInteger(at, steps_.NumberOf(SpanId{timeline_.span_count()}) + next_memory_);
+    at = PutText(at, "}},\n");
     writer_.Advance(at);
   }
 
@@ -255,7 +328,10 @@ class ChromeTraceWriter {
   }
 
   const Timeline& timeline_;
+  const StepRows& steps_;
+  size_t next_step_ = 0;
   TextWriter writer_;
+  uint32_t next_memory_ = 0;  // the first event that is not written yet
   int64_t base_ns_;
   int64_t offset_ns_;  // from CLOCK_MONOTONIC to nanoseconds since base_ns_
   std::vector<std::string> label_parts_;
@@ -266,8 +342,8 @@ class ChromeTraceWriter {
 
 }  // namespace
 
-absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink) {
-  return ChromeTraceWriter(timeline, sink).Run();
+absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink, const StepRows& steps) {
+  return ChromeTraceWriter(timeline, steps, sink).Run();
 }
 
 }  // namespace proftrace

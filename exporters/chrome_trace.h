@@ -18,11 +18,14 @@
 #include <absl/status/status.h>
 
 #include "exporters/output_file.h"
+#include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
 
 // Memory: the names, and the open rows of each thread.
-absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink);
+// `steps`: rows beside the spans; they must outlive the call.
+absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink,
+                               const StepRows& steps = StepRows());
 
 }  // namespace proftrace

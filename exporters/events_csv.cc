@@ -1,11 +1,14 @@
 #include "exporters/events_csv.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "exporters/escape.h"
 #include "exporters/text_writer.h"
+#include "userspace/aggregate/step_memory.h"
 
 namespace proftrace {
 namespace {
@@ -16,15 +19,21 @@ constexpr std::string_view kHeader =
     "fwd_tid,is_async,step,input_shapes,input_types,input_strides,concrete_inputs,cpu_memory_bytes,"
     "self_cpu_memory_bytes,device_memory_bytes,self_device_memory_bytes,flops,on_cpu_ns,off_cpu_ns,"
     "module,module_class,stack,args,end\n";
-constexpr std::string_view kAfterSelf = ",CPU,,,,";              // device_type to correlation_id
-constexpr std::string_view kAfterExternalId = ",,,";             // sequence_nr, fwd_tid
-constexpr std::string_view kAfterIsAsync = ",,,,,,,,,,,,,,,,,";  // step to args
+constexpr std::string_view kAfterSelf = ",CPU,,,,";   // device_type to correlation_id
+constexpr std::string_view kAfterExternalId = ",,,";  // sequence_nr, fwd_tid
+constexpr std::string_view kAfterStep = ",,,,";       // input_shapes to concrete_inputs
+constexpr std::string_view kStepName = "ProfilerStep#";
+constexpr std::string_view kNoMemory = ",,,,";  // cpu_memory_bytes to self_device_memory_bytes
+constexpr std::string_view kAfterMemory = ",,,,,,,,";  // flops to args
+constexpr std::string_view kBeforeArgs = ",,,,,,,";    // flops to stack
 constexpr size_t kPathCacheBytes = 16 * 1024 * 1024;
-constexpr size_t kMaxRowNumbersBytes = 9 * kMaxNumberBytes + 128;
+constexpr size_t kMaxRowNumbersBytes = 16 * kMaxNumberBytes + 128;
 
 class EventsCsvWriter {
  public:
-  EventsCsvWriter(const Timeline& timeline, ByteSink& sink) : timeline_(timeline), writer_(sink) {
+  EventsCsvWriter(const Timeline& timeline, const Steps& steps, const StepRows& step_rows,
+                  ByteSink& sink)
+      : timeline_(timeline), steps_(steps), step_rows_(step_rows), writer_(sink) {
     for (const Label& label : timeline.labels()) {
       escaped_names_.push_back(CsvEscaped(label.name));
       needs_quotes_.push_back(CsvNeedsQuotes(label.name));
@@ -43,11 +52,18 @@ class EventsCsvWriter {
     writer_.Text(kHeader);
     const SpanStore& spans = timeline_.spans();
     for (uint32_t chunk = 0; chunk < spans.chunk_count() && writer_.ok(); ++chunk) {
-      const uint32_t first = chunk * SpanStore::kChunkSpans;
-      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkSpans) + first;
-      for (uint32_t index = first; index < last; ++index) WriteRow(index, spans.at(index));
+      const uint32_t first = chunk * SpanStore::kChunkItems;
+      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
+      for (uint32_t index = first; index < last; ++index) {
+        const Span& span = spans.at(index);
+        WriteStepsBefore(index);
+        WriteMemoryRows(span.start_ns);
+        WriteRow(index, span);
+      }
       spans.Release(chunk);
     }
+    WriteStepsBefore(spans.size());
+    WriteMemoryRows(std::numeric_limits<int64_t>::max());
     return writer_.Flush();
   }
 
@@ -81,18 +97,70 @@ class EventsCsvWriter {
     if (needs_quotes) path_cell_.push_back('"');
   }
 
+  // The steps that begin before the span `index` or with it.
+  void WriteStepsBefore(uint32_t index) {
+    const std::vector<StepRows::Row>& rows = step_rows_.rows();
+    for (; next_step_ < rows.size() && rows[next_step_].before_span <= index; ++next_step_) {
+      WriteStep(rows[next_step_]);
+    }
+  }
+
+  void WriteStep(const StepRows::Row& row) {
+    const std::string& thread = thread_cells_[Raw(row.thread)];
+    char* at = writer_.Reserve(kMaxRowNumbersBytes + thread.size());
+    at = PutInteger(at, step_rows_.NumberOfRow(next_step_));
+    at = PutText(at, ",,0,");
+    for (int cell = 0; cell < 2; ++cell) {  // path and name
+      at = PutText(at, kStepName);
+      at = PutInteger(at, row.step.number);
+      *at++ = ',';
+    }
+    at = PutText(at, ",user_annotation,USER_SCOPE,");
+    at = PutText(at, thread);
+    at = PutInteger(at, timeline_.ToUnixNs(row.step.start_ns));
+    *at++ = ',';
+    at = PutInteger(at, row.step.end_ns - row.step.start_ns);
+    *at++ = ',';
+    at = PutInteger(at, row.self_ns);
+    at = PutText(at, kAfterSelf);
+    at = PutInteger(at, step_rows_.NumberOfRow(next_step_) + 1);
+    at = PutText(at, kAfterExternalId);
+    at = PutText(at, "0,");
+    at = PutInteger(at, row.step.number);
+    at = PutText(at, kAfterStep);
+    at = PutMemoryCells(at, step_memory_[next_step_]);
+    at = PutText(at, kAfterMemory);
+    at = PutText(at, "return\n");
+    writer_.Advance(at);
+  }
+
+  // The row of the step that encloses the top-level call that the span is part of: parents come
+  // first, so theirs is known.
+  std::optional<size_t> StepAround(const Span& span) {
+    if (step_rows_.rows().empty()) return std::nullopt;
+    const Span* top = &span;
+    while (top->parent != kNoSpan) top = &timeline_.span(top->parent);
+    return step_rows_.Enclosing(*top);
+  }
+
   void WriteRow(uint32_t index, const Span& span) {
+    const std::optional<size_t> around = StepAround(span);
     const std::string_view path = PathCell(span.path);
     const std::string& label = label_cells_[Raw(span.label)];
     const std::string& thread = thread_cells_[Raw(span.thread)];
     char* at = writer_.Reserve(kMaxRowNumbersBytes + path.size() + label.size() + thread.size());
-    at = PutInteger(at, index);
+    const uint64_t number = step_rows_.NumberOf(SpanId{index});
+    at = PutInteger(at, number);
     *at++ = ',';
-    if (span.parent != kNoSpan) at = PutInteger(at, Raw(span.parent));
+    if (span.parent != kNoSpan) {
+      at = PutInteger(at, step_rows_.NumberOf(span.parent));
+    } else if (around.has_value()) {
+      at = PutInteger(at, step_rows_.NumberOfRow(*around));
+    }
     *at++ = ',';
-    at = PutInteger(at, span.depth);
+    at = PutInteger(at, span.depth + (around.has_value() ? 1 : 0));
     *at++ = ',';
-    at = PutText(at, path);
+    at = PutPath(at, path, around);
     at = PutText(at, label);
     at = PutText(at, thread);
     at = PutInteger(at, timeline_.ToUnixNs(span.start_ns));
@@ -101,16 +169,135 @@ class EventsCsvWriter {
     *at++ = ',';
     at = PutInteger(at, span.self_ns);
     at = PutText(at, kAfterSelf);
-    at = PutInteger(at, uint64_t{index} + 1);  // the trace's "External id"
+    at = PutInteger(at, number + 1);  // the trace's "External id"
     at = PutText(at, kAfterExternalId);
     *at++ = span.is_async ? '1' : '0';
-    at = PutText(at, kAfterIsAsync);
+    *at++ = ',';
+    if (const Step* step = StepOf(span); step != nullptr) at = PutInteger(at, step->number);
+    at = PutText(at, kAfterStep);
+    at = PutMemoryCells(at, timeline_.columns().memory.at(SpanId{index}));
+    at = PutText(at, kAfterMemory);
     at = PutText(at, SpanEndName(span.end));
     at = PutText(at, "\n");
     writer_.Advance(at);
   }
 
+  // The path cell, below that of the step around it.
+  char* PutPath(char* at, std::string_view path, const std::optional<size_t>& around) const {
+    if (!around.has_value()) return PutText(at, path);
+    if (path.starts_with('"')) {
+      *at++ = '"';
+      path.remove_prefix(1);
+    }
+    at = PutText(at, kStepName);
+    at = PutInteger(at, step_rows_.rows()[*around].step.number);
+    *at++ = '/';
+    return PutText(at, path);
+  }
+
+  // The step that the span begins in, on whatever thread of the process.
+  const Step* StepOf(const Span& span) const {
+    const ProcessSteps* process = steps_.Of(span.thread);
+    return process == nullptr ? nullptr : process->At(span.start_ns);
+  }
+
+  char* PutMemoryCells(char* at, const SpanMemory& memory) const {
+    if (!has_memory_) return PutText(at, kNoMemory);
+    at = PutMemory(at, memory.cpu_bytes, memory.self_cpu_bytes);
+    return PutMemory(at, memory.device_bytes, memory.self_device_bytes);
+  }
+
+  static char* PutMemory(char* at, int64_t bytes, std::optional<int64_t> self_bytes) {
+    *at++ = ',';
+    at = PutInteger(at, bytes);
+    *at++ = ',';
+    return self_bytes.has_value() ? PutInteger(at, *self_bytes) : at;
+  }
+
+  // The rows of the memory events before `until_ns` that have none yet.
+  void WriteMemoryRows(int64_t until_ns) {
+    const MemoryEventStore& events = timeline_.memory_events();
+    for (; next_memory_ < events.size(); ++next_memory_) {
+      const MemoryEvent& event = events.at(next_memory_);
+      if (event.time_ns >= until_ns) return;
+      WriteMemoryRow(event);
+    }
+  }
+
+  // An event inside a span counts in that span's self bytes: its own are only those of an event in
+  // no span, so that the column adds up.
+  void WriteMemoryRow(const MemoryEvent& event) {
+    const std::string_view name = MemoryEventName(event.kind);
+    const Span* parent = event.parent == kNoSpan ? nullptr : &timeline_.span(event.parent);
+    const std::optional<size_t> around =
+        parent != nullptr ? StepAround(*parent) : proftrace::StepOf(event, step_rows_);
+    const bool is_inside = parent != nullptr || around.has_value();
+    std::string path(name);
+    if (parent != nullptr) {
+      path = PathCell(parent->path);
+      const bool is_quoted = !path.empty() && path.back() == '"';
+      path.insert(path.size() - (is_quoted ? 1 : 0), "/" + std::string(name));
+    }
+    const uint32_t depth =
+        (parent != nullptr ? parent->depth + 1u : 0u) + (around.has_value() ? 1u : 0u);
+    const std::string& thread = thread_cells_[Raw(event.thread)];
+    char* at = writer_.Reserve(2 * kMaxRowNumbersBytes + path.size() + thread.size());
+    at = PutInteger(at, step_rows_.NumberOf(SpanId{timeline_.span_count()}) + next_memory_);
+    *at++ = ',';
+    if (parent != nullptr) {
+      at = PutInteger(at, step_rows_.NumberOf(event.parent));
+    } else if (around.has_value()) {
+      at = PutInteger(at, step_rows_.NumberOfRow(*around));
+    }
+    *at++ = ',';
+    at = PutInteger(at, depth);
+    *at++ = ',';
+    at = PutPath(at, path, around);
+    *at++ = ',';
+    at = PutText(at, name);
+    at = PutText(at, ",,cpu_instant_event,FUNCTION,");
+    at = PutText(at, thread);
+    at = PutInteger(at, timeline_.ToUnixNs(event.time_ns));
+    at = PutText(at, ",,,");  // duration_ns, self_ns
+    at = PutText(at, DeviceTypeName(event.device_type));
+    *at++ = ',';
+    if (event.device_index >= 0) at = PutInteger(at, static_cast<int>(event.device_index));
+    at = PutText(at, ",,,,,,0,");  // stream to fwd_tid; is_async
+    const ProcessSteps* process = steps_.Of(event.thread);
+    const Step* step = process == nullptr ? nullptr : process->At(event.time_ns);
+    if (step != nullptr) at = PutInteger(at, step->number);
+    at = PutText(at, kAfterStep);
+    const int64_t bytes = event.kind == MemoryEventKind::kUsage ? event.bytes : 0;
+    for (const bool is_own : {event.is_cpu(), event.is_device()}) {
+      const int64_t own = is_own ? bytes : 0;
+      at = PutMemory(at, own, is_inside ? std::nullopt : std::optional<int64_t>(own));
+    }
+    at = PutText(at, kBeforeArgs);
+    at = PutMemoryArgs(at, event);
+    *at++ = ',';
+    *at++ = '\n';
+    writer_.Advance(at);
+  }
+
+  static char* PutMemoryArgs(char* at, const MemoryEvent& event) {
+    at = PutText(at, "\"{\"\"addr\"\": ");
+    at = PutInteger(at, event.address);
+    at = PutText(at, ", \"\"bytes\"\": ");
+    at = PutInteger(at, event.bytes);
+    at = PutText(at, ", \"\"total_allocated\"\": ");
+    at = event.total_known ? PutInteger(at, event.total_allocated) : PutText(at, "null");
+    at = PutText(at, ", \"\"total_reserved\"\": ");
+    at = event.total_known ? PutInteger(at, event.total_reserved) : PutText(at, "null");
+    return PutText(at, "}\"");
+  }
+
   const Timeline& timeline_;
+  const Steps& steps_;
+  const StepRows& step_rows_;
+  size_t next_step_ = 0;
+  const bool has_memory_ = timeline_.has_memory();
+  const std::vector<SpanMemory> step_memory_ = StepMemory(timeline_, step_rows_);
+  uint32_t next_memory_ = 0;  // the first event without a row
   TextWriter writer_;
   std::vector<std::string> escaped_names_;
   std::vector<bool> needs_quotes_;
@@ -124,8 +311,9 @@ class EventsCsvWriter {
 
 }  // namespace
 
-absl::Status ExportEventsCsv(const Timeline& timeline, ByteSink& sink) {
-  return EventsCsvWriter(timeline, sink).Run();
+absl::Status ExportEventsCsv(const Timeline& timeline, const Steps& steps, const StepRows& rows,
+                             ByteSink& sink) {
+  return EventsCsvWriter(timeline, steps, rows, sink).Run();
 }
 
 }  // namespace proftrace

@@ -5,11 +5,15 @@
 #include <absl/status/status.h>
 
 #include "exporters/output_file.h"
+#include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
 
 // Memory: a few words a label, and at most 16 MiB of call paths.
-absl::Status ExportEventsCsv(const Timeline& timeline, ByteSink& sink);
+// `steps` fill the column of that name; `rows` are rows of their own, and parents of what they
+// enclose.
+absl::Status ExportEventsCsv(const Timeline& timeline, const Steps& steps, const StepRows& rows,
+                             ByteSink& sink);
 
 }  // namespace proftrace

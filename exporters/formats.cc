@@ -9,6 +9,8 @@
 #include "exporters/flamegraph_html.h"
 #include "exporters/folded.h"
 #include "exporters/key_averages_csv.h"
+#include "exporters/memory_timeline.h"
+#include "exporters/memory_viz.h"
 #include "exporters/summary_json.h"
 #include "userspace/base/exit_status.h"
 
@@ -16,7 +18,7 @@ namespace proftrace {
 namespace {
 
 absl::Status WriteTable(const ExportInput& input, ByteSink& sink) {
-  return ExportTable(input.timeline, input.aggregates.key_averages, input.table, sink);
+  return ExportTable(input.timeline, input.aggregates, input.table, sink);
 }
 
 absl::Status WriteKeyAveragesCsv(const ExportInput& input, ByteSink& sink) {
@@ -24,11 +26,11 @@ absl::Status WriteKeyAveragesCsv(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteChromeTrace(const ExportInput& input, ByteSink& sink) {
-  return ExportChromeTrace(input.timeline, sink);
+  return ExportChromeTrace(input.timeline, sink, input.aggregates.step_rows);
 }
 
 absl::Status WriteEventsCsv(const ExportInput& input, ByteSink& sink) {
-  return ExportEventsCsv(input.timeline, sink);
+  return ExportEventsCsv(input.timeline, input.aggregates.steps, input.aggregates.step_rows, sink);
 }
 
 absl::Status WriteFolded(const ExportInput& input, ByteSink& sink) {
@@ -41,7 +43,19 @@ absl::Status WriteFlamegraph(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteSummary(const ExportInput& input, ByteSink& sink) {
-  return ExportSummary(input.timeline, input.aggregates.span_counts, sink);
+  return ExportSummary(input.timeline, input.aggregates.span_counts, input.aggregates.steps, sink);
+}
+
+absl::Status WriteMemoryTimeline(const ExportInput& input, ByteSink& sink) {
+  return ExportMemoryTimeline(input.timeline, sink);
+}
+
+absl::Status WriteMemoryTimelineHtml(const ExportInput& input, ByteSink& sink) {
+  return ExportMemoryTimelineHtml(input.timeline, sink);
+}
+
+absl::Status WriteMemoryViz(const ExportInput& input, ByteSink& sink) {
+  return ExportMemoryViz(input.timeline, sink);
 }
 
 std::string ValidNames() {
@@ -76,6 +90,11 @@ const std::vector<Format>& Formats() {
       {"folded", "stacks_self_cpu.folded", "flamegraph.pl, inferno, https://www.speedscope.app",
        WriteFolded},
       {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph},
+      {"memory-timeline", "memory_timeline.json",
+       "scripts that read torch's export_memory_timeline", WriteMemoryTimeline, true},
+      {"memory-timeline-html", "memory_timeline.html", "any browser", WriteMemoryTimelineHtml,
+       true},
+      {"memory-viz", "memory_viz.pickle", "https://pytorch.org/memory_viz", WriteMemoryViz, true},
       {"summary", "summary.json", "scripts; what was recorded, lost and paid", WriteSummary},
   };
   return formats;
@@ -90,15 +109,32 @@ absl::StatusOr<const Format*> FindFormat(std::string_view name) {
               "unknown format \"" + TableText(name) + "\"; valid are: " + ValidNames());
 }
 
+namespace {
+
+// Once, however often it is named.
+absl::Status AddFormat(std::string_view name, std::vector<const Format*>* formats) {
+  const absl::StatusOr<const Format*> format = FindFormat(name);
+  if (!format.ok()) return format.status();
+  if (std::find(formats->begin(), formats->end(), *format) == formats->end()) {
+    formats->push_back(*format);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list) {
   std::vector<const Format*> formats;
   if (list == "none") return formats;
   while (true) {
     const size_t comma = list.find(',');
-    const absl::StatusOr<const Format*> format = FindFormat(list.substr(0, comma));
-    if (!format.ok()) return format.status();
-    if (std::find(formats.begin(), formats.end(), *format) == formats.end()) {
-      formats.push_back(*format);
+    const std::string_view name = list.substr(0, comma);
+    if (absl::Status status = AddFormat(name, &formats); !status.ok()) return status;
+    // torch's one call gives either; here one name gives both.
+    if (name == "memory-timeline") {
+      if (absl::Status status = AddFormat("memory-timeline-html", &formats); !status.ok()) {
+        return status;
+      }
     }
     if (comma == std::string_view::npos) return formats;
     list.remove_prefix(comma + 1);

@@ -12,8 +12,17 @@ constexpr std::string_view kHeader =
     "cpu_percent,self_device_time_total_us,device_time_total_us,device_time_us,self_device_percent,"
     "self_cpu_memory_bytes,cpu_memory_bytes,self_device_memory_bytes,device_memory_bytes,"
     "self_on_cpu_us,self_off_cpu_us,flops,device_type,node_id,is_async,input_shapes,stack\n";
-// self_device_time_total_us to flops.
-constexpr std::string_view kNotRecorded = ",,,,,,,,,,,,";
+constexpr std::string_view kNoDeviceTimes = ",,,,";  // self_device_time_total_us to …_percent
+constexpr std::string_view kNoMemory = ",,,,";       // self_cpu_memory_bytes to device_memory_bytes
+constexpr std::string_view kAfterMemory = ",,,,";    // self_on_cpu_us to flops
+
+void WriteMemory(const SpanMemory& memory, TextWriter& writer) {
+  for (const int64_t bytes :
+       {memory.self_cpu_bytes, memory.cpu_bytes, memory.self_device_bytes, memory.device_bytes}) {
+    writer.Text(",");
+    writer.Integer(bytes);
+  }
+}
 
 void WritePercent(int64_t ns, int64_t total_ns, TextWriter& writer) {
   if (total_ns == 0) return;
@@ -43,7 +52,13 @@ absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
     writer.Text(",");
     // An async span has no place in the tree, so it has no share: 0, as in torch.
     WritePercent(row.is_async ? 0 : row.cpu_time_total_ns, total_ns, writer);
-    writer.Text(kNotRecorded);
+    writer.Text(kNoDeviceTimes);
+    if (averages.has_memory) {
+      WriteMemory(row.memory, writer);
+    } else {
+      writer.Text(kNoMemory);
+    }
+    writer.Text(kAfterMemory);
     writer.Text("CPU,,");
     writer.Text(row.is_async ? "1" : "0");
     writer.Text(",,\n");

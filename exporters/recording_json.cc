@@ -1,5 +1,7 @@
 #include "exporters/recording_json.h"
 
+#include <cmath>
+
 #include "exporters/escape.h"
 
 namespace proftrace {
@@ -36,6 +38,29 @@ OrderedJson TextOrNull(const std::string& text) {
 
 absl::Status WriteJson(const OrderedJson& json, ByteSink& sink) {
   return sink.Write(json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+}
+
+OrderedJson StepsJson(const Timeline& timeline, const Steps& steps) {
+  const auto microseconds = [](int64_t ns) { return static_cast<double>(ns) / 1000.0; };
+  const auto describe = [&](const ProcessSteps& process) -> OrderedJson {
+    return {{"count", process.steps.size()},
+            {"how", process.how},
+            // Two decimals are more than it is worth.
+            {"confidence", std::round(process.confidence * 100) / 100},
+            {"median_us", microseconds(process.median_ns)},
+            {"p99_us", microseconds(process.p99_ns)},
+            {"pid", Raw(process.pid)},
+            {"tid", Raw(timeline.thread(process.thread).tid)}};
+  };
+  if (!steps.main.has_value()) {
+    return {{"count", 0},           {"how", "not detected"}, {"confidence", 0},
+            {"median_us", nullptr}, {"p99_us", nullptr},     {"processes", OrderedJson::array()}};
+  }
+  OrderedJson json = describe(steps.processes[*steps.main]);
+  OrderedJson processes = OrderedJson::array();
+  for (const ProcessSteps& process : steps.processes) processes.push_back(describe(process));
+  json["processes"] = std::move(processes);
+  return json;
 }
 
 }  // namespace proftrace

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exporters/output_file.h"
+#include "userspace/aggregate/steps.h"
 #include "userspace/model/recording.h"
 #include "userspace/stats/ledger.h"
 
@@ -17,6 +18,8 @@ OrderedJson LedgerJson(const Ledger& ledger);
 // null when it is not known.
 OrderedJson CostJson(const RecordingInfo& info);
 OrderedJson UnsupportedJson(const RecordingInfo& info);
+// The steps of the process that stands for the recording, and those of each.
+OrderedJson StepsJson(const Timeline& timeline, const Steps& steps);
 
 // `text` as valid UTF-8; null when it is empty, which stands for "not known".
 OrderedJson TextOrNull(const std::string& text);

@@ -1,6 +1,7 @@
 #include "exporters/summary_json.h"
 
 #include "exporters/escape.h"
+#include "userspace/base/saturating.h"
 
 namespace proftrace {
 namespace {
@@ -39,9 +40,40 @@ OrderedJson TargetJson(const Target& target) {
           {"operators_probed", target.operator_count}};
 }
 
+// Figures of CPU memory; a total that a loss has made unknown is null.
+OrderedJson MemoryJson(const Timeline& timeline) {
+  uint64_t allocations = 0;
+  uint64_t frees = 0;
+  uint64_t out_of_memory = 0;
+  int64_t allocated = 0;
+  int64_t freed = 0;
+  const MemoryEventStore& events = timeline.memory_events();
+  for (uint32_t i = 0; i < events.size(); ++i) {
+    const MemoryEvent& event = events.at(i);
+    if (event.kind == MemoryEventKind::kOutOfMemory) {
+      ++out_of_memory;
+    } else if (event.is_cpu()) {
+      ++(event.bytes > 0 ? allocations : frees);
+      int64_t& sum = event.bytes > 0 ? allocated : freed;
+      sum = SaturatingSum(sum, event.bytes);
+    }
+  }
+  const MemorySummary& summary = timeline.memory_summary();
+  return {{"cpu_allocations", allocations},
+          {"cpu_allocated_bytes", allocated},
+          {"cpu_frees", frees},
+          {"cpu_freed_bytes", SaturatingDifference(0, freed)},
+          {"out_of_memory", out_of_memory},
+          {"empty_blocks", summary.empty_blocks},
+          {"unknown_frees", summary.unknown_frees},
+          {"reused_blocks", summary.reused_blocks},
+          {"untracked", summary.untracked},
+          {"totals_known", summary.inconsistent_processes == 0}};
+}
+
 }  // namespace
 
-OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts) {
+OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, const Steps& steps) {
   const RecordingInfo& info = timeline.info();
   OrderedJson targets = OrderedJson::array();
   for (const Target& target : info.targets) targets.push_back(TargetJson(target));
@@ -67,19 +99,18 @@ OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts) {
   json["events"] = {{"operators", counts.of(SpanKind::kOperator)},
                     {"annotations", counts.of(SpanKind::kAnnotation)},
                     {"autograd", counts.of(SpanKind::kAutograd)}};
+  if (timeline.has_memory()) json["events"]["memory"] = timeline.memory_events().size();
   json["ledger"] = LedgerJson(timeline.ledger());
   json["cost"] = CostJson(info);
-  json["steps"] = {{"count", 0},
-                   {"how", "not detected"},
-                   {"confidence", 0},
-                   {"median_us", nullptr},
-                   {"p99_us", nullptr}};
+  if (timeline.has_memory()) json["memory"] = MemoryJson(timeline);
+  json["steps"] = StepsJson(timeline, steps);
   json["unsupported"] = UnsupportedJson(info);
   return json;
 }
 
-absl::Status ExportSummary(const Timeline& timeline, const SpanCounts& counts, ByteSink& sink) {
-  return WriteJson(SummaryJson(timeline, counts), sink);
+absl::Status ExportSummary(const Timeline& timeline, const SpanCounts& counts, const Steps& steps,
+                           ByteSink& sink) {
+  return WriteJson(SummaryJson(timeline, counts, steps), sink);
 }
 
 }  // namespace proftrace

@@ -6,11 +6,13 @@
 #include "exporters/output_file.h"
 #include "exporters/recording_json.h"
 #include "userspace/aggregate/folded_stacks.h"
+#include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
 
-OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts);
-absl::Status ExportSummary(const Timeline& timeline, const SpanCounts& counts, ByteSink& sink);
+OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, const Steps& steps);
+absl::Status ExportSummary(const Timeline& timeline, const SpanCounts& counts, const Steps& steps,
+                           ByteSink& sink);
 
 }  // namespace proftrace

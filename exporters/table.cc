@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "exporters/escape.h"
@@ -20,16 +21,41 @@ struct SortKey {
   double (*value)(const KeyAverage&);
 };
 
-constexpr std::array<SortKey, 4> kSortKeys = {{
+constexpr std::array<SortKey, 11> kSortKeys = {{
     {"count", [](const KeyAverage& row) { return static_cast<double>(row.count); }},
     {"cpu_time", [](const KeyAverage& row) { return row.cpu_time_us(); }},
     {"cpu_time_total",
      [](const KeyAverage& row) { return static_cast<double>(row.cpu_time_total_ns); }},
     {"self_cpu_time_total",
      [](const KeyAverage& row) { return static_cast<double>(row.self_cpu_time_total_ns); }},
+    {"device_time", [](const KeyAverage& row) { return row.device_time_us(); }},
+    {"device_time_total",
+     [](const KeyAverage& row) { return static_cast<double>(row.device_time_total_ns); }},
+    {"self_device_time_total",
+     [](const KeyAverage& row) { return static_cast<double>(row.self_device_time_total_ns); }},
+    {"cpu_memory_usage",
+     [](const KeyAverage& row) { return static_cast<double>(row.memory.cpu_bytes); }},
+    {"self_cpu_memory_usage",
+     [](const KeyAverage& row) { return static_cast<double>(row.memory.self_cpu_bytes); }},
+    {"device_memory_usage",
+     [](const KeyAverage& row) { return static_cast<double>(row.memory.device_bytes); }},
+    {"self_device_memory_usage",
+     [](const KeyAverage& row) { return static_cast<double>(row.memory.self_device_bytes); }},
 }};
 
-const SortKey* FindSortKey(std::string_view name) {
+// torch's older spellings: "cuda_time" is "device_time" (_build_table).
+std::string CanonicalKey(std::string_view name) {
+  std::string key(name);
+  for (const std::string_view device : {"cuda", "xpu", "privateuse1"}) {
+    for (size_t at = key.find(device); at != std::string::npos; at = key.find(device, at + 1)) {
+      key.replace(at, device.size(), "device");
+    }
+  }
+  return key;
+}
+
+const SortKey* FindSortKey(std::string_view text) {
+  const std::string name = CanonicalKey(text);
   const auto it = std::find_if(kSortKeys.begin(), kSortKeys.end(),
                                [&](const SortKey& key) { return key.name == name; });
   return it == kSortKeys.end() ? nullptr : &*it;
@@ -67,6 +93,17 @@ std::string FormatShare(double us, double total_us) {
   return Printf("%.2f%%", us * 100.0 / total_us);
 }
 
+// torch's _format_memory().
+std::string FormatMemory(int64_t bytes) {
+  constexpr double kUnit = 1024.0;
+  const double size = static_cast<double>(bytes);
+  const double magnitude = std::abs(size);
+  if (magnitude >= kUnit * kUnit * kUnit) return Printf("%.2f GB", size / (kUnit * kUnit * kUnit));
+  if (magnitude >= kUnit * kUnit) return Printf("%.2f MB", size / (kUnit * kUnit));
+  if (magnitude >= kUnit) return Printf("%.2f KB", size / kUnit);
+  return std::to_string(bytes) + " B";
+}
+
 double Microseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
 // As torch cuts names: those that nearly fill the column get an ellipsis.
@@ -91,6 +128,7 @@ class TableFormatter {
     for (const KeyAverage& row : averages.rows) {
       rows_.push_back(&row);
       has_overload_names_ |= !row.overload_name.empty();
+      has_device_memory_ |= averages.memory_device != 0 && row.memory.self_device_bytes > 0;
       name_width_ = std::max(name_width_, CodePoints(TableText(row.name)) + kNamePadding);
     }
     if (options.max_name_column_width.has_value()) {
@@ -117,8 +155,14 @@ class TableFormatter {
   std::string Format() const {
     std::vector<std::string> headers = {"Name"};
     if (has_overload_names_) headers.push_back("Overload Name");
-    headers.insert(headers.end(), {"Self CPU %", "Self CPU", "CPU total %", "CPU total",
-                                   "CPU time avg", "# of Calls"});
+    headers.insert(headers.end(),
+                   {"Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"});
+    if (averages_.has_memory) headers.insert(headers.end(), {"CPU Mem", "Self CPU Mem"});
+    if (has_device_memory_) {
+      const std::string device(DeviceTypeName(averages_.memory_device));
+      headers.insert(headers.end(), {device + " Mem", "Self " + device + " Mem"});
+    }
+    headers.push_back("# of Calls");
     const size_t line_length = Separator().size() - kSpacing;
     std::string text;
     if (!options_.header.empty()) {
@@ -139,7 +183,10 @@ class TableFormatter {
   size_t ColumnWidth(size_t column) const {
     return column < (has_overload_names_ ? 2u : 1u) ? name_width_ : kNumberColumnWidth;
   }
-  size_t ColumnCount() const { return has_overload_names_ ? 8 : 7; }
+  size_t ColumnCount() const {
+    return 7u + (has_overload_names_ ? 1u : 0u) + (averages_.has_memory ? 2u : 0u) +
+           (has_device_memory_ ? 2u : 0u);
+  }
 
   std::string Separator() const {
     std::string separator;
@@ -173,6 +220,14 @@ class TableFormatter {
                                  : FormatShare(Microseconds(row.cpu_time_total_ns), total_us));
     cells.push_back(Time(row.cpu_time_total_ns));
     cells.push_back(FormatTime(row.cpu_time_us(), options_.time_unit));
+    if (averages_.has_memory) {
+      cells.push_back(FormatMemory(row.memory.cpu_bytes));
+      cells.push_back(FormatMemory(row.memory.self_cpu_bytes));
+    }
+    if (has_device_memory_) {
+      cells.push_back(FormatMemory(row.memory.device_bytes));
+      cells.push_back(FormatMemory(row.memory.self_device_bytes));
+    }
     cells.push_back(std::to_string(row.count));
     return cells;
   }
@@ -181,6 +236,7 @@ class TableFormatter {
   const TableOptions& options_;
   std::vector<const KeyAverage*> rows_;
   bool has_overload_names_ = false;
+  bool has_device_memory_ = false;
   size_t name_width_ = 0;
 };
 
@@ -205,8 +261,8 @@ absl::Status CheckTableOptions(const TableOptions& options) {
     std::string valid;
     for (const SortKey& key : kSortKeys)
       valid += (valid.empty() ? "" : ", ") + std::string(key.name);
-    return Fail(ExitCode::kUsage, "unknown sort key \"" + TableText(options.sort_by) +
-                                      "\"; valid for this recording are: " + valid);
+    return Fail(ExitCode::kUsage,
+                "unknown sort key \"" + TableText(options.sort_by) + "\"; valid are: " + valid);
   }
   if (options.max_name_column_width.has_value() &&
       *options.max_name_column_width < kMinNameColumnWidth) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "exporters/output_file.h"
-#include "userspace/aggregate/key_averages.h"
+#include "userspace/aggregate/aggregates.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -44,15 +44,15 @@ absl::StatusOr<std::string> FormatTable(const KeyAverages& averages, const Table
 // passed the check.
 std::vector<const KeyAverage*> ShownRows(const KeyAverages& averages, const TableOptions& options);
 
-// The lines below the table: ledger, losses, spans left out, cost, what was not recorded.
-std::string FormatTableFooter(const Timeline& timeline, const KeyAverages& averages);
+// The lines below the table: steps, ledger, losses, spans left out, cost, what was not recorded.
+std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates);
 
 // Both, as in key_averages.txt.
-absl::Status ExportTable(const Timeline& timeline, const KeyAverages& averages,
+absl::Status ExportTable(const Timeline& timeline, const Aggregates& aggregates,
                          const TableOptions& options, ByteSink& sink);
 
 // The same content as one JSON object: rows (sorted and limited as asked), totals, ledger, cost.
-absl::Status ExportTableJson(const Timeline& timeline, const KeyAverages& averages,
+absl::Status ExportTableJson(const Timeline& timeline, const Aggregates& aggregates,
                              const TableOptions& options, ByteSink& sink);
 
 }  // namespace proftrace

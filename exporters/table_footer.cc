@@ -23,6 +23,24 @@ std::string LedgerLine(const Ledger& ledger) {
   return line + "\n";
 }
 
+// What of memory the table cannot show, and where its figures end.
+std::string MemoryLine(const Timeline& timeline) {
+  if (!timeline.has_memory()) return "";
+  const MemorySummary& memory = timeline.memory_summary();
+  std::string line = "Memory: " + std::to_string(timeline.memory_events().size()) + " events";
+  const auto add = [&line](uint64_t count, const char* what) {
+    if (count > 0) line += ", " + std::to_string(count) + " " + what;
+  };
+  add(memory.unknown_frees, "frees of blocks from before the window (not counted)");
+  add(memory.empty_blocks, "empty blocks (not counted)");
+  add(memory.reused_blocks, "blocks whose free was not seen");
+  add(memory.untracked, "allocations beyond the table of live blocks");
+  if (memory.inconsistent_processes > 0) {
+    line += "; running totals are unknown from a loss on";
+  }
+  return line + "\n";
+}
+
 std::string LossLine(const Timeline& timeline) {
   if (timeline.ledger().AnyLoss()) {
     return "Losses: yes; counts and times above may be too small (see the ledger)\n";
@@ -31,6 +49,26 @@ std::string LossLine(const Timeline& timeline) {
     return "Losses: not known; the recorder was ended before it could tell\n";
   }
   return "Losses: none\n";
+}
+
+// How the steps were found, and how sure that is: a wrong guess must show.
+std::string StepsLine(const Steps& steps) {
+  if (!steps.main.has_value()) return "Steps: none found\n";
+  const ProcessSteps& process = steps.processes[*steps.main];
+  std::array<char, 160> text;
+  std::snprintf(text.data(), text.size(), "Steps: %zu, median %.3f ms, p99 %.3f ms; ",
+                process.steps.size(), static_cast<double>(process.median_ns) * 1e-6,
+                static_cast<double>(process.p99_ns) * 1e-6);
+  std::string line(text.data());
+  if (process.confidence < kGuessBelow) line += "a guess, ";
+  line += "by " + TableText(process.how);
+  std::snprintf(text.data(), text.size(), " (confidence %.2f)", process.confidence);
+  line += text.data();
+  if (steps.processes.size() > 1) {
+    line += "; of PID " + std::to_string(Raw(process.pid)) + ", " +
+            std::to_string(steps.processes.size()) + " processes have steps";
+  }
+  return line + "\n";
 }
 
 std::string CostLine(const Cost& cost) {
@@ -45,11 +83,39 @@ std::string CostLine(const Cost& cost) {
   return line + "\n";
 }
 
+double Microseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
+
+OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
+  const double total_us = Microseconds(averages.self_cpu_time_total_ns);
+  const auto percent = [&](int64_t ns) {
+    return total_us == 0 ? OrderedJson(nullptr) : OrderedJson(Microseconds(ns) * 100.0 / total_us);
+  };
+  OrderedJson entry = {{"name", ToValidUtf8(row.name)}};
+  if (averages.grouped_by_overload_name) entry["overload_name"] = ToValidUtf8(row.overload_name);
+  entry["count"] = row.count;
+  entry["self_cpu_time_total_us"] = Microseconds(row.self_cpu_time_total_ns);
+  entry["cpu_time_total_us"] = Microseconds(row.cpu_time_total_ns);
+  entry["cpu_time_us"] = row.cpu_time_us();
+  entry["self_cpu_percent"] = percent(row.self_cpu_time_total_ns);
+  entry["cpu_percent"] = row.is_async ? OrderedJson(0) : percent(row.cpu_time_total_ns);
+  entry["is_async"] = row.is_async;
+  if (averages.has_memory) {
+    entry["self_cpu_memory_bytes"] = row.memory.self_cpu_bytes;
+    entry["cpu_memory_bytes"] = row.memory.cpu_bytes;
+    entry["self_device_memory_bytes"] = row.memory.self_device_bytes;
+    entry["device_memory_bytes"] = row.memory.device_bytes;
+  }
+  return entry;
+}
+
 }  // namespace
 
-std::string FormatTableFooter(const Timeline& timeline, const KeyAverages& averages) {
-  std::string text = LedgerLine(timeline.ledger());
+std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates) {
+  const KeyAverages& averages = aggregates.key_averages;
+  std::string text = StepsLine(aggregates.steps);
+  text += LedgerLine(timeline.ledger());
   text += LossLine(timeline);
+  text += MemoryLine(timeline);
   if (averages.incomplete_spans > 0) {
     const bool is_one = averages.incomplete_spans == 1;
     text += std::to_string(averages.incomplete_spans) +
@@ -63,40 +129,30 @@ std::string FormatTableFooter(const Timeline& timeline, const KeyAverages& avera
   return text;
 }
 
-absl::Status ExportTable(const Timeline& timeline, const KeyAverages& averages,
+absl::Status ExportTable(const Timeline& timeline, const Aggregates& aggregates,
                          const TableOptions& options, ByteSink& sink) {
-  const absl::StatusOr<std::string> table = FormatTable(averages, options);
+  const absl::StatusOr<std::string> table = FormatTable(aggregates.key_averages, options);
   if (!table.ok()) return table.status();
   const std::string gap = table->empty() ? "No complete operator in the recorded window\n\n" : "\n";
-  return sink.Write(*table + gap + FormatTableFooter(timeline, averages));
+  return sink.Write(*table + gap + FormatTableFooter(timeline, aggregates));
 }
 
-absl::Status ExportTableJson(const Timeline& timeline, const KeyAverages& averages,
+absl::Status ExportTableJson(const Timeline& timeline, const Aggregates& aggregates,
                              const TableOptions& options, ByteSink& sink) {
+  const KeyAverages& averages = aggregates.key_averages;
   if (absl::Status status = CheckTableOptions(options); !status.ok()) return status;
-  const auto microseconds = [](int64_t ns) { return static_cast<double>(ns) / 1000.0; };
-  const double total_us = microseconds(averages.self_cpu_time_total_ns);
-  const auto percent = [&](int64_t ns) {
-    return total_us == 0 ? OrderedJson(nullptr) : OrderedJson(microseconds(ns) * 100.0 / total_us);
-  };
+  const double total_us = Microseconds(averages.self_cpu_time_total_ns);
   OrderedJson rows = OrderedJson::array();
   for (const KeyAverage* row : ShownRows(averages, options)) {
-    OrderedJson entry = {{"name", ToValidUtf8(row->name)}};
-    if (averages.grouped_by_overload_name) entry["overload_name"] = ToValidUtf8(row->overload_name);
-    entry["count"] = row->count;
-    entry["self_cpu_time_total_us"] = microseconds(row->self_cpu_time_total_ns);
-    entry["cpu_time_total_us"] = microseconds(row->cpu_time_total_ns);
-    entry["cpu_time_us"] = row->cpu_time_us();
-    entry["self_cpu_percent"] = percent(row->self_cpu_time_total_ns);
-    entry["cpu_percent"] = row->is_async ? OrderedJson(0) : percent(row->cpu_time_total_ns);
-    entry["is_async"] = row->is_async;
-    rows.push_back(std::move(entry));
+    rows.push_back(RowJson(*row, averages));
   }
   const OrderedJson json = {{"rows", std::move(rows)},
                             {"total_rows", averages.rows.size()},
+                            {"total_average", RowJson(TotalAverage(averages), averages)},
                             {"sort_by", TextOrNull(options.sort_by)},
                             {"self_cpu_time_total_us", total_us},
                             {"spans_without_end", averages.incomplete_spans},
+                            {"steps", StepsJson(timeline, aggregates.steps)},
                             {"ledger", LedgerJson(timeline.ledger())},
                             {"cost", CostJson(timeline.info())},
                             {"unsupported", UnsupportedJson(timeline.info())}};

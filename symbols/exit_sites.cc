@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "symbols/graph_analysis.h"
 #include "symbols/text.h"
@@ -47,6 +48,7 @@ bool IsWork(const FlowNode& node, WorkRule rule) {
 }
 
 using NodeTest = std::function<bool(uint32_t)>;
+using Neighbours = std::function<const std::vector<uint32_t>&(uint32_t)>;
 
 class SiteSearch {
  public:
@@ -60,6 +62,10 @@ class SiteSearch {
   // when a path has none.
   std::vector<uint32_t> FirstCut(const NodeTest& test) const;
   std::vector<uint32_t> LastCut(const NodeTest& test) const;
+  // The nodes that pass `test` first on every way from `queue` along `neighbours`; empty when a way
+  // comes to a node that is past_end first.
+  std::vector<uint32_t> Cut(std::vector<uint32_t> queue, const NodeTest& test,
+                            const NodeTest& is_past_end, const Neighbours& neighbours) const;
   bool IsPassedExactlyOnce(const std::vector<uint32_t>& sites) const;
   ExitSites Make(ExitRule rule, const std::vector<uint32_t>& nodes) const;
 
@@ -104,27 +110,21 @@ std::vector<uint32_t> SiteSearch::FirstCut(const NodeTest& test) const {
       }
     }
   }
-  NodeSet seen(flow_.size());
-  std::vector<uint32_t> sites;
-  while (!queue.empty()) {
-    const uint32_t node = queue.back();
-    queue.pop_back();
-    if (seen[node]) continue;
-    seen[node] = true;
-    if (test(node)) {
-      sites.push_back(node);
-      continue;
-    }
-    if (flow_.is_exit(node)) return {};
-    const auto& next = flow_.successors(node);
-    queue.insert(queue.end(), next.begin(), next.end());
-  }
-  return sites;
+  return Cut(
+      std::move(queue), test, [this](uint32_t node) { return flow_.is_exit(node); },
+      [this](uint32_t node) -> const std::vector<uint32_t>& { return flow_.successors(node); });
 }
 
 std::vector<uint32_t> SiteSearch::LastCut(const NodeTest& test) const {
+  return Cut(
+      flow_.exits(), test, [this](uint32_t node) { return before_work_[node] || node == 0; },
+      [this](uint32_t node) -> const std::vector<uint32_t>& { return flow_.predecessors(node); });
+}
+
+std::vector<uint32_t> SiteSearch::Cut(std::vector<uint32_t> queue, const NodeTest& test,
+                                      const NodeTest& is_past_end,
+                                      const Neighbours& neighbours) const {
   NodeSet seen(flow_.size());
-  std::vector<uint32_t> queue = flow_.exits();
   std::vector<uint32_t> sites;
   while (!queue.empty()) {
     const uint32_t node = queue.back();
@@ -135,9 +135,9 @@ std::vector<uint32_t> SiteSearch::LastCut(const NodeTest& test) const {
       sites.push_back(node);
       continue;
     }
-    if (before_work_[node] || node == 0) return {};
-    const auto& before = flow_.predecessors(node);
-    queue.insert(queue.end(), before.begin(), before.end());
+    if (is_past_end(node)) return {};
+    const auto& next = neighbours(node);
+    queue.insert(queue.end(), next.begin(), next.end());
   }
   return sites;
 }
@@ -197,6 +197,32 @@ std::vector<uint32_t> MandatoryNodes(const FlowGraph& graph) {
   return nodes;
 }
 
+namespace {
+
+// The next emulated push in the straight line behind `node`, past register moves only.
+uint64_t FindNextPush(const CodeImage& image, const FlowGraph& graph,
+                      const std::vector<uint32_t>& incoming, uint32_t node) {
+  constexpr int kLongest = 3;
+  for (int steps = 0; steps < kLongest; ++steps) {
+    const auto next = graph.successors(node);
+    if (next.last - next.first != 1) return 0;
+    node = *next.begin();
+    const Instruction& instruction = graph.node(node).instruction;
+    if (incoming[node] != 1 || graph.node(node).is_call) return 0;
+    if (instruction.kind == InstructionKind::kPush) {
+      return instruction.emulated ? instruction.address : 0;
+    }
+    uint8_t bytes[16];
+    if (image.ReadCode(instruction.address, bytes, instruction.size) != instruction.size ||
+        !IsRegisterMove(bytes, instruction.size)) {
+      return 0;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::optional<BeginSite> FindBeginSite(const CodeImage& image, const FlowGraph& graph) {
   std::vector<uint32_t> incoming(graph.size());
   for (uint32_t i = 0; i < graph.size(); ++i) {
@@ -212,7 +238,9 @@ std::optional<BeginSite> FindBeginSite(const CodeImage& image, const FlowGraph& 
       break;  // also reached from elsewhere: could be passed twice
     if (instruction.kind != InstructionKind::kEndbr64) {
       if (!first) first = BeginSite{instruction.address, instruction.emulated};
-      if (instruction.emulated) return BeginSite{instruction.address, true};
+      if (instruction.emulated) {
+        return BeginSite{instruction.address, true, FindNextPush(image, graph, incoming, node)};
+      }
       uint8_t bytes[16];
       const size_t got = image.ReadCode(instruction.address, bytes, instruction.size);
       if (got != instruction.size) break;

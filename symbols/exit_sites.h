@@ -35,6 +35,9 @@ ExitSites FindExitSites(const FlowGraph& graph, WorkRule work);
 struct BeginSite {
   uint64_t address = 0;
   bool emulated = false;  // else the kernel single-steps the instruction
+  // A second emulated instruction that always follows, with next to no work in between: two probes
+  // there measure what one hit costs. 0 = there is none.
+  uint64_t next = 0;
 };
 
 // The place for the begin probe: the first instruction (after endbr64), or a later one of the entry

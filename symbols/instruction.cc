@@ -193,6 +193,36 @@ int RegisterNumber(uint16_t reg) {
     case X86_REG_R9W:
     case X86_REG_R9B:
       return 9;
+    case X86_REG_R10:
+    case X86_REG_R10D:
+    case X86_REG_R10W:
+    case X86_REG_R10B:
+      return 10;
+    case X86_REG_R11:
+    case X86_REG_R11D:
+    case X86_REG_R11W:
+    case X86_REG_R11B:
+      return 11;
+    case X86_REG_R12:
+    case X86_REG_R12D:
+    case X86_REG_R12W:
+    case X86_REG_R12B:
+      return 12;
+    case X86_REG_R13:
+    case X86_REG_R13D:
+    case X86_REG_R13W:
+    case X86_REG_R13B:
+      return 13;
+    case X86_REG_R14:
+    case X86_REG_R14D:
+    case X86_REG_R14W:
+    case X86_REG_R14B:
+      return 14;
+    case X86_REG_R15:
+    case X86_REG_R15D:
+    case X86_REG_R15W:
+    case X86_REG_R15B:
+      return 15;
     default:
       return -1;
   }
@@ -214,6 +244,13 @@ std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t 
     out.push_back(instruction);
   }
   return out;
+}
+
+bool IsRegisterMove(const uint8_t* bytes, size_t count) {
+  const size_t rex = count > 0 && (bytes[0] & 0xf0) == 0x40 ? 1 : 0;
+  if (count != rex + 2) return false;
+  const bool is_move = bytes[rex] == 0x89 || bytes[rex] == 0x8b;  // mov r/m, r and mov r, r/m
+  return is_move && bytes[rex + 1] >> 6 == 3;                     // both are registers
 }
 
 RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t address) {

@@ -40,6 +40,9 @@ struct Instruction {
 // Capstone gives the boundaries; the rest is read from the opcode bytes.
 std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t address);
 
+// Whether the instruction copies one general register to another and does nothing else.
+bool IsRegisterMove(const uint8_t* bytes, size_t count);
+
 // The general registers that an instruction may write, as a set of bits (1 << number, rax 0, rcx 1,
 // rdx 2, rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8 … r15), for straight-line code.
 using RegisterSet = uint32_t;

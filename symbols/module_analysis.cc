@@ -5,7 +5,6 @@
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <optional>
 #include <utility>
@@ -13,9 +12,10 @@
 #include "symbols/argument_use.h"
 #include "symbols/call_scan.h"
 #include "symbols/exit_sites.h"
-#include "symbols/literal_search.h"
+#include "symbols/row_makers.h"
 #include "symbols/rtti_search.h"
 #include "symbols/text.h"
+#include "userspace/base/clock.h"
 
 namespace proftrace {
 namespace {
@@ -24,6 +24,9 @@ constexpr std::string_view kOperatorPrefix = "_ZN2at4_ops";
 constexpr std::string_view kStepCallbacks = "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE";
 constexpr std::string_view kRecordFunctionPrefix = "_ZN2at14RecordFunctionC";
 constexpr std::string_view kRecordFunctionSuffix = "ENS_11RecordScopeE";
+constexpr std::string_view kStepConstructorSuffix = "EONS_13StepCallbacksE";
+constexpr std::string_view kRecordFunctionDestructor = "_ZN2at14RecordFunctionD";
+constexpr std::string_view kRecordFunctionEnd = "_ZN2at14RecordFunction3endEv";
 constexpr std::string_view kEvaluate = "_ZN5torch8autograd6Engine17evaluate_functionE";
 constexpr std::string_view kNodeCall = "_ZN5torch8autograd4NodeclE";
 constexpr std::string_view kDispatcherCallBoxed = "_ZNK3c1010Dispatcher9callBoxedE";
@@ -34,25 +37,58 @@ constexpr std::string_view kCheckFailed = "_ZN3c106detail14torchCheckFailE";
 constexpr std::string_view kEnterAnnotation =
     "_ZN5torch8autograd8profiler25record_function_enter_newE";
 constexpr std::string_view kBeginCatch = "__cxa_begin_catch";
+// c10/core/CPUAllocator.h and Allocator.h. Their last argument's types differ between versions, its
+// place does not.
+struct MemoryFunction {
+  std::string_view prefix;
+  FunctionRole role;
+};
+constexpr MemoryFunction kMemoryFunctions[] = {
+    {"_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", FunctionRole::kAllocation},
+    {"_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv", FunctionRole::kFree},
+    {"_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm", FunctionRole::kCpuOutOfMemory},
+    {"_ZN3c1027reportMemoryUsageToProfilerEPvl", FunctionRole::kDeviceMemory},
+    {"_ZN3c1027reportOutOfMemoryToProfilerEl", FunctionRole::kDeviceOutOfMemory},
+};
 constexpr std::string_view kPythonInit = "THPAutograd_initFunctions";
 // A vtable begins with offset-to-top and typeinfo; objects point behind them (Itanium C++ ABI).
 constexpr uint64_t kVtableHeaderBytes = 16;
 // More than any build has operators; a hostile file may claim millions.
 constexpr size_t kMaxFunctions = 20000;
 constexpr size_t kMaxCallers = 5000;
-using Clock = std::chrono::steady_clock;
-// A real libtorch takes a second; a file made to take long must not hold up the tracer.
-constexpr std::chrono::seconds kLongestAnalysis(20);
+// Of processor time: a real libtorch takes two seconds, however busy the machine is. A file made to
+// take long must not hold up the tracer.
+constexpr int64_t kLongestAnalysisNs = 20'000'000'000;
 
 bool IsRecordFunctionConstructor(std::string_view name) {
   return name.size() == kRecordFunctionPrefix.size() + 1 + kRecordFunctionSuffix.size() &&
          name.starts_with(kRecordFunctionPrefix) && name.ends_with(kRecordFunctionSuffix);
 }
 
+bool IsStepConstructor(std::string_view name) {
+  return name.size() == kRecordFunctionPrefix.size() + 1 + kStepConstructorSuffix.size() &&
+         name.starts_with(kRecordFunctionPrefix) && name.ends_with(kStepConstructorSuffix);
+}
+
+bool IsRecordFunctionEnd(std::string_view name) {
+  // Not D0, the deleting one: it calls D1.
+  if (!name.starts_with(kRecordFunctionDestructor)) return name == kRecordFunctionEnd;
+  name.remove_prefix(kRecordFunctionDestructor.size());
+  return name == "1Ev" || name == "2Ev";
+}
+
+const MemoryFunction* FindMemoryFunction(std::string_view name) {
+  if (!name.starts_with("_ZN3c102") || Contains(name, ".")) return nullptr;
+  for (const MemoryFunction& function : kMemoryFunctions) {
+    if (name.starts_with(function.prefix)) return &function;
+  }
+  return nullptr;
+}
+
 bool IsInteresting(std::string_view name, bool is_defined) {
   if (name == kStepCallbacks || IsRecordFunctionConstructor(name)) return true;
-  return is_defined &&
-         (name == kBeginCatch || name == kDispatcherSlot || !OperatorIdentifier(name).empty());
+  return is_defined && (name == kBeginCatch || name == kDispatcherSlot ||
+                        !OperatorIdentifier(name).empty() || FindMemoryFunction(name) != nullptr);
 }
 
 std::string StatusText(const absl::Status& status) { return std::string(status.message()); }
@@ -77,8 +113,9 @@ class Analysis {
   void AddStepCallbackCallers();
   void AddCaller(const FunctionRange& range);
   void AddBoxed(const FunctionRange& range, const FlowGraph& graph);
-  void AddLiterals();
-  void AddCatch();
+  void NoteTarget(std::string_view name, uint64_t address);
+  void AddEntries();
+  void AddEntry(FunctionRole role, const NamedFunction& symbol);
 
   // The graph by the unwind table's range, else by the symbol's.
   absl::StatusOr<FlowGraph> BuildGraph(uint64_t start, uint64_t end) const;
@@ -94,14 +131,15 @@ class Analysis {
   std::vector<FunctionRange> Callers(const std::vector<uint64_t>& targets) const;
 
   ModuleImage image_;
-  const Clock::time_point deadline_ = Clock::now() + kLongestAnalysis;
+  const int64_t deadline_ns_ = ThreadCpuNs() + kLongestAnalysisNs;
   ModuleFacts facts_;
   std::vector<NamedFunction> operators_;
   std::vector<NamedFunction> catches_;
+  std::vector<std::pair<FunctionRole, NamedFunction>> memory_functions_;
   std::optional<NamedFunction> evaluate_;
-  std::vector<uint64_t> step_targets_;    // places whose callers make operator rows
-  std::vector<uint64_t> record_targets_;  // RecordFunction(RecordScope), likewise
-  std::vector<CallSite> calls_;           // to any of both
+  RowTargets targets_;           // places whose callers make rows, or end them
+  std::vector<CallSite> calls_;  // to any of them
+  std::optional<RowMakerSearch> row_makers_;
   std::vector<std::string> other_callers_;
 };
 
@@ -129,15 +167,30 @@ void Analysis::NoteSymbol(const ElfSymbol& symbol) {
     if (operators_.size() < kMaxFunctions) {
       operators_.push_back({name, symbol.address, symbol.size});
     }
-  } else if (name == kStepCallbacks) {
-    step_targets_.push_back(symbol.address);
-  } else if (IsRecordFunctionConstructor(name)) {
-    record_targets_.push_back(symbol.address);
   } else if (name.starts_with(kEvaluate) && !Contains(name, ".cold")) {
     evaluate_ = NamedFunction{name, symbol.address, symbol.size};
+    NoteTarget(name, symbol.address);
+  } else if (const MemoryFunction* memory = FindMemoryFunction(name); memory != nullptr) {
+    const bool is_known =
+        std::any_of(memory_functions_.begin(), memory_functions_.end(),
+                    [&](const auto& known) { return known.first == memory->role; });
+    if (!is_known) {
+      memory_functions_.emplace_back(memory->role,
+                                     NamedFunction{name, symbol.address, symbol.size});
+    }
   } else if (name == kBeginCatch && catches_.size() < 16 && is_new(catches_)) {
     catches_.push_back({name, symbol.address, symbol.size});
+  } else {
+    NoteTarget(name, symbol.address);
   }
+}
+
+void Analysis::NoteTarget(std::string_view name, uint64_t address) {
+  if (name == kStepCallbacks) targets_.step_callbacks.push_back(address);
+  if (IsRecordFunctionConstructor(name)) targets_.constructors.push_back(address);
+  if (IsStepConstructor(name)) targets_.step_constructors.push_back(address);
+  if (IsRecordFunctionEnd(name)) targets_.ends.push_back(address);
+  if (name.starts_with(kEvaluate) && !Contains(name, ".cold")) targets_.engine.push_back(address);
 }
 
 void Analysis::ReadSymbols() {
@@ -153,12 +206,11 @@ void Analysis::ReadSymbols() {
 
 void Analysis::NoteImports() {
   for (const auto* names : {&image_.file().PltNames(), &image_.file().SlotNames()}) {
-    for (const auto& [address, name] : *names) {
-      if (name == kStepCallbacks) step_targets_.push_back(address);
-      if (IsRecordFunctionConstructor(name)) record_targets_.push_back(address);
-    }
+    for (const auto& [address, name] : *names) NoteTarget(name, address);
   }
-  for (std::vector<uint64_t>* targets : {&step_targets_, &record_targets_}) {
+  for (std::vector<uint64_t>* targets :
+       {&targets_.step_callbacks, &targets_.constructors, &targets_.step_constructors,
+        &targets_.ends, &targets_.engine}) {
     std::sort(targets->begin(), targets->end());
     targets->erase(std::unique(targets->begin(), targets->end()), targets->end());
   }
@@ -176,7 +228,7 @@ absl::StatusOr<FlowGraph> Analysis::BuildGraph(uint64_t start, uint64_t end) con
   const auto unwind = image_.UnwindRangeAt(start);
   if (unwind && unwind->start == start) end = unwind->end;
   if (end <= start) return absl::InvalidArgumentError("its size is not known");
-  if (Clock::now() > deadline_) return absl::DeadlineExceededError("the file took too long");
+  if (ThreadCpuNs() > deadline_ns_) return absl::DeadlineExceededError("the file took too long");
   return FlowGraph::Build(image_, start, end);
 }
 
@@ -188,7 +240,7 @@ bool Analysis::Finish(ProbedFunction function, const FlowGraph& graph, WorkRule 
   }
   const auto offset = image_.file().FileOffset(begin->address);
   function.begin_emulated = begin->emulated;
-  if (function.role != FunctionRole::kCatch) {
+  if (!HasNoEnd(function.role)) {
     ExitSites sites = FindExitSites(graph, work);
     // Where the names of the work are known, that is the better rule for code that cleans up by
     // indirect calls.
@@ -210,6 +262,9 @@ bool Analysis::Finish(ProbedFunction function, const FlowGraph& graph, WorkRule 
   }
   if (!offset) return false;
   function.begin = *offset;
+  if (begin->next != 0) {
+    function.cost_probe = image_.file().FileOffset(begin->next).value_or(0);
+  }
   facts_.functions.push_back(std::move(function));
   return true;
 }
@@ -258,10 +313,6 @@ void Analysis::AddCaller(const FunctionRange& range) {
   if (!OperatorIdentifier(range.name).empty()) return;
   const bool is_boxed = range.name.starts_with(kDispatcherCallBoxed);
   const bool is_node = range.name.starts_with(kNodeCall);
-  if (!is_boxed && !is_node && !range.name.empty()) {
-    other_callers_.push_back(std::string(range.name));
-    return;
-  }
   const auto graph = BuildGraph(range.start, range.end);
   if (!graph.ok()) {
     AddGap("function " + DisplayName(range), StatusText(graph.status()));
@@ -269,7 +320,9 @@ void Analysis::AddCaller(const FunctionRange& range) {
   }
   const CallerKind kind = is_boxed  ? CallerKind::kBoxed
                           : is_node ? CallerKind::kNode
-                                    : ClassifyCaller(image_, *graph, step_targets_);
+                          : !range.name.empty()
+                              ? CallerKind::kUnknown
+                              : ClassifyCaller(image_, *graph, targets_.step_callbacks);
   if (kind == CallerKind::kBoxed) {
     AddBoxed(range, *graph);
   } else if (kind == CallerKind::kNode) {
@@ -278,54 +331,34 @@ void Analysis::AddCaller(const FunctionRange& range) {
     function.symbol = DisplayName(range);
     function.argument = abi::PT_RSI;  // rdi: where the result goes
     Finish(std::move(function), *graph, WorkRule::kDispatch);
-  } else {
+  } else if (!row_makers_->AddCaller(range)) {
     other_callers_.push_back(DisplayName(range));
   }
 }
 
 void Analysis::AddStepCallbackCallers() {
-  for (const FunctionRange& range : Callers(step_targets_)) AddCaller(range);
-  if (other_callers_.empty()) return;
-  AddGap("rows made by other functions",
-         absl::StrCat(
-             other_callers_.size(),
-             " functions besides the dispatcher's make rows (TorchScript functions, collectives, "
-             "static runtime, …); those rows are not recorded"));
+  for (const FunctionRange& range : Callers(targets_.step_callbacks)) AddCaller(range);
+  for (const std::string& name : other_callers_) {
+    AddGap("rows of function " + name,
+           "what it calls, or where that ends, is not clear from its code");
+  }
 }
 
-void Analysis::AddLiterals() {
-  for (const FunctionRange& range : Callers(record_targets_)) {
-    const auto literal = FindRowName(image_, range);
-    if (!literal) continue;
-    ProbedFunction function;
-    function.role = FunctionRole::kLiteral;
-    function.symbol = DisplayName(range);
-    function.literal = *literal;
-    const auto graph = BuildGraph(range.start, range.end);
-    if (!graph.ok()) {
-      AddFunctionGap(function, StatusText(graph.status()));
-      continue;
-    }
-    if (!MakesOneRow(*graph, record_targets_)) {
-      AddFunctionGap(function, "its row does not cover the whole function");
-      continue;
-    }
+void Analysis::AddEntry(FunctionRole role, const NamedFunction& symbol) {
+  ProbedFunction function;
+  function.role = role;
+  function.symbol = std::string(symbol.name);
+  const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
+  if (graph.ok()) {
     Finish(std::move(function), *graph, WorkRule::kDispatch);
+  } else {
+    AddFunctionGap(function, StatusText(graph.status()));
   }
 }
 
-void Analysis::AddCatch() {
-  for (const NamedFunction& symbol : catches_) {
-    ProbedFunction function;
-    function.role = FunctionRole::kCatch;
-    function.symbol = std::string(symbol.name);
-    const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
-    if (graph.ok()) {
-      Finish(std::move(function), *graph, WorkRule::kDispatch);
-    } else {
-      AddFunctionGap(function, StatusText(graph.status()));
-    }
-  }
+void Analysis::AddEntries() {
+  for (const NamedFunction& symbol : catches_) AddEntry(FunctionRole::kCatch, symbol);
+  for (const auto& [role, symbol] : memory_functions_) AddEntry(role, symbol);
 }
 
 ModuleFacts Analysis::Run() {
@@ -345,14 +378,20 @@ ModuleFacts Analysis::Run() {
       AddFunctionGap(function, StatusText(graph.status()));
     }
   }
-  std::vector<uint64_t> targets = step_targets_;
-  targets.insert(targets.end(), record_targets_.begin(), record_targets_.end());
+  std::vector<uint64_t> targets;
+  for (const std::vector<uint64_t>* part :
+       {&targets_.step_callbacks, &targets_.constructors, &targets_.step_constructors,
+        &targets_.ends, &targets_.engine}) {
+    targets.insert(targets.end(), part->begin(), part->end());
+  }
   calls_ = FindCalls(image_.file(), targets);
+  row_makers_.emplace(image_, targets_, calls_, &facts_);
   AddStepCallbackCallers();
-  AddLiterals();
-  AddCatch();
+  row_makers_->AddFastContexts();
+  row_makers_->AddGuards();
+  AddEntries();
   // Only torch's Python binding has the class; it imports what it makes rows with.
-  if (facts_.python_node_vtable == 0 && operators_.empty() && !step_targets_.empty()) {
+  if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {
     facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
   }
   return std::move(facts_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +18,22 @@ enum class FunctionRole : uint8_t {
   kBoxed = 1,     // a copy of c10::Dispatcher::callBoxed
   kEvaluate = 2,  // torch::autograd::Engine::evaluate_function
   kNodeCall = 3,  // a copy of torch::autograd::Node::operator()
-  kLiteral = 4,   // a RECORD_FUNCTION with a fixed name around a whole function
-  kCatch = 5,     // __cxa_begin_catch
+  kCatch = 4,     // __cxa_begin_catch
+  // Entries in libc10, which tell torch's profiler of memory (enum pt_role).
+  kAllocation = 32,
+  kFree = 33,
+  kCpuOutOfMemory = 34,
+  kDeviceMemory = 35,
+  kDeviceOutOfMemory = 36,
 };
+
+constexpr bool IsMemoryRole(FunctionRole role) {
+  return role >= FunctionRole::kAllocation && role <= FunctionRole::kDeviceOutOfMemory;
+}
+// Whether a probe at the function's begin is all there is.
+constexpr bool HasNoEnd(FunctionRole role) {
+  return role == FunctionRole::kCatch || IsMemoryRole(role);
+}
 
 struct ProbedFunction {
   FunctionRole role = FunctionRole::kOperator;
@@ -28,13 +42,32 @@ struct ProbedFunction {
   uint8_t stack_argument = 0;  // enum pt_register: where a boxed call's Stack* is
   bool begin_emulated = false;
   uint64_t begin = 0;          // file offset
+  uint64_t cost_probe = 0;     // file offset; see BeginSite::next; 0 = none
   std::vector<uint64_t> ends;  // file offsets, ascending
   std::string symbol;
-  std::string literal;  // the row's name, for kLiteral
+};
+
+// One probe of a row that is no whole function.
+struct RowProbe {
+  uint64_t offset = 0;          // in the file
+  uint8_t role = 0;             // enum pt_role
+  uint8_t handle_register = 0;  // by its hardware number; the handle = register + handle_offset
+  int16_t handle_offset = 0;
+  std::optional<abi::pt_place> place;  // addresses are those before relocation
+};
+
+// A row that a piece of a function makes: an at::RecordFunction of its own, a frame of
+// TorchScript's interpreter, an operator that is called with the dispatcher's code inlined.
+struct MadeRow {
+  std::string symbol;            // of the function around it
+  std::string literal;           // the row's name, where it is fixed
+  std::vector<RowProbe> probes;  // the begin, and ends that belong to this row alone
 };
 
 struct ModuleFacts {
   std::vector<ProbedFunction> functions;  // operators, boxed calls, …: as found
+  std::vector<MadeRow> rows;
+  std::vector<RowProbe> row_ends;  // of any row that is told by its handle
   std::vector<PlanGap> gaps;
   uint64_t dispatcher_slot =
       0;  // address (before relocation) of Dispatcher::singleton()::s, 0 = not in this file

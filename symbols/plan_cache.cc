@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kMagic[8] = {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'};
 // Raise it with every change to the analysis or to this format: older entries are then made anew.
-constexpr uint32_t kVersion = 5;
+constexpr uint32_t kVersion = 8;
 constexpr size_t kHeaderBytes =
     sizeof(kMagic) + 4 + 4 + 8 + 8;  // magic, version, 0, size, checksum
 constexpr size_t kMaxEntryBytes = size_t{64} << 20;
@@ -124,10 +124,10 @@ void EncodeFunction(const ProbedFunction& function, Writer* out) {
   out->Number(function.stack_argument);
   out->Number(static_cast<uint8_t>(function.begin_emulated));
   out->Number(function.begin);
+  out->Number(function.cost_probe);
   out->Number(static_cast<uint32_t>(function.ends.size()));
   for (const uint64_t end : function.ends) out->Number(end);
   out->Text(function.symbol);
-  out->Text(function.literal);
 }
 
 bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
@@ -139,10 +139,13 @@ bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
   function->stack_argument = in->Number<uint8_t>();
   function->begin_emulated = in->Number<uint8_t>() != 0;
   function->begin = in->Number<uint64_t>();
+  function->cost_probe = in->Number<uint64_t>();
   const uint32_t ends = in->Number<uint32_t>();
-  if (!in->ok() || role > static_cast<uint8_t>(FunctionRole::kCatch) ||
-      rule > static_cast<uint8_t>(ExitRule::kReturn) || function->argument > abi::PT_R9 ||
-      function->stack_argument > abi::PT_R9 || function->begin >= file_bytes || ends > kMaxEnds) {
+  const bool is_role = role <= static_cast<uint8_t>(FunctionRole::kCatch) ||
+                       IsMemoryRole(static_cast<FunctionRole>(role));
+  if (!in->ok() || !is_role || rule > static_cast<uint8_t>(ExitRule::kReturn) ||
+      function->argument > abi::PT_R9 || function->stack_argument > abi::PT_R9 ||
+      function->begin >= file_bytes || function->cost_probe >= file_bytes || ends > kMaxEnds) {
     return false;
   }
   for (uint32_t i = 0; i < ends; ++i) {
@@ -151,10 +154,61 @@ bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
     if (!function->ends.empty() && end <= function->ends.back()) return false;
     function->ends.push_back(end);
   }
-  if ((function->role == FunctionRole::kCatch) != function->ends.empty()) return false;
+  if (HasNoEnd(function->role) != function->ends.empty()) return false;
   function->symbol = in->Text();
-  function->literal = in->Text();
   return in->ok();
+}
+
+void EncodeProbe(const RowProbe& probe, Writer* out) {
+  out->Number(probe.offset);
+  out->Number(probe.role);
+  out->Number(probe.handle_register);
+  out->Number(static_cast<uint16_t>(probe.handle_offset));
+  out->Number(static_cast<uint8_t>(probe.place.has_value()));
+  if (!probe.place) return;
+  out->Number(probe.place->address);
+  for (const int32_t offset : probe.place->offsets) out->Number(static_cast<uint32_t>(offset));
+  out->Number(probe.place->base);
+  out->Number(probe.place->count);
+  out->Number(probe.place->form);
+}
+
+bool DecodeProbe(Reader* in, uint64_t file_bytes, RowProbe* probe) {
+  probe->offset = in->Number<uint64_t>();
+  probe->role = in->Number<uint8_t>();
+  probe->handle_register = in->Number<uint8_t>();
+  probe->handle_offset = static_cast<int16_t>(in->Number<uint16_t>());
+  if (in->Number<uint8_t>() != 0) {
+    abi::pt_place place{};
+    place.address = in->Number<uint64_t>();
+    for (int32_t& offset : place.offsets) offset = static_cast<int32_t>(in->Number<uint32_t>());
+    place.base = in->Number<uint8_t>();
+    place.count = in->Number<uint8_t>();
+    place.form = in->Number<uint8_t>();
+    if (place.base > abi::PT_PLACE_ADDRESS || place.count == 0 || place.count > PT_PLACE_OFFSETS ||
+        place.form > abi::PT_PLACE_PYTHON_STRING) {
+      return false;
+    }
+    probe->place = place;
+  }
+  return in->ok() && probe->offset < file_bytes && probe->handle_register < 16 &&
+         probe->role <= abi::PT_ROLE_WORK_BEGIN;
+}
+
+void EncodeRow(const MadeRow& row, Writer* out) {
+  out->Text(row.symbol);
+  out->Text(row.literal);
+  out->Number(static_cast<uint32_t>(row.probes.size()));
+  for (const RowProbe& probe : row.probes) EncodeProbe(probe, out);
+}
+
+bool DecodeProbes(Reader* in, uint64_t file_bytes, std::vector<RowProbe>* probes) {
+  const uint32_t count = in->Number<uint32_t>();
+  if (!in->ok() || count > kMaxFunctions) return false;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!DecodeProbe(in, file_bytes, &probes->emplace_back())) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -168,6 +222,10 @@ std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts) {
   out.Number(static_cast<uint8_t>(facts.is_python_binding));
   out.Number(static_cast<uint32_t>(facts.functions.size()));
   for (const ProbedFunction& function : facts.functions) EncodeFunction(function, &out);
+  out.Number(static_cast<uint32_t>(facts.rows.size()));
+  for (const MadeRow& row : facts.rows) EncodeRow(row, &out);
+  out.Number(static_cast<uint32_t>(facts.row_ends.size()));
+  for (const RowProbe& probe : facts.row_ends) EncodeProbe(probe, &out);
   out.Number(static_cast<uint32_t>(facts.gaps.size()));
   for (const PlanGap& gap : facts.gaps) {
     out.Text(gap.feature);
@@ -192,6 +250,16 @@ std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view 
     if (!DecodeFunction(&in, file_bytes, &function)) return std::nullopt;
     facts.functions.push_back(std::move(function));
   }
+  const uint32_t rows = in.Number<uint32_t>();
+  if (!in.ok() || rows > kMaxFunctions) return std::nullopt;
+  for (uint32_t i = 0; i < rows; ++i) {
+    MadeRow row;
+    row.symbol = in.Text();
+    row.literal = in.Text();
+    if (!DecodeProbes(&in, file_bytes, &row.probes) || row.probes.empty()) return std::nullopt;
+    facts.rows.push_back(std::move(row));
+  }
+  if (!DecodeProbes(&in, file_bytes, &facts.row_ends)) return std::nullopt;
   const uint32_t gaps = in.Number<uint32_t>();
   if (!in.ok() || gaps > kMaxFunctions) return std::nullopt;
   for (uint32_t i = 0; i < gaps && in.ok(); ++i) {

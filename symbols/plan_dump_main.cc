@@ -65,6 +65,46 @@ int DumpProcess(Pid pid, const std::string& cache) {
   return 0;
 }
 
+// One schema a line, in the order of the operators' addresses; what could not be read on stderr.
+int DumpSchemas(Pid pid, const char* cache) {
+  const auto plan = BuildProbePlan(pid, PlanOptions{cache});
+  if (!plan.ok()) {
+    std::fprintf(stderr, "plan_dump: %s\n", std::string(plan.status().message()).c_str());
+    return static_cast<int>(ExitCodeOf(plan.status()));
+  }
+  const auto start = Clock::now();
+  const SchemaReading reading = ReadSchemas(pid, *plan, plan->operators);
+  std::fprintf(stderr, "read in %.4f s: %zu schemas, %u without, %u unreadable %s\n",
+               SecondsSince(start), reading.schemas.size(), reading.without_definition,
+               reading.unreadable, reading.refusal.c_str());
+  for (const OperatorInfo& info : plan->operators) {
+    const auto it = reading.schemas.find(info.address);
+    if (it != reading.schemas.end()) {
+      std::printf("%s\n", FormatSchema(*it->second).c_str());
+    } else {
+      std::fprintf(stderr, "none: %s %s\n", info.name.c_str(), info.overload_name.c_str());
+    }
+  }
+  return 0;
+}
+
+void PrintRow(const MadeRow& row) {
+  std::printf("  row of %.120s: \"%s\"\n", row.symbol.c_str(), row.literal.c_str());
+  for (const RowProbe& probe : row.probes) {
+    std::printf("    role %d at %#lx handle r%d%+d", probe.role,
+                static_cast<unsigned long>(probe.offset), probe.handle_register,
+                probe.handle_offset);
+    if (probe.place) {
+      std::printf(" place r%d", probe.place->base);
+      if (probe.place->address != 0) {
+        std::printf(" %#lx", static_cast<unsigned long>(probe.place->address));
+      }
+      for (int i = 0; i < probe.place->count; ++i) std::printf(" %+d", probe.place->offsets[i]);
+    }
+    std::printf("\n");
+  }
+}
+
 int DumpLibrary(const char* path) {
   auto file = ElfFile::Open(UniqueFd(open(path, O_RDONLY | O_CLOEXEC)));
   if (!file.ok()) {
@@ -78,19 +118,24 @@ int DumpLibrary(const char* path) {
               static_cast<unsigned long>(facts.dispatcher_slot),
               static_cast<unsigned long>(facts.python_node_vtable));
   std::map<std::string, int> counts;
-  static constexpr const char* kRoles[] = {"operator",  "boxed",   "evaluate",
-                                           "node call", "literal", "catch"};
+  static constexpr const char* kRoles[] = {"operator", "boxed", "evaluate", "node call", "catch"};
   static constexpr const char* kRules[] = {"no exit", "conditional", "site set", "return"};
   for (const ProbedFunction& function : facts.functions) {
     const std::string role = kRoles[static_cast<int>(function.role)];
     ++counts[role + ", " + kRules[static_cast<int>(function.exit_rule)]];
     if (!function.begin_emulated) ++counts[role + ", begin single-stepped"];
     if (function.role == FunctionRole::kOperator) continue;
-    std::printf("  %s %s: begin %#lx ends %zu (%s) argument %d stack %d %s\n", role.c_str(),
+    std::printf("  %s %s: begin %#lx ends %zu (%s) argument %d stack %d\n", role.c_str(),
                 function.symbol.c_str(), static_cast<unsigned long>(function.begin),
                 function.ends.size(), kRules[static_cast<int>(function.exit_rule)],
-                function.argument, function.stack_argument, function.literal.c_str());
+                function.argument, function.stack_argument);
   }
+  for (const MadeRow& row : facts.rows) PrintRow(row);
+  std::map<int, int> ends;
+  for (const RowProbe& probe : facts.row_ends) ++ends[probe.role];
+  for (const auto& [role, count] : ends) std::printf("  row ends of role %d: %d\n", role, count);
+  for (const RowProbe& probe : facts.row_ends)
+    std::printf("  end role %d at %#lx\n", probe.role, static_cast<unsigned long>(probe.offset));
   for (const auto& [what, count] : counts) std::printf("  %s: %d\n", what.c_str(), count);
   PrintGaps(facts.gaps);
   return 0;
@@ -102,8 +147,13 @@ int DumpLibrary(const char* path) {
 int main(int argc, char** argv) {
   uint32_t pid = 0;
   if (argc < 2) {
-    std::fprintf(stderr, "usage: plan_dump PID [CACHE_DIRECTORY] | plan_dump LIBRARY.so\n");
+    std::fprintf(stderr,
+                 "usage: plan_dump PID [CACHE_DIRECTORY] | plan_dump LIBRARY.so | plan_dump "
+                 "--schemas PID [CACHE_DIRECTORY]\n");
     return 2;
+  }
+  if (argc > 2 && std::string_view(argv[1]) == "--schemas" && absl::SimpleAtoi(argv[2], &pid)) {
+    return proftrace::DumpSchemas(proftrace::Pid{pid}, argc > 3 ? argv[3] : "");
   }
   if (absl::SimpleAtoi(argv[1], &pid)) {
     return proftrace::DumpProcess(proftrace::Pid{pid}, argc > 2 ? argv[2] : "");

@@ -5,11 +5,11 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "symbols/cached_memory.h"
 #include "symbols/elf_file.h"
 #include "symbols/module_analysis.h"
 #include "symbols/operator_registry.h"
@@ -18,6 +18,7 @@
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
 #include "symbols/text.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/model/torch_rules.h"
 
@@ -30,15 +31,17 @@ constexpr size_t kMaxSites = 65535;  // a record's `site` has 16 bits
 // A torch that is linked into a program makes it larger than this.
 constexpr uint64_t kLeastStaticTorchBytes = uint64_t{8} << 20;
 
-// Torch's own files take a second in all; files made to take long must not hold up the tracer.
-constexpr std::chrono::seconds kLongestReading(40);
+// Of processor time: torch's own files take two seconds in all; files made to take long must not
+// hold up the tracer.
+constexpr int64_t kLongestReadingNs = 40'000'000'000;
 
 // One file of the process that contributes to the plan.
 struct Module {
   const MappedFile* mapped = nullptr;
   std::string open_path;
   std::string build_id;
-  uint64_t load_bias = 0;  // address in the target less address in the file
+  uint64_t load_bias = 0;   // address in the target less address in the file
+  MemoryRange zeroed_data;  // its .bss in the target
   ModuleFacts facts;
   bool from_cache = false;
 };
@@ -55,6 +58,12 @@ std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped) 
     }
   }
   return std::nullopt;
+}
+
+MemoryRange ZeroedData(const ElfFile& file, uint64_t load_bias) {
+  const ElfSection* section = file.FindSection(".bss");
+  if (section == nullptr) return {};
+  return {load_bias + section->address, section->size};
 }
 
 size_t CountOperators(const ModuleFacts& facts) {
@@ -88,6 +97,7 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   module.open_path = opened->path;
   module.build_id = (*file)->build_id();
   module.load_bias = *bias;
+  module.zeroed_data = ZeroedData(**file, *bias);
   if (auto facts = cache_.Load(**file)) {
     module.facts = *std::move(facts);
     module.from_cache = true;
@@ -107,21 +117,29 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
 // Puts the plan together from the files' facts and the live Dispatcher.
 class PlanBuilder {
  public:
-  PlanBuilder(Pid pid, std::vector<Module> modules) : pid_(pid), modules_(std::move(modules)) {}
+  PlanBuilder(Pid pid, std::vector<Module> modules, bool profile_memory)
+      : pid_(pid), modules_(std::move(modules)), profile_memory_(profile_memory) {}
   ProbePlan Run(const std::vector<MappedFile>& files);
 
  private:
   void ReadDispatcher();
   void AddModule(const Module& module);
   bool AddFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
+  void AddRows(const Module& module, absl::flat_hash_set<uint64_t>* taken, ModulePlan* plan);
+  ProbePoint RowPoint(const RowProbe& probe, size_t site, uint64_t load_bias);
   std::optional<Label> LabelOf(const ProbedFunction& function) const;
+  bool AddMemoryFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
   void AddGaps();
+  void AddMemoryGaps();
+  bool HasRole(FunctionRole role) const;
 
   Pid pid_;
   std::vector<Module> modules_;
+  bool profile_memory_;
   ProbePlan plan_;
   absl::flat_hash_map<std::string, const OperatorInfo*> by_identifier_;
   uint32_t python_object_offset_ = 0;
+  uint8_t python_text_offset_ = 0;
 };
 
 void PlanBuilder::ReadDispatcher() {
@@ -173,17 +191,39 @@ std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const 
       label.kind = SpanKind::kAutograd;
       label.scope = Scope::kBackwardFunction;
       return label;
-    case FunctionRole::kLiteral:
-      label.name = function.literal;
-      return label;
     case FunctionRole::kBoxed:
     case FunctionRole::kCatch:
       return label;
+    case FunctionRole::kAllocation:
+    case FunctionRole::kFree:
+    case FunctionRole::kCpuOutOfMemory:
+    case FunctionRole::kDeviceMemory:
+    case FunctionRole::kDeviceOutOfMemory:
+      return std::nullopt;  // no rows
   }
   return std::nullopt;
 }
 
+bool PlanBuilder::AddMemoryFunction(const ProbedFunction& function,
+                                    std::vector<ProbePoint>* points) {
+  if (!profile_memory_ || plan_.sites.size() > kMaxSites) return false;
+  if (plan_.memory_site == 0) {
+    // One site for all: where the kernel refuses one place, allocations without their frees (or the
+    // other way round) would be worse than neither.
+    plan_.memory_site = static_cast<uint16_t>(plan_.sites.size());
+    plan_.sites.push_back({Label{}, "c10 memory reports", ExitRule::kNone});
+  }
+  // The roles of functions and probes have the same numbers.
+  static_assert(static_cast<int>(FunctionRole::kAllocation) == abi::PT_ROLE_ALLOCATION);
+  static_assert(static_cast<int>(FunctionRole::kDeviceOutOfMemory) ==
+                abi::PT_ROLE_DEVICE_OUT_OF_MEMORY);
+  points->push_back(
+      {function.begin, PT_COOKIE(plan_.memory_site, static_cast<unsigned>(function.role), 0, 0)});
+  return true;
+}
+
 bool PlanBuilder::AddFunction(const ProbedFunction& function, std::vector<ProbePoint>* points) {
+  if (IsMemoryRole(function.role)) return AddMemoryFunction(function, points);
   const auto label = LabelOf(function);
   if (!label) return false;
   if (function.role == FunctionRole::kCatch) {
@@ -200,20 +240,67 @@ bool PlanBuilder::AddFunction(const ProbedFunction& function, std::vector<ProbeP
     begin_role = abi::PT_ROLE_BOXED_BEGIN;
     end_role = abi::PT_ROLE_BOXED_END;
     extra = function.stack_argument;
-  } else if (function.role == FunctionRole::kLiteral) {
-    begin_role = abi::PT_ROLE_LITERAL_BEGIN;
   } else if (function.role != FunctionRole::kOperator) {
     begin_role = abi::PT_ROLE_NODE_BEGIN;
     extra = python_object_offset_;
   }
-  using abi::pt_u16;
-  using abi::pt_u64;
-  using abi::pt_u8;
   points->push_back({function.begin, PT_COOKIE(site, begin_role, function.argument, extra)});
   for (const uint64_t end : function.ends) {
     points->push_back({end, PT_COOKIE(site, end_role, 0, 0)});
   }
   return true;
+}
+
+ProbePoint CostPoint(uint64_t file_offset, size_t site) {
+  return {file_offset, PT_COOKIE(site, abi::PT_ROLE_COST, 0, 0)};
+}
+
+ProbePoint PlanBuilder::RowPoint(const RowProbe& probe, size_t site, uint64_t load_bias) {
+  using abi::pt_u16;
+  using abi::pt_u64;
+  using abi::pt_u8;
+  ProbePoint point;
+  point.file_offset = probe.offset;
+  point.cookie = PT_COOKIE(site, probe.role, probe.handle_register,
+                           static_cast<uint16_t>(probe.handle_offset));
+  if (!probe.place || plan_.places.size() >= kMaxSites) return point;
+  abi::pt_place place = *probe.place;
+  if (place.base == abi::PT_PLACE_ADDRESS) place.address += load_bias;
+  if (place.form == abi::PT_PLACE_PYTHON_STRING) place.text_offset = python_text_offset_;
+  plan_.places.push_back(place);
+  point.place = static_cast<uint16_t>(plan_.places.size());
+  return point;
+}
+
+void PlanBuilder::AddRows(const Module& module, absl::flat_hash_set<uint64_t>* taken,
+                          ModulePlan* plan) {
+  for (const MadeRow& row : module.facts.rows) {
+    const bool is_free = std::none_of(row.probes.begin(), row.probes.end(), [&](const auto& probe) {
+      return taken->contains(probe.offset);
+    });
+    const bool is_python = std::any_of(row.probes.begin(), row.probes.end(), [](const auto& probe) {
+      return probe.place && probe.place->form == abi::PT_PLACE_PYTHON_STRING;
+    });
+    if (is_python && python_text_offset_ == 0) {
+      plan_.gaps.push_back(
+          {"rows of torch._C._profiler._RecordFunctionFast",
+           absl::StrCat("the layout of str in Python ", plan_.python_version, " is not known")});
+      continue;
+    }
+    if (!is_free || plan_.sites.size() > kMaxSites) continue;
+    const size_t site = plan_.sites.size();
+    Label label;
+    label.name = row.literal;
+    plan_.sites.push_back({std::move(label), row.symbol, ExitRule::kNone});
+    for (const RowProbe& probe : row.probes) {
+      plan->points.push_back(RowPoint(probe, site, module.load_bias));
+      taken->insert(probe.offset);
+    }
+  }
+  for (const RowProbe& probe : module.facts.row_ends) {
+    if (!taken->insert(probe.offset).second) continue;
+    plan->points.push_back(RowPoint(probe, 0, module.load_bias));
+  }
 }
 
 void PlanBuilder::AddModule(const Module& module) {
@@ -229,12 +316,40 @@ void PlanBuilder::AddModule(const Module& module) {
     if (!is_free || !AddFunction(function, &plan.points)) continue;
     taken.insert(function.begin);
     taken.insert(function.ends.begin(), function.ends.end());
-    if (function.role == FunctionRole::kOperator) ++plan_.operator_count;
+    if (function.role != FunctionRole::kOperator) continue;
+    ++plan_.operator_count;
+    if (function.cost_probe != 0 && taken.insert(function.cost_probe).second) {
+      plan.cost_points.push_back(CostPoint(function.cost_probe, plan_.sites.size() - 1));
+    }
   }
+  AddRows(module, &taken, &plan);
   if (plan.points.empty()) return;
-  std::sort(plan.points.begin(), plan.points.end(),
-            [](const auto& a, const auto& b) { return a.file_offset < b.file_offset; });
+  for (std::vector<ProbePoint>* points : {&plan.points, &plan.cost_points}) {
+    std::sort(points->begin(), points->end(),
+              [](const auto& a, const auto& b) { return a.file_offset < b.file_offset; });
+  }
   plan_.modules.push_back(std::move(plan));
+}
+
+bool PlanBuilder::HasRole(FunctionRole role) const {
+  return std::any_of(modules_.begin(), modules_.end(), [role](const Module& module) {
+    return std::any_of(module.facts.functions.begin(), module.facts.functions.end(),
+                       [role](const auto& f) { return f.role == role; });
+  });
+}
+
+void PlanBuilder::AddMemoryGaps() {
+  if (!profile_memory_) return;
+  plan_.has_memory_probes = HasRole(FunctionRole::kAllocation) && HasRole(FunctionRole::kFree);
+  if (!plan_.has_memory_probes) {
+    plan_.gaps.push_back({"CPU memory", "c10::ProfiledCPUMemoryReporter was not found"});
+  }
+  if (!HasRole(FunctionRole::kDeviceMemory)) {
+    plan_.gaps.push_back({"device memory", "c10::reportMemoryUsageToProfiler was not found"});
+  }
+  if (!HasRole(FunctionRole::kCpuOutOfMemory) || !HasRole(FunctionRole::kDeviceOutOfMemory)) {
+    plan_.gaps.push_back({"out-of-memory events", "torch's reports of them were not found"});
+  }
 }
 
 void PlanBuilder::AddGaps() {
@@ -244,12 +359,7 @@ void PlanBuilder::AddGaps() {
           {gap.feature, absl::StrCat(FileName(module.mapped->path), ": ", gap.reason)});
     }
   }
-  const auto has = [this](FunctionRole role) {
-    return std::any_of(modules_.begin(), modules_.end(), [role](const Module& module) {
-      return std::any_of(module.facts.functions.begin(), module.facts.functions.end(),
-                         [role](const auto& f) { return f.role == role; });
-    });
-  };
+  const auto has = [this](FunctionRole role) { return HasRole(role); };
   if (!has(FunctionRole::kBoxed)) {
     plan_.gaps.push_back({"operators called through the boxed interface (TorchScript, torch.ops)",
                           "no copy of c10::Dispatcher::callBoxed was found"});
@@ -275,6 +385,7 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   plan_.torch_version = version.torch;
   plan_.python_version = FindPythonVersion(files);
   python_object_offset_ = PythonNodeObjectOffset(version.torch);
+  python_text_offset_ = PythonTextOffset(plan_.python_version);
   plan_.sites.emplace_back();  // 0: unused
   plan_.from_cache = true;
   size_t most = 0;
@@ -287,11 +398,13 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
     if (operators > most) {
       most = operators;
       plan_.torch_build_id = module.build_id;
+      plan_.torch_data = module.zeroed_data;
     }
   }
   ReadDispatcher();
   for (const Module& module : modules_) AddModule(module);
   AddGaps();
+  AddMemoryGaps();
   return std::move(plan_);
 }
 
@@ -319,6 +432,14 @@ uint32_t PythonNodeObjectOffset(std::string_view torch_version) {
   return 0;
 }
 
+uint8_t PythonTextOffset(std::string_view python_version) {
+  const std::vector<std::string_view> parts = SplitText(python_version, ".", /*skip_empty=*/false);
+  if (parts.size() < 2 || parts[0] != "3") return 0;
+  const int minor = ParseNumber<int>(parts[1]).value_or(0);
+  if (minor >= 7 && minor <= 11) return 48;
+  return minor >= 12 && minor <= 14 ? 40 : 0;
+}
+
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
 #if !defined(__x86_64__)
   return Fail(ExitCode::kHostUnfit, "proftrace runs on x86-64 only: it reads x86-64 machine code");
@@ -334,11 +455,11 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
   ModuleReader reader(pid, options);
   std::vector<Module> modules;
   size_t operators = 0;
-  const auto deadline = std::chrono::steady_clock::now() + kLongestReading;
+  const auto deadline = ThreadCpuNs() + kLongestReadingNs;
   for (const bool full : {false, true}) {
     for (size_t i = 0; i < std::min(files.size(), kMaxFiles); ++i) {
       if (full && files[i].executable_bytes < kLeastStaticTorchBytes) continue;
-      if (std::chrono::steady_clock::now() > deadline) break;
+      if (ThreadCpuNs() > deadline) break;
       // The second round would find again what the first did.
       const bool is_known = std::any_of(modules.begin(), modules.end(), [&](const Module& known) {
         return known.mapped == &files[i];
@@ -352,12 +473,28 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
     if (operators > 0) break;
   }
   if (operators == 0) return NoTorch(pid, files.size());
-  return PlanBuilder(pid, std::move(modules)).Run(files);
+  return PlanBuilder(pid, std::move(modules), options.profile_memory).Run(files);
 }
 
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan) {
   if (plan.dispatcher_slot == 0) return {};
   return ReadOperatorList(ProcessMemory(pid), plan.dispatcher_slot, plan.old_string_abi);
+}
+
+SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
+                          const std::vector<OperatorInfo>& operators) {
+  const ProcessMemory process(pid);
+  const CachedMemory memory(process);
+  const auto symbols = InternedStrings::Find(process, plan.torch_data, plan.old_string_abi);
+  return ReadSchemas(memory, operators, plan.old_string_abi, symbols ? &*symbols : nullptr);
+}
+
+uint64_t LastOperator(Pid pid, const ProbePlan& plan) {
+  if (plan.dispatcher_slot == 0) return 0;
+  const ProcessMemory memory(pid);
+  const uint64_t list = memory.ReadWord(plan.dispatcher_slot).value_or(0);
+  // std::list, in both ABIs: next, previous.
+  return list == 0 ? 0 : memory.ReadWord(list + 8).value_or(0);
 }
 
 }  // namespace proftrace

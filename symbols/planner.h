@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "symbols/operator_schema.h"
 #include "symbols/probe_plan.h"
 #include "userspace/model/ids.h"
 
@@ -14,6 +15,8 @@ namespace proftrace {
 struct PlanOptions {
   // Where the analysis of libraries is kept between runs; empty = it is not kept.
   std::string cache_directory;
+  // Probes for allocations and frees (--profile-memory).
+  bool profile_memory = false;
 };
 
 // Finds torch in the process by what its files define, not by their names, and plans every
@@ -27,8 +30,21 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options);
 // was made. Empty when they cannot be read (any more).
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan);
 
+// The schemas of `operators`, which that process has registered. Takes some ten milliseconds: not
+// on the way to the first probe.
+SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
+                          const std::vector<OperatorInfo>& operators);
+
+// The address of the last entry of the Dispatcher's list, 0 = it cannot be read: it changes when an
+// operator is registered.
+uint64_t LastOperator(Pid pid, const ProbePlan& plan);
+
 // The offset of the PyObject* in a torch::autograd::PyNode of this torch version ("2.11.0+cu130");
 // 0 = not known. Measured with each version's headers: 1.13, 2.1 to 2.11, 2.14, 2.15.
 uint32_t PythonNodeObjectOffset(std::string_view torch_version);
+
+// sizeof(PyASCIIObject), behind which an ASCII str of this Python ("3.11") has its characters; 0 =
+// not known. From Python's headers: wstr went with 3.12.
+uint8_t PythonTextOffset(std::string_view python_version);
 
 }  // namespace proftrace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
+#include "symbols/process_memory.h"
 #include "userspace/model/label.h"
 
 namespace proftrace {
@@ -37,6 +38,7 @@ struct ProbePoint {
   // in a PyNode, 0 = do not read it; of a boxed operator's begin: the register (enum pt_register)
   // that holds its Stack*.
   uint64_t cookie = 0;
+  uint16_t place = 0;  // 1 + index into ProbePlan::places of what the record names, 0 = none
 };
 
 struct ModulePlan {
@@ -46,6 +48,9 @@ struct ModulePlan {
   // when it was replaced or lies in another mount namespace: /proc/PID/map_files/START-END.
   std::string open_path;
   std::vector<ProbePoint> points;  // ascending by file_offset, no two equal
+  // Second probes right behind operators' begins, with their begin's site: how long after a begin's
+  // record theirs comes is what one hit costs in this process. Only attached to measure that.
+  std::vector<ProbePoint> cost_points;  // likewise
 };
 
 // An operator of the live Dispatcher.
@@ -75,8 +80,13 @@ struct ProbePlan {
   std::string python_version;   // "3.11"
   bool old_string_abi = false;  // libtorch uses the pre-C++11 std::string (wheels up to 2.5)
   bool from_cache = false;
+  // Whether allocations and frees of CPU memory have probes. All memory probes are of one site.
+  bool has_memory_probes = false;
+  uint16_t memory_site = 0;  // 0 = none
+  MemoryRange torch_data;    // the zeroed data (.bss) of the library that defines torch's operators
   uint64_t dispatcher_slot =
       0;  // address in the target of the pointer to its Dispatcher, 0 = unknown (see ReadOperators)
+  std::vector<abi::pt_place> places;  // what ProbePoint::place counts
 };
 
 }  // namespace proftrace

@@ -92,20 +92,6 @@ std::string ReadAll(const UniqueFd& fd, size_t limit_bytes) {
 
 }  // namespace
 
-UniqueFd::~UniqueFd() {
-  if (fd_ >= 0) close(fd_);
-}
-
-UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) close(fd_);
-    fd_ = other.Release();
-  }
-  return *this;
-}
-
-int UniqueFd::Release() { return std::exchange(fd_, -1); }
-
 std::vector<Mapping> ParseMaps(std::string_view text) {
   std::vector<Mapping> mappings;
   for (std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {

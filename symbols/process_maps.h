@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "userspace/base/unique_fd.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -29,25 +30,6 @@ struct MappedFile {
   std::string path;
   std::vector<Mapping> mappings;
   uint64_t executable_bytes = 0;
-};
-
-// A file descriptor that closes itself.
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
-  ~UniqueFd();
-  UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
-  UniqueFd& operator=(UniqueFd&& other) noexcept;
-  UniqueFd(const UniqueFd&) = delete;
-  UniqueFd& operator=(const UniqueFd&) = delete;
-
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  int Release();
-
- private:
-  int fd_ = -1;
 };
 
 struct OpenedFile {

@@ -10,6 +10,11 @@
 
 namespace proftrace {
 
+struct MemoryRange {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+};
+
 // The memory of one process. Lets tests put a made-up one in its place.
 class TargetMemory {
  public:

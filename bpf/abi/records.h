@@ -19,12 +19,18 @@ typedef uint64_t pt_u64;
 typedef uint32_t pt_u32;
 typedef uint16_t pt_u16;
 typedef uint8_t pt_u8;
+typedef int32_t pt_s32;
+typedef int64_t pt_s64;
+typedef int8_t pt_s8;
 #define PT_STATIC_ASSERT(condition, text) static_assert(condition, text)
 #else
 typedef __u64 pt_u64;
 typedef __u32 pt_u32;
 typedef __u16 pt_u16;
 typedef __u8 pt_u8;
+typedef __s32 pt_s32;
+typedef __s64 pt_s64;
+typedef __s8 pt_s8;
 #define PT_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 #endif
 
@@ -44,8 +50,26 @@ enum pt_kind {
 	PT_EXEC = 11,	       /* the process has a new image; struct pt_record */
 	PT_THREAD_EXIT = 12,   /* struct pt_exit_record */
 	PT_LITERAL_BEGIN = 13, /* entry of a RECORD_FUNCTION with a fixed name; struct pt_record */
-	PT_TEXT_MORE = 14,     /* the name of this thread's last PT_ANNOTATION_BEGIN goes on; struct
-				  pt_text_more_record */
+	PT_TEXT_MORE = 14,     /* the name of this thread's last PT_ANNOTATION_BEGIN or long
+				  PT_GUARD_BEGIN goes on; struct pt_text_more_record */
+	PT_COST = 15, /* a second probe right behind a PT_SPAN_BEGIN's; struct pt_record. Never in
+			 a capture */
+	PT_GUARD_BEGIN = 16, /* an at::RecordFunction is made; struct pt_guard_record */
+	PT_GUARD_END = 17,   /* it is destroyed; struct pt_pointer_record: its handle. `site` is 1
+				where only an exception gets there, else 0 */
+	PT_FRAME_BEGIN = 18, /* a frame of TorchScript's interpreter; struct pt_guard_record */
+	PT_FRAME_END = 19,   /* struct pt_pair_record: its handle, its object */
+	PT_ANNOTATION_GUARD = 20, /* struct pt_pointer_record: the at::RecordFunction of the
+				     annotation that this thread begins; it may end by that one */
+	PT_WORK_TITLE = 21, /* an asynchronous work is made, whose row begins when it is executed;
+			       struct pt_guard_record with a name */
+	PT_WORK_BEGIN = 22, /* struct pt_pointer_record: the work, as PT_WORK_TITLE named it */
+	PT_ALLOCATION = 32, /* of CPU memory; struct pt_pointer_record: bytes, 0 = an empty block */
+	PT_FREE = 33,	    /* of CPU memory; struct pt_record */
+	PT_DEVICE_MEMORY = 34, /* of a device, or of shared CPU memory; struct pt_memory_record:
+				  bytes < 0 = a free. While torch.profiler runs, PT_ALLOCATION and
+				  PT_FREE are followed by one that says the same */
+	PT_OUT_OF_MEMORY = 35, /* struct pt_memory_record: what was asked for */
 };
 
 /* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within
@@ -104,6 +128,27 @@ struct pt_text_more_record {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_text_more_record) == 2032, "pt_text_more_record");
 
+/* A row that has an object of its own, told by the object's address: it need not begin and end on
+ * one thread. */
+struct pt_guard_record {
+	struct pt_record head;
+	pt_u64 handle; /* the address of the object */
+	pt_u64 object; /* PT_FRAME_BEGIN: the frame's code; frames may move, their code does not */
+	pt_u32 scope;  /* at::RecordScope, as the target passed it */
+	pt_u32 length; /* of the name; PT_TEXT_READ_FAILED */
+	/* Only where the name is not the site's own (record longer by this). */
+	char text[PT_TEXT_BYTES];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_guard_record) == 296, "pt_guard_record");
+#define PT_GUARD_RECORD_SHORT_BYTES 48
+
+struct pt_pair_record {
+	struct pt_record head;
+	pt_u64 handle;
+	pt_u64 object;
+};
+PT_STATIC_ASSERT(sizeof(struct pt_pair_record) == 40, "pt_pair_record");
+
 struct pt_fork_record {
 	struct pt_record head; /* pid, tid: of the parent */
 	pt_u32 child_pid;
@@ -119,11 +164,29 @@ struct pt_exit_record {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");
 
+/* PT_ALLOCATION and PT_FREE have no use for sp and site: these hold bits 0..31 and 32..47 of the
+ * block's address. More bits has only a process that asks mmap for them (5-level paging). */
+
+struct pt_memory_record {
+	struct pt_record head;
+	pt_u64 address;
+	pt_s64 bytes;
+	pt_u64 allocated; /* by the device's allocator, after this */
+	pt_u64 reserved;
+	pt_u8 device_type;  /* c10::DeviceType: 0 = CPU, 1 = CUDA */
+	pt_s8 device_index; /* -1 = none */
+	pt_u8 reserved_bytes[6];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_memory_record) == 64, "pt_memory_record");
+
 /*
  * What a probe does, given to the program in its attach cookie:
  *   bits 0..15 site, 16..23 role, 24..31 register that holds the argument (enum pt_register),
+ *   48..63 the place of what the record names (a key of the map `value_places`), 0 = none,
  *   32..47 PT_ROLE_NODE_BEGIN: offset of the Python object's pointer in a PyNode, 0 = do not read;
  *          PT_ROLE_BOXED_BEGIN: the register that holds the Stack* (enum pt_register).
+ *          PT_ROLE_GUARD_* and PT_ROLE_FRAME_*: signed, what to add to bits 24..31's register (here
+ *          by its hardware number) for the handle.
  */
 enum pt_role {
 	PT_ROLE_BEGIN = 1,
@@ -133,6 +196,24 @@ enum pt_role {
 	PT_ROLE_BOXED_END = 5,
 	PT_ROLE_NODE_BEGIN = 6,
 	PT_ROLE_LITERAL_BEGIN = 7,
+	PT_ROLE_COST = 8,
+	PT_ROLE_GUARD_BEGIN = 9,
+	PT_ROLE_GUARD_END = 10,
+	PT_ROLE_GUARD_UNWOUND = 11, /* the end in code that only an exception runs */
+	PT_ROLE_FRAME_BEGIN = 12,
+	PT_ROLE_FRAME_END = 13,
+	PT_ROLE_PLACED_BEGIN = 14, /* an operator; its OperatorDef* is at the cookie's place */
+	PT_ROLE_ANNOTATION_GUARD = 15,
+	PT_ROLE_WORK_TITLE = 16,
+	PT_ROLE_WORK_BEGIN = 17, /* the handle is the address of the pointer to the work */
+	/* Entries in libc10 (--profile-memory): their arguments have fixed places. */
+	PT_ROLE_ALLOCATION = 32,	/* ProfiledCPUMemoryReporter::New(void*, size_t) */
+	PT_ROLE_FREE = 33,		/* ProfiledCPUMemoryReporter::Delete(void*) */
+	PT_ROLE_CPU_OUT_OF_MEMORY = 34, /* ProfiledCPUMemoryReporter::OutOfMemory(size_t) */
+	PT_ROLE_DEVICE_MEMORY = 35, /* reportMemoryUsageToProfiler(void*, int64_t, size_t, size_t,
+				       Device) */
+	PT_ROLE_DEVICE_OUT_OF_MEMORY = 36, /* reportOutOfMemoryToProfiler(int64_t, size_t, size_t,
+					      Device) */
 };
 
 enum pt_register {
@@ -147,6 +228,32 @@ enum pt_register {
 #define PT_COOKIE(site, role, reg, offset)                                                         \
 	((unsigned long long)((site)&0xffff) | (unsigned long long)((role)&0xff) << 16 |           \
 	 (unsigned long long)((reg)&0xff) << 24 | (unsigned long long)((offset)&0xffff) << 32)
+#define PT_COOKIE_PLACE(place) ((unsigned long long)((place)&0xffff) << 48)
+
+/*
+ * Where the target keeps something, from its registers on: value = base + offsets[0], then for each
+ * further offset value = *(u64 *)value + offset.
+ */
+#define PT_PLACE_OFFSETS 5
+enum pt_place_base {
+	PT_PLACE_RAX = 0, /* registers by their hardware numbers: rax, rcx, rdx, rbx, rsp, rbp, rsi,
+			     rdi, r8 to r15 */
+	PT_PLACE_ADDRESS = 16, /* pt_place.address */
+};
+enum pt_place_form {
+	PT_PLACE_WORD = 0,	    /* the value itself */
+	PT_PLACE_C_STRING = 1,	    /* the address of a text that ends with NUL */
+	PT_PLACE_PYTHON_STRING = 2, /* the address of a Python str */
+};
+struct pt_place {
+	pt_u64 address;
+	pt_s32 offsets[PT_PLACE_OFFSETS];
+	pt_u8 base;	   /* enum pt_place_base */
+	pt_u8 count;	   /* of offsets, at least 1 */
+	pt_u8 form;	   /* enum pt_place_form */
+	pt_u8 text_offset; /* PT_PLACE_PYTHON_STRING: sizeof(PyASCIIObject) */
+};
+PT_STATIC_ASSERT(sizeof(struct pt_place) == 32, "pt_place");
 
 /* What an operator means for annotations: the value of the map `annotation_operators`. */
 enum pt_annotation_step {

@@ -74,7 +74,7 @@ void Measure(benchmark::State& state, bool gzip, Write&& write) {
 
 void BM_KeyAveragesTable(benchmark::State& state) {
   Measure(state, false, [](const Timeline& timeline, ByteSink& sink) {
-    return ExportTable(timeline, BuildKeyAverages(timeline, {}), {}, sink);
+    return ExportTable(timeline, Aggregate(timeline, {}), {}, sink);
   });
 }
 BENCHMARK(BM_KeyAveragesTable)->Unit(benchmark::kMillisecond);
@@ -89,11 +89,17 @@ void BM_Folded(benchmark::State& state) {
 }
 BENCHMARK(BM_Folded)->Unit(benchmark::kMillisecond);
 
-void BM_EventsCsv(benchmark::State& state) { Measure(state, state.range(0) != 0, ExportEventsCsv); }
+void BM_EventsCsv(benchmark::State& state) {
+  Measure(state, state.range(0) != 0, [](const Timeline& timeline, ByteSink& sink) {
+    return ExportEventsCsv(timeline, FindSteps(timeline), {}, sink);
+  });
+}
 BENCHMARK(BM_EventsCsv)->ArgName("gzip")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 void BM_ChromeTrace(benchmark::State& state) {
-  Measure(state, state.range(0) != 0, ExportChromeTrace);
+  Measure(state, state.range(0) != 0, [](const Timeline& timeline, ByteSink& sink) {
+    return ExportChromeTrace(timeline, sink);
+  });
 }
 BENCHMARK(BM_ChromeTrace)->ArgName("gzip")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 

@@ -5,7 +5,8 @@
 
 Each round visits, in this order: untraced, the kernel's floor (the same probes with an empty program), untraced,
 proftrace, untraced, torch.profiler with its defaults. A tracer attaches while the job is idle, the steps run, the tracer
-is stopped. The result: the median of the rounds' medians, its ratio to the untraced neighbours in the same round, and
+is stopped. With --memory also proftrace --profile-memory and torch.profiler(profile_memory=True), and what an allocation
+or free costs over the default. The result: the median of the rounds' medians, its ratio to the untraced neighbours in the same round, and
 the extra time per operator. Ratios are from one run; absolute times are this machine's.
 """
 
@@ -33,6 +34,7 @@ from process import LineReader  # noqa: E402
 JOB = ROOT / "tests/oracle/jobs/job.py"
 STEPS = {"tiny_ops": (600, 300), "transformer": (14, 7)}  # recorded, untraced
 CONFIGURATIONS = ["floor", "proftrace", "torch.profiler"]
+MEMORY_CONFIGURATIONS = ["proftrace", "proftrace, memory", "torch.profiler", "torch.profiler, memory"]
 WAIT_S = 300.0
 
 
@@ -60,10 +62,10 @@ class Target:
         self.lines.close()
 
 
-def traced(binary: Path, target: Target, program: str, steps: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def traced(binary: Path, target: Target, program: str, steps: int, *more: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The step times under proftrace, and its summary.json."""
     out = Path(tempfile.mkdtemp(prefix="proftrace-bench-"))
-    command = [str(binary), "record", "-p", str(target.pid), "-o", str(out), "--format", "none", "--probe-program", program]
+    command = [str(binary), "record", "-p", str(target.pid), "-o", str(out), "--format", "none", "--probe-program", program, *more]
     tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert tracer.stderr is not None
     lines = LineReader(tracer.stderr)
@@ -86,18 +88,24 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
     recorded, untraced = STEPS[workload]
     target = Target(options.python, workload)
     operators = target.ask("count", 1)["operators_per_step"]
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ["untraced", *CONFIGURATIONS]}
-    ratios: dict[str, list[float]] = {name: [] for name in ["untraced", *CONFIGURATIONS]}
+    configurations = MEMORY_CONFIGURATIONS if options.memory else CONFIGURATIONS
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ["untraced", *configurations]}
+    ratios: dict[str, list[float]] = {name: [] for name in ["untraced", *configurations]}
     lost = 0
+    memory_events = 0.0
     tracer_cpu: list[float] = []
     for number in range(options.rounds):
         before = target.ask("run", untraced)
-        for name in CONFIGURATIONS:
-            if name == "torch.profiler":
-                times = target.ask("profile", recorded // 2)
+        for name in configurations:
+            if name.startswith("torch.profiler"):
+                times = target.ask("memory" if name.endswith("memory") else "profile", recorded // 2)
             else:
                 program = "empty" if name == "floor" else "record"
-                times, summary = traced(options.proftrace, target, program, recorded)
+                more = ["--profile-memory"] if name.endswith("memory") else []
+                times, summary = traced(options.proftrace, target, program, recorded, *more)
+                if more:
+                    memory_events = summary["events"]["memory"] / recorded
+                    lost += summary["ledger"]["ring_lost"]
                 if name == "proftrace":
                     lost += summary["ledger"]["ring_lost"]
                     tracer_cpu.append(summary["cost"]["tracer_cpu_s"] / max(summary["window"]["duration_ns"] / 1e9, 1e-9))
@@ -110,7 +118,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
             before = after
         print(f"{workload}: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
     target.close()
-    return {"workload": workload, "operators": operators, "rows": rows, "ratios": ratios, "lost": lost,
+    return {"workload": workload, "operators": operators, "rows": rows, "ratios": ratios, "lost": lost, "memory_events": memory_events,
             "tracer_cpu": statistics.median(tracer_cpu)}
 
 
@@ -130,6 +138,12 @@ def markdown(result: dict[str, Any]) -> str:
         cost = "–" if name == "untraced" else f"{extra:.0f}"
         lines.append(f"| {name} | {statistics.median(row['median_us'] for row in rows):.1f} | "
                      f"{min(row['min_us'] for row in rows):.1f} | {ratio:.3f} | {spread(result['ratios'][name])} | {cost} |")
+    if result["memory_events"]:
+        for name in ("proftrace", "torch.profiler"):
+            pairs = zip(result["ratios"][name], result["ratios"][f"{name}, memory"])
+            extra = statistics.median(with_memory - without for without, with_memory in pairs)
+            lines += ["", f"{name}: {extra * base * 1e3 / result['memory_events']:.0f} ns an allocation or free over its "
+                          f"default (median of the rounds), {result['memory_events']:.0f} a step"]
     return "\n".join(lines)
 
 
@@ -139,6 +153,7 @@ def main() -> int:
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--proftrace", type=Path, default=ROOT / "build/release/bin/proftrace")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--memory", action="store_true", help="what memory costs over the defaults")
     parser.add_argument("--json", type=Path, help="also write the raw figures here")
     options = parser.parse_args()
     if os.geteuid() != 0:

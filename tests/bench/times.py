@@ -3,11 +3,14 @@
 
     sudo times.py --python PYTHON [--rounds 5] [mlp transformer ...]
 
-In each round the same job runs once under torch.profiler and once under proftrace, in turn. An operator's time is the
-median over its calls; of proftrace's, what the capture itself took is taken off first: one hit for the span itself (the
-end of the begin's trap and the start of the end's), two for each operator below it, at the cost of a hit that the
-recording measured. torch.profiler's times are as it gives them. Printed: the median over the rounds' ratios for each
-name, and their median and spread over the names, plainly and for names that make up the job's time.
+In each round the same job runs once under torch.profiler and once under proftrace, in turn. A name's time is the median
+over its calls, after each profiler's own cost is taken off:
+- proftrace's: one hit for the row itself (the end of the begin's trap and the start of the end's), two for each row
+  below it, at the cost of a hit that the recording measured in the job (probe_ns_per_hit);
+- torch.profiler's: what it takes for a row, for each row below. That is measured in the same round: the CPU
+  time of a step with it less that without, in one process, over the rows of a step. What lies inside a row itself is small and stays.
+Printed: the median over the rounds' ratios for each name, and over the names their median and spread: for all names, for
+those without rows below them (leaves: torch.profiler's figure is then as it gives it), and for those with.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import json
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ORACLE = Path(__file__).resolve().parents[1] / "oracle"
@@ -28,78 +32,103 @@ Durations = dict[str, list[float]]
 BEGIN, END = "proftrace.window.begin", "proftrace.window.end"
 
 
-def run_job(options: argparse.Namespace, workload: str, mode: str, out: Path, traced: bool) -> int:
-    with run_oracle.Job(options.python, workload, mode, out, options.steps, 1) as job:
+def torch_cost_ns(options: argparse.Namespace, workload: str, out: Path) -> float:
+    """What torch.profiler takes for a row."""
+    with run_oracle.Job(options.python, workload, "time", out, options.steps, 1) as job:
+        job.lines.wait(r"READY (\d+)", run_oracle.START_S)
+
+        def ask(command: str) -> dict[str, float]:
+            assert job.process.stdin is not None
+            job.process.stdin.write(f"{command} {options.steps}\n".encode())
+            job.process.stdin.flush()
+            return json.loads(job.lines.wait(r"^\{.*\}$", run_oracle.WORK_S).group(0))
+
+        rows = ask("count")["operators_per_step"]
+        with_it, without = [], []
+        for _ in range(5):
+            without.append(ask("run")["cpu_us"])
+            with_it.append(ask("profile")["cpu_us"])
+    return 1e3 * (statistics.median(with_it) - statistics.median(without)) / rows
+
+
+def below_each(parents: list[int | None]) -> list[int]:
+    """How many rows lie below each; a parent comes before its children."""
+    below = [0] * len(parents)
+    for i in range(len(parents) - 1, -1, -1):
+        parent = parents[i]
+        if parent is not None:
+            below[parent] += 1 + below[i]
+    return below
+
+
+def torch_times(options: argparse.Namespace, workload: str, out: Path, row_ns: float) -> tuple[Durations, set[str]]:
+    """Durations by name, and the names that have rows below them."""
+    with run_oracle.Job(options.python, workload, "profile", out, options.steps, 1) as job:
         pid = int(job.lines.wait(r"READY (\d+)", run_oracle.START_S).group(1))
-        if not traced:
-            job.go()
-            job.lines.wait(r"DONE", run_oracle.WORK_S)
-        else:
-            with run_oracle.Tracer(options.proftrace, pid, out / "result") as tracer:
-                tracer.wait_until_recording(pid)
-                job.go()
-                job.lines.wait(r"DONE", run_oracle.WORK_S)
-                if tracer.stop() != 0:
-                    raise SystemExit(f"proftrace failed: {tracer.lines.tail()}")
+        job.go()
+        job.lines.wait(r"DONE", run_oracle.WORK_S)
         job.process.wait(run_oracle.STOP_S)
-    return pid
-
-
-def torch_times(options: argparse.Namespace, workload: str, out: Path) -> Durations:
-    pid = run_job(options, workload, "profile", out, traced=False)
+    lines = (out / f"oracle-{pid}.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    rows = [json.loads(line) for line in lines]
+    below = below_each([row["parent"] if row["parent"] >= 0 else None for row in rows])
     durations: Durations = {}
-    for line in (out / f"oracle-{pid}.jsonl").read_text(encoding="utf-8").splitlines()[1:]:
-        event = json.loads(line)
-        durations.setdefault(event["name"], []).append(event["end_ns"] - event["start_ns"])
-    return durations
+    for row, inside in zip(rows, below):
+        durations.setdefault(row["name"], []).append(row["end_ns"] - row["start_ns"] - row_ns * inside)
+    return durations, {row["name"] for row, inside in zip(rows, below) if inside}
 
 
-def our_times(options: argparse.Namespace, workload: str, out: Path) -> tuple[Durations, Durations]:
-    """Durations by name: with the capture's cost taken off, and as recorded."""
-    run_job(options, workload, "plain", out, traced=True)
+def our_times(options: argparse.Namespace, workload: str, out: Path) -> tuple[Durations, Durations, float]:
+    """Durations by name with the capture's cost taken off, and as recorded; the cost of a hit."""
+    with run_oracle.Job(options.python, workload, "loop", out, options.steps, 1) as job:
+        pid = int(job.lines.wait(r"READY (\d+)", run_oracle.START_S).group(1))
+        job.go()
+        with run_oracle.Tracer(options.proftrace, pid, out / "result") as tracer:
+            tracer.wait_until_recording(pid)
+            time.sleep(options.seconds)
+            if tracer.stop() != 0:
+                raise SystemExit(f"proftrace failed: {tracer.lines.tail()}")
     summary = json.loads((out / "result" / "summary.json").read_text(encoding="utf-8"))
     hit_ns = summary["cost"]["probe_ns_per_hit"]
     with (out / "result" / "events.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    below = dict.fromkeys((row["id"] for row in rows), 0)
-    for row in reversed(rows):
-        if row["parent_id"]:
-            below[row["parent_id"]] += 1 + below[row["id"]]
-    bounds = [int(row["start_ns"]) for name in (BEGIN, END) for row in rows if row["name"] == name]
+    below = below_each([int(row["parent_id"]) if row["parent_id"] else None for row in rows])
     corrected: Durations = {}
     raw: Durations = {}
-    for row in rows:
-        if bounds and not bounds[0] <= int(row["start_ns"]) <= bounds[-1]:
+    for row, inside in zip(rows, below):
+        if row["end"] != "return":
             continue
         duration = float(row["duration_ns"])
         raw.setdefault(row["name"], []).append(duration)
-        corrected.setdefault(row["name"], []).append(duration - hit_ns * (1 + 2 * below[row["id"]]))
-    return corrected, raw
+        corrected.setdefault(row["name"], []).append(duration - hit_ns * (1 + 2 * inside))
+    return corrected, raw, hit_ns
 
 
 def compare(options: argparse.Namespace, workload: str) -> None:
     ratios: dict[str, list[float]] = {}
     plain: dict[str, list[float]] = {}
-    share: dict[str, float] = {}
+    parents: set[str] = set()
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory(prefix="proftrace-times-") as folder:
-            theirs = torch_times(options, workload, Path(folder))
+            row_ns = torch_cost_ns(options, workload, Path(folder))
         with tempfile.TemporaryDirectory(prefix="proftrace-times-") as folder:
-            ours, raw = our_times(options, workload, Path(folder))
+            theirs, parents = torch_times(options, workload, Path(folder), row_ns)
+        with tempfile.TemporaryDirectory(prefix="proftrace-times-") as folder:
+            ours, raw, hit_ns = our_times(options, workload, Path(folder))
+        print(f"{workload}: torch.profiler {row_ns:.0f} ns a row, proftrace {hit_ns:.0f} ns a hit", flush=True)
         for name, durations in theirs.items():
             if name in ours and name not in (BEGIN, END):
                 reference = statistics.median(durations)
                 ratios.setdefault(name, []).append(statistics.median(ours[name]) / reference)
                 plain.setdefault(name, []).append(statistics.median(raw[name]) / reference)
-                share[name] = sum(durations)
+    print(f"{workload}, {options.rounds} rounds, ours / torch.profiler's:")
     whole = {name: statistics.median(values) for name, values in ratios.items()}
-    as_recorded = [statistics.median(values) for values in plain.values()]
-    total = max(share.values())
-    large = [ratio for name, ratio in whole.items() if share[name] >= 0.01 * total]
-    print(f"{workload}: {len(whole)} names, {options.rounds} rounds: corrected median "
-          f"{statistics.median(whole.values()):.3f}, as recorded {statistics.median(as_recorded):.3f}; "
-          f"{len(large)} names with 1 % of the time or more: corrected median {statistics.median(large):.3f}, "
-          f"from {min(large):.2f} to {max(large):.2f}")
+    as_recorded = {name: statistics.median(values) for name, values in plain.items()}
+    for title, names in (("all", set(whole)), ("leaves", set(whole) - parents), ("with rows below", parents & set(whole))):
+        if names:
+            values = sorted(whole[name] for name in names)
+            print(f"  {title:16} {len(names):4} names: median {statistics.median(values):.3f}, "
+                  f"quarter to three quarters {values[len(values) // 4]:.2f} to {values[3 * len(values) // 4]:.2f}; "
+                  f"as recorded {statistics.median(as_recorded[name] for name in names):.2f}")
 
 
 def main() -> int:
@@ -107,7 +136,8 @@ def main() -> int:
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--proftrace", type=Path, default=run_oracle.ROOT / "build/release/bin/proftrace")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=40, help="under torch.profiler")
+    parser.add_argument("--seconds", type=float, default=1.5, help="under proftrace")
     parser.add_argument("workloads", nargs="*", default=["mlp", "transformer"])
     options = parser.parse_args()
     for workload in options.workloads:

@@ -61,6 +61,8 @@ inline void ExportAll(const Timeline& timeline) {
   const Aggregates aggregates = Aggregate(timeline, {});
   const TableOptions table;
   for (const Format& format : Formats()) {
+    // Refused, and rightly so, where memory was not recorded.
+    if (format.needs_memory && !timeline.has_memory()) continue;
     StringSink sink;
     Require(format.write({timeline, aggregates, table}, sink).ok(),
             "an output without a disk cannot fail");

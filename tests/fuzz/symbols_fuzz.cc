@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include "symbols/exit_sites.h"
 #include "symbols/module_analysis.h"
 #include "symbols/operator_registry.h"
+#include "symbols/operator_schema.h"
 #include "symbols/plan_cache.h"
 #include "symbols/process.h"
 #include "tests/unit/symbols_fake_code.h"
@@ -54,6 +56,21 @@ void FuzzCode(const uint8_t* data, size_t size) {
   ClassifyCaller(image, *graph, {0x1000});
 }
 
+// Both forms of strings; where the symbols are is given, not found: that needs a thousand of them.
+void FuzzSchemas(const uint8_t* data, size_t size) {
+  const RepeatedMemory memory(data, size);
+  const bool old_abi = size % 2 == 0;
+  std::vector<OperatorInfo> operators = ReadOperatorList(memory, 0, old_abi);
+  if (operators.empty()) {
+    std::string name(reinterpret_cast<const char*>(data), std::min<size_t>(size, 8));
+    operators.push_back({0, std::move(name), "", ""});
+  }
+  const auto symbols = InternedStrings::Find(memory, {0, 65536}, old_abi);
+  const SchemaReading reading =
+      ReadSchemas(memory, operators, old_abi, symbols ? &*symbols : nullptr);
+  for (const auto& [address, schema] : reading.schemas) FormatSchema(*schema);
+}
+
 }  // namespace
 }  // namespace proftrace
 
@@ -63,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t* rest = data + 1;
   const size_t left = size - 1;
   const std::string_view text(reinterpret_cast<const char*>(rest), left);
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0:
       FuzzElf(rest, left);
       break;
@@ -83,6 +100,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 5:
       ParseTorchVersion(text);
       OperatorIdentifier(text);
+      break;
+    case 6:
+      FuzzSchemas(rest, left);
       break;
   }
   return 0;

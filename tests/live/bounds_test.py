@@ -33,6 +33,29 @@ class BoundsTest(LiveTest):
             print(name, " ".join(f"{seconds:.3f}" for seconds in times), file=sys.stderr)
             self.assertLess(min(times[1:]), limit)
 
+    def test_the_cost_of_a_hit_is_measured_in_a_busy_job_and_never_recorded(self) -> None:
+        with Job() as job:
+            idle = self.directory / "idle"
+            with Tracer("-p", job.pid, "-o", idle) as tracer:
+                tracer.wait_until_recording()
+                job.do("steps 20")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            job.tell("loop")
+            busy = self.directory / "busy"
+            done = self.run_proftrace("-p", job.pid, "-d", "0.5s", "-o", busy, "--format", "events-csv")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assert_same_results(job.finish_loop())
+        costs = {name: Result(self.directory / name).summary["cost"] for name in ("idle", "busy")}
+        print({name: cost["probe_ns_per_hit"] for name, cost in costs.items()}, file=sys.stderr)
+        self.assertIn("a lower bound", costs["idle"]["basis"])
+        self.assertIn("in the job itself", costs["busy"]["basis"])
+        self.assertIn(", about ", done.stderr)
+        self.assertGreater(costs["busy"]["probe_ns_per_hit"], 0.5 * costs["idle"]["probe_ns_per_hit"])
+        self.assertLess(costs["busy"]["probe_ns_per_hit"], 100_000)
+        # The second probes were gone when the window began: as many ends as begins, and nothing unknown.
+        self.assert_lossless(Result(busy))
+        self.assertEqual(Result(busy).ledger["unknown"], 0)
+
     def test_memory_stays_bounded_while_recording(self) -> None:
         with Job() as job:
             job.tell("loop")

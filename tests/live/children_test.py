@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import collections
+import os
 import sys
+import time
 import unittest
 
 import live
@@ -181,6 +183,39 @@ class CommandTest(LiveTest):
             paths = collections.Counter(row["path"] for row in result.events())
             self.assertGreater(paths["mine/aten::mm"], 100, paths.most_common(5))
             self.out.rename(self.directory / f"result-of-{command[0].replace('/', '-')}")
+
+    def test_no_operator_of_a_short_command_is_missed(self) -> None:
+        program = ("import torch, os\nx = torch.ones(4, 4)\nfor _ in range(50):\n"
+                   "  with torch.autograd.profiler.record_function('mine'): torch.mm(x, x)\n"
+                   "print(os.getpid(), float(torch.mm(x, x).sum()))\n")
+        no_plans = {"PROFTRACE_CACHE_DIR": str(self.directory / "empty")}
+        for number, (command, environment) in enumerate((
+                ((LiveTest.python, "-c", program), {}),
+                ((LiveTest.python, "-c", program), no_plans),
+                (("sh", "-c", '"$0" -c "$1"; exit 3', LiveTest.python, program), {}))):
+            out = self.directory / f"short{number}"
+            done = self.run_proftrace("-o", out, "--format", "events-csv", "--", *command,
+                                      env=dict(os.environ, **environment))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            pid, total = done.stdout.split()[:2]
+            self.assertEqual(total, "64.0")
+            self.assertIn(f"recording PID {pid}, ", done.stderr)
+            result = Result(out)
+            self.assert_lossless(result)
+            counts = collections.Counter(row["path"] for row in result.events())
+            self.assertEqual((counts["mine/aten::mm"], counts["aten::mm"]), (50, 1), counts.most_common(5))
+
+    def test_a_killed_tracer_leaves_a_command_that_it_held_running(self) -> None:
+        program = ("import torch, time\nx = torch.ones(4, 4)\nfor _ in range(50): torch.mm(x, x)\n"
+                   f"open({str(self.directory / 'done')!r}, 'w').write(str(float(torch.mm(x, x).sum())))\n")
+        finished = self.directory / "done"
+        for delay_s in (0.4, 0.7, 1.0, 1.4, 2.0):  # some of them fall into the moment in which it is stopped
+            finished.unlink(missing_ok=True)
+            with Tracer("-o", self.directory / f"killed{delay_s}", "--", LiveTest.python, "-c", program) as tracer:
+                time.sleep(delay_s)
+                tracer.process.kill()
+                tracer.process.wait()
+                live.wait_until(lambda: finished.exists() and finished.read_text() == "64.0", 60, "the command's end")
 
     def test_a_command_that_does_not_exist_is_2(self) -> None:
         code, stdout, stderr = self.record_command("no-such-command")

@@ -17,10 +17,11 @@ import dataclasses
 import statistics
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
-from model import (FILTERED, Oracle, Row, Threads, counts, read_events, read_oracles, window, without_names,
-                   without_only_children)
+from model import (BEGIN, END, FILTERED, Oracle, Row, Threads, counts, keep, read_events, read_oracles, window,
+                   without_names, without_only_children)
 
 SHOWN_DIFFERENCES = 5
 RESYNC_REACH = 400  # rows that may be missing or extra in one place before the rest counts as different
@@ -141,15 +142,29 @@ def check_depths(where: str, rows: list[Row]) -> list[str]:
             if row.depth != (rows[row.parent].depth + 1 if row.parent >= 0 else 0)]
 
 
+def window_or_span(rows: list[Row], threads: Iterable[list[Row]], where: str) -> list[Row] | None:
+    """The thread's window. A thread of torch's own (the inter-op pool) has no markers: there it is what lies between
+    the markers of the process's only thread that has them."""
+    inner = window(rows, where)
+    if inner is not None:
+        return inner
+    times = [(begin.start_ns, end.start_ns) for other in threads
+             for begin in other if begin.name == BEGIN for end in other if end.name == END]
+    if len(times) != 1:
+        return None
+    return keep(rows, [times[0][0] <= row.start_ns < times[0][1] for row in rows])
+
+
 def compare_thread(oracle: Oracle, key: tuple[int, int], ours: Threads, allowed: frozenset[str]) -> Result:
     where = f"pid {key[0]} tid {key[1]}"
-    theirs = window(oracle.threads[key], f"torch.profiler, {where}")
+    theirs = window_or_span(oracle.threads[key], oracle.threads.values(), f"torch.profiler, {where}")
     if theirs is None:
         return Result(differences=[f"{where}: torch.profiler has {len(oracle.threads[key])} rows but no markers here"])
     if key not in ours:
-        return Result(oracle_rows=len(theirs), differences=[f"{where}: we have no event of this thread"])
+        return Result(oracle_rows=len(theirs), differences=[f"{where}: we have no event of this thread"] if theirs else [])
     wrong_depths = check_depths(where, ours[key])
-    mine = window(ours[key], f"proftrace, {where}")
+    same_process = [rows for other, rows in ours.items() if other[0] == key[0]]
+    mine = window_or_span(ours[key], same_process, f"proftrace, {where}")
     if mine is None:
         return Result(oracle_rows=len(theirs), differences=[f"{where}: we have no marker on this thread"])
     present = {row.name for row in mine}
@@ -170,13 +185,15 @@ def compare_counts(oracle: Oracle, ours: Threads, missing: set[str], notes: list
     taken: Counter[str] = Counter()
     mine: Counter[str] = Counter()
     for key, rows in oracle.threads.items():
-        inner = window(rows, f"torch.profiler, {key}") or []
+        inner = window_or_span(rows, oracle.threads.values(), f"torch.profiler, {key}") or []
         whole += listed(oracle, rows)
         outside += listed(oracle, rows)
         outside.subtract(listed(oracle, inner))
         taken += listed(oracle, inner)
         taken.subtract(listed(oracle, without_names(inner, missing)))
-        mine += counts(without_only_children(window(ours[key], "proftrace") or [])) if key in ours else Counter()
+        if key in ours:
+            same_process = [other_rows for other, other_rows in ours.items() if other[0] == key[0]]
+            mine += counts(without_only_children(window_or_span(ours[key], same_process, "proftrace") or []))
     where = f"pid {oracle.pid}"
     own = {name for name in whole.keys() | oracle.key_averages.keys()
            if name not in FILTERED and whole[name] != oracle.key_averages.get(name, 0)}

@@ -26,6 +26,7 @@ import time
 from pathlib import Path
 
 import compare
+import compare_memory
 import model
 from process import LineReader, Stopped
 
@@ -38,13 +39,9 @@ OUTPUTS = ["capture.ptrec", "key_averages.txt", "key_averages.csv", "events.csv"
            "stacks_self_cpu.folded", "flamegraph.html", "summary.json"]
 # Recorded by torch.profiler and by no probe: rows that a RecordFunction of their own makes, outside the dispatcher, the
 # autograd engine and annotations. Each is printed with its count where it is missing.
-NOT_COVERED = {
-    "boxed": ["Doubled", "GeneratedBackwardFor_proftrace_oracle_squared_default",  # forward of a Function in Python
-              "<forward op>", "<backward op>", "scripted"],                        # TorchScript's interpreter
-    "exceptions": ["FailingBackward"],
-}
+NOT_COVERED: dict[str, list[str]] = {}
 DEFAULT_STEPS = {"transformer": 4, "lstm": 4}
-START_S, READY_S, WORK_S, STOP_S = 120.0, 30.0, 240.0, 120.0
+START_S, READY_S, WORK_S, STOP_S = 900.0, 60.0, 400.0, 120.0  # a compiler may run before READY
 
 
 @dataclasses.dataclass
@@ -61,9 +58,12 @@ class Verdict:
 class Job:
     """A job.py process. Leaving the context ends it."""
 
-    def __init__(self, python: str, workload: str, mode: str, out: Path, steps: int, seed: int) -> None:
+    def __init__(self, python: str, workload: str, mode: str, out: Path, steps: int, seed: int,
+                 memory: bool = False) -> None:
         command = [python, str(JOB), workload, "--mode", mode, "--out", str(out), "--steps", str(steps), "--seed", str(seed)]
         environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+        if memory:
+            environment["PROFTRACE_ORACLE_MEMORY"] = "1"
         self.errors = (out / f"job-{mode}.stderr").open("w")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=environment, cwd=out)
@@ -89,8 +89,9 @@ class Job:
 class Tracer:
     """A `proftrace record` process. Leaving the context kills it if it still runs."""
 
-    def __init__(self, binary: Path, pid: int, out: Path) -> None:
+    def __init__(self, binary: Path, pid: int, out: Path, memory: bool = False) -> None:
         command = [str(binary), "record", "-v", "-p", str(pid), "-o", str(out), "--format", FORMATS]
+        command += ["--profile-memory"] if memory else []
         self.stdout = (out.parent / "proftrace.stdout").open("w")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.stdout, stderr=subprocess.PIPE)
         assert self.process.stderr is not None
@@ -139,9 +140,10 @@ def record(options: argparse.Namespace, workload: str, out: Path) -> tuple[list[
     """Runs one workload under both profilers. Returns what went wrong, and the job's checksum."""
     problems: list[str] = []
     result = out / "result"
-    with Job(options.python, workload, "profile", out, steps_of(options, workload), options.seed) as job:
+    with Job(options.python, workload, "profile", out, steps_of(options, workload), options.seed,
+             options.memory) as job:
         pid = int(job.lines.wait(r"READY (\d+)", START_S).group(1))
-        with Tracer(options.proftrace, pid, result) as tracer:
+        with Tracer(options.proftrace, pid, result, options.memory) as tracer:
             tracer.wait_until_recording(pid)
             job.go()
             line = job.lines.wait(r"FORKED .*|CHECKSUM .*", WORK_S).group(0)
@@ -207,12 +209,17 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
             problems.append(f"{len(result.differences)} differences")
         if workload == "exceptions" and not result.ends["exception"]:
             problems.append("no span ended by an exception")
+        detail = compare.report(result)
+        if options.memory:
+            memory = compare_memory.compare_memory(out, out / "result", allowed)
+            problems += memory.problems
+            detail += "\n" + memory.line()
         if options.consumers:
             problems += consumer_problems(options.consumers, out / "result")
         plain = untraced_checksum(options, workload, out)
         if plain != traced:
             problems.append(f"untraced the job says {plain}, traced {traced}")
-        return Verdict(workload, problems, compare.report(result))
+        return Verdict(workload, problems, detail)
     except (Stopped, ValueError, KeyError, subprocess.TimeoutExpired) as error:
         return Verdict(workload, [f"{type(error).__name__}: {error}"], "")
 
@@ -251,6 +258,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=0, help="default: 8, fewer for the large models")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--allow-missing", metavar="NAME", action="append", default=[])
+    parser.add_argument("--memory", action="store_true", help="profile memory on both sides, and compare it")
     parser.add_argument("--consumers", metavar="PYTHON", help="also load the files (consumers/install.sh made PYTHON)")
     parser.add_argument("--keep", type=Path, help="keep everything in this directory")
     return parser.parse_args()

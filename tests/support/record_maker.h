@@ -58,6 +58,35 @@ class RecordMaker {
       Add(more);
     }
   }
+  // A row with an object of its own; without a name it has its site's.
+  void Guard(uint8_t kind, uint32_t tid, int64_t ns, uint32_t depth, uint64_t handle,
+             uint64_t object, uint32_t scope, const std::string& name) {
+    abi::pt_guard_record record{};
+    record.head = Head(kind, tid, ns, name.empty() ? 4 : 0, Sp(depth));
+    record.handle = handle;
+    record.object = object;
+    record.scope = scope;
+    record.length = static_cast<uint32_t>(name.size());
+    std::memcpy(record.text, name.data(), std::min<size_t>(name.size(), PT_TEXT_BYTES));
+    if (name.empty()) {
+      AddBytes(&record, PT_GUARD_RECORD_SHORT_BYTES);
+    } else {
+      Add(record);
+    }
+  }
+  void GuardEnd(uint32_t tid, int64_t ns, uint32_t depth, uint64_t handle, bool unwound = false) {
+    AddPointer(abi::PT_GUARD_END, tid, ns, unwound, Sp(depth), handle);
+  }
+  void FrameEnd(uint32_t tid, int64_t ns, uint32_t depth, uint64_t handle, uint64_t object) {
+    abi::pt_pair_record record{};
+    record.head = Head(abi::PT_FRAME_END, tid, ns, 0, Sp(depth));
+    record.handle = handle;
+    record.object = object;
+    Add(record);
+  }
+  void AnnotationGuard(uint32_t tid, int64_t ns, uint64_t guard) {
+    AddPointer(abi::PT_ANNOTATION_GUARD, tid, ns, 0, 0, guard);
+  }
   void Node(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t vtable,
             uint64_t python_type, const std::string& type_name) {
     abi::pt_node_record record{};
@@ -75,6 +104,28 @@ class RecordMaker {
     abi::pt_exit_record record{};
     record.head = Head(abi::PT_THREAD_EXIT, tid, ns, 0, 0);
     record.group_dead = group_dead ? 1 : 0;
+    Add(record);
+  }
+  // A block's address takes the place of stack pointer and site.
+  void Allocation(uint32_t tid, int64_t ns, uint64_t address, uint64_t bytes) {
+    AddPointer(abi::PT_ALLOCATION, tid, ns, static_cast<uint16_t>(address >> 32),
+               static_cast<uint32_t>(address), bytes);
+  }
+  void Free(uint32_t tid, int64_t ns, uint64_t address) {
+    Add(Head(abi::PT_FREE, tid, ns, static_cast<uint16_t>(address >> 32),
+             static_cast<uint32_t>(address)));
+  }
+  // `kind`: PT_DEVICE_MEMORY or PT_OUT_OF_MEMORY.
+  void Memory(uint8_t kind, uint32_t tid, int64_t ns, uint8_t device_type, int8_t device_index,
+              uint64_t address, int64_t bytes, uint64_t allocated, uint64_t reserved) {
+    abi::pt_memory_record record{};
+    record.head = Head(kind, tid, ns, 0, 0);
+    record.address = address;
+    record.bytes = bytes;
+    record.allocated = allocated;
+    record.reserved = reserved;
+    record.device_type = device_type;
+    record.device_index = device_index;
     Add(record);
   }
   void Exec(uint32_t tid, int64_t ns) { Add(Head(abi::PT_EXEC, tid, ns, 0, 0)); }

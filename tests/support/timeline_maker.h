@@ -32,6 +32,10 @@ class TimelineMaker {
   SpanId Add(ThreadIndex thread, LabelId label, int64_t start_ns, int64_t end_ns,
              SpanEnd end = SpanEnd::kReturn);
   void MarkAsync(SpanId span);
+  absl::Status SetMemory(SpanId span, const SpanMemory& memory) {
+    return builder_.columns().memory.Set(span, memory);
+  }
+  absl::Status AddMemoryEvent(const MemoryEvent& event) { return builder_.AddMemoryEvent(event); }
 
   RecordingInfo& info() { return info_; }
   Ledger& ledger() { return ledger_; }

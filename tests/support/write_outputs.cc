@@ -5,12 +5,15 @@
 //   truncated, same names
 #include <cstdint>
 #include <iostream>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "exporters/formats.h"
+#include "exporters/recording_json.h"
 #include "tests/support/timeline_maker.h"
 
 namespace proftrace {
@@ -84,6 +87,68 @@ std::unique_ptr<Timeline> MakeTimeline(const std::string& kind, uint32_t number)
   return nullptr;
 }
 
+// A table in one of the ways that the oracle compares.
+struct TableCase {
+  std::string file;
+  bool by_overload = false;
+  TableOptions options;
+};
+
+std::vector<TableCase> TableCases(uint32_t seed) {
+  std::vector<TableCase> cases = {{"key_averages.txt", false, {}},
+                                  {"table_overload.txt", true, {}}};
+  std::vector<std::string> keys = TableSortKeys();
+  for (const std::string& key : TableSortKeys()) {
+    const size_t at = key.find("device");
+    if (at == std::string::npos) continue;
+    for (const char* device : {"cuda", "xpu", "privateuse1"}) {
+      keys.push_back(std::string(key).replace(at, 6, device));
+    }
+  }
+  for (const std::string& key : keys) {
+    cases.push_back({"table_sort_" + key + ".txt", false, {.sort_by = key, .row_limit = 5}});
+  }
+  cases.push_back({"table_top_level.txt", false, {.top_level_events_only = true}});
+  std::mt19937 random(seed);
+  const auto one_of = [&random](const auto& values) {
+    return values[random() % std::size(values)];
+  };
+  keys.emplace_back();
+  for (int i = 0; i < 24; ++i) {
+    TableCase other;
+    other.file = "table_random_" + std::to_string(i) + ".txt";
+    other.by_overload = random() % 2 == 0;
+    other.options.sort_by = one_of(keys);
+    other.options.row_limit = one_of(std::vector<int64_t>{-1, 0, 1, 3, 100});
+    other.options.max_name_column_width =
+        one_of(std::vector<std::optional<int>>{std::nullopt, 4, 9, 20, 55, 300});
+    other.options.header = one_of(std::vector<std::string>{"", "A header", "π = 3"});
+    other.options.top_level_events_only = random() % 2 == 0;
+    other.options.time_unit = one_of(std::vector<TimeUnit>{
+        TimeUnit::kAuto, TimeUnit::kSeconds, TimeUnit::kMilliseconds, TimeUnit::kMicroseconds});
+    cases.push_back(other);
+  }
+  return cases;
+}
+
+// As the keyword arguments of torch's key_averages() and table().
+OrderedJson CaseJson(const TableCase& table) {
+  const TableOptions& options = table.options;
+  OrderedJson layout = {{"row_limit", options.row_limit},
+                        {"top_level_events_only", options.top_level_events_only}};
+  layout["sort_by"] = TextOrNull(options.sort_by);
+  layout["header"] = TextOrNull(options.header);
+  layout["max_name_column_width"] = options.max_name_column_width.has_value()
+                                        ? OrderedJson(*options.max_name_column_width)
+                                        : OrderedJson(nullptr);
+  constexpr const char* kUnits[] = {nullptr, "s", "ms", "us"};
+  const char* unit = kUnits[static_cast<size_t>(options.time_unit)];
+  layout["time_unit"] = unit == nullptr ? OrderedJson(nullptr) : OrderedJson(unit);
+  return {{"file", table.file},
+          {"key_averages", {{"group_by_overload_name", table.by_overload}}},
+          {"table", std::move(layout)}};
+}
+
 int Run(int argc, char** argv) {
   std::unique_ptr<Timeline> timeline;
   if (argc == 4) timeline = MakeTimeline(argv[2], static_cast<uint32_t>(std::stoul(argv[3])));
@@ -97,25 +162,26 @@ int Run(int argc, char** argv) {
   const TableOptions table;
   for (const Format& format : Formats()) {
     if (!status.ok()) break;
+    if (format.needs_memory && !timeline->has_memory()) continue;
     status = Export(format, {*timeline, aggregates, table}, *directory,
                     DefaultFileName(format, *timeline));
   }
-  // Tables in all the ways that the oracle compares.
-  Aggregates by_overload = Aggregate(*timeline, {.group_by_overload_name = true});
+  const Aggregates by_overload =
+      Aggregate(*timeline, {.key_averages = {.group_by_overload_name = true}});
   const Format& text = **FindFormat("table");
-  const auto write_table = [&](const Aggregates& rows, const TableOptions& options,
-                               const std::string& name) {
-    if (status.ok()) status = Export(text, {*timeline, rows, options}, *directory, name);
-  };
-  write_table(by_overload, {}, "table_overload.txt");
-  for (const std::string& key : TableSortKeys()) {
-    write_table(aggregates, {.sort_by = key, .row_limit = 5}, "table_sort_" + key + ".txt");
+  OrderedJson cases = OrderedJson::array();
+  for (const TableCase& one : TableCases(static_cast<uint32_t>(std::stoul(argv[3])))) {
+    cases.push_back(CaseJson(one));
+    if (!status.ok()) break;
+    status = Export(text, {*timeline, one.by_overload ? by_overload : aggregates, one.options},
+                    *directory, one.file);
   }
-  write_table(aggregates, {.top_level_events_only = true}, "table_top_level.txt");
-  write_table(aggregates, {.header = "A header", .time_unit = TimeUnit::kMilliseconds},
-              "table_header.txt");
-  write_table(aggregates, {.max_name_column_width = std::nullopt, .time_unit = TimeUnit::kSeconds},
-              "table_wide.txt");
+  if (status.ok()) {
+    const absl::StatusOr<std::unique_ptr<ByteSink>> sink = directory->Create("tables.json");
+    status = sink.status();
+    if (status.ok()) status = WriteJson(cases, **sink);
+    if (status.ok()) status = (*sink)->Finish();
+  }
   if (!status.ok()) std::cerr << status.message() << "\n";
   return status.ok() ? 0 : 1;
 }

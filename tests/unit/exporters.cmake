@@ -9,10 +9,14 @@ endif()
 proftrace_unit_test(aggregate_test
   SOURCES aggregate_key_averages_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
+proftrace_unit_test(steps_test
+  SOURCES aggregate_steps_test.cc
+  LIBS proftrace_exporters proftrace_test_support)
 proftrace_unit_test(exporters_test
   SOURCES
     exporters_chrome_trace_test.cc
     exporters_csv_test.cc
+    exporters_memory_test.cc
     exporters_output_test.cc
     exporters_stacks_test.cc
     exporters_table_test.cc

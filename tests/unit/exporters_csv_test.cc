@@ -64,7 +64,7 @@ std::vector<Row> ReadTable(const std::string& text) {
 std::vector<Row> Events(TimelineMaker& maker) {
   const std::unique_ptr<Timeline> timeline = maker.Finish();
   StringSink sink;
-  EXPECT_TRUE(ExportEventsCsv(*timeline, sink).ok());
+  EXPECT_TRUE(ExportEventsCsv(*timeline, FindSteps(*timeline), {}, sink).ok());
   return ReadTable(sink.text());
 }
 

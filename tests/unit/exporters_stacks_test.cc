@@ -116,7 +116,7 @@ TEST_F(StacksTest, SummaryHasTheContractsFields) {
   maker_.info().targets[0].rank = 2;
   Build();
   StringSink sink;
-  ASSERT_TRUE(ExportSummary(*timeline_, aggregates_.span_counts, sink).ok());
+  ASSERT_TRUE(ExportSummary(*timeline_, aggregates_.span_counts, aggregates_.steps, sink).ok());
   const nlohmann::json json = nlohmann::json::parse(sink.text());
   for (const char* key : {"schema_version", "proftrace", "host", "target", "window", "events",
                           "ledger", "cost", "steps", "unsupported"}) {

@@ -106,8 +106,9 @@ TEST_F(TableFooterTest, TellsLossesAndWhatIsNotInTheTable) {
   maker_.ledger().ring_lost = 7;
   maker_.info().unsupported.push_back({"cuda", "no GPU here"});
   const std::unique_ptr<Timeline> timeline = maker_.Finish();
-  const std::string footer = FormatTableFooter(*timeline, BuildKeyAverages(*timeline, {}));
+  const std::string footer = FormatTableFooter(*timeline, Aggregate(*timeline, {}));
   EXPECT_EQ(footer,
+            "Steps: none found\n"
             "Ledger: records 2, decoded 2, ring_lost 7, begins 1, closed 0, truncated 1\n"
             "Losses: yes; counts and times above may be too small (see the ledger)\n"
             "1 truncated span is not in the table: the end was not seen\n"
@@ -121,9 +122,9 @@ TEST_F(TableFooterTest, JsonFormHasTheSameRows) {
   maker_.Add(thread_, maker_.AddOperator("b"), 2'000'000, 2'000'001);
   const std::unique_ptr<Timeline> timeline = maker_.Finish();
   StringSink sink;
-  const KeyAverages averages = BuildKeyAverages(*timeline, {});
+  const Aggregates aggregates = Aggregate(*timeline, {});
   ASSERT_TRUE(
-      ExportTableJson(*timeline, averages, {.sort_by = "cpu_time_total", .row_limit = 1}, sink)
+      ExportTableJson(*timeline, aggregates, {.sort_by = "cpu_time_total", .row_limit = 1}, sink)
           .ok());
   const nlohmann::json json = nlohmann::json::parse(sink.text());
   ASSERT_EQ(json["rows"].size(), 1u);

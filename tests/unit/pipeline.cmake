@@ -3,11 +3,16 @@ proftrace_unit_test(pipeline_test
   SOURCES
     pipeline_capture_file_test.cc
     pipeline_decoder_test.cc
+    pipeline_guards_test.cc
+    pipeline_memory_test.cc
     pipeline_metadata_test.cc
     pipeline_nesting_property_test.cc
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc
   LIBS proftrace_pipeline GTest::gmock)
+proftrace_unit_test(model_test
+  SOURCES model_span_columns_test.cc
+  LIBS proftrace_model)
 proftrace_unit_test(cli_test
-  SOURCES cli_parse_test.cc cli_result_directory_test.cc
+  SOURCES cli_parse_test.cc cli_result_directory_test.cc cli_step_schedule_test.cc
   LIBS proftrace_cli)

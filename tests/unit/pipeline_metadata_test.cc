@@ -24,6 +24,22 @@ TEST(MetadataTest, NumbersThatDoNotFitAreLeftOutNotCut) {
   EXPECT_EQ(process.target.probes_on_ns, 0);
 }
 
+TEST(MetadataTest, SchemasBelongToOperatorsThatAreKnown) {
+  MetadataWriter writer;
+  writer.AddOperators(3, {OperatorEntry{0x10, "aten::add", "Tensor", ""}});
+  writer.AddSchemas(3, {SchemaEntry{0x10, "aten::add.Tensor(Tensor self) -> Tensor"},
+                        SchemaEntry{0x20, "aten::sub(Tensor self) -> Tensor"}});
+  CaptureMetadata metadata = Merged(writer.TakeJson());
+  ASSERT_EQ(metadata.images[3].operators.size(), 1u);
+  EXPECT_EQ(metadata.images[3].operators[0x10].schema, "aten::add.Tensor(Tensor self) -> Tensor");
+  // From an older or a damaged file.
+  ASSERT_TRUE(metadata
+                  .Merge(R"([{"type":"schemas","image":3,"schemas":[[16],[-1,"x"],"y",[16,5]]},
+                             {"type":"schemas","image":9}])")
+                  .ok());
+  EXPECT_EQ(metadata.images[3].operators[0x10].schema, "aten::add.Tensor(Tensor self) -> Tensor");
+}
+
 TEST(MetadataTest, TimesOfAHostileFileCannotOverflow) {
   CaptureMetadata metadata = TestMetadata();
   ASSERT_TRUE(metadata

@@ -4,6 +4,9 @@ proftrace_unit_test(symbols_code_test
 proftrace_unit_test(symbols_arguments_test
   SOURCES symbols_arguments_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_rows_test
+  SOURCES symbols_rows_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_target_test
   SOURCES symbols_target_test.cc
   LIBS proftrace_symbols)
@@ -15,3 +18,6 @@ proftrace_unit_test(symbols_plan_test
   SOURCES symbols_plan_test.cc
   LIBS proftrace_symbols)
 set_target_properties(symbols_plan_test PROPERTIES ENABLE_EXPORTS ON)
+proftrace_unit_test(symbols_schema_test
+  SOURCES symbols_schema_test.cc
+  LIBS proftrace_symbols)

@@ -2,7 +2,6 @@
 
 #include "bpf/abi/records.h"
 #include "symbols/argument_use.h"
-#include "symbols/literal_search.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {
@@ -99,25 +98,6 @@ TEST(ClassifyCallerTest, TellsTheMakersOfRowsApartByScopeAndUse) {
   // mov rbx, rsi; mov esi, 1; call; mov rax, [rbx]; call [rax+0x60]; ret
   EXPECT_EQ(Kind({0x48, 0x89, 0xf3, 0xbe, 1, 0, 0, 0}, {0x48, 0x8b, 0x03, 0xff, 0x50, 0x60, 0xc3}),
             CallerKind::kNode);
-}
-
-TEST(RowNameTest, FindsOnlyTheKnownNames) {
-  for (const auto& [text, expected] : {std::pair<std::string, bool>{"detach", true},
-                                       {"detach_", true},
-                                       {"detach_x", false},
-                                       {"self", false}}) {
-    FakeCode image;
-    std::vector<uint8_t> code = {0x48, 0x8d, 0x05, 0, 0, 0, 0, 0xc3};  // lea rax, [rip+text]; ret
-    const int32_t distance = 0x100 - 7;
-    std::memcpy(code.data() + 3, &distance, 4);
-    image.Add(kBase, code);
-    std::vector<uint8_t> bytes(text.begin(), text.end());
-    bytes.resize(16);
-    image.Add(kBase + 0x100, bytes);
-    const auto name = FindRowName(image, {kBase, kBase + code.size(), ""});
-    EXPECT_EQ(name.has_value(), expected) << text;
-    if (name) EXPECT_EQ(*name, text);
-  }
 }
 
 }  // namespace

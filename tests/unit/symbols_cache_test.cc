@@ -25,6 +25,12 @@ ModuleFacts SomeFacts() {
   function.symbol = "f";
   facts.functions.push_back(function);
   facts.gaps.push_back({"feature", "reason"});
+  RowProbe probe{0x70, abi::PT_ROLE_GUARD_BEGIN, 7, -8, abi::pt_place{}};
+  probe.place->base = 3;
+  probe.place->count = 2;
+  probe.place->offsets[0] = -24;
+  facts.rows.push_back({"g", "detach", {probe}});
+  facts.row_ends.push_back({0x80, abi::PT_ROLE_GUARD_END, 7, 0, std::nullopt});
   facts.dispatcher_slot = 0x123;
   facts.old_string_abi = true;
   return facts;
@@ -64,6 +70,14 @@ TEST_F(PlanCacheTest, GivesBackWhatWasStored) {
   EXPECT_EQ(facts->dispatcher_slot, 0x123u);
   EXPECT_TRUE(facts->old_string_abi);
   ASSERT_EQ(facts->gaps.size(), 1u);
+  ASSERT_EQ(facts->rows.size(), 1u);
+  EXPECT_EQ(facts->rows[0].literal, "detach");
+  ASSERT_EQ(facts->rows[0].probes.size(), 1u);
+  EXPECT_EQ(facts->rows[0].probes[0].handle_offset, -8);
+  ASSERT_TRUE(facts->rows[0].probes[0].place);
+  EXPECT_EQ(facts->rows[0].probes[0].place->offsets[0], -24);
+  ASSERT_EQ(facts->row_ends.size(), 1u);
+  EXPECT_FALSE(facts->row_ends[0].place);
   struct stat status;
   ASSERT_EQ(stat(Entry().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);

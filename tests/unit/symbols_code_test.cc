@@ -187,6 +187,18 @@ TEST(BeginSiteTest, SkipsEndbr64) {
   EXPECT_TRUE(begin->emulated);
 }
 
+TEST(BeginSiteTest, FindsASecondPushBehindRegisterMovesOnly) {
+  // push rbp; mov rbp, rsp; push r15; ...
+  const FakeCode plain = Image({0x55, 0x48, 0x89, 0xe5, 0x41, 0x57, 0x41, 0x5f, 0x5d, 0xc3});
+  EXPECT_EQ(FindBeginSite(plain, *Graph(plain))->next, kBase + 4);
+  // push rbp; mov rbp, [rdi]; push r15: a load may take any time
+  const FakeCode load = Image({0x55, 0x48, 0x8b, 0x2f, 0x41, 0x57, 0x41, 0x5f, 0x5d, 0xc3});
+  EXPECT_EQ(FindBeginSite(load, *Graph(load))->next, 0u);
+  // push rbp; test edi, edi; jne +2; push r15; ret: not on every way
+  const FakeCode branch = Image({0x55, 0x85, 0xff, 0x75, 0x02, 0x41, 0x57, 0xc3});
+  EXPECT_EQ(FindBeginSite(branch, *Graph(branch))->next, 0u);
+}
+
 TEST(BeginSiteTest, MovesToAnEmulatedInstructionWhileTheArgumentsStand) {
   // test rdi, rdi; jne +0; ret
   const FakeCode image = Image({0x48, 0x85, 0xff, 0x75, 0x00, 0xc3});

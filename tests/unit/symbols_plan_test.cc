@@ -39,6 +39,22 @@ int (*const calls[])(int) = {&add_Tensor::call, &size_int::call, &unlisted::call
 
 }  // namespace at::_ops
 
+namespace c10 {
+
+// As in libc10: what allocates tells of it here.
+struct ProfiledCPUMemoryReporter {
+  [[gnu::noinline, gnu::used]] void New(void* block, unsigned long bytes);
+  [[gnu::noinline, gnu::used]] void Delete(void* block);
+};
+void ProfiledCPUMemoryReporter::New(void* block, unsigned long bytes) {
+  if (at::_ops::kernel(static_cast<int>(bytes)) == 0) at::_ops::to_free = block;
+}
+void ProfiledCPUMemoryReporter::Delete(void* block) {
+  if (at::_ops::kernel(1) == 0) at::_ops::to_free = block;
+}
+
+}  // namespace c10
+
 namespace {
 
 struct FakeOperator {
@@ -81,6 +97,39 @@ TEST(ProbePlanTest, NamesOperatorsByTheLiveDispatcher) {
       << "a name for an operator that is not listed";
   EXPECT_EQ(FindSite(*plan, "aten::size"), nullptr) << "torch makes no row for it";
   EXPECT_EQ(ReadOperators(Self(), *plan).size(), 3u);
+}
+
+int CountMemoryPoints(const ProbePlan& plan) {
+  int count = 0;
+  for (const ModulePlan& module : plan.modules) {
+    for (const ProbePoint& point : module.points) {
+      const unsigned role = point.cookie >> 16 & 0xff;
+      const bool is_memory =
+          role >= abi::PT_ROLE_ALLOCATION && role <= abi::PT_ROLE_DEVICE_OUT_OF_MEMORY;
+      if (is_memory) EXPECT_EQ(static_cast<uint16_t>(point.cookie), plan.memory_site);
+      count += is_memory ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+TEST(ProbePlanTest, MemoryHasProbesOnlyWhenItIsAskedFor) {
+  const auto without = BuildProbePlan(Self(), PlanOptions{});
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(CountMemoryPoints(*without), 0);
+  EXPECT_FALSE(without->has_memory_probes);
+  EXPECT_EQ(without->memory_site, 0);
+  PlanOptions options;
+  options.profile_memory = true;
+  const auto plan = BuildProbePlan(Self(), options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(CountMemoryPoints(*plan), 2);
+  EXPECT_TRUE(plan->has_memory_probes);
+  EXPECT_NE(plan->memory_site, 0);
+  EXPECT_EQ(plan->operator_count, without->operator_count);
+  bool says_what_is_missing = false;
+  for (const PlanGap& gap : plan->gaps) says_what_is_missing |= gap.feature == "device memory";
+  EXPECT_TRUE(says_what_is_missing);
 }
 
 TEST(ProbePlanTest, PointsAscendAndEachSiteHasOneBeginAndAnEnd) {

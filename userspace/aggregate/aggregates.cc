@@ -2,9 +2,13 @@
 
 namespace proftrace {
 
-Aggregates Aggregate(const Timeline& timeline, const KeyAveragesOptions& options) {
+Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options) {
   Aggregates aggregates;
-  aggregates.key_averages = BuildKeyAverages(timeline, options);
+  aggregates.steps = FindSteps(timeline);
+  if (options.step_rows || timeline.info().steps.has_value()) {
+    aggregates.step_rows = StepRows(timeline, aggregates.steps);
+  }
+  aggregates.key_averages = BuildKeyAverages(timeline, options.key_averages, aggregates.step_rows);
   BuildFoldedStacks(timeline, &aggregates.stacks, &aggregates.span_counts);
   return aggregates;
 }

@@ -3,6 +3,7 @@
 
 #include "userspace/aggregate/folded_stacks.h"
 #include "userspace/aggregate/key_averages.h"
+#include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -11,8 +12,15 @@ struct Aggregates {
   KeyAverages key_averages;
   FoldedStacks stacks;
   SpanCounts span_counts;
+  Steps steps;
+  StepRows step_rows;  // none unless asked for
 };
 
-Aggregates Aggregate(const Timeline& timeline, const KeyAveragesOptions& options);
+struct AggregateOptions {
+  KeyAveragesOptions key_averages;
+  bool step_rows = false;  // also of a recording that was not asked to count steps
+};
+
+Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options);
 
 }  // namespace proftrace

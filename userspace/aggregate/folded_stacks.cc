@@ -20,8 +20,8 @@ std::vector<PathSums> SumPaths(const Timeline& timeline, SpanCounts* counts) {
   std::vector<uint64_t> by_label(timeline.labels().size());
   const SpanStore& spans = timeline.spans();
   for (uint32_t chunk = 0; chunk < spans.chunk_count(); ++chunk) {
-    const uint32_t first = chunk * SpanStore::kChunkSpans;
-    const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkSpans) + first;
+    const uint32_t first = chunk * SpanStore::kChunkItems;
+    const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
     for (uint32_t index = first; index < last; ++index) {
       const Span& span = spans.at(index);
       ++by_label[Raw(span.label)];

@@ -1,5 +1,7 @@
 #include "userspace/aggregate/key_averages.h"
 
+#include "userspace/aggregate/step_memory.h"
+
 #include "userspace/base/saturating.h"
 
 #include <absl/container/flat_hash_map.h>
@@ -44,6 +46,7 @@ struct Occurrence {
   int64_t start_ns = 0;
   int64_t duration_ns = 0;
   int64_t self_ns = 0;
+  SpanMemory memory;
   bool is_async = false;
   bool is_top_level = false;
   bool is_complete = false;
@@ -53,10 +56,22 @@ struct Occurrence {
 struct Pending {
   int64_t self_ns = 0;   // change of the self time, where torch's tree differs from the Timeline's
   int64_t children = 0;  // change of the number of direct children, likewise
+  SpanMemory memory;     // change of the self memory, likewise
   bool has_candidate = false;
   bool is_crowded = false;  // more than one candidate: none of them is an only child
   Occurrence candidate;  // a child of the span's own name: folded into it if it is the only child
 };
+
+void AddSelf(const SpanMemory& more, SpanMemory* memory) {
+  memory->self_cpu_bytes = SaturatingSum(memory->self_cpu_bytes, more.self_cpu_bytes);
+  memory->self_device_bytes = SaturatingSum(memory->self_device_bytes, more.self_device_bytes);
+}
+
+void AddAll(const SpanMemory& more, SpanMemory* memory) {
+  AddSelf(more, memory);
+  memory->cpu_bytes = SaturatingSum(memory->cpu_bytes, more.cpu_bytes);
+  memory->device_bytes = SaturatingSum(memory->device_bytes, more.device_bytes);
+}
 
 struct RowSums {
   KeyAverage average;
@@ -67,8 +82,10 @@ struct RowSums {
 
 class KeyAverager {
  public:
-  KeyAverager(const Timeline& timeline, const KeyAveragesOptions& options) : timeline_(timeline) {
+  KeyAverager(const Timeline& timeline, const KeyAveragesOptions& options, const StepRows& steps)
+      : timeline_(timeline), steps_(steps) {
     result_.grouped_by_overload_name = options.group_by_overload_name;
+    result_.has_memory = timeline.has_memory();
     absl::flat_hash_map<std::string, uint32_t> rows;
     absl::flat_hash_map<std::string, uint32_t> names;
     labels_.reserve(timeline.labels().size());
@@ -96,11 +113,13 @@ class KeyAverager {
   KeyAverages Run() {
     const SpanStore& spans = timeline_.spans();
     for (uint32_t chunk = spans.chunk_count(); chunk-- > 0;) {
-      const uint32_t first = chunk * SpanStore::kChunkSpans;
-      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkSpans) + first;
+      const uint32_t first = chunk * SpanStore::kChunkItems;
+      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
       for (uint32_t index = last; index-- > first;) Visit(SpanId{index}, spans.at(index));
       spans.Release(chunk);
     }
+    AddSteps();
+    if (result_.has_memory) AddMemoryRows();
     return Finish();
   }
 
@@ -128,7 +147,7 @@ class KeyAverager {
 
   // Where torch's tree differs from the Timeline's: takes the span from its parent's sums and gives
   // it to the other.
-  void MoveInTree(const Span& span, SpanId tree_parent) {
+  void MoveInTree(SpanId id, const Span& span, SpanId tree_parent) {
     const bool is_in_tree = IsInTree(span);
     if (span.parent == kNoSpan || (is_in_tree && tree_parent == span.parent)) return;
     // The part of the span that lies in its parent is what the parent's self time is short of.
@@ -137,10 +156,18 @@ class KeyAverager {
     left.self_ns =
         SaturatingSum(left.self_ns, std::min(span.end_ns(), parent_end_ns) - span.start_ns);
     --left.children;
+    const SpanMemory memory = timeline_.columns().memory.at(id);
+    // Its parent's self memory is short of it, unless it is async or outlives its parent.
+    if (!span.is_async && !span.overlaps) {
+      AddSelf({0, memory.cpu_bytes, 0, memory.device_bytes}, &left.memory);
+    }
     if (!is_in_tree || tree_parent == kNoSpan) return;
     Pending& joined = pending_[Raw(tree_parent)];
     joined.self_ns = SaturatingSum(joined.self_ns, -span.duration_ns);
     ++joined.children;
+    AddSelf({0, SaturatingDifference(0, memory.cpu_bytes), 0,
+             SaturatingDifference(0, memory.device_bytes)},
+            &joined.memory);
   }
 
   Pending TakePending(SpanId id) {
@@ -156,7 +183,7 @@ class KeyAverager {
     const LabelEntry& entry = EntryOf(span);
     const SpanId parent = TreeParent(span);
     const Pending mine = TakePending(id);
-    MoveInTree(span, parent);
+    MoveInTree(id, span, parent);
     if (entry.is_filtered) return;
 
     Occurrence occurrence;
@@ -165,8 +192,11 @@ class KeyAverager {
     occurrence.start_ns = span.start_ns;
     occurrence.duration_ns = span.duration_ns;
     occurrence.self_ns = span.is_async ? 0 : SaturatingSum(span.self_ns, mine.self_ns);
+    occurrence.memory = timeline_.columns().memory.at(id);
+    AddSelf(mine.memory, &occurrence.memory);
+    if (span.is_async) occurrence.memory.self_cpu_bytes = occurrence.memory.self_device_bytes = 0;
     occurrence.is_async = span.is_async;
-    occurrence.is_top_level = parent == kNoSpan;
+    occurrence.is_top_level = parent == kNoSpan && !IsInStep(span);
     occurrence.is_complete = span.is_complete();
 
     if (!span.is_complete()) ++result_.incomplete_spans;
@@ -176,6 +206,7 @@ class KeyAverager {
       // A parent whose own times are not known cannot stand for its child.
       if (is_only_child && span.is_complete()) {
         occurrence.self_ns = SaturatingSum(occurrence.self_ns, mine.candidate.self_ns);
+        AddSelf(mine.candidate.memory, &occurrence.memory);
       } else {
         Count(mine.candidate);
       }
@@ -185,6 +216,37 @@ class KeyAverager {
     } else {
       Count(occurrence);
     }
+  }
+
+  // Whether a step is the parent of a span that has none otherwise.
+  bool IsInStep(const Span& span) {
+    if (!steps_.Enclosing(span).has_value()) return false;
+    in_steps_ns_ = SaturatingSum(in_steps_ns_, span.duration_ns);
+    return true;
+  }
+
+  // The row of the steps, which are annotations (torch/profiler/profiler.py, step()).
+  void AddSteps() {
+    if (steps_.rows().empty()) return;
+    RowSums sums;
+    sums.average.name = "ProfilerStep*";
+    sums.average.is_user_annotation = true;
+    sums.average.is_top_level = true;
+    for (const StepRows::Row& row : steps_.rows()) {
+      ++sums.average.count;
+      sums.average.cpu_time_total_ns =
+          SaturatingSum(sums.average.cpu_time_total_ns, row.step.end_ns - row.step.start_ns);
+    }
+    sums.average.self_cpu_time_total_ns =
+        SaturatingSum(sums.average.cpu_time_total_ns, -in_steps_ns_);
+    for (const SpanMemory& memory : StepMemory(timeline_, steps_)) {
+      AddAll(memory, &sums.average.memory);
+    }
+    const Step& first = steps_.rows().front().step;
+    sums.first_start_ns = first.start_ns;
+    sums.first_end_ns = first.end_ns;
+    sums.first_id = SpanId{0};
+    rows_.push_back(std::move(sums));
   }
 
   // Whether `occurrence` is folded into its parent is known only when the parent is visited.
@@ -211,6 +273,13 @@ class KeyAverager {
         SaturatingSum(row.average.cpu_time_total_ns, occurrence.duration_ns);
     row.average.self_cpu_time_total_ns =
         SaturatingSum(row.average.self_cpu_time_total_ns, occurrence.self_ns);
+    AddAll(occurrence.memory, &row.average.memory);
+    NoteFirst(occurrence, &row);
+  }
+
+  // The group's first span says what the group is.
+  static void NoteFirst(const Occurrence& occurrence, RowSums* sums) {
+    RowSums& row = *sums;
     const int64_t end_ns = occurrence.start_ns + occurrence.duration_ns;
     // torch sorts events by start, then the longer first; the sort is stable.
     const bool is_earlier = occurrence.start_ns != row.first_start_ns
@@ -223,6 +292,35 @@ class KeyAverager {
     row.first_id = occurrence.id;
     row.average.is_async = occurrence.is_async;
     row.average.is_top_level = occurrence.is_top_level;
+  }
+
+  // torch makes rows of those that lie in no span, and of failed allocations.
+  void AddMemoryRows() {
+    RowSums rows[2];
+    rows[0].average.name = MemoryEventName(MemoryEventKind::kUsage);
+    rows[1].average.name = MemoryEventName(MemoryEventKind::kOutOfMemory);
+    const MemoryEventStore& events = timeline_.memory_events();
+    for (uint32_t i = 0; i < events.size(); ++i) {
+      const MemoryEvent& event = events.at(i);
+      if (event.is_device() && result_.memory_device == 0) {
+        result_.memory_device = event.device_type;
+      }
+      const bool is_usage = event.kind == MemoryEventKind::kUsage;
+      if (is_usage && (event.parent != kNoSpan || StepOf(event, steps_).has_value())) continue;
+      RowSums& row = rows[is_usage ? 0 : 1];
+      ++row.average.count;
+      SpanMemory memory;
+      if (is_usage && event.is_cpu()) memory.cpu_bytes = memory.self_cpu_bytes = event.bytes;
+      if (is_usage && event.is_device()) {
+        memory.device_bytes = memory.self_device_bytes = event.bytes;
+      }
+      AddAll(memory, &row.average.memory);
+      Occurrence occurrence;
+      occurrence.start_ns = event.time_ns;
+      occurrence.is_top_level = event.parent == kNoSpan;
+      NoteFirst(occurrence, &row);
+    }
+    for (RowSums& row : rows) rows_.push_back(std::move(row));
   }
 
   KeyAverages Finish() {
@@ -242,6 +340,8 @@ class KeyAverager {
   }
 
   const Timeline& timeline_;
+  const StepRows& steps_;
+  int64_t in_steps_ns_ = 0;  // of spans that a step is the parent of
   std::vector<LabelEntry> labels_;
   std::vector<RowSums> rows_;
   absl::flat_hash_map<uint32_t, Pending> pending_;
@@ -255,8 +355,14 @@ double KeyAverage::cpu_time_us() const {
   return static_cast<double>(cpu_time_total_ns) / 1000.0 / static_cast<double>(count);
 }
 
-KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions& options) {
-  return KeyAverager(timeline, options).Run();
+double KeyAverage::device_time_us() const {
+  if (count == 0) return 0;
+  return static_cast<double>(device_time_total_ns) / 1000.0 / static_cast<double>(count);
+}
+
+KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions& options,
+                             const StepRows& steps) {
+  return KeyAverager(timeline, options, steps).Run();
 }
 
 KeyAverage TotalAverage(const KeyAverages& averages) {
@@ -267,6 +373,7 @@ KeyAverage TotalAverage(const KeyAverages& averages) {
     total.self_cpu_time_total_ns =
         SaturatingSum(total.self_cpu_time_total_ns, row.self_cpu_time_total_ns);
     total.cpu_time_total_ns = SaturatingSum(total.cpu_time_total_ns, row.cpu_time_total_ns);
+    AddAll(row.memory, &total.memory);
   }
   return total;
 }

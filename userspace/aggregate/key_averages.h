@@ -12,7 +12,8 @@
 //   - a span that outlives its parent is a child of the nearest ancestor that contains it, and its
 //   old parent keeps the
 //     time that they share as its own;
-//   - an annotation and an operator of the same name are two rows.
+//   - an annotation and an operator of the same name are two rows;
+//   - memory events that belong to no span are a row, [memory]; failed allocations, [OutOfMemory].
 // Ours: a span whose end was not seen (truncated, lost) has no time that can be trusted. It is left
 // out of counts and times, and counted in `incomplete_spans`.
 #pragma once
@@ -22,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -36,6 +38,9 @@ struct KeyAverage {
   uint64_t count = 0;
   int64_t self_cpu_time_total_ns = 0;
   int64_t cpu_time_total_ns = 0;
+  int64_t self_device_time_total_ns = 0;  // 0 where no device was recorded
+  int64_t device_time_total_ns = 0;
+  SpanMemory memory;  // sums; zeros where memory was not recorded
   bool is_user_annotation = false;
   bool is_async = false;  // of the group's first span, as in torch
   bool is_top_level =
@@ -43,6 +48,7 @@ struct KeyAverage {
 
   // Microseconds a call; 0 when there was none.
   double cpu_time_us() const;
+  double device_time_us() const;
 };
 
 struct KeyAverages {
@@ -50,11 +56,15 @@ struct KeyAverages {
   bool grouped_by_overload_name = false;
   int64_t self_cpu_time_total_ns = 0;  // over all rows
   uint64_t incomplete_spans = 0;       // left out: their end was not seen
+  bool has_memory = false;             // memory was recorded
+  uint8_t memory_device = 0;           // c10::DeviceType of the device memory, 0 = there is none
 };
 
 // One pass over the spans, last to first; memory: a few words a label, plus the parents that wait
 // for a decision.
-KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions& options);
+// `steps` are rows, and parents of what they enclose.
+KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions& options,
+                             const StepRows& steps = StepRows());
 
 // The sum of all rows, named "Total", as torch's total_average().
 KeyAverage TotalAverage(const KeyAverages& averages);

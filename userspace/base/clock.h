@@ -16,6 +16,9 @@ inline int64_t ClockNs(clockid_t clock) {
 // The clock of the records (bpf_ktime_get_ns).
 inline int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
 
+// The processor time of the calling thread.
+inline int64_t ThreadCpuNs() { return ClockNs(CLOCK_THREAD_CPUTIME_ID); }
+
 // What to add to CLOCK_MONOTONIC for the Unix time: of several tries the one with the least time
 // between the readings.
 inline int64_t MonotonicToUnixNs() {

@@ -1,4 +1,4 @@
-// Sums of times from a file: a hostile one can make them overflow, a real one cannot.
+// Sums of times and sizes from a file: a hostile one can make them overflow, a real one cannot.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,13 @@ constexpr int64_t SaturatingSum(int64_t a, int64_t b) {
   int64_t sum = 0;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;
   return b > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
+}
+
+// a - b, likewise.
+constexpr int64_t SaturatingDifference(int64_t a, int64_t b) {
+  int64_t difference = 0;
+  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
+  return b < 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
 }
 
 }  // namespace proftrace

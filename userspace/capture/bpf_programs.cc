@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -75,6 +77,8 @@ struct BpfPrograms::Impl {
   const RecordCallback* callback = nullptr;
   std::vector<bpf_link*> links;
   bool empty_program = false;
+  std::mutex places_mutex;                 // processes are attached to on two threads
+  std::map<std::string, uint16_t> places;  // content of a pt_place: its number
 
   ~Impl() {
     for (bpf_link* link : links) bpf_link__destroy(link);
@@ -216,6 +220,20 @@ absl::Status BpfPrograms::AddAnnotationOperator(Pid pid, uint64_t operator_def, 
 
 absl::Status BpfPrograms::AddPythonNodeVtable(Pid pid, uint64_t vtable) {
   return AddAddress(impl_->skeleton->maps.node_vtables, pid, vtable, abi::PT_NODE_PYTHON);
+}
+
+absl::StatusOr<uint16_t> BpfPrograms::AddValuePlace(const abi::pt_place& place) {
+  const std::string content(reinterpret_cast<const char*>(&place), sizeof(place));
+  const std::lock_guard lock(impl_->places_mutex);
+  const auto known = impl_->places.find(content);
+  if (known != impl_->places.end()) return known->second;
+  const uint32_t number = static_cast<uint32_t>(impl_->places.size()) + 1;
+  const int fd = bpf_map__fd(impl_->skeleton->maps.value_places);
+  if (number > UINT16_MAX || bpf_map_update_elem(fd, &number, &place, BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, "too many places of names: " + ErrnoText(errno));
+  }
+  impl_->places.emplace(content, static_cast<uint16_t>(number));
+  return static_cast<uint16_t>(number);
 }
 
 absl::StatusOr<uint64_t> BpfPrograms::Poll(int timeout_ms, const RecordCallback& callback) {

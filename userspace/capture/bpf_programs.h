@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "bpf/abi/records.h"
 #include "userspace/capture/attach.h"
 #include "userspace/model/ids.h"
 
@@ -52,6 +53,8 @@ class BpfPrograms {
   absl::Status TraceProcess(Pid pid);
   absl::Status AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step);
   absl::Status AddPythonNodeVtable(Pid pid, uint64_t vtable);
+  // The place's number, for PT_COOKIE_PLACE. Equal places have one number.
+  absl::StatusOr<uint16_t> AddValuePlace(const abi::pt_place& place);
 
   // Waits up to `timeout_ms` for a wake-up, then hands every record that is there to `callback`;
   // how many.

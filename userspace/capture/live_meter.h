@@ -3,10 +3,7 @@
 
 #include <absl/container/node_hash_map.h>
 
-#include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 
 #include "bpf/abi/records.h"
 
@@ -15,7 +12,10 @@ namespace proftrace {
 class LiveMeter {
  public:
   void Count(const abi::pt_record& head) {
-    if (head.kind > abi::PT_NODE_BEGIN && head.kind != abi::PT_LITERAL_BEGIN) return;
+    const bool is_row = head.kind <= abi::PT_NODE_BEGIN || head.kind == abi::PT_LITERAL_BEGIN ||
+                        (head.kind >= abi::PT_GUARD_BEGIN && head.kind <= abi::PT_FRAME_END);
+    const bool is_memory = head.kind >= abi::PT_ALLOCATION && head.kind <= abi::PT_OUT_OF_MEMORY;
+    if (!is_row && !is_memory) return;
     ++probe_hits_;
     if (head.tid != last_tid_ || last_hits_ == nullptr) {
       last_tid_ = head.tid;
@@ -24,22 +24,14 @@ class LiveMeter {
     ++*last_hits_;
   }
 
-  // Looks for the optimizer's annotations: they mark the job's steps.
-  void ObserveAnnotation(std::span<const std::byte> record);
-
   uint64_t probe_hits() const { return probe_hits_; }
   uint64_t busiest_thread_hits() const;
-  // Time between the last two steps, in milliseconds.
-  std::optional<double> step_ms() const { return step_ms_; }
 
  private:
   absl::node_hash_map<uint32_t, uint64_t> hits_by_thread_;
   uint64_t probe_hits_ = 0;
   uint32_t last_tid_ = 0;
   uint64_t* last_hits_ = nullptr;  // stable: the map's nodes do not move
-  uint32_t step_tid_ = 0;
-  int64_t last_step_ns_ = 0;
-  std::optional<double> step_ms_;
 };
 
 }  // namespace proftrace

@@ -9,19 +9,21 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "bpf/abi/records.h"
-#include "symbols/planner.h"
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/held_thread.h"
 #include "userspace/capture/target_info.h"
 
 namespace proftrace {
 namespace {
 
 constexpr std::chrono::milliseconds kAwaitInterval(50);
+constexpr std::chrono::milliseconds kAwaitOwnInterval(10);
 // A process whose operators cannot be read, or never stop to grow, is attached to after so many
 // looks.
 constexpr int kMostLooks = 40;
@@ -52,6 +54,37 @@ std::vector<Label> SiteLabels(const ProbePlan& plan) {
   labels.reserve(plan.sites.size());
   for (const SiteInfo& site : plan.sites) labels.push_back(site.label);
   return labels;
+}
+
+// Gives the kernel the places that the plan's probes read from, and the probes their numbers.
+absl::Status NumberPlaces(BpfPrograms* programs, ProbePlan* plan) {
+  std::vector<uint16_t> numbers;
+  for (const abi::pt_place& place : plan->places) {
+    const absl::StatusOr<uint16_t> number = programs->AddValuePlace(place);
+    if (!number.ok()) return number.status();
+    numbers.push_back(*number);
+  }
+  for (ModulePlan& module : plan->modules) {
+    for (ProbePoint& point : module.points) {
+      if (point.place == 0 || point.place > numbers.size()) continue;
+      point.cookie |= PT_COOKIE_PLACE(numbers[point.place - 1]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whether a memory probe of `plan` was refused: then none of them is live.
+bool RefusesMemory(const ProbePlan& plan, const AttachReport& report) {
+  for (const ModulePlan& module : plan.modules) {
+    for (const ProbePoint& point : module.points) {
+      const bool is_memory = static_cast<uint16_t>(point.cookie) == plan.memory_site;
+      if (plan.memory_site == 0 || !is_memory) continue;
+      for (const RefusedPoint& refused : report.refused) {
+        if (refused.module == module.name && refused.file_offset == point.file_offset) return true;
+      }
+    }
+  }
+  return false;
 }
 
 // Whether both run in the same memory (vfork, clone(CLONE_VM)). False where the kernel cannot tell.
@@ -102,20 +135,24 @@ absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const std::string& cache_directory) {
-  PlanOptions options;
-  options.cache_directory = cache_directory;
+absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options) {
   absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
   if (!plan.ok()) return WhyNoTorch(pid, plan.status());
   return plan;
 }
 
-ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cache_directory,
-                       OnFollow on_follow)
+ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, PlanOptions plan_options,
+                       OnFollow on_follow, OnAwaited on_awaited)
     : programs_(programs),
       sink_(sink),
-      cache_directory_(std::move(cache_directory)),
-      on_follow_(std::move(on_follow)) {
+      plan_options_(std::move(plan_options)),
+      on_follow_(std::move(on_follow)),
+      on_awaited_(std::move(on_awaited)),
+      schemas_(sink),
+      operator_watch_([this](Pid pid, const ProbePlan& plan, uint32_t image,
+                             const std::vector<OperatorInfo>& added) {
+        AddLateOperators(pid, plan, image, added);
+      }) {
   follower_ = std::thread([this] { RunFollower(); });
 }
 
@@ -155,6 +192,14 @@ void ProcessSet::Await(Pid pid) {
   changed_.notify_all();
 }
 
+void ProcessSet::AwaitOwn(Pid pid) {
+  {
+    const std::lock_guard lock(mutex_);
+    holds_awaited_ = true;
+  }
+  Await(pid);
+}
+
 absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
   uint32_t plan_id;
   uint32_t image;
@@ -169,29 +214,48 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
       if (!known) gaps_.push_back(Unsupported{gap.feature, gap.reason});
     }
   }
+  if (absl::Status status = NumberPlaces(programs_, &plan); !status.ok()) return status;
   sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(plan_id, SiteLabels(plan)); });
   WriteOperators(image, plan.operators);
-  return AttachWithPlan(pid, std::make_shared<const ProbePlan>(std::move(plan)), plan_id, image,
-                        followed);
+  const auto shared = std::make_shared<const ProbePlan>(std::move(plan));
+  absl::Status status = AttachWithPlan(pid, shared, plan_id, image, followed);
+  if (status.ok()) schemas_.Request(pid, shared, image);
+  return status;
 }
 
 void ProcessSet::WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators) {
   std::vector<OperatorEntry> entries;
   entries.reserve(operators.size());
   for (const OperatorInfo& info : operators) {
-    entries.push_back(OperatorEntry{info.address, info.name, info.overload_name});
+    entries.push_back(OperatorEntry{info.address, info.name, info.overload_name, ""});
   }
   sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddOperators(image, entries); });
 }
 
-absl::Status ProcessSet::PrepareMaps(Pid pid, const ProbePlan& plan) {
+void ProcessSet::AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
+                                  const std::vector<OperatorInfo>& added) {
+  WriteOperators(image, added);
+  schemas_.Collect(pid, plan, image, added);
+  (void)AddAnnotationOperators(pid, plan,
+                               added);  // a full map costs annotations, not the recording
+}
+
+absl::Status ProcessSet::AddAnnotationOperators(Pid pid, const ProbePlan& plan,
+                                                const std::vector<OperatorInfo>& operators) {
   const uint32_t flags =
       plan.old_string_abi ? static_cast<uint32_t>(abi::PT_ANNOTATION_OLD_STRINGS) : 0u;
-  for (const OperatorInfo& info : plan.operators) {
+  for (const OperatorInfo& info : operators) {
     const uint32_t step = AnnotationStep(info.name);
     if (step == 0) continue;
     absl::Status status = programs_->AddAnnotationOperator(pid, info.address, step | flags);
     if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProcessSet::PrepareMaps(Pid pid, const ProbePlan& plan) {
+  if (absl::Status status = AddAnnotationOperators(pid, plan, plan.operators); !status.ok()) {
+    return status;
   }
   if (plan.python_node_vtable == 0) return absl::OkStatus();
   return programs_->AddPythonNodeVtable(pid, plan.python_node_vtable);
@@ -221,15 +285,22 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   }
   LinkSet links;
   AttachReport report;
+  absl::Status status;
   for (const ModulePlan& module : plan->modules) {
     const ModulePlan mapped = followed ? ModuleOfChild(module, pid) : module;
     absl::StatusOr<LinkSet> added =
         AttachModule(programs_->api(), programs_->probe_program_fd(), mapped, pid, &report);
-    if (!added.ok()) return added.status();
+    status = added.status();
+    if (!status.ok()) break;
     std::move(added->begin(), added->end(), std::back_inserter(links));
   }
+  // Also of one that ended meanwhile: what its first probes gave came before this moment, and is
+  // known to be outside the window.
   entry.target.probes_on_ns = MonotonicNs();
+  entry.target.memory_recorded = plan->has_memory_probes && !RefusesMemory(*plan, report);
   sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
+  if (!status.ok()) return status;
+  operator_watch_.Add(pid, image, plan);
   const std::lock_guard lock(mutex_);
   if (!report.refused.empty()) {
     gaps_.push_back(Unsupported{
@@ -239,6 +310,29 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   if (operator_count_ == 0) operator_count_ = plan->operator_count;
   processes_[Raw(pid)].links = std::move(links);
   return absl::OkStatus();
+}
+
+LinkSet ProcessSet::AttachCostPoints() {
+  std::vector<std::pair<Pid, std::shared_ptr<const ProbePlan>>> plans;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [pid, process] : processes_) plans.emplace_back(Pid{pid}, process.plan);
+  }
+  LinkSet links;
+  for (const auto& [pid, plan] : plans) {
+    for (const ModulePlan& module : plan->modules) {
+      if (module.cost_points.empty()) continue;
+      ModulePlan second = ModuleOfChild(module, pid);
+      second.points = second.cost_points;
+      AttachReport report;
+      auto added =
+          AttachModule(programs_->api(), programs_->probe_program_fd(), second, pid, &report);
+      // A process that has ended, say: what it costs there is not needed any more.
+      if (!added.ok()) continue;
+      std::move(added->begin(), added->end(), std::back_inserter(links));
+    }
+  }
+  return links;
 }
 
 void ProcessSet::OnFork(Pid parent, Pid child, int64_t time_ns) {
@@ -267,6 +361,13 @@ std::optional<uint32_t> ProcessSet::ImageOf(Pid pid) const {
   const auto it = processes_.find(Raw(pid));
   if (it == processes_.end()) return std::nullopt;
   return it->second.image;
+}
+
+std::optional<Label> ProcessSet::SiteLabel(Pid pid, uint16_t site) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end() || site >= it->second.plan->sites.size()) return std::nullopt;
+  return it->second.plan->sites[site].label;
 }
 
 void ProcessSet::FollowFork(const Task& task) {
@@ -312,7 +413,9 @@ void ProcessSet::DropLinks(Pid pid, bool forget) {
   const auto it = processes_.find(Raw(pid));
   if (it == processes_.end()) return;
   links = std::move(it->second.links);
-  if (forget) processes_.erase(it);
+  if (!forget) return;
+  processes_.erase(it);
+  operator_watch_.Remove(pid);
 }
 
 void ProcessSet::FollowExec(Pid pid) {
@@ -321,21 +424,33 @@ void ProcessSet::FollowExec(Pid pid) {
   Await(pid);
 }
 
+bool ProcessSet::Looks::HasSettled(const ProbePlan& plan) {
+  // While libraries register their operators the number grows: names and annotations would be
+  // missing. A Python process loads the binding last.
+  const size_t before = std::exchange(operators, plan.operators.size());
+  const bool has_binding = plan.python_version.empty() || plan.python_node_vtable != 0;
+  const bool is_settled = has_binding && before > 0 && before == operators;
+  return is_settled || ++with_torch >= kMostLooks;
+}
+
 bool ProcessSet::TryAwaited(Pid pid, Looks* looks) {
   if (!Exists(pid)) return true;
   if (!HasTorch(pid)) return false;
-  PlanOptions options;
-  options.cache_directory = cache_directory_;
-  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  std::optional<HeldThread> held;
+  // The first look may have to analyse a new library: it must not run away meanwhile.
+  if (holds_awaited_ && looks->with_torch == 0) held.emplace(pid);
+  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, plan_options_);
   absl::Status status = plan.status();
   if (ExitCodeOf(status) == ExitCode::kNoTorch) return false;  // half loaded
   if (plan.ok()) {
-    // While libraries register their operators the number grows: names and annotations would be
-    // missing.
-    const size_t before = std::exchange(looks->operators, plan->operators.size());
-    const bool is_settled = before > 0 && before == looks->operators;
-    if (!is_settled && ++looks->with_torch < kMostLooks) return false;
+    if (!looks->HasSettled(*plan)) return false;
+    const uint32_t operators = plan->operator_count;
+    if (holds_awaited_) {
+      held.emplace(pid);
+      plan->operators = ReadOperators(pid, *plan);
+    }
     status = AttachImage(pid, *std::move(plan), /*followed=*/true);
+    if (status.ok() && on_awaited_) on_awaited_(pid, operators);
   }
   if (!status.ok() && Exists(pid) && ExitCodeOf(status) != ExitCode::kNoTarget) {
     const std::lock_guard lock(mutex_);
@@ -366,15 +481,13 @@ void ProcessSet::RunFollower() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const auto ready = [this] { return stop_ || !tasks_.empty(); };
-    if (awaited_.empty()) {
-      changed_.wait(lock, [&] { return ready() || !awaited_.empty(); });
-    } else {
-      changed_.wait_for(lock, kAwaitInterval, ready);
-    }
+    const bool is_quick = holds_awaited_ && !awaited_.empty();
+    changed_.wait_for(lock, is_quick ? kAwaitOwnInterval : kAwaitInterval, ready);
     if (stop_) break;
     if (tasks_.empty()) {
       lock.unlock();
       TryAllAwaited();
+      operator_watch_.Look();
       lock.lock();
       continue;
     }
@@ -419,26 +532,13 @@ void ProcessSet::Detach() {
 }
 
 void ProcessSet::CollectLastNames() {
-  std::map<uint32_t, bool> image_done;
+  operator_watch_.Look();
+  schemas_.Finish();
   for (const auto& [raw_pid, process] : processes_) {
     const Pid pid{raw_pid};
     for (const ThreadEntry& thread : ReadThreads(pid)) {
       sink_->AddMetadata([&thread](MetadataWriter& writer) { writer.AddThread(thread); });
     }
-    if (image_done[process.image]) continue;
-    std::vector<OperatorInfo> operators = ReadOperators(pid, *process.plan);
-    if (operators.empty()) continue;
-    image_done[process.image] = true;
-    std::vector<OperatorInfo> added;
-    for (OperatorInfo& info : operators) {
-      const auto known = std::lower_bound(
-          process.plan->operators.begin(), process.plan->operators.end(), info.address,
-          [](const OperatorInfo& other, uint64_t address) { return other.address < address; });
-      if (known == process.plan->operators.end() || known->address != info.address) {
-        added.push_back(std::move(info));
-      }
-    }
-    if (!added.empty()) WriteOperators(process.image, added);
   }
 }
 
@@ -455,6 +555,7 @@ uint64_t ProcessSet::follow_failed() const {
 std::vector<Unsupported> ProcessSet::gaps() const {
   const std::lock_guard lock(mutex_);
   std::vector<Unsupported> gaps = gaps_;
+  for (Unsupported& gap : schemas_.gaps()) gaps.push_back(std::move(gap));
   if (programs_->api() == UprobeApi::kPerf) {
     gaps.push_back(Unsupported{
         "fast detach",

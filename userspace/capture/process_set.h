@@ -19,37 +19,48 @@
 #include <thread>
 #include <vector>
 
+#include "symbols/planner.h"
 #include "symbols/probe_plan.h"
 #include "userspace/capture/attach.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/operator_watch.h"
+#include "userspace/capture/schema_collector.h"
 #include "userspace/model/recording.h"
 
 namespace proftrace {
 
 // Finds PyTorch in a running process. Fails as the interface's exit codes say. A new library's
 // analysis takes memory for a second: to be called before the ring is there.
-absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const std::string& cache_directory);
+absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options);
 
 class ProcessSet {
  public:
   // From the follower's thread: a forked child's probes are live, so long after its fork.
   using OnFollow = std::function<void(Pid child, int64_t after_ns)>;
 
-  // `programs` and `sink` must outlive the set. `cache_directory`: of probe plans; empty = none.
-  ProcessSet(BpfPrograms* programs, CaptureSink* sink, std::string cache_directory,
-             OnFollow on_follow);
+  // From the follower's thread: the probes of an awaited process are live.
+  using OnAwaited = std::function<void(Pid pid, uint32_t operator_count)>;
+
+  // `programs` and `sink` must outlive the set.
+  ProcessSet(BpfPrograms* programs, CaptureSink* sink, PlanOptions plan_options, OnFollow on_follow,
+             OnAwaited on_awaited);
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
 
   // Puts the probes of `plan` into a running process.
   absl::Status Attach(Pid pid, ProbePlan plan);
+  // The first processes are attached to: what may take its time begins.
+  void OnReady() { schemas_.Start(); }
   // Descendants that `pid` has already: forked ones, as DataLoader workers are, are attached to
   // now, others as soon as they have PyTorch.
   void FollowDescendants(Pid pid);
   // A process that has no PyTorch yet: it is attached to as soon as it has.
   void Await(Pid pid);
+  // Likewise one that we started ourselves: it and its descendants are stopped for the moment in
+  // which their probes go in, so that no operator is missed.
+  void AwaitOwn(Pid pid);
 
   // What the kernel told of traced processes.
   void OnFork(Pid parent, Pid child, int64_t time_ns);
@@ -58,6 +69,13 @@ class ProcessSet {
 
   // The address space of a process (CaptureMetadata::images); none when it is not recorded.
   std::optional<uint32_t> ImageOf(Pid pid) const;
+
+  // The second probes behind operators' begins (ModulePlan::cost_points), in every process that is
+  // recorded now. They are gone with the links.
+  LinkSet AttachCostPoints();
+
+  // The label of a site of a recorded process's plan.
+  std::optional<Label> SiteLabel(Pid pid, uint16_t site) const;
 
   // Takes every probe out. No child is attached to afterwards.
   void Detach();
@@ -83,6 +101,8 @@ class ProcessSet {
   struct Looks {
     int with_torch = 0;    // how often PyTorch was there
     size_t operators = 0;  // that it had registered at the last look
+    // All of PyTorch's libraries are there, and register no more operators.
+    bool HasSettled(const ProbePlan& plan);
   };
   enum class TaskKind { kFork, kExec, kExit };
   struct Task {
@@ -103,13 +123,20 @@ class ProcessSet {
   bool TryAwaited(Pid pid, Looks* looks);
   void RunFollower();
   void TryAllAwaited();
+  void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
+                        const std::vector<OperatorInfo>& added);
+  absl::Status AddAnnotationOperators(Pid pid, const ProbePlan& plan,
+                                      const std::vector<OperatorInfo>& operators);
   void WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators);
 
   BpfPrograms* programs_;
   CaptureSink* sink_;
-  std::string cache_directory_;
+  PlanOptions plan_options_;
   OnFollow on_follow_;
+  OnAwaited on_awaited_;
+  SchemaCollector schemas_;
 
+  OperatorWatch operator_watch_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
@@ -123,6 +150,7 @@ class ProcessSet {
   uint64_t followed_ = 0;
   int64_t longest_follow_ns_ = 0;  // from a fork until the child's probes were live
   bool stop_ = false;
+  bool holds_awaited_ = false;
   std::thread follower_;
 };
 

@@ -16,9 +16,11 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/job_hit_cost.h"
 #include "userspace/capture/live_meter.h"
 #include "userspace/capture/name_resolver.h"
 #include "userspace/capture/process_set.h"
+#include "userspace/capture/step_watch.h"
 
 namespace proftrace {
 namespace {
@@ -27,6 +29,9 @@ namespace {
 constexpr int kPollMs = 20;
 constexpr int64_t kFlushNs = 200'000'000;
 constexpr int64_t kProgressNs = 500'000'000;
+constexpr int64_t kStepLookNs = 100'000'000;
+// Outside the window, and only as long as it takes: a job that is idle then says nothing.
+constexpr int64_t kLongestCostNs = 100'000'000;
 
 double ToSeconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -88,6 +93,10 @@ class Recording {
   absl::Status Drain(int timeout_ms);
   bool AnyTargetAlive();
   void ReportProgress(int64_t now_ns);
+  bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
+  // Of the steps that were found, those asked for; the window ends with the last of them.
+  void KeepSteps();
+  absl::Status MeasureHitInJob();
   Cost MeasureCost(int64_t window_ns, uint64_t lost) const;
 
   const RecordOptions& options_;
@@ -100,6 +109,10 @@ class Recording {
   std::unique_ptr<NameResolver> names_;
   std::vector<UniqueFd> target_fds_;
   LiveMeter meter_;
+  std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
+  JobHitCost job_hit_cost_;
+  bool measures_hit_ = false;
+  std::optional<double> job_ns_per_hit_;
   RecordingInfo info_;
   double cpu_at_start_s_ = 0;
   uint64_t lost_before_start_ = 0;  // while probes were put in: outside the window
@@ -119,7 +132,7 @@ absl::Status Recording::Start() {
   // Before the ring is there: the analysis of a new library takes memory, and gives it back.
   std::vector<ProbePlan> plans;
   for (const Pid pid : options_.pids) {
-    absl::StatusOr<ProbePlan> plan = PlanProcess(pid, options_.cache_directory);
+    absl::StatusOr<ProbePlan> plan = PlanProcess(pid, options_.plan);
     if (!plan.ok()) return plan.status();
     plans.push_back(*std::move(plan));
   }
@@ -127,8 +140,8 @@ absl::Status Recording::Start() {
   absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
   if (!programs.ok()) return programs.status();
   programs_ = *std::move(programs);
-  processes_ = std::make_unique<ProcessSet>(programs_.get(), &sink_, options_.cache_directory,
-                                            callbacks_.on_follow);
+  processes_ = std::make_unique<ProcessSet>(programs_.get(), &sink_, options_.plan,
+                                            callbacks_.on_follow, callbacks_.on_awaited);
   names_ = std::make_unique<NameResolver>(
       [this](Pid pid) { return processes_->ImageOf(pid); },
       [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
@@ -143,9 +156,14 @@ absl::Status Recording::Start() {
   }
   for (const Pid pid : options_.awaited) {
     if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
-    processes_->Await(pid);
+    processes_->AwaitOwn(pid);
   }
+  if (absl::Status status = MeasureHitInJob(); !status.ok()) return status;
   const int64_t ready_ns = MonotonicNs();
+  if (AskedForSteps() || callbacks_.on_progress) {
+    step_watch_ = std::make_unique<StepWatch>(
+        [this](Pid pid, uint16_t site) { return processes_->SiteLabel(pid, site); }, ready_ns);
+  }
   info_ = options_.info;
   info_.host = DescribeHost();
   info_.window.start_ns = ready_ns;
@@ -157,6 +175,7 @@ absl::Status Recording::Start() {
   if (callbacks_.on_ready) {
     callbacks_.on_ready(processes_->operator_count(), info_.window.attach_s);
   }
+  processes_->OnReady();
   return absl::OkStatus();
 }
 
@@ -165,16 +184,16 @@ void Recording::OnRecord(std::span<const std::byte> record) {
   if (record.size() < sizeof(head)) return;
   std::memcpy(&head, record.data(), sizeof(head));
   if (static_cast<int64_t>(head.time_ns) < begin_ns_) return;
+  if (measures_hit_) job_hit_cost_.Observe(head);
+  if (head.kind == abi::PT_COST) return;
   sink_.Append(record);
   ++result_.records;
   meter_.Count(head);
+  if (step_watch_ != nullptr) step_watch_->Observe(record);
   if (head.kind <= abi::PT_CATCH) return;  // the common ones: nothing to look up
   switch (head.kind) {
     case abi::PT_NODE_BEGIN:
       names_->Observe(record);
-      break;
-    case abi::PT_ANNOTATION_BEGIN:
-      meter_.ObserveAnnotation(record);
       break;
     case abi::PT_FORK: {
       abi::pt_fork_record fork{};
@@ -218,7 +237,11 @@ void Recording::ReportProgress(int64_t now_ns) {
   progress.records_per_s = static_cast<double>(result_.records - last_progress_records_) /
                            std::max(1e-9, ToSeconds(now_ns - last_progress_ns_));
   progress.lost = programs_->ReadCounters().ring_lost - lost_before_start_;
-  progress.step_ms = meter_.step_ms();
+  if (const std::optional<RecordedSteps> steps = step_watch_->Find(); steps.has_value()) {
+    const auto& [start_ns, end_ns] = steps->intervals.back();
+    progress.step_ms = static_cast<double>(end_ns - start_ns) * 1e-6;
+    if (AskedForSteps()) progress.steps = steps->intervals.size();
+  }
   last_progress_ns_ = now_ns;
   last_progress_records_ = result_.records;
   callbacks_.on_progress(progress);
@@ -227,6 +250,7 @@ void Recording::ReportProgress(int64_t now_ns) {
 absl::Status Recording::Loop() {
   last_progress_ns_ = info_.window.start_ns;
   int64_t last_flush_ns = info_.window.start_ns;
+  int64_t last_look_ns = info_.window.start_ns;
   while (!stop_.load(std::memory_order_relaxed)) {
     const int64_t now_ns = MonotonicNs();
     int timeout_ms = kPollMs;
@@ -241,16 +265,38 @@ absl::Status Recording::Loop() {
       last_flush_ns = now_ns;
       if (!AnyTargetAlive()) break;
     }
+    if (options_.steps.has_value() && now_ns - last_look_ns >= kStepLookNs) {
+      if (step_watch_->HasSurely(*options_.steps)) break;
+      last_look_ns = now_ns;
+    }
     if (callbacks_.on_progress && now_ns - last_progress_ns_ >= kProgressNs) ReportProgress(now_ns);
   }
   return absl::OkStatus();
+}
+
+absl::Status Recording::MeasureHitInJob() {
+  // Perf events by the thousand take the kernel minutes to remove.
+  if (programs_->api() != UprobeApi::kMulti) return absl::OkStatus();
+  const LinkSet links = processes_->AttachCostPoints();
+  if (links.empty()) return absl::OkStatus();
+  measures_hit_ = true;
+  const int64_t until_ns = MonotonicNs() + kLongestCostNs;
+  absl::Status status;
+  while (status.ok() && MonotonicNs() < until_ns &&
+         job_hit_cost_.pairs() < JobHitCost::kEnoughPairs) {
+    status = Drain(kPollMs);
+  }
+  measures_hit_ = false;
+  job_ns_per_hit_ = job_hit_cost_.median_ns();
+  return status;
 }
 
 Cost Recording::MeasureCost(int64_t window_ns, uint64_t lost) const {
   Cost cost;
   cost.tracer_cpu_s = OwnCpuSeconds() - cpu_at_start_s_;
   cost.probe_hits = meter_.probe_hits() + lost;
-  cost.probe_ns_per_hit = programs_->ns_per_hit();
+  cost.measured_in_job = job_ns_per_hit_.has_value();
+  cost.probe_ns_per_hit = job_ns_per_hit_.value_or(programs_->ns_per_hit());
   // Whose records were lost is not known: the busiest thread is taken to have lost its share.
   const double hits = static_cast<double>(meter_.busiest_thread_hits()) *
                       static_cast<double>(cost.probe_hits) /
@@ -258,20 +304,35 @@ Cost Recording::MeasureCost(int64_t window_ns, uint64_t lost) const {
   cost.estimated_overhead_percent =
       100.0 * hits * cost.probe_ns_per_hit / std::max(1.0, static_cast<double>(window_ns));
   cost.basis =
-      "hits of the busiest thread times the cost of a hit, measured when the recording began by a "
-      "loop in proftrace itself, over the window: a lower bound, in a job a hit finds colder "
-      "caches";
+      std::string("hits of the busiest thread times the cost of a hit over the window; ") +
+      (job_ns_per_hit_ ? "measured in the job itself, outside the window: the time between two "
+                         "probes that follow each other"
+                       : "the job was idle when that was to be measured, so it is that of a loop "
+                         "in proftrace itself: a lower bound, in a job a hit finds colder caches");
   return cost;
+}
+
+void Recording::KeepSteps() {
+  if (!AskedForSteps()) return;
+  result_.steps = step_watch_->Find();
+  if (!result_.steps.has_value() || !options_.steps.has_value()) return;
+  std::vector<std::pair<int64_t, int64_t>>& intervals = result_.steps->intervals;
+  if (intervals.size() < *options_.steps) return;  // the recording ended before
+  intervals.resize(*options_.steps);
+  info_.window.duration_ns = std::max<int64_t>(0, intervals.back().second - info_.window.start_ns);
 }
 
 void Recording::Stop() {
   const int64_t end_ns = MonotonicNs();
+  absl::Status status;
+  if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();
   processes_->Detach();
   const int64_t detached_ns = MonotonicNs();
-  absl::Status status = Drain(0);
+  if (status.ok()) status = Drain(0);
   processes_->CollectLastNames();
 
   info_.window.duration_ns = end_ns - info_.window.start_ns;
+  KeepSteps();
   info_.window.detach_s = ToSeconds(detached_ns - end_ns);
   const KernelCounters counters = programs_->ReadCounters();
   Ledger ledger;
@@ -281,6 +342,7 @@ void Recording::Stop() {
   const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     for (const Unsupported& gap : processes_->gaps()) writer.AddUnsupported(gap);
+    if (result_.steps.has_value()) writer.AddSteps(*result_.steps);
     writer.AddEnd(info_.window, cost, ledger);
   });
   const absl::Status finished = sink_.Finish();

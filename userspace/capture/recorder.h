@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "symbols/planner.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/model/recording.h"
 #include "userspace/wire/capture_writer.h"
@@ -23,23 +24,29 @@ struct Progress {
   uint64_t records = 0;
   double records_per_s = 0;  // since the last progress
   uint64_t lost = 0;
-  std::optional<double> step_ms;  // time between the last two optimizer steps of the job
+  std::optional<double> step_ms;  // of the last step that was found
+  uint64_t steps = 0;             // found so far; not counted unless they are waited for
 };
 
 struct RecordOptions {
   std::vector<Pid> pids;     // running processes
   std::vector<Pid> awaited;  // just started by us: attached to as soon as they have loaded PyTorch
   std::optional<double> duration_s;  // none: until `stop` or the end of all targets
+  std::optional<uint64_t> steps;     // until so many steps of the job are over
+  // Find the steps, however many: they are in the result and in the capture.
+  bool counts_steps = false;
   BpfOptions bpf;
-  std::string cache_directory;  // of probe plans; empty = none
-  RecordingInfo info;           // version, arguments, trace name, metadata: written as they are
+  PlanOptions plan;
+  RecordingInfo info;  // version, arguments, trace name, metadata: written as they are
 };
 
 struct RecordCallbacks {
-  // Every probe is live.
+  // Every probe is live; `operator_count` is 0 while all targets are awaited ones.
   std::function<void(uint32_t operator_count, double attach_s)> on_ready;
   // A forked child is recorded, `after_ns` after its fork. On another thread.
   std::function<void(Pid child, int64_t after_ns)> on_follow;
+  // An awaited process has loaded PyTorch and is recorded. On another thread.
+  std::function<void(Pid pid, uint32_t operator_count)> on_awaited;
   std::function<void(const Progress&)> on_progress;  // about twice a second
 };
 
@@ -50,6 +57,7 @@ struct RecordResult {
   uint64_t ring_lost = 0;
   Window window;
   Cost cost;
+  std::optional<RecordedSteps> steps;  // when they were asked for and found
 };
 
 // Records into `writer` until the duration is over, `stop` is set, or no target is left. Errors

@@ -47,7 +47,7 @@ absl::Status RunExport(const ExportArguments& arguments) {
   table.sort_by = arguments.sort_by;
   if (absl::Status status = CheckTableOptions(table); !status.ok()) return status;
   absl::StatusOr<Results> results =
-      LoadResults(arguments.capture, arguments.salvage, KeyAveragesOptions());
+      LoadResults(arguments.capture, arguments.salvage, AggregateOptions());
   if (!results.ok()) return results.status();
   const ExportInput input{*results->timeline, results->aggregates, table};
   for (const Format* format : *formats) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "userspace/cli/parse.h"
 #include "userspace/cli/result_directory.h"
 #include "userspace/cli/results.h"
+#include "userspace/cli/step_schedule.h"
 #include "userspace/cli/version.h"
 #include "userspace/wire/capture_writer.h"
 
@@ -54,6 +56,8 @@ void StopOnSignals() {
 struct RecordArguments {
   std::vector<uint32_t> pids;
   std::optional<std::string> duration;
+  std::optional<uint64_t> steps;
+  std::optional<std::string> schedule;
   std::string output;
   std::string formats = kDefaultFormats;
   std::string buffer_size = "32M";
@@ -63,6 +67,7 @@ struct RecordArguments {
   std::string trace_name;
   std::vector<std::string> metadata;
   bool no_follow_children = false;
+  bool profile_memory = false;
   bool no_inject = false;
   bool strict = false;
   bool force = false;
@@ -86,6 +91,13 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
     if (!seconds.ok()) return seconds.status();
     options.duration_s = *seconds;
   }
+  options.steps = arguments.steps;
+  if (arguments.schedule.has_value()) {
+    absl::StatusOr<StepSchedule> schedule = ParseSchedule(*arguments.schedule);
+    if (!schedule.ok()) return schedule.status();
+    options.steps = schedule->TotalSteps();
+    options.counts_steps = true;
+  }
   absl::StatusOr<uint64_t> ring_bytes = ParseSize(arguments.buffer_size);
   if (!ring_bytes.ok()) return ring_bytes.status();
   if (*ring_bytes < kSmallestRing || *ring_bytes > kLargestRing) {
@@ -96,7 +108,8 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.bpf.follow_children = !arguments.no_follow_children;
   options.bpf.empty_program = arguments.probe_program == "empty";
   options.bpf.force_perf_links = arguments.perf_links;
-  options.cache_directory = CacheDirectory();
+  options.plan.cache_directory = CacheDirectory();
+  options.plan.profile_memory = arguments.profile_memory;
   options.info.proftrace_version = kVersion;
   options.info.arguments = all;
   options.info.trace_name = arguments.trace_name;
@@ -112,6 +125,9 @@ absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
   if (arguments.pids.empty() == !has_command) {
     return Fail(ExitCode::kUsage,
                 "give what to record: -p PID of a running process, or -- COMMAND ARGS");
+  }
+  if (arguments.steps.has_value() && arguments.schedule.has_value()) {
+    return Fail(ExitCode::kUsage, "give --steps or --schedule, not both");
   }
   if (arguments.activities != "cpu") {
     return Fail(ExitCode::kUsage,
@@ -130,8 +146,19 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const std::strin
   RecordCallbacks callbacks;
   if (arguments.quiet) return callbacks;
   callbacks.on_ready = [target](uint32_t operator_count, double attach_s) {
+    if (operator_count == 0) {
+      std::fprintf(stderr, "proftrace: starting %s; its probes go in when it loads PyTorch\n",
+                   target.c_str());
+      return;
+    }
     std::fprintf(stderr, "proftrace: recording %s, %u operators, probes on after %.2f s\n",
                  target.c_str(), operator_count, attach_s);
+  };
+  const auto started = std::chrono::steady_clock::now();
+  callbacks.on_awaited = [started](Pid pid, uint32_t operator_count) {
+    const std::chrono::duration<double> after = std::chrono::steady_clock::now() - started;
+    std::fprintf(stderr, "proftrace: recording PID %u, %u operators, probes on after %.2f s\n",
+                 Raw(pid), operator_count, after.count());
   };
   if (arguments.verbose > 0) {
     callbacks.on_follow = [](Pid child, int64_t after_ns) {
@@ -141,8 +168,11 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const std::strin
   }
   if (arguments.no_progress || isatty(STDERR_FILENO) == 0) return callbacks;
   callbacks.on_progress = [](const Progress& progress) {
-    char step[48] = "";
-    if (progress.step_ms.has_value()) {
+    char step[80] = "";
+    if (progress.step_ms.has_value() && progress.steps > 0) {
+      std::snprintf(step, sizeof(step), ", %llu steps, the last of %.2f ms",
+                    static_cast<unsigned long long>(progress.steps), *progress.step_ms);
+    } else if (progress.step_ms.has_value()) {
       std::snprintf(step, sizeof(step), ", step %.2f ms", *progress.step_ms);
     }
     std::fprintf(stderr, "\rproftrace: %.1f s, %.0f records/s, %llu lost%s\033[K",
@@ -160,10 +190,10 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result, cons
   if (isatty(STDERR_FILENO) != 0 && !arguments.no_progress) std::fputs("\r\033[K", stderr);
   std::fprintf(
       stderr,
-      "proftrace: %u spans in %.2f s, %llu records lost, at least %.1f %% slow-down while "
-      "recording\n",
+      "proftrace: %u spans in %.2f s, %llu records lost, %s %.1f %% slow-down while recording\n",
       results.timeline->span_count(), static_cast<double>(result.window.duration_ns) * 1e-9,
-      static_cast<unsigned long long>(ledger.ring_lost), result.cost.estimated_overhead_percent);
+      static_cast<unsigned long long>(ledger.ring_lost),
+      result.cost.measured_in_job ? "about" : "at least", result.cost.estimated_overhead_percent);
   std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
   for (const std::string& name : names) std::fprintf(stderr, " %s", name.c_str());
   std::fputs(" capture.ptrec\n", stderr);
@@ -186,7 +216,7 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   // After an error what came before it is still shown; a capture that is not closed needs
   // salvaging.
   absl::StatusOr<Results> results =
-      LoadResults(directory.path(), /*salvage=*/!result.status.ok(), KeyAveragesOptions());
+      LoadResults(directory.path(), /*salvage=*/!result.status.ok(), AggregateOptions());
   if (!results.ok()) return result.status.ok() ? results.status() : result.status;
   TableOptions table;
   table.sort_by = "self_cpu_time_total";
@@ -213,6 +243,42 @@ absl::StatusOr<std::unique_ptr<CaptureWriter>> CreateWriter(const ResultDirector
   return CaptureWriter::Create(*fd, directory.capture_path());
 }
 
+// One result directory a cycle, in the directory of the run; the capture of it all is not kept.
+absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,
+                          const std::vector<const Format*>& formats,
+                          const ResultDirectory& directory) {
+  const absl::StatusOr<StepSchedule> schedule = ParseSchedule(*arguments.schedule);
+  if (!schedule.ok()) return schedule.status();
+  std::vector<CapturePart> cycles;
+  if (result.steps.has_value()) cycles = Cycles(*schedule, *result.steps);
+  if (cycles.empty()) {
+    std::fprintf(stderr,
+                 "proftrace: no step of the schedule was found; the results hold all that was "
+                 "recorded\n");
+    return FinishRecording(arguments, result, formats, directory);
+  }
+  for (size_t i = 0; i < cycles.size(); ++i) {
+    absl::StatusOr<ResultDirectory> cycle =
+        ResultDirectory::Prepare(directory.path() + "/cycle_" + std::to_string(i), arguments.force);
+    if (!cycle.ok()) return cycle.status();
+    absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CreateWriter(*cycle);
+    if (!writer.ok()) return writer.status();
+    CaptureReader::Options options;
+    options.keep_metadata_text = true;
+    absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
+        CaptureReader::Open(directory.capture_path(), options);
+    if (!reader.ok()) return reader.status();
+    absl::Status status = CopyCapturePart(cycles[i], reader->get(), writer->get());
+    RecordResult part = result;
+    part.window.start_ns = cycles[i].start_ns;
+    part.window.duration_ns = cycles[i].end_ns - cycles[i].start_ns;
+    if (status.ok()) status = FinishRecording(arguments, part, formats, *cycle);
+    if (!status.ok()) return status;
+  }
+  unlink(directory.capture_path().c_str());
+  return absl::OkStatus();
+}
+
 absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::string>& all,
                        const std::vector<std::string>& command) {
   if (absl::Status status = CheckChoices(arguments, !command.empty()); !status.ok()) return status;
@@ -220,6 +286,11 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   if (!options.ok()) return options.status();
   absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.formats);
   if (!formats.ok()) return formats.status();
+  for (const Format* format : *formats) {
+    if (!format->needs_memory || arguments.profile_memory) continue;
+    return Fail(ExitCode::kUsage,
+                "--format " + std::string(format->name) + " needs --profile-memory");
+  }
 
   StopOnSignals();
   std::unique_ptr<LaunchedCommand> launched;
@@ -263,6 +334,9 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
     directory->Discard();
     return launch.ok() ? result.status : launch;
   }
+  if (arguments.schedule.has_value() && result.status.ok()) {
+    return FinishCycles(arguments, result, *formats, *directory);
+  }
   return FinishRecording(arguments, result, *formats, *directory);
 }
 
@@ -279,6 +353,13 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->check(CLI::Range(1u, 4194304u));  // the kernel's PID_MAX_LIMIT
   record->add_option("-d,--duration", arguments->duration,
                      "how long: 10s, 250ms, 2m; without it until ^C or the target's end");
+  record
+      ->add_option("--steps", arguments->steps,
+                   "until so many steps (rounds of the job's loop) are over")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}));
+  record->add_option("--schedule", arguments->schedule,
+                     "steps as torch.profiler.schedule() takes them, one result directory a "
+                     "cycle: skip_first=10,wait=5,warmup=1,active=3,repeat=2");
   record->add_option("-o,--output", arguments->output,
                      "directory for the results; missing or empty");
   record->add_option("--format", arguments->formats, "outputs to write; 'none' = capture only")
@@ -287,6 +368,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->capture_default_str();
   record->add_option("--activities", arguments->activities, "what to record")
       ->capture_default_str();
+  record->add_flag("--profile-memory", arguments->profile_memory,
+                   "record allocations and frees of CPU and device memory");
   record->add_option("--tier", arguments->tier, "how events are captured")->capture_default_str();
   record->add_option("--gpu", arguments->gpu, "how GPU activity is captured")
       ->capture_default_str();

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,8 @@ struct ReportArguments {
   std::string time_unit;
   std::string header;
   bool group_by_overload_name = false;
+  std::optional<uint32_t> group_by_stack_n;
+  bool step_rows = false;
   bool top_level_events_only = false;
   bool json = false;
   bool salvage = false;
@@ -40,10 +43,16 @@ absl::StatusOr<TableOptions> MakeTableOptions(const ReportArguments& arguments) 
 }
 
 absl::Status RunReport(const ReportArguments& arguments) {
+  if (arguments.group_by_stack_n.value_or(0) > 0) {
+    return Fail(ExitCode::kUsage,
+                "--group-by-stack-n " + std::to_string(*arguments.group_by_stack_n) +
+                    ": no Python stacks are in this recording; this version does not record them");
+  }
   absl::StatusOr<TableOptions> table = MakeTableOptions(arguments);
   if (!table.ok()) return table.status();
-  KeyAveragesOptions options;
-  options.group_by_overload_name = arguments.group_by_overload_name;
+  AggregateOptions options;
+  options.key_averages.group_by_overload_name = arguments.group_by_overload_name;
+  options.step_rows = arguments.step_rows;
   absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
   if (!results.ok()) return results.status();
   if (absl::Status status = PrintTable(*results, *table, arguments.json); !status.ok()) {
@@ -76,6 +85,10 @@ void AddReportCommand(CLI::App& app, Action* action) {
   report->add_option("--time-unit", arguments->time_unit, "us, ms or s");
   report->add_option("--header", arguments->header, "a line above the table");
   report->add_flag("--group-by-overload-name", arguments->group_by_overload_name);
+  report->add_option("--group-by-stack-n", arguments->group_by_stack_n,
+                     "rows by the N innermost frames of the stack, as in torch");
+  report->add_flag("--step-rows", arguments->step_rows,
+                   "the job's steps as ProfilerStep* row, also where none were asked for");
   report->add_flag("--top-level-events-only", arguments->top_level_events_only);
   report->add_flag("--json", arguments->json, "the rows as JSON");
   report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");

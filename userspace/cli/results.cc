@@ -26,7 +26,7 @@ std::string SpillDirectory(const std::string& capture) {
 }  // namespace
 
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
-                                    const KeyAveragesOptions& options) {
+                                    const AggregateOptions& options) {
   CaptureReader::Options reader_options;
   reader_options.salvage = salvage;
   absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
@@ -68,9 +68,8 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
 absl::Status PrintTable(const Results& results, const TableOptions& table, bool json) {
   StringSink sink;
   const Timeline& timeline = *results.timeline;
-  const KeyAverages& averages = results.aggregates.key_averages;
-  absl::Status status = json ? ExportTableJson(timeline, averages, table, sink)
-                             : ExportTable(timeline, averages, table, sink);
+  absl::Status status = json ? ExportTableJson(timeline, results.aggregates, table, sink)
+                             : ExportTable(timeline, results.aggregates, table, sink);
   if (!status.ok()) return status;
   const std::string& text = sink.text();
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {

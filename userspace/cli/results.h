@@ -24,7 +24,7 @@ struct Results {
 // Reads `capture` (a file or a result directory) to the end. `salvage`: what is whole of a damaged
 // one.
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
-                                    const KeyAveragesOptions& options);
+                                    const AggregateOptions& options);
 
 // Writes `formats` and summary.json into `directory`; the names of the files, in order. The first
 // error ends it.

@@ -27,24 +27,53 @@ size_t MinimumBytes(uint8_t kind) {
     case abi::PT_CATCH:
     case abi::PT_EXEC:
     case abi::PT_LITERAL_BEGIN:
+    case abi::PT_FREE:
       return sizeof(pt_record);
     case abi::PT_BOXED_BEGIN:
     case abi::PT_ANNOTATION_HANDLE:
     case abi::PT_ANNOTATION_END:
+    case abi::PT_ANNOTATION_GUARD:
+    case abi::PT_GUARD_END:
     case abi::PT_LOSS:
+    case abi::PT_ALLOCATION:
       return sizeof(abi::pt_pointer_record);
+    case abi::PT_GUARD_BEGIN:
+    case abi::PT_FRAME_BEGIN:
+      return PT_GUARD_RECORD_SHORT_BYTES;
+    case abi::PT_WORK_TITLE:
+      return sizeof(abi::pt_guard_record);
+    case abi::PT_WORK_BEGIN:
+      return sizeof(abi::pt_pointer_record);
+    case abi::PT_FRAME_END:
+      return sizeof(abi::pt_pair_record);
     case abi::PT_NODE_BEGIN:
       return PT_NODE_RECORD_SHORT_BYTES;
     case abi::PT_ANNOTATION_BEGIN:
       return sizeof(abi::pt_text_record);
+    case abi::PT_COST:  // never in a capture, and unknown to MinimumBytes
     case abi::PT_TEXT_MORE:
       return sizeof(abi::pt_text_more_record);
     case abi::PT_FORK:
       return sizeof(abi::pt_fork_record);
     case abi::PT_THREAD_EXIT:
       return sizeof(abi::pt_exit_record);
+    case abi::PT_DEVICE_MEMORY:
+    case abi::PT_OUT_OF_MEMORY:
+      return sizeof(abi::pt_memory_record);
   }
   return 0;
+}
+
+uint64_t BlockAddress(const pt_record& head) {
+  return static_cast<uint64_t>(head.site) << 32 | head.sp;
+}
+
+// The device's totals, which one event has no room for, go before it.
+Event DeviceTotals(Event event, const abi::pt_memory_record& record) {
+  event.type = EventType::kDeviceTotals;
+  event.value = record.allocated;
+  event.object = record.reserved;
+  return event;
 }
 
 constexpr std::string_view kGeneratedPrefix = "torch::autograd::generated::";
@@ -54,6 +83,26 @@ constexpr std::string_view kGeneratedPrefix = "torch::autograd::generated::";
 std::string_view NodeNameFromClass(std::string_view name) {
   if (name.starts_with(kGeneratedPrefix)) name.remove_prefix(kGeneratedPrefix.size());
   return name;
+}
+
+// As the target passed it: only the low byte of the argument is meant.
+Scope KnownScope(uint32_t scope) {
+  scope &= 0xff;
+  return scope <= static_cast<uint32_t>(Scope::kStaticRuntimeModel) ? static_cast<Scope>(scope)
+                                                                    : Scope::kFunction;
+}
+
+// Kineto's category is by the scope; the rest of the label is for summary.json.
+Label LabelOfScope(Scope scope) {
+  Label label;
+  label.scope = scope;
+  if (scope == Scope::kUserScope) {
+    label.category = Category::kUserAnnotation;
+    label.kind = SpanKind::kAnnotation;
+  } else if (scope == Scope::kBackwardFunction) {
+    label.kind = SpanKind::kAutograd;
+  }
+  return label;
 }
 
 }  // namespace
@@ -72,12 +121,8 @@ Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger)
 }
 
 EventLabel Decoder::InternLabel(const Label& label) {
-  std::string key = label.name + '\0' + label.overload_name + '\0';
-  key.push_back(static_cast<char>(label.category));
-  key.push_back(static_cast<char>(label.scope));
-  key.push_back(static_cast<char>(label.kind));
   const auto [it, inserted] =
-      label_ids_.try_emplace(std::move(key), static_cast<EventLabel>(labels_.size()));
+      label_ids_.try_emplace(label, static_cast<EventLabel>(labels_.size()));
   if (inserted) labels_.push_back(label);
   return it->second;
 }
@@ -159,11 +204,8 @@ EventLabel Decoder::NodeLabel(const Process& process, uint16_t site,
   return result;
 }
 
-EventLabel Decoder::AnnotationLabel(std::string text, uint32_t length) {
-  Label label;
-  label.category = Category::kUserAnnotation;
-  label.scope = Scope::kUserScope;
-  label.kind = SpanKind::kAnnotation;
+EventLabel Decoder::TextLabel(std::string text, uint32_t length, Scope scope) {
+  Label label = LabelOfScope(scope);
   label.name = std::move(text);
   if (label.name.size() < length) {
     label.name += "…";
@@ -178,10 +220,45 @@ bool Decoder::DecodeAnnotation(const abi::pt_text_record& record, Event* event) 
   if (record.length == PT_TEXT_READ_FAILED) return true;
   std::string text(record.text, std::min<size_t>(record.length, PT_TEXT_BYTES));
   if (record.length > PT_TEXT_BYTES) {
-    pending_names_[Raw(event->tid)] = PendingName{*event, std::move(text), record.length};
+    pending_names_[Raw(event->tid)] =
+        PendingName{*event, std::move(text), record.length, Scope::kUserScope};
     return false;
   }
-  event->label = AnnotationLabel(std::move(text), record.length);
+  event->label = TextLabel(std::move(text), record.length, Scope::kUserScope);
+  return true;
+}
+
+bool Decoder::DecodeGuard(const abi::pt_guard_record& record, EventLabel site_label, Event* event) {
+  event->type =
+      record.head.kind == abi::PT_FRAME_BEGIN ? EventType::kFrameBegin : EventType::kGuardBegin;
+  event->value = record.handle;
+  event->object = record.object;
+  event->label = kUnnamedLabel;
+  const Scope scope = KnownScope(record.scope);
+  if (size_t{record.head.words} * 8 < sizeof(record)) {
+    if (site_label == kUnnamedLabel || labels_[site_label].name.empty()) return true;
+    Label label = LabelOfScope(scope);
+    label.name = labels_[site_label].name;
+    event->label = InternLabel(label);
+    return true;
+  }
+  if (record.length == PT_TEXT_READ_FAILED) return true;
+  std::string text(record.text, std::min<size_t>(record.length, PT_TEXT_BYTES));
+  if (record.length > PT_TEXT_BYTES) {
+    pending_names_[Raw(event->tid)] = PendingName{*event, std::move(text), record.length, scope};
+    return false;
+  }
+  event->label = TextLabel(std::move(text), record.length, scope);
+  return true;
+}
+
+bool Decoder::DecodeWork(const abi::pt_pointer_record& record, Event* event) {
+  const auto title = work_titles_.find({record.head.pid, record.value});
+  if (title == work_titles_.end()) return false;
+  event->type = EventType::kGuardBegin;
+  event->value = record.value;
+  event->label = title->second;
+  work_titles_.erase(title);
   return true;
 }
 
@@ -200,7 +277,8 @@ void Decoder::AppendText(uint32_t tid, const abi::pt_text_more_record& record,
 void Decoder::FinishPending(uint32_t tid, std::vector<Event>* events) {
   const auto it = pending_names_.find(tid);
   if (it == pending_names_.end()) return;
-  it->second.event.label = AnnotationLabel(std::move(it->second.text), it->second.length);
+  PendingName& pending = it->second;
+  pending.event.label = TextLabel(std::move(pending.text), pending.length, pending.scope);
   events->push_back(it->second.event);
   pending_names_.erase(it);
 }
@@ -231,7 +309,8 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     static const Process kNone{0, 0xffffffff, 0xffffffff};
     process = &kNone;
   }
-  event->outside_window = event->time_ns < process->probes_on_ns;
+  event->outside_window =
+      event->time_ns < std::max(process->probes_on_ns, metadata_.info.window.start_ns);
   switch (static_cast<abi::pt_kind>(head.kind)) {
     case abi::PT_SPAN_BEGIN:
     case abi::PT_LITERAL_BEGIN:
@@ -251,10 +330,39 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->type = EventType::kAnnotationHandle;
       event->value = Copy<abi::pt_pointer_record>(record).value;
       break;
+    case abi::PT_ANNOTATION_GUARD:
+      event->type = EventType::kAnnotationGuard;
+      event->value = Copy<abi::pt_pointer_record>(record).value;
+      break;
     case abi::PT_ANNOTATION_END:
       event->type = EventType::kAnnotationEnd;
       event->value = Copy<abi::pt_pointer_record>(record).value;
       break;
+    case abi::PT_GUARD_BEGIN:
+    case abi::PT_FRAME_BEGIN:
+      return DecodeGuard(Copy<abi::pt_guard_record>(record), SiteLabel(*process, head.site), event);
+    case abi::PT_WORK_TITLE: {
+      const auto work = Copy<abi::pt_guard_record>(record);
+      if (work.length == PT_TEXT_READ_FAILED) return false;
+      const size_t bytes = std::min<size_t>(work.length, PT_TEXT_BYTES);
+      work_titles_[{head.pid, work.handle}] =
+          TextLabel(std::string(work.text, bytes), work.length, KnownScope(work.scope));
+      return false;
+    }
+    case abi::PT_WORK_BEGIN:
+      return DecodeWork(Copy<abi::pt_pointer_record>(record), event);
+    case abi::PT_GUARD_END:
+      event->type = EventType::kGuardEnd;
+      event->value = Copy<abi::pt_pointer_record>(record).value;
+      event->unwound = head.site != 0;
+      break;
+    case abi::PT_FRAME_END: {
+      const auto pair = Copy<abi::pt_pair_record>(record);
+      event->type = EventType::kFrameEnd;
+      event->value = pair.handle;
+      event->object = pair.object;
+      break;
+    }
     case abi::PT_LOSS:
       event->type = EventType::kLoss;
       event->value = Copy<abi::pt_pointer_record>(record).value;
@@ -266,6 +374,26 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->type = EventType::kThreadExit;
       event->value = Copy<abi::pt_exit_record>(record).group_dead;
       break;
+    case abi::PT_ALLOCATION:
+      event->type = EventType::kAllocation;
+      event->value = Copy<abi::pt_pointer_record>(record).value;
+      event->object = BlockAddress(head);
+      break;
+    case abi::PT_FREE:
+      event->type = EventType::kFree;
+      event->object = BlockAddress(head);
+      break;
+    case abi::PT_DEVICE_MEMORY:
+    case abi::PT_OUT_OF_MEMORY: {
+      const auto memory = Copy<abi::pt_memory_record>(record);
+      event->type =
+          head.kind == abi::PT_DEVICE_MEMORY ? EventType::kDeviceMemory : EventType::kOutOfMemory;
+      event->value = static_cast<uint64_t>(memory.bytes);
+      event->object = memory.address;
+      event->label = DeviceLabel(memory.device_type, memory.device_index);
+      break;
+    }
+    case abi::PT_COST:  // never in a capture, and unknown to MinimumBytes
     case abi::PT_TEXT_MORE:
     case abi::PT_FORK:
       return false;  // for the recorder; nothing to nest
@@ -313,7 +441,11 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     event.tid = Tid{head.tid};
     event.sp = head.sp;
     event.site = head.site;
-    if (DecodeBody(head, record, &event)) events->push_back(event);
+    if (!DecodeBody(head, record, &event)) continue;
+    if (event.type == EventType::kDeviceMemory || event.type == EventType::kOutOfMemory) {
+      events->push_back(DeviceTotals(event, Copy<abi::pt_memory_record>(record)));
+    }
+    events->push_back(event);
   }
 }
 

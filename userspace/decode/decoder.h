@@ -53,11 +53,15 @@ class Decoder {
     Event event;
     std::string text;
     uint32_t length = 0;
+    Scope scope = Scope::kUserScope;
   };
 
   // False when the rest of the name is to follow: the event is kept until it is there.
   bool DecodeAnnotation(const abi::pt_text_record& record, Event* event);
-  EventLabel AnnotationLabel(std::string text, uint32_t length);
+  bool DecodeGuard(const abi::pt_guard_record& record, EventLabel site_label, Event* event);
+  // False when torch shows no row for the work: it has no title.
+  bool DecodeWork(const abi::pt_pointer_record& record, Event* event);
+  EventLabel TextLabel(std::string text, uint32_t length, Scope scope);
   void AppendText(uint32_t tid, const abi::pt_text_more_record& record, std::vector<Event>* events);
   // Another record of `tid` came: its pending annotation is as complete as it gets.
   void FinishPending(uint32_t tid, std::vector<Event>* events);
@@ -70,13 +74,15 @@ class Decoder {
   const CaptureMetadata& metadata_;
   Ledger* ledger_;
   std::vector<Label> labels_;
-  absl::flat_hash_map<std::string, EventLabel> label_ids_;
+  absl::flat_hash_map<Label, EventLabel> label_ids_;
   absl::flat_hash_map<uint32_t, std::vector<Process>> processes_;  // by pid, in order of time
   std::vector<std::vector<EventLabel>> site_labels_;               // [plan][site]
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, EventLabel>
       boxed_labels_;  // by image, address
   absl::flat_hash_map<std::string, EventLabel> node_labels_;
   absl::flat_hash_map<uint32_t, PendingName> pending_names_;  // by tid
+  // By process and address: works that were made and not yet executed.
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, EventLabel> work_titles_;
   uint32_t last_pid_ = 0;
   const std::vector<Process>* last_processes_ = nullptr;
 };

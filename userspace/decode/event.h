@@ -14,11 +14,21 @@ enum class EventType : uint8_t {
   kCatch,             // a C++ exception was caught: frames at or below `sp` are gone
   kAnnotationBegin,   // `label`
   kAnnotationHandle,  // the annotation just begun on this thread is known as `value`
+  kAnnotationGuard,   // it also ends when the guard known as `value` does
   kAnnotationEnd,     // the annotation known as `value` is over (0 = the thread's last one)
   kLoss,              // this thread lost `value` records before this one
   kGap,               // every thread lost an unknown number of records before this one
   kExec,              // the process runs another program now
+  kGuardBegin,        // a row that is known as `value` until its end, on whatever thread
+  kGuardEnd,          // `value`; `unwound` = by an exception
+  kFrameBegin,        // a frame of TorchScript's interpreter at `value`, with code `object`
+  kFrameEnd,          // the frame at `value` with code `object`
   kThreadExit,        // `value` != 0: the process has no thread left
+  kAllocation,        // of CPU memory: the block at `object`, `value` bytes
+  kFree,              // of CPU memory: the block at `object`
+  kDeviceTotals,      // of the next event of this thread: `value` allocated, `object` reserved
+  kDeviceMemory,      // the block at `object`, `value` bytes (signed); `label`: DeviceLabel()
+  kOutOfMemory,       // `value` bytes were asked for; `label`: DeviceLabel()
 };
 
 // An index into Decoder::labels(), or one of these.
@@ -34,10 +44,19 @@ struct Event {
   uint32_t sp = 0;  // stack pointer >> 3, low 32 bits: compare with StackIsBelow()
   EventLabel label = kHiddenLabel;
   uint64_t value = 0;
+  uint64_t object = 0;
   uint16_t site = 0;
   EventType type = EventType::kBegin;
   bool outside_window = false;  // before the process's probes were all live
+  bool unwound = false;
 };
+
+// A device in an event's `label`.
+constexpr EventLabel DeviceLabel(uint8_t type, int8_t index) {
+  return static_cast<EventLabel>(type) | static_cast<EventLabel>(static_cast<uint8_t>(index)) << 8;
+}
+constexpr uint8_t DeviceType(EventLabel device) { return static_cast<uint8_t>(device); }
+constexpr int8_t DeviceIndex(EventLabel device) { return static_cast<int8_t>(device >> 8); }
 
 // Whether stack pointer `a` is below (deeper than) `b`. Both are cut to 35 bits: right within 16
 // GiB of each other.

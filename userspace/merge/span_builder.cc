@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "userspace/base/saturating.h"
+
 namespace proftrace {
 namespace {
 
@@ -54,7 +56,8 @@ LabelId SpanBuilder::TimelineLabel(EventLabel label) {
 absl::Status SpanBuilder::Add(const Event& event) {
   if (event.type == EventType::kGap) {
     for (auto& [key, state] : threads_) TruncateAll(*state, state->last_ns);
-    return absl::OkStatus();
+    memory_.OnGap();
+    return column_status_;
   }
   ThreadState& thread = StateOf(event);
   absl::Status status;
@@ -74,13 +77,34 @@ absl::Status SpanBuilder::Add(const Event& event) {
     case EventType::kAnnotationHandle:
       OnAnnotationHandle(event, thread);
       break;
+    case EventType::kAnnotationGuard:
+      OnAnnotationGuard(event, thread);
+      break;
     case EventType::kAnnotationEnd:
       OnAnnotationEnd(event, thread);
       break;
+    case EventType::kGuardBegin:
+    case EventType::kFrameBegin:
+      status = OnGuardBegin(event, thread);
+      break;
+    case EventType::kGuardEnd:
+      OnGuardEnd(event, thread);
+      break;
+    case EventType::kFrameEnd:
+      OnFrameEnd(event, thread);
+      break;
     case EventType::kLoss:
       TruncateAll(thread, thread.last_ns);
+      memory_.OnLoss(event.pid);
       break;
     case EventType::kGap:
+      break;
+    case EventType::kAllocation:
+    case EventType::kFree:
+    case EventType::kDeviceTotals:
+    case EventType::kDeviceMemory:
+    case EventType::kOutOfMemory:
+      status = OnMemory(event, thread);
       break;
     case EventType::kExec:
       TruncateProcess(event.pid, event.time_ns);
@@ -97,12 +121,13 @@ absl::Status SpanBuilder::Add(const Event& event) {
   }
   thread.last_ns = event.time_ns;
   last_ns_ = std::max(last_ns_, event.time_ns);
-  return status;
+  return status.ok() ? column_status_ : status;
 }
 
 absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame frame) {
   const SpanId parent = thread.stack.empty() ? kNoSpan : thread.stack.back().visible;
   frame.visible = parent;
+  frame.memory_at_begin = thread.memory;
   const bool outside = IsOutside(event);
   if (outside && event.label != kHiddenLabel) ++ledger_->outside_window;
   if (!outside && event.label != kHiddenLabel) {
@@ -161,6 +186,7 @@ void SpanBuilder::OnCatch(const Event& event, ThreadState& thread) {
 absl::Status SpanBuilder::OnAnnotationBegin(const Event& event, ThreadState& thread) {
   Frame frame;
   frame.is_annotation = true;
+  frame.family = EventType::kAnnotationBegin;
   // The enter itself is an open hidden call. It returns before the annotation ends, so the
   // annotation goes below it.
   std::optional<Frame> enter;
@@ -180,8 +206,17 @@ absl::Status SpanBuilder::OnAnnotationBegin(const Event& event, ThreadState& thr
 void SpanBuilder::OnAnnotationHandle(const Event& event, ThreadState& thread) {
   for (size_t i = thread.stack.size(); i-- > 0;) {
     Frame& frame = thread.stack[i];
-    if (!frame.is_annotation) continue;
+    if (frame.family != EventType::kAnnotationBegin) continue;
     if (frame.handle == 0) frame.handle = event.value;
+    return;
+  }
+}
+
+void SpanBuilder::OnAnnotationGuard(const Event& event, ThreadState& thread) {
+  for (size_t i = thread.stack.size(); i-- > 0;) {
+    Frame& frame = thread.stack[i];
+    if (frame.family != EventType::kAnnotationBegin) continue;
+    if (frame.object == 0) frame.object = event.value;
     return;
   }
 }
@@ -189,7 +224,7 @@ void SpanBuilder::OnAnnotationHandle(const Event& event, ThreadState& thread) {
 void SpanBuilder::OnAnnotationEnd(const Event& event, ThreadState& thread) {
   const auto find = [&event](const std::vector<Frame>& stack) -> std::optional<size_t> {
     for (size_t i = stack.size(); i-- > 0;) {
-      if (!stack[i].is_annotation) continue;
+      if (stack[i].family != EventType::kAnnotationBegin) continue;
       if (stack[i].handle == event.value || stack[i].handle == 0 || event.value == 0) return i;
     }
     return std::nullopt;
@@ -198,10 +233,71 @@ void SpanBuilder::OnAnnotationEnd(const Event& event, ThreadState& thread) {
     Close(thread, *position, event.time_ns, SpanEnd::kReturn);
     return;
   }
-  if (event.value == 0 || !CloseElsewhere(event)) ++ledger_->unmatched_end;
+  const auto is_it = [&event](const Frame& frame) {
+    return frame.family == EventType::kAnnotationBegin && frame.handle == event.value;
+  };
+  if (event.value == 0 || !CloseElsewhere(event, is_it)) ++ledger_->unmatched_end;
 }
 
-bool SpanBuilder::CloseElsewhere(const Event& event) {
+absl::Status SpanBuilder::OnGuardBegin(const Event& event, ThreadState& thread) {
+  // Two objects cannot be at one address: the end of the earlier one was lost.
+  const auto same = [&event](const Frame& frame) {
+    return frame.family == event.type && frame.handle == event.value;
+  };
+  const auto stale = std::find_if(thread.stack.begin(), thread.stack.end(), same);
+  if (stale != thread.stack.end()) {
+    Close(thread, static_cast<size_t>(stale - thread.stack.begin()), event.time_ns, SpanEnd::kLost);
+  }
+  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost,
+                  [&event](const Frame& frame) { return !StackIsBelow(event.sp, frame.sp); });
+  Frame frame;
+  frame.is_annotation = true;
+  frame.family = event.type;
+  frame.handle = event.value;
+  frame.object = event.object;
+  return Open(event, thread, frame);
+}
+
+void SpanBuilder::OnGuardEnd(const Event& event, ThreadState& thread) {
+  const SpanEnd end = event.unwound ? SpanEnd::kException : SpanEnd::kReturn;
+  const auto is_it = [&event](const Frame& frame) {
+    return (frame.family == EventType::kGuardBegin && frame.handle == event.value) ||
+           (frame.family == EventType::kAnnotationBegin && frame.object == event.value);
+  };
+  for (size_t i = thread.stack.size(); i-- > 0;) {
+    if (!is_it(thread.stack[i])) continue;
+    // Calls from the function that the object belongs to are over, and so are theirs.
+    CloseCallsWhere(thread, event.time_ns, event.unwound ? SpanEnd::kException : SpanEnd::kLost,
+                    [&event](const Frame& frame) { return StackIsBelow(frame.sp, event.sp); });
+    for (size_t j = std::min(i + 1, thread.stack.size()); j-- > 0;) {
+      if (is_it(thread.stack[j])) return Close(thread, j, event.time_ns, end);
+    }
+    return;
+  }
+  // Most objects that are destroyed made no row that we know of: their begin has other probes.
+  CloseElsewhere(event, is_it);
+}
+
+void SpanBuilder::OnFrameEnd(const Event& event, ThreadState& thread) {
+  if (event.object == 0) return;  // a frame that was moved from
+  const auto has_code = [&event](const Frame& frame) {
+    return frame.family == EventType::kFrameBegin && frame.object == event.object;
+  };
+  const auto is_it = [&](const Frame& frame) {
+    return has_code(frame) && frame.handle == event.value;
+  };
+  // A frame moves when the interpreter's vector grows: then the last one with its code is meant.
+  for (const bool moved : {false, true}) {
+    for (size_t i = thread.stack.size(); i-- > 0;) {
+      if (!(moved ? has_code(thread.stack[i]) : is_it(thread.stack[i]))) continue;
+      return Close(thread, i, event.time_ns, SpanEnd::kReturn);
+    }
+    if (moved ? CloseElsewhere(event, has_code) : CloseElsewhere(event, is_it)) return;
+  }
+}
+
+template <typename Predicate>
+bool SpanBuilder::CloseElsewhere(const Event& event, Predicate is_it) {
   // A handle is an address that may be used again where an end was lost: the thread that began
   // something last has it.
   ThreadState* owner = nullptr;
@@ -212,7 +308,7 @@ bool SpanBuilder::CloseElsewhere(const Event& event) {
   for (auto& [key, other] : threads_) {
     if (other->pid != event.pid || other->tid == event.tid) continue;
     for (size_t i = other->stack.size(); i-- > 0;) {
-      if (!other->stack[i].is_annotation || other->stack[i].handle != event.value) continue;
+      if (!is_it(other->stack[i])) continue;
       if (owner == nullptr || is_later(*other, *owner)) {
         owner = other.get();
         position = i;
@@ -253,23 +349,66 @@ void SpanBuilder::Close(ThreadState& thread, size_t position, int64_t time_ns, S
   span.duration_ns = std::max<int64_t>(0, time_ns - span.start_ns);
   span.self_ns = std::max<int64_t>(0, span.duration_ns - frame.children_ns);
   CountEnd(end);
+  SetMemory(thread, frame);
   if (frame.parent_is_over || span.parent == kNoSpan) return;
   // The parent's frame is below; hidden frames lie between at most.
   for (size_t i = position; i-- > 0;) {
     if (thread.stack[i].span != span.parent) continue;
     thread.stack[i].children_ns += span.duration_ns;
+    if (!span.is_async) {  // torch has no place for those in its tree
+      MemorySums& children = thread.stack[i].memory_of_children;
+      const MemorySums own = MemorySince(thread, frame);
+      children.cpu = SaturatingSum(children.cpu, own.cpu);
+      children.device = SaturatingSum(children.device, own.device);
+    }
     return;
   }
+}
+
+SpanBuilder::MemorySums SpanBuilder::MemorySince(const ThreadState& thread, const Frame& frame) {
+  return {SaturatingDifference(thread.memory.cpu, frame.memory_at_begin.cpu),
+          SaturatingDifference(thread.memory.device, frame.memory_at_begin.device)};
+}
+
+void SpanBuilder::SetMemory(const ThreadState& thread, const Frame& frame) {
+  const MemorySums sums = MemorySince(thread, frame);
+  SpanMemory memory;
+  memory.cpu_bytes = sums.cpu;
+  memory.self_cpu_bytes = SaturatingDifference(sums.cpu, frame.memory_of_children.cpu);
+  memory.device_bytes = sums.device;
+  memory.self_device_bytes = SaturatingDifference(sums.device, frame.memory_of_children.device);
+  if (memory == SpanMemory()) return;
+  column_status_.Update(timeline_->columns().memory.Set(frame.span, memory));
+}
+
+absl::Status SpanBuilder::OnMemory(const Event& event, ThreadState& thread) {
+  if (IsOutside(event)) return absl::OkStatus();
+  std::optional<MemoryEvent> memory = memory_.Observe(event);
+  if (!memory) return absl::OkStatus();
+  if (memory->kind == MemoryEventKind::kUsage) {
+    if (memory->is_cpu()) thread.memory.cpu = SaturatingSum(thread.memory.cpu, memory->bytes);
+    if (memory->is_device()) {
+      thread.memory.device = SaturatingSum(thread.memory.device, memory->bytes);
+    }
+  }
+  memory->parent = thread.stack.empty() ? kNoSpan : thread.stack.back().visible;
+  if (!thread.index.has_value()) thread.index = timeline_->AddThread(thread.pid, thread.tid, "");
+  memory->thread = *thread.index;
+  return timeline_->AddMemoryEvent(*memory);
 }
 
 // stack[position] ends while frames above it are still open: those outlive it.
 void SpanBuilder::SettleChildren(ThreadState& thread, size_t position, int64_t time_ns) {
   const SpanId ending = thread.stack[position].span;
   if (ending == kNoSpan) return;
+  // One that was finished before, by the end of a row below it, finishes nothing (the same).
+  const bool was_finished = thread.stack[position].visible != ending;
   const SpanId below = position == 0 ? kNoSpan : thread.stack[position - 1].visible;
   for (size_t i = position + 1; i < thread.stack.size(); ++i) {
     Frame& frame = thread.stack[i];
-    if (frame.visible == ending) frame.visible = below;  // a hidden frame passes on its parent
+    // torch.profiler finishes what is above an event that ends: what begins from here on belongs to
+    // what lies below it (torch/csrc/profiler/collection.cpp, build_tree).
+    if (!was_finished) frame.visible = below;
     if (frame.span == kNoSpan) continue;
     Span& span = timeline_->span(frame.span);
     if (span.parent != ending || frame.parent_is_over) continue;
@@ -290,13 +429,16 @@ void SpanBuilder::TruncateProcess(Pid pid, int64_t time_ns) {
   for (auto& [key, state] : threads_) {
     if (state->pid == pid) TruncateAll(*state, time_ns);
   }
+  memory_.OnProcessEnd(pid);
   absl::erase_if(threads_, [pid](const auto& entry) { return entry.second->pid == pid; });
   last_thread_ = nullptr;
 }
 
-void SpanBuilder::Finish() {
+absl::Status SpanBuilder::Finish() {
   const int64_t end_ns = std::max(last_ns_, window_end_ns_.value_or(0));
   for (auto& [key, state] : threads_) TruncateAll(*state, end_ns);
+  timeline_->SetMemorySummary(memory_.summary());
+  return column_status_;
 }
 
 void SpanBuilder::CountEnd(SpanEnd end) {

@@ -7,8 +7,12 @@
 //   whose entry was at or below s are over (kLost); before an end, those below s.
 // - at a catch at stack pointer s, open calls whose entry was at or below s were unwound
 // (kException).
-// - annotations have no stack pointer; they end by their handle, whatever is open above them.
+// - annotations and other rows with an object of their own end by its address, whatever is open
+// above them, and on whatever thread.
 // - a loss marker truncates what is open on that thread, a gap what is open on all.
+// - memory belongs to what is open on the thread that allocates or frees it, as in the event tree
+// of
+//   torch's profiler (torch/csrc/profiler/collection.cpp).
 // This assumes one stack a thread: a coroutine library that switches stacks inside an operator
 // gives kLost ends. begins = closed + end_by_exception + end_lost + truncated holds when Finish()
 // has returned.
@@ -23,6 +27,7 @@
 #include <vector>
 
 #include "userspace/decode/event.h"
+#include "userspace/merge/memory_tracker.h"
 #include "userspace/model/timeline.h"
 #include "userspace/stats/ledger.h"
 
@@ -39,18 +44,29 @@ class SpanBuilder {
   absl::Status Add(const Event& event);
 
   // Truncates what is still open.
-  void Finish();
+  absl::Status Finish();
 
  private:
+  // Bytes allocated less bytes freed.
+  struct MemorySums {
+    int64_t cpu = 0;
+    int64_t device = 0;
+  };
+
   struct Frame {
     SpanId span = kNoSpan;     // kNoSpan: hidden, it only nests
     SpanId visible = kNoSpan;  // the span itself, else the nearest visible one below it
     uint32_t sp = 0;           // at entry; unused by annotations
     uint16_t site = 0;
-    bool is_annotation = false;
-    bool parent_is_over = false;  // it outlived its parent, whose self time is settled
-    uint64_t handle = 0;          // annotations: 0 = not known yet
+    bool is_annotation = false;            // or any other row that ends by its handle
+    EventType family = EventType::kBegin;  // which kind of event began it
+    bool parent_is_over = false;           // it outlived its parent, whose self time is settled
+    uint64_t handle = 0;                   // annotations: 0 = not known yet
+    uint64_t object = 0;  // frames of TorchScript's interpreter: their code; annotations: their
+                          // guard, 0 = not known
     int64_t children_ns = 0;
+    MemorySums memory_at_begin;     // of its thread
+    MemorySums memory_of_children;  // those of its direct children that it encloses
   };
 
   struct ThreadState {
@@ -59,6 +75,7 @@ class SpanBuilder {
     std::optional<ThreadIndex> index;  // from its first span on
     std::vector<Frame> stack;
     int64_t last_ns = 0;
+    MemorySums memory;  // since the first event of the thread
   };
 
   ThreadState& StateOf(const Event& event);
@@ -68,10 +85,19 @@ class SpanBuilder {
   void OnCatch(const Event& event, ThreadState& thread);
   absl::Status OnAnnotationBegin(const Event& event, ThreadState& thread);
   void OnAnnotationHandle(const Event& event, ThreadState& thread);
+  void OnAnnotationGuard(const Event& event, ThreadState& thread);
   void OnAnnotationEnd(const Event& event, ThreadState& thread);
-  // Ends the annotation if another thread of the process began it: torch calls such a row
-  // asynchronous.
-  bool CloseElsewhere(const Event& event);
+  absl::Status OnGuardBegin(const Event& event, ThreadState& thread);
+  void OnGuardEnd(const Event& event, ThreadState& thread);
+  void OnFrameEnd(const Event& event, ThreadState& thread);
+  // Ends the row for which `is_it` holds if another thread of the process began it: torch calls
+  // such a row asynchronous.
+  template <typename Predicate>
+  bool CloseElsewhere(const Event& event, Predicate is_it);
+  absl::Status OnMemory(const Event& event, ThreadState& thread);
+  // What the thread did since the frame's begin.
+  static MemorySums MemorySince(const ThreadState& thread, const Frame& frame);
+  void SetMemory(const ThreadState& thread, const Frame& frame);
 
   // Closes the calls above and at the lowest frame for which is_over(frame) holds; annotations
   // between them stay open.
@@ -90,6 +116,8 @@ class SpanBuilder {
   std::optional<int64_t> window_end_ns_;
   TimelineBuilder* timeline_;
   Ledger* ledger_;
+  MemoryTracker memory_;
+  absl::Status column_status_;  // of what Close() adds beside a span
   std::vector<std::optional<LabelId>> label_ids_;
   std::optional<LabelId> unnamed_label_;
   absl::flat_hash_map<uint64_t, std::unique_ptr<ThreadState>> threads_;  // pid << 32 | tid

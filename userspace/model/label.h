@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace proftrace {
 
@@ -42,6 +43,12 @@ struct Label {
   SpanKind kind = SpanKind::kOperator;
 
   bool operator==(const Label&) const = default;
+  // For absl's hash containers.
+  template <typename H>
+  friend H AbslHashValue(H hash, const Label& label) {
+    return H::combine(std::move(hash), label.name, label.overload_name, label.category, label.scope,
+                      label.kind);
+  }
 };
 
 // "cpu_op", "user_annotation": Kineto's spelling.

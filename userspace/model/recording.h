@@ -25,9 +25,10 @@ struct Target {
   std::optional<int> rank;
   std::optional<int> world_size;
   uint32_t threads = 0;
-  bool followed = false;        // a child that was picked up while recording
-  int64_t probes_on_ns = 0;     // CLOCK_MONOTONIC; its events count from here
-  uint32_t operator_count = 0;  // operators with a probe
+  bool followed = false;         // a child that was picked up while recording
+  int64_t probes_on_ns = 0;      // CLOCK_MONOTONIC; its events count from here
+  uint32_t operator_count = 0;   // operators with a probe
+  bool memory_recorded = false;  // its allocations and frees have probes
 };
 
 struct Window {
@@ -42,9 +43,21 @@ struct Window {
 struct Cost {
   double tracer_cpu_s = 0;  // user + system time of proftrace while recording
   uint64_t probe_hits = 0;
-  double probe_ns_per_hit = 0;            // measured on this host when the recording began
+  double probe_ns_per_hit = 0;
+  bool measured_in_job = false;           // probe_ns_per_hit: else in a loop, a lower bound
   double estimated_overhead_percent = 0;  // of the wall time of the busiest recorded thread
   std::string basis;                      // how the figures came about, one sentence
+};
+
+// The steps that a recording was asked to count (--steps, --schedule), as the recorder found them.
+struct RecordedSteps {
+  Pid pid{};
+  Tid tid{};                   // that drives the loop
+  int64_t first_number = 0;    // of the first one, counted since the probes were live
+  bool are_annotated = false;  // by the job: they are spans already
+  std::string how;
+  double confidence = 0;
+  std::vector<std::pair<int64_t, int64_t>> intervals;  // start and end, CLOCK_MONOTONIC
 };
 
 struct Unsupported {
@@ -72,6 +85,7 @@ struct RecordingInfo {
   bool has_end = true;
   Window window;
   Cost cost;
+  std::optional<RecordedSteps> steps;
   std::vector<Unsupported> unsupported;
 };
 

@@ -3,23 +3,25 @@
 #include <utility>
 
 namespace proftrace {
+namespace {
+
+constexpr size_t kSpanMemoryBytes = size_t{72} << 20;   // 1.5 M spans; the others are spilled
+constexpr size_t kMemoryEventBytes = size_t{56} << 20;  // 1 M events, likewise
+
+}  // namespace
 
 TimelineBuilder::TimelineBuilder(const std::string& spill_directory)
     : timeline_(std::make_unique<Timeline>()) {
-  timeline_->spans_ = std::make_unique<SpanStore>(spill_directory);
+  timeline_->spans_ = std::make_unique<SpanStore>(spill_directory, kSpanMemoryBytes);
+  timeline_->memory_events_ =
+      std::make_unique<MemoryEventStore>(spill_directory, kMemoryEventBytes);
+  timeline_->columns_ = std::make_unique<SpanColumns>(spill_directory);
   timeline_->paths_.emplace_back();  // the root
 }
 
 LabelId TimelineBuilder::InternLabel(const Label& label) {
-  std::string key = label.name;
-  key.push_back('\0');
-  key += label.overload_name;
-  key.push_back('\0');
-  key.push_back(static_cast<char>(label.category));
-  key.push_back(static_cast<char>(label.scope));
-  key.push_back(static_cast<char>(label.kind));
   const LabelId next{static_cast<uint32_t>(timeline_->labels_.size())};
-  const auto [it, inserted] = label_ids_.try_emplace(std::move(key), next);
+  const auto [it, inserted] = label_ids_.try_emplace(label, next);
   if (inserted) timeline_->labels_.push_back(label);
   return it->second;
 }

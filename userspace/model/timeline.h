@@ -4,24 +4,29 @@
 // from any thread. Exporters compute nothing on it but formatting.
 //
 // Spans are stored in chunks. The first ones are in memory; later ones lie in an unlinked file that
-// is mapped, so that a recording of hours does not need its size in memory (SpanStore).
+// is mapped, so that a recording of hours does not need its size in memory (ChunkStore).
+//
+// What only some recordings have of a span is in columns beside the spans (span_columns.h).
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "userspace/model/chunk_store.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/label.h"
+#include "userspace/model/memory_event.h"
 #include "userspace/model/recording.h"
 #include "userspace/model/span.h"
-#include "userspace/model/span_store.h"
+#include "userspace/model/span_columns.h"
 #include "userspace/stats/ledger.h"
 
 namespace proftrace {
@@ -38,6 +43,9 @@ struct PathNode {
   LabelId label{};
   uint32_t depth = 0;  // 0 for the root
 };
+
+using SpanStore = ChunkStore<Span>;
+using MemoryEventStore = ChunkStore<MemoryEvent>;
 
 class Timeline {
  public:
@@ -56,6 +64,17 @@ class Timeline {
   const Thread& thread(ThreadIndex index) const { return threads_[Raw(index)]; }
   const std::vector<Thread>& threads() const { return threads_; }
 
+  const SpanColumns& columns() const { return *columns_; }
+
+  // In order of time.
+  const MemoryEventStore& memory_events() const { return *memory_events_; }
+  const MemorySummary& memory_summary() const { return memory_summary_; }
+  // Whether memory was recorded at all, of any process: else 0 means nothing.
+  bool has_memory() const {
+    return std::any_of(info_.targets.begin(), info_.targets.end(),
+                       [](const Target& target) { return target.memory_recorded; });
+  }
+
   const RecordingInfo& info() const { return info_; }
   const Ledger& ledger() const { return ledger_; }
 
@@ -67,6 +86,9 @@ class Timeline {
  private:
   friend class TimelineBuilder;
   std::unique_ptr<SpanStore> spans_;
+  std::unique_ptr<SpanColumns> columns_;
+  std::unique_ptr<MemoryEventStore> memory_events_;
+  MemorySummary memory_summary_;
   std::vector<Label> labels_;
   std::vector<PathNode> paths_;
   std::vector<Thread> threads_;
@@ -90,13 +112,19 @@ class TimelineBuilder {
   absl::StatusOr<SpanId> AddSpan(const Span& span);
   // Valid until Finish().
   Span& span(SpanId id) { return timeline_->spans_->at(Raw(id)); }
+  SpanColumns& columns() { return *timeline_->columns_; }
+  // Events in order of time. Fails as AddSpan().
+  absl::Status AddMemoryEvent(const MemoryEvent& event) {
+    return timeline_->memory_events_->Append(event);
+  }
+  void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }
   uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }
 
   std::unique_ptr<Timeline> Finish(RecordingInfo info, const Ledger& ledger);
 
  private:
   std::unique_ptr<Timeline> timeline_;
-  absl::flat_hash_map<std::string, LabelId> label_ids_;
+  absl::flat_hash_map<Label, LabelId> label_ids_;
   absl::flat_hash_map<uint64_t, PathId> path_ids_;
 };
 

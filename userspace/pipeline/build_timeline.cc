@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
     if (end) decoder.Flush(sorter.buffer());
     if (!sorter.Drain(end, add)) return status;
   }
-  spans.Finish();
+  if (absl::Status finished = spans.Finish(); !finished.ok()) return finished;
   NameThreads(metadata, timeline.thread_count(), &timeline);
   return timeline.Finish(InfoOf(metadata), ledger);
 }

@@ -142,6 +142,7 @@ absl::Status CaptureReader::Index(const Options& options) {
         if (!payload.ok()) return payload.status();
         const std::string_view text(reinterpret_cast<const char*>(payload->data()),
                                     payload->size());
+        if (options.keep_metadata_text) metadata_text_.emplace_back(text);
         if (absl::Status status = metadata_.Merge(text); !status.ok()) {
           if (damage_.empty()) damage_ = std::string(status.message());
           if (!salvage_) return Damaged(path_, damage_);

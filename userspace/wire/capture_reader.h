@@ -24,6 +24,8 @@ class CaptureReader final : public RecordSource {
     // Take what is whole of a damaged or unfinished file, instead of failing with
     // ExitCode::kInputDamaged.
     bool salvage = false;
+    // Keep the metadata blocks as they are, for a copy.
+    bool keep_metadata_text = false;
   };
 
   // Opens `path`, a capture file or the result directory that holds one, and reads all metadata in
@@ -38,6 +40,7 @@ class CaptureReader final : public RecordSource {
   CaptureReader& operator=(const CaptureReader&) = delete;
 
   const CaptureMetadata& metadata() const { return metadata_; }
+  const std::vector<std::string>& metadata_text() const { return metadata_text_; }
   // What was wrong with the file; empty when it is whole.
   const std::string& damage() const { return damage_; }
 
@@ -69,6 +72,7 @@ class CaptureReader final : public RecordSource {
   bool gap_pending_ = false;
   bool salvage_ = false;
   CaptureMetadata metadata_;
+  std::vector<std::string> metadata_text_;
   std::string damage_;
   std::vector<std::byte> payload_;
 };

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -146,7 +147,8 @@ json ProcessToJson(const ProcessEntry& process) {
           {"threads", target.threads},
           {"followed", target.followed},
           {"probes_on_ns", target.probes_on_ns},
-          {"operator_count", target.operator_count}};
+          {"operator_count", target.operator_count},
+          {"memory", target.memory_recorded}};
 }
 
 ProcessEntry ProcessFromJson(const json& entry) {
@@ -171,6 +173,7 @@ ProcessEntry ProcessFromJson(const json& entry) {
   target.followed = Flag(entry, "followed");
   target.probes_on_ns = Nanoseconds(entry, "probes_on_ns");
   target.operator_count = Number<uint32_t>(entry, "operator_count");
+  target.memory_recorded = Flag(entry, "memory");
   return process;
 }
 
@@ -201,10 +204,12 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
   window.duration_ns = Nanoseconds(entry, "duration_ns");
   window.detach_s = Number<double>(entry, "detach_s");
   const json& cost = Member(entry, "cost");
-  metadata->info.cost =
-      Cost{Number<double>(cost, "tracer_cpu_s"), Number<uint64_t>(cost, "probe_hits"),
-           Number<double>(cost, "probe_ns_per_hit"),
-           Number<double>(cost, "estimated_overhead_percent"), Text(cost, "basis")};
+  metadata->info.cost = Cost{Number<double>(cost, "tracer_cpu_s"),
+                             Number<uint64_t>(cost, "probe_hits"),
+                             Number<double>(cost, "probe_ns_per_hit"),
+                             Number<int>(cost, "measured_in_job") != 0,
+                             Number<double>(cost, "estimated_overhead_percent"),
+                             Text(cost, "basis")};
   // Only these: a replay counts the others itself, and their identities must hold whatever a file
   // says.
   const json& ledger = Member(entry, "ledger");
@@ -213,6 +218,31 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
   metadata->kernel_ledger.follow_failed = Number<uint64_t>(ledger, "follow_failed");
   metadata->kernel_ledger.demoted = Number<uint64_t>(ledger, "demoted");
   metadata->has_end = true;
+}
+
+// A recording of a week has so many steps of half a second. More are no steps.
+constexpr size_t kMaxRecordedSteps = 1u << 20;
+
+// Times that do not ascend end the list.
+void MergeSteps(const json& entry, RecordingInfo* info) {
+  RecordedSteps steps;
+  steps.pid = Pid{Number<uint32_t>(entry, "pid")};
+  steps.tid = Tid{Number<uint32_t>(entry, "tid")};
+  steps.first_number = Nanoseconds(entry, "first_number");
+  steps.are_annotated = Flag(entry, "are_annotated");
+  steps.how = Text(entry, "how");
+  steps.confidence = std::clamp(Number<double>(entry, "confidence"), 0.0, 1.0);
+  const json& times = Member(entry, "times");
+  int64_t earliest_ns = 0;
+  for (size_t i = 0; times.is_array() && i + 1 < times.size(); i += 2) {
+    const int64_t start_ns = WholeNumber<int64_t>(times[i]).value_or(-1);
+    const int64_t end_ns = WholeNumber<int64_t>(times[i + 1]).value_or(-1);
+    if (start_ns < earliest_ns || end_ns < start_ns || end_ns > kLatestMonotonicNs) break;
+    if (steps.intervals.size() == kMaxRecordedSteps) break;
+    steps.intervals.emplace_back(start_ns, end_ns);
+    earliest_ns = end_ns;
+  }
+  info->steps = std::move(steps);
 }
 
 void MergePlan(const json& entry, CaptureMetadata* metadata) {
@@ -233,7 +263,19 @@ void MergeOperators(const json& entry, CaptureMetadata* metadata) {
     const uint64_t address = row[0].get<uint64_t>();
     image.operators[address] =
         OperatorEntry{address, FromJsonText(row[1].get_ref<const std::string&>()),
-                      FromJsonText(row[2].get_ref<const std::string&>())};
+                      FromJsonText(row[2].get_ref<const std::string&>()), ""};
+  }
+}
+
+void MergeSchemas(const json& entry, CaptureMetadata* metadata) {
+  ImageTable& image = metadata->images[Number<uint32_t>(entry, "image")];
+  for (const json& row : Member(entry, "schemas")) {
+    if (!row.is_array() || row.size() < 2 || !row[0].is_number_unsigned() || !row[1].is_string()) {
+      continue;
+    }
+    const auto known = image.operators.find(row[0].get<uint64_t>());
+    if (known == image.operators.end()) continue;
+    known->second.schema = FromJsonText(row[1].get_ref<const std::string&>());
   }
 }
 
@@ -257,6 +299,8 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       MergePlan(entry, this);
     } else if (type == "operators") {
       MergeOperators(entry, this);
+    } else if (type == "schemas") {
+      MergeSchemas(entry, this);
     } else if (type == "node") {
       images[Number<uint32_t>(entry, "image")].node_names[Number<uint64_t>(entry, "vtable")] =
           Text(entry, "name");
@@ -270,6 +314,10 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
                                     Tid{Number<uint32_t>(entry, "tid")}, Text(entry, "name")});
     } else if (type == "unsupported") {
       info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason")});
+    } else if (type == "steps") {
+      MergeSteps(entry, &info);
+    } else if (type == "cut") {
+      info.window.start_ns = Nanoseconds(entry, "start_ns");
     } else if (type == "end") {
       MergeEnd(entry, this);
     }
@@ -325,6 +373,14 @@ void MetadataWriter::AddOperators(uint32_t image, const std::vector<OperatorEntr
       {{"type", "operators"}, {"image", image}, {"operators", std::move(rows)}});
 }
 
+void MetadataWriter::AddSchemas(uint32_t image, const std::vector<SchemaEntry>& schemas) {
+  json rows = json::array();
+  for (const SchemaEntry& entry : schemas) {
+    rows.push_back(json::array({entry.address, ToJsonText(entry.schema)}));
+  }
+  impl_->entries.push_back({{"type", "schemas"}, {"image", image}, {"schemas", std::move(rows)}});
+}
+
 void MetadataWriter::AddNodeName(uint32_t image, uint64_t vtable, const std::string& name) {
   impl_->entries.push_back(
       {{"type", "node"}, {"image", image}, {"vtable", vtable}, {"name", ToJsonText(name)}});
@@ -352,6 +408,26 @@ void MetadataWriter::AddUnsupported(const Unsupported& unsupported) {
                             {"reason", ToJsonText(unsupported.reason)}});
 }
 
+void MetadataWriter::AddSteps(const RecordedSteps& steps) {
+  json times = json::array();
+  for (const auto& [start_ns, end_ns] : steps.intervals) {
+    times.push_back(start_ns);
+    times.push_back(end_ns);
+  }
+  impl_->entries.push_back({{"type", "steps"},
+                            {"pid", Raw(steps.pid)},
+                            {"tid", Raw(steps.tid)},
+                            {"first_number", steps.first_number},
+                            {"are_annotated", steps.are_annotated},
+                            {"how", ToJsonText(steps.how)},
+                            {"confidence", steps.confidence},
+                            {"times", std::move(times)}});
+}
+
+void MetadataWriter::AddCut(int64_t start_ns) {
+  impl_->entries.push_back({{"type", "cut"}, {"start_ns", start_ns}});
+}
+
 void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger& kernel_ledger) {
   json ledger = json::object();
   ForEachCounter(kernel_ledger, [&ledger](std::string_view name, uint64_t value) {
@@ -364,6 +440,7 @@ void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger
                              {{"tracer_cpu_s", cost.tracer_cpu_s},
                               {"probe_hits", cost.probe_hits},
                               {"probe_ns_per_hit", cost.probe_ns_per_hit},
+                              {"measured_in_job", cost.measured_in_job ? 1 : 0},
                               {"estimated_overhead_percent", cost.estimated_overhead_percent},
                               {"basis", cost.basis}}},
                             {"ledger", std::move(ledger)}});

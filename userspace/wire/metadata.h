@@ -36,6 +36,15 @@ struct OperatorEntry {
   uint64_t address = 0;
   std::string name;
   std::string overload_name;
+  // "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"; empty where it was
+  // not read.
+  std::string schema;
+};
+
+// The schema of an operator whose OperatorEntry was added before.
+struct SchemaEntry {
+  uint64_t address = 0;
+  std::string schema;
 };
 
 // An address space: a process from its start or exec on. Forked children share their parent's
@@ -87,11 +96,15 @@ class MetadataWriter {
   void AddRecording(const RecordingInfo& info);
   void AddPlan(uint32_t plan, const std::vector<Label>& sites);
   void AddOperators(uint32_t image, const std::vector<OperatorEntry>& operators);
+  void AddSchemas(uint32_t image, const std::vector<SchemaEntry>& schemas);
   void AddNodeName(uint32_t image, uint64_t vtable, const std::string& name);
   void AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name);
   void AddProcess(const ProcessEntry& process);
   void AddThread(const ThreadEntry& thread);
   void AddUnsupported(const Unsupported& unsupported);
+  void AddSteps(const RecordedSteps& steps);
+  // The part of the recording that the capture holds begins later: cut out of a longer one.
+  void AddCut(int64_t start_ns);
   // The recorder's last words: the window, what it cost, what the kernel lost.
   void AddEnd(const Window& window, const Cost& cost, const Ledger& kernel_ledger);
 

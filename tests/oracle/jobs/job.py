@@ -32,7 +32,15 @@ WORKLOADS = {
     "two_threads": ("parallel", "TwoThreads"),
     "exceptions": ("raising", "Exceptions"),
     "boxed": ("boxed", "Boxed"),
+    "scripted": ("scripts", "Scripted"),
+    "functions": ("functions", "Functions"),
+    "families": ("families", "Families"),
+    "compiled": ("compiled", "Compiled"),
+    "distributed": ("distributed", "Distributed"),
+    "extension": ("extension", "Extension"),
+    "futures": ("futures", "Futures"),
     "random": ("randomized", "Randomized"),
+    "memory": ("memory", "Memory"),
 }
 
 

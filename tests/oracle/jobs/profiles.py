@@ -4,7 +4,9 @@ oracle-PID.jsonl: the first line is a header {pid, torch, source, deduplicated};
 profiler's event tree, parents before children, in the order of the starts of a thread:
 {"name", "tid", "start_ns", "end_ns", "cat", "is_async", "parent"}; `tid` is the kernel's, `parent` the line's index
 (0 = the first row) or -1. key_averages-PID.json: [{name, count, self_cpu_us, cpu_us}]. trace-PID.json: the chrome trace, where this build
-of torch has Kineto. events-PID.jsonl: prof.events().
+of torch has Kineto. events-PID.jsonl: prof.events(). With PROFTRACE_ORACLE_MEMORY in the environment, memory is profiled
+too: memory-PID.json is {"tid", "memory": [[ns, bytes, address, total]] between the markers, "rows": [[name, start_us, end_us, total bytes, self
+bytes]]} of the profiling thread; the rows are those of prof.events().
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import torch
 
 BEGIN = "proftrace.window.begin"
 END = "proftrace.window.end"
+MEMORY_NAMES = ("[memory]", "[OutOfMemory]")
 
 
 @contextlib.contextmanager
@@ -55,8 +58,9 @@ class Profile:
     def __init__(self, out: str, all_threads: bool) -> None:
         self.out = out
         config = experimental_config() if all_threads else None
+        self.memory = "PROFTRACE_ORACLE_MEMORY" in os.environ
         self.profiler = torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=config)
+            activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=config, profile_memory=self.memory)
 
     def start(self) -> None:
         self.profiler.__enter__()
@@ -64,7 +68,10 @@ class Profile:
     def stop(self) -> None:
         self.profiler.__exit__(None, None, None)
         pid = os.getpid()
-        rows = tree_rows(self.profiler.profiler.kineto_results.experimental_event_tree())
+        roots = self.profiler.profiler.kineto_results.experimental_event_tree()
+        rows = tree_rows(roots)
+        if self.memory:
+            write_memory(self.out, roots, self.profiler.events())
         trace = os.path.join(self.out, f"trace-{pid}.json")
         if has_kineto():
             self.profiler.export_chrome_trace(trace)
@@ -82,6 +89,8 @@ def tree_rows(roots: list[Any]) -> list[dict[str, Any]]:
     stack = [(event, -1) for event in reversed(roots)]
     while stack:
         event, parent = stack.pop()
+        if event.name in MEMORY_NAMES:
+            continue
         fields = event.extra_fields
         if not hasattr(fields, "scope"):
             raise SystemExit(f"the profiler's tree has a row that is no operator: {event.name!r}")
@@ -173,7 +182,7 @@ def write_rows(out: str, source: str, deduplicated: bool, rows: list[dict[str, A
 
 def write_key_averages(out: str, averages: Any, suffix: str = "") -> None:
     rows = [{"name": row.key, "count": row.count, "self_cpu_us": row.self_cpu_time_total, "cpu_us": row.cpu_time_total}
-            for row in averages]
+            for row in averages if row.key not in MEMORY_NAMES]
     with open(os.path.join(out, f"key_averages-{os.getpid()}{suffix}.json"), "w", encoding="utf-8") as file:
         json.dump(rows, file)
 
@@ -186,3 +195,60 @@ def write_events(out: str, events: Any) -> None:
                 "name": event.name, "thread": event.thread, "start_us": event.time_range.start,
                 "end_us": event.time_range.end, "parent": None if parent is None else parent.name,
                 "is_async": event.is_async, "sequence_nr": event.sequence_nr, "scope": event.scope}) + "\n")
+
+
+def tree_memory(roots: list[Any]) -> list[tuple[str, float, float, int, int]]:
+    """Rows of the markers' thread by the event tree. Before 2.2 events() knows whole microseconds only, and gives an
+    operator the memory of its neighbours, or none."""
+    rows: list[list[Any]] = []
+    marker_tid = None
+
+    def visit(event: Any) -> int:
+        nonlocal marker_tid
+        if event.name == MEMORY_NAMES[0]:
+            if event.parent is None:
+                rows.append([event.name, event.start_time_ns, event.start_time_ns, event.extra_fields.alloc_size, 0, event.start_tid])
+            return event.extra_fields.alloc_size
+        if event.name == BEGIN:
+            marker_tid = event.start_tid
+        row = [event.name, event.start_time_ns, event.end_time_ns, 0, 0, event.start_tid]
+        rows.append(row)
+        for child in event.children:
+            size = visit(child)
+            row[3] += size
+            row[4] += size if child.name == MEMORY_NAMES[0] else 0
+        return row[3]
+
+    for root in roots:
+        visit(root)
+    rows.sort(key=lambda row: row[1])
+    return [(name, start / 1e3, end / 1e3, total, own) for name, start, end, total, own, tid in rows
+            if tid == marker_tid and (name != MEMORY_NAMES[1] or total == 0)]
+
+
+def write_memory(out: str, roots: list[Any], events: Any) -> None:
+    """The memory events of the tree, and what torch makes of them for each row."""
+    memory = []
+    begin_ns = end_ns = 0
+    stack = list(roots)
+    while stack:
+        event = stack.pop()
+        stack.extend(event.children)
+        if event.name == BEGIN:
+            begin_ns = event.end_time_ns
+        elif event.name == END:
+            end_ns = event.start_time_ns
+        if event.name != MEMORY_NAMES[0]:
+            continue
+        fields = event.extra_fields
+        memory.append((event.start_time_ns, fields.alloc_size, fields.ptr, fields.total_allocated))
+    memory.sort(key=lambda record: record[0])
+    marker = next(event for event in events if event.name == BEGIN)
+    rows = [(event.name, event.time_range.start, event.time_range.end, event.cpu_memory_usage, event.self_cpu_memory_usage)
+            for event in events if event.thread == marker.thread]
+    coarse = torch.__version__.startswith(("1.", "2.0.", "2.1."))
+    if coarse:
+        rows = tree_memory(roots)
+    with open(os.path.join(out, f"memory-{os.getpid()}.json"), "w", encoding="utf-8") as file:
+        json.dump({"tid": threading.get_native_id(), "rows": rows, "folded": not coarse,
+                   "memory": [record for record in memory if begin_ns <= record[0] < end_ns]}, file)

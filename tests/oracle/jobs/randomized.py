@@ -9,6 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import profiles
+from functions import Cubed, Nested, Refusing
+from scripts import branching, failing, forking
 from workload import Context, Workload, say
 
 SIDE = 4
@@ -57,10 +60,13 @@ class Randomized(Workload):
             self.statement(0)
 
     def statement(self, depth: int) -> None:
-        kinds = [(self.unary, 30), (self.binary, 25), (self.throw, 8), (self.backward, 6), (self.train, 4)]
+        kinds = [(self.unary, 30), (self.binary, 25), (self.throw, 8), (self.backward, 6), (self.train, 4),
+                 (self.function, 5), (self.refusal, 3), (self.script, 5), (self.packet, 4)]
+        if profiles.has_kineto():  # without it torch.profiler cannot tell the forks' threads apart
+            kinds.append((self.fork, 1))
         if depth < DEEPEST:
             kinds += [(lambda: self.annotated(depth), 14), (self.without_gradient, 6),
-                      (lambda: self.guarded(depth), 7)]
+                      (lambda: self.guarded(depth), 7), (lambda: self.fast(depth), 5)]
         actions, weights = zip(*kinds)
         self.random.choices(actions, weights)[0]()
 
@@ -95,6 +101,49 @@ class Randomized(Workload):
             value = self.random.choice(UNARY)(value)
         if value.requires_grad:
             value.sum().backward()
+
+    def function(self) -> None:
+        """A Function in Python, at times twice differentiated."""
+        value = self.draw().clone().requires_grad_(True)
+        result = self.random.choice([Cubed, Nested]).apply(value)
+        if self.random.random() < 0.3:
+            (first,) = torch.autograd.grad(result.sum(), value, create_graph=True)
+            result = first
+        if result.requires_grad:
+            result.sum().backward()
+
+    def refusal(self) -> None:
+        value = self.draw().clone().requires_grad_(True)
+        try:
+            Refusing.apply(value, self.random.choice(["operator", "python", "backward"])).sum().backward()
+        except (KeyError, RuntimeError):
+            self.caught += 1
+
+    def script(self) -> None:
+        if self.random.random() < 0.2:
+            try:
+                failing(self.draw(), True)
+            except RuntimeError:
+                self.caught += 1
+            return
+        value = self.draw().clone().requires_grad_(self.random.random() < 0.5)
+        result = branching(value, self.random.randint(1, 3))
+        if result.requires_grad:
+            result.sum().backward()
+
+    def fork(self) -> None:
+        forking(self.draw())
+
+    def packet(self) -> None:
+        """Through the boxed interface."""
+        self.keep(torch.ops.aten.mul(torch.ops.aten.sigmoid(self.draw()), 2.0))
+
+    def fast(self, depth: int) -> None:
+        make = getattr(torch._C._profiler, "_RecordFunctionFast", None)
+        if make is None:
+            return self.block(depth)
+        with make(f"fast {self.random.randrange(4)}"):
+            self.block(depth)
 
     def train(self) -> None:
         self.optimizer.zero_grad()

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Rows outside the dispatcher: an at::RecordFunction of a function's own, frames of TorchScript's
+ * interpreter, operators that are called with the dispatcher's code inlined. All of them are rare:
+ * here reading the target's memory is fine.
+ */
+#ifndef PROFTRACE_BPF_GUARDS_H
+#define PROFTRACE_BPF_GUARDS_H
+
+#include "bpf/common.bpf.h"
+
+/* Filled by the loader; the key is in the cookie. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65535);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct pt_place);
+} value_places SEC(".maps");
+
+/* A name on its way into a record: too large for the stack. */
+struct long_name {
+	char text[PT_NAME_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct long_name);
+} long_names SEC(".maps");
+
+static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
+{
+	switch (number) {
+	case 0:
+		return LOAD_REGISTER(ctx->ax);
+	case 1:
+		return LOAD_REGISTER(ctx->cx);
+	case 2:
+		return LOAD_REGISTER(ctx->dx);
+	case 3:
+		return LOAD_REGISTER(ctx->bx);
+	case 4:
+		return LOAD_REGISTER(ctx->sp);
+	case 5:
+		return LOAD_REGISTER(ctx->bp);
+	case 6:
+		return LOAD_REGISTER(ctx->si);
+	case 7:
+		return LOAD_REGISTER(ctx->di);
+	case 8:
+		return LOAD_REGISTER(ctx->r8);
+	case 9:
+		return LOAD_REGISTER(ctx->r9);
+	case 10:
+		return LOAD_REGISTER(ctx->r10);
+	case 11:
+		return LOAD_REGISTER(ctx->r11);
+	case 12:
+		return LOAD_REGISTER(ctx->r12);
+	case 13:
+		return LOAD_REGISTER(ctx->r13);
+	case 14:
+		return LOAD_REGISTER(ctx->r14);
+	case 15:
+		return LOAD_REGISTER(ctx->r15);
+	}
+	return 0;
+}
+
+static __always_inline __u64 cookie_handle(struct pt_regs *ctx, __u64 cookie)
+{
+	return hardware_register(ctx, (cookie >> 24) & 0xff) + (__s64)(__s16)(cookie >> 32);
+}
+
+static __always_inline __u64 value_at(struct pt_regs *ctx, const struct pt_place *place)
+{
+	__u64 value =
+	    place->base == PT_PLACE_ADDRESS ? place->address : hardware_register(ctx, place->base);
+
+	value += (__s64)place->offsets[0];
+#pragma unroll
+	for (int i = 1; i < PT_PLACE_OFFSETS; ++i) {
+		if (i < place->count)
+			value = read_word(value) + (__s64)place->offsets[i];
+	}
+	return value;
+}
+
+/* The characters of a Python str: compact ASCII, else its UTF-8 form, if Python has made one. */
+static __always_inline __u64 python_characters(__u64 object, __u32 ascii_bytes)
+{
+	__u32 state = 0;
+
+	if (bpf_probe_read_user(&state, sizeof(state), (void *)(object + 32)))
+		return 0;
+	/* PyASCIIObject.state: interned 2 bits (8 from 3.14 on), kind 3, compact 1, ascii 1; the
+	 * ASCII bit has kept its place. */
+	if (state & 0x40)
+		return object + ascii_bytes;
+	return read_word(object + ascii_bytes + 8);
+}
+
+/* The length of the text, and its address; the text itself goes into `name`. */
+static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_place *place,
+				       struct long_name *name, __u64 *characters)
+{
+	__u64 address = value_at(ctx, place);
+	long bytes;
+
+	if (place->form == PT_PLACE_PYTHON_STRING && address)
+		address = python_characters(address, place->text_offset);
+	if (!address)
+		return PT_TEXT_READ_FAILED;
+	bytes = bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)address);
+	if (bytes <= 0)
+		return PT_TEXT_READ_FAILED;
+	*characters = address;
+	return bytes - 1;
+}
+
+static __always_inline void fill_guard(struct pt_guard_record *record, struct pt_regs *ctx,
+				       __u64 cookie, __u8 kind, __u32 bytes)
+{
+	__u64 handle = cookie_handle(ctx, cookie);
+
+	fill_head(&record->head, PT_REGS_SP(ctx), cookie, kind, bytes);
+	record->handle = handle;
+	record->object = kind == PT_FRAME_BEGIN ? read_word(handle) : 0;
+	record->scope = (__u32)PT_REGS_PARM2(ctx);
+	record->length = 0;
+}
+
+static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
+{
+	__u8 role = cookie >> 16;
+	__u8 kind = role == PT_ROLE_FRAME_BEGIN	 ? PT_FRAME_BEGIN
+		    : role == PT_ROLE_WORK_TITLE ? PT_WORK_TITLE
+						 : PT_GUARD_BEGIN;
+	__u32 key = cookie >> 48;
+	__u32 zero = 0;
+	struct pt_place *place = key ? bpf_map_lookup_elem(&value_places, &key) : NULL;
+	struct long_name *name = bpf_map_lookup_elem(&long_names, &zero);
+	struct pt_guard_record *record;
+	__u64 characters = 0;
+	__u32 length;
+
+	if (!name)
+		return 0;
+	if (!place) {
+		record = reserve(PT_GUARD_RECORD_SHORT_BYTES);
+		if (!record)
+			return 0;
+		fill_guard(record, ctx, cookie, kind, PT_GUARD_RECORD_SHORT_BYTES);
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	length = read_name(ctx, place, name, &characters);
+	record = reserve(sizeof(*record));
+	if (!record)
+		return 0;
+	fill_guard(record, ctx, cookie, kind, sizeof(*record));
+	record->length = length;
+	__builtin_memcpy(record->text, name->text, sizeof(record->text));
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (length == PT_TEXT_READ_FAILED) {
+		count_drop(PT_DROP_READ_FAILED);
+		return 0;
+	}
+	write_more_text(PT_REGS_SP(ctx), characters, length, PT_TEXT_BYTES);
+	write_more_text(PT_REGS_SP(ctx), characters, length, PT_TEXT_BYTES + PT_TEXT_MORE_BYTES);
+	return 0;
+}
+
+static __always_inline int write_guard_handle(struct pt_regs *ctx, __u64 cookie, __u8 kind,
+					      __u16 site)
+{
+	struct pt_pointer_record *record = reserve(sizeof(*record));
+
+	if (!record)
+		return 0;
+	fill_head(&record->head, PT_REGS_SP(ctx), site, kind, sizeof(*record));
+	record->value = cookie_handle(ctx, cookie);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+static __always_inline int on_frame_end(struct pt_regs *ctx, __u64 cookie)
+{
+	struct pt_pair_record *record = reserve(sizeof(*record));
+
+	if (!record)
+		return 0;
+	fill_head(&record->head, PT_REGS_SP(ctx), 0, PT_FRAME_END, sizeof(*record));
+	record->handle = cookie_handle(ctx, cookie);
+	record->object = read_word(record->handle);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+static __always_inline int on_work_begin(struct pt_regs *ctx, __u64 cookie)
+{
+	struct pt_pointer_record *record = reserve(sizeof(*record));
+
+	if (!record)
+		return 0;
+	fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_WORK_BEGIN, sizeof(*record));
+	record->value = read_word(cookie_handle(ctx, cookie));
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+static __always_inline int on_placed_begin(struct pt_regs *ctx, __u64 cookie)
+{
+	__u32 key = cookie >> 48;
+	struct pt_place *place = bpf_map_lookup_elem(&value_places, &key);
+	struct pt_pointer_record *record;
+
+	if (!place)
+		return 0;
+	record = reserve(sizeof(*record));
+	if (!record)
+		return 0;
+	fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_BOXED_BEGIN, sizeof(*record));
+	record->value = value_at(ctx, place);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+static __noinline int on_guard(struct pt_regs *ctx, __u64 cookie)
+{
+	switch (cookie >> 16 & 0xff) {
+	case PT_ROLE_GUARD_BEGIN:
+	case PT_ROLE_FRAME_BEGIN:
+	case PT_ROLE_WORK_TITLE:
+		return on_guard_begin(ctx, cookie);
+	case PT_ROLE_GUARD_END:
+		return write_guard_handle(ctx, cookie, PT_GUARD_END, 0);
+	case PT_ROLE_GUARD_UNWOUND:
+		return write_guard_handle(ctx, cookie, PT_GUARD_END, 1);
+	case PT_ROLE_ANNOTATION_GUARD:
+		return write_guard_handle(ctx, cookie, PT_ANNOTATION_GUARD, 0);
+	case PT_ROLE_FRAME_END:
+		return on_frame_end(ctx, cookie);
+	case PT_ROLE_WORK_BEGIN:
+		return on_work_begin(ctx, cookie);
+	case PT_ROLE_PLACED_BEGIN:
+		return on_placed_begin(ctx, cookie);
+	}
+	return 0;
+}
+
+#endif

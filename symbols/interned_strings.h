@@ -1,0 +1,36 @@
+// torch's interned strings (c10::Symbol), read from a live process: the names of alias sets in
+// operator schemas are such symbols.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "symbols/process_memory.h"
+
+namespace proftrace {
+
+// c10::InternedStrings::sym_to_info_: a std::vector of {Symbol namespace; std::string qualified,
+// unqualified}, in the order of the symbols' numbers.
+class InternedStrings {
+ public:
+  // Looks for the vector in `data` (the zero-initialized data of the library that defines torch's
+  // operators): known by its first entries, "namespaces::prim" and its kind. Nothing when there is
+  // none. `memory` must outlive the result.
+  static std::optional<InternedStrings> Find(const TargetMemory& memory, const MemoryRange& data,
+                                             bool old_abi);
+
+  // The part of a symbol's name after "::"; nothing for a number that is none.
+  std::optional<std::string> UnqualifiedName(uint32_t symbol) const;
+
+ private:
+  InternedStrings(const TargetMemory& memory, uint64_t begin, uint64_t count, bool old_abi)
+      : memory_(&memory), begin_(begin), count_(count), old_abi_(old_abi) {}
+
+  const TargetMemory* memory_;
+  uint64_t begin_;
+  uint64_t count_;
+  bool old_abi_;
+};
+
+}  // namespace proftrace

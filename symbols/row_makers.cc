@@ -1,0 +1,571 @@
+#include "symbols/row_makers.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "symbols/frame_ends.h"
+#include "symbols/graph_analysis.h"
+#include "symbols/relocated_pointers.h"
+#include "symbols/text.h"
+#include "symbols/value_walk.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
+constexpr std::string_view kWithScope = "_ZN2at6detail26record_function_with_scopeI";
+constexpr std::string_view kGlooWork = "_ZN4c10d16ProcessGroupGloo9AsyncWork";
+constexpr std::string_view kCold = ".cold";
+constexpr unsigned kRcx = 1;
+constexpr unsigned kRsi = 6;
+constexpr unsigned kRdi = 7;
+// The flag lies behind the dispatch table of an OperatorDef, which has a hundred entries and more.
+constexpr int64_t kLeastFlagOffset = 1024;
+constexpr int64_t kMostFlagOffset = 32768;
+constexpr size_t kLongestLiteral = 256;
+// A place that is emulated by the kernel is looked for within so many instructions.
+constexpr int kMostMoves = 12;
+constexpr int64_t kPythonObjectBytes = 16;
+
+// c10d's asynchronous works: the argument (by hardware number) that is the title of their row.
+std::optional<unsigned> TitleOfWork(const FunctionRange& range) {
+  if (Contains(range.name, kGlooWork) && Contains(range.name, "recordAsyncWorkProfilingInfoEPKc")) {
+    return kRsi;
+  }
+  // Work(int rank, OpType, const char* title, …)
+  if (range.name.starts_with("_ZN4c10d4WorkC")) return kRcx;
+  return std::nullopt;
+}
+
+bool IsAnnotation(const FunctionRange& range) {
+  return Contains(range.name, "torch8autograd8profiler") &&
+         Contains(range.name, "record_function_enter_");
+}
+
+// The text that a call gives a row as its name; nothing when the call names none.
+std::optional<Value> TextArgument(std::string_view callee, const ValueState& state) {
+  std::string_view rest = callee;
+  const bool with_scope = ConsumeText(&rest, kWithScope);
+  if (!with_scope && !ConsumeText(&rest, kBefore)) return std::nullopt;
+  // By value on the stack: std::variant<std::string_view, …>, whose length comes first (libstdc++).
+  const bool variant = with_scope
+                           ? Contains(rest, "7variantI")
+                           : rest.starts_with("St7variantI") || rest.starts_with("N3c107variantI");
+  if (variant) return state.Load(state.reg(kRsp), 8);
+  if (with_scope ? Contains(rest, "PKc") : rest.starts_with("PKc")) return state.reg(kRsi);
+  const bool string = with_scope ? Contains(rest, "Ss") || Contains(rest, "basic_string")
+                                 : rest.starts_with("Ss") || rest.starts_with("NSt7__cxx1112basic");
+  // A std::string by value is passed by address; its first word points to the characters.
+  if (string) return state.Load(state.reg(kRsi), 0);
+  return std::nullopt;
+}
+
+std::optional<std::string> TextAt(const CodeImage& image, uint64_t address) {
+  char text[kLongestLiteral] = {};
+  const size_t got = image.ReadCode(address, text, sizeof(text));
+  const size_t length = strnlen(text, got);
+  if (length == 0 || length == got) return std::nullopt;
+  return std::string(text, length);
+}
+
+bool IsMemberOf(const std::vector<uint64_t>& targets, uint64_t address) {
+  return std::binary_search(targets.begin(), targets.end(), address);
+}
+
+// The node of the instruction at `address`; nothing where the entry does not lead to it.
+std::optional<uint32_t> NodeAt(const FlowGraph& graph, uint64_t address) {
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    if (graph.node(i).instruction.address == address) return i;
+  }
+  return std::nullopt;
+}
+
+// Whether a normal exit can be reached from `from` without passing `without`.
+bool CanLeave(const NormalFlow& flow, uint32_t from, uint32_t without) {
+  std::vector<bool> seen(flow.size());
+  std::vector<uint32_t> work = {from};
+  while (!work.empty()) {
+    const uint32_t node = work.back();
+    work.pop_back();
+    if (node == without || seen[node]) continue;
+    seen[node] = true;
+    if (flow.is_exit(node)) return true;
+    work.insert(work.end(), flow.successors(node).begin(), flow.successors(node).end());
+  }
+  return false;
+}
+
+// Likewise, without passing any of `around`.
+bool CanLeaveAround(const NormalFlow& flow, uint32_t from, const std::vector<uint32_t>& around) {
+  std::vector<bool> seen(flow.size());
+  for (const uint32_t node : around) seen[node] = true;
+  std::vector<uint32_t> work = {from};
+  while (!work.empty()) {
+    const uint32_t node = work.back();
+    work.pop_back();
+    if (seen[node]) continue;
+    seen[node] = true;
+    if (flow.is_exit(node)) return true;
+    work.insert(work.end(), flow.successors(node).begin(), flow.successors(node).end());
+  }
+  return false;
+}
+
+// Whether only straight code lies between the call `from` and `node`.
+bool IsFirstTest(const FlowGraph& graph, uint32_t from, uint32_t node) {
+  for (uint32_t at = from; at != node;) {
+    const auto next = graph.successors(at);
+    if (next.last - next.first != 1 || (at != from && graph.node(at).is_call)) return false;
+    at = *next.begin();
+  }
+  return true;
+}
+
+bool CanReach(const NormalFlow& flow, uint32_t from, uint32_t to, uint32_t without) {
+  std::vector<bool> seen(flow.size());
+  std::vector<uint32_t> work = {from};
+  while (!work.empty()) {
+    const uint32_t node = work.back();
+    work.pop_back();
+    if (node == without || seen[node]) continue;
+    seen[node] = true;
+    if (node == to) return true;
+    work.insert(work.end(), flow.successors(node).begin(), flow.successors(node).end());
+  }
+  return false;
+}
+
+// Some way from `from` to an exit.
+std::vector<uint32_t> WayOut(const NormalFlow& flow, uint32_t from) {
+  std::vector<uint32_t> before(flow.size(), UINT32_MAX);
+  std::vector<uint32_t> queue = {from};
+  before[from] = from;
+  for (size_t at = 0; at < queue.size(); ++at) {
+    const uint32_t node = queue[at];
+    if (flow.is_exit(node)) {
+      std::vector<uint32_t> way;
+      for (uint32_t i = node; i != from; i = before[i]) way.push_back(i);
+      std::reverse(way.begin(), way.end());
+      return way;
+    }
+    for (const uint32_t next : flow.successors(node)) {
+      if (before[next] != UINT32_MAX) continue;
+      before[next] = node;
+      queue.push_back(next);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& graph, uint32_t from,
+                                     const std::vector<uint64_t>& stops) {
+  std::optional<RowName> found;
+  bool clear = true;
+  ValueWalk(image, graph).Run(from, [&](uint32_t node, const ValueState& state) {
+    const FlowNode& call = graph.node(node);
+    if (!call.is_call || node == from) return true;
+    if (IsMemberOf(stops, call.instruction.target)) return false;
+    const auto text = TextArgument(call.callee, state);
+    if (!text) return true;
+    RowName name;
+    if (text->is_address()) {
+      name.literal = TextAt(image, static_cast<uint64_t>(text->offsets[0])).value_or("");
+      clear &= !name.literal.empty();
+    } else {
+      name.place = PlaceOf(*text, abi::PT_PLACE_C_STRING);
+      // The same name is given with and without inputs: one of both ways may be hard to follow.
+      if (!name.place) return false;
+    }
+    const auto same_place = [](const auto& a, const auto& b) {
+      return a.has_value() == b.has_value() && (!a || std::memcmp(&*a, &*b, sizeof(*a)) == 0);
+    };
+    if (found) clear &= found->literal == name.literal && same_place(found->place, name.place);
+    found = name;
+    return false;
+  });
+  return clear ? found : std::nullopt;
+}
+
+std::optional<abi::pt_place> FindCalledOperator(const CodeImage& image, const FlowGraph& graph,
+                                                uint32_t from) {
+  std::optional<abi::pt_place> found;
+  bool clear = true;
+  ValueWalk walk(image, graph);
+  walk.Run(from, [&](uint32_t node, const ValueState& state) {
+    if (node == from) return true;
+    if (graph.node(node).is_call) return false;
+    const auto byte = walk.ComparedByteAt(node, state);
+    if (!byte || byte->offset < kLeastFlagOffset || byte->offset > kMostFlagOffset) return true;
+    const bool in_frame =
+        byte->object.base == static_cast<int>(kRsp) && byte->object.offsets.size() == 1;
+    if (in_frame) return true;
+    const auto place = PlaceOf(byte->object, abi::PT_PLACE_WORD);
+    clear &= place.has_value() && (!found || std::memcmp(&*found, &*place, sizeof(*place)) == 0);
+    found = place;
+    return false;
+  });
+  return clear ? found : std::nullopt;
+}
+
+std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from) {
+  const NormalFlow flow(graph);
+  if (!flow.has_exit() || !flow.live(from)) return std::nullopt;
+  uint32_t branch = from;
+  while (flow.successors(branch).size() == 1) {
+    branch = flow.successors(branch)[0];
+    if (graph.node(branch).is_call) return std::nullopt;
+  }
+  if (flow.successors(branch).size() < 2) return std::nullopt;
+  for (uint32_t node : WayOut(flow, branch)) {
+    if (CanLeave(flow, branch, node)) continue;
+    // Reached without the begin, it would end what never began.
+    if (CanReach(flow, 0, node, from)) return std::nullopt;
+    for (int moves = 0; moves < kMostMoves && !graph.node(node).instruction.emulated; ++moves) {
+      if (graph.node(node).is_call || flow.successors(node).size() != 1) break;
+      const uint32_t next = flow.successors(node)[0];
+      if (flow.predecessors(next).size() != 1) break;
+      node = next;
+    }
+    return node;
+  }
+  return std::nullopt;
+}
+
+std::vector<uint32_t> FindFlagTests(const CodeImage& image, const FlowGraph& graph, uint32_t from) {
+  std::optional<std::pair<int, int64_t>> flag;
+  std::set<uint32_t> tests;
+  ValueWalk walk(image, graph);
+  walk.Run(from, [&](uint32_t node, const ValueState& state) {
+    const auto byte = walk.ComparedByteAt(node, state);
+    if (!byte || byte->object.offsets.size() != 1) return true;
+    const std::pair<int, int64_t> place(byte->object.base, byte->object.offsets[0] + byte->offset);
+    if (!flag) {
+      flag = place;
+    } else if (place == *flag) {
+      if (IsFirstTest(graph, from, node)) return true;
+      tests.insert(node);
+      return false;
+    }
+    return true;
+  });
+  std::vector<uint32_t> sites;
+  for (uint32_t node : tests) {
+    for (int moves = 0; moves < 4; ++moves) {
+      if (graph.node(node).instruction.kind == InstructionKind::kConditionalJump) break;
+      const auto next = graph.successors(node);
+      if (next.last - next.first != 1) return {};
+      node = *next.begin();
+    }
+    if (graph.node(node).instruction.kind != InstructionKind::kConditionalJump) return {};
+    sites.push_back(node);
+  }
+  const NormalFlow flow(graph);
+  if (sites.empty() || !flow.has_exit() || CanLeaveAround(flow, from, sites)) return {};
+  return sites;
+}
+
+RowMakerSearch::RowMakerSearch(const ModuleImage& image, const RowTargets& targets,
+                               const std::vector<CallSite>& calls, ModuleFacts* facts)
+    : image_(image), targets_(targets), facts_(facts) {
+  std::map<uint64_t, Function> functions;
+  for (const CallSite& call : calls) {
+    const auto range = image_.FunctionAt(call.address);
+    if (!range) continue;
+    Function& function = functions[range->start];
+    function.range = *range;
+    function.calls.push_back(call);
+  }
+  for (auto& [start, function] : functions) functions_.push_back(std::move(function));
+}
+
+bool RowMakerSearch::Calls(const Function& function, const std::vector<uint64_t>& targets) const {
+  return std::any_of(function.calls.begin(), function.calls.end(),
+                     [&](const CallSite& call) { return IsMemberOf(targets, call.target); });
+}
+
+std::string RowMakerSearch::DisplayName(const FunctionRange& range) const {
+  return range.name.empty() ? absl::StrFormat("sub_%x", range.start) : std::string(range.name);
+}
+
+void RowMakerSearch::AddGap(std::string feature, std::string reason) {
+  facts_->gaps.push_back({std::move(feature), std::move(reason)});
+}
+
+absl::StatusOr<FlowGraph> RowMakerSearch::Graph(const FunctionRange& range) const {
+  const auto unwind = image_.UnwindRangeAt(range.start);
+  const bool whole = unwind && unwind->start == range.start;
+  return FlowGraph::Build(image_, range.start, whole ? unwind->end : range.end);
+}
+
+std::optional<RowProbe> RowMakerSearch::Probe(uint64_t address, uint8_t role, uint8_t reg,
+                                              int64_t offset) const {
+  const auto file_offset = image_.file().FileOffset(address);
+  if (!file_offset || offset < std::numeric_limits<int16_t>::min() ||
+      offset > std::numeric_limits<int16_t>::max()) {
+    return std::nullopt;
+  }
+  return RowProbe{*file_offset, role, reg, static_cast<int16_t>(offset), std::nullopt};
+}
+
+void RowMakerSearch::AddGuardsOf(const Function& function) {
+  const auto graph = Graph(function.range);
+  if (!graph.ok()) {
+    AddGap("rows of function " + DisplayName(function.range),
+           std::string(graph.status().message()));
+    return;
+  }
+  size_t unnamed = 0;
+  for (const CallSite& call : function.calls) {
+    if (!IsMemberOf(targets_.constructors, call.target)) continue;
+    const auto node = NodeAt(*graph, call.address);
+    const auto name = node ? FindGivenName(image_, *graph, *node, targets_.constructors)
+                           : std::optional<RowName>();
+    auto probe = Probe(call.address, abi::PT_ROLE_GUARD_BEGIN, kRdi, 0);
+    if (!name || !probe) {
+      ++unnamed;
+      continue;
+    }
+    probe->place = name->place;
+    facts_->rows.push_back({DisplayName(function.range), name->literal, {*probe}});
+  }
+  if (unnamed > 0) {
+    AddGap("rows of function " + DisplayName(function.range),
+           "their name is made while a profiler runs only");
+  }
+}
+
+void RowMakerSearch::AddGuardEnds() {
+  // Cold parts of functions that only run with a profiler.
+  std::set<std::string, std::less<>> slow;
+  std::set<std::string, std::less<>> engine;
+  for (const Function& function : functions_) {
+    if (function.range.name.empty()) continue;
+    if (Calls(function, targets_.step_constructors)) slow.emplace(function.range.name);
+    if (Calls(function, targets_.engine)) engine.emplace(function.range.name);
+  }
+  for (const Function& function : functions_) {
+    std::string_view name = function.range.name;
+    if (const size_t cold = name.find(kCold); cold != std::string_view::npos) {
+      name = name.substr(0, cold);
+    }
+    if (Calls(function, targets_.step_constructors) || slow.contains(name) ||
+        Calls(function, targets_.engine) || engine.contains(name) ||
+        IsMemberOf(targets_.ends, function.range.start)) {
+      continue;
+    }
+    const auto graph = Graph(function.range);
+    for (const CallSite& call : function.calls) {
+      if (!IsMemberOf(targets_.ends, call.target)) continue;
+      const bool normal = graph.ok() && NodeAt(*graph, call.address) && name == function.range.name;
+      const auto probe = Probe(
+          call.address, normal ? abi::PT_ROLE_GUARD_END : abi::PT_ROLE_GUARD_UNWOUND, kRdi, 0);
+      if (probe) facts_->row_ends.push_back(*probe);
+    }
+  }
+}
+
+// The at::RecordFunction of a work is kept only if a profiler runs: the row lasts until the work is
+// finished, which may be on another thread.
+void RowMakerSearch::AddWork(const Function& function, unsigned title) {
+  const auto graph = Graph(function.range);
+  std::optional<RowProbe> begin;
+  for (const CallSite& call : function.calls) {
+    if (!graph.ok() || !IsMemberOf(targets_.constructors, call.target)) continue;
+    ValueWalk(image_, *graph).Run(0, [&](uint32_t node, const ValueState& state) {
+      if (graph->node(node).instruction.address != call.address || begin) return true;
+      const auto work = state.Find(Value{static_cast<int>(kRdi), {0}});
+      const auto text = state.Find(Value{static_cast<int>(title), {0}});
+      if (!work || work->offsets.size() != 1 || !text) return false;
+      // ProcessGroupGloo's are made on one thread, and their row begins on the one that executes
+      // them.
+      const bool later = Contains(function.range.name, kGlooWork);
+      begin = Probe(call.address, later ? abi::PT_ROLE_WORK_TITLE : abi::PT_ROLE_GUARD_BEGIN,
+                    static_cast<uint8_t>(work->base), 0);
+      if (begin) begin->place = PlaceOf(*text, abi::PT_PLACE_C_STRING);
+      return false;
+    });
+  }
+  const std::vector<RowProbe> ends = FindWorkProbes();
+  if (!begin || !begin->place || ends.empty()) {
+    AddGap("rows of function " + DisplayName(function.range),
+           "where its work or its title is kept is not clear from its code");
+    return;
+  }
+  facts_->rows.push_back({DisplayName(function.range), "", {*begin}});
+  for (const RowProbe& end : ends) {
+    const bool known =
+        std::any_of(facts_->row_ends.begin(), facts_->row_ends.end(),
+                    [&](const RowProbe& other) { return other.offset == end.offset; });
+    if (!known) facts_->row_ends.push_back(end);
+  }
+}
+
+std::vector<RowProbe> RowMakerSearch::FindWorkProbes() const {
+  std::vector<RowProbe> probes;
+  image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
+    const std::string_view name = symbol.name();
+    if (!symbol.is_defined || !symbol.is_function || name.ends_with(kCold)) {
+      return;
+    }
+    uint8_t role = 0;
+    if (name.starts_with("_ZN4c10d4Work6finishE") ||
+        name.starts_with("_ZN4c10d4Work14finishAndThrowE")) {
+      role = abi::PT_ROLE_GUARD_END;
+    } else if (name.starts_with("_ZN4c10d16ProcessGroupGloo9AsyncWork7executeE")) {
+      role = abi::PT_ROLE_WORK_BEGIN;  // of an intrusive_ptr, by reference or by value
+    }
+    if (role == 0) return;
+    const auto probe = Probe(symbol.address, role, kRdi, 0);
+    if (probe) probes.push_back(*probe);
+  });
+  return probes;
+}
+
+void RowMakerSearch::AddGuards() {
+  for (const Function& function : functions_) {
+    if (!Calls(function, targets_.constructors) || Calls(function, targets_.engine)) continue;
+    if (IsAnnotation(function.range)) {
+      AddAnnotationGuards(function);
+    } else if (const auto title = TitleOfWork(function.range)) {
+      AddWork(function, *title);
+    } else if (!HasOtherProbes(function.range)) {
+      AddGuardsOf(function);
+    }
+  }
+  AddGuardEnds();
+}
+
+bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGraph& graph,
+                                     uint32_t call) {
+  const auto place = FindCalledOperator(image_, graph, call);
+  std::vector<uint32_t> ends;
+  if (const auto meeting = FindMeetingPoint(graph, call)) {
+    ends.push_back(*meeting);
+  } else {
+    ends = FindFlagTests(image_, graph, call);
+  }
+  if (!place || ends.empty()) return false;
+  MadeRow row;
+  row.symbol = DisplayName(function);
+  auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_PLACED_BEGIN, 0, 0);
+  if (!begin) return false;
+  begin->place = place;
+  row.probes.push_back(*begin);
+  for (const uint32_t end : ends) {
+    const auto over = Probe(graph.node(end).instruction.address, abi::PT_ROLE_END, 0, 0);
+    if (!over) return false;
+    row.probes.push_back(*over);
+  }
+  facts_->rows.push_back(std::move(row));
+  return true;
+}
+
+bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& graph,
+                               uint32_t call) {
+  // The at::RecordFunction goes to the heap and into a field of the frame.
+  std::optional<Value> slot;
+  ValueWalk walk(image_, graph);
+  walk.set_store_visitor([&](const Value& address, const Value& value) {
+    if (value.base == Value::kAllocated && address.base != static_cast<int>(kRsp)) slot = address;
+  });
+  walk.Run(call, [](uint32_t, const ValueState&) { return true; });
+  const auto name = FindGivenName(image_, graph, call, {});
+  if (!slot || slot->offsets.size() != 1 || !name || !name->place ||
+      name->place->base != slot->base || name->place->count < 2) {
+    return false;
+  }
+  // The name is the code's, and the code is what the frame points to first.
+  const int64_t code = name->place->offsets[0];
+  auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_FRAME_BEGIN,
+                     static_cast<uint8_t>(slot->base), code);
+  if (!begin) return false;
+  begin->place = name->place;
+  std::vector<RowProbe> ends;
+  for (const FrameEnd& end : FindFrameEnds(image_, function, slot->offsets[0] - code)) {
+    const auto probe = Probe(end.address, abi::PT_ROLE_FRAME_END, end.reg, end.offset);
+    if (probe) ends.push_back(*probe);
+  }
+  if (ends.empty()) return false;
+  facts_->row_ends.insert(facts_->row_ends.end(), ends.begin(), ends.end());
+  facts_->rows.push_back({DisplayName(function), "", {*begin}});
+  return true;
+}
+
+bool RowMakerSearch::AddCaller(const FunctionRange& range) {
+  const auto graph = Graph(range);
+  if (!graph.ok()) return false;
+  bool all = true;
+  for (const Function& function : functions_) {
+    if (function.range.start != range.start) continue;
+    for (const CallSite& call : function.calls) {
+      if (!IsMemberOf(targets_.step_callbacks, call.target)) continue;
+      const auto node = NodeAt(*graph, call.address);
+      if (!node) continue;  // in code that only exceptions run
+      all &= AddOperatorCall(range, *graph, *node) || AddFrames(range, *graph, *node);
+    }
+  }
+  return all;
+}
+
+bool RowMakerSearch::HasOtherProbes(const FunctionRange& range) const {
+  // caffe2's makes the type of an object, not a row.
+  return contexts_.contains(range.start) || range.name.starts_with("_ZN6caffe26detail");
+}
+
+void RowMakerSearch::AddAnnotationGuards(const Function& function) {
+  // They begin through the dispatcher, which tells their name; only a future ends them otherwise.
+  for (const CallSite& call : function.calls) {
+    if (!IsMemberOf(targets_.constructors, call.target)) continue;
+    const auto probe = Probe(call.address, abi::PT_ROLE_ANNOTATION_GUARD, kRdi, 0);
+    if (probe) facts_->row_ends.push_back(*probe);
+  }
+}
+
+void RowMakerSearch::AddFastContexts() {
+  for (const ContextMethods& methods : FindContextMethods(image_.file())) {
+    const auto enter = image_.FunctionAt(methods.enter);
+    const auto exit = image_.FunctionAt(methods.exit);
+    if (!enter || !exit) continue;
+    const auto makes_row = [&](const Function& function) {
+      return function.range.start == enter->start && Calls(function, targets_.constructors);
+    };
+    if (std::none_of(functions_.begin(), functions_.end(), makes_row)) continue;
+    contexts_.insert(enter->start);
+    const auto graph = Graph(*enter);
+    if (!graph.ok()) continue;
+    // The first str of the object that is passed on is the name.
+    std::optional<abi::pt_place> place;
+    ValueWalk(image_, *graph).Run(0, [&](uint32_t node, const ValueState& state) {
+      if (!graph->node(node).is_call || place) return true;
+      for (const unsigned argument : {kRdi, kRsi}) {
+        const Value& value = state.reg(argument);
+        if (value.base == static_cast<int>(kRdi) && value.offsets.size() == 2 &&
+            value.offsets[0] == kPythonObjectBytes && value.offsets[1] == 0) {
+          place = PlaceOf(value, abi::PT_PLACE_PYTHON_STRING);
+        }
+      }
+      return true;
+    });
+    auto begin = Probe(enter->start, abi::PT_ROLE_GUARD_BEGIN, kRdi, 0);
+    const auto end = Probe(exit->start, abi::PT_ROLE_GUARD_END, kRdi, 0);
+    if (!place || !begin || !end) {
+      AddGap("rows of torch._C._profiler._RecordFunctionFast",
+             "its name was not found in its code");
+      continue;
+    }
+    begin->place = place;
+    facts_->rows.push_back({DisplayName(*enter), "", {*begin}});
+    facts_->row_ends.push_back(*end);
+  }
+}
+
+}  // namespace proftrace

@@ -1,0 +1,98 @@
+// Rows that torch makes outside at::_ops::*::call, Dispatcher::callBoxed, Node::operator() and the
+// autograd engine. With no profiler running a function still constructs its at::RecordFunction and
+// destroys it, or still asks for callbacks: these places are probed, and the name is read where the
+// code would read it if a profiler ran.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "symbols/call_scan.h"
+#include "symbols/flow_graph.h"
+#include "symbols/module_analysis.h"
+#include "symbols/module_image.h"
+
+namespace proftrace {
+
+// Ascending addresses of functions, of their stubs and slots.
+struct RowTargets {
+  std::vector<uint64_t> step_callbacks;     // at::getStepCallbacksUnlessEmpty
+  std::vector<uint64_t> constructors;       // at::RecordFunction(RecordScope)
+  std::vector<uint64_t> step_constructors;  // at::RecordFunction(StepCallbacks&&)
+  std::vector<uint64_t> ends;               // ~RecordFunction, RecordFunction::end
+  std::vector<uint64_t> engine;             // Engine::evaluate_function: has probes of its own
+};
+
+// A row's name is a text of the file, or is at a place of the target.
+struct RowName {
+  std::string literal;
+  std::optional<abi::pt_place> place;
+};
+
+// The name that the code after node `from` (a call that begins a row) gives the row; nothing where
+// it is not clear. `stops`: calls of these begin another row.
+std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& graph, uint32_t from,
+                                     const std::vector<uint64_t>& stops);
+
+// Where the OperatorDef* is at the call `from` to getStepCallbacksUnlessEmpty that the inlined
+// dispatcher makes: the code tests its is-observed flag when there are callbacks.
+std::optional<abi::pt_place> FindCalledOperator(const CodeImage& image, const FlowGraph& graph,
+                                                uint32_t from);
+
+// The instruction at which the row that began at node `from` is over, whether there were callbacks
+// or not: where both ways meet again, moved on to a cheap instruction. Nothing for a row that
+// outlives the function.
+std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from);
+
+// The same for functions that destroy the callbacks on each way of their own: the jumps after the
+// tests whether there were any, of which each way passes one. Empty where that is not so.
+std::vector<uint32_t> FindFlagTests(const CodeImage& image, const FlowGraph& graph, uint32_t from);
+
+// Adds what the file makes to `facts`: rows, ends, gaps. `handled`: functions that have other
+// probes.
+class RowMakerSearch {
+ public:
+  RowMakerSearch(const ModuleImage& image, const RowTargets& targets,
+                 const std::vector<CallSite>& calls, ModuleFacts* facts);
+
+  // The class behind Python's torch._C._profiler._RecordFunctionFast.
+  void AddFastContexts();
+  // All other functions with an at::RecordFunction of their own.
+  void AddGuards();
+  // A caller of getStepCallbacksUnlessEmpty that is not one of the dispatcher's functions. False
+  // where it could not be resolved.
+  bool AddCaller(const FunctionRange& function);
+
+ private:
+  struct Function {
+    FunctionRange range;
+    std::vector<CallSite> calls;  // to any target
+  };
+
+  absl::StatusOr<FlowGraph> Graph(const FunctionRange& range) const;
+  void AddGuardsOf(const Function& function);
+  void AddAnnotationGuards(const Function& function);
+  void AddGuardEnds();
+  void AddWork(const Function& function, unsigned title);
+  std::vector<RowProbe> FindWorkProbes() const;
+  bool AddOperatorCall(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
+  bool AddFrames(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
+  void AddFrameEnds(const FunctionRange& function, int64_t slot_offset, uint64_t code_offset);
+  std::optional<RowProbe> Probe(uint64_t address, uint8_t role, uint8_t reg, int64_t offset) const;
+  bool Calls(const Function& function, const std::vector<uint64_t>& targets) const;
+  std::string DisplayName(const FunctionRange& range) const;
+  bool HasOtherProbes(const FunctionRange& range) const;
+  void AddGap(std::string feature, std::string reason);
+
+  const ModuleImage& image_;
+  const RowTargets& targets_;
+  std::vector<Function> functions_;  // with a call to any target, ascending
+  std::set<uint64_t> contexts_;      // functions that AddFastContexts has taken
+  ModuleFacts* facts_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,413 @@
+#include "symbols/value_walk.h"
+
+#include <capstone/capstone.h>
+
+#include <limits>
+
+#include "symbols/instruction.h"
+#include "symbols/text.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMaxVisited = 12000;
+// Of one instruction: values that one way loses, another may still know.
+constexpr uint8_t kMaxVisits = 3;
+constexpr size_t kMaxOffsets = PT_PLACE_OFFSETS;
+// The largest object that a name is kept in: a std::variant of std::string_view, a std::string.
+constexpr int64_t kObjectBytes = 64;
+constexpr unsigned kRax = 0;
+constexpr unsigned kRbp = 5;
+constexpr unsigned kRsi = 6;
+constexpr unsigned kRdi = 7;
+
+// The number of a 64-bit register, or -1.
+int GeneralNumber(unsigned reg) {
+  switch (reg) {
+    case X86_REG_RAX:
+      return 0;
+    case X86_REG_RCX:
+      return 1;
+    case X86_REG_RDX:
+      return 2;
+    case X86_REG_RBX:
+      return 3;
+    case X86_REG_RSP:
+      return 4;
+    case X86_REG_RBP:
+      return 5;
+    case X86_REG_RSI:
+      return 6;
+    case X86_REG_RDI:
+      return 7;
+    default:
+      return reg >= X86_REG_R8 && reg <= X86_REG_R15 ? static_cast<int>(reg - X86_REG_R8) + 8 : -1;
+  }
+}
+
+int WideNumber(unsigned reg) {
+  return reg >= X86_REG_XMM0 && reg <= X86_REG_XMM15 ? static_cast<int>(reg - X86_REG_XMM0) : -1;
+}
+
+Value Plus(Value value, int64_t offset) {
+  if (value.known()) {
+    value.offsets.back() = static_cast<int64_t>(static_cast<uint64_t>(value.offsets.back()) +
+                                                static_cast<uint64_t>(offset));
+  }
+  return value;
+}
+
+Value AddressValue(uint64_t address) {
+  return Value{Value::kAddress, {static_cast<int64_t>(address)}};
+}
+
+// Only words of the frame, and those that an address without a load names, are told apart.
+bool IsPlainAddress(const Value& value) { return value.known() && value.offsets.size() == 1; }
+
+// A std::string that is made from another text: which argument holds the text, and how.
+enum class StringSource : uint8_t { kNone, kString, kCharacters };
+
+StringSource SourceOfString(std::string_view callee) {
+  if (callee == "_ZNSsC1ERKSs" || callee == "_ZNSsC2ERKSs") return StringSource::kString;
+  if (callee == "_ZNSsC1EPKcRKSaIcE" || callee == "_ZNSsC2EPKcRKSaIcE") {
+    return StringSource::kCharacters;
+  }
+  constexpr std::string_view kString = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE";
+  if (!callee.starts_with(kString)) return StringSource::kNone;
+  callee.remove_prefix(kString.size());
+  if (callee.starts_with("C1ERKS4_") || callee.starts_with("C2ERKS4_")) {
+    return StringSource::kString;
+  }
+  const bool from_characters =
+      callee.starts_with("C1EPKcRKS3_") || callee.starts_with("C2EPKcRKS3_") ||
+      callee.starts_with("C1IS3_EEPKcRKS3_") || callee.starts_with("C2IS3_EEPKcRKS3_") ||
+      callee.starts_with("12_M_construct");
+  return from_characters ? StringSource::kCharacters : StringSource::kNone;
+}
+
+}  // namespace
+
+std::optional<abi::pt_place> PlaceOf(const Value& value, abi::pt_place_form form) {
+  if (!value.known() || value.base == Value::kAllocated || value.offsets.empty() ||
+      value.offsets.size() > kMaxOffsets) {
+    return std::nullopt;
+  }
+  abi::pt_place place{};
+  place.base = static_cast<uint8_t>(value.base);
+  place.count = static_cast<uint8_t>(value.offsets.size());
+  place.form = static_cast<uint8_t>(form);
+  for (size_t i = 0; i < value.offsets.size(); ++i) {
+    if (i == 0 && value.base == Value::kAddress) {
+      place.address = static_cast<uint64_t>(value.offsets[0]);
+      continue;
+    }
+    if (value.offsets[i] < std::numeric_limits<int32_t>::min() ||
+        value.offsets[i] > std::numeric_limits<int32_t>::max()) {
+      return std::nullopt;
+    }
+    place.offsets[i] = static_cast<int32_t>(value.offsets[i]);
+  }
+  return place;
+}
+
+ValueState::ValueState() {
+  for (int i = 0; i < 16; ++i) registers_[static_cast<size_t>(i)] = Value{i, {0}};
+}
+
+Value ValueState::Load(const Value& value, int64_t offset) const {
+  const Value address = Plus(value, offset);
+  if (!address.known()) return Value();
+  if (IsPlainAddress(address)) {
+    const auto found = memory_.find({address.base, address.offsets[0]});
+    if (found != memory_.end()) return found->second;
+  }
+  if (address.base == Value::kAllocated || address.offsets.size() >= kMaxOffsets) return Value();
+  Value loaded = address;
+  loaded.offsets.push_back(0);
+  return loaded;
+}
+
+std::optional<Value> ValueState::Find(const Value& value) const {
+  for (size_t i = 0; i < registers_.size(); ++i) {
+    if (registers_[i] == value) return Value{static_cast<int>(i), {0}};
+  }
+  const Value& stack = registers_[kRsp];
+  if (!IsPlainAddress(stack) || stack.base != static_cast<int>(kRsp)) return std::nullopt;
+  for (const auto& [word, stored] : memory_) {
+    if (stored == value && word.first == stack.base && word.second >= stack.offsets[0]) {
+      return Value{stack.base, {word.second - stack.offsets[0], 0}};
+    }
+  }
+  return std::nullopt;
+}
+
+void ValueState::Store(const Value& address, int64_t offset, const Value& value) {
+  const Value place = Plus(address, offset);
+  if (IsPlainAddress(place)) memory_[{place.base, place.offsets[0]}] = value;
+}
+
+void ValueState::ForgetAfterCall() {
+  for (const size_t lost : {0, 1, 2, 6, 7, 8, 9, 10, 11}) registers_[lost] = Value();
+  wide_ = {};
+}
+
+void ValueState::ForgetObjects() {
+  // rdi, rsi, rdx, rcx, r8, r9
+  for (const size_t argument : {7, 6, 2, 1, 8, 9}) {
+    const Value& address = registers_[argument];
+    if (!IsPlainAddress(address) || address.base == Value::kAddress) continue;
+    for (int64_t at = 0; at < kObjectBytes; at += 8) {
+      memory_[{address.base, address.offsets[0] + at}] = Value();
+    }
+  }
+}
+
+struct ValueWalk::Decoder {
+  csh handle = 0;
+  cs_insn* instruction = nullptr;
+  uint8_t bytes[16] = {};
+
+  Decoder() {
+    if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK) return;
+    cs_option(handle, CS_OPT_DETAIL, CS_OPT_ON);
+    instruction = cs_malloc(handle);
+  }
+  ~Decoder() {
+    if (instruction != nullptr) cs_free(instruction, 1);
+    if (handle != 0) cs_close(&handle);
+  }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+};
+
+ValueWalk::ValueWalk(const CodeImage& image, const FlowGraph& graph)
+    : image_(image), graph_(graph), decoder_(std::make_unique<Decoder>()) {}
+ValueWalk::~ValueWalk() = default;
+
+void ValueWalk::StepCall(uint32_t node, ValueState* state) {
+  const FlowNode& call = graph_.node(node);
+  const StringSource source = SourceOfString(call.callee);
+  if (source != StringSource::kNone) {
+    const Value text = source == StringSource::kString ? state->Load(state->registers_[kRsi], 0)
+                                                       : state->registers_[kRsi];
+    state->ForgetObjects();
+    state->Store(state->registers_[kRdi], 0, text);
+  } else {
+    state->ForgetObjects();
+  }
+  state->ForgetAfterCall();
+  if (call.callee == "_Znwm") {
+    state->registers_[kRax] = Value{Value::kAllocated, {0}};
+  }
+}
+
+namespace {
+
+// The address that a memory operand names.
+Value AddressOf(const cs_x86_op& operand, const ValueState& state, uint64_t next) {
+  if (operand.mem.segment != X86_REG_INVALID || operand.mem.index != X86_REG_INVALID) {
+    return Value();
+  }
+  if (operand.mem.base == X86_REG_RIP) {
+    return AddressValue(next + static_cast<uint64_t>(operand.mem.disp));
+  }
+  const int base = GeneralNumber(operand.mem.base);
+  if (base < 0) return Value();
+  return Plus(state.reg(static_cast<unsigned>(base)), operand.mem.disp);
+}
+
+bool IsWideMove(unsigned id) {
+  switch (id) {
+    case X86_INS_MOVDQA:
+    case X86_INS_MOVDQU:
+    case X86_INS_MOVAPS:
+    case X86_INS_MOVUPS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool ValueWalk::Decode(uint32_t node) {
+  const Instruction& where = graph_.node(node).instruction;
+  const size_t size = image_.ReadCode(where.address, decoder_->bytes, where.size);
+  const uint8_t* at = decoder_->bytes;
+  size_t left = size;
+  uint64_t address = where.address;
+  return decoder_->instruction != nullptr && size == where.size &&
+         cs_disasm_iter(decoder_->handle, &at, &left, &address, decoder_->instruction);
+}
+
+std::optional<ValueWalk::ComparedByte> ValueWalk::ComparedByteAt(uint32_t node,
+                                                                 const ValueState& state) {
+  if (!Decode(node) || decoder_->instruction->id != X86_INS_CMP) return std::nullopt;
+  const cs_x86& detail = decoder_->instruction->detail->x86;
+  const cs_x86_op& left = detail.operands[0];
+  if (detail.op_count != 2 || left.type != X86_OP_MEM || left.size != 1 ||
+      detail.operands[1].type != X86_OP_IMM || detail.operands[1].imm != 0 ||
+      left.mem.index != X86_REG_INVALID) {
+    return std::nullopt;
+  }
+  const int base = GeneralNumber(left.mem.base);
+  if (base < 0) return std::nullopt;
+  return ComparedByte{state.reg(static_cast<unsigned>(base)), left.mem.disp};
+}
+
+void ValueWalk::Step(uint32_t node, ValueState* state) {
+  if (graph_.node(node).is_call) {
+    StepCall(node, state);
+    return;
+  }
+  const Instruction& where = graph_.node(node).instruction;
+  if (!Decode(node)) {
+    *state = ValueState();
+    for (Value& value : state->registers_) value = Value();
+    return;
+  }
+  const cs_x86& detail = decoder_->instruction->detail->x86;
+  const unsigned id = decoder_->instruction->id;
+  const cs_x86_op& to = detail.operands[0];
+  const cs_x86_op& from = detail.operands[1];
+  const bool pair = detail.op_count == 2;
+  const auto address_of = [&](const cs_x86_op& operand) {
+    return AddressOf(operand, *state, where.next());
+  };
+
+  // What is written, computed before anything changes.
+  int general = -1;
+  Value moved;
+  int wide = -1;
+  std::array<Value, 2> wide_moved;
+  struct Written {
+    Value address;
+    Value value;
+  };
+  std::vector<Written> stores;
+  if (id == X86_INS_MOV && pair && to.type == X86_OP_REG) {
+    general = GeneralNumber(to.reg);
+    if (from.type == X86_OP_REG) {
+      const int source = GeneralNumber(from.reg);
+      if (source >= 0) moved = state->reg(static_cast<unsigned>(source));
+    } else if (from.type == X86_OP_MEM && from.size == 8) {
+      moved = state->Load(address_of(from), 0);
+    }
+  } else if (id == X86_INS_LEA && pair && to.type == X86_OP_REG) {
+    general = GeneralNumber(to.reg);
+    moved = address_of(from);
+  } else if (id == X86_INS_MOV && pair && to.type == X86_OP_MEM) {
+    const int source = from.type == X86_OP_REG ? GeneralNumber(from.reg) : -1;
+    stores.push_back(
+        {address_of(to), source >= 0 ? state->reg(static_cast<unsigned>(source)) : Value()});
+  } else if ((id == X86_INS_ADD || id == X86_INS_SUB) && pair && to.type == X86_OP_REG &&
+             from.type == X86_OP_IMM) {
+    general = GeneralNumber(to.reg);
+    if (general >= 0) {
+      moved = Plus(state->reg(static_cast<unsigned>(general)),
+                   id == X86_INS_ADD ? from.imm : -from.imm);
+    }
+  } else if (id == X86_INS_PUSH && detail.op_count == 1) {
+    general = static_cast<int>(kRsp);
+    moved = Plus(state->reg(kRsp), -8);
+    Value pushed;
+    const int source = to.type == X86_OP_REG ? GeneralNumber(to.reg) : -1;
+    if (source >= 0) pushed = state->reg(static_cast<unsigned>(source));
+    if (to.type == X86_OP_MEM) pushed = state->Load(address_of(to), 0);
+    stores.push_back({moved, pushed});
+  } else if (id == X86_INS_POP && detail.op_count == 1 && to.type == X86_OP_REG) {
+    const int target = GeneralNumber(to.reg);
+    const Value popped = state->Load(state->reg(kRsp), 0);
+    state->registers_[kRsp] = Plus(state->reg(kRsp), 8);
+    if (target >= 0) state->registers_[static_cast<size_t>(target)] = popped;
+    return;
+  } else if (id == X86_INS_LEAVE) {
+    const Value frame = state->reg(kRbp);
+    state->registers_[kRbp] = state->Load(frame, 0);
+    state->registers_[kRsp] = Plus(frame, 8);
+    return;
+  } else if (IsWideMove(id) && pair) {
+    const int source = from.type == X86_OP_REG ? WideNumber(from.reg) : -1;
+    std::array<Value, 2> value;
+    if (source >= 0) value = state->wide_[static_cast<size_t>(source)];
+    if (from.type == X86_OP_MEM) {
+      value = {state->Load(address_of(from), 0), state->Load(address_of(from), 8)};
+    }
+    if (to.type == X86_OP_REG) {
+      wide = WideNumber(to.reg);
+      wide_moved = value;
+    } else if (to.type == X86_OP_MEM) {
+      stores.push_back({address_of(to), value[0]});
+      stores.push_back({Plus(address_of(to), 8), value[1]});
+    }
+  } else if (id == X86_INS_MOVQ && pair) {
+    Value value;
+    if (from.type == X86_OP_MEM) value = state->Load(address_of(from), 0);
+    if (from.type == X86_OP_REG) {
+      const int source = GeneralNumber(from.reg);
+      if (source >= 0) value = state->reg(static_cast<unsigned>(source));
+      if (WideNumber(from.reg) >= 0)
+        value = state->wide_[static_cast<size_t>(WideNumber(from.reg))][0];
+    }
+    if (to.type == X86_OP_MEM) {
+      stores.push_back({address_of(to), value});
+    } else {
+      wide = WideNumber(to.reg);
+      wide_moved = {value, Value()};
+      if (wide < 0) {
+        general = GeneralNumber(to.reg);
+        moved = value;
+      }
+    }
+  } else if (id == X86_INS_MOVHPS && pair && to.type == X86_OP_REG && from.type == X86_OP_MEM) {
+    wide = WideNumber(to.reg);
+    if (wide >= 0) {
+      wide_moved = {state->wide_[static_cast<size_t>(wide)][0], state->Load(address_of(from), 0)};
+    }
+  } else if (id == X86_INS_PUNPCKLQDQ && pair && from.type == X86_OP_REG) {
+    wide = WideNumber(to.reg);
+    if (wide >= 0 && WideNumber(from.reg) >= 0) {
+      wide_moved = {state->wide_[static_cast<size_t>(wide)][0],
+                    state->wide_[static_cast<size_t>(WideNumber(from.reg))][0]};
+    }
+  } else if (detail.op_count >= 1 && to.type == X86_OP_MEM && id != X86_INS_CMP &&
+             id != X86_INS_TEST) {
+    stores.push_back({address_of(to), Value()});
+  }
+
+  const RegisterSet changed = WrittenRegisters(decoder_->bytes, where.size, where.address);
+  for (size_t i = 0; i < 16; ++i) {
+    if ((changed >> i & 1) != 0) state->registers_[i] = Value();
+  }
+  for (uint8_t i = 0; i < detail.op_count; ++i) {
+    const cs_x86_op& operand = detail.operands[i];
+    const int number = operand.type == X86_OP_REG ? WideNumber(operand.reg) : -1;
+    if (number >= 0 && i == 0) state->wide_[static_cast<size_t>(number)] = {};
+  }
+  if (general >= 0) state->registers_[static_cast<size_t>(general)] = moved;
+  if (wide >= 0) state->wide_[static_cast<size_t>(wide)] = wide_moved;
+  for (const Written& written : stores) {
+    state->Store(written.address, 0, written.value);
+    if (on_store_ && written.address.known()) on_store_(written.address, written.value);
+  }
+}
+
+void ValueWalk::Run(uint32_t start, const Visitor& visitor) {
+  std::vector<uint8_t> visits(graph_.size());
+  std::vector<std::pair<uint32_t, ValueState>> work = {{start, ValueState()}};
+  size_t visited = 0;
+  while (!work.empty() && visited < kMaxVisited) {
+    auto [node, state] = std::move(work.back());
+    work.pop_back();
+    if (visits[node] == kMaxVisits) continue;
+    ++visits[node];
+    ++visited;
+    if (!visitor(node, state)) continue;
+    Step(node, &state);
+    for (const uint32_t next : graph_.successors(node)) {
+      if (visits[next] < kMaxVisits) work.emplace_back(next, state);
+    }
+  }
+}
+
+}  // namespace proftrace

@@ -1,0 +1,102 @@
+// Follows values through a function's code: what a register or a word of the frame holds at one
+// place, said in terms of what the registers held at another. So a probe at the first place can
+// read what the code only looks at later, or not at all while no profiler runs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "symbols/code_image.h"
+#include "symbols/flow_graph.h"
+
+namespace proftrace {
+
+// value = base + offsets[0], then for each further offset value = *(u64*)value + offset.
+struct Value {
+  static constexpr int kUnknown = -1;
+  static constexpr int kAddress = abi::PT_PLACE_ADDRESS;  // base is 0: offsets[0] is an address
+  static constexpr int kAllocated = 17;                   // what the last operator new returned
+
+  int base = kUnknown;  // hardware number of a register at the walk's start, or one of these
+  std::vector<int64_t> offsets;
+
+  bool known() const { return base != kUnknown; }
+  bool is_address() const { return base == kAddress && offsets.size() == 1; }
+  bool operator==(const Value&) const = default;
+};
+
+// Where the value is, for BPF; nothing for one that takes too many steps or is none.
+std::optional<abi::pt_place> PlaceOf(const Value& value, abi::pt_place_form form);
+
+// What is known at one instruction, before it runs.
+class ValueState {
+ public:
+  // Each register holds itself.
+  ValueState();
+
+  const Value& reg(unsigned number) const { return registers_[number]; }
+  // The word at `value` + `offset`: as stored on the way, else as it was at the start.
+  Value Load(const Value& value, int64_t offset) const;
+
+  // Where `value` is at this instruction, in terms of the registers here: in one of them, or in a
+  // word of the frame that rsp points into.
+  std::optional<Value> Find(const Value& value) const;
+
+ private:
+  friend class ValueWalk;
+  using Word = std::pair<int, int64_t>;  // base, offset
+  void Store(const Value& address, int64_t offset, const Value& value);
+  void ForgetAfterCall();
+  // A callee may fill what it gets the address of.
+  void ForgetObjects();
+
+  std::array<Value, 16> registers_;
+  std::array<std::array<Value, 2>, 16> wide_;  // xmm0…15: low and high word
+  std::map<Word, Value> memory_;
+};
+
+class ValueWalk {
+ public:
+  ValueWalk(const CodeImage& image, const FlowGraph& graph);
+  ~ValueWalk();
+  ValueWalk(const ValueWalk&) = delete;
+  ValueWalk& operator=(const ValueWalk&) = delete;
+
+  // Called before each instruction, for the first few ways that lead to it. False ends that way.
+  using Visitor = std::function<bool(uint32_t node, const ValueState& state)>;
+  // From node `start` on. `start` itself is visited too.
+  void Run(uint32_t start, const Visitor& visitor);
+
+  // The object and the offset in it of the byte that the instruction compares with 0, where it
+  // does.
+  struct ComparedByte {
+    Value object;
+    int64_t offset = 0;
+  };
+  std::optional<ComparedByte> ComparedByteAt(uint32_t node, const ValueState& state);
+
+  // A store that Run has seen: `value` into the word at `address` (whatever its base is).
+  using StoreVisitor = std::function<void(const Value& address, const Value& value)>;
+  void set_store_visitor(StoreVisitor visitor) { on_store_ = std::move(visitor); }
+
+ private:
+  struct Decoder;
+  bool Decode(uint32_t node);
+  void Step(uint32_t node, ValueState* state);
+  void StepCall(uint32_t node, ValueState* state);
+
+  const CodeImage& image_;
+  const FlowGraph& graph_;
+  StoreVisitor on_store_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Recordings that end after so many steps of the job, or have one result directory a cycle of steps."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import live
+from live import Job, LiveTest, Result, Tracer
+
+STEPS_JOB = live.HERE.parent / "oracle" / "jobs" / "steps_job.py"
+FORMATS = "table,csv,events-csv,chrome"
+
+
+def numbers(path: Path) -> list[int]:
+    """The N of the trace's ProfilerStep#N."""
+    with gzip.open(path / "trace.json.gz", "rt", encoding="utf-8") as stream:
+        events = json.load(stream)["traceEvents"]
+    rows = [event for event in events if event.get("name", "").startswith("ProfilerStep#")]
+    assert all(row["cat"] == "user_annotation" and row["ph"] == "X" for row in rows)
+    return [int(row["name"].split("#")[1]) for row in rows]
+
+
+class StepsTest(LiveTest):
+    def record(self, kind: str, *arguments: object) -> str:
+        with Job(script=STEPS_JOB, environment={"PROFTRACE_STEPS_KIND": kind}) as job:
+            job.tell("go")
+            done = self.run_proftrace("-p", job.pid, "-o", self.out, "--format", FORMATS, *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIsNone(job.process.poll())
+        return done.stdout
+
+    def check_steps(self, path: Path, expected: list[int]) -> None:
+        result = Result(path)
+        self.assert_identities(result.ledger)
+        self.assertEqual(result.summary["steps"]["count"], len(expected))
+        self.assertGreaterEqual(result.summary["steps"]["confidence"], 0.5)
+        self.assertEqual(numbers(path), expected)
+        rows = list(result.events())
+        self.assertEqual([int(row["id"]) for row in rows], list(range(len(rows))))
+        steps = {row["id"]: row for row in rows if row["name"].startswith("ProfilerStep#")}
+        self.assertEqual([int(row["step"]) for row in steps.values()], expected)
+        inside = [row for row in rows if row["parent_id"] in steps]
+        self.assertTrue(inside)
+        for row in inside:
+            self.assertEqual(row["step"], steps[row["parent_id"]]["step"])
+            self.assertTrue(row["path"].startswith(f"ProfilerStep#{row['step']}/"))
+        with (path / "key_averages.csv").open(newline="", encoding="utf-8") as stream:
+            table = {row["name"]: row for row in csv.DictReader(stream)}
+        self.assertEqual(int(table["ProfilerStep*"]["count"]), len(expected))
+
+    def test_a_recording_ends_after_its_steps(self) -> None:
+        table = self.record("gan", "--steps", 10)
+        self.assertRegex(table, r"ProfilerStep\* .* 10 ")
+        self.assertRegex(table, r"Steps: 10, median .* by optimizer steps, 2 a round \(confidence")
+        self.check_steps(self.out, list(range(10)))
+
+    def test_a_cycle_of_the_schedule_is_a_result_directory(self) -> None:
+        self.record("plain", "--schedule", "skip_first=2,wait=1,warmup=1,active=3,repeat=2")
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["cycle_0", "cycle_1"])
+        self.check_steps(self.out / "cycle_0", [4, 5, 6])
+        self.check_steps(self.out / "cycle_1", [9, 10, 11])
+        again = self.run_proftrace("report", self.out / "cycle_1")
+        self.assertRegex(again.stdout, "Steps: 3,")
+
+    def test_a_job_that_ends_before_its_steps_is_recorded_as_it_is(self) -> None:
+        with Job(script=STEPS_JOB) as job, Tracer("--steps", 1000000, "-p", job.pid, "-o", self.out) as tracer:
+            tracer.wait_until_recording()
+            job.tell("go")
+            job.tell("stop")
+            job.end()
+            self.assertEqual(tracer.wait(), 0, tracer.text())
+        self.assert_identities(Result(self.out).ledger)
+
+    def test_what_is_no_schedule_is_refused(self) -> None:
+        for arguments in (("--steps", "0"), ("--steps", "x"), ("--schedule", "active=0"), ("--schedule", "often"),
+                          ("--steps", "3", "--schedule", "active=1")):
+            self.assert_fails(2, ("-p", 1, *arguments))
+
+
+if __name__ == "__main__":
+    live.run(__name__)

@@ -1,0 +1,108 @@
+"""Operators of a C++ library: unboxed, composite, boxed, with autograd in C++; and one that is loaded while recording."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Iterable
+
+import torch
+
+from workload import Context, Workload
+
+SOURCE = """
+#include <torch/extension.h>
+#include <torch/library.h>
+
+static torch::Tensor plus_one(const torch::Tensor& value) { return value + 1; }
+static torch::Tensor twice(const torch::Tensor& value) { return value.add(value); }
+static void boxed(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  torch::Tensor value = torch::jit::pop(*stack).toTensor();
+  torch::jit::push(*stack, value.mul(3));
+}
+
+struct Squared : torch::autograd::Function<Squared> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& value) {
+    context->save_for_backward({value});
+    return value * value;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0] * 2 * context->get_saved_variables()[0]};
+  }
+};
+static torch::Tensor squared(const torch::Tensor& value) { return Squared::apply(value); }
+static torch::Tensor own_row(const torch::Tensor& value) {
+  RECORD_FUNCTION("own row", std::vector<c10::IValue>({value}));
+  torch::Tensor result = value.sin();
+  { RECORD_USER_SCOPE("own scope"); result = result.cos(); }
+  return result;
+}
+static torch::Tensor failing(const torch::Tensor& value) {
+  RECORD_FUNCTION("failing row", std::vector<c10::IValue>({value}));
+  return torch::mm(value, torch::ones({9, 9}));
+}
+
+TORCH_LIBRARY(NAMESPACE, library) {
+  library.def("plus_one(Tensor value) -> Tensor");
+  library.def("twice(Tensor value) -> Tensor", twice);
+  library.def("boxed(Tensor value) -> Tensor");
+  library.def("squared(Tensor value) -> Tensor");
+  library.def("own_row(Tensor value) -> Tensor", own_row);
+  library.def("failing(Tensor value) -> Tensor", failing);
+}
+TORCH_LIBRARY_IMPL(NAMESPACE, CPU, library) {
+  library.impl("plus_one", plus_one);
+  library.impl("boxed", torch::CppFunction::makeFromBoxedFunction<&boxed>());
+  library.impl("squared", [](const torch::Tensor& value) { return value * value; });
+}
+TORCH_LIBRARY_IMPL(NAMESPACE, Autograd, library) { library.impl("squared", squared); }
+"""
+
+
+def build(namespace: str) -> str:
+    """The library's path. Built in another process, so that it is not loaded here."""
+    directory = os.path.join(tempfile.gettempdir(), f"{namespace}-{torch.__version__}-{os.getuid()}")
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, "operators.cpp")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(SOURCE.replace("NAMESPACE", namespace))
+    library = os.path.join(directory, f"{namespace}.so")
+    if not os.path.exists(library):
+        call = (f"from torch.utils import cpp_extension; cpp_extension.load({namespace!r}, [{path!r}], "
+                f"build_directory={directory!r}, is_python_module=False, extra_cflags=['-O0'])")
+        subprocess.run([sys.executable, "-c", call], check=True, stdout=subprocess.DEVNULL)
+    return library
+
+
+class Extension(Workload):
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.total = torch.zeros(1, dtype=torch.float64)
+        self.weight = torch.randn(4, 4, requires_grad=True)
+        torch.ops.load_library(build("proftrace_first"))
+        self.later = build("proftrace_later")
+        self.namespaces = ["proftrace_first"]
+
+    def before_window(self) -> None:
+        torch.ops.load_library(self.later)
+        self.namespaces.append("proftrace_later")
+        self.step()
+
+    def step(self) -> None:
+        for namespace in self.namespaces:
+            operators = getattr(torch.ops, namespace)
+            value = operators.twice(operators.plus_one(self.weight.detach()))
+            value = operators.boxed(operators.own_row(value))
+            result = operators.squared(self.weight).sum()
+            result.backward()
+            self.total += value.sum().double() + result.detach().double()
+            try:
+                operators.failing(value)
+            except RuntimeError:
+                self.total += 1
+
+    def tensors(self) -> Iterable[torch.Tensor]:
+        return [self.total]

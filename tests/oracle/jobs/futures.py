@@ -1,0 +1,73 @@
+"""Annotations of every form: contexts, decorators, _RecordFunctionFast, across futures, ITT."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+import torch
+from torch.autograd.profiler import record_function
+
+from workload import Context, Workload
+
+
+@record_function("decorated twice")
+@record_function("decorated")
+def decorated(value: torch.Tensor) -> torch.Tensor:
+    return value.relu().mean()
+
+
+@torch.jit.script
+def scripted(value: torch.Tensor) -> torch.Tensor:
+    with torch.autograd.profiler.record_function("in a script"):
+        value = value.mul(2)
+    return value
+
+
+class Futures(Workload):
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.total = torch.zeros(1, dtype=torch.float64)
+        self.value = torch.randn(4, 4)
+        self.fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
+
+    def step(self) -> None:
+        self.total += decorated(self.value).double()
+        self.total += scripted(self.value).sum().double()
+        self.across_future()
+        if self.fast is not None:
+            self.fast_contexts()
+        self.with_arguments()
+
+    def across_future(self) -> None:
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        with record_function("across a future") as annotation:
+            self.value.add(1)
+            result = annotation._call_end_callbacks_on_future(future)
+        self.value.mul(2)
+        future.set_result(self.value.sum())
+        self.total += result.wait().double()
+
+    def fast_contexts(self) -> None:
+        with self.fast("fast"):
+            self.value.add(1)
+            with self.fast("## a name that is longer than the others, " + "x" * 300):
+                self.value.sub(1)
+        again = self.fast("again")
+        for _ in range(2):
+            with again:
+                self.value.neg()
+        try:
+            with self.fast("failing"):
+                torch.mm(self.value, torch.ones(9, 9))
+        except RuntimeError:
+            self.total += 1
+
+    def with_arguments(self) -> None:
+        if not hasattr(torch.autograd, "_record_function_with_args_enter"):
+            return
+        handle = torch.autograd._record_function_with_args_enter("with arguments", 1, False, 2.5, "text")
+        self.value.abs()
+        torch.autograd._record_function_with_args_exit(handle)
+
+    def tensors(self) -> Iterable[torch.Tensor]:
+        return [self.total]

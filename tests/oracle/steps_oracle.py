@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Records jobs whose steps are known and compares them with the steps that were found.
+
+    sudo steps_oracle.py --python /usr/bin/python3 [--mode middle] [KIND ...]      (no names: all kinds)
+
+Each job (jobs/steps_job.py) says when its steps began and ended. The number of steps must be the job's, and every call on the
+job's thread must carry the number of the step that it was made in. With --mode middle the recording begins and ends while the job
+goes round: the steps that lie in the window as a whole count. Exit code: 0 all right, 1 not, 77 it cannot run here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from process import LineReader, Stopped
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+JOB = HERE / "jobs" / "steps_job.py"
+SKIP = 77
+STEPS = {"slow": 5, "fast": 300}
+SECONDS = {"slow": 14.0}  # of the recording in the middle
+START_S, WORK_S = 120.0, 240.0
+
+
+def kinds() -> list[str]:
+    table = JOB.read_text(encoding="utf-8").split("KINDS = {", 1)[1].split("}", 1)[0]
+    return [part.split('"')[1] for part in table.replace("\n", " ").split(",") if '"' in part]
+
+
+def run_job(options: argparse.Namespace, kind: str, out: Path) -> tuple[int, int, list[tuple[int, int]]]:
+    """Records the job. Its clock's offset, thread and steps."""
+    middle = options.mode == "middle"
+    seconds = SECONDS.get(kind, 2.0)
+    command = [options.python, str(JOB), kind, "--seed", str(options.seed)]
+    command += [] if middle else ["--steps", str(options.steps or STEPS.get(kind, 40))]
+    environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+    record = [str(options.proftrace), "record", "-o", str(out / "result"), "--format", "table,events-csv,csv,chrome", *options.record]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as job:
+        assert job.stdin is not None and job.stdout is not None
+        lines = LineReader(job.stdout)
+        pid = lines.wait(r"READY (\d+)", START_S).group(1)
+        if middle:
+            job.stdin.write(b"go\n")
+            job.stdin.flush()
+        with subprocess.Popen([*record, "-p", pid] + (["-d", str(seconds)] if middle else []),
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as tracer:
+            assert tracer.stderr is not None
+            words = LineReader(tracer.stderr)
+            words.wait("proftrace: recording", START_S)
+            if not middle:
+                time.sleep(0.2)  # the loop begins after a pause that no step has
+                job.stdin.write(b"go\n")
+            elif tracer.wait(WORK_S) == 0:
+                job.stdin.write(b"stop\n")
+            job.stdin.flush()
+            offset = int(lines.wait(r"OFFSET (-?\d+)", WORK_S).group(1))
+            tid = int(lines.wait(r"TID (\d+)", WORK_S).group(1))
+            steps = json.loads(lines.wait(r"STEPS (.*)", WORK_S).group(1))
+            if not middle and tracer.poll() is None:
+                tracer.send_signal(signal.SIGINT)
+            if tracer.wait(WORK_S) != 0:
+                raise Stopped(f"proftrace ended with {tracer.returncode}: {words.tail()}")
+        job.stdin.close()
+        job.wait(WORK_S)
+    return offset, tid, steps
+
+
+def whole_steps(summary: dict, rows: list[dict[str, str]], steps: list[list[int]], offset: int) -> list[tuple[int, int]]:
+    """Those in the window, in Unix time. What a process does counts from when all its probes were live: a little earlier."""
+    begin = summary["window"]["start_unix_ns"]
+    end = begin + summary["window"]["duration_ns"]
+    begin = min([begin, *(int(row["start_ns"]) for row in rows[:1])])
+    return [(first + offset, last + offset) for first, last in steps if begin <= first + offset and last + offset <= end]
+
+
+def judge(options: argparse.Namespace, kind: str, out: Path) -> tuple[list[str], str]:
+    offset, tid, steps = run_job(options, kind, out)
+    summary = json.loads((out / "result" / "summary.json").read_text(encoding="utf-8"))
+    found = summary["steps"]
+    with (out / "result" / "events.csv").open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    truth = whole_steps(summary, rows, steps, offset)
+    line = f"{found['count']:6} of {len(truth):6}  {found['confidence']:.2f}  {found['how']}"
+    if kind == "two_threads" and found["tid"] != tid:
+        return [], line + " (the other thread's)"
+    problems = []
+    # A step that an end of the window cuts outside of its calls may count or not.
+    slack = 2 if options.mode == "middle" else 0
+    if not len(truth) <= found["count"] <= len(truth) + slack:
+        problems.append(f"{found['count']} steps, the job says {len(truth)}")
+    starts = [begin for begin, _ in truth]
+    wrong, shift, of_calls = 0, None, 0
+    examples = []
+    for row in rows:
+        if int(row["tid"]) != tid:
+            continue
+        time_ns = int(row["start_ns"])
+        index = bisect.bisect_right(starts, time_ns) - 1
+        if index < 0 or time_ns > truth[index][1]:
+            continue
+        of_calls += 1
+        if shift is None and row["step"]:
+            shift = int(row["step"]) - index
+        if not row["step"] or int(row["step"]) - index != shift:
+            wrong += 1
+            examples.append(f"{row['name']} in step {index} has '{row['step']}'")
+    if wrong:
+        problems.append(f"{wrong} of {of_calls} calls in another step: {'; '.join(examples[:4])}")
+    if not of_calls:
+        problems.append("no call was recorded")
+    return problems, line + f"  {of_calls} calls"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", nargs="*", default=[])
+    parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that imports torch")
+    parser.add_argument("--proftrace", type=Path, default=ROOT / "build/release/bin/proftrace")
+    parser.add_argument("--mode", choices=["whole", "middle"], default="whole")
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", nargs="*", default=[], help="more options for record")
+    parser.add_argument("--keep", type=Path)
+    options = parser.parse_args()
+    if os.geteuid() != 0 or not options.proftrace.is_file():
+        print("SKIPPED: needs root and a built proftrace")
+        return SKIP
+    failed = []
+    names = options.kind or kinds()
+    for kind in names:
+        out = Path(tempfile.mkdtemp(prefix=f"proftrace-steps-{kind}-", dir=options.keep))
+        try:
+            problems, line = judge(options, kind, out)
+        except (Stopped, OSError, ValueError, subprocess.TimeoutExpired) as error:
+            problems, line = [f"{type(error).__name__}: {error}"], ""
+        print(f"{'ok  ' if not problems else 'FAIL'} {kind:22} {line}")
+        for problem in problems:
+            print(f"     PROBLEM {problem}")
+        if problems:
+            failed.append(kind)
+            print(f"     kept in {out}")
+        sys.stdout.flush()
+    print(f"{len(names) - len(failed)} of {len(names)} kinds have their steps" + (f"; not: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+#include "userspace/capture/job_hit_cost.h"
+
+#include <gtest/gtest.h>
+
+namespace proftrace {
+namespace {
+
+abi::pt_record Record(uint8_t kind, uint32_t tid, uint16_t site, uint64_t time_ns) {
+  abi::pt_record record{};
+  record.kind = kind;
+  record.tid = tid;
+  record.site = site;
+  record.time_ns = time_ns;
+  return record;
+}
+
+TEST(JobHitCostTest, IsTheMedianTimeBetweenTheTwoProbes) {
+  JobHitCost cost;
+  for (uint64_t i = 0; i < 301; ++i) {
+    cost.Observe(Record(abi::PT_SPAN_BEGIN, 1, 5, i * 10000));
+    cost.Observe(Record(abi::PT_SPAN_BEGIN, 2, 6, i * 10000 + 100));  // another thread's
+    cost.Observe(Record(abi::PT_COST, 1, 5, i * 10000 + 500 + i));
+    cost.Observe(Record(abi::PT_COST, 2, 6, i * 10000 + 100 + 500 + i));
+  }
+  EXPECT_EQ(cost.pairs(), 602u);
+  EXPECT_EQ(cost.median_ns(), 650.0);
+}
+
+TEST(JobHitCostTest, TakesNoPairThatDoesNotBelongTogether) {
+  JobHitCost cost;
+  cost.Observe(Record(abi::PT_COST, 1, 5, 10));  // its begin came before the measurement
+  cost.Observe(Record(abi::PT_SPAN_BEGIN, 1, 5, 100));
+  cost.Observe(Record(abi::PT_COST, 1, 6, 200));  // of another operator: records were lost
+  cost.Observe(Record(abi::PT_SPAN_BEGIN, 1, 5, 300));
+  cost.Observe(Record(abi::PT_SPAN_END, 1, 5, 400));
+  cost.Observe(Record(abi::PT_COST, 1, 5, 500));
+  EXPECT_EQ(cost.pairs(), 0u);
+}
+
+TEST(JobHitCostTest, SaysNothingWithFewPairs) {
+  JobHitCost cost;
+  for (uint64_t i = 0; i + 1 < JobHitCost::kFewestPairs; ++i) {
+    cost.Observe(Record(abi::PT_SPAN_BEGIN, 1, 5, i * 10000));
+    cost.Observe(Record(abi::PT_COST, 1, 5, i * 10000 + 500));
+  }
+  EXPECT_FALSE(cost.median_ns());
+}
+
+}  // namespace
+}  // namespace proftrace

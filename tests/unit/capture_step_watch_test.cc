@@ -1,0 +1,140 @@
+#include "userspace/capture/step_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/record_maker.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint32_t kTid = 7;
+constexpr int64_t kStartNs = 1'000'000'000;
+
+// A training job as the probes see it: entering and leaving an annotation are boxed calls.
+class TrainingJob {
+ public:
+  void Call(uint16_t site, int64_t ns = 3'000) {
+    maker_.Begin(kTid, now_ns_, site, 10);
+    maker_.Begin(kTid, now_ns_ + ns / 3, 4, 11);  // something inside
+    maker_.End(kTid, now_ns_ + ns / 2, 4, 11);
+    maker_.End(kTid, now_ns_ + ns, site, 10);
+    now_ns_ += ns + 1'000;
+  }
+  void Enter(const std::string& name, uint64_t handle) {
+    maker_.Boxed(kTid, now_ns_, 5, 10, 0x2000);
+    maker_.AnnotationBegin(kTid, now_ns_ + 100, name);
+    maker_.AnnotationHandle(kTid, now_ns_ + 200, handle);
+    maker_.End(kTid, now_ns_ + 300, 5, 10);
+    now_ns_ += 1'000;
+  }
+  void Leave(uint64_t handle) {
+    maker_.Boxed(kTid, now_ns_, 5, 10, 0x3000);
+    maker_.AnnotationEnd(kTid, now_ns_ + 100, handle);
+    maker_.End(kTid, now_ns_ + 300, 5, 10);
+    now_ns_ += 1'000;
+  }
+  void Step(bool annotated) {
+    now_ns_ += 5'000;
+    starts_.push_back(now_ns_);
+    if (annotated) Enter("forward", 1);
+    for (uint16_t site = 1; site <= 3; ++site) Call(site);
+    if (annotated) Leave(1);
+    for (int i = 0; i < 3; ++i) {
+      maker_.Node(kTid, now_ns_, 6, 10, 0xa0 + static_cast<uint64_t>(i), 0, "");
+      maker_.End(kTid, now_ns_ + 2'000, 6, 10);
+      now_ns_ += 3'000;
+    }
+    Enter("Optimizer.step#SGD.step", 2);
+    for (int i = 0; i < 4; ++i) Call(2);
+    Leave(2);
+  }
+  void Feed(StepWatch* watch) {
+    std::vector<std::byte>& bytes = maker_.bytes();
+    for (size_t at = 0; at < bytes.size();) {
+      abi::pt_record head;
+      std::memcpy(&head, bytes.data() + at, sizeof(head));
+      const size_t size = size_t{head.words} * 8;
+      watch->Observe(std::span(bytes).subspan(at, size));
+      at += size;
+    }
+    bytes.clear();
+  }
+  const std::vector<int64_t>& starts() const { return starts_; }
+  RecordMaker& maker() { return maker_; }
+
+ private:
+  RecordMaker maker_;
+  int64_t now_ns_ = kStartNs + 100'000'000;
+  std::vector<int64_t> starts_;
+};
+
+StepWatch MakeWatch() {
+  return StepWatch(
+      [](Pid, uint16_t site) {
+        Label label;
+        label.name = "aten::" + std::to_string(site);
+        if (site == 6) label.kind = SpanKind::kAutograd;
+        return std::optional<Label>(label);
+      },
+      kStartNs);
+}
+
+TEST(StepWatchTest, FindsTheStepsWhileTheyComeIn) {
+  for (const bool annotated : {false, true}) {
+    TrainingJob job;
+    StepWatch watch = MakeWatch();
+    for (int step = 0; step < 40; ++step) {
+      job.Step(annotated);
+      job.Feed(&watch);
+      if (step < 4) continue;
+      const std::optional<RecordedSteps> steps = watch.Find();
+      ASSERT_TRUE(steps.has_value());
+      ASSERT_EQ(steps->intervals.size(), static_cast<size_t>(step + 1));
+      for (int i = 0; i <= step; ++i) {
+        // The annotation's own record comes a little after its call began.
+        ASSERT_LE(std::abs(steps->intervals[i].first - job.starts()[i]), 100);
+      }
+      EXPECT_EQ(steps->tid, Tid{kTid});
+    }
+  }
+}
+
+TEST(StepWatchTest, IsNotSureBeforeALongerRoundWouldShow) {
+  TrainingJob job;
+  StepWatch watch = MakeWatch();
+  for (int step = 0; step < 5; ++step) job.Step(false);
+  job.Feed(&watch);
+  EXPECT_FALSE(watch.HasSurely(3));
+  for (int step = 0; step < 15; ++step) job.Step(false);
+  job.Feed(&watch);
+  EXPECT_TRUE(watch.HasSurely(3));
+  EXPECT_FALSE(watch.HasSurely(21));
+}
+
+TEST(StepWatchTest, SurvivesAnyRecords) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    std::mt19937 random(seed);
+    TrainingJob job;
+    StepWatch watch = MakeWatch();
+    for (int i = 0; i < 400; ++i) {
+      abi::pt_text_record record{};
+      record.head =
+          RecordMaker::Head(static_cast<uint8_t>(random() % 20), random() % 3, kStartNs + i * 1'000,
+                            static_cast<uint16_t>(random() % 8), static_cast<uint32_t>(random()));
+      record.length = random() % 2 == 0 ? PT_TEXT_READ_FAILED : static_cast<uint32_t>(random());
+      for (char& c : record.text) c = static_cast<char>(random());
+      job.maker().Add(record);
+    }
+    job.Feed(&watch);
+    (void)watch.Find();
+  }
+}
+
+}  // namespace
+}  // namespace proftrace

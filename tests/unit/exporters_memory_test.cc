@@ -1,0 +1,155 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "exporters/chrome_trace.h"
+#include "exporters/events_csv.h"
+#include "exporters/formats.h"
+#include "exporters/key_averages_csv.h"
+#include "exporters/memory_timeline.h"
+#include "exporters/memory_viz.h"
+#include "exporters/table.h"
+#include "tests/support/timeline_maker.h"
+
+namespace proftrace {
+namespace {
+
+using nlohmann::json;
+
+// aten::outer allocates 2 KB in aten::inner and frees 1 KB itself; 512 B are freed in no span.
+std::unique_ptr<Timeline> MakeTimeline(bool with_memory = true, bool totals_known = true) {
+  TimelineMaker maker;
+  const ThreadIndex thread = maker.AddThread(10, 11, "python");
+  const SpanId outer = maker.Begin(thread, maker.AddOperator("aten::outer"), 1'000'000);
+  const SpanId inner = maker.Begin(thread, maker.AddOperator("aten::inner"), 1'010'000);
+  maker.End(thread, 1'020'000);
+  maker.End(thread, 1'050'000);
+  if (with_memory) {
+    maker.info().targets.at(0).memory_recorded = true;
+    EXPECT_TRUE(maker.SetMemory(outer, {1024, -1024, 0, 0}).ok());
+    EXPECT_TRUE(maker.SetMemory(inner, {2048, 2048, 0, 0}).ok());
+    MemoryEvent event;
+    event.thread = thread;
+    event.device_index = -1;
+    event.total_known = totals_known;
+    const auto add = [&](int64_t ns, int64_t bytes, int64_t total, SpanId parent) {
+      event.time_ns = ns;
+      event.bytes = bytes;
+      event.total_allocated = total;
+      event.parent = parent;
+      event.address = 0xabc000;
+      EXPECT_TRUE(maker.AddMemoryEvent(event).ok());
+    };
+    add(1'015'000, 2048, 2048, inner);
+    add(1'030'000, -1024, 1024, outer);
+    add(1'060'000, -512, 512, kNoSpan);
+    event.kind = MemoryEventKind::kOutOfMemory;
+    add(1'070'000, 1 << 20, 512, kNoSpan);
+  }
+  return maker.Finish();
+}
+
+template <typename Exporter>
+std::string Text(Exporter&& exporter) {
+  StringSink sink;
+  EXPECT_TRUE(exporter(sink).ok());
+  return sink.text();
+}
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(MemoryOutputsTest, TheTableHasTorchsColumnsAndRows) {
+  const auto timeline = MakeTimeline();
+  const KeyAverages averages = BuildKeyAverages(*timeline, {});
+  TableOptions options;
+  options.sort_by = "self_cpu_memory_usage";
+  const auto table = FormatTable(averages, options);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_TRUE(Has(*table, "CPU time avg       CPU Mem  Self CPU Mem    # of Calls")) << *table;
+  EXPECT_TRUE(Has(*table, "1.00 KB      -1.00 KB             1")) << *table;
+  EXPECT_TRUE(Has(*table, "2.00 KB       2.00 KB             1")) << *table;
+  EXPECT_TRUE(Has(*table, " -512 B        -512 B             1")) << *table;
+  EXPECT_TRUE(Has(*table, "[OutOfMemory]")) << *table;
+  EXPECT_LT(table->find("aten::inner"), table->find("[memory]")) << "sorted by self memory";
+  EXPECT_LT(table->find("[memory]"), table->find("aten::outer"));
+  EXPECT_FALSE(Has(*table, "CUDA")) << "no device memory, no columns";
+}
+
+TEST(MemoryOutputsTest, WithoutMemoryThereAreNoColumnsAndCellsAreEmpty) {
+  const auto timeline = MakeTimeline(/*with_memory=*/false);
+  const KeyAverages averages = BuildKeyAverages(*timeline, {});
+  EXPECT_FALSE(Has(*FormatTable(averages, {}), "Mem"));
+  EXPECT_TRUE(Has(Text([&](ByteSink& sink) { return ExportKeyAveragesCsv(averages, sink); }),
+                  ",,,,,,,,,,,,CPU,"));
+  StringSink sink;
+  EXPECT_FALSE(ExportMemoryTimeline(*timeline, sink).ok());
+  EXPECT_FALSE(ExportMemoryTimelineHtml(*timeline, sink).ok());
+  EXPECT_FALSE(ExportMemoryViz(*timeline, sink).ok());
+}
+
+TEST(MemoryOutputsTest, KeyAveragesCsvHasTheBytes) {
+  const auto timeline = MakeTimeline();
+  const KeyAverages averages = BuildKeyAverages(*timeline, {});
+  const std::string text =
+      Text([&](ByteSink& sink) { return ExportKeyAveragesCsv(averages, sink); });
+  EXPECT_TRUE(Has(text, ",-1024,1024,0,0,,,,CPU,")) << text;
+  EXPECT_EQ(TotalAverage(averages).memory.self_cpu_bytes, 512) << "all that was counted";
+}
+
+TEST(MemoryOutputsTest, TheTraceHasKinetosInstants) {
+  const auto timeline = MakeTimeline();
+  const json trace =
+      json::parse(Text([&](ByteSink& sink) { return ExportChromeTrace(*timeline, sink); }));
+  EXPECT_EQ(trace["profile_memory"], 1);
+  std::vector<json> instants;
+  for (const json& event : trace["traceEvents"]) {
+    if (event.value("cat", "") == "cpu_instant_event") instants.push_back(event);
+  }
+  ASSERT_EQ(instants.size(), 4u);
+  EXPECT_EQ(instants[0]["name"], "[memory]");
+  EXPECT_EQ(instants[0]["ph"], "i");
+  EXPECT_EQ(instants[0]["s"], "t");
+  EXPECT_EQ(instants[0]["tid"], 11);
+  const json expected = {{"Total Reserved", 0}, {"Total Allocated", 2048}, {"Bytes", 2048},
+                         {"Device Id", -1},     {"Device Type", 0},        {"Addr", 0xabc000},
+                         {"Ev Idx", 2}};
+  EXPECT_EQ(instants[0]["args"], expected);
+  EXPECT_EQ(instants[3]["name"], "[OutOfMemory]");
+}
+
+TEST(MemoryOutputsTest, AnUnknownTotalIsNotShown) {
+  const auto timeline = MakeTimeline(true, /*totals_known=*/false);
+  const std::string trace =
+      Text([&](ByteSink& sink) { return ExportChromeTrace(*timeline, sink); });
+  EXPECT_FALSE(Has(trace, "Total Allocated"));
+  EXPECT_TRUE(Has(Text([&](ByteSink& sink) {
+                    return ExportEventsCsv(*timeline, FindSteps(*timeline), StepRows(), sink);
+                  }),
+                  "\"\"total_allocated\"\": null"));
+}
+
+TEST(MemoryOutputsTest, TheTimelineIsTorchsListOfTimesAndSizes) {
+  const auto timeline = MakeTimeline();
+  const json lists =
+      json::parse(Text([&](ByteSink& sink) { return ExportMemoryTimeline(*timeline, sink); }));
+  ASSERT_EQ(lists.size(), 2u);
+  ASSERT_EQ(lists[0].size(), 3u);
+  EXPECT_EQ(lists[0][1].get<int64_t>() - lists[0][0].get<int64_t>(), 15);
+  EXPECT_EQ(lists[1], json::parse("[[0,0,0,0,0,0,0,0,2048],[0,0,0,0,0,0,0,0,1024],"
+                                  "[0,0,0,0,0,0,0,0,512]]"));
+  EXPECT_TRUE(Has(Text([&](ByteSink& sink) { return ExportMemoryTimelineHtml(*timeline, sink); }),
+                  "const sizes = [2048,1024,512];"));
+}
+
+TEST(MemoryOutputsTest, OneNameGivesTheTimelinesBothFiles) {
+  const auto formats = ParseFormatList("memory-timeline,memory-viz");
+  ASSERT_TRUE(formats.ok());
+  ASSERT_EQ(formats->size(), 3u);
+  EXPECT_EQ((*formats)[0]->file_name, "memory_timeline.json");
+  EXPECT_EQ((*formats)[1]->file_name, "memory_timeline.html");
+}
+
+}  // namespace
+}  // namespace proftrace

@@ -1,0 +1,177 @@
+// Rows that are told by an object of their own: at::RecordFunction, TorchScript's frames.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/pipeline_timeline.h"
+
+namespace proftrace {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr uint8_t kGuard = abi::PT_GUARD_BEGIN;
+constexpr uint8_t kFrame = abi::PT_FRAME_BEGIN;
+
+TEST(GuardTest, ARowLastsAsLongAsItsObject) {
+  RecordMaker maker;
+  maker.Begin(1, 10, 1, 0);
+  maker.Guard(kGuard, 1, 20, 1, 0x500, 0, 0, "Doubled");
+  maker.Begin(1, 30, 2, 2);
+  maker.End(1, 40, 2, 2);
+  maker.GuardEnd(1, 50, 1, 0x500);
+  maker.Begin(1, 60, 3, 2);
+  maker.End(1, 70, 3, 2);
+  maker.End(1, 80, 1, 0);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("aten::a", "aten::a>Doubled", "aten::a>Doubled>aten::b",
+                                            "aten::a>aten::c"));
+  EXPECT_EQ(timeline->span(SpanId{1}).duration_ns, 30);
+  EXPECT_EQ(timeline->span(SpanId{1}).end, SpanEnd::kReturn);
+  EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
+}
+
+TEST(GuardTest, ItsScopeDecidesTheCategory) {
+  RecordMaker maker;
+  maker.Guard(kGuard, 1, 10, 0, 0x500, 0, 7, "own scope");
+  maker.GuardEnd(1, 20, 0, 0x500);
+  maker.Guard(kGuard, 1, 30, 0, 0x500, 0, 2, "scripted");
+  maker.GuardEnd(1, 40, 0, 0x500);
+  maker.Guard(kGuard, 1, 50, 0, 0x500, 0, 0xffffffff, "wild scope");
+  maker.GuardEnd(1, 60, 0, 0x500);
+  const auto timeline = Build(maker);
+  ASSERT_EQ(timeline->span_count(), 3u);
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{0}).label).category, Category::kUserAnnotation);
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{1}).label).category, Category::kCpuOp);
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{1}).label).scope, Scope::kTorchScriptFunction);
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{2}).label).scope, Scope::kFunction);
+}
+
+TEST(GuardTest, AnExceptionThatLeavesTheObjectTakesItsCallsAlong) {
+  RecordMaker maker;
+  maker.Guard(kGuard, 1, 10, 1, 0x500, 0, 0, "Refusing");
+  maker.Begin(1, 20, 2, 3);
+  maker.GuardEnd(1, 30, 1, 0x500, /*unwound=*/true);
+  maker.Catch(1, 40, RecordMaker::Sp(0));
+  maker.Begin(1, 50, 3, 4);
+  maker.End(1, 60, 3, 4);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("Refusing", "Refusing>aten::b", "aten::c"));
+  EXPECT_EQ(timeline->span(SpanId{0}).end, SpanEnd::kException);
+  EXPECT_EQ(timeline->span(SpanId{1}).end, SpanEnd::kException);
+  EXPECT_FALSE(timeline->span(SpanId{1}).overlaps);
+}
+
+TEST(GuardTest, TwoObjectsCannotBeAtOnePlace) {
+  RecordMaker maker;
+  maker.Guard(kGuard, 1, 10, 1, 0x500, 0, 0, "first");
+  maker.Guard(kGuard, 1, 20, 1, 0x500, 0, 0, "second");
+  maker.GuardEnd(1, 30, 1, 0x500);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("first", "second"));
+  EXPECT_EQ(timeline->span(SpanId{0}).end, SpanEnd::kLost);
+  EXPECT_EQ(timeline->ledger().end_lost, 1u);
+}
+
+TEST(GuardTest, AnObjectWhoseBeginWasNotRecordedEndsNothing) {
+  RecordMaker maker;
+  maker.Begin(1, 10, 1, 0);
+  maker.GuardEnd(1, 20, 1, 0x900);
+  maker.End(1, 30, 1, 0);
+  const auto timeline = Build(maker);
+  EXPECT_EQ(timeline->span(SpanId{0}).end, SpanEnd::kReturn);
+  EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
+}
+
+TEST(GuardTest, AFrameOutlivesTheInterpretersWait) {
+  // Suspended on thread 1, resumed and left on thread 2.
+  RecordMaker maker;
+  maker.Guard(kFrame, 1, 10, 5, 0x700, 0x70, 2, "forward");
+  maker.Begin(1, 20, 1, 6);
+  maker.End(1, 30, 1, 6);
+  maker.Begin(2, 40, 2, 0);
+  maker.End(2, 45, 2, 0);
+  maker.FrameEnd(2, 50, 0, 0x700, 0x70);
+  maker.Begin(1, 60, 3, 1);
+  maker.End(1, 70, 3, 1);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("forward", "forward>aten::a", "aten::b", "aten::c"));
+  EXPECT_EQ(timeline->span(SpanId{0}).duration_ns, 40);
+  EXPECT_TRUE(timeline->span(SpanId{0}).is_async);
+}
+
+TEST(GuardTest, AFrameThatMovedIsKnownByItsCode) {
+  RecordMaker maker;
+  maker.Guard(kFrame, 1, 10, 5, 0x700, 0x70, 2, "outer");
+  maker.Guard(kFrame, 1, 20, 6, 0x868, 0x71, 2, "inner");  // the vector grew: outer is at 0x800
+  maker.FrameEnd(1, 25, 6, 0x700, 0);                      // what outer was moved from
+  maker.FrameEnd(1, 30, 5, 0x868, 0x71);
+  maker.FrameEnd(1, 40, 5, 0x800, 0x70);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("outer", "outer>inner"));
+  EXPECT_EQ(timeline->span(SpanId{0}).duration_ns, 30);
+  EXPECT_EQ(timeline->span(SpanId{1}).duration_ns, 10);
+}
+
+TEST(GuardTest, AFutureEndsAnAnnotationByItsGuard) {
+  RecordMaker maker;
+  maker.AnnotationBegin(1, 10, "across a future");
+  maker.AnnotationGuard(1, 11, 0x900);
+  maker.AnnotationHandle(1, 12, 0x100);
+  maker.Begin(1, 20, 1, 1);
+  maker.End(1, 30, 1, 1);
+  maker.GuardEnd(2, 50, 0, 0x900);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("across a future", "across a future>aten::a"));
+  EXPECT_EQ(timeline->span(SpanId{0}).duration_ns, 40);
+  EXPECT_TRUE(timeline->span(SpanId{0}).is_async);
+}
+
+TEST(GuardTest, WhatOutlivesItsParentGetsNoMoreChildren) {
+  // torch.profiler finishes what is open above a row that ends.
+  RecordMaker maker;
+  maker.Guard(kFrame, 1, 10, 5, 0x700, 0x70, 2, "scripted");
+  maker.Guard(kFrame, 1, 20, 6, 0x768, 0x71, 2, "__enter__");
+  maker.AnnotationBegin(1, 30, "in a script");
+  maker.AnnotationHandle(1, 31, 0x100);
+  maker.FrameEnd(1, 40, 5, 0x768, 0x71);
+  maker.Begin(1, 50, 1, 6);
+  maker.End(1, 60, 1, 6);
+  maker.AnnotationEnd(1, 70, 0x100);
+  maker.FrameEnd(1, 80, 5, 0x700, 0x70);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("scripted", "scripted>__enter__",
+                                            "scripted>__enter__>in a script", "scripted>aten::a"));
+  EXPECT_EQ(timeline->span(SpanId{2}).duration_ns, 40);
+}
+
+TEST(GuardTest, WhatIsFinishedAlreadyFinishesNothing) {
+  RecordMaker maker;
+  maker.Guard(kFrame, 1, 10, 5, 0x700, 0x70, 2, "first");
+  maker.Guard(kFrame, 1, 20, 5, 0x800, 0x71, 2, "waiting");
+  maker.FrameEnd(1, 30, 5, 0x700, 0x70);  // finishes "waiting" too
+  maker.Guard(kFrame, 1, 40, 5, 0x900, 0x72, 2, "next");
+  maker.FrameEnd(2, 50, 5, 0x800, 0x71);
+  maker.Begin(1, 60, 1, 6);
+  maker.End(1, 70, 1, 6);
+  maker.FrameEnd(1, 80, 5, 0x900, 0x72);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("first", "first>waiting", "next", "next>aten::a"));
+}
+
+TEST(GuardTest, LongNamesComeInPieces) {
+  const std::string name = "## Call " + std::string(400, 'x');
+  RecordMaker maker;
+  maker.Guard(kGuard, 1, 10, 0, 0x500, 0, 0, name);
+  abi::pt_text_more_record more{};
+  more.head = RecordMaker::Head(abi::PT_TEXT_MORE, 1, 10, 0, 0);
+  more.offset = PT_TEXT_BYTES;
+  more.bytes = static_cast<uint32_t>(name.size()) - PT_TEXT_BYTES;
+  std::memcpy(more.text, name.data() + PT_TEXT_BYTES, more.bytes);
+  maker.Add(more);
+  maker.GuardEnd(1, 20, 0, 0x500);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre(name));
+}
+
+}  // namespace
+}  // namespace proftrace

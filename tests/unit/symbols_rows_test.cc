@@ -1,0 +1,236 @@
+// Rows outside the dispatcher's functions: their names, operators and ends, from made-up code.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "symbols/frame_ends.h"
+#include "symbols/planner.h"
+#include "symbols/row_makers.h"
+#include "symbols/value_walk.h"
+#include "tests/unit/symbols_fake_code.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kBase = 0x1000;
+constexpr uint64_t kMaker = 0x9000;   // what begins a row
+constexpr uint64_t kBefore = 0x9100;  // RecordFunction::before
+constexpr uint64_t kOther = 0x9200;
+constexpr char kBeforeText[] = "_ZN2at14RecordFunction6beforeEPKcl";
+constexpr char kBeforeString[] = "_ZN2at14RecordFunction6beforeESsl";
+constexpr char kBeforeVariant[] =
+    "_ZN2at14RecordFunction6beforeESt7variantIJSt17basic_string_viewIcSt11char_traitsIcEESt17"
+    "reference_wrapperIKN3c1014FunctionSchemaEEEEl";
+
+// Code in the order in which it is given.
+class Code {
+ public:
+  Code& Bytes(std::vector<uint8_t> bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
+  Code& Call(uint64_t target) {
+    const int32_t distance = static_cast<int32_t>(target - (kBase + bytes_.size() + 5));
+    bytes_.push_back(0xe8);
+    const uint8_t* at = reinterpret_cast<const uint8_t*>(&distance);
+    bytes_.insert(bytes_.end(), at, at + 4);
+    return *this;
+  }
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<uint8_t> bytes_;
+};
+
+class RowMakersTest : public ::testing::Test {
+ protected:
+  FlowGraph Build(const Code& code, std::string before = kBeforeText) {
+    image_.Add(kBase, code.bytes());
+    image_.AddStub(kMaker, "maker");
+    image_.AddStub(kBefore, std::move(before));
+    image_.AddStub(kOther, "other");
+    auto graph = FlowGraph::Build(image_, kBase, kBase + code.bytes().size());
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    return *std::move(graph);
+  }
+  static uint32_t CallTo(const FlowGraph& graph, uint64_t target) {
+    for (uint32_t i = 0; i < graph.size(); ++i) {
+      if (graph.node(i).is_call && graph.node(i).instruction.target == target) return i;
+    }
+    ADD_FAILURE() << "no call";
+    return 0;
+  }
+
+  FakeCode image_;
+};
+
+std::vector<int32_t> Offsets(const abi::pt_place& place) {
+  return {place.offsets, place.offsets + place.count};
+}
+
+TEST_F(RowMakersTest, ANameIsReadWhereTheCodeReadsIt) {
+  // push rbx; mov rbx, rdi; call maker; mov rsi, [rbx+0x18]; call before; pop rbx; ret
+  const FlowGraph graph = Build(Code()
+                                    .Bytes({0x53, 0x48, 0x89, 0xfb})
+                                    .Call(kMaker)
+                                    .Bytes({0x48, 0x8b, 0x73, 0x18})
+                                    .Call(kBefore)
+                                    .Bytes({0x5b, 0xc3}));
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name && name->place);
+  EXPECT_EQ(name->place->base, 3);  // rbx
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0x18, 0}));
+  EXPECT_EQ(name->place->form, abi::PT_PLACE_C_STRING);
+}
+
+TEST_F(RowMakersTest, ALiteralIsTheNameItself) {
+  // call maker; lea rsi, [rip+…]; call before; ret
+  Code code;
+  code.Call(kMaker).Bytes({0x48, 0x8d, 0x35});
+  const int32_t distance = 0x200 - static_cast<int32_t>(code.bytes().size() + 4);
+  const uint8_t* at = reinterpret_cast<const uint8_t*>(&distance);
+  code.Bytes({at, at + 4}).Call(kBefore).Bytes({0xc3});
+  image_.Add(kBase + 0x200, {'c', 'h', 'u', 'n', 'k', 0});
+  const FlowGraph graph = Build(code);
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->literal, "chunk");
+  EXPECT_FALSE(name->place);
+}
+
+TEST_F(RowMakersTest, AVariantByValueIsFollowedThroughWideRegisters) {
+  // mov rbp, rsp; call maker; mov [rbp-0x20], r12 (length); mov [rbp-0x18], rbx (text);
+  // movdqa xmm0, [rbp-0x20]; sub rsp, 0x20; movups [rsp], xmm0; call before; ret
+  const FlowGraph graph = Build(Code()
+                                    .Bytes({0x48, 0x89, 0xe5})
+                                    .Call(kMaker)
+                                    .Bytes({0x4c, 0x89, 0x65, 0xe0, 0x48, 0x89, 0x5d, 0xe8})
+                                    .Bytes({0x66, 0x0f, 0x6f, 0x45, 0xe0, 0x48, 0x83, 0xec, 0x20})
+                                    .Bytes({0x0f, 0x11, 0x04, 0x24})
+                                    .Call(kBefore)
+                                    .Bytes({0xc3}),
+                                kBeforeVariant);
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name && name->place);
+  EXPECT_EQ(name->place->base, 3);
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0}));
+}
+
+TEST_F(RowMakersTest, ATextThatACalleeMakesIsNoName) {
+  // sub rsp, 0x40; call maker; lea rdi, [rsp+0x10]; call other (fills a string); lea rsi,
+  // [rsp+0x10]; call before(std::string); ret
+  const FlowGraph graph = Build(Code()
+                                    .Bytes({0x48, 0x83, 0xec, 0x40})
+                                    .Call(kMaker)
+                                    .Bytes({0x48, 0x8d, 0x7c, 0x24, 0x10})
+                                    .Call(kOther)
+                                    .Bytes({0x48, 0x8d, 0x74, 0x24, 0x10})
+                                    .Call(kBefore)
+                                    .Bytes({0xc3}),
+                                kBeforeString);
+  EXPECT_FALSE(FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker}));
+}
+
+TEST_F(RowMakersTest, TwoNamesAreNone) {
+  // call maker; test eax, eax; je +; mov rsi, rbx; call before; ret; +: mov rsi, r12; call before;
+  // ret
+  const FlowGraph graph = Build(Code()
+                                    .Call(kMaker)
+                                    .Bytes({0x85, 0xc0, 0x74, 0x09, 0x48, 0x89, 0xde})
+                                    .Call(kBefore)
+                                    .Bytes({0xc3, 0x4c, 0x89, 0xe6})
+                                    .Call(kBefore)
+                                    .Bytes({0xc3}));
+  EXPECT_FALSE(FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker}));
+}
+
+// call maker; cmp [rsp+0x60], 0; jne slow; fast: call other; meet: cmp [rsp+0x60], 0; je out; nop;
+// out: ret; slow: mov rax, [rbp-0x10]; cmp [rax+0x17c8], 0; je fast; call other; jmp meet
+Code InlinedDispatch() {
+  return Code()
+      .Call(kMaker)
+      .Bytes({0x80, 0x7c, 0x24, 0x60, 0x00, 0x75, 0x0e})
+      .Call(kOther)
+      .Bytes({0x80, 0x7c, 0x24, 0x60, 0x00, 0x74, 0x01, 0x90, 0xc3})
+      .Bytes({0x48, 0x8b, 0x45, 0xf0, 0x80, 0xb8, 0xc8, 0x17, 0, 0, 0, 0x74, 0xe5})
+      .Call(kOther)
+      .Bytes({0xeb, 0xe3});
+}
+
+TEST_F(RowMakersTest, TheOperatorIsTheOneWhoseFlagIsTested) {
+  const FlowGraph graph = Build(InlinedDispatch());
+  const auto place = FindCalledOperator(image_, graph, CallTo(graph, kMaker));
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->base, 5);  // rbp
+  EXPECT_EQ(Offsets(*place), (std::vector<int32_t>{-16, 0}));
+}
+
+TEST_F(RowMakersTest, TheRowIsOverWhereBothWaysMeet) {
+  const FlowGraph graph = Build(InlinedDispatch());
+  const auto end = FindMeetingPoint(graph, CallTo(graph, kMaker));
+  ASSERT_TRUE(end);
+  // Moved on from the comparison to the jump, which the kernel emulates.
+  EXPECT_EQ(graph.node(*end).instruction.address, kBase + 22);
+  EXPECT_EQ(graph.node(*end).instruction.kind, InstructionKind::kConditionalJump);
+  EXPECT_EQ(FindFlagTests(image_, graph, CallTo(graph, kMaker)), std::vector<uint32_t>{*end});
+}
+
+TEST_F(RowMakersTest, ThereIsNoEndThatAlsoFollowsWithoutABegin) {
+  // test eax, eax; je +; call maker; test ecx, ecx; je +; call other; +: ret
+  const FlowGraph graph = Build(Code()
+                                    .Bytes({0x85, 0xc0, 0x74, 0x0e})
+                                    .Call(kMaker)
+                                    .Bytes({0x85, 0xc9, 0x74, 0x05})
+                                    .Call(kOther)
+                                    .Bytes({0xc3}));
+  EXPECT_FALSE(FindMeetingPoint(graph, CallTo(graph, kMaker)));
+}
+
+TEST(FrameEndsTest, FindsSlotsOfTheFrameAndOfTheOneBeforeAPointer) {
+  FakeCode image;
+  // mov rdi, [rbp+0x30]; test rdi, rdi; je +6; mov rax, [rdi]; call [rax+8]; ret
+  std::vector<uint8_t> code = {0x48, 0x8b, 0x7d, 0x30, 0x48, 0x85, 0xff, 0x74,
+                               0x06, 0x48, 0x8b, 0x07, 0xff, 0x50, 0x08, 0xc3};
+  // lea rax, [r12-0x68]; mov rdi, [r12-0x38]; test rdi, rdi; je +6; mov rax, [rdi]; call [rax+8]
+  const std::vector<uint8_t> last = {0x49, 0x8d, 0x44, 0x24, 0x98, 0x49, 0x8b, 0x7c,
+                                     0x24, 0xc8, 0x48, 0x85, 0xff, 0x74, 0x06, 0x48,
+                                     0x8b, 0x07, 0xff, 0x50, 0x08, 0xc3};
+  code.insert(code.end(), last.begin(), last.end());
+  // Another class's: mov rdi, [rbx+0x28]; test rdi, rdi; je +6; mov rax, [rdi]; call [rax+8]; ret
+  const std::vector<uint8_t> other = {0x48, 0x8b, 0x7b, 0x28, 0x48, 0x85, 0xff, 0x74,
+                                      0x06, 0x48, 0x8b, 0x07, 0xff, 0x50, 0x08, 0xc3};
+  code.insert(code.end(), other.begin(), other.end());
+  code.resize(code.size() + 64);
+  image.Add(0, code);
+  const auto ends = FindFrameEnds(image, {0, 16, ""}, 0x30);
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0].address, 7u);
+  EXPECT_EQ(ends[0].reg, 5);
+  EXPECT_EQ(ends[0].offset, 0);
+  EXPECT_EQ(ends[1].address, 29u);
+  EXPECT_EQ(ends[1].reg, 12);
+  EXPECT_EQ(ends[1].offset, -0x68);
+}
+
+TEST(PlaceTest, WhatTakesTooManyStepsHasNoPlace) {
+  EXPECT_TRUE(PlaceOf(Value{3, {0, 8, 16, 24, 0}}, abi::PT_PLACE_WORD));
+  EXPECT_FALSE(PlaceOf(Value{3, {0, 8, 16, 24, 32, 0}}, abi::PT_PLACE_WORD));
+  EXPECT_FALSE(PlaceOf(Value{3, {int64_t{1} << 40}}, abi::PT_PLACE_WORD));
+  EXPECT_FALSE(PlaceOf(Value(), abi::PT_PLACE_WORD));
+  const auto place = PlaceOf(Value{Value::kAddress, {int64_t{1} << 40, 8}}, abi::PT_PLACE_WORD);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->address, uint64_t{1} << 40);
+}
+
+TEST(PythonTextTest, UnknownVersionsHaveNoPlace) {
+  EXPECT_EQ(PythonTextOffset("3.11"), 48);
+  EXPECT_EQ(PythonTextOffset("3.14"), 40);
+  EXPECT_EQ(PythonTextOffset("3.6"), 0);
+  EXPECT_EQ(PythonTextOffset("4.0"), 0);
+  EXPECT_EQ(PythonTextOffset(""), 0);
+}
+
+}  // namespace
+}  // namespace proftrace

@@ -1,0 +1,18 @@
+// Memory and the rows of steps: a step is a row around what its thread does.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "userspace/aggregate/steps.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// The row of the step that the event lies in: index into rows().
+std::optional<size_t> StepOf(const MemoryEvent& event, const StepRows& steps);
+
+// By row: bytes of the events that lie in it; self: of those that lie in no span.
+std::vector<SpanMemory> StepMemory(const Timeline& timeline, const StepRows& steps);
+
+}  // namespace proftrace

@@ -1,0 +1,286 @@
+#include "userspace/aggregate/steps.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+// Items that are kept of a thread to learn from: a few seconds of the busiest jobs, 16 MiB.
+constexpr size_t kMaxItems = 1u << 19;
+// Threads of one process whose steps are looked for: more do not drive one job.
+constexpr size_t kMaxThreads = 4;
+
+// What a first look at a thread gives.
+struct ThreadLook {
+  uint64_t profiler_steps = 0;
+  uint64_t optimizer_steps = 0;
+  uint64_t loader_nexts = 0;
+  int64_t busy_ns = 0;
+
+  // The better candidate for the loop's thread first.
+  bool IsBetter(const ThreadLook& other) const {
+    if (profiler_steps != other.profiler_steps) return profiler_steps > other.profiler_steps;
+    if (optimizer_steps != other.optimizer_steps) return optimizer_steps > other.optimizer_steps;
+    if (loader_nexts != other.loader_nexts) return loader_nexts > other.loader_nexts;
+    return busy_ns > other.busy_ns;
+  }
+};
+
+// Visits the items of a timeline: what nothing but annotations encloses.
+class ItemWalk {
+ public:
+  explicit ItemWalk(const Timeline& timeline) : timeline_(timeline) {
+    for (const Label& label : timeline.labels()) {
+      classes_.push_back(ClassifyItem(label.name, label.kind == SpanKind::kAnnotation,
+                                      label.kind == SpanKind::kAutograd));
+    }
+  }
+
+  template <typename Visitor>
+  void Run(Visitor&& visit) const {
+    std::vector<bool> is_open_to(timeline_.span_count());  // its children are items
+    const SpanStore& spans = timeline_.spans();
+    for (uint32_t chunk = 0; chunk < spans.chunk_count(); ++chunk) {
+      const uint32_t first = chunk * SpanStore::kChunkItems;
+      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
+      for (uint32_t index = first; index < last; ++index) {
+        const Span& span = spans.at(index);
+        if (span.parent != kNoSpan && !is_open_to[Raw(span.parent)]) continue;
+        const ItemClass item_class = classes_[Raw(span.label)];
+        is_open_to[index] = item_class == ItemClass::kAnnotation;
+        if (span.is_async) continue;
+        StepItem item;
+        item.start_ns = span.start_ns;
+        item.end_ns = span.end_ns();
+        item.symbol = Raw(span.label);
+        item.item_class = item_class;
+        item.may_be_entering = timeline_.label(span.label).name == "aten::zeros";
+        item.is_open = !span.is_complete();
+        visit(span.thread, item);
+      }
+      spans.Release(chunk);
+    }
+  }
+
+ private:
+  const Timeline& timeline_;
+  std::vector<ItemClass> classes_;
+};
+
+// By process: the threads that may drive its loop, best first.
+std::map<uint32_t, std::vector<uint32_t>> CandidateThreads(const Timeline& timeline,
+                                                           const ItemWalk& walk) {
+  std::vector<ThreadLook> looks(timeline.threads().size());
+  walk.Run([&](ThreadIndex thread, const StepItem& item) {
+    ThreadLook& look = looks[Raw(thread)];
+    look.profiler_steps += item.item_class == ItemClass::kProfilerStep;
+    look.optimizer_steps += item.item_class == ItemClass::kOptimizerStep;
+    look.loader_nexts += item.item_class == ItemClass::kLoaderNext;
+    if (item.item_class != ItemClass::kAnnotation) look.busy_ns += item.end_ns - item.start_ns;
+  });
+  std::map<uint32_t, std::vector<uint32_t>> by_process;
+  for (uint32_t i = 0; i < looks.size(); ++i) {
+    if (looks[i].busy_ns > 0) by_process[Raw(timeline.threads()[i].pid)].push_back(i);
+  }
+  for (auto& [pid, threads] : by_process) {
+    std::stable_sort(threads.begin(), threads.end(),
+                     [&](uint32_t a, uint32_t b) { return looks[a].IsBetter(looks[b]); });
+    if (threads.size() > kMaxThreads) threads.resize(kMaxThreads);
+  }
+  return by_process;
+}
+
+// From when on a process was recorded.
+int64_t ProbesOn(const RecordingInfo& info, Pid pid) {
+  for (const Target& target : info.targets) {
+    if (target.pid == pid && target.probes_on_ns > 0) return target.probes_on_ns;
+  }
+  return info.window.start_ns;
+}
+
+// The N of "ProfilerStep#N".
+std::optional<int64_t> NumberOfAnnotation(std::string_view name) {
+  const size_t hash = name.find('#');
+  int64_t number = 0;
+  const char* end = name.data() + name.size();
+  if (hash == std::string_view::npos) return std::nullopt;
+  if (std::from_chars(name.data() + hash + 1, end, number).ptr != end) return std::nullopt;
+  return number;
+}
+
+void SetDurations(ProcessSteps* process) {
+  std::vector<int64_t> durations;
+  for (const Step& step : process->steps) durations.push_back(step.end_ns - step.start_ns);
+  if (durations.empty()) return;
+  std::sort(durations.begin(), durations.end());
+  const size_t count = durations.size();
+  // Nearest rank.
+  process->median_ns = durations[(count + 1) / 2 - 1];
+  process->p99_ns = durations[(count * 99 + 99) / 100 - 1];
+}
+
+ProcessSteps MakeProcess(const Timeline& timeline, ThreadIndex thread, const StepFinder& finder) {
+  ProcessSteps process;
+  process.pid = timeline.thread(thread).pid;
+  process.thread = thread;
+  process.how = finder.rule().how;
+  process.confidence = finder.confidence();
+  process.are_annotated = finder.rule().kind == StepRule::Kind::kProfilerStep;
+  int64_t number = 0;
+  for (const FoundStep& found : finder.steps()) {
+    Step step{found.start_ns, found.end_ns, number};
+    if (process.are_annotated) {
+      step.number = NumberOfAnnotation(timeline.label(LabelId{found.symbol}).name).value_or(number);
+    }
+    number = step.number + 1;
+    process.steps.push_back(step);
+  }
+  return process;
+}
+
+// What the recorder found itself, because it was asked to count steps.
+std::optional<ProcessSteps> RecordedProcess(const Timeline& timeline,
+                                            const std::vector<uint32_t>& threads) {
+  const std::optional<RecordedSteps>& recorded = timeline.info().steps;
+  if (!recorded.has_value()) return std::nullopt;
+  for (const uint32_t index : threads) {
+    const Thread& thread = timeline.threads()[index];
+    if (thread.pid != recorded->pid || thread.tid != recorded->tid) continue;
+    ProcessSteps process;
+    process.pid = thread.pid;
+    process.thread = ThreadIndex{index};
+    process.how = recorded->how;
+    process.confidence = recorded->confidence;
+    process.are_annotated = recorded->are_annotated;
+    int64_t number = recorded->first_number;
+    int64_t earliest_ns = timeline.info().window.start_ns;
+    for (const auto& [start_ns, end_ns] : recorded->intervals) {
+      if (start_ns < earliest_ns || end_ns < start_ns) return std::nullopt;  // a damaged capture
+      process.steps.push_back({start_ns, end_ns, number++});
+      earliest_ns = end_ns;
+    }
+    return process;
+  }
+  return std::nullopt;
+}
+
+// Stands for the recording: the process with the best evidence, the first of those.
+std::optional<size_t> MainProcess(const std::vector<ProcessSteps>& processes) {
+  std::optional<size_t> main;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    if (!main.has_value() || processes[i].confidence > processes[*main].confidence + 0.1) main = i;
+  }
+  return main;
+}
+
+}  // namespace
+
+const Step* ProcessSteps::At(int64_t time_ns) const {
+  auto it = std::upper_bound(steps.begin(), steps.end(), time_ns,
+                             [](int64_t time, const Step& step) { return time < step.start_ns; });
+  if (it == steps.begin()) return nullptr;
+  --it;
+  return time_ns < it->end_ns ? &*it : nullptr;
+}
+
+Steps FindSteps(const Timeline& timeline) {
+  const ItemWalk walk(timeline);
+  const std::map<uint32_t, std::vector<uint32_t>> candidates = CandidateThreads(timeline, walk);
+  const Window& window = timeline.info().window;
+  const int64_t end_ns = window.start_ns + window.duration_ns;
+  std::vector<std::unique_ptr<StepFinder>> finders(timeline.threads().size());
+  for (const auto& [pid, threads] : candidates) {
+    const int64_t start_ns = ProbesOn(timeline.info(), Pid{pid});
+    for (const uint32_t thread : threads) {
+      finders[thread] = std::make_unique<StepFinder>(kMaxItems, start_ns);
+    }
+  }
+  walk.Run([&](ThreadIndex thread, const StepItem& item) {
+    if (finders[Raw(thread)] != nullptr) finders[Raw(thread)]->Add(item);
+  });
+
+  Steps steps;
+  for (const auto& [pid, threads] : candidates) {
+    std::optional<ProcessSteps> process = RecordedProcess(timeline, threads);
+    for (size_t i = 0; i < threads.size() && !process.has_value(); ++i) {
+      StepFinder& finder = *finders[threads[i]];
+      finder.Look(end_ns);
+      if (finder.count() > 0) process = MakeProcess(timeline, ThreadIndex{threads[i]}, finder);
+    }
+    if (!process.has_value()) continue;
+    SetDurations(&*process);
+    steps.processes.push_back(*std::move(process));
+  }
+  std::sort(
+      steps.processes.begin(), steps.processes.end(),
+      [](const ProcessSteps& a, const ProcessSteps& b) { return Raw(a.thread) < Raw(b.thread); });
+  steps.main = MainProcess(steps.processes);
+  for (const Thread& thread : timeline.threads()) {
+    std::optional<uint32_t>& own = steps.process_of_thread.emplace_back();
+    for (uint32_t i = 0; i < steps.processes.size(); ++i) {
+      if (steps.processes[i].pid == thread.pid) own = i;
+    }
+  }
+  return steps;
+}
+
+StepRows::StepRows(const Timeline& timeline, const Steps& steps) {
+  for (const ProcessSteps& process : steps.processes) {
+    if (process.are_annotated) continue;
+    for (const Step& step : process.steps)
+      rows_.push_back({step, process.thread, 0, step.end_ns - step.start_ns});
+  }
+  std::stable_sort(rows_.begin(), rows_.end(),
+                   [](const Row& a, const Row& b) { return a.step.start_ns < b.step.start_ns; });
+  for (Row& row : rows_) {
+    uint32_t low = 0;
+    uint32_t high = timeline.span_count();
+    while (low < high) {
+      const uint32_t middle = low + (high - low) / 2;
+      if (timeline.span(SpanId{middle}).start_ns < row.step.start_ns) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    row.before_span = low;
+  }
+  if (rows_.empty()) return;
+  const SpanStore& spans = timeline.spans();
+  for (uint32_t index = rows_.front().before_span; index < spans.size(); ++index) {
+    const Span& span = spans.at(index);
+    if (span.parent != kNoSpan) continue;
+    if (const std::optional<size_t> row = Enclosing(span)) rows_[*row].self_ns -= span.duration_ns;
+  }
+}
+
+uint64_t StepRows::NumberOf(SpanId span) const {
+  if (rows_.empty()) return Raw(span);
+  const auto before =
+      std::upper_bound(rows_.begin(), rows_.end(), Raw(span),
+                       [](uint32_t index, const Row& row) { return index < row.before_span; });
+  return Raw(span) + static_cast<uint64_t>(before - rows_.begin());
+}
+
+std::optional<size_t> StepRows::Enclosing(const Span& span) const {
+  auto it =
+      std::upper_bound(rows_.begin(), rows_.end(), span.start_ns,
+                       [](int64_t time_ns, const Row& row) { return time_ns < row.step.start_ns; });
+  // Other processes' steps may begin in between; steps of one process do not overlap.
+  while (it != rows_.begin()) {
+    --it;
+    if (it->thread != span.thread) continue;
+    if (span.is_async || span.start_ns >= it->step.end_ns || span.end_ns() > it->step.end_ns) break;
+    return static_cast<size_t>(it - rows_.begin());
+  }
+  return std::nullopt;
+}
+
+}  // namespace proftrace

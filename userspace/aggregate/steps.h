@@ -1,0 +1,80 @@
+// The steps of a recording's jobs, found without code in them: rounds of the outer loop of the
+// thread that drives each process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "userspace/model/timeline.h"
+#include "userspace/steps/step_finder.h"
+
+namespace proftrace {
+
+// A confidence below this is a guess, and is called so.
+inline constexpr double kGuessBelow = 0.5;
+
+struct Step {
+  int64_t start_ns = 0;  // CLOCK_MONOTONIC
+  int64_t end_ns = 0;    // not part of it
+  int64_t number = 0;    // the N of ProfilerStep#N
+};
+
+struct ProcessSteps {
+  Pid pid{};
+  ThreadIndex thread{};        // that drives the loop
+  std::vector<Step> steps;     // whole ones, in order; they do not overlap
+  bool are_annotated = false;  // by the job: they are spans already
+  std::string how;             // the evidence, one phrase
+  double confidence = 0;       // 0 to 1
+  int64_t median_ns = 0;
+  int64_t p99_ns = 0;
+
+  // The step that a time lies in.
+  const Step* At(int64_t time_ns) const;
+};
+
+struct Steps {
+  std::vector<ProcessSteps> processes;  // those with a step, in the order of their first thread
+  std::optional<size_t> main;           // the one that stands for the recording
+  // By ThreadIndex: the index into `processes` of the thread's process.
+  std::vector<std::optional<uint32_t>> process_of_thread;
+
+  const ProcessSteps* Of(ThreadIndex thread) const {
+    const std::optional<uint32_t> index = process_of_thread[Raw(thread)];
+    return index.has_value() ? &processes[*index] : nullptr;
+  }
+};
+
+Steps FindSteps(const Timeline& timeline);
+
+// Steps as rows among those of the spans: ProfilerStep#N, an annotation on the thread that drives
+// the loop, as torch.profiler has with a schedule. Rows are numbered in the order of their start, a
+// step before the spans that begin with it.
+class StepRows {
+ public:
+  struct Row {
+    Step step;
+    ThreadIndex thread{};
+    uint32_t before_span = 0;  // the first span that begins in it or later
+    int64_t self_ns = 0;       // its duration less that of the spans that it is the parent of
+  };
+
+  StepRows() = default;  // none
+  // Of all processes whose steps were found otherwise than by rows that are there already.
+  StepRows(const Timeline& timeline, const Steps& steps);
+
+  const std::vector<Row>& rows() const { return rows_; }
+  // The number of a span's row.
+  uint64_t NumberOf(SpanId span) const;
+  // The number of the row `rows()[index]`.
+  uint64_t NumberOfRow(size_t index) const { return rows_[index].before_span + index; }
+  // The row that encloses a span of its thread as its parent would: index into rows().
+  std::optional<size_t> Enclosing(const Span& span) const;
+
+ private:
+  std::vector<Row> rows_;
+};
+
+}  // namespace proftrace

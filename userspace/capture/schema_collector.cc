@@ -1,0 +1,92 @@
+#include "userspace/capture/schema_collector.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "symbols/planner.h"
+
+namespace proftrace {
+namespace {
+
+constexpr char kFeature[] = "operator schemas";
+
+// Why some are missing; empty when none is.
+std::string Reason(const SchemaReading& reading) {
+  if (!reading.refusal.empty()) return reading.refusal;
+  if (reading.unreadable == 0) return "";
+  return std::to_string(reading.unreadable) + " of " +
+         std::to_string(reading.unreadable + reading.schemas.size()) +
+         " were not as expected and are left out";
+}
+
+}  // namespace
+
+SchemaCollector::SchemaCollector(CaptureSink* sink) : sink_(sink) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+SchemaCollector::~SchemaCollector() { Finish(); }
+
+void SchemaCollector::Start() {
+  const std::lock_guard lock(mutex_);
+  started_ = true;
+  changed_.notify_all();
+}
+
+void SchemaCollector::Request(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t image) {
+  const std::lock_guard lock(mutex_);
+  jobs_.push_back(Job{pid, std::move(plan), image});
+  changed_.notify_all();
+}
+
+void SchemaCollector::Collect(Pid pid, const ProbePlan& plan, uint32_t image,
+                              const std::vector<OperatorInfo>& operators) {
+  const SchemaReading reading = ReadSchemas(pid, plan, operators);
+  std::vector<SchemaEntry> entries;
+  entries.reserve(reading.schemas.size());
+  for (const OperatorInfo& info : operators) {
+    const auto schema = reading.schemas.find(info.address);
+    if (schema == reading.schemas.end()) continue;
+    entries.push_back(SchemaEntry{info.address, FormatSchema(*schema->second)});
+  }
+  if (!entries.empty()) {
+    sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddSchemas(image, entries); });
+  }
+  Unsupported gap{kFeature, Reason(reading)};
+  if (gap.reason.empty()) return;
+  const std::lock_guard lock(mutex_);
+  const bool is_known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
+    return other.reason == gap.reason;
+  });
+  if (!is_known) gaps_.push_back(std::move(gap));
+}
+
+void SchemaCollector::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stop_ || (started_ && !jobs_.empty()); });
+    if (jobs_.empty()) return;
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    Collect(job.pid, *job.plan, job.image, job.plan->operators);
+    lock.lock();
+  }
+}
+
+void SchemaCollector::Finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+std::vector<Unsupported> SchemaCollector::gaps() const {
+  const std::lock_guard lock(mutex_);
+  return gaps_;
+}
+
+}  // namespace proftrace

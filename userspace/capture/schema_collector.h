@@ -1,0 +1,61 @@
+// Reads operators' schemas out of recorded processes and writes them into the capture, on a thread
+// of its own: it takes some ten milliseconds a process, which neither the first probe nor the ring
+// may wait for.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "userspace/capture/capture_sink.h"
+#include "userspace/model/ids.h"
+#include "userspace/model/recording.h"
+
+namespace proftrace {
+
+class SchemaCollector {
+ public:
+  // `sink` must outlive the collector.
+  explicit SchemaCollector(CaptureSink* sink);
+  ~SchemaCollector();
+  SchemaCollector(const SchemaCollector&) = delete;
+  SchemaCollector& operator=(const SchemaCollector&) = delete;
+
+  // Begins with what is requested: nothing is read before, so that it takes no time from the
+  // attaching of the first processes.
+  void Start();
+  // The schemas of the plan's operators, for address space `image`, soon.
+  void Request(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t image);
+  // Those of `operators`, now.
+  void Collect(Pid pid, const ProbePlan& plan, uint32_t image,
+               const std::vector<OperatorInfo>& operators);
+  // Waits until everything requested is written. Nothing may be requested afterwards.
+  void Finish();
+
+  // What could not be read, and why.
+  std::vector<Unsupported> gaps() const;
+
+ private:
+  struct Job {
+    Pid pid;
+    std::shared_ptr<const ProbePlan> plan;
+    uint32_t image;
+  };
+  void Run();
+
+  CaptureSink* sink_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  std::vector<Unsupported> gaps_;
+  bool started_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace proftrace

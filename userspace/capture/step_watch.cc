@@ -1,0 +1,260 @@
+#include "userspace/capture/step_watch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "userspace/model/torch_rules.h"
+
+namespace proftrace {
+namespace {
+
+// Kept of each thread to learn from: 2 MiB.
+constexpr size_t kMaxItems = 1u << 16;
+// Names are few; a job that makes them up does not fill the memory.
+constexpr size_t kMaxSymbols = 1u << 16;
+// A round of several optimizer steps shows after two of them; who waits for few steps is not told
+// before so many markers were seen, or so long after.
+constexpr uint64_t kSureMarkers = 16;
+constexpr int64_t kSureAfterNs = 5'000'000'000;
+constexpr double kSureConfidence = 0.5;
+
+bool IsBelow(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
+
+template <typename Record>
+Record Read(std::span<const std::byte> bytes) {
+  Record record{};
+  std::memcpy(&record, bytes.data(), std::min(bytes.size(), sizeof(record)));
+  return record;
+}
+
+bool TellsSteps(ItemClass item_class) {
+  return item_class == ItemClass::kOptimizerStep || item_class == ItemClass::kLoaderNext ||
+         item_class == ItemClass::kProfilerStep;
+}
+
+}  // namespace
+
+StepWatch::ThreadState::ThreadState(int64_t start_ns) : finder(kMaxItems, start_ns) {}
+
+StepWatch::ThreadState& StepWatch::StateOf(const abi::pt_record& head) {
+  const uint64_t key = (uint64_t{head.pid} << 32) | head.tid;
+  if (last_ != nullptr && key == last_key_) return *last_;
+  last_key_ = key;
+  last_ = &threads_.try_emplace(key, start_ns_).first->second;
+  return *last_;
+}
+
+uint32_t StepWatch::Symbol(const std::string& key) {
+  if (symbols_.size() >= kMaxSymbols) {
+    const auto it = symbols_.find(key);
+    return it == symbols_.end() ? 0 : it->second;
+  }
+  return symbols_.try_emplace(key, static_cast<uint32_t>(symbols_.size()) + 1).first->second;
+}
+
+std::optional<ItemClass> StepWatch::SiteClass(Pid pid, uint16_t site) {
+  const uint64_t key = (uint64_t{Raw(pid)} << 16) | site;
+  const auto it = site_classes_.find(key);
+  if (it != site_classes_.end()) return it->second;
+  const std::optional<Label> label = site_label_(pid, site);
+  std::optional<ItemClass> item_class = ItemClass::kOther;
+  if (label.has_value()) {
+    item_class =
+        ClassifyItem(label->name, /*is_annotation=*/false, label->kind == SpanKind::kAutograd);
+    if (IsUnobserved(label->name)) item_class.reset();
+  }
+  site_classes_.emplace(key, item_class);
+  return item_class;
+}
+
+void StepWatch::AddItem(ThreadState& thread, const StepItem& item) {
+  thread.finder.Add(item);
+  ++thread.items;
+  thread.markers += TellsSteps(item.item_class);
+}
+
+void StepWatch::CloseCall(ThreadState& thread, int64_t time_ns) {
+  StepItem* item = thread.finder.last();
+  if (thread.is_open && item != nullptr) {
+    item->end_ns = time_ns;
+    item->is_open = false;
+  }
+  thread.is_open = false;
+}
+
+void StepWatch::OnBegin(const abi::pt_record& head, uint64_t what, ThreadState& thread) {
+  thread.last_begin_was_item = false;
+  if (thread.in_leaf) return;
+  if (thread.is_open && IsBelow(head.sp, thread.sp)) {
+    thread.nested_same += head.site == thread.site;
+    return;
+  }
+  const int64_t now_ns = static_cast<int64_t>(head.time_ns);
+  CloseCall(thread, now_ns);  // its end was lost
+  const std::optional<ItemClass> item_class = SiteClass(Pid{head.pid}, head.site);
+  if (!item_class.has_value()) return;
+  StepItem item;
+  item.start_ns = item.end_ns = now_ns;
+  // Sites and the addresses behind them are small sets; 2^32 values keep them apart.
+  item.symbol = static_cast<uint32_t>((what ^ (what >> 32)) * 0x9e3779b1u) ^ (head.site << 1);
+  item.item_class = head.kind == abi::PT_NODE_BEGIN ? ItemClass::kBackward : *item_class;
+  item.is_open = true;
+  AddItem(thread, item);
+  thread.is_open = true;
+  thread.last_begin_was_item = true;
+  thread.site = head.site;
+  thread.sp = head.sp;
+  thread.nested_same = 0;
+}
+
+void StepWatch::OnEnd(const abi::pt_record& head, ThreadState& thread) {
+  if (!thread.is_open || thread.in_leaf) return;
+  if (IsBelow(thread.sp, head.sp)) {  // of what encloses it: its own end was lost
+    CloseCall(thread, static_cast<int64_t>(head.time_ns));
+    return;
+  }
+  if (head.site != thread.site) return;
+  if (thread.nested_same > 0) {
+    --thread.nested_same;
+    return;
+  }
+  CloseCall(thread, static_cast<int64_t>(head.time_ns));
+}
+
+void StepWatch::OnAnnotationBegin(std::span<const std::byte> record, ThreadState& thread) {
+  if (thread.in_leaf) return;
+  // Entering is a call itself: the annotation takes its place. Within another call, it is no item.
+  if (thread.is_open && !thread.last_begin_was_item) return;
+  const auto text = Read<abi::pt_text_record>(record);
+  std::string name;
+  if (text.length != PT_TEXT_READ_FAILED) {
+    name.assign(text.text, std::min<size_t>(text.length, PT_TEXT_BYTES));
+  }
+  StepItem item;
+  item.start_ns = item.end_ns = static_cast<int64_t>(text.head.time_ns);
+  item.item_class = ClassifyItem(name, /*is_annotation=*/true, /*is_autograd=*/false);
+  item.symbol = Symbol(name);
+  const bool is_leaf = item.item_class != ItemClass::kAnnotation;
+  item.is_open = is_leaf;
+  if (thread.is_open && thread.finder.last() != nullptr) {
+    *thread.finder.last() = item;
+    thread.markers += TellsSteps(item.item_class);
+  } else {
+    AddItem(thread, item);
+  }
+  // What is left of entering is no item.
+  thread.is_open = false;
+  thread.in_leaf = is_leaf;
+  thread.leaf_handle = 0;
+}
+
+void StepWatch::OnAnnotationEnd(const abi::pt_record& head, uint64_t handle, ThreadState& thread) {
+  if (thread.in_leaf) {
+    if (handle != 0 && thread.leaf_handle != 0 && handle != thread.leaf_handle) return;
+    thread.in_leaf = false;
+    if (StepItem* item = thread.finder.last(); item != nullptr) {
+      item->end_ns = static_cast<int64_t>(head.time_ns);
+      item->is_open = false;
+    }
+    return;
+  }
+  // Leaving is a call itself, and no item.
+  if (!thread.is_open || !thread.last_begin_was_item) return;
+  thread.finder.RemoveLast();
+  --thread.items;
+  thread.is_open = false;
+}
+
+void StepWatch::Observe(std::span<const std::byte> record) {
+  const auto head = Read<abi::pt_record>(record);
+  if (static_cast<int64_t>(head.time_ns) < start_ns_) return;
+  now_ns_ = std::max(now_ns_, static_cast<int64_t>(head.time_ns));
+  ThreadState& thread = StateOf(head);
+  const auto value = [&record] { return Read<abi::pt_pointer_record>(record).value; };
+  switch (head.kind) {
+    case abi::PT_SPAN_BEGIN:
+    case abi::PT_LITERAL_BEGIN:
+      OnBegin(head, 0, thread);
+      break;
+    case abi::PT_BOXED_BEGIN:
+      OnBegin(head, value(), thread);
+      break;
+    case abi::PT_NODE_BEGIN:
+      OnBegin(head, Read<abi::pt_node_record>(record).vtable, thread);
+      break;
+    case abi::PT_SPAN_END:
+      OnEnd(head, thread);
+      break;
+    case abi::PT_CATCH:
+      if (thread.is_open && !IsBelow(head.sp, thread.sp)) {
+        CloseCall(thread, static_cast<int64_t>(head.time_ns));
+      }
+      break;
+    case abi::PT_ANNOTATION_BEGIN:
+      OnAnnotationBegin(record, thread);
+      break;
+    case abi::PT_ANNOTATION_HANDLE:
+      if (thread.in_leaf && thread.leaf_handle == 0) thread.leaf_handle = value();
+      break;
+    case abi::PT_ANNOTATION_END:
+      OnAnnotationEnd(head, value(), thread);
+      break;
+    case abi::PT_LOSS:
+      thread.is_open = thread.in_leaf = false;
+      break;
+    default:
+      break;
+  }
+}
+
+StepWatch::ThreadState* StepWatch::Best() {
+  ThreadState* best = nullptr;
+  uint64_t best_key = 0;
+  for (auto& [key, thread] : threads_) {
+    const bool is_better =
+        best == nullptr || thread.markers > best->markers ||
+        (thread.markers == best->markers &&
+         (thread.items > best->items || (thread.items == best->items && key < best_key)));
+    if (!is_better) continue;
+    best = &thread;
+    best_key = key;
+  }
+  if (best != nullptr) {
+    last_ = best;
+    last_key_ = best_key;
+  }
+  return best;
+}
+
+std::optional<RecordedSteps> StepWatch::Find() {
+  ThreadState* thread = Best();
+  if (thread == nullptr) return std::nullopt;
+  thread->finder.Look(now_ns_);
+  if (thread->finder.count() == 0) return std::nullopt;
+  RecordedSteps steps;
+  steps.pid = Pid{static_cast<uint32_t>(last_key_ >> 32)};
+  steps.tid = Tid{static_cast<uint32_t>(last_key_)};
+  steps.how = thread->finder.rule().how;
+  steps.confidence = thread->finder.confidence();
+  steps.are_annotated = thread->finder.rule().kind == StepRule::Kind::kProfilerStep;
+  for (const FoundStep& step : thread->finder.steps()) {
+    steps.intervals.emplace_back(step.start_ns, step.end_ns);
+  }
+  return steps;
+}
+
+bool StepWatch::HasSurely(uint64_t count) {
+  ThreadState* thread = Best();
+  if (thread == nullptr) return false;
+  thread->finder.Look(now_ns_);
+  if (thread->finder.count() < count || thread->finder.confidence() < kSureConfidence) {
+    reached_ns_.reset();
+    return false;
+  }
+  if (!reached_ns_.has_value()) reached_ns_ = now_ns_;
+  const uint64_t seen = std::max<uint64_t>(thread->markers, thread->finder.count());
+  return seen >= kSureMarkers || now_ns_ - *reached_ns_ >= kSureAfterNs;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,83 @@
+// Counts the steps of the recorded jobs while they run, from the stream of records: what the live
+// line shows and what --steps and --schedule wait for. It sees what nothing but annotations
+// encloses, as aggregate/steps does on the finished recording, and finds steps by the same code.
+// Memory is bounded by the threads' number. Not thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/container/node_hash_map.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "userspace/model/label.h"
+#include "userspace/model/recording.h"
+#include "userspace/steps/step_finder.h"
+
+namespace proftrace {
+
+class StepWatch {
+ public:
+  // The label of a site of a process's probe plan; nothing when it is not known.
+  using SiteLabel = std::function<std::optional<Label>(Pid pid, uint16_t site)>;
+
+  // `start_ns`: from when on what comes is complete.
+  StepWatch(SiteLabel site_label, int64_t start_ns)
+      : site_label_(std::move(site_label)), start_ns_(start_ns) {}
+
+  // Any record, in the order of the ring.
+  void Observe(std::span<const std::byte> record);
+
+  // The steps of the thread with the best evidence; nothing when there is none.
+  std::optional<RecordedSteps> Find();
+  // The same, of which the first `count` whole ones are sure: told by good evidence, and seen often
+  // enough that a longer round would have shown.
+  bool HasSurely(uint64_t count);
+
+ private:
+  // A call that nothing encloses, or an annotation that may enclose items.
+  struct ThreadState {
+    explicit ThreadState(int64_t start_ns);
+    StepFinder finder;
+    uint64_t markers = 0;  // items that tell steps
+    uint64_t items = 0;
+    bool is_open = false;  // the last item is a call that still runs
+    bool last_begin_was_item = false;
+    uint16_t site = 0;  // of the open call
+    uint32_t sp = 0;
+    uint32_t nested_same = 0;  // open calls of the same site within it
+    bool in_leaf = false;      // within an annotation that stands for all in it
+    uint64_t leaf_handle = 0;  // 0 = not known yet
+  };
+
+  ThreadState& StateOf(const abi::pt_record& head);
+  ThreadState* Best();
+  void OnBegin(const abi::pt_record& head, uint64_t what, ThreadState& thread);
+  void OnEnd(const abi::pt_record& head, ThreadState& thread);
+  void OnAnnotationBegin(std::span<const std::byte> record, ThreadState& thread);
+  void OnAnnotationEnd(const abi::pt_record& head, uint64_t handle, ThreadState& thread);
+  void CloseCall(ThreadState& thread, int64_t time_ns);
+  void AddItem(ThreadState& thread, const StepItem& item);
+  // The class of a site; nothing for one that PyTorch makes no row for.
+  std::optional<ItemClass> SiteClass(Pid pid, uint16_t site);
+  uint32_t Symbol(const std::string& key);
+
+  SiteLabel site_label_;
+  int64_t start_ns_;
+  int64_t now_ns_ = 0;  // of the latest record: what a busy job has not yet told is no pause
+  absl::node_hash_map<uint64_t, ThreadState> threads_;  // by pid and tid
+  uint64_t last_key_ = 0;
+  ThreadState* last_ = nullptr;
+  absl::flat_hash_map<uint64_t, std::optional<ItemClass>> site_classes_;  // by pid and site
+  absl::flat_hash_map<std::string, uint32_t> symbols_;
+  std::optional<int64_t> reached_ns_;  // when the asked number was first reached
+};
+
+}  // namespace proftrace

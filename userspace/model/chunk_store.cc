@@ -1,0 +1,61 @@
+#include "userspace/model/chunk_store.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+
+ChunkMemory::ChunkMemory(std::string spill_directory, size_t chunk_bytes, uint32_t memory_chunks)
+    : spill_directory_(spill_directory.empty() ? "/tmp" : std::move(spill_directory)),
+      chunk_bytes_(chunk_bytes),
+      memory_chunks_(memory_chunks) {}
+
+ChunkMemory::~ChunkMemory() {
+  for (std::byte* chunk : chunks_) munmap(chunk, chunk_bytes_);
+  if (spill_fd_ >= 0) close(spill_fd_);
+}
+
+absl::Status ChunkMemory::Add() {
+  const uint32_t index = count();
+  void* memory = MAP_FAILED;
+  if (index < memory_chunks_) {
+    memory =
+        mmap(nullptr, chunk_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  } else {
+    if (spill_fd_ < 0) {
+      spill_fd_ = open(spill_directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    }
+    const off_t offset = static_cast<off_t>(chunk_bytes_) * (index - memory_chunks_);
+    // Room is claimed first: writing to a mapping that the disk cannot hold would be a SIGBUS.
+    const int error = spill_fd_ < 0
+                          ? errno
+                          : posix_fallocate(spill_fd_, offset, static_cast<off_t>(chunk_bytes_));
+    if (error != 0) {
+      return Fail(ExitCode::kOutputFailed, "cannot spill events to " + spill_directory_ + ": " +
+                                               ErrnoText(error) + "; free some space there");
+    }
+    memory = mmap(nullptr, chunk_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, spill_fd_, offset);
+    // An item is written to long after it was added only while its span is open: two chunks back
+    // is cold.
+    if (index >= memory_chunks_ + 2) Release(index - 2);
+  }
+  if (memory == MAP_FAILED) {
+    return Fail(ExitCode::kOutputFailed, "cannot get memory for events: " + ErrnoText(errno));
+  }
+  chunks_.push_back(static_cast<std::byte*>(memory));
+  return absl::OkStatus();
+}
+
+void ChunkMemory::Release(uint32_t index) const {
+  if (index < memory_chunks_ || index >= count()) return;
+  madvise(chunks_[index], chunk_bytes_,
+          MADV_DONTNEED);  // shared file mapping: contents stay in the file
+}
+
+}  // namespace proftrace

@@ -1,0 +1,69 @@
+// What only some spans of some recordings have: one column a kind, with an item a span. A column
+// exists from the first span that has such an item; spans without one read as T{}, all zeros.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "userspace/model/chunk_store.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+template <typename T>
+class SpanColumn {
+ public:
+  static constexpr size_t kMemoryBytes = size_t{16} << 20;  // the rest is spilled
+
+  explicit SpanColumn(std::string spill_directory) : spill_directory_(std::move(spill_directory)) {}
+
+  // Whether any span has an item.
+  bool exists() const { return items_ != nullptr; }
+  T at(SpanId span) const {
+    return items_ && Raw(span) < items_->size() ? items_->at(Raw(span)) : T{};
+  }
+  // Fails with ExitCode::kOutputFailed when the spill file cannot grow.
+  absl::Status Set(SpanId span, const T& item) {
+    if (!items_) items_ = std::make_unique<ChunkStore<T>>(spill_directory_, kMemoryBytes);
+    if (absl::Status status = items_->GrowTo(Raw(span) + 1); !status.ok()) return status;
+    items_->at(Raw(span)) = item;
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string spill_directory_;
+  std::unique_ptr<ChunkStore<T>> items_;
+};
+
+// Autograd's link between a forward operator and the nodes that run in the backward pass.
+struct SpanSequence {
+  int64_t number_plus_1 = 0;  // torch's sequence number + 1; 0 = it has none
+  uint32_t forward_tid = 0;   // OS thread of the forward; 0 = none: not a backward row
+  uint32_t reserved = 0;
+};
+
+// Bytes allocated less bytes freed on a span's thread while it was open; self: less those of its
+// direct children. CPU and device memory.
+struct SpanMemory {
+  int64_t cpu_bytes = 0;
+  int64_t self_cpu_bytes = 0;
+  int64_t device_bytes = 0;
+  int64_t self_device_bytes = 0;
+
+  bool operator==(const SpanMemory&) const = default;
+};
+
+struct SpanColumns {
+  explicit SpanColumns(const std::string& spill_directory)
+      : sequence(spill_directory), memory(spill_directory) {}
+
+  SpanColumn<SpanSequence> sequence;
+  SpanColumn<SpanMemory> memory;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,274 @@
+#include "userspace/steps/step_finder.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "userspace/steps/step_rounds.h"
+
+namespace proftrace {
+namespace {
+
+// A step that takes so much longer than the others has something else after or before it.
+constexpr double kMuchLonger = 1.5;
+// What lies between two steps belongs to the first of them unless it takes this part of a step.
+constexpr double kOwnPhase = 1.0;
+constexpr double kSureOfWhole = 0.9;
+// Next to a pause a round may be this many times shorter than usual.
+constexpr size_t kFewest = 4;
+
+bool Opens(const StepRule& rule, std::span<const StepItem> items, size_t at) {
+  if (at + rule.opening.size() > items.size()) return false;
+  for (size_t i = 0; i < rule.opening.size(); ++i) {
+    if (items[at + i].symbol != rule.opening[i]) return false;
+  }
+  return true;
+}
+
+// Where in [first, marker] a round opens: as far from the marker as usual, or the nearest to that.
+std::optional<size_t> OpeningNear(const StepRule& rule, std::span<const StepItem> items,
+                                  size_t first, size_t marker) {
+  std::optional<size_t> best;
+  int64_t best_distance = 0;
+  for (size_t at = first; at <= marker; ++at) {
+    if (!Opens(rule, items, at)) continue;
+    const int64_t distance =
+        std::llabs(static_cast<int64_t>(marker - at) - static_cast<int64_t>(rule.lead_items));
+    if (best.has_value() && distance > best_distance) continue;
+    best = at;
+    best_distance = distance;
+  }
+  return best;
+}
+
+// The start of the round whose first marker is the first of all: only when it is there as a whole.
+std::optional<size_t> FirstRoundStart(const StepRule& rule, std::span<const StepItem> items,
+                                      size_t marker) {
+  const std::optional<size_t> at = OpeningNear(rule, items, 0, marker);
+  if (!at.has_value()) return std::nullopt;
+  const double length = static_cast<double>(marker - *at);
+  if (std::abs(length - rule.lead_items) > 0.1 * rule.lead_items) return std::nullopt;
+  const Signature signature = SignatureOf(items.subspan(*at, marker - *at + 1));
+  // What stood before the round's start is no part of the usual segment here: it may be missing.
+  if (1 - MissingPart(rule.slots.front(), signature) < kSureOfWhole) return std::nullopt;
+  return at;
+}
+
+// The start of the round that lies between a marker and the first marker of the round.
+size_t RoundStart(const StepRule& rule, std::span<const StepItem> items, size_t previous,
+                  size_t marker, bool is_all_its_own) {
+  const size_t usual = std::min(previous + 1 + rule.tail_items, marker);
+  if (rule.begins_sampling || is_all_its_own || marker - usual == rule.lead_items) return usual;
+  const double lead_ns = static_cast<double>(items[marker].end_ns - items[usual].start_ns);
+  if (lead_ns > kMuchLonger * static_cast<double>(rule.round_ns)) {
+    return OpeningNear(rule, items, usual, marker).value_or(usual);
+  }
+  for (size_t at = usual; at <= marker; ++at) {
+    if (Opens(rule, items, at)) return at;
+  }
+  return usual;
+}
+
+// Sets the times. A step goes up to the next one's start, unless something of its own lies between.
+void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepEdges& edges,
+              std::vector<StepRange>* ranges) {
+  for (size_t i = 0; i < ranges->size(); ++i) {
+    StepRange& range = (*ranges)[i];
+    range.step.start_ns = items[range.begin].start_ns;
+    range.step.end_ns = range.step.start_ns;
+    for (size_t at = range.begin; at < range.end; ++at) {
+      range.step.end_ns = std::max(range.step.end_ns, items[at].busy_until_ns());
+    }
+    if (i + 1 == ranges->size()) {
+      if (!edges.ends_with_step || range.end >= items.size()) break;
+      if (items.back().end_ns - range.step.end_ns < rule.round_ns) {
+        range.end = items.size();
+        range.step.end_ns = std::max(range.step.end_ns, items.back().end_ns);
+      }
+      break;
+    }
+    const size_t next = (*ranges)[i + 1].begin;
+    const int64_t next_ns = items[next].start_ns;
+    const int64_t between_ns = next_ns - range.step.end_ns;
+    const bool is_own_phase =
+        next > range.end &&
+        static_cast<double>(between_ns) > kOwnPhase * static_cast<double>(rule.round_ns);
+    if (is_own_phase) continue;
+    range.end = next;
+    range.step.end_ns = next_ns;
+  }
+}
+
+// Whether each segment before a marker is longer than usual: something else is in it.
+std::vector<bool> LongOnes(const StepRule& rule, std::span<const StepItem> items,
+                           std::span<const size_t> markers) {
+  std::vector<bool> long_ones;
+  int64_t before_ns = items.empty() ? 0 : items.front().start_ns;
+  size_t before = 0;
+  for (const size_t marker : markers) {
+    const int64_t length_ns = items[marker].end_ns - before_ns;
+    const bool takes_longer =
+        static_cast<double>(length_ns) > kMuchLonger * static_cast<double>(rule.round_ns);
+    const bool holds_more = marker - before > size_t{rule.tail_items} + rule.lead_items + 1;
+    long_ones.push_back(takes_longer || (rule.period == 1 && holds_more));
+    before_ns = items[marker].end_ns;
+    before = marker;
+  }
+  return long_ones;
+}
+
+std::vector<StepRange> RangesByEnds(const StepRule& rule, std::span<const StepItem> items,
+                                    std::span<const size_t> markers, const StepEdges& edges) {
+  const bool begins_with_step = edges.begins_with_step;
+  const std::vector<uint32_t> places = PlacesInRound(rule, items, markers, begins_with_step);
+  const std::vector<bool> long_ones = LongOnes(rule, items, markers);
+  std::vector<StepRange> ranges;
+  std::optional<size_t> start;
+  for (size_t i = 0; i < markers.size(); ++i) {
+    if (places[i] == 0) {
+      if (i > 0) {
+        // Rounds in a row that are longer have more to do; what comes between two comes alone.
+        const bool in_a_row =
+            long_ones[i] && (long_ones[i - 1] || (i + 1 < markers.size() && long_ones[i + 1]));
+        start = RoundStart(rule, items, markers[i - 1], markers[i], in_a_row);
+      } else {
+        start =
+            begins_with_step ? std::optional<size_t>(0) : FirstRoundStart(rule, items, markers[i]);
+      }
+    } else if (i == 0 && begins_with_step) {
+      start = 0;
+    }
+    const bool is_last = i + 1 < markers.size() ? places[i + 1] == 0 : places[i] + 1 >= rule.period;
+    if (!is_last || !start.has_value()) continue;
+    size_t end = markers[i] + 1 + rule.tail_items;
+    if (end > items.size()) {
+      if (!edges.ends_with_step) break;  // the recording ended in it
+      end = items.size();
+    }
+    if (!ranges.empty()) ranges.back().end = std::min(ranges.back().end, *start);
+    ranges.push_back({*start, end, {}});
+    start.reset();
+  }
+  return ranges;
+}
+
+std::vector<StepRange> RangesByBegins(const StepRule& rule, std::span<const StepItem> items,
+                                      std::span<const size_t> markers, const StepEdges& edges) {
+  std::vector<StepRange> ranges;
+  const size_t tail = rule.tail_items;
+  const size_t usual = rule.round_items;
+  if (!markers.empty() && rule.kind == StepRule::Kind::kPeriodic) {
+    const size_t first = markers.front() + tail;
+    if (edges.begins_with_step && first <= items.size()) {
+      if (first * kFewest >= usual) ranges.push_back({0, first, {}});
+    } else if (first >= usual && first <= items.size()) {
+      const Signature signature = SignatureOf(items.subspan(first - usual, usual));
+      if (Similarity(signature, rule.slots.front()) >= kSureOfWhole) {
+        ranges.push_back({first - usual, first, {}});
+      }
+    }
+  }
+  for (size_t i = 0; i < markers.size(); ++i) {
+    const size_t begin = markers[i] + tail;
+    if (i + 1 == markers.size()) {
+      if (begin + usual <= items.size()) {
+        ranges.push_back({begin, edges.ends_with_step ? items.size() : begin + usual, {}});
+      } else if (edges.ends_with_step && begin + usual / kFewest < items.size()) {
+        ranges.push_back({begin, items.size(), {}});
+      }
+      break;
+    }
+    size_t end = markers[i + 1] + tail;
+    if (end > items.size()) break;
+    const double length_ns = static_cast<double>(items[end - 1].end_ns - items[begin].start_ns);
+    if (end - begin > usual && length_ns > kMuchLonger * static_cast<double>(rule.round_ns)) {
+      end = begin + usual;
+    }
+    ranges.push_back({begin, end, {}});
+  }
+  return ranges;
+}
+
+}  // namespace
+
+std::vector<StepRange> FindStepRanges(const StepRule& rule, std::span<const StepItem> items,
+                                      const StepEdges& edges) {
+  const std::vector<size_t> markers = MarkersOf(rule, items);
+  std::vector<StepRange> ranges;
+  if (rule.kind == StepRule::Kind::kProfilerStep) {
+    for (const size_t marker : markers) {
+      const StepItem& item = items[marker];
+      ranges.push_back({marker, marker + 1, {item.start_ns, item.end_ns, item.symbol}});
+    }
+    return ranges;
+  }
+  if (rule.ends_with_marker()) {
+    ranges = RangesByEnds(rule, items, markers, edges);
+  } else if (rule.kind != StepRule::Kind::kNone) {
+    ranges = RangesByBegins(rule, items, markers, edges);
+  }
+  SetTimes(rule, items, edges, &ranges);
+  return ranges;
+}
+
+void StepFinder::Learn() {
+  // More than half as many again may show what was not to be seen before.
+  if (rule_.kind != StepRule::Kind::kNone && items_.size() < learned_from_ * 3 / 2) return;
+  if (rule_.kind == StepRule::Kind::kNone && items_.size() < learned_from_ * 9 / 8) return;
+  learned_from_ = items_.size();
+  StepRule rule = LearnStepRule(items_, settled_.empty() ? start_ns_ : items_.front().start_ns);
+  if (rule.kind == StepRule::Kind::kNone && rule_.kind != StepRule::Kind::kNone) return;
+  rule_ = std::move(rule);
+}
+
+// Where nothing ran for longer than a round's pauses, no round was under way.
+void StepFinder::FindEdges(int64_t now_ns) {
+  if (items_.empty() || rule_.pause_ns <= 0) return;
+  if (items_.front().start_ns - start_ns_ > rule_.pause_ns && settled_.empty()) {
+    edges_.begins_with_step = true;
+  }
+  edges_.ends_with_step = now_ns - items_.back().end_ns > rule_.pause_ns && !items_.back().is_open;
+}
+
+void StepFinder::Look(int64_t now_ns) {
+  Learn();
+  FindEdges(now_ns);
+  tentative_ = FindStepRanges(rule_, items_, edges_);
+  const size_t found = settled_.size() + tentative_.size();
+  if (tentative_.size() >= best_steps_ || settled_.empty()) {
+    best_rule_ = rule_;
+    best_steps_ = tentative_.size();
+  }
+  // Few whole steps are little evidence, whatever they are told by.
+  if (found == 0) best_rule_.confidence = std::min(best_rule_.confidence, 0.3);
+}
+
+void StepFinder::LetGo() {
+  Look(items_.back().start_ns);
+  size_t keep_from = items_.size() / 2;
+  if (tentative_.size() > 2) {
+    // The last one may still be found to go on.
+    keep_from = tentative_[tentative_.size() - 2].begin;
+    for (size_t i = 0; i + 2 < tentative_.size(); ++i) settled_.push_back(tentative_[i].step);
+    edges_.begins_with_step = true;
+  } else {
+    for (const StepRange& range : tentative_) settled_.push_back(range.step);
+    if (!tentative_.empty()) keep_from = std::max(keep_from, tentative_.back().end);
+    edges_.begins_with_step = false;
+  }
+  tentative_.clear();
+  if (keep_from < items_.size() / 4) {  // a step of more items than are kept
+    keep_from = items_.size() / 2;
+    edges_.begins_with_step = false;
+  }
+  items_.erase(items_.begin(), items_.begin() + static_cast<ptrdiff_t>(keep_from));
+  learned_from_ = items_.size();
+}
+
+std::vector<FoundStep> StepFinder::steps() const {
+  std::vector<FoundStep> all = settled_;
+  for (const StepRange& range : tentative_) all.push_back(range.step);
+  return all;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,93 @@
+// Finds the steps of one thread in the stream of its items. Bounded memory: what lies before the
+// last steps is let go. The same code runs while recording and on a finished recording.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "userspace/steps/step_item.h"
+#include "userspace/steps/step_rule.h"
+
+namespace proftrace {
+
+// A whole step: one that the recording began or ended in is none.
+struct FoundStep {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  uint32_t symbol = 0;  // kProfilerStep: of the annotation
+};
+
+// A step among the items of a vector.
+struct StepRange {
+  size_t begin = 0;
+  size_t end = 0;
+  FoundStep step;
+};
+
+// What is known of the ends of a stretch of items: whether the first one begins a step, and the
+// last one ends one.
+struct StepEdges {
+  bool begins_with_step = false;
+  bool ends_with_step = false;
+};
+
+// The whole steps among `items`, in order.
+std::vector<StepRange> FindStepRanges(const StepRule& rule, std::span<const StepItem> items,
+                                      const StepEdges& edges);
+
+class StepFinder {
+ public:
+  // `max_items`: how many are kept to learn from. `start_ns`: what came before is not known.
+  StepFinder(size_t max_items, int64_t start_ns) : max_items_(max_items), start_ns_(start_ns) {}
+
+  // In order of their start.
+  void Add(const StepItem& item) {
+    if (!items_.empty() && items_.back().may_be_entering && IsAnnotation(item.item_class)) {
+      const int64_t start_ns = items_.back().start_ns;
+      items_.back() = item;
+      items_.back().start_ns = start_ns;
+      return;
+    }
+    items_.push_back(item);
+    if (items_.size() >= max_items_) LetGo();
+  }
+  // The item that was added last, to set its end when that is known; nullptr when it was let go.
+  StepItem* last() { return items_.empty() ? nullptr : &items_.back(); }
+
+  // Takes that item back.
+  void RemoveLast() {
+    if (!items_.empty()) items_.pop_back();
+  }
+
+  // Looks for steps in all that was added up to the time `now_ns`.
+  void Look(int64_t now_ns);
+
+  // What Look() found. Later ones may still change with what is added.
+  std::vector<FoundStep> steps() const;
+  size_t count() const { return settled_.size() + tentative_.size(); }
+  size_t kept_items() const { return items_.size(); }
+  // The rule that most steps were found by.
+  const StepRule& rule() const { return best_rule_; }
+  // Of the thread's evidence as a whole.
+  double confidence() const { return best_rule_.confidence; }
+
+ private:
+  void Learn();
+  void FindEdges(int64_t now_ns);
+  void LetGo();
+
+  size_t max_items_;
+  std::vector<StepItem> items_;
+  StepRule rule_;       // of the items at hand
+  StepRule best_rule_;  // of most steps so far
+  size_t best_steps_ = 0;
+  size_t learned_from_ = 0;  // items that `rule_` was learned from
+  int64_t start_ns_;
+  StepEdges edges_;
+  std::vector<FoundStep> settled_;
+  std::vector<StepRange> tentative_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,57 @@
+#include "userspace/steps/step_item.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace proftrace {
+namespace {
+
+template <size_t kCount>
+bool IsOneOf(std::string_view name, const std::array<std::string_view, kCount>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+constexpr std::array<std::string_view, 5> kUpdates = {"aten::add_", "aten::sub_", "aten::addcdiv_",
+                                                      "aten::addcmul_", "aten::lerp_"};
+
+constexpr std::array<std::string_view, 6> kReads = {"aten::item",       "aten::_local_scalar_dense",
+                                                    "aten::is_nonzero", "aten::equal",
+                                                    "aten::cpu",        "aten::resolve_conj"};
+
+constexpr std::array<std::string_view, 5> kReductions = {"aten::mean", "aten::sum", "aten::stack",
+                                                         "aten::isnan", "aten::isfinite"};
+
+constexpr std::array<std::string_view, 19> kSources = {
+    "aten::randn", "aten::rand",       "aten::randint",     "aten::randperm",   "aten::zeros",
+    "aten::ones",  "aten::full",       "aten::arange",      "aten::empty",      "aten::tensor",
+    "aten::eye",   "aten::from_file",  "aten::_pin_memory", "aten::pin_memory", "aten::linspace",
+    "aten::range", "aten::new_tensor", "aten::lift_fresh",  "aten::embedding"};
+
+constexpr std::array<std::string_view, 4> kSamples = {"aten::multinomial", "aten::normal",
+                                                      "aten::bernoulli", "aten::exponential_"};
+
+}  // namespace
+
+ItemClass ClassifyItem(std::string_view name, bool is_annotation, bool is_autograd) {
+  if (is_annotation) {
+    if (name.starts_with("Optimizer.step#")) return ItemClass::kOptimizerStep;
+    if (name.starts_with("Optimizer.zero_grad#")) return ItemClass::kZeroGrad;
+    if (name.starts_with("enumerate(DataLoader)#")) return ItemClass::kLoaderNext;
+    if (name.starts_with("ProfilerStep#")) return ItemClass::kProfilerStep;
+    return ItemClass::kAnnotation;
+  }
+  if (is_autograd) return ItemClass::kBackward;
+  if (name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_") ||
+      IsOneOf(name, kUpdates)) {
+    return ItemClass::kUpdate;
+  }
+  if (IsOneOf(name, kReads)) return ItemClass::kRead;
+  if (name == "aten::detach") return ItemClass::kDetach;
+  if (IsOneOf(name, kReductions)) return ItemClass::kReduce;
+  if (IsOneOf(name, kSources)) return ItemClass::kSource;
+  if (IsOneOf(name, kSamples)) return ItemClass::kSample;
+  return ItemClass::kOther;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,52 @@
+// What step detection looks at: the calls of one thread that nothing but annotations enclose, in
+// order of their start. Names are reduced to a number and a class, so that the same code works on a
+// finished recording and on the stream of records.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace proftrace {
+
+// What an item tells of its place in the loop.
+enum class ItemClass : uint8_t {
+  kOther = 0,      // work
+  kAnnotation,     // an annotation of the job: its children are items as well
+  kBackward,       // autograd runs a node
+  kUpdate,         // an operator that optimizers write parameters with
+  kOptimizerStep,  // Optimizer.step#…
+  kZeroGrad,       // Optimizer.zero_grad#…
+  kLoaderNext,     // enumerate(DataLoader)#….__next__
+  kProfilerStep,   // ProfilerStep#N
+  kRead,           // a value is fetched from a tensor: metrics and logging
+  kDetach,         // takes a value out of autograd's graph, often to keep it
+  kReduce,         // makes a value to be looked at: part of a loss, or of logging
+  kSource,         // makes data: inputs, noise, a prompt, a token's embedding
+  kSample,         // draws from a distribution: policies, generation
+};
+
+struct StepItem {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;   // an annotation's may be 0: not known
+  uint32_t symbol = 0;  // equal for equal names
+  ItemClass item_class = ItemClass::kOther;
+  bool is_open = false;  // its end was not seen
+  // It may be part of what comes next, when that is an annotation: before 2.0 entering one makes a
+  // tensor of zeros, to hold its handle (record_function_ops.cpp).
+  bool may_be_entering = false;
+
+  // When it is over for what comes next: what an annotation encloses are items of their own.
+  int64_t busy_until_ns() const { return item_class == ItemClass::kAnnotation ? start_ns : end_ns; }
+};
+
+inline bool IsAnnotation(ItemClass item_class) {
+  return item_class == ItemClass::kAnnotation || item_class == ItemClass::kOptimizerStep ||
+         item_class == ItemClass::kZeroGrad || item_class == ItemClass::kLoaderNext ||
+         item_class == ItemClass::kProfilerStep;
+}
+
+// By the names that PyTorch gives (torch/optim/optimizer.py, torch/utils/data/dataloader.py,
+// torch/profiler/profiler.py, native_functions.yaml).
+ItemClass ClassifyItem(std::string_view name, bool is_annotation, bool is_autograd);
+
+}  // namespace proftrace

@@ -1,0 +1,137 @@
+#include "userspace/steps/step_rounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace proftrace {
+namespace {
+
+// Spreads symbols, which are small numbers, over the buckets (Fibonacci hashing).
+size_t Bucket(uint32_t symbol) { return (symbol * 2654435769u) >> 26; }
+
+float LogCount(uint32_t count) { return std::log2(1.0f + static_cast<float>(count)); }
+
+}  // namespace
+
+Signature SignatureOf(std::span<const StepItem> items) {
+  std::array<uint32_t, 64> counts{};
+  for (const StepItem& item : items) {
+    if (item.item_class != ItemClass::kRead) ++counts[Bucket(item.symbol)];
+  }
+  Signature signature{};
+  for (size_t i = 0; i < counts.size(); ++i) signature[i] = LogCount(counts[i]);
+  return signature;
+}
+
+double Similarity(const Signature& a, const Signature& b) {
+  float common = 0;
+  float all = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    common += std::min(a[i], b[i]);
+    all += std::max(a[i], b[i]);
+  }
+  return all == 0 ? 1.0 : static_cast<double>(common / all);
+}
+
+double MissingPart(const Signature& typical, const Signature& other) {
+  float missing = 0;
+  float all = 0;
+  for (size_t i = 0; i < typical.size(); ++i) {
+    missing += std::max(0.0f, typical[i] - other[i]);
+    all += typical[i];
+  }
+  return all == 0 ? 0.0 : static_cast<double>(missing / all);
+}
+
+std::vector<Segment> SegmentsBetween(std::span<const StepItem> items,
+                                     std::span<const size_t> markers) {
+  std::vector<Segment> segments;
+  for (size_t i = 1; i < markers.size(); ++i) {
+    Segment segment;
+    segment.begin = markers[i - 1];
+    segment.end = markers[i];
+    const std::span<const StepItem> part =
+        items.subspan(segment.begin + 1, segment.end - segment.begin);
+    segment.signature = SignatureOf(part);
+    segment.duration_ns = items[segment.end].end_ns - items[segment.begin].end_ns;
+    for (const StepItem& item : part) {
+      segment.loader_nexts += item.item_class == ItemClass::kLoaderNext;
+      segment.samples += item.item_class == ItemClass::kSample;
+    }
+    segments.push_back(segment);
+  }
+  return segments;
+}
+
+std::vector<size_t> MarkersOfClass(std::span<const StepItem> items, ItemClass item_class) {
+  std::vector<size_t> markers;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].item_class == item_class && !items[i].is_open) markers.push_back(i);
+  }
+  return markers;
+}
+
+std::vector<size_t> LoaderMarkers(std::span<const StepItem> items) {
+  std::vector<size_t> markers;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].item_class != ItemClass::kLoaderNext) continue;
+    // An iterator that ends, and the first one of the next, follow each other.
+    if (!markers.empty() && markers.back() + 1 == i) markers.pop_back();
+    markers.push_back(i);
+  }
+  if (!markers.empty() && markers.back() + 1 == items.size()) markers.pop_back();
+  return markers;
+}
+
+std::vector<size_t> UpdateMarkers(std::span<const StepItem> items) {
+  // Between the backward pass and the update: clipping, unscaling.
+  constexpr size_t kMaxItemsBetween = 8;
+  std::vector<size_t> markers;
+  size_t i = 0;
+  while (i < items.size()) {
+    if (items[i].item_class != ItemClass::kBackward) {
+      ++i;
+      continue;
+    }
+    size_t first = i + 1;
+    while (first < items.size() && first - i <= kMaxItemsBetween &&
+           items[first].item_class != ItemClass::kUpdate &&
+           items[first].item_class != ItemClass::kBackward) {
+      ++first;
+    }
+    if (first >= items.size() || items[first].item_class != ItemClass::kUpdate) {
+      i = std::max(i + 1, first);
+      continue;
+    }
+    // `p -= lr * p.grad` has one more operator before each update.
+    size_t last = first;
+    for (size_t next = first + 1; next < items.size() && next - last <= 2; ++next) {
+      if (items[next].item_class == ItemClass::kUpdate) last = next;
+      if (items[next].item_class == ItemClass::kBackward) break;
+    }
+    markers.push_back(last);
+    i = last + 1;
+  }
+  return markers;
+}
+
+std::vector<size_t> SequenceMarkers(std::span<const StepItem> items,
+                                    std::span<const uint32_t> sequence) {
+  std::vector<size_t> markers;
+  for (size_t i = 0; i + sequence.size() <= items.size(); ++i) {
+    const bool matches =
+        std::equal(sequence.begin(), sequence.end(), items.begin() + static_cast<ptrdiff_t>(i),
+                   [](uint32_t symbol, const StepItem& item) { return symbol == item.symbol; });
+    if (matches) markers.push_back(i);
+  }
+  return markers;
+}
+
+int64_t Median(std::vector<int64_t>& values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,56 @@
+// The parts that a thread's items fall into: markers, which come once or a fixed number of times in
+// a round of the loop, and the segments between them, compared by what they hold.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "userspace/steps/step_item.h"
+
+namespace proftrace {
+
+// How often each symbol comes, on a logarithmic scale: a sequence that is twice as long is still
+// much the same. Symbols share buckets; values that are fetched (kRead) are left out, since a step
+// with logging is the same step.
+using Signature = std::array<float, 64>;
+
+Signature SignatureOf(std::span<const StepItem> items);
+
+// 1 = the same, 0 = nothing in common; two empty ones are the same.
+double Similarity(const Signature& a, const Signature& b);
+
+// How much of `typical` is missing in `other`, 0 to 1.
+double MissingPart(const Signature& typical, const Signature& other);
+
+// Items (`begin`, `end`] of a vector: after the marker `begin` up to the marker `end`.
+struct Segment {
+  size_t begin = 0;
+  size_t end = 0;
+  Signature signature{};
+  int64_t duration_ns = 0;  // from the end of one marker to the end of the next
+  uint32_t loader_nexts = 0;
+  uint32_t samples = 0;
+};
+
+// One segment between each two markers, in order. `markers`: ascending indices of `items`.
+std::vector<Segment> SegmentsBetween(std::span<const StepItem> items,
+                                     std::span<const size_t> markers);
+
+// Markers by class.
+std::vector<size_t> MarkersOfClass(std::span<const StepItem> items, ItemClass item_class);
+// A DataLoader's items that work follows: one that only says that there is no more is none.
+std::vector<size_t> LoaderMarkers(std::span<const StepItem> items);
+// The last operator of each run that writes parameters after a backward pass: an optimizer without
+// annotations.
+std::vector<size_t> UpdateMarkers(std::span<const StepItem> items);
+// Where the sequence of symbols begins.
+std::vector<size_t> SequenceMarkers(std::span<const StepItem> items,
+                                    std::span<const uint32_t> sequence);
+
+// The middle of `values`, which are reordered; 0 of none.
+int64_t Median(std::vector<int64_t>& values);
+
+}  // namespace proftrace

@@ -1,0 +1,535 @@
+#include "userspace/steps/step_rule.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "userspace/steps/periodicity.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMaxSegments = 2048;  // that are compared with each other
+constexpr size_t kMaxPeriod = 256;     // optimizer steps in one round
+constexpr double kAlike = 0.85;        // segments of the same kind
+constexpr double kPeriodAlike = 0.9;
+constexpr size_t kHeadItems = 24;  // after a marker: where a round may begin
+constexpr size_t kOpeningItems = 4;
+// Zeroed gradients between an optimizer's step and the next forward pass stand at the end of a
+// round when the pause after them is about as long as the one before, and at its start when that is
+// the shorter one. On 2.11, with probes, the second is 0.5 to 0.76 of the first at the start of a
+// round and 1.1 at its end: calling a module takes Python so long.
+constexpr double kEndsRound = 1.03;
+constexpr double kMissingOfAnotherKind = 0.05;
+constexpr double kRolloutShare = 0.2;  // of the time: less is a draw on the side
+
+std::vector<const Segment*> Pointers(const std::vector<Segment>& segments) {
+  std::vector<const Segment*> pointers;
+  for (const Segment& segment : segments) pointers.push_back(&segment);
+  return pointers;
+}
+
+// The segment that is most like the others.
+const Segment* Typical(const std::vector<const Segment*>& segments) {
+  constexpr size_t kSample = 48;
+  const Segment* best = nullptr;
+  double best_sum = -1;
+  const size_t stride = std::max<size_t>(1, segments.size() / kSample);
+  for (size_t i = 0; i < segments.size(); i += stride) {
+    double sum = 0;
+    for (size_t j = 0; j < segments.size(); j += stride) {
+      sum += Similarity(segments[i]->signature, segments[j]->signature);
+    }
+    if (sum > best_sum) {
+      best_sum = sum;
+      best = segments[i];
+    }
+  }
+  return best;
+}
+
+// Average likeness of segments that are `period` apart, and the part of them that are more alike
+// than neighbours.
+struct Likeness {
+  double average = 0;
+  double improved = 0;
+};
+
+Likeness LikenessAt(const std::vector<Segment>& segments, size_t period,
+                    const std::vector<double>& to_neighbour) {
+  Likeness likeness;
+  const size_t count = segments.size() - period;
+  for (size_t i = period; i < segments.size(); ++i) {
+    const double alike = Similarity(segments[i].signature, segments[i - period].signature);
+    likeness.average += alike;
+    if (alike > to_neighbour[i] + 0.01) likeness.improved += 1;
+  }
+  likeness.average /= static_cast<double>(count);
+  likeness.improved /= static_cast<double>(count);
+  return likeness;
+}
+
+// Whether the segments that are unlike the typical one are another kind of work, not the typical
+// one with something added, and how many there are.
+bool OddOnesAreOfAnotherKind(const std::vector<Segment>& segments, const Signature& typical) {
+  size_t odd = 0;
+  size_t of_another_kind = 0;
+  for (const Segment& segment : segments) {
+    if (Similarity(segment.signature, typical) >= 0.98) continue;
+    ++odd;
+    of_another_kind += MissingPart(typical, segment.signature) >= kMissingOfAnotherKind;
+  }
+  return odd >= 3 && of_another_kind * 10 >= odd * 9;
+}
+
+// How many segments make a round: two optimizers that take turns, several updates of one network
+// for one of the other.
+size_t FindPeriod(const std::vector<Segment>& segments) {
+  if (segments.size() < 4) return 1;
+  std::vector<double> to_neighbour(segments.size(), 0);
+  double average = 0;
+  for (size_t i = 1; i < segments.size(); ++i) {
+    to_neighbour[i] = Similarity(segments[i].signature, segments[i - 1].signature);
+    average += to_neighbour[i];
+  }
+  average /= static_cast<double>(segments.size() - 1);
+  if (average > 0.999) return 1;
+  const bool another_kind =
+      OddOnesAreOfAnotherKind(segments, Typical(Pointers(segments))->signature);
+  for (size_t period = 2; period <= std::min(segments.size() / 2, kMaxPeriod); ++period) {
+    const Likeness likeness = LikenessAt(segments, period, to_neighbour);
+    if (likeness.average < kPeriodAlike) continue;
+    if (likeness.average < average + 0.5 * (1 - average)) continue;
+    if (likeness.improved >= 0.45 || another_kind) return period;
+  }
+  return 1;
+}
+
+// Updates from data that a policy made just before: rounds begin where it acts. The segments that
+// lead them sample, the others do not, and acting takes a good part of the time.
+bool HasRollouts(const std::vector<Segment>& segments) {
+  std::vector<int64_t> plain_ns;
+  int64_t all_ns = 0;
+  int64_t sampling_ns = 0;
+  int64_t sampling = 0;
+  for (const Segment& segment : segments) {
+    all_ns += segment.duration_ns;
+    if (segment.samples == 0) {
+      plain_ns.push_back(segment.duration_ns);
+    } else {
+      sampling_ns += segment.duration_ns;
+      ++sampling;
+    }
+  }
+  if (sampling < 2 || static_cast<size_t>(sampling) > segments.size() / 2) return false;
+  const int64_t excess_ns = sampling_ns - sampling * Median(plain_ns);
+  return static_cast<double>(excess_ns) >= kRolloutShare * static_cast<double>(all_ns);
+}
+
+// Items between the markers `begin` and `end`: [0] is the one after `begin`, the last is `end`.
+std::span<const StepItem> PartOf(std::span<const StepItem> items, const Segment& segment) {
+  return items.subspan(segment.begin + 1, segment.end - segment.begin);
+}
+
+// A segment with the usual number of items among those that look like `typical`.
+const Segment* UsualOne(const std::vector<const Segment*>& segments, const Signature& typical) {
+  std::map<size_t, std::pair<size_t, const Segment*>> by_length;
+  for (const Segment* segment : segments) {
+    if (Similarity(segment->signature, typical) < kAlike) continue;
+    auto& [count, first] = by_length[segment->end - segment->begin];
+    if (count++ == 0) first = segment;
+  }
+  size_t most = 0;
+  const Segment* usual = nullptr;
+  for (const auto& [length, entry] : by_length) {
+    if (entry.first <= most) continue;
+    most = entry.first;
+    usual = entry.second;
+  }
+  return usual;
+}
+
+// Medians of the time before each item of `reference`, over the segments that begin as it does.
+std::vector<int64_t> GapsBefore(std::span<const StepItem> items,
+                                const std::vector<const Segment*>& segments,
+                                const Segment& reference, size_t count) {
+  const std::span<const StepItem> usual = PartOf(items, reference);
+  std::vector<std::vector<int64_t>> gaps(count);
+  for (const Segment* segment : segments) {
+    const std::span<const StepItem> part = PartOf(items, *segment);
+    int64_t busy_until_ns = items[segment->begin].busy_until_ns();
+    for (size_t i = 0; i < std::min(count, part.size()) && part[i].symbol == usual[i].symbol; ++i) {
+      gaps[i].push_back(part[i].start_ns - busy_until_ns);
+      busy_until_ns = std::max(busy_until_ns, part[i].busy_until_ns());
+    }
+  }
+  std::vector<int64_t> medians;
+  for (std::vector<int64_t>& values : gaps) medians.push_back(Median(values));
+  return medians;
+}
+
+size_t FirstOfClass(std::span<const StepItem> part, ItemClass item_class) {
+  const auto it = std::find_if(part.begin(), part.end(), [item_class](const StepItem& item) {
+    return item.item_class == item_class;
+  });
+  return static_cast<size_t>(it - part.begin());
+}
+
+// Where segments with a look at values added part from the usual one, when they agree: what is
+// added stands at the end of a round or between two.
+std::optional<size_t> WhereOthersPart(std::span<const StepItem> items,
+                                      const std::vector<const Segment*>& segments,
+                                      const Segment& reference) {
+  const std::span<const StepItem> usual = PartOf(items, reference);
+  std::map<size_t, size_t> positions;
+  size_t others = 0;
+  for (const Segment* segment : segments) {
+    const std::span<const StepItem> part = PartOf(items, *segment);
+    if (part.size() <= usual.size()) continue;
+    if (MissingPart(reference.signature, segment->signature) > 0.02) continue;
+    size_t same = 0;
+    while (same < usual.size() && part[same].symbol == usual[same].symbol) ++same;
+    const std::span<const StepItem> added = part.subspan(same, part.size() - usual.size());
+    // A branch of the job adds something as well, but rarely looks at a value.
+    if (FirstOfClass(added, ItemClass::kRead) == added.size()) continue;
+    ++positions[same];
+    ++others;
+  }
+  for (const auto& [position, count] : positions) {
+    if (count >= 2 && count * 10 >= others * 6) return position;
+  }
+  return std::nullopt;
+}
+
+// A time that pauses within rounds do not come near: the longest pause of a usual segment, and
+// more.
+int64_t LongestPause(std::span<const StepItem> items, const std::vector<Segment>& segments) {
+  constexpr int64_t kMore = 4;
+  std::vector<int64_t> longest;
+  for (const Segment& segment : segments) {
+    int64_t longest_ns = 0;
+    int64_t busy_until_ns = items[segment.begin].busy_until_ns();
+    for (const StepItem& item : PartOf(items, segment)) {
+      longest_ns = std::max(longest_ns, item.start_ns - busy_until_ns);
+      busy_until_ns = std::max(busy_until_ns, item.busy_until_ns());
+    }
+    longest.push_back(longest_ns);
+  }
+  return kMore * Median(longest);
+}
+
+// How many items after a round's last marker belong to it still. `leads`: the segments that lead
+// rounds; `reference`: a usual one of them; `first_item`: what certainly begins a round.
+size_t FindTail(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
+                const Segment& reference, const StepItem* first_item) {
+  const std::span<const StepItem> usual = PartOf(items, reference);
+  const size_t backward = FirstOfClass(usual, ItemClass::kBackward);
+  const size_t loader = FirstOfClass(usual, ItemClass::kLoaderNext);
+  const bool fetches = loader * 2 <= std::min(backward, usual.size());
+  const size_t head = std::min({kHeadItems, backward, usual.size() - 1});
+  // Values are read when a round is over.
+  size_t first = 0;
+  for (size_t i = 0; i < (fetches ? loader : head); ++i) {
+    const ItemClass item_class = usual[i].item_class;
+    // A round begins with its data, and zeroed gradients before that at most.
+    if (item_class == ItemClass::kRead || (fetches && item_class != ItemClass::kZeroGrad)) {
+      first = i + 1;
+    }
+  }
+  size_t last = first;
+  while (last < head) {
+    const ItemClass item_class = usual[last].item_class;
+    if (item_class != ItemClass::kZeroGrad && item_class != ItemClass::kUpdate &&
+        item_class != ItemClass::kDetach) {
+      break;
+    }
+    ++last;
+  }
+  for (size_t i = first; first_item != nullptr && i <= last; ++i) {
+    if (usual[i].symbol == first_item->symbol) return i;
+  }
+  const std::optional<size_t> parting = WhereOthersPart(items, leads, reference);
+  if (parting.has_value() && *parting >= first && *parting <= last) return *parting;
+  const std::vector<int64_t> gaps = GapsBefore(items, leads, reference, last + 1);
+  size_t best = first;
+  for (size_t i = first + 1; i <= last; ++i) {
+    const double first_ns = static_cast<double>(gaps[first]);
+    if (static_cast<double>(gaps[i]) < kEndsRound * first_ns) continue;
+    if (best == first || gaps[i] > gaps[best]) best = i;
+  }
+  return best;
+}
+
+// Which of the segments of a round leads it: the one that fetches data, or follows the longest
+// pause.
+size_t FindLead(std::span<const StepItem> items, const std::vector<Segment>& segments,
+                size_t period) {
+  size_t best = 0;
+  double best_score = -1;
+  for (size_t phase = 0; phase < period; ++phase) {
+    std::vector<const Segment*> own;
+    for (size_t i = phase; i < segments.size(); i += period) own.push_back(&segments[i]);
+    const Segment* reference = UsualOne(own, Typical(own)->signature);
+    if (reference == nullptr) continue;
+    const std::span<const StepItem> usual = PartOf(items, *reference);
+    const size_t loader = FirstOfClass(usual, ItemClass::kLoaderNext);
+    const size_t source = FirstOfClass(usual, ItemClass::kSource);
+    const size_t head = std::min(kHeadItems, usual.size() - 1);
+    const std::vector<int64_t> gaps = GapsBefore(items, own, *reference, head + 1);
+    double score = 1e-9 * static_cast<double>(*std::max_element(gaps.begin(), gaps.end()));
+    if (loader < usual.size()) score += 1e6;
+    if (source < head) score *= 4;
+    if (score > best_score) {
+      best_score = score;
+      best = phase;
+    }
+  }
+  return best;
+}
+
+// What the rounds of a rule look like, from the segments that lead them.
+void DescribeRound(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
+                   int64_t start_ns, StepRule* rule) {
+  const Segment* reference = UsualOne(leads, rule->slots.front());
+  if (reference == nullptr) reference = leads.front();
+  const std::span<const StepItem> usual = PartOf(items, *reference);
+  const bool begins_with_round = items.front().start_ns - start_ns > rule->pause_ns;
+  const StepItem* first_item = begins_with_round ? &items.front() : nullptr;
+  const size_t tail = FindTail(items, leads, *reference, first_item);
+  rule->tail_items = static_cast<uint32_t>(tail);
+  rule->lead_items = static_cast<uint32_t>(usual.size() - 1 - tail);
+  for (size_t i = tail; i < std::min(usual.size(), tail + kOpeningItems); ++i) {
+    rule->opening.push_back(usual[i].symbol);
+  }
+}
+
+double EvidenceOf(size_t rounds) { return rounds >= 3 ? 1.0 : rounds == 2 ? 0.75 : 0.45; }
+
+std::string Count(size_t count, const char* what) { return std::to_string(count) + " " + what; }
+
+// A rule from markers that end what they mark: optimizer steps.
+void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers, int64_t start_ns,
+                   StepRule* rule) {
+  if (markers.size() > kMaxSegments) markers.resize(kMaxSegments);
+  const std::vector<Segment> segments = SegmentsBetween(items, markers);
+  if (segments.empty()) {
+    rule->kind = StepRule::Kind::kNone;
+    return;
+  }
+  rule->pause_ns = LongestPause(items, segments);
+  std::vector<const Segment*> leads;
+  std::vector<int64_t> rounds_ns;
+  if (HasRollouts(segments)) {
+    rule->begins_sampling = true;
+    std::vector<int64_t> sizes;
+    size_t last = 0;
+    for (size_t i = 0; i < segments.size(); ++i) {
+      if (segments[i].samples == 0) continue;
+      if (!leads.empty()) {
+        sizes.push_back(static_cast<int64_t>(i - last));
+        rounds_ns.push_back(items[segments[i].begin].end_ns - items[segments[last].begin].end_ns);
+      }
+      last = i;
+      leads.push_back(&segments[i]);
+    }
+    rule->period = static_cast<uint32_t>(Median(sizes));
+    rule->slots.push_back(Typical(leads)->signature);
+  } else {
+    const size_t period = FindPeriod(segments);
+    const size_t lead = period == 1 ? 0 : FindLead(items, segments, period);
+    rule->period = static_cast<uint32_t>(period);
+    for (size_t slot = 0; slot < period; ++slot) {
+      std::vector<const Segment*> own;
+      for (size_t i = (lead + slot) % period; i < segments.size(); i += period) {
+        own.push_back(&segments[i]);
+      }
+      if (slot == 0) leads = own;
+      rule->slots.push_back(Typical(own)->signature);
+    }
+    for (size_t i = period; i < segments.size(); i += period) {
+      rounds_ns.push_back(items[segments[i].begin].end_ns -
+                          items[segments[i - period].begin].end_ns);
+    }
+  }
+  DescribeRound(items, leads, start_ns, rule);
+  rule->round_ns = rounds_ns.empty() ? segments.front().duration_ns : Median(rounds_ns);
+  size_t alike = 0;
+  for (const Segment* segment : leads) {
+    alike += Similarity(segment->signature, rule->slots.front()) >= 0.7;
+  }
+  const double regular = static_cast<double>(alike) / static_cast<double>(leads.size());
+  const double trust = rule->begins_sampling ? 0.8 : rule->period > 1 ? 0.93 : 0.98;
+  rule->confidence = trust * (0.65 + 0.35 * regular) * EvidenceOf(leads.size());
+}
+
+// A rule from markers that begin a round: batches, sequences that come back.
+void LearnFromBegins(std::span<const StepItem> items, const std::vector<size_t>& markers,
+                     StepRule* rule) {
+  std::vector<size_t> some = markers;
+  if (some.size() > kMaxSegments) some.resize(kMaxSegments);
+  const std::vector<Segment> segments = SegmentsBetween(items, some);
+  if (segments.empty()) {
+    rule->kind = StepRule::Kind::kNone;
+    return;
+  }
+  const std::vector<const Segment*> all = Pointers(segments);
+  const Segment* reference = UsualOne(all, Typical(all)->signature);
+  if (reference == nullptr) reference = all.front();
+  std::vector<int64_t> rounds_ns;
+  std::vector<int64_t> sizes;
+  size_t alike = 0;
+  for (const Segment& segment : segments) {
+    rounds_ns.push_back(items[segment.end].start_ns - items[segment.begin].start_ns);
+    sizes.push_back(static_cast<int64_t>(segment.end - segment.begin));
+    alike += Similarity(segment.signature, reference->signature) >= 0.7;
+  }
+  rule->slots.push_back(reference->signature);
+  rule->round_items = static_cast<uint32_t>(reference->end - reference->begin);
+  rule->round_ns = Median(rounds_ns);
+  rule->pause_ns = LongestPause(items, segments);
+  const double regular = static_cast<double>(alike) / static_cast<double>(segments.size());
+  rule->confidence *= (0.5 + 0.5 * regular) * EvidenceOf(segments.size());
+}
+
+// Where in a round of a periodic sequence the loop comes round: before data is made, else after the
+// longest pause.
+void FindPeriodicCut(std::span<const StepItem> items, const std::vector<size_t>& markers,
+                     StepRule* rule) {
+  const std::vector<Segment> segments = SegmentsBetween(items, markers);
+  const std::vector<const Segment*> all = Pointers(segments);
+  const Segment* reference = UsualOne(all, rule->slots.front());
+  if (reference == nullptr) return;
+  // Items from the marker on: the gap before the marker itself is that before the segment's end.
+  const std::span<const StepItem> usual = PartOf(items, *reference);
+  const std::vector<int64_t> gaps = GapsBefore(items, all, *reference, usual.size());
+  const auto comes_once = [&usual](uint32_t symbol) {
+    return std::count_if(usual.begin(), usual.end(),
+                         [symbol](const StepItem& item) { return item.symbol == symbol; }) == 1;
+  };
+  constexpr double kFarLonger = 1e6;
+  size_t best = 0;
+  double best_score = -1;
+  for (size_t i = 0; i < usual.size(); ++i) {
+    double score = static_cast<double>(gaps[i] + 1);
+    const ItemClass before = i == 0 ? items[reference->begin].item_class : usual[i - 1].item_class;
+    const ItemClass item_class = usual[i].item_class;
+    if (item_class == ItemClass::kSource && comes_once(usual[i].symbol)) score *= kFarLonger;
+    if (item_class == ItemClass::kAnnotation) score *= 2;
+    if (item_class == ItemClass::kRead || item_class == ItemClass::kReduce) score /= 4;
+    if (before == ItemClass::kRead || before == ItemClass::kSample) score *= 2;
+    if (score > best_score) {
+      best_score = score;
+      best = i;
+    }
+  }
+  rule->tail_items = static_cast<uint32_t>((best + 1) % usual.size());
+}
+
+bool LearnPeriodic(std::span<const StepItem> items, StepRule* rule) {
+  const PeriodicSequence sequence = FindPeriodicSequence(items);
+  if (sequence.symbols.empty()) return false;
+  rule->kind = StepRule::Kind::kPeriodic;
+  rule->sequence = sequence.symbols;
+  rule->how = "a sequence of operators that comes back";
+  rule->confidence = 0.85 * sequence.regularity;
+  std::vector<size_t> markers = SequenceMarkers(items, rule->sequence);
+  LearnFromBegins(items, markers, rule);
+  if (rule->kind == StepRule::Kind::kNone) return false;
+  if (markers.size() > kMaxSegments) markers.resize(kMaxSegments);
+  FindPeriodicCut(items, markers, rule);
+  return true;
+}
+
+}  // namespace
+
+StepRule LearnStepRule(std::span<const StepItem> items, int64_t start_ns) {
+  StepRule rule;
+  if (items.empty()) return rule;
+  if (FirstOfClass(items, ItemClass::kProfilerStep) < items.size()) {
+    rule.kind = StepRule::Kind::kProfilerStep;
+    rule.how = "ProfilerStep annotations of the job's own profiler";
+    rule.confidence = 1;
+    return rule;
+  }
+  std::vector<size_t> markers = MarkersOfClass(items, ItemClass::kOptimizerStep);
+  rule.kind = StepRule::Kind::kOptimizer;
+  rule.how = "optimizer steps";
+  if (markers.size() < 2) {
+    markers = UpdateMarkers(items);
+    rule.kind = StepRule::Kind::kUpdate;
+    rule.how = "parameter updates after backward passes";
+  }
+  if (markers.size() >= 2) {
+    LearnFromEnds(items, markers, start_ns, &rule);
+    if (rule.begins_sampling) {
+      rule.how += ", about " + Count(rule.period, "for each rollout");
+    } else if (rule.period > 1) {
+      rule.how += ", " + Count(rule.period, "a round");
+    }
+    if (rule.kind == StepRule::Kind::kUpdate) rule.confidence *= 0.85;
+    return rule;
+  }
+  rule = StepRule();
+  markers = LoaderMarkers(items);
+  if (markers.size() >= 2) {
+    rule.kind = StepRule::Kind::kLoader;
+    rule.how = "batches of a DataLoader";
+    rule.confidence = 0.9;
+    LearnFromBegins(items, markers, &rule);
+    return rule;
+  }
+  if (!LearnPeriodic(items, &rule)) rule = StepRule();
+  return rule;
+}
+
+std::vector<size_t> MarkersOf(const StepRule& rule, std::span<const StepItem> items) {
+  switch (rule.kind) {
+    case StepRule::Kind::kNone:
+      return {};
+    case StepRule::Kind::kProfilerStep:
+      return MarkersOfClass(items, ItemClass::kProfilerStep);
+    case StepRule::Kind::kOptimizer:
+      return MarkersOfClass(items, ItemClass::kOptimizerStep);
+    case StepRule::Kind::kUpdate:
+      return UpdateMarkers(items);
+    case StepRule::Kind::kLoader:
+      return LoaderMarkers(items);
+    case StepRule::Kind::kPeriodic:
+      return SequenceMarkers(items, rule.sequence);
+  }
+  return {};
+}
+
+std::vector<uint32_t> PlacesInRound(const StepRule& rule, std::span<const StepItem> items,
+                                    std::span<const size_t> markers, bool begins_with_step) {
+  std::vector<uint32_t> places(markers.size(), 0);
+  if (rule.period <= 1 || markers.size() < 2) return places;
+  const std::vector<Segment> segments = SegmentsBetween(items, markers);
+  if (rule.begins_sampling) {
+    // The first marker's own segment is not known: it is taken to go on with a round.
+    places[0] = begins_with_step ? 0 : 1;
+    for (size_t i = 1; i < markers.size(); ++i) {
+      places[i] = segments[i - 1].samples > 0 ? 0 : places[i - 1] + 1;
+    }
+    return places;
+  }
+  constexpr double kBetter = 0.05;  // so much more alike another place must be
+  for (size_t i = 1; i < markers.size(); ++i) {
+    const Signature& signature = segments[i - 1].signature;
+    const bool is_free = i == 1 && !begins_with_step;
+    uint32_t place = is_free ? 0 : (places[i - 1] + 1) % rule.period;
+    double alike = Similarity(signature, rule.slots[place]) + (is_free ? 0 : kBetter);
+    for (uint32_t other = 0; other < rule.period; ++other) {
+      const double likeness = Similarity(signature, rule.slots[other]);
+      if (likeness <= alike) continue;
+      alike = likeness;
+      place = other;
+    }
+    places[i] = place;
+  }
+  if (!begins_with_step) places[0] = (places[1] + rule.period - 1) % rule.period;
+  return places;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,56 @@
+// What tells one step of a job from the next, learned from a stretch of one thread's items.
+//
+// The evidence, best first: ProfilerStep#N of the job's own profiler; optimizer steps (annotations,
+// or the operators that write parameters after a backward pass); batches of a DataLoader; the
+// period of the sequence of names. A round of the loop may hold several optimizer steps: it is then
+// the period of the segments between them, or what lies between two phases that sample (rollouts).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "userspace/steps/step_item.h"
+#include "userspace/steps/step_rounds.h"
+
+namespace proftrace {
+
+struct StepRule {
+  enum class Kind : uint8_t { kNone, kProfilerStep, kOptimizer, kUpdate, kLoader, kPeriodic };
+
+  Kind kind = Kind::kNone;
+  uint32_t period = 1;           // markers in a round
+  bool begins_sampling = false;  // rounds begin where a segment samples; `period` is the usual one
+  std::vector<Signature> slots;  // the usual segment before each marker of a round
+  std::vector<uint32_t> sequence;  // kPeriodic: the symbols that a marker begins
+
+  // Items from the last marker of a round (not counted) that belong to it still; of kLoader and
+  // kPeriodic, whose markers begin a round: items from the marker on that belong to the round
+  // before.
+  uint32_t tail_items = 0;
+  uint32_t lead_items = 0;        // usual number from the round's start to its first marker
+  std::vector<uint32_t> opening;  // the first symbols of a round, four at most
+  uint32_t round_items = 0;       // usual number from a round's start to the next one's
+  int64_t round_ns = 0;           // usual duration
+  int64_t pause_ns = 0;           // longer than a pause within a round, or between two, ever is
+  double confidence = 0;          // 0 to 1; under 0.5 = a guess
+  std::string how;                // one phrase for people
+
+  bool ends_with_marker() const { return kind == Kind::kOptimizer || kind == Kind::kUpdate; }
+};
+
+// kNone when there is nothing to go by. `start_ns`: what came before is not known. Needs the whole
+// of `items` at once; at most a few hundred thousand of them keep it well under a second.
+StepRule LearnStepRule(std::span<const StepItem> items, int64_t start_ns);
+
+// The markers of `rule` among other items of the same thread.
+std::vector<size_t> MarkersOf(const StepRule& rule, std::span<const StepItem> items);
+
+// Of each marker its place in a round, 0 = the first. All 0 for a period of 1.
+// `begins_with_step`: nothing of a round stands before the first item.
+std::vector<uint32_t> PlacesInRound(const StepRule& rule, std::span<const StepItem> items,
+                                    std::span<const size_t> markers, bool begins_with_step);
+
+}  // namespace proftrace
