@@ -78,45 +78,6 @@ struct Use {
   bool reads_near_in_object = false;  // [[argument] + small]: a vtable slot
 };
 
-int Number(x86_reg reg) {
-  switch (reg) {
-    case X86_REG_RAX:
-      return 0;
-    case X86_REG_RCX:
-      return 1;
-    case X86_REG_RDX:
-      return 2;
-    case X86_REG_RBX:
-      return 3;
-    case X86_REG_RSP:
-      return 4;
-    case X86_REG_RBP:
-      return 5;
-    case X86_REG_RSI:
-      return 6;
-    case X86_REG_RDI:
-      return 7;
-    case X86_REG_R8:
-      return 8;
-    case X86_REG_R9:
-      return 9;
-    case X86_REG_R10:
-      return 10;
-    case X86_REG_R11:
-      return 11;
-    case X86_REG_R12:
-      return 12;
-    case X86_REG_R13:
-      return 13;
-    case X86_REG_R14:
-      return 14;
-    case X86_REG_R15:
-      return 15;
-    default:
-      return -1;
-  }
-}
-
 // Follows the arguments through registers, each instruction once, on the first path that leads to
 // it.
 class ArgumentWalk {
@@ -148,7 +109,7 @@ class ArgumentWalk {
 };
 
 void ArgumentWalk::NoteRead(const cs_x86_op& operand, const State& state) {
-  const int base = Number(operand.mem.base);
+  const int base = RegisterNumber(operand.mem.base);
   if (base < 0 || operand.mem.index != X86_REG_INVALID) return;
   const Value& value = state[static_cast<size_t>(base)];
   if (value.kind == Value::kUnknown || value.argument >= uses_.size()) return;
@@ -190,14 +151,14 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
   int to = -1;
   if (instruction_->id == X86_INS_MOV && detail.op_count == 2 &&
       detail.operands[0].type == X86_OP_REG) {
-    to = Number(detail.operands[0].reg);
+    to = RegisterNumber(detail.operands[0].reg);
     const cs_x86_op& source = detail.operands[1];
     if (source.type == X86_OP_REG) {
-      const int from = Number(source.reg);
+      const int from = RegisterNumber(source.reg);
       if (from >= 0) moved = (*state)[static_cast<size_t>(from)];
     } else if (source.type == X86_OP_MEM && source.size == 8 &&
                source.mem.index == X86_REG_INVALID) {
-      const int base = Number(source.mem.base);
+      const int base = RegisterNumber(source.mem.base);
       // Without a frame pointer rbp is a register like any other, and may hold an argument.
       if (base >= 0 && (*state)[static_cast<size_t>(base)].kind != Value::kUnknown) {
         const Value& pointer = (*state)[static_cast<size_t>(base)];
@@ -211,8 +172,9 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
   }
   if (instruction_->id == X86_INS_MOV && detail.op_count == 2 &&
       detail.operands[0].type == X86_OP_MEM && detail.operands[0].mem.index == X86_REG_INVALID) {
-    const int base = Number(detail.operands[0].mem.base);
-    const int from = detail.operands[1].type == X86_OP_REG ? Number(detail.operands[1].reg) : -1;
+    const int base = RegisterNumber(detail.operands[0].mem.base);
+    const int from =
+        detail.operands[1].type == X86_OP_REG ? RegisterNumber(detail.operands[1].reg) : -1;
     if (IsFrameRegister(base) && (*state)[static_cast<size_t>(base)].kind == Value::kUnknown) {
       const Value stored = from >= 0 ? (*state)[static_cast<size_t>(from)] : Value();
       StoreSpill(state, base, detail.operands[0].mem.disp, stored);
@@ -230,7 +192,7 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
     if ((changed >> i & 1) != 0) (*state)[i] = Value();
   }
   for (uint8_t i = 0; known && i < written_count; ++i) {
-    const int number = Number(static_cast<x86_reg>(written[i]));
+    const int number = RegisterNumber(written[i]);
     if (number >= 0) (*state)[static_cast<size_t>(number)] = Value();
     if (IsFrameRegister(number)) ForgetSpills(state, number);
   }

@@ -2,7 +2,9 @@
 
 #include <capstone/capstone.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace proftrace {
 namespace {
@@ -137,7 +139,7 @@ void Classify(const uint8_t* bytes, Instruction* out) {
 }
 
 // The number of the 64-bit register that a Capstone register is (part of), or -1.
-int RegisterNumber(uint16_t reg) {
+int EnclosingRegisterNumber(uint16_t reg) {
   switch (reg) {
     case X86_REG_RAX:
     case X86_REG_EAX:
@@ -253,6 +255,15 @@ bool IsRegisterMove(const uint8_t* bytes, size_t count) {
   return is_move && bytes[rex + 1] >> 6 == 3;                     // both are registers
 }
 
+int RegisterNumber(unsigned capstone_register) {
+  constexpr x86_reg kRegisters[] = {X86_REG_RAX, X86_REG_RCX, X86_REG_RDX, X86_REG_RBX,
+                                    X86_REG_RSP, X86_REG_RBP, X86_REG_RSI, X86_REG_RDI,
+                                    X86_REG_R8,  X86_REG_R9,  X86_REG_R10, X86_REG_R11,
+                                    X86_REG_R12, X86_REG_R13, X86_REG_R14, X86_REG_R15};
+  const auto* const it = std::find(std::begin(kRegisters), std::end(kRegisters), capstone_register);
+  return it == std::end(kRegisters) ? -1 : static_cast<int>(it - std::begin(kRegisters));
+}
+
 RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t address) {
   thread_local Decoder decoder(/*detail=*/true);
   constexpr RegisterSet kAll = ~RegisterSet{0};
@@ -267,7 +278,7 @@ RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t addres
   }
   RegisterSet set = 0;
   for (uint8_t i = 0; i < written_count; ++i) {
-    const int number = RegisterNumber(written[i]);
+    const int number = EnclosingRegisterNumber(written[i]);
     if (number >= 0) set |= RegisterSet{1} << number;
   }
   return set;

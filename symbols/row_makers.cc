@@ -87,23 +87,11 @@ std::optional<uint32_t> NodeAt(const FlowGraph& graph, uint64_t address) {
   return std::nullopt;
 }
 
-// Whether a normal exit can be reached from `from` without passing `without`.
-bool CanLeave(const NormalFlow& flow, uint32_t from, uint32_t without) {
-  std::vector<bool> seen(flow.size());
-  std::vector<uint32_t> work = {from};
-  while (!work.empty()) {
-    const uint32_t node = work.back();
-    work.pop_back();
-    if (node == without || seen[node]) continue;
-    seen[node] = true;
-    if (flow.is_exit(node)) return true;
-    work.insert(work.end(), flow.successors(node).begin(), flow.successors(node).end());
-  }
-  return false;
-}
-
-// Likewise, without passing any of `around`.
-bool CanLeaveAround(const NormalFlow& flow, uint32_t from, const std::vector<uint32_t>& around) {
+// Whether a node for which `is_goal(node)` can be reached from `from` without passing any of
+// `around`.
+template <typename Goal>
+bool CanReachAny(const NormalFlow& flow, uint32_t from, const std::vector<uint32_t>& around,
+                 Goal&& is_goal) {
   std::vector<bool> seen(flow.size());
   for (const uint32_t node : around) seen[node] = true;
   std::vector<uint32_t> work = {from};
@@ -112,10 +100,15 @@ bool CanLeaveAround(const NormalFlow& flow, uint32_t from, const std::vector<uin
     work.pop_back();
     if (seen[node]) continue;
     seen[node] = true;
-    if (flow.is_exit(node)) return true;
+    if (is_goal(node)) return true;
     work.insert(work.end(), flow.successors(node).begin(), flow.successors(node).end());
   }
   return false;
+}
+
+// Whether a normal exit can.
+bool CanLeave(const NormalFlow& flow, uint32_t from, const std::vector<uint32_t>& around) {
+  return CanReachAny(flow, from, around, [&flow](uint32_t node) { return flow.is_exit(node); });
 }
 
 // Whether only straight code lies between the call `from` and `node`.
@@ -126,20 +119,6 @@ bool IsFirstTest(const FlowGraph& graph, uint32_t from, uint32_t node) {
     at = *next.begin();
   }
   return true;
-}
-
-bool CanReach(const NormalFlow& flow, uint32_t from, uint32_t to, uint32_t without) {
-  std::vector<bool> seen(flow.size());
-  std::vector<uint32_t> work = {from};
-  while (!work.empty()) {
-    const uint32_t node = work.back();
-    work.pop_back();
-    if (node == without || seen[node]) continue;
-    seen[node] = true;
-    if (node == to) return true;
-    work.insert(work.end(), flow.successors(node).begin(), flow.successors(node).end());
-  }
-  return false;
 }
 
 // Some way from `from` to an exit.
@@ -226,9 +205,10 @@ std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from) 
   }
   if (flow.successors(branch).size() < 2) return std::nullopt;
   for (uint32_t node : WayOut(flow, branch)) {
-    if (CanLeave(flow, branch, node)) continue;
+    if (CanLeave(flow, branch, {node})) continue;
     // Reached without the begin, it would end what never began.
-    if (CanReach(flow, 0, node, from)) return std::nullopt;
+    const auto is_node = [node](uint32_t other) { return other == node; };
+    if (CanReachAny(flow, 0, {from}, is_node)) return std::nullopt;
     for (int moves = 0; moves < kMostMoves && !graph.node(node).instruction.emulated; ++moves) {
       if (graph.node(node).is_call || flow.successors(node).size() != 1) break;
       const uint32_t next = flow.successors(node)[0];
@@ -269,7 +249,7 @@ std::vector<uint32_t> FindFlagTests(const CodeImage& image, const FlowGraph& gra
     sites.push_back(node);
   }
   const NormalFlow flow(graph);
-  if (sites.empty() || !flow.has_exit() || CanLeaveAround(flow, from, sites)) return {};
+  if (sites.empty() || !flow.has_exit() || CanLeave(flow, from, sites)) return {};
   return sites;
 }
 

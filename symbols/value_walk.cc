@@ -21,30 +21,6 @@ constexpr unsigned kRbp = 5;
 constexpr unsigned kRsi = 6;
 constexpr unsigned kRdi = 7;
 
-// The number of a 64-bit register, or -1.
-int GeneralNumber(unsigned reg) {
-  switch (reg) {
-    case X86_REG_RAX:
-      return 0;
-    case X86_REG_RCX:
-      return 1;
-    case X86_REG_RDX:
-      return 2;
-    case X86_REG_RBX:
-      return 3;
-    case X86_REG_RSP:
-      return 4;
-    case X86_REG_RBP:
-      return 5;
-    case X86_REG_RSI:
-      return 6;
-    case X86_REG_RDI:
-      return 7;
-    default:
-      return reg >= X86_REG_R8 && reg <= X86_REG_R15 ? static_cast<int>(reg - X86_REG_R8) + 8 : -1;
-  }
-}
-
 int WideNumber(unsigned reg) {
   return reg >= X86_REG_XMM0 && reg <= X86_REG_XMM15 ? static_cast<int>(reg - X86_REG_XMM0) : -1;
 }
@@ -211,7 +187,7 @@ Value AddressOf(const cs_x86_op& operand, const ValueState& state, uint64_t next
   if (operand.mem.base == X86_REG_RIP) {
     return AddressValue(next + static_cast<uint64_t>(operand.mem.disp));
   }
-  const int base = GeneralNumber(operand.mem.base);
+  const int base = RegisterNumber(operand.mem.base);
   if (base < 0) return Value();
   return Plus(state.reg(static_cast<unsigned>(base)), operand.mem.disp);
 }
@@ -250,7 +226,7 @@ std::optional<ValueWalk::ComparedByte> ValueWalk::ComparedByteAt(uint32_t node,
       left.mem.index != X86_REG_INVALID) {
     return std::nullopt;
   }
-  const int base = GeneralNumber(left.mem.base);
+  const int base = RegisterNumber(left.mem.base);
   if (base < 0) return std::nullopt;
   return ComparedByte{state.reg(static_cast<unsigned>(base)), left.mem.disp};
 }
@@ -286,23 +262,23 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
   };
   std::vector<Written> stores;
   if (id == X86_INS_MOV && pair && to.type == X86_OP_REG) {
-    general = GeneralNumber(to.reg);
+    general = RegisterNumber(to.reg);
     if (from.type == X86_OP_REG) {
-      const int source = GeneralNumber(from.reg);
+      const int source = RegisterNumber(from.reg);
       if (source >= 0) moved = state->reg(static_cast<unsigned>(source));
     } else if (from.type == X86_OP_MEM && from.size == 8) {
       moved = state->Load(address_of(from), 0);
     }
   } else if (id == X86_INS_LEA && pair && to.type == X86_OP_REG) {
-    general = GeneralNumber(to.reg);
+    general = RegisterNumber(to.reg);
     moved = address_of(from);
   } else if (id == X86_INS_MOV && pair && to.type == X86_OP_MEM) {
-    const int source = from.type == X86_OP_REG ? GeneralNumber(from.reg) : -1;
+    const int source = from.type == X86_OP_REG ? RegisterNumber(from.reg) : -1;
     stores.push_back(
         {address_of(to), source >= 0 ? state->reg(static_cast<unsigned>(source)) : Value()});
   } else if ((id == X86_INS_ADD || id == X86_INS_SUB) && pair && to.type == X86_OP_REG &&
              from.type == X86_OP_IMM) {
-    general = GeneralNumber(to.reg);
+    general = RegisterNumber(to.reg);
     if (general >= 0) {
       moved = Plus(state->reg(static_cast<unsigned>(general)),
                    id == X86_INS_ADD ? from.imm : -from.imm);
@@ -311,12 +287,12 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     general = static_cast<int>(kRsp);
     moved = Plus(state->reg(kRsp), -8);
     Value pushed;
-    const int source = to.type == X86_OP_REG ? GeneralNumber(to.reg) : -1;
+    const int source = to.type == X86_OP_REG ? RegisterNumber(to.reg) : -1;
     if (source >= 0) pushed = state->reg(static_cast<unsigned>(source));
     if (to.type == X86_OP_MEM) pushed = state->Load(address_of(to), 0);
     stores.push_back({moved, pushed});
   } else if (id == X86_INS_POP && detail.op_count == 1 && to.type == X86_OP_REG) {
-    const int target = GeneralNumber(to.reg);
+    const int target = RegisterNumber(to.reg);
     const Value popped = state->Load(state->reg(kRsp), 0);
     state->registers_[kRsp] = Plus(state->reg(kRsp), 8);
     if (target >= 0) state->registers_[static_cast<size_t>(target)] = popped;
@@ -344,7 +320,7 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     Value value;
     if (from.type == X86_OP_MEM) value = state->Load(address_of(from), 0);
     if (from.type == X86_OP_REG) {
-      const int source = GeneralNumber(from.reg);
+      const int source = RegisterNumber(from.reg);
       if (source >= 0) value = state->reg(static_cast<unsigned>(source));
       if (WideNumber(from.reg) >= 0)
         value = state->wide_[static_cast<size_t>(WideNumber(from.reg))][0];
@@ -355,7 +331,7 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
       wide = WideNumber(to.reg);
       wide_moved = {value, Value()};
       if (wide < 0) {
-        general = GeneralNumber(to.reg);
+        general = RegisterNumber(to.reg);
         moved = value;
       }
     }
