@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import collections
 import csv
 import json
 import os
@@ -28,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 JOB = HERE / "jobs" / "steps_job.py"
 SKIP = 77
+GUESS = "which step zeroed gradients belong to is a guess"
 STEPS = {"slow": 5, "fast": 300}
 SECONDS = {"slow": 14.0}  # of the recording in the middle
 START_S, WORK_S = 120.0, 240.0
@@ -100,26 +102,23 @@ def judge(options: argparse.Namespace, kind: str, out: Path) -> tuple[list[str],
     if not len(truth) <= found["count"] <= len(truth) + slack:
         problems.append(f"{found['count']} steps, the job says {len(truth)}")
     starts = [begin for begin, _ in truth]
-    wrong, shift, of_calls = 0, None, 0
-    examples = []
+    calls = []  # a row, the number of its step by the job, and how far ours is from it
     for row in rows:
-        if int(row["tid"]) != tid:
-            continue
-        time_ns = int(row["start_ns"])
-        index = bisect.bisect_right(starts, time_ns) - 1
-        if index < 0 or time_ns > truth[index][1]:
-            continue
-        of_calls += 1
-        if shift is None and row["step"]:
-            shift = int(row["step"]) - index
-        if not row["step"] or int(row["step"]) - index != shift:
-            wrong += 1
-            examples.append(f"{row['name']} in step {index} has '{row['step']}'")
+        index = bisect.bisect_right(starts, int(row["start_ns"])) - 1
+        if int(row["tid"]) == tid and index >= 0 and int(row["start_ns"]) <= truth[index][1]:
+            calls.append((row, index, int(row["step"]) - index if row["step"] else None))
+    if not calls:
+        return [*problems, "no call was recorded"], line
+    shift = collections.Counter(distance for _, _, distance in calls).most_common(1)[0][0]
+    wrong = [(row, index) for row, index, distance in calls if distance != shift]
+    # What lies between an optimizer's step and the next forward pass may be in either step, where it is said to be a guess.
+    guessed = [row for row, _ in wrong if GUESS in found["how"] and "Optimizer.zero_grad#" in row["path"]]
+    if guessed and len(guessed) == len(wrong):
+        return problems, line + f"  {len(calls)} calls, {len(wrong)} of them in the step beside, as said"
     if wrong:
-        problems.append(f"{wrong} of {of_calls} calls in another step: {'; '.join(examples[:4])}")
-    if not of_calls:
-        problems.append("no call was recorded")
-    return problems, line + f"  {of_calls} calls"
+        examples = [f"{row['name']} in step {index} has '{row['step']}'" for row, index in wrong[:4]]
+        problems.append(f"{len(wrong)} of {len(calls)} calls in another step: {'; '.join(examples)}")
+    return problems, line + f"  {len(calls)} calls"
 
 
 def main() -> int:

@@ -21,6 +21,7 @@ constexpr size_t kOpeningItems = 4;
 // the shorter one. On 2.11, with probes, the second is 0.5 to 0.76 of the first at the start of a
 // round and 1.1 at its end: calling a module takes Python so long.
 constexpr double kEndsRound = 1.03;
+constexpr double kTrustInPauses = 0.85;
 constexpr double kMissingOfAnotherKind = 0.05;
 constexpr double kRolloutShare = 0.2;  // of the time: less is a draw on the side
 
@@ -219,10 +220,17 @@ int64_t LongestPause(std::span<const StepItem> items, const std::vector<Segment>
   return kMore * Median(longest);
 }
 
-// How many items after a round's last marker belong to it still. `leads`: the segments that lead
-// rounds; `reference`: a usual one of them; `first_item`: what certainly begins a round.
-size_t FindTail(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
-                const Segment& reference, const StepItem* first_item) {
+// The items after a round's last marker that belong to it still.
+struct Tail {
+  size_t items = 0;
+  // Nothing but the length of pauses tells which of some items belongs to which round.
+  bool is_guess = false;
+};
+
+// `leads`: the segments that lead rounds; `reference`: a usual one of them; `first_item`: what
+// certainly begins a round.
+Tail FindTail(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
+              const Segment& reference, const StepItem* first_item) {
   const std::span<const StepItem> usual = PartOf(items, reference);
   const size_t backward = FirstOfClass(usual, ItemClass::kBackward);
   const size_t loader = FirstOfClass(usual, ItemClass::kLoaderNext);
@@ -247,10 +255,10 @@ size_t FindTail(std::span<const StepItem> items, const std::vector<const Segment
     ++last;
   }
   for (size_t i = first; first_item != nullptr && i <= last; ++i) {
-    if (usual[i].symbol == first_item->symbol) return i;
+    if (usual[i].symbol == first_item->symbol) return {i};
   }
   const std::optional<size_t> parting = WhereOthersPart(items, leads, reference);
-  if (parting.has_value() && *parting >= first && *parting <= last) return *parting;
+  if (parting.has_value() && *parting >= first && *parting <= last) return {*parting};
   const std::vector<int64_t> gaps = GapsBefore(items, leads, reference, last + 1);
   size_t best = first;
   for (size_t i = first + 1; i <= last; ++i) {
@@ -258,7 +266,7 @@ size_t FindTail(std::span<const StepItem> items, const std::vector<const Segment
     if (static_cast<double>(gaps[i]) < kEndsRound * first_ns) continue;
     if (best == first || gaps[i] > gaps[best]) best = i;
   }
-  return best;
+  return {best, first < last};
 }
 
 // Which of the segments of a round leads it: the one that fetches data, or follows the longest
@@ -280,6 +288,8 @@ size_t FindLead(std::span<const StepItem> items, const std::vector<Segment>& seg
     double score = 1e-9 * static_cast<double>(*std::max_element(gaps.begin(), gaps.end()));
     if (loader < usual.size()) score += 1e6;
     if (source < head) score *= 4;
+    // A second optimizer steps without a pass of its own: no round begins there.
+    if (FirstOfClass(usual, ItemClass::kBackward) == usual.size()) score *= 1e-6;
     if (score > best_score) {
       best_score = score;
       best = phase;
@@ -296,10 +306,11 @@ void DescribeRound(std::span<const StepItem> items, const std::vector<const Segm
   const std::span<const StepItem> usual = PartOf(items, *reference);
   const bool begins_with_round = items.front().start_ns - start_ns > rule->pause_ns;
   const StepItem* first_item = begins_with_round ? &items.front() : nullptr;
-  const size_t tail = FindTail(items, leads, *reference, first_item);
-  rule->tail_items = static_cast<uint32_t>(tail);
-  rule->lead_items = static_cast<uint32_t>(usual.size() - 1 - tail);
-  for (size_t i = tail; i < std::min(usual.size(), tail + kOpeningItems); ++i) {
+  const Tail tail = FindTail(items, leads, *reference, first_item);
+  rule->tail_items = static_cast<uint32_t>(tail.items);
+  rule->has_guessed_end = tail.is_guess;
+  rule->lead_items = static_cast<uint32_t>(usual.size() - 1 - tail.items);
+  for (size_t i = tail.items; i < std::min(usual.size(), tail.items + kOpeningItems); ++i) {
     rule->opening.push_back(usual[i].symbol);
   }
 }
@@ -361,6 +372,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
   const double regular = static_cast<double>(alike) / static_cast<double>(leads.size());
   const double trust = rule->begins_sampling ? 0.8 : rule->period > 1 ? 0.93 : 0.98;
   rule->confidence = trust * (0.65 + 0.35 * regular) * EvidenceOf(leads.size());
+  if (rule->has_guessed_end) rule->confidence *= kTrustInPauses;
 }
 
 // A rule from markers that begin a round: batches, sequences that come back.
@@ -467,6 +479,7 @@ StepRule LearnStepRule(std::span<const StepItem> items, int64_t start_ns) {
     } else if (rule.period > 1) {
       rule.how += ", " + Count(rule.period, "a round");
     }
+    if (rule.has_guessed_end) rule.how += "; which step zeroed gradients belong to is a guess";
     if (rule.kind == StepRule::Kind::kUpdate) rule.confidence *= 0.85;
     return rule;
   }
