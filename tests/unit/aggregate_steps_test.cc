@@ -97,6 +97,41 @@ TEST(StepFinderTest, LoggingEveryTenthStepBelongsToIt) {
   ExpectTruth(job);
 }
 
+TEST(StepFinderTest, ADisturbedRoundBesideALoggingOneChangesNothing) {
+  Job job;
+  for (int step = 0; step < 40; ++step) {
+    job.BeginStep();
+    job.Update(1, 8);
+    if (step % 10 == 9) {
+      job.Call(50, ItemClass::kReduce);
+      job.Call(51, ItemClass::kRead);
+    }
+    if (step % 10 == 0) job.Pause(400'000);  // another process had the core
+  }
+  ExpectTruth(job);
+}
+
+TEST(StepFinderTest, WhatPausesAloneTellIsSaidToBeAGuess) {
+  Job job;
+  for (int step = 0; step < 40; ++step) {
+    job.BeginStep();
+    job.Update(1, 8);
+    if (step == 20) job.Pause(2'000'000);
+  }
+  const std::vector<StepItem> cut(job.items().begin() + 18, job.items().end() - 5);
+  for (const int64_t before_ns : {100, 3'000'000}) {
+    StepFinder finder(1u << 19, cut.front().start_ns - before_ns);
+    for (const StepItem& item : cut) finder.Add(item);
+    finder.Look(cut.back().end_ns);
+    EXPECT_NE(finder.rule().how.find("guess"), std::string::npos) << before_ns;
+    EXPECT_LT(finder.confidence(), 0.9);
+  }
+  // From its first round on it is known.
+  const StepFinder whole = Find(job.items(), job.now_ns() + 1'000'000'000);
+  EXPECT_EQ(whole.rule().how.find("guess"), std::string::npos);
+  EXPECT_GT(whole.confidence(), 0.9);
+}
+
 TEST(StepFinderTest, AccumulatedGradientsAreOneStep) {
   Job job;
   for (int step = 0; step < 12; ++step) {

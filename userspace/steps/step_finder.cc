@@ -99,7 +99,9 @@ void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepE
   }
 }
 
-// Whether each segment before a marker is longer than usual: something else is in it.
+// Whether each segment before a marker has more in it than usual: more items, or, where a round has
+// several markers and segments of several kinds, time. (Time alone would take a disturbed round for
+// one.)
 std::vector<bool> LongOnes(const StepRule& rule, std::span<const StepItem> items,
                            std::span<const size_t> markers) {
   std::vector<bool> long_ones;
@@ -110,7 +112,7 @@ std::vector<bool> LongOnes(const StepRule& rule, std::span<const StepItem> items
     const bool takes_longer =
         static_cast<double>(length_ns) > kMuchLonger * static_cast<double>(rule.round_ns);
     const bool holds_more = marker - before > size_t{rule.tail_items} + rule.lead_items + 1;
-    long_ones.push_back(takes_longer || (rule.period == 1 && holds_more));
+    long_ones.push_back(rule.period == 1 ? holds_more : takes_longer);
     before_ns = items[marker].end_ns;
     before = marker;
   }

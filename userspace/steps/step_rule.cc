@@ -207,6 +207,7 @@ std::optional<size_t> WhereOthersPart(std::span<const StepItem> items,
 // more.
 int64_t LongestPause(std::span<const StepItem> items, const std::vector<Segment>& segments) {
   constexpr int64_t kMore = 4;
+  constexpr int64_t kMoreThanEver = 2;  // on a busy machine any pause may be long once
   std::vector<int64_t> longest;
   for (const Segment& segment : segments) {
     int64_t longest_ns = 0;
@@ -217,7 +218,9 @@ int64_t LongestPause(std::span<const StepItem> items, const std::vector<Segment>
     }
     longest.push_back(longest_ns);
   }
-  return kMore * Median(longest);
+  if (longest.empty()) return 0;
+  const int64_t ever_ns = *std::max_element(longest.begin(), longest.end());
+  return std::max(kMore * Median(longest), kMoreThanEver * ever_ns);
 }
 
 // The items after a round's last marker that belong to it still.
