@@ -39,7 +39,12 @@ for line in importlib.metadata.requires("torch") or []:
     print(re.sub(r"\b(cusolver|nvrtc|nvtx),?", "", requirement).replace(",]", "]") if "[" in requirement else requirement)
 PYTHON
 )
-install "${requirements[@]}" numpy
+# Older wheels were built before numpy 2.
+case $version in
+  1.* | 2.[0-2].*) numpy="numpy<2" ;;
+  *) numpy=numpy ;;
+esac
+install "${requirements[@]}" "$numpy"
 "$python" -c 'import torch; torch.ones(2).sum()' >&2
 touch "$folder/.complete"
 echo "$python"
