@@ -66,6 +66,14 @@ class StepsTest(LiveTest):
         again = self.run_proftrace("report", self.out / "cycle_1")
         self.assertRegex(again.stdout, "Steps: 3,")
 
+    def test_rows_of_steps_can_be_had_of_any_recording(self) -> None:
+        self.record("plain", "-d", "1s")
+        path = self.directory / "events.csv"
+        for more, has_rows in (((), False), (("--step-rows",), True)):
+            done = self.run_proftrace("export", self.out, "--format", "events-csv", "-o", path, *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("ProfilerStep#" in path.read_text(encoding="utf-8"), has_rows)
+
     def test_a_job_that_ends_before_its_steps_is_recorded_as_it_is(self) -> None:
         with Job(script=STEPS_JOB) as job, Tracer("--steps", 1000000, "-p", job.pid, "-o", self.out) as tracer:
             tracer.wait_until_recording()

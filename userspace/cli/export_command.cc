@@ -15,6 +15,7 @@ struct ExportArguments {
   std::string format;
   std::string output;
   std::string sort_by = "self_cpu_time_total";
+  bool step_rows = false;
   bool salvage = false;
 };
 
@@ -46,8 +47,9 @@ absl::Status RunExport(const ExportArguments& arguments) {
   TableOptions table;
   table.sort_by = arguments.sort_by;
   if (absl::Status status = CheckTableOptions(table); !status.ok()) return status;
-  absl::StatusOr<Results> results =
-      LoadResults(arguments.capture, arguments.salvage, AggregateOptions());
+  AggregateOptions options;
+  options.step_rows = arguments.step_rows;
+  absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
   if (!results.ok()) return results.status();
   const ExportInput input{*results->timeline, results->aggregates, table};
   for (const Format* format : *formats) {
@@ -82,6 +84,8 @@ void AddExportCommand(CLI::App& app, Action* action) {
   command->add_option("-o,--output", arguments->output,
                       "file or directory; a name that ends in .gz is compressed");
   command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
+  command->add_flag("--step-rows", arguments->step_rows,
+                    "the job's steps as ProfilerStep#N rows, also where none were asked for");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
   command->callback(
       [arguments, action] { *action = [arguments] { return RunExport(*arguments); }; });
