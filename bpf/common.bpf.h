@@ -48,8 +48,15 @@ __u32 pidns_level = 0;
 /* Set by the loader at the end of the recording: links may take the kernel a while to remove. */
 __u32 stopped = 0;
 
-/* How many threads have an entry in lost_by_thread: the fast path looks at this alone. */
+/* The PID namespace itself, as the kernel's address of it; 0 = not known, and not compared. */
+__u64 pidns = 0;
+
+/* How many threads have an entry in lost_by_thread, and one more while records are lost that have
+ * none: the fast path looks at this alone. */
 __u64 threads_with_losses = 0;
+
+/* Records lost by threads for which lost_by_thread had no room. */
+__u64 lost_anywhere = 0;
 
 static __always_inline void count_drop(__u32 reason)
 {
@@ -57,6 +64,12 @@ static __always_inline void count_drop(__u32 reason)
 
 	if (count)
 		*count += 1;
+}
+
+static __always_inline void note_loss_anywhere(__u64 count)
+{
+	if (__sync_fetch_and_add(&lost_anywhere, count) == 0)
+		__sync_fetch_and_add(&threads_with_losses, 1);
 }
 
 /* A record of this thread could not be written: count it, and owe the stream a PT_LOSS. */
@@ -72,6 +85,8 @@ static __noinline int note_loss(void)
 		*lost += 1;
 	} else if (bpf_map_update_elem(&lost_by_thread, &tid, &one, BPF_NOEXIST) == 0) {
 		__sync_fetch_and_add(&threads_with_losses, 1);
+	} else {
+		note_loss_anywhere(1);
 	}
 	return 0;
 }
@@ -82,9 +97,11 @@ static __always_inline __u32 nr_in_namespace(struct task_struct *task)
 	__u32 level = pidns_level;
 	struct upid number;
 
-	if (bpf_core_read(&number, sizeof(number), &pid->numbers[level]))
+	/* Processes outside of the tracer's namespace have no number in it. */
+	if (BPF_CORE_READ(pid, level) < level ||
+	    bpf_core_read(&number, sizeof(number), &pid->numbers[level]))
 		return 0;
-	return number.nr;
+	return pidns && (__u64)number.ns != pidns ? 0 : number.nr;
 }
 
 static __always_inline __u32 tid_of(struct task_struct *task)
@@ -126,22 +143,38 @@ static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 
 	record->words = bytes / 8;
 }
 
-/* Announces this thread's losses before its next record, so that a reader never nests across a gap.
- */
+static __always_inline bool write_loss(__u8 kind, __u64 count)
+{
+	struct pt_pointer_record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+
+	if (!record)
+		return false;
+	fill_head(&record->head, 0, 0, kind, sizeof(*record));
+	record->value = count;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+/* Announces this thread's losses before its next record, and before anyone's those that belong to
+ * no known thread, so that a reader never nests across a gap. */
 static __noinline int announce_loss(void)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
-	__u64 *lost = bpf_map_lookup_elem(&lost_by_thread, &tid);
-	struct pt_pointer_record *record;
+	__u64 anywhere = __sync_lock_test_and_set(&lost_anywhere, 0);
+	__u64 *lost;
 
+	if (anywhere) {
+		__sync_fetch_and_add(&threads_with_losses, -1);
+		if (!write_loss(PT_LOSS_ANYWHERE, anywhere)) {
+			note_loss_anywhere(anywhere);
+			return 0;
+		}
+	}
+	lost = bpf_map_lookup_elem(&lost_by_thread, &tid);
 	if (!lost)
 		return 1;
-	record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
-	if (!record)
+	if (!write_loss(PT_LOSS, *lost))
 		return 0;
-	fill_head(&record->head, 0, 0, PT_LOSS, sizeof(*record));
-	record->value = *lost;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	bpf_map_delete_elem(&lost_by_thread, &tid);
 	__sync_fetch_and_add(&threads_with_losses, -1);
 	return 1;

@@ -23,7 +23,7 @@ struct {
 /* Vtables of autograd nodes that each process has run; value: enum pt_node_class. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, 32768);
 	__type(key, struct annotation_key); /* the vtable in place of the operator */
 	__type(value, __u32);
 } node_vtables SEC(".maps");
@@ -250,9 +250,9 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 		__u32 seen = PT_NODE_SEEN;
 
 		/* The loader reads the name from the process, which may end soon: it is told at
-		 * once. */
-		bpf_map_update_elem(&node_vtables, &key, &seen, BPF_NOEXIST);
-		wakeup = BPF_RB_FORCE_WAKEUP;
+		 * once, but not again and again when the map is full. */
+		if (!bpf_map_update_elem(&node_vtables, &key, &seen, BPF_NOEXIST))
+			wakeup = BPF_RB_FORCE_WAKEUP;
 	}
 	if (object_offset) {
 		__u64 object = 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Forks, execs and exits of the recorded processes. A child is recorded from its fork on as far as
- * links without a pid are concerned; links with a pid are opened for it by the loader, which is
- * woken at once.
+ * Forks, execs and exits of the recorded processes. Links with a pid are opened for children by the
+ * loader, which is woken at once.
  */
 #include "bpf/common.bpf.h"
 
@@ -78,12 +77,17 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Run once by the loader, as itself: how deep the PID namespace lies in which it lives. */
+/* Run once by the loader, as itself: its PID namespace. */
 SEC("raw_tp")
 int read_pidns_level(void *ctx)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	__u32 level = BPF_CORE_READ(pid, level);
+	struct upid number = {};
 
-	pidns_level = BPF_CORE_READ(task, thread_pid, level);
+	if (level && !bpf_core_read(&number, sizeof(number), &pid->numbers[level]))
+		pidns = (__u64)number.ns;
+	pidns_level = level;
 	return 0;
 }

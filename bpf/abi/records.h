@@ -70,6 +70,8 @@ enum pt_kind {
 				  bytes < 0 = a free. While torch.profiler runs, PT_ALLOCATION and
 				  PT_FREE are followed by one that says the same */
 	PT_OUT_OF_MEMORY = 35, /* struct pt_memory_record: what was asked for */
+	PT_LOSS_ANYWHERE = 48, /* threads that could not be noted lost records before this one;
+				  struct pt_pointer_record: how many */
 };
 
 /* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within

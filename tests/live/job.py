@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The PyTorch job that the live tests record. It prints `READY PID`, then does what each line on stdin says and answers with
-`DONE …`: steps N | loop | raise N | raising | threads N | fork N [SECONDS] | park N | storm N | grandchild | spawn N | loader | exec ARGV | fds
+`DONE …`: steps N | loop | raise N | raising | threads N | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | loader | exec ARGV | fds
 
 Every step makes the same result from the same seed: `checksum=` is that result, and `distinct=1` says that no step gave
 another. `loop` and `raising` go on until the next line comes.
@@ -172,6 +172,21 @@ class Job:
             pid = os.fork()
             if pid == 0:
                 signal.pause()
+            pids.append(pid)
+        return f"pids={','.join(map(str, pids))}"
+
+    def on_orphans(self, count: str) -> str:
+        """Children that outlive this process: each makes four steps when SIGUSR1 comes, and ends."""
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        pids = []
+        for _ in range(int(count)):
+            pid = os.fork()
+            if pid == 0:
+                signal.sigwait({signal.SIGUSR1})
+                for _ in range(4):
+                    forward_step(Checksums())
+                os._exit(0)
             pids.append(pid)
         return f"pids={','.join(map(str, pids))}"
 

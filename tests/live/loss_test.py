@@ -71,6 +71,19 @@ class LossTest(LiveTest):
             self.assertLess(min(starts), stopped_ns)
             self.assertGreater(max(starts), going_ns)
 
+    def test_losses_of_more_threads_than_can_be_noted_truncate_all(self) -> None:
+        with Job() as job:
+            whole = self.lossless_paths(job)
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "table,events-csv", "--loss-threads", 1,
+                        *SMALLEST_RING) as tracer:
+                tracer.wait_until_recording()
+                job.do("threads 400")
+                self.assert_same_results(job.do("steps 50"))
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            result = Result(self.out)
+            self.assert_honest(result, whole)
+            self.assertGreater(result.ledger["gaps"], 0)
+
     def test_strict_is_9_after_a_loss_and_0_without(self) -> None:
         with Job() as job:
             for code, options in ((9, SMALLEST_RING), (0, ())):

@@ -33,6 +33,9 @@ class RecordMaker {
   void Loss(uint32_t tid, int64_t ns, uint64_t count) {
     AddPointer(abi::PT_LOSS, tid, ns, 0, 0, count);
   }
+  void LossAnywhere(uint32_t tid, int64_t ns, uint64_t count) {
+    AddPointer(abi::PT_LOSS_ANYWHERE, tid, ns, 0, 0, count);
+  }
   void AnnotationHandle(uint32_t tid, int64_t ns, uint64_t handle) {
     AddPointer(abi::PT_ANNOTATION_HANDLE, tid, ns, 0, 0, handle);
   }

@@ -109,6 +109,20 @@ TEST(SpanBuilderTest, LossMarkerTruncatesOnlyItsThread) {
   EXPECT_EQ(timeline->ledger().truncated, 2u);
 }
 
+TEST(SpanBuilderTest, ALossOfUnknownThreadsTruncatesAll) {
+  RecordMaker maker;
+  maker.Begin(1, 10, 1, 0);
+  maker.Begin(2, 20, 2, 0);
+  maker.LossAnywhere(3, 30, 7);
+  maker.Begin(1, 40, 3, 2);
+  maker.End(1, 50, 3, 2);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("aten::a", "aten::b", "aten::c"));
+  EXPECT_EQ(timeline->ledger().truncated, 2u);
+  EXPECT_EQ(timeline->ledger().gaps, 1u);
+  EXPECT_EQ(timeline->ledger().malformed, 0u);
+}
+
 TEST(SpanBuilderTest, GapTruncatesAllThreads) {
   RecordMaker before;
   before.Begin(1, 10, 1, 0);

@@ -126,6 +126,9 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     proftrace_bpf* skeleton = impl.skeleton.get();
     skeleton->rodata->config_follow_children = options.follow_children;
     bpf_map__set_max_entries(skeleton->maps.ring, options.ring_bytes);
+    if (options.loss_threads > 0) {
+      bpf_map__set_max_entries(skeleton->maps.lost_by_thread, options.loss_threads);
+    }
     if (multi) {
       bpf_program__set_expected_attach_type(skeleton->progs.on_probe, kUprobeMulti);
       bpf_program__set_expected_attach_type(skeleton->progs.on_probe_empty, kUprobeMulti);
@@ -212,7 +215,27 @@ absl::Status AddAddress(const bpf_map* map, Pid pid, uint64_t address, uint32_t 
   return absl::OkStatus();
 }
 
+// Deletes the keys of one process.
+void ForgetAddresses(const bpf_map* map, Pid pid) {
+  const int fd = bpf_map__fd(map);
+  std::vector<AddressKey> keys;
+  AddressKey key{};
+  const AddressKey* previous = nullptr;
+  // The map may change meanwhile: bounded by its size, as a key that is deleted begins anew.
+  for (uint32_t i = 0; i < bpf_map__max_entries(map); ++i) {
+    if (bpf_map_get_next_key(fd, previous, &key) != 0) break;
+    if (key.tgid == Raw(pid)) keys.push_back(key);
+    previous = &key;
+  }
+  for (const AddressKey& mine : keys) bpf_map_delete_elem(fd, &mine);
+}
+
 }  // namespace
+
+void BpfPrograms::ForgetProcess(Pid pid) {
+  ForgetAddresses(impl_->skeleton->maps.annotation_operators, pid);
+  ForgetAddresses(impl_->skeleton->maps.node_vtables, pid);
+}
 
 absl::Status BpfPrograms::AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step) {
   return AddAddress(impl_->skeleton->maps.annotation_operators, pid, operator_def, step);

@@ -23,6 +23,8 @@ struct BpfOptions {
   bool follow_children = true;
   bool empty_program = false;     // the kernel's floor: probes that record nothing (tests/bench)
   bool force_perf_links = false;  // as on kernels before 6.6 (tests)
+  // Threads whose losses can be told apart; 0 = as many as the programs have room for (tests).
+  uint32_t loss_threads = 0;
 };
 
 // What the kernel side counted.
@@ -51,6 +53,8 @@ class BpfPrograms {
   // Forks, execs and exits of traced processes are recorded from here on.
   absl::Status AttachProcessEvents();
   absl::Status TraceProcess(Pid pid);
+  // Frees what the kernel's side keeps of a process that has ended or runs something else.
+  void ForgetProcess(Pid pid);
   absl::Status AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step);
   absl::Status AddPythonNodeVtable(Pid pid, uint64_t vtable);
   // The place's number, for PT_COOKIE_PLACE. Equal places have one number.

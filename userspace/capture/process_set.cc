@@ -17,6 +17,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/held_thread.h"
+#include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 
 namespace proftrace {
@@ -24,9 +25,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kAwaitInterval(50);
 constexpr std::chrono::milliseconds kAwaitOwnInterval(10);
-// A process whose operators cannot be read, or never stop to grow, is attached to after so many
-// looks.
-constexpr int kMostLooks = 40;
+// Where the kernel does not tell of processes that load PyTorch.
+constexpr int64_t kSearchIntervalNs = 1'000'000'000;
+// Recorded at once: bounds the kernel's maps and our memory.
+constexpr size_t kMostProcesses = 1024;
+// So many refused processes are named, the others counted.
+constexpr size_t kMostNamed = 20;
 
 bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
 
@@ -37,16 +41,6 @@ uint32_t AnnotationStep(const std::string& name) {
     return abi::PT_ANNOTATION_ENTER;
   }
   return name == "profiler::_record_function_exit" ? abi::PT_ANNOTATION_EXIT : 0;
-}
-
-// The plan's files as `child` has them mapped: after a fork they lie at the parent's addresses.
-ModulePlan ModuleOfChild(ModulePlan module, Pid child) {
-  const std::string prefix = "/proc/";
-  const size_t slash = module.open_path.find('/', prefix.size());
-  if (module.open_path.starts_with(prefix) && slash != std::string::npos) {
-    module.open_path = prefix + std::to_string(Raw(child)) + module.open_path.substr(slash);
-  }
-  return module;
 }
 
 std::vector<Label> SiteLabels(const ProbePlan& plan) {
@@ -73,73 +67,7 @@ absl::Status NumberPlaces(BpfPrograms* programs, ProbePlan* plan) {
   return absl::OkStatus();
 }
 
-// Whether a memory probe of `plan` was refused: then none of them is live.
-bool RefusesMemory(const ProbePlan& plan, const AttachReport& report) {
-  for (const ModulePlan& module : plan.modules) {
-    for (const ProbePoint& point : module.points) {
-      const bool is_memory = static_cast<uint16_t>(point.cookie) == plan.memory_site;
-      if (plan.memory_site == 0 || !is_memory) continue;
-      for (const RefusedPoint& refused : report.refused) {
-        if (refused.module == module.name && refused.file_offset == point.file_offset) return true;
-      }
-    }
-  }
-  return false;
-}
-
-// Whether both run in the same memory (vfork, clone(CLONE_VM)). False where the kernel cannot tell.
-bool SharesMemory(Pid a, Pid b) {
-  constexpr int kCompareMemory = 1;  // KCMP_VM
-  return syscall(SYS_kcmp, Raw(a), Raw(b), kCompareMemory, 0, 0) == 0;
-}
-
-// Whether `child` has the plan's files at its parent's addresses: until it execs.
-bool HasFiles(Pid child, const ProbePlan& plan) {
-  return std::all_of(plan.modules.begin(), plan.modules.end(), [child](const ModulePlan& module) {
-    return access(ModuleOfChild(module, child).open_path.c_str(), F_OK) == 0;
-  });
-}
-
-absl::Status NotPermitted(const std::string& what) {
-  return Fail(ExitCode::kNotPermitted,
-              "this user may not " + what +
-                  "; run 'sudo proftrace', or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and "
-                  "CAP_SYS_PTRACE");
-}
-
-// What lies behind the planner's "no libtorch": a process that ended meanwhile, or one whose files
-// this user may not open.
-absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
-  const std::string who = "PID " + std::to_string(Raw(pid));
-  if (ExitCodeOf(status) == ExitCode::kNotPermitted) {
-    return NotPermitted("read what " + who + " has mapped");
-  }
-  if (ExitCodeOf(status) != ExitCode::kNoTorch) return status;
-  const absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(pid);
-  if (!maps.ok()) return maps.status();
-  if (maps->empty()) {
-    return Fail(ExitCode::kNoTarget, who + " ended before anything was recorded");
-  }
-  for (const MappedFile& file : GroupByFile(*maps)) {
-    if (OpenMappedFile(pid, file).ok()) continue;
-    char link[64];
-    std::snprintf(link, sizeof(link), "/proc/%u/map_files/%llx-%llx", Raw(pid),
-                  static_cast<unsigned long long>(file.mappings[0].start),
-                  static_cast<unsigned long long>(file.mappings[0].end));
-    const UniqueFd fd(open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (fd.valid() || (errno != EPERM && errno != EACCES)) continue;
-    return NotPermitted("open the files that " + who + " has mapped");
-  }
-  return status;
-}
-
 }  // namespace
-
-absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options) {
-  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
-  if (!plan.ok()) return WhyNoTorch(pid, plan.status());
-  return plan;
-}
 
 ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, PlanOptions plan_options,
                        OnFollow on_follow, OnAwaited on_awaited)
@@ -163,7 +91,7 @@ absl::Status ProcessSet::Attach(Pid pid, ProbePlan plan) {
   return AttachImage(pid, std::move(plan), /*followed=*/false);
 }
 
-void ProcessSet::FollowDescendants(Pid pid) {
+void ProcessSet::FollowDescendants(Pid pid, bool awaits_others) {
   Process parent;
   {
     const std::lock_guard lock(mutex_);
@@ -174,6 +102,7 @@ void ProcessSet::FollowDescendants(Pid pid) {
     parent.plan = it->second.plan;
   }
   for (const Pid child : ReadDescendants(pid)) {
+    if (ImageOf(child).has_value()) continue;
     if (!programs_->TraceProcess(child).ok()) continue;
     // A forked one, as DataLoader workers are, has the parent's files at the parent's places.
     if (HasFiles(child, *parent.plan)) {
@@ -182,14 +111,52 @@ void ProcessSet::FollowDescendants(Pid pid) {
       if (status.ok()) continue;
       DropLinks(child, /*forget=*/true);
     }
-    Await(child);
+    if (awaits_others) Await(child);
   }
 }
 
 void ProcessSet::Await(Pid pid) {
   const std::lock_guard lock(mutex_);
-  awaited_.try_emplace(Raw(pid));
+  awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>()};
   changed_.notify_all();
+}
+
+void ProcessSet::OnTorchMapped(Pid pid) {
+  if (Raw(pid) == static_cast<uint32_t>(getpid())) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (processes_.contains(Raw(pid)) || awaited_.contains(Raw(pid))) return;
+    if (refused_.contains(Raw(pid))) return;
+    awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>(), /*has_torch=*/true};
+    changed_.notify_all();
+  }
+  // Its exit is to be told of.
+  if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) Refuse(pid, status);
+}
+
+void ProcessSet::LookForTorch(const TorchProcesses& found, bool again) {
+  for (const Pid pid : found.pids) OnTorchMapped(pid);
+  const std::lock_guard lock(mutex_);
+  looks_for_torch_ = again;
+  if (again) {
+    gaps_.push_back(Unsupported{"start of processes",
+                                "this kernel does not tell of processes that load PyTorch: they "
+                                "are looked for once a second"});
+  }
+  if (found.closed > 0) {
+    gaps_.push_back(Unsupported{"processes", std::to_string(found.closed) +
+                                                 " processes of the host may not be looked into "
+                                                 "by this user; run proftrace as root"});
+  }
+}
+
+void ProcessSet::Refuse(Pid pid, const absl::Status& why) {
+  const std::lock_guard lock(mutex_);
+  awaited_.erase(Raw(pid));
+  if (!refused_.insert(Raw(pid)).second) return;
+  ++follow_failed_;
+  if (follow_failed_ > kMostNamed) return;
+  gaps_.push_back(Unsupported{"process " + std::to_string(Raw(pid)), std::string(why.message())});
 }
 
 void ProcessSet::AwaitOwn(Pid pid) {
@@ -201,11 +168,10 @@ void ProcessSet::AwaitOwn(Pid pid) {
 }
 
 absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
-  uint32_t plan_id;
+  uint32_t plan_id = 0;
   uint32_t image;
   {
     const std::lock_guard lock(mutex_);
-    plan_id = next_plan_++;
     image = next_image_++;
     for (const PlanGap& gap : plan.gaps) {
       const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
@@ -215,7 +181,16 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
     }
   }
   if (absl::Status status = NumberPlaces(programs_, &plan); !status.ok()) return status;
-  sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(plan_id, SiteLabels(plan)); });
+  std::vector<Label> sites = SiteLabels(plan);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [known, is_new] =
+        plan_ids_.try_emplace(sites, static_cast<uint32_t>(plan_ids_.size()) + 1);
+    plan_id = known->second;
+    if (is_new) {
+      sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(plan_id, sites); });
+    }
+  }
   WriteOperators(image, plan.operators);
   const auto shared = std::make_shared<const ProbePlan>(std::move(plan));
   absl::Status status = AttachWithPlan(pid, shared, plan_id, image, followed);
@@ -272,6 +247,13 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   if (!plan->python_version.empty()) entry.target.python_version = plan->python_version;
   entry.target.followed = followed;
   entry.target.operator_count = plan->operator_count;
+  {
+    const std::lock_guard lock(mutex_);
+    if (processes_.size() >= kMostProcesses) {
+      return Fail(ExitCode::kHostUnfit, "no more than " + std::to_string(kMostProcesses) +
+                                            " processes are recorded at once");
+    }
+  }
   if (absl::Status status = PrepareMaps(pid, *plan); !status.ok()) return status;
 
   // Known before its first record comes, so that names can be resolved.
@@ -349,7 +331,8 @@ void ProcessSet::OnExec(Pid pid) {
 
 void ProcessSet::OnExit(Pid pid) {
   const std::lock_guard lock(mutex_);
-  awaited_.erase(Raw(pid));
+  EndAwaiting(pid);
+  refused_.erase(Raw(pid));
   // A child that has ended already needs no probes: many short ones must not hold the others up.
   for (Task& task : tasks_) task.is_over |= task.pid == pid;
   tasks_.push_back(Task{TaskKind::kExit, pid, Pid{}, 0});
@@ -377,12 +360,15 @@ void ProcessSet::FollowFork(const Task& task) {
     const auto it = processes_.find(Raw(task.parent));
     if (it == processes_.end()) {
       // The parent has no PyTorch yet; the child may load it.
-      if (!task.is_over) awaited_.try_emplace(Raw(task.pid));
+      if (!task.is_over) {
+        awaited_.try_emplace(Raw(task.pid), Awaited{std::make_shared<LoadingProcess>()});
+      }
       return;
     }
     child.image = it->second.image;
     child.plan_id = it->second.plan_id;
     child.plan = it->second.plan;
+    if (processes_.contains(Raw(task.pid))) return;  // found before its fork was told of
     // Known from here on, whether it lives or not: it may have children of its own.
     Process& entry = processes_[Raw(task.pid)];
     entry.image = child.image;
@@ -395,27 +381,30 @@ void ProcessSet::FollowFork(const Task& task) {
       AttachWithPlan(task.pid, child.plan, child.plan_id, child.image, /*followed=*/true);
   const int64_t live_ns = MonotonicNs();
   if (status.ok() && on_follow_) on_follow_(task.pid, live_ns - task.time_ns);
-  const std::lock_guard lock(mutex_);
   if (status.ok()) {
+    const std::lock_guard lock(mutex_);
     ++followed_;
     longest_follow_ns_ = std::max(longest_follow_ns_, live_ns - task.time_ns);
     return;
   }
   // One that ended at once, or runs something else by now, needs no probes.
   if (HasFiles(task.pid, *child.plan) && ExitCodeOf(status) != ExitCode::kNoTarget) {
-    ++follow_failed_;
+    Refuse(task.pid, status);
   }
 }
 
 void ProcessSet::DropLinks(Pid pid, bool forget) {
   LinkSet links;  // closed without the lock: it takes the kernel a while
-  const std::lock_guard lock(mutex_);
-  const auto it = processes_.find(Raw(pid));
-  if (it == processes_.end()) return;
-  links = std::move(it->second.links);
-  if (!forget) return;
-  processes_.erase(it);
-  operator_watch_.Remove(pid);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(pid));
+    if (it == processes_.end()) return;
+    links = std::move(it->second.links);
+    if (!forget) return;
+    processes_.erase(it);
+    operator_watch_.Remove(pid);
+  }
+  if (!links.empty()) programs_->ForgetProcess(pid);
 }
 
 void ProcessSet::FollowExec(Pid pid) {
@@ -424,57 +413,71 @@ void ProcessSet::FollowExec(Pid pid) {
   Await(pid);
 }
 
-bool ProcessSet::Looks::HasSettled(const ProbePlan& plan) {
-  // While libraries register their operators the number grows: names and annotations would be
-  // missing. A Python process loads the binding last.
-  const size_t before = std::exchange(operators, plan.operators.size());
-  const bool has_binding = plan.python_version.empty() || plan.python_node_vtable != 0;
-  const bool is_settled = has_binding && before > 0 && before == operators;
-  return is_settled || ++with_torch >= kMostLooks;
-}
-
-bool ProcessSet::TryAwaited(Pid pid, Looks* looks) {
+bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
   if (!Exists(pid)) return true;
-  if (!HasTorch(pid)) return false;
-  std::optional<HeldThread> held;
-  // The first look may have to analyse a new library: it must not run away meanwhile.
-  if (holds_awaited_ && looks->with_torch == 0) held.emplace(pid);
-  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, plan_options_);
-  absl::Status status = plan.status();
-  if (ExitCodeOf(status) == ExitCode::kNoTorch) return false;  // half loaded
-  if (plan.ok()) {
-    if (!looks->HasSettled(*plan)) return false;
-    const uint32_t operators = plan->operator_count;
+  absl::StatusOr<std::optional<ProbePlan>> look = loading->Look(pid, plan_options_, holds_awaited_);
+  absl::Status status = look.status();
+  if (look.ok()) {
+    if (!look->has_value()) return false;
+    ProbePlan plan = **std::move(look);
+    const uint32_t operators = plan.operator_count;
+    std::optional<HeldThread> held;
     if (holds_awaited_) {
       held.emplace(pid);
-      plan->operators = ReadOperators(pid, *plan);
+      plan.operators = ReadOperators(pid, plan);
     }
-    status = AttachImage(pid, *std::move(plan), /*followed=*/true);
+    status = AttachImage(pid, std::move(plan), /*followed=*/true);
     if (status.ok() && on_awaited_) on_awaited_(pid, operators);
+    // What it forked before anybody knew of it.
+    if (status.ok()) FollowDescendants(pid, /*awaits_others=*/false);
   }
-  if (!status.ok() && Exists(pid) && ExitCodeOf(status) != ExitCode::kNoTarget) {
+  if (status.ok()) {
     const std::lock_guard lock(mutex_);
-    ++follow_failed_;
+    awaited_.erase(Raw(pid));
+    return true;
   }
+  DropLinks(pid, /*forget=*/true);
+  if (Exists(pid) && ExitCodeOf(status) != ExitCode::kNoTarget) Refuse(pid, status);
   return true;
 }
 
+// The caller holds the lock.
+void ProcessSet::EndAwaiting(Pid pid) {
+  const auto it = awaited_.find(Raw(pid));
+  if (it == awaited_.end()) return;
+  if (it->second.has_torch) ++ended_early_;
+  awaited_.erase(it);
+}
+
 void ProcessSet::TryAllAwaited() {
-  std::map<uint32_t, Looks> candidates;
+  std::map<uint32_t, Awaited> candidates;
   {
     const std::lock_guard lock(mutex_);
     candidates = awaited_;
   }
-  for (auto& [pid, looks] : candidates) {
-    const bool done = TryAwaited(Pid{pid}, &looks);
+  for (auto& [pid, awaited] : candidates) {
+    const bool done = TryAwaited(Pid{pid}, awaited.loading.get());
     const std::lock_guard lock(mutex_);
-    if (done) {
-      awaited_.erase(pid);
-    } else if (const auto it = awaited_.find(pid); it != awaited_.end()) {
-      it->second = looks;
+    const auto it = awaited_.find(pid);
+    if (it != awaited_.end() && it->second.loading == awaited.loading) {
+      it->second.has_torch |= awaited.loading->has_torch();
+      if (done && Exists(Pid{pid}))
+        awaited_.erase(it);
+      else if (done)
+        EndAwaiting(Pid{pid});
     }
     if (stop_ || !tasks_.empty()) return;  // forks come first
   }
+}
+
+void ProcessSet::LookForMore() {
+  const int64_t now_ns = MonotonicNs();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!looks_for_torch_ || now_ns - last_search_ns_ < kSearchIntervalNs) return;
+    last_search_ns_ = now_ns;
+  }
+  for (const Pid pid : FindTorchProcesses().pids) OnTorchMapped(pid);
 }
 
 void ProcessSet::RunFollower() {
@@ -486,6 +489,7 @@ void ProcessSet::RunFollower() {
     if (stop_) break;
     if (tasks_.empty()) {
       lock.unlock();
+      LookForMore();
       TryAllAwaited();
       operator_watch_.Look();
       lock.lock();
@@ -542,6 +546,11 @@ void ProcessSet::CollectLastNames() {
   }
 }
 
+size_t ProcessSet::process_count() const {
+  const std::lock_guard lock(mutex_);
+  return processes_.size();
+}
+
 uint32_t ProcessSet::operator_count() const {
   const std::lock_guard lock(mutex_);
   return operator_count_;
@@ -568,6 +577,16 @@ std::vector<Unsupported> ProcessSet::gaps() const {
                                    " forked processes: each one's first moments, at most " +
                                    std::to_string(longest_follow_ns_ / 1'000'000 + 1) +
                                    " ms, passed before its probes were live"});
+  }
+  if (ended_early_ > 0) {
+    gaps.push_back(Unsupported{"short-lived processes",
+                               std::to_string(ended_early_) +
+                                   " processes that had begun to load PyTorch ended before their "
+                                   "probes were live"});
+  }
+  if (follow_failed_ > kMostNamed) {
+    gaps.push_back(
+        Unsupported{"processes", std::to_string(follow_failed_) + " in all could not be recorded"});
   }
   return gaps;
 }

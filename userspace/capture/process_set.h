@@ -1,6 +1,7 @@
-// The processes that are recorded: those that the user named, and the children that they fork or
-// spawn. Each has its own links, filtered by its pid, so that other users of the same libraries pay
-// nothing. A follower thread attaches to children while the caller goes on emptying the ring.
+// The processes that are recorded: those that the user named, or all of the host, and the children
+// that they fork or spawn. Each has its own links, filtered by its pid, so that other users of the
+// same libraries pay nothing. A follower thread attaches to children while the caller goes on
+// emptying the ring.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,15 +26,13 @@
 #include "userspace/capture/attach.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/loading_process.h"
 #include "userspace/capture/operator_watch.h"
 #include "userspace/capture/schema_collector.h"
+#include "userspace/capture/target_info.h"
 #include "userspace/model/recording.h"
 
 namespace proftrace {
-
-// Finds PyTorch in a running process. Fails as the interface's exit codes say. A new library's
-// analysis takes memory for a second: to be called before the ring is there.
-absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options);
 
 class ProcessSet {
  public:
@@ -54,13 +54,21 @@ class ProcessSet {
   // The first processes are attached to: what may take its time begins.
   void OnReady() { schemas_.Start(); }
   // Descendants that `pid` has already: forked ones, as DataLoader workers are, are attached to
-  // now, others as soon as they have PyTorch.
-  void FollowDescendants(Pid pid);
+  // now, others as soon as they have PyTorch if `awaits_others`.
+  void FollowDescendants(Pid pid, bool awaits_others);
   // A process that has no PyTorch yet: it is attached to as soon as it has.
   void Await(Pid pid);
   // Likewise one that we started ourselves: it and its descendants are stopped for the moment in
   // which their probes go in, so that no operator is missed.
   void AwaitOwn(Pid pid);
+
+  // A process that maps PyTorch, or is about to: it is attached to as soon as it has loaded it.
+  void OnTorchMapped(Pid pid);
+  // Likewise those that were found. `again`: more are looked for now and then, as nobody tells of
+  // them.
+  void LookForTorch(const TorchProcesses& found, bool again);
+  // A process that is not recorded, and why: named among the gaps.
+  void Refuse(Pid pid, const absl::Status& why);
 
   // What the kernel told of traced processes.
   void OnFork(Pid parent, Pid child, int64_t time_ns);
@@ -83,6 +91,7 @@ class ProcessSet {
   // thread names.
   void CollectLastNames();
 
+  size_t process_count() const;  // that are recorded now
   // Of the first process: what the ready line shows.
   uint32_t operator_count() const;
   uint64_t follow_failed() const;
@@ -97,12 +106,9 @@ class ProcessSet {
     std::shared_ptr<const ProbePlan> plan;
     LinkSet links;
   };
-  // What was found in an awaited process so far.
-  struct Looks {
-    int with_torch = 0;    // how often PyTorch was there
-    size_t operators = 0;  // that it had registered at the last look
-    // All of PyTorch's libraries are there, and register no more operators.
-    bool HasSettled(const ProbePlan& plan);
+  struct Awaited {
+    std::shared_ptr<LoadingProcess> loading;  // used by the follower alone
+    bool has_torch = false;
   };
   enum class TaskKind { kFork, kExec, kExit };
   struct Task {
@@ -120,7 +126,9 @@ class ProcessSet {
   void FollowFork(const Task& task);
   void FollowExec(Pid pid);
   void DropLinks(Pid pid, bool forget);
-  bool TryAwaited(Pid pid, Looks* looks);
+  bool TryAwaited(Pid pid, LoadingProcess* loading);
+  void EndAwaiting(Pid pid);
+  void LookForMore();
   void RunFollower();
   void TryAllAwaited();
   void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
@@ -141,14 +149,18 @@ class ProcessSet {
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
-  std::map<uint32_t, Looks> awaited_;  // by pid
+  std::map<uint32_t, Awaited> awaited_;  // by pid
+  std::set<uint32_t> refused_;           // pids; the first of them are among gaps_
   std::vector<Unsupported> gaps_;
   uint32_t next_image_ = 1;
-  uint32_t next_plan_ = 1;
+  absl::flat_hash_map<std::vector<Label>, uint32_t> plan_ids_;  // plans that have the same sites
   uint32_t operator_count_ = 0;
   uint64_t follow_failed_ = 0;
   uint64_t followed_ = 0;
   int64_t longest_follow_ns_ = 0;  // from a fork until the child's probes were live
+  uint64_t ended_early_ = 0;  // processes with PyTorch that ended before their probes were live
+  bool looks_for_torch_ = false;
+  int64_t last_search_ns_ = 0;
   bool stop_ = false;
   bool holds_awaited_ = false;
   std::thread follower_;

@@ -18,9 +18,12 @@
 #include "userspace/capture/capture_sink.h"
 #include "userspace/capture/job_hit_cost.h"
 #include "userspace/capture/live_meter.h"
+#include "userspace/capture/map_watch.h"
 #include "userspace/capture/name_resolver.h"
+#include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/step_watch.h"
+#include "userspace/capture/target_info.h"
 
 namespace proftrace {
 namespace {
@@ -87,9 +90,14 @@ class Recording {
 
  private:
   absl::Status Start();
+  absl::Status PlanTargets();
+  absl::Status AttachTargets();
+  void AttachHost();
   absl::Status Loop();
   void Stop();
   void OnRecord(std::span<const std::byte> record);
+  // -a: processes that have begun to load PyTorch.
+  void TakeMapNews();
   absl::Status Drain(int timeout_ms);
   bool AnyTargetAlive();
   void ReportProgress(int64_t now_ns);
@@ -107,7 +115,9 @@ class Recording {
   std::unique_ptr<BpfPrograms> programs_;
   std::unique_ptr<ProcessSet> processes_;
   std::unique_ptr<NameResolver> names_;
+  std::unique_ptr<MapWatch> map_watch_;  // -a, where the kernel can
   std::vector<UniqueFd> target_fds_;
+  std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;  // until they are attached
   LiveMeter meter_;
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
   JobHitCost job_hit_cost_;
@@ -121,7 +131,7 @@ class Recording {
   RecordResult result_;
 };
 
-absl::Status Recording::Start() {
+absl::Status Recording::PlanTargets() {
   std::vector<Pid> all = options_.pids;
   all.insert(all.end(), options_.awaited.begin(), options_.awaited.end());
   for (const Pid pid : all) {
@@ -129,13 +139,57 @@ absl::Status Recording::Start() {
     if (!fd.ok()) return fd.status();
     target_fds_.push_back(*std::move(fd));
   }
-  // Before the ring is there: the analysis of a new library takes memory, and gives it back.
-  std::vector<ProbePlan> plans;
   for (const Pid pid : options_.pids) {
-    absl::StatusOr<ProbePlan> plan = PlanProcess(pid, options_.plan);
-    if (!plan.ok()) return plan.status();
-    plans.push_back(*std::move(plan));
+    plans_.emplace_back(pid, PlanProcess(pid, options_.plan));
+    if (!plans_.back().second.ok()) return plans_.back().second.status();
   }
+  if (!options_.all) return absl::OkStatus();
+  for (const Pid pid : FindTorchProcesses().pids) {
+    // A forked child of one that comes before is attached to with its plan.
+    const bool is_forked = std::any_of(plans_.begin(), plans_.end(), [pid](const auto& known) {
+      return known.second.ok() && IsForkOf(pid, known.first, *known.second);
+    });
+    if (!is_forked) plans_.emplace_back(pid, PlanProcess(pid, options_.plan));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recording::AttachTargets() {
+  if (options_.all) {
+    AttachHost();
+    return absl::OkStatus();
+  }
+  for (auto& [pid, plan] : plans_) {
+    if (absl::Status status = processes_->Attach(pid, *std::move(plan)); !status.ok()) {
+      return status;
+    }
+    if (options_.bpf.follow_children) processes_->FollowDescendants(pid, /*awaits_others=*/true);
+  }
+  for (const Pid pid : options_.awaited) {
+    if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
+    processes_->AwaitOwn(pid);
+  }
+  return absl::OkStatus();
+}
+
+// What goes wrong with one process is named, and no reason to leave the others out.
+void Recording::AttachHost() {
+  for (auto& [pid, plan] : plans_) {
+    absl::Status status = plan.status();
+    if (status.ok()) status = processes_->Attach(pid, *std::move(plan));
+    if (status.ok()) {
+      processes_->FollowDescendants(pid, /*awaits_others=*/false);
+    } else if (ExitCodeOf(status) != ExitCode::kNoTorch &&
+               ExitCodeOf(status) != ExitCode::kNoTarget) {
+      processes_->Refuse(pid, status);
+    }
+  }
+  processes_->LookForTorch(FindTorchProcesses(), /*again=*/map_watch_ == nullptr);
+}
+
+absl::Status Recording::Start() {
+  // Before the ring is there: the analysis of a new library takes memory, and gives it back.
+  if (absl::Status status = PlanTargets(); !status.ok()) return status;
   malloc_trim(0);
   absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
   if (!programs.ok()) return programs.status();
@@ -147,17 +201,13 @@ absl::Status Recording::Start() {
       [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
       [this](Pid pid, uint64_t vtable) { (void)programs_->AddPythonNodeVtable(pid, vtable); });
   if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
-  for (size_t i = 0; i < plans.size(); ++i) {
-    const Pid pid = options_.pids[i];
-    if (absl::Status status = processes_->Attach(pid, std::move(plans[i])); !status.ok()) {
-      return status;
-    }
-    if (options_.bpf.follow_children) processes_->FollowDescendants(pid);
+  if (options_.all) {
+    // Before they are looked for, so that none is missed in between.
+    if (auto watch = MapWatch::Open(); watch.ok()) map_watch_ = *std::move(watch);
   }
-  for (const Pid pid : options_.awaited) {
-    if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
-    processes_->AwaitOwn(pid);
-  }
+  absl::Status attached = AttachTargets();
+  plans_.clear();
+  if (!attached.ok()) return attached;
   if (absl::Status status = MeasureHitInJob(); !status.ok()) return status;
   const int64_t ready_ns = MonotonicNs();
   if (AskedForSteps() || callbacks_.on_progress) {
@@ -173,7 +223,8 @@ absl::Status Recording::Start() {
   cpu_at_start_s_ = OwnCpuSeconds();
   lost_before_start_ = programs_->ReadCounters().ring_lost;
   if (callbacks_.on_ready) {
-    callbacks_.on_ready(processes_->operator_count(), info_.window.attach_s);
+    callbacks_.on_ready(
+        Ready{processes_->process_count(), processes_->operator_count(), info_.window.attach_s});
   }
   processes_->OnReady();
   return absl::OkStatus();
@@ -216,13 +267,23 @@ void Recording::OnRecord(std::span<const std::byte> record) {
   }
 }
 
+void Recording::TakeMapNews() {
+  if (map_watch_ == nullptr) return;
+  const MapNews news = map_watch_->Take();
+  for (const Pid pid : news.pids) processes_->OnTorchMapped(pid);
+  if (!news.is_lossy) return;
+  for (const Pid pid : FindTorchProcesses().pids) processes_->OnTorchMapped(pid);
+}
+
 absl::Status Recording::Drain(int timeout_ms) {
+  TakeMapNews();
   absl::StatusOr<uint64_t> taken =
       programs_->Poll(timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
   return taken.ok() ? sink_.status() : taken.status();
 }
 
 bool Recording::AnyTargetAlive() {
+  if (options_.all) return true;
   for (const UniqueFd& fd : target_fds_) {
     pollfd poll_fd{fd.get(), POLLIN, 0};
     if (poll(&poll_fd, 1, 0) == 0) return true;
@@ -349,9 +410,11 @@ void Recording::Stop() {
   result_.attached = processes_->operator_count() > 0;
   result_.status = status.ok() ? finished : status;
   if (result_.status.ok() && !result_.attached) {
-    result_.status = Fail(ExitCode::kNoTorch,
-                          "the command was not recorded: neither it nor its children had loaded "
-                          "PyTorch by the end");
+    result_.status =
+        Fail(ExitCode::kNoTorch,
+             options_.all ? "no process that had loaded PyTorch was there to be recorded (-a)"
+                          : "the command was not recorded: neither it nor its children had loaded "
+                            "PyTorch by the end");
   }
   result_.ring_lost = ledger.ring_lost;
   result_.window = info_.window;

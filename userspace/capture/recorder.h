@@ -28,8 +28,16 @@ struct Progress {
   uint64_t steps = 0;             // found so far; not counted unless they are waited for
 };
 
+// What is recorded when every probe is live.
+struct Ready {
+  size_t processes = 0;
+  uint32_t operator_count = 0;  // of the first; 0 while all targets are awaited ones
+  double attach_s = 0;
+};
+
 struct RecordOptions {
   std::vector<Pid> pids;     // running processes
+  bool all = false;          // every PyTorch process of the host, also those that start later
   std::vector<Pid> awaited;  // just started by us: attached to as soon as they have loaded PyTorch
   std::optional<double> duration_s;  // none: until `stop` or the end of all targets
   std::optional<uint64_t> steps;     // until so many steps of the job are over
@@ -41,8 +49,7 @@ struct RecordOptions {
 };
 
 struct RecordCallbacks {
-  // Every probe is live; `operator_count` is 0 while all targets are awaited ones.
-  std::function<void(uint32_t operator_count, double attach_s)> on_ready;
+  std::function<void(const Ready&)> on_ready;
   // A forked child is recorded, `after_ns` after its fork. On another thread.
   std::function<void(Pid child, int64_t after_ns)> on_follow;
   // An awaited process has loaded PyTorch and is recorded. On another thread.

@@ -1,6 +1,7 @@
 #include "userspace/capture/target_info.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
+#include "userspace/base/exit_status.h"
 
 namespace proftrace {
 
@@ -45,15 +47,6 @@ std::vector<uint32_t> ReadNumbers(const std::string& folder) {
   return numbers;
 }
 
-// Field 4 of /proc/PID/stat; the second, the name in parentheses, may hold anything.
-uint32_t ReadParent(uint32_t pid) {
-  const std::string stat = ReadSmallFile("/proc/" + std::to_string(pid) + "/stat", 4096);
-  const size_t close = stat.rfind(')');
-  // ") S 4711"
-  if (close == std::string::npos || close + 4 > stat.size()) return 0;
-  return static_cast<uint32_t>(std::strtoul(stat.c_str() + close + 4, nullptr, 10));
-}
-
 }  // namespace
 
 std::vector<ThreadEntry> ReadThreads(Pid pid) {
@@ -67,9 +60,20 @@ std::vector<ThreadEntry> ReadThreads(Pid pid) {
   return threads;
 }
 
+// Field 4 of /proc/PID/stat; the second, the name in parentheses, may hold anything.
+Pid ReadParent(Pid pid) {
+  const std::string stat = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/stat", 4096);
+  const size_t close = stat.rfind(')');
+  // ") S 4711"
+  if (close == std::string::npos || close + 4 > stat.size()) return Pid{0};
+  return Pid{static_cast<uint32_t>(std::strtoul(stat.c_str() + close + 4, nullptr, 10))};
+}
+
 std::vector<Pid> ReadDescendants(Pid pid) {
   std::vector<std::pair<uint32_t, uint32_t>> links;  // child, parent
-  for (const uint32_t child : ReadNumbers("/proc")) links.emplace_back(child, ReadParent(child));
+  for (const uint32_t child : ReadNumbers("/proc")) {
+    links.emplace_back(child, Raw(ReadParent(Pid{child})));
+  }
   std::vector<Pid> found{pid};
   for (size_t i = 0; i < found.size(); ++i) {
     for (const auto& [child, parent] : links) {
@@ -81,13 +85,31 @@ std::vector<Pid> ReadDescendants(Pid pid) {
   return found;
 }
 
-bool HasTorch(Pid pid) {
-  absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(pid);
-  if (!maps.ok()) return false;
-  for (const Mapping& mapping : *maps) {
-    if (mapping.executable && mapping.path.find("torch") != std::string::npos) return true;
+namespace {
+
+uint32_t CountTorchMappings(const std::vector<Mapping>& maps) {
+  return static_cast<uint32_t>(std::count_if(maps.begin(), maps.end(), [](const Mapping& mapping) {
+    return mapping.executable && mapping.path.find("torch") != std::string::npos;
+  }));
+}
+
+}  // namespace
+
+uint32_t CountTorchMappings(Pid pid) {
+  const absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(pid);
+  return maps.ok() ? CountTorchMappings(*maps) : 0;
+}
+
+TorchProcesses FindTorchProcesses() {
+  TorchProcesses found;
+  for (const uint32_t number : ReadNumbers("/proc")) {
+    if (number == static_cast<uint32_t>(getpid())) continue;
+    const absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(Pid{number});
+    if (ExitCodeOf(maps.status()) == ExitCode::kNotPermitted) ++found.closed;
+    if (maps.ok() && CountTorchMappings(*maps) > 0) found.pids.push_back(Pid{number});
   }
-  return false;
+  std::sort(found.pids.begin(), found.pids.end());
+  return found;
 }
 
 }  // namespace proftrace

@@ -15,10 +15,20 @@ Target DescribeProcess(Pid pid);
 // Its living threads with their names.
 std::vector<ThreadEntry> ReadThreads(Pid pid);
 
+// Its parent; 0 when it has none, or is gone.
+Pid ReadParent(Pid pid);
+
 // Its living children, their children, and so on.
 std::vector<Pid> ReadDescendants(Pid pid);
 
-// Whether it maps a file that may be libtorch: cheap, to be asked often.
-bool HasTorch(Pid pid);
+// How many executable mappings it has of files that may be PyTorch's: cheap, to be asked often.
+uint32_t CountTorchMappings(Pid pid);
+
+// The processes of the host that have such mappings, ascending, without this one.
+struct TorchProcesses {
+  std::vector<Pid> pids;
+  uint32_t closed = 0;  // that this user may not look into
+};
+TorchProcesses FindTorchProcesses();
 
 }  // namespace proftrace

@@ -67,6 +67,7 @@ struct RecordArguments {
   std::string trace_name;
   std::vector<std::string> metadata;
   bool no_follow_children = false;
+  bool all_processes = false;
   bool profile_memory = false;
   bool no_inject = false;
   bool strict = false;
@@ -76,6 +77,7 @@ struct RecordArguments {
   int verbose = 0;
   std::string probe_program = "record";
   bool perf_links = false;
+  uint32_t loss_threads = 0;
 };
 
 absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
@@ -105,6 +107,8 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   }
   options.bpf.ring_bytes = static_cast<uint32_t>(kSmallestRing);
   while (options.bpf.ring_bytes < *ring_bytes) options.bpf.ring_bytes *= 2;
+  options.all = arguments.all_processes;
+  options.bpf.loss_threads = arguments.loss_threads;
   options.bpf.follow_children = !arguments.no_follow_children;
   options.bpf.empty_program = arguments.probe_program == "empty";
   options.bpf.force_perf_links = arguments.perf_links;
@@ -122,9 +126,15 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
 }
 
 absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
-  if (arguments.pids.empty() == !has_command) {
+  const int targets =
+      (arguments.pids.empty() ? 0 : 1) + (arguments.all_processes ? 1 : 0) + (has_command ? 1 : 0);
+  if (targets != 1) {
     return Fail(ExitCode::kUsage,
-                "give what to record: -p PID of a running process, or -- COMMAND ARGS");
+                "give what to record: -p PID of a running process, -a for every PyTorch process, "
+                "or -- COMMAND ARGS");
+  }
+  if (arguments.all_processes && arguments.no_follow_children) {
+    return Fail(ExitCode::kUsage, "-a records children too: give it or --no-follow-children");
   }
   if (arguments.steps.has_value() && arguments.schedule.has_value()) {
     return Fail(ExitCode::kUsage, "give --steps or --schedule, not both");
@@ -145,14 +155,26 @@ absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
 RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const std::string& target) {
   RecordCallbacks callbacks;
   if (arguments.quiet) return callbacks;
-  callbacks.on_ready = [target](uint32_t operator_count, double attach_s) {
-    if (operator_count == 0) {
+  const bool all = arguments.all_processes;
+  callbacks.on_ready = [target, all](const Ready& ready) {
+    if (all && ready.processes == 0) {
+      std::fprintf(stderr, "proftrace: no process has loaded PyTorch yet; waiting for the first\n");
+      return;
+    }
+    if (all) {
+      std::fprintf(stderr,
+                   "proftrace: recording all PyTorch processes, %zu now, %u operators, probes on "
+                   "after %.2f s\n",
+                   ready.processes, ready.operator_count, ready.attach_s);
+      return;
+    }
+    if (ready.operator_count == 0) {
       std::fprintf(stderr, "proftrace: starting %s; its probes go in when it loads PyTorch\n",
                    target.c_str());
       return;
     }
     std::fprintf(stderr, "proftrace: recording %s, %u operators, probes on after %.2f s\n",
-                 target.c_str(), operator_count, attach_s);
+                 target.c_str(), ready.operator_count, ready.attach_s);
   };
   const auto started = std::chrono::steady_clock::now();
   callbacks.on_awaited = [started](Pid pid, uint32_t operator_count) {
@@ -294,7 +316,7 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
 
   StopOnSignals();
   std::unique_ptr<LaunchedCommand> launched;
-  std::string comm = "command";
+  std::string comm = arguments.all_processes ? "all" : "command";
   Pid first{static_cast<uint32_t>(getpid())};
   for (const Pid pid : options->pids) {
     absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
@@ -323,8 +345,8 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   RecordCallbacks callbacks = MakeCallbacks(arguments, DescribeTargets(*options, command));
   absl::Status launch;
   if (launched != nullptr) {
-    callbacks.on_ready = [&, tell = callbacks.on_ready](uint32_t operators, double seconds) {
-      if (tell) tell(operators, seconds);
+    callbacks.on_ready = [&, tell = callbacks.on_ready](const Ready& ready) {
+      if (tell) tell(ready);
       launch = launched->Release();
       if (!launch.ok()) g_stop.store(true, std::memory_order_relaxed);
     };
@@ -351,6 +373,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       "'record' may be left out. Example: sudo proftrace record -p 4711 -d 10s -o result");
   record->add_option("-p,--pid", arguments->pids, "process to record; may be given several times")
       ->check(CLI::Range(1u, 4194304u));  // the kernel's PID_MAX_LIMIT
+  record->add_flag("-a,--all-processes", arguments->all_processes,
+                   "every process that has loaded PyTorch, also those that start later");
   record->add_option("-d,--duration", arguments->duration,
                      "how long: 10s, 250ms, 2m; without it until ^C or the target's end");
   record
@@ -390,6 +414,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->check(CLI::IsMember({"record", "empty"}))
       ->group("");
   record->add_flag("--perf-links", arguments->perf_links)->group("");
+  record->add_option("--loss-threads", arguments->loss_threads)->group("");
   record->callback([arguments, all, command, action] {
     *action = [arguments, all, command] { return RunRecord(*arguments, all, command); };
   });

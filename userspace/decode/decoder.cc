@@ -35,6 +35,7 @@ size_t MinimumBytes(uint8_t kind) {
     case abi::PT_ANNOTATION_GUARD:
     case abi::PT_GUARD_END:
     case abi::PT_LOSS:
+    case abi::PT_LOSS_ANYWHERE:
     case abi::PT_ALLOCATION:
       return sizeof(abi::pt_pointer_record);
     case abi::PT_GUARD_BEGIN:
@@ -366,6 +367,10 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_LOSS:
       event->type = EventType::kLoss;
       event->value = Copy<abi::pt_pointer_record>(record).value;
+      break;
+    case abi::PT_LOSS_ANYWHERE:
+      event->type = EventType::kGap;
+      ++ledger_->gaps;
       break;
     case abi::PT_EXEC:
       event->type = EventType::kExec;

@@ -30,7 +30,8 @@ struct Ledger {
   uint64_t names_cut = 0;        // names longer than 4096 bytes
   uint64_t unnamed = 0;          // spans whose name could not be found
   uint64_t follow_failed = 0;    // children of the target that could not be attached to
-  uint64_t gaps = 0;     // damaged blocks of a salvaged capture: all threads lost records there
+  uint64_t gaps = 0;     // where any thread may have lost records: damaged blocks of a salvaged
+                         // capture, losses on more threads than the kernel's side can note
   uint64_t demoted = 0;  // operators that were only counted, to keep a budget
 
   bool operator==(const Ledger&) const = default;

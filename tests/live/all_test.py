@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""`-a`: every PyTorch process of the host. Runs in a PID namespace of its own, so that its host has no others."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+import live
+from live import Job, LiveTest, Result, Tracer
+import namespaces_test
+from namespaces_test import child_of
+
+CONTAINER = namespaces_test.NamespaceTest.container
+ORPHANS = 22
+# Works until it is told to end; without a torch of its own it is a process like any other.
+NO_TORCH = "import time\nwhile True: time.sleep(0.01)"
+
+
+class AllTest(LiveTest):
+    def record_all(self, *options: object) -> Tracer:
+        return Tracer("-a", "-o", self.out, "--format", "events-csv,chrome", *options)
+
+    def assert_steps(self, result: Result, expected: dict[int, int], late: set[int]) -> None:
+        """Steps of each process. A late one makes one when it has loaded PyTorch, before or after its probes are live."""
+        steps = collections.Counter(int(row["pid"]) for row in result.events() if row["path"] == "step")
+        for pid in late:
+            self.assertIn(steps[pid], (expected[pid], expected[pid] + 1))
+        self.assertEqual({**steps, **{pid: expected[pid] for pid in late}}, expected)
+
+    def spans_by_pid(self, result: Result) -> "collections.Counter[int]":
+        return collections.Counter(int(row["pid"]) for row in result.events() if row["path"] in ("step", "forward"))
+
+    def linked_pids(self, tracer: Tracer) -> set[int]:
+        """Of the processes for which it holds uprobes; 0 = one that is for every process."""
+        pids = set()
+        for path in Path(f"/proc/{tracer.process.pid}/fdinfo").iterdir():
+            with contextlib.suppress(OSError):
+                text = path.read_text()
+                if re.search(r"^link_type:\s+uprobe_multi", text, re.MULTILINE):
+                    pids.add(int(re.search(r"^pid:\s+(\d+)", text, re.MULTILINE).group(1)))
+        return pids
+
+    def test_running_and_later_processes_are_recorded_and_no_others(self) -> None:
+        with Job() as first, Job() as second, subprocess.Popen([sys.executable, "-c", NO_TORCH]) as other:
+            with self.record_all() as tracer:
+                said = tracer.lines.wait(r"^proftrace: recording all PyTorch processes, (\d+) now", live.READY_S)
+                self.assertEqual(said.group(1), "2")
+                with Job() as third:
+                    tracer.lines.wait(rf"^proftrace: recording PID {third.pid}, ", live.READY_S)
+                    pids = {job.pid for job in (first, second, third)}
+                    linked = self.linked_pids(tracer)
+                    # The kernel tells from 6.17 on.
+                    self.assertIn(linked, (pids, set()))
+                    for count, job in enumerate((first, second, third), 5):
+                        self.assert_same_results(job.do(f"steps {count}"))
+                    self.assertEqual(tracer.stop(), 0, tracer.text())
+            other.kill()
+        result = Result(self.out)
+        self.assert_lossless(result)
+        self.assert_steps(result, {first.pid: 5, second.pid: 6, third.pid: 7}, {third.pid})
+        self.assertEqual({target["pid"] for target in result.summary["target"]}, pids)
+
+    def test_it_waits_for_the_first_process(self) -> None:
+        with self.record_all() as tracer:
+            tracer.lines.wait(r"^proftrace: no process has loaded PyTorch yet; waiting for the first", live.READY_S)
+            with Job() as job:
+                tracer.lines.wait(rf"^proftrace: recording PID {job.pid}, ", live.READY_S)
+                job.do("steps 100")  # the last ones after their names were read
+            # It goes on after the end of all, for those that come.
+            with Job() as again:
+                tracer.lines.wait(rf"^proftrace: recording PID {again.pid}, ", live.READY_S)
+                again.do("steps 3")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+        result = Result(self.out)
+        self.assert_lossless(result)
+        self.assert_steps(result, {job.pid: 100, again.pid: 3}, {job.pid, again.pid})
+
+    def test_without_any_process_it_ends_with_5(self) -> None:
+        self.assert_fails_late(5, ("-a", "-d", "300ms"), "no process that had loaded PyTorch")
+
+    def assert_fails_late(self, code: int, arguments: tuple[object, ...], *words: str) -> None:
+        done = self.run_proftrace(*arguments)
+        self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+        for word in words:
+            self.assertRegex(done.stderr.splitlines()[-1], word)
+        self.assertEqual(os.listdir(self.directory), [])
+
+    def test_with_a_pid_or_without_children_it_is_2(self) -> None:
+        self.assert_fails(2, ("-a", "-p", os.getpid()), "-a")
+        self.assert_fails(2, ("-a", "--no-follow-children"), "children")
+
+    def test_many_processes_are_recorded_at_once(self) -> None:
+        """Children whose parent has ended: each is a process of its own."""
+        with Job() as job:
+            pids = {int(pid) for pid in job.do(f"orphans {ORPHANS}")["pids"].split(",")}
+            self.assertEqual(job.end(), 0)
+            with self.record_all() as tracer:
+                said = tracer.lines.wait(r"^proftrace: recording all PyTorch processes, (\d+) now.* after ([\d.]+) s", live.READY_S)
+                print(f"{said.group(1)} processes attached to in {said.group(2)} s", file=sys.stderr)
+                for pid in pids:
+                    os.kill(pid, signal.SIGUSR1)
+                live.wait_until(lambda: not any(map(self.is_alive, pids)), live.WORK_S, "the orphans' end")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+        result = Result(self.out)
+        self.assert_lossless(result)
+        self.assertEqual(self.spans_by_pid(result), {pid: 4 for pid in pids})
+
+    @staticmethod
+    def is_alive(pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return False
+
+    def test_processes_that_end_at_any_moment_harm_nothing(self) -> None:
+        program = "import torch, os, sys; x = torch.ones(4, 4)\nfor _ in range(int(sys.argv[1])): torch.mm(x, x)\n"
+        with Job() as job:
+            with self.record_all() as tracer:
+                tracer.wait_until_recording()
+                short = [subprocess.Popen([LiveTest.python, "-c", program, str(count)]) for count in (0, 1)]
+                killed = subprocess.Popen([LiveTest.python, "-c", program, "1000000"])
+                live.wait_until(lambda: "libtorch_cpu" in Path(f"/proc/{killed.pid}/maps").read_text(), live.START_S, "its torch")
+                killed.kill()
+                for process in (*short, killed):
+                    process.wait()
+                self.assert_same_results(job.do("steps 5"))
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+        result = Result(self.out)
+        self.assert_identities(result.ledger)
+        for name in ("ring_lost", "malformed", "end_lost", "follow_failed"):
+            self.assertEqual(result.ledger[name], 0, name)
+        targets = {target["pid"] for target in result.summary["target"]}
+        reasons = [gap["reason"] for gap in result.summary["unsupported"] if gap["feature"] == "short-lived processes"]
+        missed = sum(process.pid not in targets for process in (*short, killed))
+        self.assertEqual([int(reason.split()[0]) for reason in reasons], [missed] if missed else [])
+        self.assertEqual(sum(row["path"] == "step" for row in result.events()), 5)
+
+    def test_containers_and_other_users_are_recorded(self) -> None:
+        nobody = ("setpriv", f"--reuid={live.NOBODY}", f"--regid={live.NOBODY}", "--clear-groups")
+        with Job(prefix=CONTAINER) as contained, Job(prefix=nobody) as foreign:
+            pids = [child_of(contained.pid), foreign.pid]
+            with self.record_all() as tracer:
+                tracer.wait_until_recording()
+                contained.do("steps 4")
+                foreign.do("steps 4")
+                with Job(prefix=CONTAINER) as late:
+                    pids.append(child_of(late.pid))
+                    tracer.lines.wait(rf"^proftrace: recording PID {child_of(late.pid)}, ", live.READY_S)
+                    late.do("steps 4")
+                    self.assertEqual(tracer.stop(), 0, tracer.text())
+        result = Result(self.out)
+        self.assert_lossless(result)
+        self.assert_steps(result, {pid: 4 for pid in pids}, {pids[-1]})
+
+    def test_others_pay_nothing(self) -> None:
+        """Processes without PyTorch that map, fork and exec are as fast beside a tracer that stands still."""
+        def run_s() -> float:
+            began = time.perf_counter()
+            for _ in range(100):
+                subprocess.run(["/bin/true"], check=True)
+            return time.perf_counter() - began
+
+        with Job() as job, self.record_all() as tracer:
+            tracer.wait_until_recording()
+            ratios = []
+            for _ in range(5):
+                with_tracer = run_s()
+                tracer.process.send_signal(signal.SIGSTOP)
+                ratios.append(with_tracer / run_s())
+                tracer.process.send_signal(signal.SIGCONT)
+            print(f"100 execs beside -a take {sorted(ratios)[2]:.3f} of their time beside a stopped tracer", file=sys.stderr)
+            self.assertLess(sorted(ratios)[2], 1.25)
+            self.assert_same_results(job.do("steps 1"))
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+
+
+if __name__ == "__main__":
+    if os.geteuid() == 0 and os.getpid() != 1:
+        os.execvp(CONTAINER[0], [*CONTAINER, sys.executable, *sys.argv])
+    live.run()

@@ -1,0 +1,82 @@
+#include "userspace/capture/loading_process.h"
+
+#include <utility>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/held_thread.h"
+#include "userspace/capture/target_info.h"
+
+namespace proftrace {
+namespace {
+
+// Nothing was loaded or registered for so long: the next thing that the process does may be its
+// work.
+constexpr int64_t kSettledNs = 60'000'000;
+// One that has no Python binding although it runs Python is waited for so long, ...
+constexpr int64_t kNoBindingNs = 2'000'000'000;
+// ... one whose Dispatcher cannot be read so long, as that may take on a busy host.
+constexpr int64_t kNoOperatorsNs = 10'000'000'000;
+// Between two tries to find the Dispatcher.
+constexpr int64_t kRetryNs = 100'000'000;
+// One that registers operators for ever is recorded after that.
+constexpr int64_t kLongestLoadNs = 60'000'000'000;
+
+}  // namespace
+
+bool LoadingProcess::HasSettled(int64_t now_ns) const {
+  // A Python process loads the binding last.
+  const bool has_binding = plan_->python_version.empty() || plan_->python_node_vtable != 0;
+  const int64_t enough_ns = !has_operators() ? kNoOperatorsNs
+                            : !has_binding   ? kNoBindingNs
+                                             : kSettledNs;
+  return now_ns - changed_ns_ >= enough_ns || now_ns - first_ns_ >= kLongestLoadNs;
+}
+
+absl::Status LoadingProcess::Plan(Pid pid, const PlanOptions& options) {
+  plan_.reset();
+  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  planned_ns_ = MonotonicNs();
+  is_old_ = false;
+  if (ExitCodeOf(plan.status()) == ExitCode::kNoTorch) return absl::OkStatus();  // half loaded
+  if (!plan.ok()) return plan.status();
+  last_operator_ = LastOperator(pid, *plan);
+  plan_ = *std::move(plan);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::Look(Pid pid, const PlanOptions& options,
+                                                              bool hold) {
+  const uint32_t mappings = CountTorchMappings(pid);
+  if (mappings == 0) return std::nullopt;
+  if (mappings != mappings_) {
+    std::optional<HeldThread> held;
+    if (hold && mappings_ == 0) held.emplace(pid);
+    mappings_ = mappings;
+    const absl::Status status = Plan(pid, options);
+    changed_ns_ = planned_ns_;
+    if (first_ns_ == 0) first_ns_ = planned_ns_;
+    if (!status.ok()) return status;
+    return std::nullopt;
+  }
+  if (!plan_.has_value()) return std::nullopt;
+  const int64_t now_ns = MonotonicNs();
+  if (!has_operators() && now_ns - planned_ns_ >= kRetryNs) {
+    // The Dispatcher is made some time after its library is mapped.
+    if (absl::Status status = Plan(pid, options); !status.ok()) return status;
+    if (!plan_.has_value()) return std::nullopt;
+    if (has_operators()) changed_ns_ = planned_ns_;
+  }
+  if (const uint64_t last = LastOperator(pid, *plan_); last != last_operator_) {
+    last_operator_ = last;
+    changed_ns_ = now_ns;
+    is_old_ = true;
+  }
+  if (!HasSettled(now_ns)) return std::nullopt;
+  if (is_old_) {
+    if (absl::Status status = Plan(pid, options); !status.ok()) return status;
+  }
+  return std::exchange(plan_, std::nullopt);
+}
+
+}  // namespace proftrace

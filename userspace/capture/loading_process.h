@@ -1,0 +1,42 @@
+// A process that is about to load PyTorch, or loads it: looked at again and again, cheaply, until
+// its probes can be planned.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "symbols/planner.h"
+#include "symbols/probe_plan.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+class LoadingProcess {
+ public:
+  // Nothing: not yet. An error: it never will. `hold`: the process is stopped while its files are
+  // analysed for the first time, so that it does not run away meanwhile.
+  absl::StatusOr<std::optional<ProbePlan>> Look(Pid pid, const PlanOptions& options, bool hold);
+
+  // Whether a file of PyTorch's was there at the last look.
+  bool has_torch() const { return mappings_ > 0; }
+
+ private:
+  // While libraries register their operators, names and annotations would be missing.
+  bool HasSettled(int64_t now_ns) const;
+
+  // Makes plan_; none where PyTorch is only half there.
+  absl::Status Plan(Pid pid, const PlanOptions& options);
+  bool has_operators() const { return plan_->dispatcher_slot != 0; }
+
+  std::optional<ProbePlan> plan_;
+  int64_t planned_ns_ = 0;
+  bool is_old_ = false;         // operators were registered after plan_ was made
+  uint32_t mappings_ = 0;       // of PyTorch's files
+  uint64_t last_operator_ = 0;  // LastOperator()
+  int64_t first_ns_ = 0;        // when the first such file was seen
+  int64_t changed_ns_ = 0;      // when the look last differed from the one before
+};
+
+}  // namespace proftrace

@@ -1,0 +1,103 @@
+#include "userspace/capture/process_plan.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "symbols/process_maps.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/target_info.h"
+
+namespace proftrace {
+namespace {
+
+absl::Status NotPermitted(const std::string& what) {
+  return Fail(ExitCode::kNotPermitted,
+              "this user may not " + what +
+                  "; run 'sudo proftrace', or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and "
+                  "CAP_SYS_PTRACE");
+}
+
+// What lies behind the planner's "no libtorch": a process that ended meanwhile, or one whose files
+// this user may not open.
+absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
+  const std::string who = "PID " + std::to_string(Raw(pid));
+  if (ExitCodeOf(status) == ExitCode::kNotPermitted) {
+    return NotPermitted("read what " + who + " has mapped");
+  }
+  if (ExitCodeOf(status) != ExitCode::kNoTorch) return status;
+  const absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(pid);
+  if (!maps.ok()) return maps.status();
+  if (maps->empty()) {
+    return Fail(ExitCode::kNoTarget, who + " ended before anything was recorded");
+  }
+  for (const MappedFile& file : GroupByFile(*maps)) {
+    if (OpenMappedFile(pid, file).ok()) continue;
+    char link[64];
+    std::snprintf(link, sizeof(link), "/proc/%u/map_files/%llx-%llx", Raw(pid),
+                  static_cast<unsigned long long>(file.mappings[0].start),
+                  static_cast<unsigned long long>(file.mappings[0].end));
+    const UniqueFd fd(open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (fd.valid() || (errno != EPERM && errno != EACCES)) continue;
+    return NotPermitted("open the files that " + who + " has mapped");
+  }
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options) {
+  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  if (!plan.ok()) return WhyNoTorch(pid, plan.status());
+  return plan;
+}
+
+ModulePlan ModuleOfChild(ModulePlan module, Pid child) {
+  const std::string prefix = "/proc/";
+  const size_t slash = module.open_path.find('/', prefix.size());
+  if (module.open_path.starts_with(prefix) && slash != std::string::npos) {
+    module.open_path = prefix + std::to_string(Raw(child)) + module.open_path.substr(slash);
+  }
+  return module;
+}
+
+bool HasFiles(Pid child, const ProbePlan& plan) {
+  return std::all_of(plan.modules.begin(), plan.modules.end(), [child](const ModulePlan& module) {
+    return access(ModuleOfChild(module, child).open_path.c_str(), F_OK) == 0;
+  });
+}
+
+bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan) {
+  constexpr int kMostGenerations = 64;
+  Pid ancestor = child;
+  for (int i = 0; i < kMostGenerations && ancestor != parent; ++i) ancestor = ReadParent(ancestor);
+  return ancestor == parent && HasFiles(child, plan);
+}
+
+bool SharesMemory(Pid a, Pid b) {
+  constexpr int kCompareMemory = 1;  // KCMP_VM
+  return syscall(SYS_kcmp, Raw(a), Raw(b), kCompareMemory, 0, 0) == 0;
+}
+
+bool RefusesMemory(const ProbePlan& plan, const AttachReport& report) {
+  for (const ModulePlan& module : plan.modules) {
+    for (const ProbePoint& point : module.points) {
+      const bool is_memory = static_cast<uint16_t>(point.cookie) == plan.memory_site;
+      if (plan.memory_site == 0 || !is_memory) continue;
+      for (const RefusedPoint& refused : report.refused) {
+        if (refused.module == module.name && refused.file_offset == point.file_offset) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,32 @@
+// The probe plan of a running process, and of those that it forks.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include "symbols/planner.h"
+#include "symbols/probe_plan.h"
+#include "userspace/capture/attach.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// Finds PyTorch in a running process. Fails as the interface's exit codes say. A new library's
+// analysis takes memory for a second: to be called before the ring is there.
+absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options);
+
+// The plan's files as `child` has them mapped: after a fork they lie at the parent's addresses.
+ModulePlan ModuleOfChild(ModulePlan module, Pid child);
+
+// Whether `child` has the plan's files at its parent's addresses: until it execs.
+bool HasFiles(Pid child, const ProbePlan& plan);
+
+// Whether `child` was forked by `parent`, directly or not, and has its files.
+bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan);
+
+// Whether both run in the same memory (vfork, clone(CLONE_VM)). False where the kernel cannot tell.
+bool SharesMemory(Pid a, Pid b);
+
+// Whether a memory probe of `plan` was refused: then none of them is live.
+bool RefusesMemory(const ProbePlan& plan, const AttachReport& report);
+
+}  // namespace proftrace
