@@ -68,6 +68,17 @@ class ChildrenTest(LiveTest):
                 gap_s = self.assert_child_recorded(result, pid, began_ns, steps)
                 print(f"first event of a forked child after {gap_s * 1e3:.0f} ms", file=sys.stderr)
 
+    def test_each_of_many_children_in_a_row_is_recorded(self) -> None:
+        with Job() as job:
+            result, answers = self.record(job, *["fork 1 0.5"] * 8)
+            spans = self.spans_by_pid(result)
+            gaps_ms = []
+            for answer in answers:
+                (pid, (began_ns, _)), = self.children_of(answer).items()
+                self.assertIn(pid, spans)
+                gaps_ms.append((int(spans[pid][0]["start_ns"]) - began_ns) * 1e-6)
+            print("first events after", ", ".join(f"{gap:.0f}" for gap in gaps_ms), "ms", file=sys.stderr)
+
     def test_grandchildren_are_recorded(self) -> None:
         with Job() as job:
             result, (answer,) = self.record(job, "grandchild")

@@ -109,7 +109,7 @@ void ProcessSet::FollowDescendants(Pid pid, bool awaits_others) {
       const absl::Status status = AttachWithPlan(child, parent.plan, parent.plan_id, parent.image,
                                                  /*followed=*/true);
       if (status.ok()) continue;
-      DropLinks(child, /*forget=*/true);
+      (void)Forget(child);
     }
     if (awaits_others) Await(child);
   }
@@ -265,6 +265,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     process.plan = plan;
     process.links.clear();
   }
+  closer_.Postpone();
   LinkSet links;
   AttachReport report;
   absl::Status status;
@@ -318,6 +319,7 @@ LinkSet ProcessSet::AttachCostPoints() {
 }
 
 void ProcessSet::OnFork(Pid parent, Pid child, int64_t time_ns) {
+  closer_.Postpone();
   const std::lock_guard lock(mutex_);
   tasks_.push_back(Task{TaskKind::kFork, child, parent, time_ns});
   changed_.notify_all();
@@ -393,23 +395,24 @@ void ProcessSet::FollowFork(const Task& task) {
   }
 }
 
-void ProcessSet::DropLinks(Pid pid, bool forget) {
-  LinkSet links;  // closed without the lock: it takes the kernel a while
+LinkSet ProcessSet::Forget(Pid pid) {
+  LinkSet links;
   {
     const std::lock_guard lock(mutex_);
     const auto it = processes_.find(Raw(pid));
-    if (it == processes_.end()) return;
+    if (it == processes_.end()) return links;
     links = std::move(it->second.links);
-    if (!forget) return;
     processes_.erase(it);
     operator_watch_.Remove(pid);
   }
+  // Before its number is another process's.
   if (!links.empty()) programs_->ForgetProcess(pid);
+  return links;
 }
 
 void ProcessSet::FollowExec(Pid pid) {
   // The old image is gone, and so are the places of its probes.
-  DropLinks(pid, /*forget=*/true);
+  (void)Forget(pid);
   Await(pid);
 }
 
@@ -436,7 +439,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     awaited_.erase(Raw(pid));
     return true;
   }
-  DropLinks(pid, /*forget=*/true);
+  (void)Forget(pid);
   if (Exists(pid) && ExitCodeOf(status) != ExitCode::kNoTarget) Refuse(pid, status);
   return true;
 }
@@ -506,7 +509,7 @@ void ProcessSet::RunFollower() {
         FollowExec(task.pid);
         break;
       case TaskKind::kExit:
-        DropLinks(task.pid, /*forget=*/true);
+        closer_.Close(Forget(task.pid));
         break;
     }
     lock.lock();
@@ -520,6 +523,7 @@ void ProcessSet::Detach() {
     changed_.notify_all();
   }
   if (follower_.joinable()) follower_.join();
+
   std::vector<LinkSet> links;
   {
     const std::lock_guard lock(mutex_);

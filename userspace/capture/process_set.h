@@ -26,6 +26,7 @@
 #include "userspace/capture/attach.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/link_closer.h"
 #include "userspace/capture/loading_process.h"
 #include "userspace/capture/operator_watch.h"
 #include "userspace/capture/schema_collector.h"
@@ -125,7 +126,9 @@ class ProcessSet {
   absl::Status PrepareMaps(Pid pid, const ProbePlan& plan);
   void FollowFork(const Task& task);
   void FollowExec(Pid pid);
-  void DropLinks(Pid pid, bool forget);
+  // It has ended, or runs something else. Its links, for the caller to close: at once if it goes
+  // on, as they would see its new program too.
+  LinkSet Forget(Pid pid);
   bool TryAwaited(Pid pid, LoadingProcess* loading);
   void EndAwaiting(Pid pid);
   void LookForMore();
@@ -143,6 +146,7 @@ class ProcessSet {
   OnFollow on_follow_;
   OnAwaited on_awaited_;
   SchemaCollector schemas_;
+  LinkCloser closer_;
 
   OperatorWatch operator_watch_;
   mutable std::mutex mutex_;
