@@ -27,7 +27,6 @@ namespace {
 
 // A process maps some hundred files; more than this is made up.
 constexpr size_t kMaxFiles = 8192;
-constexpr size_t kMaxSites = 65535;  // a record's `site` has 16 bits
 // A torch that is linked into a program makes it larger than this.
 constexpr uint64_t kLeastStaticTorchBytes = uint64_t{8} << 20;
 
@@ -473,7 +472,23 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
     if (operators > 0) break;
   }
   if (operators == 0) return NoTorch(pid, files.size());
-  return PlanBuilder(pid, std::move(modules), options.profile_memory).Run(files);
+  ProbePlan plan = PlanBuilder(pid, std::move(modules), options.profile_memory).Run(files);
+  for (const MappedFile& file : files) plan.files.insert({file.device, file.inode});
+  return plan;
+}
+
+bool HasNewContributor(Pid pid, std::set<FileId>* known) {
+  const auto mappings = ReadMaps(pid);
+  if (!mappings.ok()) return false;
+  bool found = false;
+  for (const MappedFile& mapped : GroupByFile(*mappings)) {
+    if (!known->insert({mapped.device, mapped.inode}).second || found) continue;
+    auto opened = OpenMappedFile(pid, mapped);
+    if (!opened.ok()) continue;
+    const auto file = ElfFile::Open(std::move(opened->fd));
+    found = file.ok() && MayContribute(**file, /*full=*/false);
+  }
+  return found;
 }
 
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan) {
@@ -486,7 +501,15 @@ SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
   const ProcessMemory process(pid);
   const CachedMemory memory(process);
   const auto symbols = InternedStrings::Find(process, plan.torch_data, plan.old_string_abi);
-  return ReadSchemas(memory, operators, plan.old_string_abi, symbols ? &*symbols : nullptr);
+  // The layout of default values is learned from those that are there: a few operators may have
+  // none.
+  constexpr size_t kSample = 256;
+  std::vector<OperatorInfo> all = operators;
+  if (operators.size() < kSample) {
+    const size_t stride = plan.operators.size() / kSample + 1;
+    for (size_t i = 0; i < plan.operators.size(); i += stride) all.push_back(plan.operators[i]);
+  }
+  return ReadSchemas(memory, all, plan.old_string_abi, symbols ? &*symbols : nullptr);
 }
 
 uint64_t LastOperator(Pid pid, const ProbePlan& plan) {

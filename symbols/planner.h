@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan);
 // on the way to the first probe.
 SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
                           const std::vector<OperatorInfo>& operators);
+
+// Whether the process has mapped a file that is not in `known` and may have rows of its own: a plan
+// that is made anew has more then. All of its files are in `known` afterwards.
+bool HasNewContributor(Pid pid, std::set<FileId>* known);
 
 // The address of the last entry of the Dispatcher's list, 0 = it cannot be read: it changes when an
 // operator is registered.

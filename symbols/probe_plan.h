@@ -3,7 +3,9 @@
 // libraries.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,8 @@
 #include "userspace/model/label.h"
 
 namespace proftrace {
+
+inline constexpr size_t kMaxSites = 65535;  // a record's `site` has 16 bits
 
 // How the exit of a function was found (DESIGN, "No return probes"). kReturn sites are
 // single-stepped by the kernel.
@@ -61,6 +65,14 @@ struct OperatorInfo {
   std::string schema;  // "aten::add.Tensor(Tensor self, …) -> Tensor"; empty where it was not read
 };
 
+// A file as the kernel knows it.
+struct FileId {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+
+  auto operator<=>(const FileId&) const = default;
+};
+
 struct PlanGap {
   std::string feature;
   std::string reason;
@@ -87,6 +99,7 @@ struct ProbePlan {
   uint64_t dispatcher_slot =
       0;  // address in the target of the pointer to its Dispatcher, 0 = unknown (see ReadOperators)
   std::vector<abi::pt_place> places;  // what ProbePoint::place counts
+  std::set<FileId> files;             // what the process had mapped
 };
 
 }  // namespace proftrace

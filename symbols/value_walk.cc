@@ -2,6 +2,8 @@
 
 #include <capstone/capstone.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "symbols/instruction.h"
@@ -40,8 +42,24 @@ Value AddressValue(uint64_t address) {
 // Only words of the frame, and those that an address without a load names, are told apart.
 bool IsPlainAddress(const Value& value) { return value.known() && value.offsets.size() == 1; }
 
-// A std::string that is made from another text: which argument holds the text, and how.
-enum class StringSource : uint8_t { kNone, kString, kCharacters };
+// A text that is made from another one: which argument holds that, and how.
+enum class StringSource : uint8_t { kNone, kString, kCharacters, kPointer };
+
+// The name of a row as RecordFunction takes it, made by a function of its own in code that was not
+// optimised: std::variant<std::string_view, …>.
+StringSource SourceOfVariant(std::string_view callee) {
+  constexpr std::string_view kVariants[] = {"_ZNSt7variantIJSt17basic_string_viewIc",
+                                            "_ZN3c107variantIJSt17basic_string_viewIc"};
+  const bool is_variant =
+      std::any_of(std::begin(kVariants), std::end(kVariants),
+                  [callee](std::string_view variant) { return callee.starts_with(variant); });
+  if (!is_variant) return StringSource::kNone;
+  if (Contains(callee, "C1IRA") || Contains(callee, "C2IRA")) return StringSource::kCharacters;
+  const bool from_pointer = Contains(callee, "C1IRPKc") || Contains(callee, "C2IRPKc") ||
+                            Contains(callee, "C1IRKPKc") || Contains(callee, "C2IRKPKc") ||
+                            Contains(callee, "C1IPKc") || Contains(callee, "C2IPKc");
+  return from_pointer ? StringSource::kPointer : StringSource::kNone;
+}
 
 StringSource SourceOfString(std::string_view callee) {
   if (callee == "_ZNSsC1ERKSs" || callee == "_ZNSsC2ERKSs") return StringSource::kString;
@@ -162,15 +180,14 @@ ValueWalk::~ValueWalk() = default;
 
 void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   const FlowNode& call = graph_.node(node);
-  const StringSource source = SourceOfString(call.callee);
-  if (source != StringSource::kNone) {
-    const Value text = source == StringSource::kString ? state->Load(state->registers_[kRsi], 0)
-                                                       : state->registers_[kRsi];
-    state->ForgetObjects();
-    state->Store(state->registers_[kRdi], 0, text);
-  } else {
-    state->ForgetObjects();
-  }
+  StringSource source = SourceOfString(call.callee);
+  // A std::string_view has its length first (libstdc++).
+  const int64_t offset = source == StringSource::kNone ? 8 : 0;
+  if (source == StringSource::kNone) source = SourceOfVariant(call.callee);
+  const Value text = source == StringSource::kCharacters ? state->registers_[kRsi]
+                                                         : state->Load(state->registers_[kRsi], 0);
+  state->ForgetObjects();
+  if (source != StringSource::kNone) state->Store(state->registers_[kRdi], offset, text);
   state->ForgetAfterCall();
   if (call.callee == "_Znwm") {
     state->registers_[kRax] = Value{Value::kAllocated, {0}};

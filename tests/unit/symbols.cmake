@@ -10,6 +10,9 @@ proftrace_unit_test(symbols_rows_test
 proftrace_unit_test(symbols_target_test
   SOURCES symbols_target_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_late_libraries_test
+  SOURCES symbols_late_libraries_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_cache_test
   SOURCES symbols_cache_test.cc
   LIBS proftrace_symbols)

@@ -52,6 +52,15 @@ absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
   return status;
 }
 
+// The step that an operator takes in an annotation's life, 0 = none.
+uint32_t AnnotationStep(const std::string& name) {
+  if (name == "profiler::_record_function_enter" ||
+      name == "profiler::_record_function_enter_new") {
+    return abi::PT_ANNOTATION_ENTER;
+  }
+  return name == "profiler::_record_function_exit" ? abi::PT_ANNOTATION_EXIT : 0;
+}
+
 }  // namespace
 
 absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options) {
@@ -98,6 +107,28 @@ bool RefusesMemory(const ProbePlan& plan, const AttachReport& report) {
     }
   }
   return false;
+}
+
+absl::Status AddAnnotationOperators(BpfPrograms* programs, Pid pid, const ProbePlan& plan,
+                                    const std::vector<OperatorInfo>& operators) {
+  const uint32_t flags =
+      plan.old_string_abi ? static_cast<uint32_t>(abi::PT_ANNOTATION_OLD_STRINGS) : 0u;
+  for (const OperatorInfo& info : operators) {
+    const uint32_t step = AnnotationStep(info.name);
+    if (step == 0) continue;
+    absl::Status status = programs->AddAnnotationOperator(pid, info.address, step | flags);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan) {
+  if (absl::Status status = AddAnnotationOperators(programs, pid, plan, plan.operators);
+      !status.ok()) {
+    return status;
+  }
+  if (plan.python_node_vtable == 0) return absl::OkStatus();
+  return programs->AddPythonNodeVtable(pid, plan.python_node_vtable);
 }
 
 }  // namespace proftrace

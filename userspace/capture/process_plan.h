@@ -3,9 +3,12 @@
 
 #include <absl/status/statusor.h>
 
+#include <vector>
+
 #include "symbols/planner.h"
 #include "symbols/probe_plan.h"
 #include "userspace/capture/attach.h"
+#include "userspace/capture/bpf_programs.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -25,6 +28,12 @@ bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan);
 
 // Whether both run in the same memory (vfork, clone(CLONE_VM)). False where the kernel cannot tell.
 bool SharesMemory(Pid a, Pid b);
+
+// Tells the kernel's side what it must know of the process before its first probe.
+absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan);
+// Of `operators`, those that begin and end annotations.
+absl::Status AddAnnotationOperators(BpfPrograms* programs, Pid pid, const ProbePlan& plan,
+                                    const std::vector<OperatorInfo>& operators);
 
 // Whether a memory probe of `plan` was refused: then none of them is live.
 bool RefusesMemory(const ProbePlan& plan, const AttachReport& report);

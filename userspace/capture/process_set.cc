@@ -1,18 +1,13 @@
 #include "userspace/capture/process_set.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
-#include "bpf/abi/records.h"
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -34,39 +29,6 @@ constexpr size_t kMostNamed = 20;
 
 bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
 
-// The step that an operator takes in an annotation's life, 0 = none.
-uint32_t AnnotationStep(const std::string& name) {
-  if (name == "profiler::_record_function_enter" ||
-      name == "profiler::_record_function_enter_new") {
-    return abi::PT_ANNOTATION_ENTER;
-  }
-  return name == "profiler::_record_function_exit" ? abi::PT_ANNOTATION_EXIT : 0;
-}
-
-std::vector<Label> SiteLabels(const ProbePlan& plan) {
-  std::vector<Label> labels;
-  labels.reserve(plan.sites.size());
-  for (const SiteInfo& site : plan.sites) labels.push_back(site.label);
-  return labels;
-}
-
-// Gives the kernel the places that the plan's probes read from, and the probes their numbers.
-absl::Status NumberPlaces(BpfPrograms* programs, ProbePlan* plan) {
-  std::vector<uint16_t> numbers;
-  for (const abi::pt_place& place : plan->places) {
-    const absl::StatusOr<uint16_t> number = programs->AddValuePlace(place);
-    if (!number.ok()) return number.status();
-    numbers.push_back(*number);
-  }
-  for (ModulePlan& module : plan->modules) {
-    for (ProbePoint& point : module.points) {
-      if (point.place == 0 || point.place > numbers.size()) continue;
-      point.cookie |= PT_COOKIE_PLACE(numbers[point.place - 1]);
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, PlanOptions plan_options,
@@ -77,6 +39,7 @@ ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, PlanOptions pla
       on_follow_(std::move(on_follow)),
       on_awaited_(std::move(on_awaited)),
       schemas_(sink),
+      plans_(programs, sink),
       operator_watch_([this](Pid pid, const ProbePlan& plan, uint32_t image,
                              const std::vector<OperatorInfo>& added) {
         AddLateOperators(pid, plan, image, added);
@@ -168,34 +131,52 @@ void ProcessSet::AwaitOwn(Pid pid) {
 }
 
 absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
-  uint32_t plan_id = 0;
   uint32_t image;
   {
     const std::lock_guard lock(mutex_);
     image = next_image_++;
-    for (const PlanGap& gap : plan.gaps) {
-      const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
-        return other.feature == gap.feature && other.reason == gap.reason;
-      });
-      if (!known) gaps_.push_back(Unsupported{gap.feature, gap.reason});
-    }
+    AddGaps(plan);
   }
-  if (absl::Status status = NumberPlaces(programs_, &plan); !status.ok()) return status;
-  std::vector<Label> sites = SiteLabels(plan);
-  {
-    const std::lock_guard lock(mutex_);
-    const auto [known, is_new] =
-        plan_ids_.try_emplace(sites, static_cast<uint32_t>(plan_ids_.size()) + 1);
-    plan_id = known->second;
-    if (is_new) {
-      sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(plan_id, sites); });
-    }
-  }
+  absl::StatusOr<uint32_t> plan_id = plans_.Add(&plan);
+  if (!plan_id.ok()) return plan_id.status();
   WriteOperators(image, plan.operators);
   const auto shared = std::make_shared<const ProbePlan>(std::move(plan));
-  absl::Status status = AttachWithPlan(pid, shared, plan_id, image, followed);
+  absl::Status status = AttachWithPlan(pid, shared, *plan_id, image, followed);
   if (status.ok()) schemas_.Request(pid, shared, image);
   return status;
+}
+
+void ProcessSet::AddGaps(const ProbePlan& plan) {
+  for (const PlanGap& gap : plan.gaps) {
+    const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
+      return other.feature == gap.feature && other.reason == gap.reason;
+    });
+    if (!known) gaps_.push_back(Unsupported{gap.feature, gap.reason});
+  }
+}
+
+void ProcessSet::AddLibraries(Pid pid) {
+  const absl::StatusOr<ProbePlan> now = BuildProbePlan(pid, plan_options_);
+  if (!now.ok()) return;
+  PlanRegistry::Extended extended;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(pid));
+    if (it == processes_.end()) return;
+    AddGaps(*now);
+    extended = plans_.Extend(it->second.plan_id, *it->second.plan, *now);
+    if (extended.plan == nullptr) return;
+    // Known before the first record comes, and to children that are forked from here on.
+    it->second.plan = extended.plan;
+    ++late_libraries_;
+  }
+  LinkSet links;
+  AttachReport report;
+  (void)AttachModules(pid, extended.added, &links, &report);  // what is live of a library is kept
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return;
+  std::move(links.begin(), links.end(), std::back_inserter(it->second.links));
 }
 
 void ProcessSet::WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators) {
@@ -211,29 +192,8 @@ void ProcessSet::AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image
                                   const std::vector<OperatorInfo>& added) {
   WriteOperators(image, added);
   schemas_.Collect(pid, plan, image, added);
-  (void)AddAnnotationOperators(pid, plan,
+  (void)AddAnnotationOperators(programs_, pid, plan,
                                added);  // a full map costs annotations, not the recording
-}
-
-absl::Status ProcessSet::AddAnnotationOperators(Pid pid, const ProbePlan& plan,
-                                                const std::vector<OperatorInfo>& operators) {
-  const uint32_t flags =
-      plan.old_string_abi ? static_cast<uint32_t>(abi::PT_ANNOTATION_OLD_STRINGS) : 0u;
-  for (const OperatorInfo& info : operators) {
-    const uint32_t step = AnnotationStep(info.name);
-    if (step == 0) continue;
-    absl::Status status = programs_->AddAnnotationOperator(pid, info.address, step | flags);
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ProcessSet::PrepareMaps(Pid pid, const ProbePlan& plan) {
-  if (absl::Status status = AddAnnotationOperators(pid, plan, plan.operators); !status.ok()) {
-    return status;
-  }
-  if (plan.python_node_vtable == 0) return absl::OkStatus();
-  return programs_->AddPythonNodeVtable(pid, plan.python_node_vtable);
 }
 
 absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan,
@@ -254,7 +214,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
                                             " processes are recorded at once");
     }
   }
-  if (absl::Status status = PrepareMaps(pid, *plan); !status.ok()) return status;
+  if (absl::Status status = PrepareMaps(programs_, pid, *plan); !status.ok()) return status;
 
   // Known before its first record comes, so that names can be resolved.
   {
@@ -268,15 +228,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   closer_.Postpone();
   LinkSet links;
   AttachReport report;
-  absl::Status status;
-  for (const ModulePlan& module : plan->modules) {
-    const ModulePlan mapped = followed ? ModuleOfChild(module, pid) : module;
-    absl::StatusOr<LinkSet> added =
-        AttachModule(programs_->api(), programs_->probe_program_fd(), mapped, pid, &report);
-    status = added.status();
-    if (!status.ok()) break;
-    std::move(added->begin(), added->end(), std::back_inserter(links));
-  }
+  const absl::Status status = AttachModules(pid, plan->modules, &links, &report);
   // Also of one that ended meanwhile: what its first probes gave came before this moment, and is
   // known to be outside the window.
   entry.target.probes_on_ns = MonotonicNs();
@@ -284,6 +236,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
   if (!status.ok()) return status;
   operator_watch_.Add(pid, image, plan);
+  library_watch_.Add(pid, *plan);
   const std::lock_guard lock(mutex_);
   if (!report.refused.empty()) {
     gaps_.push_back(Unsupported{
@@ -295,6 +248,17 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   return absl::OkStatus();
 }
 
+absl::Status ProcessSet::AttachModules(Pid pid, const std::vector<ModulePlan>& modules,
+                                       LinkSet* links, AttachReport* report) {
+  for (const ModulePlan& module : modules) {
+    absl::StatusOr<LinkSet> added = AttachModule(programs_->api(), programs_->probe_program_fd(),
+                                                 ModuleOfChild(module, pid), pid, report);
+    if (!added.ok()) return added.status();
+    std::move(added->begin(), added->end(), std::back_inserter(*links));
+  }
+  return absl::OkStatus();
+}
+
 LinkSet ProcessSet::AttachCostPoints() {
   std::vector<std::pair<Pid, std::shared_ptr<const ProbePlan>>> plans;
   {
@@ -303,17 +267,15 @@ LinkSet ProcessSet::AttachCostPoints() {
   }
   LinkSet links;
   for (const auto& [pid, plan] : plans) {
+    std::vector<ModulePlan> second;
     for (const ModulePlan& module : plan->modules) {
       if (module.cost_points.empty()) continue;
-      ModulePlan second = ModuleOfChild(module, pid);
-      second.points = second.cost_points;
-      AttachReport report;
-      auto added =
-          AttachModule(programs_->api(), programs_->probe_program_fd(), second, pid, &report);
-      // A process that has ended, say: what it costs there is not needed any more.
-      if (!added.ok()) continue;
-      std::move(added->begin(), added->end(), std::back_inserter(links));
+      second.push_back(module);
+      second.back().points = module.cost_points;
     }
+    AttachReport report;
+    // Fails in a process that has ended, say: what it costs there is not needed any more.
+    (void)AttachModules(pid, second, &links, &report);
   }
   return links;
 }
@@ -404,6 +366,7 @@ LinkSet ProcessSet::Forget(Pid pid) {
     links = std::move(it->second.links);
     processes_.erase(it);
     operator_watch_.Remove(pid);
+    library_watch_.Remove(pid);
   }
   // Before its number is another process's.
   if (!links.empty()) programs_->ForgetProcess(pid);
@@ -495,6 +458,7 @@ void ProcessSet::RunFollower() {
       LookForMore();
       TryAllAwaited();
       operator_watch_.Look();
+      library_watch_.Look([this](Pid pid) { AddLibraries(pid); });
       lock.lock();
       continue;
     }
@@ -574,6 +538,12 @@ std::vector<Unsupported> ProcessSet::gaps() const {
         "fast detach",
         "this kernel has no uprobe.multi (6.6): its probes record nothing after the end, but are "
         "removed while proftrace exits, which takes minutes"});
+  }
+  if (late_libraries_ > 0) {
+    gaps.push_back(
+        Unsupported{"start of libraries that were loaded while recording",
+                    "rows that " + std::to_string(late_libraries_) +
+                        " of them made themselves before their probes were live are not recorded"});
   }
   if (followed_ > 0) {
     gaps.push_back(Unsupported{"start of children",

@@ -26,9 +26,11 @@
 #include "userspace/capture/attach.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/library_watch.h"
 #include "userspace/capture/link_closer.h"
 #include "userspace/capture/loading_process.h"
 #include "userspace/capture/operator_watch.h"
+#include "userspace/capture/plan_registry.h"
 #include "userspace/capture/schema_collector.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/model/recording.h"
@@ -123,21 +125,24 @@ class ProcessSet {
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
                               uint32_t image, bool followed);
   absl::Status AttachImage(Pid pid, ProbePlan plan, bool followed);
-  absl::Status PrepareMaps(Pid pid, const ProbePlan& plan);
+  // Adds to `links`, also what there is when it fails.
+  absl::Status AttachModules(Pid pid, const std::vector<ModulePlan>& modules, LinkSet* links,
+                             AttachReport* report);
   void FollowFork(const Task& task);
   void FollowExec(Pid pid);
   // It has ended, or runs something else. Its links, for the caller to close: at once if it goes
   // on, as they would see its new program too.
   LinkSet Forget(Pid pid);
+  void DropLinks(Pid pid, bool forget);
   bool TryAwaited(Pid pid, LoadingProcess* loading);
   void EndAwaiting(Pid pid);
   void LookForMore();
   void RunFollower();
   void TryAllAwaited();
+  void AddGaps(const ProbePlan& plan);
+  void AddLibraries(Pid pid);
   void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
                         const std::vector<OperatorInfo>& added);
-  absl::Status AddAnnotationOperators(Pid pid, const ProbePlan& plan,
-                                      const std::vector<OperatorInfo>& operators);
   void WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators);
 
   BpfPrograms* programs_;
@@ -148,7 +153,9 @@ class ProcessSet {
   SchemaCollector schemas_;
   LinkCloser closer_;
 
+  PlanRegistry plans_;
   OperatorWatch operator_watch_;
+  LibraryWatch library_watch_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
@@ -156,8 +163,8 @@ class ProcessSet {
   std::map<uint32_t, Awaited> awaited_;  // by pid
   std::set<uint32_t> refused_;           // pids; the first of them are among gaps_
   std::vector<Unsupported> gaps_;
+  uint64_t late_libraries_ = 0;
   uint32_t next_image_ = 1;
-  absl::flat_hash_map<std::vector<Label>, uint32_t> plan_ids_;  // plans that have the same sites
   uint32_t operator_count_ = 0;
   uint64_t follow_failed_ = 0;
   uint64_t followed_ = 0;

@@ -1,0 +1,22 @@
+// The dynamic linker's list of what a process has loaded, as debuggers find it (link.h, r_debug).
+#pragma once
+
+#include <cstdint>
+
+#include "symbols/process_memory.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// The address of the process' r_debug, from its program headers; 0 = it has none (yet): a static
+// program, or one that has only just begun.
+uint64_t FindLinkerDebug(Pid pid, const TargetMemory& memory);
+
+// The address of the list's last entry, 0 = it cannot be read. Loading a library gives that entry a
+// successor (HasSuccessor); unloading one may free it.
+uint64_t LastLoaded(const TargetMemory& memory, uint64_t linker_debug);
+
+// Whether something was loaded after `entry`, or `entry` can no longer be read.
+bool HasSuccessor(const TargetMemory& memory, uint64_t entry);
+
+}  // namespace proftrace

@@ -1,0 +1,79 @@
+#include "symbols/plan_extension.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kSiteBits = 0xffff;
+
+// "map_files/START-END" of "/proc/PID/map_files/START-END".
+std::string_view PlaceOfFile(std::string_view open_path) {
+  for (int i = 0; i < 3; ++i) {
+    const size_t slash = open_path.find('/');
+    if (slash == std::string_view::npos) break;
+    open_path.remove_prefix(slash + 1);
+  }
+  return open_path;
+}
+
+bool Has(const ProbePlan& plan, const ModulePlan& module) {
+  return std::any_of(plan.modules.begin(), plan.modules.end(), [&module](const ModulePlan& known) {
+    return PlaceOfFile(known.open_path) == PlaceOfFile(module.open_path) &&
+           known.build_id == module.build_id;
+  });
+}
+
+// Moves the sites and places of modules to the ends of others.
+class Renumbering {
+ public:
+  Renumbering(const ProbePlan& plan, const ProbePlan& now, PlanExtension* extension)
+      : plan_(plan), now_(now), extension_(extension) {}
+
+  void Apply(std::vector<ProbePoint>* points) {
+    for (ProbePoint& point : *points) {
+      point.cookie = (point.cookie & ~kSiteBits) | Site(point.cookie & kSiteBits);
+      if (point.place == 0 || point.place > now_.places.size()) continue;
+      extension_->places.push_back(now_.places[point.place - 1]);
+      point.place = static_cast<uint16_t>(extension_->places.size());
+    }
+  }
+
+ private:
+  uint64_t Site(uint64_t site) {
+    if (site == 0 || site >= now_.sites.size()) return 0;
+    // All memory probes are of one site.
+    if (site == now_.memory_site && plan_.memory_site != 0) return plan_.memory_site;
+    const auto [it, is_new] =
+        numbers_.try_emplace(site, plan_.sites.size() + extension_->sites.size());
+    if (is_new) extension_->sites.push_back(now_.sites[site]);
+    return it->second;
+  }
+
+  const ProbePlan& plan_;
+  const ProbePlan& now_;
+  PlanExtension* extension_;
+  std::map<uint64_t, uint64_t> numbers_;
+};
+
+}  // namespace
+
+std::optional<PlanExtension> ExtensionOf(const ProbePlan& plan, const ProbePlan& now) {
+  PlanExtension extension;
+  Renumbering renumbering(plan, now, &extension);
+  for (const ModulePlan& module : now.modules) {
+    if (Has(plan, module)) continue;
+    ModulePlan added = module;
+    renumbering.Apply(&added.points);
+    renumbering.Apply(&added.cost_points);
+    extension.modules.push_back(std::move(added));
+  }
+  if (extension.modules.empty() || plan.sites.size() + extension.sites.size() > kMaxSites) {
+    return std::nullopt;
+  }
+  return extension;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,40 @@
+// Notices libraries that a recorded process loads after its probe plan was made, and that may have
+// rows of their own.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "symbols/probe_plan.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// May be used by several threads.
+class LibraryWatch {
+ public:
+  // Files of `plan` are known.
+  void Add(Pid pid, const ProbePlan& plan);
+  void Remove(Pid pid);
+  // Looks at each process, one word where nothing was loaded, and calls on_loaded(pid) for those
+  // that have something new.
+  void Look(const std::function<void(Pid pid)>& on_loaded);
+
+ private:
+  struct Watched {
+    std::set<FileId> files;
+    uint64_t linker_debug = 0;
+    uint64_t last = 0;  // entry of the linker's list
+    // The linker lists a library before all of it is mapped: so it is looked for twice.
+    bool look_again = true;
+  };
+  static bool HasLoaded(Pid pid, Watched* watched);
+
+  std::mutex mutex_;
+  std::map<uint32_t, Watched> watched_;  // by pid
+};
+
+}  // namespace proftrace

@@ -1,0 +1,65 @@
+#include "userspace/capture/plan_registry.h"
+
+#include <optional>
+#include <utility>
+
+#include "bpf/abi/records.h"
+#include "symbols/plan_extension.h"
+
+namespace proftrace {
+namespace {
+
+std::vector<Label> LabelsOf(const std::vector<SiteInfo>& sites) {
+  std::vector<Label> labels;
+  labels.reserve(sites.size());
+  for (const SiteInfo& site : sites) labels.push_back(site.label);
+  return labels;
+}
+
+absl::Status NumberPlaces(BpfPrograms* programs, const std::vector<abi::pt_place>& places,
+                          std::vector<ModulePlan>* modules) {
+  std::vector<uint16_t> numbers;
+  for (const abi::pt_place& place : places) {
+    const absl::StatusOr<uint16_t> number = programs->AddValuePlace(place);
+    if (!number.ok()) return number.status();
+    numbers.push_back(*number);
+  }
+  for (ModulePlan& module : *modules) {
+    for (ProbePoint& point : module.points) {
+      if (point.place == 0 || point.place > numbers.size()) continue;
+      point.cookie |= PT_COOKIE_PLACE(numbers[point.place - 1]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<uint32_t> PlanRegistry::Add(ProbePlan* plan) {
+  if (absl::Status status = NumberPlaces(programs_, plan->places, &plan->modules); !status.ok()) {
+    return status;
+  }
+  std::vector<Label> labels = LabelsOf(plan->sites);
+  const std::lock_guard lock(mutex_);
+  const auto [known, is_new] = ids_.try_emplace(labels, static_cast<uint32_t>(ids_.size()) + 1);
+  if (is_new) {
+    sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(known->second, labels); });
+  }
+  return known->second;
+}
+
+PlanRegistry::Extended PlanRegistry::Extend(uint32_t id, const ProbePlan& plan,
+                                            const ProbePlan& now) {
+  const std::lock_guard lock(mutex_);
+  ProbePlan whole = plan;
+  if (const auto known = sites_.find(id); known != sites_.end()) whole.sites = known->second;
+  std::optional<PlanExtension> more = ExtensionOf(whole, now);
+  if (!more || !NumberPlaces(programs_, more->places, &more->modules).ok()) return {};
+  sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(id, LabelsOf(more->sites)); });
+  whole.sites.insert(whole.sites.end(), more->sites.begin(), more->sites.end());
+  whole.modules.insert(whole.modules.end(), more->modules.begin(), more->modules.end());
+  sites_[id] = whole.sites;
+  return {std::make_shared<const ProbePlan>(std::move(whole)), std::move(more->modules)};
+}
+
+}  // namespace proftrace
