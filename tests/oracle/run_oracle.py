@@ -49,10 +49,16 @@ class Verdict:
     workload: str
     problems: list[str]
     detail: str
+    is_applicable: bool = True
 
     def line(self) -> str:
         first = self.detail.splitlines()[0] if self.detail else ""
-        return f"{'ok  ' if not self.problems else 'FAIL'} {self.workload:12} {first}"
+        state = "FAIL" if self.problems else "ok  " if self.is_applicable else "n/a "
+        return f"{state} {self.workload:12} {first}"
+
+
+class NotApplicable(Exception):
+    """This PyTorch cannot run the workload, or cannot judge it."""
 
 
 class Job:
@@ -142,7 +148,10 @@ def record(options: argparse.Namespace, workload: str, out: Path) -> tuple[list[
     result = out / "result"
     with Job(options.python, workload, "profile", out, steps_of(options, workload), options.seed,
              options.memory) as job:
-        pid = int(job.lines.wait(r"READY (\d+)", START_S).group(1))
+        said = job.lines.wait(r"READY (?P<pid>\d+)|NOT APPLICABLE (?P<reason>.*)", START_S)
+        if said["reason"]:
+            raise NotApplicable(said["reason"])
+        pid = int(said["pid"])
         with Tracer(options.proftrace, pid, result, options.memory) as tracer:
             tracer.wait_until_recording(pid)
             job.go()
@@ -220,6 +229,8 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
         if plain != traced:
             problems.append(f"untraced the job says {plain}, traced {traced}")
         return Verdict(workload, problems, detail)
+    except NotApplicable as reason:
+        return Verdict(workload, [], str(reason), is_applicable=False)
     except (Stopped, ValueError, KeyError, subprocess.TimeoutExpired) as error:
         return Verdict(workload, [f"{type(error).__name__}: {error}"], "")
 
@@ -271,7 +282,7 @@ def main() -> int:
         print(f"SKIPPED: {reason}")
         return SKIP
     names = options.workload or workloads()
-    failed = []
+    failed, judged = [], 0
     for name in names:
         out = Path(tempfile.mkdtemp(prefix=f"proftrace-oracle-{name}-", dir=options.keep))
         verdict = judge(options, name, out)
@@ -280,13 +291,14 @@ def main() -> int:
             print(f"     {line}")
         for problem in verdict.problems[:20]:
             print(f"     PROBLEM {problem}")
+        judged += verdict.is_applicable
         if verdict.problems:
             failed.append(name)
             print(f"     kept in {out}")
         elif not options.keep:
             shutil.rmtree(out)
         sys.stdout.flush()
-    print(f"{len(names) - len(failed)} of {len(names)} workloads give torch.profiler's answer"
+    print(f"{judged - len(failed)} of {judged} workloads give torch.profiler's answer"
           + (f"; not: {', '.join(failed)}" if failed else ""))
     return 1 if failed else 0
 

@@ -18,6 +18,10 @@ def broken(value: torch.Tensor) -> torch.Tensor:
 
 
 class Compiled(Workload):
+    @staticmethod
+    def missing() -> str:
+        return "" if hasattr(torch, "compile") else "this PyTorch has no torch.compile"
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.total = torch.zeros(1, dtype=torch.float64)

@@ -75,6 +75,11 @@ def second_rank(meeting: str, out: str, profiled: bool, steps: int, released: An
 
 
 class Distributed(Workload):
+    @staticmethod
+    def missing() -> str:
+        has_kineto = torch.profiler.kineto_available()
+        return "" if has_kineto else "torch.profiler without Kineto does not tell which rows are of which thread"
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.directory = tempfile.TemporaryDirectory()

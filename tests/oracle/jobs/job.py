@@ -44,9 +44,9 @@ WORKLOADS = {
 }
 
 
-def create(name: str, context: Context) -> Workload:
+def workload_class(name: str) -> type[Workload]:
     module, workload = WORKLOADS[name]
-    return getattr(importlib.import_module(module), workload)(context)
+    return getattr(importlib.import_module(module), workload)
 
 
 def arguments() -> argparse.Namespace:
@@ -85,7 +85,11 @@ def main() -> int:
     context = Context(
         out=options.out, profiled=options.mode == "profile", seed=options.seed, steps=options.steps,
         handshake=not options.no_wait)
-    workload = create(options.workload, context)
+    chosen = workload_class(options.workload)
+    if chosen.missing():
+        say(f"NOT APPLICABLE {chosen.missing()}")
+        return 0
+    workload = chosen(context)
     workload.warm_up()
     say(f"READY {os.getpid()}")
     if options.mode == "time":

@@ -21,6 +21,11 @@ class Workload:
     def __init__(self, context: "Context") -> None:
         self.context = context
 
+    @staticmethod
+    def missing() -> str:
+        """Why this PyTorch cannot run it, or cannot judge it; empty where it can."""
+        return ""
+
     def warm_up(self) -> None:
         for _ in range(3):
             self.step()
