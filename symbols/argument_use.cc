@@ -233,13 +233,15 @@ std::optional<BoxedArguments> BoxedPlace(const std::array<Use, 3>& uses) {
   return found;
 }
 
-// The constant that the instructions right before a call put into esi, the scope; nothing where it
-// is none.
-std::optional<uint32_t> ScopeOfCall(const CodeImage& image, const FunctionRange& block,
-                                    uint64_t call) {
+}  // namespace
+
+std::optional<BoxedArguments> FindBoxedArguments(const CodeImage& image, const FlowGraph& graph) {
+  return BoxedPlace(ArgumentWalk(image, graph).Run(/*until_call=*/false));
+}
+
+std::optional<uint32_t> ScopeOfCall(const CodeImage& image, uint64_t start, uint64_t call) {
   uint8_t bytes[64];
-  if (call < block.start) return std::nullopt;
-  const uint64_t start = block.start;
+  if (call < start) return std::nullopt;
   const size_t got = image.ReadCode(start, bytes, std::min<uint64_t>(sizeof(bytes), call - start));
   std::optional<uint32_t> scope;
   for (const Instruction& instruction : DecodeAll(bytes, got, start)) {
@@ -251,12 +253,6 @@ std::optional<uint32_t> ScopeOfCall(const CodeImage& image, const FunctionRange&
     }
   }
   return scope;
-}
-
-}  // namespace
-
-std::optional<BoxedArguments> FindBoxedArguments(const CodeImage& image, const FlowGraph& graph) {
-  return BoxedPlace(ArgumentWalk(image, graph).Run(/*until_call=*/false));
 }
 
 CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
@@ -280,7 +276,7 @@ CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
     --first;
   }
   const uint64_t call = graph.node(*at).instruction.address;
-  const auto scope = ScopeOfCall(image, {graph.node(*first).instruction.address, call, {}}, call);
+  const auto scope = ScopeOfCall(image, graph.node(*first).instruction.address, call);
   const uint32_t kFunctionScope = 0;
   const uint32_t kBackwardScope = 1;
   // callBoxed begins with the dispatch keys of its arguments; a fallback that ends in an inlined

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "symbols/argument_use.h"
 #include "symbols/frame_ends.h"
 #include "symbols/graph_analysis.h"
 #include "symbols/relocated_pointers.h"
@@ -30,6 +31,7 @@ constexpr unsigned kRdi = 7;
 constexpr int64_t kLeastFlagOffset = 1024;
 constexpr int64_t kMostFlagOffset = 32768;
 constexpr size_t kLongestLiteral = 256;
+constexpr uint64_t kScopeBytes = 24;
 // A place that is emulated by the kernel is looked for within so many instructions.
 constexpr int kMostMoves = 12;
 constexpr int64_t kPythonObjectBytes = 16;
@@ -413,7 +415,7 @@ std::vector<RowProbe> RowMakerSearch::FindWorkProbes() const {
 void RowMakerSearch::AddGuards() {
   for (const Function& function : functions_) {
     if (!Calls(function, targets_.constructors) || Calls(function, targets_.engine)) continue;
-    if (IsAnnotation(function.range)) {
+    if (IsAnnotation(function.range) || IsNamelessAnnotation(function)) {
       AddAnnotationGuards(function);
     } else if (const auto title = TitleOfWork(function.range)) {
       AddWork(function, *title);
@@ -499,6 +501,29 @@ bool RowMakerSearch::AddCaller(const FunctionRange& range) {
 bool RowMakerSearch::HasOtherProbes(const FunctionRange& range) const {
   // caffe2's makes the type of an object, not a row.
   return contexts_.contains(range.start) || range.name.starts_with("_ZN6caffe26detail");
+}
+
+// In a file without local symbols: an object of the user's scope that is not on the stack.
+bool RowMakerSearch::IsNamelessAnnotation(const Function& function) const {
+  if (!function.range.name.empty()) return false;
+  const auto graph = Graph(function.range);
+  if (!graph.ok()) return false;
+  bool found = false;
+  ValueWalk(image_, *graph).Run(0, [&](uint32_t node, const ValueState& state) {
+    const FlowNode& call = graph->node(node);
+    if (!call.is_call || !IsMemberOf(targets_.constructors, call.instruction.target)) return true;
+    // The instruction before the call, or the one before that, says which scope.
+    const uint64_t address = call.instruction.address;
+    uint64_t start = address;
+    for (uint32_t i = 0; i < graph->size(); ++i) {
+      const uint64_t other = graph->node(i).instruction.address;
+      if (other < address && other + kScopeBytes >= address) start = std::min(start, other);
+    }
+    found |= state.reg(kRdi).base == Value::kAllocated &&
+             ScopeOfCall(image_, start, address) == static_cast<uint32_t>(Scope::kUserScope);
+    return true;
+  });
+  return found;
 }
 
 void RowMakerSearch::AddAnnotationGuards(const Function& function) {

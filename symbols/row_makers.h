@@ -75,6 +75,7 @@ class RowMakerSearch {
 
   absl::StatusOr<FlowGraph> Graph(const FunctionRange& range) const;
   void AddGuardsOf(const Function& function);
+  bool IsNamelessAnnotation(const Function& function) const;
   void AddAnnotationGuards(const Function& function);
   void AddGuardEnds();
   void AddWork(const Function& function, unsigned title);
