@@ -30,48 +30,9 @@ struct {
 	__type(value, struct long_name);
 } long_names SEC(".maps");
 
-static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
-{
-	switch (number) {
-	case 0:
-		return LOAD_REGISTER(ctx->ax);
-	case 1:
-		return LOAD_REGISTER(ctx->cx);
-	case 2:
-		return LOAD_REGISTER(ctx->dx);
-	case 3:
-		return LOAD_REGISTER(ctx->bx);
-	case 4:
-		return LOAD_REGISTER(ctx->sp);
-	case 5:
-		return LOAD_REGISTER(ctx->bp);
-	case 6:
-		return LOAD_REGISTER(ctx->si);
-	case 7:
-		return LOAD_REGISTER(ctx->di);
-	case 8:
-		return LOAD_REGISTER(ctx->r8);
-	case 9:
-		return LOAD_REGISTER(ctx->r9);
-	case 10:
-		return LOAD_REGISTER(ctx->r10);
-	case 11:
-		return LOAD_REGISTER(ctx->r11);
-	case 12:
-		return LOAD_REGISTER(ctx->r12);
-	case 13:
-		return LOAD_REGISTER(ctx->r13);
-	case 14:
-		return LOAD_REGISTER(ctx->r14);
-	case 15:
-		return LOAD_REGISTER(ctx->r15);
-	}
-	return 0;
-}
-
 static __always_inline __u64 cookie_handle(struct pt_regs *ctx, __u64 cookie)
 {
-	return hardware_register(ctx, (cookie >> 24) & 0xff) + (__s64)(__s16)(cookie >> 32);
+	return hardware_register(ctx, (cookie >> 24) & 0xf) + (__s64)(__s16)(cookie >> 32);
 }
 
 static __always_inline __u64 value_at(struct pt_regs *ctx, const struct pt_place *place)
@@ -225,6 +186,7 @@ static __always_inline int on_placed_begin(struct pt_regs *ctx, __u64 cookie)
 	fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_BOXED_BEGIN, sizeof(*record));
 	record->value = value_at(ctx, place);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	write_placed_sequence(ctx, cookie);
 	return 0;
 }
 
@@ -232,6 +194,10 @@ static __noinline int on_guard(struct pt_regs *ctx, __u64 cookie)
 {
 	switch (cookie >> 16 & 0xff) {
 	case PT_ROLE_GUARD_BEGIN:
+		on_guard_begin(ctx, cookie);
+		return (cookie >> 24) & PT_GUARD_HAS_SEQUENCE
+			   ? write_sequence(PT_REGS_SP(ctx), sequence_number(1))
+			   : 0;
 	case PT_ROLE_FRAME_BEGIN:
 	case PT_ROLE_WORK_TITLE:
 		return on_guard_begin(ctx, cookie);

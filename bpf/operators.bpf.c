@@ -69,6 +69,45 @@ static __always_inline __u64 read_register(struct pt_regs *ctx, __u32 reg)
 	return 0;
 }
 
+static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
+{
+	switch (number) {
+	case 0:
+		return LOAD_REGISTER(ctx->ax);
+	case 1:
+		return LOAD_REGISTER(ctx->cx);
+	case 2:
+		return LOAD_REGISTER(ctx->dx);
+	case 3:
+		return LOAD_REGISTER(ctx->bx);
+	case 4:
+		return LOAD_REGISTER(ctx->sp);
+	case 5:
+		return LOAD_REGISTER(ctx->bp);
+	case 6:
+		return LOAD_REGISTER(ctx->si);
+	case 7:
+		return LOAD_REGISTER(ctx->di);
+	case 8:
+		return LOAD_REGISTER(ctx->r8);
+	case 9:
+		return LOAD_REGISTER(ctx->r9);
+	case 10:
+		return LOAD_REGISTER(ctx->r10);
+	case 11:
+		return LOAD_REGISTER(ctx->r11);
+	case 12:
+		return LOAD_REGISTER(ctx->r12);
+	case 13:
+		return LOAD_REGISTER(ctx->r13);
+	case 14:
+		return LOAD_REGISTER(ctx->r14);
+	case 15:
+		return LOAD_REGISTER(ctx->r15);
+	}
+	return 0;
+}
+
 static __always_inline __u64 read_word(__u64 address)
 {
 	__u64 word = 0;
@@ -134,6 +173,7 @@ static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 le
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
+#include "bpf/autograd.bpf.h"
 #include "bpf/guards.bpf.h"
 
 static __always_inline void write_annotation_begin(__u64 sp, __u64 stack, bool old_abi)
@@ -282,6 +322,7 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	record->vtable = vtable;
 	record->python_type = python_type;
 	bpf_ringbuf_submit(record, wakeup);
+	write_node_forward(PT_REGS_SP(ctx), cookie, node);
 	return 0;
 }
 
@@ -296,6 +337,9 @@ int on_probe(struct pt_regs *ctx)
 		return 0;
 	if (unlikely(role > PT_ROLE_CATCH)) {
 		switch (role) {
+		case PT_ROLE_OPERATOR_BEGIN:
+		case PT_ROLE_SEQUENCE:
+			return on_operator_begin(ctx, cookie);
 		case PT_ROLE_BOXED_BEGIN:
 			return on_boxed_begin(ctx, cookie);
 		case PT_ROLE_BOXED_END:

@@ -41,6 +41,9 @@ int on_process_exec(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!bpf_map_lookup_elem(&traced, &tgid))
 		return 0;
+	/* The thread that called exec may have had another id, which is free now. */
+	forget_autograd_thread((__u32)bpf_get_current_pid_tgid());
+	forget_autograd_thread((__u32)ctx->args[1]);
 	record = reserve(sizeof(*record));
 	if (!record)
 		return 0;
@@ -59,6 +62,7 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!bpf_map_lookup_elem(&traced, &tgid))
 		return 0;
+	forget_autograd_thread(tid);
 	record = reserve(sizeof(*record));
 	if (!record) {
 		/* Nobody is left to whom the loss could be announced. */

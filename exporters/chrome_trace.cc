@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
 constexpr int kSpansSortIndex = 536'870'912;  // Kineto's place for the "Spans" process
-constexpr size_t kMaxEventNumbersBytes = 6 * kMaxNumberBytes + 256;
+constexpr size_t kMaxEventNumbersBytes = 8 * kMaxNumberBytes + 320;
 // Top-level keys that are ours or Kineto's: --metadata must not repeat them, JSON readers would
 // take either.
 constexpr std::array<std::string_view, 17> kReservedKeys = {"schemaVersion",
@@ -209,15 +209,36 @@ class ChromeTraceWriter {
       span.end = SpanEnd::kReturn;
       WriteRow(steps_.NumberOfRow(next_step_), span,
                "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" +
-                   std::to_string(row.step.number) + "\", \"pid\": ");
+                   std::to_string(row.step.number) + "\", \"pid\": ",
+               SpanSequence{});
     }
   }
 
   void WriteSpan(uint32_t index, const Span& span) {
-    WriteRow(steps_.NumberOf(SpanId{index}), span, label_parts_[Raw(span.label)]);
+    const SpanSequence sequence = timeline_.columns().sequence.at(SpanId{index});
+    WriteRow(steps_.NumberOf(SpanId{index}), span, label_parts_[Raw(span.label)], sequence);
+    if (sequence.has_arrow) WriteArrow(timeline_.span(SpanId{sequence.forward_plus_1 - 1}), span);
   }
 
-  void WriteRow(uint64_t index, const Span& span, const std::string& label) {
+  // Kineto's flow from a forward operator to the node that it made.
+  void WriteArrow(const Span& forward, const Span& backward) {
+    ++arrows_;
+    for (const Span* end : {&forward, &backward}) {
+      const std::string& thread = thread_parts_[Raw(end->thread)];
+      char* at = writer_.Reserve(kMaxEventNumbersBytes + thread.size());
+      at = PutText(at, end == &forward ? "{\"ph\": \"s\", \"id\": " : "{\"ph\": \"f\", \"id\": ");
+      at = PutInteger(at, arrows_);
+      at = PutText(at, ", \"pid\": ");
+      at = PutText(at, thread);
+      at = PutMicroseconds(at, std::max<int64_t>(end->start_ns + offset_ns_, 0));
+      at = PutText(at, ", \"cat\": \"fwdbwd\", \"name\": \"fwdbwd\"");
+      at = PutText(at, end == &forward ? "},\n" : ", \"bp\": \"e\"},\n");
+      writer_.Advance(at);
+    }
+  }
+
+  void WriteRow(uint64_t index, const Span& span, const std::string& label,
+                const SpanSequence& sequence) {
     const std::string& thread = thread_parts_[Raw(span.thread)];
     const bool nests = Nests(span);
     char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()));
@@ -234,6 +255,12 @@ class ChromeTraceWriter {
     }
     at = PutText(at, ", \"args\": {\"External id\": ");
     at = PutInteger(at, index + 1);  // 0 would mean "none"
+    if (sequence.number_plus_1 != 0) {
+      at = PutText(at, ", \"Sequence number\": ");
+      at = PutInteger(at, sequence.number_plus_1 - 1);
+      at = PutText(at, ", \"Fwd thread id\": ");  // torch's own number, 0 in forward rows
+      at = PutInteger(at, sequence.forward_number);
+    }
     at = PutText(at, ", \"Ev Idx\": ");
     at = PutInteger(at, index);
     if (span.end != SpanEnd::kReturn) {
@@ -332,6 +359,7 @@ class ChromeTraceWriter {
   size_t next_step_ = 0;
   TextWriter writer_;
   uint32_t next_memory_ = 0;  // the first event that is not written yet
+  uint64_t arrows_ = 0;       // flows written
   int64_t base_ns_;
   int64_t offset_ns_;  // from CLOCK_MONOTONIC to nanoseconds since base_ns_
   std::vector<std::string> label_parts_;

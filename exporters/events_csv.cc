@@ -27,7 +27,7 @@ constexpr std::string_view kNoMemory = ",,,,";  // cpu_memory_bytes to self_devi
 constexpr std::string_view kAfterMemory = ",,,,,,,,";  // flops to args
 constexpr std::string_view kBeforeArgs = ",,,,,,,";    // flops to stack
 constexpr size_t kPathCacheBytes = 16 * 1024 * 1024;
-constexpr size_t kMaxRowNumbersBytes = 16 * kMaxNumberBytes + 128;
+constexpr size_t kMaxRowNumbersBytes = 19 * kMaxNumberBytes + 160;
 
 class EventsCsvWriter {
  public:
@@ -170,16 +170,32 @@ class EventsCsvWriter {
     at = PutInteger(at, span.self_ns);
     at = PutText(at, kAfterSelf);
     at = PutInteger(at, number + 1);  // the trace's "External id"
-    at = PutText(at, kAfterExternalId);
+    const SpanSequence sequence = timeline_.columns().sequence.at(SpanId{index});
+    at = PutSequence(at, sequence);
     *at++ = span.is_async ? '1' : '0';
     *at++ = ',';
     if (const Step* step = StepOf(span); step != nullptr) at = PutInteger(at, step->number);
     at = PutText(at, kAfterStep);
     at = PutMemoryCells(at, timeline_.columns().memory.at(SpanId{index}));
-    at = PutText(at, kAfterMemory);
+    at = PutText(at, kBeforeArgs);
+    if (sequence.forward_plus_1 != 0) {
+      at = PutText(at, "\"{\"\"forward_id\"\": ");
+      at = PutInteger(at, step_rows_.NumberOf(SpanId{sequence.forward_plus_1 - 1}));
+      at = PutText(at, "}\"");
+    }
+    *at++ = ',';
     at = PutText(at, SpanEndName(span.end));
     at = PutText(at, "\n");
     writer_.Advance(at);
+  }
+
+  static char* PutSequence(char* at, const SpanSequence& sequence) {
+    *at++ = ',';
+    if (sequence.number_plus_1 != 0) at = PutInteger(at, sequence.number_plus_1 - 1);
+    *at++ = ',';
+    if (sequence.forward_tid != 0) at = PutInteger(at, sequence.forward_tid);
+    *at++ = ',';
+    return at;
   }
 
   // The path cell, below that of the step around it.

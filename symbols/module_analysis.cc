@@ -12,6 +12,7 @@
 #include "symbols/argument_use.h"
 #include "symbols/call_scan.h"
 #include "symbols/exit_sites.h"
+#include "symbols/key_set.h"
 #include "symbols/row_makers.h"
 #include "symbols/rtti_search.h"
 #include "symbols/text.h"
@@ -87,8 +88,10 @@ const MemoryFunction* FindMemoryFunction(std::string_view name) {
 
 bool IsInteresting(std::string_view name, bool is_defined) {
   if (name == kStepCallbacks || IsRecordFunctionConstructor(name)) return true;
-  return is_defined && (name == kBeginCatch || name == kDispatcherSlot ||
-                        !OperatorIdentifier(name).empty() || FindMemoryFunction(name) != nullptr);
+  return is_defined &&
+         (name == kBeginCatch || FindAutogradFunction(name) != AutogradFunction::kNone ||
+          name == kDispatcherSlot || !OperatorIdentifier(name).empty() ||
+          FindMemoryFunction(name) != nullptr);
 }
 
 std::string StatusText(const absl::Status& status) { return std::string(status.message()); }
@@ -115,6 +118,9 @@ class Analysis {
   void AddBoxed(const FunctionRange& range, const FlowGraph& graph);
   void NoteTarget(std::string_view name, uint64_t address);
   void AddEntries();
+  void AddAutograd();
+  // Where `graph` asks for the profiler's callbacks, if its key set is found there.
+  CallbacksCall FindCallbacksCall(const FlowGraph& graph) const;
   void AddEntry(FunctionRole role, const NamedFunction& symbol);
 
   // The graph by the unwind table's range, else by the symbol's.
@@ -137,6 +143,8 @@ class Analysis {
   std::vector<NamedFunction> catches_;
   std::vector<std::pair<FunctionRole, NamedFunction>> memory_functions_;
   std::optional<NamedFunction> evaluate_;
+  std::optional<NamedFunction> callbacks_;
+  std::vector<std::pair<AutogradFunction, NamedFunction>> autograd_functions_;
   RowTargets targets_;           // places whose callers make rows, or end them
   std::vector<CallSite> calls_;  // to any of them
   std::optional<RowMakerSearch> row_makers_;
@@ -153,6 +161,11 @@ void Analysis::NoteSymbol(const ElfSymbol& symbol) {
     if (symbol.is_defined && name.starts_with(kPythonInit)) facts_.is_python_binding = true;
     return;
   }
+  if (const auto function = FindAutogradFunction(name); function != AutogradFunction::kNone) {
+    autograd_functions_.emplace_back(function, NamedFunction{name, symbol.address, symbol.size});
+    return;
+  }
+  if (name == kStepCallbacks) callbacks_ = NamedFunction{name, symbol.address, symbol.size};
   const auto is_new = [&](const std::vector<NamedFunction>& list) {
     return std::none_of(list.begin(), list.end(),
                         [&](const auto& known) { return known.address == symbol.address; });
@@ -279,8 +292,23 @@ void Analysis::AddOperators() {
       AddFunctionGap(function, StatusText(graph.status()));
       continue;
     }
+    function.callbacks = FindCallbacksCall(*graph);
+    if (function.callbacks.offset == 0) {
+      AddGap("sequence numbers of operator " + std::string(OperatorIdentifier(symbol.name)),
+             "where it keeps its dispatch keys is not clear from its code");
+    }
     Finish(std::move(function), *graph, WorkRule::kDispatch);
   }
+}
+
+CallbacksCall Analysis::FindCallbacksCall(const FlowGraph& graph) const {
+  const auto node = FindOnlyCall(graph, targets_.step_callbacks);
+  if (!node) return {};
+  const auto keys = FindKeySet(image_, graph, *node);
+  const auto frame = FrameWordsAt(image_, graph, *node);
+  const auto offset = image_.file().FileOffset(graph.node(*node).instruction.address);
+  if (!keys || !frame || !offset) return {};
+  return {*offset, keys->reg, keys->offset, static_cast<uint16_t>(*frame)};
 }
 
 std::vector<FunctionRange> Analysis::Callers(const std::vector<uint64_t>& targets) const {
@@ -306,6 +334,7 @@ void Analysis::AddBoxed(const FunctionRange& range, const FlowGraph& graph) {
   }
   function.argument = place->handle;
   function.stack_argument = place->stack;
+  function.callbacks = FindCallbacksCall(graph);
   Finish(std::move(function), graph, WorkRule::kDispatch);
 }
 
@@ -361,9 +390,24 @@ void Analysis::AddEntries() {
   for (const auto& [role, symbol] : memory_functions_) AddEntry(role, symbol);
 }
 
+void Analysis::AddAutograd() {
+  for (const auto& [function, symbol] : autograd_functions_) {
+    const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
+    if (graph.ok()) ReadAutogradFunction(function, image_, *graph, &facts_.autograd);
+  }
+  if (!callbacks_) return;
+  const auto graph = BuildGraph(callbacks_->address, callbacks_->address + callbacks_->size);
+  if (!graph.ok()) return;
+  const auto begin = FindBeginSite(image_, *graph);
+  if (begin && begin->emulated) {
+    facts_.callbacks_entry = image_.file().FileOffset(begin->address).value_or(0);
+  }
+}
+
 ModuleFacts Analysis::Run() {
   ReadSymbols();
   NoteImports();
+  AddAutograd();
   AddOperators();
   if (evaluate_) {
     ProbedFunction function;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "symbols/autograd_facts.h"
 #include "symbols/module_image.h"
 #include "symbols/probe_plan.h"
 
@@ -35,23 +36,35 @@ constexpr bool HasNoEnd(FunctionRole role) {
   return role == FunctionRole::kCatch || IsMemoryRole(role);
 }
 
+// A function's only call of at::getStepCallbacksUnlessEmpty, where torch's row begins, and where
+// the dispatch key set is then.
+struct CallbacksCall {
+  uint64_t offset = 0;         // in the file; 0 = not known
+  uint8_t key_set = 0;         // a register by its hardware number, and PT_KEY_SET_IN_MEMORY
+  int16_t key_set_offset = 0;  // from it
+  uint16_t frame_words = 0;    // how far the stack pointer there is below the entry's
+};
+
 struct ProbedFunction {
   FunctionRole role = FunctionRole::kOperator;
   ExitRule exit_rule = ExitRule::kNone;
   uint8_t argument = 0;        // enum pt_register: where the operator or the node is
   uint8_t stack_argument = 0;  // enum pt_register: where a boxed call's Stack* is
   bool begin_emulated = false;
-  uint64_t begin = 0;          // file offset
-  uint64_t cost_probe = 0;     // file offset; see BeginSite::next; 0 = none
+  uint64_t begin = 0;       // file offset
+  uint64_t cost_probe = 0;  // file offset; see BeginSite::next; 0 = none
+  CallbacksCall callbacks;
   std::vector<uint64_t> ends;  // file offsets, ascending
   std::string symbol;
 };
 
 // One probe of a row that is no whole function.
 struct RowProbe {
-  uint64_t offset = 0;          // in the file
-  uint8_t role = 0;             // enum pt_role
-  uint8_t handle_register = 0;  // by its hardware number; the handle = register + handle_offset
+  uint64_t offset = 0;  // in the file
+  uint8_t role = 0;     // enum pt_role
+  // By its hardware number; the handle = register + handle_offset. Of PT_ROLE_PLACED_BEGIN: the key
+  // set. With flags as in the cookie.
+  uint8_t handle_register = 0;
   int16_t handle_offset = 0;
   std::optional<abi::pt_place> place;  // addresses are those before relocation
 };
@@ -75,6 +88,9 @@ struct ModuleFacts {
       0;  // address (before relocation) of PyNode's vtable as objects point to it, 0 = not here
   bool old_string_abi = false;     // the operators' signatures use the pre-C++11 std::string
   bool is_python_binding = false;  // defines parts of torch's Python binding
+  AutogradFacts autograd;
+  uint64_t callbacks_entry =
+      0;  // file offset of getStepCallbacksUnlessEmpty; 0 = not here, or dear
 };
 
 // The operator's identifier in at::_ops ("add_Tensor") from a mangled `call`; empty for any other

@@ -125,6 +125,10 @@ void EncodeFunction(const ProbedFunction& function, Writer* out) {
   out->Number(static_cast<uint8_t>(function.begin_emulated));
   out->Number(function.begin);
   out->Number(function.cost_probe);
+  out->Number(function.callbacks.offset);
+  out->Number(function.callbacks.key_set);
+  out->Number(static_cast<uint16_t>(function.callbacks.key_set_offset));
+  out->Number(function.callbacks.frame_words);
   out->Number(static_cast<uint32_t>(function.ends.size()));
   for (const uint64_t end : function.ends) out->Number(end);
   out->Text(function.symbol);
@@ -140,17 +144,25 @@ bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
   function->begin_emulated = in->Number<uint8_t>() != 0;
   function->begin = in->Number<uint64_t>();
   function->cost_probe = in->Number<uint64_t>();
+  function->callbacks.offset = in->Number<uint64_t>();
+  function->callbacks.key_set = in->Number<uint8_t>();
+  function->callbacks.key_set_offset = static_cast<int16_t>(in->Number<uint16_t>());
+  function->callbacks.frame_words = in->Number<uint16_t>();
   const uint32_t ends = in->Number<uint32_t>();
   const bool is_role = role <= static_cast<uint8_t>(FunctionRole::kCatch) ||
                        IsMemoryRole(static_cast<FunctionRole>(role));
   if (!in->ok() || !is_role || rule > static_cast<uint8_t>(ExitRule::kReturn) ||
       function->argument > abi::PT_R9 || function->stack_argument > abi::PT_R9 ||
-      function->begin >= file_bytes || function->cost_probe >= file_bytes || ends > kMaxEnds) {
+      function->begin >= file_bytes || function->cost_probe >= file_bytes ||
+      function->callbacks.offset >= file_bytes ||
+      function->callbacks.frame_words >= PT_FRAME_WORDS_LIMIT || ends > kMaxEnds) {
     return false;
   }
   for (uint32_t i = 0; i < ends; ++i) {
     const uint64_t end = in->Number<uint64_t>();
-    if (end >= file_bytes || end == function->begin) return false;
+    if (end >= file_bytes || end == function->begin || end == function->callbacks.offset) {
+      return false;
+    }
     if (!function->ends.empty() && end <= function->ends.back()) return false;
     function->ends.push_back(end);
   }
@@ -191,8 +203,47 @@ bool DecodeProbe(Reader* in, uint64_t file_bytes, RowProbe* probe) {
     }
     probe->place = place;
   }
-  return in->ok() && probe->offset < file_bytes && probe->handle_register < 16 &&
-         probe->role <= abi::PT_ROLE_WORK_BEGIN;
+  return in->ok() && probe->offset < file_bytes && probe->role <= abi::PT_ROLE_WORK_BEGIN;
+}
+
+void EncodeVariable(const ThreadVariable& variable, Writer* out) {
+  out->Number(variable.index);
+  out->Number(static_cast<uint64_t>(variable.offset));
+}
+
+ThreadVariable DecodeVariable(Reader* in) {
+  ThreadVariable variable;
+  variable.index = in->Number<uint64_t>();
+  variable.offset = static_cast<int64_t>(in->Number<uint64_t>());
+  return variable;
+}
+
+constexpr uint8_t kNoGradMode = 0xff;
+
+void EncodeAutograd(const AutogradFacts& facts, Writer* out) {
+  EncodeVariable(facts.sequence, out);
+  EncodeVariable(facts.thread_number, out);
+  EncodeVariable(facts.state, out);
+  EncodeVariable(facts.state_set, out);
+  out->Number(facts.grad_mode_offset.value_or(kNoGradMode));
+  out->Number(facts.lowest_key);
+  out->Number(facts.lowest_key_of_alias);
+  out->Number(static_cast<uint8_t>(facts.has_rule));
+  out->Number(static_cast<uint8_t>(facts.highest_only));
+}
+
+bool DecodeAutograd(Reader* in, AutogradFacts* facts) {
+  facts->sequence = DecodeVariable(in);
+  facts->thread_number = DecodeVariable(in);
+  facts->state = DecodeVariable(in);
+  facts->state_set = DecodeVariable(in);
+  const uint8_t grad_mode = in->Number<uint8_t>();
+  if (grad_mode != kNoGradMode) facts->grad_mode_offset = grad_mode;
+  facts->lowest_key = in->Number<uint8_t>();
+  facts->lowest_key_of_alias = in->Number<uint8_t>();
+  facts->has_rule = in->Number<uint8_t>() != 0;
+  facts->highest_only = in->Number<uint8_t>() != 0;
+  return in->ok() && facts->lowest_key < 64 && facts->lowest_key_of_alias < 64;
 }
 
 void EncodeRow(const MadeRow& row, Writer* out) {
@@ -220,6 +271,8 @@ std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts) {
   out.Number(facts.python_node_vtable);
   out.Number(static_cast<uint8_t>(facts.old_string_abi));
   out.Number(static_cast<uint8_t>(facts.is_python_binding));
+  EncodeAutograd(facts.autograd, &out);
+  out.Number(facts.callbacks_entry);
   out.Number(static_cast<uint32_t>(facts.functions.size()));
   for (const ProbedFunction& function : facts.functions) EncodeFunction(function, &out);
   out.Number(static_cast<uint32_t>(facts.rows.size()));
@@ -243,6 +296,9 @@ std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view 
   facts.python_node_vtable = in.Number<uint64_t>();
   facts.old_string_abi = in.Number<uint8_t>() != 0;
   facts.is_python_binding = in.Number<uint8_t>() != 0;
+  if (!DecodeAutograd(&in, &facts.autograd)) return std::nullopt;
+  facts.callbacks_entry = in.Number<uint64_t>();
+  if (facts.callbacks_entry >= file_bytes) return std::nullopt;
   const uint32_t functions = in.Number<uint32_t>();
   if (!in.ok() || functions > kMaxFunctions) return std::nullopt;
   for (uint32_t i = 0; i < functions; ++i) {

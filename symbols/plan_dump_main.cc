@@ -123,6 +123,7 @@ int DumpLibrary(const char* path) {
   for (const ProbedFunction& function : facts.functions) {
     const std::string role = kRoles[static_cast<int>(function.role)];
     ++counts[role + ", " + kRules[static_cast<int>(function.exit_rule)]];
+    if (function.callbacks.offset != 0) ++counts[role + ", key set known"];
     if (!function.begin_emulated) ++counts[role + ", begin single-stepped"];
     if (function.role == FunctionRole::kOperator) continue;
     std::printf("  %s %s: begin %#lx ends %zu (%s) argument %d stack %d\n", role.c_str(),

@@ -17,7 +17,7 @@
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
-#include "symbols/text.h"
+#include "symbols/version_layouts.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/model/torch_rules.h"
@@ -130,6 +130,11 @@ class PlanBuilder {
   bool AddMemoryFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
   void AddGaps();
   void AddMemoryGaps();
+  // Whether and where the process keeps what sequence numbers come from.
+  void FindAutogradLayout();
+  bool HasSequence(const ProbedFunction& function) const;
+  ProbePoint CallbacksPoint(const ProbedFunction& function, size_t site, abi::pt_role role) const;
+  ProbePoint BeginPoint(const ProbedFunction& function, size_t site) const;
   bool HasRole(FunctionRole role) const;
 
   Pid pid_;
@@ -139,6 +144,7 @@ class PlanBuilder {
   absl::flat_hash_map<std::string, const OperatorInfo*> by_identifier_;
   uint32_t python_object_offset_ = 0;
   uint8_t python_text_offset_ = 0;
+  NodeOffsets node_offsets_;
 };
 
 void PlanBuilder::ReadDispatcher() {
@@ -221,6 +227,40 @@ bool PlanBuilder::AddMemoryFunction(const ProbedFunction& function,
   return true;
 }
 
+// Where the function asks for the profiler's callbacks: there torch's row begins.
+bool PlanBuilder::HasSequence(const ProbedFunction& function) const {
+  return plan_.autograd.has_value() && function.callbacks.offset != 0;
+}
+
+ProbePoint PlanBuilder::CallbacksPoint(const ProbedFunction& function, size_t site,
+                                       abi::pt_role role) const {
+  const CallbacksCall& call = function.callbacks;
+  return {call.offset,
+          PT_COOKIE(site, role, call.key_set, static_cast<uint16_t>(call.key_set_offset)) |
+              PT_COOKIE_KEYS(call.frame_words, plan_.autograd->lowest_key,
+                             plan_.autograd->highest_only)};
+}
+
+ProbePoint PlanBuilder::BeginPoint(const ProbedFunction& function, size_t site) const {
+  switch (function.role) {
+    case FunctionRole::kOperator:
+      if (HasSequence(function)) {
+        return CallbacksPoint(function, site, abi::PT_ROLE_OPERATOR_BEGIN);
+      }
+      return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BEGIN, 0, 0)};
+    case FunctionRole::kBoxed:
+      return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BOXED_BEGIN, function.argument,
+                                        function.stack_argument)};
+    default: {
+      // The engine's row gets its number from the node's row in it.
+      const bool has_forward = function.role == FunctionRole::kNodeCall;
+      return {function.begin,
+              PT_COOKIE(site, abi::PT_ROLE_NODE_BEGIN, function.argument, python_object_offset_) |
+                  (has_forward ? PT_COOKIE_NODE(node_offsets_.sequence, node_offsets_.thread) : 0)};
+    }
+  }
+}
+
 bool PlanBuilder::AddFunction(const ProbedFunction& function, std::vector<ProbePoint>* points) {
   if (IsMemoryRole(function.role)) return AddMemoryFunction(function, points);
   const auto label = LabelOf(function);
@@ -232,18 +272,12 @@ bool PlanBuilder::AddFunction(const ProbedFunction& function, std::vector<ProbeP
   if (plan_.sites.size() > kMaxSites) return false;
   const size_t site = plan_.sites.size();
   plan_.sites.push_back({*label, function.symbol, function.exit_rule});
-  uint32_t begin_role = abi::PT_ROLE_BEGIN;
-  uint32_t end_role = abi::PT_ROLE_END;
-  uint32_t extra = 0;
-  if (function.role == FunctionRole::kBoxed) {
-    begin_role = abi::PT_ROLE_BOXED_BEGIN;
-    end_role = abi::PT_ROLE_BOXED_END;
-    extra = function.stack_argument;
-  } else if (function.role != FunctionRole::kOperator) {
-    begin_role = abi::PT_ROLE_NODE_BEGIN;
-    extra = python_object_offset_;
+  const uint32_t end_role =
+      function.role == FunctionRole::kBoxed ? abi::PT_ROLE_BOXED_END : abi::PT_ROLE_END;
+  points->push_back(BeginPoint(function, site));
+  if (function.role == FunctionRole::kBoxed && HasSequence(function)) {
+    points->push_back(CallbacksPoint(function, site, abi::PT_ROLE_SEQUENCE));
   }
-  points->push_back({function.begin, PT_COOKIE(site, begin_role, function.argument, extra)});
   for (const uint64_t end : function.ends) {
     points->push_back({end, PT_COOKIE(site, end_role, 0, 0)});
   }
@@ -260,8 +294,9 @@ ProbePoint PlanBuilder::RowPoint(const RowProbe& probe, size_t site, uint64_t lo
   using abi::pt_u8;
   ProbePoint point;
   point.file_offset = probe.offset;
-  point.cookie = PT_COOKIE(site, probe.role, probe.handle_register,
-                           static_cast<uint16_t>(probe.handle_offset));
+  uint32_t handle = probe.handle_register;
+  if (!plan_.autograd) handle &= 0xf;  // no sequence numbers
+  point.cookie = PT_COOKIE(site, probe.role, handle, static_cast<uint16_t>(probe.handle_offset));
   if (!probe.place || plan_.places.size() >= kMaxSites) return point;
   abi::pt_place place = *probe.place;
   if (place.base == abi::PT_PLACE_ADDRESS) place.address += load_bias;
@@ -310,16 +345,23 @@ void PlanBuilder::AddModule(const Module& module) {
   absl::flat_hash_set<uint64_t> taken;
   for (const ProbedFunction& function : module.facts.functions) {
     // Two functions never share a place; if a file says so, the first one keeps it.
-    bool is_free = !taken.contains(function.begin);
+    bool is_free = !taken.contains(function.begin) && !taken.contains(function.callbacks.offset);
     for (const uint64_t end : function.ends) is_free &= !taken.contains(end);
     if (!is_free || !AddFunction(function, &plan.points)) continue;
     taken.insert(function.begin);
+    if (function.callbacks.offset != 0) taken.insert(function.callbacks.offset);
     taken.insert(function.ends.begin(), function.ends.end());
     if (function.role != FunctionRole::kOperator) continue;
     ++plan_.operator_count;
+    if (HasSequence(function)) continue;
     if (function.cost_probe != 0 && taken.insert(function.cost_probe).second) {
       plan.cost_points.push_back(CostPoint(function.cost_probe, plan_.sites.size() - 1));
     }
+  }
+  if (plan_.autograd && module.facts.callbacks_entry != 0 &&
+      taken.insert(module.facts.callbacks_entry).second) {
+    // Right behind each begin that is at a call of it.
+    plan.cost_points.push_back(CostPoint(module.facts.callbacks_entry, 0));
   }
   AddRows(module, &taken, &plan);
   if (plan.points.empty()) return;
@@ -328,6 +370,45 @@ void PlanBuilder::AddModule(const Module& module) {
               [](const auto& a, const auto& b) { return a.file_offset < b.file_offset; });
   }
   plan_.modules.push_back(std::move(plan));
+}
+
+void PlanBuilder::FindAutogradLayout() {
+  abi::pt_autograd_layout layout{};
+  std::optional<uint8_t> grad_mode_offset;
+  uint8_t lowest_of_alias = 0;
+  bool has_rule = false;
+  const auto place = [](const Module& module, const ThreadVariable& variable,
+                        abi::pt_thread_variable* out) {
+    if (variable.known()) *out = {module.load_bias + variable.index, variable.offset};
+  };
+  for (const Module& module : modules_) {
+    const AutogradFacts& facts = module.facts.autograd;
+    place(module, facts.sequence, &layout.sequence);
+    place(module, facts.thread_number, &layout.thread_number);
+    place(module, facts.state, &layout.grad_mode);
+    place(module, facts.state_set, &layout.grad_mode_set);
+    if (facts.grad_mode_offset) grad_mode_offset = facts.grad_mode_offset;
+    if (facts.lowest_key_of_alias != 0) lowest_of_alias = facts.lowest_key_of_alias;
+    if (!facts.has_rule) continue;
+    has_rule = true;
+    layout.lowest_key = facts.lowest_key;
+    layout.highest_only = facts.highest_only ? 1 : 0;
+  }
+  if (layout.highest_only != 0) layout.lowest_key = lowest_of_alias;
+  layout.grad_mode.offset += grad_mode_offset.value_or(0);
+  const char* missing =
+      !has_rule || layout.lowest_key == 0 ? "which dispatch keys have them"
+      : layout.sequence.index == 0        ? "at::sequence_number::peek"
+      : layout.thread_number.index == 0   ? "at::RecordFunction::currentThreadId"
+      : layout.grad_mode.index == 0 || layout.grad_mode_set.index == 0 || !grad_mode_offset
+          ? "c10::GradMode::is_enabled"
+          : nullptr;
+  if (missing == nullptr) {
+    plan_.autograd = layout;
+    return;
+  }
+  plan_.gaps.push_back({"sequence numbers of forward rows",
+                        absl::StrCat(missing, " is not clear from torch's code")});
 }
 
 bool PlanBuilder::HasRole(FunctionRole role) const {
@@ -372,6 +453,11 @@ void PlanBuilder::AddGaps() {
   if (!has(FunctionRole::kCatch)) {
     plan_.gaps.push_back({"ends by exception", "no mapped file defines __cxa_begin_catch"});
   }
+  if (node_offsets_.sequence == 0 && has(FunctionRole::kNodeCall)) {
+    plan_.gaps.push_back(
+        {"sequence numbers and forward threads of autograd rows",
+         absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
+  }
   if (plan_.python_node_vtable != 0 && python_object_offset_ == 0) {
     plan_.gaps.push_back(
         {"names of Python autograd functions",
@@ -385,6 +471,7 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   plan_.python_version = FindPythonVersion(files);
   python_object_offset_ = PythonNodeObjectOffset(version.torch);
   python_text_offset_ = PythonTextOffset(plan_.python_version);
+  node_offsets_ = NodeOffsetsOf(version.torch).value_or(NodeOffsets());
   plan_.sites.emplace_back();  // 0: unused
   plan_.from_cache = true;
   size_t most = 0;
@@ -401,6 +488,7 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
     }
   }
   ReadDispatcher();
+  FindAutogradLayout();
   for (const Module& module : modules_) AddModule(module);
   AddGaps();
   AddMemoryGaps();
@@ -419,25 +507,6 @@ absl::Status NoTorch(Pid pid, size_t files) {
 }
 
 }  // namespace
-
-uint32_t PythonNodeObjectOffset(std::string_view torch_version) {
-  const std::vector<std::string_view> parts = SplitText(torch_version, ".", /*skip_empty=*/false);
-  if (parts.size() < 2) return 0;
-  const int major = ParseNumber<int>(parts[0]).value_or(0);
-  const int minor = ParseNumber<int>(parts[1]).value_or(0);
-  if (major == 1 && minor == 13) return 392;
-  if (major == 2 && minor >= 1 && minor <= 11) return 472;
-  if (major == 2 && (minor == 14 || minor == 15)) return 112;
-  return 0;
-}
-
-uint8_t PythonTextOffset(std::string_view python_version) {
-  const std::vector<std::string_view> parts = SplitText(python_version, ".", /*skip_empty=*/false);
-  if (parts.size() < 2 || parts[0] != "3") return 0;
-  const int minor = ParseNumber<int>(parts[1]).value_or(0);
-  if (minor >= 7 && minor <= 11) return 48;
-  return minor >= 12 && minor <= 14 ? 40 : 0;
-}
 
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
 #if !defined(__x86_64__)

@@ -44,12 +44,4 @@ bool HasNewContributor(Pid pid, std::set<FileId>* known);
 // operator is registered.
 uint64_t LastOperator(Pid pid, const ProbePlan& plan);
 
-// The offset of the PyObject* in a torch::autograd::PyNode of this torch version ("2.11.0+cu130");
-// 0 = not known. Measured with each version's headers: 1.13, 2.1 to 2.11, 2.14, 2.15.
-uint32_t PythonNodeObjectOffset(std::string_view torch_version);
-
-// sizeof(PyASCIIObject), behind which an ASCII str of this Python ("3.11") has its characters; 0 =
-// not known. From Python's headers: wstr went with 3.12.
-uint8_t PythonTextOffset(std::string_view python_version);
-
 }  // namespace proftrace

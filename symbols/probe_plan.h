@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -98,6 +99,8 @@ struct ProbePlan {
   MemoryRange torch_data;    // the zeroed data (.bss) of the library that defines torch's operators
   uint64_t dispatcher_slot =
       0;  // address in the target of the pointer to its Dispatcher, 0 = unknown (see ReadOperators)
+  // Where sequence numbers come from; nothing where they are not recorded.
+  std::optional<abi::pt_autograd_layout> autograd;
   std::vector<abi::pt_place> places;  // what ProbePoint::place counts
   std::set<FileId> files;             // what the process had mapped
 };

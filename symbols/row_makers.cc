@@ -13,6 +13,7 @@
 #include "symbols/argument_use.h"
 #include "symbols/frame_ends.h"
 #include "symbols/graph_analysis.h"
+#include "symbols/key_set.h"
 #include "symbols/relocated_pointers.h"
 #include "symbols/text.h"
 #include "symbols/value_walk.h"
@@ -298,6 +299,18 @@ std::optional<RowProbe> RowMakerSearch::Probe(uint64_t address, uint8_t role, ui
   return RowProbe{*file_offset, role, reg, static_cast<int16_t>(offset), std::nullopt};
 }
 
+namespace {
+
+// at::sequence_number::peek(): the row gets what it returns.
+bool CallsPeek(const FlowGraph& graph) {
+  for (size_t i = 0; i < graph.size(); ++i) {
+    if (graph.node(i).callee == "_ZN2at15sequence_number4peekEv") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void RowMakerSearch::AddGuardsOf(const Function& function) {
   const auto graph = Graph(function.range);
   if (!graph.ok()) {
@@ -317,6 +330,7 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
       continue;
     }
     probe->place = name->place;
+    if (CallsPeek(*graph)) probe->handle_register |= PT_GUARD_HAS_SEQUENCE;
     facts_->rows.push_back({DisplayName(function.range), name->literal, {*probe}});
   }
   if (unnamed > 0) {
@@ -441,6 +455,10 @@ bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGr
   auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_PLACED_BEGIN, 0, 0);
   if (!begin) return false;
   begin->place = place;
+  if (const auto keys = FindKeySet(image_, graph, call)) {
+    begin->handle_register = keys->reg | PT_KEY_SET_KNOWN;
+    begin->handle_offset = keys->offset;
+  }
   row.probes.push_back(*begin);
   for (const uint32_t end : ends) {
     const auto over = Probe(graph.node(end).instruction.address, abi::PT_ROLE_END, 0, 0);

@@ -82,7 +82,7 @@ StringSource SourceOfString(std::string_view callee) {
 }  // namespace
 
 std::optional<abi::pt_place> PlaceOf(const Value& value, abi::pt_place_form form) {
-  if (!value.known() || value.base == Value::kAllocated || value.offsets.empty() ||
+  if (!value.known() || value.base > Value::kAddress || value.offsets.empty() ||
       value.offsets.size() > kMaxOffsets) {
     return std::nullopt;
   }
@@ -180,6 +180,7 @@ ValueWalk::~ValueWalk() = default;
 
 void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   const FlowNode& call = graph_.node(node);
+  const Value first = state->registers_[kRdi];
   StringSource source = SourceOfString(call.callee);
   // A std::string_view has its length first (libstdc++).
   const int64_t offset = source == StringSource::kNone ? 8 : 0;
@@ -191,6 +192,8 @@ void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   state->ForgetAfterCall();
   if (call.callee == "_Znwm") {
     state->registers_[kRax] = Value{Value::kAllocated, {0}};
+  } else if (call.callee == "__tls_get_addr" && first.is_address()) {
+    state->registers_[kRax] = Value{Value::kThreadLocal, {first.offsets[0], 0}};
   }
 }
 
@@ -246,6 +249,18 @@ std::optional<ValueWalk::ComparedByte> ValueWalk::ComparedByteAt(uint32_t node,
   const int base = RegisterNumber(left.mem.base);
   if (base < 0) return std::nullopt;
   return ComparedByte{state.reg(static_cast<unsigned>(base)), left.mem.disp};
+}
+
+Value ValueWalk::CalledAt(uint32_t node, const ValueState& state) {
+  if (!Decode(node)) return Value();
+  const cs_x86& detail = decoder_->instruction->detail->x86;
+  if (detail.op_count != 1) return Value();
+  const cs_x86_op& called = detail.operands[0];
+  if (called.type == X86_OP_MEM) {
+    return state.Load(AddressOf(called, state, graph_.node(node).instruction.next()), 0);
+  }
+  const int number = called.type == X86_OP_REG ? RegisterNumber(called.reg) : -1;
+  return number < 0 ? Value() : state.reg(static_cast<unsigned>(number));
 }
 
 void ValueWalk::Step(uint32_t node, ValueState* state) {

@@ -24,6 +24,8 @@ struct Value {
   static constexpr int kUnknown = -1;
   static constexpr int kAddress = abi::PT_PLACE_ADDRESS;  // base is 0: offsets[0] is an address
   static constexpr int kAllocated = 17;                   // what the last operator new returned
+  // What __tls_get_addr returned, offsets[1] further; offsets[0]: the address of the tls_index.
+  static constexpr int kThreadLocal = 18;
 
   int base = kUnknown;  // hardware number of a register at the walk's start, or one of these
   std::vector<int64_t> offsets;
@@ -82,6 +84,9 @@ class ValueWalk {
     int64_t offset = 0;
   };
   std::optional<ComparedByte> ComparedByteAt(uint32_t node, const ValueState& state);
+
+  // The function that an indirect call at the node calls.
+  Value CalledAt(uint32_t node, const ValueState& state);
 
   // A store that Run has seen: `value` into the word at `address` (whatever its base is).
   using StoreVisitor = std::function<void(const Value& address, const Value& value)>;

@@ -35,7 +35,8 @@ typedef __s8 pt_s8;
 #endif
 
 enum pt_kind {
-	PT_SPAN_BEGIN = 1,  /* entry of an operator; struct pt_record */
+	PT_SPAN_BEGIN = 1,  /* entry of an operator; struct pt_record, or struct pt_pointer_record
+			       where autograd records it: its sequence number */
 	PT_SPAN_END = 2,    /* exit site of any span; struct pt_record */
 	PT_CATCH = 3,	    /* __cxa_begin_catch; struct pt_record */
 	PT_BOXED_BEGIN = 4, /* entry of a callBoxed copy; struct pt_pointer_record: OperatorDef* */
@@ -70,6 +71,11 @@ enum pt_kind {
 				  bytes < 0 = a free. While torch.profiler runs, PT_ALLOCATION and
 				  PT_FREE are followed by one that says the same */
 	PT_OUT_OF_MEMORY = 35, /* struct pt_memory_record: what was asked for */
+	PT_SEQUENCE = 40,      /* struct pt_pointer_record: the sequence number of the row that this
+				  thread has just begun, at the same sp */
+	PT_NODE_FORWARD = 41, /* the same of a node; struct pt_pair_record: its sequence number, and
+				 torch's number of the thread that made it */
+	PT_THREAD_NUMBER = 42, /* struct pt_pointer_record: torch's number of this thread */
 	PT_LOSS_ANYWHERE = 48, /* threads that could not be noted lost records before this one;
 				  struct pt_pointer_record: how many */
 };
@@ -216,7 +222,53 @@ enum pt_role {
 				       Device) */
 	PT_ROLE_DEVICE_OUT_OF_MEMORY = 36, /* reportOutOfMemoryToProfiler(int64_t, size_t, size_t,
 					      Device) */
+	/* At a call of getStepCallbacksUnlessEmpty, where the dispatch key set is known:
+	   PT_KEY_SET_*. */
+	PT_ROLE_OPERATOR_BEGIN = 40, /* PT_ROLE_BEGIN, and the sequence number */
+	PT_ROLE_SEQUENCE = 41,	     /* the sequence number alone */
 };
+
+/*
+ * Where the key set is, and what of it matters: bits 24..27 a register (by its hardware number),
+ * bit 28 set = in memory there, at the signed offset of bits 32..47; bits 48..56 the bytes from the
+ * stack pointer there up to that of the entry, in units of 8; 57..62 the lowest of the three
+ * autograd keys; 63 set = only the highest key of the set counts (before 2.2).
+ * PT_ROLE_PLACED_BEGIN: bits 24..47 likewise, where bit 29 is set; the rest is in the process's
+ * struct pt_autograd_layout.
+ * PT_ROLE_GUARD_BEGIN: bit 31 set = torch gives the row the thread's sequence number.
+ * PT_ROLE_NODE_BEGIN: bits 48..55 and 56..63 are the offsets in a Node of its sequence number and
+ * of its thread, in units of 8; 0 = not known.
+ */
+#define PT_KEY_SET_IN_MEMORY 0x10
+#define PT_KEY_SET_KNOWN 0x20
+#define PT_GUARD_HAS_SEQUENCE 0x80
+#define PT_FRAME_WORDS_LIMIT 512
+#define PT_COOKIE_KEYS(frame_words, lowest_key, highest_only)                                      \
+	((unsigned long long)((frame_words)&0x1ff) << 48 |                                         \
+	 (unsigned long long)((lowest_key)&0x3f) << 57 |                                           \
+	 (unsigned long long)!!(highest_only) << 63)
+#define PT_COOKIE_NODE(sequence, thread)                                                           \
+	((unsigned long long)((sequence) / 8 & 0xff) << 48 |                                       \
+	 (unsigned long long)((thread) / 8 & 0xff) << 56)
+
+/* A thread_local variable: at `offset` in what the tls_index (of the ABI for TLS: module, offset)
+ * at `index` names. */
+struct pt_thread_variable {
+	pt_u64 index; /* 0 = not known */
+	pt_s64 offset;
+};
+
+/* Where one process keeps what sequence numbers come from: the value of the map `autograd_layouts`.
+ */
+struct pt_autograd_layout {
+	struct pt_thread_variable sequence;	 /* the next number */
+	struct pt_thread_variable thread_number; /* 0 = the thread has none yet */
+	struct pt_thread_variable grad_mode;	 /* bit 0 of a byte */
+	struct pt_thread_variable grad_mode_set; /* a byte: 0 = not initialised, and on */
+	pt_u32 lowest_key;
+	pt_u32 highest_only;
+};
+PT_STATIC_ASSERT(sizeof(struct pt_autograd_layout) == 72, "pt_autograd_layout");
 
 enum pt_register {
 	PT_RDI = 0,

@@ -29,6 +29,7 @@ class Row:
     depth: int
     category: str
     end: str = "return"
+    number: int = -1  # of the row in its file, from 0 on
 
 
 Threads = dict[tuple[int, int], list[Row]]  # (pid, tid): rows in the order of their starts
@@ -62,7 +63,7 @@ def read_oracle(path: Path) -> Oracle:
     averages = {row["name"]: row["count"] for row in json.loads(averages_path.read_text(encoding="utf-8"))}
     threads: Threads = {}
     places: list[tuple[list[Row], int]] = []
-    for record in records:
+    for number, record in enumerate(records):
         rows = threads.setdefault((header["pid"], record["tid"]), [])
         parent, depth = -1, 0
         if record["parent"] >= 0:
@@ -72,7 +73,8 @@ def read_oracle(path: Path) -> Oracle:
             depth = rows[parent].depth + 1
         places.append((rows, len(rows)))
         duration = record["end_ns"] - record["start_ns"]
-        rows.append(Row(record["name"], record["start_ns"], duration, parent, depth, record["cat"]))
+        rows.append(Row(record["name"], record["start_ns"], duration, parent, depth, record["cat"],
+                        number=number))
     return Oracle(header["pid"], header["torch"], header["source"], header["deduplicated"], threads, averages)
 
 
@@ -105,7 +107,7 @@ def read_events(path: Path) -> Threads:
                 raise ValueError(f"{path}:{number}: {record['name']!r} has a parent on another thread")
         places[record["id"]] = (rows, len(rows))
         rows.append(Row(record["name"], int(record["start_ns"]), int(record["duration_ns"] or 0), parent,
-                        int(record["depth"]), record["category"], record["end"]))
+                        int(record["depth"]), record["category"], record["end"], number - 2))
     return threads
 
 

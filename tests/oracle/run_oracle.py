@@ -26,6 +26,7 @@ import time
 from pathlib import Path
 
 import compare
+import compare_autograd
 import compare_memory
 import model
 from process import LineReader, Stopped
@@ -218,7 +219,9 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
             problems.append(f"{len(result.differences)} differences")
         if workload == "exceptions" and not result.ends["exception"]:
             problems.append("no span ended by an exception")
-        detail = compare.report(result)
+        autograd = compare_autograd.compare_autograd(out, out / "result")
+        problems += autograd.problems
+        detail = compare.report(result) + "\n" + autograd.line()
         if options.memory:
             memory = compare_memory.compare_memory(out, out / "result", allowed)
             problems += memory.problems

@@ -9,15 +9,17 @@
 namespace proftrace {
 
 // A capture's tables for one process: sites 1 to 4 are aten::a to aten::d, 5 a boxed call, 6
-// evaluate_function.
+// evaluate_function, 7 Node::operator().
 inline CaptureMetadata TestMetadata() {
   CaptureMetadata metadata;
   PlanTable& plan = metadata.plans[1];
-  plan.sites.resize(7);
+  plan.sites.resize(8);
   for (int i = 1; i <= 4; ++i)
     plan.sites[i].name = std::string("aten::") + static_cast<char>('a' + i - 1);
   plan.sites[6].name = "autograd::engine::evaluate_function: ";
   plan.sites[6].kind = SpanKind::kAutograd;
+  plan.sites[7].kind = SpanKind::kAutograd;
+  plan.sites[7].scope = Scope::kBackwardFunction;
   ImageTable& image = metadata.images[1];
   image.operators[0x1000] = OperatorEntry{0x1000, "my::op", "out"};
   image.operators[0x2000] = OperatorEntry{0x2000, "profiler::_record_function_enter_new", ""};

@@ -103,6 +103,23 @@ class RecordMaker {
       Add(record);
     }
   }
+  // An operator with a sequence number.
+  void Numbered(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t number) {
+    AddPointer(abi::PT_SPAN_BEGIN, tid, ns, site, Sp(depth), number);
+  }
+  void Sequence(uint32_t tid, int64_t ns, uint32_t depth, uint64_t number) {
+    AddPointer(abi::PT_SEQUENCE, tid, ns, 0, Sp(depth), number);
+  }
+  void NodeForward(uint32_t tid, int64_t ns, uint32_t depth, uint64_t number, uint64_t thread) {
+    abi::pt_pair_record record{};
+    record.head = Head(abi::PT_NODE_FORWARD, tid, ns, 0, Sp(depth));
+    record.handle = number;
+    record.object = thread;
+    Add(record);
+  }
+  void ThreadNumber(uint32_t tid, int64_t ns, uint64_t number) {
+    AddPointer(abi::PT_THREAD_NUMBER, tid, ns, 0, 0, number);
+  }
   void ThreadExit(uint32_t tid, int64_t ns, bool group_dead) {
     abi::pt_exit_record record{};
     record.head = Head(abi::PT_THREAD_EXIT, tid, ns, 0, 0);

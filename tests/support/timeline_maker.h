@@ -35,6 +35,9 @@ class TimelineMaker {
   absl::Status SetMemory(SpanId span, const SpanMemory& memory) {
     return builder_.columns().memory.Set(span, memory);
   }
+  absl::Status SetSequence(SpanId span, const SpanSequence& sequence) {
+    return builder_.columns().sequence.Set(span, sequence);
+  }
   absl::Status AddMemoryEvent(const MemoryEvent& event) { return builder_.AddMemoryEvent(event); }
 
   RecordingInfo& info() { return info_; }

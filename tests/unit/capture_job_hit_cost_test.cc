@@ -37,6 +37,15 @@ TEST(JobHitCostTest, TakesNoPairThatDoesNotBelongTogether) {
   EXPECT_EQ(cost.pairs(), 0u);
 }
 
+TEST(JobHitCostTest, PairsTheProbeBehindEveryBeginWithAny) {
+  JobHitCost cost;
+  cost.Observe(Record(abi::PT_COST, 1, 0, 10));  // another caller's
+  cost.Observe(Record(abi::PT_SPAN_BEGIN, 1, 5, 100));
+  cost.Observe(Record(abi::PT_COST, 1, 0, 700));
+  cost.Observe(Record(abi::PT_COST, 1, 0, 1300));
+  EXPECT_EQ(cost.pairs(), 1u);
+}
+
 TEST(JobHitCostTest, SaysNothingWithFewPairs) {
   JobHitCost cost;
   for (uint64_t i = 0; i + 1 < JobHitCost::kFewestPairs; ++i) {

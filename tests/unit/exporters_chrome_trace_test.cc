@@ -45,6 +45,38 @@ class ChromeTraceTest : public testing::Test {
   std::string text_;
 };
 
+TEST_F(ChromeTraceTest, DrawsAnArrowFromTheForwardToTheBackward) {
+  const SpanId forward = maker_.Add(thread_, maker_.AddOperator("aten::mul"), 100, 200);
+  const ThreadIndex engine = maker_.AddThread(4711, 4713, "pt_autograd_0");
+  const SpanId backward = maker_.Add(engine, maker_.AddOperator("MulBackward0"), 300, 400);
+  ASSERT_TRUE(maker_.SetSequence(forward, {.number_plus_1 = 8}).ok());
+  ASSERT_TRUE(maker_
+                  .SetSequence(backward, {.number_plus_1 = 8,
+                                          .forward_tid = 4712,
+                                          .forward_number = 2,
+                                          .forward_plus_1 = 1,
+                                          .has_arrow = true})
+                  .ok());
+  const Json trace = Export();
+  const std::vector<Json> rows = WithPhase(trace, "X");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["args"]["Sequence number"], 7);
+  EXPECT_EQ(rows[0]["args"]["Fwd thread id"], 0);
+  EXPECT_EQ(rows[1]["args"]["Sequence number"], 7);
+  EXPECT_EQ(rows[1]["args"]["Fwd thread id"], 2);
+  const std::vector<Json> starts = WithPhase(trace, "s");
+  const std::vector<Json> finishes = WithPhase(trace, "f");
+  ASSERT_EQ(starts.size(), 1u);
+  ASSERT_EQ(finishes.size(), 1u);
+  EXPECT_EQ(starts[0]["cat"], "fwdbwd");
+  EXPECT_EQ(starts[0]["id"], finishes[0]["id"]);
+  EXPECT_EQ(starts[0]["tid"], 4712);
+  EXPECT_EQ(starts[0]["ts"], rows[0]["ts"]);
+  EXPECT_EQ(finishes[0]["tid"], 4713);
+  EXPECT_EQ(finishes[0]["ts"], rows[1]["ts"]);
+  EXPECT_EQ(finishes[0]["bp"], "e");
+}
+
 TEST_F(ChromeTraceTest, HasKinetosTopLevelInItsOrder) {
   maker_.info().targets[0].rank = 3;
   maker_.info().targets[0].world_size = 8;

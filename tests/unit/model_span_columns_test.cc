@@ -9,7 +9,7 @@ TEST(SpanColumnTest, ExistsFromItsFirstItemOn) {
   SpanColumn<SpanSequence> column("");
   EXPECT_FALSE(column.exists());
   EXPECT_EQ(column.at(SpanId{7}).number_plus_1, 0);
-  ASSERT_TRUE(column.Set(SpanId{7}, SpanSequence{5, 42, 0}).ok());
+  ASSERT_TRUE(column.Set(SpanId{7}, SpanSequence{.number_plus_1 = 5, .forward_tid = 42}).ok());
   EXPECT_TRUE(column.exists());
   EXPECT_EQ(column.at(SpanId{7}).number_plus_1, 5);
   EXPECT_EQ(column.at(SpanId{7}).forward_tid, 42u);

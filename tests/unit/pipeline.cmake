@@ -1,6 +1,7 @@
 # The middle of the pipeline: capture files, decoding, order, nesting. And the command line's values.
 proftrace_unit_test(pipeline_test
   SOURCES
+    pipeline_autograd_test.cc
     pipeline_capture_file_test.cc
     pipeline_decoder_test.cc
     pipeline_guards_test.cc

@@ -4,6 +4,9 @@ proftrace_unit_test(symbols_code_test
 proftrace_unit_test(symbols_arguments_test
   SOURCES symbols_arguments_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_autograd_test
+  SOURCES symbols_autograd_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_rows_test
   SOURCES symbols_rows_test.cc
   LIBS proftrace_symbols)

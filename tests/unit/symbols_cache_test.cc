@@ -21,6 +21,7 @@ ModuleFacts SomeFacts() {
   function.argument = 1;
   function.stack_argument = 2;
   function.begin = 0x40;
+  function.callbacks = {0x44, 5 | PT_KEY_SET_IN_MEMORY, -0x178, 21};
   function.ends = {0x50, 0x60};
   function.symbol = "f";
   facts.functions.push_back(function);
@@ -32,6 +33,9 @@ ModuleFacts SomeFacts() {
   facts.rows.push_back({"g", "detach", {probe}});
   facts.row_ends.push_back({0x80, abi::PT_ROLE_GUARD_END, 7, 0, std::nullopt});
   facts.dispatcher_slot = 0x123;
+  facts.autograd.state = {0x10, 0x18};
+  facts.autograd.grad_mode_offset = 8;
+  facts.autograd.lowest_key = 36;
   facts.old_string_abi = true;
   return facts;
 }
@@ -66,6 +70,11 @@ TEST_F(PlanCacheTest, GivesBackWhatWasStored) {
   ASSERT_EQ(facts->functions.size(), 1u);
   EXPECT_EQ(facts->functions[0].ends, (std::vector<uint64_t>{0x50, 0x60}));
   EXPECT_EQ(facts->functions[0].stack_argument, 2);
+  EXPECT_EQ(facts->functions[0].callbacks.key_set_offset, -0x178);
+  EXPECT_EQ(facts->functions[0].callbacks.frame_words, 21);
+  EXPECT_EQ(facts->autograd.state.offset, 0x18);
+  EXPECT_EQ(facts->autograd.grad_mode_offset, 8);
+  EXPECT_EQ(facts->autograd.lowest_key, 36);
   EXPECT_EQ(facts->functions[0].symbol, "f");
   EXPECT_EQ(facts->dispatcher_slot, 0x123u);
   EXPECT_TRUE(facts->old_string_abi);

@@ -9,6 +9,7 @@
 #include "symbols/planner.h"
 #include "symbols/row_makers.h"
 #include "symbols/value_walk.h"
+#include "symbols/version_layouts.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

@@ -8,6 +8,7 @@
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
+#include "symbols/version_layouts.h"
 #include "tests/unit/symbols_fake_memory.h"
 #include "userspace/model/torch_rules.h"
 
@@ -140,6 +141,9 @@ TEST(PythonNodeTest, UnknownVersionsHaveNoOffset) {
   EXPECT_EQ(PythonNodeObjectOffset("2.15.0"), 112u);
   EXPECT_EQ(PythonNodeObjectOffset("2.12.0"), 0u);
   EXPECT_EQ(PythonNodeObjectOffset(""), 0u);
+  EXPECT_EQ(NodeOffsetsOf("2.11.0+cu130").value_or(NodeOffsets()).sequence, 24u);
+  EXPECT_EQ(NodeOffsetsOf("2.15.0").value_or(NodeOffsets()).thread, 40u);
+  EXPECT_FALSE(NodeOffsetsOf("2.12.0").has_value());
 }
 
 TEST(ProcessInfoTest, DescribesThisProcess) {

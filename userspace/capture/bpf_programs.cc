@@ -245,6 +245,15 @@ absl::Status BpfPrograms::AddPythonNodeVtable(Pid pid, uint64_t vtable) {
   return AddAddress(impl_->skeleton->maps.node_vtables, pid, vtable, abi::PT_NODE_PYTHON);
 }
 
+absl::Status BpfPrograms::AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout) {
+  const uint32_t key = Raw(pid);
+  const int fd = bpf_map__fd(impl_->skeleton->maps.autograd_layouts);
+  if (bpf_map_update_elem(fd, &key, &layout, BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<uint16_t> BpfPrograms::AddValuePlace(const abi::pt_place& place) {
   const std::string content(reinterpret_cast<const char*>(&place), sizeof(place));
   const std::lock_guard lock(impl_->places_mutex);

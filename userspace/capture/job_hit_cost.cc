@@ -7,9 +7,11 @@ namespace proftrace {
 void JobHitCost::Observe(const abi::pt_record& record) {
   Begin& last = last_[record.tid];
   if (record.kind == abi::PT_SPAN_BEGIN) {
-    last = Begin{record.time_ns, record.site};
+    last = Begin{record.time_ns, record.site, true};
   } else {
-    const bool is_pair = record.kind == abi::PT_COST && last.site == record.site;
+    // Site 0: behind each begin that is at a call of the function which that probe is in.
+    const bool is_pair = record.kind == abi::PT_COST && last.is_open &&
+                         (record.site == 0 || last.site == record.site);
     if (is_pair && gaps_ns_.size() < kEnoughPairs) {
       gaps_ns_.push_back(record.time_ns - last.time_ns);
     }

@@ -31,6 +31,7 @@ class JobHitCost {
   struct Begin {
     uint64_t time_ns = 0;
     uint16_t site = 0;
+    bool is_open = false;  // no other record of the thread came since
   };
   absl::flat_hash_map<uint32_t, Begin> last_;  // by tid
   std::vector<uint64_t> gaps_ns_;

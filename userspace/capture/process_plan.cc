@@ -127,6 +127,10 @@ absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan) 
       !status.ok()) {
     return status;
   }
+  if (plan.autograd.has_value()) {
+    absl::Status status = programs->AddAutogradLayout(pid, *plan.autograd);
+    if (!status.ok()) return status;
+  }
   if (plan.python_node_vtable == 0) return absl::OkStatus();
   return programs->AddPythonNodeVtable(pid, plan.python_node_vtable);
 }

@@ -37,6 +37,8 @@ size_t MinimumBytes(uint8_t kind) {
     case abi::PT_LOSS:
     case abi::PT_LOSS_ANYWHERE:
     case abi::PT_ALLOCATION:
+    case abi::PT_SEQUENCE:
+    case abi::PT_THREAD_NUMBER:
       return sizeof(abi::pt_pointer_record);
     case abi::PT_GUARD_BEGIN:
     case abi::PT_FRAME_BEGIN:
@@ -46,6 +48,7 @@ size_t MinimumBytes(uint8_t kind) {
     case abi::PT_WORK_BEGIN:
       return sizeof(abi::pt_pointer_record);
     case abi::PT_FRAME_END:
+    case abi::PT_NODE_FORWARD:
       return sizeof(abi::pt_pair_record);
     case abi::PT_NODE_BEGIN:
       return PT_NODE_RECORD_SHORT_BYTES;
@@ -85,6 +88,13 @@ std::string_view NodeNameFromClass(std::string_view name) {
   if (name.starts_with(kGeneratedPrefix)) name.remove_prefix(kGeneratedPrefix.size());
   return name;
 }
+
+// No program makes as many nodes, or threads, as these: a greater number was no number. torch
+// itself keeps 48 and 16 bits of them (torch/csrc/profiler/collection.cpp, getForwardThreadKey).
+constexpr uint64_t kSequenceLimit = uint64_t{1} << 48;
+constexpr uint64_t kThreadNumberLimit = uint64_t{1} << 16;
+
+uint64_t SequencePlus1(uint64_t number) { return number < kSequenceLimit ? number + 1 : 0; }
 
 // As the target passed it: only the low byte of the argument is meant.
 Scope KnownScope(uint32_t scope) {
@@ -263,6 +273,18 @@ bool Decoder::DecodeWork(const abi::pt_pointer_record& record, Event* event) {
   return true;
 }
 
+bool Decoder::DecodeNodeForward(const abi::pt_pair_record& record, Event* event) {
+  if (record.handle >= kSequenceLimit || record.object == 0 ||
+      record.object >= kThreadNumberLimit) {
+    ++ledger_->read_failed;  // what was read is no node
+    return false;
+  }
+  event->type = EventType::kSequence;
+  event->value = record.handle + 1;
+  event->object = record.object;
+  return true;
+}
+
 void Decoder::AppendText(uint32_t tid, const abi::pt_text_more_record& record,
                          std::vector<Event>* events) {
   const auto it = pending_names_.find(tid);
@@ -300,6 +322,9 @@ void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> reco
     event->label = NodeLabel(process, head.site, Copy<abi::pt_node_record>(record));
   } else {
     event->label = SiteLabel(process, head.site);
+    if (record.size() >= sizeof(abi::pt_pointer_record)) {
+      event->value = SequencePlus1(Copy<abi::pt_pointer_record>(record).value);
+    }
   }
 }
 
@@ -398,6 +423,16 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->label = DeviceLabel(memory.device_type, memory.device_index);
       break;
     }
+    case abi::PT_SEQUENCE:
+      event->type = EventType::kSequence;
+      event->value = SequencePlus1(Copy<abi::pt_pointer_record>(record).value);
+      break;
+    case abi::PT_NODE_FORWARD:
+      return DecodeNodeForward(Copy<abi::pt_pair_record>(record), event);
+    case abi::PT_THREAD_NUMBER:
+      event->type = EventType::kThreadNumber;
+      event->value = Copy<abi::pt_pointer_record>(record).value;
+      break;
     case abi::PT_COST:  // never in a capture, and unknown to MinimumBytes
     case abi::PT_TEXT_MORE:
     case abi::PT_FORK:

@@ -61,6 +61,8 @@ class Decoder {
   bool DecodeGuard(const abi::pt_guard_record& record, EventLabel site_label, Event* event);
   // False when torch shows no row for the work: it has no title.
   bool DecodeWork(const abi::pt_pointer_record& record, Event* event);
+  // False when what was read cannot be a node's.
+  bool DecodeNodeForward(const abi::pt_pair_record& record, Event* event);
   EventLabel TextLabel(std::string text, uint32_t length, Scope scope);
   void AppendText(uint32_t tid, const abi::pt_text_more_record& record, std::vector<Event>* events);
   // Another record of `tid` came: its pending annotation is as complete as it gets.

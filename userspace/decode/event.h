@@ -9,9 +9,9 @@
 namespace proftrace {
 
 enum class EventType : uint8_t {
-  kBegin,             // a call was entered; `label`, `site`
-  kEnd,               // a call of `site` is about to return
-  kCatch,             // a C++ exception was caught: frames at or below `sp` are gone
+  kBegin,  // a call was entered; `label`, `site`; `value`: its sequence number + 1, 0 = none
+  kEnd,    // a call of `site` is about to return
+  kCatch,  // a C++ exception was caught: frames at or below `sp` are gone
   kAnnotationBegin,   // `label`
   kAnnotationHandle,  // the annotation just begun on this thread is known as `value`
   kAnnotationGuard,   // it also ends when the guard known as `value` does
@@ -29,6 +29,9 @@ enum class EventType : uint8_t {
   kDeviceTotals,      // of the next event of this thread: `value` allocated, `object` reserved
   kDeviceMemory,      // the block at `object`, `value` bytes (signed); `label`: DeviceLabel()
   kOutOfMemory,       // `value` bytes were asked for; `label`: DeviceLabel()
+  kSequence,  // the row just begun at `sp` has sequence number `value` - 1; of a node: made by the
+              // thread that torch numbers `object`
+  kThreadNumber,  // torch's number of this thread is `value`
 };
 
 // An index into Decoder::labels(), or one of these.

@@ -17,7 +17,11 @@ constexpr uint64_t ThreadKey(Pid pid, Tid tid) {
 
 SpanBuilder::SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
                          TimelineBuilder* timeline, Ledger* ledger)
-    : labels_(labels), window_end_ns_(window_end_ns), timeline_(timeline), ledger_(ledger) {}
+    : labels_(labels),
+      window_end_ns_(window_end_ns),
+      timeline_(timeline),
+      ledger_(ledger),
+      forward_links_(timeline) {}
 
 SpanBuilder::ThreadState& SpanBuilder::StateOf(const Event& event) {
   if (last_thread_ != nullptr && last_thread_->tid == event.tid && last_thread_->pid == event.pid) {
@@ -106,6 +110,12 @@ absl::Status SpanBuilder::Add(const Event& event) {
     case EventType::kOutOfMemory:
       status = OnMemory(event, thread);
       break;
+    case EventType::kSequence:
+      OnSequence(event, thread);
+      break;
+    case EventType::kThreadNumber:
+      forward_links_.SetThreadNumber(event.pid, event.tid, event.value);
+      break;
     case EventType::kExec:
       TruncateProcess(event.pid, event.time_ns);
       return status;
@@ -149,6 +159,7 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
     absl::StatusOr<SpanId> id = timeline_->AddSpan(span);
     if (!id.ok()) return id.status();
     frame.span = frame.visible = *id;
+    thread.opened_before = std::exchange(thread.opened, *id);
     ++ledger_->begins;
   }
   thread.stack.push_back(frame);
@@ -161,7 +172,43 @@ absl::Status SpanBuilder::OnBegin(const Event& event, ThreadState& thread) {
   Frame frame;
   frame.sp = event.sp;
   frame.site = event.site;
-  return Open(event, thread, frame);
+  if (absl::Status status = Open(event, thread, frame); !status.ok()) return status;
+  if (event.value != 0) SetSequence(event, &thread.stack.back());
+  return absl::OkStatus();
+}
+
+void SpanBuilder::SetSequence(const Event& event, Frame* frame) {
+  if (frame->span == kNoSpan || frame->has_sequence || event.value == 0) return;
+  SpanSequence sequence;
+  sequence.number_plus_1 = static_cast<int64_t>(event.value);
+  sequence.forward_number =
+      event.type == EventType::kSequence ? static_cast<uint32_t>(event.object) : 0;
+  column_status_.Update(timeline_->columns().sequence.Set(frame->span, sequence));
+  frame->has_sequence = true;
+}
+
+void SpanBuilder::OnSequence(const Event& event, ThreadState& thread) {
+  if (thread.stack.empty()) return;
+  Frame& frame = thread.stack.back();
+  // One that began before the window, or whose begin was lost, is not there to get it.
+  const bool is_it =
+      frame.is_annotation ? frame.family == EventType::kGuardBegin : frame.sp == event.sp;
+  if (!is_it) return;
+  SetSequence(event, &frame);
+  if (event.object == 0 || frame.span == kNoSpan || frame.span != thread.opened) return;
+  // torch copies a node's number to the engine's row around it, if that is the row before it: one
+  // whose hooks run operators first has none (torch/csrc/profiler/collection.cpp, materialize).
+  for (size_t i = thread.stack.size() - 1; i-- > 0;) {
+    Frame& around = thread.stack[i];
+    if (around.span == kNoSpan) continue;
+    if (around.span == thread.opened_before && IsEngineRow(around)) SetSequence(event, &around);
+    return;
+  }
+}
+
+bool SpanBuilder::IsEngineRow(const Frame& frame) const {
+  const Label& label = timeline_->label(timeline_->span(frame.span).label);
+  return label.kind == SpanKind::kAutograd && label.scope == Scope::kFunction;
 }
 
 void SpanBuilder::OnEnd(const Event& event, ThreadState& thread) {
@@ -350,6 +397,9 @@ void SpanBuilder::Close(ThreadState& thread, size_t position, int64_t time_ns, S
   span.self_ns = std::max<int64_t>(0, span.duration_ns - frame.children_ns);
   CountEnd(end);
   SetMemory(thread, frame);
+  if (frame.has_sequence) {
+    column_status_.Update(forward_links_.OnClose(thread.pid, thread.tid, frame.span));
+  }
   if (frame.parent_is_over || span.parent == kNoSpan) return;
   // The parent's frame is below; hidden frames lie between at most.
   for (size_t i = position; i-- > 0;) {
@@ -430,6 +480,7 @@ void SpanBuilder::TruncateProcess(Pid pid, int64_t time_ns) {
     if (state->pid == pid) TruncateAll(*state, time_ns);
   }
   memory_.OnProcessEnd(pid);
+  column_status_.Update(forward_links_.OnProcessEnd(pid));
   absl::erase_if(threads_, [pid](const auto& entry) { return entry.second->pid == pid; });
   last_thread_ = nullptr;
 }
@@ -437,6 +488,7 @@ void SpanBuilder::TruncateProcess(Pid pid, int64_t time_ns) {
 absl::Status SpanBuilder::Finish() {
   const int64_t end_ns = std::max(last_ns_, window_end_ns_.value_or(0));
   for (auto& [key, state] : threads_) TruncateAll(*state, end_ns);
+  column_status_.Update(forward_links_.Finish());
   timeline_->SetMemorySummary(memory_.summary());
   return column_status_;
 }

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "userspace/decode/event.h"
+#include "userspace/merge/forward_links.h"
 #include "userspace/merge/memory_tracker.h"
 #include "userspace/model/timeline.h"
 #include "userspace/stats/ledger.h"
@@ -60,6 +61,7 @@ class SpanBuilder {
     uint16_t site = 0;
     bool is_annotation = false;            // or any other row that ends by its handle
     EventType family = EventType::kBegin;  // which kind of event began it
+    bool has_sequence = false;             // an item in the column `sequence`
     bool parent_is_over = false;           // it outlived its parent, whose self time is settled
     uint64_t handle = 0;                   // annotations: 0 = not known yet
     uint64_t object = 0;  // frames of TorchScript's interpreter: their code; annotations: their
@@ -74,6 +76,8 @@ class SpanBuilder {
     Tid tid{};
     std::optional<ThreadIndex> index;  // from its first span on
     std::vector<Frame> stack;
+    SpanId opened = kNoSpan;         // the row that began last
+    SpanId opened_before = kNoSpan;  // … and the one before it
     int64_t last_ns = 0;
     MemorySums memory;  // since the first event of the thread
   };
@@ -94,6 +98,10 @@ class SpanBuilder {
   // such a row asynchronous.
   template <typename Predicate>
   bool CloseElsewhere(const Event& event, Predicate is_it);
+  // Gives the row that began last on the thread its sequence number.
+  void OnSequence(const Event& event, ThreadState& thread);
+  void SetSequence(const Event& event, Frame* frame);
+  bool IsEngineRow(const Frame& frame) const;
   absl::Status OnMemory(const Event& event, ThreadState& thread);
   // What the thread did since the frame's begin.
   static MemorySums MemorySince(const ThreadState& thread, const Frame& frame);
@@ -117,6 +125,7 @@ class SpanBuilder {
   TimelineBuilder* timeline_;
   Ledger* ledger_;
   MemoryTracker memory_;
+  ForwardLinks forward_links_;
   absl::Status column_status_;  // of what Close() adds beside a span
   std::vector<std::optional<LabelId>> label_ids_;
   std::optional<LabelId> unnamed_label_;

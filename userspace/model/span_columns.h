@@ -42,9 +42,14 @@ class SpanColumn {
 
 // Autograd's link between a forward operator and the nodes that run in the backward pass.
 struct SpanSequence {
-  int64_t number_plus_1 = 0;  // torch's sequence number + 1; 0 = it has none
-  uint32_t forward_tid = 0;   // OS thread of the forward; 0 = none: not a backward row
-  uint32_t reserved = 0;
+  int64_t number_plus_1 = 0;    // torch's sequence number + 1; 0 = it has none
+  uint32_t forward_tid = 0;     // OS thread of the forward; 0 = none or not known
+  uint32_t forward_number = 0;  // torch's own number of that thread; 0 = not a backward row
+  uint32_t forward_plus_1 = 0;  // SpanId + 1 of the forward operator; 0 = none or not known
+  bool has_arrow = false;       // of all rows of that forward, torch draws the arrow to this one
+  uint8_t reserved[3] = {};
+
+  bool is_backward() const { return forward_number != 0; }
 };
 
 // Bytes allocated less bytes freed on a span's thread while it was open; self: less those of its

@@ -103,6 +103,7 @@ class TimelineBuilder {
   explicit TimelineBuilder(const std::string& spill_directory);
 
   LabelId InternLabel(const Label& label);
+  const Label& label(LabelId id) const { return timeline_->labels_[Raw(id)]; }
   ThreadIndex AddThread(Pid pid, Tid tid, std::string name);
   Thread& thread(ThreadIndex index) { return timeline_->threads_[Raw(index)]; }
   // The path `parent` + `label`; the same id for the same pair.

@@ -2,8 +2,8 @@
 
 oracle-PID.jsonl: the first line is a header {pid, torch, source, deduplicated}; each further line is one row of the
 profiler's event tree, parents before children, in the order of the starts of a thread:
-{"name", "tid", "start_ns", "end_ns", "cat", "is_async", "parent"}; `tid` is the kernel's, `parent` the line's index
-(0 = the first row) or -1. key_averages-PID.json: [{name, count, self_cpu_us, cpu_us}]. trace-PID.json: the chrome trace, where this build
+{"name", "tid", "start_ns", "end_ns", "cat", "is_async", "parent", "seq", "fwd", "fwd_tid", "arrow"}; `tid` is the
+kernel's, `parent` the line's index (0 = the first row) or -1; autograd.py says what the last four are. key_averages-PID.json: [{name, count, self_cpu_us, cpu_us}]. trace-PID.json: the chrome trace, where this build
 of torch has Kineto. events-PID.jsonl: prof.events(). With PROFTRACE_ORACLE_MEMORY in the environment, memory is profiled
 too: memory-PID.json is {"tid", "memory": [[ns, bytes, address, total]] between the markers, "rows": [[name, start_us, end_us, total bytes, self
 bytes]]} of the profiling thread; the rows are those of prof.events().
@@ -20,6 +20,8 @@ import threading
 from typing import Any, Iterator
 
 import torch
+
+import autograd
 
 BEGIN = "proftrace.window.begin"
 END = "proftrace.window.end"
@@ -70,6 +72,7 @@ class Profile:
         pid = os.getpid()
         roots = self.profiler.profiler.kineto_results.experimental_event_tree()
         rows = tree_rows(roots)
+        autograd.add_sequences(rows, self.profiler.profiler.kineto_results.events())
         if self.memory:
             write_memory(self.out, roots, self.profiler.events())
         trace = os.path.join(self.out, f"trace-{pid}.json")
@@ -121,6 +124,7 @@ def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
             key = (event["name"], (base + int(event["ts"] * 1000)) // unit_ns)
             drawn.setdefault(key, []).append(event["tid"])
             count += 1
+    arrows = [event for event in document["traceEvents"] if event.get("cat") == "fwdbwd"]
     if count != len(rows):
         raise SystemExit(f"torch.profiler's trace has {count} rows, its tree {len(rows)}")
     kernel_tid: dict[int, int] = {}
@@ -131,16 +135,17 @@ def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
     unknown = {row["tid"] for row in rows} - kernel_tid.keys()
     if unknown:
         raise SystemExit(f"threads {sorted(unknown)} of the tree are not found in the trace")
-    for row in rows:
-        row["tid"] = kernel_tid[row["tid"]]
+    autograd.use_kernel_tids(rows, kernel_tid)
+    autograd.add_arrows(rows, [(event["ph"], event["id"], event["tid"], (base + int(event["ts"] * 1000)) // unit_ns)
+                               for event in arrows], unit_ns)
 
 
 def require_one_thread(rows: list[dict[str, Any]]) -> None:
     threads = {row["tid"] for row in rows}
     if len(threads) > 1:
         raise SystemExit(f"without Kineto the kernel's ids of {len(threads)} threads are not known")
-    for row in rows:
-        row["tid"] = threading.get_native_id()
+    autograd.use_kernel_tids(rows, dict.fromkeys(threads, threading.get_native_id()))
+    autograd.add_arrows_by_rule(rows)
 
 
 class LegacyProfile:
@@ -167,7 +172,9 @@ class LegacyProfile:
             start = round(event.time_range.start * 1000)
             rows.append({
                 "name": event.name, "tid": tid, "start_ns": start, "end_ns": round(event.time_range.end * 1000),
-                "cat": "cpu_op", "is_async": event.is_async, "parent": -1 if parent is None else index[parent.id]})
+                "cat": "cpu_op", "is_async": event.is_async, "parent": -1 if parent is None else index[parent.id],
+                "seq": event.sequence_nr, "fwd": event.fwd_thread or 0, "fwd_tid": tid if event.fwd_thread else 0})
+        autograd.add_engine_numbers(rows)
         write_rows(self.out, "torch.autograd.profiler_legacy", True, rows, suffix=f"-{tid}")
         write_key_averages(self.out, self.profiler.key_averages(), suffix=f"-{tid}")
 

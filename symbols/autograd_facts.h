@@ -1,0 +1,57 @@
+// What decides torch's sequence numbers, read from the code of a few exported functions: the
+// thread's next number (at::sequence_number::peek), its number in torch
+// (at::RecordFunction::currentThreadId), whether gradients are on (c10::GradMode::is_enabled), and
+// which keys of a dispatch key set count (c10::Dispatcher::sequenceNumberForRunningRecordFunction).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "symbols/code_image.h"
+#include "symbols/flow_graph.h"
+
+namespace proftrace {
+
+// A thread_local variable, as __tls_get_addr finds it.
+struct ThreadVariable {
+  uint64_t index = 0;  // address (before relocation) of its tls_index; 0 = not found
+  int64_t offset = 0;  // in what that names
+
+  bool known() const { return index != 0; }
+};
+
+// What one file knows of it. c10's half and torch's are in different files.
+struct AutogradFacts {
+  ThreadVariable sequence;
+  ThreadVariable thread_number;
+  ThreadVariable state;                     // c10::AutogradState
+  ThreadVariable state_set;                 // a byte: 0 = it is not initialised
+  std::optional<uint8_t> grad_mode_offset;  // in the state, of the byte whose bit 0 it is
+  // The lowest of three autograd keys that lie side by side in a key set, by the two functions that
+  // know it; 0 = not found.
+  uint8_t lowest_key = 0;
+  uint8_t lowest_key_of_alias = 0;
+  bool has_rule = false;
+  bool highest_only = false;  // the highest key of the set must be one of them (before 2.2)
+};
+
+// The functions that AutogradFacts come from.
+enum class AutogradFunction : uint8_t {
+  kNone,
+  kPeek,
+  kThreadNumber,
+  kState,
+  kGradMode,
+  kRuleByKey,  // takes the highest key
+  kRuleBySet,
+  kAlias,  // c10::runtimeDispatchKeySetHas: of kRuleByKey
+};
+
+AutogradFunction FindAutogradFunction(std::string_view symbol);
+
+// Adds what the function's code says.
+void ReadAutogradFunction(AutogradFunction function, const CodeImage& image, const FlowGraph& graph,
+                          AutogradFacts* facts);
+
+}  // namespace proftrace

@@ -1,0 +1,30 @@
+// Where the dispatcher's code keeps an operator's dispatch key set when it asks for the profiler's
+// callbacks (at::getStepCallbacksUnlessEmpty). The set decides whether torch gives the operator's
+// row a sequence number; the kernel's function gets it as an argument right after that call.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "symbols/code_image.h"
+#include "symbols/flow_graph.h"
+
+namespace proftrace {
+
+struct KeySetPlace {
+  uint8_t reg = 0;  // by its hardware number, and PT_KEY_SET_IN_MEMORY
+  int16_t offset = 0;
+};
+
+// At node `from`, which makes that call. Nothing where the code after it is not clear.
+std::optional<KeySetPlace> FindKeySet(const CodeImage& image, const FlowGraph& graph,
+                                      uint32_t from);
+
+// The function's only call of one of `targets` (ascending), if the kernel emulates it.
+std::optional<uint32_t> FindOnlyCall(const FlowGraph& graph, const std::vector<uint64_t>& targets);
+
+// How far the stack pointer at `node` is below that of the entry, in words.
+std::optional<uint32_t> FrameWordsAt(const CodeImage& image, const FlowGraph& graph, uint32_t node);
+
+}  // namespace proftrace

@@ -1,0 +1,48 @@
+#include "symbols/version_layouts.h"
+
+#include <vector>
+
+#include "symbols/text.h"
+
+namespace proftrace {
+namespace {
+
+struct VersionNumbers {
+  int major = 0;
+  int minor = 0;
+};
+
+VersionNumbers NumbersOf(std::string_view torch_version) {
+  const std::vector<std::string_view> parts = SplitText(torch_version, ".", /*skip_empty=*/false);
+  if (parts.size() < 2) return {};
+  return {ParseNumber<int>(parts[0]).value_or(0), ParseNumber<int>(parts[1]).value_or(0)};
+}
+
+}  // namespace
+
+uint32_t PythonNodeObjectOffset(std::string_view torch_version) {
+  const auto [major, minor] = NumbersOf(torch_version);
+  if (major == 1 && minor == 13) return 392;
+  if (major == 2 && minor >= 1 && minor <= 11) return 472;
+  if (major == 2 && (minor == 14 || minor == 15)) return 112;
+  return 0;
+}
+
+std::optional<NodeOffsets> NodeOffsetsOf(std::string_view torch_version) {
+  const auto [major, minor] = NumbersOf(torch_version);
+  if ((major == 1 && minor == 13) || (major == 2 && minor >= 1 && minor <= 11)) {
+    return NodeOffsets{24, 48};
+  }
+  if (major == 2 && (minor == 14 || minor == 15)) return NodeOffsets{16, 40};
+  return std::nullopt;
+}
+
+uint8_t PythonTextOffset(std::string_view python_version) {
+  const std::vector<std::string_view> parts = SplitText(python_version, ".", /*skip_empty=*/false);
+  if (parts.size() < 2 || parts[0] != "3") return 0;
+  const int minor = ParseNumber<int>(parts[1]).value_or(0);
+  if (minor >= 7 && minor <= 11) return 48;
+  return minor >= 12 && minor <= 14 ? 40 : 0;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,27 @@
+// Layouts of objects in the target that depend on its version alone. A version that is not known
+// here is refused, not guessed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace proftrace {
+
+// The offset of the PyObject* in a torch::autograd::PyNode of this torch version ("2.11.0+cu130");
+// 0 = not known. Measured with each version's headers: 1.13, 2.1 to 2.11, 2.14, 2.15.
+uint32_t PythonNodeObjectOffset(std::string_view torch_version);
+
+// Where a torch::autograd::Node of this torch version keeps its sequence number and torch's number
+// of the thread that made it; nothing where that is not known. Measured likewise.
+struct NodeOffsets {
+  uint32_t sequence = 0;
+  uint32_t thread = 0;
+};
+std::optional<NodeOffsets> NodeOffsetsOf(std::string_view torch_version);
+
+// sizeof(PyASCIIObject), behind which an ASCII str of this Python ("3.11") has its characters; 0 =
+// not known. From Python's headers: wstr went with 3.12.
+uint8_t PythonTextOffset(std::string_view python_version);
+
+}  // namespace proftrace
