@@ -60,6 +60,42 @@ const Target* RankedTarget(const RecordingInfo& info) {
   return ranked;
 }
 
+// A list of more ranks than this is left out: it stands in the trace's head.
+constexpr int kMostRanks = 8192;
+
+// What torch.profiler writes (torch/profiler/profiler.py, _get_distributed_info), as far as it is
+// known: not pg_count, which counts groups that the process is not in, too. A group's ranks are
+// those of the job where all of the job's processes are in it; of others each process knows but its
+// own.
+std::string DistributedInfo(const Target& target) {
+  std::string text = "{";
+  const ProcessGroup* all = DefaultGroup(target.process_groups);
+  if (all != nullptr && !all->backend.empty()) {
+    text += "\"backend\": " + Quoted(all->backend) + ", ";
+  }
+  text += "\"rank\": " + std::to_string(*target.rank);
+  if (target.world_size.has_value()) {
+    text += ", \"world_size\": " + std::to_string(*target.world_size);
+  }
+  if (all == nullptr || all->name.empty()) return text + "}";
+  text += ", \"pg_config\": [";
+  for (const ProcessGroup& group : target.process_groups) {
+    if (&group != &target.process_groups.front()) text += ", ";
+    text += "{\"pg_name\": " + Quoted(group.name) + ", \"pg_desc\": " + Quoted(group.description) +
+            ", \"backend_config\": " + Quoted(group.backend) +
+            ", \"pg_size\": " + std::to_string(group.size);
+    if (group.size == all->size && group.size <= kMostRanks) {
+      text += ", \"ranks\": [";
+      for (int rank = 0; rank < group.size; ++rank) {
+        text += (rank == 0 ? "" : ", ") + std::to_string(rank);
+      }
+      text += "]";
+    }
+    text += "}";
+  }
+  return text + "]}";
+}
+
 class ChromeTraceWriter {
  public:
   ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, ByteSink& sink)
@@ -112,11 +148,7 @@ class ChromeTraceWriter {
     if (const Target* ranked = RankedTarget(info); ranked != nullptr) {
       // HTA finds the rank by a regular expression that wants the blank, in the lines before
       // "traceEvents": so it stands before all that a user may name.
-      writer_.Text("\"distributedInfo\": {\"rank\": " + std::to_string(*ranked->rank));
-      if (ranked->world_size.has_value()) {
-        writer_.Text(", \"world_size\": " + std::to_string(*ranked->world_size));
-      }
-      writer_.Text("},\n");
+      writer_.Text("\"distributedInfo\": " + DistributedInfo(*ranked) + ",\n");
     }
     if (!info.host.name.empty()) writer_.Text("\"host_name\": " + Quoted(info.host.name) + ",\n");
     OrderedJson other_metadata = OrderedJson::object();

@@ -23,21 +23,37 @@ OrderedJson TextList(const std::vector<std::string>& texts) {
   return list;
 }
 
+OrderedJson GroupsJson(const std::vector<ProcessGroup>& groups) {
+  OrderedJson list = OrderedJson::array();
+  for (const ProcessGroup& group : groups) {
+    list.push_back({{"name", TextOrNull(group.name)},
+                    {"description", TextOrNull(group.description)},
+                    {"backend", TextOrNull(group.backend)},
+                    {"rank", group.rank},
+                    {"size", group.size}});
+  }
+  return list;
+}
+
 OrderedJson TargetJson(const Target& target) {
-  return {{"pid", Raw(target.pid)},
-          {"ppid", Raw(target.ppid)},
-          {"comm", ToValidUtf8(target.comm)},
-          {"exe", ToValidUtf8(target.exe)},
-          {"cmdline", TextList(target.cmdline)},
-          {"python_version", TextOrNull(target.python_version)},
-          {"torch_version", TextOrNull(target.torch_version)},
-          {"torch_build_id", TextOrNull(target.torch_build_id)},
-          {"cuda_version", TextOrNull(target.cuda_version)},
-          {"rank", NumberOrNull(target.rank)},
-          {"world_size", NumberOrNull(target.world_size)},
-          {"threads", target.threads},
-          {"followed", target.followed},
-          {"operators_probed", target.operator_count}};
+  OrderedJson json = {{"pid", Raw(target.pid)},
+                      {"ppid", Raw(target.ppid)},
+                      {"comm", ToValidUtf8(target.comm)},
+                      {"exe", ToValidUtf8(target.exe)},
+                      {"cmdline", TextList(target.cmdline)},
+                      {"python_version", TextOrNull(target.python_version)},
+                      {"torch_version", TextOrNull(target.torch_version)},
+                      {"torch_build_id", TextOrNull(target.torch_build_id)},
+                      {"cuda_version", TextOrNull(target.cuda_version)},
+                      {"rank", NumberOrNull(target.rank)},
+                      {"world_size", NumberOrNull(target.world_size)},
+                      {"threads", target.threads},
+                      {"followed", target.followed},
+                      {"operators_probed", target.operator_count}};
+  if (!target.process_groups.empty()) {
+    json["process_groups"] = GroupsJson(target.process_groups);
+  }
+  return json;
 }
 
 // Figures of CPU memory; a total that a loss has made unknown is null.

@@ -40,6 +40,31 @@ TEST(MetadataTest, SchemasBelongToOperatorsThatAreKnown) {
   EXPECT_EQ(metadata.images[3].operators[0x10].schema, "aten::add.Tensor(Tensor self) -> Tensor");
 }
 
+TEST(MetadataTest, ProcessGroupsTellTheRank) {
+  MetadataWriter writer;
+  writer.AddProcessGroups(Pid{RecordMaker::kPid},
+                          {{"0", "default_pg", "gloo", 5, 8}, {"1", "pair", "gloo", 1, 2}});
+  CaptureMetadata metadata = TestMetadata();
+  ASSERT_TRUE(metadata.Merge(writer.TakeJson()).ok());
+  RecordMaker maker;
+  const auto timeline = Build(maker, metadata);
+  const Target& target = timeline->info().targets.front();
+  EXPECT_EQ(target.rank, 5);
+  EXPECT_EQ(target.world_size, 8);
+  ASSERT_EQ(target.process_groups.size(), 2u);
+  EXPECT_EQ(target.process_groups[1], (ProcessGroup{"1", "pair", "gloo", 1, 2}));
+}
+
+TEST(MetadataTest, ProcessGroupsThatCannotBeAreLeftOut) {
+  const CaptureMetadata metadata = Merged(
+      R"([{"type":"process_groups","pid":7,"groups":[{"rank":2,"size":2},{"rank":-1,"size":2},5,
+           {"rank":99999999999,"size":2},{"rank":0,"size":1,"name":7}]},
+          {"type":"process_groups","pid":8,"groups":"x"},{"type":"process_groups"}])");
+  ASSERT_EQ(metadata.process_groups.at(7).size(), 1u);
+  EXPECT_EQ(metadata.process_groups.at(7)[0].name, "");
+  EXPECT_TRUE(metadata.process_groups.at(8).empty());
+}
+
 TEST(MetadataTest, TimesOfAHostileFileCannotOverflow) {
   CaptureMetadata metadata = TestMetadata();
   ASSERT_TRUE(metadata

@@ -27,3 +27,6 @@ set_target_properties(symbols_plan_test PROPERTIES ENABLE_EXPORTS ON)
 proftrace_unit_test(symbols_schema_test
   SOURCES symbols_schema_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_groups_test
+  SOURCES symbols_groups_test.cc
+  LIBS proftrace_symbols)

@@ -508,6 +508,7 @@ void ProcessSet::CollectLastNames() {
   schemas_.Finish();
   for (const auto& [raw_pid, process] : processes_) {
     const Pid pid{raw_pid};
+    if (process.plan != nullptr) schemas_.CollectGroups(pid, *process.plan);
     for (const ThreadEntry& thread : ReadThreads(pid)) {
       sink_->AddMetadata([&thread](MetadataWriter& writer) { writer.AddThread(thread); });
     }

@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "symbols/planner.h"
+#include "symbols/process.h"
+#include "symbols/process_groups.h"
+#include "userspace/capture/target_info.h"
 
 namespace proftrace {
 namespace {
@@ -18,6 +21,18 @@ std::string Reason(const SchemaReading& reading) {
   return std::to_string(reading.unreadable) + " of " +
          std::to_string(reading.unreadable + reading.schemas.size()) +
          " were not as expected and are left out";
+}
+
+// What a look through the heap of each process would cost is saved where threads tell.
+bool MayBeDistributed(Pid pid, const ProbePlan& plan) {
+  if (!NamesGroupThreads(plan.torch_version)) return true;
+  const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
+  if (info.ok() && info->rank.has_value()) return true;
+  const std::vector<ThreadEntry> threads = ReadThreads(pid);
+  return std::any_of(threads.begin(), threads.end(), [](const ThreadEntry& thread) {
+    return thread.name.starts_with("pt_gloo") || thread.name.starts_with("pt_nccl") ||
+           thread.name.starts_with("pt_tcpstore");
+  });
 }
 
 }  // namespace
@@ -62,6 +77,13 @@ void SchemaCollector::Collect(Pid pid, const ProbePlan& plan, uint32_t image,
   if (!is_known) gaps_.push_back(std::move(gap));
 }
 
+void SchemaCollector::CollectGroups(Pid pid, const ProbePlan& plan) {
+  if (!MayBeDistributed(pid, plan)) return;
+  const std::vector<ProcessGroup> groups = ReadProcessGroups(pid, plan);
+  if (groups.empty()) return;
+  sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddProcessGroups(pid, groups); });
+}
+
 void SchemaCollector::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -71,6 +93,7 @@ void SchemaCollector::Run() {
     jobs_.pop_front();
     lock.unlock();
     Collect(job.pid, *job.plan, job.image, job.plan->operators);
+    CollectGroups(job.pid, *job.plan);
     lock.lock();
   }
 }

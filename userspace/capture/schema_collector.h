@@ -1,6 +1,6 @@
-// Reads operators' schemas out of recorded processes and writes them into the capture, on a thread
-// of its own: it takes some ten milliseconds a process, which neither the first probe nor the ring
-// may wait for.
+// Reads operators' schemas and process groups out of recorded processes and writes them into the
+// capture, on a thread of its own: it takes up to a tenth of a second a process, which neither the
+// first probe nor the ring may wait for.
 #pragma once
 
 #include <condition_variable>
@@ -34,6 +34,8 @@ class SchemaCollector {
   // Those of `operators`, now.
   void Collect(Pid pid, const ProbePlan& plan, uint32_t image,
                const std::vector<OperatorInfo>& operators);
+  // The process groups that it has now, if its rank or its threads' names say that it has any.
+  void CollectGroups(Pid pid, const ProbePlan& plan);
   // Waits until everything requested is written. Nothing may be requested afterwards.
   void Finish();
 

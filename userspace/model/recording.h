@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "userspace/model/ids.h"
+#include "userspace/model/process_group.h"
 
 namespace proftrace {
 
@@ -24,6 +25,7 @@ struct Target {
   std::string cuda_version;
   std::optional<int> rank;
   std::optional<int> world_size;
+  std::vector<ProcessGroup> process_groups;
   uint32_t threads = 0;
   bool followed = false;         // a child that was picked up while recording
   int64_t probes_on_ns = 0;      // CLOCK_MONOTONIC; its events count from here

@@ -27,7 +27,17 @@ void NameThreads(const CaptureMetadata& metadata, uint32_t thread_count,
 RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   RecordingInfo info = metadata.info;
   info.has_end = metadata.has_end;
-  for (const ProcessEntry& process : metadata.processes) info.targets.push_back(process.target);
+  for (const ProcessEntry& process : metadata.processes) {
+    Target& target = info.targets.emplace_back(process.target);
+    const auto groups = metadata.process_groups.find(Raw(target.pid));
+    if (groups == metadata.process_groups.end()) continue;
+    target.process_groups = groups->second;
+    // What the group itself says is true, whatever the environment had.
+    if (const ProcessGroup* all = DefaultGroup(target.process_groups); all != nullptr) {
+      target.rank = all->rank;
+      target.world_size = all->size;
+    }
+  }
   return info;
 }
 

@@ -177,6 +177,24 @@ ProcessEntry ProcessFromJson(const json& entry) {
   return process;
 }
 
+// More process groups than any job has: a hostile file's.
+constexpr size_t kMostGroups = 4096;
+
+// Those that can be: 0 <= rank < size.
+std::vector<ProcessGroup> GroupsFromJson(const json& entry) {
+  std::vector<ProcessGroup> groups;
+  for (const json& row : Member(entry, "groups")) {
+    if (!row.is_object()) continue;
+    const std::optional<int> rank = OptionalNumber(row, "rank");
+    const std::optional<int> size = OptionalNumber(row, "size");
+    if (!rank || !size || *rank < 0 || *rank >= *size) continue;
+    if (groups.size() >= kMostGroups) break;
+    groups.push_back(ProcessGroup{Text(row, "name"), Text(row, "description"), Text(row, "backend"),
+                                  *rank, *size});
+  }
+  return groups;
+}
+
 void MergeRecording(const json& entry, RecordingInfo* info) {
   info->proftrace_version = Text(entry, "version");
   info->tier = Text(entry, "tier");
@@ -312,6 +330,8 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
     } else if (type == "thread") {
       threads.push_back(ThreadEntry{Pid{Number<uint32_t>(entry, "pid")},
                                     Tid{Number<uint32_t>(entry, "tid")}, Text(entry, "name")});
+    } else if (type == "process_groups") {
+      process_groups[Number<uint32_t>(entry, "pid")] = GroupsFromJson(entry);
     } else if (type == "unsupported") {
       info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason")});
     } else if (type == "steps") {
@@ -400,6 +420,19 @@ void MetadataWriter::AddThread(const ThreadEntry& thread) {
                             {"pid", Raw(thread.pid)},
                             {"tid", Raw(thread.tid)},
                             {"name", ToJsonText(thread.name)}});
+}
+
+void MetadataWriter::AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups) {
+  json rows = json::array();
+  for (const ProcessGroup& group : groups) {
+    rows.push_back({{"name", ToJsonText(group.name)},
+                    {"description", ToJsonText(group.description)},
+                    {"backend", ToJsonText(group.backend)},
+                    {"rank", group.rank},
+                    {"size", group.size}});
+  }
+  impl_->entries.push_back(
+      {{"type", "process_groups"}, {"pid", Raw(pid)}, {"groups", std::move(rows)}});
 }
 
 void MetadataWriter::AddUnsupported(const Unsupported& unsupported) {

@@ -77,6 +77,7 @@ struct CaptureMetadata {
   std::map<uint32_t, ImageTable> images;
   std::vector<ProcessEntry> processes;  // in the order in which they were attached
   std::vector<ThreadEntry> threads;
+  std::map<uint32_t, std::vector<ProcessGroup>> process_groups;  // by pid; the latest reading
 
   // Adds the contents of one metadata block. Fails (ExitCode::kInputDamaged) when it is not such
   // JSON.
@@ -101,6 +102,7 @@ class MetadataWriter {
   void AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name);
   void AddProcess(const ProcessEntry& process);
   void AddThread(const ThreadEntry& thread);
+  void AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups);
   void AddUnsupported(const Unsupported& unsupported);
   void AddSteps(const RecordedSteps& steps);
   // The part of the recording that the capture holds begins later: cut out of a longer one.

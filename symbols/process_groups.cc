@@ -1,0 +1,167 @@
+#include "symbols/process_groups.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "symbols/elf_file.h"
+#include "symbols/process_maps.h"
+#include "symbols/text.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kVtableHeaderBytes = 16;  // offset to top, typeinfo (Itanium C++ ABI)
+constexpr size_t kPieceBytes = size_t{1} << 20;
+// glibc's heaps of threads have 64 MiB (HEAP_MAX_SIZE); larger anonymous memory is tensors.
+constexpr uint64_t kLargestArenaBytes = uint64_t{64} << 20;
+constexpr uint64_t kMostBytes = uint64_t{512} << 20;
+constexpr int kLargestWorld = 1 << 20;
+constexpr uint32_t kMostReferences = 1 << 20;
+constexpr size_t kLongestName = 256;
+constexpr size_t kMostGroups = 4096;
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kClasses = {{
+    {"_ZTVN4c10d12ProcessGroupE", ""},
+    {"_ZTVN4c10d16ProcessGroupGlooE", "gloo"},
+    {"_ZTVN4c10d16ProcessGroupNCCLE", "nccl"},
+    {"_ZTVN4c10d15ProcessGroupMPIE", "mpi"},
+    {"_ZTVN4c10d15ProcessGroupUCCE", "ucc"},
+}};
+
+// {0, 0} for what is no version.
+std::pair<int, int> MajorAndMinor(std::string_view version) {
+  const std::vector<std::string_view> parts = SplitText(version, ".", /*skip_empty=*/false);
+  if (parts.size() < 2) return {0, 0};
+  return {ParseNumber<int>(parts[0]).value_or(0), ParseNumber<int>(parts[1]).value_or(0)};
+}
+
+bool IsText(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+std::optional<ProcessGroup> ReadGroup(const TargetMemory& memory, uint64_t object,
+                                      const GroupClass& what, const GroupLayout& layout,
+                                      bool old_abi) {
+  uint32_t references = 0;
+  int32_t place[2] = {-1, -1};  // rank, size
+  if (!memory.Read(object + 8, &references, sizeof(references)) ||
+      !memory.Read(object + layout.rank, place, sizeof(place))) {
+    return std::nullopt;
+  }
+  if (references == 0 || references > kMostReferences) return std::nullopt;
+  if (place[0] < 0 || place[0] >= place[1] || place[1] > kLargestWorld) return std::nullopt;
+  ProcessGroup group;
+  group.rank = place[0];
+  group.size = place[1];
+  group.backend = what.backend;
+  if (layout.name == 0) return group;
+  const uint64_t string_bytes = old_abi ? 8 : 32;
+  const uint64_t name = object + layout.name;
+  auto text = ReadStdString(memory, name, old_abi, kLongestName);
+  auto description = ReadStdString(memory, name + string_bytes, old_abi, kLongestName);
+  if (!text || !description || !IsText(*text) || !IsText(*description)) return std::nullopt;
+  group.name = *std::move(text);
+  group.description = *std::move(description);
+  return group;
+}
+
+std::vector<GroupClass> FindClasses(Pid pid, const std::vector<MappedFile>& files, bool is_base) {
+  std::vector<GroupClass> classes;
+  for (const MappedFile& mapped : files) {
+    // The backends' classes lie in libtorch_cpu, libtorch_cuda or, statically linked, elsewhere.
+    if (!Contains(mapped.path, "torch")) continue;
+    auto opened = OpenMappedFile(pid, mapped);
+    if (!opened.ok()) continue;
+    auto file = ElfFile::Open(std::move(opened->fd));
+    if (!file.ok()) continue;
+    const auto address = (*file)->AddressOfOffset(mapped.mappings[0].file_offset);
+    if (!address) continue;
+    const uint64_t load_bias = mapped.mappings[0].start - *address;
+    (*file)->ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
+      if (!symbol.is_defined || symbol.name().substr(0, 9) != "_ZTVN4c10") return;
+      for (const auto& [name, backend] : kClasses) {
+        if (symbol.name() != name || backend.empty() != is_base) continue;
+        classes.push_back(
+            GroupClass{load_bias + symbol.address + kVtableHeaderBytes, std::string(backend)});
+      }
+    });
+  }
+  return classes;
+}
+
+std::vector<MemoryRange> HeapRanges(const std::vector<Mapping>& mappings) {
+  std::vector<MemoryRange> ranges;
+  uint64_t bytes = 0;
+  for (const Mapping& mapping : mappings) {
+    const bool is_heap = mapping.path == "[heap]";
+    const uint64_t size = mapping.end - mapping.start;
+    if (!is_heap && (!mapping.path.empty() || size > kLargestArenaBytes)) continue;
+    if (mapping.executable || bytes + size > kMostBytes) continue;
+    bytes += size;
+    ranges.push_back(MemoryRange{mapping.start, size});
+  }
+  return ranges;
+}
+
+}  // namespace
+
+GroupLayout GroupLayoutOf(std::string_view torch_version) {
+  const auto [major, minor] = MajorAndMinor(torch_version);
+  // An intrusive_ptr_target is 24 bytes in 1.13 and 2.1, then 16.
+  if (major == 1 && minor == 13) return {.rank = 24, .name = 0, .is_base = false};
+  if (major == 2 && minor == 1) return {.rank = 32, .name = 0, .is_base = true};
+  if (major == 2 && minor >= 5 && minor <= 15) return {.rank = 16, .name = 32, .is_base = false};
+  return {};
+}
+
+bool NamesGroupThreads(std::string_view torch_version) {
+  return MajorAndMinor(torch_version) >= std::pair(2, 11);
+}
+
+std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
+                                     std::span<const MemoryRange> ranges,
+                                     std::span<const GroupClass> classes, const GroupLayout& layout,
+                                     bool old_string_abi) {
+  std::vector<ProcessGroup> groups;
+  std::vector<uint64_t> words(kPieceBytes / 8);
+  for (const MemoryRange& range : ranges) {
+    for (uint64_t at = range.address; at < range.address + range.bytes; at += kPieceBytes) {
+      const size_t bytes = std::min<uint64_t>(kPieceBytes, range.address + range.bytes - at);
+      if (!memory.Read(at, words.data(), bytes)) continue;
+      // malloc gives multiples of 16.
+      for (size_t i = 0; i < bytes / 8; i += 2) {
+        for (const GroupClass& what : classes) {
+          if (words[i] != what.vtable || groups.size() >= kMostGroups) continue;
+          auto group = ReadGroup(memory, at + 8 * i, what, layout, old_string_abi);
+          if (group) groups.push_back(*std::move(group));
+        }
+      }
+    }
+  }
+  const auto key = [](const ProcessGroup& group) {
+    return std::tuple(group.name.size(), group.name, group.description, group.backend, group.rank,
+                      group.size);
+  };
+  std::sort(groups.begin(), groups.end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  groups.erase(std::unique(groups.begin(), groups.end(),
+                           [&](const auto& a, const auto& b) { return key(a) == key(b); }),
+               groups.end());
+  return groups;
+}
+
+std::vector<ProcessGroup> ReadProcessGroups(Pid pid, const ProbePlan& plan) {
+  const GroupLayout layout = GroupLayoutOf(plan.torch_version);
+  const auto mappings = ReadMaps(pid);
+  if (layout.rank == 0 || !mappings.ok()) return {};
+  const std::vector<GroupClass> classes = FindClasses(pid, GroupByFile(*mappings), layout.is_base);
+  if (classes.empty()) return {};
+  return FindGroups(ProcessMemory(pid), HeapRanges(*mappings), classes, layout,
+                    plan.old_string_abi);
+}
+
+}  // namespace proftrace

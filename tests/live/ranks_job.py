@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""One rank of a gloo job: `ranks_job.py MEETING RANK SIZE` without anything in the environment, or under torchrun without
+arguments. It prints `READY PID` and what torch says of its groups as JSON, works until stdin ends, or for two seconds."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import threading
+import time
+
+import torch
+from torch import distributed
+
+
+def described() -> dict[str, object]:
+    """torch.profiler's own distributedInfo."""
+    profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    if hasattr(profile, "_get_distributed_info"):
+        return profile._get_distributed_info()
+    return {"backend": distributed.get_backend(), "rank": distributed.get_rank(),
+            "world_size": distributed.get_world_size()}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    if len(sys.argv) > 1:
+        meeting, rank, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+        distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
+    else:
+        distributed.init_process_group("gloo")
+    size = distributed.get_world_size()
+    named = "group_desc" in inspect.signature(distributed.new_group).parameters
+    groups = [distributed.new_group([rank], **({"group_desc": "alone"} if named else {})) for rank in range(size)]
+    value = torch.ones(3)
+    distributed.all_reduce(value)
+    print(f"READY {os.getpid()}", flush=True)
+    print(f"SAYS {json.dumps(described())}", flush=True)
+    done = threading.Event()
+    if len(sys.argv) > 1:
+        threading.Thread(target=lambda: (os.read(0, 1), done.set()), daemon=True).start()
+    end = time.monotonic() + (2 if len(sys.argv) == 1 else 60)
+    while time.monotonic() < end:
+        # All ranks end in the same round.
+        flag = torch.tensor([float(done.is_set())])
+        distributed.all_reduce(flag)
+        torch.mm(torch.ones(4, 4), torch.ones(4, 4))
+        time.sleep(0.005)
+        if flag.item():
+            break
+    del groups
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

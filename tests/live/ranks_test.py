@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Ranks and process groups of gloo jobs, read from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import re
+import socket
+import subprocess
+import unittest
+from pathlib import Path
+
+import live
+from live import HERE, LiveTest, Result, Tracer
+from process import LineReader
+
+SCRIPT = HERE / "ranks_job.py"
+SIZE = 2
+
+
+class Rank:
+    def __init__(self, meeting: Path, rank: int) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+        self.process = subprocess.Popen([LiveTest.python, str(SCRIPT), str(meeting), str(rank), str(SIZE)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self.lines = LineReader(self.process.stdout)
+        self.pid = self.process.pid
+
+    def __enter__(self) -> "Rank":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.lines.close()
+        self.process.stdin.close()
+
+    def says(self) -> dict[str, object]:
+        return json.loads(self.lines.wait(r"^SAYS (.*)", live.START_S).group(1))
+
+
+class RanksTest(LiveTest):
+    def trace(self, path: Path) -> dict[str, object]:
+        with gzip.open(path, "rt", encoding="utf-8") as stream:
+            return json.load(stream)
+
+    def test_rank_and_groups_of_a_job_without_environment_are_what_torch_says(self) -> None:
+        with contextlib.ExitStack() as stack:
+            ranks = [stack.enter_context(Rank(self.directory / "meeting", rank)) for rank in range(SIZE)]
+            says = [rank.says() for rank in ranks]
+            for number, (rank, truth) in enumerate(zip(ranks, says)):
+                out = self.directory / f"rank{number}"
+                done = self.run_proftrace("-p", rank.pid, "-d", "300ms", "-o", out, "--format", "chrome")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                target = Result(out).summary["target"][0]
+                self.assertEqual((target["rank"], target["world_size"]), (number, SIZE))
+                groups = target["process_groups"]
+                told = self.trace(out / "trace.json.gz")["distributedInfo"]
+                self.assertEqual((told["rank"], told["world_size"]), (truth["rank"], truth["world_size"]))
+                if groups[0]["backend"] is not None:  # from 2.5 on, and in 1.13
+                    self.assertEqual(told["backend"], truth["backend"])
+                # Each is in the group of all and in one of its own.
+                self.assertIn((number, SIZE), [(group["rank"], group["size"]) for group in groups])
+                self.assertIn((0, 1), [(group["rank"], group["size"]) for group in groups])
+                if "pg_config" not in truth:  # before 2.4
+                    continue
+                keys = ("pg_name", "pg_desc", "pg_size")
+                self.assertEqual([[group[key] for key in keys] for group in told["pg_config"]],
+                                 [[group[key] for key in keys] for group in truth["pg_config"]])
+                self.assertEqual(told["pg_config"][0]["ranks"], truth["pg_config"][0]["ranks"])
+            ranks[0].process.stdin.write(b"\n")
+            ranks[0].process.stdin.flush()
+            for rank in ranks:
+                self.assertEqual(rank.process.wait(live.STOP_S), 0)
+
+    def launcher(self) -> list[str]:
+        """torchrun; that of 1.13 does not run with Python 3.11: there what it would do."""
+        version = subprocess.run([LiveTest.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+        if not version.stdout.startswith("1."):
+            return [LiveTest.python, "-m", "torch.distributed.run", "--nproc_per_node", str(SIZE), "--standalone", str(SCRIPT)]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        program = ("import os, subprocess, sys\n"
+                   f"shared = dict(os.environ, WORLD_SIZE='{SIZE}', MASTER_ADDR='127.0.0.1', MASTER_PORT='{port}')\n"
+                   "ranks = [subprocess.Popen([sys.executable, sys.argv[1]], env=dict(shared, RANK=str(rank)))"
+                   f" for rank in range({SIZE})]\n"
+                   "sys.exit(any([rank.wait() for rank in ranks]))\n")
+        return [LiveTest.python, "-c", program, str(SCRIPT)]
+
+    def test_ranks_that_torchrun_starts_are_recorded_with_their_rank(self) -> None:
+        # Four imports of torch, two at a time.
+        done = subprocess.run([str(live.BINARY), "-o", str(self.out), "--format", "chrome,events-csv", "--", *self.launcher()],
+                              capture_output=True, text=True, timeout=4 * live.START_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pids = sorted(int(pid) for pid in re.findall(r"READY (\d+)", done.stdout))
+        self.assertEqual(len(pids), SIZE, done.stdout)
+        result = Result(self.out)
+        self.assert_identities(result.ledger)
+        targets = {target["pid"]: target for target in result.summary["target"]}
+        ranked = {target["rank"]: pid for pid, target in targets.items() if pid in pids}
+        self.assertEqual(set(ranked), set(range(SIZE)))
+        self.assertEqual({targets[pid]["world_size"] for pid in pids}, {SIZE})
+        products = [row["pid"] for row in result.events() if row["name"] == "aten::mm"]
+        self.assertEqual(set(products), {str(pid) for pid in pids})
+
+
+if __name__ == "__main__":
+    live.run()

@@ -1,0 +1,23 @@
+// torch.distributed's process groups.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace proftrace {
+
+// A group as one of its processes knows it.
+struct ProcessGroup {
+  std::string name;         // "0"; empty where this version of PyTorch does not keep it
+  std::string description;  // "default_pg"
+  std::string backend;      // "gloo", "nccl"; empty = not known
+  int rank = 0;             // of the process in the group
+  int size = 1;
+
+  bool operator==(const ProcessGroup&) const = default;
+};
+
+// The group of all processes of the job. Null when there is none.
+const ProcessGroup* DefaultGroup(const std::vector<ProcessGroup>& groups);
+
+}  // namespace proftrace
