@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import inspect
 import json
 import os
 import re
@@ -20,6 +21,7 @@ import threading
 from typing import Any, Iterator
 
 import torch
+from torch.autograd.profiler_util import MemRecordsAcc
 
 import autograd
 
@@ -205,8 +207,8 @@ def write_events(out: str, events: Any) -> None:
 
 
 def tree_memory(roots: list[Any]) -> list[tuple[str, float, float, int, int]]:
-    """Rows of the markers' thread by the event tree. Before 2.2 events() knows whole microseconds only, and gives an
-    operator the memory of its neighbours, or none."""
+    """Rows of the markers' thread by the event tree. Where events() works in microseconds it gives an operator the
+    memory of its neighbours, or none."""
     rows: list[list[Any]] = []
     marker_tid = None
 
@@ -253,7 +255,8 @@ def write_memory(out: str, roots: list[Any], events: Any) -> None:
     marker = next(event for event in events if event.name == BEGIN)
     rows = [(event.name, event.time_range.start, event.time_range.end, event.cpu_memory_usage, event.self_cpu_memory_usage)
             for event in events if event.thread == marker.thread]
-    coarse = torch.__version__.startswith(("1.", "2.0.", "2.1."))
+    # Where intervals are microseconds, as floats from 2.3 on: nanoseconds since 1970 are 256 apart then.
+    coarse = "start_us" in inspect.signature(MemRecordsAcc.in_interval).parameters
     if coarse:
         rows = tree_memory(roots)
     with open(os.path.join(out, f"memory-{os.getpid()}.json"), "w", encoding="utf-8") as file:
