@@ -66,6 +66,10 @@ std::vector<OperatorInfo> ReadOperatorList(const TargetMemory& memory, uint64_t 
   return operators;
 }
 
+std::string NameOfOperatorNode(const TargetMemory& memory, uint64_t node, bool old_abi) {
+  return ReadStdString(memory, node + kValueOffset, old_abi, kMaxNameBytes).value_or("");
+}
+
 std::string OperatorSymbolIdentifier(std::string_view name, std::string_view overload_name) {
   const size_t colons = name.find("::");
   if (colons != std::string_view::npos) name.remove_prefix(colons + 2);

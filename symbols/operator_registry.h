@@ -17,6 +17,9 @@ namespace proftrace {
 // it is read gives what was read so far. Ascending by address; empty when there is none yet.
 std::vector<OperatorInfo> ReadOperatorList(const TargetMemory& memory, uint64_t slot, bool old_abi);
 
+// The name of the operator in a node of that list; empty when it cannot be read.
+std::string NameOfOperatorNode(const TargetMemory& memory, uint64_t node, bool old_abi);
+
 // at::_ops' identifier for an operator: "aten::add", "Tensor" -> "add_Tensor".
 std::string OperatorSymbolIdentifier(std::string_view name, std::string_view overload_name);
 

@@ -5,6 +5,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -586,7 +587,10 @@ uint64_t LastOperator(Pid pid, const ProbePlan& plan) {
   const ProcessMemory memory(pid);
   const uint64_t list = memory.ReadWord(plan.dispatcher_slot).value_or(0);
   // std::list, in both ABIs: next, previous.
-  return list == 0 ? 0 : memory.ReadWord(list + 8).value_or(0);
+  const uint64_t last = list == 0 ? 0 : memory.ReadWord(list + 8).value_or(0);
+  if (last == 0 || last == list) return 0;
+  // Another operator may lie where a deregistered one did.
+  return last + std::hash<std::string>()(NameOfOperatorNode(memory, last, plan.old_string_abi));
 }
 
 }  // namespace proftrace

@@ -40,8 +40,8 @@ SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
 // that is made anew has more then. All of its files are in `known` afterwards.
 bool HasNewContributor(Pid pid, std::set<FileId>* known);
 
-// The address of the last entry of the Dispatcher's list, 0 = it cannot be read: it changes when an
-// operator is registered.
+// A number that tells the last entry of the Dispatcher's list, 0 = it cannot be read: it changes
+// when an operator is registered, or the last one deregistered.
 uint64_t LastOperator(Pid pid, const ProbePlan& plan);
 
 }  // namespace proftrace

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The PyTorch job that the live tests record. It prints `READY PID`, then does what each line on stdin says and answers with
-`DONE …`: steps N | loop | raise N | raising | threads N | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | loader | exec ARGV | fds
+`DONE …`: steps N | loop | raise N | raising | threads N | crowd N | intra N | forkback N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | loader | exec ARGV | fds
 
 Every step makes the same result from the same seed: `checksum=` is that result, and `distinct=1` says that no step gave
 another. `loop` and `raising` go on until the next line comes.
@@ -79,6 +79,14 @@ class Items(torch.utils.data.Dataset):
 
     def __getitem__(self, number: int) -> torch.Tensor:
         return torch.full((4,), float(number)).sqrt()
+
+
+class SlowItems(Items):
+    """So that workers are there when their probes are."""
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        time.sleep(0.005)
+        return super().__getitem__(number)
 
 
 def work_in_child(seconds: float, tell: Callable[[str], None]) -> None:
@@ -174,6 +182,73 @@ class Job:
                 signal.pause()
             pids.append(pid)
         return f"pids={','.join(map(str, pids))}"
+
+    def on_crowd(self, count: str) -> str:
+        """Threads that are all there at once, and work at once."""
+        barrier = threading.Barrier(int(count))
+        tids = []
+
+        def work() -> None:
+            barrier.wait()
+            tids.append(threading.get_native_id())
+            forward_step(Checksums())
+            barrier.wait()
+
+        threads = [threading.Thread(target=work) for _ in range(int(count))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return f"tids={','.join(map(str, tids))}"
+
+    def on_intra(self, count: str) -> str:
+        """Operators that torch splits among its own threads, between two operators that it does not."""
+        torch.set_num_threads(4)
+        value = torch.rand(512, 512, generator=torch.Generator().manual_seed(7))
+        for _ in range(int(count)):
+            with record_function("split"):
+                value = torch.mm(value, value).relu() / 512
+        torch.set_num_threads(1)
+        return ""
+
+    def on_forkback(self, count: str) -> str:
+        """Forks in the middle of a backward; each child works on."""
+        children: list[tuple[int, int]] = []
+
+        def fork(gradient: torch.Tensor) -> torch.Tensor:
+            children.append(fork_child(lambda tell: work_in_child(0.5, tell)))
+            return gradient
+
+        for _ in range(int(count)):
+            weight = torch.ones(4, 4, requires_grad=True)
+            product = torch.mm(weight, weight)
+            product.register_hook(fork)
+            with record_function("backward"):
+                product.relu().sum().backward()
+        return f"children={self.collect(children)}"
+
+    def on_workers(self, method: str) -> str:
+        loader = torch.utils.data.DataLoader(SlowItems(), batch_size=4, num_workers=2, multiprocessing_context=method)
+        iterator = iter(loader)
+        workers = [worker.pid for worker in iterator._workers]
+        total = sum(float(batch.sum()) for batch in iterator)
+        return f"workers={','.join(map(str, workers))} total={total:.3f}"
+
+    def on_libraries(self, count: str, seconds: str) -> str:
+        """Operators that are registered, called ten times, and deregistered again."""
+        value = torch.ones(4)
+        for number in range(int(count)):
+            library = torch.library.Library(f"passing{number}", "DEF")
+            library.define("twice(Tensor x) -> Tensor")
+            library.impl("twice", lambda x: x + x, "CPU")
+            operator = getattr(getattr(torch.ops, f"passing{number}"), "twice")
+            for _ in range(10):
+                operator(value)
+            time.sleep(float(seconds))
+            if hasattr(library, "_destroy"):
+                library._destroy()
+            del library
+        return ""
 
     def on_orphans(self, count: str) -> str:
         """Children that outlive this process: each makes four steps when SIGUSR1 comes, and ends."""

@@ -166,5 +166,21 @@ TEST(DecoderTest, ExecGivesThePidAnotherPlan) {
   EXPECT_THAT(Paths(*timeline), ElementsAre("aten::a", "aten::other"));
 }
 
+TEST(DecoderTest, AnOperatorWithoutANameIsUnnamed) {
+  CaptureMetadata metadata = TestMetadata();
+  MetadataWriter writer;
+  for (const char* name : {"mine::first", ""}) {
+    writer.AddOperators(metadata.processes.front().image, {OperatorEntry{0x4440, name, "", ""}});
+  }
+  ASSERT_TRUE(metadata.Merge(writer.TakeJson()).ok());
+  RecordMaker maker;
+  maker.Boxed(1, 10, 1, 0, 0x4440);
+  maker.End(1, 20, 1, 0);
+  const auto timeline = Build(maker, metadata);
+  ASSERT_EQ(timeline->span_count(), 1u);
+  EXPECT_EQ(NameOf(*timeline, 0), "<unnamed>");
+  EXPECT_EQ(timeline->ledger().unnamed, 1u);
+}
+
 }  // namespace
 }  // namespace proftrace

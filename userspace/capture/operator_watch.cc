@@ -1,15 +1,26 @@
 #include "userspace/capture/operator_watch.h"
 
+#include <functional>
+#include <string>
 #include <utility>
 
 #include "symbols/planner.h"
 
 namespace proftrace {
+namespace {
+
+constexpr uint64_t kSeveral = 0;
+
+uint64_t NameHash(const OperatorInfo& info) {
+  return std::hash<std::string>()(info.name + "." + info.overload_name) | 1;
+}
+
+}  // namespace
 
 void OperatorWatch::Add(Pid pid, uint32_t image, std::shared_ptr<const ProbePlan> plan) {
   const std::lock_guard lock(mutex_);
   auto& known = known_by_image_[image];
-  for (const OperatorInfo& info : plan->operators) known.insert(info.address);
+  for (const OperatorInfo& info : plan->operators) known.try_emplace(info.address, NameHash(info));
   watched_[Raw(pid)] = Watched{image, std::move(plan), 0};
 }
 
@@ -30,9 +41,23 @@ void OperatorWatch::LookAt(Pid pid, Watched* watched) {
   auto& known = known_by_image_[watched->image];
   std::vector<OperatorInfo> added;
   for (OperatorInfo& info : ReadOperators(pid, *watched->plan)) {
-    if (known.insert(info.address).second) added.push_back(std::move(info));
+    const uint64_t name = NameHash(info);
+    const auto [it, is_new] = known.try_emplace(info.address, name);
+    if (!is_new && (it->second == kSeveral || it->second == name)) continue;
+    if (!is_new) {
+      ++replaced_;
+      it->second = kSeveral;
+      info.name.clear();
+      info.overload_name.clear();
+    }
+    added.push_back(std::move(info));
   }
   if (!added.empty()) on_added_(pid, *watched->plan, watched->image, added);
+}
+
+uint64_t OperatorWatch::replaced() const {
+  const std::lock_guard lock(mutex_);
+  return replaced_;
 }
 
 }  // namespace proftrace

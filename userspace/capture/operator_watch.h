@@ -2,7 +2,7 @@
 // is loaded later, torch.library in the job), while the process still lives to be read.
 #pragma once
 
-#include <absl/container/flat_hash_set.h>
+#include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,8 @@ namespace proftrace {
 // May be used by several threads.
 class OperatorWatch {
  public:
-  // Operators that were not known before, ascending by address.
+  // Operators that were not known before, ascending by address. Without a name: where another one
+  // lay, which was deregistered; whose rows are whose is not known.
   using OnAdded = std::function<void(Pid pid, const ProbePlan& plan, uint32_t image,
                                      const std::vector<OperatorInfo>& added)>;
 
@@ -30,6 +31,8 @@ class OperatorWatch {
   void Remove(Pid pid);
   // Looks at each process: one word where nothing was registered.
   void Look();
+  // Addresses at which there were several operators, one after the other.
+  uint64_t replaced() const;
 
  private:
   struct Watched {
@@ -40,9 +43,11 @@ class OperatorWatch {
   void LookAt(Pid pid, Watched* watched);
 
   OnAdded on_added_;
-  std::mutex mutex_;
-  std::map<uint32_t, Watched> watched_;                               // by pid
-  std::map<uint32_t, absl::flat_hash_set<uint64_t>> known_by_image_;  // addresses
+  mutable std::mutex mutex_;
+  std::map<uint32_t, Watched> watched_;  // by pid
+  // Hashes of names by address; kSeveral = of several operators.
+  std::map<uint32_t, absl::flat_hash_map<uint64_t, uint64_t>> known_by_image_;
+  uint64_t replaced_ = 0;
 };
 
 }  // namespace proftrace

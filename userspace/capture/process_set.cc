@@ -553,6 +553,12 @@ std::vector<Unsupported> ProcessSet::gaps() const {
                                    std::to_string(longest_follow_ns_ / 1'000'000 + 1) +
                                    " ms, passed before its probes were live"});
   }
+  if (const uint64_t replaced = operator_watch_.replaced(); replaced > 0) {
+    gaps.push_back(Unsupported{"names of deregistered operators",
+                               "at " + std::to_string(replaced) +
+                                   " addresses other operators were registered later; the rows of "
+                                   "all of them are unnamed"});
+  }
   if (ended_early_ > 0) {
     gaps.push_back(Unsupported{"short-lived processes",
                                std::to_string(ended_early_) +

@@ -167,7 +167,8 @@ EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
   const auto image = metadata_.images.find(process.image);
   if (image != metadata_.images.end()) {
     const auto found = image->second.operators.find(operator_def);
-    if (found != image->second.operators.end()) {
+    // Without a name: there were several, one after the other.
+    if (found != image->second.operators.end() && !found->second.name.empty()) {
       Label label;
       label.name = found->second.name;
       label.overload_name = found->second.overload_name;
