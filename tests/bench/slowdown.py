@@ -5,7 +5,7 @@
 
 Each round visits, in this order: untraced, the kernel's floor (the same probes with an empty program), untraced,
 proftrace, untraced, torch.profiler with its defaults. A tracer attaches while the job is idle, the steps run, the tracer
-is stopped. With --memory also proftrace --profile-memory and torch.profiler(profile_memory=True), and what an allocation
+is stopped. With --before another build's proftrace in turn with this one's, by the CPU time of the job's thread too. With --memory also proftrace --profile-memory and torch.profiler(profile_memory=True), and what an allocation
 or free costs over the default. The result: the median of the rounds' medians, its ratio to the untraced neighbours in the same round, and
 the extra time per operator. Ratios are from one run; absolute times are this machine's.
 """
@@ -34,6 +34,7 @@ from process import LineReader  # noqa: E402
 JOB = ROOT / "tests/oracle/jobs/job.py"
 STEPS = {"tiny_ops": (600, 300), "transformer": (14, 7)}  # recorded, untraced
 CONFIGURATIONS = ["floor", "proftrace", "torch.profiler"]
+BEFORE_CONFIGURATIONS = ["before", "proftrace"]
 MEMORY_CONFIGURATIONS = ["proftrace", "proftrace, memory", "torch.profiler", "torch.profiler, memory"]
 WAIT_S = 300.0
 
@@ -88,7 +89,8 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
     recorded, untraced = STEPS[workload]
     target = Target(options.python, workload)
     operators = target.ask("count", 1)["operators_per_step"]
-    configurations = MEMORY_CONFIGURATIONS if options.memory else CONFIGURATIONS
+    configurations = (MEMORY_CONFIGURATIONS if options.memory else
+                      BEFORE_CONFIGURATIONS if options.before else CONFIGURATIONS)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ["untraced", *configurations]}
     ratios: dict[str, list[float]] = {name: [] for name in ["untraced", *configurations]}
     lost = 0
@@ -102,7 +104,8 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
             else:
                 program = "empty" if name == "floor" else "record"
                 more = ["--profile-memory"] if name.endswith("memory") else []
-                times, summary = traced(options.proftrace, target, program, recorded, *more)
+                binary = options.before if name == "before" else options.proftrace
+                times, summary = traced(binary, target, program, recorded, *more)
                 if more:
                     memory_events = summary["events"]["memory"] / recorded
                     lost += summary["ledger"]["ring_lost"]
@@ -126,6 +129,11 @@ def spread(values: list[float]) -> str:
     return f"{min(values):.3f} to {max(values):.3f}"
 
 
+def quarters(extra_us: list[float], operators: float) -> str:
+    low, _, high = (value * 1e3 / operators for value in statistics.quantiles(extra_us, n=4))
+    return f"half of them {low:.0f} to {high:.0f}"
+
+
 def markdown(result: dict[str, Any]) -> str:
     base = statistics.median(row["median_us"] for row in result["rows"]["untraced"])
     lines = [f"**{result['workload']}**, {result['operators']:.0f} operators a step; {result['lost']} records lost; "
@@ -138,6 +146,11 @@ def markdown(result: dict[str, Any]) -> str:
         cost = "–" if name == "untraced" else f"{extra:.0f}"
         lines.append(f"| {name} | {statistics.median(row['median_us'] for row in rows):.1f} | "
                      f"{min(row['min_us'] for row in rows):.1f} | {ratio:.3f} | {spread(result['ratios'][name])} | {cost} |")
+    if "before" in result["rows"]:
+        extra = [with_it["cpu_us"] - without["cpu_us"]
+                 for without, with_it in zip(result["rows"]["before"], result["rows"]["proftrace"])]
+        lines += ["", f"over the build before: {statistics.median(extra) * 1e3 / result['operators']:.0f} ns of the job's CPU an "
+                      f"operator (median of the rounds), {quarters(extra, result['operators'])}"]
     if result["memory_events"]:
         for name in ("proftrace", "torch.profiler"):
             pairs = zip(result["ratios"][name], result["ratios"][f"{name}, memory"])
@@ -153,6 +166,7 @@ def main() -> int:
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--proftrace", type=Path, default=ROOT / "build/release/bin/proftrace")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--before", type=Path, help="another build's proftrace, to compare with")
     parser.add_argument("--memory", action="store_true", help="what memory costs over the defaults")
     parser.add_argument("--json", type=Path, help="also write the raw figures here")
     options = parser.parse_args()

@@ -41,6 +41,7 @@ WORKLOADS = {
     "futures": ("futures", "Futures"),
     "random": ("randomized", "Randomized"),
     "memory": ("memory", "Memory"),
+    "crossing": ("crossing", "Crossing"),
 }
 
 
