@@ -46,16 +46,19 @@ int64_t FloorToDay(int64_t unix_ns) {
   return unix_ns - (rest < 0 ? rest + kDayNs : rest);
 }
 
-// The rank of the job's process, when its processes agree on one: the format has room for one only.
-const Target* RankedTarget(const RecordingInfo& info) {
+// A process of that rank; none: of the job's rank, when its processes agree on one, as the format
+// has room for one only. One that has groups, if any: forked workers have but the environment.
+const Target* RankedTarget(const RecordingInfo& info, std::optional<int> rank) {
   const Target* ranked = nullptr;
   for (const Target& target : info.targets) {
-    if (!target.rank.has_value()) continue;
+    if (!target.rank.has_value() || target.rank != rank.value_or(*target.rank)) continue;
     if (ranked != nullptr &&
         (*ranked->rank != *target.rank || ranked->world_size != target.world_size)) {
       return nullptr;
     }
-    if (ranked == nullptr) ranked = &target;
+    if (ranked == nullptr || target.process_groups.size() > ranked->process_groups.size()) {
+      ranked = &target;
+    }
   }
   return ranked;
 }
@@ -98,9 +101,11 @@ std::string DistributedInfo(const Target& target) {
 
 class ChromeTraceWriter {
  public:
-  ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, ByteSink& sink)
+  ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, std::optional<int> rank,
+                    ByteSink& sink)
       : timeline_(timeline),
         steps_(steps),
+        rank_(rank),
         writer_(sink),
         base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
         offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_) {
@@ -113,6 +118,9 @@ class ChromeTraceWriter {
                               ", \"tid\": " + std::to_string(Raw(thread.tid)) + ", \"ts\": ");
     }
     open_ends_.resize(timeline.threads().size());
+    for (const Target& target : timeline.info().targets) {
+      if (rank.has_value() && target.rank == rank) pids_.insert(Raw(target.pid));
+    }
   }
 
   absl::Status Run() {
@@ -137,6 +145,10 @@ class ChromeTraceWriter {
   }
 
  private:
+  // Whether the rows of the process are asked for.
+  bool Has(Pid pid) const { return !rank_.has_value() || pids_.contains(Raw(pid)); }
+  bool Has(ThreadIndex thread) const { return Has(timeline_.threads()[Raw(thread)].pid); }
+
   void WriteHead() {
     const RecordingInfo& info = timeline_.info();
     writer_.Text("{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n");
@@ -145,7 +157,7 @@ class ChromeTraceWriter {
     writer_.Text(
         ",\n\"with_stack\": 0,\n\"with_flops\": 0,\n"
         "\"with_modules\": 0,\n");
-    if (const Target* ranked = RankedTarget(info); ranked != nullptr) {
+    if (const Target* ranked = RankedTarget(info, rank_); ranked != nullptr) {
       // HTA finds the rank by a regular expression that wants the blank, in the lines before
       // "traceEvents": so it stands before all that a user may name.
       writer_.Text("\"distributedInfo\": " + DistributedInfo(*ranked) + ",\n");
@@ -197,12 +209,15 @@ class ChromeTraceWriter {
   void WriteProcesses() {
     absl::flat_hash_set<uint32_t> named;
     for (const Target& target : timeline_.info().targets) {
+      if (!Has(target.pid)) continue;
       if (named.insert(Raw(target.pid)).second) WriteProcess(Raw(target.pid), target.comm);
     }
     for (const Thread& thread : timeline_.threads()) {
+      if (!Has(thread.pid)) continue;
       if (named.insert(Raw(thread.pid)).second) WriteProcess(Raw(thread.pid), thread.name);
     }
     for (const Thread& thread : timeline_.threads()) {
+      if (!Has(thread.pid)) continue;
       const uint32_t pid = Raw(thread.pid);
       const uint32_t tid = Raw(thread.tid);
       std::string name = "thread " + std::to_string(tid);
@@ -234,6 +249,7 @@ class ChromeTraceWriter {
     const std::vector<StepRows::Row>& rows = steps_.rows();
     for (; next_step_ < rows.size() && rows[next_step_].before_span <= index; ++next_step_) {
       const StepRows::Row& row = rows[next_step_];
+      if (!Has(row.thread)) continue;
       Span span;
       span.start_ns = row.step.start_ns;
       span.duration_ns = row.step.end_ns - row.step.start_ns;
@@ -247,6 +263,7 @@ class ChromeTraceWriter {
   }
 
   void WriteSpan(uint32_t index, const Span& span) {
+    if (!Has(span.thread)) return;
     const SpanSequence sequence = timeline_.columns().sequence.at(SpanId{index});
     WriteRow(steps_.NumberOf(SpanId{index}), span, label_parts_[Raw(span.label)], sequence);
     if (sequence.has_arrow) WriteArrow(timeline_.span(SpanId{sequence.forward_plus_1 - 1}), span);
@@ -319,7 +336,7 @@ class ChromeTraceWriter {
     for (; next_memory_ < events.size(); ++next_memory_) {
       const MemoryEvent& event = events.at(next_memory_);
       if (event.time_ns >= until_ns) return;
-      WriteMemoryEvent(event);
+      if (Has(event.thread)) WriteMemoryEvent(event);
     }
   }
 
@@ -388,6 +405,8 @@ class ChromeTraceWriter {
 
   const Timeline& timeline_;
   const StepRows& steps_;
+  std::optional<int> rank_;
+  absl::flat_hash_set<uint32_t> pids_;  // of that rank
   size_t next_step_ = 0;
   TextWriter writer_;
   uint32_t next_memory_ = 0;  // the first event that is not written yet
@@ -402,8 +421,9 @@ class ChromeTraceWriter {
 
 }  // namespace
 
-absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink, const StepRows& steps) {
-  return ChromeTraceWriter(timeline, steps, sink).Run();
+absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink, const StepRows& steps,
+                               std::optional<int> rank) {
+  return ChromeTraceWriter(timeline, steps, rank, sink).Run();
 }
 
 }  // namespace proftrace

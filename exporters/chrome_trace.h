@@ -17,6 +17,8 @@
 
 #include <absl/status/status.h>
 
+#include <optional>
+
 #include "exporters/output_file.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
@@ -24,8 +26,10 @@
 namespace proftrace {
 
 // Memory: the names, and the open rows of each thread.
-// `steps`: rows beside the spans; they must outlive the call.
+// `steps`: rows beside the spans; they must outlive the call. `rank`: only the processes of that
+// rank; none: all.
 absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink,
-                               const StepRows& steps = StepRows());
+                               const StepRows& steps = StepRows(),
+                               std::optional<int> rank = std::nullopt);
 
 }  // namespace proftrace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "exporters/chrome_trace.h"
 #include "exporters/escape.h"
@@ -26,7 +27,7 @@ absl::Status WriteKeyAveragesCsv(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteChromeTrace(const ExportInput& input, ByteSink& sink) {
-  return ExportChromeTrace(input.timeline, sink, input.aggregates.step_rows);
+  return ExportChromeTrace(input.timeline, sink, input.aggregates.step_rows, input.rank);
 }
 
 absl::Status WriteEventsCsv(const ExportInput& input, ByteSink& sink) {
@@ -99,6 +100,16 @@ const std::vector<Format>& Formats() {
   };
   return formats;
 }
+
+std::vector<int> SeveralRanks(const Timeline& timeline) {
+  std::set<int> ranks;
+  for (const Target& target : timeline.info().targets) {
+    if (target.rank.has_value()) ranks.insert(*target.rank);
+  }
+  return ranks.size() > 1 ? std::vector<int>(ranks.begin(), ranks.end()) : std::vector<int>();
+}
+
+std::string RankFileName(int rank) { return "trace_rank" + std::to_string(rank) + ".json.gz"; }
 
 absl::StatusOr<const Format*> FindFormat(std::string_view name) {
   const std::vector<Format>& formats = Formats();

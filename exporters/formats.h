@@ -4,6 +4,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ struct ExportInput {
   const Timeline& timeline;
   const Aggregates& aggregates;
   const TableOptions& table;
+  std::optional<int> rank = std::nullopt;  // traces: only the processes of that rank; none: all
 };
 
 struct Format {
@@ -31,6 +33,11 @@ struct Format {
 
 // In the order in which they are listed to users.
 const std::vector<Format>& Formats();
+
+// The ranks of a recording, ascending, if it holds several: consumers that compare ranks want a
+// trace of each (RankFileName()).
+std::vector<int> SeveralRanks(const Timeline& timeline);
+std::string RankFileName(int rank);
 
 // Fails with ExitCode::kUsage and the list of valid names.
 absl::StatusOr<const Format*> FindFormat(std::string_view name);

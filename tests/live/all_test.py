@@ -177,7 +177,7 @@ class AllTest(LiveTest):
                 ratios.append(with_tracer / run_s())
                 tracer.process.send_signal(signal.SIGCONT)
             print(f"100 execs beside -a take {sorted(ratios)[2]:.3f} of their time beside a stopped tracer", file=sys.stderr)
-            self.assertLess(sorted(ratios)[2], 1.25)
+            self.assertLess(sorted(ratios)[2], 1.5)
             self.assert_same_results(job.do("steps 1"))
             self.assertEqual(tracer.stop(), 0, tracer.text())
 

@@ -103,6 +103,10 @@ class RanksTest(LiveTest):
         ranked = {target["rank"]: pid for pid, target in targets.items() if pid in pids}
         self.assertEqual(set(ranked), set(range(SIZE)))
         self.assertEqual({targets[pid]["world_size"] for pid in pids}, {SIZE})
+        for rank, pid in ranked.items():
+            trace = self.trace(self.out / f"trace_rank{rank}.json.gz")
+            self.assertEqual(trace["distributedInfo"]["rank"], rank)
+            self.assertEqual({event["pid"] for event in trace["traceEvents"] if event.get("cat") == "cpu_op"}, {pid})
         products = [row["pid"] for row in result.events() if row["name"] == "aten::mm"]
         self.assertEqual(set(products), {str(pid) for pid in pids})
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exporters/chrome_trace.h"
+#include "exporters/formats.h"
 #include "tests/support/timeline_maker.h"
 
 namespace proftrace {
@@ -111,6 +112,29 @@ TEST_F(ChromeTraceTest, WithoutARankOrWithTwoThereIsNoDistributedInfo) {
   maker_.info().targets[0].rank = 0;
   maker_.info().targets[1].rank = 1;
   EXPECT_FALSE(Export().contains("distributedInfo"));
+}
+
+TEST_F(ChromeTraceTest, OfOneRankItHasThatRanksProcessesOnly) {
+  const ThreadIndex other = maker_.AddThread(5000, 5000, "python3");
+  maker_.info().targets[0].rank = 0;
+  maker_.info().targets[1].rank = 1;
+  maker_.info().targets[1].process_groups = {{"0", "default_pg", "gloo", 1, 2}};
+  const int64_t start = maker_.info().window.start_ns + 1;
+  maker_.Add(thread_, maker_.AddOperator("aten::add", "Tensor"), start, start + 10);
+  maker_.Add(other, maker_.AddOperator("aten::mul", "Tensor"), start + 1, start + 5);
+  const std::unique_ptr<Timeline> timeline = maker_.Finish();
+  EXPECT_EQ(SeveralRanks(*timeline), (std::vector<int>{0, 1}));
+  StringSink sink;
+  ASSERT_TRUE(ExportChromeTrace(*timeline, sink, StepRows(), 1).ok());
+  const Json trace = Json::parse(sink.text());
+  EXPECT_EQ(trace["distributedInfo"]["rank"], 1);
+  EXPECT_EQ(trace["distributedInfo"]["pg_config"][0]["ranks"], (Json{0, 1}));
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["pid"].is_number()) EXPECT_EQ(event["pid"], 5000) << event;
+  }
+  const std::vector<Json> events = WithPhase(trace, "X");
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0]["name"], "aten::mul");
 }
 
 TEST_F(ChromeTraceTest, TimesAreExactAndRelativeToTheBase) {

@@ -61,6 +61,14 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
     const std::string name = DefaultFileName(*format, *results.timeline);
     if (absl::Status status = Export(*format, input, *output, name); !status.ok()) return status;
     names.push_back(name);
+    if (format->name != "chrome") continue;
+    for (const int rank : SeveralRanks(*results.timeline)) {
+      ExportInput of_rank = input;
+      of_rank.rank = rank;
+      names.push_back(RankFileName(rank));
+      absl::Status status = Export(*format, of_rank, *output, names.back());
+      if (!status.ok()) return status;
+    }
   }
   return names;
 }
