@@ -175,6 +175,7 @@ static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 le
 
 #include "bpf/autograd.bpf.h"
 #include "bpf/guards.bpf.h"
+#include "bpf/inputs.bpf.h"
 
 static __always_inline void write_annotation_begin(__u64 sp, __u64 stack, bool old_abi)
 {
@@ -222,15 +223,18 @@ static __always_inline void write_handle(__u64 sp, __u8 kind, __u64 stack)
 static __noinline int on_boxed_begin(struct pt_regs *ctx, __u64 cookie)
 {
 	struct annotation_key key = {.tgid = current_tgid()};
-	struct pt_pointer_record *record = reserve(sizeof(*record));
+	struct pt_pointer_record *record;
 	__u64 sp = PT_REGS_SP(ctx);
 	__u64 stack;
 	__u32 *step;
 
+	if (config_record_shapes && cookie >> 48)
+		on_inputs(ctx, cookie, PT_INPUTS);
+	key.operator_def = read_word(read_register(ctx, (cookie >> 24) & 0xff));
+	record = reserve(sizeof(*record));
 	if (!record)
 		return 0;
 	fill_head(&record->head, sp, cookie, PT_BOXED_BEGIN, sizeof(*record));
-	key.operator_def = read_word(read_register(ctx, (cookie >> 24) & 0xff));
 	record->value = key.operator_def;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 
@@ -284,6 +288,9 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	struct pt_node_record *record;
 	__u32 *node_class;
 
+	/* The engine's row has no inputs, and no offsets in its cookie. */
+	if (config_record_shapes && cookie >> 48)
+		on_node_inputs(ctx, cookie);
 	key.operator_def = vtable;
 	node_class = bpf_map_lookup_elem(&node_vtables, &key);
 	if (unlikely(!node_class)) {
@@ -335,7 +342,13 @@ int on_probe(struct pt_regs *ctx)
 
 	if (unlikely(stopped))
 		return 0;
+	if (config_record_shapes && role == PT_ROLE_INPUTS_BEGIN) {
+		on_inputs(ctx, cookie, PT_INPUTS);
+		role = PT_SPAN_BEGIN;
+	}
 	if (unlikely(role > PT_ROLE_CATCH)) {
+		if (config_record_shapes && role == PT_ROLE_SPILLED_INPUTS)
+			return on_inputs(ctx, cookie, PT_SPILLED_INPUTS);
 		switch (role) {
 		case PT_ROLE_OPERATOR_BEGIN:
 		case PT_ROLE_SEQUENCE:

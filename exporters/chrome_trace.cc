@@ -152,7 +152,9 @@ class ChromeTraceWriter {
   void WriteHead() {
     const RecordingInfo& info = timeline_.info();
     writer_.Text("{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n");
-    writer_.Text("\"record_shapes\": 0,\n\"profile_memory\": ");
+    writer_.Text("\"record_shapes\": ");
+    writer_.Text(timeline_.has_inputs() ? "1" : "0");
+    writer_.Text(",\n\"profile_memory\": ");
     writer_.Text(timeline_.has_memory() ? "1" : "0");
     writer_.Text(
         ",\n\"with_stack\": 0,\n\"with_flops\": 0,\n"
@@ -258,14 +260,15 @@ class ChromeTraceWriter {
       WriteRow(steps_.NumberOfRow(next_step_), span,
                "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" +
                    std::to_string(row.step.number) + "\", \"pid\": ",
-               SpanSequence{});
+               SpanSequence{}, nullptr);
     }
   }
 
   void WriteSpan(uint32_t index, const Span& span) {
     if (!Has(span.thread)) return;
     const SpanSequence sequence = timeline_.columns().sequence.at(SpanId{index});
-    WriteRow(steps_.NumberOf(SpanId{index}), span, label_parts_[Raw(span.label)], sequence);
+    WriteRow(steps_.NumberOf(SpanId{index}), span, label_parts_[Raw(span.label)], sequence,
+             timeline_.inputs_of(SpanId{index}));
     if (sequence.has_arrow) WriteArrow(timeline_.span(SpanId{sequence.forward_plus_1 - 1}), span);
   }
 
@@ -286,11 +289,33 @@ class ChromeTraceWriter {
     }
   }
 
+  static char* PutInputs(char* at, const OperatorInputs& inputs) {
+    const auto put = [&at](std::string_view key, const std::string& list) {
+      if (list.empty()) return;
+      at = PutText(at, ", \"");
+      at = PutText(at, key);
+      at = PutText(at, "\": ");
+      at = PutText(at, list);
+    };
+    put("Concrete Inputs", inputs.concrete);
+    put("Input type", inputs.types);
+    put("Input Strides", inputs.strides);
+    put("Input Dims", inputs.dims);
+    return at;
+  }
+
+  static size_t InputBytes(const OperatorInputs* inputs) {
+    if (inputs == nullptr) return 0;
+    return inputs->concrete.size() + inputs->types.size() + inputs->strides.size() +
+           inputs->dims.size() + 128;  // with their keys
+  }
+
   void WriteRow(uint64_t index, const Span& span, const std::string& label,
-                const SpanSequence& sequence) {
+                const SpanSequence& sequence, const OperatorInputs* inputs) {
     const std::string& thread = thread_parts_[Raw(span.thread)];
     const bool nests = Nests(span);
-    char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()));
+    char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
+                               InputBytes(inputs));
     at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
     at = PutText(at, label);
     at = PutText(at, thread);
@@ -312,6 +337,7 @@ class ChromeTraceWriter {
     }
     at = PutText(at, ", \"Ev Idx\": ");
     at = PutInteger(at, index);
+    if (inputs != nullptr) at = PutInputs(at, *inputs);
     if (span.end != SpanEnd::kReturn) {
       at = PutText(at, ", \"end\": \"");
       at = PutText(at, SpanEndName(span.end));

@@ -21,7 +21,7 @@ constexpr std::string_view kHeader =
     "module,module_class,stack,args,end\n";
 constexpr std::string_view kAfterSelf = ",CPU,,,,";   // device_type to correlation_id
 constexpr std::string_view kAfterExternalId = ",,,";  // sequence_nr, fwd_tid
-constexpr std::string_view kAfterStep = ",,,,";       // input_shapes to concrete_inputs
+constexpr std::string_view kNoInputCells = ",,,,";    // input_shapes to concrete_inputs
 constexpr std::string_view kStepName = "ProfilerStep#";
 constexpr std::string_view kNoMemory = ",,,,";  // cpu_memory_bytes to self_device_memory_bytes
 constexpr std::string_view kAfterMemory = ",,,,,,,,";  // flops to args
@@ -46,6 +46,7 @@ class EventsCsvWriter {
                               std::to_string(Raw(thread.tid)) + "," + CsvField(thread.name) + ",");
     }
     path_cells_.resize(timeline.paths().size());
+    input_cells_.resize(timeline.inputs().size());
   }
 
   absl::Status Run() {
@@ -127,7 +128,7 @@ class EventsCsvWriter {
     at = PutText(at, kAfterExternalId);
     at = PutText(at, "0,");
     at = PutInteger(at, row.step.number);
-    at = PutText(at, kAfterStep);
+    at = PutText(at, kNoInputCells);
     at = PutMemoryCells(at, step_memory_[next_step_]);
     at = PutText(at, kAfterMemory);
     at = PutText(at, "return\n");
@@ -148,7 +149,9 @@ class EventsCsvWriter {
     const std::string_view path = PathCell(span.path);
     const std::string& label = label_cells_[Raw(span.label)];
     const std::string& thread = thread_cells_[Raw(span.thread)];
-    char* at = writer_.Reserve(kMaxRowNumbersBytes + path.size() + label.size() + thread.size());
+    const std::string_view inputs = InputCells(SpanId{index});
+    char* at = writer_.Reserve(kMaxRowNumbersBytes + path.size() + label.size() + thread.size() +
+                               inputs.size());
     const uint64_t number = step_rows_.NumberOf(SpanId{index});
     at = PutInteger(at, number);
     *at++ = ',';
@@ -175,7 +178,7 @@ class EventsCsvWriter {
     *at++ = span.is_async ? '1' : '0';
     *at++ = ',';
     if (const Step* step = StepOf(span); step != nullptr) at = PutInteger(at, step->number);
-    at = PutText(at, kAfterStep);
+    at = PutText(at, inputs);
     at = PutMemoryCells(at, timeline_.columns().memory.at(SpanId{index}));
     at = PutText(at, kBeforeArgs);
     if (sequence.forward_plus_1 != 0) {
@@ -196,6 +199,20 @@ class EventsCsvWriter {
     if (sequence.forward_tid != 0) at = PutInteger(at, sequence.forward_tid);
     *at++ = ',';
     return at;
+  }
+
+  // Made once for each of the inputs.
+  std::string_view InputCells(SpanId id) {
+    const OperatorInputs* inputs = timeline_.inputs_of(id);
+    if (inputs == nullptr) return kNoInputCells;
+    std::string& cells = input_cells_[Raw(timeline_.columns().inputs.at(id))];
+    if (cells.empty()) {
+      for (const std::string* list :
+           {&inputs->dims, &inputs->types, &inputs->strides, &inputs->concrete}) {
+        cells += "," + CsvField(*list);
+      }
+    }
+    return cells;
   }
 
   // The path cell, below that of the step around it.
@@ -282,7 +299,7 @@ class EventsCsvWriter {
     const ProcessSteps* process = steps_.Of(event.thread);
     const Step* step = process == nullptr ? nullptr : process->At(event.time_ns);
     if (step != nullptr) at = PutInteger(at, step->number);
-    at = PutText(at, kAfterStep);
+    at = PutText(at, kNoInputCells);
     const int64_t bytes = event.kind == MemoryEventKind::kUsage ? event.bytes : 0;
     for (const bool is_own : {event.is_cpu(), event.is_device()}) {
       const int64_t own = is_own ? bytes : 0;
@@ -320,6 +337,7 @@ class EventsCsvWriter {
   std::vector<std::string> label_cells_;   // ",name,overload_name,category,scope,"
   std::vector<std::string> thread_cells_;  // "pid,tid,thread_name,"
   std::vector<std::string> path_cells_;
+  std::vector<std::string> input_cells_;  // ",input_shapes,…,concrete_inputs", by InputsId
   size_t cache_bytes_ = 0;
   std::vector<uint32_t> labels_to_root_;
   std::string path_cell_;

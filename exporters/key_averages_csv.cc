@@ -61,7 +61,9 @@ absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
     writer.Text(kAfterMemory);
     writer.Text("CPU,,");
     writer.Text(row.is_async ? "1" : "0");
-    writer.Text(",,\n");
+    writer.Text(",");
+    writer.Text(CsvField(row.input_shapes));
+    writer.Text(",\n");
   }
   return writer.Flush();
 }

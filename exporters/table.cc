@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kNumberColumnWidth = 12;  // torch's DEFAULT_COLUMN_WIDTH
 constexpr size_t kNamePadding = 4;
+constexpr size_t kMaxShapesWidth = 80;  // torch's max_shapes_column_width
 constexpr size_t kSpacing = 2;
 constexpr int kMinNameColumnWidth = 4;
 
@@ -129,6 +130,9 @@ class TableFormatter {
       rows_.push_back(&row);
       has_overload_names_ |= !row.overload_name.empty();
       has_device_memory_ |= averages.memory_device != 0 && row.memory.self_device_bytes > 0;
+      has_input_shapes_ |= row.input_shapes.size() > 2;  // torch does not count "[]"
+      shapes_width_ = std::min(kMaxShapesWidth,
+                               std::max(shapes_width_, row.input_shapes.size() + kNamePadding));
       name_width_ = std::max(name_width_, CodePoints(TableText(row.name)) + kNamePadding);
     }
     if (options.max_name_column_width.has_value()) {
@@ -163,6 +167,7 @@ class TableFormatter {
       headers.insert(headers.end(), {device + " Mem", "Self " + device + " Mem"});
     }
     headers.push_back("# of Calls");
+    if (has_input_shapes_) headers.push_back("Input Shapes");
     const size_t line_length = Separator().size() - kSpacing;
     std::string text;
     if (!options_.header.empty()) {
@@ -181,11 +186,12 @@ class TableFormatter {
 
  private:
   size_t ColumnWidth(size_t column) const {
+    if (has_input_shapes_ && column + 1 == ColumnCount()) return shapes_width_;
     return column < (has_overload_names_ ? 2u : 1u) ? name_width_ : kNumberColumnWidth;
   }
   size_t ColumnCount() const {
     return 7u + (has_overload_names_ ? 1u : 0u) + (averages_.has_memory ? 2u : 0u) +
-           (has_device_memory_ ? 2u : 0u);
+           (has_device_memory_ ? 2u : 0u) + (has_input_shapes_ ? 1u : 0u);
   }
 
   std::string Separator() const {
@@ -229,6 +235,7 @@ class TableFormatter {
       cells.push_back(FormatMemory(row.memory.self_device_bytes));
     }
     cells.push_back(std::to_string(row.count));
+    if (has_input_shapes_) cells.push_back(row.input_shapes.substr(0, shapes_width_));
     return cells;
   }
 
@@ -237,7 +244,9 @@ class TableFormatter {
   std::vector<const KeyAverage*> rows_;
   bool has_overload_names_ = false;
   bool has_device_memory_ = false;
+  bool has_input_shapes_ = false;
   size_t name_width_ = 0;
+  size_t shapes_width_ = 0;
 };
 
 }  // namespace

@@ -32,6 +32,7 @@ constexpr std::string_view kEvaluate = "_ZN5torch8autograd6Engine17evaluate_func
 constexpr std::string_view kNodeCall = "_ZN5torch8autograd4NodeclE";
 constexpr std::string_view kDispatcherCallBoxed = "_ZNK3c1010Dispatcher9callBoxedE";
 constexpr std::string_view kDispatcherSlot = "_ZZN3c1010Dispatcher9singletonEvE1s";
+constexpr std::string_view kUndefinedTensor = "_ZN3c1019UndefinedTensorImpl10_singletonE";
 constexpr std::string_view kPythonNodeVtable = "_ZTVN5torch8autograd6PyNodeE";
 constexpr std::string_view kPythonNodeType = "N5torch8autograd6PyNodeE";
 constexpr std::string_view kCheckFailed = "_ZN3c106detail14torchCheckFailE";
@@ -92,6 +93,11 @@ bool IsInteresting(std::string_view name, bool is_defined) {
          (name == kBeginCatch || FindAutogradFunction(name) != AutogradFunction::kNone ||
           name == kDispatcherSlot || !OperatorIdentifier(name).empty() ||
           FindMemoryFunction(name) != nullptr);
+}
+
+// By the letter that stands for `double` in mangled names.
+bool MayTakeDoubles(std::string_view symbol) {
+  return Contains(symbol.substr(std::min(symbol.rfind("4callE"), symbol.size())), "d");
 }
 
 std::string StatusText(const absl::Status& status) { return std::string(status.message()); }
@@ -174,6 +180,8 @@ void Analysis::NoteSymbol(const ElfSymbol& symbol) {
     facts_.dispatcher_slot = symbol.address;
   } else if (name == kPythonNodeVtable) {
     facts_.python_node_vtable = symbol.address + kVtableHeaderBytes;
+  } else if (name == kUndefinedTensor) {
+    facts_.undefined_tensor = symbol.address;
   } else if (!symbol.is_function) {
     return;
   } else if (!OperatorIdentifier(name).empty()) {
@@ -296,6 +304,10 @@ void Analysis::AddOperators() {
     if (function.callbacks.offset == 0) {
       AddGap("sequence numbers of operator " + std::string(OperatorIdentifier(symbol.name)),
              "where it keeps its dispatch keys is not clear from its code");
+    }
+    if (MayTakeDoubles(symbol.name)) function.saved_doubles = FindSavedDoubles(image_, *graph);
+    if (uint64_t& address = function.saved_doubles.address; address != 0) {
+      address = image_.file().FileOffset(address).value_or(0);
     }
     Finish(std::move(function), *graph, WorkRule::kDispatch);
   }

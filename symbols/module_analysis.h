@@ -11,6 +11,7 @@
 #include "symbols/autograd_facts.h"
 #include "symbols/module_image.h"
 #include "symbols/probe_plan.h"
+#include "symbols/saved_doubles.h"
 
 namespace proftrace {
 
@@ -55,6 +56,7 @@ struct ProbedFunction {
   uint64_t cost_probe = 0;  // file offset; see BeginSite::next; 0 = none
   CallbacksCall callbacks;
   std::vector<uint64_t> ends;  // file offsets, ascending
+  SavedDoubles saved_doubles;  // of operators; its address is a file offset
   std::string symbol;
 };
 
@@ -86,6 +88,8 @@ struct ModuleFacts {
       0;  // address (before relocation) of Dispatcher::singleton()::s, 0 = not in this file
   uint64_t python_node_vtable =
       0;  // address (before relocation) of PyNode's vtable as objects point to it, 0 = not here
+  uint64_t undefined_tensor =
+      0;  // address (before relocation) of the one c10::UndefinedTensorImpl, 0 = not here
   bool old_string_abi = false;     // the operators' signatures use the pre-C++11 std::string
   bool is_python_binding = false;  // defines parts of torch's Python binding
   AutogradFacts autograd;

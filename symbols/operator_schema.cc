@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "symbols/type_reader.h"
+#include "userspace/model/torch_rules.h"
 
 namespace proftrace {
 namespace {
@@ -50,20 +50,6 @@ struct Draft {
   };
   std::vector<Default> defaults;
 };
-
-// As `ostream << IValue` does for a double.
-std::string FormatDouble(double value) {
-  const int kind = std::fpclassify(value);
-  char text[64];
-  if ((kind == FP_NORMAL || kind == FP_ZERO) && std::abs(value) < 1e10) {
-    const auto whole = static_cast<int64_t>(value);
-    if (static_cast<double>(whole) == value) {
-      return std::to_string(whole) + ".";  // also of -0.0
-    }
-  }
-  std::snprintf(text, sizeof(text), "%.17g", value);
-  return text;
-}
 
 // As torch's printQuotedString.
 std::string QuoteString(std::string_view text) {
@@ -118,6 +104,8 @@ class SchemaReader {
   // Finds the kinds' numbers from the default values of arguments whose type allows only one kind.
   bool LearnTags(const std::vector<Draft>& drafts);
   bool FormatDefaults(Draft* draft);
+  uint32_t bool_tag() const { return bool_tag_; }
+  uint64_t tensor_type() const { return tensor_type_; }
 
  private:
   struct Range {
@@ -144,6 +132,7 @@ class SchemaReader {
   uint64_t string_bytes_;
   TypeReader types_;
   uint32_t bool_tag_ = 0;
+  uint64_t tensor_type_ = 0;
   size_t bytes_read_ = 0;
 };
 
@@ -238,6 +227,7 @@ bool SchemaReader::ReadArgument(uint64_t address, bool is_return, Draft* draft) 
   const TypeFacts* type = types_.Read(words[2]);
   if (type == nullptr || types_.Read(words[0]) == nullptr) return false;
   argument.type = type->text;
+  if (tensor_type_ == 0 && type->class_name == "TensorType") tensor_type_ = words[2];
   argument.is_optional = type->shape == TypeShape::kOptional;
   const TypeFacts* inner = argument.is_optional ? types_.Read(type->element) : type;
   if (inner == nullptr) return false;
@@ -345,7 +335,7 @@ std::optional<std::string> SchemaReader::FormatValue(const Value& value, int dep
   if (value.tag == kTagDouble) {
     double number;
     std::memcpy(&number, &value.payload, sizeof(number));
-    return FormatDouble(number);
+    return FormatTorchDouble(number);
   }
   if (value.tag == bool_tag_ + kStringAfterBool) return ReadConstantString(value.payload);
   if (value.tag != bool_tag_ + kListAfterBool || depth > 2) return std::nullopt;
@@ -494,6 +484,8 @@ SchemaReading ReadSchemas(const TargetMemory& memory, const std::vector<Operator
     reading.refusal = "the layout of default values is not known";
     return reading;
   }
+  reading.bool_tag = reader.bool_tag();
+  reading.tensor_type = reader.tensor_type();
   for (Draft& draft : drafts) {
     if (!reader.FormatDefaults(&draft)) {
       ++reading.unreadable;

@@ -53,6 +53,8 @@ struct SchemaReading {
   absl::flat_hash_map<uint64_t, std::unique_ptr<const OperatorSchema>> schemas;
   uint32_t without_definition = 0;  // kernels were registered for them, but no schema
   uint32_t unreadable = 0;          // something in it is not as expected: left out
+  uint32_t bool_tag = 0;            // the number of c10::IValue's kind Bool, 0 = not known
+  uint64_t tensor_type = 0;         // address of the one c10::TensorType, 0 = not known
   // Why there is none at all; empty when there are.
   std::string refusal;
 };

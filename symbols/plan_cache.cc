@@ -20,12 +20,13 @@ namespace {
 
 constexpr char kMagic[8] = {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'};
 // Raise it with every change to the analysis or to this format: older entries are then made anew.
-constexpr uint32_t kVersion = 10;
+constexpr uint32_t kVersion = 11;
 constexpr size_t kHeaderBytes =
     sizeof(kMagic) + 4 + 4 + 8 + 8;  // magic, version, 0, size, checksum
 constexpr size_t kMaxEntryBytes = size_t{64} << 20;
 constexpr size_t kMaxFunctions = 65536;
 constexpr size_t kMaxEnds = 16;
+constexpr uint32_t kMaxSavedDoubles = 8;  // as many as there are registers for them
 
 class Writer {
  public:
@@ -131,7 +132,25 @@ void EncodeFunction(const ProbedFunction& function, Writer* out) {
   out->Number(function.callbacks.frame_words);
   out->Number(static_cast<uint32_t>(function.ends.size()));
   for (const uint64_t end : function.ends) out->Number(end);
+  out->Number(function.saved_doubles.address);
+  out->Number(static_cast<uint32_t>(function.saved_doubles.saved.size()));
+  for (const SavedDouble& place : function.saved_doubles.saved) {
+    out->Number(static_cast<uint8_t>((place.is_saved ? 1 : 0) | (place.by_frame_pointer ? 2 : 0)));
+    out->Number(static_cast<uint16_t>(place.offset));
+  }
   out->Text(function.symbol);
+}
+
+bool DecodeSavedDoubles(Reader* in, uint64_t file_bytes, SavedDoubles* doubles) {
+  doubles->address = in->Number<uint64_t>();
+  const uint32_t count = in->Number<uint32_t>();
+  if (!in->ok() || doubles->address >= file_bytes || count > kMaxSavedDoubles) return false;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint8_t flags = in->Number<uint8_t>();
+    const auto offset = static_cast<int16_t>(in->Number<uint16_t>());
+    doubles->saved.push_back(SavedDouble{(flags & 1) != 0, (flags & 2) != 0, offset});
+  }
+  return in->ok();
 }
 
 bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
@@ -167,6 +186,7 @@ bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
     function->ends.push_back(end);
   }
   if (HasNoEnd(function->role) != function->ends.empty()) return false;
+  if (!DecodeSavedDoubles(in, file_bytes, &function->saved_doubles)) return false;
   function->symbol = in->Text();
   return in->ok();
 }
@@ -269,6 +289,7 @@ std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts) {
   out.Text(identity);
   out.Number(facts.dispatcher_slot);
   out.Number(facts.python_node_vtable);
+  out.Number(facts.undefined_tensor);
   out.Number(static_cast<uint8_t>(facts.old_string_abi));
   out.Number(static_cast<uint8_t>(facts.is_python_binding));
   EncodeAutograd(facts.autograd, &out);
@@ -294,6 +315,7 @@ std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view 
   ModuleFacts facts;
   facts.dispatcher_slot = in.Number<uint64_t>();
   facts.python_node_vtable = in.Number<uint64_t>();
+  facts.undefined_tensor = in.Number<uint64_t>();
   facts.old_string_abi = in.Number<uint8_t>() != 0;
   facts.is_python_binding = in.Number<uint8_t>() != 0;
   if (!DecodeAutograd(&in, &facts.autograd)) return std::nullopt;

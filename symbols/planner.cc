@@ -5,19 +5,19 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "symbols/cached_memory.h"
 #include "symbols/elf_file.h"
+#include "symbols/input_plan.h"
 #include "symbols/module_analysis.h"
 #include "symbols/operator_registry.h"
 #include "symbols/plan_cache.h"
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
+#include "symbols/torch_layout.h"
 #include "symbols/version_layouts.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -117,14 +117,19 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
 // Puts the plan together from the files' facts and the live Dispatcher.
 class PlanBuilder {
  public:
-  PlanBuilder(Pid pid, std::vector<Module> modules, bool profile_memory)
-      : pid_(pid), modules_(std::move(modules)), profile_memory_(profile_memory) {}
+  PlanBuilder(Pid pid, std::vector<Module> modules, const PlanOptions& options)
+      : pid_(pid),
+        modules_(std::move(modules)),
+        profile_memory_(options.profile_memory),
+        record_shapes_(options.record_shapes) {}
   ProbePlan Run(const std::vector<MappedFile>& files);
 
  private:
   void ReadDispatcher();
+  void PrepareInputs();
   void AddModule(const Module& module);
   bool AddFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
+  void AddInputs(const ProbedFunction& function, size_t site, std::vector<ProbePoint>* begin);
   void AddRows(const Module& module, absl::flat_hash_set<uint64_t>* taken, ModulePlan* plan);
   ProbePoint RowPoint(const RowProbe& probe, size_t site, uint64_t load_bias);
   std::optional<Label> LabelOf(const ProbedFunction& function) const;
@@ -141,6 +146,10 @@ class PlanBuilder {
   Pid pid_;
   std::vector<Module> modules_;
   bool profile_memory_;
+  bool record_shapes_;
+  SchemaReading schemas_;
+  TorchLayout torch_layout_;
+  std::optional<InputPlanner> inputs_;  // none: inputs are not read
   ProbePlan plan_;
   absl::flat_hash_map<std::string, const OperatorInfo*> by_identifier_;
   uint32_t python_object_offset_ = 0;
@@ -172,6 +181,24 @@ void PlanBuilder::ReadDispatcher() {
          "its list of operators could not be read; names come from the symbols and hold the "
          "overload"});
   }
+}
+
+void PlanBuilder::PrepareInputs() {
+  if (!record_shapes_) return;
+  uint64_t undefined_tensor = 0;
+  for (const Module& module : modules_) {
+    if (module.facts.undefined_tensor == 0) continue;
+    undefined_tensor = module.load_bias + module.facts.undefined_tensor;
+  }
+  schemas_ = ReadSchemas(pid_, plan_, plan_.operators);
+  torch_layout_ =
+      FindTorchLayout(ProcessMemory(pid_), plan_.torch_version, undefined_tensor, schemas_);
+  const std::string& refusal = schemas_.refusal.empty() ? torch_layout_.refusal : schemas_.refusal;
+  if (!refusal.empty()) {
+    plan_.gaps.push_back({"inputs of operators (--record-shapes)", refusal});
+    return;
+  }
+  inputs_.emplace(torch_layout_, schemas_);
 }
 
 std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const {
@@ -275,14 +302,33 @@ bool PlanBuilder::AddFunction(const ProbedFunction& function, std::vector<ProbeP
   plan_.sites.push_back({*label, function.symbol, function.exit_rule});
   const uint32_t end_role =
       function.role == FunctionRole::kBoxed ? abi::PT_ROLE_BOXED_END : abi::PT_ROLE_END;
-  points->push_back(BeginPoint(function, site));
+  std::vector<ProbePoint> begin = {BeginPoint(function, site)};
   if (function.role == FunctionRole::kBoxed && HasSequence(function)) {
-    points->push_back(CallbacksPoint(function, site, abi::PT_ROLE_SEQUENCE));
+    begin.push_back(CallbacksPoint(function, site, abi::PT_ROLE_SEQUENCE));
   }
+  if (inputs_) AddInputs(function, site, &begin);
+  points->insert(points->end(), begin.begin(), begin.end());
   for (const uint64_t end : function.ends) {
     points->push_back({end, PT_COOKIE(site, end_role, 0, 0)});
   }
   return true;
+}
+
+void PlanBuilder::AddInputs(const ProbedFunction& function, size_t site,
+                            std::vector<ProbePoint>* begin) {
+  if (function.role == FunctionRole::kNodeCall) inputs_->AddNode();
+  if (function.role == FunctionRole::kBoxed) inputs_->AddBoxed(function, &begin->front());
+  if (function.role != FunctionRole::kOperator) return;
+  const auto info = by_identifier_.find(std::string(OperatorIdentifier(function.symbol)));
+  if (info == by_identifier_.end()) return;
+  // Arguments are where the caller put them at the entry only.
+  std::vector<ProbePoint> entry = {{function.begin, PT_COOKIE(site, abi::PT_ROLE_BEGIN, 0, 0)}};
+  inputs_->AddOperator(function, *info->second, &entry);
+  if (entry.front().signature == 0) return;
+  if (HasSequence(function)) {
+    entry.push_back(CallbacksPoint(function, site, abi::PT_ROLE_SEQUENCE));
+  }
+  *begin = std::move(entry);
 }
 
 ProbePoint CostPoint(uint64_t file_offset, size_t site) {
@@ -351,6 +397,7 @@ void PlanBuilder::AddModule(const Module& module) {
     if (!is_free || !AddFunction(function, &plan.points)) continue;
     taken.insert(function.begin);
     if (function.callbacks.offset != 0) taken.insert(function.callbacks.offset);
+    if (function.saved_doubles.address != 0) taken.insert(function.saved_doubles.address);
     taken.insert(function.ends.begin(), function.ends.end());
     if (function.role != FunctionRole::kOperator) continue;
     ++plan_.operator_count;
@@ -490,7 +537,9 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   }
   ReadDispatcher();
   FindAutogradLayout();
+  PrepareInputs();
   for (const Module& module : modules_) AddModule(module);
+  if (inputs_) inputs_->Finish(&plan_);
   AddGaps();
   AddMemoryGaps();
   return std::move(plan_);
@@ -542,55 +591,9 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
     if (operators > 0) break;
   }
   if (operators == 0) return NoTorch(pid, files.size());
-  ProbePlan plan = PlanBuilder(pid, std::move(modules), options.profile_memory).Run(files);
+  ProbePlan plan = PlanBuilder(pid, std::move(modules), options).Run(files);
   for (const MappedFile& file : files) plan.files.insert({file.device, file.inode});
   return plan;
-}
-
-bool HasNewContributor(Pid pid, std::set<FileId>* known) {
-  const auto mappings = ReadMaps(pid);
-  if (!mappings.ok()) return false;
-  bool found = false;
-  for (const MappedFile& mapped : GroupByFile(*mappings)) {
-    if (!known->insert({mapped.device, mapped.inode}).second || found) continue;
-    auto opened = OpenMappedFile(pid, mapped);
-    if (!opened.ok()) continue;
-    const auto file = ElfFile::Open(std::move(opened->fd));
-    found = file.ok() && MayContribute(**file, /*full=*/false);
-  }
-  return found;
-}
-
-std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan) {
-  if (plan.dispatcher_slot == 0) return {};
-  return ReadOperatorList(ProcessMemory(pid), plan.dispatcher_slot, plan.old_string_abi);
-}
-
-SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
-                          const std::vector<OperatorInfo>& operators) {
-  const ProcessMemory process(pid);
-  const CachedMemory memory(process);
-  const auto symbols = InternedStrings::Find(process, plan.torch_data, plan.old_string_abi);
-  // The layout of default values is learned from those that are there: a few operators may have
-  // none.
-  constexpr size_t kSample = 256;
-  std::vector<OperatorInfo> all = operators;
-  if (operators.size() < kSample) {
-    const size_t stride = plan.operators.size() / kSample + 1;
-    for (size_t i = 0; i < plan.operators.size(); i += stride) all.push_back(plan.operators[i]);
-  }
-  return ReadSchemas(memory, all, plan.old_string_abi, symbols ? &*symbols : nullptr);
-}
-
-uint64_t LastOperator(Pid pid, const ProbePlan& plan) {
-  if (plan.dispatcher_slot == 0) return 0;
-  const ProcessMemory memory(pid);
-  const uint64_t list = memory.ReadWord(plan.dispatcher_slot).value_or(0);
-  // std::list, in both ABIs: next, previous.
-  const uint64_t last = list == 0 ? 0 : memory.ReadWord(list + 8).value_or(0);
-  if (last == 0 || last == list) return 0;
-  // Another operator may lie where a deregistered one did.
-  return last + std::hash<std::string>()(NameOfOperatorNode(memory, last, plan.old_string_abi));
 }
 
 }  // namespace proftrace

@@ -43,7 +43,8 @@ struct ProbePoint {
   // in a PyNode, 0 = do not read it; of a boxed operator's begin: the register (enum pt_register)
   // that holds its Stack*.
   uint64_t cookie = 0;
-  uint16_t place = 0;  // 1 + index into ProbePlan::places of what the record names, 0 = none
+  uint16_t place = 0;      // 1 + index into ProbePlan::places of what the record names, 0 = none
+  uint16_t signature = 0;  // 1 + index into ProbePlan::signatures of what is read, 0 = nothing
 };
 
 struct ModulePlan {
@@ -103,6 +104,10 @@ struct ProbePlan {
   std::optional<abi::pt_autograd_layout> autograd;
   std::vector<abi::pt_place> places;  // what ProbePoint::place counts
   std::set<FileId> files;             // what the process had mapped
+  // Whether operators' inputs are read (--record-shapes).
+  bool has_input_probes = false;
+  std::vector<abi::pt_signature> signatures;  // what ProbePoint::signature counts
+  uint16_t node_signature = 0;  // of autograd nodes: 1 + index into `signatures`, 0 = not read
 };
 
 }  // namespace proftrace

@@ -19,6 +19,7 @@ typedef uint64_t pt_u64;
 typedef uint32_t pt_u32;
 typedef uint16_t pt_u16;
 typedef uint8_t pt_u8;
+typedef int16_t pt_s16;
 typedef int32_t pt_s32;
 typedef int64_t pt_s64;
 typedef int8_t pt_s8;
@@ -28,6 +29,7 @@ typedef __u64 pt_u64;
 typedef __u32 pt_u32;
 typedef __u16 pt_u16;
 typedef __u8 pt_u8;
+typedef __s16 pt_s16;
 typedef __s32 pt_s32;
 typedef __s64 pt_s64;
 typedef __s8 pt_s8;
@@ -62,9 +64,15 @@ enum pt_kind {
 	PT_FRAME_END = 19,   /* struct pt_pair_record: its handle, its object */
 	PT_ANNOTATION_GUARD = 20, /* struct pt_pointer_record: the at::RecordFunction of the
 				     annotation that this thread begins; it may end by that one */
-	PT_WORK_TITLE = 21, /* an asynchronous work is made, whose row begins when it is executed;
-			       struct pt_guard_record with a name */
-	PT_WORK_BEGIN = 22, /* struct pt_pointer_record: the work, as PT_WORK_TITLE named it */
+	PT_WORK_TITLE = 21,  /* an asynchronous work is made, whose row begins when it is executed;
+				struct pt_guard_record with a name */
+	PT_WORK_BEGIN = 22,  /* struct pt_pointer_record: the work, as PT_WORK_TITLE named it */
+	PT_INPUTS = 23,	     /* what this thread's next begin of the same sp and site is called with
+				(--record-shapes); struct pt_inputs_record */
+	PT_INPUTS_MORE = 24, /* the last PT_INPUTS of this thread goes on; struct pt_inputs_record
+			      */
+	PT_SPILLED_INPUTS = 25, /* the floating-point arguments of this thread's last begin, in the
+				   order of their registers; struct pt_inputs_record */
 	PT_ALLOCATION = 32, /* of CPU memory; struct pt_pointer_record: bytes, 0 = an empty block */
 	PT_FREE = 33,	    /* of CPU memory; struct pt_record */
 	PT_DEVICE_MEMORY = 34, /* of a device, or of shared CPU memory; struct pt_memory_record:
@@ -172,6 +180,50 @@ struct pt_exit_record {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");
 
+/*
+ * Inputs: values, one after the other, each beginning with a word that has its enum pt_value in the
+ * low byte. The values of a PT_INPUTS and of its PT_INPUTS_MOREs are one sequence, cut anywhere.
+ */
+struct pt_inputs_record {
+	struct pt_record head;
+	pt_u16 count;  /* PT_INPUTS: of arguments */
+	pt_u8 flags;   /* of enum pt_inputs_flag */
+	pt_u8 spilled; /* PT_INPUTS: how many PT_VALUE_SPILLED there are */
+	pt_u32 words;  /* PT_INPUTS: of all its values; PT_INPUTS_MORE: of those before these */
+	pt_u64 values[251];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_inputs_record) == 2040, "pt_inputs_record");
+#define PT_INPUTS_HEAD_BYTES 32
+
+enum pt_inputs_flag {
+	PT_INPUTS_CUT = 1,	   /* there was no room for all: `values` is not complete */
+	PT_INPUTS_FAILED = 2,	   /* something could not be read */
+	PT_INPUTS_IMPLAUSIBLE = 4, /* something is no tensor, or no list */
+};
+
+enum pt_value {
+	PT_VALUE_OTHER = 0,	/* torch shows nothing of it: None, a string, an undefined tensor */
+	PT_VALUE_TENSOR = 1,	/* bits 8..15 dimensions, 16..31 dtype, 32.. enum pt_tensor_flag;
+				   then a word or two a dimension */
+	PT_VALUE_INT = 2,	/* bits 8..63, signed */
+	PT_VALUE_WIDE_INT = 3,	/* the next word */
+	PT_VALUE_WIDE_UINT = 4, /* the next word */
+	PT_VALUE_BOOL = 5,	/* bit 8 */
+	PT_VALUE_DOUBLE = 6,	/* the next word */
+	PT_VALUE_COMPLEX = 7,	/* the next two words */
+	PT_VALUE_LIST = 8,	/* of scalars; bits 8..63: how many values follow */
+	PT_VALUE_TENSORS = 9,	/* likewise, of tensors */
+	PT_VALUE_SPILLED = 10,	/* a double in vector register number bits 8..15 */
+	PT_VALUE_SYMBOLIC = 11, /* a number that torch.compile traces with */
+};
+
+enum pt_tensor_flag {
+	PT_TENSOR_STRIDED = 1, /* its strides are known */
+	/* A word a dimension: size in the low half, stride in the high one. Else all sizes, then
+	 * all strides. */
+	PT_TENSOR_PACKED = 2,
+};
+
 /* PT_ALLOCATION and PT_FREE have no use for sp and site: these hold bits 0..31 and 32..47 of the
  * block's address. More bits has only a process that asks mmap for them (5-level paging). */
 
@@ -214,6 +266,9 @@ enum pt_role {
 	PT_ROLE_ANNOTATION_GUARD = 15,
 	PT_ROLE_WORK_TITLE = 16,
 	PT_ROLE_WORK_BEGIN = 17, /* the handle is the address of the pointer to the work */
+	/* --record-shapes; the place is the number of a pt_signature (the map `signatures`). */
+	PT_ROLE_INPUTS_BEGIN = 18, /* PT_ROLE_BEGIN, and the inputs */
+	PT_ROLE_SPILLED_INPUTS = 19,
 	/* Entries in libc10 (--profile-memory): their arguments have fixed places. */
 	PT_ROLE_ALLOCATION = 32,	/* ProfiledCPUMemoryReporter::New(void*, size_t) */
 	PT_ROLE_FREE = 33,		/* ProfiledCPUMemoryReporter::Delete(void*) */
@@ -308,6 +363,77 @@ struct pt_place {
 	pt_u8 text_offset; /* PT_PLACE_PYTHON_STRING: sizeof(PyASCIIObject) */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_place) == 32, "pt_place");
+
+/* How an argument is passed, and what torch shows of it. */
+enum pt_argument_kind {
+	PT_ARGUMENT_OTHER = 0,	       /* nothing */
+	PT_ARGUMENT_TENSOR = 1,	       /* address of an at::Tensor */
+	PT_ARGUMENT_TENSORS = 2,       /* address of the first at::Tensor, count */
+	PT_ARGUMENT_TENSOR_ITEMS = 3,  /* address of a c10::IListRef<at::Tensor> */
+	PT_ARGUMENT_TENSOR_VECTOR = 4, /* address of a std::vector<at::Tensor>: each element is an
+					  argument */
+	PT_ARGUMENT_INT = 5,
+	PT_ARGUMENT_BYTE = 6, /* a signed one: ScalarType, Layout, MemoryFormat */
+	PT_ARGUMENT_BOOL = 7,
+	PT_ARGUMENT_DOUBLE = 8,
+	PT_ARGUMENT_SYMBOLIC_INT = 9,  /* address of a c10::SymInt */
+	PT_ARGUMENT_SCALAR = 10,       /* address of a c10::Scalar */
+	PT_ARGUMENT_INTS = 11,	       /* address, count; of int64_t or c10::SymInt */
+	PT_ARGUMENT_DOUBLES = 12,      /* address, count */
+	PT_ARGUMENT_SCALARS = 13,      /* address, count */
+	PT_ARGUMENT_NAMES = 14,	       /* address, count: shown only when empty */
+	PT_ARGUMENT_BOOL_ARRAY = 15,   /* a std::array<bool, `second`> */
+	PT_ARGUMENT_STACK_VALUES = 16, /* address of a std::vector<c10::IValue>: each element is an
+					  argument */
+	PT_ARGUMENT_SAVED_DOUBLE = 17, /* at offset `value_offset` from rsp (`place` 0) or rbp */
+};
+
+/* Where an argument's word is, at a function's entry. */
+enum pt_argument_place {
+	PT_ARGUMENT_REGISTER = 0,	    /* + enum pt_register */
+	PT_ARGUMENT_STACK = 6,		    /* + index of the word above the return address */
+	PT_ARGUMENT_VECTOR_REGISTER = 0xe0, /* + number: not readable at the entry */
+	PT_ARGUMENT_IN_MEMORY = 0xfd,	    /* of a flag: `flag_offset` bytes from the address */
+	PT_ARGUMENT_NULL_IS_NONE = 0xfe,    /* of a flag: a null address with a count is none */
+	PT_ARGUMENT_NOWHERE = 0xff,
+};
+
+struct pt_argument {
+	pt_u8 kind;	     /* enum pt_argument_kind */
+	pt_u8 place;	     /* enum pt_argument_place */
+	pt_u8 second;	     /* place of a count */
+	pt_u8 flag;	     /* place of an optional's flag; PT_ARGUMENT_NOWHERE = no optional */
+	pt_s16 value_offset; /* bytes: from the address to the value, or inside the word */
+	pt_s16 flag_offset;  /* likewise, to the flag */
+};
+PT_STATIC_ASSERT(sizeof(struct pt_argument) == 8, "pt_argument");
+
+/* How objects of torch lie in memory, in one process. */
+struct pt_torch_layout {
+	pt_u64 undefined_tensor; /* address of the one UndefinedTensorImpl */
+	pt_u64 tensor_type;	 /* address of the one c10::TensorType */
+	pt_u64 nested_keys;	 /* in TensorImpl::key_set_: torch shows no sizes of such tensors */
+	pt_u64 unstrided_keys;	 /* likewise: of sparse ones and others without strides */
+	pt_u16 key_set_offset;	 /* in a TensorImpl; all other fields are told from it */
+	pt_u16 dtypes;		 /* numbers of valid ones are below this */
+	pt_u8 scalar_uint_tag;	 /* c10::Scalar::Tag; 0xff = none */
+	pt_u8 scalar_complex_tag;
+	pt_u8 scalar_bool_tag;
+	pt_u8 value_bool_tag; /* c10::IValue::Tag */
+	pt_u8 value_uint_tag; /* 0 = none */
+	pt_u8 object_header;  /* sizeof(c10::intrusive_ptr_target) */
+	pt_u8 reserved[2];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_torch_layout) == 48, "pt_torch_layout");
+
+#define PT_MOST_ARGUMENTS 48
+struct pt_signature {
+	struct pt_torch_layout layout;
+	pt_u32 count;
+	pt_u32 reserved;
+	struct pt_argument arguments[PT_MOST_ARGUMENTS];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_signature) == 440, "pt_signature");
 
 /* What an operator means for annotations: the value of the map `annotation_operators`. */
 enum pt_annotation_step {

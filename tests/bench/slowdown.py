@@ -6,7 +6,7 @@
 Each round visits, in this order: untraced, the kernel's floor (the same probes with an empty program), untraced,
 proftrace, untraced, torch.profiler with its defaults. A tracer attaches while the job is idle, the steps run, the tracer
 is stopped. With --before another build's proftrace in turn with this one's, by the CPU time of the job's thread too. With --memory also proftrace --profile-memory and torch.profiler(profile_memory=True), and what an allocation
-or free costs over the default. The result: the median of the rounds' medians, its ratio to the untraced neighbours in the same round, and
+or free costs over the default; with --shapes also --record-shapes and record_shapes=True, and what an operator does. The result: the median of the rounds' medians, its ratio to the untraced neighbours in the same round, and
 the extra time per operator. Ratios are from one run; absolute times are this machine's.
 """
 
@@ -36,6 +36,8 @@ STEPS = {"tiny_ops": (600, 300), "transformer": (14, 7)}  # recorded, untraced
 CONFIGURATIONS = ["floor", "proftrace", "torch.profiler"]
 BEFORE_CONFIGURATIONS = ["before", "proftrace"]
 MEMORY_CONFIGURATIONS = ["proftrace", "proftrace, memory", "torch.profiler", "torch.profiler, memory"]
+SHAPES_CONFIGURATIONS = ["proftrace", "proftrace, shapes", "torch.profiler", "torch.profiler, shapes"]
+FEATURES = {"memory": "--profile-memory", "shapes": "--record-shapes"}  # a configuration's last word
 WAIT_S = 300.0
 
 
@@ -90,6 +92,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
     target = Target(options.python, workload)
     operators = target.ask("count", 1)["operators_per_step"]
     configurations = (MEMORY_CONFIGURATIONS if options.memory else
+                      SHAPES_CONFIGURATIONS if options.shapes else
                       BEFORE_CONFIGURATIONS if options.before else CONFIGURATIONS)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ["untraced", *configurations]}
     ratios: dict[str, list[float]] = {name: [] for name in ["untraced", *configurations]}
@@ -99,18 +102,19 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
     for number in range(options.rounds):
         before = target.ask("run", untraced)
         for name in configurations:
+            feature = name.split()[-1] if name.split()[-1] in FEATURES else None
             if name.startswith("torch.profiler"):
-                times = target.ask("memory" if name.endswith("memory") else "profile", recorded // 2)
+                times = target.ask(feature or "profile", recorded // 2)
             else:
                 program = "empty" if name == "floor" else "record"
-                more = ["--profile-memory"] if name.endswith("memory") else []
+                more = [FEATURES[feature]] if feature else []
                 binary = options.before if name == "before" else options.proftrace
                 times, summary = traced(binary, target, program, recorded, *more)
-                if more:
+                if feature == "memory":
                     memory_events = summary["events"]["memory"] / recorded
+                if program == "record":
                     lost += summary["ledger"]["ring_lost"]
                 if name == "proftrace":
-                    lost += summary["ledger"]["ring_lost"]
                     tracer_cpu.append(summary["cost"]["tracer_cpu_s"] / max(summary["window"]["duration_ns"] / 1e9, 1e-9))
             after = target.ask("run", untraced)
             neighbours = statistics.fmean([before["median_us"], after["median_us"]])
@@ -157,6 +161,12 @@ def markdown(result: dict[str, Any]) -> str:
             extra = statistics.median(with_memory - without for without, with_memory in pairs)
             lines += ["", f"{name}: {extra * base * 1e3 / result['memory_events']:.0f} ns an allocation or free over its "
                           f"default (median of the rounds), {result['memory_events']:.0f} a step"]
+    if "proftrace, shapes" in result["ratios"]:
+        for name in ("proftrace", "torch.profiler"):
+            pairs = zip(result["ratios"][name], result["ratios"][f"{name}, shapes"])
+            extra = statistics.median(with_shapes - without for without, with_shapes in pairs)
+            lines += ["", f"{name}: {extra * base * 1e3 / result['operators']:.0f} ns an operator for shapes over its "
+                          "default (median of the rounds)"]
     return "\n".join(lines)
 
 
@@ -168,6 +178,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--before", type=Path, help="another build's proftrace, to compare with")
     parser.add_argument("--memory", action="store_true", help="what memory costs over the defaults")
+    parser.add_argument("--shapes", action="store_true", help="what shapes cost over the defaults")
     parser.add_argument("--json", type=Path, help="also write the raw figures here")
     options = parser.parse_args()
     if os.geteuid() != 0:

@@ -8,7 +8,7 @@ import gzip
 import json
 from collections import Counter
 from pathlib import Path
-from typing import IO, Iterable
+from typing import IO, Any, Iterable
 
 BEGIN = "proftrace.window.begin"
 END = "proftrace.window.end"
@@ -30,6 +30,7 @@ class Row:
     category: str
     end: str = "return"
     number: int = -1  # of the row in its file, from 0 on
+    inputs: dict[str, Any] | None = None  # "dims", "types", "strides", "concrete": as in Kineto's args
 
 
 Threads = dict[tuple[int, int], list[Row]]  # (pid, tid): rows in the order of their starts
@@ -74,7 +75,7 @@ def read_oracle(path: Path) -> Oracle:
         places.append((rows, len(rows)))
         duration = record["end_ns"] - record["start_ns"]
         rows.append(Row(record["name"], record["start_ns"], duration, parent, depth, record["cat"],
-                        number=number))
+                        number=number, inputs=record.get("inputs")))
     return Oracle(header["pid"], header["torch"], header["source"], header["deduplicated"], threads, averages)
 
 
@@ -85,6 +86,12 @@ def open_text(path: Path) -> IO[str]:
     if path.suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8", newline="")
     return path.open(encoding="utf-8", newline="")
+
+
+def read_inputs(record: dict[str, str]) -> dict[str, Any] | None:
+    columns = {"dims": "input_shapes", "types": "input_types", "strides": "input_strides", "concrete": "concrete_inputs"}
+    inputs = {key: json.loads(record[column]) for key, column in columns.items() if record.get(column)}
+    return inputs or None
 
 
 def read_events(path: Path) -> Threads:
@@ -107,7 +114,7 @@ def read_events(path: Path) -> Threads:
                 raise ValueError(f"{path}:{number}: {record['name']!r} has a parent on another thread")
         places[record["id"]] = (rows, len(rows))
         rows.append(Row(record["name"], int(record["start_ns"]), int(record["duration_ns"] or 0), parent,
-                        int(record["depth"]), record["category"], record["end"], number - 2))
+                        int(record["depth"]), record["category"], record["end"], number - 2, read_inputs(record)))
     return threads
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import compare
 import compare_autograd
+import compare_inputs
 import compare_memory
 import model
 from process import LineReader, Stopped
@@ -66,11 +67,13 @@ class Job:
     """A job.py process. Leaving the context ends it."""
 
     def __init__(self, python: str, workload: str, mode: str, out: Path, steps: int, seed: int,
-                 memory: bool = False) -> None:
+                 memory: bool = False, shapes: bool = False) -> None:
         command = [python, str(JOB), workload, "--mode", mode, "--out", str(out), "--steps", str(steps), "--seed", str(seed)]
         environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
         if memory:
             environment["PROFTRACE_ORACLE_MEMORY"] = "1"
+        if shapes:
+            environment["PROFTRACE_ORACLE_SHAPES"] = "1"
         self.errors = (out / f"job-{mode}.stderr").open("w")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=environment, cwd=out)
@@ -96,9 +99,9 @@ class Job:
 class Tracer:
     """A `proftrace record` process. Leaving the context kills it if it still runs."""
 
-    def __init__(self, binary: Path, pid: int, out: Path, memory: bool = False) -> None:
+    def __init__(self, binary: Path, pid: int, out: Path, more: list[str]) -> None:
         command = [str(binary), "record", "-v", "-p", str(pid), "-o", str(out), "--format", FORMATS]
-        command += ["--profile-memory"] if memory else []
+        command += more
         self.stdout = (out.parent / "proftrace.stdout").open("w")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.stdout, stderr=subprocess.PIPE)
         assert self.process.stderr is not None
@@ -148,12 +151,13 @@ def record(options: argparse.Namespace, workload: str, out: Path) -> tuple[list[
     problems: list[str] = []
     result = out / "result"
     with Job(options.python, workload, "profile", out, steps_of(options, workload), options.seed,
-             options.memory) as job:
+             options.memory, options.shapes) as job:
+        more = ["--profile-memory"] * options.memory + ["--record-shapes"] * options.shapes
         said = job.lines.wait(r"READY (?P<pid>\d+)|NOT APPLICABLE (?P<reason>.*)", START_S)
         if said["reason"]:
             raise NotApplicable(said["reason"])
         pid = int(said["pid"])
-        with Tracer(options.proftrace, pid, result, options.memory) as tracer:
+        with Tracer(options.proftrace, pid, result, more) as tracer:
             tracer.wait_until_recording(pid)
             job.go()
             line = job.lines.wait(r"FORKED .*|CHECKSUM .*", WORK_S).group(0)
@@ -198,7 +202,7 @@ def check_summary(path: Path) -> list[str]:
         total = sum(ledger[part] for part in parts)
         if ledger[whole] != total:
             problems.append(f"ledger: {whole} {ledger[whole]} != {' + '.join(parts)} {total}")
-    for name in ("ring_lost", "malformed", "end_lost", "late", "unnamed", "read_failed"):
+    for name in ("ring_lost", "malformed", "end_lost", "late", "unnamed", "read_failed", "inputs_unread"):
         if ledger[name]:
             problems.append(f"ledger: {name} is {ledger[name]}")
     if not ledger["begins"]:
@@ -226,6 +230,10 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
             memory = compare_memory.compare_memory(out, out / "result", allowed)
             problems += memory.problems
             detail += "\n" + memory.line()
+        if options.shapes:
+            inputs = compare_inputs.compare_inputs(model.read_oracles(out), model.read_events(out / "result" / "events.csv"))
+            problems += inputs.problems()
+            detail = "\n".join([detail, *inputs.lines()])
         if options.consumers:
             problems += consumer_problems(options.consumers, out / "result")
         plain = untraced_checksum(options, workload, out)
@@ -273,6 +281,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--allow-missing", metavar="NAME", action="append", default=[])
     parser.add_argument("--memory", action="store_true", help="profile memory on both sides, and compare it")
+    parser.add_argument("--shapes", action="store_true", help="record shapes on both sides, and compare the inputs")
     parser.add_argument("--consumers", metavar="PYTHON", help="also load the files (consumers/install.sh made PYTHON)")
     parser.add_argument("--keep", type=Path, help="keep everything in this directory")
     return parser.parse_args()

@@ -54,7 +54,7 @@ def event_list(path):
                 thread=int(row["tid"]),
                 start_us=begin_ns / 1000,
                 end_us=(begin_ns + int(row["duration_ns"])) / 1000,
-                input_shapes=[],
+                input_shapes=json.loads(row["input_shapes"] or "[]"),
                 stack=[],
                 is_async=row["is_async"] == "1",
                 is_user_annotation=row["category"] == "user_annotation",

@@ -23,6 +23,33 @@ class RecordMaker {
     Add(Head(abi::PT_SPAN_BEGIN, tid, ns, site, Sp(depth)));
   }
   // The exit site lies inside the function: a little below its entry.
+  // What the next begin is called with, in as many records as it takes.
+  void Inputs(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint16_t count,
+              const std::vector<uint64_t>& values, uint8_t spilled = 0, uint8_t flags = 0) {
+    size_t sent = 0;
+    do {
+      const size_t words = std::min<size_t>(values.size() - sent, 251);
+      abi::pt_inputs_record record{};
+      record.head =
+          Head(sent == 0 ? abi::PT_INPUTS : abi::PT_INPUTS_MORE, tid, ns, site, Sp(depth));
+      record.count = count;
+      record.flags = flags;
+      record.spilled = spilled;
+      record.words = static_cast<uint32_t>(sent == 0 ? values.size() : sent);
+      std::copy_n(values.begin() + static_cast<ptrdiff_t>(sent), words, record.values);
+      AddBytes(&record, PT_INPUTS_HEAD_BYTES + 8 * words);
+      sent += words;
+    } while (sent < values.size());
+  }
+  void SpilledInputs(uint32_t tid, int64_t ns, uint16_t site, const std::vector<double>& doubles) {
+    abi::pt_inputs_record record{};
+    record.head = Head(abi::PT_SPILLED_INPUTS, tid, ns, site, 0);
+    for (size_t i = 0; i < doubles.size(); ++i) {
+      record.values[2 * i] = abi::PT_VALUE_DOUBLE;
+      std::memcpy(&record.values[2 * i + 1], &doubles[i], sizeof(double));
+    }
+    AddBytes(&record, PT_INPUTS_HEAD_BYTES + 16 * doubles.size());
+  }
   void End(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth) {
     Add(Head(abi::PT_SPAN_END, tid, ns, site, Sp(depth) - 1));
   }

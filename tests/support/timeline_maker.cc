@@ -129,8 +129,15 @@ SpanId TimelineMaker::Add(ThreadIndex thread, LabelId label, int64_t start_ns, i
 
 void TimelineMaker::MarkAsync(SpanId span) { builder_.span(span).is_async = true; }
 
+absl::Status TimelineMaker::SetShapes(SpanId span, const std::string& shapes) {
+  const InputsId id{static_cast<uint32_t>(inputs_.size())};
+  inputs_.push_back(OperatorInputs{shapes, shapes, "[\"float\", \"\"]", shapes, "[\"\", \"\"]"});
+  return builder_.columns().inputs.Set(span, id);
+}
+
 std::unique_ptr<Timeline> TimelineMaker::Finish() {
   for (const std::vector<Open>& stack : open_) Require(stack.empty(), "a span is still open");
+  builder_.SetInputs(std::move(inputs_));
   return builder_.Finish(std::move(info_), ledger_);
 }
 

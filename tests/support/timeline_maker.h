@@ -38,6 +38,8 @@ class TimelineMaker {
   absl::Status SetSequence(SpanId span, const SpanSequence& sequence) {
     return builder_.columns().sequence.Set(span, sequence);
   }
+  // Inputs of tensors of these shapes ("[[3, 4], []]").
+  absl::Status SetShapes(SpanId span, const std::string& shapes);
   absl::Status AddMemoryEvent(const MemoryEvent& event) { return builder_.AddMemoryEvent(event); }
 
   RecordingInfo& info() { return info_; }
@@ -55,6 +57,7 @@ class TimelineMaker {
 
   TimelineBuilder builder_;
   std::vector<std::vector<Open>> open_;  // by thread
+  std::vector<OperatorInputs> inputs_ = {OperatorInputs()};
   RecordingInfo info_;
   Ledger ledger_;
 };

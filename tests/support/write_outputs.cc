@@ -55,6 +55,11 @@ std::unique_ptr<Timeline> MakeRandomTimeline(uint32_t seed) {
         last = label;
         open.push_back(maker.Begin(thread, label, tick()));
         if (below(25) == 0) maker.MarkAsync(open.back());
+        static const std::string kShapes[] = {
+            "[[3, 4], []]", "[[]]",
+            "[[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, "
+            "16, 17], [18, 19, 20, 21, 22, 23, 24, 25]]"};
+        if (below(2) == 0 && !maker.SetShapes(open.back(), kShapes[below(3)]).ok()) return nullptr;
       } else if (open.size() > 1 && below(12) == 0) {
         const size_t outer = open.size() - 2;
         maker.EndOuter(thread, open[outer], tick());
@@ -91,12 +96,14 @@ std::unique_ptr<Timeline> MakeTimeline(const std::string& kind, uint32_t number)
 struct TableCase {
   std::string file;
   bool by_overload = false;
-  TableOptions options;
+  TableOptions options = {};
+  bool by_shape = false;
 };
 
 std::vector<TableCase> TableCases(uint32_t seed) {
   std::vector<TableCase> cases = {{"key_averages.txt", false, {}},
-                                  {"table_overload.txt", true, {}}};
+                                  {"table_overload.txt", true, {}},
+                                  {"table_shapes.txt", false, {}, true}};
   std::vector<std::string> keys = TableSortKeys();
   for (const std::string& key : TableSortKeys()) {
     const size_t at = key.find("device");
@@ -118,6 +125,7 @@ std::vector<TableCase> TableCases(uint32_t seed) {
     TableCase other;
     other.file = "table_random_" + std::to_string(i) + ".txt";
     other.by_overload = random() % 2 == 0;
+    other.by_shape = random() % 2 == 0;
     other.options.sort_by = one_of(keys);
     other.options.row_limit = one_of(std::vector<int64_t>{-1, 0, 1, 3, 100});
     other.options.max_name_column_width =
@@ -144,9 +152,11 @@ OrderedJson CaseJson(const TableCase& table) {
   constexpr const char* kUnits[] = {nullptr, "s", "ms", "us"};
   const char* unit = kUnits[static_cast<size_t>(options.time_unit)];
   layout["time_unit"] = unit == nullptr ? OrderedJson(nullptr) : OrderedJson(unit);
-  return {{"file", table.file},
-          {"key_averages", {{"group_by_overload_name", table.by_overload}}},
-          {"table", std::move(layout)}};
+  return {
+      {"file", table.file},
+      {"key_averages",
+       {{"group_by_overload_name", table.by_overload}, {"group_by_input_shapes", table.by_shape}}},
+      {"table", std::move(layout)}};
 }
 
 int Run(int argc, char** argv) {
@@ -166,14 +176,20 @@ int Run(int argc, char** argv) {
     status = Export(format, {*timeline, aggregates, table}, *directory,
                     DefaultFileName(format, *timeline));
   }
-  const Aggregates by_overload =
-      Aggregate(*timeline, {.key_averages = {.group_by_overload_name = true}});
+  Aggregates grouped[2][2];  // by overload name, by shapes
+  for (const bool by_overload : {false, true}) {
+    for (const bool by_shape : {false, true}) {
+      grouped[by_overload][by_shape] =
+          Aggregate(*timeline, {.key_averages = {.group_by_overload_name = by_overload,
+                                                 .group_by_input_shape = by_shape}});
+    }
+  }
   const Format& text = **FindFormat("table");
   OrderedJson cases = OrderedJson::array();
   for (const TableCase& one : TableCases(static_cast<uint32_t>(std::stoul(argv[3])))) {
     cases.push_back(CaseJson(one));
     if (!status.ok()) break;
-    status = Export(text, {*timeline, one.by_overload ? by_overload : aggregates, one.options},
+    status = Export(text, {*timeline, grouped[one.by_overload][one.by_shape], one.options},
                     *directory, one.file);
   }
   if (status.ok()) {

@@ -132,6 +132,26 @@ TEST(ProbePlanTest, MemoryHasProbesOnlyWhenItIsAskedFor) {
   EXPECT_TRUE(says_what_is_missing);
 }
 
+// This process has no Dispatcher: nothing is known of how its operators are called.
+TEST(ProbePlanTest, InputsThatCannotBeReadLeaveTheProbesAsTheyAre) {
+  const auto without = BuildProbePlan(Self(), PlanOptions{});
+  PlanOptions options;
+  options.record_shapes = true;
+  const auto plan = BuildProbePlan(Self(), options);
+  ASSERT_TRUE(without.ok() && plan.ok());
+  EXPECT_FALSE(plan->has_input_probes);
+  EXPECT_TRUE(plan->signatures.empty());
+  EXPECT_EQ(plan->gaps.size(), without->gaps.size() + 1);
+  ASSERT_EQ(plan->modules.size(), without->modules.size());
+  for (size_t i = 0; i < plan->modules.size(); ++i) {
+    ASSERT_EQ(plan->modules[i].points.size(), without->modules[i].points.size());
+    for (size_t k = 0; k < plan->modules[i].points.size(); ++k) {
+      EXPECT_EQ(plan->modules[i].points[k].cookie, without->modules[i].points[k].cookie);
+      EXPECT_EQ(plan->modules[i].points[k].signature, 0);
+    }
+  }
+}
+
 TEST(ProbePlanTest, PointsAscendAndEachSiteHasOneBeginAndAnEnd) {
   const auto plan = BuildProbePlan(Self(), PlanOptions{});
   ASSERT_TRUE(plan.ok()) << plan.status();

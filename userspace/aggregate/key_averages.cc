@@ -85,6 +85,8 @@ class KeyAverager {
   KeyAverager(const Timeline& timeline, const KeyAveragesOptions& options, const StepRows& steps)
       : timeline_(timeline), steps_(steps) {
     result_.grouped_by_overload_name = options.group_by_overload_name;
+    result_.grouped_by_input_shape = options.group_by_input_shape;
+    if (options.group_by_input_shape) NumberShapes();
     result_.has_memory = timeline.has_memory();
     absl::flat_hash_map<std::string, uint32_t> rows;
     absl::flat_hash_map<std::string, uint32_t> names;
@@ -124,6 +126,36 @@ class KeyAverager {
   }
 
  private:
+  // Inputs of equal shapes have one number; that of a span without inputs is 0.
+  void NumberShapes() {
+    absl::flat_hash_map<std::string_view, uint32_t> numbers;
+    shapes_.push_back("[]");
+    for (const OperatorInputs& inputs : timeline_.inputs()) {
+      const std::string_view text = inputs.shapes.empty() ? shapes_[0] : inputs.shapes;
+      const auto [it, inserted] = numbers.try_emplace(text, static_cast<uint32_t>(numbers.size()));
+      if (it->second >= shapes_.size()) shapes_.push_back(text);
+      shape_numbers_.push_back(it->second);
+    }
+  }
+
+  // The row of a span whose label's row is `row`.
+  uint32_t RowOf(uint32_t row, SpanId id) {
+    if (!result_.grouped_by_input_shape) return row;
+    const uint32_t inputs = Raw(timeline_.columns().inputs.at(id));
+    const uint32_t shape = inputs < shape_numbers_.size() ? shape_numbers_[inputs] : 0;
+    const uint64_t key = static_cast<uint64_t>(row) << 32 | shape;
+    const auto [it, inserted] = shape_rows_.try_emplace(key, static_cast<uint32_t>(rows_.size()));
+    if (inserted) {
+      RowSums sums;
+      sums.average.name = rows_[row].average.name;
+      sums.average.overload_name = rows_[row].average.overload_name;
+      sums.average.is_user_annotation = rows_[row].average.is_user_annotation;
+      sums.average.input_shapes = shapes_[shape];
+      rows_.push_back(std::move(sums));
+    }
+    return it->second;
+  }
+
   const LabelEntry& EntryOf(const Span& span) const { return labels_[Raw(span.label)]; }
   bool IsInTree(const Span& span) const { return !EntryOf(span).is_filtered && !span.is_async; }
 
@@ -188,7 +220,7 @@ class KeyAverager {
 
     Occurrence occurrence;
     occurrence.id = id;
-    occurrence.row = entry.row;
+    occurrence.row = RowOf(entry.row, id);
     occurrence.start_ns = span.start_ns;
     occurrence.duration_ns = span.duration_ns;
     occurrence.self_ns = span.is_async ? 0 : SaturatingSum(span.self_ns, mine.self_ns);
@@ -230,6 +262,7 @@ class KeyAverager {
     if (steps_.rows().empty()) return;
     RowSums sums;
     sums.average.name = "ProfilerStep*";
+    if (result_.grouped_by_input_shape) sums.average.input_shapes = "[]";
     sums.average.is_user_annotation = true;
     sums.average.is_top_level = true;
     for (const StepRows::Row& row : steps_.rows()) {
@@ -320,7 +353,10 @@ class KeyAverager {
       occurrence.is_top_level = event.parent == kNoSpan;
       NoteFirst(occurrence, &row);
     }
-    for (RowSums& row : rows) rows_.push_back(std::move(row));
+    for (RowSums& row : rows) {
+      if (result_.grouped_by_input_shape) row.average.input_shapes = "[]";
+      rows_.push_back(std::move(row));
+    }
   }
 
   KeyAverages Finish() {
@@ -344,6 +380,9 @@ class KeyAverager {
   int64_t in_steps_ns_ = 0;  // of spans that a step is the parent of
   std::vector<LabelEntry> labels_;
   std::vector<RowSums> rows_;
+  std::vector<std::string_view> shapes_;                // by their numbers
+  std::vector<uint32_t> shape_numbers_;                 // by InputsId
+  absl::flat_hash_map<uint64_t, uint32_t> shape_rows_;  // by the label's row and the shapes
   absl::flat_hash_map<uint32_t, Pending> pending_;
   KeyAverages result_;
 };

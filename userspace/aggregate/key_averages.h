@@ -30,6 +30,7 @@ namespace proftrace {
 
 struct KeyAveragesOptions {
   bool group_by_overload_name = false;
+  bool group_by_input_shape = false;
 };
 
 struct KeyAverage {
@@ -46,6 +47,8 @@ struct KeyAverage {
   bool is_top_level =
       false;  // whether the group's first span has no parent, as torch's top_level_events_only asks
 
+  std::string input_shapes;  // empty unless grouped by it; "[]" for spans without inputs
+
   // Microseconds a call; 0 when there was none.
   double cpu_time_us() const;
   double device_time_us() const;
@@ -54,6 +57,7 @@ struct KeyAverage {
 struct KeyAverages {
   std::vector<KeyAverage> rows;  // in the order of each group's first span, as in torch
   bool grouped_by_overload_name = false;
+  bool grouped_by_input_shape = false;
   int64_t self_cpu_time_total_ns = 0;  // over all rows
   uint64_t incomplete_spans = 0;       // left out: their end was not seen
   bool has_memory = false;             // memory was recorded

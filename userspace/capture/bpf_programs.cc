@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -77,8 +78,13 @@ struct BpfPrograms::Impl {
   const RecordCallback* callback = nullptr;
   std::vector<bpf_link*> links;
   bool empty_program = false;
-  std::mutex places_mutex;                 // processes are attached to on two threads
-  std::map<std::string, uint16_t> places;  // content of a pt_place: its number
+  // Entries of a map that cookies name by number, by their content.
+  using Numbers = std::map<std::string, uint16_t>;
+  std::mutex numbers_mutex;  // processes are attached to on two threads
+  Numbers places;
+  Numbers signatures;
+
+  absl::StatusOr<uint16_t> Number(const bpf_map* map, std::string content, Numbers* numbers);
 
   ~Impl() {
     for (bpf_link* link : links) bpf_link__destroy(link);
@@ -113,8 +119,13 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
   std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
   // A kernel without multi links refuses programs that name them: the second try is for the perf
   // links.
-  for (const bool multi : {true, false}) {
-    if (multi && options.force_perf_links) continue;
+  struct Form {
+    bool multi;
+    bool inputs;
+  };
+  for (const auto& [multi, inputs] :
+       {Form{true, true}, Form{true, false}, Form{false, true}, Form{false, false}}) {
+    if ((multi && options.force_perf_links) || (inputs && !options.record_shapes)) continue;
     Impl& impl = *programs->impl_;
     impl.empty_program = options.empty_program;
     ring_buffer__free(std::exchange(impl.ring, nullptr));
@@ -125,6 +136,13 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     }
     proftrace_bpf* skeleton = impl.skeleton.get();
     skeleton->rodata->config_follow_children = options.follow_children;
+    if (inputs) {
+      // Two for each CPU: a task may be preempted while it fills one.
+      const auto buffers = static_cast<uint32_t>(2 * std::max(1, libbpf_num_possible_cpus()));
+      skeleton->rodata->config_record_shapes = true;
+      skeleton->rodata->config_input_buffers = buffers;
+      bpf_map__set_max_entries(skeleton->maps.input_buffers, buffers);
+    }
     bpf_map__set_max_entries(skeleton->maps.ring, options.ring_bytes);
     if (options.loss_threads > 0) {
       bpf_map__set_max_entries(skeleton->maps.lost_by_thread, options.loss_threads);
@@ -135,7 +153,8 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     }
     const int error = -proftrace_bpf__load(skeleton);
     if (error != 0) {
-      if (multi && error != EPERM && error != EACCES) continue;
+      const bool may_go_without = multi || inputs;
+      if (may_go_without && error != EPERM && (inputs || error != EACCES)) continue;
       g_load_message = nullptr;
       return LoadError(error, message);
     }
@@ -145,6 +164,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       return LoadError(errno, "the ring buffer");
     }
     programs->api_ = multi ? UprobeApi::kMulti : UprobeApi::kPerf;
+    programs->reads_inputs_ = inputs;
     absl::Status status = FindPidNamespace(skeleton);
     if (status.ok()) status = programs->MeasureHit(programs->api_);
     if (status.ok()) break;
@@ -254,18 +274,41 @@ absl::Status BpfPrograms::AddAutogradLayout(Pid pid, const abi::pt_autograd_layo
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint16_t> BpfPrograms::AddValuePlace(const abi::pt_place& place) {
-  const std::string content(reinterpret_cast<const char*>(&place), sizeof(place));
-  const std::lock_guard lock(impl_->places_mutex);
-  const auto known = impl_->places.find(content);
-  if (known != impl_->places.end()) return known->second;
-  const uint32_t number = static_cast<uint32_t>(impl_->places.size()) + 1;
-  const int fd = bpf_map__fd(impl_->skeleton->maps.value_places);
-  if (number > UINT16_MAX || bpf_map_update_elem(fd, &number, &place, BPF_ANY) != 0) {
-    return Fail(ExitCode::kHostUnfit, "too many places of names: " + ErrnoText(errno));
+absl::StatusOr<uint16_t> BpfPrograms::Impl::Number(const bpf_map* map, std::string content,
+                                                   Numbers* numbers) {
+  const std::lock_guard lock(numbers_mutex);
+  const auto known = numbers->find(content);
+  if (known != numbers->end()) return known->second;
+  const uint32_t number = static_cast<uint32_t>(numbers->size()) + 1;
+  if (number > UINT16_MAX ||
+      bpf_map_update_elem(bpf_map__fd(map), &number, content.data(), BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, std::string("too many entries for the BPF map ") +
+                                          bpf_map__name(map) + ": " + ErrnoText(errno));
   }
-  impl_->places.emplace(content, static_cast<uint16_t>(number));
+  numbers->emplace(std::move(content), static_cast<uint16_t>(number));
   return static_cast<uint16_t>(number);
+}
+
+absl::StatusOr<uint16_t> BpfPrograms::AddValuePlace(const abi::pt_place& place) {
+  return impl_->Number(impl_->skeleton->maps.value_places,
+                       std::string(reinterpret_cast<const char*>(&place), sizeof(place)),
+                       &impl_->places);
+}
+
+absl::StatusOr<uint16_t> BpfPrograms::AddSignature(const abi::pt_signature& signature) {
+  return impl_->Number(impl_->skeleton->maps.signatures,
+                       std::string(reinterpret_cast<const char*>(&signature), sizeof(signature)),
+                       &impl_->signatures);
+}
+
+absl::Status BpfPrograms::SetNodeSignature(Pid pid, uint16_t signature) {
+  const uint32_t key = Raw(pid);
+  const uint32_t value = signature;
+  const int fd = bpf_map__fd(impl_->skeleton->maps.node_signatures);
+  if (bpf_map_update_elem(fd, &key, &value, BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<uint64_t> BpfPrograms::Poll(int timeout_ms, const RecordCallback& callback) {

@@ -21,6 +21,7 @@ namespace proftrace {
 struct BpfOptions {
   uint32_t ring_bytes = 32u << 20;  // a power of two, at least a page
   bool follow_children = true;
+  bool record_shapes = false;     // with the programs that read operators' inputs
   bool empty_program = false;     // the kernel's floor: probes that record nothing (tests/bench)
   bool force_perf_links = false;  // as on kernels before 6.6 (tests)
   // Threads whose losses can be told apart; 0 = as many as the programs have room for (tests).
@@ -47,6 +48,9 @@ class BpfPrograms {
 
   UprobeApi api() const { return api_; }
   int probe_program_fd() const;
+  // Whether operators' inputs can be read: they were asked for, and the kernel takes the programs
+  // (it needs bpf_loop: Linux 5.17).
+  bool reads_inputs() const { return reads_inputs_; }
   // Nanoseconds that one hit takes, record included: the measured median of a loop in this process.
   double ns_per_hit() const { return ns_per_hit_; }
 
@@ -60,6 +64,10 @@ class BpfPrograms {
   absl::Status AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout);
   // The place's number, for PT_COOKIE_PLACE. Equal places have one number.
   absl::StatusOr<uint16_t> AddValuePlace(const abi::pt_place& place);
+  // Likewise.
+  absl::StatusOr<uint16_t> AddSignature(const abi::pt_signature& signature);
+  // By which the inputs of the process' autograd nodes are read.
+  absl::Status SetNodeSignature(Pid pid, uint16_t signature);
 
   // Waits up to `timeout_ms` for a wake-up, then hands every record that is there to `callback`;
   // how many.
@@ -75,6 +83,7 @@ class BpfPrograms {
 
   std::unique_ptr<Impl> impl_;
   UprobeApi api_ = UprobeApi::kMulti;
+  bool reads_inputs_ = false;
   double ns_per_hit_ = 0;
 };
 

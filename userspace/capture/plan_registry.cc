@@ -5,6 +5,7 @@
 
 #include "bpf/abi/records.h"
 #include "symbols/plan_extension.h"
+#include "userspace/capture/input_probes.h"
 
 namespace proftrace {
 namespace {
@@ -39,6 +40,7 @@ absl::StatusOr<uint32_t> PlanRegistry::Add(ProbePlan* plan) {
   if (absl::Status status = NumberPlaces(programs_, plan->places, &plan->modules); !status.ok()) {
     return status;
   }
+  if (absl::Status status = NumberSignatures(programs_, plan); !status.ok()) return status;
   std::vector<Label> labels = LabelsOf(plan->sites);
   const std::lock_guard lock(mutex_);
   const auto [known, is_new] = ids_.try_emplace(labels, static_cast<uint32_t>(ids_.size()) + 1);
@@ -54,7 +56,11 @@ PlanRegistry::Extended PlanRegistry::Extend(uint32_t id, const ProbePlan& plan,
   ProbePlan whole = plan;
   if (const auto known = sites_.find(id); known != sites_.end()) whole.sites = known->second;
   std::optional<PlanExtension> more = ExtensionOf(whole, now);
-  if (!more || !NumberPlaces(programs_, more->places, &more->modules).ok()) return {};
+  std::vector<uint16_t> numbers;
+  if (!more || !NumberPlaces(programs_, more->places, &more->modules).ok() ||
+      !NumberSignatures(programs_, now.signatures, &more->modules, &numbers).ok()) {
+    return {};
+  }
   sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(id, LabelsOf(more->sites)); });
   whole.sites.insert(whole.sites.end(), more->sites.begin(), more->sites.end());
   whole.modules.insert(whole.modules.end(), more->modules.begin(), more->modules.end());

@@ -131,6 +131,10 @@ absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan) 
     absl::Status status = programs->AddAutogradLayout(pid, *plan.autograd);
     if (!status.ok()) return status;
   }
+  if (plan.node_signature != 0) {
+    absl::Status status = programs->SetNodeSignature(pid, plan.node_signature);
+    if (!status.ok()) return status;
+  }
   if (plan.python_node_vtable == 0) return absl::OkStatus();
   return programs->AddPythonNodeVtable(pid, plan.python_node_vtable);
 }

@@ -12,6 +12,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/held_thread.h"
+#include "userspace/capture/input_probes.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 
@@ -132,6 +133,7 @@ void ProcessSet::AwaitOwn(Pid pid) {
 
 absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
   uint32_t image;
+  if (!programs_->reads_inputs()) RemoveInputs(&plan);
   {
     const std::lock_guard lock(mutex_);
     image = next_image_++;
@@ -156,8 +158,9 @@ void ProcessSet::AddGaps(const ProbePlan& plan) {
 }
 
 void ProcessSet::AddLibraries(Pid pid) {
-  const absl::StatusOr<ProbePlan> now = BuildProbePlan(pid, plan_options_);
+  absl::StatusOr<ProbePlan> now = BuildProbePlan(pid, plan_options_);
   if (!now.ok()) return;
+  if (!programs_->reads_inputs()) RemoveInputs(&*now);
   PlanRegistry::Extended extended;
   {
     const std::lock_guard lock(mutex_);
@@ -232,6 +235,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   // Also of one that ended meanwhile: what its first probes gave came before this moment, and is
   // known to be outside the window.
   entry.target.probes_on_ns = MonotonicNs();
+  entry.target.inputs_recorded = plan->has_input_probes;
   entry.target.memory_recorded = plan->has_memory_probes && !RefusesMemory(*plan, report);
   sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
   if (!status.ok()) return status;

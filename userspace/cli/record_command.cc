@@ -69,6 +69,7 @@ struct RecordArguments {
   bool no_follow_children = false;
   bool all_processes = false;
   bool profile_memory = false;
+  bool record_shapes = false;
   bool no_inject = false;
   bool strict = false;
   bool force = false;
@@ -114,6 +115,8 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.bpf.force_perf_links = arguments.perf_links;
   options.plan.cache_directory = CacheDirectory();
   options.plan.profile_memory = arguments.profile_memory;
+  options.plan.record_shapes = arguments.record_shapes;
+  options.bpf.record_shapes = arguments.record_shapes;
   options.info.proftrace_version = kVersion;
   options.info.arguments = all;
   options.info.trace_name = arguments.trace_name;
@@ -392,6 +395,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->capture_default_str();
   record->add_option("--activities", arguments->activities, "what to record")
       ->capture_default_str();
+  record->add_flag("--record-shapes", arguments->record_shapes,
+                   "record what operators are called with: sizes, types, strides, numbers");
   record->add_flag("--profile-memory", arguments->profile_memory,
                    "record allocations and frees of CPU and device memory");
   record->add_option("--tier", arguments->tier, "how events are captured")->capture_default_str();

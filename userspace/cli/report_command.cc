@@ -19,6 +19,7 @@ struct ReportArguments {
   std::string time_unit;
   std::string header;
   bool group_by_overload_name = false;
+  bool group_by_input_shape = false;
   std::optional<uint32_t> group_by_stack_n;
   bool step_rows = false;
   bool top_level_events_only = false;
@@ -52,9 +53,15 @@ absl::Status RunReport(const ReportArguments& arguments) {
   if (!table.ok()) return table.status();
   AggregateOptions options;
   options.key_averages.group_by_overload_name = arguments.group_by_overload_name;
+  options.key_averages.group_by_input_shape = arguments.group_by_input_shape;
   options.step_rows = arguments.step_rows;
   absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
   if (!results.ok()) return results.status();
+  if (arguments.group_by_input_shape && !results->timeline->has_inputs()) {
+    return Fail(ExitCode::kUsage,
+                "--group-by-input-shape: no shapes are in this recording; record with "
+                "--record-shapes");
+  }
   if (absl::Status status = PrintTable(*results, *table, arguments.json); !status.ok()) {
     return status;
   }
@@ -85,6 +92,8 @@ void AddReportCommand(CLI::App& app, Action* action) {
   report->add_option("--time-unit", arguments->time_unit, "us, ms or s");
   report->add_option("--header", arguments->header, "a line above the table");
   report->add_flag("--group-by-overload-name", arguments->group_by_overload_name);
+  report->add_flag("--group-by-input-shape", arguments->group_by_input_shape,
+                   "a row for each name and shapes of inputs");
   report->add_option("--group-by-stack-n", arguments->group_by_stack_n,
                      "rows by the N innermost frames of the stack, as in torch");
   report->add_flag("--step-rows", arguments->step_rows,

@@ -64,6 +64,10 @@ size_t MinimumBytes(uint8_t kind) {
     case abi::PT_DEVICE_MEMORY:
     case abi::PT_OUT_OF_MEMORY:
       return sizeof(abi::pt_memory_record);
+    case abi::PT_INPUTS:
+    case abi::PT_INPUTS_MORE:
+    case abi::PT_SPILLED_INPUTS:
+      return PT_INPUTS_HEAD_BYTES;
   }
   return 0;
 }
@@ -119,15 +123,16 @@ Label LabelOfScope(Scope scope) {
 }  // namespace
 
 Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger)
-    : metadata_(metadata), ledger_(ledger) {
+    : metadata_(metadata), ledger_(ledger), inputs_(ledger) {
   for (const auto& [id, plan] : metadata.plans) {
     if (id > 0xffff) continue;  // only a damaged file has such a number
     if (site_labels_.size() <= id) site_labels_.resize(id + 1);
     for (const Label& label : plan.sites) site_labels_[id].push_back(InternLabel(label));
   }
   for (const ProcessEntry& entry : metadata.processes) {
-    processes_[Raw(entry.target.pid)].push_back(
-        Process{entry.target.probes_on_ns, entry.plan, entry.image});
+    processes_[Raw(entry.target.pid)].push_back(Process{entry.target.probes_on_ns, entry.plan,
+                                                        entry.image,
+                                                        InputFormOf(entry.target.torch_version)});
   }
 }
 
@@ -312,6 +317,43 @@ void Decoder::Flush(std::vector<Event>* events) {
   for (const auto& [tid, pending] : pending_names_) tids.push_back(tid);
   std::sort(tids.begin(), tids.end());  // a replay gives the same order each time
   for (const uint32_t tid : tids) FinishPending(tid, events);
+  tids.clear();
+  for (const auto& [tid, event] : waiting_) tids.push_back(tid);
+  std::sort(tids.begin(), tids.end());
+  for (const uint32_t tid : tids) FinishWaiting(tid, {}, events);
+}
+
+void Decoder::DecodeInputs(std::span<const std::byte> record, std::vector<Event>* events) {
+  const auto head = Copy<pt_record>(record);
+  if (head.kind != abi::PT_SPILLED_INPUTS) {
+    FinishWaiting(head.tid, {}, events);
+    inputs_.OnRecord(record);
+    return;
+  }
+  // Each value is a PT_VALUE_DOUBLE and the number.
+  const auto spilled = Copy<abi::pt_inputs_record>(record);
+  const size_t words = (record.size() - PT_INPUTS_HEAD_BYTES) / 8;
+  std::vector<uint64_t> doubles;
+  for (size_t i = 1; i < words && spilled.flags == 0; i += 2) doubles.push_back(spilled.values[i]);
+  FinishWaiting(head.tid, doubles, events);
+}
+
+void Decoder::FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles,
+                            std::vector<Event>* events) {
+  const auto it = waiting_.find(tid);
+  if (it == waiting_.end()) return;
+  it->second.inputs = inputs_.FinishWaiting(tid, doubles);
+  events->push_back(it->second);
+  waiting_.erase(it);
+}
+
+bool Decoder::AddInputs(const pt_record& head, Event* event) {
+  const Process* process = FindProcess(head.pid, event->time_ns);
+  if (process == nullptr) return true;
+  bool waits = false;
+  event->inputs = inputs_.Take(head, process->input_form, &waits);
+  if (waits) waiting_[head.tid] = *event;
+  return !waits;
 }
 
 void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> record,
@@ -436,6 +478,9 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       break;
     case abi::PT_COST:  // never in a capture, and unknown to MinimumBytes
     case abi::PT_TEXT_MORE:
+    case abi::PT_INPUTS:  // these four: see Decode
+    case abi::PT_INPUTS_MORE:
+    case abi::PT_SPILLED_INPUTS:
     case abi::PT_FORK:
       return false;  // for the recorder; nothing to nest
   }
@@ -476,6 +521,11 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       }
       FinishPending(head.tid, events);
     }
+    if (head.kind >= abi::PT_INPUTS && head.kind <= abi::PT_SPILLED_INPUTS) {
+      DecodeInputs(record, events);
+      continue;
+    }
+    if (!waiting_.empty()) FinishWaiting(head.tid, {}, events);
     Event event;
     event.time_ns = static_cast<int64_t>(head.time_ns);
     event.pid = Pid{head.pid};
@@ -483,6 +533,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     event.sp = head.sp;
     event.site = head.site;
     if (!DecodeBody(head, record, &event)) continue;
+    if (event.type == EventType::kBegin && !AddInputs(head, &event)) continue;
     if (event.type == EventType::kDeviceMemory || event.type == EventType::kOutOfMemory) {
       events->push_back(DeviceTotals(event, Copy<abi::pt_memory_record>(record)));
     }

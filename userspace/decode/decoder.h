@@ -14,6 +14,7 @@
 
 #include "bpf/abi/records.h"
 #include "userspace/decode/event.h"
+#include "userspace/decode/input_decoder.h"
 #include "userspace/model/label.h"
 #include "userspace/stats/ledger.h"
 #include "userspace/wire/metadata.h"
@@ -34,6 +35,8 @@ class Decoder {
   void Flush(std::vector<Event>* events);
 
   const std::vector<Label>& labels() const { return labels_; }
+  // What Event::inputs indexes, when all events are decoded.
+  std::vector<OperatorInputs> TakeInputs() { return inputs_.TakeTable(); }
 
  private:
   // One process from `from_ns` on. A process that execs, or a pid that is used again, has several.
@@ -41,6 +44,7 @@ class Decoder {
     int64_t probes_on_ns = 0;
     uint32_t plan = 0;
     uint32_t image = 0;
+    InputForm input_form;
   };
 
   const Process* FindProcess(uint32_t pid, int64_t time_ns);
@@ -68,6 +72,12 @@ class Decoder {
   // Another record of `tid` came: its pending annotation is as complete as it gets.
   void FinishPending(uint32_t tid, std::vector<Event>* events);
   std::string NodeName(const ImageTable& image, const abi::pt_node_record& record) const;
+  // A record of inputs, or of what a begin waited for.
+  void DecodeInputs(std::span<const std::byte> record, std::vector<Event>* events);
+  // False when the event is kept: some of its inputs follow.
+  bool AddInputs(const abi::pt_record& head, Event* event);
+  // Another record of `tid` came: what it waits for is not coming.
+  void FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles, std::vector<Event>* events);
   // Fills `event` from the record of its kind; false when the record is malformed.
   bool DecodeBody(const abi::pt_record& head, std::span<const std::byte> record, Event* event);
   void DecodeBegin(const abi::pt_record& head, std::span<const std::byte> record,
@@ -83,6 +93,8 @@ class Decoder {
       boxed_labels_;  // by image, address
   absl::flat_hash_map<std::string, EventLabel> node_labels_;
   absl::flat_hash_map<uint32_t, PendingName> pending_names_;  // by tid
+  InputDecoder inputs_;
+  absl::flat_hash_map<uint32_t, Event> waiting_;  // for floating-point inputs, by tid
   // By process and address: works that were made and not yet executed.
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, EventLabel> work_titles_;
   uint32_t last_pid_ = 0;

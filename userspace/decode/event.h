@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "userspace/model/ids.h"
+#include "userspace/model/operator_inputs.h"
 
 namespace proftrace {
 
@@ -48,6 +49,7 @@ struct Event {
   EventLabel label = kHiddenLabel;
   uint64_t value = 0;
   uint64_t object = 0;
+  InputsId inputs = kNoInputs;  // of a begin
   uint16_t site = 0;
   EventType type = EventType::kBegin;
   bool outside_window = false;  // before the process's probes were all live

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "userspace/base/saturating.h"
+#include "userspace/model/torch_rules.h"
 
 namespace proftrace {
 namespace {
@@ -161,9 +162,24 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
     frame.span = frame.visible = *id;
     thread.opened_before = std::exchange(thread.opened, *id);
     ++ledger_->begins;
+    if (const InputsId inputs = InputsOf(event, parent); inputs != kNoInputs) {
+      column_status_.Update(timeline_->columns().inputs.Set(*id, inputs));
+    }
   }
   thread.stack.push_back(frame);
   return absl::OkStatus();
+}
+
+InputsId SpanBuilder::InputsOf(const Event& event, SpanId parent) const {
+  if (event.inputs != kNoInputs || parent == kNoSpan || event.label >= labels_.size()) {
+    return event.inputs;
+  }
+  const std::string& name = labels_[event.label].name;
+  if (!TakesParentsInputs(name)) return kNoInputs;
+  const Span& above = timeline_->span(parent);
+  return timeline_->label(above.label).name == "aten::" + name
+             ? timeline_->columns().inputs.at(parent)
+             : kNoInputs;
 }
 
 absl::Status SpanBuilder::OnBegin(const Event& event, ThreadState& thread) {

@@ -84,6 +84,8 @@ class SpanBuilder {
 
   ThreadState& StateOf(const Event& event);
   absl::Status Open(const Event& event, ThreadState& thread, Frame frame);
+  // The event's own, or those that it shares with the row around it.
+  InputsId InputsOf(const Event& event, SpanId parent) const;
   absl::Status OnBegin(const Event& event, ThreadState& thread);
   void OnEnd(const Event& event, ThreadState& thread);
   void OnCatch(const Event& event, ThreadState& thread);

@@ -30,6 +30,7 @@ struct Target {
   bool followed = false;         // a child that was picked up while recording
   int64_t probes_on_ns = 0;      // CLOCK_MONOTONIC; its events count from here
   uint32_t operator_count = 0;   // operators with a probe
+  bool inputs_recorded = false;  // its operators' probes read what they are called with
   bool memory_recorded = false;  // its allocations and frees have probes
 };
 

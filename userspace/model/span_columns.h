@@ -12,6 +12,7 @@
 
 #include "userspace/model/chunk_store.h"
 #include "userspace/model/ids.h"
+#include "userspace/model/operator_inputs.h"
 
 namespace proftrace {
 
@@ -65,10 +66,11 @@ struct SpanMemory {
 
 struct SpanColumns {
   explicit SpanColumns(const std::string& spill_directory)
-      : sequence(spill_directory), memory(spill_directory) {}
+      : sequence(spill_directory), memory(spill_directory), inputs(spill_directory) {}
 
   SpanColumn<SpanSequence> sequence;
   SpanColumn<SpanMemory> memory;
+  SpanColumn<InputsId> inputs;
 };
 
 }  // namespace proftrace

@@ -18,12 +18,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "userspace/model/chunk_store.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/label.h"
 #include "userspace/model/memory_event.h"
+#include "userspace/model/operator_inputs.h"
 #include "userspace/model/recording.h"
 #include "userspace/model/span.h"
 #include "userspace/model/span_columns.h"
@@ -65,6 +67,18 @@ class Timeline {
   const std::vector<Thread>& threads() const { return threads_; }
 
   const SpanColumns& columns() const { return *columns_; }
+  // What the span was called with; nothing where that was not recorded, or torch shows nothing.
+  const OperatorInputs* inputs_of(SpanId id) const {
+    const InputsId inputs = columns_->inputs.at(id);
+    return inputs == kNoInputs || Raw(inputs) >= inputs_.size() ? nullptr : &inputs_[Raw(inputs)];
+  }
+  // By InputsId; the first one is kNoInputs' and empty.
+  const std::vector<OperatorInputs>& inputs() const { return inputs_; }
+  // Whether the inputs of any process were recorded.
+  bool has_inputs() const {
+    return std::any_of(info_.targets.begin(), info_.targets.end(),
+                       [](const Target& target) { return target.inputs_recorded; });
+  }
 
   // In order of time.
   const MemoryEventStore& memory_events() const { return *memory_events_; }
@@ -89,6 +103,7 @@ class Timeline {
   std::unique_ptr<SpanColumns> columns_;
   std::unique_ptr<MemoryEventStore> memory_events_;
   MemorySummary memory_summary_;
+  std::vector<OperatorInputs> inputs_;
   std::vector<Label> labels_;
   std::vector<PathNode> paths_;
   std::vector<Thread> threads_;
@@ -118,6 +133,7 @@ class TimelineBuilder {
   absl::Status AddMemoryEvent(const MemoryEvent& event) {
     return timeline_->memory_events_->Append(event);
   }
+  void SetInputs(std::vector<OperatorInputs> inputs) { timeline_->inputs_ = std::move(inputs); }
   void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }
   uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }
 

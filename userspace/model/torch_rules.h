@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <string_view>
 
 namespace proftrace {
@@ -21,5 +22,14 @@ inline bool IsUnobserved(std::string_view operator_name) {
   };
   return std::find(std::begin(kNames), std::end(kNames), operator_name) != std::end(kNames);
 }
+
+// Rows that torch makes inside the operator of the same name, with the same inputs: its kernel says
+// RECORD_FUNCTION("detach", {self}) (torch/csrc/autograd/VariableTypeManual.cpp).
+inline bool TakesParentsInputs(std::string_view name) {
+  return name == "detach" || name == "detach_";
+}
+
+// As `ostream << c10::IValue` shows a double (aten/src/ATen/core/ivalue.cpp): "1.", "0.25".
+std::string FormatTorchDouble(double value);
 
 }  // namespace proftrace

@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
   }
   if (absl::Status finished = spans.Finish(); !finished.ok()) return finished;
   NameThreads(metadata, timeline.thread_count(), &timeline);
+  timeline.SetInputs(decoder.TakeInputs());
   return timeline.Finish(InfoOf(metadata), ledger);
 }
 

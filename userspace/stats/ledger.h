@@ -33,6 +33,7 @@ struct Ledger {
   uint64_t gaps = 0;     // where any thread may have lost records: damaged blocks of a salvaged
                          // capture, losses on more threads than the kernel's side can note
   uint64_t demoted = 0;  // operators that were only counted, to keep a budget
+  uint64_t inputs_unread = 0;  // calls whose inputs could not be read, or not kept
 
   bool operator==(const Ledger&) const = default;
 
@@ -69,6 +70,7 @@ void ForEachCounter(LedgerType& ledger, Visitor&& visit) {
   visit(std::string_view("follow_failed"), ledger.follow_failed);
   visit(std::string_view("gaps"), ledger.gaps);
   visit(std::string_view("demoted"), ledger.demoted);
+  visit(std::string_view("inputs_unread"), ledger.inputs_unread);
 }
 
 }  // namespace proftrace

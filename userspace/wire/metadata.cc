@@ -148,6 +148,7 @@ json ProcessToJson(const ProcessEntry& process) {
           {"followed", target.followed},
           {"probes_on_ns", target.probes_on_ns},
           {"operator_count", target.operator_count},
+          {"inputs", target.inputs_recorded},
           {"memory", target.memory_recorded}};
 }
 
@@ -173,6 +174,7 @@ ProcessEntry ProcessFromJson(const json& entry) {
   target.followed = Flag(entry, "followed");
   target.probes_on_ns = Nanoseconds(entry, "probes_on_ns");
   target.operator_count = Number<uint32_t>(entry, "operator_count");
+  target.inputs_recorded = Flag(entry, "inputs");
   target.memory_recorded = Flag(entry, "memory");
   return process;
 }

@@ -25,6 +25,9 @@ from torch.autograd.profiler_util import MemRecordsAcc
 
 import autograd
 
+# With PROFTRACE_ORACLE_SHAPES in the environment, record_shapes is on, and rows have "inputs": {"dims", "types", and by the
+# chrome trace "strides", "concrete"} where torch has any.
+RECORDS_SHAPES = "PROFTRACE_ORACLE_SHAPES" in os.environ
 BEGIN = "proftrace.window.begin"
 END = "proftrace.window.end"
 MEMORY_NAMES = ("[memory]", "[OutOfMemory]")
@@ -64,7 +67,8 @@ class Profile:
         config = experimental_config() if all_threads else None
         self.memory = "PROFTRACE_ORACLE_MEMORY" in os.environ
         self.profiler = torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=config, profile_memory=self.memory)
+            activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=config, profile_memory=self.memory,
+            record_shapes=RECORDS_SHAPES)
 
     def start(self) -> None:
         self.profiler.__enter__()
@@ -103,9 +107,23 @@ def tree_rows(roots: list[Any]) -> list[dict[str, Any]]:
         index = len(rows)
         rows.append({
             "name": event.name, "tid": event.start_tid, "start_ns": event.start_time_ns, "end_ns": event.end_time_ns,
-            "cat": "user_annotation" if user else "cpu_op", "is_async": False, "parent": parent})
+            "cat": "user_annotation" if user else "cpu_op", "is_async": False, "parent": parent,
+            "correlation": event.correlation_id})
+        if RECORDS_SHAPES and not has_kineto():
+            rows[-1]["inputs"] = tree_inputs(fields)
         stack.extend((child, index) for child in reversed(event.children))
     return rows
+
+
+def tree_inputs(fields: Any) -> dict[str, Any] | None:
+    shapes = [list(shape) for shape in fields.inputs.shapes]
+    return {"dims": shapes, "types": list(fields.inputs.dtypes)} if shapes else None
+
+
+def trace_inputs(args: dict[str, Any]) -> dict[str, Any] | None:
+    names = {"dims": "Input Dims", "types": "Input type", "strides": "Input Strides", "concrete": "Concrete Inputs"}
+    inputs = {key: args[name] for key, name in names.items() if name in args}
+    return inputs or None
 
 
 def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
@@ -120,9 +138,11 @@ def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
     base = int(document.get("baseTimeNanoseconds", 0))
     unit_ns = 1 if "baseTimeNanoseconds" in document else 1000
     drawn: dict[tuple[str, int], list[int]] = {}
+    inputs: dict[int, Any] = {}
     count = 0
     for event in document["traceEvents"]:
         if event.get("cat") in ("cpu_op", "user_annotation"):
+            inputs[event["args"].get("External id", -1)] = trace_inputs(event["args"])
             key = (event["name"], (base + int(event["ts"] * 1000)) // unit_ns)
             drawn.setdefault(key, []).append(event["tid"])
             count += 1
@@ -140,6 +160,9 @@ def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
     autograd.use_kernel_tids(rows, kernel_tid)
     autograd.add_arrows(rows, [(event["ph"], event["id"], event["tid"], (base + int(event["ts"] * 1000)) // unit_ns)
                                for event in arrows], unit_ns)
+    for row in rows:
+        if RECORDS_SHAPES:
+            row["inputs"] = inputs[row["correlation"]]
 
 
 def require_one_thread(rows: list[dict[str, Any]]) -> None:

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What operators are called with (--record-shapes), read at their entry: the loader says where
+ * arguments are (struct pt_signature).
+ */
+#ifndef PROFTRACE_BPF_INPUTS_H
+#define PROFTRACE_BPF_INPUTS_H
+
+#include "bpf/values.bpf.h"
+
+/* c10::IListRef: two words of payload, then what it is: 0 = an ArrayRef, 1 = a c10::List's address.
+ */
+static __always_inline int put_tensor_items(struct input_walk *walk, __u64 address)
+{
+	struct input_buffer *buffer = walk->buffer;
+	__u64 object = 0;
+
+	if (!read_words(buffer, buffer->items, 24, address)) {
+		put_other(buffer, 0);
+	} else if ((__u32)buffer->items[2] == 0) {
+		put_tensors(walk, buffer->items[0], buffer->items[1], 8);
+	} else if ((__u32)buffer->items[2] == 1 &&
+		   read_words(buffer, &object, sizeof(object), buffer->items[0])) {
+		put_value_list(walk, object);
+	} else {
+		put_other(buffer, PT_INPUTS_FAILED);
+	}
+	return 0;
+}
+
+static long put_vector_tensor(__u32 i, struct input_walk *walk)
+{
+	long stop = put_list_tensor(i, walk);
+
+	walk->buffer->count = i + 1;
+	return stop;
+}
+
+static __noinline int put_tensor_vector(struct input_walk *walk, __u64 address)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct vector_ends ends;
+	__u64 count;
+
+	buffer->count = 0;
+	if (!read_vector(buffer, address, &ends))
+		return 0;
+	count = (ends.end - ends.begin) / 8;
+	if (count > MOST_TENSORS) {
+		buffer->flags |= PT_INPUTS_CUT;
+		return 0;
+	}
+	walk->address = ends.begin;
+	walk->stride = 8;
+	bpf_loop(count, put_vector_tensor, walk, 0);
+	return 0;
+}
+
+static __noinline __u64 argument_word(struct input_buffer *buffer, __u32 place)
+{
+	__u64 word = 0;
+
+	if (place < PT_ARGUMENT_STACK)
+		return buffer->registers[place];
+	read_words(buffer, &word, sizeof(word), buffer->sp + 8 * (place - PT_ARGUMENT_STACK + 1));
+	return word;
+}
+
+/* Whether an optional argument has a value. */
+static __always_inline bool has_value(struct input_buffer *buffer, const struct pt_argument *place,
+				      __u64 word)
+{
+	__u8 flag = 0;
+
+	switch (place->flag) {
+	case PT_ARGUMENT_NOWHERE:
+		return true;
+	case PT_ARGUMENT_NULL_IS_NONE:
+		return word || !argument_word(buffer, place->second);
+	case PT_ARGUMENT_IN_MEMORY:
+		if (bpf_probe_read_user(&flag, 1, (void *)(word + (__s64)place->flag_offset)))
+			buffer->flags |= PT_INPUTS_FAILED;
+		return flag & 1;
+	}
+	return argument_word(buffer, place->flag) >> 8 * (place->flag_offset & 7) & 1;
+}
+
+static __always_inline int put_argument(struct input_walk *walk, const struct pt_argument *place,
+					__u64 word)
+{
+	struct input_buffer *buffer = walk->buffer;
+	__u64 value = 0;
+
+	switch (place->kind) {
+	case PT_ARGUMENT_TENSOR:
+		if (read_words(buffer, &value, sizeof(value), word))
+			put_tensor(buffer, walk->signature, value);
+		return 0;
+	case PT_ARGUMENT_TENSORS:
+		put_tensors(walk, word, argument_word(buffer, place->second), 8);
+		return 0;
+	case PT_ARGUMENT_TENSOR_ITEMS:
+		return put_tensor_items(walk, word);
+	case PT_ARGUMENT_TENSOR_VECTOR:
+		return put_tensor_vector(walk, word);
+	case PT_ARGUMENT_STACK_VALUES:
+		put_stack(walk, word);
+		return 0;
+	case PT_ARGUMENT_INT:
+		return put_int(buffer, word);
+	case PT_ARGUMENT_BYTE:
+		return put_int(buffer, (__u64)(__s64)(__s8)word);
+	case PT_ARGUMENT_BOOL:
+		put_bool(buffer, word);
+		return 0;
+	case PT_ARGUMENT_DOUBLE:
+		put_double(buffer, word);
+		return 0;
+	case PT_ARGUMENT_SYMBOLIC_INT:
+		if (read_words(buffer, &value, sizeof(value), word))
+			put_symbolic_int(buffer, value);
+		return 0;
+	case PT_ARGUMENT_SCALAR:
+		return put_scalar(buffer, walk->signature, word);
+	case PT_ARGUMENT_INTS:
+		return put_ints(buffer, word, argument_word(buffer, place->second));
+	case PT_ARGUMENT_DOUBLES:
+		return put_doubles(buffer, word, argument_word(buffer, place->second));
+	case PT_ARGUMENT_SCALARS:
+		return put_scalars(buffer, walk->signature, word,
+				   argument_word(buffer, place->second));
+	case PT_ARGUMENT_NAMES:
+		put(buffer, argument_word(buffer, place->second) ? PT_VALUE_OTHER : PT_VALUE_LIST);
+		return 0;
+	}
+	put_other(buffer, 0);
+	return 0;
+}
+
+static long visit_argument(__u32 i, struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct pt_argument *place;
+	__u64 word;
+
+	if (i >= PT_MOST_ARGUMENTS)
+		return 1;
+	place = &walk->signature->arguments[i];
+	if (place->kind == PT_ARGUMENT_OTHER) {
+		put_other(buffer, 0);
+	} else if (place->kind == PT_ARGUMENT_SAVED_DOUBLE) {
+		__u64 base = place->place ? buffer->bp : buffer->sp;
+
+		word = 0;
+		read_words(buffer, &word, sizeof(word), base + (__s64)place->value_offset);
+		put_double(buffer, word);
+	} else {
+		word = place->place < PT_ARGUMENT_VECTOR_REGISTER
+			   ? argument_word(buffer, place->place)
+			   : 0;
+		if (!has_value(buffer, place, word)) {
+			put_other(buffer, 0);
+		} else if (place->place >= PT_ARGUMENT_VECTOR_REGISTER) {
+			++buffer->spilled;
+			put(buffer, (__u64)(place->place - PT_ARGUMENT_VECTOR_REGISTER) << 8 |
+					PT_VALUE_SPILLED);
+		} else if (place->kind == PT_ARGUMENT_BOOL_ARRAY) {
+			put(buffer, (__u64)place->second << 8 | PT_VALUE_LIST);
+			for (__u32 k = 0; k < 8; ++k) {
+				if (k >= place->second)
+					break;
+				put_bool(buffer, word >> 8 * k);
+			}
+		} else {
+			if (place->kind == PT_ARGUMENT_BYTE || place->kind == PT_ARGUMENT_BOOL)
+				word >>= 8 * (place->value_offset & 7);
+			else
+				word += (__s64)place->value_offset;
+			put_argument(walk, place, word);
+		}
+	}
+	return buffer->flags != 0;
+}
+
+struct input_sending {
+	struct input_buffer *buffer;
+	__u64 sp;
+	__u64 site;
+	__u64 total; /* words of values */
+	__u64 kind;
+};
+
+static long send_piece(__u32 i, struct input_sending *sending)
+{
+	struct input_buffer *buffer = sending->buffer;
+	__u64 sent = i * MOST_RECORD_WORDS;
+	struct pt_inputs_record *record;
+	__u64 words;
+
+	if (sent > INPUT_WORDS || (i && sent >= sending->total))
+		return 1;
+	words = sending->total - sent;
+	if (words > MOST_RECORD_WORDS)
+		words = MOST_RECORD_WORDS;
+	if (unlikely(threads_with_losses) && !announce_loss()) {
+		note_loss();
+		return 1;
+	}
+	/* The head takes the place of values that are sent already. */
+	record = (void *)&buffer->words[sent];
+	fill_head(&record->head, sending->sp, sending->site, i ? PT_INPUTS_MORE : sending->kind,
+		  PT_INPUTS_HEAD_BYTES + 8 * words);
+	record->count = buffer->count;
+	record->flags = buffer->flags;
+	record->spilled = buffer->spilled;
+	record->words = i ? sent : sending->total;
+	if (bpf_ringbuf_output(&ring, record, PT_INPUTS_HEAD_BYTES + 8 * words, BPF_RB_NO_WAKEUP)) {
+		note_loss();
+		return 1;
+	}
+	return 0;
+}
+
+static __noinline int send_inputs(struct input_buffer *buffer, __u64 sp, __u64 site, __u8 kind)
+{
+	struct input_sending sending = {.buffer = buffer, .sp = sp, .site = site, .kind = kind};
+
+	if (!buffer->flags) /* else what is there is of no use; the flags say why */
+		sending.total = buffer->position - INPUT_HEAD_WORDS;
+	if (sending.total <= MOST_RECORD_WORDS)
+		return send_piece(0, &sending);
+	return bpf_loop(sending.total / MOST_RECORD_WORDS + 1, send_piece, &sending, 0);
+}
+
+static __noinline int write_inputs(struct pt_regs *ctx, __u64 site, struct pt_signature *signature,
+				   __u32 kind)
+{
+	struct input_buffer *buffer = take_buffer();
+	struct input_walk walk = {.buffer = buffer, .signature = signature};
+
+	if (!buffer) {
+		note_loss();
+		return 0;
+	}
+	buffer->position = INPUT_HEAD_WORDS;
+	buffer->flags = 0;
+	buffer->spilled = 0;
+	buffer->count = signature->count;
+	buffer->registers[PT_RDI] = LOAD_REGISTER(PT_REGS_PARM1(ctx));
+	buffer->registers[PT_RSI] = LOAD_REGISTER(PT_REGS_PARM2(ctx));
+	buffer->registers[PT_RDX] = LOAD_REGISTER(PT_REGS_PARM3(ctx));
+	buffer->registers[PT_RCX] = LOAD_REGISTER(PT_REGS_PARM4(ctx));
+	buffer->registers[PT_R8] = LOAD_REGISTER(PT_REGS_PARM5(ctx));
+	buffer->registers[PT_R9] = LOAD_REGISTER(ctx->r9);
+	buffer->sp = PT_REGS_SP(ctx);
+	buffer->bp = LOAD_REGISTER(ctx->bp);
+	bpf_loop(signature->count, visit_argument, &walk, 0);
+	send_inputs(buffer, PT_REGS_SP(ctx), site, kind);
+	*(volatile __u64 *)&buffer->busy = 0;
+	return 0;
+}
+
+static __always_inline int write_inputs_by(struct pt_regs *ctx, __u64 site, __u32 key, __u32 kind)
+{
+	struct pt_signature *signature = bpf_map_lookup_elem(&signatures, &key);
+
+	return signature ? write_inputs(ctx, site, signature, kind) : 0;
+}
+
+/* By the cookie's place. */
+static __always_inline int on_inputs(struct pt_regs *ctx, __u64 cookie, __u32 kind)
+{
+	return write_inputs_by(ctx, cookie, cookie >> 48, kind);
+}
+
+static __always_inline int on_node_inputs(struct pt_regs *ctx, __u64 cookie)
+{
+	__u32 tgid = current_tgid();
+	__u32 *key = bpf_map_lookup_elem(&node_signatures, &tgid);
+
+	return key ? write_inputs_by(ctx, cookie, *key, PT_INPUTS) : 0;
+}
+
+#endif

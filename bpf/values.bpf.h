@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Values of the target (tensors, scalars, lists) into the buffer of one call (--record-shapes). No
+ * reference is held: the caller's own keeps each argument alive until the call is over. Nothing of
+ * this is verified or run without the option.
+ */
+#ifndef PROFTRACE_BPF_VALUES_H
+#define PROFTRACE_BPF_VALUES_H
+
+#include "bpf/common.bpf.h"
+
+/* Set by the loader. */
+const volatile bool config_record_shapes = false;
+const volatile __u32 config_input_buffers = 1;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65535);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct pt_signature);
+} signatures SEC(".maps");
+
+/* Of autograd nodes. Key: the tgid in the tracer's PID namespace; value: key of `signatures`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, __u32);
+} node_signatures SEC(".maps");
+
+/* Values beyond this are cut: 1700 tensors of three dimensions. */
+#define INPUT_WORDS 8192
+#define MOST_RECORD_WORDS 251
+#define INPUT_HEAD_WORDS (PT_INPUTS_HEAD_BYTES / 8)
+/* As TensorImpl's own SizesAndStrides has them inline. */
+#define INLINE_DIMENSIONS 5
+#define MOST_DIMENSIONS 64
+/* torch shows no longer list of scalars (SCALAR_LIST_LENGTH_LIMIT, profiler/collection.cpp). */
+#define MOST_SCALARS 30
+#define MOST_TENSORS 4096
+#define MOST_STACK_VALUES 1024
+/* c10::Scalar: tag, then at 16 its value of 16 bytes. */
+#define SCALAR_WORDS 4
+
+/* TensorImpl from sizes_and_strides_ to key_set_, as words: the same in 1.13 to 2.15. */
+#define TENSOR_WORDS 15
+#define TENSOR_DIMENSIONS 0
+#define TENSOR_SIZES 1 /* inline; else the address of all sizes and strides */
+#define TENSOR_STRIDES 6
+#define TENSOR_NUMEL 12
+#define TENSOR_TYPE 13 /* its low 16 bits */
+#define TENSOR_KEYS 14
+
+/* Where the values of one call are put together. Not per CPU: a task that is preempted here keeps
+ * its buffer. */
+struct input_buffer {
+	__u64 busy;
+	__u64 position; /* of the next value in `words` */
+	__u64 flags;
+	__u64 count;   /* of arguments */
+	__u64 spilled; /* of them, in vector registers */
+	__u64 registers[6];
+	__u64 sp;
+	__u64 bp;
+	__u64 tensor[TENSOR_WORDS];
+	__u64 items[2 * MOST_SCALARS];
+	/* The head, the values, and room for a last one or a last record that begins in them. */
+	__u64 words[INPUT_WORDS + sizeof(struct pt_inputs_record) / 8];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, __u32);
+	__type(value, struct input_buffer);
+} input_buffers SEC(".maps");
+
+struct input_walk {
+	struct input_buffer *buffer;
+	struct pt_signature *signature;
+	__u64 values;  /* address of a boxed call's first value */
+	__u64 address; /* of a list's first element */
+	__u64 stride;
+};
+
+static __always_inline struct input_buffer *take_buffer(void)
+{
+	__u32 first = bpf_get_smp_processor_id() * 2;
+
+	for (__u32 i = 0; i < 4; ++i) {
+		__u32 key = (first + i) % config_input_buffers;
+		struct input_buffer *buffer = bpf_map_lookup_elem(&input_buffers, &key);
+
+		if (buffer && __sync_val_compare_and_swap(&buffer->busy, 0, 1) == 0)
+			return buffer;
+	}
+	return NULL;
+}
+
+static __always_inline void put(struct input_buffer *buffer, __u64 word)
+{
+	__u64 position = buffer->position;
+
+	if (position >= INPUT_WORDS) {
+		buffer->flags |= PT_INPUTS_CUT;
+		return;
+	}
+	buffer->words[position] = word;
+	buffer->position = position + 1;
+}
+
+static __always_inline void put_other(struct input_buffer *buffer, __u64 flags)
+{
+	buffer->flags |= flags;
+	put(buffer, PT_VALUE_OTHER);
+}
+
+static __always_inline bool read_words(struct input_buffer *buffer, __u64 *words, __u32 bytes,
+				       __u64 address)
+{
+	if (!bpf_probe_read_user(words, bytes, (void *)address))
+		return true;
+	buffer->flags |= PT_INPUTS_FAILED;
+	return false;
+}
+
+static __noinline int put_int(struct input_buffer *buffer, __u64 value)
+{
+	if ((__s64)(value << 8) >> 8 == (__s64)value) {
+		put(buffer, value << 8 | PT_VALUE_INT);
+	} else {
+		put(buffer, PT_VALUE_WIDE_INT);
+		put(buffer, value);
+	}
+	return 0;
+}
+
+/* c10::SymInt: below -2^62 it is the address of a symbolic one. */
+static __always_inline void put_symbolic_int(struct input_buffer *buffer, __u64 value)
+{
+	if ((__s64)value < -(1LL << 62))
+		put(buffer, PT_VALUE_SYMBOLIC);
+	else
+		put_int(buffer, value);
+}
+
+static __always_inline void put_double(struct input_buffer *buffer, __u64 value)
+{
+	put(buffer, PT_VALUE_DOUBLE);
+	put(buffer, value);
+}
+
+static __always_inline void put_bool(struct input_buffer *buffer, __u64 value)
+{
+	put(buffer, (value & 1) << 8 | PT_VALUE_BOOL);
+}
+
+static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signature *signature,
+				 __u64 impl)
+{
+	const struct pt_torch_layout *layout = &signature->layout;
+	__u64 *tensor = buffer->tensor;
+	__u64 position = buffer->position;
+	__u64 flags = PT_TENSOR_STRIDED;
+	__u64 numel = 1;
+	__u64 used = 0;
+	__u64 dimensions;
+	__u64 type;
+
+	if (impl == layout->undefined_tensor || !impl) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	if (!read_words(buffer, tensor, sizeof(buffer->tensor),
+			impl + layout->key_set_offset - 8 * TENSOR_KEYS)) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	if (tensor[TENSOR_KEYS] & layout->nested_keys) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	if (tensor[TENSOR_KEYS] & layout->unstrided_keys)
+		flags = 0;
+	dimensions = tensor[TENSOR_DIMENSIONS];
+	type = tensor[TENSOR_TYPE] & 0xffff;
+	if (dimensions > MOST_DIMENSIONS || type >= layout->dtypes) {
+		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
+		return 0;
+	}
+	if (position >= INPUT_WORDS) {
+		buffer->flags |= PT_INPUTS_CUT;
+		return 0;
+	}
+	if (dimensions > INLINE_DIMENSIONS) {
+		if (!read_words(buffer, &buffer->words[position + 1], dimensions * 16,
+				tensor[TENSOR_SIZES])) {
+			put_other(buffer, 0);
+			return 0;
+		}
+		buffer->words[position] =
+		    flags << 32 | type << 16 | dimensions << 8 | PT_VALUE_TENSOR;
+		buffer->position = position + 1 + 2 * dimensions;
+		return 0;
+	}
+	for (__u32 i = 0; i < INLINE_DIMENSIONS; ++i) {
+		if (i >= dimensions)
+			break;
+		numel *= tensor[TENSOR_SIZES + i];
+		used |= tensor[TENSOR_SIZES + i];
+		if (flags)
+			used |= tensor[TENSOR_STRIDES + i];
+	}
+	if (numel != tensor[TENSOR_NUMEL]) {
+		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
+		return 0;
+	}
+	if (used >> 32) {
+		for (__u32 i = 0; i < INLINE_DIMENSIONS; ++i) {
+			if (i >= dimensions)
+				break;
+			buffer->words[position + 1 + i] = tensor[TENSOR_SIZES + i];
+			buffer->words[position + 1 + dimensions + i] = tensor[TENSOR_STRIDES + i];
+		}
+		used = 1 + 2 * dimensions;
+	} else {
+		for (__u32 i = 0; i < INLINE_DIMENSIONS; ++i) {
+			if (i >= dimensions)
+				break;
+			buffer->words[position + 1 + i] =
+			    tensor[TENSOR_SIZES + i] | tensor[TENSOR_STRIDES + i] << 32;
+		}
+		flags |= PT_TENSOR_PACKED;
+		used = 1 + dimensions;
+	}
+	buffer->words[position] = flags << 32 | type << 16 | dimensions << 8 | PT_VALUE_TENSOR;
+	buffer->position = position + used;
+	return 0;
+}
+
+static __noinline int put_scalar(struct input_buffer *buffer, struct pt_signature *signature,
+				 __u64 address)
+{
+	const struct pt_torch_layout *layout = &signature->layout;
+	__u64 *scalar = buffer->items;
+	__u32 tag;
+
+	if (!read_words(buffer, scalar, 8 * SCALAR_WORDS, address)) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	tag = (__u32)scalar[0];
+	if (tag == 0) {
+		put_double(buffer, scalar[2]);
+	} else if (tag == 1) {
+		put_int(buffer, scalar[2]);
+	} else if (tag == layout->scalar_bool_tag) {
+		put_bool(buffer, scalar[2]);
+	} else if (tag == layout->scalar_complex_tag) {
+		put(buffer, PT_VALUE_COMPLEX);
+		put(buffer, scalar[2]);
+		put(buffer, scalar[3]);
+	} else if (tag == layout->scalar_uint_tag) {
+		put(buffer, PT_VALUE_WIDE_UINT);
+		put(buffer, scalar[2]);
+	} else {
+		put(buffer, PT_VALUE_SYMBOLIC);
+	}
+	return 0;
+}
+
+/* c10::IValue's numbers that are the same from 1.13 on. */
+#define IVALUE_NONE 0
+#define IVALUE_TENSOR 1
+#define IVALUE_DOUBLE 3
+#define IVALUE_COMPLEX 4
+#define IVALUE_INT 5
+/* GenericList comes so far behind Bool. */
+#define IVALUE_LIST_AFTER_BOOL 4
+
+/* Whether an IValue is a number, as torch's isScalar(); then it is put. */
+static __noinline int put_number(struct input_buffer *buffer, struct pt_signature *signature,
+				 __u64 payload, __u32 tag)
+{
+	const struct pt_torch_layout *layout = &signature->layout;
+	/* c10::complex is aligned to 16 bytes. */
+	__u64 complex_offset = (layout->object_header + 15) & ~15ULL;
+
+	if (tag == IVALUE_DOUBLE) {
+		put_double(buffer, payload);
+	} else if (tag == IVALUE_INT) {
+		put_int(buffer, payload);
+	} else if (tag == layout->value_bool_tag) {
+		put_bool(buffer, payload);
+	} else if (tag == IVALUE_COMPLEX) {
+		if (!read_words(buffer, buffer->items, 16, payload + complex_offset)) {
+			put_other(buffer, 0);
+			return 1;
+		}
+		put(buffer, PT_VALUE_COMPLEX);
+		put(buffer, buffer->items[0]);
+		put(buffer, buffer->items[1]);
+	} else if (layout->value_uint_tag && tag == layout->value_uint_tag) {
+		put(buffer, PT_VALUE_WIDE_UINT);
+		put(buffer, payload);
+	} else if (tag > IVALUE_INT && tag < layout->value_bool_tag) {
+		put(buffer, PT_VALUE_SYMBOLIC);
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
+static long put_list_tensor(__u32 i, struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+	__u64 impl = 0;
+
+	if (!read_words(buffer, &impl, sizeof(impl), walk->address + i * walk->stride))
+		return 1;
+	put_tensor(buffer, walk->signature, impl);
+	return buffer->flags != 0;
+}
+
+/* `stride`: 8 in an array of at::Tensor, 16 in one of c10::IValue. */
+static __always_inline void put_tensors(struct input_walk *walk, __u64 address, __u64 count,
+					__u64 stride)
+{
+	if (count > MOST_TENSORS) {
+		put_other(walk->buffer, PT_INPUTS_CUT);
+		return;
+	}
+	put(walk->buffer, count << 8 | PT_VALUE_TENSORS);
+	walk->address = address;
+	walk->stride = stride;
+	bpf_loop(count, put_list_tensor, walk, 0);
+}
+
+struct vector_ends {
+	__u64 begin;
+	__u64 end;
+};
+
+static __always_inline bool read_vector(struct input_buffer *buffer, __u64 address,
+					struct vector_ends *ends)
+{
+	if (!read_words(buffer, &ends->begin, sizeof(*ends), address))
+		return false;
+	if (ends->end < ends->begin) {
+		buffer->flags |= PT_INPUTS_IMPLAUSIBLE;
+		return false;
+	}
+	return true;
+}
+
+/* A c10::List: its object, behind the header, has a vector of IValues and the elements' type. */
+struct list_object {
+	struct vector_ends ends;
+	__u64 capacity;
+	__u64 element_type;
+};
+
+static __noinline int put_value_list(struct input_walk *walk, __u64 object)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct list_object list;
+	__u64 count;
+
+	if (!read_words(buffer, &list.ends.begin, sizeof(list),
+			object + walk->signature->layout.object_header)) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	if (list.ends.end < list.ends.begin) {
+		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
+		return 0;
+	}
+	count = (list.ends.end - list.ends.begin) / IVALUE_BYTES;
+	if (list.element_type == walk->signature->layout.tensor_type) {
+		put_tensors(walk, list.ends.begin, count, IVALUE_BYTES);
+		return 0;
+	}
+	if (count > MOST_SCALARS ||
+	    (count && !read_words(buffer, buffer->items, count * IVALUE_BYTES, list.ends.begin))) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	put(buffer, count << 8 | PT_VALUE_LIST);
+	for (__u32 i = 0; i < MOST_SCALARS; ++i) {
+		if (i >= count)
+			break;
+		if (!put_number(buffer, walk->signature, buffer->items[2 * i],
+				(__u32)buffer->items[2 * i + 1])) {
+			/* No list of numbers, as its first element says. */
+			buffer->position -= 1;
+			put_other(buffer, i ? PT_INPUTS_IMPLAUSIBLE : 0);
+			break;
+		}
+	}
+	return 0;
+}
+
+static long put_stack_value(__u32 i, struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+	__u64 words[2] = {};
+	__u32 tag;
+
+	if (!read_words(buffer, words, sizeof(words), walk->values + i * IVALUE_BYTES))
+		return 1;
+	tag = (__u32)words[1];
+	if (tag == IVALUE_TENSOR)
+		put_tensor(buffer, walk->signature, words[0]);
+	else if (tag == walk->signature->layout.value_bool_tag + IVALUE_LIST_AFTER_BOOL)
+		put_value_list(walk, words[0]);
+	else if (!put_number(buffer, walk->signature, words[0], tag))
+		put_other(buffer, 0);
+	buffer->count = i + 1;
+	return buffer->flags != 0;
+}
+
+/* torch shows all that a boxed call's stack has, also what lies below the arguments. */
+static __always_inline void put_stack(struct input_walk *walk, __u64 address)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct vector_ends ends;
+	__u64 count;
+
+	buffer->count = 0;
+	if (!read_vector(buffer, address, &ends))
+		return;
+	count = (ends.end - ends.begin) / IVALUE_BYTES;
+	if (count > MOST_STACK_VALUES) {
+		buffer->flags |= PT_INPUTS_CUT;
+		return;
+	}
+	walk->values = ends.begin;
+	bpf_loop(count, put_stack_value, walk, 0);
+}
+
+static __noinline int put_ints(struct input_buffer *buffer, __u64 address, __u64 count)
+{
+	if (count > MOST_SCALARS ||
+	    (count && !read_words(buffer, buffer->items, count * 8, address))) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	put(buffer, count << 8 | PT_VALUE_LIST);
+	for (__u32 i = 0; i < MOST_SCALARS; ++i) {
+		if (i >= count)
+			break;
+		put_symbolic_int(buffer, buffer->items[i]);
+	}
+	return 0;
+}
+
+static __noinline int put_doubles(struct input_buffer *buffer, __u64 address, __u64 count)
+{
+	if (count > MOST_SCALARS ||
+	    (count && !read_words(buffer, buffer->items, count * 8, address))) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	put(buffer, count << 8 | PT_VALUE_LIST);
+	for (__u32 i = 0; i < MOST_SCALARS; ++i) {
+		if (i >= count)
+			break;
+		put_double(buffer, buffer->items[i]);
+	}
+	return 0;
+}
+
+static __noinline int put_scalars(struct input_buffer *buffer, struct pt_signature *signature,
+				  __u64 address, __u64 count)
+{
+	if (count > MOST_SCALARS) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	put(buffer, count << 8 | PT_VALUE_LIST);
+	for (__u32 i = 0; i < MOST_SCALARS; ++i) {
+		if (i >= count)
+			break;
+		put_scalar(buffer, signature, address + i * 8 * SCALAR_WORDS);
+	}
+	return 0;
+}
+
+#endif

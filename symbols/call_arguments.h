@@ -1,0 +1,29 @@
+// Where the arguments of at::_ops::X::call are at its entry, and what torch shows of them: from the
+// C++ types in its mangled name, what it returns by its schema, and the calling convention of
+// System V for x86-64.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "symbols/operator_schema.h"
+
+namespace proftrace {
+
+// How torch's optionals lie in memory. c10::optional (up to 2.1): the flag, then the value; an
+// optional ArrayRef is none when it is null and counts. std::optional: the value, then the flag.
+enum class OptionalForm { kC10, kStd };
+
+// One for each argument of the schema; nothing where a type is not known or the name and the schema
+// do not agree. Measured with the headers of 1.13, 2.1, 2.5 and 2.11.
+std::optional<std::vector<abi::pt_argument>> PlaceArguments(std::string_view symbol,
+                                                            const OperatorSchema& schema,
+                                                            OptionalForm form);
+
+// The types between the parentheses of a demangled function.
+std::vector<std::string> ParameterTypes(std::string_view demangled);
+
+}  // namespace proftrace

@@ -1,0 +1,123 @@
+#include "symbols/input_plan.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMostSignatures = 60000;
+
+unsigned VectorRegisters(const std::vector<abi::pt_argument>& arguments) {
+  return static_cast<unsigned>(
+      std::count_if(arguments.begin(), arguments.end(), [](const abi::pt_argument& argument) {
+        return argument.place >= abi::PT_ARGUMENT_VECTOR_REGISTER &&
+               argument.place < abi::PT_ARGUMENT_IN_MEMORY;
+      }));
+}
+
+void SetPlace(abi::pt_role role, uint16_t signature, ProbePoint* point) {
+  point->cookie = (point->cookie & ~0xff0000ull) | static_cast<uint64_t>(role) << 16;
+  point->signature = signature;
+}
+
+}  // namespace
+
+uint16_t InputPlanner::Intern(const std::vector<abi::pt_argument>& arguments) {
+  const std::string bytes(reinterpret_cast<const char*>(arguments.data()),
+                          arguments.size() * sizeof(abi::pt_argument));
+  const auto [it, is_new] = numbers_.try_emplace(bytes, 0);
+  if (!is_new) return it->second;
+  if (arguments.size() > PT_MOST_ARGUMENTS || signatures_.size() >= kMostSignatures) return 0;
+  abi::pt_signature signature{};
+  signature.layout = layout_.layout;
+  signature.count = static_cast<uint32_t>(arguments.size());
+  std::copy(arguments.begin(), arguments.end(), signature.arguments);
+  signatures_.push_back(signature);
+  it->second = static_cast<uint16_t>(signatures_.size());
+  return it->second;
+}
+
+void InputPlanner::AddOperator(const ProbedFunction& function, const OperatorInfo& info,
+                               std::vector<ProbePoint>* points) {
+  ++operators_;
+  const auto schema = schemas_.schemas.find(info.address);
+  std::optional<std::vector<abi::pt_argument>> arguments;
+  if (schema != schemas_.schemas.end()) {
+    arguments = PlaceArguments(function.symbol, *schema->second, layout_.optional_form);
+  }
+  const uint16_t number = arguments ? Intern(*arguments) : 0;
+  if (number == 0) {
+    ++without_inputs_;
+    example_ = info.name;
+    return;
+  }
+  SetPlace(abi::PT_ROLE_INPUTS_BEGIN, number, &points->front());
+  const unsigned doubles = VectorRegisters(*arguments);
+  if (doubles == 0) return;
+  std::vector<abi::pt_argument> saved;
+  for (unsigned i = 0; i < doubles && i < function.saved_doubles.saved.size(); ++i) {
+    const SavedDouble& place = function.saved_doubles.saved[i];
+    if (!place.is_saved) break;
+    abi::pt_argument argument{};
+    argument.kind = abi::PT_ARGUMENT_SAVED_DOUBLE;
+    argument.place = place.by_frame_pointer ? 1 : 0;
+    argument.value_offset = place.offset;
+    saved.push_back(argument);
+  }
+  const uint64_t site = points->front().cookie & 0xffff;
+  const uint16_t saved_number =
+      saved.size() == doubles && function.saved_doubles.address != 0 ? Intern(saved) : 0;
+  if (saved_number == 0) {
+    ++without_doubles_;
+    example_ = info.name;
+    return;
+  }
+  ProbePoint point;
+  point.file_offset = function.saved_doubles.address;
+  point.cookie = PT_COOKIE(site, abi::PT_ROLE_SPILLED_INPUTS, 0, 0);
+  point.signature = saved_number;
+  points->push_back(point);
+}
+
+uint16_t InputPlanner::InternVector(abi::pt_argument_kind kind, uint8_t place) {
+  abi::pt_argument inputs{};
+  inputs.kind = static_cast<uint8_t>(kind);
+  inputs.place = place;
+  inputs.second = inputs.flag = abi::PT_ARGUMENT_NOWHERE;
+  return Intern({inputs});
+}
+
+void InputPlanner::AddNode() {
+  // rdi: where the result goes; rsi: the node.
+  node_ = InternVector(abi::PT_ARGUMENT_TENSOR_VECTOR, abi::PT_RDX);
+}
+
+void InputPlanner::AddBoxed(const ProbedFunction& function, ProbePoint* begin) {
+  begin->signature = InternVector(abi::PT_ARGUMENT_STACK_VALUES, function.stack_argument);
+}
+
+void InputPlanner::Finish(ProbePlan* plan) {
+  plan->has_input_probes = true;
+  plan->signatures = std::move(signatures_);
+  plan->node_signature = node_;
+  plan->gaps.push_back({"inputs of rows outside the dispatcher",
+                        "of TorchScript functions, of custom autograd Functions' forwards and of "
+                        "dispatch modes they are not read"});
+  if (without_inputs_ != 0) {
+    plan->gaps.push_back(
+        {"inputs of operators", absl::StrCat("how ", without_inputs_, " of ", operators_,
+                                             " are called is not known (", example_, ")")});
+  }
+  if (without_doubles_ != 0) {
+    plan->gaps.push_back(
+        {"floating-point inputs of operators",
+         absl::StrCat("where ", without_doubles_, " of ", operators_,
+                      " have them is not clear from their code (", example_, "): shown as ?")});
+  }
+}
+
+}  // namespace proftrace

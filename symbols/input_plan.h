@@ -1,0 +1,52 @@
+// What probes read of operators' inputs (--record-shapes): one signature for each kind of call.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "symbols/module_analysis.h"
+#include "symbols/operator_schema.h"
+#include "symbols/probe_plan.h"
+#include "symbols/torch_layout.h"
+
+namespace proftrace {
+
+class InputPlanner {
+ public:
+  // `schemas` must outlive the planner.
+  InputPlanner(const TorchLayout& layout, const SchemaReading& schemas)
+      : layout_(layout), schemas_(schemas) {}
+
+  // Makes the first of `points`, the begin of an operator, read its inputs, and adds one that reads
+  // its floating-point arguments. Leaves them as they are where that is not possible.
+  void AddOperator(const ProbedFunction& function, const OperatorInfo& info,
+                   std::vector<ProbePoint>* points);
+  // Likewise the begins of Node::operator(), whose inputs are a vector of tensors.
+  void AddNode();
+  // Likewise that of a copy of Dispatcher::callBoxed, whose inputs are a Stack.
+  void AddBoxed(const ProbedFunction& function, ProbePoint* begin);
+
+  // Moves what was added into the plan.
+  void Finish(ProbePlan* plan);
+
+ private:
+  // 1 + its index.
+  uint16_t Intern(const std::vector<abi::pt_argument>& arguments);
+  // One argument, whose elements torch shows.
+  uint16_t InternVector(abi::pt_argument_kind kind, uint8_t place);
+
+  const TorchLayout& layout_;
+  const SchemaReading& schemas_;
+  std::vector<abi::pt_signature> signatures_;
+  absl::flat_hash_map<std::string, uint16_t> numbers_;  // by their bytes
+  uint16_t node_ = 0;                                   // 1 + the index of its signature
+  uint32_t operators_ = 0;
+  uint32_t without_inputs_ = 0;   // whose arguments' places are not known
+  uint32_t without_doubles_ = 0;  // whose floating-point arguments are not saved anywhere
+  std::string example_;           // one of the latter two
+};
+
+}  // namespace proftrace

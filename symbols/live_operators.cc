@@ -1,0 +1,63 @@
+// What changes in a process after its plan was made: the libraries that it maps, and the operators
+// that they register.
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "symbols/cached_memory.h"
+#include "symbols/elf_file.h"
+#include "symbols/module_analysis.h"
+#include "symbols/operator_registry.h"
+#include "symbols/planner.h"
+#include "symbols/process_maps.h"
+#include "symbols/process_memory.h"
+
+namespace proftrace {
+
+bool HasNewContributor(Pid pid, std::set<FileId>* known) {
+  const auto mappings = ReadMaps(pid);
+  if (!mappings.ok()) return false;
+  bool found = false;
+  for (const MappedFile& mapped : GroupByFile(*mappings)) {
+    if (!known->insert({mapped.device, mapped.inode}).second || found) continue;
+    auto opened = OpenMappedFile(pid, mapped);
+    if (!opened.ok()) continue;
+    const auto file = ElfFile::Open(std::move(opened->fd));
+    found = file.ok() && MayContribute(**file, /*full=*/false);
+  }
+  return found;
+}
+
+std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan) {
+  if (plan.dispatcher_slot == 0) return {};
+  return ReadOperatorList(ProcessMemory(pid), plan.dispatcher_slot, plan.old_string_abi);
+}
+
+SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
+                          const std::vector<OperatorInfo>& operators) {
+  const ProcessMemory process(pid);
+  const CachedMemory memory(process);
+  const auto symbols = InternedStrings::Find(process, plan.torch_data, plan.old_string_abi);
+  // The layout of default values is learned from those that are there: a few operators may have
+  // none.
+  constexpr size_t kSample = 256;
+  std::vector<OperatorInfo> all = operators;
+  if (operators.size() < kSample) {
+    const size_t stride = plan.operators.size() / kSample + 1;
+    for (size_t i = 0; i < plan.operators.size(); i += stride) all.push_back(plan.operators[i]);
+  }
+  return ReadSchemas(memory, all, plan.old_string_abi, symbols ? &*symbols : nullptr);
+}
+
+uint64_t LastOperator(Pid pid, const ProbePlan& plan) {
+  if (plan.dispatcher_slot == 0) return 0;
+  const ProcessMemory memory(pid);
+  const uint64_t list = memory.ReadWord(plan.dispatcher_slot).value_or(0);
+  // std::list, in both ABIs: next, previous.
+  const uint64_t last = list == 0 ? 0 : memory.ReadWord(list + 8).value_or(0);
+  if (last == 0 || last == list) return 0;
+  // Another operator may lie where a deregistered one did.
+  return last + std::hash<std::string>()(NameOfOperatorNode(memory, last, plan.old_string_abi));
+}
+
+}  // namespace proftrace

@@ -1,0 +1,29 @@
+// How tensors and scalars of a torch version lie in memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "bpf/abi/records.h"
+#include "symbols/call_arguments.h"
+#include "symbols/operator_schema.h"
+#include "symbols/process_memory.h"
+
+namespace proftrace {
+
+struct TorchLayout {
+  abi::pt_torch_layout layout{};
+  OptionalForm optional_form = OptionalForm::kStd;
+  std::string refusal;  // why it is not known; empty when it is
+};
+
+// From a table of versions ("2.11.0+cu130"), measured with the headers of 1.13, 2.1, 2.5, 2.8, 2.11
+// and 2.15; checked on the live c10::UndefinedTensorImpl at `undefined_tensor` (its shape is [0],
+// with stride 1 and no element) and on what `schemas` tell of values. What does not agree is
+// refused: there are no wrong shapes.
+TorchLayout FindTorchLayout(const TargetMemory& memory, std::string_view torch_version,
+                            uint64_t undefined_tensor, const SchemaReading& schemas);
+
+}  // namespace proftrace

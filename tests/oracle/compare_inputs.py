@@ -1,0 +1,85 @@
+"""Lays what proftrace says operators were called with beside torch.profiler's (record_shapes=True), row by row.
+
+Dims, types, strides and concrete inputs are compared where torch has them: this version's chrome trace, or its event tree
+where there is no Kineto. A row for which torch has inputs must have them here, and the other way round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections import Counter
+
+from compare import pair_up, window_or_span
+from model import Oracle, Row, Threads
+
+FIELDS = ("dims", "types", "strides", "concrete")
+SHOWN = 8
+
+
+@dataclasses.dataclass
+class InputResult:
+    rows: int = 0  # that have inputs in torch
+    right: Counter[str] = dataclasses.field(default_factory=Counter)  # by field
+    compared: Counter[str] = dataclasses.field(default_factory=Counter)
+    missing: Counter[str] = dataclasses.field(default_factory=Counter)  # by name: torch has inputs, we have none
+    extra: Counter[str] = dataclasses.field(default_factory=Counter)  # the other way round
+    wrong: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by field and name
+    examples: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        figures = ", ".join(f"{field} {self.right[field]}/{self.compared[field]}" for field in FIELDS if self.compared[field])
+        lines = [f"inputs of {self.rows} rows: {figures}"]
+        lines += [f"inputs not covered: {name} {count}" for name, count in self.missing.most_common(SHOWN)]
+        return lines
+
+    def problems(self) -> list[str]:
+        found = [f"{count} rows of {name!r} have no inputs" for name, count in self.missing.items() if is_covered(name)]
+        found += [f"{count} rows of {name!r} have inputs, torch has none" for name, count in self.extra.items()]
+        found += [f"{field} of {count} rows of {name!r} differ: {self.examples[field, name]}"
+                  for (field, name), count in self.wrong.most_common()]
+        if not self.rows:
+            found.append("torch.profiler recorded no inputs")
+        return found[:SHOWN]
+
+
+def is_covered(name: str) -> bool:
+    """Operators and autograd's own nodes; not rows that a RecordFunction of their own makes: functions of TorchScript,
+    forwards of custom Functions (and their backwards, when these are differentiated), dispatch modes."""
+    return "::" in name or bool(re.search(r"Backward\d+$", name)) or name in ("detach", "detach_")
+
+
+def compare_row(theirs: Row, ours: Row, result: InputResult) -> None:
+    if theirs.inputs is None:
+        if ours.inputs is not None:
+            result.extra[theirs.name] += 1
+        return
+    result.rows += 1
+    for field in FIELDS:
+        result.compared[field] += field in theirs.inputs
+    if ours.inputs is None:
+        result.missing[theirs.name] += 1
+        return
+    for field in FIELDS:
+        if field not in theirs.inputs:
+            continue
+        if theirs.inputs[field] == ours.inputs.get(field):
+            result.right[field] += 1
+            continue
+        result.wrong[field, theirs.name] += 1
+        result.examples.setdefault(
+            (field, theirs.name), f"{json.dumps(theirs.inputs[field])[:300]}, we say {json.dumps(ours.inputs.get(field))[:300]}")
+
+
+def compare_inputs(oracles: list[Oracle], ours: Threads) -> InputResult:
+    result = InputResult()
+    for oracle in oracles:
+        for key, rows in oracle.threads.items():
+            theirs = window_or_span(rows, oracle.threads.values(), "torch.profiler") or []
+            same_process = [other for other_key, other in ours.items() if other_key[0] == key[0]]
+            mine = window_or_span(ours.get(key, []), same_process, "proftrace") or []
+            for left, right in pair_up(theirs, mine):
+                if left is not None and right is not None:
+                    compare_row(theirs[left], mine[right], result)
+    return result

@@ -1,0 +1,26 @@
+// Probes that read what operators are called with (--record-shapes).
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "userspace/capture/bpf_programs.h"
+
+namespace proftrace {
+
+// For a kernel that does not take the programs: the probes are what they are without the option,
+// and the plan says so.
+void RemoveInputs(ProbePlan* plan);
+
+// Gives the kernel what inputs are read by, and the cookies of `modules` its numbers.
+// `numbers`: by index.
+absl::Status NumberSignatures(BpfPrograms* programs,
+                              const std::vector<abi::pt_signature>& signatures,
+                              std::vector<ModulePlan>* modules, std::vector<uint16_t>* numbers);
+// Likewise of a whole plan.
+absl::Status NumberSignatures(BpfPrograms* programs, ProbePlan* plan);
+
+}  // namespace proftrace

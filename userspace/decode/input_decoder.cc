@@ -1,0 +1,98 @@
+#include "userspace/decode/input_decoder.h"
+
+#include <cstring>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+// Of texts: inputs that are new beyond this are not kept, and counted.
+constexpr size_t kMostTableBytes = size_t{256} << 20;
+constexpr size_t kMostWords = 16384;
+
+std::vector<uint64_t> Words(std::span<const std::byte> record) {
+  std::vector<uint64_t> words((record.size() - PT_INPUTS_HEAD_BYTES) / 8);
+  if (!words.empty()) {
+    std::memcpy(words.data(), record.data() + PT_INPUTS_HEAD_BYTES, words.size() * 8);
+  }
+  return words;
+}
+
+}  // namespace
+
+void InputDecoder::OnRecord(std::span<const std::byte> record) {
+  abi::pt_inputs_record head{};
+  std::memcpy(&head, record.data(), PT_INPUTS_HEAD_BYTES);
+  Pending& pending = pending_[head.head.tid];
+  const std::vector<uint64_t> words = Words(record);
+  if (head.head.kind == abi::PT_INPUTS_MORE) {
+    // Only where nothing is missing before it.
+    if (head.words != pending.values.size() || head.words + words.size() > pending.words) return;
+    pending.values.insert(pending.values.end(), words.begin(), words.end());
+    return;
+  }
+  pending =
+      Pending{head.head.sp, head.head.site, head.count, head.words, head.spilled != 0, words, {}};
+  // Something was not as expected, or the end was cut off: nothing of it is shown.
+  if (head.flags != 0 || head.words > kMostWords) {
+    ++ledger_->inputs_unread;
+    pending_.erase(head.head.tid);
+  }
+}
+
+InputsId InputDecoder::Take(const abi::pt_record& begin, const InputForm& form, bool* waits) {
+  *waits = false;
+  if (pending_.empty()) return kNoInputs;
+  const auto it = pending_.find(begin.tid);
+  if (it == pending_.end()) return kNoInputs;
+  Pending& pending = it->second;
+  const bool is_complete = pending.values.size() == pending.words;
+  if (pending.sp != begin.sp || pending.site != begin.site || !is_complete) {
+    ++ledger_->inputs_unread;  // its own begin was lost, or a part of it
+    pending_.erase(it);
+    return kNoInputs;
+  }
+  if (pending.has_spilled) {
+    pending.form = form;
+    *waits = true;
+    return kNoInputs;
+  }
+  // torch shows nothing of a call without arguments.
+  const InputsId id = pending.count == 0 ? kNoInputs : Intern(pending, {}, form);
+  pending_.erase(it);
+  return id;
+}
+
+InputsId InputDecoder::FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles) {
+  const auto it = pending_.find(tid);
+  if (it == pending_.end() || !it->second.form.has_value()) return kNoInputs;
+  const InputsId id = Intern(it->second, doubles, *it->second.form);
+  pending_.erase(it);
+  return id;
+}
+
+InputsId InputDecoder::Intern(const Pending& pending, std::span<const uint64_t> doubles,
+                              const InputForm& form) {
+  key_.clear();
+  const auto add = [this](const void* data, size_t bytes) {
+    key_.append(static_cast<const char*>(data), bytes);
+  };
+  add(&form, sizeof(form));
+  add(&pending.count, sizeof(pending.count));
+  add(pending.values.data(), pending.values.size() * 8);
+  add(doubles.data(), doubles.size() * 8);
+  if (const auto known = ids_.find(key_); known != ids_.end()) return known->second;
+  std::optional<OperatorInputs> inputs = FormatInputs(pending.values, pending.count, doubles, form);
+  if (!inputs || table_bytes_ > kMostTableBytes) {
+    ++ledger_->inputs_unread;
+    return kNoInputs;
+  }
+  const InputsId id{static_cast<uint32_t>(table_.size())};
+  table_bytes_ += key_.size() + inputs->dims.size() + inputs->shapes.size() + inputs->types.size() +
+                  inputs->strides.size() + inputs->concrete.size() + sizeof(*inputs);
+  table_.push_back(*std::move(inputs));
+  ids_.emplace(key_, id);
+  return id;
+}
+
+}  // namespace proftrace

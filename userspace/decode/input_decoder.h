@@ -1,0 +1,58 @@
+// Puts together what operators are called with: records of inputs come before the begin that they
+// belong to, and floating-point arguments after it. Equal inputs are one entry. Not thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "userspace/decode/input_format.h"
+#include "userspace/model/operator_inputs.h"
+#include "userspace/stats/ledger.h"
+
+namespace proftrace {
+
+class InputDecoder {
+ public:
+  // Counts into `ledger`: inputs_unread.
+  explicit InputDecoder(Ledger* ledger) : ledger_(ledger) {}
+
+  // A PT_INPUTS or PT_INPUTS_MORE; `record` is as long as its head says.
+  void OnRecord(std::span<const std::byte> record);
+
+  // The inputs of a begin on thread `tid`, kNoInputs where none came before it. `waits`: some of
+  // them follow; the begin's inputs are then what FinishWaiting() gives.
+  InputsId Take(const abi::pt_record& begin, const InputForm& form, bool* waits);
+  InputsId FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles);
+
+  // By InputsId.
+  std::vector<OperatorInputs> TakeTable() { return std::move(table_); }
+
+ private:
+  // What has come of one call's inputs.
+  struct Pending {
+    uint32_t sp = 0;
+    uint16_t site = 0;
+    uint32_t count = 0;
+    uint32_t words = 0;
+    bool has_spilled = false;
+    std::vector<uint64_t> values;
+    std::optional<InputForm> form;  // of those that wait for doubles
+  };
+  InputsId Intern(const Pending& pending, std::span<const uint64_t> doubles, const InputForm& form);
+
+  Ledger* ledger_;
+  std::vector<OperatorInputs> table_ = {OperatorInputs()};
+  size_t table_bytes_ = 0;
+  absl::flat_hash_map<std::string, InputsId> ids_;  // by all that the texts depend on
+  absl::flat_hash_map<uint32_t, Pending> pending_;  // by tid
+  std::string key_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,29 @@
+// Recorded values (bpf/abi/records.h, enum pt_value) to the texts that torch.profiler shows.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "userspace/model/operator_inputs.h"
+
+namespace proftrace {
+
+// What a version of torch shows (torch/csrc/profiler/collection.cpp, util.cpp).
+struct InputForm {
+  bool has_strides = true;       // from 2.2 on
+  bool has_nested_lists = true;  // the shapes of a list of tensors, likewise
+  bool has_scalar_lists = true;  // from 2.0 on
+
+  bool operator==(const InputForm&) const = default;
+};
+InputForm InputFormOf(std::string_view torch_version);
+
+// The values of `count` arguments. `doubles`: of the floating-point registers, as bits; those that
+// are not there are shown as "?". Nothing where the values are malformed.
+std::optional<OperatorInputs> FormatInputs(std::span<const uint64_t> values, uint32_t count,
+                                           std::span<const uint64_t> doubles,
+                                           const InputForm& form);
+
+}  // namespace proftrace

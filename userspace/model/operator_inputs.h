@@ -1,0 +1,24 @@
+// What an operator was called with, as torch.profiler (record_shapes=True) shows it: JSON lists
+// with an item an argument. Calls with equal inputs share one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace proftrace {
+
+struct OperatorInputs {
+  std::string dims;      // Kineto's "Input Dims": [[3, 4], [], [[2], [5]]]
+  std::string shapes;    // as events() and tables have them, where a list of tensors is []
+  std::string types;     // "Input type": ["float", "Scalar", "TensorList"]
+  std::string strides;   // "Input Strides"; empty: this version of torch has none
+  std::string concrete;  // "Concrete Inputs": ["", "1", ""]
+};
+
+// An index into Timeline::inputs().
+enum class InputsId : uint32_t {};
+inline constexpr InputsId kNoInputs{0};  // inputs were not recorded, or torch has none for the span
+
+constexpr uint32_t Raw(InputsId id) { return static_cast<uint32_t>(id); }
+
+}  // namespace proftrace
