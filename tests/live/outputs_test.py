@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import time
 import unittest
 from pathlib import Path
 from typing import Iterator
@@ -116,6 +117,33 @@ class ReplayTest(LiveTest):
             self.assertEqual(len(contents), 1, name)
             if (self.out / name).exists():
                 self.assertEqual(contents, {(self.out / name).read_bytes()}, name)
+
+
+class StartTest(LiveTest):
+    def test_the_window_begins_at_the_instant_that_was_asked_for(self) -> None:
+        with Job() as job:
+            at = int(time.time()) + 9  # a new library is analysed before
+            instant = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+            with Tracer("-p", job.pid, "-o", self.out, "--start-at", instant, "-d", "500ms",
+                        "--format", "events-csv") as tracer:
+                job.tell("loop")
+                self.assertEqual(tracer.wait(), 0, tracer.text())
+                job.finish_loop()
+        result = Result(self.out)
+        start_ns = result.summary["window"]["start_unix_ns"]
+        self.assertLess(abs(start_ns - at * 1_000_000_000), 1_000_000)
+        self.assertNotIn("--start-at", [gap["feature"] for gap in result.summary["unsupported"]])
+        self.assertGreaterEqual(min(int(row["start_ns"]) for row in result.events()), start_ns)
+        self.assertGreater(result.ledger["outside_window"], 0)
+
+    def test_a_window_that_begins_late_says_so(self) -> None:
+        with Job() as job, Tracer("-p", job.pid, "-o", self.out, "--start-at", "+1ms", "-d", "100ms", "--format", "none") as tracer:
+            self.assertEqual(tracer.wait(), 0, tracer.text())
+        self.assertIn("--start-at", [gap["feature"] for gap in Result(self.out).summary["unsupported"]])
+
+    def test_an_instant_that_is_over_or_none_is_2(self) -> None:
+        self.assert_fails(2, ("-p", 1, "--start-at", "2020-01-01T00:00:00Z"), "over already")
+        self.assert_fails(2, ("-p", 1, "--start-at", "soon"), "not an instant")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,23 @@ TEST(ParseDurationTest, RefusesNonsense) {
   }
 }
 
+TEST(ParseInstantTest, TakesTheThreeForms) {
+  constexpr int64_t kNow = 1'795'310'695'018'600'000;
+  EXPECT_EQ(*ParseInstant("+5s", kNow), kNow + 5'000'000'000);
+  EXPECT_EQ(*ParseInstant("/10s", kNow), 1'795'310'700'000'000'000);
+  EXPECT_EQ(*ParseInstant("/1m", 60'000'000'000), 120'000'000'000);
+  EXPECT_EQ(*ParseInstant("1970-01-01T00:01:00Z", kNow), 60'000'000'000);
+  EXPECT_EQ(*ParseInstant("1970-01-01T01:01:00.25+01:00", kNow), 60'250'000'000);
+}
+
+TEST(ParseInstantTest, RefusesNonsense) {
+  for (const char* text : {"", "+", "/", "/0s", "+-1s", "tomorrow", "2026-11-22", "5s", "12:00"}) {
+    const auto result = ParseInstant(text, 1);
+    EXPECT_FALSE(result.ok()) << text;
+    EXPECT_EQ(ExitCodeOf(result.status()), ExitCode::kUsage) << text;
+  }
+}
+
 TEST(ParseSizeTest, TakesPowersOfTwoUnits) {
   EXPECT_EQ(*ParseSize("4096"), 4096u);
   EXPECT_EQ(*ParseSize("64K"), 65536u);

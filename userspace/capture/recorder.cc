@@ -31,6 +31,8 @@ namespace {
 // The ring holds seconds of records; it is emptied often so that blocks reach the disk soon.
 constexpr int kPollMs = 20;
 constexpr int64_t kFlushNs = 200'000'000;
+// --start-at: attaching takes less, but for many processes.
+constexpr int64_t kAttachLeadNs = 2'000'000'000;
 constexpr int64_t kProgressNs = 500'000'000;
 constexpr int64_t kStepLookNs = 100'000'000;
 // Outside the window, and only as long as it takes: a job that is idle then says nothing.
@@ -91,6 +93,8 @@ class Recording {
  private:
   absl::Status Start();
   absl::Status PlanTargets();
+  // Until an instant of CLOCK_MONOTONIC, or the user's signal. Records are taken meanwhile.
+  absl::Status WaitUntil(int64_t time_ns);
   absl::Status AttachTargets();
   void AttachHost();
   absl::Status Loop();
@@ -154,6 +158,21 @@ absl::Status Recording::PlanTargets() {
   return absl::OkStatus();
 }
 
+absl::Status Recording::WaitUntil(int64_t time_ns) {
+  absl::Status status;
+  while (status.ok() && !stop_.load(std::memory_order_relaxed)) {
+    const int64_t left_ns = time_ns - MonotonicNs();
+    if (left_ns <= 0) break;
+    const int wait_ms = static_cast<int>(std::min<int64_t>(kPollMs, left_ns / 1'000'000 + 1));
+    if (programs_ != nullptr) {
+      status = Drain(wait_ms);
+    } else {
+      poll(nullptr, 0, wait_ms);
+    }
+  }
+  return status;
+}
+
 absl::Status Recording::AttachTargets() {
   if (options_.all) {
     AttachHost();
@@ -191,6 +210,11 @@ absl::Status Recording::Start() {
   // Before the ring is there: the analysis of a new library takes memory, and gives it back.
   if (absl::Status status = PlanTargets(); !status.ok()) return status;
   malloc_trim(0);
+  const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
+  if (options_.start_unix_ns.has_value()) {
+    if (absl::Status status = WaitUntil(start_ns - kAttachLeadNs); !status.ok()) return status;
+    begin_ns_ = MonotonicNs();
+  }
   absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
   if (!programs.ok()) return programs.status();
   programs_ = *std::move(programs);
@@ -209,7 +233,19 @@ absl::Status Recording::Start() {
   plans_.clear();
   if (!attached.ok()) return attached;
   if (absl::Status status = MeasureHitInJob(); !status.ok()) return status;
-  const int64_t ready_ns = MonotonicNs();
+  const int64_t attached_ns = MonotonicNs();
+  if (options_.start_unix_ns.has_value()) {
+    if (absl::Status status = WaitUntil(start_ns); !status.ok()) return status;
+    if (const double late_s = ToSeconds(attached_ns - start_ns); late_s > 0) {
+      const std::string reason = "the window began " + std::to_string(late_s) +
+                                 " s after it: the probes were not live before";
+      sink_.AddMetadata([&](MetadataWriter& writer) {
+        writer.AddUnsupported(Unsupported{"--start-at", reason});
+      });
+    }
+  }
+  // A signal may have come before.
+  const int64_t ready_ns = std::max(attached_ns, std::min(start_ns, MonotonicNs()));
   if (AskedForSteps() || callbacks_.on_progress) {
     step_watch_ = std::make_unique<StepWatch>(
         [this](Pid pid, uint16_t site) { return processes_->SiteLabel(pid, site); }, ready_ns);
@@ -218,7 +254,7 @@ absl::Status Recording::Start() {
   info_.host = DescribeHost();
   info_.window.start_ns = ready_ns;
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
-  info_.window.attach_s = ToSeconds(ready_ns - begin_ns_);
+  info_.window.attach_s = ToSeconds(attached_ns - begin_ns_);
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
   cpu_at_start_s_ = OwnCpuSeconds();
   lost_before_start_ = programs_->ReadCounters().ring_lost;

@@ -39,6 +39,8 @@ struct RecordOptions {
   std::vector<Pid> pids;     // running processes
   bool all = false;          // every PyTorch process of the host, also those that start later
   std::vector<Pid> awaited;  // just started by us: attached to as soon as they have loaded PyTorch
+  // The window begins then, in nanoseconds since the Unix epoch; probes are put in shortly before.
+  std::optional<int64_t> start_unix_ns;
   std::optional<double> duration_s;  // none: until `stop` or the end of all targets
   std::optional<uint64_t> steps;     // until so many steps of the job are over
   // Find the steps, however many: they are in the result and in the capture.

@@ -1,5 +1,7 @@
 #include "userspace/cli/parse.h"
 
+#include <absl/time/time.h>
+
 #include <charconv>
 #include <cmath>
 
@@ -18,6 +20,24 @@ absl::StatusOr<double> ParseDuration(const std::string& text) {
     return Fail(ExitCode::kUsage, "'" + text + "' is not a duration; write 10s, 250ms or 2m");
   }
   return value * scale;
+}
+
+absl::StatusOr<int64_t> ParseInstant(const std::string& text, int64_t now_ns) {
+  if (text.starts_with("+") || text.starts_with("/")) {
+    const absl::StatusOr<double> seconds = ParseDuration(text.substr(1));
+    if (!seconds.ok()) return seconds.status();
+    const auto duration_ns = static_cast<int64_t>(std::llround(*seconds * 1e9));
+    if (text[0] == '+') return now_ns + duration_ns;
+    return (now_ns / duration_ns + 1) * duration_ns;
+  }
+  absl::Time time;
+  std::string error;
+  if (!absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
+    return Fail(ExitCode::kUsage, "'" + text +
+                                      "' is not an instant; write 2026-11-22T02:35:00Z, +5s from "
+                                      "now on, or /10s for the next multiple of 10 s");
+  }
+  return absl::ToUnixNanos(time);
 }
 
 absl::StatusOr<uint64_t> ParseSize(const std::string& text) {

@@ -13,6 +13,11 @@ namespace proftrace {
 // less.
 absl::StatusOr<double> ParseDuration(const std::string& text);
 
+// An instant in nanoseconds since the Unix epoch: RFC 3339 ("2026-11-22T02:35:00Z", with a fraction
+// or an offset), "+5s" from `now_ns` on, or "/10s", the next multiple of that many seconds since
+// the epoch: the same instant on all hosts whose clocks agree.
+absl::StatusOr<int64_t> ParseInstant(const std::string& text, int64_t now_ns);
+
 // "4096", "64K", "32M", "1G" in bytes.
 absl::StatusOr<uint64_t> ParseSize(const std::string& text);
 

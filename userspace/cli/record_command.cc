@@ -14,6 +14,7 @@
 
 #include "exporters/formats.h"
 #include "symbols/process.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/cli/cache_directory.h"
@@ -56,6 +57,7 @@ void StopOnSignals() {
 struct RecordArguments {
   std::vector<uint32_t> pids;
   std::optional<std::string> duration;
+  std::optional<std::string> start_at;
   std::optional<uint64_t> steps;
   std::optional<std::string> schedule;
   std::string output;
@@ -93,6 +95,15 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
     absl::StatusOr<double> seconds = ParseDuration(*arguments.duration);
     if (!seconds.ok()) return seconds.status();
     options.duration_s = *seconds;
+  }
+  if (arguments.start_at.has_value()) {
+    const int64_t now_ns = ClockNs(CLOCK_REALTIME);
+    const absl::StatusOr<int64_t> start_ns = ParseInstant(*arguments.start_at, now_ns);
+    if (!start_ns.ok()) return start_ns.status();
+    if (*start_ns < now_ns) {
+      return Fail(ExitCode::kUsage, "--start-at " + *arguments.start_at + " is over already");
+    }
+    options.start_unix_ns = *start_ns;
   }
   options.steps = arguments.steps;
   if (arguments.schedule.has_value()) {
@@ -380,6 +391,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
                    "every process that has loaded PyTorch, also those that start later");
   record->add_option("-d,--duration", arguments->duration,
                      "how long: 10s, 250ms, 2m; without it until ^C or the target's end");
+  record->add_option("--start-at", arguments->start_at,
+                     "when: 2026-11-22T02:35:00Z, +5s, or /10s for the next multiple of 10 s");
   record
       ->add_option("--steps", arguments->steps,
                    "until so many steps (rounds of the job's loop) are over")
