@@ -77,8 +77,11 @@ def second_rank(meeting: str, out: str, profiled: bool, steps: int, released: An
 class Distributed(Workload):
     @staticmethod
     def missing() -> str:
-        has_kineto = torch.profiler.kineto_available()
-        return "" if has_kineto else "torch.profiler without Kineto does not tell which rows are of which thread"
+        if not torch.profiler.kineto_available():
+            return "torch.profiler without Kineto does not tell which rows are of which thread"
+        if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
+            return "this torch.profiler does not see the operators that a collective runs on its own thread"
+        return ""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
