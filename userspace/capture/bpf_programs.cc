@@ -54,7 +54,8 @@ absl::Status LoadError(int error, const std::string& message) {
 // Lets the kernel side find the PID namespace of this process. Kernels before 5.10 cannot run the
 // program on demand: there the initial namespace is taken, and others are refused.
 absl::Status FindPidNamespace(const proftrace_bpf* skeleton) {
-  LIBBPF_OPTS(bpf_test_run_opts, options);
+  bpf_test_run_opts options{};
+  options.sz = sizeof(options);
   const int error =
       bpf_prog_test_run_opts(bpf_program__fd(skeleton->progs.read_pidns_level), &options);
   struct stat info {};
