@@ -156,9 +156,9 @@ class ChromeTraceWriter {
     writer_.Text(timeline_.has_inputs() ? "1" : "0");
     writer_.Text(",\n\"profile_memory\": ");
     writer_.Text(timeline_.has_memory() ? "1" : "0");
-    writer_.Text(
-        ",\n\"with_stack\": 0,\n\"with_flops\": 0,\n"
-        "\"with_modules\": 0,\n");
+    writer_.Text(",\n\"with_stack\": 0,\n\"with_flops\": ");
+    writer_.Text(info.with_flops ? "1" : "0");
+    writer_.Text(",\n\"with_modules\": 0,\n");
     if (const Target* ranked = RankedTarget(info, rank_); ranked != nullptr) {
       // HTA finds the rank by a regular expression that wants the blank, in the lines before
       // "traceEvents": so it stands before all that a user may name.

@@ -8,6 +8,7 @@
 
 #include "exporters/escape.h"
 #include "exporters/text_writer.h"
+#include "userspace/aggregate/flops.h"
 #include "userspace/aggregate/step_memory.h"
 
 namespace proftrace {
@@ -26,6 +27,7 @@ constexpr std::string_view kStepName = "ProfilerStep#";
 constexpr std::string_view kNoMemory = ",,,,";  // cpu_memory_bytes to self_device_memory_bytes
 constexpr std::string_view kAfterMemory = ",,,,,,,,";  // flops to args
 constexpr std::string_view kBeforeArgs = ",,,,,,,";    // flops to stack
+constexpr std::string_view kAfterFlops = ",,,,,,";     // on_cpu_ns to stack
 constexpr size_t kPathCacheBytes = 16 * 1024 * 1024;
 constexpr size_t kMaxRowNumbersBytes = 19 * kMaxNumberBytes + 160;
 
@@ -33,7 +35,7 @@ class EventsCsvWriter {
  public:
   EventsCsvWriter(const Timeline& timeline, const Steps& steps, const StepRows& step_rows,
                   ByteSink& sink)
-      : timeline_(timeline), steps_(steps), step_rows_(step_rows), writer_(sink) {
+      : timeline_(timeline), steps_(steps), step_rows_(step_rows), flops_(timeline), writer_(sink) {
     for (const Label& label : timeline.labels()) {
       escaped_names_.push_back(CsvEscaped(label.name));
       needs_quotes_.push_back(CsvNeedsQuotes(label.name));
@@ -180,7 +182,9 @@ class EventsCsvWriter {
     if (const Step* step = StepOf(span); step != nullptr) at = PutInteger(at, step->number);
     at = PutText(at, inputs);
     at = PutMemoryCells(at, timeline_.columns().memory.at(SpanId{index}));
-    at = PutText(at, kBeforeArgs);
+    *at++ = ',';
+    if (timeline_.info().with_flops) at = PutInteger(at, flops_.Of(SpanId{index}, span));
+    at = PutText(at, kAfterFlops);
     if (sequence.forward_plus_1 != 0) {
       at = PutText(at, "\"{\"\"forward_id\"\": ");
       at = PutInteger(at, step_rows_.NumberOf(SpanId{sequence.forward_plus_1 - 1}));
@@ -327,6 +331,7 @@ class EventsCsvWriter {
   const Timeline& timeline_;
   const Steps& steps_;
   const StepRows& step_rows_;
+  SpanFlops flops_;
   size_t next_step_ = 0;
   const bool has_memory_ = timeline_.has_memory();
   const std::vector<SpanMemory> step_memory_ = StepMemory(timeline_, step_rows_);

@@ -14,7 +14,7 @@ constexpr std::string_view kHeader =
     "self_on_cpu_us,self_off_cpu_us,flops,device_type,node_id,is_async,input_shapes,stack\n";
 constexpr std::string_view kNoDeviceTimes = ",,,,";  // self_device_time_total_us to …_percent
 constexpr std::string_view kNoMemory = ",,,,";       // self_cpu_memory_bytes to device_memory_bytes
-constexpr std::string_view kAfterMemory = ",,,,";    // self_on_cpu_us to flops
+constexpr std::string_view kAfterMemory = ",,,";     // self_on_cpu_us, self_off_cpu_us
 
 void WriteMemory(const SpanMemory& memory, TextWriter& writer) {
   for (const int64_t bytes :
@@ -59,7 +59,8 @@ absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
       writer.Text(kNoMemory);
     }
     writer.Text(kAfterMemory);
-    writer.Text("CPU,,");
+    if (averages.has_flops) writer.Integer(row.flops);
+    writer.Text(",CPU,,");
     writer.Text(row.is_async ? "1" : "0");
     writer.Text(",");
     writer.Text(CsvField(row.input_shapes));

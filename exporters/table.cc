@@ -22,7 +22,8 @@ struct SortKey {
   double (*value)(const KeyAverage&);
 };
 
-constexpr std::array<SortKey, 11> kSortKeys = {{
+constexpr std::array<SortKey, 12> kSortKeys = {{
+    {"flops", [](const KeyAverage& row) { return static_cast<double>(row.flops); }},
     {"count", [](const KeyAverage& row) { return static_cast<double>(row.count); }},
     {"cpu_time", [](const KeyAverage& row) { return row.cpu_time_us(); }},
     {"cpu_time_total",
@@ -122,12 +123,30 @@ void AppendCell(const std::string& text, size_t width, std::string* line) {
   line->append(kSpacing, ' ');
 }
 
+// As torch scales the column by its smallest number (auto_scale_flops).
+struct FlopsScale {
+  double factor = 1;
+  std::string_view unit;
+};
+
+FlopsScale ScaleOf(int64_t smallest) {
+  constexpr std::array<std::string_view, 6> kUnits = {"FLOPs",  "KFLOPs", "MFLOPs",
+                                                      "GFLOPs", "TFLOPs", "PFLOPs"};
+  const double thousands = std::floor(
+      std::clamp(std::log10(static_cast<double>(smallest)) / 3, 0.0, kUnits.size() - 1.0));
+  return {std::pow(10, thousands * -3), kUnits[static_cast<size_t>(thousands)]};
+}
+
 class TableFormatter {
  public:
   TableFormatter(const KeyAverages& averages, const TableOptions& options)
       : averages_(averages), options_(options) {
+    int64_t smallest_flops = 0;
     for (const KeyAverage& row : averages.rows) {
       rows_.push_back(&row);
+      if (row.flops > 0 && (smallest_flops == 0 || row.flops < smallest_flops)) {
+        smallest_flops = row.flops;
+      }
       has_overload_names_ |= !row.overload_name.empty();
       has_device_memory_ |= averages.memory_device != 0 && row.memory.self_device_bytes > 0;
       has_input_shapes_ |= row.input_shapes.size() > 2;  // torch does not count "[]"
@@ -135,6 +154,9 @@ class TableFormatter {
                                std::max(shapes_width_, row.input_shapes.size() + kNamePadding));
       name_width_ = std::max(name_width_, CodePoints(TableText(row.name)) + kNamePadding);
     }
+    // Without any there is no column.
+    has_flops_ = averages.has_flops && smallest_flops > 0;
+    if (has_flops_) flops_scale_ = ScaleOf(smallest_flops);
     if (options.max_name_column_width.has_value()) {
       name_width_ = std::min(name_width_, static_cast<size_t>(*options.max_name_column_width));
     }
@@ -168,6 +190,7 @@ class TableFormatter {
     }
     headers.push_back("# of Calls");
     if (has_input_shapes_) headers.push_back("Input Shapes");
+    if (has_flops_) headers.push_back("Total " + std::string(flops_scale_.unit));
     const size_t line_length = Separator().size() - kSpacing;
     std::string text;
     if (!options_.header.empty()) {
@@ -186,12 +209,13 @@ class TableFormatter {
 
  private:
   size_t ColumnWidth(size_t column) const {
-    if (has_input_shapes_ && column + 1 == ColumnCount()) return shapes_width_;
+    const size_t after_shapes = has_flops_ ? 2 : 1;
+    if (has_input_shapes_ && column + after_shapes == ColumnCount()) return shapes_width_;
     return column < (has_overload_names_ ? 2u : 1u) ? name_width_ : kNumberColumnWidth;
   }
   size_t ColumnCount() const {
     return 7u + (has_overload_names_ ? 1u : 0u) + (averages_.has_memory ? 2u : 0u) +
-           (has_device_memory_ ? 2u : 0u) + (has_input_shapes_ ? 1u : 0u);
+           (has_device_memory_ ? 2u : 0u) + (has_input_shapes_ ? 1u : 0u) + (has_flops_ ? 1u : 0u);
   }
 
   std::string Separator() const {
@@ -236,6 +260,10 @@ class TableFormatter {
     }
     cells.push_back(std::to_string(row.count));
     if (has_input_shapes_) cells.push_back(row.input_shapes.substr(0, shapes_width_));
+    if (has_flops_) {
+      const double flops = static_cast<double>(row.flops) * flops_scale_.factor;
+      cells.push_back(row.flops == 0 ? "--" : Printf("%8.3f", flops));
+    }
     return cells;
   }
 
@@ -245,6 +273,8 @@ class TableFormatter {
   bool has_overload_names_ = false;
   bool has_device_memory_ = false;
   bool has_input_shapes_ = false;
+  bool has_flops_ = false;
+  FlopsScale flops_scale_;
   size_t name_width_ = 0;
   size_t shapes_width_ = 0;
 };

@@ -106,6 +106,7 @@ OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
     entry["self_device_memory_bytes"] = row.memory.self_device_bytes;
     entry["device_memory_bytes"] = row.memory.device_bytes;
   }
+  if (averages.has_flops) entry["flops"] = row.flops;
   return entry;
 }
 

@@ -1,7 +1,7 @@
 #include "userspace/aggregate/key_averages.h"
 
+#include "userspace/aggregate/flops.h"
 #include "userspace/aggregate/step_memory.h"
-
 #include "userspace/base/saturating.h"
 
 #include <absl/container/flat_hash_map.h>
@@ -47,6 +47,7 @@ struct Occurrence {
   int64_t duration_ns = 0;
   int64_t self_ns = 0;
   SpanMemory memory;
+  int64_t flops = 0;
   bool is_async = false;
   bool is_top_level = false;
   bool is_complete = false;
@@ -83,11 +84,12 @@ struct RowSums {
 class KeyAverager {
  public:
   KeyAverager(const Timeline& timeline, const KeyAveragesOptions& options, const StepRows& steps)
-      : timeline_(timeline), steps_(steps) {
+      : timeline_(timeline), steps_(steps), flops_(timeline) {
     result_.grouped_by_overload_name = options.group_by_overload_name;
     result_.grouped_by_input_shape = options.group_by_input_shape;
     if (options.group_by_input_shape) NumberShapes();
     result_.has_memory = timeline.has_memory();
+    result_.has_flops = timeline.info().with_flops;
     absl::flat_hash_map<std::string, uint32_t> rows;
     absl::flat_hash_map<std::string, uint32_t> names;
     labels_.reserve(timeline.labels().size());
@@ -227,6 +229,7 @@ class KeyAverager {
     occurrence.memory = timeline_.columns().memory.at(id);
     AddSelf(mine.memory, &occurrence.memory);
     if (span.is_async) occurrence.memory.self_cpu_bytes = occurrence.memory.self_device_bytes = 0;
+    occurrence.flops = flops_.Of(id, span);
     occurrence.is_async = span.is_async;
     occurrence.is_top_level = parent == kNoSpan && !IsInStep(span);
     occurrence.is_complete = span.is_complete();
@@ -307,6 +310,7 @@ class KeyAverager {
     row.average.self_cpu_time_total_ns =
         SaturatingSum(row.average.self_cpu_time_total_ns, occurrence.self_ns);
     AddAll(occurrence.memory, &row.average.memory);
+    row.average.flops = SaturatingSum(row.average.flops, occurrence.flops);
     NoteFirst(occurrence, &row);
   }
 
@@ -377,6 +381,7 @@ class KeyAverager {
 
   const Timeline& timeline_;
   const StepRows& steps_;
+  SpanFlops flops_;
   int64_t in_steps_ns_ = 0;  // of spans that a step is the parent of
   std::vector<LabelEntry> labels_;
   std::vector<RowSums> rows_;

@@ -42,6 +42,7 @@ struct KeyAverage {
   int64_t self_device_time_total_ns = 0;  // 0 where no device was recorded
   int64_t device_time_total_ns = 0;
   SpanMemory memory;  // sums; zeros where memory was not recorded
+  int64_t flops = 0;  // a sum; see flops.h
   bool is_user_annotation = false;
   bool is_async = false;  // of the group's first span, as in torch
   bool is_top_level =
@@ -61,6 +62,7 @@ struct KeyAverages {
   int64_t self_cpu_time_total_ns = 0;  // over all rows
   uint64_t incomplete_spans = 0;       // left out: their end was not seen
   bool has_memory = false;             // memory was recorded
+  bool has_flops = false;              // flops were asked for
   uint8_t memory_device = 0;           // c10::DeviceType of the device memory, 0 = there is none
 };
 

@@ -51,6 +51,7 @@ absl::Status AttachError(int error, const ModulePlan& module, std::optional<Pid>
       module.name + (pid.has_value() ? " of PID " + std::to_string(Raw(*pid)) : "");
   switch (error) {
     case ESRCH:
+    case ENOENT:  // its files are reached through /proc/PID
       return Fail(ExitCode::kNoTarget, "the process ended while probes were put into " + where);
     case EPERM:
     case EACCES:
@@ -64,7 +65,8 @@ absl::Status AttachError(int error, const ModulePlan& module, std::optional<Pid>
 }
 
 bool IsFatal(int error) {
-  return error == ESRCH || error == EPERM || error == EACCES || error == ENOMEM || error == EBADF;
+  return error == ESRCH || error == ENOENT || error == EPERM || error == EACCES ||
+         error == ENOMEM || error == EBADF;
 }
 
 // One multi link over `points`; the errno on failure.

@@ -72,6 +72,7 @@ struct RecordArguments {
   bool all_processes = false;
   bool profile_memory = false;
   bool record_shapes = false;
+  bool with_flops = false;
   bool no_inject = false;
   bool strict = false;
   bool force = false;
@@ -126,8 +127,10 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.bpf.force_perf_links = arguments.perf_links;
   options.plan.cache_directory = CacheDirectory();
   options.plan.profile_memory = arguments.profile_memory;
-  options.plan.record_shapes = arguments.record_shapes;
-  options.bpf.record_shapes = arguments.record_shapes;
+  // Flops are made of shapes.
+  options.plan.record_shapes = arguments.record_shapes || arguments.with_flops;
+  options.bpf.record_shapes = options.plan.record_shapes;
+  options.info.with_flops = arguments.with_flops;
   options.info.proftrace_version = kVersion;
   options.info.arguments = all;
   options.info.trace_name = arguments.trace_name;
@@ -410,6 +413,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->capture_default_str();
   record->add_flag("--record-shapes", arguments->record_shapes,
                    "record what operators are called with: sizes, types, strides, numbers");
+  record->add_flag("--with-flops", arguments->with_flops,
+                   "estimate floating-point operations by torch's formulas; records shapes, too");
   record->add_flag("--profile-memory", arguments->profile_memory,
                    "record allocations and frees of CPU and device memory");
   record->add_option("--tier", arguments->tier, "how events are captured")->capture_default_str();

@@ -166,8 +166,7 @@ Shown InputReader::Scalars(uint64_t count) {
     if (!element.is_well_formed) return Malformed();
     AppendItem(element.concrete, &text);
   }
-  if (!form_.has_scalar_lists) return shown;
-  shown.type = "ScalarList";
+  if (form_.has_scalar_lists) shown.type = "ScalarList";
   shown.concrete = text + "]";
   return shown;
 }

@@ -80,6 +80,7 @@ struct RecordingInfo {
   std::string gpu = "off";
   std::vector<std::string> arguments;
   std::string trace_name;
+  bool with_flops = false;  // --with-flops: estimates of them are shown
   std::vector<std::pair<std::string, std::string>> metadata;  // --metadata KEY=VALUE, in order
   Host host;
   std::vector<Target> targets;

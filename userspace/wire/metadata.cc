@@ -202,6 +202,7 @@ void MergeRecording(const json& entry, RecordingInfo* info) {
   info->tier = Text(entry, "tier");
   info->gpu = Text(entry, "gpu");
   info->trace_name = Text(entry, "trace_name");
+  info->with_flops = Flag(entry, "with_flops");
   for (const json& argument : Member(entry, "arguments")) {
     if (argument.is_string()) info->arguments.push_back(FromJsonText(argument.get<std::string>()));
   }
@@ -368,6 +369,7 @@ void MetadataWriter::AddRecording(const RecordingInfo& info) {
                             {"tier", info.tier},
                             {"gpu", info.gpu},
                             {"trace_name", ToJsonText(info.trace_name)},
+                            {"with_flops", info.with_flops},
                             {"arguments", std::move(arguments)},
                             {"metadata", std::move(metadata)},
                             {"host",

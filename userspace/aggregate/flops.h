@@ -1,0 +1,36 @@
+// How many floating-point operations a call does by torch.profiler's formulas (with_flops=True):
+// torch/csrc/profiler/util.cpp, computeFlops. They are estimates for a few operators, by the shapes
+// that they are called with.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/operator_inputs.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// Whether torch has a formula for the operator.
+bool HasFlops(std::string_view name);
+
+// 0 = no formula, or inputs that it does not fit, as in torch.
+int64_t FlopsOf(std::string_view name, const OperatorInputs& inputs);
+
+// Those of a recording's spans, each made once for an operator and its inputs.
+class SpanFlops {
+ public:
+  // None where flops were not asked for. `timeline` must outlive it.
+  explicit SpanFlops(const Timeline& timeline);
+  int64_t Of(SpanId id, const Span& span);
+
+ private:
+  const Timeline& timeline_;
+  std::vector<bool> has_formula_;                 // by label
+  absl::flat_hash_map<uint64_t, int64_t> known_;  // by label and inputs
+};
+
+}  // namespace proftrace
