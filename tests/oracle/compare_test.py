@@ -163,6 +163,19 @@ class CompareTest(unittest.TestCase):
         events[4]["parent_id"] = events[1]["id"]
         self.assertFalse(self.judge(events, rows=rows).same)
 
+    def test_a_tree_that_contradicts_its_own_times_is_taken_by_the_times(self) -> None:
+        names = [(model.BEGIN, 1, 2, -1), ("a", 10, 40, -1), ("b", 11, 30, 1), ("c", 12, 20, 2), ("d", 13, 14, 3),
+                 (model.END, 50, 51, -1)]
+        rows = [{"name": name, "tid": TID, "start_ns": start, "end_ns": end, "cat": "cpu_op", "is_async": False,
+                 "parent": parent} for name, start, end, parent in names]
+        events = events_of(rows)
+        rows[3]["parent"] = 1
+        result = self.judge(events, rows=rows)
+        self.assertTrue(result.same, result.differences)
+        self.assertTrue(any("contradicts its own times at 1 rows" in note for note in result.notes), result.notes)
+        rows[3]["end_ns"] = 35  # now its times agree with its tree
+        self.assertFalse(self.judge(events, rows=rows).same)
+
     def test_wrong_depth_fails(self) -> None:
         self.events[self.inner("aten::mul")]["depth"] += 1
         result = self.judge(self.events)

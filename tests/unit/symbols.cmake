@@ -32,4 +32,4 @@ proftrace_unit_test(symbols_schema_test
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_groups_test
   SOURCES symbols_groups_test.cc
-  LIBS proftrace_symbols)
+  LIBS proftrace_symbols GTest::gmock)
