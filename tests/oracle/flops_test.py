@@ -9,40 +9,11 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
-import signal
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
-from process import LineReader
-
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-SKIP = 77
-WAIT_S = 120.0
-
-
-def record(options: argparse.Namespace, out: Path) -> None:
-    command = [options.python, str(HERE / "jobs/flops_job.py"), str(out / "torch.json")]
-    record_it = [str(options.proftrace), "record", "--with-flops", "--format", "table,csv,events-csv", "-o", str(out / "result"), "-p"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
-        assert job.stdin is not None and job.stdout is not None
-        lines = LineReader(job.stdout)
-        pid = lines.wait(r"READY (\d+)", WAIT_S).group(1)
-        with subprocess.Popen([*record_it, pid], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as tracer:
-            assert tracer.stderr is not None
-            LineReader(tracer.stderr).wait("proftrace: recording", WAIT_S)
-            job.stdin.write(b"go\n")
-            job.stdin.flush()
-            lines.wait(r"DONE", WAIT_S)
-            tracer.send_signal(signal.SIGINT)
-            if tracer.wait(WAIT_S) != 0:
-                raise RuntimeError(f"proftrace ended with {tracer.returncode}")
-        job.stdin.close()
-        job.wait(WAIT_S)
+import one_job
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -71,21 +42,10 @@ def compare(out: Path) -> list[str]:
     return problems
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that imports torch")
-    parser.add_argument("--proftrace", type=Path, default=ROOT / "build/release/bin/proftrace")
-    options = parser.parse_args()
-    if os.geteuid() != 0 or not options.proftrace.is_file():
-        print("SKIPPED: needs root and a built proftrace")
-        return SKIP
-    with tempfile.TemporaryDirectory(prefix="proftrace-flops-") as directory:
-        record(options, Path(directory))
-        problems = compare(Path(directory))
-    for problem in problems:
-        print(f"PROBLEM {problem}")
-    return 1 if problems else 0
+def check(options: argparse.Namespace, out: Path) -> list[str]:
+    one_job.record(options, "flops_job.py", ["--with-flops", "--format", "table,csv,events-csv"], out)
+    return compare(out)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(one_job.main(__doc__, check))
