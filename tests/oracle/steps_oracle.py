@@ -16,6 +16,7 @@ import collections
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -112,7 +113,9 @@ def judge(options: argparse.Namespace, kind: str, out: Path) -> tuple[list[str],
     shift = collections.Counter(distance for _, _, distance in calls).most_common(1)[0][0]
     wrong = [(row, index) for row, index, distance in calls if distance != shift]
     # What lies between an optimizer's step and the next forward pass may be in either step, where it is said to be a guess.
-    guessed = [row for row, _ in wrong if GUESS in found["how"] and "Optimizer.zero_grad#" in row["path"]]
+    # (Before 2.0 entering an annotation makes a tensor of zeros.)
+    guessed = [row for row, _ in wrong
+               if GUESS in found["how"] and re.search(r"Optimizer\.zero_grad#|^aten::zeros(/|$)", row["path"])]
     if guessed and len(guessed) == len(wrong):
         return problems, line + f"  {len(calls)} calls, {len(wrong)} of them in the step beside, as said"
     if wrong:

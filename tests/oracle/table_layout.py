@@ -79,6 +79,25 @@ def same_line(ours, theirs):
     return all(len(a) == len(b) and abs(int(a.replace(".", "")) - int(b.replace(".", ""))) <= 1 for a, b in pairs)
 
 
+# Times that torch adds up as doubles: where they are equal, a hair of rounding decides which row comes first.
+TIME_COLUMNS = {"self_cpu_time_total": "Self CPU", "cpu_time_total": "CPU total", "cpu_time": "CPU time avg"}
+
+
+def cell(line, header, column):
+    """What stands in a column; every column ends where its header does."""
+    end = header.index(f" {column}  ") + len(column) + 1
+    return line[:end].rsplit(maxsplit=1)[-1]
+
+
+def ties_apart(ours, theirs, sort_by):
+    """The same lines, but for the order of those that are equal in the column that they are sorted by."""
+    column = TIME_COLUMNS.get(sort_by)
+    header = next((line for line in theirs if "# of Calls" in line), None)
+    if column is None or header is None or sorted(ours) != sorted(theirs):
+        return False
+    return all(a == b or cell(a, header, column) == cell(b, header, column) for a, b in zip(ours, theirs))
+
+
 def compare(directory, what):
     events = event_list(os.path.join(directory, "events.csv"))
     with open(os.path.join(directory, "tables.json"), encoding="utf-8") as file:
@@ -92,7 +111,7 @@ def compare(directory, what):
         ours, theirs = text.splitlines(), expected.splitlines()
         ours = ours[: len(theirs)]
         wrong = [pair for pair in zip(ours, theirs) if not same_line(*pair)]
-        if not wrong and len(ours) == len(theirs):
+        if len(ours) == len(theirs) and (not wrong or ties_apart(ours, theirs, table["table"]["sort_by"])):
             continue
         failures += 1
         print(f"{what}: {name} differs from torch's table")

@@ -100,7 +100,7 @@ std::map<uint32_t, std::vector<uint32_t>> CandidateThreads(const Timeline& timel
 // From when on a process was recorded.
 int64_t ProbesOn(const RecordingInfo& info, Pid pid) {
   for (const Target& target : info.targets) {
-    if (target.pid == pid && target.probes_on_ns > 0) return target.probes_on_ns;
+    if (target.pid == pid) return std::max(target.probes_on_ns, info.window.start_ns);
   }
   return info.window.start_ns;
 }

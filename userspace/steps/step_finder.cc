@@ -226,7 +226,7 @@ void StepFinder::Learn() {
 // Where nothing ran for longer than a round's pauses, no round was under way.
 void StepFinder::FindEdges(int64_t now_ns) {
   if (items_.empty() || rule_.pause_ns <= 0) return;
-  if (items_.front().start_ns - start_ns_ > rule_.pause_ns && settled_.empty()) {
+  if (settled_.empty() && rule_.begins_with_round(items_.front().start_ns, start_ns_)) {
     edges_.begins_with_step = true;
   }
   edges_.ends_with_step = now_ns - items_.back().end_ns > rule_.pause_ns && !items_.back().is_open;

@@ -307,7 +307,7 @@ void DescribeRound(std::span<const StepItem> items, const std::vector<const Segm
   const Segment* reference = UsualOne(leads, rule->slots.front());
   if (reference == nullptr) reference = leads.front();
   const std::span<const StepItem> usual = PartOf(items, *reference);
-  const bool begins_with_round = items.front().start_ns - start_ns > rule->pause_ns;
+  const bool begins_with_round = rule->begins_with_round(items.front().start_ns, start_ns);
   const StepItem* first_item = begins_with_round ? &items.front() : nullptr;
   const Tail tail = FindTail(items, leads, *reference, first_item);
   rule->tail_items = static_cast<uint32_t>(tail.items);

@@ -6,6 +6,7 @@
 // the period of the segments between them, or what lies between two phases that sample (rollouts).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -39,6 +40,12 @@ struct StepRule {
   double confidence = 0;          // 0 to 1; under 0.5 = a guess
   std::string how;                // one phrase for people
 
+  // Whether the first item came so long after `start_ns`, when the recording began, that no round
+  // was under way. Putting probes in holds a job up as well, but not as long.
+  bool begins_with_round(int64_t first_ns, int64_t start_ns) const {
+    constexpr int64_t kAttachPauseNs = 40'000'000;
+    return pause_ns > 0 && first_ns - start_ns > std::max(pause_ns, kAttachPauseNs);
+  }
   bool ends_with_marker() const { return kind == Kind::kOptimizer || kind == Kind::kUpdate; }
 };
 
