@@ -1,40 +1,40 @@
 #!/usr/bin/env python3
-"""How close proftrace's operator times are to torch.profiler's, each taken alone.
+"""How close proftrace's operator times are to torch.profiler's, of the same calls.
 
     sudo times.py --python PYTHON [--rounds 5] [mlp transformer ...]
 
-In each round the same job runs once under torch.profiler and once under proftrace, in turn. A name's time is the median
-over its calls, after each profiler's own cost is taken off:
-- proftrace's: one hit for the row itself (the end of the begin's trap and the start of the end's), two for each row
-  below it, at the cost of a hit that the recording measured in the job (probe_ns_per_hit);
-- torch.profiler's: what it takes for a row, for each row below. That is measured in the same round: the CPU
-  time of a step with it less that without, in one process, over the rows of a step. What lies inside a row itself is small and stays.
-Printed: the median over the rounds' ratios for each name, and over the names their median and spread: for all names, for
-those without rows below them (leaves: torch.profiler's figure is then as it gives it), and for those with.
+In each round one job is recorded by both over the same window, and its rows are paired as the oracle pairs them. What is
+compared is a name's time in the table: the mean over its calls, and their median. From ours is taken what lies in our row
+and not in torch.profiler's:
+- one hit of a probe (the end of the begin's trap and the start of the end's), as the recording measured it (probe_ns_per_hit):
+  what the rows below cost both profilers have alike;
+- what torch.profiler itself takes for a row: the CPU time of a step of tiny operators with it, less that without.
+Printed: the median over the rounds' ratios for each name, and over the names their median and spread: for all names, and for
+those that take at least 5 us, where what is taken off is no large part.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ORACLE = Path(__file__).resolve().parents[1] / "oracle"
 sys.path.insert(0, str(ORACLE))
+import compare  # noqa: E402
+import model  # noqa: E402
 import run_oracle  # noqa: E402
 
-Durations = dict[str, list[float]]
-BEGIN, END = "proftrace.window.begin", "proftrace.window.end"
+LONG_NS = 5_000
+FEWEST_CALLS = 5
 
 
-def torch_cost_ns(options: argparse.Namespace, workload: str, out: Path) -> float:
+def torch_cost_ns(options: argparse.Namespace, out: Path) -> float:
     """What torch.profiler takes for a row."""
-    with run_oracle.Job(options.python, workload, "time", out, options.steps, 1) as job:
+    with run_oracle.Job(options.python, "tiny_ops", "time", out, options.steps, 1) as job:
         job.lines.wait(r"READY (\d+)", run_oracle.START_S)
 
         def ask(command: str) -> dict[str, float]:
@@ -51,84 +51,61 @@ def torch_cost_ns(options: argparse.Namespace, workload: str, out: Path) -> floa
     return 1e3 * (statistics.median(with_it) - statistics.median(without)) / rows
 
 
-def below_each(parents: list[int | None]) -> list[int]:
-    """How many rows lie below each; a parent comes before its children."""
-    below = [0] * len(parents)
-    for i in range(len(parents) - 1, -1, -1):
-        parent = parents[i]
-        if parent is not None:
-            below[parent] += 1 + below[i]
-    return below
+def pairs_by_name(out: Path) -> dict[str, list[tuple[int, int]]]:
+    """torch.profiler's duration and ours, of each call in the window; ns."""
+    ours = model.read_events(out / "result" / "events.csv")
+    durations: dict[str, list[tuple[int, int]]] = {}
+    for oracle in model.read_oracles(out):
+        for key, theirs in oracle.threads.items():
+            window = model.window(theirs, "torch.profiler")
+            mine = model.window(ours[key], "proftrace") if key in ours else None
+            if window is None or mine is None:
+                continue
+            if oracle.deduplicated:
+                mine = model.without_only_children(mine)
+            for left, right in compare.pair_up(window, mine):
+                if left is not None and right is not None and mine[right].end == "return":
+                    durations.setdefault(window[left].name, []).append((window[left].duration_ns, mine[right].duration_ns))
+    return durations
 
 
-def torch_times(options: argparse.Namespace, workload: str, out: Path, row_ns: float) -> tuple[Durations, set[str]]:
-    """Durations by name, and the names that have rows below them."""
-    with run_oracle.Job(options.python, workload, "profile", out, options.steps, 1) as job:
-        pid = int(job.lines.wait(r"READY (\d+)", run_oracle.START_S).group(1))
-        job.go()
-        job.lines.wait(r"DONE", run_oracle.WORK_S)
-        job.process.wait(run_oracle.STOP_S)
-    lines = (out / f"oracle-{pid}.jsonl").read_text(encoding="utf-8").splitlines()[1:]
-    rows = [json.loads(line) for line in lines]
-    below = below_each([row["parent"] if row["parent"] >= 0 else None for row in rows])
-    durations: Durations = {}
-    for row, inside in zip(rows, below):
-        durations.setdefault(row["name"], []).append(row["end_ns"] - row["start_ns"] - row_ns * inside)
-    return durations, {row["name"] for row, inside in zip(rows, below) if inside}
+def spread(title: str, ratios: list[float], raw: list[float]) -> str:
+    values = sorted(ratios)
+    return (f"  {title:24} {len(values):4} names: median {statistics.median(values):.3f}, "
+            f"quarter to three quarters {values[len(values) // 4]:.3f} to {values[3 * len(values) // 4]:.3f}; "
+            f"as recorded {statistics.median(raw):.3f}")
 
 
-def our_times(options: argparse.Namespace, workload: str, out: Path) -> tuple[Durations, Durations, float]:
-    """Durations by name with the capture's cost taken off, and as recorded; the cost of a hit."""
-    with run_oracle.Job(options.python, workload, "loop", out, options.steps, 1) as job:
-        pid = int(job.lines.wait(r"READY (\d+)", run_oracle.START_S).group(1))
-        job.go()
-        with run_oracle.Tracer(options.proftrace, pid, out / "result") as tracer:
-            tracer.wait_until_recording(pid)
-            time.sleep(options.seconds)
-            if tracer.stop() != 0:
-                raise SystemExit(f"proftrace failed: {tracer.lines.tail()}")
-    summary = json.loads((out / "result" / "summary.json").read_text(encoding="utf-8"))
-    hit_ns = summary["cost"]["probe_ns_per_hit"]
-    with (out / "result" / "events.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    below = below_each([int(row["parent_id"]) if row["parent_id"] else None for row in rows])
-    corrected: Durations = {}
-    raw: Durations = {}
-    for row, inside in zip(rows, below):
-        if row["end"] != "return":
-            continue
-        duration = float(row["duration_ns"])
-        raw.setdefault(row["name"], []).append(duration)
-        corrected.setdefault(row["name"], []).append(duration - hit_ns * (1 + 2 * inside))
-    return corrected, raw, hit_ns
-
-
-def compare(options: argparse.Namespace, workload: str) -> None:
-    ratios: dict[str, list[float]] = {}
-    plain: dict[str, list[float]] = {}
-    parents: set[str] = set()
+def measure(options: argparse.Namespace, workload: str) -> None:
+    # By name: a ratio for each round.
+    found: dict[str, dict[str, list[float]]] = {"mean": {}, "median": {}, "mean, raw": {}, "median, raw": {}}
+    long: set[str] = set()
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory(prefix="proftrace-times-") as folder:
-            row_ns = torch_cost_ns(options, workload, Path(folder))
+            row_ns = torch_cost_ns(options, Path(folder))
         with tempfile.TemporaryDirectory(prefix="proftrace-times-") as folder:
-            theirs, parents = torch_times(options, workload, Path(folder), row_ns)
-        with tempfile.TemporaryDirectory(prefix="proftrace-times-") as folder:
-            ours, raw, hit_ns = our_times(options, workload, Path(folder))
+            problems, _ = run_oracle.record(options, workload, Path(folder))
+            if problems:
+                raise SystemExit("\n".join(problems))
+            summary = json.loads((Path(folder) / "result" / "summary.json").read_text(encoding="utf-8"))
+            pairs = pairs_by_name(Path(folder))
+        hit_ns = summary["cost"]["probe_ns_per_hit"]
         print(f"{workload}: torch.profiler {row_ns:.0f} ns a row, proftrace {hit_ns:.0f} ns a hit", flush=True)
-        for name, durations in theirs.items():
-            if name in ours and name not in (BEGIN, END):
-                reference = statistics.median(durations)
-                ratios.setdefault(name, []).append(statistics.median(ours[name]) / reference)
-                plain.setdefault(name, []).append(statistics.median(raw[name]) / reference)
+        for name, calls in pairs.items():
+            if len(calls) < FEWEST_CALLS:
+                continue
+            for how, average in (("mean", statistics.mean), ("median", statistics.median)):
+                theirs, ours = average([call[0] for call in calls]), average([call[1] for call in calls])
+                found[how].setdefault(name, []).append((ours - hit_ns - row_ns) / theirs)
+                found[how + ", raw"].setdefault(name, []).append(ours / theirs)
+                if theirs >= LONG_NS:
+                    long.add(name)
     print(f"{workload}, {options.rounds} rounds, ours / torch.profiler's:")
-    whole = {name: statistics.median(values) for name, values in ratios.items()}
-    as_recorded = {name: statistics.median(values) for name, values in plain.items()}
-    for title, names in (("all", set(whole)), ("leaves", set(whole) - parents), ("with rows below", parents & set(whole))):
-        if names:
-            values = sorted(whole[name] for name in names)
-            print(f"  {title:16} {len(names):4} names: median {statistics.median(values):.3f}, "
-                  f"quarter to three quarters {values[len(values) // 4]:.2f} to {values[3 * len(values) // 4]:.2f}; "
-                  f"as recorded {statistics.median(as_recorded[name] for name in names):.2f}")
+    whole = {how: {name: statistics.median(rounds) for name, rounds in names.items()} for how, names in found.items()}
+    for how in ("mean", "median"):
+        for title, names in (("all", set(whole[how])), ("5 us and more", long)):
+            print(spread(f"{how} call, {title}", [whole[how][name] for name in names],
+                         [whole[how + ", raw"][name] for name in names]))
 
 
 def main() -> int:
@@ -136,12 +113,12 @@ def main() -> int:
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--proftrace", type=Path, default=run_oracle.ROOT / "build/release/bin/proftrace")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=40, help="under torch.profiler")
-    parser.add_argument("--seconds", type=float, default=1.5, help="under proftrace")
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("workloads", nargs="*", default=["mlp", "transformer"])
     options = parser.parse_args()
+    options.seed, options.memory, options.shapes = 1, False, False
     for workload in options.workloads:
-        compare(options, workload)
+        measure(options, workload)
     return 0
 
 

@@ -64,15 +64,12 @@ class HarmlessTest(LiveTest):
                         time.sleep(moments.uniform(0, 0.5))
                     tracer.process.kill()
                     tracer.process.wait()
-                live.wait_until(lambda: not live.in_kernel(ids), 1.0, "all probes gone after SIGKILL")
+                live.wait_until(lambda: not live.in_kernel(ids) and live.changed_text_bytes(job.pid) == 0, 3.0,
+                                "all probes gone after SIGKILL")
                 if (out / "capture.ptrec").exists():
                     done = self.run_proftrace("report", out, "--salvage")
                     self.assertEqual(done.returncode, 8, done.stderr)
                     whole += "aten::" in done.stdout
-            # While it is being killed, the kernel takes no probe out for a tracer whose probes were just going in: they
-            # stay, without anybody to call, until the next recording ends.
-            self.assertEqual(self.run_proftrace("-p", job.pid, "-d", "0.1s", "-o", self.directory / "after").returncode, 0)
-            self.assertEqual(live.changed_text_bytes(job.pid), 0)
             self.assert_same_results(job.finish_loop())
             self.assertEqual(job.end(), 0)
         self.assertGreater(whole, 2)

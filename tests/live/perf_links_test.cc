@@ -41,8 +41,7 @@ TEST(PerfLinksTest, EveryHitIsOneRecordWithItsSite) {
         module.points[0].cookie = PT_COOKIE(42, abi::PT_ROLE_BEGIN, 0, 0);
         AttachReport report;
         absl::StatusOr<LinkSet> links =
-            AttachModule(UprobeApi::kPerf, programs.probe_program_fd(), module,
-                         Pid{static_cast<uint32_t>(getpid())}, &report);
+            programs.Attach(module, Pid{static_cast<uint32_t>(getpid())}, &report);
         EXPECT_EQ(report.points, 1u);
         return links;
       },
@@ -76,8 +75,7 @@ TEST(PerfLinksTest, NothingIsRecordedAfterTheStop) {
       100,
       [&](const ModulePlan& module) {
         AttachReport report;
-        return AttachModule(UprobeApi::kPerf, programs.probe_program_fd(), module,
-                            Pid{static_cast<uint32_t>(getpid())}, &report);
+        return programs.Attach(module, Pid{static_cast<uint32_t>(getpid())}, &report);
       },
       [&] { (void)programs.Poll(0, [&](std::span<const std::byte>) { ++records; }); });
   ASSERT_TRUE(cost.ok()) << cost.status();

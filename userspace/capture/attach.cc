@@ -11,30 +11,15 @@
 #include <cstring>
 #include <utility>
 
+#include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {
 namespace {
 
 // From linux/bpf.h of 6.6: the distribution's header and libbpf may be older than the kernel.
-constexpr uint32_t kAttachTypeUprobeMulti = 48;
 constexpr uint32_t kAttachTypePerfEvent = 41;
 constexpr int kBpfLinkCreate = 28;
-
-struct UprobeMultiAttributes {
-  uint32_t prog_fd;
-  uint32_t target_fd;
-  uint32_t attach_type;
-  uint32_t link_flags;
-  uint64_t path;
-  uint64_t offsets;
-  uint64_t ref_ctr_offsets;
-  uint64_t cookies;
-  uint32_t count;
-  uint32_t flags;
-  uint32_t pid;
-  uint32_t padding;
-};
 
 struct PerfLinkAttributes {
   uint32_t prog_fd;
@@ -69,27 +54,24 @@ bool IsFatal(int error) {
          error == ENOMEM || error == EBADF;
 }
 
-// One multi link over `points`; the errno on failure.
-int CreateMultiLink(int program_fd, const std::string& path, const std::vector<ProbePoint>& points,
-                    std::optional<Pid> pid, LinkSet* links) {
-  std::vector<uint64_t> offsets;
-  std::vector<uint64_t> cookies;
+// How one module's multi links are made.
+struct MultiAttach {
+  LinkGuard* guard = nullptr;
+  int program_fd = -1;
+  const ModulePlan& module;
+  std::optional<Pid> pid;
+};
+
+// One link over `points`; the errno on failure.
+int CreateMultiLink(const MultiAttach& attach, const std::vector<ProbePoint>& points,
+                    LinkSet* links) {
+  MultiLinkRequest request{attach.program_fd, attach.module.open_path, {}, {}, 0};
   for (const ProbePoint& point : points) {
-    offsets.push_back(point.file_offset);
-    cookies.push_back(point.cookie);
+    request.offsets.push_back(point.file_offset);
+    request.cookies.push_back(point.cookie);
   }
-  UprobeMultiAttributes attributes{};
-  attributes.prog_fd = static_cast<uint32_t>(program_fd);
-  attributes.attach_type = kAttachTypeUprobeMulti;
-  attributes.path = reinterpret_cast<uint64_t>(path.c_str());
-  attributes.offsets = reinterpret_cast<uint64_t>(offsets.data());
-  attributes.cookies = reinterpret_cast<uint64_t>(cookies.data());
-  attributes.count = static_cast<uint32_t>(points.size());
-  attributes.pid = pid.has_value() ? Raw(*pid) : 0;
-  const long fd = syscall(SYS_bpf, kBpfLinkCreate, &attributes, sizeof(attributes));
-  if (fd < 0) return errno;
-  links->emplace_back(static_cast<int>(fd));
-  return 0;
+  if (attach.pid.has_value()) request.pid = Raw(*attach.pid);
+  return attach.guard->Create(request, links);
 }
 
 int CreatePerfLink(int program_fd, uint32_t pmu_type, const std::string& path,
@@ -113,25 +95,25 @@ int CreatePerfLink(int program_fd, uint32_t pmu_type, const std::string& path,
   attributes.bpf_cookie = point.cookie;
   const long link_fd = syscall(SYS_bpf, kBpfLinkCreate, &attributes, sizeof(attributes));
   if (link_fd < 0) return errno;
-  links->emplace_back(static_cast<int>(link_fd));
-  links->push_back(std::move(owner));
+  links->emplace_back(UniqueFd(static_cast<int>(link_fd)));
+  links->emplace_back(std::move(owner));
   return 0;
 }
 
 // Finds the points that make the link fail, by halves.
-void FindRefused(int program_fd, const ModulePlan& module, const std::vector<ProbePoint>& points,
-                 std::optional<Pid> pid, AttachReport* report) {
+void FindRefused(const MultiAttach& attach, const std::vector<ProbePoint>& points,
+                 AttachReport* report) {
   LinkSet links;  // dropped again: the whole set is linked once, when the refused points are known
-  const int error = CreateMultiLink(program_fd, module.open_path, points, pid, &links);
+  const int error = CreateMultiLink(attach, points, &links);
   if (error == 0 || IsFatal(error)) return;
   if (points.size() == 1) {
-    report->refused.push_back(RefusedPoint{module.name, points[0].file_offset, error});
+    report->refused.push_back(RefusedPoint{attach.module.name, points[0].file_offset, error});
     return;
   }
   const auto middle = points.begin() + static_cast<std::ptrdiff_t>(points.size() / 2);
   links.clear();
-  FindRefused(program_fd, module, {points.begin(), middle}, pid, report);
-  FindRefused(program_fd, module, {middle, points.end()}, pid, report);
+  FindRefused(attach, {points.begin(), middle}, report);
+  FindRefused(attach, {middle, points.end()}, report);
 }
 
 // The points whose site has no refused point: a begin without its end would be worse than neither.
@@ -154,20 +136,20 @@ std::vector<ProbePoint> WithoutRefused(const ModulePlan& module, const AttachRep
   return points;
 }
 
-absl::StatusOr<LinkSet> AttachMulti(int program_fd, const ModulePlan& module,
-                                    std::optional<Pid> pid, AttachReport* report) {
+absl::StatusOr<LinkSet> AttachMulti(const MultiAttach& attach, AttachReport* report) {
+  const ModulePlan& module = attach.module;
   LinkSet links;
-  int error = CreateMultiLink(program_fd, module.open_path, module.points, pid, &links);
+  int error = CreateMultiLink(attach, module.points, &links);
   size_t attached = module.points.size();
   if (error != 0 && !IsFatal(error)) {
-    FindRefused(program_fd, module, module.points, pid, report);
+    FindRefused(attach, module.points, report);
     const std::vector<ProbePoint> points = WithoutRefused(module, *report);
     attached = points.size();
     if (!points.empty() && points.size() < module.points.size()) {
-      error = CreateMultiLink(program_fd, module.open_path, points, pid, &links);
+      error = CreateMultiLink(attach, points, &links);
     }
   }
-  if (error != 0) return AttachError(error, module, pid);
+  if (error != 0) return AttachError(error, module, attach.pid);
   report->points += static_cast<uint32_t>(attached);
   return links;
 }
@@ -218,12 +200,13 @@ absl::StatusOr<uint32_t> UprobePmuType() {
   return static_cast<uint32_t>(type);
 }
 
-absl::StatusOr<LinkSet> AttachModule(UprobeApi api, int program_fd, const ModulePlan& module,
-                                     std::optional<Pid> pid, AttachReport* report) {
+absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
+                                     const ModulePlan& module, std::optional<Pid> pid,
+                                     AttachReport* report) {
   if (module.points.empty()) return LinkSet();
   switch (api) {
     case UprobeApi::kMulti:
-      return AttachMulti(program_fd, module, pid, report);
+      return AttachMulti({guard, program_fd, module, pid}, report);
     case UprobeApi::kPerf:
       return AttachPerf(program_fd, module, pid, report);
   }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
-#include "symbols/process_maps.h"
+#include "userspace/capture/link_guard.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -22,10 +22,6 @@ enum class UprobeApi {
   kMulti,  // one link a file (kernel 6.6 and later)
   kPerf,   // a perf event and a link a point (kernel 5.15 and later)
 };
-
-// The kernel's links; closing them removes the probes. So does the end of the tracer, however it
-// comes.
-using LinkSet = std::vector<UniqueFd>;
 
 // A point that the kernel refused.
 struct RefusedPoint {
@@ -43,8 +39,9 @@ struct AttachReport {
 // process that maps the file. Points that the kernel refuses are left out together with the other
 // points of their site, and reported. Fails with kNoTarget when the process is gone, kNotPermitted,
 // or kHostUnfit.
-absl::StatusOr<LinkSet> AttachModule(UprobeApi api, int program_fd, const ModulePlan& module,
-                                     std::optional<Pid> pid, AttachReport* report);
+absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
+                                     const ModulePlan& module, std::optional<Pid> pid,
+                                     AttachReport* report);
 
 // The sysfs number of the uprobe PMU; fails with kHostUnfit where there is none.
 absl::StatusOr<uint32_t> UprobePmuType();

@@ -74,6 +74,7 @@ struct ProgramDeleter {
 }  // namespace
 
 struct BpfPrograms::Impl {
+  std::shared_ptr<LinkGuard> guard = LinkGuard::Start();
   std::unique_ptr<proftrace_bpf, ProgramDeleter> skeleton;
   ring_buffer* ring = nullptr;
   const RecordCallback* callback = nullptr;
@@ -107,6 +108,11 @@ BpfPrograms::~BpfPrograms() = default;
 int BpfPrograms::probe_program_fd() const {
   const auto& programs = impl_->skeleton->progs;
   return bpf_program__fd(impl_->empty_program ? programs.on_probe_empty : programs.on_probe);
+}
+
+absl::StatusOr<LinkSet> BpfPrograms::Attach(const ModulePlan& module, std::optional<Pid> pid,
+                                            AttachReport* report) const {
+  return AttachModule(api_, impl_->guard.get(), probe_program_fd(), module, pid, report);
 }
 
 absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions& options) {
@@ -186,8 +192,8 @@ absl::Status BpfPrograms::MeasureHit(UprobeApi api) {
       static_cast<int>(ring_records / 2),
       [this, api](const ModulePlan& module) {
         AttachReport report;
-        return AttachModule(api, probe_program_fd(), module, Pid{static_cast<uint32_t>(getpid())},
-                            &report);
+        return AttachModule(api, impl_->guard.get(), probe_program_fd(), module,
+                            Pid{static_cast<uint32_t>(getpid())}, &report);
       },
       [this] { ring_buffer__consume(impl_->ring); });  // the loop's own records are nobody's
   if (!cost.ok()) return cost.status();

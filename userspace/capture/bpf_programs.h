@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -47,7 +48,9 @@ class BpfPrograms {
   BpfPrograms& operator=(const BpfPrograms&) = delete;
 
   UprobeApi api() const { return api_; }
-  int probe_program_fd() const;
+  // AttachModule with the recording program.
+  absl::StatusOr<LinkSet> Attach(const ModulePlan& module, std::optional<Pid> pid,
+                                 AttachReport* report) const;
   // Whether operators' inputs can be read: they were asked for, and the kernel takes the programs
   // (it needs bpf_loop: Linux 5.17).
   bool reads_inputs() const { return reads_inputs_; }
@@ -79,6 +82,7 @@ class BpfPrograms {
  private:
   struct Impl;
   BpfPrograms();
+  int probe_program_fd() const;
   absl::Status MeasureHit(UprobeApi api);
 
   std::unique_ptr<Impl> impl_;

@@ -255,8 +255,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
 absl::Status ProcessSet::AttachModules(Pid pid, const std::vector<ModulePlan>& modules,
                                        LinkSet* links, AttachReport* report) {
   for (const ModulePlan& module : modules) {
-    absl::StatusOr<LinkSet> added = AttachModule(programs_->api(), programs_->probe_program_fd(),
-                                                 ModuleOfChild(module, pid), pid, report);
+    absl::StatusOr<LinkSet> added = programs_->Attach(ModuleOfChild(module, pid), pid, report);
     if (!added.ok()) return added.status();
     std::move(added->begin(), added->end(), std::back_inserter(*links));
   }
@@ -503,7 +502,7 @@ void ProcessSet::Detach() {
   // written.
   programs_->StopRecording();
   for (LinkSet& set : links) {
-    for (UniqueFd& fd : set) (void)fd.Release();
+    for (ProbeLink& link : set) link.Abandon();
   }
 }
 
