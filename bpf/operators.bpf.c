@@ -175,6 +175,7 @@ static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 le
 
 #include "bpf/autograd.bpf.h"
 #include "bpf/guards.bpf.h"
+#include "bpf/ranges.bpf.h"
 #include "bpf/inputs.bpf.h"
 
 static __always_inline void write_annotation_begin(__u64 sp, __u64 stack, bool old_abi)
@@ -375,6 +376,10 @@ int on_probe(struct pt_regs *ctx)
 			return on_device_memory(ctx);
 		case PT_ROLE_DEVICE_OUT_OF_MEMORY:
 			return on_device_out_of_memory(ctx);
+		case PT_ROLE_RANGE_PUSH:
+		case PT_ROLE_RANGE_POP:
+		case PT_ROLE_RANGE_MARK:
+			return on_range(ctx, cookie);
 		default:
 			return on_guard(ctx, cookie);
 		}

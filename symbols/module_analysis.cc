@@ -13,6 +13,7 @@
 #include "symbols/call_scan.h"
 #include "symbols/exit_sites.h"
 #include "symbols/key_set.h"
+#include "symbols/range_functions.h"
 #include "symbols/row_makers.h"
 #include "symbols/rtti_search.h"
 #include "symbols/text.h"
@@ -90,9 +91,9 @@ const MemoryFunction* FindMemoryFunction(std::string_view name) {
 bool IsInteresting(std::string_view name, bool is_defined) {
   if (name == kStepCallbacks || IsRecordFunctionConstructor(name)) return true;
   return is_defined &&
-         (name == kBeginCatch || FindAutogradFunction(name) != AutogradFunction::kNone ||
-          name == kDispatcherSlot || !OperatorIdentifier(name).empty() ||
-          FindMemoryFunction(name) != nullptr);
+         (name == kBeginCatch || RangeRole(name) != 0 ||
+          FindAutogradFunction(name) != AutogradFunction::kNone || name == kDispatcherSlot ||
+          !OperatorIdentifier(name).empty() || FindMemoryFunction(name) != nullptr);
 }
 
 // By the letter that stands for `double` in mangled names.
@@ -124,6 +125,7 @@ class Analysis {
   void AddBoxed(const FunctionRange& range, const FlowGraph& graph);
   void NoteTarget(std::string_view name, uint64_t address);
   void AddEntries();
+  void AddRanges();
   void AddAutograd();
   // Where `graph` asks for the profiler's callbacks, if its key set is found there.
   CallbacksCall FindCallbacksCall(const FlowGraph& graph) const;
@@ -148,6 +150,7 @@ class Analysis {
   std::vector<NamedFunction> operators_;
   std::vector<NamedFunction> catches_;
   std::vector<std::pair<FunctionRole, NamedFunction>> memory_functions_;
+  std::map<uint64_t, NamedFunction> range_functions_;  // by address
   std::optional<NamedFunction> evaluate_;
   std::optional<NamedFunction> callbacks_;
   std::vector<std::pair<AutogradFunction, NamedFunction>> autograd_functions_;
@@ -159,6 +162,10 @@ class Analysis {
 
 void Analysis::NoteSymbol(const ElfSymbol& symbol) {
   const std::string_view name = symbol.name();
+  if (symbol.is_defined && symbol.is_function && RangeRole(name) != 0) {
+    range_functions_[symbol.address] = NamedFunction{name, symbol.address, symbol.size};
+    return;
+  }
   // Both take a std::string const&: "Ss" is the pre-C++11 one, the other is spelled out.
   if (name.starts_with(kCheckFailed) || name.starts_with(kEnterAnnotation)) {
     facts_.old_string_abi |= Contains(name, "RKSs");
@@ -402,6 +409,22 @@ void Analysis::AddEntries() {
   for (const auto& [role, symbol] : memory_functions_) AddEntry(role, symbol);
 }
 
+void Analysis::AddRanges() {
+  for (const auto& [address, symbol] : range_functions_) {
+    MadeRow row;
+    row.symbol = std::string(symbol.name);
+    const auto graph = BuildGraph(address, address + symbol.size);
+    const auto begin = graph.ok() ? FindBeginSite(image_, *graph) : std::nullopt;
+    const auto offset = begin ? image_.file().FileOffset(begin->address) : std::nullopt;
+    if (!offset) {
+      AddGap("ranges by " + row.symbol, "its entry is not clear from its code");
+      continue;
+    }
+    row.probes.push_back(RowProbe{*offset, RangeRole(symbol.name), 0, 0, std::nullopt});
+    facts_.rows.push_back(std::move(row));
+  }
+}
+
 void Analysis::AddAutograd() {
   for (const auto& [function, symbol] : autograd_functions_) {
     const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
@@ -446,6 +469,7 @@ ModuleFacts Analysis::Run() {
   row_makers_->AddFastContexts();
   row_makers_->AddGuards();
   AddEntries();
+  AddRanges();
   // Only torch's Python binding has the class; it imports what it makes rows with.
   if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {
     facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
@@ -474,7 +498,8 @@ std::string_view OperatorIdentifier(std::string_view symbol) {
 bool MayContribute(ElfFile& file, bool full) {
   bool found = false;
   file.ForEachSymbol(full, [&](const ElfSymbol& symbol) {
-    if (!found && symbol.text[0] == '_') found = IsInteresting(symbol.name(), symbol.is_defined);
+    const bool may_be = symbol.text[0] == '_' || symbol.text[0] == 'n';  // nvtxRangePushA
+    if (!found && may_be) found = IsInteresting(symbol.name(), symbol.is_defined);
   });
   return found;
 }

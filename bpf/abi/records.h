@@ -43,7 +43,8 @@ enum pt_kind {
 	PT_CATCH = 3,	    /* __cxa_begin_catch; struct pt_record */
 	PT_BOXED_BEGIN = 4, /* entry of a callBoxed copy; struct pt_pointer_record: OperatorDef* */
 	PT_NODE_BEGIN = 5,  /* an autograd node runs; struct pt_node_record */
-	PT_ANNOTATION_BEGIN = 6,  /* record_function enter; struct pt_text_record: name */
+	PT_ANNOTATION_BEGIN =
+	    6, /* record_function enter, or a range of ITT or NVTX; struct pt_text_record: name */
 	PT_ANNOTATION_HANDLE = 7, /* the enter returned; struct pt_pointer_record: the handle */
 	PT_ANNOTATION_END =
 	    8, /* record_function exit; struct pt_pointer_record: the handle, 0 = not known */
@@ -281,7 +282,15 @@ enum pt_role {
 	   PT_KEY_SET_*. */
 	PT_ROLE_OPERATOR_BEGIN = 40, /* PT_ROLE_BEGIN, and the sequence number */
 	PT_ROLE_SEQUENCE = 41,	     /* the sequence number alone */
+	/* Entries of functions that mark ranges for other profilers (ITT, NVTX). A range is an
+	   annotation, whose handle is its thread's (PT_RANGE_HANDLE). */
+	PT_ROLE_RANGE_PUSH = 70, /* f(const char *name) */
+	PT_ROLE_RANGE_POP = 71,	 /* f() */
+	PT_ROLE_RANGE_MARK = 72, /* f(const char *name): a range that is over at once */
 };
+
+/* Of every range of a thread: the last one that is open ends first. Odd, as no pointer is. */
+#define PT_RANGE_HANDLE(tid) ((unsigned long long)(tid) << 32 | 1)
 
 /*
  * Where the key set is, and what of it matters: bits 24..27 a register (by its hardware number),
