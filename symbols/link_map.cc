@@ -75,6 +75,17 @@ uint64_t LastLoaded(const TargetMemory& memory, uint64_t linker_debug) {
   return 0;  // made to go round
 }
 
+uint64_t NextNamespace(const TargetMemory& memory, uint64_t linker_debug) {
+  // struct r_debug_extended, which headers before 2.35 do not have: an r_debug, then the next one.
+  constexpr int kExtended = 2;
+  int version = 0;
+  if (!memory.Read(linker_debug + offsetof(r_debug, r_version), &version, sizeof(version)) ||
+      version < kExtended) {
+    return 0;
+  }
+  return memory.ReadWord(linker_debug + sizeof(r_debug)).value_or(0);
+}
+
 bool HasSuccessor(const TargetMemory& memory, uint64_t entry) {
   return memory.ReadWord(entry + offsetof(link_map, l_next)).value_or(1) != 0;
 }

@@ -16,6 +16,10 @@ uint64_t FindLinkerDebug(Pid pid, const TargetMemory& memory);
 // successor (HasSuccessor); unloading one may free it.
 uint64_t LastLoaded(const TargetMemory& memory, uint64_t linker_debug);
 
+// The r_debug of the linker's next namespace, 0 = there is none: dlmopen() makes them. Known from
+// glibc 2.35 on.
+uint64_t NextNamespace(const TargetMemory& memory, uint64_t linker_debug);
+
 // Whether something was loaded after `entry`, or `entry` can no longer be read.
 bool HasSuccessor(const TargetMemory& memory, uint64_t entry);
 

@@ -11,6 +11,7 @@
 #include "symbols/planner.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
+#include "symbols/torch_copies.h"
 
 namespace proftrace {
 
@@ -19,7 +20,9 @@ bool HasNewContributor(Pid pid, std::set<FileId>* known) {
   if (!mappings.ok()) return false;
   bool found = false;
   for (const MappedFile& mapped : GroupByFile(*mappings)) {
-    if (!known->insert({mapped.device, mapped.inode}).second || found) continue;
+    bool is_new = false;
+    for (const FileId& id : IdsOf(mapped)) is_new |= known->insert(id).second;
+    if (!is_new || found) continue;
     auto opened = OpenMappedFile(pid, mapped);
     if (!opened.ok()) continue;
     const auto file = ElfFile::Open(std::move(opened->fd));
@@ -30,7 +33,7 @@ bool HasNewContributor(Pid pid, std::set<FileId>* known) {
 
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan) {
   if (plan.dispatcher_slot == 0) return {};
-  return ReadOperatorList(ProcessMemory(pid), plan.dispatcher_slot, plan.old_string_abi);
+  return ReadOperatorList(ProcessMemory(pid), plan.dispatcher_slot, plan.old_string_abi).operators;
 }
 
 SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,

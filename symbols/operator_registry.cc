@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 namespace proftrace {
 namespace {
 
 // 2.15 registers 3700 operators; a job's own libraries add some hundreds.
 constexpr size_t kMaxOperators = 100000;
+// A list that changes all the time is walked so often: it takes some milliseconds.
+constexpr int kMostWalks = 16;
 constexpr size_t kMaxNameBytes = 512;
 // A list node is {next, previous, OperatorDef}; the OperatorDef begins with OperatorName{name,
 // overload_name}.
@@ -36,34 +39,66 @@ std::optional<std::string> NodeString(const TargetMemory& memory, uint64_t node,
   return ReadStdString(memory, node + offset, old_abi, kMaxNameBytes);
 }
 
-}  // namespace
-
-std::vector<OperatorInfo> ReadOperatorList(const TargetMemory& memory, uint64_t slot,
-                                           bool old_abi) {
-  std::vector<OperatorInfo> operators;
-  const auto head = memory.ReadWord(slot);
-  if (!head || *head == 0) return operators;
+// One walk through the list whose sentinel is at `head`. Each node must point back to where the
+// walk came from: one that was taken out meanwhile, and whose place is used again, does not.
+OperatorList WalkOperators(const TargetMemory& memory, uint64_t head, bool old_abi) {
+  OperatorList list;
   const size_t string_bytes = old_abi ? kOldStringBytes : kNewStringBytes;
   const size_t node_bytes = kValueOffset + 2 * string_bytes;
   absl::flat_hash_set<uint64_t> seen;
-  auto node = memory.ReadWord(*head);
-  while (node && *node != *head && operators.size() < kMaxOperators && seen.insert(*node).second) {
+  uint64_t last = head;
+  auto node = memory.ReadWord(head);
+  while (node && *node != head && list.operators.size() < kMaxOperators &&
+         seen.insert(*node).second) {
     uint8_t bytes[kValueOffset + 2 * kNewStringBytes];
-    if (!memory.Read(*node, bytes, node_bytes)) break;
+    if (!memory.Read(*node, bytes, node_bytes)) return list;
+    uint64_t links[2];  // next, previous
+    std::memcpy(links, bytes, sizeof(links));
+    if (links[1] != last) return list;
     const auto name = NodeString(memory, *node, bytes, kValueOffset, old_abi);
     const auto overload = NodeString(memory, *node, bytes, kValueOffset + string_bytes, old_abi);
     if (!name || !overload || name->empty() || !IsPlausibleName(*name) ||
         !IsPlausibleName(*overload)) {
-      break;
+      return list;
     }
-    operators.push_back({*node + kValueOffset, *name, *overload, ""});
-    uint64_t next;
-    std::memcpy(&next, bytes, sizeof(next));
-    node = next;
+    list.operators.push_back({*node + kValueOffset, *name, *overload, ""});
+    last = *node;
+    node = links[0];
   }
-  std::sort(operators.begin(), operators.end(),
+  list.is_whole = node && *node == head && memory.ReadWord(head + 8) == last;
+  return list;
+}
+
+}  // namespace
+
+OperatorList ReadOperatorList(const TargetMemory& memory, uint64_t slot, bool old_abi) {
+  OperatorList list;
+  for (int i = 0; i < kMostWalks && !list.is_whole; ++i) {
+    const auto head = memory.ReadWord(slot);
+    if (!head || *head == 0) break;
+    OperatorList walked = WalkOperators(memory, *head, old_abi);
+    if (walked.is_whole || walked.operators.size() > list.operators.size()) {
+      list = std::move(walked);
+    }
+  }
+  std::sort(list.operators.begin(), list.operators.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
-  return operators;
+  return list;
+}
+
+void AddOperatorGaps(ProbePlan* plan) {
+  constexpr char kFeature[] = "operator names from the Dispatcher";
+  if (plan->operators.empty()) {
+    plan->gaps.push_back(
+        {kFeature,
+         "its list of operators could not be read; names come from the symbols and hold the "
+         "overload"});
+  } else if (!plan->operators_whole) {
+    plan->gaps.push_back(
+        {kFeature,
+         "its list changed whenever it was read: " + std::to_string(plan->operators.size()) +
+             " were read, names of others come from the symbols and hold the overload"});
+  }
 }
 
 std::string NameOfOperatorNode(const TargetMemory& memory, uint64_t node, bool old_abi) {

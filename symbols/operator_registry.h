@@ -11,11 +11,20 @@
 
 namespace proftrace {
 
+struct OperatorList {
+  std::vector<OperatorInfo> operators;  // ascending by address
+  bool is_whole = false;                // from the list's begin to its end, every link in order
+};
+
 // Reads the operators of the Dispatcher to which the word at `slot` points: its first member is a
 // std::list of OperatorDef, each beginning with name and overload name. `old_abi`: these are
-// pre-C++11 strings. Stops at the first node that cannot be one, so that a list that changes while
-// it is read gives what was read so far. Ascending by address; empty when there is none yet.
-std::vector<OperatorInfo> ReadOperatorList(const TargetMemory& memory, uint64_t slot, bool old_abi);
+// pre-C++11 strings. A list that changes while it is read is read again; one that never holds
+// together gives what was read up to the first node that cannot be one. Empty, and not whole, when
+// there is none yet.
+OperatorList ReadOperatorList(const TargetMemory& memory, uint64_t slot, bool old_abi);
+
+// Names what the plan lacks of the Dispatcher's list.
+void AddOperatorGaps(ProbePlan* plan);
 
 // The name of the operator in a node of that list; empty when it cannot be read.
 std::string NameOfOperatorNode(const TargetMemory& memory, uint64_t node, bool old_abi);

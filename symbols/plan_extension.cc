@@ -21,6 +21,8 @@ std::string_view PlaceOfFile(std::string_view open_path) {
 
 bool Has(const ProbePlan& plan, const ModulePlan& module) {
   return std::any_of(plan.modules.begin(), plan.modules.end(), [&module](const ModulePlan& known) {
+    // A file that is loaded twice has its probes in both places.
+    if (known.file.inode != 0 && known.file == module.file) return true;
     return PlaceOfFile(known.open_path) == PlaceOfFile(module.open_path) &&
            known.build_id == module.build_id;
   });

@@ -17,6 +17,7 @@
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
+#include "symbols/torch_copies.h"
 #include "symbols/torch_layout.h"
 #include "symbols/version_layouts.h"
 #include "userspace/base/clock.h"
@@ -165,21 +166,16 @@ void PlanBuilder::ReadDispatcher() {
     const uint64_t slot = module.load_bias + module.facts.dispatcher_slot;
     // Each library has a copy of the variable; the dynamic linker made all of them use one, the
     // others stay 0.
-    auto operators = ReadOperatorList(memory, slot, plan_.old_string_abi);
-    if (operators.size() <= plan_.operators.size()) continue;
-    plan_.operators = std::move(operators);
+    auto list = ReadOperatorList(memory, slot, plan_.old_string_abi);
+    if (list.operators.size() <= plan_.operators.size()) continue;
+    plan_.operators = std::move(list.operators);
+    plan_.operators_whole = list.is_whole;
     plan_.dispatcher_slot = slot;
   }
   for (const OperatorInfo& info : plan_.operators) {
     const std::string identifier = OperatorSymbolIdentifier(info.name, info.overload_name);
     const auto [it, is_new] = by_identifier_.try_emplace(identifier, &info);
     if (!is_new && info.name.starts_with("aten::")) it->second = &info;
-  }
-  if (plan_.operators.empty()) {
-    plan_.gaps.push_back(
-        {"operator names from the Dispatcher",
-         "its list of operators could not be read; names come from the symbols and hold the "
-         "overload"});
   }
 }
 
@@ -388,6 +384,7 @@ void PlanBuilder::AddModule(const Module& module) {
   ModulePlan plan;
   plan.name = FileName(module.mapped->path);
   plan.build_id = module.build_id;
+  plan.file = {module.mapped->device, module.mapped->inode};
   plan.open_path = module.open_path;
   absl::flat_hash_set<uint64_t> taken;
   for (const ProbedFunction& function : module.facts.functions) {
@@ -564,7 +561,8 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
 #endif
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
-  const std::vector<MappedFile> files = GroupByFile(*mappings);
+  const TorchChoice choice = ChooseTorch(GroupByFile(*mappings));
+  const std::vector<MappedFile>& files = choice.files;
   if (files.empty()) {
     return Fail(ExitCode::kNoTarget,
                 absl::StrCat("process ", Raw(pid),
@@ -592,7 +590,8 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
   }
   if (operators == 0) return NoTorch(pid, files.size());
   ProbePlan plan = PlanBuilder(pid, std::move(modules), options).Run(files);
-  for (const MappedFile& file : files) plan.files.insert({file.device, file.inode});
+  ApplyChoice(choice, &plan);
+  AddOperatorGaps(&plan);
   return plan;
 }
 

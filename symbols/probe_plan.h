@@ -47,9 +47,19 @@ struct ProbePoint {
   uint16_t signature = 0;  // 1 + index into ProbePlan::signatures of what is read, 0 = nothing
 };
 
+// A file as the kernel knows it.
+struct FileId {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint32_t time = 0;  // 0 = loaded once, 1 = a second time (torch_copies.h)
+
+  auto operator<=>(const FileId&) const = default;
+};
+
 struct ModulePlan {
   std::string name;      // the last component of its path, for people
   std::string build_id;  // hex; may be empty
+  FileId file;           // all 0 = not known
   // A path through which the tracer (and the kernel, for it) opens exactly the mapped file, also
   // when it was replaced or lies in another mount namespace: /proc/PID/map_files/START-END.
   std::string open_path;
@@ -67,14 +77,6 @@ struct OperatorInfo {
   std::string schema;  // "aten::add.Tensor(Tensor self, …) -> Tensor"; empty where it was not read
 };
 
-// A file as the kernel knows it.
-struct FileId {
-  uint64_t device = 0;
-  uint64_t inode = 0;
-
-  auto operator<=>(const FileId&) const = default;
-};
-
 struct PlanGap {
   std::string feature;
   std::string reason;
@@ -84,9 +86,10 @@ struct ProbePlan {
   std::vector<SiteInfo> sites;
   std::vector<ModulePlan> modules;
   std::vector<OperatorInfo>
-      operators;                // ascending by address; empty when the Dispatcher could not be read
-  std::vector<PlanGap> gaps;    // what could not be resolved, and why
-  uint32_t operator_count = 0;  // operators that have a probe
+      operators;  // ascending by address; empty when the Dispatcher could not be read
+  bool operators_whole = false;  // these are all that it had at one moment
+  std::vector<PlanGap> gaps;     // what could not be resolved, and why
+  uint32_t operator_count = 0;   // operators that have a probe
   uint64_t python_node_vtable =
       0;  // address in the target of PyNode's vtable (as objects point to it), 0 = unknown
   std::string torch_version;  // "2.11.0+cu130"; empty = not known

@@ -11,7 +11,7 @@
 namespace proftrace {
 
 // Memory that a test writes word by word.
-class FakeMemory final : public TargetMemory {
+class FakeMemory : public TargetMemory {
  public:
   void Put(uint64_t address, const void* data, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) bytes_[address + i] = static_cast<const uint8_t*>(data)[i];

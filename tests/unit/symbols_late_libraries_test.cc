@@ -43,6 +43,30 @@ TEST(LinkMapTest, HostileListsEnd) {
   EXPECT_EQ(LastLoaded(memory, kDebug), 0u);
 }
 
+TEST(LinkMapTest, NamespacesAreAListOfTheirOwn) {
+  FakeMemory memory;
+  memory.PutWord(kDebug, 1);  // r_version
+  memory.PutWord(kDebug + sizeof(r_debug), 0x5000);
+  EXPECT_EQ(NextNamespace(memory, kDebug), 0u) << "this version has no such field";
+  memory.PutWord(kDebug, 2);
+  EXPECT_EQ(NextNamespace(memory, kDebug), 0x5000u);
+  EXPECT_EQ(NextNamespace(memory, 0x7000), 0u) << "not readable";
+}
+
+TEST(LinkMapTest, OurOwnProcessHasAsManyNamespacesAsItMakes) {
+  const Pid self{static_cast<uint32_t>(getpid())};
+  const ProcessMemory memory(self);
+  const uint64_t debug = FindLinkerDebug(self, memory);
+  ASSERT_NE(debug, 0u);
+  EXPECT_EQ(NextNamespace(memory, debug), 0u);
+  void* const library = dlmopen(LM_ID_NEWLM, "libanl.so.1", RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const uint64_t next = NextNamespace(memory, debug);
+  ASSERT_NE(next, 0u) << "glibc before 2.35?";
+  EXPECT_NE(LastLoaded(memory, next), 0u);
+  dlclose(library);
+}
+
 TEST(LinkMapTest, OurOwnProcessLoadsALibrary) {
   const Pid self{static_cast<uint32_t>(getpid())};
   const ProcessMemory memory(self);
@@ -112,6 +136,18 @@ TEST(PlanExtensionTest, NothingNewIsNoExtension) {
   EXPECT_TRUE(ExtensionOf(plan, now).has_value());
   plan.sites.resize(kMaxSites);
   EXPECT_FALSE(ExtensionOf(plan, now).has_value()) << "no numbers left";
+}
+
+TEST(PlanExtensionTest, AFileThatIsLoadedAgainIsKnown) {
+  ProbePlan plan;
+  plan.sites = {Site(""), Site("first")};
+  plan.modules = {Module("/proc/1/map_files/30-40", {{5, Cookie(1), 0}})};
+  plan.modules[0].file = {8, 99};
+  ProbePlan now = plan;
+  now.modules[0].open_path = "/proc/1/map_files/10-20";
+  EXPECT_FALSE(ExtensionOf(plan, now).has_value()) << "its probes fire in both places";
+  now.modules[0].file = {8, 100};
+  EXPECT_TRUE(ExtensionOf(plan, now).has_value());
 }
 
 TEST(PlanExtensionTest, MemoryProbesKeepTheirOneSite) {

@@ -8,6 +8,7 @@
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
+#include "symbols/torch_copies.h"
 #include "symbols/version_layouts.h"
 #include "tests/unit/symbols_fake_memory.h"
 #include "userspace/model/torch_rules.h"
@@ -18,21 +19,28 @@ namespace {
 constexpr uint64_t kSlot = 0x10;
 constexpr uint64_t kHead = 0x1000;
 
-void PutNode(FakeMemory* memory, uint64_t node, uint64_t next, const std::string& name,
-             const std::string& overload) {
+void PutNode(FakeMemory* memory, uint64_t node, uint64_t next, uint64_t previous,
+             const std::string& name, const std::string& overload) {
   memory->PutWord(node, next);
-  memory->PutWord(node + 8, 0);
+  memory->PutWord(node + 8, previous);
   memory->PutString(node + 16, name);
   memory->PutString(node + 48, overload);
 }
 
+void PutHead(FakeMemory* memory, uint64_t first, uint64_t last) {
+  memory->PutWord(kSlot, kHead);
+  memory->PutWord(kHead, first);
+  memory->PutWord(kHead + 8, last);
+}
+
 TEST(OperatorListTest, ReadsNamesInAddressOrder) {
   FakeMemory memory;
-  memory.PutWord(kSlot, kHead);
-  memory.PutWord(kHead, 0x3000);
-  PutNode(&memory, 0x3000, 0x2000, "aten::add", "Tensor");
-  PutNode(&memory, 0x2000, kHead, "aten::a_name_that_is_not_short", "");
-  const auto operators = ReadOperatorList(memory, kSlot, /*old_abi=*/false);
+  PutHead(&memory, 0x3000, 0x2000);
+  PutNode(&memory, 0x3000, 0x2000, kHead, "aten::add", "Tensor");
+  PutNode(&memory, 0x2000, kHead, 0x3000, "aten::a_name_that_is_not_short", "");
+  const OperatorList list = ReadOperatorList(memory, kSlot, /*old_abi=*/false);
+  const std::vector<OperatorInfo>& operators = list.operators;
+  EXPECT_TRUE(list.is_whole);
   ASSERT_EQ(operators.size(), 2u);
   EXPECT_EQ(operators[0].address, 0x2010u);
   EXPECT_EQ(operators[0].name, "aten::a_name_that_is_not_short");
@@ -42,48 +50,152 @@ TEST(OperatorListTest, ReadsNamesInAddressOrder) {
 
 TEST(OperatorListTest, ReadsOldStrings) {
   FakeMemory memory;
-  memory.PutWord(kSlot, kHead);
-  memory.PutWord(kHead, 0x2000);
+  PutHead(&memory, 0x2000, 0x2000);
   memory.PutWord(0x2000, kHead);
-  memory.PutWord(0x2008, 0);
+  memory.PutWord(0x2008, kHead);
   memory.PutOldString(0x2010, "aten::add");
   memory.PutOldString(0x2018, "Tensor");
-  const auto operators = ReadOperatorList(memory, kSlot, /*old_abi=*/true);
-  ASSERT_EQ(operators.size(), 1u);
-  EXPECT_EQ(operators[0].name, "aten::add");
-  EXPECT_EQ(operators[0].overload_name, "Tensor");
+  const OperatorList list = ReadOperatorList(memory, kSlot, /*old_abi=*/true);
+  EXPECT_TRUE(list.is_whole);
+  ASSERT_EQ(list.operators.size(), 1u);
+  EXPECT_EQ(list.operators[0].name, "aten::add");
+  EXPECT_EQ(list.operators[0].overload_name, "Tensor");
 }
 
 TEST(OperatorListTest, EndsInACycleThatMissesTheHead) {
   FakeMemory memory;
-  memory.PutWord(kSlot, kHead);
-  memory.PutWord(kHead, 0x2000);
-  PutNode(&memory, 0x2000, 0x3000, "aten::a", "");
-  PutNode(&memory, 0x3000, 0x2000, "aten::b", "");
-  EXPECT_EQ(ReadOperatorList(memory, kSlot, false).size(), 2u);
+  PutHead(&memory, 0x2000, 0x3000);
+  PutNode(&memory, 0x2000, 0x3000, kHead, "aten::a", "");
+  PutNode(&memory, 0x3000, 0x2000, 0x2000, "aten::b", "");
+  const OperatorList list = ReadOperatorList(memory, kSlot, false);
+  EXPECT_EQ(list.operators.size(), 2u);
+  EXPECT_FALSE(list.is_whole);
 }
 
 TEST(OperatorListTest, StopsAtHostileNodes) {
   FakeMemory memory;
-  memory.PutWord(kSlot, kHead);
-  memory.PutWord(kHead, 0x2000);
-  PutNode(&memory, 0x2000, 0x3000, "aten::a", "");
-  PutNode(&memory, 0x3000, kHead, "aten::b", "");
+  PutHead(&memory, 0x2000, 0x3000);
+  PutNode(&memory, 0x2000, 0x3000, kHead, "aten::a", "");
+  PutNode(&memory, 0x3000, kHead, 0x2000, "aten::b", "");
+  EXPECT_TRUE(ReadOperatorList(memory, kSlot, false).is_whole);
   memory.PutWord(0x3018, uint64_t{1} << 40);  // length of the name
-  EXPECT_EQ(ReadOperatorList(memory, kSlot, false).size(), 1u);
+  EXPECT_EQ(ReadOperatorList(memory, kSlot, false).operators.size(), 1u);
   memory.PutWord(0x2000, 0xdead0000);  // next: not mapped
-  EXPECT_EQ(ReadOperatorList(memory, kSlot, false).size(), 1u);
+  EXPECT_EQ(ReadOperatorList(memory, kSlot, false).operators.size(), 1u);
+  EXPECT_FALSE(ReadOperatorList(memory, kSlot, false).is_whole);
   memory.PutWord(kSlot, 0);
-  EXPECT_TRUE(ReadOperatorList(memory, kSlot, false).empty());
-  EXPECT_TRUE(ReadOperatorList(memory, 0xffffffffffffff00, false).empty());
+  EXPECT_TRUE(ReadOperatorList(memory, kSlot, false).operators.empty());
+  EXPECT_TRUE(ReadOperatorList(memory, 0xffffffffffffff00, false).operators.empty());
+}
+
+TEST(OperatorListTest, ANodeWhosePlaceIsUsedAgainIsNoWayThrough) {
+  FakeMemory memory;
+  PutHead(&memory, 0x2000, 0x4000);
+  PutNode(&memory, 0x2000, 0x3000, kHead, "aten::a", "");
+  // Taken out, and now the last one: what lay between would be left out.
+  PutNode(&memory, 0x3000, kHead, 0x4000, "mine::b", "");
+  const OperatorList list = ReadOperatorList(memory, kSlot, false);
+  EXPECT_EQ(list.operators.size(), 1u);
+  EXPECT_FALSE(list.is_whole);
+}
+
+// A list that is changed between the reads of its words: the tail is another one each time until
+// `settles_after` reads of the head.
+class ChangingMemory : public FakeMemory {
+ public:
+  explicit ChangingMemory(int settles_after) : left_(settles_after) {}
+  bool Read(uint64_t address, void* data, size_t bytes) const override {
+    if (address == kHead + 8 && left_ > 0) {
+      --left_;
+      const uint64_t other = 0x9000;
+      std::memcpy(data, &other, sizeof(other));
+      return true;
+    }
+    return FakeMemory::Read(address, data, bytes);
+  }
+
+ private:
+  mutable int left_;
+};
+
+TEST(OperatorListTest, AListThatChangesIsReadAgain) {
+  for (const int settles_after : {3, 1000}) {
+    ChangingMemory memory(settles_after);
+    PutHead(&memory, 0x2000, 0x2000);
+    PutNode(&memory, 0x2000, kHead, kHead, "aten::a", "");
+    const OperatorList list = ReadOperatorList(memory, kSlot, false);
+    EXPECT_EQ(list.operators.size(), 1u);
+    EXPECT_EQ(list.is_whole, settles_after == 3);
+  }
 }
 
 TEST(OperatorListTest, UnprintableNamesAreNotOperators) {
   FakeMemory memory;
-  memory.PutWord(kSlot, kHead);
-  memory.PutWord(kHead, 0x2000);
-  PutNode(&memory, 0x2000, kHead, "aten::\n", "");
-  EXPECT_TRUE(ReadOperatorList(memory, kSlot, false).empty());
+  PutHead(&memory, 0x2000, 0x2000);
+  PutNode(&memory, 0x2000, kHead, kHead, "aten::\n", "");
+  const OperatorList list = ReadOperatorList(memory, kSlot, false);
+  EXPECT_TRUE(list.operators.empty());
+  EXPECT_FALSE(list.is_whole);
+}
+
+MappedFile Mapped(const char* path, uint64_t inode, int times = 1) {
+  MappedFile file;
+  file.path = path;
+  file.inode = inode;
+  for (int i = 0; i < times; ++i) {
+    const uint64_t start = 0x100000u * static_cast<uint64_t>(i + 1);
+    file.mappings.push_back({start, start + 0x1000, 0, false, 0, inode, path});
+    file.mappings.push_back({start + 0x1000, start + 0x2000, 0x1000, true, 0, inode, path});
+  }
+  return file;
+}
+
+TEST(TorchCopiesTest, TheOneWithAPythonBindingIsChosen) {
+  const TorchChoice choice = ChooseTorch(
+      {Mapped("/a/libtorch_cpu.so", 1), Mapped("/a/libc10.so", 2), Mapped("/a/libstdc++.so.6", 3),
+       Mapped("/b/libtorch_cpu.so", 4), Mapped("/b/libtorch_python.so", 5),
+       Mapped("/b/libc10.so", 6), Mapped("/c/libtorchaudio.so", 7)});
+  std::vector<uint64_t> kept;
+  for (const MappedFile& file : choice.files) kept.push_back(file.inode);
+  EXPECT_EQ(kept, (std::vector<uint64_t>{3, 4, 5, 6, 7}));
+  EXPECT_EQ(choice.others, std::vector<std::string>{"/a/libtorch_cpu.so"});
+  EXPECT_EQ(choice.all.size(), 7u) << "all are known when something is loaded later";
+  EXPECT_TRUE(choice.repeated.empty());
+  ProbePlan plan;
+  plan.operators.resize(1);
+  plan.autograd.emplace();
+  ApplyChoice(choice, &plan);
+  ASSERT_EQ(plan.gaps.size(), 1u);
+  EXPECT_NE(plan.gaps[0].reason.find("/a/libtorch_cpu.so"), std::string::npos);
+  EXPECT_TRUE(plan.autograd.has_value());
+}
+
+TEST(TorchCopiesTest, WithoutABindingItIsAlwaysTheSame) {
+  const auto a = Mapped("/a/libtorch_cpu.so.1.13", 9);
+  const auto b = Mapped("/b/libtorch_cpu.so.1.13", 4);
+  for (const auto& files : {std::vector{a, b}, std::vector{b, a}}) {
+    const TorchChoice choice = ChooseTorch(files);
+    ASSERT_EQ(choice.files.size(), 1u);
+    EXPECT_EQ(choice.files[0].inode, 9u);
+  }
+  EXPECT_EQ(ChooseTorch({a}).files.size(), 1u);
+  EXPECT_TRUE(ChooseTorch({a}).others.empty());
+}
+
+TEST(TorchCopiesTest, AFileThatIsLoadedTwiceCountsTwice) {
+  const TorchChoice choice =
+      ChooseTorch({Mapped("/a/libtorch_cpu.so", 1, 2), Mapped("/a/libtorch_python.so", 2)});
+  EXPECT_EQ(choice.files.size(), 2u);
+  EXPECT_EQ(choice.repeated, "/a/libtorch_cpu.so");
+  EXPECT_EQ(choice.all.size(), 3u);
+  ProbePlan plan;
+  plan.autograd.emplace();
+  plan.has_input_probes = true;
+  ApplyChoice(choice, &plan);
+  EXPECT_FALSE(plan.autograd.has_value()) << "each copy counts for itself";
+  EXPECT_FALSE(plan.has_input_probes);
+  EXPECT_EQ(plan.gaps.size(), 2u);
+  EXPECT_EQ(plan.files.size(), 3u);
 }
 
 TEST(OperatorNameTest, MatchesTheSymbols) {

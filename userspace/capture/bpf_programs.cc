@@ -262,6 +262,8 @@ void ForgetAddresses(const bpf_map* map, Pid pid) {
 void BpfPrograms::ForgetProcess(Pid pid) {
   ForgetAddresses(impl_->skeleton->maps.annotation_operators, pid);
   ForgetAddresses(impl_->skeleton->maps.node_vtables, pid);
+  const uint32_t key = Raw(pid);
+  bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &key);
 }
 
 absl::Status BpfPrograms::AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step) {
@@ -279,6 +281,18 @@ absl::Status BpfPrograms::AddAutogradLayout(Pid pid, const abi::pt_autograd_layo
     return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
   }
   return absl::OkStatus();
+}
+
+void BpfPrograms::RemoveAutogradLayout(Pid pid) {
+  const uint32_t process = Raw(pid);
+  bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &process);
+  // What its threads have found already. Those of other processes find it again.
+  const bpf_map* threads = impl_->skeleton->maps.autograd_threads;
+  uint32_t tid = 0;
+  for (uint32_t i = 0; i < bpf_map__max_entries(threads); ++i) {
+    if (bpf_map_get_next_key(bpf_map__fd(threads), nullptr, &tid) != 0) break;
+    bpf_map_delete_elem(bpf_map__fd(threads), &tid);
+  }
 }
 
 absl::StatusOr<uint16_t> BpfPrograms::Impl::Number(const bpf_map* map, std::string content,

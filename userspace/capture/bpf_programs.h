@@ -65,6 +65,8 @@ class BpfPrograms {
   absl::Status AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step);
   absl::Status AddPythonNodeVtable(Pid pid, uint64_t vtable);
   absl::Status AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout);
+  // Its operators get no sequence numbers any more.
+  void RemoveAutogradLayout(Pid pid);
   // The place's number, for PT_COOKIE_PLACE. Equal places have one number.
   absl::StatusOr<uint16_t> AddValuePlace(const abi::pt_place& place);
   // Likewise.

@@ -11,10 +11,6 @@
 
 namespace proftrace {
 
-// For a kernel that does not take the programs: the probes are what they are without the option,
-// and the plan says so.
-void RemoveInputs(ProbePlan* plan);
-
 // Gives the kernel what inputs are read by, and the cookies of `modules` its numbers.
 // `numbers`: by index.
 absl::Status NumberSignatures(BpfPrograms* programs,

@@ -6,6 +6,11 @@
 #include "symbols/planner.h"
 
 namespace proftrace {
+namespace {
+
+constexpr size_t kMostLists = 16;  // glibc's DL_NNS
+
+}  // namespace
 
 void LibraryWatch::Add(Pid pid, const ProbePlan& plan) {
   const std::lock_guard lock(mutex_);
@@ -30,14 +35,30 @@ void LibraryWatch::Look(const std::function<void(Pid pid)>& on_loaded) {
   for (const Pid pid : loaded) on_loaded(pid);
 }
 
+bool LibraryWatch::HasChanged(const TargetMemory& memory, const std::vector<LinkerList>& lists) {
+  if (lists.empty()) return true;
+  for (const LinkerList& list : lists) {
+    if (list.last == 0 || HasSuccessor(memory, list.last)) return true;
+  }
+  return lists.size() < kMostLists && NextNamespace(memory, lists.back().debug) != 0;
+}
+
+std::vector<LibraryWatch::LinkerList> LibraryWatch::ReadLists(Pid pid, const TargetMemory& memory) {
+  std::vector<LinkerList> lists;
+  for (uint64_t debug = FindLinkerDebug(pid, memory); debug != 0 && lists.size() < kMostLists;
+       debug = NextNamespace(memory, debug)) {
+    lists.push_back({debug, LastLoaded(memory, debug)});
+  }
+  return lists;
+}
+
 bool LibraryWatch::HasLoaded(Pid pid, Watched* watched) {
   const ProcessMemory memory(pid);
-  if (watched->linker_debug == 0) watched->linker_debug = FindLinkerDebug(pid, memory);
-  if (watched->linker_debug == 0) return false;
-  const bool changed = watched->last == 0 || HasSuccessor(memory, watched->last);
+  const bool changed = HasChanged(memory, watched->lists);
   if (!changed && !watched->look_again) return false;
-  if (changed) watched->last = LastLoaded(memory, watched->linker_debug);
-  watched->look_again = changed && watched->last != 0;
+  if (changed) watched->lists = ReadLists(pid, memory);
+  if (watched->lists.empty()) return false;
+  watched->look_again = changed && watched->lists.front().last != 0;
   return HasNewContributor(pid, &watched->files);
 }
 

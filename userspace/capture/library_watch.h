@@ -7,8 +7,10 @@
 #include <mutex>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "symbols/probe_plan.h"
+#include "symbols/process_memory.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -24,13 +26,20 @@ class LibraryWatch {
   void Look(const std::function<void(Pid pid)>& on_loaded);
 
  private:
+  // Of one namespace of the dynamic linker.
+  struct LinkerList {
+    uint64_t debug = 0;
+    uint64_t last = 0;  // entry
+  };
   struct Watched {
     std::set<FileId> files;
-    uint64_t linker_debug = 0;
-    uint64_t last = 0;  // entry of the linker's list
+    std::vector<LinkerList> lists;
     // The linker lists a library before all of it is mapped: so it is looked for twice.
     bool look_again = true;
   };
+  // Whether a list has grown, or there is a new one.
+  static bool HasChanged(const TargetMemory& memory, const std::vector<LinkerList>& lists);
+  static std::vector<LinkerList> ReadLists(Pid pid, const TargetMemory& memory);
   static bool HasLoaded(Pid pid, Watched* watched);
 
   std::mutex mutex_;

@@ -9,10 +9,11 @@
 #include <utility>
 
 #include "symbols/process.h"
+#include "symbols/reduced_plan.h"
+#include "symbols/torch_copies.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/held_thread.h"
-#include "userspace/capture/input_probes.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 
@@ -27,6 +28,8 @@ constexpr int64_t kSearchIntervalNs = 1'000'000'000;
 constexpr size_t kMostProcesses = 1024;
 // So many refused processes are named, the others counted.
 constexpr size_t kMostNamed = 20;
+constexpr char kNoInputPrograms[] =
+    "this kernel does not take the programs; Linux 5.17 or later is needed";
 
 bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
 
@@ -45,6 +48,8 @@ ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, PlanOptions pla
                              const std::vector<OperatorInfo>& added) {
         AddLateOperators(pid, plan, image, added);
       }) {
+  // What is planned from here on needs no taking back.
+  plan_options_.record_shapes &= programs_->reads_inputs();
   follower_ = std::thread([this] { RunFollower(); });
 }
 
@@ -133,7 +138,7 @@ void ProcessSet::AwaitOwn(Pid pid) {
 
 absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
   uint32_t image;
-  if (!programs_->reads_inputs()) RemoveInputs(&plan);
+  if (!programs_->reads_inputs()) RemoveInputs(kNoInputPrograms, &plan);
   {
     const std::lock_guard lock(mutex_);
     image = next_image_++;
@@ -157,10 +162,19 @@ void ProcessSet::AddGaps(const ProbePlan& plan) {
   }
 }
 
+void ProcessSet::AddRefused(const AttachReport& report) {
+  if (report.refused.empty()) return;
+  const RefusedPoint& first = report.refused.front();
+  gaps_.push_back(Unsupported{"probes", std::to_string(report.refused.size()) +
+                                            " places were refused by the kernel (" + first.module +
+                                            ": " + ErrnoText(first.error) + ")"});
+}
+
 void ProcessSet::AddLibraries(Pid pid) {
+  // At once: the second PyTorch counts for itself, and a plan may take a second.
+  if (HasRepeatedTorch(pid)) programs_->RemoveAutogradLayout(pid);
   absl::StatusOr<ProbePlan> now = BuildProbePlan(pid, plan_options_);
   if (!now.ok()) return;
-  if (!programs_->reads_inputs()) RemoveInputs(&*now);
   PlanRegistry::Extended extended;
   {
     const std::lock_guard lock(mutex_);
@@ -175,8 +189,15 @@ void ProcessSet::AddLibraries(Pid pid) {
   }
   LinkSet links;
   AttachReport report;
-  (void)AttachModules(pid, extended.added, &links, &report);  // what is live of a library is kept
+  // What is live of a library is kept.
+  const absl::Status status = AttachModules(pid, extended.added, &links, &report);
   const std::lock_guard lock(mutex_);
+  AddRefused(report);
+  if (!status.ok() && ExitCodeOf(status) != ExitCode::kNoTarget) {
+    gaps_.push_back(
+        Unsupported{"libraries that were loaded while recording",
+                    "PID " + std::to_string(Raw(pid)) + ": " + std::string(status.message())});
+  }
   const auto it = processes_.find(Raw(pid));
   if (it == processes_.end()) return;
   std::move(links.begin(), links.end(), std::back_inserter(it->second.links));
@@ -242,11 +263,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   operator_watch_.Add(pid, image, plan);
   library_watch_.Add(pid, *plan);
   const std::lock_guard lock(mutex_);
-  if (!report.refused.empty()) {
-    gaps_.push_back(Unsupported{
-        "probes", std::to_string(report.refused.size()) + " places were refused by the kernel (" +
-                      report.refused[0].module + ": " + ErrnoText(report.refused[0].error) + ")"});
-  }
+  AddRefused(report);
   if (operator_count_ == 0) operator_count_ = plan->operator_count;
   processes_[Raw(pid)].links = std::move(links);
   return absl::OkStatus();

@@ -139,7 +139,9 @@ class ProcessSet {
   void LookForMore();
   void RunFollower();
   void TryAllAwaited();
+  // These two: the caller holds the lock.
   void AddGaps(const ProbePlan& plan);
+  void AddRefused(const AttachReport& report);
   void AddLibraries(Pid pid);
   void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
                         const std::vector<OperatorInfo>& added);
