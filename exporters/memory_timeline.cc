@@ -43,7 +43,8 @@ absl::Status CheckRecorded(const Timeline& timeline) {
               "this recording has no memory events; record with --profile-memory");
 }
 
-// Calls visit(time_us, bytes) for each microsecond in which something changed.
+// Calls visit(time_us, bytes) for each microsecond in which something changed, up to the first
+// loss: what is allocated from there on is not known.
 template <typename Visitor>
 void ForEachPoint(const Timeline& timeline, const Device& device, Visitor&& visit) {
   const MemoryEventStore& events = timeline.memory_events();
@@ -56,6 +57,7 @@ void ForEachPoint(const Timeline& timeline, const Device& device, Visitor&& visi
         device.type == 0 ? event.is_cpu()
                          : event.device_type == device.type && event.device_index == device.index;
     if (event.kind != MemoryEventKind::kUsage || !is_here) continue;
+    if (!event.total_known) break;
     const int64_t now_us = timeline.ToUnixNs(event.time_ns) / 1000;
     if (has_point && now_us != time_us) visit(time_us, bytes);
     has_point = true;
@@ -89,7 +91,7 @@ const peak = sizes.reduce((most, size) => Math.max(most, size), 0);
 const MiB = 1048576;
 what.textContent = device + ": " + times.length + " points, most allocated " +
     (peak / MiB).toFixed(2) + " MiB above what was there at the start. Category of all bytes: Unknown." +
-    (lost ? " Records were lost: the curve may be wrong from there on." : "");
+    (lost ? " Records were lost: the curve ends there." : "");
 function draw() {
   const canvas = document.getElementById("plot");
   const width = canvas.width = canvas.clientWidth, height = canvas.height = canvas.clientHeight;

@@ -31,7 +31,8 @@ std::string MemoryLine(const Timeline& timeline) {
   const auto add = [&line](uint64_t count, const char* what) {
     if (count > 0) line += ", " + std::to_string(count) + " " + what;
   };
-  add(memory.unknown_frees, "frees of blocks from before the window (not counted)");
+  add(memory.unknown_frees,
+      "frees of blocks from before the window, or before a loss (not counted)");
   add(memory.empty_blocks, "empty blocks (not counted)");
   add(memory.reused_blocks, "blocks whose free was not seen");
   add(memory.untracked, "allocations beyond the table of live blocks");

@@ -16,6 +16,8 @@ namespace proftrace {
 class RecordMaker {
  public:
   static constexpr uint32_t kPid = 100;
+  // `pid`: of all its records.
+  explicit RecordMaker(uint32_t pid = kPid) : pid_(pid) {}
   // A stack pointer as a record holds it: callers are above callees.
   static constexpr uint32_t Sp(uint32_t depth) { return 0x10000000u - depth * 16; }
 
@@ -209,8 +211,10 @@ class RecordMaker {
     bytes_.resize(start + size);
     std::memcpy(bytes_.data() + start, record, size);
     bytes_[start + offsetof(abi::pt_record, words)] = static_cast<std::byte>(size / 8);
+    std::memcpy(bytes_.data() + start + offsetof(abi::pt_record, pid), &pid_, sizeof(pid_));
   }
 
+  uint32_t pid_;
   std::vector<std::byte> bytes_;
 };
 

@@ -80,12 +80,34 @@ TEST(MemoryTest, EmptyBlocksAndBlocksFromBeforeAreCountedOnly) {
 TEST(MemoryTest, ALossMakesTotalsUnknownFromThereOn) {
   RecordMaker maker;
   maker.Allocation(1, 10, kBlock, 100);
+  maker.Allocation(2, 15, kOther, 7);
   maker.Loss(2, 20, 3);
+  maker.Allocation(1, 25, 0x1000, 5);
+  maker.Free(1, 30, 0x1000);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Bytes(*timeline), ElementsAre(100, 7, 5, -5));
+  EXPECT_THAT(Totals(*timeline), ElementsAre(100, 107, -1, -1));
+  EXPECT_EQ(timeline->memory_summary().inconsistent_processes, 1u);
+}
+
+TEST(MemoryTest, ABlockFromBeforeALossMayBeAnotherOne) {
+  RecordMaker maker;
+  maker.Allocation(1, 10, kBlock, 100);
+  maker.Loss(2, 20, 3);  // say its free, and an allocation of 8 bytes in its place
   maker.Free(1, 30, kBlock);
   const auto timeline = Build(maker);
-  EXPECT_THAT(Bytes(*timeline), ElementsAre(100, -100));
-  EXPECT_THAT(Totals(*timeline), ElementsAre(100, -1));
-  EXPECT_EQ(timeline->memory_summary().inconsistent_processes, 1u);
+  EXPECT_THAT(Bytes(*timeline), ElementsAre(100));
+  EXPECT_EQ(timeline->memory_summary().unknown_frees, 1u);
+}
+
+TEST(MemoryTest, TotalsSinceTheLastRecordOfTheThreadThatLostAreUnknown) {
+  RecordMaker maker;
+  maker.Allocation(1, 10, kBlock, 100);
+  maker.Allocation(2, 15, kOther, 7);
+  maker.Allocation(1, 20, 0x1000, 5);  // thread 2 may have lost its records before this
+  maker.Loss(2, 30, 1);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Totals(*timeline), ElementsAre(100, 107, -1));
 }
 
 TEST(MemoryTest, AGapMakesTotalsUnknownOfLaterProcessesToo) {
@@ -98,6 +120,25 @@ TEST(MemoryTest, AGapMakesTotalsUnknownOfLaterProcessesToo) {
   source.Add(after.bytes(), /*gap_before=*/true);
   const auto timeline = Build(TestMetadata(), std::move(source));
   EXPECT_THAT(Totals(*timeline), ElementsAre(-1));
+}
+
+TEST(MemoryTest, AForkedChildBeginsAnewAndItsParentsBlocksAreNotIts) {
+  RecordMaker parent;
+  parent.Allocation(1, 10, kBlock, 100);
+  RecordMaker child(RecordMaker::kPid + 1);
+  child.Allocation(5, 20, kOther, 8);
+  child.Free(5, 30, kBlock);
+  child.Free(5, 40, kOther);
+  RecordMaker after;
+  after.Free(1, 50, kBlock);
+  VectorSource source;
+  source.Add(parent.bytes());
+  source.Add(child.bytes());
+  source.Add(after.bytes());
+  const auto timeline = Build(TestMetadata(), std::move(source));
+  EXPECT_THAT(Bytes(*timeline), ElementsAre(100, 8, -8, -100));
+  EXPECT_THAT(Totals(*timeline), ElementsAre(100, 8, 0, 0));
+  EXPECT_EQ(timeline->memory_summary().unknown_frees, 1u);
 }
 
 TEST(MemoryTest, AnAddressThatIsLiveAlreadyMakesTotalsUnknown) {

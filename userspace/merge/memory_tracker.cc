@@ -27,9 +27,25 @@ void MemoryTracker::Doubt(Process* process) {
   process->is_known = false;
 }
 
+void MemoryTracker::ForgetBlocks(Process* process) {
+  blocks_ -= process->live.size();
+  process->live.clear();
+}
+
+bool MemoryTracker::OnLoss(Pid pid) {
+  Process& process = processes_[Raw(pid)];
+  const bool was_known = process.is_known;
+  Doubt(&process);
+  ForgetBlocks(&process);
+  return was_known;
+}
+
 void MemoryTracker::OnGap() {
   any_gap_ = true;
-  for (auto& [pid, process] : processes_) Doubt(&process);
+  for (auto& [pid, process] : processes_) {
+    Doubt(&process);
+    ForgetBlocks(&process);
+  }
 }
 
 void MemoryTracker::OnProcessEnd(Pid pid) {

@@ -5,7 +5,8 @@
 // block whose allocation was not recorded is none. The running total of CPU memory begins at 0 with
 // the window. It is a process's, of all its threads, and is unknown from the first loss on; a
 // device's totals, and those of shared CPU memory (at::MapAllocator, which DataLoader workers use),
-// are what torch reports for each.
+// are what torch reports for each. A forked child's total begins at 0 with its own probes: what it
+// got from its parent, and frees of that, are not in it.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -32,8 +33,9 @@ class MemoryTracker {
   // event. The caller fills in `parent` and `thread`.
   std::optional<MemoryEvent> Observe(const Event& event);
 
-  // Records of the process were lost: its total is unknown from here on.
-  void OnLoss(Pid pid) { Doubt(&processes_[Raw(pid)]); }
+  // Records of the process were lost: its total is unknown from here on, and so are the sizes of
+  // its live blocks, as each may have been freed and allocated anew. Whether the total was known.
+  bool OnLoss(Pid pid);
   // Records of any process were lost.
   void OnGap();
   // Its memory is gone.
@@ -57,6 +59,7 @@ class MemoryTracker {
   bool OnAllocation(const Event& event, MemoryEvent* out);
   bool OnFree(const Event& event, MemoryEvent* out);
   void Doubt(Process* process);
+  void ForgetBlocks(Process* process);
   Process& ProcessOf(const Event& event);
   // Whether a report of CPU memory repeats the thread's last allocation or free: so does torch
   // while its own profiler runs.

@@ -99,8 +99,7 @@ absl::Status SpanBuilder::Add(const Event& event) {
       OnFrameEnd(event, thread);
       break;
     case EventType::kLoss:
-      TruncateAll(thread, thread.last_ns);
-      memory_.OnLoss(event.pid);
+      OnLoss(event, thread);
       break;
     case EventType::kGap:
       break;
@@ -461,6 +460,20 @@ absl::Status SpanBuilder::OnMemory(const Event& event, ThreadState& thread) {
   if (!thread.index.has_value()) thread.index = timeline_->AddThread(thread.pid, thread.tid, "");
   memory->thread = *thread.index;
   return timeline_->AddMemoryEvent(*memory);
+}
+
+void SpanBuilder::OnLoss(const Event& event, ThreadState& thread) {
+  TruncateAll(thread, thread.last_ns);
+  if (!memory_.OnLoss(event.pid)) return;
+  // It happened at some time since this thread's last record: what other threads did meanwhile has
+  // totals without what was lost.
+  for (uint32_t i = timeline_->memory_event_count(); i-- > 0;) {
+    MemoryEvent& memory = timeline_->memory_event(i);
+    if (memory.time_ns <= thread.last_ns) return;
+    if (memory.is_cpu() && timeline_->thread(memory.thread).pid == event.pid) {
+      memory.total_known = false;
+    }
+  }
 }
 
 // stack[position] ends while frames above it are still open: those outlive it.

@@ -105,6 +105,7 @@ class SpanBuilder {
   void SetSequence(const Event& event, Frame* frame);
   bool IsEngineRow(const Frame& frame) const;
   absl::Status OnMemory(const Event& event, ThreadState& thread);
+  void OnLoss(const Event& event, ThreadState& thread);
   // What the thread did since the frame's begin.
   static MemorySums MemorySince(const ThreadState& thread, const Frame& frame);
   void SetMemory(const ThreadState& thread, const Frame& frame);

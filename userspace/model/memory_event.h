@@ -65,10 +65,11 @@ constexpr std::string_view DeviceTypeName(uint8_t device_type) {
 
 // What the events do not show.
 struct MemorySummary {
-  uint64_t empty_blocks = 0;   // allocations of 0 bytes
-  uint64_t unknown_frees = 0;  // frees of blocks from before the window: their size is not known
-  uint64_t reused_blocks = 0;  // allocations at an address whose free was not seen
-  uint64_t untracked = 0;      // allocations that the table of live blocks had no room for
+  uint64_t empty_blocks = 0;  // allocations of 0 bytes
+  uint64_t unknown_frees =
+      0;  // frees of blocks from before the window, or before a loss: their size is not known
+  uint64_t reused_blocks = 0;           // allocations at an address whose free was not seen
+  uint64_t untracked = 0;               // allocations that the table of live blocks had no room for
   uint64_t inconsistent_processes = 0;  // processes whose running totals became unknown
 };
 

@@ -133,6 +133,8 @@ class TimelineBuilder {
   absl::Status AddMemoryEvent(const MemoryEvent& event) {
     return timeline_->memory_events_->Append(event);
   }
+  uint32_t memory_event_count() const { return timeline_->memory_events_->size(); }
+  MemoryEvent& memory_event(uint32_t index) { return timeline_->memory_events_->at(index); }
   void SetInputs(std::vector<OperatorInputs> inputs) { timeline_->inputs_ = std::move(inputs); }
   void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }
   uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }
