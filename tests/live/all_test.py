@@ -17,6 +17,7 @@ from pathlib import Path
 import live
 from live import Job, LiveTest, Result, Tracer
 import namespaces_test
+import ranks_test
 from namespaces_test import child_of
 
 CONTAINER = namespaces_test.NamespaceTest.container
@@ -25,7 +26,7 @@ ORPHANS = 22
 NO_TORCH = "import time\nwhile True: time.sleep(0.01)"
 
 
-class AllTest(LiveTest):
+class AllTest(ranks_test.LaunchedRanks):
     def record_all(self, *options: object) -> Tracer:
         return Tracer("-a", "-o", self.out, "--format", "events-csv,chrome", *options)
 
@@ -159,6 +160,9 @@ class AllTest(LiveTest):
         result = Result(self.out)
         self.assert_lossless(result)
         self.assert_steps(result, {pid: 4 for pid in pids}, {pids[-1]})
+
+    def test_ranks_of_a_launcher_are_recorded_with_autograd_and_groups(self) -> None:
+        self.check_launched(lambda _: ("-a",))
 
     def test_others_pay_nothing(self) -> None:
         """Processes without PyTorch that map, fork and exec are as fast beside a tracer that stands still."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The PyTorch job that the live tests record. It prints `READY PID`, then does what each line on stdin says and answers with
-`DONE …`: steps N | loop | raise N | raising | threads N | crowd N | intra N | forkback N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | loader | exec ARGV | fds
+`DONE …`: steps N | loop | raise N | raising | threads N | crowd N [backward] | intra N | forkback N [memory] | allocate N | churn | ranges itt|nvtx N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | loader | exec ARGV | fds
 
 Every step makes the same result from the same seed: `checksum=` is that result, and `distinct=1` says that no step gave
 another. `loop` and `raising` go on until the next line comes.
@@ -98,6 +98,19 @@ def work_in_child(seconds: float, tell: Callable[[str], None]) -> None:
     tell(f"{os.getpid()} {began_ns} {checksums.count} {len(checksums.seen)}")
 
 
+def grow(count: int) -> list[torch.Tensor]:
+    """Blocks of 4, 8, 12 … bytes: each one's size tells which it is, and what is allocated with it."""
+    return [torch.empty(number) for number in range(1, count + 1)]
+
+
+def allocate_in_child(tell: Callable[[str], None]) -> None:
+    began_ns = time.time_ns()
+    time.sleep(1.0)  # its probes are there then
+    kept = grow(100)
+    del kept[::2]
+    tell(f"{os.getpid()} {began_ns} {len(kept)} 1")
+
+
 def spawned(seconds: float, results: "multiprocessing.Queue[str]") -> None:
     work_in_child(seconds, results.put)
 
@@ -183,15 +196,16 @@ class Job:
             pids.append(pid)
         return f"pids={','.join(map(str, pids))}"
 
-    def on_crowd(self, count: str) -> str:
+    def on_crowd(self, count: str, what: str = "forward") -> str:
         """Threads that are all there at once, and work at once."""
         barrier = threading.Barrier(int(count))
         tids = []
+        does = {"forward": forward_step, "backward": step}[what]
 
         def work() -> None:
             barrier.wait()
             tids.append(threading.get_native_id())
-            forward_step(Checksums())
+            does(Checksums())
             barrier.wait()
 
         threads = [threading.Thread(target=work) for _ in range(int(count))]
@@ -211,12 +225,12 @@ class Job:
         torch.set_num_threads(1)
         return ""
 
-    def on_forkback(self, count: str) -> str:
+    def on_forkback(self, count: str, what: str = "") -> str:
         """Forks in the middle of a backward; each child works on."""
         children: list[tuple[int, int]] = []
 
         def fork(gradient: torch.Tensor) -> torch.Tensor:
-            children.append(fork_child(lambda tell: work_in_child(0.5, tell)))
+            children.append(fork_child(allocate_in_child if what == "memory" else lambda tell: work_in_child(0.5, tell)))
             return gradient
 
         for _ in range(int(count)):
@@ -226,6 +240,69 @@ class Job:
             with record_function("backward"):
                 product.relu().sum().backward()
         return f"children={self.collect(children)}"
+
+    def on_allocate(self, count: str) -> str:
+        """Blocks that stay."""
+        self.kept = grow(int(count))
+        return ""
+
+    def on_churn(self) -> str:
+        """Steps, while another thread registers and deregisters operators."""
+        rounds = [0]
+
+        def register() -> None:
+            while self.lines.empty():
+                library = torch.library.Library(f"churn{rounds[0] % 5}", "DEF")
+                for number in range(4):
+                    library.define(f"operator_{rounds[0] % 3}_{number}(Tensor x) -> Tensor")
+                if hasattr(library, "_destroy"):
+                    library._destroy()
+                del library
+                rounds[0] += 1
+
+        thread = threading.Thread(target=register)
+        thread.start()
+        self.until_next_line(step)
+        thread.join()
+        return f"rounds={rounds[0]}"
+
+    def on_ranges(self, kind: str, count: str) -> str:
+        """Ranges of ITT or NVTX on two threads at once, with an exception out of one; then what emit_* makes of an operator."""
+        ranges = torch.profiler.itt if kind == "itt" else torch.cuda.nvtx
+        try:
+            ranges.mark("is there")
+        except RuntimeError as error:
+            return f"missing={str(error).replace(' ', '_')}"
+        value = torch.ones(2, 3)
+
+        def work() -> None:
+            for number in range(int(count)):
+                ranges.range_push(f"outer {number}")
+                value.add(1)
+                with record_function("between"):
+                    ranges.range_push("inner")
+                    ranges.mark("here")
+                    value.mul(2)
+                    ranges.range_pop()
+                ranges.range_pop()
+                value.sub(1)
+                try:
+                    with ranges.range("failing"):
+                        torch.mm(value, value)
+                except RuntimeError:
+                    value.neg()
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        ranges.range_pop()  # of nothing
+        emits = kind == "itt" or torch.cuda.is_available()  # the other one waits for the GPU first
+        if emits:
+            with getattr(torch.autograd.profiler, f"emit_{kind}")(), torch.no_grad():
+                value.exp()
+        return f"emitted={int(emits)} tids={','.join(str(thread.native_id) for thread in threads)}"
 
     def on_workers(self, method: str) -> str:
         loader = torch.utils.data.DataLoader(SlowItems(), batch_size=4, num_workers=2, multiprocessing_context=method)

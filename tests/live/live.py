@@ -1,7 +1,7 @@
 """What the live tests share: the recorded job, `proftrace record` as a process, what it left, and why they cannot run.
 
 Environment: PROFTRACE_BINARY (default: the release build's), PROFTRACE_ORACLE_PYTHON or PROFTRACE_PYTHON (the first one
-whose interpreter imports torch; default: /usr/bin/python3).
+whose interpreter imports torch; default: /usr/bin/python3), PROFTRACE_LIVE_PATIENCE.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from process import LineReader, Stopped  # noqa: E402
 JOB = HERE / "job.py"
 BINARY = Path(os.environ.get("PROFTRACE_BINARY", HERE.parents[1] / "build/release/bin/proftrace"))
 SKIP = 77
-START_S, READY_S, WORK_S, STOP_S = 30.0, 15.0, 20.0, 15.0
+# PROFTRACE_LIVE_PATIENCE: how many times as long as on a quiet machine is waited.
+START_S, READY_S, WORK_S, STOP_S = (seconds * float(os.environ.get("PROFTRACE_LIVE_PATIENCE", "1"))
+                                    for seconds in (30.0, 15.0, 20.0, 15.0))
 NOBODY = 65534
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """One rank of a gloo job: `ranks_job.py MEETING RANK SIZE` without anything in the environment, or under torchrun without
-arguments. It prints `READY PID` and what torch says of its groups as JSON, works until stdin ends, or for two seconds."""
+arguments. It prints `READY PID` and what torch says of its groups as JSON, works until stdin ends, or for two seconds.
+Where PROFTRACE_RANKS_GO names a file, it waits until that is there and makes ROUNDS rounds of work with a backward."""
 
 from __future__ import annotations
 
@@ -13,6 +14,20 @@ import time
 
 import torch
 from torch import distributed
+
+
+ROUNDS = 20
+
+
+def work_as_told(path: str) -> None:
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    weight = torch.ones(4, 4, requires_grad=True)
+    for _ in range(ROUNDS):
+        with torch.autograd.profiler.record_function("work"):
+            torch.mm(weight, weight).sum().backward()
+            distributed.all_reduce(weight.grad)
+        weight.grad = None
 
 
 def described() -> dict[str, object]:
@@ -38,6 +53,10 @@ def main() -> None:
     distributed.all_reduce(value)
     print(f"READY {os.getpid()}", flush=True)
     print(f"SAYS {json.dumps(described())}", flush=True)
+    if go := os.environ.get("PROFTRACE_RANKS_GO"):
+        work_as_told(go)
+        distributed.destroy_process_group()
+        return
     done = threading.Event()
     if len(sys.argv) > 1:
         threading.Thread(target=lambda: (os.read(0, 1), done.set()), daemon=True).start()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import gzip
 import json
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import unittest
 from pathlib import Path
+from typing import Callable
 
 import live
 from live import HERE, LiveTest, Result, Tracer
@@ -19,6 +21,7 @@ from process import LineReader
 
 SCRIPT = HERE / "ranks_job.py"
 SIZE = 2
+ROUNDS = 20  # of ranks_job.py
 
 
 class Rank:
@@ -42,11 +45,86 @@ class Rank:
         return json.loads(self.lines.wait(r"^SAYS (.*)", live.START_S).group(1))
 
 
-class RanksTest(LiveTest):
+class LaunchedRanks(LiveTest):
+    """Checks of ranks that a launcher has started, for whoever records them."""
+
     def trace(self, path: Path) -> dict[str, object]:
         with gzip.open(path, "rt", encoding="utf-8") as stream:
             return json.load(stream)
 
+    def launcher(self) -> list[str]:
+        """torchrun; that of 1.13 does not run with Python 3.11: there what it would do."""
+        version = subprocess.run([LiveTest.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+        if not version.stdout.startswith("1."):
+            return [LiveTest.python, "-m", "torch.distributed.run", "--nproc_per_node", str(SIZE), "--standalone", str(SCRIPT)]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        program = ("import os, subprocess, sys, torch\n"
+                   f"shared = dict(os.environ, WORLD_SIZE='{SIZE}', MASTER_ADDR='127.0.0.1', MASTER_PORT='{port}')\n"
+                   "ranks = [subprocess.Popen([sys.executable, sys.argv[1]], env=dict(shared, RANK=str(rank)))"
+                   f" for rank in range({SIZE})]\n"
+                   "sys.exit(any([rank.wait() for rank in ranks]))\n")
+        return [LiveTest.python, "-c", program, str(SCRIPT)]
+
+    def check_launched(self, options_for: Callable[[int], tuple[object, ...]]) -> None:
+        """`options_for(pid of the launcher)`: what is recorded."""
+        go = self.directory / "go"
+        launched = subprocess.Popen(self.launcher(), stdout=subprocess.PIPE, env=dict(os.environ, PROFTRACE_RANKS_GO=str(go)))
+        lines = LineReader(launched.stdout)
+        try:
+            ready = [int(lines.wait(r"^READY (\d+)", 2 * live.START_S).group(1)) for _ in range(SIZE)]
+            live.wait_until(lambda: self.says(lines).keys() == set(range(SIZE)), live.START_S, "all groups")
+            options = options_for(launched.pid)
+            with Tracer(*options, "-o", self.out, "--format", "chrome,events-csv") as tracer:
+                tracer.wait_until_recording()
+                for pid in () if "-a" in options else ready:
+                    live.wait_until(lambda: tracer.lines.has(rf"recording PID {pid}\b"), live.READY_S, f"probes in {pid}")
+                go.touch()
+                self.assertEqual(launched.wait(live.WORK_S), 0)
+                self.assertEqual(tracer.stop() if "-a" in options else tracer.wait(), 0, tracer.text())
+        finally:
+            launched.kill()
+            launched.wait()
+            lines.close()
+        self.check_ranks(Result(self.out), set(ready), self.says(lines))
+
+    def says(self, lines: LineReader) -> dict[int, dict[str, object]]:
+        lines.has("")  # takes what has come
+        said = [json.loads(line.split(maxsplit=1)[1]) for line in lines.seen if line.startswith("SAYS ")]
+        return {one["rank"]: one for one in said}
+
+    def check_ranks(self, result: Result, pids: set[int], says: dict[int, dict[str, object]]) -> None:
+        self.assert_identities(result.ledger)
+        targets = {target["rank"]: target for target in result.summary["target"] if target["pid"] in pids}
+        self.assertEqual(set(targets), set(range(SIZE)), result.summary["target"])
+        rows = list(result.events())
+        for rank, target in targets.items():
+            own = [row for row in rows if row["pid"] == str(target["pid"])]
+            counts = collections.Counter(row["path"] for row in own)
+            self.assertEqual((counts["work"], counts["work/aten::mm"]), (ROUNDS, ROUNDS), counts)
+            node = "work/autograd::engine::evaluate_function: MmBackward0/MmBackward0"
+            self.assertEqual(counts[node], ROUNDS, counts)
+            forwards = [row["sequence_nr"] for row in own if row["path"] == "work/aten::mm"]
+            self.assertEqual([row["sequence_nr"] for row in own if row["path"] == node], forwards)
+            self.assertEqual(len(set(forwards)), ROUNDS)
+            path = self.out / f"trace_rank{rank}.json.gz"
+            with gzip.open(path, "rt", encoding="utf-8") as stream:
+                text = stream.read()
+            # How HolisticTraceAnalysis finds a file's rank.
+            self.assertEqual([int(number) for number in re.findall(r'"rank":\s+(\d+)', text)], [rank])
+            trace = json.loads(text)
+            told = trace["distributedInfo"]
+            self.assertEqual((told["rank"], told["world_size"]), (rank, SIZE))
+            if "pg_config" in says[rank]:
+                self.assertEqual([group["pg_name"] for group in told["pg_config"]],
+                                 [group["pg_name"] for group in says[rank]["pg_config"]])
+                self.assertEqual(counts["work/c10d::allreduce_"], ROUNDS, counts)
+            arrows = [event for event in trace["traceEvents"] if event.get("cat") == "fwdbwd"]
+            self.assertGreaterEqual(len(arrows), 2 * ROUNDS)
+            self.assertEqual({event["pid"] for event in arrows}, {target["pid"]})
+
+
+class RanksTest(LaunchedRanks):
     def test_rank_and_groups_of_a_job_without_environment_are_what_torch_says(self) -> None:
         with contextlib.ExitStack() as stack:
             ranks = [stack.enter_context(Rank(self.directory / "meeting", rank)) for rank in range(SIZE)]
@@ -76,19 +154,8 @@ class RanksTest(LiveTest):
             for rank in ranks:
                 self.assertEqual(rank.process.wait(live.STOP_S), 0)
 
-    def launcher(self) -> list[str]:
-        """torchrun; that of 1.13 does not run with Python 3.11: there what it would do."""
-        version = subprocess.run([LiveTest.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
-        if not version.stdout.startswith("1."):
-            return [LiveTest.python, "-m", "torch.distributed.run", "--nproc_per_node", str(SIZE), "--standalone", str(SCRIPT)]
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        program = ("import os, subprocess, sys\n"
-                   f"shared = dict(os.environ, WORLD_SIZE='{SIZE}', MASTER_ADDR='127.0.0.1', MASTER_PORT='{port}')\n"
-                   "ranks = [subprocess.Popen([sys.executable, sys.argv[1]], env=dict(shared, RANK=str(rank)))"
-                   f" for rank in range({SIZE})]\n"
-                   "sys.exit(any([rank.wait() for rank in ranks]))\n")
-        return [LiveTest.python, "-c", program, str(SCRIPT)]
+    def test_ranks_of_a_launcher_that_runs_are_recorded_with_it(self) -> None:
+        self.check_launched(lambda pid: ("-p", pid))
 
     def test_ranks_that_torchrun_starts_are_recorded_with_their_rank(self) -> None:
         # Four imports of torch, two at a time.

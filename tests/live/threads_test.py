@@ -9,6 +9,7 @@ import unittest
 
 import children_test
 import live
+import memory_test
 from live import Job, LiveTest, Result, Tracer
 
 CROWD = 1000
@@ -30,6 +31,31 @@ class ThreadsTest(LiveTest):
             counts[row["path"]][row["tid"]] += 1
         self.assertEqual(counts["forward"], collections.Counter(tids))
         self.assertEqual(counts["forward/aten::linear"], collections.Counter(tids * 3))
+
+    def test_a_thousand_threads_with_autograd_and_memory_are_recorded_without_loss(self) -> None:
+        with Job() as job:
+            result, (answer,) = self.record(job, f"crowd {CROWD} backward", options=("--profile-memory",))
+        tids = answer["tids"].split(",")
+        self.assertEqual(len(set(tids)), CROWD)
+        counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+        forwards, backwards = collections.Counter(), collections.Counter()
+        for row in result.events():
+            counts[row["path"]][row["tid"]] += 1
+            if row["name"] == "aten::linear":
+                continue
+            if row["sequence_nr"] and "autograd::engine" not in row["path"]:
+                forwards[row["tid"], row["sequence_nr"]] += 1
+            if row["name"].endswith("Backward0") and row["sequence_nr"] and "evaluate_function" not in row["name"]:
+                backwards[row["tid"], row["sequence_nr"]] += 1
+        self.assertEqual(counts["step"], collections.Counter(tids))
+        self.assertEqual(counts["step/forward/aten::linear"], collections.Counter(tids * 3))
+        node = "step/autograd::engine::evaluate_function: AddmmBackward0/AddmmBackward0"
+        self.assertEqual(counts[node], collections.Counter(tids * 3))
+        # Every node has the number of an operator of its own thread's forward, which no other node has.
+        self.assertEqual(set(backwards.values()), {1})
+        self.assertEqual({tid for tid, _ in backwards}, set(tids))
+        self.assertEqual(sorted(backwards.keys() - forwards.keys())[:5], [])
+        self.assertGreater(memory_test.check_totals(self, result), 10 * CROWD)
 
     def test_operators_that_torch_splits_are_one_row_of_their_thread(self) -> None:
         with Job() as job:

@@ -98,6 +98,14 @@ def parent_name(rows: list[Row], index: int) -> str:
     return rows[parent].name if parent >= 0 else "(top level)"
 
 
+def place(rows: list[Row], index: int) -> str:
+    """The name of the row's parent, and of the outermost row around it."""
+    top = index
+    while rows[top].parent >= 0:
+        top = rows[top].parent
+    return f"{parent_name(rows, index)!r}" + (f" in {rows[top].name!r}" if top != index else "")
+
+
 def contradicts_itself(theirs: list[Row], index: int, parent: int) -> bool:
     """Whether torch's tree has a row under an ancestor of `parent` only, though by torch's own times it lies within
     `parent`: so it is, once in a while, at the border of two blocks of its records."""
@@ -122,9 +130,9 @@ def compare_rows(where: str, theirs: list[Row], ours: list[Row]) -> Result:
     found: list[str] = []
     for left, right in pair_up(theirs, ours):
         if right is None:
-            found.append(f"{where}: row {left}: missing {theirs[left].name!r} under {parent_name(theirs, left)!r}")
+            found.append(f"{where}: row {left}: missing {theirs[left].name!r} under {place(theirs, left)}")
         elif left is None:
-            found.append(f"{where}: our row {right}: extra {ours[right].name!r} under {parent_name(ours, right)!r}")
+            found.append(f"{where}: our row {right}: extra {ours[right].name!r} under {place(ours, right)}")
         else:
             partner[left] = right
             origin[right] = left
@@ -135,10 +143,10 @@ def compare_rows(where: str, theirs: list[Row], ours: list[Row]) -> Result:
                 mended += 1
             depths[left] = depths.get(parent, theirs[left].depth - 1) + 1
             if partner.get(parent) != ours[right].parent:
-                found.append(f"{where}: row {left}: {theirs[left].name!r} is under {parent_name(theirs, left)!r}, "
+                found.append(f"{where}: row {left}: {theirs[left].name!r} is under {place(theirs, left)}, "
                              f"we say {parent_name(ours, right)!r}")
             elif depths[left] != ours[right].depth:
-                found.append(f"{where}: row {left}: {theirs[left].name!r} has depth {depths[left]}, "
+                found.append(f"{where}: row {left}: {theirs[left].name!r} under {place(theirs, left)} has depth {depths[left]}, "
                              f"we say {ours[right].depth}")
             else:
                 result.right += 1

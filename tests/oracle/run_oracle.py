@@ -42,7 +42,8 @@ OUTPUTS = ["capture.ptrec", "key_averages.txt", "key_averages.csv", "events.csv"
 # Recorded by torch.profiler and by no probe: rows that a RecordFunction of their own makes, outside the dispatcher, the
 # autograd engine and annotations. Each is printed with its count where it is missing.
 NOT_COVERED: dict[str, list[str]] = {}
-DEFAULT_STEPS = {"transformer": 4, "lstm": 4}
+SHOWN_SEEDS = 10
+DEFAULT_STEPS = {"transformer": 4, "lstm": 4, "random": 24}
 START_S, READY_S, WORK_S, STOP_S = 900.0, 60.0, 400.0, 120.0  # a compiler may run before READY
 
 
@@ -125,7 +126,7 @@ class Tracer:
         """Until proftrace says so, or the child has as many links as its parent by what the kernel says of our links
         (from 6.17 on)."""
         end = time.monotonic() + READY_S
-        while not self.lines.has(rf"proftrace: following PID {child}\b"):
+        while not self.lines.has(rf"proftrace: (following|recording) PID {child}\b"):
             found = self.links_of(child)
             if found and found >= self.links:
                 return
@@ -190,6 +191,8 @@ def untraced_checksum(options: argparse.Namespace, workload: str, out: Path) -> 
 
 
 def steps_of(options: argparse.Namespace, workload: str) -> int:
+    if workload == "random" and options.seeds:
+        return options.seeds
     return options.steps or DEFAULT_STEPS.get(workload, 8)
 
 
@@ -221,6 +224,8 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
         result = compare.compare(model.read_oracles(out), model.read_events(out / "result" / "events.csv"), allowed)
         if not result.same:
             problems.append(f"{len(result.differences)} differences")
+        failing = sorted({int(seed) for text in result.differences for seed in re.findall(r"in 'program (-?\d+)'", text)})
+        problems += [f"a difference in the program of seed {seed}: repeat with --seed {seed} --seeds 1" for seed in failing[:SHOWN_SEEDS]]
         if workload == "exceptions" and not result.ends["exception"]:
             problems.append("no span ended by an exception")
         autograd = compare_autograd.compare_autograd(out, out / "result")
@@ -279,6 +284,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--proftrace", type=Path, default=ROOT / "build/release/bin/proftrace")
     parser.add_argument("--steps", type=int, default=0, help="default: 8, fewer for the large models")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=0, help="of `random`: so many programs, from --seed on")
     parser.add_argument("--allow-missing", metavar="NAME", action="append", default=[])
     parser.add_argument("--memory", action="store_true", help="profile memory on both sides, and compare it")
     parser.add_argument("--shapes", action="store_true", help="record shapes on both sides, and compare the inputs")

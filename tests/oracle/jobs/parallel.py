@@ -67,7 +67,9 @@ def batches(steps: int) -> Iterator[list[Item]]:
 
 
 class Loading(Workload):
-    """A DataLoader with two forked workers, started after the tracer has attached."""
+    """A DataLoader with two workers, started after the tracer has attached."""
+
+    method = "fork"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -80,12 +82,11 @@ class Loading(Workload):
             self.train(torch.rand(4, 3, 12, 12), torch.randint(0, 10, (4,)))
 
     def before_window(self) -> None:
-        fork = multiprocessing.get_context("fork")
-        released = fork.Event()
+        released = multiprocessing.get_context(self.method).Event()
         loader: DataLoader[Any] = DataLoader(
             Images(self.context.out, self.context.profiled, released),
             batch_sampler=list(batches(self.context.steps)), num_workers=WORKERS,
-            multiprocessing_context="fork")
+            multiprocessing_context=self.method)
         self.batches = iter(loader)
         self.context.announce_children([worker.pid for worker in self.batches._workers])
         released.set()
@@ -107,6 +108,74 @@ class Loading(Workload):
 
     def tensors(self) -> Iterable[torch.Tensor]:
         return self.model.state_dict().values()
+
+
+class LoadingSpawned(Loading):
+    method = "spawn"
+
+
+class LoadingServed(Loading):
+    method = "forkserver"
+
+
+def answer(inbox: Any, outbox: Any, out: str, profiled: bool, released: Any) -> None:
+    """A process of torch.multiprocessing: tensors come and go in shared memory. None ends it."""
+    torch.set_num_threads(1)
+    outbox.put(inbox.get().sum())  # what the first one sets up is not in the window
+    released.wait()
+    profile = profiles.Profile(out, all_threads=False) if profiled else None
+    if profile is not None:
+        profile.start()
+    with profiles.markers():
+        while (value := inbox.get()) is not None:
+            weight = value.clone().requires_grad_(True)
+            weight.mul(2).tanh().sum().backward()
+            value.add_(1)  # seen by the one that sent it
+            outbox.put(weight.grad)
+    if profile is not None:
+        profile.stop()
+    outbox.put(None)
+    inbox.get()  # the last tensor has arrived
+
+
+class Shared(Workload):
+    """torch.multiprocessing: a spawned process works on tensors in shared memory."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        processes = torch.multiprocessing.get_context("spawn")
+        self.inbox, self.outbox, self.released = processes.Queue(), processes.Queue(), processes.Event()
+        self.child = processes.Process(
+            target=answer, args=(self.inbox, self.outbox, context.out, context.profiled, self.released))
+        self.child.start()
+        self.total = torch.zeros(1, dtype=torch.float64)
+
+    def warm_up(self) -> None:
+        self.inbox.put(torch.ones(3))
+        self.total += self.outbox.get()
+
+    def before_window(self) -> None:
+        assert self.child.pid is not None
+        self.context.announce_children([self.child.pid])
+        self.released.set()
+
+    def step(self) -> None:
+        value = torch.full((4, 4), 0.5).share_memory_()
+        self.inbox.put(value)
+        gradient = self.outbox.get()
+        self.total += (gradient + value).sum().double()
+
+    def run(self, steps: int) -> None:
+        super().run(steps)
+        self.inbox.put(None)
+        assert self.outbox.get() is None
+
+    def finish(self) -> None:
+        self.inbox.put(None)
+        self.child.join()
+
+    def tensors(self) -> Iterable[torch.Tensor]:
+        return [self.total]
 
 
 class TwoThreads(Workload):

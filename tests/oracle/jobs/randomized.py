@@ -1,74 +1,83 @@
-"""A program drawn from a seed: hundreds of operators, annotations, gradients and exceptions in random order."""
+"""Programs drawn from seeds: operators, annotations, gradients, threads and exceptions in random order."""
 
 from __future__ import annotations
 
 import random
+import threading
 from typing import Callable, Iterable
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
+import boxed
 import profiles
+import scripts
+from draws import BINARY, PLAIN, SIDE, THROWING, UNARY
 from functions import Cubed, Nested, Refusing
-from scripts import branching, failing, forking
+from scripts import branching, failing, forking, parts
 from workload import Context, Workload, say
 
-SIDE = 4
-STATEMENTS_PER_STEP = 60
+STATEMENTS = 15
 DEEPEST = 5
-
-Unary = Callable[[torch.Tensor], torch.Tensor]
-
-UNARY: list[Unary] = [
-    torch.tanh, torch.sigmoid, torch.relu, torch.neg, torch.sin, lambda v: v.t(), lambda v: v.t().contiguous(),
-    lambda v: v.clone(), lambda v: v.reshape(-1).view(SIDE, SIDE), lambda v: v.softmax(1), lambda v: v.flip(0),
-    lambda v: v.sum(0, keepdim=True).expand(SIDE, SIDE), lambda v: v.mean(1, keepdim=True) + v, lambda v: v.clamp(-1, 1),
-    lambda v: v.to(torch.float64).to(torch.float32), lambda v: torch.stack([v, v]).mean(0), lambda v: v.cumsum(1),
-    lambda v: torch.where(v > 0, v, v * 0.1), lambda v: v.sort(1)[0], lambda v: v.masked_fill(v > 2, 2.0),
-    lambda v: torch.cat([v[:2], v[2:]]), lambda v: v.roll(1, 0), lambda v: functional.gelu(v),
-    lambda v: functional.layer_norm(v, (SIDE,)), lambda v: v.index_select(0, torch.tensor([3, 2, 1, 0])),
-    lambda v: functional.conv2d(v.reshape(1, 1, SIDE, SIDE), torch.ones(1, 1, 3, 3), padding=1)[0, 0],
-]
-BINARY: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
-    torch.add, torch.mul, torch.sub, torch.mm, torch.matmul, torch.maximum,
-    lambda a, b: torch.addmm(a, a, b), lambda a, b: torch.einsum("ij,kj->ik", a, b),
-    lambda a, b: functional.linear(a, b), lambda a, b: torch.lerp(a, b, 0.3),
-]
-THROWING: list[Unary] = [
-    lambda v: v.view(3, 5), lambda v: torch.mm(v, torch.ones(7, 7)), lambda v: torch.einsum("ij,jk->ik", v, torch.ones(9, 9)),
-    lambda v: v.index_select(0, torch.tensor([99])), lambda v: functional.linear(v, torch.ones(3, 3)),
-    lambda v: functional.conv2d(v, torch.ones(1, 2, 3)), lambda v: torch.cat([v, torch.ones(3)]),
-    lambda v: functional.cross_entropy(v, torch.full((SIDE,), 77)),
-]
 
 
 class Randomized(Workload):
-    """Its steps draw on from one seeded generator, so that a seed fixes the whole program."""
+    """Each step is a program of its own: seed, seed + 1, …, in an annotation that names it."""
+
+    threads_have_profiles = True  # where torch.profiler can: elsewhere no program starts threads
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         say(f"SEED {context.seed}")
-        self.random = random.Random(context.seed)
-        self.pool = [torch.randn(SIDE, SIDE) for _ in range(6)]
-        self.model = nn.Sequential(nn.Linear(SIDE, SIDE), nn.Tanh(), nn.Linear(SIDE, SIDE))
-        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.01)
+        self.next_seed = context.seed
+        self.turning = torch.jit.script(scripts.Turning())
+        self.cell = nn.LSTMCell(SIDE, SIDE)
         self.caught = torch.zeros(1)
+        self.results: list[torch.Tensor] = []
+        self.begin(-1)
+
+    def begin(self, seed: int) -> None:
+        """A program gives the same rows whatever ran before it."""
+        self.random = random.Random(seed)
+        torch.manual_seed(seed & 0xffff)
+        self.pool = [torch.randn(SIDE, SIDE) for _ in range(6)]
+        self.model = nn.Sequential(nn.Linear(SIDE, SIDE), nn.Tanh(), nn.Dropout(0.2), nn.Linear(SIDE, SIDE))
+        make = self.random.choice([torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop])
+        self.optimizer = make(self.model.parameters(), 0.01)
+
+    def warm_up(self) -> None:
+        for seed in (-3, -2, -1):
+            self.run_program(seed)
 
     def step(self) -> None:
-        for _ in range(STATEMENTS_PER_STEP):
-            self.statement(0)
+        self.run_program(self.next_seed)
+        self.next_seed += 1
+
+    def run_program(self, seed: int) -> None:
+        with torch.autograd.profiler.record_function(f"program {seed}"):
+            self.begin(seed)
+            for _ in range(STATEMENTS):
+                self.statement(0)
+            self.results.append(torch.stack([value.sum() for value in self.pool]).sum())
 
     def statement(self, depth: int) -> None:
-        kinds = [(self.unary, 30), (self.binary, 25), (self.throw, 8), (self.backward, 6), (self.train, 4),
-                 (self.function, 5), (self.refusal, 3), (self.script, 5), (self.packet, 4)]
+        kinds = [(self.unary, 30), (self.binary, 20), (self.plain, 8), (self.throw, 8), (self.backward, 6), (self.train, 4),
+                 (self.function, 5), (self.refusal, 3), (self.script, 5), (self.packet, 4), (self.hooked, 3), (self.twice, 2),
+                 (self.remembered, 2), (self.recurrent, 2)]
         if profiles.has_kineto():  # without it torch.profiler cannot tell the forks' threads apart
             kinds.append((self.fork, 1))
         if depth < DEEPEST:
-            kinds += [(lambda: self.annotated(depth), 14), (self.without_gradient, 6),
+            kinds += [(lambda: self.annotated(depth), 12), (lambda: self.in_mode(depth), 6),
                       (lambda: self.guarded(depth), 7), (lambda: self.fast(depth), 5)]
+        if depth == 0 and profiles.has_kineto() and profiles.can_profile_all_threads():
+            kinds.append((self.threaded, 3))
         actions, weights = zip(*kinds)
-        self.random.choices(actions, weights)[0]()
+        try:
+            self.random.choices(actions, weights)[0]()
+        except RuntimeError:  # a value that a backward needs was changed, a matrix is singular
+            self.caught += 1
 
     def block(self, depth: int) -> None:
         for _ in range(self.random.randint(1, 5)):
@@ -88,6 +97,10 @@ class Randomized(Workload):
 
     def binary(self) -> None:
         self.keep(self.random.choice(BINARY)(self.draw(), self.draw()))
+
+    def plain(self) -> None:
+        with torch.no_grad():
+            self.keep(self.random.choice(PLAIN)(self.draw(), self.draw()))
 
     def throw(self) -> None:
         try:
@@ -120,6 +133,13 @@ class Randomized(Workload):
             self.caught += 1
 
     def script(self) -> None:
+        choice = self.random.randrange(4)
+        if choice == 0:
+            self.keep(self.turning(self.draw(), self.random.randint(0, 2)))
+            return
+        if choice == 1:
+            self.keep(parts([self.draw(), self.draw()]).expand(SIDE, SIDE))
+            return
         if self.random.random() < 0.2:
             try:
                 failing(self.draw(), True)
@@ -136,7 +156,44 @@ class Randomized(Workload):
 
     def packet(self) -> None:
         """Through the boxed interface."""
-        self.keep(torch.ops.aten.mul(torch.ops.aten.sigmoid(self.draw()), 2.0))
+        operators = torch.ops.proftrace_oracle
+        self.keep(self.random.choice([
+            lambda v: torch.ops.aten.mul(torch.ops.aten.sigmoid(v), 2.0), lambda v: torch.ops.aten.add.Tensor(v, v, alpha=2),
+            lambda v: operators.shifted(v, 0.5), lambda v: operators.halved(torch.ops.aten.t(v)),
+            lambda v: torch.ops.aten.cat([v[:1], v[1:]]), lambda v: torch.ops.aten.clamp(v, None, 1.0)])(self.draw()))
+
+    def hooked(self) -> None:
+        """Hooks that call operators, on tensors and on nodes."""
+        weight = self.draw().clone().requires_grad_(True)
+        middle = self.random.choice(UNARY)(weight)
+        if not middle.requires_grad:
+            return
+        middle.register_hook(lambda gradient: gradient * 0.5)
+        if middle.grad_fn is not None and self.random.random() < 0.5:
+            middle.grad_fn.register_hook(lambda inputs, outputs: None)
+        (middle.tanh() * 2).sum().backward(retain_graph=self.random.random() < 0.5)
+
+    def twice(self) -> None:
+        """Double backward, and a gradient that nothing needs."""
+        weight = self.draw().clone().requires_grad_(True)
+        other = self.draw().clone().requires_grad_(True)
+        (first,) = torch.autograd.grad((weight.tanh() * self.draw()).sum(), weight, create_graph=True)
+        torch.autograd.grad(first.pow(2).sum(), [weight, other], allow_unused=True)
+
+    def remembered(self) -> None:
+        value = self.draw().clone().requires_grad_(True)
+        checkpoint(self.model, value, use_reentrant=self.random.random() < 0.5).sum().backward()
+
+    def recurrent(self) -> None:
+        hidden, state = self.cell(self.draw(), (self.draw(), self.draw()))
+        (hidden + state).sum().backward()
+        self.keep(hidden)
+
+    def threaded(self) -> None:
+        """On a thread that ends with it."""
+        thread = threading.Thread(target=self.block, args=(DEEPEST - 2,))
+        thread.start()
+        thread.join()
 
     def fast(self, depth: int) -> None:
         make = getattr(torch._C._profiler, "_RecordFunctionFast", None)
@@ -154,11 +211,17 @@ class Randomized(Workload):
         with torch.autograd.profiler.record_function(f"block {self.random.randrange(8)}"):
             self.block(depth)
 
-    def without_gradient(self) -> None:
-        with torch.inference_mode(self.random.random() < 0.3):
-            self.random.choice(UNARY)(self.draw())
-        with torch.no_grad():
-            self.keep(self.random.choice(BINARY)(self.draw(), self.draw()))
+    def in_mode(self, depth: int) -> None:
+        """Without gradients in one of the ways that there are, or with them again."""
+        mode = self.random.choice([torch.no_grad, torch.inference_mode, torch.enable_grad, lambda: torch.set_grad_enabled(False)])
+        if mode is not torch.inference_mode:
+            with mode():
+                for _ in range(self.random.randint(1, 3)):
+                    self.keep(self.random.choice(UNARY)(self.draw()))
+            return
+        with mode():
+            value = self.random.choice(UNARY)(self.random.choice(PLAIN)(self.draw(), self.draw()))
+        self.pool[0] = torch.nan_to_num(value.clone()).clamp(-3, 3)
 
     def guarded(self, depth: int) -> None:
         """An exception that leaves a block of annotations before it is caught."""
@@ -171,5 +234,4 @@ class Randomized(Workload):
 
     def tensors(self) -> Iterable[torch.Tensor]:
         yield self.caught
-        yield from self.pool
-        yield from self.model.state_dict().values()
+        yield from self.results
