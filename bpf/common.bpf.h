@@ -10,6 +10,15 @@
 
 #include "bpf/abi/records.h"
 
+/* libbpf before 0.7 has no name for this helper, and before 0.6 none for itself. */
+#if __has_include(<bpf/libbpf_version.h>)
+#include <bpf/libbpf_version.h>
+#endif
+#if !defined(LIBBPF_MAJOR_VERSION) || (LIBBPF_MAJOR_VERSION == 0 && LIBBPF_MINOR_VERSION < 7)
+static long (*bpf_loop)(__u32 iterations, void *callback, void *context,
+			__u64 flags) = (void *)BPF_FUNC_loop;
+#endif
+
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -334,7 +334,8 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-SEC("kprobe")
+/* "/uprobe" says nothing: libbpf before 0.7 knows programs by names with a slash only. */
+SEC("kprobe/uprobe")
 int on_probe(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -393,7 +394,7 @@ int on_probe(struct pt_regs *ctx)
 }
 
 /* The floor: what the kernel takes for the same probes when nothing is recorded (tests/bench). */
-SEC("kprobe")
+SEC("kprobe/uprobe")
 int on_probe_empty(struct pt_regs *ctx)
 {
 	return 0;

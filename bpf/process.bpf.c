@@ -82,7 +82,7 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Run once by the loader, as itself: its PID namespace. */
-SEC("raw_tp")
+SEC("raw_tp/proftrace")
 int read_pidns_level(void *ctx)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();

@@ -110,7 +110,7 @@ std::string Metadata() {
   Window window = info.window;
   window.duration_ns = 1000;
   writer.AddEnd(window, Cost{0.1, 20, 500, true, 1.5, "basis"}, Ledger{});
-  return writer.TakeJson();
+  return writer.TakeJson().front();
 }
 
 // A whole capture file, through the writer.

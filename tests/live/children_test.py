@@ -217,12 +217,15 @@ class CommandTest(LiveTest):
             self.assertEqual((counts["mine/aten::mm"], counts["aten::mm"]), (50, 1), counts.most_common(5))
 
     def test_a_killed_tracer_leaves_a_command_that_it_held_running(self) -> None:
-        program = ("import torch, time\nx = torch.ones(4, 4)\nfor _ in range(50): torch.mm(x, x)\n"
+        begun = self.directory / "begun"
+        program = (f"open({str(begun)!r}, 'w').close()\nimport torch\nx = torch.ones(4, 4)\nfor _ in range(50): torch.mm(x, x)\n"
                    f"open({str(self.directory / 'done')!r}, 'w').write(str(float(torch.mm(x, x).sum())))\n")
         finished = self.directory / "done"
-        for delay_s in (0.4, 0.7, 1.0, 1.4, 2.0):  # some of them fall into the moment in which it is stopped
+        for delay_s in (0.0, 0.3, 0.6, 1.0, 1.6):  # some of them fall into the moment in which it is stopped
             finished.unlink(missing_ok=True)
+            begun.unlink(missing_ok=True)
             with Tracer("-o", self.directory / f"killed{delay_s}", "--", LiveTest.python, "-c", program) as tracer:
+                live.wait_until(begun.exists, live.START_S, "the command's begin")
                 time.sleep(delay_s)
                 tracer.process.kill()
                 tracer.process.wait()

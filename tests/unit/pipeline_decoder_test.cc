@@ -172,7 +172,7 @@ TEST(DecoderTest, AnOperatorWithoutANameIsUnnamed) {
   for (const char* name : {"mine::first", ""}) {
     writer.AddOperators(metadata.processes.front().image, {OperatorEntry{0x4440, name, "", ""}});
   }
-  ASSERT_TRUE(metadata.Merge(writer.TakeJson()).ok());
+  ASSERT_TRUE(metadata.Merge(writer.TakeJson().front()).ok());
   RecordMaker maker;
   maker.Boxed(1, 10, 1, 0, 0x4440);
   maker.End(1, 20, 1, 0);

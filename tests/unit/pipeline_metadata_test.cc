@@ -29,7 +29,7 @@ TEST(MetadataTest, SchemasBelongToOperatorsThatAreKnown) {
   writer.AddOperators(3, {OperatorEntry{0x10, "aten::add", "Tensor", ""}});
   writer.AddSchemas(3, {SchemaEntry{0x10, "aten::add.Tensor(Tensor self) -> Tensor"},
                         SchemaEntry{0x20, "aten::sub(Tensor self) -> Tensor"}});
-  CaptureMetadata metadata = Merged(writer.TakeJson());
+  CaptureMetadata metadata = Merged(writer.TakeJson().front());
   ASSERT_EQ(metadata.images[3].operators.size(), 1u);
   EXPECT_EQ(metadata.images[3].operators[0x10].schema, "aten::add.Tensor(Tensor self) -> Tensor");
   // From an older or a damaged file.
@@ -40,12 +40,42 @@ TEST(MetadataTest, SchemasBelongToOperatorsThatAreKnown) {
   EXPECT_EQ(metadata.images[3].operators[0x10].schema, "aten::add.Tensor(Tensor self) -> Tensor");
 }
 
+TEST(MetadataTest, LossesAreThoseOfTheRecorderElseOfTheStream) {
+  RecordMaker maker;
+  maker.Loss(1, 10, 3);
+  maker.Loss(2, 20, 4);
+  CaptureMetadata metadata = TestMetadata();
+  EXPECT_EQ(Build(maker, metadata)->ledger().ring_lost, 7u);
+  metadata.has_end = true;
+  metadata.kernel_ledger.ring_lost = 9;  // two that were never announced
+  EXPECT_EQ(Build(maker, metadata)->ledger().ring_lost, 9u);
+}
+
+TEST(MetadataTest, ManyEntriesAreSeveralArrays) {
+  constexpr uint32_t kImages = 40;
+  MetadataWriter writer;
+  const std::string name(100, 'x');
+  for (uint32_t image = 1; image <= kImages; ++image) {
+    writer.AddOperators(image, {OperatorEntry{0x10 * image, name, "", ""}});
+  }
+  const std::vector<std::string> arrays = writer.TakeJson(1000);
+  EXPECT_GT(arrays.size(), 4u);
+  CaptureMetadata metadata;
+  for (const std::string& array : arrays) {
+    EXPECT_LE(array.size(), 1000u);
+    ASSERT_TRUE(metadata.Merge(array).ok()) << array;
+  }
+  EXPECT_EQ(metadata.images.size(), kImages);
+  EXPECT_EQ(metadata.images[kImages].operators[0x10 * kImages].name, name);
+  EXPECT_TRUE(writer.TakeJson().empty());
+}
+
 TEST(MetadataTest, ProcessGroupsTellTheRank) {
   MetadataWriter writer;
   writer.AddProcessGroups(Pid{RecordMaker::kPid},
                           {{"0", "default_pg", "gloo", 5, 8}, {"1", "pair", "gloo", 1, 2}});
   CaptureMetadata metadata = TestMetadata();
-  ASSERT_TRUE(metadata.Merge(writer.TakeJson()).ok());
+  ASSERT_TRUE(metadata.Merge(writer.TakeJson().front()).ok());
   RecordMaker maker;
   const auto timeline = Build(maker, metadata);
   const Target& target = timeline->info().targets.front();

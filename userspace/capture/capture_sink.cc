@@ -46,10 +46,9 @@ absl::Status CaptureSink::status() const {
   return status_;
 }
 
-absl::Status CaptureSink::Write(const std::vector<std::byte>& block, const std::string& metadata,
-                                bool sync) {
-  absl::Status status;
-  if (!metadata.empty()) status = writer_->AppendMetadata(metadata);
+absl::Status CaptureSink::Write(const std::vector<std::byte>& block,
+                                const std::vector<std::string>& metadata, bool sync) {
+  absl::Status status = writer_->AppendMetadata(metadata);
   if (status.ok()) status = writer_->AppendRecords(block);
   if (status.ok() && sync) status = writer_->Sync();
   return status;
@@ -63,7 +62,7 @@ void CaptureSink::Run() {
     if (queue_.empty() && stop_) break;
     std::vector<std::byte> block = std::move(queue_.front());
     queue_.pop_front();
-    const std::string metadata = metadata_.TakeJson();
+    const std::vector<std::string> metadata = metadata_.TakeJson();
     const bool may_write = status_.ok();
     lock.unlock();
     const auto now = std::chrono::steady_clock::now();
@@ -75,8 +74,8 @@ void CaptureSink::Run() {
     if (spare_.size() < kQueueBlocks) spare_.push_back(std::move(block));
     changed_.notify_all();
   }
-  const std::string metadata = metadata_.TakeJson();
-  if (status_.ok() && !metadata.empty()) status_ = writer_->AppendMetadata(metadata);
+  const std::vector<std::string> metadata = metadata_.TakeJson();
+  if (status_.ok()) status_ = writer_->AppendMetadata(metadata);
 }
 
 absl::Status CaptureSink::Finish() {

@@ -53,7 +53,8 @@ class CaptureSink {
 
   void Run();
   // What the writer thread does with one block; `sync`: make it durable.
-  absl::Status Write(const std::vector<std::byte>& block, const std::string& metadata, bool sync);
+  absl::Status Write(const std::vector<std::byte>& block, const std::vector<std::string>& metadata,
+                     bool sync);
 
   std::unique_ptr<CaptureWriter> writer_;
   std::vector<std::byte> block_;

@@ -435,8 +435,10 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_LOSS:
       event->type = EventType::kLoss;
       event->value = Copy<abi::pt_pointer_record>(record).value;
+      NoteLoss(event->value);
       break;
     case abi::PT_LOSS_ANYWHERE:
+      NoteLoss(Copy<abi::pt_pointer_record>(record).value);
       event->type = EventType::kGap;
       ++ledger_->gaps;
       break;

@@ -67,6 +67,11 @@ class Decoder {
   bool DecodeWork(const abi::pt_pointer_record& record, Event* event);
   // False when what was read cannot be a node's.
   bool DecodeNodeForward(const abi::pt_pair_record& record, Event* event);
+  // Of a recorder that was ended before it could tell its losses, the stream tells those that were
+  // announced.
+  void NoteLoss(uint64_t records) {
+    if (!metadata_.has_end) ledger_->ring_lost += records;
+  }
   EventLabel TextLabel(std::string text, uint32_t length, Scope scope);
   void AppendText(uint32_t tid, const abi::pt_text_more_record& record, std::vector<Event>* events);
   // Another record of `tid` came: its pending annotation is as complete as it gets.

@@ -37,8 +37,8 @@ void Select(const CapturePart& part, std::span<const std::byte> batch,
 
 absl::Status CopyCapturePart(const CapturePart& part, CaptureReader* reader,
                              CaptureWriter* writer) {
-  for (const std::string& text : reader->metadata_text()) {
-    if (absl::Status status = writer->AppendMetadata(text); !status.ok()) return status;
+  if (absl::Status status = writer->AppendMetadata(reader->metadata_text()); !status.ok()) {
+    return status;
   }
   std::vector<std::byte> selected;
   while (true) {

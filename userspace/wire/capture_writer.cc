@@ -43,8 +43,12 @@ absl::Status CaptureWriter::AppendRecords(std::span<const std::byte> records) {
   return records.empty() ? absl::OkStatus() : Append(BlockType::kRecords, records);
 }
 
-absl::Status CaptureWriter::AppendMetadata(std::string_view json_array) {
-  return Append(BlockType::kMetadata, std::as_bytes(std::span(json_array)));
+absl::Status CaptureWriter::AppendMetadata(const std::vector<std::string>& json_arrays) {
+  absl::Status status;
+  for (const std::string& array : json_arrays) {
+    if (status.ok()) status = Append(BlockType::kMetadata, std::as_bytes(std::span(array)));
+  }
+  return status;
 }
 
 absl::Status CaptureWriter::Append(BlockType type, std::span<const std::byte> payload) {

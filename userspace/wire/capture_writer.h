@@ -10,7 +10,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "userspace/wire/capture_format.h"
@@ -30,7 +29,8 @@ class CaptureWriter {
 
   // At most kMaxBlockBytes; whole records.
   absl::Status AppendRecords(std::span<const std::byte> records);
-  absl::Status AppendMetadata(std::string_view json_array);
+  // What MetadataWriter::TakeJson() gave, a block each.
+  absl::Status AppendMetadata(const std::vector<std::string>& json_arrays);
   // Makes what was appended survive a power loss.
   absl::Status Sync();
   // Writes the end block and syncs. Nothing may be appended afterwards.

@@ -483,11 +483,19 @@ void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger
                             {"ledger", std::move(ledger)}});
 }
 
-std::string MetadataWriter::TakeJson() {
-  if (impl_->entries.empty()) return "";
-  std::string text = impl_->entries.dump(-1, ' ', false, json::error_handler_t::replace);
+std::vector<std::string> MetadataWriter::TakeJson(size_t most_bytes) {
+  std::vector<std::string> arrays;
+  for (const json& entry : impl_->entries) {
+    std::string text = entry.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (arrays.empty() || arrays.back().size() + text.size() + 2 > most_bytes) {
+      arrays.push_back("[" + std::move(text));
+    } else {
+      arrays.back() += "," + text;
+    }
+  }
+  for (std::string& array : arrays) array += "]";
   impl_->entries = json::array();
-  return text;
+  return arrays;
 }
 
 }  // namespace proftrace

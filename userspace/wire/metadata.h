@@ -5,6 +5,7 @@
 
 #include <absl/status/status.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "userspace/model/label.h"
 #include "userspace/model/recording.h"
 #include "userspace/stats/ledger.h"
+#include "userspace/wire/capture_format.h"
 
 namespace proftrace {
 
@@ -84,7 +86,7 @@ struct CaptureMetadata {
   absl::Status Merge(std::string_view json_array);
 };
 
-// Collects entries for the next metadata block. TakeJson() returns "" when there is nothing new.
+// Collects entries for the next metadata blocks.
 class MetadataWriter {
  public:
   MetadataWriter();
@@ -110,7 +112,9 @@ class MetadataWriter {
   // The recorder's last words: the window, what it cost, what the kernel lost.
   void AddEnd(const Window& window, const Cost& cost, const Ledger& kernel_ledger);
 
-  std::string TakeJson();
+  // One JSON array a block, none when there is nothing new. An array is longer than `most_bytes`
+  // only where one entry is.
+  std::vector<std::string> TakeJson(size_t most_bytes = kMaxBlockBytes / 4);
 
  private:
   struct Impl;
