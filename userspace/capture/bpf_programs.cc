@@ -18,6 +18,7 @@
 #include "bpf/abi/records.h"
 #include "proftrace.skel.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/kernel_types.h"
 #include "userspace/capture/probe_cost.h"
 
 namespace proftrace {
@@ -158,7 +159,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       bpf_program__set_expected_attach_type(skeleton->progs.on_probe, kUprobeMulti);
       bpf_program__set_expected_attach_type(skeleton->progs.on_probe_empty, kUprobeMulti);
     }
-    const int error = -proftrace_bpf__load(skeleton);
+    const int error = -LoadPrograms(skeleton);
     if (error != 0) {
       const bool may_go_without = multi || inputs;
       if (may_go_without && error != EPERM && (inputs || error != EACCES)) continue;

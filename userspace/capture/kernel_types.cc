@@ -1,0 +1,188 @@
+#include "userspace/capture/kernel_types.h"
+
+#include <bpf/libbpf.h>
+#if __has_include(<bpf/libbpf_version.h>)
+#include <bpf/libbpf_version.h>
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "proftrace.skel.h"
+
+#if !defined(LIBBPF_MAJOR_VERSION) || LIBBPF_MAJOR_VERSION < 1
+#define PROFTRACE_OLD_LIBBPF 1
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "symbols/process_maps.h"
+#include "userspace/base/unique_fd.h"
+#endif
+
+namespace proftrace {
+namespace {
+
+// Documentation/bpf/btf.rst of Linux.
+constexpr uint16_t kMagic = 0xeb9f;
+
+struct Header {
+  uint16_t magic;
+  uint8_t version;
+  uint8_t flags;
+  uint32_t header_bytes;
+  uint32_t types_offset;  // from the end of the header
+  uint32_t types_bytes;
+  uint32_t strings_offset;
+  uint32_t strings_bytes;
+};
+
+struct Type {
+  uint32_t name;
+  uint32_t info;  // members in the low 16 bits, the kind in 24 to 28, a flag in 31
+  uint32_t size_or_type;
+};
+
+struct Member {
+  uint32_t name;
+  uint32_t type;
+  uint32_t offset;
+};
+
+enum Kind : uint32_t {
+  kInt = 1,
+  kArray = 3,
+  kStruct = 4,
+  kUnion = 5,
+  kEnum = 6,
+  kConst = 10,
+  kFunctionPrototype = 13,
+  kVariable = 14,
+  kSection = 15,
+  kFloat = 16,
+  kDeclarationTag = 17,
+  kTypeTag = 18,
+  kEnum64 = 19,
+};
+
+// What follows the type itself; nothing for a kind that is not known.
+std::optional<size_t> BytesBehind(uint32_t kind, size_t members) {
+  switch (kind) {
+    case kInt:
+    case kVariable:
+    case kDeclarationTag:
+      return 4;
+    case kArray:
+      return 12;
+    case kStruct:
+    case kUnion:
+    case kSection:
+    case kEnum64:
+      return 12 * members;
+    case kEnum:
+    case kFunctionPrototype:
+      return 8 * members;
+    default:
+      if (kind == 0 || kind > kEnum64) return std::nullopt;
+      return 0;
+  }
+}
+
+// `behind`: the type's members.
+void PutOldKind(uint32_t kind, char* behind, Type* type) {
+  const uint32_t members = type->info & 0xffff;
+  const auto set_kind = [&](uint32_t old) { type->info = old << 24 | members; };
+  if (kind == kDeclarationTag) {
+    const uint32_t linkage = 0;
+    set_kind(kVariable);
+    std::memcpy(behind, &linkage, sizeof(linkage));
+  } else if (kind == kTypeTag) {
+    set_kind(kConst);
+    type->name = 0;
+  } else if (kind == kEnum64) {
+    set_kind(kStruct);
+    for (uint32_t i = 0; i < members; ++i) {
+      Member member{};
+      std::memcpy(&member.name, behind + i * sizeof(member), sizeof(member.name));
+      std::memcpy(behind + i * sizeof(member), &member, sizeof(member));
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> WithOldKindsOnly(std::string btf) {
+  Header header;
+  if (btf.size() < sizeof(header)) return std::nullopt;
+  std::memcpy(&header, btf.data(), sizeof(header));
+  if (header.magic != kMagic) return std::nullopt;
+  const uint64_t begin = uint64_t{header.header_bytes} + header.types_offset;
+  const uint64_t end = begin + header.types_bytes;
+  if (end > btf.size()) return std::nullopt;
+  uint64_t at = begin;
+  while (at < end) {
+    Type type;
+    if (end - at < sizeof(type)) return std::nullopt;
+    std::memcpy(&type, btf.data() + at, sizeof(type));
+    const uint32_t kind = type.info >> 24 & 0x1f;
+    const auto behind = BytesBehind(kind, type.info & 0xffff);
+    if (!behind || end - at - sizeof(type) < *behind) return std::nullopt;
+    PutOldKind(kind, btf.data() + at + sizeof(type), &type);
+    std::memcpy(btf.data() + at, &type, sizeof(type));
+    at += sizeof(type) + *behind;
+  }
+  return btf;
+}
+
+#ifdef PROFTRACE_OLD_LIBBPF
+
+namespace {
+
+constexpr char kDirectory[] = "/sys/kernel/btf";
+constexpr char kFile[] = "/sys/kernel/btf/vmlinux";
+
+// For the calling thread, which must not go on to do anything else: puts `types` in the place of
+// the kernel's. Other threads and processes see what they saw.
+bool ShowInstead(const std::string& types) {
+  // Mounts in the new namespace would else be seen in the others.
+  if (unshare(CLONE_NEWNS) != 0 ||
+      mount(nullptr, "/sys", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", kDirectory, "tmpfs", 0, nullptr) != 0) {
+    return false;
+  }
+  const UniqueFd file(open(kFile, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  for (size_t done = 0; done < types.size();) {
+    const ssize_t written = write(file.get(), types.data() + done, types.size() - done);
+    if (written < 0) return false;
+    done += static_cast<size_t>(written);
+  }
+  return true;
+}
+
+}  // namespace
+
+int LoadPrograms(proftrace_bpf* skeleton) {
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  const auto types = WithOldKindsOnly(ReadSmallFile(kFile, kMostBytes));
+  int error = 0;
+  // This libbpf can only be given other types in the kernel's place. A thread may have a mount
+  // namespace of its own; descriptors and memory are the whole process's.
+  std::thread loader([&] {
+    if (types) (void)ShowInstead(*types);
+    error = proftrace_bpf__load(skeleton);
+  });
+  loader.join();
+  return error;
+}
+
+#else
+
+int LoadPrograms(proftrace_bpf* skeleton) { return proftrace_bpf__load(skeleton); }
+
+#endif
+
+}  // namespace proftrace

@@ -1,0 +1,20 @@
+// The kernel's type information (BTF) for a libbpf that is older than the kernel: it refuses all of
+// it for one kind that it does not know, so new kinds are put as old ones of the same length.
+#pragma once
+
+#include <optional>
+#include <string>
+
+struct proftrace_bpf;
+
+namespace proftrace {
+
+// `btf` (a raw BTF file, of this machine's byte order) with kinds of Linux 5.15 only. What nothing
+// here relocates against loses its meaning: a 64-bit enum becomes a struct, a declaration's tag a
+// variable, a type's tag a const. Nothing when it is damaged or has a kind that is not known here.
+std::optional<std::string> WithOldKindsOnly(std::string btf);
+
+// Loads the object; 0 or a negative errno, as libbpf.
+int LoadPrograms(proftrace_bpf* skeleton);
+
+}  // namespace proftrace
