@@ -18,9 +18,10 @@ class RangesTest(LiveTest):
 
     def check(self, kind: str) -> None:
         with Job() as job:
+            first = job.do(f"ranges {kind} 1")
+            if "missing" in first:
+                self.skipTest(f"this PyTorch has none: {first['missing']}")
             result, (answer,) = self.record(job, f"ranges {kind} {COUNT}")
-        if "missing" in answer:
-            self.skipTest(answer["missing"])
         counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         rows = list(result.events())
         for row in rows:

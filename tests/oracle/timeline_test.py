@@ -40,6 +40,12 @@ def read_snapshot(python: str, snapshot: Path) -> list[str]:
         done = subprocess.run([python, "-m", "torch.cuda._memory_viz", command, str(snapshot)], capture_output=True, text=True)
         if done.returncode or not done.stdout.strip():
             problems.append(f"torch.cuda._memory_viz {command}: {done.stderr.strip()[-500:]}")
+    # The pages that it makes without network carry the whole snapshot.
+    for plot in ("trace_plot", "segment_plot"):
+        page = snapshot.with_name(f"{plot}.html")
+        done = subprocess.run([python, "-m", "torch.cuda._memory_viz", plot, str(snapshot), "-o", str(page)], capture_output=True, text=True)
+        if done.returncode or not page.is_file() or page.stat().st_size <= snapshot.stat().st_size:
+            problems.append(f"torch.cuda._memory_viz {plot}: {done.stderr.strip()[-500:]}")
     return problems
 
 

@@ -252,6 +252,32 @@ TEST(SpanBuilderTest, OnlyTheWindowIsShown) {
   EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
 }
 
+// Ranges of ITT and NVTX: annotations with one handle a thread.
+TEST(SpanBuilderTest, ARangeThatIsPoppedIsTheLastOneOfItsThread) {
+  RecordMaker maker;
+  const auto push = [&maker](uint32_t tid, int64_t ns, const char* name) {
+    maker.AnnotationBegin(tid, ns, name);
+    maker.AnnotationHandle(tid, ns, PT_RANGE_HANDLE(tid));
+  };
+  const auto pop = [&maker](uint32_t tid, int64_t ns) {
+    maker.AnnotationEnd(tid, ns, PT_RANGE_HANDLE(tid));
+  };
+  push(1, 10, "outer");
+  pop(2, 15);  // of nothing: it ends no other thread's
+  push(1, 20, "inner");
+  maker.AnnotationBegin(1, 30, "other");
+  maker.AnnotationHandle(1, 31, 0x7f0000001000);
+  maker.AnnotationEnd(1, 40, 0x7f0000001000);
+  pop(1, 50);
+  pop(1, 60);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("outer", "outer>inner", "outer>inner>other"));
+  EXPECT_EQ(timeline->span(SpanId{0}).duration_ns, 50);
+  EXPECT_EQ(timeline->span(SpanId{1}).duration_ns, 30);
+  EXPECT_EQ(timeline->ledger().closed, 3u);
+  EXPECT_EQ(timeline->ledger().unmatched_end, 1u);
+}
+
 TEST(SpanBuilderTest, SameSiteRecursionClosesTheInnerFirst) {
   RecordMaker maker;
   maker.Begin(1, 10, 1, 0);

@@ -7,6 +7,7 @@
 
 #include "symbols/frame_ends.h"
 #include "symbols/planner.h"
+#include "symbols/range_functions.h"
 #include "symbols/row_makers.h"
 #include "symbols/value_walk.h"
 #include "symbols/version_layouts.h"
@@ -223,6 +224,15 @@ TEST(PlaceTest, WhatTakesTooManyStepsHasNoPlace) {
   const auto place = PlaceOf(Value{Value::kAddress, {int64_t{1} << 40, 8}}, abi::PT_PLACE_WORD);
   ASSERT_TRUE(place);
   EXPECT_EQ(place->address, uint64_t{1} << 40);
+}
+
+TEST(RangeTest, FunctionsAreToldByTheirWholeNames) {
+  EXPECT_EQ(RangeRole("nvtxRangePushA"), abi::PT_ROLE_RANGE_PUSH);
+  EXPECT_EQ(RangeRole("nvtxRangePop"), abi::PT_ROLE_RANGE_POP);
+  EXPECT_EQ(RangeRole("_ZN5torch8profiler8itt_markEPKc"), abi::PT_ROLE_RANGE_MARK);
+  EXPECT_EQ(RangeRole("nvtxRangePushA_impl_init_v3"), 0);
+  EXPECT_EQ(RangeRole("nvtxRangeStartA"), 0);
+  EXPECT_EQ(RangeRole(""), 0);
 }
 
 TEST(PythonTextTest, UnknownVersionsHaveNoPlace) {
