@@ -186,41 +186,60 @@ static __noinline int write_sequence(__u64 sp, __s64 number)
 	return 0;
 }
 
-static __noinline int on_operator_begin(struct pt_regs *ctx, __u64 cookie)
+/* When a record's event was: `time_ns`, but a PT_LOSS that goes before it must not be later. */
+static __always_inline __u64 time_in_order(__u64 time_ns)
 {
-	/* Before anything is read: what that takes is a part of what the probe costs. */
-	__u64 time_ns = bpf_ktime_get_ns();
-	__u64 sp = PT_REGS_SP(ctx) + (cookie >> 48 & (PT_FRAME_WORDS_LIMIT - 1)) * 8;
-	__s64 number = NO_SEQUENCE;
+	return unlikely(threads_with_losses) ? 0 : time_ns;
+}
+
+/* The begin of an operator, by its site. `time_ns`: by time_in_order(). */
+static __noinline int write_operator_begin(__u64 sp, __u64 site, __s64 number, __u64 time_ns)
+{
 	struct pt_pointer_record *record;
 	struct pt_record *plain;
-	bool in_order;
 
-	if (has_autograd_key(ctx, cookie, cookie >> 57, cookie >> 63))
-		number = sequence_number(0);
-	if ((__u8)(cookie >> 16) == PT_ROLE_SEQUENCE)
-		return write_sequence(sp, number);
-	/* A PT_LOSS that goes before it must not be later. */
-	in_order = !threads_with_losses;
 	if (number < 0) {
 		plain = reserve(sizeof(*plain));
 		if (unlikely(!plain))
 			return 0;
-		fill_head(plain, sp, cookie, PT_SPAN_BEGIN, sizeof(*plain));
-		if (likely(in_order))
-			plain->time_ns = time_ns;
+		fill_head_at(plain, time_ns ?: bpf_ktime_get_ns(), sp, site, PT_SPAN_BEGIN,
+			     sizeof(*plain));
 		bpf_ringbuf_submit(plain, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
 	record = reserve(sizeof(*record));
 	if (unlikely(!record))
 		return 0;
-	fill_head(&record->head, sp, cookie, PT_SPAN_BEGIN, sizeof(*record));
-	if (likely(in_order))
-		record->head.time_ns = time_ns;
+	fill_head_at(&record->head, time_ns ?: bpf_ktime_get_ns(), sp, site, PT_SPAN_BEGIN,
+		     sizeof(*record));
 	record->value = number;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
+}
+
+/* Of PT_ROLE_OPERATOR_BEGIN's cookie: the stack pointer that the operator was called with. */
+static __always_inline __u64 entry_sp(struct pt_regs *ctx, __u64 cookie)
+{
+	return PT_REGS_SP(ctx) + (cookie >> 48 & (PT_FRAME_WORDS_LIMIT - 1)) * 8;
+}
+
+/* Likewise. */
+static __always_inline __s64 operator_sequence(struct pt_regs *ctx, __u64 cookie)
+{
+	return has_autograd_key(ctx, cookie, cookie >> 57, cookie >> 63) ? sequence_number(0)
+									 : NO_SEQUENCE;
+}
+
+static __noinline int on_operator_begin(struct pt_regs *ctx, __u64 cookie)
+{
+	/* Before anything is read: what that takes is a part of what the probe costs. */
+	__u64 time_ns = bpf_ktime_get_ns();
+	__u64 sp = entry_sp(ctx, cookie);
+	__s64 number = operator_sequence(ctx, cookie);
+
+	if ((__u8)(cookie >> 16) == PT_ROLE_SEQUENCE)
+		return write_sequence(sp, number);
+	return write_operator_begin(sp, cookie, number, time_in_order(time_ns));
 }
 
 /* The sequence number of an operator whose begin has been written (PT_ROLE_PLACED_BEGIN). */

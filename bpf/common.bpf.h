@@ -131,12 +131,12 @@ static __always_inline __u32 current_tgid(void)
 	return bpf_get_current_pid_tgid() >> 32;
 }
 
-static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 site, __u8 kind,
-				      __u32 bytes)
+static __always_inline void fill_head_at(struct pt_record *record, __u64 time_ns, __u64 sp,
+					 __u16 site, __u8 kind, __u32 bytes)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
-	record->time_ns = bpf_ktime_get_ns();
+	record->time_ns = time_ns;
 	if (unlikely(pidns_level)) {
 		struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
@@ -150,6 +150,12 @@ static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 
 	record->site = site;
 	record->kind = kind;
 	record->words = bytes / 8;
+}
+
+static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 site, __u8 kind,
+				      __u32 bytes)
+{
+	fill_head_at(record, bpf_ktime_get_ns(), sp, site, kind, bytes);
 }
 
 static __always_inline bool write_loss(__u8 kind, __u64 count)

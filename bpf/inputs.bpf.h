@@ -56,14 +56,9 @@ static __noinline int put_tensor_vector(struct input_walk *walk, __u64 address)
 	return 0;
 }
 
-static __noinline __u64 argument_word(struct input_buffer *buffer, __u32 place)
+static __always_inline __u64 argument_word(struct input_buffer *buffer, __u32 place)
 {
-	__u64 word = 0;
-
-	if (place < PT_ARGUMENT_STACK)
-		return buffer->registers[place];
-	read_words(buffer, &word, sizeof(word), buffer->sp + 8 * (place - PT_ARGUMENT_STACK + 1));
-	return word;
+	return place < PT_ARGUMENT_STACK + PT_MOST_STACK_WORDS ? buffer->arguments[place] : 0;
 }
 
 /* Whether an optional argument has a value. */
@@ -120,6 +115,9 @@ static __always_inline int put_argument(struct input_walk *walk, const struct pt
 		if (read_words(buffer, &value, sizeof(value), word))
 			put_symbolic_int(buffer, value);
 		return 0;
+	case PT_ARGUMENT_SYMBOLIC_WORD:
+		put_symbolic_int(buffer, word);
+		return 0;
 	case PT_ARGUMENT_SCALAR:
 		return put_scalar(buffer, walk->signature, word);
 	case PT_ARGUMENT_INTS:
@@ -165,6 +163,7 @@ static long visit_argument(__u32 i, struct input_walk *walk)
 			put(buffer, (__u64)(place->place - PT_ARGUMENT_VECTOR_REGISTER) << 8 |
 					PT_VALUE_SPILLED);
 		} else if (place->kind == PT_ARGUMENT_BOOL_ARRAY) {
+			word >>= 8 * (place->value_offset & 7);
 			put(buffer, (__u64)place->second << 8 | PT_VALUE_LIST);
 			for (__u32 k = 0; k < 8; ++k) {
 				if (k >= place->second)
@@ -232,29 +231,49 @@ static __noinline int send_inputs(struct input_buffer *buffer, __u64 sp, __u64 s
 	return bpf_loop(sending.total / MOST_RECORD_WORDS + 1, send_piece, &sending, 0);
 }
 
-static __noinline int write_inputs(struct pt_regs *ctx, __u64 site, struct pt_signature *signature,
-				   __u32 kind)
+/* Reads all that `signature` says; the registers are in the buffer. A global function: verified
+ * once, not for each of its callers. */
+__noinline int read_inputs(struct input_buffer *buffer, struct pt_signature *signature, __u64 sp)
+{
+	struct input_walk walk = {.buffer = buffer, .signature = signature};
+	__u32 words;
+
+	if (!buffer || !signature)
+		return 0;
+	words = signature->stack_words;
+	buffer->position = INPUT_HEAD_WORDS;
+	buffer->flags = 0;
+	buffer->spilled = 0;
+	buffer->count = signature->count;
+	/* What is compared is what is used: the verifier knows no other bound. */
+	asm volatile("" : "+r"(words));
+	if (words > PT_MOST_STACK_WORDS)
+		words = PT_MOST_STACK_WORDS;
+	if (words)
+		read_words(buffer, &buffer->arguments[PT_ARGUMENT_STACK], words * 8,
+			   sp + 8 * (__u64)signature->first_word);
+	bpf_loop(signature->count, visit_argument, &walk, 0);
+	return 0;
+}
+
+static __always_inline int write_inputs(struct pt_regs *ctx, __u64 site,
+					struct pt_signature *signature, __u32 kind)
 {
 	struct input_buffer *buffer = take_buffer();
-	struct input_walk walk = {.buffer = buffer, .signature = signature};
 
 	if (!buffer) {
 		note_loss();
 		return 0;
 	}
-	buffer->position = INPUT_HEAD_WORDS;
-	buffer->flags = 0;
-	buffer->spilled = 0;
-	buffer->count = signature->count;
-	buffer->registers[PT_RDI] = LOAD_REGISTER(PT_REGS_PARM1(ctx));
-	buffer->registers[PT_RSI] = LOAD_REGISTER(PT_REGS_PARM2(ctx));
-	buffer->registers[PT_RDX] = LOAD_REGISTER(PT_REGS_PARM3(ctx));
-	buffer->registers[PT_RCX] = LOAD_REGISTER(PT_REGS_PARM4(ctx));
-	buffer->registers[PT_R8] = LOAD_REGISTER(PT_REGS_PARM5(ctx));
-	buffer->registers[PT_R9] = LOAD_REGISTER(ctx->r9);
+	buffer->arguments[PT_RDI] = LOAD_REGISTER(PT_REGS_PARM1(ctx));
+	buffer->arguments[PT_RSI] = LOAD_REGISTER(PT_REGS_PARM2(ctx));
+	buffer->arguments[PT_RDX] = LOAD_REGISTER(PT_REGS_PARM3(ctx));
+	buffer->arguments[PT_RCX] = LOAD_REGISTER(PT_REGS_PARM4(ctx));
+	buffer->arguments[PT_R8] = LOAD_REGISTER(PT_REGS_PARM5(ctx));
+	buffer->arguments[PT_R9] = LOAD_REGISTER(ctx->r9);
 	buffer->sp = PT_REGS_SP(ctx);
 	buffer->bp = LOAD_REGISTER(ctx->bp);
-	bpf_loop(signature->count, visit_argument, &walk, 0);
+	read_inputs(buffer, signature, PT_REGS_SP(ctx));
 	send_inputs(buffer, PT_REGS_SP(ctx), site, kind);
 	*(volatile __u64 *)&buffer->busy = 0;
 	return 0;
@@ -265,6 +284,79 @@ static __always_inline int write_inputs_by(struct pt_regs *ctx, __u64 site, __u3
 	struct pt_signature *signature = bpf_map_lookup_elem(&signatures, &key);
 
 	return signature ? write_inputs(ctx, site, signature, kind) : 0;
+}
+
+static __always_inline __u64 call_facts(__s64 number, __u64 count, __u64 flags)
+{
+	return ((__u64)(number + 1) & ((1ULL << PT_CALL_SEQUENCE_BITS) - 1)) |
+	       count << PT_CALL_SEQUENCE_BITS | flags << 56;
+}
+
+static __noinline int write_call_without_inputs(__u64 sp, __u64 site, __s64 number)
+{
+	struct pt_pointer_record *record = reserve(PT_CALL_HEAD_BYTES);
+
+	if (!record)
+		return 0;
+	fill_head(&record->head, sp, site, PT_OPERATOR_CALL, PT_CALL_HEAD_BYTES);
+	record->value = call_facts(number, 0, PT_INPUTS_CUT);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* The begin and the inputs in one record. `time_ns`: by time_in_order(). */
+static __noinline int write_call(struct input_buffer *buffer, __u64 sp, __u64 site, __s64 number,
+				 __u64 time_ns)
+{
+	__u64 words = buffer->flags ? 0 : buffer->position - INPUT_HEAD_WORDS;
+	struct pt_call_record *record = (void *)buffer->words;
+
+	if (unlikely(words > MOST_RECORD_WORDS)) {
+		send_inputs(buffer, sp, site, PT_INPUTS);
+		return write_operator_begin(sp, site, number, time_ns);
+	}
+	if (unlikely(threads_with_losses) && !announce_loss()) {
+		note_loss();
+		return 0;
+	}
+	fill_head_at(&record->head, time_ns ?: bpf_ktime_get_ns(), sp, site, PT_OPERATOR_CALL,
+		     PT_CALL_HEAD_BYTES + 8 * words);
+	record->facts = call_facts(number, buffer->count, buffer->flags);
+	if (bpf_ringbuf_output(&ring, record, PT_CALL_HEAD_BYTES + 8 * words, BPF_RB_NO_WAKEUP))
+		note_loss();
+	return 0;
+}
+
+/* PT_ROLE_OPERATOR_CALL */
+static __noinline int on_operator_call(struct pt_regs *ctx, __u64 cookie)
+{
+	/* Before anything is read: what that takes is a part of what the probe costs. */
+	__u64 time_ns = bpf_ktime_get_ns();
+	__u32 key = cookie >> 48;
+	struct pt_signature *signature = bpf_map_lookup_elem(&signatures, &key);
+	struct input_buffer *buffer;
+	__s64 number;
+	__u64 begin;
+	__u64 sp;
+
+	if (!signature)
+		return 0;
+	begin = signature->begin;
+	sp = entry_sp(ctx, begin);
+	number = operator_sequence(ctx, begin);
+	buffer = take_buffer();
+	if (unlikely(!buffer))
+		return write_call_without_inputs(sp, cookie, number);
+	buffer->arguments[0] = LOAD_REGISTER(ctx->bx);
+	buffer->arguments[1] = LOAD_REGISTER(ctx->bp);
+	buffer->arguments[2] = LOAD_REGISTER(ctx->r12);
+	buffer->arguments[3] = LOAD_REGISTER(ctx->r13);
+	buffer->arguments[4] = LOAD_REGISTER(ctx->r14);
+	buffer->arguments[5] = LOAD_REGISTER(ctx->r15);
+	read_inputs(buffer, signature, PT_REGS_SP(ctx));
+	write_call(buffer, sp, cookie, number, time_in_order(time_ns));
+	*(volatile __u64 *)&buffer->busy = 0;
+	return 0;
 }
 
 /* By the cookie's place. */

@@ -162,6 +162,8 @@ static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 le
 	if (!record)
 		return;
 	fill_head(&record->head, sp, 0, PT_TEXT_MORE, sizeof(*record));
+	/* What is compared is what is used: the verifier knows no other bound. */
+	asm volatile("" : "+r"(bytes));
 	if (bytes > PT_TEXT_MORE_BYTES)
 		bytes = PT_TEXT_MORE_BYTES;
 	record->offset = offset;
@@ -344,6 +346,8 @@ int on_probe(struct pt_regs *ctx)
 
 	if (unlikely(stopped))
 		return 0;
+	if (config_record_shapes && role == PT_ROLE_OPERATOR_CALL)
+		return on_operator_call(ctx, cookie);
 	if (config_record_shapes && role == PT_ROLE_INPUTS_BEGIN) {
 		on_inputs(ctx, cookie, PT_INPUTS);
 		role = PT_SPAN_BEGIN;
@@ -366,6 +370,9 @@ int on_probe(struct pt_regs *ctx)
 			break;
 		case PT_ROLE_COST:
 			role = PT_COST;
+			break;
+		case PT_ROLE_COST_AGAIN:
+			role = PT_COST_AGAIN;
 			break;
 		case PT_ROLE_ALLOCATION:
 			return on_allocation(ctx);

@@ -60,9 +60,9 @@ struct input_buffer {
 	__u64 flags;
 	__u64 count;   /* of arguments */
 	__u64 spilled; /* of them, in vector registers */
-	__u64 registers[6];
 	__u64 sp;
 	__u64 bp;
+	__u64 arguments[PT_ARGUMENT_STACK + PT_MOST_STACK_WORDS]; /* by enum pt_argument_place */
 	__u64 tensor[TENSOR_WORDS];
 	__u64 items[2 * MOST_SCALARS];
 	/* The head, the values, and room for a last one or a last record that begins in them. */

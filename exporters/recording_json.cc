@@ -20,6 +20,10 @@ OrderedJson CostJson(const RecordingInfo& info) {
           {"probe_hits", cost.probe_hits},
           {"probe_ns_per_hit", cost.probe_ns_per_hit},
           {"estimated_overhead_percent", cost.estimated_overhead_percent},
+          {"input_readings", cost.input_readings},
+          {"input_ns_per_reading", cost.input_ns_per_reading.has_value()
+                                       ? OrderedJson(*cost.input_ns_per_reading)
+                                       : OrderedJson(nullptr)},
           {"basis", ToValidUtf8(cost.basis)}};
 }
 

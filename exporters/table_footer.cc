@@ -72,14 +72,25 @@ std::string StepsLine(const Steps& steps) {
   return line + "\n";
 }
 
+// What reading inputs adds.
+std::string ReadingsText(const Cost& cost) {
+  if (cost.input_readings == 0) return "";
+  std::string text = ", " + std::to_string(cost.input_readings) + " of them reading inputs at ";
+  if (!cost.input_ns_per_reading.has_value()) return text + "a cost that is not known";
+  std::array<char, 64> number;
+  std::snprintf(number.data(), number.size(), "%.0f ns more", *cost.input_ns_per_reading);
+  return text + number.data();
+}
+
 std::string CostLine(const Cost& cost) {
-  std::array<char, 256> text;
-  std::snprintf(
-      text.data(), text.size(),
-      "Cost: estimated overhead %.2f %% (%llu probe hits at %.0f ns), tracer CPU time %.2f s",
-      cost.estimated_overhead_percent, static_cast<unsigned long long>(cost.probe_hits),
-      cost.probe_ns_per_hit, cost.tracer_cpu_s);
-  std::string line(text.data());
+  std::array<char, 160> text;
+  std::snprintf(text.data(), text.size(),
+                "Cost: estimated overhead %.2f %% (%llu probe hits at %.0f ns",
+                cost.estimated_overhead_percent, static_cast<unsigned long long>(cost.probe_hits),
+                cost.probe_ns_per_hit);
+  std::string line = text.data() + ReadingsText(cost);
+  std::snprintf(text.data(), text.size(), "), tracer CPU time %.2f s", cost.tracer_cpu_s);
+  line += text.data();
   if (!cost.basis.empty()) line += "; " + TableText(cost.basis);
   return line + "\n";
 }

@@ -49,6 +49,7 @@ bool IsNoReturn(std::string_view name) {
       "__cxa_throw_bad_array",
       "_ZN3c106detail14torchCheckFail",
       "_ZN3c106detail23torchInternalAssertFail",
+      "_ZNK3c106IValue23reportToTensorTypeError",
   };
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
   for (const std::string_view prefix : kPrefixes) {

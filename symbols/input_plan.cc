@@ -6,6 +6,8 @@
 #include <cstring>
 #include <optional>
 
+#include "symbols/call_arguments.h"
+
 namespace proftrace {
 namespace {
 
@@ -19,23 +21,27 @@ unsigned VectorRegisters(const std::vector<abi::pt_argument>& arguments) {
       }));
 }
 
-void SetPlace(abi::pt_role role, uint16_t signature, ProbePoint* point) {
+uint64_t RoleOf(const ProbePoint& point) { return point.cookie >> 16 & 0xff; }
+
+void SetRole(abi::pt_role role, ProbePoint* point) {
   point->cookie = (point->cookie & ~0xff0000ull) | static_cast<uint64_t>(role) << 16;
-  point->signature = signature;
 }
 
 }  // namespace
 
-uint16_t InputPlanner::Intern(const std::vector<abi::pt_argument>& arguments) {
-  const std::string bytes(reinterpret_cast<const char*>(arguments.data()),
-                          arguments.size() * sizeof(abi::pt_argument));
-  const auto [it, is_new] = numbers_.try_emplace(bytes, 0);
-  if (!is_new) return it->second;
-  if (arguments.size() > PT_MOST_ARGUMENTS || signatures_.size() >= kMostSignatures) return 0;
+uint16_t InputPlanner::Intern(const CallInputs& inputs) {
+  if (inputs.arguments.size() > PT_MOST_ARGUMENTS) return 0;
   abi::pt_signature signature{};
   signature.layout = layout_.layout;
-  signature.count = static_cast<uint32_t>(arguments.size());
-  std::copy(arguments.begin(), arguments.end(), signature.arguments);
+  signature.count = static_cast<uint32_t>(inputs.arguments.size());
+  signature.first_word = inputs.first_word;
+  signature.stack_words = inputs.stack_words;
+  signature.begin = inputs.begin;
+  std::copy(inputs.arguments.begin(), inputs.arguments.end(), signature.arguments);
+  const std::string bytes(reinterpret_cast<const char*>(&signature), sizeof(signature));
+  const auto [it, is_new] = numbers_.try_emplace(bytes, 0);
+  if (!is_new) return it->second;
+  if (signatures_.size() >= kMostSignatures) return 0;
   signatures_.push_back(signature);
   it->second = static_cast<uint16_t>(signatures_.size());
   return it->second;
@@ -49,16 +55,45 @@ void InputPlanner::AddOperator(const ProbedFunction& function, const OperatorInf
   if (schema != schemas_.schemas.end()) {
     arguments = PlaceArguments(function.symbol, *schema->second, layout_.optional_form);
   }
-  const uint16_t number = arguments ? Intern(*arguments) : 0;
+  const auto at_entry = arguments ? InputsAtEntry(*arguments) : std::nullopt;
+  if (!at_entry) {
+    ++without_inputs_;
+    example_ = info.name;
+    return;
+  }
+  ProbePoint& begin = points->front();
+  if (RoleOf(begin) == abi::PT_ROLE_OPERATOR_BEGIN) {
+    auto at_call = InputsAtCall(*arguments, function.arguments, function.callbacks.frame_words);
+    if (at_call) at_call->begin = begin.cookie & ~uint64_t{0xffffff};
+    if (const uint16_t number = at_call ? Intern(*at_call) : 0; number != 0) {
+      begin.cookie = PT_COOKIE(begin.cookie, abi::PT_ROLE_OPERATOR_CALL, 0, 0);
+      begin.signature = number;
+      return;
+    }
+  }
+  AddAtEntry(function, info, *at_entry, points);
+}
+
+void InputPlanner::AddAtEntry(const ProbedFunction& function, const OperatorInfo& info,
+                              const CallInputs& inputs, std::vector<ProbePoint>* points) {
+  const uint16_t number = Intern(inputs);
   if (number == 0) {
     ++without_inputs_;
     example_ = info.name;
     return;
   }
-  SetPlace(abi::PT_ROLE_INPUTS_BEGIN, number, &points->front());
-  const unsigned doubles = VectorRegisters(*arguments);
+  const uint64_t site = points->front().cookie & 0xffff;
+  ProbePoint entry{function.begin, PT_COOKIE(site, abi::PT_ROLE_INPUTS_BEGIN, 0, 0)};
+  entry.signature = number;
+  if (RoleOf(points->front()) == abi::PT_ROLE_OPERATOR_BEGIN) {
+    SetRole(abi::PT_ROLE_SEQUENCE, &points->front());
+    points->insert(points->begin(), entry);
+  } else {
+    points->front() = entry;
+  }
+  const unsigned doubles = VectorRegisters(inputs.arguments);
   if (doubles == 0) return;
-  std::vector<abi::pt_argument> saved;
+  CallInputs saved;
   for (unsigned i = 0; i < doubles && i < function.saved_doubles.saved.size(); ++i) {
     const SavedDouble& place = function.saved_doubles.saved[i];
     if (!place.is_saved) break;
@@ -66,11 +101,10 @@ void InputPlanner::AddOperator(const ProbedFunction& function, const OperatorInf
     argument.kind = abi::PT_ARGUMENT_SAVED_DOUBLE;
     argument.place = place.by_frame_pointer ? 1 : 0;
     argument.value_offset = place.offset;
-    saved.push_back(argument);
+    saved.arguments.push_back(argument);
   }
-  const uint64_t site = points->front().cookie & 0xffff;
   const uint16_t saved_number =
-      saved.size() == doubles && function.saved_doubles.address != 0 ? Intern(saved) : 0;
+      saved.arguments.size() == doubles && function.saved_doubles.address != 0 ? Intern(saved) : 0;
   if (saved_number == 0) {
     ++without_doubles_;
     example_ = info.name;
@@ -88,7 +122,7 @@ uint16_t InputPlanner::InternVector(abi::pt_argument_kind kind, uint8_t place) {
   inputs.kind = static_cast<uint8_t>(kind);
   inputs.place = place;
   inputs.second = inputs.flag = abi::PT_ARGUMENT_NOWHERE;
-  return Intern({inputs});
+  return Intern(CallInputs{{inputs}, 0, 0, 0});
 }
 
 void InputPlanner::AddNode() {

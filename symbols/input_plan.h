@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "symbols/call_inputs.h"
 #include "symbols/module_analysis.h"
 #include "symbols/operator_schema.h"
 #include "symbols/probe_plan.h"
@@ -20,8 +21,10 @@ class InputPlanner {
   InputPlanner(const TorchLayout& layout, const SchemaReading& schemas)
       : layout_(layout), schemas_(schemas) {}
 
-  // Makes the first of `points`, the begin of an operator, read its inputs, and adds one that reads
-  // its floating-point arguments. Leaves them as they are where that is not possible.
+  // Makes `points`, which is the begin of an operator, read its inputs: where it is at the call for
+  // the profiler's callbacks and the arguments are found there, that one probe does. Else the begin
+  // is at the entry, and what was to be done at the call is done by a second probe; a third one
+  // reads floating-point arguments. Leaves `points` as it is where nothing of that is possible.
   void AddOperator(const ProbedFunction& function, const OperatorInfo& info,
                    std::vector<ProbePoint>* points);
   // Likewise the begins of Node::operator(), whose inputs are a vector of tensors.
@@ -33,8 +36,10 @@ class InputPlanner {
   void Finish(ProbePlan* plan);
 
  private:
-  // 1 + its index.
-  uint16_t Intern(const std::vector<abi::pt_argument>& arguments);
+  // 1 + the index of the signature; 0 = there is no room for it.
+  uint16_t Intern(const CallInputs& inputs);
+  void AddAtEntry(const ProbedFunction& function, const OperatorInfo& info,
+                  const CallInputs& inputs, std::vector<ProbePoint>* points);
   // One argument, whose elements torch shows.
   uint16_t InternVector(abi::pt_argument_kind kind, uint8_t place);
 

@@ -138,8 +138,41 @@ void Classify(const uint8_t* bytes, Instruction* out) {
   if (at < out->size) ClassifyOpcode(bytes + at, out->size - at, plain, out);
 }
 
-// The number of the 64-bit register that a Capstone register is (part of), or -1.
-int EnclosingRegisterNumber(uint16_t reg) {
+}  // namespace
+
+std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t address) {
+  thread_local Decoder decoder(/*detail=*/false);
+  std::vector<Instruction> out;
+  out.reserve(count / 4 + 1);
+  while (count > 0) {
+    const uint8_t* at = bytes;
+    if (!decoder.Next(&bytes, &count, &address)) break;
+    Instruction instruction;
+    instruction.address = decoder.instruction().address;
+    instruction.size = static_cast<uint8_t>(decoder.instruction().size);
+    Classify(at, &instruction);
+    out.push_back(instruction);
+  }
+  return out;
+}
+
+bool IsRegisterMove(const uint8_t* bytes, size_t count) {
+  const size_t rex = count > 0 && (bytes[0] & 0xf0) == 0x40 ? 1 : 0;
+  if (count != rex + 2) return false;
+  const bool is_move = bytes[rex] == 0x89 || bytes[rex] == 0x8b;  // mov r/m, r and mov r, r/m
+  return is_move && bytes[rex + 1] >> 6 == 3;                     // both are registers
+}
+
+int RegisterNumber(unsigned capstone_register) {
+  constexpr x86_reg kRegisters[] = {X86_REG_RAX, X86_REG_RCX, X86_REG_RDX, X86_REG_RBX,
+                                    X86_REG_RSP, X86_REG_RBP, X86_REG_RSI, X86_REG_RDI,
+                                    X86_REG_R8,  X86_REG_R9,  X86_REG_R10, X86_REG_R11,
+                                    X86_REG_R12, X86_REG_R13, X86_REG_R14, X86_REG_R15};
+  const auto* const it = std::find(std::begin(kRegisters), std::end(kRegisters), capstone_register);
+  return it == std::end(kRegisters) ? -1 : static_cast<int>(it - std::begin(kRegisters));
+}
+
+int WholeRegisterNumber(unsigned reg) {
   switch (reg) {
     case X86_REG_RAX:
     case X86_REG_EAX:
@@ -230,40 +263,6 @@ int EnclosingRegisterNumber(uint16_t reg) {
   }
 }
 
-}  // namespace
-
-std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t address) {
-  thread_local Decoder decoder(/*detail=*/false);
-  std::vector<Instruction> out;
-  out.reserve(count / 4 + 1);
-  while (count > 0) {
-    const uint8_t* at = bytes;
-    if (!decoder.Next(&bytes, &count, &address)) break;
-    Instruction instruction;
-    instruction.address = decoder.instruction().address;
-    instruction.size = static_cast<uint8_t>(decoder.instruction().size);
-    Classify(at, &instruction);
-    out.push_back(instruction);
-  }
-  return out;
-}
-
-bool IsRegisterMove(const uint8_t* bytes, size_t count) {
-  const size_t rex = count > 0 && (bytes[0] & 0xf0) == 0x40 ? 1 : 0;
-  if (count != rex + 2) return false;
-  const bool is_move = bytes[rex] == 0x89 || bytes[rex] == 0x8b;  // mov r/m, r and mov r, r/m
-  return is_move && bytes[rex + 1] >> 6 == 3;                     // both are registers
-}
-
-int RegisterNumber(unsigned capstone_register) {
-  constexpr x86_reg kRegisters[] = {X86_REG_RAX, X86_REG_RCX, X86_REG_RDX, X86_REG_RBX,
-                                    X86_REG_RSP, X86_REG_RBP, X86_REG_RSI, X86_REG_RDI,
-                                    X86_REG_R8,  X86_REG_R9,  X86_REG_R10, X86_REG_R11,
-                                    X86_REG_R12, X86_REG_R13, X86_REG_R14, X86_REG_R15};
-  const auto* const it = std::find(std::begin(kRegisters), std::end(kRegisters), capstone_register);
-  return it == std::end(kRegisters) ? -1 : static_cast<int>(it - std::begin(kRegisters));
-}
-
 RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t address) {
   thread_local Decoder decoder(/*detail=*/true);
   constexpr RegisterSet kAll = ~RegisterSet{0};
@@ -278,7 +277,7 @@ RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t addres
   }
   RegisterSet set = 0;
   for (uint8_t i = 0; i < written_count; ++i) {
-    const int number = EnclosingRegisterNumber(written[i]);
+    const int number = WholeRegisterNumber(written[i]);
     if (number >= 0) set |= RegisterSet{1} << number;
   }
   return set;

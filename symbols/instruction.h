@@ -43,6 +43,8 @@ std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t 
 // The number of a general register by Capstone's for it (x86_reg): rax 0, rcx 1, rdx 2, rbx 3, rsp
 // 4, rbp 5, rsi 6, rdi 7, r8 … r15; -1 for a part of one, and for all others.
 int RegisterNumber(unsigned capstone_register);
+// Likewise, of the register that it is a part of.
+int WholeRegisterNumber(unsigned capstone_register);
 
 // Whether the instruction copies one general register to another and does nothing else.
 bool IsRegisterMove(const uint8_t* bytes, size_t count);

@@ -311,6 +311,9 @@ void Analysis::AddOperators() {
     if (function.callbacks.offset == 0) {
       AddGap("sequence numbers of operator " + std::string(OperatorIdentifier(symbol.name)),
              "where it keeps its dispatch keys is not clear from its code");
+    } else {
+      const auto call = FindOnlyCall(*graph, targets_.step_callbacks);
+      function.arguments = FindKeptArguments(image_, *graph, *call);
     }
     if (MayTakeDoubles(symbol.name)) function.saved_doubles = FindSavedDoubles(image_, *graph);
     if (uint64_t& address = function.saved_doubles.address; address != 0) {
@@ -436,6 +439,9 @@ void Analysis::AddAutograd() {
   const auto begin = FindBeginSite(image_, *graph);
   if (begin && begin->emulated) {
     facts_.callbacks_entry = image_.file().FileOffset(begin->address).value_or(0);
+    if (begin->next != 0) {
+      facts_.callbacks_next = image_.file().FileOffset(begin->next).value_or(0);
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "symbols/autograd_facts.h"
+#include "symbols/kept_arguments.h"
 #include "symbols/module_image.h"
 #include "symbols/probe_plan.h"
 #include "symbols/saved_doubles.h"
@@ -57,6 +58,7 @@ struct ProbedFunction {
   CallbacksCall callbacks;
   std::vector<uint64_t> ends;  // file offsets, ascending
   SavedDoubles saved_doubles;  // of operators; its address is a file offset
+  KeptArguments arguments;     // of operators; where they are at `callbacks`
   std::string symbol;
 };
 
@@ -94,7 +96,8 @@ struct ModuleFacts {
   bool is_python_binding = false;  // defines parts of torch's Python binding
   AutogradFacts autograd;
   uint64_t callbacks_entry =
-      0;  // file offset of getStepCallbacksUnlessEmpty; 0 = not here, or dear
+      0;                        // file offset of getStepCallbacksUnlessEmpty; 0 = not here, or dear
+  uint64_t callbacks_next = 0;  // of its BeginSite::next
 };
 
 // The operator's identifier in at::_ops ("add_Tensor") from a mangled `call`; empty for any other

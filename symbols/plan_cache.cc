@@ -20,12 +20,13 @@ namespace {
 
 constexpr char kMagic[8] = {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'};
 // Raise it with every change to the analysis or to this format: older entries are then made anew.
-constexpr uint32_t kVersion = 12;
+constexpr uint32_t kVersion = 13;
 constexpr size_t kHeaderBytes =
     sizeof(kMagic) + 4 + 4 + 8 + 8;  // magic, version, 0, size, checksum
 constexpr size_t kMaxEntryBytes = size_t{64} << 20;
 constexpr size_t kMaxFunctions = 65536;
 constexpr size_t kMaxEnds = 16;
+constexpr uint32_t kMaxPieces = 8 * KeptPiece::kSources;
 constexpr uint32_t kMaxSavedDoubles = 8;  // as many as there are registers for them
 
 class Writer {
@@ -138,7 +139,36 @@ void EncodeFunction(const ProbedFunction& function, Writer* out) {
     out->Number(static_cast<uint8_t>((place.is_saved ? 1 : 0) | (place.by_frame_pointer ? 2 : 0)));
     out->Number(static_cast<uint16_t>(place.offset));
   }
+  out->Number(function.arguments.stack_words);
+  out->Number(static_cast<uint32_t>(function.arguments.pieces.size()));
+  for (const KeptPiece& piece : function.arguments.pieces) {
+    out->Number(piece.source);
+    out->Number(piece.first);
+    out->Number(piece.count);
+    out->Number(static_cast<uint8_t>(piece.in_frame));
+    out->Number(static_cast<uint16_t>(piece.place));
+  }
   out->Text(function.symbol);
+}
+
+bool DecodeArguments(Reader* in, KeptArguments* arguments) {
+  arguments->stack_words = in->Number<uint16_t>();
+  const uint32_t count = in->Number<uint32_t>();
+  if (!in->ok() || count > kMaxPieces) return false;
+  for (uint32_t i = 0; i < count; ++i) {
+    KeptPiece piece;
+    piece.source = in->Number<uint8_t>();
+    piece.first = in->Number<uint8_t>();
+    piece.count = in->Number<uint8_t>();
+    piece.in_frame = in->Number<uint8_t>() != 0;
+    piece.place = static_cast<int16_t>(in->Number<uint16_t>());
+    if (!in->ok() || piece.source >= KeptPiece::kSources || piece.first + piece.count > 8 ||
+        piece.place < 0) {
+      return false;
+    }
+    arguments->pieces.push_back(piece);
+  }
+  return true;
 }
 
 bool DecodeSavedDoubles(Reader* in, uint64_t file_bytes, SavedDoubles* doubles) {
@@ -187,6 +217,7 @@ bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
   }
   if (HasNoEnd(function->role) != function->ends.empty()) return false;
   if (!DecodeSavedDoubles(in, file_bytes, &function->saved_doubles)) return false;
+  if (!DecodeArguments(in, &function->arguments)) return false;
   function->symbol = in->Text();
   return in->ok();
 }
@@ -223,7 +254,10 @@ bool DecodeProbe(Reader* in, uint64_t file_bytes, RowProbe* probe) {
     }
     probe->place = place;
   }
-  return in->ok() && probe->offset < file_bytes && probe->role <= abi::PT_ROLE_WORK_BEGIN;
+  const bool is_role =
+      probe->role <= abi::PT_ROLE_WORK_BEGIN ||
+      (probe->role >= abi::PT_ROLE_RANGE_PUSH && probe->role <= abi::PT_ROLE_RANGE_MARK);
+  return in->ok() && probe->offset < file_bytes && is_role;
 }
 
 void EncodeVariable(const ThreadVariable& variable, Writer* out) {
@@ -294,6 +328,7 @@ std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts) {
   out.Number(static_cast<uint8_t>(facts.is_python_binding));
   EncodeAutograd(facts.autograd, &out);
   out.Number(facts.callbacks_entry);
+  out.Number(facts.callbacks_next);
   out.Number(static_cast<uint32_t>(facts.functions.size()));
   for (const ProbedFunction& function : facts.functions) EncodeFunction(function, &out);
   out.Number(static_cast<uint32_t>(facts.rows.size()));
@@ -320,7 +355,10 @@ std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view 
   facts.is_python_binding = in.Number<uint8_t>() != 0;
   if (!DecodeAutograd(&in, &facts.autograd)) return std::nullopt;
   facts.callbacks_entry = in.Number<uint64_t>();
-  if (facts.callbacks_entry >= file_bytes) return std::nullopt;
+  facts.callbacks_next = in.Number<uint64_t>();
+  if (facts.callbacks_entry >= file_bytes || facts.callbacks_next >= file_bytes) {
+    return std::nullopt;
+  }
   const uint32_t functions = in.Number<uint32_t>();
   if (!in.ok() || functions > kMaxFunctions) return std::nullopt;
   for (uint32_t i = 0; i < functions; ++i) {

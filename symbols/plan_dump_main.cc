@@ -1,6 +1,7 @@
 // plan_dump: what proftrace would probe, in a running process or in one library. For developers and
 // tests.
-//   plan_dump PID [CACHE_DIRECTORY]     plan_dump LIBRARY.so
+//   plan_dump PID [CACHE_DIRECTORY]     plan_dump --shapes PID [CACHE_DIRECTORY]
+//   plan_dump --schemas PID [CACHE_DIRECTORY]     plan_dump LIBRARY.so
 #include <absl/strings/numbers.h>
 #include <fcntl.h>
 
@@ -30,9 +31,23 @@ void PrintGaps(const std::vector<PlanGap>& gaps) {
   if (gaps.size() > kMost) std::printf("gap: … %zu more\n", gaps.size() - kMost);
 }
 
-int DumpProcess(Pid pid, const std::string& cache) {
+// Operators whose inputs take a probe of their own at the entry.
+void PrintInputProbes(const ProbePlan& plan) {
+  std::printf("signatures of inputs: %zu\n", plan.signatures.size());
+  for (const ModulePlan& module : plan.modules) {
+    for (const ProbePoint& point : module.points) {
+      if ((point.cookie >> 16 & 0xff) != abi::PT_ROLE_INPUTS_BEGIN) continue;
+      std::printf("  inputs at the entry of %s\n",
+                  plan.sites[point.cookie & 0xffff].symbol.c_str());
+    }
+  }
+}
+
+int DumpProcess(Pid pid, const std::string& cache, bool shapes) {
   const auto start = Clock::now();
-  const auto plan = BuildProbePlan(pid, PlanOptions{cache});
+  PlanOptions options{cache};
+  options.record_shapes = shapes;
+  const auto plan = BuildProbePlan(pid, options);
   const double seconds = SecondsSince(start);
   if (!plan.ok()) {
     std::fprintf(stderr, "plan_dump: %s\n", std::string(plan.status().message()).c_str());
@@ -61,6 +76,7 @@ int DumpProcess(Pid pid, const std::string& cache) {
     for (const auto& [role, count] : roles) std::printf(" role %d: %d", role, count);
     std::printf("\n");
   }
+  if (shapes) PrintInputProbes(*plan);
   PrintGaps(plan->gaps);
   return 0;
 }
@@ -149,15 +165,17 @@ int main(int argc, char** argv) {
   uint32_t pid = 0;
   if (argc < 2) {
     std::fprintf(stderr,
-                 "usage: plan_dump PID [CACHE_DIRECTORY] | plan_dump LIBRARY.so | plan_dump "
-                 "--schemas PID [CACHE_DIRECTORY]\n");
+                 "usage: plan_dump [--shapes | --schemas] PID [CACHE_DIRECTORY] | plan_dump "
+                 "LIBRARY.so\n");
     return 2;
   }
   if (argc > 2 && std::string_view(argv[1]) == "--schemas" && absl::SimpleAtoi(argv[2], &pid)) {
     return proftrace::DumpSchemas(proftrace::Pid{pid}, argc > 3 ? argv[3] : "");
   }
-  if (absl::SimpleAtoi(argv[1], &pid)) {
-    return proftrace::DumpProcess(proftrace::Pid{pid}, argc > 2 ? argv[2] : "");
+  const int first = argc > 2 && std::string_view(argv[1]) == "--shapes" ? 2 : 1;
+  if (absl::SimpleAtoi(argv[first], &pid)) {
+    return proftrace::DumpProcess(proftrace::Pid{pid}, argc > first + 1 ? argv[first + 1] : "",
+                                  first == 2);
   }
   return proftrace::DumpLibrary(argv[1]);
 }

@@ -130,7 +130,7 @@ class PlanBuilder {
   void PrepareInputs();
   void AddModule(const Module& module);
   bool AddFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
-  void AddInputs(const ProbedFunction& function, size_t site, std::vector<ProbePoint>* begin);
+  void AddInputs(const ProbedFunction& function, std::vector<ProbePoint>* begin);
   void AddRows(const Module& module, absl::flat_hash_set<uint64_t>* taken, ModulePlan* plan);
   ProbePoint RowPoint(const RowProbe& probe, size_t site, uint64_t load_bias);
   std::optional<Label> LabelOf(const ProbedFunction& function) const;
@@ -302,7 +302,7 @@ bool PlanBuilder::AddFunction(const ProbedFunction& function, std::vector<ProbeP
   if (function.role == FunctionRole::kBoxed && HasSequence(function)) {
     begin.push_back(CallbacksPoint(function, site, abi::PT_ROLE_SEQUENCE));
   }
-  if (inputs_) AddInputs(function, site, &begin);
+  if (inputs_) AddInputs(function, &begin);
   points->insert(points->end(), begin.begin(), begin.end());
   for (const uint64_t end : function.ends) {
     points->push_back({end, PT_COOKIE(site, end_role, 0, 0)});
@@ -310,21 +310,13 @@ bool PlanBuilder::AddFunction(const ProbedFunction& function, std::vector<ProbeP
   return true;
 }
 
-void PlanBuilder::AddInputs(const ProbedFunction& function, size_t site,
-                            std::vector<ProbePoint>* begin) {
+void PlanBuilder::AddInputs(const ProbedFunction& function, std::vector<ProbePoint>* begin) {
   if (function.role == FunctionRole::kNodeCall) inputs_->AddNode();
   if (function.role == FunctionRole::kBoxed) inputs_->AddBoxed(function, &begin->front());
   if (function.role != FunctionRole::kOperator) return;
   const auto info = by_identifier_.find(std::string(OperatorIdentifier(function.symbol)));
   if (info == by_identifier_.end()) return;
-  // Arguments are where the caller put them at the entry only.
-  std::vector<ProbePoint> entry = {{function.begin, PT_COOKIE(site, abi::PT_ROLE_BEGIN, 0, 0)}};
-  inputs_->AddOperator(function, *info->second, &entry);
-  if (entry.front().signature == 0) return;
-  if (HasSequence(function)) {
-    entry.push_back(CallbacksPoint(function, site, abi::PT_ROLE_SEQUENCE));
-  }
-  *begin = std::move(entry);
+  inputs_->AddOperator(function, *info->second, begin);
 }
 
 ProbePoint CostPoint(uint64_t file_offset, size_t site) {
@@ -407,6 +399,11 @@ void PlanBuilder::AddModule(const Module& module) {
       taken.insert(module.facts.callbacks_entry).second) {
     // Right behind each begin that is at a call of it.
     plan.cost_points.push_back(CostPoint(module.facts.callbacks_entry, 0));
+    if (inputs_ && module.facts.callbacks_next != 0 &&
+        taken.insert(module.facts.callbacks_next).second) {
+      plan.cost_points.push_back(
+          {module.facts.callbacks_next, PT_COOKIE(0, abi::PT_ROLE_COST_AGAIN, 0, 0)});
+    }
   }
   AddRows(module, &taken, &plan);
   if (plan.points.empty()) return;

@@ -1,5 +1,6 @@
 #include "symbols/reduced_plan.h"
 
+#include <utility>
 #include <vector>
 
 #include "bpf/abi/records.h"
@@ -8,6 +9,10 @@ namespace proftrace {
 namespace {
 
 uint64_t RoleOf(const ProbePoint& point) { return point.cookie >> 16 & 0xff; }
+
+void SetRole(abi::pt_role role, ProbePoint* point) {
+  point->cookie = (point->cookie & ~0xff0000ull) | static_cast<uint64_t>(role) << 16;
+}
 
 }  // namespace
 
@@ -18,9 +23,13 @@ void RemoveInputs(const std::string& reason, ProbePlan* plan) {
       return RoleOf(point) == abi::PT_ROLE_SPILLED_INPUTS;
     });
     for (ProbePoint& point : module.points) {
-      point.signature = 0;
-      if (RoleOf(point) != abi::PT_ROLE_INPUTS_BEGIN) continue;
-      point.cookie = (point.cookie & ~0xff0000ull) | uint64_t{abi::PT_ROLE_BEGIN} << 16;
+      const uint16_t signature = std::exchange(point.signature, uint16_t{0});
+      if (RoleOf(point) == abi::PT_ROLE_INPUTS_BEGIN) {
+        SetRole(abi::PT_ROLE_BEGIN, &point);
+      } else if (RoleOf(point) == abi::PT_ROLE_OPERATOR_CALL && signature != 0) {
+        point.cookie |= plan->signatures[signature - 1].begin;
+        SetRole(abi::PT_ROLE_OPERATOR_BEGIN, &point);
+      }
     }
   }
   plan->has_input_probes = false;

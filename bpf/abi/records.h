@@ -87,6 +87,10 @@ enum pt_kind {
 	PT_THREAD_NUMBER = 42, /* struct pt_pointer_record: torch's number of this thread */
 	PT_LOSS_ANYWHERE = 48, /* threads that could not be noted lost records before this one;
 				  struct pt_pointer_record: how many */
+	PT_OPERATOR_CALL = 50, /* a PT_SPAN_BEGIN, and what the operator is called with;
+				  struct pt_call_record */
+	PT_COST_AGAIN = 51,    /* right behind a PT_COST, in every call that makes one; struct
+				  pt_record. Never in a capture */
 };
 
 /* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within
@@ -196,6 +200,17 @@ struct pt_inputs_record {
 PT_STATIC_ASSERT(sizeof(struct pt_inputs_record) == 2040, "pt_inputs_record");
 #define PT_INPUTS_HEAD_BYTES 32
 
+/* An operator with its inputs, where they fit. Else they come before it, in a PT_INPUTS. */
+struct pt_call_record {
+	struct pt_record head;
+	pt_u64 facts; /* bits 0..47 the sequence number + 1, 0 = none; 48..55 how many arguments;
+			 56..63 of enum pt_inputs_flag */
+	pt_u64 values[251];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_call_record) == 2040, "pt_call_record");
+#define PT_CALL_HEAD_BYTES 32
+#define PT_CALL_SEQUENCE_BITS 48
+
 enum pt_inputs_flag {
 	PT_INPUTS_CUT = 1,	   /* there was no room for all: `values` is not complete */
 	PT_INPUTS_FAILED = 2,	   /* something could not be read */
@@ -282,6 +297,10 @@ enum pt_role {
 	   PT_KEY_SET_*. */
 	PT_ROLE_OPERATOR_BEGIN = 40, /* PT_ROLE_BEGIN, and the sequence number */
 	PT_ROLE_SEQUENCE = 41,	     /* the sequence number alone */
+	/* PT_ROLE_OPERATOR_BEGIN, and the inputs (--record-shapes); the place is the number of a
+	   pt_signature, which has the rest of the cookie. */
+	PT_ROLE_OPERATOR_CALL = 50,
+	PT_ROLE_COST_AGAIN = 51,
 	/* Entries of functions that mark ranges for other profilers (ITT, NVTX). A range is an
 	   annotation, whose handle is its thread's (PT_RANGE_HANDLE). */
 	PT_ROLE_RANGE_PUSH = 70, /* f(const char *name) */
@@ -385,22 +404,24 @@ enum pt_argument_kind {
 	PT_ARGUMENT_BYTE = 6, /* a signed one: ScalarType, Layout, MemoryFormat */
 	PT_ARGUMENT_BOOL = 7,
 	PT_ARGUMENT_DOUBLE = 8,
-	PT_ARGUMENT_SYMBOLIC_INT = 9,  /* address of a c10::SymInt */
-	PT_ARGUMENT_SCALAR = 10,       /* address of a c10::Scalar */
-	PT_ARGUMENT_INTS = 11,	       /* address, count; of int64_t or c10::SymInt */
-	PT_ARGUMENT_DOUBLES = 12,      /* address, count */
-	PT_ARGUMENT_SCALARS = 13,      /* address, count */
-	PT_ARGUMENT_NAMES = 14,	       /* address, count: shown only when empty */
-	PT_ARGUMENT_BOOL_ARRAY = 15,   /* a std::array<bool, `second`> */
-	PT_ARGUMENT_STACK_VALUES = 16, /* address of a std::vector<c10::IValue>: each element is an
-					  argument */
-	PT_ARGUMENT_SAVED_DOUBLE = 17, /* at offset `value_offset` from rsp (`place` 0) or rbp */
+	PT_ARGUMENT_SYMBOLIC_INT = 9,	/* address of a c10::SymInt */
+	PT_ARGUMENT_SCALAR = 10,	/* address of a c10::Scalar */
+	PT_ARGUMENT_INTS = 11,		/* address, count; of int64_t or c10::SymInt */
+	PT_ARGUMENT_DOUBLES = 12,	/* address, count */
+	PT_ARGUMENT_SCALARS = 13,	/* address, count */
+	PT_ARGUMENT_NAMES = 14,		/* address, count: shown only when empty */
+	PT_ARGUMENT_BOOL_ARRAY = 15,	/* a std::array<bool, `second`> */
+	PT_ARGUMENT_STACK_VALUES = 16,	/* address of a std::vector<c10::IValue>: each element is an
+					   argument */
+	PT_ARGUMENT_SAVED_DOUBLE = 17,	/* at offset `value_offset` from rsp (`place` 0) or rbp */
+	PT_ARGUMENT_SYMBOLIC_WORD = 50, /* what a c10::SymInt has */
 };
 
-/* Where an argument's word is, at a function's entry. */
+/* Where an argument's word is, at the probe. */
 enum pt_argument_place {
-	PT_ARGUMENT_REGISTER = 0,	    /* + enum pt_register */
-	PT_ARGUMENT_STACK = 6,		    /* + index of the word above the return address */
+	PT_ARGUMENT_REGISTER = 0, /* + enum pt_register, or (PT_ROLE_OPERATOR_CALL) 0 to 5 for rbx,
+				     rbp, r12 to r15 */
+	PT_ARGUMENT_STACK = 6,	  /* + index of the word behind the signature's first_word */
 	PT_ARGUMENT_VECTOR_REGISTER = 0xe0, /* + number: not readable at the entry */
 	PT_ARGUMENT_IN_MEMORY = 0xfd,	    /* of a flag: `flag_offset` bytes from the address */
 	PT_ARGUMENT_NULL_IS_NONE = 0xfe,    /* of a flag: a null address with a count is none */
@@ -412,7 +433,8 @@ struct pt_argument {
 	pt_u8 place;	     /* enum pt_argument_place */
 	pt_u8 second;	     /* place of a count */
 	pt_u8 flag;	     /* place of an optional's flag; PT_ARGUMENT_NOWHERE = no optional */
-	pt_s16 value_offset; /* bytes: from the address to the value, or inside the word */
+	pt_s16 value_offset; /* bytes: from the address to the value, or (of numbers below 8 bytes)
+				inside the word */
 	pt_s16 flag_offset;  /* likewise, to the flag */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_argument) == 8, "pt_argument");
@@ -436,13 +458,17 @@ struct pt_torch_layout {
 PT_STATIC_ASSERT(sizeof(struct pt_torch_layout) == 48, "pt_torch_layout");
 
 #define PT_MOST_ARGUMENTS 48
+#define PT_MOST_STACK_WORDS 128
 struct pt_signature {
 	struct pt_torch_layout layout;
 	pt_u32 count;
-	pt_u32 reserved;
+	pt_u16 first_word;  /* of the stack, counted from its pointer at the probe on */
+	pt_u16 stack_words; /* how many are read, at most PT_MOST_STACK_WORDS */
+	pt_u64 begin;	    /* PT_ROLE_OPERATOR_CALL: bits 24..63 as PT_ROLE_OPERATOR_BEGIN's cookie
+			       has them */
 	struct pt_argument arguments[PT_MOST_ARGUMENTS];
 };
-PT_STATIC_ASSERT(sizeof(struct pt_signature) == 440, "pt_signature");
+PT_STATIC_ASSERT(sizeof(struct pt_signature) == 448, "pt_signature");
 
 /* What an operator means for annotations: the value of the map `annotation_operators`. */
 enum pt_annotation_step {

@@ -55,6 +55,10 @@ std::vector<std::byte> EveryKind() {
   maker.Exec(4, 1170);
   maker.Begin(4, 1180, 4, 0);
   maker.ThreadExit(4, 1190, true);
+  maker.Inputs(1, 1191, 1, 0, 1, {abi::PT_VALUE_OTHER});
+  maker.Begin(1, 1192, 1, 0);
+  maker.Call(1, 1193, 2, 1, 2, {5 << 8 | abi::PT_VALUE_INT, abi::PT_VALUE_OTHER}, 7);
+  maker.End(1, 1194, 2, 1);
   abi::pt_fork_record fork{};
   fork.head = RecordMaker::Head(abi::PT_FORK, 1, 1200, 0, 0);
   maker.Add(fork);
@@ -109,7 +113,7 @@ std::string Metadata() {
   writer.AddUnsupported(Unsupported{"feature", "reason"});
   Window window = info.window;
   window.duration_ns = 1000;
-  writer.AddEnd(window, Cost{0.1, 20, 500, true, 1.5, "basis"}, Ledger{});
+  writer.AddEnd(window, Cost{0.1, 20, 500, true, 1.5, "basis", 10, 250.5}, Ledger{});
   return writer.TakeJson().front();
 }
 

@@ -3,7 +3,7 @@ set(live_python "$ENV{PROFTRACE_PYTHON}")
 if(PROFTRACE_ORACLE_PYTHON)
   list(GET PROFTRACE_ORACLE_PYTHON 0 live_python)
 endif()
-foreach(test IN ITEMS all bounds children damage exit_codes faults harmless loss memory namespaces outputs ranges ranks steps threads)
+foreach(test IN ITEMS all bounds children damage exit_codes faults harmless loss memory namespaces options outputs ranges ranks steps threads)
   add_test(NAME live_${test}
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/${test}_test.py)
   set_tests_properties(live_${test} PROPERTIES

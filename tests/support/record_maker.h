@@ -43,6 +43,16 @@ class RecordMaker {
       sent += words;
     } while (sent < values.size());
   }
+  // An operator and what it is called with, in one record.
+  void Call(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint8_t count,
+            const std::vector<uint64_t>& values, int64_t sequence = -1, uint8_t flags = 0) {
+    abi::pt_call_record record{};
+    record.head = Head(abi::PT_OPERATOR_CALL, tid, ns, site, Sp(depth));
+    record.facts = static_cast<uint64_t>(sequence + 1) | uint64_t{count} << PT_CALL_SEQUENCE_BITS |
+                   uint64_t{flags} << 56;
+    std::copy(values.begin(), values.end(), record.values);
+    AddBytes(&record, PT_CALL_HEAD_BYTES + 8 * values.size());
+  }
   void SpilledInputs(uint32_t tid, int64_t ns, uint16_t site, const std::vector<double>& doubles) {
     abi::pt_inputs_record record{};
     record.head = Head(abi::PT_SPILLED_INPUTS, tid, ns, site, 0);

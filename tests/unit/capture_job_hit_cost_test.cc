@@ -46,6 +46,21 @@ TEST(JobHitCostTest, PairsTheProbeBehindEveryBeginWithAny) {
   EXPECT_EQ(cost.pairs(), 1u);
 }
 
+TEST(JobHitCostTest, TellsReadingInputsFromTheRest) {
+  JobHitCost cost;
+  for (uint64_t i = 0; i < 301; ++i) {
+    cost.Observe(Record(abi::PT_OPERATOR_CALL, 1, 5, i * 10000));
+    cost.Observe(Record(abi::PT_COST, 1, 0, i * 10000 + 900));
+    cost.Observe(Record(abi::PT_COST_AGAIN, 1, 0, i * 10000 + 1400));
+    cost.Observe(Record(abi::PT_COST_AGAIN, 1, 0, i * 10000 + 1500));  // of no pair
+    // A few operators have no inputs.
+    cost.Observe(Record(abi::PT_SPAN_BEGIN, 1, 6, i * 10000 + 2000));
+    cost.Observe(Record(abi::PT_COST, 1, 0, i * 10000 + 8000));
+  }
+  EXPECT_EQ(cost.median_call_ns(), 900.0);
+  EXPECT_EQ(cost.median_ns(), 500.0);
+}
+
 TEST(JobHitCostTest, SaysNothingWithFewPairs) {
   JobHitCost cost;
   for (uint64_t i = 0; i + 1 < JobHitCost::kFewestPairs; ++i) {

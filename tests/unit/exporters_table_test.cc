@@ -117,6 +117,21 @@ TEST_F(TableFooterTest, TellsLossesAndWhatIsNotInTheTable) {
             "Not recorded: cuda: no GPU here\n");
 }
 
+TEST_F(TableFooterTest, TheCostHasWhatReadingInputsAdds) {
+  maker_.info().cost.input_readings = 400;
+  maker_.info().cost.input_ns_per_reading = 310.4;
+  std::unique_ptr<Timeline> timeline = maker_.Finish();
+  EXPECT_NE(FormatTableFooter(*timeline, Aggregate(*timeline, {}))
+                .find("(1000 probe hits at 650 ns, 400 of them reading inputs at 310 ns more), "),
+            std::string::npos);
+  TimelineMaker other;
+  other.info().cost.input_readings = 400;
+  timeline = other.Finish();
+  EXPECT_NE(FormatTableFooter(*timeline, Aggregate(*timeline, {}))
+                .find("400 of them reading inputs at a cost that is not known), "),
+            std::string::npos);
+}
+
 TEST_F(TableFooterTest, JsonFormHasTheSameRows) {
   maker_.Add(thread_, maker_.AddOperator(std::string("a\0\"\xff", 4)), 0, 1'234'567);
   maker_.Add(thread_, maker_.AddOperator("b"), 2'000'000, 2'000'001);

@@ -156,6 +156,30 @@ TEST(InputsTest, GoOnInFurtherRecords) {
   EXPECT_EQ(timeline->inputs_of(SpanId{0})->types, R"(["TensorList"])");
 }
 
+TEST(InputsTest, ComeWithTheBeginInOneRecord) {
+  RecordMaker maker;
+  maker.Call(kTid, 10, 1, 1, 2, Tensor({{3, 1}}) + Double(0.5), 41);
+  maker.Call(kTid, 12, 2, 2, 0, {});
+  maker.End(kTid, 14, 2, 2);
+  maker.End(kTid, 20, 1, 1);
+  maker.Call(kTid, 30, 1, 1, 2, {}, 42, abi::PT_INPUTS_FAILED);
+  maker.End(kTid, 40, 1, 1);
+  maker.Call(kTid, 50, 1, 1, 1, {0xff});  // made up
+  maker.End(kTid, 60, 1, 1);
+  const auto timeline = Build(maker);
+  ASSERT_EQ(timeline->span_count(), 4u);
+  ASSERT_NE(timeline->inputs_of(SpanId{0}), nullptr);
+  EXPECT_EQ(timeline->inputs_of(SpanId{0})->dims, "[[3], []]");
+  EXPECT_EQ(timeline->inputs_of(SpanId{0})->concrete, R"(["", "0.5"])");
+  EXPECT_EQ(timeline->columns().sequence.at(SpanId{0}).number_plus_1, 42);
+  EXPECT_EQ(timeline->inputs_of(SpanId{1}), nullptr);
+  EXPECT_EQ(timeline->columns().sequence.at(SpanId{1}).number_plus_1, 0);
+  EXPECT_EQ(timeline->inputs_of(SpanId{2}), nullptr);
+  EXPECT_EQ(timeline->columns().sequence.at(SpanId{2}).number_plus_1, 43);
+  EXPECT_EQ(timeline->inputs_of(SpanId{3}), nullptr);
+  EXPECT_EQ(timeline->ledger().inputs_unread, 2u);
+}
+
 TEST(InputsTest, FloatingPointArgumentsFollow) {
   const std::vector<uint64_t> values = Tensor({{3, 1}}) +
                                        std::vector<uint64_t>{1 << 8 | abi::PT_VALUE_SPILLED} +

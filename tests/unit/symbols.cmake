@@ -10,6 +10,9 @@ proftrace_unit_test(symbols_autograd_test
 proftrace_unit_test(symbols_inputs_test
   SOURCES symbols_inputs_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_kept_arguments_test
+  SOURCES symbols_kept_arguments_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_rows_test
   SOURCES symbols_rows_test.cc
   LIBS proftrace_symbols)

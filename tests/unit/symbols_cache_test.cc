@@ -23,6 +23,7 @@ ModuleFacts SomeFacts() {
   function.begin = 0x40;
   function.callbacks = {0x44, 5 | PT_KEY_SET_IN_MEMORY, -0x178, 21};
   function.ends = {0x50, 0x60};
+  function.arguments = {{{1, 2, 3, true, 0x104}, {7, 0, 8, false, 96}}, 5};
   function.symbol = "f";
   facts.functions.push_back(function);
   facts.gaps.push_back({"feature", "reason"});
@@ -31,8 +32,11 @@ ModuleFacts SomeFacts() {
   probe.place->count = 2;
   probe.place->offsets[0] = -24;
   facts.rows.push_back({"g", "detach", {probe}});
+  facts.rows.push_back({"r", "", {{0x90, abi::PT_ROLE_RANGE_PUSH, 0, 0, std::nullopt}}});
   facts.row_ends.push_back({0x80, abi::PT_ROLE_GUARD_END, 7, 0, std::nullopt});
   facts.dispatcher_slot = 0x123;
+  facts.callbacks_entry = 0x28;
+  facts.callbacks_next = 0x2a;
   facts.autograd.state = {0x10, 0x18};
   facts.autograd.grad_mode_offset = 8;
   facts.autograd.lowest_key = 36;
@@ -72,6 +76,9 @@ TEST_F(PlanCacheTest, GivesBackWhatWasStored) {
   EXPECT_EQ(facts->functions[0].stack_argument, 2);
   EXPECT_EQ(facts->functions[0].callbacks.key_set_offset, -0x178);
   EXPECT_EQ(facts->functions[0].callbacks.frame_words, 21);
+  EXPECT_EQ(facts->functions[0].arguments.pieces, SomeFacts().functions[0].arguments.pieces);
+  EXPECT_EQ(facts->functions[0].arguments.stack_words, 5);
+  EXPECT_EQ(facts->callbacks_next, 0x2au);
   EXPECT_EQ(facts->autograd.state.offset, 0x18);
   EXPECT_EQ(facts->autograd.grad_mode_offset, 8);
   EXPECT_EQ(facts->autograd.lowest_key, 36);
@@ -79,12 +86,13 @@ TEST_F(PlanCacheTest, GivesBackWhatWasStored) {
   EXPECT_EQ(facts->dispatcher_slot, 0x123u);
   EXPECT_TRUE(facts->old_string_abi);
   ASSERT_EQ(facts->gaps.size(), 1u);
-  ASSERT_EQ(facts->rows.size(), 1u);
+  ASSERT_EQ(facts->rows.size(), 2u);
   EXPECT_EQ(facts->rows[0].literal, "detach");
   ASSERT_EQ(facts->rows[0].probes.size(), 1u);
   EXPECT_EQ(facts->rows[0].probes[0].handle_offset, -8);
   ASSERT_TRUE(facts->rows[0].probes[0].place);
   EXPECT_EQ(facts->rows[0].probes[0].place->offsets[0], -24);
+  EXPECT_EQ(facts->rows[1].probes[0].role, abi::PT_ROLE_RANGE_PUSH);
   ASSERT_EQ(facts->row_ends.size(), 1u);
   EXPECT_FALSE(facts->row_ends[0].place);
   struct stat status;

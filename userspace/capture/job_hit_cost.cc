@@ -3,27 +3,49 @@
 #include <algorithm>
 
 namespace proftrace {
+namespace {
+
+std::optional<double> Median(std::vector<uint64_t>* values) {
+  if (values->size() < JobHitCost::kFewestPairs) return std::nullopt;
+  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
+  std::nth_element(values->begin(), middle, values->end());
+  return static_cast<double>(*middle);
+}
+
+}  // namespace
 
 void JobHitCost::Observe(const abi::pt_record& record) {
-  Begin& last = last_[record.tid];
-  if (record.kind == abi::PT_SPAN_BEGIN) {
-    last = Begin{record.time_ns, record.site, true};
-  } else {
-    // Site 0: behind each begin that is at a call of the function which that probe is in.
-    const bool is_pair = record.kind == abi::PT_COST && last.is_open &&
-                         (record.site == 0 || last.site == record.site);
-    if (is_pair && gaps_ns_.size() < kEnoughPairs) {
-      gaps_ns_.push_back(record.time_ns - last.time_ns);
-    }
-    last = Begin{};
+  Last& last = last_[record.tid];
+  const auto note = [&](std::vector<uint64_t>* gaps) {
+    if (gaps->size() < kEnoughPairs) gaps->push_back(record.time_ns - last.time_ns);
+  };
+  switch (record.kind) {
+    case abi::PT_COST:
+      // Site 0: behind each begin that is at a call of the function which that probe is in.
+      if (record.site == 0 || last.site == record.site) {
+        if (last.kind == abi::PT_SPAN_BEGIN) note(&begins_ns_);
+        if (last.kind == abi::PT_OPERATOR_CALL) note(&calls_ns_);
+      }
+      break;
+    case abi::PT_COST_AGAIN:
+      if (last.kind == abi::PT_COST) note(&costs_ns_);
+      last = Last{};
+      return;
+    case abi::PT_SPAN_BEGIN:
+    case abi::PT_OPERATOR_CALL:
+      break;
+    default:
+      last = Last{};
+      return;
   }
+  last = Last{record.time_ns, record.site, record.kind};
 }
 
 std::optional<double> JobHitCost::median_ns() {
-  if (gaps_ns_.size() < kFewestPairs) return std::nullopt;
-  const auto middle = gaps_ns_.begin() + static_cast<ptrdiff_t>(gaps_ns_.size() / 2);
-  std::nth_element(gaps_ns_.begin(), middle, gaps_ns_.end());
-  return static_cast<double>(*middle);
+  // Without inputs all begins are alike; with them only few have none, and those are not typical.
+  return Median(calls_ns_.empty() ? &begins_ns_ : &costs_ns_);
 }
+
+std::optional<double> JobHitCost::median_call_ns() { return Median(&calls_ns_); }
 
 }  // namespace proftrace

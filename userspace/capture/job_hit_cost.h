@@ -1,6 +1,6 @@
-// What one probe hit costs inside the recorded job, where caches are colder than in a loop: two
-// probes follow each other in an operator's entry (ModulePlan::cost_points), with next to no work
-// of the job between them, so the time from one record to the next is one hit.
+// What one probe hit costs inside the recorded job, where caches are colder than in a loop: probes
+// follow each other in an operator's entry (ModulePlan::cost_points), with next to no work of the
+// job between them, so the time from one record to the next is one hit.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -23,18 +23,24 @@ class JobHitCost {
   // Every record of the job, in the order of the ring.
   void Observe(const abi::pt_record& record);
 
-  size_t pairs() const { return gaps_ns_.size(); }
-  // Nanoseconds a hit, the median; nothing for too few pairs.
+  size_t pairs() const { return begins_ns_.size() + calls_ns_.size(); }
+  // Nanoseconds a hit, the median; nothing for too few pairs. Where begins read inputs, by the two
+  // probes behind them, which do not.
   std::optional<double> median_ns();
+  // Likewise of a begin that reads inputs.
+  std::optional<double> median_call_ns();
 
  private:
-  struct Begin {
+  struct Last {
     uint64_t time_ns = 0;
     uint16_t site = 0;
-    bool is_open = false;  // no other record of the thread came since
+    uint8_t kind = 0;  // PT_SPAN_BEGIN, PT_OPERATOR_CALL, PT_COST; 0 = none of them came last
   };
-  absl::flat_hash_map<uint32_t, Begin> last_;  // by tid
-  std::vector<uint64_t> gaps_ns_;
+  absl::flat_hash_map<uint32_t, Last> last_;  // by tid
+  // From a begin, one that reads inputs, or a PT_COST to what is behind it.
+  std::vector<uint64_t> begins_ns_;
+  std::vector<uint64_t> calls_ns_;
+  std::vector<uint64_t> costs_ns_;
 };
 
 }  // namespace proftrace

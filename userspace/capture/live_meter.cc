@@ -1,12 +1,12 @@
 #include "userspace/capture/live_meter.h"
 
-#include <algorithm>
-
 namespace proftrace {
 
-uint64_t LiveMeter::busiest_thread_hits() const {
-  uint64_t most = 0;
-  for (const auto& [tid, hits] : hits_by_thread_) most = std::max(most, hits);
+LiveMeter::Hits LiveMeter::busiest_thread() const {
+  Hits most;
+  for (const auto& [tid, hits] : threads_) {
+    if (hits.hits > most.hits) most = hits;
+  }
   return most;
 }
 

@@ -11,28 +11,37 @@ namespace proftrace {
 
 class LiveMeter {
  public:
+  struct Hits {
+    uint64_t hits = 0;      // of probes
+    uint64_t readings = 0;  // of them, such that read inputs
+  };
+
   void Count(const abi::pt_record& head) {
     const bool is_row = head.kind <= abi::PT_NODE_BEGIN || head.kind == abi::PT_LITERAL_BEGIN ||
                         (head.kind >= abi::PT_GUARD_BEGIN && head.kind <= abi::PT_FRAME_END) ||
-                        head.kind == abi::PT_SPILLED_INPUTS;
+                        head.kind == abi::PT_OPERATOR_CALL || head.kind == abi::PT_SPILLED_INPUTS;
+    const bool is_reading = head.kind == abi::PT_OPERATOR_CALL || head.kind == abi::PT_INPUTS;
     const bool is_memory = head.kind >= abi::PT_ALLOCATION && head.kind <= abi::PT_OUT_OF_MEMORY;
-    if (!is_row && !is_memory) return;
-    ++probe_hits_;
-    if (head.tid != last_tid_ || last_hits_ == nullptr) {
+    if (!is_row && !is_memory && !is_reading) return;
+    if (head.tid != last_tid_ || last_thread_ == nullptr) {
       last_tid_ = head.tid;
-      last_hits_ = &hits_by_thread_[head.tid];
+      last_thread_ = &threads_[head.tid];
     }
-    ++*last_hits_;
+    for (Hits* hits : {&all_, last_thread_}) {
+      hits->hits += is_row || is_memory ? 1 : 0;
+      hits->readings += is_reading ? 1 : 0;
+    }
   }
 
-  uint64_t probe_hits() const { return probe_hits_; }
-  uint64_t busiest_thread_hits() const;
+  const Hits& all() const { return all_; }
+  // Of the thread with the most of them.
+  Hits busiest_thread() const;
 
  private:
-  absl::node_hash_map<uint32_t, uint64_t> hits_by_thread_;
-  uint64_t probe_hits_ = 0;
+  absl::node_hash_map<uint32_t, Hits> threads_;
+  Hits all_;
   uint32_t last_tid_ = 0;
-  uint64_t* last_hits_ = nullptr;  // stable: the map's nodes do not move
+  Hits* last_thread_ = nullptr;  // stable: the map's nodes do not move
 };
 
 }  // namespace proftrace

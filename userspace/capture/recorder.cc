@@ -127,6 +127,7 @@ class Recording {
   JobHitCost job_hit_cost_;
   bool measures_hit_ = false;
   std::optional<double> job_ns_per_hit_;
+  std::optional<double> job_ns_per_call_;  // of a begin that reads inputs
   RecordingInfo info_;
   double cpu_at_start_s_ = 0;
   uint64_t lost_before_start_ = 0;  // while probes were put in: outside the window
@@ -272,7 +273,7 @@ void Recording::OnRecord(std::span<const std::byte> record) {
   std::memcpy(&head, record.data(), sizeof(head));
   if (static_cast<int64_t>(head.time_ns) < begin_ns_) return;
   if (measures_hit_) job_hit_cost_.Observe(head);
-  if (head.kind == abi::PT_COST) return;
+  if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
   sink_.Append(record);
   ++result_.records;
   meter_.Count(head);
@@ -385,21 +386,28 @@ absl::Status Recording::MeasureHitInJob() {
   }
   measures_hit_ = false;
   job_ns_per_hit_ = job_hit_cost_.median_ns();
+  job_ns_per_call_ = job_hit_cost_.median_call_ns();
   return status;
 }
 
 Cost Recording::MeasureCost(int64_t window_ns, uint64_t lost) const {
   Cost cost;
   cost.tracer_cpu_s = OwnCpuSeconds() - cpu_at_start_s_;
-  cost.probe_hits = meter_.probe_hits() + lost;
+  cost.probe_hits = meter_.all().hits + lost;
   cost.measured_in_job = job_ns_per_hit_.has_value();
   cost.probe_ns_per_hit = job_ns_per_hit_.value_or(programs_->ns_per_hit());
+  cost.input_readings = meter_.all().readings;
+  if (job_ns_per_call_) {
+    cost.input_ns_per_reading = std::max(0.0, *job_ns_per_call_ - cost.probe_ns_per_hit);
+  }
   // Whose records were lost is not known: the busiest thread is taken to have lost its share.
-  const double hits = static_cast<double>(meter_.busiest_thread_hits()) *
-                      static_cast<double>(cost.probe_hits) /
-                      std::max(1.0, static_cast<double>(meter_.probe_hits()));
-  cost.estimated_overhead_percent =
-      100.0 * hits * cost.probe_ns_per_hit / std::max(1.0, static_cast<double>(window_ns));
+  const LiveMeter::Hits busiest = meter_.busiest_thread();
+  const double share =
+      static_cast<double>(cost.probe_hits) / std::max(1.0, static_cast<double>(meter_.all().hits));
+  const double cost_ns =
+      share * (static_cast<double>(busiest.hits) * cost.probe_ns_per_hit +
+               static_cast<double>(busiest.readings) * cost.input_ns_per_reading.value_or(0));
+  cost.estimated_overhead_percent = 100.0 * cost_ns / std::max(1.0, static_cast<double>(window_ns));
   cost.basis =
       std::string("hits of the busiest thread times the cost of a hit over the window; ") +
       (job_ns_per_hit_ ? "measured in the job itself, outside the window: the time between two "

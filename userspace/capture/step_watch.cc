@@ -174,6 +174,7 @@ void StepWatch::Observe(std::span<const std::byte> record) {
   const auto value = [&record] { return Read<abi::pt_pointer_record>(record).value; };
   switch (head.kind) {
     case abi::PT_SPAN_BEGIN:
+    case abi::PT_OPERATOR_CALL:
     case abi::PT_LITERAL_BEGIN:
       OnBegin(head, 0, thread);
       break;

@@ -68,6 +68,8 @@ size_t MinimumBytes(uint8_t kind) {
     case abi::PT_INPUTS_MORE:
     case abi::PT_SPILLED_INPUTS:
       return PT_INPUTS_HEAD_BYTES;
+    case abi::PT_OPERATOR_CALL:
+      return PT_CALL_HEAD_BYTES;
   }
   return 0;
 }
@@ -363,6 +365,11 @@ void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> reco
     event->label = BoxedLabel(process, Copy<abi::pt_pointer_record>(record).value);
   } else if (head.kind == abi::PT_NODE_BEGIN) {
     event->label = NodeLabel(process, head.site, Copy<abi::pt_node_record>(record));
+  } else if (head.kind == abi::PT_OPERATOR_CALL) {
+    event->label = SiteLabel(process, head.site);
+    const uint64_t facts = Copy<abi::pt_pointer_record>(record).value;
+    event->value = facts & ((uint64_t{1} << PT_CALL_SEQUENCE_BITS) - 1);
+    inputs_.OnCall(head, facts, record);
   } else {
     event->label = SiteLabel(process, head.site);
     if (record.size() >= sizeof(abi::pt_pointer_record)) {
@@ -382,6 +389,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->time_ns < std::max(process->probes_on_ns, metadata_.info.window.start_ns);
   switch (static_cast<abi::pt_kind>(head.kind)) {
     case abi::PT_SPAN_BEGIN:
+    case abi::PT_OPERATOR_CALL:
     case abi::PT_LITERAL_BEGIN:
     case abi::PT_BOXED_BEGIN:
     case abi::PT_NODE_BEGIN:
@@ -479,6 +487,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->value = Copy<abi::pt_pointer_record>(record).value;
       break;
     case abi::PT_COST:  // never in a capture, and unknown to MinimumBytes
+    case abi::PT_COST_AGAIN:
     case abi::PT_TEXT_MORE:
     case abi::PT_INPUTS:  // these four: see Decode
     case abi::PT_INPUTS_MORE:

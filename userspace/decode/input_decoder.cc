@@ -40,6 +40,21 @@ void InputDecoder::OnRecord(std::span<const std::byte> record) {
   }
 }
 
+void InputDecoder::OnCall(const abi::pt_record& head, uint64_t facts,
+                          std::span<const std::byte> record) {
+  if (facts >> 56 != 0) {
+    ++ledger_->inputs_unread;
+    pending_.erase(head.tid);
+    return;
+  }
+  std::vector<uint64_t> words = Words(record);
+  const auto count = static_cast<uint32_t>(words.size());
+  pending_[head.tid] =
+      Pending{head.sp, head.site, static_cast<uint32_t>(facts >> PT_CALL_SEQUENCE_BITS & 0xff),
+              count,   false,     std::move(words),
+              {}};
+}
+
 InputsId InputDecoder::Take(const abi::pt_record& begin, const InputForm& form, bool* waits) {
   *waits = false;
   if (pending_.empty()) return kNoInputs;

@@ -26,6 +26,9 @@ class InputDecoder {
   // A PT_INPUTS or PT_INPUTS_MORE; `record` is as long as its head says.
   void OnRecord(std::span<const std::byte> record);
 
+  // A PT_OPERATOR_CALL, which is a begin too; `facts` as in pt_call_record.
+  void OnCall(const abi::pt_record& head, uint64_t facts, std::span<const std::byte> record);
+
   // The inputs of a begin on thread `tid`, kNoInputs where none came before it. `waits`: some of
   // them follow; the begin's inputs are then what FinishWaiting() gives.
   InputsId Take(const abi::pt_record& begin, const InputForm& form, bool* waits);

@@ -50,6 +50,10 @@ struct Cost {
   bool measured_in_job = false;           // probe_ns_per_hit: else in a loop, a lower bound
   double estimated_overhead_percent = 0;  // of the wall time of the busiest recorded thread
   std::string basis;                      // how the figures came about, one sentence
+  // Of those hits, how many read what an operator or a node was called with (--record-shapes), and
+  // what that adds to one; no value where it could not be measured, and is not in the estimate.
+  uint64_t input_readings = 0;
+  std::optional<double> input_ns_per_reading;
 };
 
 // The steps that a recording was asked to count (--steps, --schedule), as the recorder found them.

@@ -230,7 +230,12 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
                              Number<double>(cost, "probe_ns_per_hit"),
                              Number<int>(cost, "measured_in_job") != 0,
                              Number<double>(cost, "estimated_overhead_percent"),
-                             Text(cost, "basis")};
+                             Text(cost, "basis"),
+                             Number<uint64_t>(cost, "input_readings"),
+                             std::nullopt};
+  if (Member(cost, "input_ns_per_reading").is_number()) {
+    metadata->info.cost.input_ns_per_reading = Number<double>(cost, "input_ns_per_reading");
+  }
   // Only these: a replay counts the others itself, and their identities must hold whatever a file
   // says.
   const json& ledger = Member(entry, "ledger");
@@ -479,7 +484,11 @@ void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger
                               {"probe_ns_per_hit", cost.probe_ns_per_hit},
                               {"measured_in_job", cost.measured_in_job ? 1 : 0},
                               {"estimated_overhead_percent", cost.estimated_overhead_percent},
-                              {"basis", cost.basis}}},
+                              {"basis", cost.basis},
+                              {"input_readings", cost.input_readings},
+                              {"input_ns_per_reading", cost.input_ns_per_reading.has_value()
+                                                           ? json(*cost.input_ns_per_reading)
+                                                           : json(nullptr)}}},
                             {"ledger", std::move(ledger)}});
 }
 

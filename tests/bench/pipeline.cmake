@@ -1,0 +1,2 @@
+add_executable(record_sizes record_sizes.cc)
+target_link_libraries(record_sizes PRIVATE proftrace_wire proftrace_warnings)
