@@ -109,7 +109,7 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 
 	if (!name)
 		return 0;
-	if (!place) {
+	if (!place || place->form == PT_PLACE_NOTHING) {
 		record = reserve(PT_GUARD_RECORD_SHORT_BYTES);
 		if (!record)
 			return 0;

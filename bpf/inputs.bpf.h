@@ -58,6 +58,8 @@ static __noinline int put_tensor_vector(struct input_walk *walk, __u64 address)
 
 static __always_inline __u64 argument_word(struct input_buffer *buffer, __u32 place)
 {
+	if (unlikely(buffer->unknown >> (place & 63) & 1))
+		buffer->flags |= PT_INPUTS_UNTOLD;
 	return place < PT_ARGUMENT_STACK + PT_MOST_STACK_WORDS ? buffer->arguments[place] : 0;
 }
 
@@ -80,6 +82,11 @@ static __always_inline bool has_value(struct input_buffer *buffer, const struct 
 	return argument_word(buffer, place->flag) >> 8 * (place->flag_offset & 7) & 1;
 }
 
+static __always_inline bool is_content(struct input_buffer *buffer, const struct pt_argument *place)
+{
+	return buffer->contents >> (place->place & 63) & 1;
+}
+
 static __always_inline int put_argument(struct input_walk *walk, const struct pt_argument *place,
 					__u64 word)
 {
@@ -88,11 +95,17 @@ static __always_inline int put_argument(struct input_walk *walk, const struct pt
 
 	switch (place->kind) {
 	case PT_ARGUMENT_TENSOR:
-		if (read_words(buffer, &value, sizeof(value), word))
+		if (is_content(buffer, place))
+			put_tensor(buffer, walk->signature, word);
+		else if (read_words(buffer, &value, sizeof(value), word))
 			put_tensor(buffer, walk->signature, value);
 		return 0;
 	case PT_ARGUMENT_TENSORS:
 		put_tensors(walk, word, argument_word(buffer, place->second), 8);
+		return 0;
+	case PT_ARGUMENT_TENSOR_ARRAY:
+		if (read_words(buffer, buffer->items, 16, word))
+			put_tensors(walk, buffer->items[0], buffer->items[1], 8);
 		return 0;
 	case PT_ARGUMENT_TENSOR_ITEMS:
 		return put_tensor_items(walk, word);
@@ -101,6 +114,12 @@ static __always_inline int put_argument(struct input_walk *walk, const struct pt
 	case PT_ARGUMENT_STACK_VALUES:
 		put_stack(walk, word);
 		return 0;
+	case PT_ARGUMENT_LIST:
+		return put_empty_list(walk, word);
+	case PT_ARGUMENT_OBJECT_VECTOR:
+		return put_empty_vector(buffer, word);
+	case PT_ARGUMENT_INT_VECTOR:
+		return put_int_vector(buffer, word);
 	case PT_ARGUMENT_INT:
 		return put_int(buffer, word);
 	case PT_ARGUMENT_BYTE:
@@ -156,8 +175,14 @@ static long visit_argument(__u32 i, struct input_walk *walk)
 		word = place->place < PT_ARGUMENT_VECTOR_REGISTER
 			   ? argument_word(buffer, place->place)
 			   : 0;
+		if (is_content(buffer, place) &&
+		    (place->kind != PT_ARGUMENT_TENSOR || place->flag != PT_ARGUMENT_NOWHERE))
+			buffer->flags |= PT_INPUTS_UNTOLD;
 		if (!has_value(buffer, place, word)) {
-			put_other(buffer, 0);
+			if (place->kind == PT_ARGUMENT_TENSOR_VECTOR)
+				buffer->count = 0;
+			else
+				put_other(buffer, 0);
 		} else if (place->place >= PT_ARGUMENT_VECTOR_REGISTER) {
 			++buffer->spilled;
 			put(buffer, (__u64)(place->place - PT_ARGUMENT_VECTOR_REGISTER) << 8 |
@@ -245,6 +270,8 @@ __noinline int read_inputs(struct input_buffer *buffer, struct pt_signature *sig
 	buffer->flags = 0;
 	buffer->spilled = 0;
 	buffer->count = signature->count;
+	buffer->unknown = 0;
+	buffer->contents = 0;
 	/* What is compared is what is used: the verifier knows no other bound. */
 	asm volatile("" : "+r"(words));
 	if (words > PT_MOST_STACK_WORDS)

@@ -179,21 +179,25 @@ static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 le
 #include "bpf/guards.bpf.h"
 #include "bpf/ranges.bpf.h"
 #include "bpf/inputs.bpf.h"
+#include "bpf/row_inputs.bpf.h"
 
 static __always_inline void write_annotation_begin(__u64 sp, __u64 stack, bool old_abi)
 {
-	struct pt_text_record *record = reserve(sizeof(*record));
+	struct pt_text_record *record;
 	__u64 characters = 0;
 	__u32 length;
 	__u64 top;
 
+	/* Arguments: the name, then an optional string: the name is the last but one. */
+	top = read_word(stack + 8);
+	if (config_record_shapes && top && (__u32)read_word(top - 8) != IVALUE_NONE)
+		write_annotation_inputs(sp);
+	record = reserve(sizeof(*record));
 	if (!record)
 		return;
 	fill_head(&record->head, sp, 0, PT_ANNOTATION_BEGIN, sizeof(*record));
 	record->reserved = 0;
 	length = PT_TEXT_READ_FAILED;
-	/* Arguments: the name, then an optional string: the name is the last but one. */
-	top = read_word(stack + 8);
 	if (top)
 		length = read_string_ivalue(read_word(top - 2 * IVALUE_BYTES), old_abi,
 					    record->text, &characters);
@@ -389,6 +393,9 @@ int on_probe(struct pt_regs *ctx)
 		case PT_ROLE_RANGE_MARK:
 			return on_range(ctx, cookie);
 		default:
+			/* Only begins have a place whose row has inputs. */
+			if (config_record_shapes)
+				write_row_inputs(ctx, cookie);
 			return on_guard(ctx, cookie);
 		}
 	}

@@ -63,6 +63,10 @@ struct input_buffer {
 	__u64 sp;
 	__u64 bp;
 	__u64 arguments[PT_ARGUMENT_STACK + PT_MOST_STACK_WORDS]; /* by enum pt_argument_place */
+	/* Of a row outside the dispatcher, a bit for each word: it is not known; it is what an
+	 * object will have. Else 0. */
+	__u64 unknown;
+	__u64 contents;
 	__u64 tensor[TENSOR_WORDS];
 	__u64 items[2 * MOST_SCALARS];
 	/* The head, the values, and room for a last one or a last record that begins in them. */
@@ -179,6 +183,10 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 	}
 	if (tensor[TENSOR_KEYS] & layout->nested_keys) {
 		put_other(buffer, 0);
+		return 0;
+	}
+	if (layout->symbolic_bit && tensor[TENSOR_TYPE] >> (layout->symbolic_bit & 63) & 1) {
+		put_other(buffer, 0); /* what its sizes are is known to Python only */
 		return 0;
 	}
 	if (tensor[TENSOR_KEYS] & layout->unstrided_keys)
@@ -365,6 +373,7 @@ static __noinline int put_value_list(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
 	struct list_object list;
+	__u64 vtable = 0;
 	__u64 count;
 
 	if (!read_words(buffer, &list.ends.begin, sizeof(list),
@@ -377,7 +386,12 @@ static __noinline int put_value_list(struct input_walk *walk, __u64 object)
 		return 0;
 	}
 	count = (list.ends.end - list.ends.begin) / IVALUE_BYTES;
-	if (list.element_type == walk->signature->layout.tensor_type) {
+	/* TorchScript has types of its own for tensors of some shape. */
+	if (!read_words(buffer, &vtable, sizeof(vtable), list.element_type)) {
+		put_other(buffer, 0);
+		return 0;
+	}
+	if (vtable == walk->signature->layout.tensor_vtable) {
 		put_tensors(walk, list.ends.begin, count, IVALUE_BYTES);
 		return 0;
 	}
@@ -420,23 +434,70 @@ static long put_stack_value(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
+static __always_inline int put_values(struct input_walk *walk, __u64 address, __u64 count)
+{
+	struct input_buffer *buffer = walk->buffer;
+
+	buffer->count = 0;
+	if (count > MOST_STACK_VALUES) {
+		buffer->flags |= PT_INPUTS_CUT;
+		return 0;
+	}
+	walk->values = address;
+	bpf_loop(count, put_stack_value, walk, 0);
+	return 0;
+}
+
 /* torch shows all that a boxed call's stack has, also what lies below the arguments. */
 static __always_inline void put_stack(struct input_walk *walk, __u64 address)
 {
+	struct vector_ends ends;
+
+	walk->buffer->count = 0;
+	if (read_vector(walk->buffer, address, &ends))
+		put_values(walk, ends.begin, (ends.end - ends.begin) / IVALUE_BYTES);
+}
+
+static __always_inline void put_last_values(struct input_walk *walk, __u64 address, __u64 count)
+{
 	struct input_buffer *buffer = walk->buffer;
 	struct vector_ends ends;
-	__u64 count;
 
 	buffer->count = 0;
 	if (!read_vector(buffer, address, &ends))
 		return;
-	count = (ends.end - ends.begin) / IVALUE_BYTES;
-	if (count > MOST_STACK_VALUES) {
-		buffer->flags |= PT_INPUTS_CUT;
-		return;
-	}
-	walk->values = ends.begin;
-	bpf_loop(count, put_stack_value, walk, 0);
+	if (count > (ends.end - ends.begin) / IVALUE_BYTES)
+		buffer->flags |= PT_INPUTS_IMPLAUSIBLE;
+	else
+		put_values(walk, ends.end - count * IVALUE_BYTES, count);
+}
+
+/* Of what are neither tensors nor numbers. */
+static __always_inline int put_empty(struct input_buffer *buffer, const struct vector_ends *ends)
+{
+	put(buffer, ends->end == ends->begin ? PT_VALUE_LIST : PT_VALUE_OTHER);
+	return 0;
+}
+
+static __noinline int put_empty_list(struct input_walk *walk, __u64 address)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct vector_ends ends;
+	__u64 object = 0;
+
+	if (read_words(buffer, &object, sizeof(object), address) &&
+	    read_vector(buffer, object + walk->signature->layout.object_header, &ends))
+		put_empty(buffer, &ends);
+	return 0;
+}
+
+static __noinline int put_empty_vector(struct input_buffer *buffer, __u64 address)
+{
+	struct vector_ends ends;
+
+	if (read_vector(buffer, address, &ends))
+		put_empty(buffer, &ends);
+	return 0;
 }
 
 static __noinline int put_ints(struct input_buffer *buffer, __u64 address, __u64 count)
@@ -452,6 +513,15 @@ static __noinline int put_ints(struct input_buffer *buffer, __u64 address, __u64
 			break;
 		put_symbolic_int(buffer, buffer->items[i]);
 	}
+	return 0;
+}
+
+static __noinline int put_int_vector(struct input_buffer *buffer, __u64 address)
+{
+	struct vector_ends ends;
+
+	if (read_vector(buffer, address, &ends))
+		put_ints(buffer, ends.begin, (ends.end - ends.begin) / 8);
 	return 0;
 }
 

@@ -34,8 +34,8 @@ constexpr TypeRule kPlainTypes[] = {
     {"at::Tensor const&", abi::PT_ARGUMENT_TENSOR, Passing::kWord},
     {"at::Tensor&", abi::PT_ARGUMENT_TENSOR, Passing::kWord},
     {"c10::IListRef<at::Tensor> const&", abi::PT_ARGUMENT_TENSOR_ITEMS, Passing::kWord},
-    {"c10::List<std::optional<at::Tensor> > const&", abi::PT_ARGUMENT_OTHER, Passing::kWord},
-    {"c10::List<c10::optional<at::Tensor> > const&", abi::PT_ARGUMENT_OTHER, Passing::kWord},
+    {"c10::List<std::optional<at::Tensor> > const&", abi::PT_ARGUMENT_LIST, Passing::kWord},
+    {"c10::List<c10::optional<at::Tensor> > const&", abi::PT_ARGUMENT_LIST, Passing::kWord},
     {"c10::ArrayRef<at::Tensor>", abi::PT_ARGUMENT_TENSORS, Passing::kTwoWords},
     {"c10::ArrayRef<long>", abi::PT_ARGUMENT_INTS, Passing::kTwoWords},
     {"c10::ArrayRef<c10::SymInt>", abi::PT_ARGUMENT_INTS, Passing::kTwoWords},
@@ -70,10 +70,12 @@ const TypeRule* FindRule(std::string_view type) {
 // Gives each argument its registers or its place on the stack, in order.
 class Placer {
  public:
-  Placer(OptionalForm form, bool result_by_address)
-      : form_(form), general_(result_by_address ? 1u : 0u) {}
+  // `before`: how many general registers hold what comes before the arguments.
+  Placer(OptionalForm form, unsigned before) : form_(form), general_(before) {}
 
   std::optional<abi::pt_argument> Place(std::string_view type);
+  // An object that is passed by its address.
+  abi::pt_argument PlaceObject(abi::pt_argument_kind kind);
 
  private:
   uint8_t Word() {
@@ -106,6 +108,12 @@ abi::pt_argument NewArgument(abi::pt_argument_kind kind) {
   argument.kind = static_cast<uint8_t>(kind);
   argument.second = abi::PT_ARGUMENT_NOWHERE;
   argument.flag = abi::PT_ARGUMENT_NOWHERE;
+  return argument;
+}
+
+abi::pt_argument Placer::PlaceObject(abi::pt_argument_kind kind) {
+  abi::pt_argument argument = NewArgument(kind);
+  argument.place = Word();
   return argument;
 }
 
@@ -233,6 +241,70 @@ std::optional<bool> IsResultByAddress(const OperatorSchema& schema) {
 
 }  // namespace
 
+namespace {
+
+// What torch shows nothing of, or only that it is empty.
+std::optional<abi::pt_argument_kind> KindOfObject(std::string_view type) {
+  if (type == "at::Tensor") return abi::PT_ARGUMENT_TENSOR;  // the address of a copy
+  if (!type.ends_with("> const&") && !type.ends_with(">")) return std::nullopt;
+  if (type == "c10::ArrayRef<at::Tensor> const&") return abi::PT_ARGUMENT_TENSOR_ARRAY;
+  if (type.starts_with("c10::intrusive_ptr<")) return abi::PT_ARGUMENT_OTHER;
+  if (type.starts_with("std::vector<long, ")) return abi::PT_ARGUMENT_INT_VECTOR;
+  if (type.starts_with("std::vector<std::vector<")) return abi::PT_ARGUMENT_OBJECT_VECTOR;
+  const bool is_text =
+      type.starts_with("std::basic_string<") || type.starts_with("std::__cxx11::basic_string<");
+  return is_text ? std::optional(abi::PT_ARGUMENT_OTHER) : std::nullopt;
+}
+
+// Of the words that a row's arguments are told by.
+bool IsBeyondRow(uint8_t place) {
+  return place >= PT_ROW_WORDS && place < abi::PT_ARGUMENT_VECTOR_REGISTER;
+}
+
+std::string Demangle(std::string_view symbol) {
+  const std::string name(symbol);
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      ::abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  return demangled == nullptr ? std::string() : demangled.get();
+}
+
+}  // namespace
+
+std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_view type,
+                                                                  OptionalForm form) {
+  const std::string demangled = Demangle(type);
+  const size_t open = demangled.find(" (");
+  if (open == std::string::npos) return std::nullopt;
+  const std::string_view result = std::string_view(demangled).substr(0, open);
+  constexpr std::string_view kInRegister[] = {"void", "bool", "long", "double"};
+  const bool by_address =
+      !result.ends_with("&") &&
+      std::find(std::begin(kInRegister), std::end(kInRegister), result) == std::end(kInRegister);
+  Placer placer(form, (by_address ? 1u : 0u) + 2);
+  std::vector<abi::pt_argument> arguments;
+  for (const std::string& parameter : ParameterTypes(demangled)) {
+    auto argument = placer.Place(parameter);
+    if (!argument) {
+      const auto kind = KindOfObject(parameter);
+      if (!kind) return std::nullopt;
+      argument = placer.PlaceObject(*kind);
+    }
+    // The kernel's words are followed to where they come from; vector registers are not.
+    if (argument->place >= abi::PT_ARGUMENT_VECTOR_REGISTER &&
+        argument->place < abi::PT_ARGUMENT_IN_MEMORY) {
+      return std::nullopt;
+    }
+    if (IsBeyondRow(argument->place) || IsBeyondRow(argument->second) ||
+        IsBeyondRow(argument->flag)) {
+      return std::nullopt;
+    }
+    arguments.push_back(*argument);
+  }
+  if (arguments.size() > PT_MOST_ARGUMENTS) return std::nullopt;
+  return arguments;
+}
+
 std::vector<std::string> ParameterTypes(std::string_view demangled) {
   std::vector<std::string> types;
   const size_t open = demangled.find('(');
@@ -255,17 +327,14 @@ std::vector<std::string> ParameterTypes(std::string_view demangled) {
 std::optional<std::vector<abi::pt_argument>> PlaceArguments(std::string_view symbol,
                                                             const OperatorSchema& schema,
                                                             OptionalForm form) {
-  const std::string name(symbol);
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> demangled(
-      ::abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  if (demangled == nullptr) return std::nullopt;
-  const std::vector<std::string> types = ParameterTypes(demangled.get());
+  const std::string demangled = Demangle(symbol);
+  if (demangled.empty()) return std::nullopt;
+  const std::vector<std::string> types = ParameterTypes(demangled);
   const std::optional<bool> by_address = IsResultByAddress(schema);
   if (!by_address || types.size() != schema.arguments.size() || types.size() > PT_MOST_ARGUMENTS) {
     return std::nullopt;
   }
-  Placer placer(form, *by_address);
+  Placer placer(form, *by_address ? 1 : 0);
   std::vector<abi::pt_argument> arguments;
   for (size_t i = 0; i < types.size(); ++i) {
     const bool has_tensor = Contains(types[i], "at::Tensor");

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "symbols/call_arguments.h"
+#include "symbols/kernel_types.h"
 
 namespace proftrace {
 namespace {
@@ -50,6 +51,7 @@ uint16_t InputPlanner::Intern(const CallInputs& inputs) {
 void InputPlanner::AddOperator(const ProbedFunction& function, const OperatorInfo& info,
                                std::vector<ProbePoint>* points) {
   ++operators_;
+  with_functions_.insert(info.address);
   const auto schema = schemas_.schemas.find(info.address);
   std::optional<std::vector<abi::pt_argument>> arguments;
   if (schema != schemas_.schemas.end()) {
@@ -134,13 +136,70 @@ void InputPlanner::AddBoxed(const ProbedFunction& function, ProbePoint* begin) {
   begin->signature = InternVector(abi::PT_ARGUMENT_STACK_VALUES, function.stack_argument);
 }
 
-void InputPlanner::Finish(ProbePlan* plan) {
+uint16_t InputPlanner::RowSignature(RowInputKind kind) {
+  abi::pt_argument argument{};
+  argument.second = 1;
+  argument.flag = abi::PT_ARGUMENT_NOWHERE;
+  switch (kind) {
+    case RowInputKind::kNone:
+    case RowInputKind::kKernel:
+    case RowInputKind::kUnknown:
+      return 0;
+    case RowInputKind::kValues:
+      argument.kind = abi::PT_ARGUMENT_VALUES;
+      break;
+    case RowInputKind::kLastValues:
+      argument.kind = abi::PT_ARGUMENT_LAST_VALUES;
+      break;
+    case RowInputKind::kStack:
+      argument.kind = abi::PT_ARGUMENT_STACK_VALUES;
+      break;
+    case RowInputKind::kTensorVector: {
+      const bool flag_first = layout_.optional_form == OptionalForm::kC10;
+      argument.kind = abi::PT_ARGUMENT_TENSOR_VECTOR;
+      argument.flag = abi::PT_ARGUMENT_IN_MEMORY;
+      argument.value_offset = flag_first ? 8 : 0;
+      argument.flag_offset = flag_first ? 0 : sizeof(std::vector<void*>);
+      break;
+    }
+    case RowInputKind::kPythonValues:
+      if (layout_.layout.python_tensor == 0 || layout_.layout.python_items == 0) return 0;
+      argument.kind = abi::PT_ARGUMENT_PYTHON_VALUES;
+      break;
+  }
+  return Intern(CallInputs{{argument}, 0, 0, 0});
+}
+
+uint32_t InputPlanner::AddRow(const RowInputs& inputs, uint64_t load_bias) {
+  const uint16_t signature = RowSignature(inputs.kind);
+  const bool by_operator = inputs.kind == RowInputKind::kKernel;
+  if ((signature == 0 && !by_operator) || inputs.words.size() > PT_ROW_WORDS) return 0;
+  abi::pt_row_inputs row{};
+  row.signature = signature;
+  row.count = static_cast<uint32_t>(inputs.words.size());
+  for (size_t i = 0; i < inputs.words.size(); ++i) {
+    row.words[i] = inputs.words[i];
+    if (row.words[i].base == abi::PT_PLACE_ADDRESS) row.words[i].address += load_bias;
+  }
+  rows_.push_back(row);
+  return static_cast<uint32_t>(rows_.size());
+}
+
+void InputPlanner::Finish(const TargetMemory& memory, ProbePlan* plan) {
+  KernelTypes types(memory);
+  for (const OperatorInfo& info : plan->operators) {
+    if (with_functions_.contains(info.address)) continue;
+    const auto type = types.TypeOf(info.address);
+    const auto arguments = type ? PlaceKernelArguments(*type, layout_.optional_form)
+                                : std::optional<std::vector<abi::pt_argument>>();
+    const uint16_t signature = arguments ? Intern(CallInputs{*arguments, 0, 0, 0}) : 0;
+    if (signature != 0) operator_signatures_.push_back({info.address, signature});
+  }
   plan->has_input_probes = true;
   plan->signatures = std::move(signatures_);
   plan->node_signature = node_;
-  plan->gaps.push_back({"inputs of rows outside the dispatcher",
-                        "of TorchScript functions, of custom autograd Functions' forwards and of "
-                        "dispatch modes they are not read"});
+  plan->row_inputs = std::move(rows_);
+  plan->operator_signatures = std::move(operator_signatures_);
   if (without_inputs_ != 0) {
     plan->gaps.push_back(
         {"inputs of operators", absl::StrCat("how ", without_inputs_, " of ", operators_,

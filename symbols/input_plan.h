@@ -2,6 +2,7 @@
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include <cstdint>
 #include <string>
@@ -11,6 +12,8 @@
 #include "symbols/module_analysis.h"
 #include "symbols/operator_schema.h"
 #include "symbols/probe_plan.h"
+#include "symbols/process_memory.h"
+#include "symbols/row_inputs.h"
 #include "symbols/torch_layout.h"
 
 namespace proftrace {
@@ -32,8 +35,13 @@ class InputPlanner {
   // Likewise that of a copy of Dispatcher::callBoxed, whose inputs are a Stack.
   void AddBoxed(const ProbedFunction& function, ProbePoint* begin);
 
-  // Moves what was added into the plan.
-  void Finish(ProbePlan* plan);
+  // What a row outside the dispatcher's functions is called with: 1 + an index into
+  // ProbePlan::row_inputs; 0 = that is not known.
+  uint32_t AddRow(const RowInputs& inputs, uint64_t load_bias);
+
+  // Moves what was added into the plan, and what the other ones of its operators are called with
+  // where the dispatcher's code is inlined: by the types of their kernels in `memory`.
+  void Finish(const TargetMemory& memory, ProbePlan* plan);
 
  private:
   // 1 + the index of the signature; 0 = there is no room for it.
@@ -42,11 +50,16 @@ class InputPlanner {
                   const CallInputs& inputs, std::vector<ProbePoint>* points);
   // One argument, whose elements torch shows.
   uint16_t InternVector(abi::pt_argument_kind kind, uint8_t place);
+  // Of a kind of row; 0 where it is not known here.
+  uint16_t RowSignature(RowInputKind kind);
 
   const TorchLayout& layout_;
   const SchemaReading& schemas_;
   std::vector<abi::pt_signature> signatures_;
+  std::vector<abi::pt_row_inputs> rows_;
+  std::vector<OperatorSignature> operator_signatures_;
   absl::flat_hash_map<std::string, uint16_t> numbers_;  // by their bytes
+  absl::flat_hash_set<uint64_t> with_functions_;        // operators that AddOperator has had
   uint16_t node_ = 0;                                   // 1 + the index of its signature
   uint32_t operators_ = 0;
   uint32_t without_inputs_ = 0;   // whose arguments' places are not known

@@ -53,27 +53,31 @@ std::optional<int64_t> DistanceInObject(const Value& first, const Value& other) 
   return other.offsets[size - 2];
 }
 
-// The argument that is the key set, where the call is one of a kernel's function, whose functor and
-// key set come first (after the place for a result; in a boxed call the operator is between them),
-// or of c10::callUnboxedKernelFunction, which takes the kernel's function before them.
-std::optional<Value> KeySetArgument(const FlowNode& call, const Value& called,
-                                    const ValueState& state) {
+}  // namespace
+
+std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called,
+                                       const ValueState& state) {
   if (!call.is_indirect) {
-    for (const auto& [function, functor, keys] :
-         {std::array{kRdi, kRsi, kRdx}, {kRsi, kRdx, kRcx}}) {
+    for (const auto& [function, functor, keys, first] :
+         {std::array{kRdi, kRsi, kRdx, 3u}, {kRsi, kRdx, kRcx, 4u}}) {
       const auto after = DistanceInObject(state.reg(functor), state.reg(function));
       if (after && *after > kBoxedAfterFunctor && *after <= kLastAfterFunctor) {
-        return state.reg(keys);
+        return KernelCall{state.reg(keys), KernelForm::kByWrapper, first};
       }
     }
     return std::nullopt;
   }
   if (const auto after = DistanceInObject(state.reg(kRdi), called)) {
-    return state.reg(*after == kBoxedAfterFunctor ? kRdx : kRsi);
+    if (*after == kBoxedAfterFunctor) return KernelCall{state.reg(kRdx), KernelForm::kBoxed, 3};
+    return KernelCall{state.reg(kRsi), KernelForm::kUnboxed, 2};
   }
-  if (DistanceInObject(state.reg(kRsi), called)) return state.reg(kRdx);
+  if (DistanceInObject(state.reg(kRsi), called)) {
+    return KernelCall{state.reg(kRdx), KernelForm::kUnboxed, 3};
+  }
   return std::nullopt;
 }
+
+namespace {
 
 std::optional<KeySetPlace> PlaceOfKeySet(const Value& value) {
   if (value.base < 0 || value.base > 15) return std::nullopt;
@@ -132,10 +136,10 @@ std::optional<KeySetPlace> FindKeySetNear(const CodeImage& image, const FlowGrap
     if (!near[node]) return false;
     if (node == from || !call.is_call) return true;
     const Value called = call.is_indirect ? walk.CalledAt(node, state) : Value();
-    const std::optional<Value> keys = KeySetArgument(call, called, state);
-    if (!keys || !keys->known()) return true;
-    clear &= !found || *found == *keys;
-    found = keys;
+    const std::optional<KernelCall> kernel = KernelCallAt(call, called, state);
+    if (!kernel || !kernel->keys.known()) return true;
+    clear &= !found || *found == kernel->keys;
+    found = kernel->keys;
     return false;
   });
   return found && clear ? PlaceOfKeySet(*found) : std::nullopt;

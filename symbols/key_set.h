@@ -9,8 +9,25 @@
 
 #include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
+#include "symbols/value_walk.h"
 
 namespace proftrace {
+
+enum class KernelForm : uint8_t {
+  kUnboxed,    // the place for the result, if it has one, the functor, the keys, the arguments
+  kByWrapper,  // c10::callUnboxedKernelFunction: the kernel's function comes before the functor
+  kBoxed,      // the functor, the operator, the keys, a Stack*
+};
+
+struct KernelCall {
+  Value keys;
+  KernelForm form;
+  unsigned first_argument;  // how many registers of arguments come before those of the operator
+};
+
+// Whether the call at `state` is one of a kernel's function. `called`: what an indirect one calls.
+std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called,
+                                       const ValueState& state);
 
 struct KeySetPlace {
   uint8_t reg = 0;  // by its hardware number, and PT_KEY_SET_IN_MEMORY

@@ -12,6 +12,7 @@
 #include "symbols/kept_arguments.h"
 #include "symbols/module_image.h"
 #include "symbols/probe_plan.h"
+#include "symbols/row_inputs.h"
 #include "symbols/saved_doubles.h"
 
 namespace proftrace {
@@ -71,6 +72,7 @@ struct RowProbe {
   uint8_t handle_register = 0;
   int16_t handle_offset = 0;
   std::optional<abi::pt_place> place;  // addresses are those before relocation
+  RowInputs inputs;                    // likewise
 };
 
 // A row that a piece of a function makes: an at::RecordFunction of its own, a frame of

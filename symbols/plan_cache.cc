@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kMagic[8] = {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'};
 // Raise it with every change to the analysis or to this format: older entries are then made anew.
-constexpr uint32_t kVersion = 13;
+constexpr uint32_t kVersion = 65;
 constexpr size_t kHeaderBytes =
     sizeof(kMagic) + 4 + 4 + 8 + 8;  // magic, version, 0, size, checksum
 constexpr size_t kMaxEntryBytes = size_t{64} << 20;
@@ -222,18 +222,38 @@ bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
   return in->ok();
 }
 
+void EncodePlace(const abi::pt_place& place, Writer* out) {
+  out->Number(place.address);
+  for (const int32_t offset : place.offsets) out->Number(static_cast<uint32_t>(offset));
+  out->Number(place.base);
+  out->Number(place.count);
+  out->Number(place.form);
+  out->Number(place.is_byte);
+  out->Number(place.is_content);
+}
+
+bool DecodePlace(Reader* in, uint8_t last_base, abi::pt_place* place) {
+  place->address = in->Number<uint64_t>();
+  for (int32_t& offset : place->offsets) offset = static_cast<int32_t>(in->Number<uint32_t>());
+  place->base = in->Number<uint8_t>();
+  place->count = in->Number<uint8_t>();
+  place->form = in->Number<uint8_t>();
+  place->is_byte = in->Number<uint8_t>();
+  place->is_content = in->Number<uint8_t>();
+  return in->ok() && place->base <= last_base && place->count > 0 &&
+         place->count <= PT_PLACE_OFFSETS && place->form <= abi::PT_PLACE_PYTHON_STRING;
+}
+
 void EncodeProbe(const RowProbe& probe, Writer* out) {
   out->Number(probe.offset);
   out->Number(probe.role);
   out->Number(probe.handle_register);
   out->Number(static_cast<uint16_t>(probe.handle_offset));
   out->Number(static_cast<uint8_t>(probe.place.has_value()));
-  if (!probe.place) return;
-  out->Number(probe.place->address);
-  for (const int32_t offset : probe.place->offsets) out->Number(static_cast<uint32_t>(offset));
-  out->Number(probe.place->base);
-  out->Number(probe.place->count);
-  out->Number(probe.place->form);
+  if (probe.place) EncodePlace(*probe.place, out);
+  out->Number(static_cast<uint8_t>(probe.inputs.kind));
+  out->Number(static_cast<uint8_t>(probe.inputs.words.size()));
+  for (const abi::pt_place& word : probe.inputs.words) EncodePlace(word, out);
 }
 
 bool DecodeProbe(Reader* in, uint64_t file_bytes, RowProbe* probe) {
@@ -242,17 +262,15 @@ bool DecodeProbe(Reader* in, uint64_t file_bytes, RowProbe* probe) {
   probe->handle_register = in->Number<uint8_t>();
   probe->handle_offset = static_cast<int16_t>(in->Number<uint16_t>());
   if (in->Number<uint8_t>() != 0) {
-    abi::pt_place place{};
-    place.address = in->Number<uint64_t>();
-    for (int32_t& offset : place.offsets) offset = static_cast<int32_t>(in->Number<uint32_t>());
-    place.base = in->Number<uint8_t>();
-    place.count = in->Number<uint8_t>();
-    place.form = in->Number<uint8_t>();
-    if (place.base > abi::PT_PLACE_ADDRESS || place.count == 0 || place.count > PT_PLACE_OFFSETS ||
-        place.form > abi::PT_PLACE_PYTHON_STRING) {
-      return false;
-    }
-    probe->place = place;
+    probe->place.emplace();
+    if (!DecodePlace(in, abi::PT_PLACE_ADDRESS, &*probe->place)) return false;
+  }
+  const uint8_t kind = in->Number<uint8_t>();
+  const uint8_t words = in->Number<uint8_t>();
+  if (kind > static_cast<uint8_t>(RowInputKind::kUnknown) || words > PT_ROW_WORDS) return false;
+  probe->inputs.kind = static_cast<RowInputKind>(kind);
+  for (uint8_t i = 0; i < words; ++i) {
+    if (!DecodePlace(in, abi::PT_PLACE_UNKNOWN, &probe->inputs.words.emplace_back())) return false;
   }
   const bool is_role =
       probe->role <= abi::PT_ROLE_WORK_BEGIN ||

@@ -17,6 +17,7 @@
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
+#include "symbols/row_plan.h"
 #include "symbols/torch_copies.h"
 #include "symbols/torch_layout.h"
 #include "symbols/version_layouts.h"
@@ -131,8 +132,6 @@ class PlanBuilder {
   void AddModule(const Module& module);
   bool AddFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
   void AddInputs(const ProbedFunction& function, std::vector<ProbePoint>* begin);
-  void AddRows(const Module& module, absl::flat_hash_set<uint64_t>* taken, ModulePlan* plan);
-  ProbePoint RowPoint(const RowProbe& probe, size_t site, uint64_t load_bias);
   std::optional<Label> LabelOf(const ProbedFunction& function) const;
   bool AddMemoryFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
   void AddGaps();
@@ -193,6 +192,16 @@ void PlanBuilder::PrepareInputs() {
   if (!refusal.empty()) {
     plan_.gaps.push_back({"inputs of operators (--record-shapes)", refusal});
     return;
+  }
+  if (const auto python = PythonValueLayoutOf(plan_.torch_version, plan_.python_version)) {
+    torch_layout_.layout.python_tensor = python->tensor;
+    torch_layout_.layout.python_items = python->items;
+    torch_layout_.layout.python_long_tag = python->long_tag ? 1 : 0;
+    torch_layout_.layout.python_numbers = python->shows_numbers ? 1 : 0;
+  } else {
+    plan_.gaps.push_back({"inputs of custom autograd Functions",
+                          absl::StrCat("the layout of tensors in torch ", plan_.torch_version,
+                                       " and Python ", plan_.python_version, " is not known")});
   }
   inputs_.emplace(torch_layout_, schemas_);
 }
@@ -323,55 +332,6 @@ ProbePoint CostPoint(uint64_t file_offset, size_t site) {
   return {file_offset, PT_COOKIE(site, abi::PT_ROLE_COST, 0, 0)};
 }
 
-ProbePoint PlanBuilder::RowPoint(const RowProbe& probe, size_t site, uint64_t load_bias) {
-  using abi::pt_u16;
-  using abi::pt_u64;
-  using abi::pt_u8;
-  ProbePoint point;
-  point.file_offset = probe.offset;
-  uint32_t handle = probe.handle_register;
-  if (!plan_.autograd) handle &= 0xf;  // no sequence numbers
-  point.cookie = PT_COOKIE(site, probe.role, handle, static_cast<uint16_t>(probe.handle_offset));
-  if (!probe.place || plan_.places.size() >= kMaxSites) return point;
-  abi::pt_place place = *probe.place;
-  if (place.base == abi::PT_PLACE_ADDRESS) place.address += load_bias;
-  if (place.form == abi::PT_PLACE_PYTHON_STRING) place.text_offset = python_text_offset_;
-  plan_.places.push_back(place);
-  point.place = static_cast<uint16_t>(plan_.places.size());
-  return point;
-}
-
-void PlanBuilder::AddRows(const Module& module, absl::flat_hash_set<uint64_t>* taken,
-                          ModulePlan* plan) {
-  for (const MadeRow& row : module.facts.rows) {
-    const bool is_free = std::none_of(row.probes.begin(), row.probes.end(), [&](const auto& probe) {
-      return taken->contains(probe.offset);
-    });
-    const bool is_python = std::any_of(row.probes.begin(), row.probes.end(), [](const auto& probe) {
-      return probe.place && probe.place->form == abi::PT_PLACE_PYTHON_STRING;
-    });
-    if (is_python && python_text_offset_ == 0) {
-      plan_.gaps.push_back(
-          {"rows of torch._C._profiler._RecordFunctionFast",
-           absl::StrCat("the layout of str in Python ", plan_.python_version, " is not known")});
-      continue;
-    }
-    if (!is_free || plan_.sites.size() > kMaxSites) continue;
-    const size_t site = plan_.sites.size();
-    Label label;
-    label.name = row.literal;
-    plan_.sites.push_back({std::move(label), row.symbol, ExitRule::kNone});
-    for (const RowProbe& probe : row.probes) {
-      plan->points.push_back(RowPoint(probe, site, module.load_bias));
-      taken->insert(probe.offset);
-    }
-  }
-  for (const RowProbe& probe : module.facts.row_ends) {
-    if (!taken->insert(probe.offset).second) continue;
-    plan->points.push_back(RowPoint(probe, 0, module.load_bias));
-  }
-}
-
 void PlanBuilder::AddModule(const Module& module) {
   ModulePlan plan;
   plan.name = FileName(module.mapped->path);
@@ -405,7 +365,8 @@ void PlanBuilder::AddModule(const Module& module) {
           {module.facts.callbacks_next, PT_COOKIE(0, abi::PT_ROLE_COST_AGAIN, 0, 0)});
     }
   }
-  AddRows(module, &taken, &plan);
+  RowPlanner(python_text_offset_, inputs_ ? &*inputs_ : nullptr, &plan_)
+      .AddRows(module.facts, module.load_bias, &taken, &plan.points);
   if (plan.points.empty()) return;
   for (std::vector<ProbePoint>* points : {&plan.points, &plan.cost_points}) {
     std::sort(points->begin(), points->end(),
@@ -533,7 +494,7 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   FindAutogradLayout();
   PrepareInputs();
   for (const Module& module : modules_) AddModule(module);
-  if (inputs_) inputs_->Finish(&plan_);
+  if (inputs_) inputs_->Finish(ProcessMemory(pid_), &plan_);
   AddGaps();
   AddMemoryGaps();
   return std::move(plan_);

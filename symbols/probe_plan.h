@@ -82,6 +82,11 @@ struct PlanGap {
   std::string reason;
 };
 
+struct OperatorSignature {
+  uint64_t operator_def = 0;  // its address in the target
+  uint16_t signature = 0;
+};
+
 struct ProbePlan {
   std::vector<SiteInfo> sites;
   std::vector<ModulePlan> modules;
@@ -110,6 +115,11 @@ struct ProbePlan {
   // Whether operators' inputs are read (--record-shapes).
   bool has_input_probes = false;
   std::vector<abi::pt_signature> signatures;  // what ProbePoint::signature counts
+  // What pt_place::inputs of `places` counts; pt_row_inputs::signature counts `signatures`. Both
+  // are 1 + an index, until the kernel has numbers for them.
+  std::vector<abi::pt_row_inputs> row_inputs;
+  // Of operators that have no function of their own. Their number counts `signatures` likewise.
+  std::vector<OperatorSignature> operator_signatures;
   uint16_t node_signature = 0;  // of autograd nodes: 1 + index into `signatures`, 0 = not read
 };
 

@@ -34,6 +34,9 @@ void RemoveInputs(const std::string& reason, ProbePlan* plan) {
   }
   plan->has_input_probes = false;
   plan->node_signature = 0;
+  plan->row_inputs.clear();
+  plan->operator_signatures.clear();
+  for (abi::pt_place& place : plan->places) place.inputs = 0;
   plan->gaps.push_back({"inputs of operators (--record-shapes)", reason});
 }
 

@@ -15,6 +15,7 @@
 #include "symbols/graph_analysis.h"
 #include "symbols/key_set.h"
 #include "symbols/relocated_pointers.h"
+#include "symbols/row_extent.h"
 #include "symbols/text.h"
 #include "symbols/value_walk.h"
 
@@ -26,6 +27,8 @@ constexpr std::string_view kWithScope = "_ZN2at6detail26record_function_with_sco
 constexpr std::string_view kGlooWork = "_ZN4c10d16ProcessGroupGloo9AsyncWork";
 constexpr std::string_view kCold = ".cold";
 constexpr unsigned kRcx = 1;
+constexpr unsigned kRdx = 2;
+constexpr unsigned kR8 = 8;
 constexpr unsigned kRsi = 6;
 constexpr unsigned kRdi = 7;
 // The flag lies behind the dispatch table of an OperatorDef, which has a hundred entries and more.
@@ -33,17 +36,14 @@ constexpr int64_t kLeastFlagOffset = 1024;
 constexpr int64_t kMostFlagOffset = 32768;
 constexpr size_t kLongestLiteral = 256;
 constexpr uint64_t kScopeBytes = 24;
-// A place that is emulated by the kernel is looked for within so many instructions.
-constexpr int kMostMoves = 12;
 constexpr int64_t kPythonObjectBytes = 16;
 
-// c10d's asynchronous works: the argument (by hardware number) that is the title of their row.
-std::optional<unsigned> TitleOfWork(const FunctionRange& range) {
+std::optional<WorkArguments> ArgumentsOfWork(const FunctionRange& range) {
   if (Contains(range.name, kGlooWork) && Contains(range.name, "recordAsyncWorkProfilingInfoEPKc")) {
-    return kRsi;
+    return WorkArguments{kRsi, kRdx};
   }
-  // Work(int rank, OpType, const char* title, …)
-  if (range.name.starts_with("_ZN4c10d4WorkC")) return kRcx;
+  // Work(int rank, OpType, const char* title, tensors)
+  if (range.name.starts_with("_ZN4c10d4WorkC")) return WorkArguments{kRcx, kR8};
   return std::nullopt;
 }
 
@@ -88,62 +88,6 @@ std::optional<uint32_t> NodeAt(const FlowGraph& graph, uint64_t address) {
     if (graph.node(i).instruction.address == address) return i;
   }
   return std::nullopt;
-}
-
-// Whether a node for which `is_goal(node)` can be reached from `from` without passing any of
-// `around`.
-template <typename Goal>
-bool CanReachAny(const NormalFlow& flow, uint32_t from, const std::vector<uint32_t>& around,
-                 Goal&& is_goal) {
-  std::vector<bool> seen(flow.size());
-  for (const uint32_t node : around) seen[node] = true;
-  std::vector<uint32_t> work = {from};
-  while (!work.empty()) {
-    const uint32_t node = work.back();
-    work.pop_back();
-    if (seen[node]) continue;
-    seen[node] = true;
-    if (is_goal(node)) return true;
-    work.insert(work.end(), flow.successors(node).begin(), flow.successors(node).end());
-  }
-  return false;
-}
-
-// Whether a normal exit can.
-bool CanLeave(const NormalFlow& flow, uint32_t from, const std::vector<uint32_t>& around) {
-  return CanReachAny(flow, from, around, [&flow](uint32_t node) { return flow.is_exit(node); });
-}
-
-// Whether only straight code lies between the call `from` and `node`.
-bool IsFirstTest(const FlowGraph& graph, uint32_t from, uint32_t node) {
-  for (uint32_t at = from; at != node;) {
-    const auto next = graph.successors(at);
-    if (next.last - next.first != 1 || (at != from && graph.node(at).is_call)) return false;
-    at = *next.begin();
-  }
-  return true;
-}
-
-// Some way from `from` to an exit.
-std::vector<uint32_t> WayOut(const NormalFlow& flow, uint32_t from) {
-  std::vector<uint32_t> before(flow.size(), UINT32_MAX);
-  std::vector<uint32_t> queue = {from};
-  before[from] = from;
-  for (size_t at = 0; at < queue.size(); ++at) {
-    const uint32_t node = queue[at];
-    if (flow.is_exit(node)) {
-      std::vector<uint32_t> way;
-      for (uint32_t i = node; i != from; i = before[i]) way.push_back(i);
-      std::reverse(way.begin(), way.end());
-      return way;
-    }
-    for (const uint32_t next : flow.successors(node)) {
-      if (before[next] != UINT32_MAX) continue;
-      before[next] = node;
-      queue.push_back(next);
-    }
-  }
-  return {};
 }
 
 }  // namespace
@@ -198,64 +142,6 @@ std::optional<abi::pt_place> FindCalledOperator(const CodeImage& image, const Fl
   return clear ? found : std::nullopt;
 }
 
-std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from) {
-  const NormalFlow flow(graph);
-  if (!flow.has_exit() || !flow.live(from)) return std::nullopt;
-  uint32_t branch = from;
-  while (flow.successors(branch).size() == 1) {
-    branch = flow.successors(branch)[0];
-    if (graph.node(branch).is_call) return std::nullopt;
-  }
-  if (flow.successors(branch).size() < 2) return std::nullopt;
-  for (uint32_t node : WayOut(flow, branch)) {
-    if (CanLeave(flow, branch, {node})) continue;
-    // Reached without the begin, it would end what never began.
-    const auto is_node = [node](uint32_t other) { return other == node; };
-    if (CanReachAny(flow, 0, {from}, is_node)) return std::nullopt;
-    for (int moves = 0; moves < kMostMoves && !graph.node(node).instruction.emulated; ++moves) {
-      if (graph.node(node).is_call || flow.successors(node).size() != 1) break;
-      const uint32_t next = flow.successors(node)[0];
-      if (flow.predecessors(next).size() != 1) break;
-      node = next;
-    }
-    return node;
-  }
-  return std::nullopt;
-}
-
-std::vector<uint32_t> FindFlagTests(const CodeImage& image, const FlowGraph& graph, uint32_t from) {
-  std::optional<std::pair<int, int64_t>> flag;
-  std::set<uint32_t> tests;
-  ValueWalk walk(image, graph);
-  walk.Run(from, [&](uint32_t node, const ValueState& state) {
-    const auto byte = walk.ComparedByteAt(node, state);
-    if (!byte || byte->object.offsets.size() != 1) return true;
-    const std::pair<int, int64_t> place(byte->object.base, byte->object.offsets[0] + byte->offset);
-    if (!flag) {
-      flag = place;
-    } else if (place == *flag) {
-      if (IsFirstTest(graph, from, node)) return true;
-      tests.insert(node);
-      return false;
-    }
-    return true;
-  });
-  std::vector<uint32_t> sites;
-  for (uint32_t node : tests) {
-    for (int moves = 0; moves < 4; ++moves) {
-      if (graph.node(node).instruction.kind == InstructionKind::kConditionalJump) break;
-      const auto next = graph.successors(node);
-      if (next.last - next.first != 1) return {};
-      node = *next.begin();
-    }
-    if (graph.node(node).instruction.kind != InstructionKind::kConditionalJump) return {};
-    sites.push_back(node);
-  }
-  const NormalFlow flow(graph);
-  if (sites.empty() || !flow.has_exit() || CanLeave(flow, from, sites)) return {};
-  return sites;
-}
-
 RowMakerSearch::RowMakerSearch(const ModuleImage& image, const RowTargets& targets,
                                const std::vector<CallSite>& calls, ModuleFacts* facts)
     : image_(image), targets_(targets), facts_(facts) {
@@ -296,7 +182,7 @@ std::optional<RowProbe> RowMakerSearch::Probe(uint64_t address, uint8_t role, ui
       offset > std::numeric_limits<int16_t>::max()) {
     return std::nullopt;
   }
-  return RowProbe{*file_offset, role, reg, static_cast<int16_t>(offset), std::nullopt};
+  return RowProbe{*file_offset, role, reg, static_cast<int16_t>(offset), std::nullopt, {}};
 }
 
 namespace {
@@ -330,7 +216,13 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
       continue;
     }
     probe->place = name->place;
-    if (CallsPeek(*graph)) probe->handle_register |= PT_GUARD_HAS_SEQUENCE;
+    probe->inputs = FindGivenInputs(image_, *graph, *node).value_or(RowInputs());
+    if (CallsPeek(*graph)) {
+      probe->handle_register |= PT_GUARD_HAS_SEQUENCE;
+      // A custom Function's: (class, tuple of arguments).
+      const auto arguments = FindArgument(image_, *graph, *node, kRsi);
+      if (arguments) probe->inputs = RowInputs{RowInputKind::kPythonValues, {*arguments}};
+    }
     facts_->rows.push_back({DisplayName(function.range), name->literal, {*probe}});
   }
   if (unnamed > 0) {
@@ -371,7 +263,7 @@ void RowMakerSearch::AddGuardEnds() {
 
 // The at::RecordFunction of a work is kept only if a profiler runs: the row lasts until the work is
 // finished, which may be on another thread.
-void RowMakerSearch::AddWork(const Function& function, unsigned title) {
+void RowMakerSearch::AddWork(const Function& function, const WorkArguments& arguments) {
   const auto graph = Graph(function.range);
   std::optional<RowProbe> begin;
   for (const CallSite& call : function.calls) {
@@ -379,7 +271,7 @@ void RowMakerSearch::AddWork(const Function& function, unsigned title) {
     ValueWalk(image_, *graph).Run(0, [&](uint32_t node, const ValueState& state) {
       if (graph->node(node).instruction.address != call.address || begin) return true;
       const auto work = state.Find(Value{static_cast<int>(kRdi), {0}});
-      const auto text = state.Find(Value{static_cast<int>(title), {0}});
+      const auto text = state.Find(Value{static_cast<int>(arguments.title), {0}});
       if (!work || work->offsets.size() != 1 || !text) return false;
       // ProcessGroupGloo's are made on one thread, and their row begins on the one that executes
       // them.
@@ -387,6 +279,9 @@ void RowMakerSearch::AddWork(const Function& function, unsigned title) {
       begin = Probe(call.address, later ? abi::PT_ROLE_WORK_TITLE : abi::PT_ROLE_GUARD_BEGIN,
                     static_cast<uint8_t>(work->base), 0);
       if (begin) begin->place = PlaceOf(*text, abi::PT_PLACE_C_STRING);
+      const auto tensors = state.Find(Value{static_cast<int>(arguments.tensors), {0}});
+      const auto place = tensors ? PlaceOf(*tensors, abi::PT_PLACE_WORD) : std::nullopt;
+      if (begin && place) begin->inputs = RowInputs{RowInputKind::kTensorVector, {*place}};
       return false;
     });
   }
@@ -431,8 +326,8 @@ void RowMakerSearch::AddGuards() {
     if (!Calls(function, targets_.constructors) || Calls(function, targets_.engine)) continue;
     if (IsAnnotation(function.range) || IsNamelessAnnotation(function)) {
       AddAnnotationGuards(function);
-    } else if (const auto title = TitleOfWork(function.range)) {
-      AddWork(function, *title);
+    } else if (const auto arguments = ArgumentsOfWork(function.range)) {
+      AddWork(function, *arguments);
     } else if (!HasOtherProbes(function.range)) {
       AddGuardsOf(function);
     }
@@ -455,6 +350,8 @@ bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGr
   auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_PLACED_BEGIN, 0, 0);
   if (!begin) return false;
   begin->place = place;
+  begin->inputs =
+      FindCallInputs(image_, graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
   if (const auto keys = FindKeySet(image_, graph, call)) {
     begin->handle_register = keys->reg | PT_KEY_SET_KNOWN;
     begin->handle_offset = keys->offset;
@@ -489,6 +386,8 @@ bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& g
                      static_cast<uint8_t>(slot->base), code);
   if (!begin) return false;
   begin->place = name->place;
+  begin->inputs =
+      FindFrameInputs(image_, graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
   std::vector<RowProbe> ends;
   for (const FrameEnd& end : FindFrameEnds(image_, function, slot->offsets[0] - code)) {
     const auto probe = Probe(end.address, abi::PT_ROLE_FRAME_END, end.reg, end.offset);

@@ -43,14 +43,12 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
 std::optional<abi::pt_place> FindCalledOperator(const CodeImage& image, const FlowGraph& graph,
                                                 uint32_t from);
 
-// The instruction at which the row that began at node `from` is over, whether there were callbacks
-// or not: where both ways meet again, moved on to a cheap instruction. Nothing for a row that
-// outlives the function.
-std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from);
-
-// The same for functions that destroy the callbacks on each way of their own: the jumps after the
-// tests whether there were any, of which each way passes one. Empty where that is not so.
-std::vector<uint32_t> FindFlagTests(const CodeImage& image, const FlowGraph& graph, uint32_t from);
+// c10d's asynchronous works: the arguments (by hardware number) that are the title of their row and
+// its inputs.
+struct WorkArguments {
+  unsigned title = 0;
+  unsigned tensors = 0;  // std::optional<std::vector<at::Tensor>> const&
+};
 
 // Adds what the file makes to `facts`: rows, ends, gaps. `handled`: functions that have other
 // probes.
@@ -78,7 +76,7 @@ class RowMakerSearch {
   bool IsNamelessAnnotation(const Function& function) const;
   void AddAnnotationGuards(const Function& function);
   void AddGuardEnds();
-  void AddWork(const Function& function, unsigned title);
+  void AddWork(const Function& function, const WorkArguments& arguments);
   std::vector<RowProbe> FindWorkProbes() const;
   bool AddOperatorCall(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
   bool AddFrames(const FunctionRange& function, const FlowGraph& graph, uint32_t call);

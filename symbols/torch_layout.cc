@@ -31,6 +31,15 @@ constexpr VersionRule kVersions[] = {
     {2, 5, 15, 0x2000000, 0x1c00000, OptionalForm::kStd, 16, 2, 3, 4},
 };
 
+// TensorImpl's flags lie between its device and key_set_, in the same order in 1.13 to 2.15
+// (c10/core/TensorImpl.h): counted from data_type_ on.
+constexpr unsigned kFirstFlag = 40;
+constexpr uint8_t kSymbolicBit = kFirstFlag + 12;
+// Those of the undefined tensor: contiguous, no access to its storage, non-overlapping; then
+// metadata may change, policy for strides, none of its sizes is symbolic, policy of its own.
+constexpr uint64_t kFlagsMask = 0x7fff;
+constexpr uint64_t kUndefinedFlags = 0x2543;
+
 constexpr uint16_t kKeySetOffsets[] = {168, 176, 184};
 // From sizes_and_strides_ to key_set_, as bpf/inputs.bpf.h has it.
 constexpr size_t kTensorWords = 15;
@@ -48,7 +57,8 @@ std::optional<uint16_t> UndefinedTypeAt(const TargetMemory& memory, uint64_t obj
   if (!memory.Read(object + key_set_offset - 8 * kKeySetWord, words, sizeof(words))) return {};
   const uint16_t type = static_cast<uint16_t>(words[13]);
   const bool is_it = words[0] == 1 && words[1] == 0 && words[6] == 1 && words[11] == 0 &&
-                     words[12] == 0 && type >= kFewestTypes && type < kMostTypes;
+                     words[12] == 0 && (words[13] >> kFirstFlag & kFlagsMask) == kUndefinedFlags &&
+                     type >= kFewestTypes && type < kMostTypes;
   return is_it ? std::optional<uint16_t>(type) : std::nullopt;
 }
 
@@ -95,7 +105,9 @@ TorchLayout FindTorchLayout(const TargetMemory& memory, std::string_view torch_v
     return Refuse("the kinds of values in boxed calls are not known");
   }
   layout.undefined_tensor = undefined_tensor;
-  layout.tensor_type = schemas.tensor_type;
+  const auto tensor_vtable = memory.ReadWord(schemas.tensor_type);
+  if (!tensor_vtable) return Refuse("the type of tensors in boxed calls cannot be read");
+  layout.tensor_vtable = *tensor_vtable;
   layout.nested_keys = rule->nested_keys;
   layout.unstrided_keys = rule->unstrided_keys;
   layout.scalar_uint_tag = rule->scalar_uint_tag;
@@ -104,6 +116,7 @@ TorchLayout FindTorchLayout(const TargetMemory& memory, std::string_view torch_v
   layout.value_bool_tag = static_cast<uint8_t>(schemas.bool_tag);
   layout.value_uint_tag = schemas.bool_tag == kBoolTagWithUint ? kUintTag : 0;
   layout.object_header = rule->object_header;
+  layout.symbolic_bit = kSymbolicBit;
   return result;
 }
 

@@ -28,6 +28,7 @@ int WideNumber(unsigned reg) {
 }
 
 Value Plus(Value value, int64_t offset) {
+  if (value.is_byte) return Value();
   if (value.known()) {
     value.offsets.back() = static_cast<int64_t>(static_cast<uint64_t>(value.offsets.back()) +
                                                 static_cast<uint64_t>(offset));
@@ -82,7 +83,7 @@ StringSource SourceOfString(std::string_view callee) {
 }  // namespace
 
 std::optional<abi::pt_place> PlaceOf(const Value& value, abi::pt_place_form form) {
-  if (!value.known() || value.base > Value::kAddress || value.offsets.empty() ||
+  if (!value.known() || value.is_byte || value.base > Value::kAddress || value.offsets.empty() ||
       value.offsets.size() > kMaxOffsets) {
     return std::nullopt;
   }
@@ -133,6 +134,17 @@ std::optional<Value> ValueState::Find(const Value& value) const {
     }
   }
   return std::nullopt;
+}
+
+std::map<int64_t, Value> ValueState::WordsOf(const Value& object, int64_t bytes) const {
+  std::map<int64_t, Value> words;
+  if (!IsPlainAddress(object)) return words;
+  const int64_t start = object.offsets[0];
+  for (auto it = memory_.lower_bound({object.base, start}); it != memory_.end(); ++it) {
+    if (it->first.first != object.base || it->first.second >= start + bytes) break;
+    words.emplace(it->first.second - start, it->second);
+  }
+  return words;
 }
 
 void ValueState::Store(const Value& address, int64_t offset, const Value& value) {
@@ -301,13 +313,34 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     } else if (from.type == X86_OP_MEM && from.size == 8) {
       moved = state->Load(address_of(from), 0);
     }
+    // A write of the lower half clears the upper one.
+    if (from.type == X86_OP_IMM && tells_numbers_ && to.size >= 4) {
+      general = WholeRegisterNumber(to.reg);
+      moved = Value{Value::kConstant, {to.size == 4 ? from.imm & 0xffffffff : from.imm}};
+    }
+  } else if (id == X86_INS_MOVZX && pair && tells_numbers_ && from.type == X86_OP_MEM &&
+             from.size == 1) {
+    general = WholeRegisterNumber(to.reg);
+    moved = state->Load(address_of(from), 0);
+    moved.is_byte = moved.known();
   } else if (id == X86_INS_LEA && pair && to.type == X86_OP_REG) {
     general = RegisterNumber(to.reg);
     moved = address_of(from);
   } else if (id == X86_INS_MOV && pair && to.type == X86_OP_MEM) {
     const int source = from.type == X86_OP_REG ? RegisterNumber(from.reg) : -1;
-    stores.push_back(
-        {address_of(to), source >= 0 ? state->reg(static_cast<unsigned>(source)) : Value()});
+    Value stored = source >= 0 ? state->reg(static_cast<unsigned>(source)) : Value();
+    const int part = from.type == X86_OP_REG ? WholeRegisterNumber(from.reg) : -1;
+    if (source < 0 && part >= 0 && state->reg(static_cast<unsigned>(part)).is_byte) {
+      stored = state->reg(static_cast<unsigned>(part));
+    }
+    if (from.type == X86_OP_IMM && tells_numbers_ && to.size == 8) {
+      stored = Value{Value::kConstant, {from.imm}};
+    }
+    stores.push_back({address_of(to), std::move(stored)});
+  } else if (id == X86_INS_XOR && pair && tells_numbers_ && to.type == X86_OP_REG &&
+             from.type == X86_OP_REG && to.reg == from.reg && to.size >= 4) {
+    general = WholeRegisterNumber(to.reg);
+    if (general >= 0) moved = Value{Value::kConstant, {0}};
   } else if ((id == X86_INS_ADD || id == X86_INS_SUB) && pair && to.type == X86_OP_REG &&
              from.type == X86_OP_IMM) {
     general = RegisterNumber(to.reg);

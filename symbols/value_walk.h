@@ -26,9 +26,11 @@ struct Value {
   static constexpr int kAllocated = 17;                   // what the last operator new returned
   // What __tls_get_addr returned, offsets[1] further; offsets[0]: the address of the tls_index.
   static constexpr int kThreadLocal = 18;
+  static constexpr int kConstant = 19;  // offsets[0] is a number; only where the walk tells them
 
   int base = kUnknown;  // hardware number of a register at the walk's start, or one of these
   std::vector<int64_t> offsets;
+  bool is_byte = false;  // the lowest byte of it; likewise
 
   bool known() const { return base != kUnknown; }
   bool is_address() const { return base == kAddress && offsets.size() == 1; }
@@ -51,6 +53,10 @@ class ValueState {
   // Where `value` is at this instruction, in terms of the registers here: in one of them, or in a
   // word of the frame that rsp points into.
   std::optional<Value> Find(const Value& value) const;
+
+  // The words that were stored on the way into the `bytes` from `object` on, by their offset: what
+  // is not known among them too.
+  std::map<int64_t, Value> WordsOf(const Value& object, int64_t bytes) const;
 
  private:
   friend class ValueWalk;
@@ -92,6 +98,9 @@ class ValueWalk {
   using StoreVisitor = std::function<void(const Value& address, const Value& value)>;
   void set_store_visitor(StoreVisitor visitor) { on_store_ = std::move(visitor); }
 
+  // Numbers in the code are values too (Value::kConstant), and bytes that are loaded as numbers.
+  void set_tells_numbers() { tells_numbers_ = true; }
+
  private:
   struct Decoder;
   bool Decode(uint32_t node);
@@ -101,6 +110,7 @@ class ValueWalk {
   const CodeImage& image_;
   const FlowGraph& graph_;
   StoreVisitor on_store_;
+  bool tells_numbers_ = false;
   std::unique_ptr<Decoder> decoder_;
 };
 

@@ -37,6 +37,27 @@ std::optional<NodeOffsets> NodeOffsetsOf(std::string_view torch_version) {
   return std::nullopt;
 }
 
+std::optional<PythonValueLayout> PythonValueLayoutOf(std::string_view torch_version,
+                                                     std::string_view python_version) {
+  const auto [major, minor] = NumbersOf(torch_version);
+  const auto [python_major, python_minor] = NumbersOf(python_version);
+  if (python_major != 3 || python_minor < 9 || python_minor > 14) {
+    return std::nullopt;
+  }
+  PythonValueLayout layout;
+  layout.items = python_minor == 14 ? 32 : 24;
+  layout.long_tag = python_minor >= 12;
+  // torch/csrc/autograd/python_function.cpp, unpack_input: 2.1 has tensors only, 2.5 both.
+  layout.shows_numbers = major > 2 || (major == 2 && minor >= 5);
+  if ((major == 1 && minor == 13) || (major == 2 && minor >= 1 && minor <= 8)) {
+    layout.tensor = 24;  // behind the flag of a c10::MaybeOwned
+    return layout;
+  }
+  layout.tensor = 16;
+  const bool is_known = major == 2 && minor >= 11 && minor <= 15;
+  return is_known ? std::optional(layout) : std::nullopt;
+}
+
 uint8_t PythonTextOffset(std::string_view python_version) {
   const std::vector<std::string_view> parts = SplitText(python_version, ".", /*skip_empty=*/false);
   if (parts.size() < 2 || parts[0] != "3") return 0;

@@ -20,6 +20,18 @@ struct NodeOffsets {
 };
 std::optional<NodeOffsets> NodeOffsetsOf(std::string_view torch_version);
 
+// How Python keeps what a custom Function is called with (bpf/abi/records.h, struct
+// pt_torch_layout); nothing where that is not known. From the headers of both: torch 1.13, 2.1 to
+// 2.8, 2.11 and 2.15; Python 3.9 to 3.14.
+struct PythonValueLayout {
+  uint8_t tensor = 0;          // of the TensorImpl* in a Python tensor
+  uint8_t items = 0;           // of the first item in a tuple
+  bool long_tag = false;       // an int has a tag
+  bool shows_numbers = false;  // torch shows the numbers among the arguments, not tensors alone
+};
+std::optional<PythonValueLayout> PythonValueLayoutOf(std::string_view torch_version,
+                                                     std::string_view python_version);
+
 // sizeof(PyASCIIObject), behind which an ASCII str of this Python ("3.11") has its characters; 0 =
 // not known. From Python's headers: wstr went with 3.12.
 uint8_t PythonTextOffset(std::string_view python_version);

@@ -215,6 +215,7 @@ enum pt_inputs_flag {
 	PT_INPUTS_CUT = 1,	   /* there was no room for all: `values` is not complete */
 	PT_INPUTS_FAILED = 2,	   /* something could not be read */
 	PT_INPUTS_IMPLAUSIBLE = 4, /* something is no tensor, or no list */
+	PT_INPUTS_UNTOLD = 8,	   /* what torch shows of a Python object is not known */
 };
 
 enum pt_value {
@@ -375,12 +376,15 @@ enum pt_register {
 enum pt_place_base {
 	PT_PLACE_RAX = 0, /* registers by their hardware numbers: rax, rcx, rdx, rbx, rsp, rbp, rsi,
 			     rdi, r8 to r15 */
-	PT_PLACE_ADDRESS = 16, /* pt_place.address */
+	PT_PLACE_ADDRESS = 16,	/* pt_place.address */
+	PT_PLACE_CONSTANT = 17, /* likewise: a number */
+	PT_PLACE_UNKNOWN = 18,
 };
 enum pt_place_form {
 	PT_PLACE_WORD = 0,	    /* the value itself */
 	PT_PLACE_C_STRING = 1,	    /* the address of a text that ends with NUL */
 	PT_PLACE_PYTHON_STRING = 2, /* the address of a Python str */
+	PT_PLACE_NOTHING = 3,	    /* no name: only what the row is called with */
 };
 struct pt_place {
 	pt_u64 address;
@@ -389,8 +393,12 @@ struct pt_place {
 	pt_u8 count;	   /* of offsets, at least 1 */
 	pt_u8 form;	   /* enum pt_place_form */
 	pt_u8 text_offset; /* PT_PLACE_PYTHON_STRING: sizeof(PyASCIIObject) */
+	pt_u32 inputs;	   /* of the row that begins there: key of the map `row_inputs`, 0 = none */
+	pt_u8 is_byte;	   /* set = only the lowest byte is the value */
+	pt_u8 is_content;  /* set = what will be in the object whose address is the argument */
+	pt_u8 reserved[2];
 };
-PT_STATIC_ASSERT(sizeof(struct pt_place) == 32, "pt_place");
+PT_STATIC_ASSERT(sizeof(struct pt_place) == 40, "pt_place");
 
 /* How an argument is passed, and what torch shows of it. */
 enum pt_argument_kind {
@@ -415,6 +423,17 @@ enum pt_argument_kind {
 					   argument */
 	PT_ARGUMENT_SAVED_DOUBLE = 17,	/* at offset `value_offset` from rsp (`place` 0) or rbp */
 	PT_ARGUMENT_SYMBOLIC_WORD = 50, /* what a c10::SymInt has */
+	PT_ARGUMENT_LIST = 60,		/* address of a c10::List, shown only when empty */
+	PT_ARGUMENT_OBJECT_VECTOR = 64, /* address of a std::vector, likewise */
+	PT_ARGUMENT_INT_VECTOR = 65,	/* address of a std::vector<int64_t> */
+	PT_ARGUMENT_TENSOR_ARRAY = 66,	/* address of an ArrayRef<at::Tensor> */
+	/* Of rows outside the dispatcher's functions (struct pt_row_inputs): the only argument. */
+	PT_ARGUMENT_VALUES = 61,      /* address of the first c10::IValue, count: each is an
+					 argument */
+	PT_ARGUMENT_LAST_VALUES = 62, /* address of a std::vector<c10::IValue>, count: likewise its
+					 last ones */
+	PT_ARGUMENT_PYTHON_VALUES = 63, /* address of a Python tuple: each tensor is an argument,
+					   and each number where layout.python_numbers is set */
 };
 
 /* Where an argument's word is, at the probe. */
@@ -442,7 +461,7 @@ PT_STATIC_ASSERT(sizeof(struct pt_argument) == 8, "pt_argument");
 /* How objects of torch lie in memory, in one process. */
 struct pt_torch_layout {
 	pt_u64 undefined_tensor; /* address of the one UndefinedTensorImpl */
-	pt_u64 tensor_type;	 /* address of the one c10::TensorType */
+	pt_u64 tensor_vtable;	 /* of a c10::TensorType */
 	pt_u64 nested_keys;	 /* in TensorImpl::key_set_: torch shows no sizes of such tensors */
 	pt_u64 unstrided_keys;	 /* likewise: of sparse ones and others without strides */
 	pt_u16 key_set_offset;	 /* in a TensorImpl; all other fields are told from it */
@@ -453,7 +472,14 @@ struct pt_torch_layout {
 	pt_u8 value_bool_tag; /* c10::IValue::Tag */
 	pt_u8 value_uint_tag; /* 0 = none */
 	pt_u8 object_header;  /* sizeof(c10::intrusive_ptr_target) */
-	pt_u8 reserved[2];
+	pt_u8 symbolic_bit; /* TensorImpl::has_symbolic_sizes_strides_, counted from its data type's
+			       lowest bit on; 0 = none */
+	pt_u8 python_tensor;   /* offset of the TensorImpl* in a Python tensor; 0 = not known */
+	pt_u8 python_items;    /* of the first item in a tuple */
+	pt_u8 python_long_tag; /* set = a Python int has a tag, not a signed count (3.12) */
+	pt_u8
+	    python_numbers; /* set = torch shows the numbers among a custom Function's arguments */
+	pt_u8 reserved;
 };
 PT_STATIC_ASSERT(sizeof(struct pt_torch_layout) == 48, "pt_torch_layout");
 
@@ -469,6 +495,17 @@ struct pt_signature {
 	struct pt_argument arguments[PT_MOST_ARGUMENTS];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_signature) == 448, "pt_signature");
+
+/* What a row that is no whole function is called with: the words of its arguments, each at a place
+ * of its own where the row begins. */
+#define PT_ROW_WORDS 14 /* numbered as enum pt_argument_place: six registers, then the stack */
+struct pt_row_inputs {
+	pt_u32 signature; /* a key of the map `signatures`; 0 = that of the operator (the map
+			     `operator_signatures`) */
+	pt_u32 count;	  /* of words */
+	struct pt_place words[PT_ROW_WORDS];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_row_inputs) == 568, "pt_row_inputs");
 
 /* What an operator means for annotations: the value of the map `annotation_operators`. */
 enum pt_annotation_step {

@@ -1,7 +1,9 @@
 """Lays what proftrace says operators were called with beside torch.profiler's (record_shapes=True), row by row.
 
 Dims, types, strides and concrete inputs are compared where torch has them: this version's chrome trace, or its event tree
-where there is no Kineto. A row for which torch has inputs must have them here, and the other way round.
+where there is no Kineto. A row for which torch has inputs must have them here, and the other way round. Two exceptions, which
+are counted: the names of torch.compile's symbolic numbers live in Python, and are shown as "?"; rows whose inputs proftrace
+says that it does not read (`unsupported` in summary.json: "inputs of rows of NAME").
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 from compare import pair_up, window_or_span
 from model import Oracle, Row, Threads
@@ -27,15 +30,19 @@ class InputResult:
     extra: Counter[str] = dataclasses.field(default_factory=Counter)  # the other way round
     wrong: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by field and name
     examples: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+    unread: Counter[str] = dataclasses.field(default_factory=Counter)  # by name: proftrace says so
+    symbolic: int = 0  # concrete inputs that have a symbolic number's name in torch, and a "?" here
 
     def lines(self) -> list[str]:
         figures = ", ".join(f"{field} {self.right[field]}/{self.compared[field]}" for field in FIELDS if self.compared[field])
         lines = [f"inputs of {self.rows} rows: {figures}"]
-        lines += [f"inputs not covered: {name} {count}" for name, count in self.missing.most_common(SHOWN)]
+        lines += [f"inputs that are said to be unread: {name} {count}" for name, count in self.unread.items()]
+        if self.symbolic:
+            lines.append(f"concrete inputs with names of symbolic numbers, shown as ?: {self.symbolic}")
         return lines
 
     def problems(self) -> list[str]:
-        found = [f"{count} rows of {name!r} have no inputs" for name, count in self.missing.items() if is_covered(name)]
+        found = [f"{count} rows of {name!r} have no inputs" for name, count in self.missing.items()]
         found += [f"{count} rows of {name!r} have inputs, torch has none" for name, count in self.extra.items()]
         found += [f"{field} of {count} rows of {name!r} differ: {self.examples[field, name]}"
                   for (field, name), count in self.wrong.most_common()]
@@ -44,10 +51,12 @@ class InputResult:
         return found[:SHOWN]
 
 
-def is_covered(name: str) -> bool:
-    """Operators and autograd's own nodes; not rows that a RecordFunction of their own makes: functions of TorchScript,
-    forwards of custom Functions (and their backwards, when these are differentiated), dispatch modes."""
-    return "::" in name or bool(re.search(r"Backward\d+$", name)) or name in ("detach", "detach_")
+def is_symbolic(theirs: list[str], ours: list[str]) -> bool:
+    """Whether these differ in that torch names symbolic numbers ("s4", "2*s0 + 1"), and we show "?" for each."""
+    if len(theirs) != len(ours) or not any("?" in value for value in ours):
+        return False
+    name = r"(?=[^,\[\]]*[a-z])[^,\[\]]+"
+    return all(re.fullmatch(re.escape(mine).replace(r"\?", name), their) for their, mine in zip(theirs, ours))
 
 
 def compare_row(theirs: Row, ours: Row, result: InputResult) -> None:
@@ -67,12 +76,22 @@ def compare_row(theirs: Row, ours: Row, result: InputResult) -> None:
         if theirs.inputs[field] == ours.inputs.get(field):
             result.right[field] += 1
             continue
+        if field == "concrete" and is_symbolic(theirs.inputs[field], ours.inputs.get(field, [])):
+            result.symbolic += 1
+            result.compared[field] -= 1
+            continue
         result.wrong[field, theirs.name] += 1
         result.examples.setdefault(
             (field, theirs.name), f"{json.dumps(theirs.inputs[field])[:300]}, we say {json.dumps(ours.inputs.get(field))[:300]}")
 
 
-def compare_inputs(oracles: list[Oracle], ours: Threads) -> InputResult:
+def names_unread(summary: Path) -> frozenset[str]:
+    gaps = json.loads(summary.read_text(encoding="utf-8"))["unsupported"]
+    prefix = "inputs of rows of "
+    return frozenset(gap["feature"].removeprefix(prefix) for gap in gaps if gap["feature"].startswith(prefix))
+
+
+def compare_inputs(oracles: list[Oracle], ours: Threads, unread: frozenset[str]) -> InputResult:
     result = InputResult()
     for oracle in oracles:
         for key, rows in oracle.threads.items():
@@ -82,4 +101,10 @@ def compare_inputs(oracles: list[Oracle], ours: Threads) -> InputResult:
             for left, right in pair_up(theirs, mine):
                 if left is not None and right is not None:
                     compare_row(theirs[left], mine[right], result)
+    for name in unread & result.missing.keys():
+        count = result.missing.pop(name)
+        result.unread[name] += count
+        result.rows -= count
+        for field in FIELDS:
+            result.compared[field] -= min(count, result.compared[field])
     return result

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import compare
+import compare_inputs
 import model
 
 PID, TID = 100, 101
@@ -250,6 +251,25 @@ class CompareTest(unittest.TestCase):
         notes: list[str] = []
         compare.compare_counts(model.read_oracles(folder)[0], ours, set(), notes)
         self.assertIn("count 1 names differently", notes[0])
+
+    def test_inputs_are_judged_on_every_row(self) -> None:
+        theirs = {"dims": [[2], []], "types": ["float", "Scalar"], "concrete": ["", "2*s0"]}
+
+        def judged(ours: dict[str, Any] | None, truth: dict[str, Any] | None = theirs,
+                   name: str = "record_param_comms") -> compare_inputs.InputResult:
+            result = compare_inputs.InputResult()
+            rows = [model.Row(name, 1, 2, -1, 0, "cpu_op", inputs=inputs) for inputs in (truth, ours)]
+            compare_inputs.compare_row(*rows, result)
+            return result
+
+        self.assertTrue(judged(None).problems())
+        self.assertTrue(judged({"dims": []}, None).problems())
+        self.assertEqual(judged(theirs).problems(), [])
+        symbolic = judged({**theirs, "concrete": ["", "?"]})
+        self.assertEqual((symbolic.problems(), symbolic.symbolic), ([], 1))
+        for wrong in (["", "3"], ["?", "?"], ["", "[?]"], ["?"]):
+            self.assertTrue(judged({**theirs, "concrete": wrong}).problems(), wrong)
+        self.assertTrue(judged({**theirs, "concrete": ["", "?"]}, {**theirs, "concrete": ["", "3"]}).problems())
 
     def test_parent_must_come_before_its_child(self) -> None:
         self.events[3]["parent_id"] = 999_999

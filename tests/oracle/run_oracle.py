@@ -236,7 +236,9 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
             problems += memory.problems
             detail += "\n" + memory.line()
         if options.shapes:
-            inputs = compare_inputs.compare_inputs(model.read_oracles(out), model.read_events(out / "result" / "events.csv"))
+            unread = compare_inputs.names_unread(out / "result" / "summary.json") | allowed
+            inputs = compare_inputs.compare_inputs(
+                model.read_oracles(out), model.read_events(out / "result" / "events.csv"), unread)
             problems += inputs.problems()
             detail = "\n".join([detail, *inputs.lines()])
         if options.consumers:

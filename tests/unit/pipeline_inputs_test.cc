@@ -123,6 +123,40 @@ TEST(InputsTest, BelongToTheNextBeginOfTheirSite) {
   EXPECT_EQ(timeline->ledger().inputs_unread, 0u);
 }
 
+TEST(InputsTest, BelongToRowsWithAnObjectOfTheirOwn) {
+  RecordMaker maker;
+  maker.Inputs(kTid, 9, 0, 5, 1, Tensor({{3, 1}}));
+  maker.Guard(abi::PT_GUARD_BEGIN, kTid, 10, 5, 0x500, 0, 0, "Cubed");
+  maker.GuardEnd(kTid, 20, 5, 0x500);
+  maker.Inputs(kTid, 29, 0, 5, 1, Tensor({{4, 1}}));
+  maker.Guard(abi::PT_FRAME_BEGIN, kTid, 30, 5, 0x700, 0x70, 2, "forward");
+  maker.FrameEnd(kTid, 40, 5, 0x700, 0x70);
+  // One whose name comes in pieces.
+  maker.Inputs(kTid, 49, 0, 5, 1, Tensor({{5, 1}}));
+  maker.Guard(abi::PT_GUARD_BEGIN, kTid, 50, 5, 0x500, 0, 0, std::string(300, 'x'));
+  maker.GuardEnd(kTid, 60, 5, 0x500);
+  const auto timeline = Build(maker);
+  ASSERT_EQ(timeline->span_count(), 3u);
+  for (const auto& [span, dims] : {std::pair{0u, "[[3]]"}, {1u, "[[4]]"}, {2u, "[[5]]"}}) {
+    ASSERT_NE(timeline->inputs_of(SpanId{span}), nullptr) << span;
+    EXPECT_EQ(timeline->inputs_of(SpanId{span})->dims, dims);
+  }
+  EXPECT_EQ(timeline->ledger().inputs_unread, 0u);
+}
+
+// A work's row begins when it is executed, maybe elsewhere; what it works on is known before.
+TEST(InputsTest, OfAWorkComeWithItsTitle) {
+  RecordMaker maker;
+  maker.Inputs(kTid, 9, 0, 5, 1, Tensor({{3, 1}}));
+  maker.Guard(abi::PT_WORK_TITLE, kTid, 10, 5, 0x500, 0, 7, "gloo:all_reduce");
+  maker.Guard(abi::PT_WORK_BEGIN, kTid + 1, 20, 1, 0x500, 0, 0, "");
+  maker.GuardEnd(kTid + 1, 30, 1, 0x500);
+  const auto timeline = Build(maker);
+  ASSERT_EQ(timeline->span_count(), 1u);
+  ASSERT_NE(timeline->inputs_of(SpanId{0}), nullptr);
+  EXPECT_EQ(timeline->inputs_of(SpanId{0})->dims, "[[3]]");
+}
+
 TEST(InputsTest, WhoseBeginWasLostGoToNobodyElse) {
   RecordMaker maker;
   maker.Inputs(kTid, 9, 1, 1, 1, Tensor({{3, 1}}));

@@ -16,6 +16,9 @@ proftrace_unit_test(symbols_kept_arguments_test
 proftrace_unit_test(symbols_rows_test
   SOURCES symbols_rows_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_row_inputs_test
+  SOURCES symbols_row_inputs_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_target_test
   SOURCES symbols_target_test.cc
   LIBS proftrace_symbols)

@@ -185,6 +185,8 @@ TEST(SavedDoublesTest, HasNoPlaceWhereNothingIsSaved) {
   EXPECT_EQ(Saved({0x53, 0x84, 0xc0, 0x75, 0x01, 0x90, 0xc3}).address, 0u);
 }
 
+constexpr uint64_t kTensorType = 0x5000;
+
 // An UndefinedTensorImpl whose key_set_ is at `key_set_offset`.
 void PutUndefined(FakeMemory* memory, uint64_t address, uint64_t key_set_offset, uint64_t type) {
   for (uint64_t offset = 0; offset < 200; offset += 8) memory->PutWord(address + offset, 0x77);
@@ -194,13 +196,14 @@ void PutUndefined(FakeMemory* memory, uint64_t address, uint64_t key_set_offset,
   memory->PutWord(sizes + 48, 1);
   memory->PutWord(sizes + 88, 0);
   memory->PutWord(sizes + 96, 0);
-  memory->PutWord(sizes + 104, type);
+  memory->PutWord(sizes + 104, type | uint64_t{0x2543} << 40);
+  memory->PutWord(kTensorType, 0x6000);
 }
 
 SchemaReading Reading(uint32_t bool_tag) {
   SchemaReading reading;
   reading.bool_tag = bool_tag;
-  reading.tensor_type = 0x5000;
+  reading.tensor_type = kTensorType;
   return reading;
 }
 
@@ -212,7 +215,8 @@ TEST(TorchLayoutTest, IsTheOneThatTheUndefinedTensorHas) {
   EXPECT_EQ(found.layout.key_set_offset, 176);
   EXPECT_EQ(found.layout.dtypes, 46);
   EXPECT_EQ(found.layout.value_uint_tag, 6);
-  EXPECT_EQ(found.layout.tensor_type, 0x5000u);
+  EXPECT_EQ(found.layout.tensor_vtable, 0x6000u);
+  EXPECT_EQ(found.layout.symbolic_bit, 52);
   EXPECT_EQ(found.optional_form, OptionalForm::kStd);
   FakeMemory old;
   PutUndefined(&old, 0x1000, 184, 18);
@@ -233,6 +237,9 @@ TEST(TorchLayoutTest, IsRefusedWhereAnythingIsNotAsExpected) {
   EXPECT_NE(FindTorchLayout(memory, "2.11.0", 0x1000, Reading(0)).refusal, "");
   PutUndefined(&memory, 0x2000, 176, 300);  // no type has such a number
   EXPECT_NE(FindTorchLayout(memory, "2.11.0", 0x2000, Reading(10)).refusal, "");
+  PutUndefined(&memory, 0x3000, 176, 46);
+  memory.PutWord(0x3000 + 176 - 8, 46 | uint64_t{0x4543} << 40);  // other flags
+  EXPECT_NE(FindTorchLayout(memory, "2.11.0", 0x3000, Reading(10)).refusal, "");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "symbols/frame_ends.h"
 #include "symbols/planner.h"
 #include "symbols/range_functions.h"
+#include "symbols/row_extent.h"
 #include "symbols/row_makers.h"
 #include "symbols/value_walk.h"
 #include "symbols/version_layouts.h"

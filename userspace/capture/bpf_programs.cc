@@ -86,6 +86,7 @@ struct BpfPrograms::Impl {
   std::mutex numbers_mutex;  // processes are attached to on two threads
   Numbers places;
   Numbers signatures;
+  Numbers row_inputs;
 
   absl::StatusOr<uint16_t> Number(const bpf_map* map, std::string content, Numbers* numbers);
 
@@ -263,6 +264,7 @@ void ForgetAddresses(const bpf_map* map, Pid pid) {
 void BpfPrograms::ForgetProcess(Pid pid) {
   ForgetAddresses(impl_->skeleton->maps.annotation_operators, pid);
   ForgetAddresses(impl_->skeleton->maps.node_vtables, pid);
+  ForgetAddresses(impl_->skeleton->maps.operator_signatures, pid);
   const uint32_t key = Raw(pid);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &key);
 }
@@ -321,6 +323,16 @@ absl::StatusOr<uint16_t> BpfPrograms::AddSignature(const abi::pt_signature& sign
   return impl_->Number(impl_->skeleton->maps.signatures,
                        std::string(reinterpret_cast<const char*>(&signature), sizeof(signature)),
                        &impl_->signatures);
+}
+
+absl::StatusOr<uint16_t> BpfPrograms::AddRowInputs(const abi::pt_row_inputs& inputs) {
+  return impl_->Number(impl_->skeleton->maps.row_inputs,
+                       std::string(reinterpret_cast<const char*>(&inputs), sizeof(inputs)),
+                       &impl_->row_inputs);
+}
+
+absl::Status BpfPrograms::AddOperatorSignature(Pid pid, uint64_t operator_def, uint16_t signature) {
+  return AddAddress(impl_->skeleton->maps.operator_signatures, pid, operator_def, signature);
 }
 
 absl::Status BpfPrograms::SetNodeSignature(Pid pid, uint16_t signature) {

@@ -71,6 +71,10 @@ class BpfPrograms {
   absl::StatusOr<uint16_t> AddValuePlace(const abi::pt_place& place);
   // Likewise.
   absl::StatusOr<uint16_t> AddSignature(const abi::pt_signature& signature);
+  // For pt_place::inputs.
+  absl::StatusOr<uint16_t> AddRowInputs(const abi::pt_row_inputs& inputs);
+  // `signature`: the number of what the operator is called with where that is in a row's words.
+  absl::Status AddOperatorSignature(Pid pid, uint64_t operator_def, uint16_t signature);
   // By which the inputs of the process' autograd nodes are read.
   absl::Status SetNodeSignature(Pid pid, uint16_t signature);
 

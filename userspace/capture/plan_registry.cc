@@ -37,10 +37,10 @@ absl::Status NumberPlaces(BpfPrograms* programs, const std::vector<abi::pt_place
 }  // namespace
 
 absl::StatusOr<uint32_t> PlanRegistry::Add(ProbePlan* plan) {
+  if (absl::Status status = NumberSignatures(programs_, plan); !status.ok()) return status;
   if (absl::Status status = NumberPlaces(programs_, plan->places, &plan->modules); !status.ok()) {
     return status;
   }
-  if (absl::Status status = NumberSignatures(programs_, plan); !status.ok()) return status;
   std::vector<Label> labels = LabelsOf(plan->sites);
   const std::lock_guard lock(mutex_);
   const auto [known, is_new] = ids_.try_emplace(labels, static_cast<uint32_t>(ids_.size()) + 1);
@@ -57,8 +57,9 @@ PlanRegistry::Extended PlanRegistry::Extend(uint32_t id, const ProbePlan& plan,
   if (const auto known = sites_.find(id); known != sites_.end()) whole.sites = known->second;
   std::optional<PlanExtension> more = ExtensionOf(whole, now);
   std::vector<uint16_t> numbers;
-  if (!more || !NumberPlaces(programs_, more->places, &more->modules).ok() ||
-      !NumberSignatures(programs_, now.signatures, &more->modules, &numbers).ok()) {
+  if (!more || !NumberSignatures(programs_, now.signatures, &more->modules, &numbers).ok() ||
+      !NumberRowInputs(programs_, now.row_inputs, numbers, &more->places).ok() ||
+      !NumberPlaces(programs_, more->places, &more->modules).ok()) {
     return {};
   }
   sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(id, LabelsOf(more->sites)); });

@@ -135,6 +135,10 @@ absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan) 
     absl::Status status = programs->SetNodeSignature(pid, plan.node_signature);
     if (!status.ok()) return status;
   }
+  for (const auto& [operator_def, signature] : plan.operator_signatures) {
+    absl::Status status = programs->AddOperatorSignature(pid, operator_def, signature);
+    if (!status.ok()) return status;
+  }
   if (plan.python_node_vtable == 0) return absl::OkStatus();
   return programs->AddPythonNodeVtable(pid, plan.python_node_vtable);
 }

@@ -276,7 +276,8 @@ bool Decoder::DecodeWork(const abi::pt_pointer_record& record, Event* event) {
   if (title == work_titles_.end()) return false;
   event->type = EventType::kGuardBegin;
   event->value = record.value;
-  event->label = title->second;
+  event->label = title->second.label;
+  event->inputs = title->second.inputs;
   work_titles_.erase(title);
   return true;
 }
@@ -351,7 +352,8 @@ void Decoder::FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles,
 
 bool Decoder::AddInputs(const pt_record& head, Event* event) {
   const Process* process = FindProcess(head.pid, event->time_ns);
-  if (process == nullptr) return true;
+  // A work has those that came with its title.
+  if (process == nullptr || event->inputs != kNoInputs) return true;
   bool waits = false;
   event->inputs = inputs_.Take(head, process->input_form, &waits);
   if (waits) waiting_[head.tid] = *event;
@@ -422,8 +424,10 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       const auto work = Copy<abi::pt_guard_record>(record);
       if (work.length == PT_TEXT_READ_FAILED) return false;
       const size_t bytes = std::min<size_t>(work.length, PT_TEXT_BYTES);
-      work_titles_[{head.pid, work.handle}] =
-          TextLabel(std::string(work.text, bytes), work.length, KnownScope(work.scope));
+      bool waits = false;
+      work_titles_[{head.pid, work.handle}] = {
+          TextLabel(std::string(work.text, bytes), work.length, KnownScope(work.scope)),
+          inputs_.Take(head, process->input_form, &waits)};
       return false;
     }
     case abi::PT_WORK_BEGIN:
@@ -498,6 +502,15 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
   return true;
 }
 
+namespace {
+
+bool MayHaveInputs(EventType type) {
+  return type == EventType::kBegin || type == EventType::kGuardBegin ||
+         type == EventType::kFrameBegin || type == EventType::kAnnotationBegin;
+}
+
+}  // namespace
+
 void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* events) {
   while (!records.empty()) {
     ++ledger_->records;
@@ -543,8 +556,12 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     event.tid = Tid{head.tid};
     event.sp = head.sp;
     event.site = head.site;
-    if (!DecodeBody(head, record, &event)) continue;
-    if (event.type == EventType::kBegin && !AddInputs(head, &event)) continue;
+    if (!DecodeBody(head, record, &event)) {
+      const auto pending = pending_names_.find(head.tid);
+      if (pending != pending_names_.end()) AddInputs(head, &pending->second.event);
+      continue;
+    }
+    if (MayHaveInputs(event.type) && !AddInputs(head, &event)) continue;
     if (event.type == EventType::kDeviceMemory || event.type == EventType::kOutOfMemory) {
       events->push_back(DeviceTotals(event, Copy<abi::pt_memory_record>(record)));
     }

@@ -100,8 +100,12 @@ class Decoder {
   absl::flat_hash_map<uint32_t, PendingName> pending_names_;  // by tid
   InputDecoder inputs_;
   absl::flat_hash_map<uint32_t, Event> waiting_;  // for floating-point inputs, by tid
+  struct WorkTitle {
+    EventLabel label = kUnnamedLabel;
+    InputsId inputs = kNoInputs;
+  };
   // By process and address: works that were made and not yet executed.
-  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, EventLabel> work_titles_;
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, WorkTitle> work_titles_;
   uint32_t last_pid_ = 0;
   const std::vector<Process>* last_processes_ = nullptr;
 };

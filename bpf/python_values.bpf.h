@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What Python calls a custom Function with: torch turns the arguments into values of its own only
+ * while a profiler runs, so they are read from Python's objects. Offsets are those of CPython 3.9
+ * to 3.14; layouts that changed between these are in struct pt_torch_layout.
+ */
+#ifndef PROFTRACE_BPF_PYTHON_VALUES_H
+#define PROFTRACE_BPF_PYTHON_VALUES_H
+
+#include "bpf/values.bpf.h"
+
+/* PyObject, PyVarObject, PyTypeObject. */
+#define PYTHON_TYPE 8
+#define PYTHON_SIZE 16
+#define PYTHON_VALUE 16 /* of a float, a complex */
+#define PYTHON_LIST_ITEMS 24
+#define PYTHON_DIGITS 24
+#define PYTHON_TYPE_NAME 24
+#define PYTHON_TYPE_FLAGS 168
+#define PYTHON_TYPE_BASE 256
+#define PYTHON_HEAP_TYPE (1 << 9) /* a class that is made by running code */
+#define PYTHON_DIGIT_BITS 30
+#define MOST_PYTHON_BASES 12
+#define MOST_PYTHON_ITEMS 256
+
+enum python_kind {
+	PYTHON_OTHER,
+	PYTHON_TENSOR,
+	PYTHON_NONE,
+	PYTHON_BOOL,
+	PYTHON_INT,
+	PYTHON_FLOAT,
+	PYTHON_COMPLEX,
+	PYTHON_LIST,
+	PYTHON_TUPLE,
+	PYTHON_DICT,
+	PYTHON_UNREADABLE,
+};
+
+/* The names of Python's and torch's own types, eight characters a word. */
+#define TEXT_BOOL 0x6c6f6f62ULL
+#define TEXT_INT 0x746e69ULL
+#define TEXT_FLOAT 0x74616f6c66ULL
+#define TEXT_COMPLEX 0x78656c706d6f63ULL
+#define TEXT_NONE_TYPE 0x65707954656e6f4eULL
+#define TEXT_LIST 0x7473696cULL
+#define TEXT_TUPLE 0x656c707574ULL
+#define TEXT_DICT 0x74636964ULL
+#define TEXT_TORCH_C 0x435f2e6863726f74ULL
+#define TEXT_TENSOR_BASE 0x42726f736e65542eULL /* .TensorB */
+#define TEXT_HIDDEN_BASE 0x726f736e65545f2eULL /* ._Tensor */
+
+static __always_inline __u32 python_kind_of_name(const __u64 *name, __u32 depth)
+{
+	switch (name[0]) {
+	case TEXT_BOOL:
+		return PYTHON_BOOL;
+	case TEXT_INT:
+		return PYTHON_INT;
+	case TEXT_FLOAT:
+		return PYTHON_FLOAT;
+	case TEXT_COMPLEX: /* torch asks for the type itself */
+		return depth ? PYTHON_OTHER : PYTHON_COMPLEX;
+	case TEXT_NONE_TYPE:
+		return PYTHON_NONE;
+	case TEXT_LIST:
+		return PYTHON_LIST;
+	case TEXT_TUPLE:
+		return PYTHON_TUPLE;
+	case TEXT_DICT:
+		return PYTHON_DICT;
+	case TEXT_TORCH_C:
+		if (name[1] == TEXT_TENSOR_BASE || name[1] == TEXT_HIDDEN_BASE)
+			return PYTHON_TENSOR;
+	}
+	return PYTHON_OTHER;
+}
+
+/* By the names of its type's bases: a class of the job's has no say in these. Global, so that it is
+ * verified once, and not for each call. */
+__noinline __u32 python_kind(__u64 object)
+{
+	__u64 type = 0;
+
+	if (bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE)))
+		return PYTHON_UNREADABLE;
+	for (__u32 i = 0; i < MOST_PYTHON_BASES; ++i) {
+		__u64 name[3] = {};
+		__u64 text = 0;
+		__u64 flags = 0;
+		__u32 kind;
+
+		if (!type)
+			return PYTHON_OTHER;
+		if (bpf_probe_read_user(&flags, sizeof(flags),
+					(void *)(type + PYTHON_TYPE_FLAGS)) ||
+		    bpf_probe_read_user(&text, sizeof(text), (void *)(type + PYTHON_TYPE_NAME)))
+			return PYTHON_UNREADABLE;
+		if (!(flags & PYTHON_HEAP_TYPE)) {
+			bpf_probe_read_user_str(name, sizeof(name), (void *)text);
+			kind = python_kind_of_name(name, i);
+			if (kind)
+				return kind;
+		}
+		if (bpf_probe_read_user(&type, sizeof(type), (void *)(type + PYTHON_TYPE_BASE)))
+			return PYTHON_UNREADABLE;
+	}
+	return PYTHON_OTHER;
+}
+
+static __always_inline int put_python_int(struct input_buffer *buffer,
+					  struct pt_signature *signature, __u64 object)
+{
+	__u32 digits[3] = {};
+	__u64 size = 0;
+	bool negative;
+	__u64 value;
+
+	if (!read_words(buffer, &size, sizeof(size), object + PYTHON_SIZE))
+		return 0;
+	if (signature->layout.python_long_tag) {
+		negative = (size & 3) == 2;
+		size >>= 3;
+	} else {
+		negative = (__s64)size < 0;
+		size = negative ? -size : size;
+	}
+	if (size > 3) {
+		put_other(buffer, PT_INPUTS_IMPLAUSIBLE); /* torch has no such number either */
+		return 0;
+	}
+	if (size &&
+	    bpf_probe_read_user(digits, size * sizeof(digits[0]), (void *)(object + PYTHON_DIGITS)))
+		buffer->flags |= PT_INPUTS_FAILED;
+	value = digits[0] | (__u64)digits[1] << PYTHON_DIGIT_BITS |
+		(__u64)digits[2] << 2 * PYTHON_DIGIT_BITS;
+	return put_int(buffer, negative ? -value : value);
+}
+
+/* Whether it is a number; then it is put. */
+static __always_inline int put_python_number(struct input_buffer *buffer,
+					     struct pt_signature *signature, __u64 object,
+					     __u32 kind)
+{
+	__u64 words[2] = {};
+
+	switch (kind) {
+	case PYTHON_BOOL:
+		read_words(buffer, words, 4, object + PYTHON_DIGITS);
+		put_bool(buffer, words[0]);
+		return 1;
+	case PYTHON_INT:
+		put_python_int(buffer, signature, object);
+		return 1;
+	case PYTHON_FLOAT:
+		read_words(buffer, words, 8, object + PYTHON_VALUE);
+		put_double(buffer, words[0]);
+		return 1;
+	case PYTHON_COMPLEX:
+		read_words(buffer, words, 16, object + PYTHON_VALUE);
+		put(buffer, PT_VALUE_COMPLEX);
+		put(buffer, words[0]);
+		put(buffer, words[1]);
+		return 1;
+	}
+	return 0;
+}
+
+struct python_sequence {
+	struct input_walk *walk;
+	__u64 items;
+	__u64 count;
+	__u64 kind; /* of all items so far */
+	bool is_tuple;
+	bool is_told;
+};
+
+static long put_python_item(__u32 i, struct python_sequence *sequence)
+{
+	struct input_buffer *buffer = sequence->walk->buffer;
+	__u64 item = 0;
+	__u32 kind;
+
+	if (!read_words(buffer, &item, sizeof(item), sequence->items + 8 * i))
+		return 1;
+	kind = python_kind(item);
+	if (kind == PYTHON_UNREADABLE)
+		buffer->flags |= PT_INPUTS_FAILED;
+	if (kind == PYTHON_TENSOR || kind == PYTHON_OTHER) {
+		sequence->is_told = false;
+		return 1;
+	}
+	if (kind > PYTHON_COMPLEX || (!sequence->is_tuple && i && kind != sequence->kind))
+		buffer->flags |= PT_INPUTS_UNTOLD;
+	sequence->kind = kind;
+	put_python_number(buffer, sequence->walk->signature, item, kind);
+	return buffer->flags != 0;
+}
+
+/* A list of numbers of one kind, and a tuple of anything that is a number: torch makes a value of
+ * these. */
+static __noinline int put_python_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct python_sequence sequence = {
+	    .walk = walk,
+	    .items = object + walk->signature->layout.python_items,
+	    .is_tuple = is_tuple,
+	    .is_told = true,
+	};
+	__u64 position = buffer->position;
+
+	if (!read_words(buffer, &sequence.count, sizeof(sequence.count), object + PYTHON_SIZE) ||
+	    (!is_tuple &&
+	     !read_words(buffer, &sequence.items, sizeof(__u64), object + PYTHON_LIST_ITEMS)))
+		return 0;
+	if (!sequence.count && !is_tuple)
+		return 0; /* of what it is a list cannot be told */
+	put(buffer, sequence.count << 8 | PT_VALUE_LIST);
+	bpf_loop(sequence.count < MOST_SCALARS ? sequence.count : MOST_SCALARS, put_python_item,
+		 &sequence, 0);
+	if (!sequence.is_told) {
+		buffer->position = position; /* nothing that torch shows */
+		return 0;
+	}
+	++buffer->count;
+	if (is_tuple || sequence.count > MOST_SCALARS || sequence.kind == PYTHON_NONE) {
+		buffer->position = position;
+		put_other(buffer, 0);
+	}
+	return 0;
+}
+
+/* What torch makes no value of is left out, as in torch. */
+static long put_python_value(__u32 i, struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct pt_signature *signature = walk->signature;
+	__u64 object = 0;
+	__u64 impl = 0;
+	__u32 kind;
+
+	if (!read_words(buffer, &object, sizeof(object), walk->values + 8 * i))
+		return 1;
+	kind = python_kind(object);
+	if (kind == PYTHON_UNREADABLE)
+		buffer->flags |= PT_INPUTS_FAILED;
+	if (kind == PYTHON_TENSOR) {
+		++buffer->count;
+		if (read_words(buffer, &impl, sizeof(impl),
+			       object + signature->layout.python_tensor))
+			put_tensor(buffer, signature, impl);
+	} else if (kind && signature->layout.python_numbers) {
+		if (kind == PYTHON_NONE) {
+			++buffer->count;
+			put_other(buffer, 0);
+		} else if (kind == PYTHON_LIST || kind == PYTHON_TUPLE) {
+			put_python_sequence(walk, object, kind == PYTHON_TUPLE);
+		} else if (kind == PYTHON_DICT) {
+			/* What an empty one holds cannot be told, so torch makes no value of it. */
+			if (read_words(buffer, &impl, sizeof(impl), object + PYTHON_SIZE) && impl)
+				buffer->flags |= PT_INPUTS_UNTOLD;
+		} else if (put_python_number(buffer, signature, object, kind)) {
+			++buffer->count;
+		}
+	}
+	return buffer->flags != 0;
+}
+
+static __always_inline void put_python_values(struct input_walk *walk, __u64 tuple)
+{
+	struct input_buffer *buffer = walk->buffer;
+	__u64 count = 0;
+
+	buffer->count = 0;
+	if (!read_words(buffer, &count, sizeof(count), tuple + PYTHON_SIZE))
+		return;
+	if (count > MOST_PYTHON_ITEMS) {
+		buffer->flags |= PT_INPUTS_CUT;
+		return;
+	}
+	walk->values = tuple + walk->signature->layout.python_items;
+	bpf_loop(count, put_python_value, walk, 0);
+}
+
+#endif

@@ -1,0 +1,244 @@
+#include "symbols/row_inputs.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "symbols/instruction.h"
+#include "symbols/key_set.h"
+#include "symbols/text.h"
+#include "symbols/value_walk.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
+constexpr std::string_view kWithScope = "record_function_with_scope";
+constexpr unsigned kRdx = 2;
+constexpr unsigned kRsi = 6;
+constexpr unsigned kRdi = 7;
+// rdi, rsi, rdx, rcx, r8, r9: in the order of enum pt_register.
+constexpr std::array<unsigned, 6> kArgumentRegisters = {7, 6, 2, 1, 8, 9};
+// at::RecordFunction: StepCallbacks come first; it has 344 bytes in 2.15.
+constexpr int64_t kLeastInputsOffset = 64;
+constexpr int64_t kRecordFunctionBytes = 512;
+constexpr int64_t kMostValues = 256;
+constexpr int64_t kVectorBytes = 24;
+
+abi::pt_place UnknownPlace() {
+  abi::pt_place place{};
+  place.base = abi::PT_PLACE_UNKNOWN;
+  place.count = 1;
+  return place;
+}
+
+std::optional<abi::pt_place> WordPlace(const Value& value) {
+  if (value.is_byte) {
+    Value whole = value;
+    whole.is_byte = false;
+    auto place = WordPlace(whole);
+    if (place) place->is_byte = 1;
+    return place;
+  }
+  if (value.base != Value::kConstant) return PlaceOf(value, abi::PT_PLACE_WORD);
+  abi::pt_place place{};
+  place.base = abi::PT_PLACE_CONSTANT;
+  place.address = static_cast<uint64_t>(value.offsets[0]);
+  place.count = 1;
+  return place;
+}
+
+// A word that a kernel gets, at the row's begin. An object that is made on the way is not there
+// yet; of the first word of such a one it may be known where it comes from.
+abi::pt_place KernelWord(const Value& word, const ValueState& state) {
+  const std::map<int64_t, Value> made = state.WordsOf(word, 8);
+  auto place = WordPlace(made.empty() ? word : made.begin()->second);
+  if (place && !made.empty()) place->is_content = 1;
+  return place.value_or(UnknownPlace());
+}
+
+struct GivenInputs {
+  Value data;
+  Value count;
+};
+
+// What the call of RecordFunction::before at `state` has as inputs: an ArrayRef<IValue> that it
+// takes, or, where that overload is inlined, the one that was stored into the object.
+std::optional<GivenInputs> InputsOfCall(std::string_view callee, const ValueState& state) {
+  if (!callee.starts_with(kBefore)) return std::nullopt;
+  if (Contains(callee, "ArrayRefIK") && Contains(callee, "6IValueE")) {
+    return GivenInputs{state.reg(kRsi), state.reg(kRdx)};
+  }
+  const std::map<int64_t, Value> words = state.WordsOf(state.reg(kRdi), kRecordFunctionBytes);
+  for (const auto& [offset, word] : words) {
+    const auto next = words.find(offset + 8);
+    if (offset < kLeastInputsOffset || next == words.end() || !next->second.known()) continue;
+    return GivenInputs{word, next->second};
+  }
+  return std::nullopt;
+}
+
+// Calls `found` for each way from `from` to a call of `before` that has inputs; what all of these
+// agree on.
+template <typename Finder>
+std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph& graph,
+                                         uint32_t from, Finder&& find) {
+  std::optional<RowInputs> agreed;
+  bool clear = true;
+  ValueWalk walk(image, graph);
+  walk.set_tells_numbers();
+  walk.Run(from, [&](uint32_t node, const ValueState& state) {
+    const FlowNode& call = graph.node(node);
+    if (!call.is_call || node == from) return true;
+    const auto given = InputsOfCall(call.callee, state);
+    if (!given) return !call.callee.starts_with(kBefore);
+    const std::optional<RowInputs> inputs = find(*given);
+    if (!inputs) return false;
+    const auto equal = [](const abi::pt_place& a, const abi::pt_place& b) {
+      return std::memcmp(&a, &b, sizeof(a)) == 0;
+    };
+    clear &= !agreed || std::equal(agreed->words.begin(), agreed->words.end(),
+                                   inputs->words.begin(), inputs->words.end(), equal);
+    agreed = inputs;
+    return false;
+  });
+  return clear ? agreed : std::nullopt;
+}
+
+}  // namespace
+
+namespace {
+
+// Whether a row that begins at `from` has inputs at all: `start` is that, or the function's begin,
+// where registers that were set on the way to the row are told as well.
+bool HasInputs(const CodeImage& image, const FlowGraph& graph, uint32_t start, uint32_t from) {
+  bool found = false;
+  std::optional<Value> object;
+  ValueWalk(image, graph).Run(start, [&](uint32_t node, const ValueState& state) {
+    if (node == from) object = state.reg(kRdi);
+    if (node == from || found || !object || !graph.node(node).is_call) return !found;
+    const std::string_view callee = graph.node(node).callee;
+    if (!callee.starts_with(kBefore) && !Contains(callee, kWithScope)) return true;
+    const auto stored = state.WordsOf(state.reg(kRdi), kRecordFunctionBytes);
+    const bool is_its_own = start == from || state.reg(kRdi) == *object;
+    found |= is_its_own && (Contains(callee, "6IValueE") ||
+                            stored.lower_bound(kLeastInputsOffset) != stored.end());
+    return false;
+  });
+  return found;
+}
+
+}  // namespace
+
+std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
+                                         uint32_t from) {
+  const auto given = OnWhichAllAgree(
+      image, graph, from, [](const GivenInputs& inputs) -> std::optional<RowInputs> {
+        const bool is_array = inputs.count.base == Value::kConstant &&
+                              inputs.count.offsets[0] > 0 && inputs.count.offsets[0] <= kMostValues;
+        const auto data = WordPlace(inputs.data);
+        const auto count = WordPlace(inputs.count);
+        // An array of the function's own, in its frame.
+        if (!is_array || !data || !count || data->count != 1) return std::nullopt;
+        return RowInputs{RowInputKind::kValues, {*data, *count}};
+      });
+  if (given || (!HasInputs(image, graph, from, from) && !HasInputs(image, graph, 0, from))) {
+    return given;
+  }
+  return RowInputs{RowInputKind::kUnknown, {}};
+}
+
+std::optional<abi::pt_place> FindArgument(const CodeImage& image, const FlowGraph& graph,
+                                          uint32_t at, unsigned argument) {
+  std::optional<abi::pt_place> found;
+  bool done = false;
+  ValueWalk(image, graph).Run(0, [&](uint32_t node, const ValueState& state) {
+    if (node != at) return !done;
+    done = true;
+    if (const auto value = state.Find(Value{static_cast<int>(argument), {0}})) {
+      found = PlaceOf(*value, abi::PT_PLACE_WORD);
+    }
+    return false;
+  });
+  return found;
+}
+
+// torch::jit::last(stack, count), which the compiler may have made to take the ends of the Stack:
+// how many values it is asked for.
+std::optional<Value> CountOfLast(std::string_view callee, const Value& stack,
+                                 const ValueState& state) {
+  if (!Contains(callee, "5torch3jit4last")) return std::nullopt;
+  if (state.reg(kRdi) == stack) return state.reg(kRsi);
+  const bool by_ends = state.reg(kRdi) == state.Load(stack, 0) &&
+                       state.reg(kRsi) == state.Load(stack, 8) && stack.known();
+  return by_ends ? std::optional(state.reg(kRdx)) : std::nullopt;
+}
+
+std::optional<RowInputs> FindFrameInputs(const CodeImage& image, const FlowGraph& graph,
+                                         uint32_t from) {
+  const auto stack = FindArgument(image, graph, from, kRsi);
+  if (!stack) return std::nullopt;
+  const Value values{stack->base, {stack->offsets, stack->offsets + stack->count}};
+  const auto last_values = [&stack](const Value& number) -> std::optional<RowInputs> {
+    const auto count = WordPlace(number);
+    if (!count) return std::nullopt;
+    return RowInputs{RowInputKind::kLastValues, {*stack, *count}};
+  };
+  std::optional<RowInputs> found;
+  ValueWalk(image, graph).Run(from, [&](uint32_t node, const ValueState& state) {
+    if (!graph.node(node).is_call || found) return !found;
+    const auto count = CountOfLast(graph.node(node).callee, values, state);
+    if (count) found = last_values(*count);
+    return !found;
+  });
+  if (found) return found;
+  return OnWhichAllAgree(image, graph, from, [&last_values](const GivenInputs& given) {
+    return last_values(given.count);
+  });
+}
+
+std::optional<RowInputs> FindCallInputs(const CodeImage& image, const FlowGraph& graph,
+                                        uint32_t from) {
+  std::optional<RowInputs> found;
+  bool clear = true;
+  ValueWalk walk(image, graph);
+  walk.set_tells_numbers();
+  walk.Run(from, [&](uint32_t node, const ValueState& state) {
+    const FlowNode& call = graph.node(node);
+    if (node == from || !call.is_call) return true;
+    const Value called = call.is_indirect ? walk.CalledAt(node, state) : Value();
+    const auto kernel = KernelCallAt(call, called, state);
+    if (!kernel) return true;
+    RowInputs inputs;
+    if (kernel->form == KernelForm::kByWrapper) return false;
+    if (kernel->form == KernelForm::kBoxed) {
+      const Value& values = state.reg(kArgumentRegisters[kernel->first_argument]);
+      const auto stack = WordPlace(values);
+      // Where an unboxed call has only a boxed kernel, its Stack is made on the way.
+      if (!stack || !state.WordsOf(values, kVectorBytes).empty()) return false;
+      inputs = RowInputs{RowInputKind::kStack, {*stack}};
+    } else {
+      inputs.kind = RowInputKind::kKernel;
+      for (unsigned i = 0; i < PT_ROW_WORDS; ++i) {
+        const Value word = i < kArgumentRegisters.size() ? state.reg(kArgumentRegisters[i])
+                                                         : state.Load(state.reg(kRsp), (i - 6) * 8);
+        inputs.words.push_back(KernelWord(word, state));
+      }
+    }
+    // An unboxed kernel's words are what its schema says; boxed calls may be another way of the
+    // same call, with a Stack that is made for it.
+    if (found && found->kind == RowInputKind::kKernel && inputs.kind != found->kind) return false;
+    if (found && found->kind == inputs.kind) {
+      clear &= found->words.size() == inputs.words.size() &&
+               std::memcmp(found->words.data(), inputs.words.data(),
+                           found->words.size() * sizeof(abi::pt_place)) == 0;
+    }
+    found = std::move(inputs);
+    return false;
+  });
+  return clear ? found : std::nullopt;
+}
+
+}  // namespace proftrace

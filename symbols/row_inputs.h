@@ -1,0 +1,50 @@
+// What a row that is no whole function is called with, and where the words of that are when the row
+// begins: by data flow in the code, which looks at them only while a profiler runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "symbols/code_image.h"
+#include "symbols/flow_graph.h"
+
+namespace proftrace {
+
+enum class RowInputKind : uint8_t {
+  kNone = 0,
+  kValues = 1,        // words: the address of the first c10::IValue, how many there are
+  kLastValues = 2,    // words: a Stack*, how many of its last values they are
+  kStack = 3,         // words: a Stack*
+  kTensorVector = 4,  // words: the address of an optional std::vector<at::Tensor>
+  kPythonValues = 5,  // words: a Python tuple
+  kKernel = 6,        // words: as a kernel's function gets them, by enum pt_argument_place
+  kUnknown = 7,       // it has some: the code makes them only while a profiler runs
+};
+
+struct RowInputs {
+  RowInputKind kind = RowInputKind::kNone;
+  // PT_PLACE_UNKNOWN where a word is not known; only kKernel has such.
+  std::vector<abi::pt_place> words;
+};
+
+// Of a row that begins at node `from` with an at::RecordFunction: values that lie there already;
+// kUnknown for others. Nothing for a row without inputs.
+std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
+                                         uint32_t from);
+
+// Of a frame of TorchScript's interpreter: of the Stack that the function has as an argument.
+std::optional<RowInputs> FindFrameInputs(const CodeImage& image, const FlowGraph& graph,
+                                         uint32_t from);
+
+// Of an operator that is called with the dispatcher's code inlined: what a boxed kernel or, else,
+// an unboxed one gets.
+std::optional<RowInputs> FindCallInputs(const CodeImage& image, const FlowGraph& graph,
+                                        uint32_t from);
+
+// An argument of the function, by its hardware register, as it can be found again at node `at`.
+std::optional<abi::pt_place> FindArgument(const CodeImage& image, const FlowGraph& graph,
+                                          uint32_t at, unsigned argument);
+
+}  // namespace proftrace

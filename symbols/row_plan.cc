@@ -1,0 +1,76 @@
+#include "symbols/row_plan.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "userspace/model/torch_rules.h"
+
+namespace proftrace {
+
+ProbePoint RowPlanner::PointOf(const RowProbe& probe, size_t site, uint64_t load_bias) {
+  using abi::pt_u16;
+  using abi::pt_u64;
+  using abi::pt_u8;
+  ProbePoint point;
+  point.file_offset = probe.offset;
+  uint32_t handle = probe.handle_register;
+  if (!plan_->autograd) handle &= 0xf;  // no sequence numbers
+  point.cookie = PT_COOKIE(site, probe.role, handle, static_cast<uint16_t>(probe.handle_offset));
+  const uint32_t inputs = inputs_ == nullptr ? 0 : inputs_->AddRow(probe.inputs, load_bias);
+  if ((!probe.place && inputs == 0) || plan_->places.size() >= kMaxSites) return point;
+  abi::pt_place place{};
+  if (probe.place) {
+    place = *probe.place;
+  } else {
+    place.base = abi::PT_PLACE_UNKNOWN;
+    place.count = 1;
+    place.form = abi::PT_PLACE_NOTHING;
+  }
+  if (place.base == abi::PT_PLACE_ADDRESS) place.address += load_bias;
+  if (place.form == abi::PT_PLACE_PYTHON_STRING) place.text_offset = python_text_offset_;
+  place.inputs = inputs;
+  plan_->places.push_back(place);
+  point.place = static_cast<uint16_t>(plan_->places.size());
+  return point;
+}
+
+void RowPlanner::AddRows(const ModuleFacts& facts, uint64_t load_bias,
+                         absl::flat_hash_set<uint64_t>* taken, std::vector<ProbePoint>* points) {
+  for (const MadeRow& row : facts.rows) {
+    const bool is_free = std::none_of(row.probes.begin(), row.probes.end(), [&](const auto& probe) {
+      return taken->contains(probe.offset);
+    });
+    const bool is_python = std::any_of(row.probes.begin(), row.probes.end(), [](const auto& probe) {
+      return probe.place && probe.place->form == abi::PT_PLACE_PYTHON_STRING;
+    });
+    if (is_python && python_text_offset_ == 0) {
+      plan_->gaps.push_back(
+          {"rows of torch._C._profiler._RecordFunctionFast",
+           absl::StrCat("the layout of str in Python ", plan_->python_version, " is not known")});
+      continue;
+    }
+    if (!is_free || plan_->sites.size() > kMaxSites) continue;
+    const size_t site = plan_->sites.size();
+    Label label;
+    label.name = row.literal;
+    plan_->sites.push_back({std::move(label), row.symbol, ExitRule::kNone});
+    const bool unknown = row.probes.front().inputs.kind == RowInputKind::kUnknown;
+    if (inputs_ != nullptr && unknown && !TakesParentsInputs(row.literal)) {
+      plan_->gaps.push_back(
+          {"inputs of rows of " + (row.literal.empty() ? row.symbol : row.literal),
+           "what they are is not clear from its code"});
+    }
+    for (const RowProbe& probe : row.probes) {
+      points->push_back(PointOf(probe, site, load_bias));
+      taken->insert(probe.offset);
+    }
+  }
+  for (const RowProbe& probe : facts.row_ends) {
+    if (!taken->insert(probe.offset).second) continue;
+    points->push_back(PointOf(probe, 0, load_bias));
+  }
+}
+
+}  // namespace proftrace

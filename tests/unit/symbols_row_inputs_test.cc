@@ -1,0 +1,196 @@
+// What rows outside the dispatcher's functions are called with, from made-up code and memory.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "symbols/call_arguments.h"
+#include "symbols/kernel_types.h"
+#include "symbols/row_inputs.h"
+#include "tests/unit/symbols_fake_code.h"
+#include "tests/unit/symbols_fake_memory.h"
+
+namespace proftrace {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+constexpr uint64_t kBase = 0x1000;
+constexpr uint64_t kMaker = 0x9000;  // what begins a row
+constexpr uint64_t kBefore = 0x9100;
+constexpr char kPlainBefore[] = "_ZN2at14RecordFunction6beforeESt7variantIJEEl";
+constexpr char kBeforeWithInputs[] =
+    "_ZN2at14RecordFunction6beforeESt7variantIJEEN3c108ArrayRefIKNS2_6IValueEEEl";
+
+class RowInputsTest : public ::testing::Test {
+ protected:
+  void Add(const Bytes& bytes) { code_.insert(code_.end(), bytes.begin(), bytes.end()); }
+  void Call(uint64_t target) {
+    const auto distance = static_cast<int32_t>(target - (kBase + code_.size() + 5));
+    const auto* at = reinterpret_cast<const uint8_t*>(&distance);
+    code_.push_back(0xe8);
+    code_.insert(code_.end(), at, at + 4);
+  }
+  FlowGraph Graph(std::string before = kPlainBefore) {
+    image_.AddStub(kMaker, "maker");
+    image_.AddStub(kBefore, std::move(before));
+    image_.Add(kBase, code_);
+    auto graph = FlowGraph::Build(image_, kBase, kBase + code_.size());
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    return *std::move(graph);
+  }
+  static uint32_t Maker(const FlowGraph& graph) {
+    for (uint32_t i = 0; i < graph.size(); ++i) {
+      if (graph.node(i).is_call && graph.node(i).instruction.target == kMaker) return i;
+    }
+    ADD_FAILURE() << "no call";
+    return 0;
+  }
+  static void ExpectPlace(const abi::pt_place& place, int base,
+                          const std::vector<int32_t>& offsets) {
+    EXPECT_EQ(place.base, base);
+    EXPECT_EQ((std::vector<int32_t>{place.offsets, place.offsets + place.count}), offsets);
+  }
+
+  FakeCode image_;
+  Bytes code_;
+};
+
+constexpr int kRbx = 3;
+constexpr int kRsp = 4;
+constexpr int kRbp = 5;
+
+TEST_F(RowInputsTest, AnArrayThatIsStoredIntoTheObject) {
+  // The object is at rsp+0x100, the array at rsp+0x20, and it has three values.
+  Add({0x48, 0x81, 0xec, 0x00, 0x03, 0x00, 0x00});        // sub rsp, 0x300
+  Add({0x48, 0x8d, 0xbc, 0x24, 0x00, 0x01, 0x00, 0x00});  // lea rdi, [rsp+0x100]
+  Call(kMaker);
+  Add({0x48, 0x8d, 0x44, 0x24, 0x20});                    // lea rax, [rsp+0x20]
+  Add({0x48, 0x89, 0x84, 0x24, 0xd0, 0x01, 0x00, 0x00});  // mov [rsp+0x1d0], rax
+  Add({0x48, 0xc7, 0x84, 0x24, 0xd8, 0x01, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00});
+  Add({0x48, 0x8d, 0xbc, 0x24, 0x00, 0x01, 0x00, 0x00});
+  Call(kBefore);
+  Add({0x48, 0x81, 0xc4, 0x00, 0x03, 0x00, 0x00, 0xc3});  // add rsp, 0x300; ret
+  const FlowGraph graph = Graph();
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kValues);
+  ASSERT_EQ(inputs->words.size(), 2u);
+  ExpectPlace(inputs->words[0], kRsp, {0x20});
+  EXPECT_EQ(inputs->words[1].base, abi::PT_PLACE_CONSTANT);
+  EXPECT_EQ(inputs->words[1].address, 3u);
+}
+
+TEST_F(RowInputsTest, AnArrayWhoseLengthIsNotFixedIsNotTaken) {
+  Add({0x53, 0x48, 0x89, 0xfb});  // push rbx; mov rbx, rdi
+  Call(kMaker);
+  Add({0x48, 0x8b, 0x33, 0x48, 0x8b, 0x53, 0x08});  // mov rsi, [rbx]; mov rdx, [rbx+8]
+  Call(kBefore);
+  Add({0x5b, 0xc3});
+  const FlowGraph graph = Graph(kBeforeWithInputs);
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kUnknown);
+}
+
+TEST_F(RowInputsTest, TheLastValuesOfAFramesStack) {
+  Add({0x53, 0x55, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xf5});  // rbx = frame, rbp = stack
+  Call(kMaker);
+  Add({0x48, 0x8b, 0x03, 0x48, 0x8b, 0x50, 0x40});  // mov rax, [rbx]; mov rdx, [rax+0x40]
+  Add({0x48, 0x8b, 0x75, 0x08, 0x48, 0x29, 0xd6});  // mov rsi, [rbp+8]; sub rsi, rdx
+  Call(kBefore);
+  Add({0x5d, 0x5b, 0xc3});
+  const FlowGraph graph = Graph(kBeforeWithInputs);
+  const auto inputs = FindFrameInputs(image_, graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
+  ASSERT_EQ(inputs->words.size(), 2u);
+  ExpectPlace(inputs->words[0], kRbp, {0});
+  ExpectPlace(inputs->words[1], kRbx, {0, 0x40, 0});
+}
+
+TEST_F(RowInputsTest, WordsOfAnUnboxedKernel) {
+  Call(kMaker);
+  Add({0x48, 0x8b, 0x3b, 0x4c, 0x89, 0xe6});        // mov rdi, [rbx] (functor); mov rsi, r12
+  Add({0x48, 0x8d, 0x54, 0x24, 0x20});              // lea rdx, [rsp+0x20]
+  Add({0x48, 0x8b, 0x4d, 0x10, 0x45, 0x31, 0xc0});  // mov rcx, [rbp+0x10]; xor r8d, r8d
+  Add({0xff, 0x53, 0x10, 0xc3});                    // call [rbx+0x10]; ret
+  const FlowGraph graph = Graph();
+  const auto inputs = FindCallInputs(image_, graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kKernel);
+  ASSERT_EQ(inputs->words.size(), size_t{PT_ROW_WORDS});
+  ExpectPlace(inputs->words[abi::PT_RDX], kRsp, {0x20});
+  ExpectPlace(inputs->words[abi::PT_RCX], kRbp, {0x10, 0});
+  EXPECT_EQ(inputs->words[abi::PT_R8].base, abi::PT_PLACE_CONSTANT);
+  EXPECT_EQ(inputs->words[abi::PT_R9].base, abi::PT_PLACE_UNKNOWN);  // lost in the call
+}
+
+TEST_F(RowInputsTest, TheStackOfABoxedCall) {
+  Call(kMaker);
+  Add({0x48, 0x8b, 0x3b, 0x4c, 0x89, 0xf1, 0xff, 0x53, 0x08, 0xc3});  // mov rcx, r14; call [rbx+8]
+  const FlowGraph graph = Graph();
+  const auto inputs = FindCallInputs(image_, graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kStack);
+  ASSERT_EQ(inputs->words.size(), 1u);
+  ExpectPlace(inputs->words[0], 14, {0});
+}
+
+TEST_F(RowInputsTest, AStackThatIsMadeForTheCallIsNotThereYet) {
+  Call(kMaker);
+  Add({0x48, 0xc7, 0x44, 0x24, 0x20, 0, 0, 0, 0});                          // mov [rsp+0x20], 0
+  Add({0x48, 0x8b, 0x3b, 0x48, 0x8d, 0x4c, 0x24, 0x20, 0xff, 0x53, 0x08});  // rcx = rsp+0x20
+  Add({0xc3});
+  const FlowGraph graph = Graph();
+  EXPECT_FALSE(FindCallInputs(image_, graph, Maker(graph)));
+}
+
+TEST(KernelTypesTest, AreWhereTheDispatcherNotesThem) {
+  const std::string type = "FN2at6TensorERKS0_S2_lE";
+  FakeMemory memory;
+  for (const uint64_t op : {0x20000, 0x30000}) {
+    for (uint64_t at = 0; at < 8192; at += 8) memory.PutWord(op + at, 0);
+    memory.PutWord(op + 0x100, 0x50001);  // no object
+    memory.PutWord(op + 0x108, 0x60000);
+  }
+  memory.PutWord(0x60000, 0x1);
+  memory.PutWord(0x60008, 0x61000);  // a type_info of something else
+  for (uint64_t at = 0; at < 4096; at += 8) memory.PutWord(0x61000 + at, 0x6854534e);
+  memory.PutWord(0x20000 + 0x200, 0x70000);
+  memory.PutWord(0x70000, 0x1);
+  memory.PutWord(0x70008, 0x71000);
+  for (uint64_t at = 0; at < 4096; at += 8) memory.PutWord(0x71000 + at, 0);
+  memory.Put(0x71000, type.data(), type.size());
+  KernelTypes types(memory);
+  EXPECT_FALSE(types.TypeOf(0x30000));
+  EXPECT_EQ(types.TypeOf(0x20000), type);
+  EXPECT_FALSE(types.TypeOf(0x30000));
+  EXPECT_FALSE(types.TypeOf(0x90000));  // nothing there
+}
+
+TEST(KernelArgumentsTest, ComeBehindTheKernelAndItsKeys) {
+  const auto places = PlaceKernelArguments(
+      "FSt5tupleIJbEEN3c108ArrayRefIN2at6TensorEEERKNS1_13intrusive_ptrIiiEERKSt8optionalIS4_EblE",
+      OptionalForm::kStd);
+  ASSERT_TRUE(places);
+  ASSERT_EQ(places->size(), 5u);
+  // rdi: the result's place, rsi: the kernel, rdx: the keys.
+  EXPECT_EQ((*places)[0].kind, abi::PT_ARGUMENT_TENSORS);
+  EXPECT_EQ((*places)[0].place, abi::PT_RCX);
+  EXPECT_EQ((*places)[0].second, abi::PT_R8);
+  EXPECT_EQ((*places)[1].kind, abi::PT_ARGUMENT_OTHER);
+  EXPECT_EQ((*places)[2].kind, abi::PT_ARGUMENT_TENSOR);
+  EXPECT_EQ((*places)[2].flag, abi::PT_ARGUMENT_IN_MEMORY);
+  EXPECT_EQ((*places)[2].place, abi::PT_ARGUMENT_STACK);
+  EXPECT_EQ((*places)[3].kind, abi::PT_ARGUMENT_BOOL);
+  EXPECT_EQ((*places)[4].place, abi::PT_ARGUMENT_STACK + 2);
+  const auto plain = PlaceKernelArguments("FvRKN2at6TensorEE", OptionalForm::kStd);
+  ASSERT_TRUE(plain && plain->size() == 1);
+  EXPECT_EQ((*plain)[0].place, abi::PT_RDX);
+  EXPECT_FALSE(PlaceKernelArguments("FvdE", OptionalForm::kStd));  // no vector registers
+  EXPECT_FALSE(PlaceKernelArguments("Fv3FooE", OptionalForm::kStd));
+  EXPECT_FALSE(PlaceKernelArguments("", OptionalForm::kStd));
+}
+
+}  // namespace
+}  // namespace proftrace
