@@ -230,7 +230,7 @@ class Job:
         children: list[tuple[int, int]] = []
 
         def fork(gradient: torch.Tensor) -> torch.Tensor:
-            children.append(fork_child(allocate_in_child if what == "memory" else lambda tell: work_in_child(0.5, tell)))
+            children.append(fork_child(allocate_in_child if what == "memory" else lambda tell: work_in_child(2, tell)))
             return gradient
 
         for _ in range(int(count)):
