@@ -121,7 +121,7 @@ std::string Metadata() {
 std::string Capture() {
   const int fd = memfd_create("capture", MFD_CLOEXEC);
   auto writer = CaptureWriter::Create(dup(fd), "capture");
-  if (!writer.ok() || !(*writer)->AppendMetadata(Metadata()).ok() ||
+  if (!writer.ok() || !(*writer)->AppendMetadata({Metadata()}).ok() ||
       !(*writer)->AppendRecords(EveryKind()).ok() ||
       !(*writer)->AppendRecords(Overlapping()).ok() || !(*writer)->Finish().ok()) {
     return "";

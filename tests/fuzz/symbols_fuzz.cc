@@ -60,7 +60,7 @@ void FuzzCode(const uint8_t* data, size_t size) {
 void FuzzSchemas(const uint8_t* data, size_t size) {
   const RepeatedMemory memory(data, size);
   const bool old_abi = size % 2 == 0;
-  std::vector<OperatorInfo> operators = ReadOperatorList(memory, 0, old_abi);
+  std::vector<OperatorInfo> operators = ReadOperatorList(memory, 0, old_abi).operators;
   if (operators.empty()) {
     std::string name(reinterpret_cast<const char*>(data), std::min<size_t>(size, 8));
     operators.push_back({0, std::move(name), "", ""});
