@@ -52,7 +52,9 @@ class AllTest(ranks_test.LaunchedRanks):
 
     def test_running_and_later_processes_are_recorded_and_no_others(self) -> None:
         with Job() as first, Job() as second, subprocess.Popen([sys.executable, "-c", NO_TORCH]) as other:
-            with self.record_all() as tracer:
+            with contextlib.ExitStack() as stack:
+                stack.callback(other.kill)  # leaving the outer block waits for its end
+                tracer = stack.enter_context(self.record_all())
                 said = tracer.lines.wait(r"^proftrace: recording all PyTorch processes, (\d+) now", live.READY_S)
                 self.assertEqual(said.group(1), "2")
                 with Job() as third:
@@ -64,7 +66,6 @@ class AllTest(ranks_test.LaunchedRanks):
                     for count, job in enumerate((first, second, third), 5):
                         self.assert_same_results(job.do(f"steps {count}"))
                     self.assertEqual(tracer.stop(), 0, tracer.text())
-            other.kill()
         result = Result(self.out)
         self.assert_lossless(result)
         self.assert_steps(result, {first.pid: 5, second.pid: 6, third.pid: 7}, {third.pid})
