@@ -82,7 +82,7 @@ struct Use {
 // it.
 class ArgumentWalk {
  public:
-  ArgumentWalk(const CodeImage& image, const FlowGraph& graph) : image_(image), graph_(graph) {
+  explicit ArgumentWalk(const FlowGraph& graph) : graph_(graph) {
     if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) != CS_ERR_OK) return;
     cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
     instruction_ = cs_malloc(handle_);
@@ -101,7 +101,6 @@ class ArgumentWalk {
   void Step(uint32_t node, State* state);
   void NoteRead(const cs_x86_op& operand, const State& state);
 
-  const CodeImage& image_;
   const FlowGraph& graph_;
   csh handle_ = 0;
   cs_insn* instruction_ = nullptr;
@@ -127,13 +126,10 @@ void ArgumentWalk::NoteRead(const cs_x86_op& operand, const State& state) {
 
 void ArgumentWalk::Step(uint32_t node, State* state) {
   const Instruction& where = graph_.node(node).instruction;
-  uint8_t bytes[16];
-  const size_t size = image_.ReadCode(where.address, bytes, where.size);
-  const uint8_t* at = bytes;
-  size_t left = size;
+  const uint8_t* at = where.bytes.data();
+  size_t left = where.size;
   uint64_t address = where.address;
-  if (instruction_ == nullptr || size != where.size ||
-      !cs_disasm_iter(handle_, &at, &left, &address, instruction_)) {
+  if (instruction_ == nullptr || !cs_disasm_iter(handle_, &at, &left, &address, instruction_)) {
     *state = State();
     return;
   }
@@ -187,7 +183,8 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
   const bool known = cs_regs_access(handle_, instruction_, read, &read_count, written,
                                     &written_count) == CS_ERR_OK;
   if (!known) *state = State();
-  const RegisterSet changed = known ? WrittenRegisters(bytes, size, where.address) : 0;
+  const RegisterSet changed =
+      known ? WrittenRegisters(where.bytes.data(), where.size, where.address) : 0;
   for (size_t i = 0; i < 10; ++i) {
     if ((changed >> i & 1) != 0) (*state)[i] = Value();
   }
@@ -235,8 +232,8 @@ std::optional<BoxedArguments> BoxedPlace(const std::array<Use, 3>& uses) {
 
 }  // namespace
 
-std::optional<BoxedArguments> FindBoxedArguments(const CodeImage& image, const FlowGraph& graph) {
-  return BoxedPlace(ArgumentWalk(image, graph).Run(/*until_call=*/false));
+std::optional<BoxedArguments> FindBoxedArguments(const FlowGraph& graph) {
+  return BoxedPlace(ArgumentWalk(graph).Run(/*until_call=*/false));
 }
 
 std::optional<uint32_t> ScopeOfCall(const CodeImage& image, uint64_t start, uint64_t call) {
@@ -281,11 +278,11 @@ CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
   const uint32_t kBackwardScope = 1;
   // callBoxed begins with the dispatch keys of its arguments; a fallback that ends in an inlined
   // callBoxed (functionalization) has calls of its own before, which its row does not cover.
-  if (scope == kFunctionScope && BoxedPlace(ArgumentWalk(image, graph).Run(/*until_call=*/true))) {
+  if (scope == kFunctionScope && BoxedPlace(ArgumentWalk(graph).Run(/*until_call=*/true))) {
     return CallerKind::kBoxed;
   }
   if (scope == kBackwardScope &&
-      ArgumentWalk(image, graph).Run(/*until_call=*/false)[abi::PT_RSI].reads_near_in_object) {
+      ArgumentWalk(graph).Run(/*until_call=*/false)[abi::PT_RSI].reads_near_in_object) {
     return CallerKind::kNode;
   }
   return CallerKind::kUnknown;

@@ -25,7 +25,7 @@ struct BoxedArguments {
 // the plain form. Told by what the code reads through them: the bitset of dispatch arguments deep
 // in the OperatorDef, and the end of the stack's vector. Nothing where that is not clear (the
 // compiler may pass the OperatorDef itself): a wrong register would name every boxed row wrongly.
-std::optional<BoxedArguments> FindBoxedArguments(const CodeImage& image, const FlowGraph& graph);
+std::optional<BoxedArguments> FindBoxedArguments(const FlowGraph& graph);
 
 // For a caller without a name. `callbacks`: ascending addresses of getStepCallbacksUnlessEmpty, of
 // its stubs and slots.

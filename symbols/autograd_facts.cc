@@ -1,7 +1,9 @@
 #include "symbols/autograd_facts.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "symbols/value_walk.h"
@@ -41,11 +43,10 @@ std::optional<ThreadVariable> VariableAt(const Value& address, size_t loads) {
 
 // The variable that the function returns (`loads` 1), or a reference to it (0), on the ways on
 // which it is clear. They must agree.
-ThreadVariable ReturnedVariable(const CodeImage& image, const FlowGraph& graph, size_t loads,
-                                ThreadVariable* compared) {
+ThreadVariable ReturnedVariable(const FlowGraph& graph, size_t loads, ThreadVariable* compared) {
   ThreadVariable found;
   bool clear = true;
-  ValueWalk walk(image, graph);
+  ValueWalk walk(graph);
   walk.Run(0, [&](uint32_t node, const ValueState& state) {
     if (const auto byte = walk.ComparedByteAt(node, state); byte && compared != nullptr) {
       const auto flag = VariableAt(byte->object, 0);
@@ -61,16 +62,12 @@ ThreadVariable ReturnedVariable(const CodeImage& image, const FlowGraph& graph, 
   return clear ? found : ThreadVariable();
 }
 
-using Bytes = std::vector<uint8_t>;
+using Bytes = std::span<const uint8_t>;
 
-Bytes BytesOf(const CodeImage& image, const Instruction& where) {
-  Bytes bytes(where.size);
-  bytes.resize(image.ReadCode(where.address, bytes.data(), bytes.size()));
-  return bytes;
-}
+Bytes BytesOf(const Instruction& where) { return {where.bytes.data(), where.size}; }
 
 // `movzx r32, byte [rax + offset]`
-std::optional<uint8_t> ByteLoadOffset(const Bytes& bytes) {
+std::optional<uint8_t> ByteLoadOffset(Bytes bytes) {
   if (bytes.size() < 3 || bytes[0] != 0x0f || bytes[1] != 0xb6 || (bytes[2] & 7) != 0) {
     return std::nullopt;
   }
@@ -80,12 +77,13 @@ std::optional<uint8_t> ByteLoadOffset(const Bytes& bytes) {
 }
 
 // The one byte that the function loads, where it takes bit 0 of it.
-std::optional<uint8_t> GradModeOffset(const CodeImage& image, const FlowGraph& graph) {
+std::optional<uint8_t> GradModeOffset(const FlowGraph& graph) {
+  static constexpr uint8_t kAndOne[] = {0x83, 0xe0, 0x01};  // and $1, %eax
   std::optional<uint8_t> found;
   bool takes_lowest_bit = false;
   for (size_t i = 0; i < graph.size(); ++i) {
-    const Bytes bytes = BytesOf(image, graph.node(i).instruction);
-    takes_lowest_bit |= bytes == Bytes{0x83, 0xe0, 0x01};  // and $1, %eax
+    const Bytes bytes = BytesOf(graph.node(i).instruction);
+    takes_lowest_bit |= std::ranges::equal(bytes, kAndOne);
     const auto offset = ByteLoadOffset(bytes);
     if (!offset) continue;
     if (found) return std::nullopt;
@@ -105,10 +103,10 @@ uint8_t LowestOfThree(uint64_t bits) {
 
 // The key in the constants of the function's code, or of what they leave out; 0 where there is none
 // or more than one.
-uint8_t LowestKeyInConstants(const CodeImage& image, const FlowGraph& graph) {
+uint8_t LowestKeyInConstants(const FlowGraph& graph) {
   uint8_t found = 0;
   for (size_t i = 0; i < graph.size(); ++i) {
-    const Bytes bytes = BytesOf(image, graph.node(i).instruction);
+    const Bytes bytes = BytesOf(graph.node(i).instruction);
     // movabs $constant, %register
     if (bytes.size() != 10 || (bytes[0] & 0xfe) != 0x48 || (bytes[1] & 0xf8) != 0xb8) continue;
     uint64_t constant = 0;
@@ -132,31 +130,30 @@ AutogradFunction FindAutogradFunction(std::string_view symbol) {
   return AutogradFunction::kNone;
 }
 
-void ReadAutogradFunction(AutogradFunction function, const CodeImage& image, const FlowGraph& graph,
-                          AutogradFacts* facts) {
+void ReadAutogradFunction(AutogradFunction function, const FlowGraph& graph, AutogradFacts* facts) {
   switch (function) {
     case AutogradFunction::kNone:
       return;
     case AutogradFunction::kPeek:
-      facts->sequence = ReturnedVariable(image, graph, 1, nullptr);
+      facts->sequence = ReturnedVariable(graph, 1, nullptr);
       return;
     case AutogradFunction::kThreadNumber:
-      facts->thread_number = ReturnedVariable(image, graph, 1, nullptr);
+      facts->thread_number = ReturnedVariable(graph, 1, nullptr);
       return;
     case AutogradFunction::kState:
-      facts->state = ReturnedVariable(image, graph, 0, &facts->state_set);
+      facts->state = ReturnedVariable(graph, 0, &facts->state_set);
       return;
     case AutogradFunction::kGradMode:
-      facts->grad_mode_offset = GradModeOffset(image, graph);
+      facts->grad_mode_offset = GradModeOffset(graph);
       return;
     case AutogradFunction::kRuleByKey:
     case AutogradFunction::kRuleBySet:
       facts->has_rule = true;
       facts->highest_only = function == AutogradFunction::kRuleByKey;
-      facts->lowest_key = LowestKeyInConstants(image, graph);
+      facts->lowest_key = LowestKeyInConstants(graph);
       return;
     case AutogradFunction::kAlias:
-      facts->lowest_key_of_alias = LowestKeyInConstants(image, graph);
+      facts->lowest_key_of_alias = LowestKeyInConstants(graph);
       return;
   }
 }

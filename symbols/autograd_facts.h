@@ -8,7 +8,6 @@
 #include <optional>
 #include <string_view>
 
-#include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
 
 namespace proftrace {
@@ -51,7 +50,6 @@ enum class AutogradFunction : uint8_t {
 AutogradFunction FindAutogradFunction(std::string_view symbol);
 
 // Adds what the function's code says.
-void ReadAutogradFunction(AutogradFunction function, const CodeImage& image, const FlowGraph& graph,
-                          AutogradFacts* facts);
+void ReadAutogradFunction(AutogradFunction function, const FlowGraph& graph, AutogradFacts* facts);
 
 }  // namespace proftrace

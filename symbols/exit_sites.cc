@@ -200,8 +200,8 @@ std::vector<uint32_t> MandatoryNodes(const FlowGraph& graph) {
 namespace {
 
 // The next emulated push in the straight line behind `node`, past register moves only.
-uint64_t FindNextPush(const CodeImage& image, const FlowGraph& graph,
-                      const std::vector<uint32_t>& incoming, uint32_t node) {
+uint64_t FindNextPush(const FlowGraph& graph, const std::vector<uint32_t>& incoming,
+                      uint32_t node) {
   constexpr int kLongest = 3;
   for (int steps = 0; steps < kLongest; ++steps) {
     const auto next = graph.successors(node);
@@ -212,18 +212,14 @@ uint64_t FindNextPush(const CodeImage& image, const FlowGraph& graph,
     if (instruction.kind == InstructionKind::kPush) {
       return instruction.emulated ? instruction.address : 0;
     }
-    uint8_t bytes[16];
-    if (image.ReadCode(instruction.address, bytes, instruction.size) != instruction.size ||
-        !IsRegisterMove(bytes, instruction.size)) {
-      return 0;
-    }
+    if (!IsRegisterMove(instruction.bytes.data(), instruction.size)) return 0;
   }
   return 0;
 }
 
 }  // namespace
 
-std::optional<BeginSite> FindBeginSite(const CodeImage& image, const FlowGraph& graph) {
+std::optional<BeginSite> FindBeginSite(const FlowGraph& graph) {
   std::vector<uint32_t> incoming(graph.size());
   for (uint32_t i = 0; i < graph.size(); ++i) {
     for (const uint32_t to : graph.successors(i)) ++incoming[to];
@@ -239,12 +235,11 @@ std::optional<BeginSite> FindBeginSite(const CodeImage& image, const FlowGraph& 
     if (instruction.kind != InstructionKind::kEndbr64) {
       if (!first) first = BeginSite{instruction.address, instruction.emulated};
       if (instruction.emulated) {
-        return BeginSite{instruction.address, true, FindNextPush(image, graph, incoming, node)};
+        return BeginSite{instruction.address, true, FindNextPush(graph, incoming, node)};
       }
-      uint8_t bytes[16];
-      const size_t got = image.ReadCode(instruction.address, bytes, instruction.size);
-      if (got != instruction.size) break;
-      if ((WrittenRegisters(bytes, got, instruction.address) & kKept) != 0) break;
+      const RegisterSet written =
+          WrittenRegisters(instruction.bytes.data(), instruction.size, instruction.address);
+      if ((written & kKept) != 0) break;
     }
     const auto next = graph.successors(node);
     if (next.last - next.first != 1 || graph.node(node).is_call) break;

@@ -43,7 +43,7 @@ struct BeginSite {
 // The place for the begin probe: the first instruction (after endbr64), or a later one of the entry
 // block that is emulated while the argument registers and the stack pointer still are what the
 // caller set. Nothing when the entry is part of a loop.
-std::optional<BeginSite> FindBeginSite(const CodeImage& image, const FlowGraph& graph);
+std::optional<BeginSite> FindBeginSite(const FlowGraph& graph);
 
 // The nodes that every normal return passes exactly once, from the entry on.
 std::vector<uint32_t> MandatoryNodes(const FlowGraph& graph);

@@ -150,6 +150,7 @@ std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t 
     Instruction instruction;
     instruction.address = decoder.instruction().address;
     instruction.size = static_cast<uint8_t>(decoder.instruction().size);
+    std::copy_n(at, instruction.size, instruction.bytes.begin());
     Classify(at, &instruction);
     out.push_back(instruction);
   }

@@ -1,6 +1,7 @@
 // x86-64 instructions, as far as control flow and uprobes care.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -22,12 +23,15 @@ enum class InstructionKind : uint8_t {
   kTrap,  // ud2, hlt, int3: never passed
 };
 
+inline constexpr size_t kMaxInstructionBytes = 15;
+
 struct Instruction {
   uint64_t address = 0;
   // Direct jumps and calls: where they go. Indirect ones through memory at a fixed place: the
   // address of that slot, else 0.
   uint64_t target = 0;
-  uint8_t size = 0;
+  uint8_t size = 0;                                   // in bytes; 0 = no instruction
+  std::array<uint8_t, kMaxInstructionBytes> bytes{};  // the first `size` of them
   InstructionKind kind = InstructionKind::kOther;
   // The kernel's uprobe code emulates it in the trap (arch/x86/kernel/uprobes.c: push, one-byte
   // nop, jcc, jmp, call rel32); every other one is single-stepped, at ten times the price.

@@ -88,7 +88,7 @@ bool OnlyReads(unsigned id) {
 // Follows arguments to one instruction.
 class Follower {
  public:
-  Follower(const CodeImage& image, const FlowGraph& graph, uint32_t target);
+  Follower(const FlowGraph& graph, uint32_t target);
   ~Follower();
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
@@ -111,7 +111,6 @@ class Follower {
   void StepOther(ArgumentState* state) const;
   void Write(const cs_x86_op& to, const std::optional<Place>& from, ArgumentState* state) const;
 
-  const CodeImage& image_;
   const FlowGraph& graph_;
   const uint32_t target_;
   std::vector<bool> useful_;     // the target can be reached from there
@@ -122,9 +121,8 @@ class Follower {
   cs_insn* instruction_ = nullptr;
 };
 
-Follower::Follower(const CodeImage& image, const FlowGraph& graph, uint32_t target)
-    : image_(image),
-      graph_(graph),
+Follower::Follower(const FlowGraph& graph, uint32_t target)
+    : graph_(graph),
       target_(target),
       useful_(graph.size()),
       merges_(graph.size()),
@@ -203,9 +201,7 @@ const ArgumentState* Follower::Run() {
 
 bool Follower::Decode(uint32_t node) {
   const Instruction& where = graph_.node(node).instruction;
-  uint8_t bytes[16] = {};
-  if (image_.ReadCode(where.address, bytes, where.size) != where.size) return false;
-  const uint8_t* at = bytes;
+  const uint8_t* at = where.bytes.data();
   size_t left = where.size;
   uint64_t address = where.address;
   return cs_disasm_iter(handle_, &at, &left, &address, instruction_);
@@ -486,9 +482,9 @@ std::optional<KeptPiece> KeptArguments::Find(uint8_t source, unsigned first, uns
   return std::nullopt;
 }
 
-KeptArguments FindKeptArguments(const CodeImage& image, const FlowGraph& graph, uint32_t node) {
+KeptArguments FindKeptArguments(const FlowGraph& graph, uint32_t node) {
   KeptArguments result;
-  Follower follower(image, graph, node);
+  Follower follower(graph, node);
   const ArgumentState* state = follower.Run();
   if (state == nullptr || state->stack_offset(kRsp) == ArgumentState::kNoOffset) return result;
   const int64_t stack_pointer = int64_t{ArgumentState::kEntryAt} + state->stack_offset(kRsp);

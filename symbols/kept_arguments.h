@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
 
 namespace proftrace {
@@ -43,6 +42,6 @@ struct KeptArguments {
 
 // At the instruction `node`. Assumes of the code what compilers keep to: a store through a pointer
 // that does not come from the frame does not change the frame's own copies.
-KeptArguments FindKeptArguments(const CodeImage& image, const FlowGraph& graph, uint32_t node);
+KeptArguments FindKeptArguments(const FlowGraph& graph, uint32_t node);
 
 }  // namespace proftrace

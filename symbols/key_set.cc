@@ -96,16 +96,16 @@ std::optional<KeySetPlace> PlaceOfKeySet(const Value& value) {
 }
 
 // By how many words an instruction moves the stack pointer down; nothing where that is not clear.
-std::optional<int64_t> WordsPushed(const CodeImage& image, const FlowNode& node) {
+std::optional<int64_t> WordsPushed(const FlowNode& node) {
   const Instruction& where = node.instruction;
   if (node.is_call) return 0;
   if (where.kind == InstructionKind::kPush) return 1;
-  uint8_t bytes[16] = {};
-  if (image.ReadCode(where.address, bytes, where.size) != where.size) return std::nullopt;
+  if (where.size == 0) return std::nullopt;
+  const auto& bytes = where.bytes;
   const bool is_pop = (where.size == 1 && (bytes[0] & 0xf8) == 0x58) ||
                       (where.size == 2 && bytes[0] == 0x41 && (bytes[1] & 0xf8) == 0x58);
   if (is_pop) return -1;
-  if ((WrittenRegisters(bytes, where.size, where.address) >> kRsp & 1) == 0) return 0;
+  if ((WrittenRegisters(bytes.data(), where.size, where.address) >> kRsp & 1) == 0) return 0;
   const bool is_sub = bytes[2] == 0xec;
   if (bytes[0] != 0x48 || (!is_sub && bytes[2] != 0xc4)) return std::nullopt;
   int64_t amount = 0;
@@ -126,11 +126,11 @@ std::optional<int64_t> WordsPushed(const CodeImage& image, const FlowNode& node)
 namespace {
 
 // Among the nodes `near`.
-std::optional<KeySetPlace> FindKeySetNear(const CodeImage& image, const FlowGraph& graph,
-                                          uint32_t from, const std::vector<bool>& near) {
+std::optional<KeySetPlace> FindKeySetNear(const FlowGraph& graph, uint32_t from,
+                                          const std::vector<bool>& near) {
   std::optional<Value> found;
   bool clear = true;
-  ValueWalk walk(image, graph);
+  ValueWalk walk(graph);
   walk.Run(from, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
     if (!near[node]) return false;
@@ -147,13 +147,12 @@ std::optional<KeySetPlace> FindKeySetNear(const CodeImage& image, const FlowGrap
 
 }  // namespace
 
-std::optional<KeySetPlace> FindKeySet(const CodeImage& image, const FlowGraph& graph,
-                                      uint32_t from) {
+std::optional<KeySetPlace> FindKeySet(const FlowGraph& graph, uint32_t from) {
   // Mostly the kernel's is the first call. Where arguments are copied first, one has to look
   // further.
-  const auto place = FindKeySetNear(image, graph, from, NodesBeforeCalls(graph, from));
+  const auto place = FindKeySetNear(graph, from, NodesBeforeCalls(graph, from));
   if (place) return place;
-  return FindKeySetNear(image, graph, from, std::vector<bool>(graph.size(), true));
+  return FindKeySetNear(graph, from, std::vector<bool>(graph.size(), true));
 }
 
 std::optional<uint32_t> FindOnlyCall(const FlowGraph& graph, const std::vector<uint64_t>& targets) {
@@ -170,8 +169,7 @@ std::optional<uint32_t> FindOnlyCall(const FlowGraph& graph, const std::vector<u
   return found;
 }
 
-std::optional<uint32_t> FrameWordsAt(const CodeImage& image, const FlowGraph& graph,
-                                     uint32_t node) {
+std::optional<uint32_t> FrameWordsAt(const FlowGraph& graph, uint32_t node) {
   // Any way leads there with the same frame.
   std::vector<std::optional<int64_t>> words(graph.size());
   std::vector<uint32_t> work = {0};
@@ -179,7 +177,7 @@ std::optional<uint32_t> FrameWordsAt(const CodeImage& image, const FlowGraph& gr
   while (!work.empty() && !words[node]) {
     const uint32_t at = work.back();
     work.pop_back();
-    const auto pushed = WordsPushed(image, graph.node(at));
+    const auto pushed = WordsPushed(graph.node(at));
     if (!pushed) continue;
     for (const uint32_t next : graph.successors(at)) {
       if (words[next]) continue;

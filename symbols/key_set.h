@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
 #include "symbols/value_walk.h"
 
@@ -35,13 +34,12 @@ struct KeySetPlace {
 };
 
 // At node `from`, which makes that call. Nothing where the code after it is not clear.
-std::optional<KeySetPlace> FindKeySet(const CodeImage& image, const FlowGraph& graph,
-                                      uint32_t from);
+std::optional<KeySetPlace> FindKeySet(const FlowGraph& graph, uint32_t from);
 
 // The function's only call of one of `targets` (ascending), if the kernel emulates it.
 std::optional<uint32_t> FindOnlyCall(const FlowGraph& graph, const std::vector<uint64_t>& targets);
 
 // How far the stack pointer at `node` is below that of the entry, in words.
-std::optional<uint32_t> FrameWordsAt(const CodeImage& image, const FlowGraph& graph, uint32_t node);
+std::optional<uint32_t> FrameWordsAt(const FlowGraph& graph, uint32_t node);
 
 }  // namespace proftrace

@@ -5,19 +5,18 @@
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "symbols/argument_use.h"
 #include "symbols/call_scan.h"
-#include "symbols/exit_sites.h"
-#include "symbols/key_set.h"
+#include "symbols/function_analysis.h"
 #include "symbols/range_functions.h"
 #include "symbols/row_makers.h"
 #include "symbols/rtti_search.h"
 #include "symbols/text.h"
-#include "userspace/base/clock.h"
 
 namespace proftrace {
 namespace {
@@ -96,11 +95,6 @@ bool IsInteresting(std::string_view name, bool is_defined) {
           !OperatorIdentifier(name).empty() || FindMemoryFunction(name) != nullptr);
 }
 
-// By the letter that stands for `double` in mangled names.
-bool MayTakeDoubles(std::string_view symbol) {
-  return Contains(symbol.substr(std::min(symbol.rfind("4callE"), symbol.size())), "d");
-}
-
 std::string StatusText(const absl::Status& status) { return std::string(status.message()); }
 
 // Reads one file's facts together, step by step.
@@ -110,16 +104,9 @@ class Analysis {
   ModuleFacts Run();
 
  private:
-  struct NamedFunction {
-    std::string_view name;
-    uint64_t address;
-    uint64_t size;
-  };
-
   void ReadSymbols();
   void NoteSymbol(const ElfSymbol& symbol);
   void NoteImports();
-  void AddOperators();
   void AddStepCallbackCallers();
   void AddCaller(const FunctionRange& range);
   void AddBoxed(const FunctionRange& range, const FlowGraph& graph);
@@ -127,25 +114,14 @@ class Analysis {
   void AddEntries();
   void AddRanges();
   void AddAutograd();
-  // Where `graph` asks for the profiler's callbacks, if its key set is found there.
-  CallbacksCall FindCallbacksCall(const FlowGraph& graph) const;
   void AddEntry(FunctionRole role, const NamedFunction& symbol);
 
-  // The graph by the unwind table's range, else by the symbol's.
-  absl::StatusOr<FlowGraph> BuildGraph(uint64_t start, uint64_t end) const;
-  // Adds `function` with its sites; false, with a gap, where it has none.
-  bool Finish(ProbedFunction function, const FlowGraph& graph, WorkRule work);
-  void AddFunctionGap(const ProbedFunction& function, std::string_view reason);
-  void AddGap(std::string feature, std::string reason) {
-    facts_.gaps.push_back({std::move(feature), std::move(reason)});
-  }
   std::string DisplayName(const FunctionRange& range) const {
     return range.name.empty() ? absl::StrFormat("sub_%x", range.start) : std::string(range.name);
   }
   std::vector<FunctionRange> Callers(const std::vector<uint64_t>& targets) const;
 
   ModuleImage image_;
-  const int64_t deadline_ns_ = ThreadCpuNs() + kLongestAnalysisNs;
   ModuleFacts facts_;
   std::vector<NamedFunction> operators_;
   std::vector<NamedFunction> catches_;
@@ -154,7 +130,8 @@ class Analysis {
   std::optional<NamedFunction> evaluate_;
   std::optional<NamedFunction> callbacks_;
   std::vector<std::pair<AutogradFunction, NamedFunction>> autograd_functions_;
-  RowTargets targets_;           // places whose callers make rows, or end them
+  RowTargets targets_;  // places whose callers make rows, or end them
+  FunctionAnalysis analysis_{image_, targets_.step_callbacks, kLongestAnalysisNs};
   std::vector<CallSite> calls_;  // to any of them
   std::optional<RowMakerSearch> row_makers_;
   std::vector<std::string> other_callers_;
@@ -244,95 +221,6 @@ void Analysis::NoteImports() {
   }
 }
 
-void Analysis::AddFunctionGap(const ProbedFunction& function, std::string_view reason) {
-  const std::string_view identifier = OperatorIdentifier(function.symbol);
-  AddGap(identifier.empty() ? "function " + function.symbol : "operator " + std::string(identifier),
-         std::string(reason));
-}
-
-absl::StatusOr<FlowGraph> Analysis::BuildGraph(uint64_t start, uint64_t end) const {
-  // A symbol's size can be wrong (one operator of Debian's 1.13); the unwind tables are what
-  // exceptions rely on.
-  const auto unwind = image_.UnwindRangeAt(start);
-  if (unwind && unwind->start == start) end = unwind->end;
-  if (end <= start) return absl::InvalidArgumentError("its size is not known");
-  if (ThreadCpuNs() > deadline_ns_) return absl::DeadlineExceededError("the file took too long");
-  return FlowGraph::Build(image_, start, end);
-}
-
-bool Analysis::Finish(ProbedFunction function, const FlowGraph& graph, WorkRule work) {
-  const auto begin = FindBeginSite(image_, graph);
-  if (!begin) {
-    AddFunctionGap(function, "its entry is part of a loop");
-    return false;
-  }
-  const auto offset = image_.file().FileOffset(begin->address);
-  function.begin_emulated = begin->emulated;
-  if (!HasNoEnd(function.role)) {
-    ExitSites sites = FindExitSites(graph, work);
-    // Where the names of the work are known, that is the better rule for code that cleans up by
-    // indirect calls.
-    if (sites.rule == ExitRule::kNone || sites.rule == ExitRule::kReturn) {
-      if (work == WorkRule::kNamed && image_.has_full_symbols()) {
-        sites = FindExitSites(graph, WorkRule::kNamed);
-      }
-    }
-    for (const uint64_t address : sites.addresses) {
-      const auto end_offset = image_.file().FileOffset(address);
-      if (!end_offset || address == begin->address) sites.rule = ExitRule::kNone;
-      if (end_offset) function.ends.push_back(*end_offset);
-    }
-    if (sites.rule == ExitRule::kNone) {
-      AddFunctionGap(function, "no place that every normal return passes exactly once");
-      return false;
-    }
-    function.exit_rule = sites.rule;
-  }
-  if (!offset) return false;
-  function.begin = *offset;
-  if (begin->next != 0) {
-    function.cost_probe = image_.file().FileOffset(begin->next).value_or(0);
-  }
-  facts_.functions.push_back(std::move(function));
-  return true;
-}
-
-void Analysis::AddOperators() {
-  for (const NamedFunction& symbol : operators_) {
-    ProbedFunction function;
-    function.role = FunctionRole::kOperator;
-    function.symbol = std::string(symbol.name);
-    const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
-    if (!graph.ok()) {
-      AddFunctionGap(function, StatusText(graph.status()));
-      continue;
-    }
-    function.callbacks = FindCallbacksCall(*graph);
-    if (function.callbacks.offset == 0) {
-      AddGap("sequence numbers of operator " + std::string(OperatorIdentifier(symbol.name)),
-             "where it keeps its dispatch keys is not clear from its code");
-    } else {
-      const auto call = FindOnlyCall(*graph, targets_.step_callbacks);
-      function.arguments = FindKeptArguments(image_, *graph, *call);
-    }
-    if (MayTakeDoubles(symbol.name)) function.saved_doubles = FindSavedDoubles(image_, *graph);
-    if (uint64_t& address = function.saved_doubles.address; address != 0) {
-      address = image_.file().FileOffset(address).value_or(0);
-    }
-    Finish(std::move(function), *graph, WorkRule::kDispatch);
-  }
-}
-
-CallbacksCall Analysis::FindCallbacksCall(const FlowGraph& graph) const {
-  const auto node = FindOnlyCall(graph, targets_.step_callbacks);
-  if (!node) return {};
-  const auto keys = FindKeySet(image_, graph, *node);
-  const auto frame = FrameWordsAt(image_, graph, *node);
-  const auto offset = image_.file().FileOffset(graph.node(*node).instruction.address);
-  if (!keys || !frame || !offset) return {};
-  return {*offset, keys->reg, keys->offset, static_cast<uint16_t>(*frame)};
-}
-
 std::vector<FunctionRange> Analysis::Callers(const std::vector<uint64_t>& targets) const {
   std::map<uint64_t, FunctionRange> callers;
   for (const CallSite& call : calls_) {
@@ -349,24 +237,24 @@ void Analysis::AddBoxed(const FunctionRange& range, const FlowGraph& graph) {
   ProbedFunction function;
   function.role = FunctionRole::kBoxed;
   function.symbol = DisplayName(range);
-  const auto place = FindBoxedArguments(image_, graph);
+  const auto place = FindBoxedArguments(graph);
   if (!place) {
-    AddFunctionGap(function, "its arguments could not be told from its code");
+    analysis_.AddFunctionGap(function, "its arguments could not be told from its code");
     return;
   }
   function.argument = place->handle;
   function.stack_argument = place->stack;
-  function.callbacks = FindCallbacksCall(graph);
-  Finish(std::move(function), graph, WorkRule::kDispatch);
+  function.callbacks = analysis_.FindCallbacksCall(graph);
+  analysis_.Add(std::move(function), graph, WorkRule::kDispatch);
 }
 
 void Analysis::AddCaller(const FunctionRange& range) {
   if (!OperatorIdentifier(range.name).empty()) return;
   const bool is_boxed = range.name.starts_with(kDispatcherCallBoxed);
   const bool is_node = range.name.starts_with(kNodeCall);
-  const auto graph = BuildGraph(range.start, range.end);
+  const auto graph = analysis_.BuildGraph(range.start, range.end);
   if (!graph.ok()) {
-    AddGap("function " + DisplayName(range), StatusText(graph.status()));
+    analysis_.AddGap("function " + DisplayName(range), StatusText(graph.status()));
     return;
   }
   const CallerKind kind = is_boxed  ? CallerKind::kBoxed
@@ -381,7 +269,7 @@ void Analysis::AddCaller(const FunctionRange& range) {
     function.role = FunctionRole::kNodeCall;
     function.symbol = DisplayName(range);
     function.argument = abi::PT_RSI;  // rdi: where the result goes
-    Finish(std::move(function), *graph, WorkRule::kDispatch);
+    analysis_.Add(std::move(function), *graph, WorkRule::kDispatch);
   } else if (!row_makers_->AddCaller(range)) {
     other_callers_.push_back(DisplayName(range));
   }
@@ -390,8 +278,8 @@ void Analysis::AddCaller(const FunctionRange& range) {
 void Analysis::AddStepCallbackCallers() {
   for (const FunctionRange& range : Callers(targets_.step_callbacks)) AddCaller(range);
   for (const std::string& name : other_callers_) {
-    AddGap("rows of function " + name,
-           "what it calls, or where that ends, is not clear from its code");
+    analysis_.AddGap("rows of function " + name,
+                     "what it calls, or where that ends, is not clear from its code");
   }
 }
 
@@ -399,11 +287,11 @@ void Analysis::AddEntry(FunctionRole role, const NamedFunction& symbol) {
   ProbedFunction function;
   function.role = role;
   function.symbol = std::string(symbol.name);
-  const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
+  const auto graph = analysis_.BuildGraph(symbol.address, symbol.address + symbol.size);
   if (graph.ok()) {
-    Finish(std::move(function), *graph, WorkRule::kDispatch);
+    analysis_.Add(std::move(function), *graph, WorkRule::kDispatch);
   } else {
-    AddFunctionGap(function, StatusText(graph.status()));
+    analysis_.AddFunctionGap(function, StatusText(graph.status()));
   }
 }
 
@@ -416,11 +304,11 @@ void Analysis::AddRanges() {
   for (const auto& [address, symbol] : range_functions_) {
     MadeRow row;
     row.symbol = std::string(symbol.name);
-    const auto graph = BuildGraph(address, address + symbol.size);
-    const auto begin = graph.ok() ? FindBeginSite(image_, *graph) : std::nullopt;
+    const auto graph = analysis_.BuildGraph(address, address + symbol.size);
+    const auto begin = graph.ok() ? FindBeginSite(*graph) : std::nullopt;
     const auto offset = begin ? image_.file().FileOffset(begin->address) : std::nullopt;
     if (!offset) {
-      AddGap("ranges by " + row.symbol, "its entry is not clear from its code");
+      analysis_.AddGap("ranges by " + row.symbol, "its entry is not clear from its code");
       continue;
     }
     row.probes.push_back(RowProbe{*offset, RangeRole(symbol.name), 0, 0, std::nullopt});
@@ -430,13 +318,14 @@ void Analysis::AddRanges() {
 
 void Analysis::AddAutograd() {
   for (const auto& [function, symbol] : autograd_functions_) {
-    const auto graph = BuildGraph(symbol.address, symbol.address + symbol.size);
-    if (graph.ok()) ReadAutogradFunction(function, image_, *graph, &facts_.autograd);
+    const auto graph = analysis_.BuildGraph(symbol.address, symbol.address + symbol.size);
+    if (graph.ok()) ReadAutogradFunction(function, *graph, &facts_.autograd);
   }
   if (!callbacks_) return;
-  const auto graph = BuildGraph(callbacks_->address, callbacks_->address + callbacks_->size);
+  const auto graph =
+      analysis_.BuildGraph(callbacks_->address, callbacks_->address + callbacks_->size);
   if (!graph.ok()) return;
-  const auto begin = FindBeginSite(image_, *graph);
+  const auto begin = FindBeginSite(*graph);
   if (begin && begin->emulated) {
     facts_.callbacks_entry = image_.file().FileOffset(begin->address).value_or(0);
     if (begin->next != 0) {
@@ -449,18 +338,19 @@ ModuleFacts Analysis::Run() {
   ReadSymbols();
   NoteImports();
   AddAutograd();
-  AddOperators();
+  AddOperators(image_, targets_.step_callbacks, operators_, &analysis_);
   if (evaluate_) {
     ProbedFunction function;
     function.role = FunctionRole::kEvaluate;
     function.symbol = std::string(evaluate_->name);
     function.argument = abi::PT_RDX;
-    const auto graph = BuildGraph(evaluate_->address, evaluate_->address + evaluate_->size);
+    const auto graph =
+        analysis_.BuildGraph(evaluate_->address, evaluate_->address + evaluate_->size);
     if (graph.ok()) {
-      Finish(std::move(function), *graph,
-             image_.has_full_symbols() ? WorkRule::kNamed : WorkRule::kDispatch);
+      analysis_.Add(std::move(function), *graph,
+                    image_.has_full_symbols() ? WorkRule::kNamed : WorkRule::kDispatch);
     } else {
-      AddFunctionGap(function, StatusText(graph.status()));
+      analysis_.AddFunctionGap(function, StatusText(graph.status()));
     }
   }
   std::vector<uint64_t> targets;
@@ -480,6 +370,8 @@ ModuleFacts Analysis::Run() {
   if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {
     facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
   }
+  facts_.functions = std::move(analysis_.functions);
+  std::move(analysis_.gaps.begin(), analysis_.gaps.end(), std::back_inserter(facts_.gaps));
   return std::move(facts_);
 }
 

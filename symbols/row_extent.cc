@@ -96,10 +96,10 @@ std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from) 
   return std::nullopt;
 }
 
-std::vector<uint32_t> FindFlagTests(const CodeImage& image, const FlowGraph& graph, uint32_t from) {
+std::vector<uint32_t> FindFlagTests(const FlowGraph& graph, uint32_t from) {
   std::optional<std::pair<int, int64_t>> flag;
   std::set<uint32_t> tests;
-  ValueWalk walk(image, graph);
+  ValueWalk walk(graph);
   walk.Run(from, [&](uint32_t node, const ValueState& state) {
     const auto byte = walk.ComparedByteAt(node, state);
     if (!byte || byte->object.offsets.size() != 1) return true;

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
 
 namespace proftrace {
@@ -17,6 +16,6 @@ std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from);
 
 // The same for functions that destroy the callbacks on each way of their own: the jumps after the
 // tests whether there were any, of which each way passes one. Empty where that is not so.
-std::vector<uint32_t> FindFlagTests(const CodeImage& image, const FlowGraph& graph, uint32_t from);
+std::vector<uint32_t> FindFlagTests(const FlowGraph& graph, uint32_t from);
 
 }  // namespace proftrace

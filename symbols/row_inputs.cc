@@ -83,11 +83,10 @@ std::optional<GivenInputs> InputsOfCall(std::string_view callee, const ValueStat
 // Calls `found` for each way from `from` to a call of `before` that has inputs; what all of these
 // agree on.
 template <typename Finder>
-std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph& graph,
-                                         uint32_t from, Finder&& find) {
+std::optional<RowInputs> OnWhichAllAgree(const FlowGraph& graph, uint32_t from, Finder&& find) {
   std::optional<RowInputs> agreed;
   bool clear = true;
-  ValueWalk walk(image, graph);
+  ValueWalk walk(graph);
   walk.set_tells_numbers();
   walk.Run(from, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
@@ -113,10 +112,10 @@ namespace {
 
 // Whether a row that begins at `from` has inputs at all: `start` is that, or the function's begin,
 // where registers that were set on the way to the row are told as well.
-bool HasInputs(const CodeImage& image, const FlowGraph& graph, uint32_t start, uint32_t from) {
+bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from) {
   bool found = false;
   std::optional<Value> object;
-  ValueWalk(image, graph).Run(start, [&](uint32_t node, const ValueState& state) {
+  ValueWalk(graph).Run(start, [&](uint32_t node, const ValueState& state) {
     if (node == from) object = state.reg(kRdi);
     if (node == from || found || !object || !graph.node(node).is_call) return !found;
     const std::string_view callee = graph.node(node).callee;
@@ -132,10 +131,9 @@ bool HasInputs(const CodeImage& image, const FlowGraph& graph, uint32_t start, u
 
 }  // namespace
 
-std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
-                                         uint32_t from) {
-  const auto given = OnWhichAllAgree(
-      image, graph, from, [](const GivenInputs& inputs) -> std::optional<RowInputs> {
+std::optional<RowInputs> FindGivenInputs(const FlowGraph& graph, uint32_t from) {
+  const auto given =
+      OnWhichAllAgree(graph, from, [](const GivenInputs& inputs) -> std::optional<RowInputs> {
         const bool is_array = inputs.count.base == Value::kConstant &&
                               inputs.count.offsets[0] > 0 && inputs.count.offsets[0] <= kMostValues;
         const auto data = WordPlace(inputs.data);
@@ -144,17 +142,16 @@ std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph
         if (!is_array || !data || !count || data->count != 1) return std::nullopt;
         return RowInputs{RowInputKind::kValues, {*data, *count}};
       });
-  if (given || (!HasInputs(image, graph, from, from) && !HasInputs(image, graph, 0, from))) {
+  if (given || (!HasInputs(graph, from, from) && !HasInputs(graph, 0, from))) {
     return given;
   }
   return RowInputs{RowInputKind::kUnknown, {}};
 }
 
-std::optional<abi::pt_place> FindArgument(const CodeImage& image, const FlowGraph& graph,
-                                          uint32_t at, unsigned argument) {
+std::optional<abi::pt_place> FindArgument(const FlowGraph& graph, uint32_t at, unsigned argument) {
   std::optional<abi::pt_place> found;
   bool done = false;
-  ValueWalk(image, graph).Run(0, [&](uint32_t node, const ValueState& state) {
+  ValueWalk(graph).Run(0, [&](uint32_t node, const ValueState& state) {
     if (node != at) return !done;
     done = true;
     if (const auto value = state.Find(Value{static_cast<int>(argument), {0}})) {
@@ -176,9 +173,8 @@ std::optional<Value> CountOfLast(std::string_view callee, const Value& stack,
   return by_ends ? std::optional(state.reg(kRdx)) : std::nullopt;
 }
 
-std::optional<RowInputs> FindFrameInputs(const CodeImage& image, const FlowGraph& graph,
-                                         uint32_t from) {
-  const auto stack = FindArgument(image, graph, from, kRsi);
+std::optional<RowInputs> FindFrameInputs(const FlowGraph& graph, uint32_t from) {
+  const auto stack = FindArgument(graph, from, kRsi);
   if (!stack) return std::nullopt;
   const Value values{stack->base, {stack->offsets, stack->offsets + stack->count}};
   const auto last_values = [&stack](const Value& number) -> std::optional<RowInputs> {
@@ -187,23 +183,21 @@ std::optional<RowInputs> FindFrameInputs(const CodeImage& image, const FlowGraph
     return RowInputs{RowInputKind::kLastValues, {*stack, *count}};
   };
   std::optional<RowInputs> found;
-  ValueWalk(image, graph).Run(from, [&](uint32_t node, const ValueState& state) {
+  ValueWalk(graph).Run(from, [&](uint32_t node, const ValueState& state) {
     if (!graph.node(node).is_call || found) return !found;
     const auto count = CountOfLast(graph.node(node).callee, values, state);
     if (count) found = last_values(*count);
     return !found;
   });
   if (found) return found;
-  return OnWhichAllAgree(image, graph, from, [&last_values](const GivenInputs& given) {
-    return last_values(given.count);
-  });
+  return OnWhichAllAgree(
+      graph, from, [&last_values](const GivenInputs& given) { return last_values(given.count); });
 }
 
-std::optional<RowInputs> FindCallInputs(const CodeImage& image, const FlowGraph& graph,
-                                        uint32_t from) {
+std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {
   std::optional<RowInputs> found;
   bool clear = true;
-  ValueWalk walk(image, graph);
+  ValueWalk walk(graph);
   walk.set_tells_numbers();
   walk.Run(from, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);

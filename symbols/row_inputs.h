@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
 
 namespace proftrace {
@@ -31,20 +30,16 @@ struct RowInputs {
 
 // Of a row that begins at node `from` with an at::RecordFunction: values that lie there already;
 // kUnknown for others. Nothing for a row without inputs.
-std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
-                                         uint32_t from);
+std::optional<RowInputs> FindGivenInputs(const FlowGraph& graph, uint32_t from);
 
 // Of a frame of TorchScript's interpreter: of the Stack that the function has as an argument.
-std::optional<RowInputs> FindFrameInputs(const CodeImage& image, const FlowGraph& graph,
-                                         uint32_t from);
+std::optional<RowInputs> FindFrameInputs(const FlowGraph& graph, uint32_t from);
 
 // Of an operator that is called with the dispatcher's code inlined: what a boxed kernel or, else,
 // an unboxed one gets.
-std::optional<RowInputs> FindCallInputs(const CodeImage& image, const FlowGraph& graph,
-                                        uint32_t from);
+std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from);
 
 // An argument of the function, by its hardware register, as it can be found again at node `at`.
-std::optional<abi::pt_place> FindArgument(const CodeImage& image, const FlowGraph& graph,
-                                          uint32_t at, unsigned argument);
+std::optional<abi::pt_place> FindArgument(const FlowGraph& graph, uint32_t at, unsigned argument);
 
 }  // namespace proftrace

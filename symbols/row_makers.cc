@@ -96,7 +96,7 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
                                      const std::vector<uint64_t>& stops) {
   std::optional<RowName> found;
   bool clear = true;
-  ValueWalk(image, graph).Run(from, [&](uint32_t node, const ValueState& state) {
+  ValueWalk(graph).Run(from, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
     if (!call.is_call || node == from) return true;
     if (IsMemberOf(stops, call.instruction.target)) return false;
@@ -121,11 +121,10 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
   return clear ? found : std::nullopt;
 }
 
-std::optional<abi::pt_place> FindCalledOperator(const CodeImage& image, const FlowGraph& graph,
-                                                uint32_t from) {
+std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t from) {
   std::optional<abi::pt_place> found;
   bool clear = true;
-  ValueWalk walk(image, graph);
+  ValueWalk walk(graph);
   walk.Run(from, [&](uint32_t node, const ValueState& state) {
     if (node == from) return true;
     if (graph.node(node).is_call) return false;
@@ -216,11 +215,11 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
       continue;
     }
     probe->place = name->place;
-    probe->inputs = FindGivenInputs(image_, *graph, *node).value_or(RowInputs());
+    probe->inputs = FindGivenInputs(*graph, *node).value_or(RowInputs());
     if (CallsPeek(*graph)) {
       probe->handle_register |= PT_GUARD_HAS_SEQUENCE;
       // A custom Function's: (class, tuple of arguments).
-      const auto arguments = FindArgument(image_, *graph, *node, kRsi);
+      const auto arguments = FindArgument(*graph, *node, kRsi);
       if (arguments) probe->inputs = RowInputs{RowInputKind::kPythonValues, {*arguments}};
     }
     facts_->rows.push_back({DisplayName(function.range), name->literal, {*probe}});
@@ -268,7 +267,7 @@ void RowMakerSearch::AddWork(const Function& function, const WorkArguments& argu
   std::optional<RowProbe> begin;
   for (const CallSite& call : function.calls) {
     if (!graph.ok() || !IsMemberOf(targets_.constructors, call.target)) continue;
-    ValueWalk(image_, *graph).Run(0, [&](uint32_t node, const ValueState& state) {
+    ValueWalk(*graph).Run(0, [&](uint32_t node, const ValueState& state) {
       if (graph->node(node).instruction.address != call.address || begin) return true;
       const auto work = state.Find(Value{static_cast<int>(kRdi), {0}});
       const auto text = state.Find(Value{static_cast<int>(arguments.title), {0}});
@@ -337,12 +336,12 @@ void RowMakerSearch::AddGuards() {
 
 bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGraph& graph,
                                      uint32_t call) {
-  const auto place = FindCalledOperator(image_, graph, call);
+  const auto place = FindCalledOperator(graph, call);
   std::vector<uint32_t> ends;
   if (const auto meeting = FindMeetingPoint(graph, call)) {
     ends.push_back(*meeting);
   } else {
-    ends = FindFlagTests(image_, graph, call);
+    ends = FindFlagTests(graph, call);
   }
   if (!place || ends.empty()) return false;
   MadeRow row;
@@ -350,9 +349,8 @@ bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGr
   auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_PLACED_BEGIN, 0, 0);
   if (!begin) return false;
   begin->place = place;
-  begin->inputs =
-      FindCallInputs(image_, graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
-  if (const auto keys = FindKeySet(image_, graph, call)) {
+  begin->inputs = FindCallInputs(graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
+  if (const auto keys = FindKeySet(graph, call)) {
     begin->handle_register = keys->reg | PT_KEY_SET_KNOWN;
     begin->handle_offset = keys->offset;
   }
@@ -370,7 +368,7 @@ bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& g
                                uint32_t call) {
   // The at::RecordFunction goes to the heap and into a field of the frame.
   std::optional<Value> slot;
-  ValueWalk walk(image_, graph);
+  ValueWalk walk(graph);
   walk.set_store_visitor([&](const Value& address, const Value& value) {
     if (value.base == Value::kAllocated && address.base != static_cast<int>(kRsp)) slot = address;
   });
@@ -386,8 +384,7 @@ bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& g
                      static_cast<uint8_t>(slot->base), code);
   if (!begin) return false;
   begin->place = name->place;
-  begin->inputs =
-      FindFrameInputs(image_, graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
+  begin->inputs = FindFrameInputs(graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
   std::vector<RowProbe> ends;
   for (const FrameEnd& end : FindFrameEnds(image_, function, slot->offsets[0] - code)) {
     const auto probe = Probe(end.address, abi::PT_ROLE_FRAME_END, end.reg, end.offset);
@@ -426,7 +423,7 @@ bool RowMakerSearch::IsNamelessAnnotation(const Function& function) const {
   const auto graph = Graph(function.range);
   if (!graph.ok()) return false;
   bool found = false;
-  ValueWalk(image_, *graph).Run(0, [&](uint32_t node, const ValueState& state) {
+  ValueWalk(*graph).Run(0, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph->node(node);
     if (!call.is_call || !IsMemberOf(targets_.constructors, call.instruction.target)) return true;
     // The instruction before the call, or the one before that, says which scope.
@@ -466,7 +463,7 @@ void RowMakerSearch::AddFastContexts() {
     if (!graph.ok()) continue;
     // The first str of the object that is passed on is the name.
     std::optional<abi::pt_place> place;
-    ValueWalk(image_, *graph).Run(0, [&](uint32_t node, const ValueState& state) {
+    ValueWalk(*graph).Run(0, [&](uint32_t node, const ValueState& state) {
       if (!graph->node(node).is_call || place) return true;
       for (const unsigned argument : {kRdi, kRsi}) {
         const Value& value = state.reg(argument);

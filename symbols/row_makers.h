@@ -40,8 +40,7 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
 
 // Where the OperatorDef* is at the call `from` to getStepCallbacksUnlessEmpty that the inlined
 // dispatcher makes: the code tests its is-observed flag when there are callbacks.
-std::optional<abi::pt_place> FindCalledOperator(const CodeImage& image, const FlowGraph& graph,
-                                                uint32_t from);
+std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t from);
 
 // c10d's asynchronous works: the arguments (by hardware number) that are the title of their row and
 // its inputs.

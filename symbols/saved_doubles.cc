@@ -58,7 +58,7 @@ std::optional<Store> DecodeStore(const uint8_t* bytes, size_t count) {
 
 }  // namespace
 
-SavedDoubles FindSavedDoubles(const CodeImage& image, const FlowGraph& graph) {
+SavedDoubles FindSavedDoubles(const FlowGraph& graph) {
   std::vector<uint32_t> incoming(graph.size());
   for (uint32_t i = 0; i < graph.size(); ++i) {
     for (const uint32_t to : graph.successors(i)) ++incoming[to];
@@ -70,20 +70,19 @@ SavedDoubles FindSavedDoubles(const CodeImage& image, const FlowGraph& graph) {
   for (size_t steps = 0; steps < graph.size(); ++steps) {
     const Instruction& instruction = graph.node(node).instruction;
     if (incoming[node] != (node == 0 ? 0u : 1u)) break;
-    uint8_t bytes[16];
-    const size_t got = image.ReadCode(instruction.address, bytes, instruction.size);
-    if (got != instruction.size) break;
+    if (instruction.size == 0) break;
     // A probe sees the registers as they are before the instruction.
     if (instruction.emulated && any) {
       result.address = instruction.address;
       result.saved = saved;
     }
-    if (const auto store = DecodeStore(bytes, got)) {
+    if (const auto store = DecodeStore(instruction.bytes.data(), instruction.size)) {
       // A register's first store has the argument; later ones may have something else.
       if (!saved[store->reg].is_saved) saved[store->reg] = store->place;
       any = true;
     }
-    const RegisterSet written = WrittenRegisters(bytes, got, instruction.address);
+    const RegisterSet written =
+        WrittenRegisters(instruction.bytes.data(), instruction.size, instruction.address);
     for (SavedDouble& place : saved) {
       if ((written >> (place.by_frame_pointer ? kRbp : kRsp) & 1) != 0) place.is_saved = false;
     }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
 
 namespace proftrace {
@@ -22,6 +21,6 @@ struct SavedDoubles {
   std::vector<SavedDouble> saved;  // by register: xmm0, xmm1, …; where they are at `address`
 };
 
-SavedDoubles FindSavedDoubles(const CodeImage& image, const FlowGraph& graph);
+SavedDoubles FindSavedDoubles(const FlowGraph& graph);
 
 }  // namespace proftrace

@@ -171,7 +171,6 @@ void ValueState::ForgetObjects() {
 struct ValueWalk::Decoder {
   csh handle = 0;
   cs_insn* instruction = nullptr;
-  uint8_t bytes[16] = {};
 
   Decoder() {
     if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK) return;
@@ -186,8 +185,8 @@ struct ValueWalk::Decoder {
   Decoder& operator=(const Decoder&) = delete;
 };
 
-ValueWalk::ValueWalk(const CodeImage& image, const FlowGraph& graph)
-    : image_(image), graph_(graph), decoder_(std::make_unique<Decoder>()) {}
+ValueWalk::ValueWalk(const FlowGraph& graph)
+    : graph_(graph), decoder_(std::make_unique<Decoder>()) {}
 ValueWalk::~ValueWalk() = default;
 
 void ValueWalk::StepCall(uint32_t node, ValueState* state) {
@@ -240,11 +239,10 @@ bool IsWideMove(unsigned id) {
 
 bool ValueWalk::Decode(uint32_t node) {
   const Instruction& where = graph_.node(node).instruction;
-  const size_t size = image_.ReadCode(where.address, decoder_->bytes, where.size);
-  const uint8_t* at = decoder_->bytes;
-  size_t left = size;
+  const uint8_t* at = where.bytes.data();
+  size_t left = where.size;
   uint64_t address = where.address;
-  return decoder_->instruction != nullptr && size == where.size &&
+  return decoder_->instruction != nullptr &&
          cs_disasm_iter(decoder_->handle, &at, &left, &address, decoder_->instruction);
 }
 
@@ -416,7 +414,7 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     stores.push_back({address_of(to), Value()});
   }
 
-  const RegisterSet changed = WrittenRegisters(decoder_->bytes, where.size, where.address);
+  const RegisterSet changed = WrittenRegisters(where.bytes.data(), where.size, where.address);
   for (size_t i = 0; i < 16; ++i) {
     if ((changed >> i & 1) != 0) state->registers_[i] = Value();
   }

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
 
 namespace proftrace {
@@ -73,7 +72,7 @@ class ValueState {
 
 class ValueWalk {
  public:
-  ValueWalk(const CodeImage& image, const FlowGraph& graph);
+  explicit ValueWalk(const FlowGraph& graph);
   ~ValueWalk();
   ValueWalk(const ValueWalk&) = delete;
   ValueWalk& operator=(const ValueWalk&) = delete;
@@ -107,7 +106,6 @@ class ValueWalk {
   void Step(uint32_t node, ValueState* state);
   void StepCall(uint32_t node, ValueState* state);
 
-  const CodeImage& image_;
   const FlowGraph& graph_;
   StoreVisitor on_store_;
   bool tells_numbers_ = false;

@@ -51,8 +51,8 @@ void FuzzCode(const uint8_t* data, size_t size) {
   const auto graph = FlowGraph::Build(image, 0x1000, 0x1000 + size);
   if (!graph.ok()) return;
   FindExitSites(*graph, WorkRule::kDispatch);
-  FindBeginSite(image, *graph);
-  FindBoxedArguments(image, *graph);
+  FindBeginSite(*graph);
+  FindBoxedArguments(*graph);
   ClassifyCaller(image, *graph, {0x1000});
 }
 

@@ -16,7 +16,7 @@ std::optional<BoxedArguments> Arguments(std::vector<uint8_t> bytes) {
   image.Add(kBase, std::move(bytes));
   const auto graph = FlowGraph::Build(image, kBase, end);
   EXPECT_TRUE(graph.ok()) << graph.status();
-  return FindBoxedArguments(image, *graph);
+  return FindBoxedArguments(*graph);
 }
 
 TEST(BoxedArgumentsTest, FindsTheFormWithoutTheDispatcher) {

@@ -49,14 +49,14 @@ class AutogradCodeTest : public ::testing::Test {
   }
   AutogradFacts Read(AutogradFunction function) {
     AutogradFacts facts;
-    ReadAutogradFunction(function, image_, Graph(), &facts);
+    ReadAutogradFunction(function, Graph(), &facts);
     return facts;
   }
   std::optional<KeySetPlace> FindKeys() {
     const FlowGraph graph = Graph();
     const auto call = FindOnlyCall(graph, {kCallbacks});
     EXPECT_TRUE(call);
-    return call ? FindKeySet(image_, graph, *call) : std::nullopt;
+    return call ? FindKeySet(graph, *call) : std::nullopt;
   }
 
   FakeCode image_;
@@ -138,7 +138,7 @@ TEST_F(AutogradCodeTest, TheKeySetFollowsTheFunctor) {
   ASSERT_TRUE(keys);
   EXPECT_EQ(keys->reg, 3);
   const FlowGraph graph = Graph();
-  EXPECT_EQ(FrameWordsAt(image_, graph, *FindOnlyCall(graph, {kCallbacks})), 2u + 0x88 / 8);
+  EXPECT_EQ(FrameWordsAt(graph, *FindOnlyCall(graph, {kCallbacks})), 2u + 0x88 / 8);
 }
 
 TEST_F(AutogradCodeTest, BehindThePlaceOfAResultAndInTheFrame) {

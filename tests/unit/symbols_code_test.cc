@@ -181,7 +181,7 @@ TEST(FlowGraphTest, FollowsAColdPartThatComesBack) {
 
 TEST(BeginSiteTest, SkipsEndbr64) {
   const FakeCode image = Image({0xf3, 0x0f, 0x1e, 0xfa, 0x53, 0x5b, 0xc3});
-  const auto begin = FindBeginSite(image, *Graph(image));
+  const auto begin = FindBeginSite(*Graph(image));
   ASSERT_TRUE(begin);
   EXPECT_EQ(begin->address, kBase + 4);
   EXPECT_TRUE(begin->emulated);
@@ -190,19 +190,19 @@ TEST(BeginSiteTest, SkipsEndbr64) {
 TEST(BeginSiteTest, FindsASecondPushBehindRegisterMovesOnly) {
   // push rbp; mov rbp, rsp; push r15; ...
   const FakeCode plain = Image({0x55, 0x48, 0x89, 0xe5, 0x41, 0x57, 0x41, 0x5f, 0x5d, 0xc3});
-  EXPECT_EQ(FindBeginSite(plain, *Graph(plain))->next, kBase + 4);
+  EXPECT_EQ(FindBeginSite(*Graph(plain))->next, kBase + 4);
   // push rbp; mov rbp, [rdi]; push r15: a load may take any time
   const FakeCode load = Image({0x55, 0x48, 0x8b, 0x2f, 0x41, 0x57, 0x41, 0x5f, 0x5d, 0xc3});
-  EXPECT_EQ(FindBeginSite(load, *Graph(load))->next, 0u);
+  EXPECT_EQ(FindBeginSite(*Graph(load))->next, 0u);
   // push rbp; test edi, edi; jne +2; push r15; ret: not on every way
   const FakeCode branch = Image({0x55, 0x85, 0xff, 0x75, 0x02, 0x41, 0x57, 0xc3});
-  EXPECT_EQ(FindBeginSite(branch, *Graph(branch))->next, 0u);
+  EXPECT_EQ(FindBeginSite(*Graph(branch))->next, 0u);
 }
 
 TEST(BeginSiteTest, MovesToAnEmulatedInstructionWhileTheArgumentsStand) {
   // test rdi, rdi; jne +0; ret
   const FakeCode image = Image({0x48, 0x85, 0xff, 0x75, 0x00, 0xc3});
-  const auto begin = FindBeginSite(image, *Graph(image));
+  const auto begin = FindBeginSite(*Graph(image));
   ASSERT_TRUE(begin);
   EXPECT_EQ(begin->address, kBase + 3);
 }
@@ -214,7 +214,7 @@ TEST(BeginSiteTest, StaysWhereTheStackPointerOrAnArgumentChanges) {
            std::vector<uint8_t>{0x41, 0xb8, 1, 0, 0, 0, 0x53, 0xc3},  // mov r8d, 1; push rbx
        }) {
     const FakeCode image = Image(code);
-    const auto begin = FindBeginSite(image, *Graph(image));
+    const auto begin = FindBeginSite(*Graph(image));
     ASSERT_TRUE(begin);
     EXPECT_EQ(begin->address, kBase);
     EXPECT_FALSE(begin->emulated);
@@ -223,7 +223,7 @@ TEST(BeginSiteTest, StaysWhereTheStackPointerOrAnArgumentChanges) {
 
 TEST(BeginSiteTest, NoneWhereTheEntryIsALoop) {
   const FakeCode image = Image({0x48, 0xff, 0xc8, 0x75, 0xfb, 0xc3});  // L: dec rax; jne L; ret
-  EXPECT_FALSE(FindBeginSite(image, *Graph(image)));
+  EXPECT_FALSE(FindBeginSite(*Graph(image)));
 }
 
 TEST(InstructionTest, KnowsWhatTheKernelEmulates) {
@@ -338,7 +338,7 @@ TEST(ExitSitesTest, SurvivesRandomBytes) {
     if (!graph.ok()) continue;
     FindExitSites(*graph, WorkRule::kDispatch);
     FindExitSites(*graph, WorkRule::kNamed);
-    FindBeginSite(image, *graph);
+    FindBeginSite(*graph);
   }
 }
 

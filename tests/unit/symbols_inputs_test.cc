@@ -143,7 +143,7 @@ SavedDoubles Saved(std::vector<uint8_t> bytes) {
   image.Add(0x1000, std::move(bytes));
   const auto graph = FlowGraph::Build(image, 0x1000, end);
   EXPECT_TRUE(graph.ok()) << graph.status();
-  return FindSavedDoubles(image, *graph);
+  return FindSavedDoubles(*graph);
 }
 
 TEST(SavedDoublesTest, FindsThemInTheFrame) {

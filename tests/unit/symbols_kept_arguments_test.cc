@@ -32,7 +32,7 @@ KeptArguments Kept(std::vector<uint8_t> bytes, const char* other = "") {
   if (!graph.ok()) return {};
   for (uint32_t i = 0; i < graph->size(); ++i) {
     if (graph->node(i).is_call && graph->node(i).instruction.target == kTarget) {
-      return FindKeptArguments(image, *graph, i);
+      return FindKeptArguments(*graph, i);
     }
   }
   ADD_FAILURE() << "no call";

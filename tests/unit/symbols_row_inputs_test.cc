@@ -71,7 +71,7 @@ TEST_F(RowInputsTest, AnArrayThatIsStoredIntoTheObject) {
   Call(kBefore);
   Add({0x48, 0x81, 0xc4, 0x00, 0x03, 0x00, 0x00, 0xc3});  // add rsp, 0x300; ret
   const FlowGraph graph = Graph();
-  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  const auto inputs = FindGivenInputs(graph, Maker(graph));
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kValues);
   ASSERT_EQ(inputs->words.size(), 2u);
@@ -87,7 +87,7 @@ TEST_F(RowInputsTest, AnArrayWhoseLengthIsNotFixedIsNotTaken) {
   Call(kBefore);
   Add({0x5b, 0xc3});
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  const auto inputs = FindGivenInputs(graph, Maker(graph));
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kUnknown);
 }
@@ -100,7 +100,7 @@ TEST_F(RowInputsTest, TheLastValuesOfAFramesStack) {
   Call(kBefore);
   Add({0x5d, 0x5b, 0xc3});
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindFrameInputs(image_, graph, Maker(graph));
+  const auto inputs = FindFrameInputs(graph, Maker(graph));
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
   ASSERT_EQ(inputs->words.size(), 2u);
@@ -115,7 +115,7 @@ TEST_F(RowInputsTest, WordsOfAnUnboxedKernel) {
   Add({0x48, 0x8b, 0x4d, 0x10, 0x45, 0x31, 0xc0});  // mov rcx, [rbp+0x10]; xor r8d, r8d
   Add({0xff, 0x53, 0x10, 0xc3});                    // call [rbx+0x10]; ret
   const FlowGraph graph = Graph();
-  const auto inputs = FindCallInputs(image_, graph, Maker(graph));
+  const auto inputs = FindCallInputs(graph, Maker(graph));
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kKernel);
   ASSERT_EQ(inputs->words.size(), size_t{PT_ROW_WORDS});
@@ -129,7 +129,7 @@ TEST_F(RowInputsTest, TheStackOfABoxedCall) {
   Call(kMaker);
   Add({0x48, 0x8b, 0x3b, 0x4c, 0x89, 0xf1, 0xff, 0x53, 0x08, 0xc3});  // mov rcx, r14; call [rbx+8]
   const FlowGraph graph = Graph();
-  const auto inputs = FindCallInputs(image_, graph, Maker(graph));
+  const auto inputs = FindCallInputs(graph, Maker(graph));
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kStack);
   ASSERT_EQ(inputs->words.size(), 1u);
@@ -142,7 +142,7 @@ TEST_F(RowInputsTest, AStackThatIsMadeForTheCallIsNotThereYet) {
   Add({0x48, 0x8b, 0x3b, 0x48, 0x8d, 0x4c, 0x24, 0x20, 0xff, 0x53, 0x08});  // rcx = rsp+0x20
   Add({0xc3});
   const FlowGraph graph = Graph();
-  EXPECT_FALSE(FindCallInputs(image_, graph, Maker(graph)));
+  EXPECT_FALSE(FindCallInputs(graph, Maker(graph)));
 }
 
 TEST(KernelTypesTest, AreWhereTheDispatcherNotesThem) {

@@ -164,7 +164,7 @@ Code InlinedDispatch() {
 
 TEST_F(RowMakersTest, TheOperatorIsTheOneWhoseFlagIsTested) {
   const FlowGraph graph = Build(InlinedDispatch());
-  const auto place = FindCalledOperator(image_, graph, CallTo(graph, kMaker));
+  const auto place = FindCalledOperator(graph, CallTo(graph, kMaker));
   ASSERT_TRUE(place);
   EXPECT_EQ(place->base, 5);  // rbp
   EXPECT_EQ(Offsets(*place), (std::vector<int32_t>{-16, 0}));
@@ -177,7 +177,7 @@ TEST_F(RowMakersTest, TheRowIsOverWhereBothWaysMeet) {
   // Moved on from the comparison to the jump, which the kernel emulates.
   EXPECT_EQ(graph.node(*end).instruction.address, kBase + 22);
   EXPECT_EQ(graph.node(*end).instruction.kind, InstructionKind::kConditionalJump);
-  EXPECT_EQ(FindFlagTests(image_, graph, CallTo(graph, kMaker)), std::vector<uint32_t>{*end});
+  EXPECT_EQ(FindFlagTests(graph, CallTo(graph, kMaker)), std::vector<uint32_t>{*end});
 }
 
 TEST_F(RowMakersTest, ThereIsNoEndThatAlsoFollowsWithoutABegin) {
