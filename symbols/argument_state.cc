@@ -3,13 +3,9 @@
 namespace proftrace {
 namespace {
 
-constexpr unsigned kRcx = 1;
-constexpr unsigned kRdx = 2;
-constexpr unsigned kRsi = 6;
-constexpr unsigned kRdi = 7;
 // In the order of enum pt_register.
-constexpr unsigned kArgumentRegisters[] = {kRdi, kRsi, kRdx, kRcx, 8, 9};
-constexpr unsigned kLostRegisters[] = {0, kRcx, kRdx, kRsi, kRdi, 8, 9, 10, 11};
+constexpr unsigned kArgumentRegisters[] = {kRdi, kRsi, kRdx, kRcx, kR8, kR9};
+constexpr unsigned kLostRegisters[] = {kRax, kRcx, kRdx, kRsi, kRdi, kR8, kR9, 10, 11};
 // A callee may change an object that it gets the address of. None that is made of arguments is
 // larger.
 constexpr size_t kObjectBytes = 64;

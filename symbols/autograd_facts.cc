@@ -27,7 +27,6 @@ constexpr KnownFunction kFunctions[] = {
      AutogradFunction::kRuleBySet},
     {"_ZN3c1024runtimeDispatchKeySetHasENS_11DispatchKeyES0_", AutogradFunction::kAlias},
 };
-constexpr unsigned kRax = 0;
 // Keys below these are those of backends.
 constexpr int kLeastKey = 32;
 constexpr int kMostKey = 60;

@@ -224,8 +224,8 @@ std::optional<BeginSite> FindBeginSite(const FlowGraph& graph) {
   for (uint32_t i = 0; i < graph.size(); ++i) {
     for (const uint32_t to : graph.successors(i)) ++incoming[to];
   }
-  // rcx, rdx, rsp, rsi, rdi, r8, r9.
-  constexpr RegisterSet kKept = 1 << 1 | 1 << 2 | 1 << kRsp | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9;
+  constexpr RegisterSet kKept =
+      1 << kRcx | 1 << kRdx | 1 << kRsp | 1 << kRsi | 1 << kRdi | 1 << kR8 | 1 << kR9;
   std::optional<BeginSite> first;
   uint32_t node = 0;
   for (size_t steps = 0; steps < graph.size(); ++steps) {

@@ -83,7 +83,6 @@ std::vector<FrameEnd> FindFrameEnds(const CodeImage& image, const FunctionRange&
   const uint64_t start = maker.start > kReach ? maker.start - kReach : 0;
   std::vector<uint8_t> bytes(maker.end + kReach - start);
   bytes.resize(image.ReadCode(start, bytes.data(), bytes.size()));
-  constexpr uint8_t kRdi = 7;
   constexpr size_t kLongestPattern = 24;
   for (size_t i = 0; i + kLongestPattern < bytes.size() && ends.size() < kMostEnds; ++i) {
     const uint8_t* at = bytes.data() + i;

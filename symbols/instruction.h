@@ -44,6 +44,17 @@ struct Instruction {
 // Capstone gives the boundaries; the rest is read from the opcode bytes.
 std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t address);
 
+// General registers by their hardware numbers.
+inline constexpr unsigned kRax = 0;
+inline constexpr unsigned kRcx = 1;
+inline constexpr unsigned kRdx = 2;
+inline constexpr unsigned kRsp = 4;
+inline constexpr unsigned kRbp = 5;
+inline constexpr unsigned kRsi = 6;
+inline constexpr unsigned kRdi = 7;
+inline constexpr unsigned kR8 = 8;
+inline constexpr unsigned kR9 = 9;
+
 // The number of a general register by Capstone's for it (x86_reg): rax 0, rcx 1, rdx 2, rbx 3, rsp
 // 4, rbp 5, rsi 6, rdi 7, r8 … r15; -1 for a part of one, and for all others.
 int RegisterNumber(unsigned capstone_register);
@@ -56,7 +67,6 @@ bool IsRegisterMove(const uint8_t* bytes, size_t count);
 // The general registers that an instruction may write, as a set of bits (1 << number), for
 // straight-line code.
 using RegisterSet = uint32_t;
-inline constexpr unsigned kRsp = 4;
 RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t address);
 
 }  // namespace proftrace

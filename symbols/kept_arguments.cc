@@ -15,9 +15,6 @@ namespace {
 
 using Place = ArgumentState::Place;
 
-constexpr unsigned kRbp = 5;
-constexpr unsigned kRsi = 6;
-constexpr unsigned kRdi = 7;
 // rbx, rbp, r12 to r15: calls leave them as they are.
 constexpr unsigned kKeptRegisters[] = {3, kRbp, 12, 13, 14, 15};
 // Of instructions that are looked at: some passes over the largest function.

@@ -11,10 +11,6 @@
 namespace proftrace {
 namespace {
 
-constexpr unsigned kRcx = 1;
-constexpr unsigned kRdx = 2;
-constexpr unsigned kRsi = 6;
-constexpr unsigned kRdi = 7;
 // rbx, rbp, r12 to r15: a call leaves them as they are. rsp is not one that values are kept in.
 constexpr RegisterSet kKeptRegisters = 0xf028;
 constexpr RegisterSet kFrameRegisters = 1u << kRsp | 1u << 5;

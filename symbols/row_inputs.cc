@@ -16,9 +16,6 @@ namespace {
 
 constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
 constexpr std::string_view kWithScope = "record_function_with_scope";
-constexpr unsigned kRdx = 2;
-constexpr unsigned kRsi = 6;
-constexpr unsigned kRdi = 7;
 // rdi, rsi, rdx, rcx, r8, r9: in the order of enum pt_register.
 constexpr std::array<unsigned, 6> kArgumentRegisters = {7, 6, 2, 1, 8, 9};
 // at::RecordFunction: StepCallbacks come first; it has 344 bytes in 2.15.

@@ -26,11 +26,6 @@ constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
 constexpr std::string_view kWithScope = "_ZN2at6detail26record_function_with_scopeI";
 constexpr std::string_view kGlooWork = "_ZN4c10d16ProcessGroupGloo9AsyncWork";
 constexpr std::string_view kCold = ".cold";
-constexpr unsigned kRcx = 1;
-constexpr unsigned kRdx = 2;
-constexpr unsigned kR8 = 8;
-constexpr unsigned kRsi = 6;
-constexpr unsigned kRdi = 7;
 // The flag lies behind the dispatch table of an OperatorDef, which has a hundred entries and more.
 constexpr int64_t kLeastFlagOffset = 1024;
 constexpr int64_t kMostFlagOffset = 32768;

@@ -10,7 +10,6 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kArgumentRegisters = 8;
-constexpr unsigned kRbp = 5;
 
 struct Store {
   unsigned reg = 0;

@@ -18,10 +18,6 @@ constexpr uint8_t kMaxVisits = 3;
 constexpr size_t kMaxOffsets = PT_PLACE_OFFSETS;
 // The largest object that a name is kept in: a std::variant of std::string_view, a std::string.
 constexpr int64_t kObjectBytes = 64;
-constexpr unsigned kRax = 0;
-constexpr unsigned kRbp = 5;
-constexpr unsigned kRsi = 6;
-constexpr unsigned kRdi = 7;
 
 int WideNumber(unsigned reg) {
   return reg >= X86_REG_XMM0 && reg <= X86_REG_XMM15 ? static_cast<int>(reg - X86_REG_XMM0) : -1;

@@ -54,7 +54,6 @@ size_t MinimumBytes(uint8_t kind) {
       return PT_NODE_RECORD_SHORT_BYTES;
     case abi::PT_ANNOTATION_BEGIN:
       return sizeof(abi::pt_text_record);
-    case abi::PT_COST:  // never in a capture, and unknown to MinimumBytes
     case abi::PT_TEXT_MORE:
       return sizeof(abi::pt_text_more_record);
     case abi::PT_FORK:
