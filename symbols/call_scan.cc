@@ -3,8 +3,12 @@
 #include <emmintrin.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
+#include <memory>
+
+#include "userspace/base/turns.h"
 
 namespace proftrace {
 namespace {
@@ -61,7 +65,6 @@ void ScanBuffer(const uint8_t* bytes, size_t count, size_t begin_limit, uint64_t
 std::vector<CallSite> FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets) {
   std::vector<CallSite> sites;
   if (targets.empty()) return sites;
-  std::vector<uint8_t> buffer(kChunkBytes + kLongestForm);
   for (const ElfSection& section : file.sections()) {
     if (section.type != SHT_PROGBITS || (section.flags & SHF_EXECINSTR) == 0 ||
         section.name.starts_with(".plt")) {
@@ -71,11 +74,23 @@ std::vector<CallSite> FindCalls(const ElfFile& file, const std::vector<uint64_t>
     if (section.file_offset > file_bytes || section.size > file_bytes - section.file_offset) {
       continue;
     }
-    for (uint64_t at = 0; at < section.size; at += kChunkBytes) {
-      const size_t want = std::min<uint64_t>(buffer.size(), section.size - at);
-      const size_t got = file.ReadOffset(section.file_offset + at, buffer.data(), want);
-      ScanBuffer(buffer.data(), got, kChunkBytes, section.address + at, targets, &sites);
-      if (got != want) break;
+    std::vector<std::vector<CallSite>> found((section.size + kChunkBytes - 1) / kChunkBytes);
+    std::atomic<size_t> count = 0;
+    ShareTurns(found.size(), [&]() -> TurnWorker {
+      const auto buffer = std::make_shared<std::vector<uint8_t>>(kChunkBytes + kLongestForm);
+      return [&file, &section, &targets, &found, &count, buffer](size_t turn) {
+        if (count >= kMaxSites) return;
+        const uint64_t at = turn * kChunkBytes;
+        const size_t want = std::min<uint64_t>(buffer->size(), section.size - at);
+        const size_t got = file.ReadOffset(section.file_offset + at, buffer->data(), want);
+        ScanBuffer(buffer->data(), got, kChunkBytes, section.address + at, targets, &found[turn]);
+        count += found[turn].size();
+      };
+    });
+    for (const std::vector<CallSite>& part : found) {
+      const size_t room = kMaxSites - std::min(sites.size(), kMaxSites);
+      sites.insert(sites.end(), part.begin(),
+                   part.begin() + static_cast<ptrdiff_t>(std::min(part.size(), room)));
     }
   }
   return sites;

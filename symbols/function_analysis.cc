@@ -1,22 +1,19 @@
 #include "symbols/function_analysis.h"
 
 #include <algorithm>
-#include <atomic>
 #include <iterator>
+#include <memory>
 #include <optional>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "symbols/key_set.h"
 #include "symbols/text.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/turns.h"
 
 namespace proftrace {
 namespace {
 
-// More gain little: what one thread does alone takes as long by then.
-constexpr size_t kMaxThreads = 8;
 // What a thread takes at a time: enough that taking costs nothing, few enough to share evenly.
 constexpr size_t kOperatorsATurn = 32;
 
@@ -130,29 +127,16 @@ void AddOperators(const ModuleImage& image, const std::vector<uint64_t>& step_ca
     std::vector<PlanGap> gaps;
   };
   std::vector<Turn> turns((operators.size() + kOperatorsATurn - 1) / kOperatorsATurn);
-  std::atomic<size_t> next_turn = 0;
-  const auto take_turns = [&](int64_t limit_ns) {
-    FunctionAnalysis analysis(image, step_callbacks, limit_ns);
-    for (size_t turn = next_turn++; turn < turns.size(); turn = next_turn++) {
+  const int64_t limit_ns = out->left_ns();
+  ShareTurns(turns.size(), [&]() -> TurnWorker {
+    const auto analysis = std::make_shared<FunctionAnalysis>(image, step_callbacks, limit_ns);
+    return [&operators, &turns, analysis](size_t turn) {
       const size_t first = turn * kOperatorsATurn;
       const size_t last = std::min(first + kOperatorsATurn, operators.size());
-      for (size_t i = first; i < last; ++i) analysis.AddOperator(operators[i]);
-      turns[turn] = {std::exchange(analysis.functions, {}), std::exchange(analysis.gaps, {})};
-    }
-  };
-  const int64_t limit_ns = out->left_ns();
-  const size_t wanted =
-      std::min({size_t{std::thread::hardware_concurrency()}, kMaxThreads, turns.size()});
-  std::vector<std::thread> workers;
-  while (workers.size() + 1 < wanted) {
-    try {
-      workers.emplace_back([&] { take_turns(limit_ns); });
-    } catch (const std::system_error&) {
-      break;  // no more threads are to be had: those that there are do it
-    }
-  }
-  take_turns(limit_ns);
-  for (std::thread& worker : workers) worker.join();
+      for (size_t i = first; i < last; ++i) analysis->AddOperator(operators[i]);
+      turns[turn] = {std::exchange(analysis->functions, {}), std::exchange(analysis->gaps, {})};
+    };
+  });
   for (Turn& turn : turns) {
     std::move(turn.functions.begin(), turn.functions.end(), std::back_inserter(out->functions));
     std::move(turn.gaps.begin(), turn.gaps.end(), std::back_inserter(out->gaps));

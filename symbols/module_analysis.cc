@@ -100,7 +100,7 @@ std::string StatusText(const absl::Status& status) { return std::string(status.m
 // Reads one file's facts together, step by step.
 class Analysis {
  public:
-  explicit Analysis(std::unique_ptr<ElfFile> file) : image_(std::move(file)) {}
+  explicit Analysis(ElfFile* file) : image_(file) {}
   ModuleFacts Run();
 
  private:
@@ -402,6 +402,6 @@ bool MayContribute(ElfFile& file, bool full) {
   return found;
 }
 
-ModuleFacts AnalyzeModule(std::unique_ptr<ElfFile> file) { return Analysis(std::move(file)).Run(); }
+ModuleFacts AnalyzeModule(ElfFile* file) { return Analysis(file).Run(); }
 
 }  // namespace proftrace

@@ -111,6 +111,6 @@ std::string_view OperatorIdentifier(std::string_view symbol);
 bool MayContribute(ElfFile& file, bool full);
 
 // Analyses a file that may contribute.
-ModuleFacts AnalyzeModule(std::unique_ptr<ElfFile> file);
+ModuleFacts AnalyzeModule(ElfFile* file);
 
 }  // namespace proftrace

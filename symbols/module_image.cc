@@ -1,12 +1,10 @@
 #include "symbols/module_image.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace proftrace {
 
-ModuleImage::ModuleImage(std::unique_ptr<ElfFile> file)
-    : file_(std::move(file)), unwind_(UnwindTable::Read(*file_)) {
+ModuleImage::ModuleImage(ElfFile* file) : file_(file), unwind_(UnwindTable::Read(*file_)) {
   const auto add = [this](const ElfSymbol& symbol) {
     if (symbol.is_function && symbol.is_defined && symbol.address != 0) {
       functions_.push_back({symbol.address, symbol.size, symbol.text});

@@ -1,7 +1,6 @@
 // The code of one mapped file: its functions by symbol tables and unwind tables, its imports.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -14,7 +13,8 @@ namespace proftrace {
 
 class ModuleImage final : public CodeImage {
  public:
-  explicit ModuleImage(std::unique_ptr<ElfFile> file);
+  // `file` must outlive it.
+  explicit ModuleImage(ElfFile* file);
 
   ElfFile& file() const { return *file_; }
   bool has_full_symbols() const { return has_full_symbols_; }
@@ -35,7 +35,7 @@ class ModuleImage final : public CodeImage {
     uint64_t size;
     const char* name;
   };
-  std::unique_ptr<ElfFile> file_;
+  ElfFile* file_;
   std::vector<Function> functions_;  // ascending by start, one a start
   bool has_full_symbols_ = false;
   UnwindTable unwind_;

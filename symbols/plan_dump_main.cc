@@ -128,7 +128,7 @@ int DumpLibrary(const char* path) {
     return static_cast<int>(ExitCode::kNoTorch);
   }
   const auto start = Clock::now();
-  const ModuleFacts facts = AnalyzeModule(*std::move(file));
+  const ModuleFacts facts = AnalyzeModule(file->get());
   std::printf("%s: analysed in %.3f s, %s strings, Dispatcher %#lx, PyNode vtable %#lx\n", path,
               SecondsSince(start), facts.old_string_abi ? "pre-C++11" : "C++11",
               static_cast<unsigned long>(facts.dispatcher_slot),

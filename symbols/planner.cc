@@ -106,12 +106,7 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
     return module;
   }
   if (!MayContribute(**file, full)) return std::nullopt;
-  // The analysis takes the file; the entry is named after its state before it.
-  auto again = OpenMappedFile(pid_, mapped);
-  if (!again.ok()) return std::nullopt;
-  auto analysed = ElfFile::Open(std::move(again->fd));
-  if (!analysed.ok()) return std::nullopt;
-  module.facts = AnalyzeModule(*std::move(analysed));
+  module.facts = AnalyzeModule(file->get());
   cache_.Store(**file, module.facts);
   return module;
 }

@@ -42,7 +42,7 @@ void FuzzElf(const uint8_t* data, size_t size) {
   auto file = ElfFile::Open(std::move(fd));
   if (!file.ok()) return;
   MayContribute(**file, true);
-  AnalyzeModule(*std::move(file));
+  AnalyzeModule(file->get());
 }
 
 void FuzzCode(const uint8_t* data, size_t size) {

@@ -1,0 +1,34 @@
+#include "userspace/base/turns.h"
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace proftrace {
+namespace {
+
+// More gain little: what one thread does alone takes as long by then.
+constexpr size_t kMaxThreads = 8;
+
+}  // namespace
+
+void ShareTurns(size_t turns, const std::function<TurnWorker()>& make_worker) {
+  std::atomic<size_t> next = 0;
+  const auto run = [&] {
+    const TurnWorker worker = make_worker();
+    for (size_t turn = next++; turn < turns; turn = next++) worker(turn);
+  };
+  const size_t wanted = std::min({size_t{std::thread::hardware_concurrency()}, kMaxThreads, turns});
+  std::vector<std::thread> others;
+  try {
+    while (others.size() + 1 < wanted) others.emplace_back(run);
+  } catch (const std::system_error&) {
+    // No more threads are to be had: those that there are do it.
+  }
+  run();
+  for (std::thread& other : others) other.join();
+}
+
+}  // namespace proftrace
