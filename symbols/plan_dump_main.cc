@@ -104,6 +104,14 @@ int DumpSchemas(Pid pid, const char* cache) {
   return 0;
 }
 
+void PrintPlace(const abi::pt_place& place) {
+  std::printf(" r%d", place.base);
+  if (place.address != 0) std::printf(" %#lx", static_cast<unsigned long>(place.address));
+  for (int i = 0; i < place.count && i < PT_PLACE_OFFSETS; ++i) {
+    std::printf(" %+d", place.offsets[i]);
+  }
+}
+
 void PrintRow(const MadeRow& row) {
   std::printf("  row of %.120s: \"%s\"\n", row.symbol.c_str(), row.literal.c_str());
   for (const RowProbe& probe : row.probes) {
@@ -111,11 +119,15 @@ void PrintRow(const MadeRow& row) {
                 static_cast<unsigned long>(probe.offset), probe.handle_register,
                 probe.handle_offset);
     if (probe.place) {
-      std::printf(" place r%d", probe.place->base);
-      if (probe.place->address != 0) {
-        std::printf(" %#lx", static_cast<unsigned long>(probe.place->address));
+      std::printf(" place");
+      PrintPlace(*probe.place);
+    }
+    if (probe.inputs.kind != RowInputKind::kNone) {
+      std::printf(" inputs of kind %d", static_cast<int>(probe.inputs.kind));
+      for (const abi::pt_place& word : probe.inputs.words) {
+        std::printf(",");
+        PrintPlace(word);
       }
-      for (int i = 0; i < probe.place->count; ++i) std::printf(" %+d", probe.place->offsets[i]);
     }
     std::printf("\n");
   }
