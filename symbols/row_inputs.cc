@@ -9,6 +9,7 @@
 #include "symbols/instruction.h"
 #include "symbols/key_set.h"
 #include "symbols/text.h"
+#include "symbols/value_sums.h"
 #include "symbols/value_walk.h"
 
 namespace proftrace {
@@ -23,6 +24,8 @@ constexpr int64_t kLeastInputsOffset = 64;
 constexpr int64_t kRecordFunctionBytes = 512;
 constexpr int64_t kMostValues = 256;
 constexpr int64_t kVectorBytes = 24;
+constexpr int64_t kVectorEnd = 8;
+constexpr int64_t kValueBytes = 16;  // sizeof(c10::IValue)
 
 abi::pt_place UnknownPlace() {
   abi::pt_place place{};
@@ -39,7 +42,7 @@ std::optional<abi::pt_place> WordPlace(const Value& value) {
     if (place) place->is_byte = 1;
     return place;
   }
-  if (value.base != Value::kConstant) return PlaceOf(value, abi::PT_PLACE_WORD);
+  if (!value.is_number()) return PlaceOf(value, abi::PT_PLACE_WORD);
   abi::pt_place place{};
   place.base = abi::PT_PLACE_CONSTANT;
   place.address = static_cast<uint64_t>(value.offsets[0]);
@@ -77,24 +80,48 @@ std::optional<GivenInputs> InputsOfCall(std::string_view callee, const ValueStat
   return std::nullopt;
 }
 
-// Calls `found` for each way from `from` to a call of `before` that has inputs; what all of these
-// agree on.
-template <typename Finder>
-std::optional<RowInputs> OnWhichAllAgree(const FlowGraph& graph, uint32_t from, Finder&& find) {
+// An array of the function's own in its frame, or the last values of a Stack, as torch::jit::last()
+// takes them: its end, less the bytes of `count` of them.
+std::optional<RowInputs> PlacesOf(const GivenInputs& inputs, ValueSums* sums) {
+  const auto count = WordPlace(inputs.count);
+  if (!count) return std::nullopt;
+  const bool is_array = inputs.count.is_number() && inputs.count.offsets[0] > 0 &&
+                        inputs.count.offsets[0] <= kMostValues;
+  const auto data = WordPlace(inputs.data);
+  if (is_array && data && data->count == 1) {
+    return RowInputs{RowInputKind::kValues, {*data, *count}};
+  }
+  Value end = sums->Add(inputs.data, inputs.count, kValueBytes);
+  if (end.base > Value::kAddress || end.offsets.size() < 2 || end.offsets.back() != 0) {
+    return std::nullopt;
+  }
+  end.offsets.pop_back();
+  const auto stack = WordPlace(sums->Add(end, Value{Value::kConstant, {kVectorEnd}}, -1));
+  if (!stack) return std::nullopt;
+  return RowInputs{RowInputKind::kLastValues, {*stack, *count}};
+}
+
+// What all ways from `from` to a call of `before` that has inputs agree on.
+std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph& graph,
+                                         uint32_t from) {
   std::optional<RowInputs> agreed;
   bool clear = true;
+  ValueSums sums;
   ValueWalk walk(graph);
+  const ValueState frame = walk.FrameAt(from);
   walk.set_tells_numbers();
-  walk.Run(from, [&](uint32_t node, const ValueState& state) {
+  walk.set_sums(&sums, &image);
+  walk.Run(from, frame, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
     if (!call.is_call || node == from) return true;
     const auto given = InputsOfCall(call.callee, state);
     if (!given) return !call.callee.starts_with(kBefore);
-    const std::optional<RowInputs> inputs = find(*given);
+    const std::optional<RowInputs> inputs = PlacesOf(*given, &sums);
     if (!inputs) return false;
     const auto equal = [](const abi::pt_place& a, const abi::pt_place& b) {
       return std::memcmp(&a, &b, sizeof(a)) == 0;
     };
+    clear &= !agreed || agreed->kind == inputs->kind;
     clear &= !agreed || std::equal(agreed->words.begin(), agreed->words.end(),
                                    inputs->words.begin(), inputs->words.end(), equal);
     agreed = inputs;
@@ -128,17 +155,9 @@ bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from) {
 
 }  // namespace
 
-std::optional<RowInputs> FindGivenInputs(const FlowGraph& graph, uint32_t from) {
-  const auto given =
-      OnWhichAllAgree(graph, from, [](const GivenInputs& inputs) -> std::optional<RowInputs> {
-        const bool is_array = inputs.count.base == Value::kConstant &&
-                              inputs.count.offsets[0] > 0 && inputs.count.offsets[0] <= kMostValues;
-        const auto data = WordPlace(inputs.data);
-        const auto count = WordPlace(inputs.count);
-        // An array of the function's own, in its frame.
-        if (!is_array || !data || !count || data->count != 1) return std::nullopt;
-        return RowInputs{RowInputKind::kValues, {*data, *count}};
-      });
+std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
+                                         uint32_t from) {
+  const auto given = OnWhichAllAgree(image, graph, from);
   if (given || (!HasInputs(graph, from, from) && !HasInputs(graph, 0, from))) {
     return given;
   }
@@ -157,38 +176,6 @@ std::optional<abi::pt_place> FindArgument(const FlowGraph& graph, uint32_t at, u
     return false;
   });
   return found;
-}
-
-// torch::jit::last(stack, count), which the compiler may have made to take the ends of the Stack:
-// how many values it is asked for.
-std::optional<Value> CountOfLast(std::string_view callee, const Value& stack,
-                                 const ValueState& state) {
-  if (!Contains(callee, "5torch3jit4last")) return std::nullopt;
-  if (state.reg(kRdi) == stack) return state.reg(kRsi);
-  const bool by_ends = state.reg(kRdi) == state.Load(stack, 0) &&
-                       state.reg(kRsi) == state.Load(stack, 8) && stack.known();
-  return by_ends ? std::optional(state.reg(kRdx)) : std::nullopt;
-}
-
-std::optional<RowInputs> FindFrameInputs(const FlowGraph& graph, uint32_t from) {
-  const auto stack = FindArgument(graph, from, kRsi);
-  if (!stack) return std::nullopt;
-  const Value values{stack->base, {stack->offsets, stack->offsets + stack->count}};
-  const auto last_values = [&stack](const Value& number) -> std::optional<RowInputs> {
-    const auto count = WordPlace(number);
-    if (!count) return std::nullopt;
-    return RowInputs{RowInputKind::kLastValues, {*stack, *count}};
-  };
-  std::optional<RowInputs> found;
-  ValueWalk(graph).Run(from, [&](uint32_t node, const ValueState& state) {
-    if (!graph.node(node).is_call || found) return !found;
-    const auto count = CountOfLast(graph.node(node).callee, values, state);
-    if (count) found = last_values(*count);
-    return !found;
-  });
-  if (found) return found;
-  return OnWhichAllAgree(
-      graph, from, [&last_values](const GivenInputs& given) { return last_values(given.count); });
 }
 
 std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {

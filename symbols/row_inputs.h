@@ -28,12 +28,11 @@ struct RowInputs {
   std::vector<abi::pt_place> words;
 };
 
-// Of a row that begins at node `from` with an at::RecordFunction: values that lie there already;
-// kUnknown for others. Nothing for a row without inputs.
-std::optional<RowInputs> FindGivenInputs(const FlowGraph& graph, uint32_t from);
-
-// Of a frame of TorchScript's interpreter: of the Stack that the function has as an argument.
-std::optional<RowInputs> FindFrameInputs(const FlowGraph& graph, uint32_t from);
+// Of a row that begins at node `from` with an at::RecordFunction, or with the question whether
+// there are callbacks for one: values that lie there already; kUnknown for others. Nothing for a
+// row without inputs.
+std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
+                                         uint32_t from);
 
 // Of an operator that is called with the dispatcher's code inlined: what a boxed kernel or, else,
 // an unboxed one gets.

@@ -210,7 +210,7 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
       continue;
     }
     probe->place = name->place;
-    probe->inputs = FindGivenInputs(*graph, *node).value_or(RowInputs());
+    probe->inputs = FindGivenInputs(image_, *graph, *node).value_or(RowInputs());
     if (CallsPeek(*graph)) {
       probe->handle_register |= PT_GUARD_HAS_SEQUENCE;
       // A custom Function's: (class, tuple of arguments).
@@ -379,7 +379,8 @@ bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& g
                      static_cast<uint8_t>(slot->base), code);
   if (!begin) return false;
   begin->place = name->place;
-  begin->inputs = FindFrameInputs(graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
+  begin->inputs =
+      FindGivenInputs(image_, graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
   std::vector<RowProbe> ends;
   for (const FrameEnd& end : FindFrameEnds(image_, function, slot->offsets[0] - code)) {
     const auto probe = Probe(end.address, abi::PT_ROLE_FRAME_END, end.reg, end.offset);

@@ -8,6 +8,7 @@
 
 #include "symbols/instruction.h"
 #include "symbols/text.h"
+#include "symbols/value_sums.h"
 
 namespace proftrace {
 namespace {
@@ -16,6 +17,8 @@ constexpr size_t kMaxVisited = 12000;
 // Of one instruction: values that one way loses, another may still know.
 constexpr uint8_t kMaxVisits = 3;
 constexpr size_t kMaxOffsets = PT_PLACE_OFFSETS;
+// Functions that are followed: those that take the end of an array.
+constexpr uint64_t kMostCalleeBytes = 512;
 // The largest object that a name is kept in: a std::variant of std::string_view, a std::string.
 constexpr int64_t kObjectBytes = 64;
 
@@ -194,14 +197,59 @@ void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   if (source == StringSource::kNone) source = SourceOfVariant(call.callee);
   const Value text = source == StringSource::kCharacters ? state->registers_[kRsi]
                                                          : state->Load(state->registers_[kRsi], 0);
+  const Returned returned = ReturnedBy(call, *state);
   state->ForgetObjects();
   if (source != StringSource::kNone) state->Store(state->registers_[kRdi], offset, text);
   state->ForgetAfterCall();
+  state->registers_[kRax] = returned.rax;
+  state->registers_[kRdx] = returned.rdx;
   if (call.callee == "_Znwm") {
     state->registers_[kRax] = Value{Value::kAllocated, {0}};
   } else if (call.callee == "__tls_get_addr" && first.is_address()) {
     state->registers_[kRax] = Value{Value::kThreadLocal, {first.offsets[0], 0}};
   }
+}
+
+// What all normal returns of the function agree on.
+ValueWalk::Returned ValueWalk::ReturnedBy(const FlowNode& call, const ValueState& state) {
+  const uint64_t target = call.instruction.target;
+  if (image_ == nullptr || call.is_indirect || target == 0 || image_->IsPltStub(target)) return {};
+  const auto [found, is_new] = callees_.try_emplace(target);
+  if (is_new) {
+    const auto range = image_->FunctionAt(target);
+    if (range && range->start == target && range->end - target <= kMostCalleeBytes) {
+      auto graph = FlowGraph::Build(*image_, range->start, range->end);
+      if (graph.ok()) found->second = *std::move(graph);
+    }
+  }
+  if (!found->second) return {};
+  const FlowGraph& callee = *found->second;
+  ValueWalk walk(callee);
+  walk.tells_numbers_ = tells_numbers_;
+  walk.sums_ = sums_;
+  ValueState start = state;
+  start.registers_[kRsp] = Plus(state.reg(kRsp), -8);  // the return address
+  std::optional<Returned> returned;
+  bool clear = true;
+  walk.Run(0, std::move(start), [&](uint32_t node, const ValueState& at) {
+    switch (callee.node(node).end) {
+      case NodeEnd::kNone:
+        return clear;
+      case NodeEnd::kDead:
+        return false;
+      case NodeEnd::kTailCall:
+      case NodeEnd::kIndirectTail:
+        clear = false;
+        return false;
+      case NodeEnd::kReturn:
+        break;
+    }
+    if (!returned) returned = Returned{at.reg(kRax), at.reg(kRdx)};
+    if (returned->rax != at.reg(kRax)) returned->rax = Value();
+    if (returned->rdx != at.reg(kRdx)) returned->rdx = Value();
+    return false;
+  });
+  return clear && returned ? *returned : Returned();
 }
 
 namespace {
@@ -269,6 +317,46 @@ Value ValueWalk::CalledAt(uint32_t node, const ValueState& state) {
   return number < 0 ? Value() : state.reg(static_cast<unsigned>(number));
 }
 
+// What an instruction that is decoded computes into its first operand, a whole register.
+Value ValueWalk::ComputedBy(uint32_t node, const ValueState& state) const {
+  if (sums_ == nullptr) return Value();
+  const cs_x86& detail = decoder_->instruction->detail->x86;
+  const auto of_register = [&state](unsigned reg) {
+    const int number = RegisterNumber(reg);
+    return number < 0 ? Value() : state.reg(static_cast<unsigned>(number));
+  };
+  const Value left = of_register(detail.operands[0].reg);
+  const cs_x86_op& operand = detail.operands[1];
+  switch (decoder_->instruction->id) {
+    case X86_INS_LEA: {
+      const Value base = operand.mem.base == X86_REG_INVALID ? Value{Value::kConstant, {0}}
+                                                             : of_register(operand.mem.base);
+      return Plus(sums_->Add(base, of_register(operand.mem.index), operand.mem.scale),
+                  operand.mem.disp);
+    }
+    case X86_INS_NEG:
+      return sums_->Add(Value{Value::kConstant, {0}}, left, -1);
+    case X86_INS_ADD:
+    case X86_INS_SUB: {
+      const uint64_t next = graph_.node(node).instruction.next();
+      Value right;
+      if (operand.type == X86_OP_REG) right = of_register(operand.reg);
+      if (operand.type == X86_OP_MEM) right = state.Load(AddressOf(operand, state, next), 0);
+      return sums_->Add(left, right, decoder_->instruction->id == X86_INS_ADD ? 1 : -1);
+    }
+    case X86_INS_SHL:
+    case X86_INS_SAL:
+      if (detail.op_count != 2 || operand.type != X86_OP_IMM || operand.imm > 8) return Value();
+      return sums_->Add(Value{Value::kConstant, {0}}, left, int64_t{1} << operand.imm);
+    case X86_INS_SAR:
+    case X86_INS_SHR:
+      if (detail.op_count != 2 || operand.type != X86_OP_IMM || operand.imm > 8) return Value();
+      return sums_->Divide(left, static_cast<unsigned>(operand.imm));
+    default:
+      return Value();
+  }
+}
+
 void ValueWalk::Step(uint32_t node, ValueState* state) {
   if (graph_.node(node).is_call) {
     StepCall(node, state);
@@ -319,7 +407,7 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     moved.is_byte = moved.known();
   } else if (id == X86_INS_LEA && pair && to.type == X86_OP_REG) {
     general = RegisterNumber(to.reg);
-    moved = address_of(from);
+    moved = from.mem.index == X86_REG_INVALID ? address_of(from) : ComputedBy(node, *state);
   } else if (id == X86_INS_MOV && pair && to.type == X86_OP_MEM) {
     const int source = from.type == X86_OP_REG ? RegisterNumber(from.reg) : -1;
     Value stored = source >= 0 ? state->reg(static_cast<unsigned>(source)) : Value();
@@ -408,6 +496,10 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
   } else if (detail.op_count >= 1 && to.type == X86_OP_MEM && id != X86_INS_CMP &&
              id != X86_INS_TEST) {
     stores.push_back({address_of(to), Value()});
+  } else if (detail.op_count >= 1 && to.type == X86_OP_REG) {
+    general = RegisterNumber(to.reg);
+    moved = ComputedBy(node, *state);
+    if (!moved.known()) general = -1;
   }
 
   const RegisterSet changed = WrittenRegisters(where.bytes.data(), where.size, where.address);
@@ -427,9 +519,45 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
   }
 }
 
-void ValueWalk::Run(uint32_t start, const Visitor& visitor) {
+ValueState ValueWalk::FrameAt(uint32_t start) {
+  std::optional<ValueState> agreed;
+  Run(0, [&](uint32_t node, const ValueState& state) {
+    if (node != start) return true;
+    if (!agreed) agreed = state;
+    for (size_t i = 0; i < state.registers_.size(); ++i) {
+      if (agreed->registers_[i] != state.registers_[i]) agreed->registers_[i] = Value();
+    }
+    std::erase_if(agreed->memory_, [&state](const auto& word) {
+      const auto found = state.memory_.find(word.first);
+      return found == state.memory_.end() || found->second != word.second;
+    });
+    return false;
+  });
+  ValueState frame;
+  if (!agreed) return frame;
+  const Value stack = agreed->reg(kRsp);
+  const auto is_in_frame = [](const Value& value) {
+    return IsPlainAddress(value) && value.base == static_cast<int>(kRsp);
+  };
+  if (!is_in_frame(stack)) return frame;
+  const auto by_stack = [&stack](int64_t offset) {
+    return Value{stack.base, {offset - stack.offsets[0]}};
+  };
+  for (size_t i = 0; i < frame.registers_.size(); ++i) {
+    const Value& value = agreed->registers_[i];
+    if (is_in_frame(value)) frame.registers_[i] = by_stack(value.offsets[0]);
+  }
+  for (const auto& [word, value] : agreed->memory_) {
+    if (word.first != stack.base || word.second < stack.offsets[0] || !is_in_frame(value)) continue;
+    frame.Store(by_stack(word.second), 0, by_stack(value.offsets[0]));
+  }
+  return frame;
+}
+
+void ValueWalk::Run(uint32_t start, ValueState first, const Visitor& visitor) {
   std::vector<uint8_t> visits(graph_.size());
-  std::vector<std::pair<uint32_t, ValueState>> work = {{start, ValueState()}};
+  std::vector<std::pair<uint32_t, ValueState>> work;
+  work.emplace_back(start, std::move(first));
   std::vector<uint32_t> ways;
   size_t visited = 0;
   while (!work.empty() && visited < kMaxVisited) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
+#include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
 
 namespace proftrace {
@@ -26,6 +27,7 @@ struct Value {
   // What __tls_get_addr returned, offsets[1] further; offsets[0]: the address of the tls_index.
   static constexpr int kThreadLocal = 18;
   static constexpr int kConstant = 19;  // offsets[0] is a number; only where the walk tells them
+  static constexpr int kSum = 20;       // offsets[1] + the sum that ValueSums has as offsets[0]
 
   int base = kUnknown;  // hardware number of a register at the walk's start, or one of these
   std::vector<int64_t> offsets;
@@ -33,6 +35,7 @@ struct Value {
 
   bool known() const { return base != kUnknown; }
   bool is_address() const { return base == kAddress && offsets.size() == 1; }
+  bool is_number() const { return base == kConstant && offsets.size() == 1; }
   bool operator==(const Value&) const = default;
 };
 
@@ -70,6 +73,8 @@ class ValueState {
   std::map<Word, Value> memory_;
 };
 
+class ValueSums;
+
 class ValueWalk {
  public:
   explicit ValueWalk(const FlowGraph& graph);
@@ -80,7 +85,13 @@ class ValueWalk {
   // Called before each instruction, for the first few ways that lead to it. False ends that way.
   using Visitor = std::function<bool(uint32_t node, const ValueState& state)>;
   // From node `start` on. `start` itself is visited too.
-  void Run(uint32_t start, const Visitor& visitor);
+  void Run(uint32_t start, const Visitor& visitor) { Run(start, ValueState(), visitor); }
+  void Run(uint32_t start, ValueState first, const Visitor& visitor);
+
+  // To start with at node `start`: registers and words of the frame that hold addresses of the
+  // frame there, in terms of rsp, so that a word is the same one by whichever register the code
+  // names it.
+  ValueState FrameAt(uint32_t start);
 
   // The object and the offset in it of the byte that the instruction compares with 0, where it
   // does.
@@ -100,15 +111,31 @@ class ValueWalk {
   // Numbers in the code are values too (Value::kConstant), and bytes that are loaded as numbers.
   void set_tells_numbers() { tells_numbers_ = true; }
 
+  // Sums and differences are values too, and what small functions of the file return.
+  void set_sums(ValueSums* sums, const CodeImage* image) {
+    sums_ = sums;
+    image_ = image;
+  }
+
  private:
   struct Decoder;
   bool Decode(uint32_t node);
   void Step(uint32_t node, ValueState* state);
   void StepCall(uint32_t node, ValueState* state);
+  Value ComputedBy(uint32_t node, const ValueState& state) const;
+  struct Returned {
+    Value rax;
+    Value rdx;
+  };
+  Returned ReturnedBy(const FlowNode& call, const ValueState& state);
 
   const FlowGraph& graph_;
   StoreVisitor on_store_;
   bool tells_numbers_ = false;
+  ValueSums* sums_ = nullptr;
+  const CodeImage* image_ = nullptr;  // of functions that are followed
+  // Functions that are called, by their addresses; nothing for one that is not followed.
+  std::map<uint64_t, std::optional<FlowGraph>> callees_;
   std::unique_ptr<Decoder> decoder_;
 };
 

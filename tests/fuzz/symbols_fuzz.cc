@@ -15,6 +15,7 @@
 #include "symbols/operator_schema.h"
 #include "symbols/plan_cache.h"
 #include "symbols/process.h"
+#include "symbols/row_inputs.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {
@@ -54,6 +55,10 @@ void FuzzCode(const uint8_t* data, size_t size) {
   FindBeginSite(*graph);
   FindBoxedArguments(*graph);
   ClassifyCaller(image, *graph, {0x1000});
+  // Each call may begin a row; the functions that it calls are the same one.
+  for (uint32_t i = 0; i < std::min<size_t>(graph->size(), 64); ++i) {
+    if (graph->node(i).is_call) FindGivenInputs(image, *graph, i);
+  }
 }
 
 // Both forms of strings; where the symbols are is given, not found: that needs a thousand of them.

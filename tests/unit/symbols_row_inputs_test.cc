@@ -1,12 +1,14 @@
 // What rows outside the dispatcher's functions are called with, from made-up code and memory.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "symbols/call_arguments.h"
 #include "symbols/kernel_types.h"
 #include "symbols/row_inputs.h"
+#include "symbols/value_sums.h"
 #include "tests/unit/symbols_fake_code.h"
 #include "tests/unit/symbols_fake_memory.h"
 
@@ -71,7 +73,7 @@ TEST_F(RowInputsTest, AnArrayThatIsStoredIntoTheObject) {
   Call(kBefore);
   Add({0x48, 0x81, 0xc4, 0x00, 0x03, 0x00, 0x00, 0xc3});  // add rsp, 0x300; ret
   const FlowGraph graph = Graph();
-  const auto inputs = FindGivenInputs(graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kValues);
   ASSERT_EQ(inputs->words.size(), 2u);
@@ -87,25 +89,133 @@ TEST_F(RowInputsTest, AnArrayWhoseLengthIsNotFixedIsNotTaken) {
   Call(kBefore);
   Add({0x5b, 0xc3});
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindGivenInputs(graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kUnknown);
 }
+
+// What torch::jit::last() comes to: rsi = [rbp+8] - 16 * rdx, by the number of values that there
+// are.
+const Bytes kLast = {0x48, 0x8b, 0x75, 0x08,  // mov rsi, [rbp+8]
+                     0x48, 0x8b, 0x4d, 0x00,  // mov rcx, [rbp]
+                     0x48, 0x29, 0xce,        // sub rsi, rcx
+                     0x48, 0xc1, 0xfe, 0x04,  // sar rsi, 4
+                     0x48, 0x29, 0xd6,        // sub rsi, rdx
+                     0x48, 0xc1, 0xe6, 0x04,  // shl rsi, 4
+                     0x48, 0x01, 0xce};       // add rsi, rcx
 
 TEST_F(RowInputsTest, TheLastValuesOfAFramesStack) {
   Add({0x53, 0x55, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xf5});  // rbx = frame, rbp = stack
   Call(kMaker);
   Add({0x48, 0x8b, 0x03, 0x48, 0x8b, 0x50, 0x40});  // mov rax, [rbx]; mov rdx, [rax+0x40]
-  Add({0x48, 0x8b, 0x75, 0x08, 0x48, 0x29, 0xd6});  // mov rsi, [rbp+8]; sub rsi, rdx
+  Add(kLast);
   Call(kBefore);
   Add({0x5d, 0x5b, 0xc3});
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindFrameInputs(graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
   ASSERT_EQ(inputs->words.size(), 2u);
   ExpectPlace(inputs->words[0], kRbp, {0});
   ExpectPlace(inputs->words[1], kRbx, {0, 0x40, 0});
+}
+
+TEST_F(RowInputsTest, ValuesThatAreNotTheLastAreNotTaken) {
+  Add({0x55, 0x48, 0x89, 0xf5});
+  Call(kMaker);
+  Add({0x48, 0x8b, 0x13});  // mov rdx, [rbx]
+  Add(kLast);
+  Add({0x48, 0x83, 0xee, 0x10});  // sub rsi, 16: one value lower
+  Call(kBefore);
+  Add({0x5d, 0xc3});
+  const FlowGraph graph = Graph(kBeforeWithInputs);
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kUnknown);
+}
+
+TEST_F(RowInputsTest, LastValuesWhoseNumberIsInTheCode) {
+  Add({0x55, 0x48, 0x89, 0xf5});
+  Call(kMaker);
+  Add({0x48, 0x8b, 0x75, 0x08, 0x48, 0x83, 0xee, 0x30});  // rsi = [rbp+8] - 48
+  Add({0xba, 0x03, 0x00, 0x00, 0x00});                    // mov edx, 3
+  Call(kBefore);
+  Add({0x5d, 0xc3});
+  const FlowGraph graph = Graph(kBeforeWithInputs);
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
+  ExpectPlace(inputs->words[0], kRbp, {0});
+  EXPECT_EQ(inputs->words[1].base, abi::PT_PLACE_CONSTANT);
+  EXPECT_EQ(inputs->words[1].address, 3u);
+}
+
+// peekSlice(stack, from the top, values, number) of its own: 2.1 and 2.8 have one that is not
+// inlined.
+TEST_F(RowInputsTest, AFunctionThatTakesTheLastValuesIsFollowed) {
+  constexpr uint64_t kSlice = 0x8000;
+  Add({0x53, 0x55, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xf5});
+  Call(kMaker);
+  Add({0x48, 0x8b, 0x43, 0x08, 0x48, 0x89, 0xef, 0x48, 0x89, 0xc6});  // rdi = rbp, rsi = [rbx+8]
+  Call(kSlice);
+  Add({0x48, 0x89, 0xc6});  // mov rsi, rax; rdx is what it returned, too
+  Call(kBefore);
+  Add({0x5d, 0x5b, 0xc3});
+  // mov rax, rsi; mov rdx, rsi; shl rax, 4; neg rax; add rax, [rdi+8]; ret
+  image_.Add(kSlice, {0x48, 0x89, 0xf0, 0x48, 0x89, 0xf2, 0x48, 0xc1, 0xe0, 0x04, 0x48, 0xf7, 0xd8,
+                      0x48, 0x03, 0x47, 0x08, 0xc3});
+  const FlowGraph graph = Graph(kBeforeWithInputs);
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
+  ExpectPlace(inputs->words[0], kRbp, {0});
+  ExpectPlace(inputs->words[1], kRbx, {8, 0});
+}
+
+TEST_F(RowInputsTest, AnObjectIsTheSameOneByEachRegister) {
+  // Its address is in r14 and in a word of the frame; it is filled by rbp.
+  Add({0x55, 0x48, 0x89, 0xe5});                                      // push rbp; mov rbp, rsp
+  Add({0x48, 0x81, 0xec, 0x00, 0x04, 0x00, 0x00});                    // sub rsp, 0x400
+  Add({0x4c, 0x8d, 0xb5, 0x00, 0xff, 0xff, 0xff});                    // lea r14, [rbp-0x100]
+  Add({0x4c, 0x89, 0xb5, 0x00, 0xfe, 0xff, 0xff, 0x4c, 0x89, 0xf7});  // [rbp-0x200] = r14
+  Call(kMaker);
+  Add({0x48, 0x8b, 0x45, 0xf0, 0x48, 0x8b, 0x40, 0x08});  // rax = [[rbp-16]+8]
+  Add({0x48, 0x83, 0xe8, 0x10});                          // sub rax, 16
+  Add({0x48, 0x89, 0x45, 0xd0});                          // mov [rbp-0x30], rax
+  Add({0x48, 0xc7, 0x45, 0xd8, 0x01, 0x00, 0x00, 0x00});  // mov qword [rbp-0x28], 1
+  Add({0x48, 0x8b, 0xbd, 0x00, 0xfe, 0xff, 0xff});        // mov rdi, [rbp-0x200]
+  Call(kBefore);
+  Add({0xc9, 0xc3});  // leave; ret
+  const FlowGraph graph = Graph();
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
+  ExpectPlace(inputs->words[0], kRsp, {0x3f0, 0});
+  EXPECT_EQ(inputs->words[1].address, 1u);
+}
+
+TEST(ValueSumsTest, EqualSumsAreEqualValues) {
+  ValueSums sums;
+  const Value begin{3, {0, 0}};
+  const Value end{3, {8, 0}};
+  const Value bytes = sums.Add(end, begin, -1);
+  EXPECT_EQ(bytes, sums.Add(sums.Add(Value{Value::kConstant, {0}}, begin, -1), end, 1));
+  EXPECT_EQ(sums.Add(begin, bytes, 1), end);
+  EXPECT_EQ(sums.Add(sums.Divide(bytes, 4), Value{Value::kConstant, {2}}, 1).offsets.back(), 2);
+  EXPECT_EQ(sums.Add(begin, sums.Divide(bytes, 4), 16), end);
+  EXPECT_EQ(sums.Add(bytes, bytes, -1), (Value{Value::kConstant, {0}}));
+}
+
+TEST(ValueSumsTest, WhatIsNoWholeNumberOrTooLargeIsUnknown) {
+  ValueSums sums;
+  const Value word{3, {0, 0}};
+  EXPECT_FALSE(sums.Divide(Value{Value::kConstant, {3}}, 1).known());
+  EXPECT_FALSE(sums.Divide(sums.Divide(word, 8), 1).known());
+  EXPECT_FALSE(sums.Add(word, Value{Value::kConstant, {INT64_MAX}}, 1).known());
+  EXPECT_FALSE(sums.Add(word, Value(), 1).known());
+  Value large = word;
+  for (int i = 0; i < 8; ++i) large = sums.Add(large, large, 256);
+  EXPECT_FALSE(large.known());
 }
 
 TEST_F(RowInputsTest, WordsOfAnUnboxedKernel) {

@@ -31,7 +31,7 @@ class Families(Workload):
         self.weight = torch.randn(6, 6, requires_grad=True)
         self.pieces: list[Callable[[], torch.Tensor]] = [
             self.sparse, self.complex, self.foreach, self.linear_algebra, self.fourier, self.indexing, self.random,
-            self.quantized, self.subclass, self.modes, self.in_place, self.generation, self.nested]
+            self.quantized, self.subclass, self.modes, self.wrapped, self.in_place, self.generation, self.nested]
 
     def step(self) -> None:
         for piece in self.pieces:
@@ -120,6 +120,30 @@ class Families(Workload):
             value = self.weight.mul(2).sum()
             value.backward()
         return value
+
+    def wrapped(self) -> torch.Tensor:
+        """A tensor that Python's code stands for, without a mode and within one."""
+        wrap = getattr(torch.Tensor, "_make_wrapper_subclass", None)
+        tree = getattr(torch.utils, "_pytree", None)
+        if wrap is None or tree is None:
+            return torch.zeros(())
+
+        class Wrapped(torch.Tensor):
+            @staticmethod
+            def __new__(cls, inner: torch.Tensor) -> "Wrapped":
+                self = wrap(cls, inner.size(), dtype=inner.dtype)
+                self.inner = inner
+                return self
+
+            @classmethod
+            def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                plain = tree.tree_map(lambda value: value.inner if isinstance(value, cls) else value, (args, kwargs or {}))
+                result = function(*plain[0], **plain[1])
+                return tree.tree_map(lambda value: cls(value) if isinstance(value, torch.Tensor) else value, result)
+
+        value = Wrapped(torch.ones(2, 3))
+        result = torch.cat([value, value.mul(2.5)]).sum(dim=[0, 1], keepdim=True)
+        return result.add(torch.ones(1, 1), alpha=3).inner.sum()
 
     def in_place(self) -> torch.Tensor:
         value = torch.zeros(4)

@@ -1,0 +1,36 @@
+// Sums of values: what code that computes bounds of arrays and counts makes of the words that it
+// has loaded.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "symbols/value_walk.h"
+
+namespace proftrace {
+
+// Sums have a number here, and are Value::kSum with it: equal sums are equal values. Not for
+// threads.
+class ValueSums {
+ public:
+  // left + right * factor (a power of two, or its negative).
+  Value Add(const Value& left, const Value& right, int64_t factor);
+  // value / 2^shift. Code divides sizes of arrays by those of their elements, which they are
+  // multiples of: it is taken for exact.
+  Value Divide(const Value& value, unsigned shift);
+
+ private:
+  // Of a value whose last offset is 0, in parts of kUnit.
+  using Term = std::pair<Value, int64_t>;
+  struct Sum {
+    std::vector<Term> terms;  // by value, none of them 0
+    int64_t constant = 0;     // in parts of kUnit, too
+  };
+  bool TakeApart(const Value& value, Sum* sum) const;
+  Value Number(Sum sum);
+
+  std::vector<std::vector<Term>> sums_;
+};
+
+}  // namespace proftrace
