@@ -1,14 +1,12 @@
 #include "symbols/argument_use.h"
 
-#include <capstone/capstone.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "bpf/abi/records.h"
+#include "symbols/disassembler.h"
 #include "symbols/exit_sites.h"
-#include "symbols/instruction.h"
 
 namespace proftrace {
 namespace {
@@ -82,17 +80,7 @@ struct Use {
 // it.
 class ArgumentWalk {
  public:
-  explicit ArgumentWalk(const FlowGraph& graph) : graph_(graph) {
-    if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) != CS_ERR_OK) return;
-    cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
-    instruction_ = cs_malloc(handle_);
-  }
-  ~ArgumentWalk() {
-    if (instruction_ != nullptr) cs_free(instruction_, 1);
-    if (handle_ != 0) cs_close(&handle_);
-  }
-  ArgumentWalk(const ArgumentWalk&) = delete;
-  ArgumentWalk& operator=(const ArgumentWalk&) = delete;
+  explicit ArgumentWalk(const FlowGraph& graph) : graph_(graph) {}
 
   // `until_call`: only what happens before the first call of each path.
   std::array<Use, 3> Run(bool until_call);
@@ -102,8 +90,6 @@ class ArgumentWalk {
   void NoteRead(const cs_x86_op& operand, const State& state);
 
   const FlowGraph& graph_;
-  csh handle_ = 0;
-  cs_insn* instruction_ = nullptr;
   std::array<Use, 3> uses_;
 };
 
@@ -125,17 +111,14 @@ void ArgumentWalk::NoteRead(const cs_x86_op& operand, const State& state) {
 }
 
 void ArgumentWalk::Step(uint32_t node, State* state) {
-  const Instruction& where = graph_.node(node).instruction;
-  const uint8_t* at = where.bytes.data();
-  size_t left = where.size;
-  uint64_t address = where.address;
-  if (instruction_ == nullptr || !cs_disasm_iter(handle_, &at, &left, &address, instruction_)) {
+  const Disassembled* now = Disassembler::OfThread().Decode(graph_.node(node).instruction);
+  if (now == nullptr) {
     *state = State();
     return;
   }
-  const cs_x86& detail = instruction_->detail->x86;
+  const cs_x86& detail = now->operands();
   for (uint8_t i = 0; i < detail.op_count; ++i) {
-    if (detail.operands[i].type == X86_OP_MEM && instruction_->id != X86_INS_LEA) {
+    if (detail.operands[i].type == X86_OP_MEM && now->id() != X86_INS_LEA) {
       NoteRead(detail.operands[i], *state);
     }
   }
@@ -145,8 +128,7 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
   }
   Value moved;
   int to = -1;
-  if (instruction_->id == X86_INS_MOV && detail.op_count == 2 &&
-      detail.operands[0].type == X86_OP_REG) {
+  if (now->id() == X86_INS_MOV && detail.op_count == 2 && detail.operands[0].type == X86_OP_REG) {
     to = RegisterNumber(detail.operands[0].reg);
     const cs_x86_op& source = detail.operands[1];
     if (source.type == X86_OP_REG) {
@@ -166,8 +148,8 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
       }
     }
   }
-  if (instruction_->id == X86_INS_MOV && detail.op_count == 2 &&
-      detail.operands[0].type == X86_OP_MEM && detail.operands[0].mem.index == X86_REG_INVALID) {
+  if (now->id() == X86_INS_MOV && detail.op_count == 2 && detail.operands[0].type == X86_OP_MEM &&
+      detail.operands[0].mem.index == X86_REG_INVALID) {
     const int base = RegisterNumber(detail.operands[0].mem.base);
     const int from =
         detail.operands[1].type == X86_OP_REG ? RegisterNumber(detail.operands[1].reg) : -1;
@@ -176,20 +158,12 @@ void ArgumentWalk::Step(uint32_t node, State* state) {
       StoreSpill(state, base, detail.operands[0].mem.disp, stored);
     }
   }
-  cs_regs read;
-  cs_regs written;
-  uint8_t read_count = 0;
-  uint8_t written_count = 0;
-  const bool known = cs_regs_access(handle_, instruction_, read, &read_count, written,
-                                    &written_count) == CS_ERR_OK;
-  if (!known) *state = State();
-  const RegisterSet changed =
-      known ? WrittenRegisters(where.bytes.data(), where.size, where.address) : 0;
+  if (!now->written_known) *state = State();
   for (size_t i = 0; i < 10; ++i) {
-    if ((changed >> i & 1) != 0) (*state)[i] = Value();
+    if ((now->written_general >> i & 1) != 0) (*state)[i] = Value();
   }
-  for (uint8_t i = 0; known && i < written_count; ++i) {
-    const int number = RegisterNumber(written[i]);
+  for (const uint16_t reg : now->written) {
+    const int number = RegisterNumber(reg);
     if (number >= 0) (*state)[static_cast<size_t>(number)] = Value();
     if (IsFrameRegister(number)) ForgetSpills(state, number);
   }

@@ -237,8 +237,7 @@ std::optional<BeginSite> FindBeginSite(const FlowGraph& graph) {
       if (instruction.emulated) {
         return BeginSite{instruction.address, true, FindNextPush(graph, incoming, node)};
       }
-      const RegisterSet written =
-          WrittenRegisters(instruction.bytes.data(), instruction.size, instruction.address);
+      const RegisterSet written = WrittenRegisters(instruction);
       if ((written & kKept) != 0) break;
     }
     const auto next = graph.successors(node);

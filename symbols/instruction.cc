@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 namespace proftrace {
 namespace {
@@ -12,9 +11,8 @@ namespace {
 // One Capstone handle and its instruction buffer.
 class Decoder {
  public:
-  explicit Decoder(bool detail) {
+  Decoder() {
     if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) != CS_ERR_OK) return;
-    if (detail) cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
     instruction_ = cs_malloc(handle_);
   }
   ~Decoder() {
@@ -28,7 +26,6 @@ class Decoder {
     return instruction_ != nullptr && cs_disasm_iter(handle_, bytes, count, address, instruction_);
   }
   const cs_insn& instruction() const { return *instruction_; }
-  csh handle() const { return handle_; }
 
  private:
   csh handle_ = 0;
@@ -141,7 +138,7 @@ void Classify(const uint8_t* bytes, Instruction* out) {
 }  // namespace
 
 std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t address) {
-  thread_local Decoder decoder(/*detail=*/false);
+  thread_local Decoder decoder;
   std::vector<Instruction> out;
   out.reserve(count / 4 + 1);
   while (count > 0) {
@@ -162,126 +159,6 @@ bool IsRegisterMove(const uint8_t* bytes, size_t count) {
   if (count != rex + 2) return false;
   const bool is_move = bytes[rex] == 0x89 || bytes[rex] == 0x8b;  // mov r/m, r and mov r, r/m
   return is_move && bytes[rex + 1] >> 6 == 3;                     // both are registers
-}
-
-int RegisterNumber(unsigned capstone_register) {
-  constexpr x86_reg kRegisters[] = {X86_REG_RAX, X86_REG_RCX, X86_REG_RDX, X86_REG_RBX,
-                                    X86_REG_RSP, X86_REG_RBP, X86_REG_RSI, X86_REG_RDI,
-                                    X86_REG_R8,  X86_REG_R9,  X86_REG_R10, X86_REG_R11,
-                                    X86_REG_R12, X86_REG_R13, X86_REG_R14, X86_REG_R15};
-  const auto* const it = std::find(std::begin(kRegisters), std::end(kRegisters), capstone_register);
-  return it == std::end(kRegisters) ? -1 : static_cast<int>(it - std::begin(kRegisters));
-}
-
-int WholeRegisterNumber(unsigned reg) {
-  switch (reg) {
-    case X86_REG_RAX:
-    case X86_REG_EAX:
-    case X86_REG_AX:
-    case X86_REG_AL:
-    case X86_REG_AH:
-      return 0;
-    case X86_REG_RCX:
-    case X86_REG_ECX:
-    case X86_REG_CX:
-    case X86_REG_CL:
-    case X86_REG_CH:
-      return 1;
-    case X86_REG_RDX:
-    case X86_REG_EDX:
-    case X86_REG_DX:
-    case X86_REG_DL:
-    case X86_REG_DH:
-      return 2;
-    case X86_REG_RBX:
-    case X86_REG_EBX:
-    case X86_REG_BX:
-    case X86_REG_BL:
-    case X86_REG_BH:
-      return 3;
-    case X86_REG_RSP:
-    case X86_REG_ESP:
-    case X86_REG_SP:
-    case X86_REG_SPL:
-      return 4;
-    case X86_REG_RBP:
-    case X86_REG_EBP:
-    case X86_REG_BP:
-    case X86_REG_BPL:
-      return 5;
-    case X86_REG_RSI:
-    case X86_REG_ESI:
-    case X86_REG_SI:
-    case X86_REG_SIL:
-      return 6;
-    case X86_REG_RDI:
-    case X86_REG_EDI:
-    case X86_REG_DI:
-    case X86_REG_DIL:
-      return 7;
-    case X86_REG_R8:
-    case X86_REG_R8D:
-    case X86_REG_R8W:
-    case X86_REG_R8B:
-      return 8;
-    case X86_REG_R9:
-    case X86_REG_R9D:
-    case X86_REG_R9W:
-    case X86_REG_R9B:
-      return 9;
-    case X86_REG_R10:
-    case X86_REG_R10D:
-    case X86_REG_R10W:
-    case X86_REG_R10B:
-      return 10;
-    case X86_REG_R11:
-    case X86_REG_R11D:
-    case X86_REG_R11W:
-    case X86_REG_R11B:
-      return 11;
-    case X86_REG_R12:
-    case X86_REG_R12D:
-    case X86_REG_R12W:
-    case X86_REG_R12B:
-      return 12;
-    case X86_REG_R13:
-    case X86_REG_R13D:
-    case X86_REG_R13W:
-    case X86_REG_R13B:
-      return 13;
-    case X86_REG_R14:
-    case X86_REG_R14D:
-    case X86_REG_R14W:
-    case X86_REG_R14B:
-      return 14;
-    case X86_REG_R15:
-    case X86_REG_R15D:
-    case X86_REG_R15W:
-    case X86_REG_R15B:
-      return 15;
-    default:
-      return -1;
-  }
-}
-
-RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t address) {
-  thread_local Decoder decoder(/*detail=*/true);
-  constexpr RegisterSet kAll = ~RegisterSet{0};
-  if (!decoder.Next(&bytes, &count, &address)) return kAll;
-  cs_regs read;
-  cs_regs written;
-  uint8_t read_count = 0;
-  uint8_t written_count = 0;
-  if (cs_regs_access(decoder.handle(), &decoder.instruction(), read, &read_count, written,
-                     &written_count) != CS_ERR_OK) {
-    return kAll;
-  }
-  RegisterSet set = 0;
-  for (uint8_t i = 0; i < written_count; ++i) {
-    const int number = WholeRegisterNumber(written[i]);
-    if (number >= 0) set |= RegisterSet{1} << number;
-  }
-  return set;
 }
 
 }  // namespace proftrace

@@ -55,18 +55,12 @@ inline constexpr unsigned kRdi = 7;
 inline constexpr unsigned kR8 = 8;
 inline constexpr unsigned kR9 = 9;
 
-// The number of a general register by Capstone's for it (x86_reg): rax 0, rcx 1, rdx 2, rbx 3, rsp
-// 4, rbp 5, rsi 6, rdi 7, r8 … r15; -1 for a part of one, and for all others.
-int RegisterNumber(unsigned capstone_register);
-// Likewise, of the register that it is a part of.
-int WholeRegisterNumber(unsigned capstone_register);
-
 // Whether the instruction copies one general register to another and does nothing else.
 bool IsRegisterMove(const uint8_t* bytes, size_t count);
 
 // The general registers that an instruction may write, as a set of bits (1 << number), for
 // straight-line code.
 using RegisterSet = uint32_t;
-RegisterSet WrittenRegisters(const uint8_t* bytes, size_t count, uint64_t address);
+RegisterSet WrittenRegisters(const Instruction& where);
 
 }  // namespace proftrace

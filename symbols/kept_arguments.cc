@@ -1,14 +1,12 @@
 #include "symbols/kept_arguments.h"
 
-#include <capstone/capstone.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <string_view>
 
 #include "symbols/argument_state.h"
-#include "symbols/instruction.h"
+#include "symbols/disassembler.h"
 
 namespace proftrace {
 namespace {
@@ -86,9 +84,6 @@ bool OnlyReads(unsigned id) {
 class Follower {
  public:
   Follower(const FlowGraph& graph, uint32_t target);
-  ~Follower();
-  Follower(const Follower&) = delete;
-  Follower& operator=(const Follower&) = delete;
 
   // What is known at the target; nothing where the function is too large.
   const ArgumentState* Run();
@@ -98,7 +93,6 @@ class Follower {
   void Leave(uint32_t node, const ArgumentState& state);
   void Step(uint32_t node, ArgumentState* state);
   void StepCall(std::string_view callee, ArgumentState* state) const;
-  bool Decode(uint32_t node);
   std::optional<Place> PlaceOf(const cs_x86_op& operand, const ArgumentState& state) const;
   std::optional<uint8_t> PointerArgument(const cs_x86_op& operand,
                                          const ArgumentState& state) const;
@@ -114,8 +108,7 @@ class Follower {
   std::vector<uint8_t> merges_;  // more than one way leads there
   std::vector<std::unique_ptr<ArgumentState>> states_;
   std::vector<uint32_t> work_;
-  csh handle_ = 0;
-  cs_insn* instruction_ = nullptr;
+  const Disassembled* now_ = nullptr;  // the instruction that is followed
 };
 
 Follower::Follower(const FlowGraph& graph, uint32_t target)
@@ -123,16 +116,7 @@ Follower::Follower(const FlowGraph& graph, uint32_t target)
       target_(target),
       useful_(graph.size()),
       merges_(graph.size()),
-      states_(graph.size()) {
-  if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) != CS_ERR_OK) return;
-  cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
-  instruction_ = cs_malloc(handle_);
-}
-
-Follower::~Follower() {
-  if (instruction_ != nullptr) cs_free(instruction_, 1);
-  if (handle_ != 0) cs_close(&handle_);
-}
+      states_(graph.size()) {}
 
 void Follower::FindUseful() {
   std::vector<std::vector<uint32_t>> before(graph_.size());
@@ -165,7 +149,7 @@ void Follower::Leave(uint32_t node, const ArgumentState& state) {
 
 const ArgumentState* Follower::Run() {
   FindUseful();
-  if (!useful_[0] || instruction_ == nullptr) return nullptr;
+  if (!useful_[0]) return nullptr;
   Leave(0, ArgumentState());
   size_t steps = 0;
   while (!work_.empty()) {
@@ -194,14 +178,6 @@ const ArgumentState* Follower::Run() {
     }
   }
   return states_[target_].get();
-}
-
-bool Follower::Decode(uint32_t node) {
-  const Instruction& where = graph_.node(node).instruction;
-  const uint8_t* at = where.bytes.data();
-  size_t left = where.size;
-  uint64_t address = where.address;
-  return cs_disasm_iter(handle_, &at, &left, &address, instruction_);
 }
 
 std::optional<Place> Follower::PlaceOf(const cs_x86_op& operand, const ArgumentState& state) const {
@@ -262,7 +238,7 @@ void Follower::Write(const cs_x86_op& to, const std::optional<Place>& from,
 
 // Instructions that move the stack pointer, or make a pointer into the stack. False: it is another.
 bool Follower::StepStack(ArgumentState* state) const {
-  const cs_x86& detail = instruction_->detail->x86;
+  const cs_x86& detail = now_->operands();
   const cs_x86_op& to = detail.operands[0];
   const cs_x86_op& from = detail.operands[1];
   const auto number = [](const cs_x86_op& operand) {
@@ -273,7 +249,7 @@ bool Follower::StepStack(ArgumentState* state) const {
         reg < 0 ? ArgumentState::kNoOffset : state->stack_offset(static_cast<unsigned>(reg));
     return offset == ArgumentState::kNoOffset ? int64_t{ArgumentState::kNoOffset} : offset + more;
   };
-  switch (instruction_->id) {
+  switch (now_->id()) {
     case X86_INS_PUSH: {
       const auto pushed = PlaceOf(to, *state);
       state->set_stack_offset(kRsp, offset_of(kRsp, -8));
@@ -309,8 +285,7 @@ bool Follower::StepStack(ArgumentState* state) const {
     case X86_INS_SUB: {
       const int target = number(to);
       if (target < 0 || from.type != X86_OP_IMM) return false;
-      const int64_t offset =
-          offset_of(target, instruction_->id == X86_INS_ADD ? from.imm : -from.imm);
+      const int64_t offset = offset_of(target, now_->id() == X86_INS_ADD ? from.imm : -from.imm);
       state->ForgetRegister(static_cast<unsigned>(target));
       state->set_stack_offset(static_cast<unsigned>(target), offset);
       return true;
@@ -321,10 +296,10 @@ bool Follower::StepStack(ArgumentState* state) const {
 }
 
 bool Follower::StepMove(ArgumentState* state) const {
-  const cs_x86& detail = instruction_->detail->x86;
+  const cs_x86& detail = now_->operands();
   const cs_x86_op& to = detail.operands[0];
   const cs_x86_op& from = detail.operands[1];
-  switch (instruction_->id) {
+  switch (now_->id()) {
     case X86_INS_MOV:
     case X86_INS_MOVABS: {
       const int target = to.type == X86_OP_REG ? RegisterNumber(to.reg) : -1;
@@ -359,13 +334,13 @@ bool Follower::StepMove(ArgumentState* state) const {
 }
 
 bool Follower::StepWideMove(ArgumentState* state) const {
-  const cs_x86& detail = instruction_->detail->x86;
+  const cs_x86& detail = now_->operands();
   const cs_x86_op& to = detail.operands[0];
   const cs_x86_op& from = detail.operands[1];
   if (detail.op_count != 2) return false;
   const bool to_wide = to.type == X86_OP_REG && WideNumber(to.reg) >= 0;
   const bool from_wide = from.type == X86_OP_REG && WideNumber(from.reg) >= 0;
-  const unsigned id = instruction_->id;
+  const unsigned id = now_->id();
   if (to_wide && from_wide &&
       (id == X86_INS_PUNPCKLQDQ || id == X86_INS_UNPCKLPD || id == X86_INS_MOVLHPS)) {
     const Place high{PlaceOf(to, *state)->at + 8, 8};
@@ -394,11 +369,11 @@ bool Follower::StepWideMove(ArgumentState* state) const {
 }
 
 void Follower::StepOther(ArgumentState* state) const {
-  const cs_x86& detail = instruction_->detail->x86;
+  const cs_x86& detail = now_->operands();
   for (uint8_t i = 0; i < detail.op_count; ++i) {
     const cs_x86_op& operand = detail.operands[i];
     const bool is_written = (operand.access & CS_AC_WRITE) != 0 || i == 0;
-    if (operand.type == X86_OP_MEM && is_written && !OnlyReads(instruction_->id)) {
+    if (operand.type == X86_OP_MEM && is_written && !OnlyReads(now_->id())) {
       // Repeated, it fills as much as rcx says.
       if (detail.prefix[0] == X86_PREFIX_REP || detail.prefix[0] == X86_PREFIX_REPNE) {
         state->ForgetStack();
@@ -411,20 +386,15 @@ void Follower::StepOther(ArgumentState* state) const {
       state->Forget(ArgumentState::kWideAt + static_cast<size_t>(wide) * ArgumentState::kWideBytes,
                     ArgumentState::kWideBytes);
   }
-  cs_regs read;
-  cs_regs written;
-  uint8_t read_count = 0;
-  uint8_t written_count = 0;
-  if (cs_regs_access(handle_, instruction_, read, &read_count, written, &written_count) !=
-      CS_ERR_OK) {
+  if (!now_->written_known) {
     state->ForgetAll();
     return;
   }
-  for (uint8_t i = 0; i < written_count; ++i) {
-    if (const int number = WholeRegisterNumber(written[i]); number >= 0) {
+  for (const uint16_t reg : now_->written) {
+    if (const int number = WholeRegisterNumber(reg); number >= 0) {
       state->ForgetRegister(static_cast<unsigned>(number));
     }
-    if (const int wide = WideNumber(written[i]); wide >= 0) {
+    if (const int wide = WideNumber(reg); wide >= 0) {
       state->Forget(ArgumentState::kWideAt + static_cast<size_t>(wide) * ArgumentState::kWideBytes,
                     ArgumentState::kWideBytes);
     }
@@ -449,7 +419,8 @@ void Follower::Step(uint32_t node, ArgumentState* state) {
     StepCall(graph_.node(node).callee, state);
     return;
   }
-  if (!Decode(node)) {
+  now_ = Disassembler::OfThread().Decode(graph_.node(node).instruction);
+  if (now_ == nullptr) {
     state->ForgetAll();
     return;
   }

@@ -101,7 +101,7 @@ std::optional<int64_t> WordsPushed(const FlowNode& node) {
   const bool is_pop = (where.size == 1 && (bytes[0] & 0xf8) == 0x58) ||
                       (where.size == 2 && bytes[0] == 0x41 && (bytes[1] & 0xf8) == 0x58);
   if (is_pop) return -1;
-  if ((WrittenRegisters(bytes.data(), where.size, where.address) >> kRsp & 1) == 0) return 0;
+  if ((WrittenRegisters(where) >> kRsp & 1) == 0) return 0;
   const bool is_sub = bytes[2] == 0xec;
   if (bytes[0] != 0x48 || (!is_sub && bytes[2] != 0xc4)) return std::nullopt;
   int64_t amount = 0;

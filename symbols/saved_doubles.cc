@@ -80,8 +80,7 @@ SavedDoubles FindSavedDoubles(const FlowGraph& graph) {
       if (!saved[store->reg].is_saved) saved[store->reg] = store->place;
       any = true;
     }
-    const RegisterSet written =
-        WrittenRegisters(instruction.bytes.data(), instruction.size, instruction.address);
+    const RegisterSet written = WrittenRegisters(instruction);
     for (SavedDouble& place : saved) {
       if ((written >> (place.by_frame_pointer ? kRbp : kRsp) & 1) != 0) place.is_saved = false;
     }

@@ -1,12 +1,10 @@
 #include "symbols/value_walk.h"
 
-#include <capstone/capstone.h>
-
 #include <algorithm>
 #include <iterator>
 #include <limits>
 
-#include "symbols/instruction.h"
+#include "symbols/disassembler.h"
 #include "symbols/text.h"
 #include "symbols/value_sums.h"
 
@@ -167,27 +165,6 @@ void ValueState::ForgetObjects() {
   }
 }
 
-struct ValueWalk::Decoder {
-  csh handle = 0;
-  cs_insn* instruction = nullptr;
-
-  Decoder() {
-    if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK) return;
-    cs_option(handle, CS_OPT_DETAIL, CS_OPT_ON);
-    instruction = cs_malloc(handle);
-  }
-  ~Decoder() {
-    if (instruction != nullptr) cs_free(instruction, 1);
-    if (handle != 0) cs_close(&handle);
-  }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-};
-
-ValueWalk::ValueWalk(const FlowGraph& graph)
-    : graph_(graph), decoder_(std::make_unique<Decoder>()) {}
-ValueWalk::~ValueWalk() = default;
-
 void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   const FlowNode& call = graph_.node(node);
   const Value first = state->registers_[kRdi];
@@ -281,19 +258,15 @@ bool IsWideMove(unsigned id) {
 
 }  // namespace
 
-bool ValueWalk::Decode(uint32_t node) {
-  const Instruction& where = graph_.node(node).instruction;
-  const uint8_t* at = where.bytes.data();
-  size_t left = where.size;
-  uint64_t address = where.address;
-  return decoder_->instruction != nullptr &&
-         cs_disasm_iter(decoder_->handle, &at, &left, &address, decoder_->instruction);
+const Disassembled* ValueWalk::Decode(uint32_t node) const {
+  return Disassembler::OfThread().Decode(graph_.node(node).instruction);
 }
 
 std::optional<ValueWalk::ComparedByte> ValueWalk::ComparedByteAt(uint32_t node,
                                                                  const ValueState& state) {
-  if (!Decode(node) || decoder_->instruction->id != X86_INS_CMP) return std::nullopt;
-  const cs_x86& detail = decoder_->instruction->detail->x86;
+  const Disassembled* now = Decode(node);
+  if (now == nullptr || now->id() != X86_INS_CMP) return std::nullopt;
+  const cs_x86& detail = now->operands();
   const cs_x86_op& left = detail.operands[0];
   if (detail.op_count != 2 || left.type != X86_OP_MEM || left.size != 1 ||
       detail.operands[1].type != X86_OP_IMM || detail.operands[1].imm != 0 ||
@@ -306,8 +279,9 @@ std::optional<ValueWalk::ComparedByte> ValueWalk::ComparedByteAt(uint32_t node,
 }
 
 Value ValueWalk::CalledAt(uint32_t node, const ValueState& state) {
-  if (!Decode(node)) return Value();
-  const cs_x86& detail = decoder_->instruction->detail->x86;
+  const Disassembled* now = Decode(node);
+  if (now == nullptr) return Value();
+  const cs_x86& detail = now->operands();
   if (detail.op_count != 1) return Value();
   const cs_x86_op& called = detail.operands[0];
   if (called.type == X86_OP_MEM) {
@@ -317,17 +291,17 @@ Value ValueWalk::CalledAt(uint32_t node, const ValueState& state) {
   return number < 0 ? Value() : state.reg(static_cast<unsigned>(number));
 }
 
-// What an instruction that is decoded computes into its first operand, a whole register.
-Value ValueWalk::ComputedBy(uint32_t node, const ValueState& state) const {
+// What an instruction computes into its first operand, a whole register.
+Value ValueWalk::ComputedBy(uint32_t node, const Disassembled& now, const ValueState& state) const {
   if (sums_ == nullptr) return Value();
-  const cs_x86& detail = decoder_->instruction->detail->x86;
+  const cs_x86& detail = now.operands();
   const auto of_register = [&state](unsigned reg) {
     const int number = RegisterNumber(reg);
     return number < 0 ? Value() : state.reg(static_cast<unsigned>(number));
   };
   const Value left = of_register(detail.operands[0].reg);
   const cs_x86_op& operand = detail.operands[1];
-  switch (decoder_->instruction->id) {
+  switch (now.id()) {
     case X86_INS_LEA: {
       const Value base = operand.mem.base == X86_REG_INVALID ? Value{Value::kConstant, {0}}
                                                              : of_register(operand.mem.base);
@@ -342,7 +316,7 @@ Value ValueWalk::ComputedBy(uint32_t node, const ValueState& state) const {
       Value right;
       if (operand.type == X86_OP_REG) right = of_register(operand.reg);
       if (operand.type == X86_OP_MEM) right = state.Load(AddressOf(operand, state, next), 0);
-      return sums_->Add(left, right, decoder_->instruction->id == X86_INS_ADD ? 1 : -1);
+      return sums_->Add(left, right, now.id() == X86_INS_ADD ? 1 : -1);
     }
     case X86_INS_SHL:
     case X86_INS_SAL:
@@ -363,13 +337,14 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     return;
   }
   const Instruction& where = graph_.node(node).instruction;
-  if (!Decode(node)) {
+  const Disassembled* now = Decode(node);
+  if (now == nullptr) {
     *state = ValueState();
     for (Value& value : state->registers_) value = Value();
     return;
   }
-  const cs_x86& detail = decoder_->instruction->detail->x86;
-  const unsigned id = decoder_->instruction->id;
+  const cs_x86& detail = now->operands();
+  const unsigned id = now->id();
   const cs_x86_op& to = detail.operands[0];
   const cs_x86_op& from = detail.operands[1];
   const bool pair = detail.op_count == 2;
@@ -407,7 +382,7 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     moved.is_byte = moved.known();
   } else if (id == X86_INS_LEA && pair && to.type == X86_OP_REG) {
     general = RegisterNumber(to.reg);
-    moved = from.mem.index == X86_REG_INVALID ? address_of(from) : ComputedBy(node, *state);
+    moved = from.mem.index == X86_REG_INVALID ? address_of(from) : ComputedBy(node, *now, *state);
   } else if (id == X86_INS_MOV && pair && to.type == X86_OP_MEM) {
     const int source = from.type == X86_OP_REG ? RegisterNumber(from.reg) : -1;
     Value stored = source >= 0 ? state->reg(static_cast<unsigned>(source)) : Value();
@@ -498,11 +473,11 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     stores.push_back({address_of(to), Value()});
   } else if (detail.op_count >= 1 && to.type == X86_OP_REG) {
     general = RegisterNumber(to.reg);
-    moved = ComputedBy(node, *state);
+    moved = ComputedBy(node, *now, *state);
     if (!moved.known()) general = -1;
   }
 
-  const RegisterSet changed = WrittenRegisters(where.bytes.data(), where.size, where.address);
+  const RegisterSet changed = now->written_known ? now->written_general : ~RegisterSet{0};
   for (size_t i = 0; i < 16; ++i) {
     if ((changed >> i & 1) != 0) state->registers_[i] = Value();
   }

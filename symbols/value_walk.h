@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -73,12 +72,12 @@ class ValueState {
   std::map<Word, Value> memory_;
 };
 
+struct Disassembled;
 class ValueSums;
 
 class ValueWalk {
  public:
-  explicit ValueWalk(const FlowGraph& graph);
-  ~ValueWalk();
+  explicit ValueWalk(const FlowGraph& graph) : graph_(graph) {}
   ValueWalk(const ValueWalk&) = delete;
   ValueWalk& operator=(const ValueWalk&) = delete;
 
@@ -118,11 +117,10 @@ class ValueWalk {
   }
 
  private:
-  struct Decoder;
-  bool Decode(uint32_t node);
+  const Disassembled* Decode(uint32_t node) const;
   void Step(uint32_t node, ValueState* state);
   void StepCall(uint32_t node, ValueState* state);
-  Value ComputedBy(uint32_t node, const ValueState& state) const;
+  Value ComputedBy(uint32_t node, const Disassembled& now, const ValueState& state) const;
   struct Returned {
     Value rax;
     Value rdx;
@@ -136,7 +134,6 @@ class ValueWalk {
   const CodeImage* image_ = nullptr;  // of functions that are followed
   // Functions that are called, by their addresses; nothing for one that is not followed.
   std::map<uint64_t, std::optional<FlowGraph>> callees_;
-  std::unique_ptr<Decoder> decoder_;
 };
 
 }  // namespace proftrace
