@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What Python calls a custom Function with: torch turns the arguments into values of its own only
- * while a profiler runs, so they are read from Python's objects. Offsets are those of CPython 3.9
- * to 3.14; layouts that changed between these are in struct pt_torch_layout.
+ * What Python calls a custom Function or an annotation with: torch turns the arguments into values
+ * of its own only while a profiler runs, so they are read from Python's objects. Offsets are those
+ * of CPython 3.9 to 3.14; layouts that changed between these are in struct pt_torch_layout.
  */
 #ifndef PROFTRACE_BPF_PYTHON_VALUES_H
 #define PROFTRACE_BPF_PYTHON_VALUES_H
@@ -34,6 +34,7 @@ enum python_kind {
 	PYTHON_LIST,
 	PYTHON_TUPLE,
 	PYTHON_DICT,
+	PYTHON_TEXT,
 	PYTHON_UNREADABLE,
 };
 
@@ -46,6 +47,7 @@ enum python_kind {
 #define TEXT_LIST 0x7473696cULL
 #define TEXT_TUPLE 0x656c707574ULL
 #define TEXT_DICT 0x74636964ULL
+#define TEXT_STR 0x727473ULL
 #define TEXT_TORCH_C 0x435f2e6863726f74ULL
 #define TEXT_TENSOR_BASE 0x42726f736e65542eULL /* .TensorB */
 #define TEXT_HIDDEN_BASE 0x726f736e65545f2eULL /* ._Tensor */
@@ -69,6 +71,8 @@ static __always_inline __u32 python_kind_of_name(const __u64 *name, __u32 depth)
 		return PYTHON_TUPLE;
 	case TEXT_DICT:
 		return PYTHON_DICT;
+	case TEXT_STR:
+		return PYTHON_TEXT;
 	case TEXT_TORCH_C:
 		if (name[1] == TEXT_TENSOR_BASE || name[1] == TEXT_HIDDEN_BASE)
 			return PYTHON_TENSOR;
@@ -186,7 +190,7 @@ static long put_python_item(__u32 i, struct python_sequence *sequence)
 	kind = python_kind(item);
 	if (kind == PYTHON_UNREADABLE)
 		buffer->flags |= PT_INPUTS_FAILED;
-	if (kind == PYTHON_TENSOR || kind == PYTHON_OTHER) {
+	if (kind == PYTHON_TENSOR || kind == PYTHON_TEXT || kind == PYTHON_OTHER) {
 		sequence->is_told = false;
 		return 1;
 	}
@@ -267,20 +271,75 @@ static long put_python_value(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-static __always_inline void put_python_values(struct input_walk *walk, __u64 tuple)
+/* Where torch makes a value of every argument, or throws. Of what are neither tensors nor numbers
+ * it shows nothing. */
+static long put_python_argument(__u32 i, struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+	__u64 object = 0;
+	__u64 impl = 0;
+	__u64 count = buffer->count;
+	__u32 kind;
+
+	if (!read_words(buffer, &object, sizeof(object), walk->values + 8 * i))
+		return 1;
+	kind = python_kind(object);
+	switch (kind) {
+	case PYTHON_TENSOR:
+		if (read_words(buffer, &impl, sizeof(impl),
+			       object + walk->signature->layout.python_tensor))
+			put_tensor(buffer, walk->signature, impl);
+		break;
+	case PYTHON_NONE:
+	case PYTHON_TEXT:
+	case PYTHON_TUPLE:
+	case PYTHON_DICT:
+		put_other(buffer, 0);
+		break;
+	case PYTHON_LIST:
+		put_python_sequence(walk, object, false);
+		if (buffer->count == count) /* of tensors, or of other objects */
+			buffer->flags |= PT_INPUTS_UNTOLD;
+		break;
+	default: /* data types and the like: numbers to torch */
+		if (!put_python_number(buffer, walk->signature, object, kind))
+			buffer->flags |=
+			    kind == PYTHON_UNREADABLE ? PT_INPUTS_FAILED : PT_INPUTS_UNTOLD;
+	}
+	buffer->count = count + 1;
+	return buffer->flags != 0;
+}
+
+/* How many items it has, which then are walk->values; 0 where they are not read. */
+static __always_inline __u64 open_python_tuple(struct input_walk *walk, __u64 tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
 	__u64 count = 0;
 
 	buffer->count = 0;
 	if (!read_words(buffer, &count, sizeof(count), tuple + PYTHON_SIZE))
-		return;
+		return 0;
 	if (count > MOST_PYTHON_ITEMS) {
 		buffer->flags |= PT_INPUTS_CUT;
-		return;
+		return 0;
 	}
 	walk->values = tuple + walk->signature->layout.python_items;
-	bpf_loop(count, put_python_value, walk, 0);
+	return count;
+}
+
+static __always_inline void put_python_values(struct input_walk *walk, __u64 tuple)
+{
+	bpf_loop(open_python_tuple(walk, tuple), put_python_value, walk, 0);
+}
+
+static __always_inline void put_python_arguments(struct input_walk *walk, __u64 tuple)
+{
+	__u64 count = open_python_tuple(walk, tuple);
+
+	if (python_kind(tuple) != PYTHON_TUPLE)
+		walk->buffer->flags |= PT_INPUTS_IMPLAUSIBLE;
+	else
+		bpf_loop(count, put_python_argument, walk, 0);
 }
 
 #endif

@@ -99,6 +99,9 @@ static __always_inline bool put_row_values(struct input_walk *walk)
 	case PT_ARGUMENT_PYTHON_VALUES:
 		put_python_values(walk, buffer->arguments[0]);
 		return true;
+	case PT_ARGUMENT_PYTHON_ARGUMENTS:
+		put_python_arguments(walk, buffer->arguments[0]);
+		return true;
 	}
 	return false;
 }

@@ -166,6 +166,10 @@ uint16_t InputPlanner::RowSignature(RowInputKind kind) {
       if (layout_.layout.python_tensor == 0 || layout_.layout.python_items == 0) return 0;
       argument.kind = abi::PT_ARGUMENT_PYTHON_VALUES;
       break;
+    case RowInputKind::kPythonArguments:
+      if (layout_.layout.python_tensor == 0 || layout_.layout.python_items == 0) return 0;
+      argument.kind = abi::PT_ARGUMENT_PYTHON_ARGUMENTS;
+      break;
   }
   return Intern(CallInputs{{argument}, 0, 0, 0});
 }

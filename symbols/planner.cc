@@ -194,7 +194,7 @@ void PlanBuilder::PrepareInputs() {
     torch_layout_.layout.python_long_tag = python->long_tag ? 1 : 0;
     torch_layout_.layout.python_numbers = python->shows_numbers ? 1 : 0;
   } else {
-    plan_.gaps.push_back({"inputs of custom autograd Functions",
+    plan_.gaps.push_back({"inputs of custom autograd Functions and of annotations with arguments",
                           absl::StrCat("the layout of tensors in torch ", plan_.torch_version,
                                        " and Python ", plan_.python_version, " is not known")});
   }

@@ -13,13 +13,14 @@ namespace proftrace {
 
 enum class RowInputKind : uint8_t {
   kNone = 0,
-  kValues = 1,        // words: the address of the first c10::IValue, how many there are
-  kLastValues = 2,    // words: a Stack*, how many of its last values they are
-  kStack = 3,         // words: a Stack*
-  kTensorVector = 4,  // words: the address of an optional std::vector<at::Tensor>
-  kPythonValues = 5,  // words: a Python tuple
-  kKernel = 6,        // words: as a kernel's function gets them, by enum pt_argument_place
-  kUnknown = 7,       // it has some: the code makes them only while a profiler runs
+  kValues = 1,           // words: the address of the first c10::IValue, how many there are
+  kLastValues = 2,       // words: a Stack*, how many of its last values they are
+  kStack = 3,            // words: a Stack*
+  kTensorVector = 4,     // words: the address of an optional std::vector<at::Tensor>
+  kPythonValues = 5,     // words: a Python tuple
+  kKernel = 6,           // words: as a kernel's function gets them, by enum pt_argument_place
+  kUnknown = 7,          // it has some: the code makes them only while a profiler runs
+  kPythonArguments = 8,  // words: a Python tuple, each item of which is one
 };
 
 struct RowInputs {

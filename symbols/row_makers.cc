@@ -14,6 +14,7 @@
 #include "symbols/frame_ends.h"
 #include "symbols/graph_analysis.h"
 #include "symbols/key_set.h"
+#include "symbols/python_arguments.h"
 #include "symbols/relocated_pointers.h"
 #include "symbols/row_extent.h"
 #include "symbols/text.h"
@@ -211,6 +212,10 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
     }
     probe->place = name->place;
     probe->inputs = FindGivenInputs(image_, *graph, *node).value_or(RowInputs());
+    if (probe->inputs.kind == RowInputKind::kUnknown) {
+      const auto arguments = FindPythonArguments(image_, *graph, *node);
+      if (arguments) probe->inputs = *arguments;
+    }
     if (CallsPeek(*graph)) {
       probe->handle_register |= PT_GUARD_HAS_SEQUENCE;
       // A custom Function's: (class, tuple of arguments).

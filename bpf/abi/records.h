@@ -432,8 +432,9 @@ enum pt_argument_kind {
 					 argument */
 	PT_ARGUMENT_LAST_VALUES = 62, /* address of a std::vector<c10::IValue>, count: likewise its
 					 last ones */
-	PT_ARGUMENT_PYTHON_VALUES = 63, /* address of a Python tuple: each tensor is an argument,
-					   and each number where layout.python_numbers is set */
+	PT_ARGUMENT_PYTHON_VALUES = 63,	   /* address of a Python tuple: each tensor is an argument,
+					      and each number where layout.python_numbers is set */
+	PT_ARGUMENT_PYTHON_ARGUMENTS = 67, /* likewise: each item is an argument */
 };
 
 /* Where an argument's word is, at the probe. */

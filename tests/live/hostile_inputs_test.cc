@@ -131,6 +131,7 @@ class HostileInputsTest : public ::testing::Test {
       case abi::PT_ARGUMENT_VALUES:
       case abi::PT_ARGUMENT_LAST_VALUES:
       case abi::PT_ARGUMENT_PYTHON_VALUES:
+      case abi::PT_ARGUMENT_PYTHON_ARGUMENTS:
         AttachRow(Argument(kind));
         break;
       default:
@@ -239,7 +240,8 @@ TEST_F(HostileInputsTest, PointersToNowhereAreToldOf) {
        {abi::PT_ARGUMENT_TENSOR, abi::PT_ARGUMENT_TENSOR_ITEMS, abi::PT_ARGUMENT_TENSOR_VECTOR,
         abi::PT_ARGUMENT_SYMBOLIC_INT, abi::PT_ARGUMENT_SCALAR, abi::PT_ARGUMENT_STACK_VALUES,
         abi::PT_ARGUMENT_LIST, abi::PT_ARGUMENT_LAST_VALUES, abi::PT_ARGUMENT_PYTHON_VALUES,
-        abi::PT_ARGUMENT_OBJECT_VECTOR, abi::PT_ARGUMENT_INT_VECTOR}) {
+        abi::PT_ARGUMENT_PYTHON_ARGUMENTS, abi::PT_ARGUMENT_OBJECT_VECTOR,
+        abi::PT_ARGUMENT_INT_VECTOR}) {
     Attach(kind);
     for (const uint64_t address : {uint64_t{0}, uint64_t{1}, kUnmapped, kKernelAddress,
                                    kNotCanonical, ~uint64_t{0}, ~uint64_t{0} - 7}) {
@@ -368,6 +370,28 @@ TEST_F(HostileInputsTest, PythonObjectsThatPointInCirclesEnd) {
   EXPECT_EQ(Call(self).head.flags, abi::PT_INPUTS_CUT);
 }
 
+// What is no tuple by its type is not taken for one.
+TEST_F(HostileInputsTest, PythonArgumentsAreInATuple) {
+  Attach(abi::PT_ARGUMENT_PYTHON_ARGUMENTS);
+  std::array<uint64_t, 64> type{};
+  const char name[24] = "tuple";
+  const char other[24] = "frozenset";
+  std::array<uint64_t, 4> object{};
+  object[1] = reinterpret_cast<uint64_t>(type.data());
+  type[3] = reinterpret_cast<uint64_t>(name);
+  EXPECT_EQ(CallWith(object).head.flags, 0);
+  type[3] = reinterpret_cast<uint64_t>(other);
+  EXPECT_EQ(CallWith(object).head.flags, abi::PT_INPUTS_IMPLAUSIBLE);
+  // An item of a type that torch may know, and we do not.
+  type[3] = reinterpret_cast<uint64_t>(name);
+  std::array<uint64_t, 64> item_type{};
+  item_type[3] = reinterpret_cast<uint64_t>(other);
+  const std::array<uint64_t, 4> item = {1, reinterpret_cast<uint64_t>(item_type.data()), 0, 0};
+  object[2] = 1;
+  object[3] = reinterpret_cast<uint64_t>(item.data());
+  EXPECT_EQ(CallWith(object).head.flags, abi::PT_INPUTS_UNTOLD);
+}
+
 // All kinds over memory of random words, many of which point back into it.
 TEST_F(HostileInputsTest, GarbageIsRefusedOrWellFormed) {
   std::mt19937_64 random(20260101);
@@ -375,7 +399,7 @@ TEST_F(HostileInputsTest, GarbageIsRefusedOrWellFormed) {
   const uint64_t start = reinterpret_cast<uint64_t>(memory.data());
   uint64_t refused = 0;
   uint64_t read = 0;
-  for (int kind = 0; kind <= abi::PT_ARGUMENT_INT_VECTOR; ++kind) {
+  for (int kind = 0; kind <= abi::PT_ARGUMENT_PYTHON_ARGUMENTS; ++kind) {
     if (kind > abi::PT_ARGUMENT_SAVED_DOUBLE && kind < abi::PT_ARGUMENT_LIST) continue;
     Attach(static_cast<abi::pt_argument_kind>(kind));
     for (int round = 0; round < 300; ++round) {

@@ -1,9 +1,10 @@
 """Lays what proftrace says operators were called with beside torch.profiler's (record_shapes=True), row by row.
 
 Dims, types, strides and concrete inputs are compared where torch has them: this version's chrome trace, or its event tree
-where there is no Kineto. A row for which torch has inputs must have them here, and the other way round. Two exceptions, which
+where there is no Kineto. A row for which torch has inputs must have them here, and the other way round. Three exceptions, which
 are counted: the names of torch.compile's symbolic numbers live in Python, and are shown as "?"; rows whose inputs proftrace
-says that it does not read (`unsupported` in summary.json: "inputs of rows of NAME").
+says that it does not read (`unsupported` in summary.json: "inputs of rows of NAME"); custom Functions in a profile of all
+threads, of which torch then shows tensors only.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from model import Oracle, Row, Threads
 
 FIELDS = ("dims", "types", "strides", "concrete")
 SHOWN = 8
+NO_TENSOR = ("", "Scalar", "ScalarList", "TensorList")
 
 
 @dataclasses.dataclass
@@ -31,12 +33,15 @@ class InputResult:
     wrong: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by field and name
     examples: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     unread: Counter[str] = dataclasses.field(default_factory=Counter)  # by name: proftrace says so
+    tensors_only: int = 0  # rows of which torch leaves out numbers that we have
     symbolic: int = 0  # concrete inputs that have a symbolic number's name in torch, and a "?" here
 
     def lines(self) -> list[str]:
         figures = ", ".join(f"{field} {self.right[field]}/{self.compared[field]}" for field in FIELDS if self.compared[field])
         lines = [f"inputs of {self.rows} rows: {figures}"]
         lines += [f"inputs that are said to be unread: {name} {count}" for name, count in self.unread.items()]
+        if self.tensors_only:
+            lines.append(f"rows whose numbers torch leaves out in a profile of all threads: {self.tensors_only}")
         if self.symbolic:
             lines.append(f"concrete inputs with names of symbolic numbers, shown as ?: {self.symbolic}")
         return lines
@@ -57,6 +62,11 @@ def is_symbolic(theirs: list[str], ours: list[str]) -> bool:
         return False
     name = r"(?=[^,\[\]]*[a-z])[^,\[\]]+"
     return all(re.fullmatch(re.escape(mine).replace(r"\?", name), their) for their, mine in zip(theirs, ours))
+
+
+def without_numbers(inputs: dict[str, list[object]]) -> dict[str, list[object]] | None:
+    kept = [index for index, kind in enumerate(inputs["types"]) if kind not in NO_TENSOR]
+    return {field: [values[index] for index in kept] for field, values in inputs.items()} if kept else None
 
 
 def compare_row(theirs: Row, ours: Row, result: InputResult) -> None:
@@ -99,8 +109,14 @@ def compare_inputs(oracles: list[Oracle], ours: Threads, unread: frozenset[str])
             same_process = [other for other_key, other in ours.items() if other_key[0] == key[0]]
             mine = window_or_span(ours.get(key, []), same_process, "proftrace") or []
             for left, right in pair_up(theirs, mine):
-                if left is not None and right is not None:
-                    compare_row(theirs[left], mine[right], result)
+                if left is None or right is None:
+                    continue
+                row = mine[right]
+                if row.name in oracle.tensors_only and row.inputs is not None:
+                    less = dataclasses.replace(row, inputs=without_numbers(row.inputs))
+                    result.tensors_only += less.inputs != row.inputs
+                    row = less
+                compare_row(theirs[left], row, result)
     for name in unread & result.missing.keys():
         count = result.missing.pop(name)
         result.unread[name] += count

@@ -271,6 +271,22 @@ class CompareTest(unittest.TestCase):
             self.assertTrue(judged({**theirs, "concrete": wrong}).problems(), wrong)
         self.assertTrue(judged({**theirs, "concrete": ["", "?"]}, {**theirs, "concrete": ["", "3"]}).problems())
 
+    def test_numbers_may_lack_in_rows_that_torch_shows_tensors_of_only(self) -> None:
+        ours = {"dims": [[], [2]], "types": ["Scalar", "float"], "strides": [[], [1]], "concrete": ["True", ""]}
+        tensor = {field: values[1:] for field, values in ours.items()}
+
+        def judged(name: str, truth: dict[str, Any], mine: dict[str, Any]) -> compare_inputs.InputResult:
+            rows = [[model.Row(model.BEGIN, 1, 1, -1, 0, "user_annotation"), model.Row(name, 3, 2, -1, 0, "cpu_op", inputs=inputs),
+                     model.Row(model.END, 6, 1, -1, 0, "user_annotation")] for inputs in (truth, mine)]
+            oracle = model.Oracle(PID, "0", "made up", False, {(PID, TID): rows[0]}, {}, frozenset({"Doubled"}))
+            return compare_inputs.compare_inputs([oracle], {(PID, TID): rows[1]}, frozenset())
+
+        found = judged("Doubled", tensor, ours)
+        self.assertEqual((found.problems(), found.tensors_only), ([], 1))
+        self.assertTrue(judged("aten::mul", tensor, ours).problems())
+        self.assertTrue(judged("Doubled", {**tensor, "dims": [[3]]}, ours).problems())
+        self.assertTrue(judged("Doubled", tensor, {**ours, "types": ["Scalar", "int"]}).problems())
+
     def test_parent_must_come_before_its_child(self) -> None:
         self.events[3]["parent_id"] = 999_999
         with self.assertRaises(ValueError):

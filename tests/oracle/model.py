@@ -46,6 +46,7 @@ class Oracle:
     deduplicated: bool
     threads: Threads
     key_averages: dict[str, int]
+    tensors_only: frozenset[str] = frozenset()  # rows of which torch shows no other inputs
 
 
 def read_oracles(directory: Path) -> list[Oracle]:
@@ -76,7 +77,8 @@ def read_oracle(path: Path) -> Oracle:
         duration = record["end_ns"] - record["start_ns"]
         rows.append(Row(record["name"], record["start_ns"], duration, parent, depth, record["cat"],
                         number=number, inputs=record.get("inputs")))
-    return Oracle(header["pid"], header["torch"], header["source"], header["deduplicated"], threads, averages)
+    return Oracle(header["pid"], header["torch"], header["source"], header["deduplicated"], threads, averages,
+                  frozenset(header.get("tensors_only", [])))
 
 
 COMPARED = frozenset({"cpu_op", "user_annotation"})

@@ -68,6 +68,11 @@ class Futures(Workload):
         handle = torch.autograd._record_function_with_args_enter("with arguments", 1, False, 2.5, "text")
         self.value.abs()
         torch.autograd._record_function_with_args_exit(handle)
+        handle = torch.autograd._record_function_with_args_enter(
+            "with objects", self.value, None, [1, 2, -3], (self.value, 1), {"a": 1}, -(1 << 40), 1 + 2j, self.value.requires_grad)
+        torch.autograd._record_function_with_args_exit(handle)
+        handle = torch.autograd._record_function_with_args_enter("with nothing")
+        torch.autograd._record_function_with_args_exit(handle)
 
     def tensors(self) -> Iterable[torch.Tensor]:
         return [self.total]

@@ -1,6 +1,6 @@
 """torch.profiler's own answer for a window, written to files that compare.py reads.
 
-oracle-PID.jsonl: the first line is a header {pid, torch, source, deduplicated}; each further line is one row of the
+oracle-PID.jsonl: the first line is a header {pid, torch, source, deduplicated, tensors_only}; each further line is one row of the
 profiler's event tree, parents before children, in the order of the starts of a thread:
 {"name", "tid", "start_ns", "end_ns", "cat", "is_async", "parent", "seq", "fwd", "fwd_tid", "arrow"}; `tid` is the
 kernel's, `parent` the line's index (0 = the first row) or -1; autograd.py says what the last four are. key_averages-PID.json: [{name, count, self_cpu_us, cpu_us}]. trace-PID.json: the chrome trace, where this build
@@ -65,10 +65,16 @@ class Profile:
     def __init__(self, out: str, all_threads: bool) -> None:
         self.out = out
         config = experimental_config() if all_threads else None
+        self.all_threads = config is not None
         self.memory = "PROFTRACE_ORACLE_MEMORY" in os.environ
         self.profiler = torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=config, profile_memory=self.memory,
             record_shapes=RECORDS_SHAPES)
+
+    def tensors_only(self) -> list[str]:
+        """Rows of which torch leaves out what are no tensors: where it profiles all threads, it does not see that custom
+        Functions' other arguments are asked for (python_function.cpp, unpack_input: the thread's own profiler)."""
+        return sorted(function_names(torch.autograd.Function)) if self.all_threads else []
 
     def start(self) -> None:
         self.profiler.__enter__()
@@ -87,9 +93,16 @@ class Profile:
             use_kernel_tids(rows, trace)
         else:
             require_one_thread(rows)
-        write_rows(self.out, "torch.profiler event tree", False, rows)
+        write_rows(self.out, "torch.profiler event tree", False, rows, tensors_only=self.tensors_only())
         write_key_averages(self.out, self.profiler.key_averages())
         write_events(self.out, self.profiler.events())
+
+
+def function_names(base: type) -> set[str]:
+    names: set[str] = set()
+    for function in base.__subclasses__():
+        names |= {function.__name__} | function_names(function)
+    return names
 
 
 def tree_rows(roots: list[Any]) -> list[dict[str, Any]]:
@@ -204,8 +217,10 @@ class LegacyProfile:
         write_key_averages(self.out, self.profiler.key_averages(), suffix=f"-{tid}")
 
 
-def write_rows(out: str, source: str, deduplicated: bool, rows: list[dict[str, Any]], suffix: str = "") -> None:
-    header = {"pid": os.getpid(), "torch": torch.__version__, "source": source, "deduplicated": deduplicated}
+def write_rows(out: str, source: str, deduplicated: bool, rows: list[dict[str, Any]], suffix: str = "",
+               tensors_only: list[str] | None = None) -> None:
+    header = {"pid": os.getpid(), "torch": torch.__version__, "source": source, "deduplicated": deduplicated,
+              "tensors_only": tensors_only or []}
     path = os.path.join(out, f"oracle-{os.getpid()}{suffix}.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         for record in [header, *rows]:

@@ -1,0 +1,20 @@
+// Rows whose arguments come from Python and are made into values only while a profiler runs
+// (torch.autograd._record_function_with_args_enter).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "symbols/code_image.h"
+#include "symbols/flow_graph.h"
+#include "symbols/row_inputs.h"
+
+namespace proftrace {
+
+// Of a row that begins at node `from`: the tuple whose items the code makes values of afterwards,
+// each of them (torch::jit::toTypeInferredIValue). Nothing where it does not do so, or where the
+// tuple is not to be found at `from`.
+std::optional<RowInputs> FindPythonArguments(const CodeImage& image, const FlowGraph& graph,
+                                             uint32_t from);
+
+}  // namespace proftrace
