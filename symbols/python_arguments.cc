@@ -10,7 +10,6 @@ namespace {
 
 // IValue toTypeInferredIValue(pybind11::handle): rdi has where the value goes.
 constexpr std::string_view kConversion = "_ZN5torch3jit20toTypeInferredIValueE";
-constexpr unsigned kRsi = 6;
 
 // The object that `item` is loaded from. pybind11 looks for a list's items, too, which are one load
 // further: where it is a tuple, is checked when it is read.
@@ -25,11 +24,10 @@ std::optional<Value> ObjectOfItem(Value item) {
 
 }  // namespace
 
-std::optional<RowInputs> FindPythonArguments(const CodeImage& image, const FlowGraph& graph,
-                                             uint32_t from) {
+std::optional<RowInputs> FindPythonArguments(const FlowGraph& graph, uint32_t from) {
   std::optional<Value> tuple;
   bool clear = true;
-  ValueWalk(image, graph).Run(from, [&](uint32_t node, const ValueState& state) {
+  ValueWalk(graph).Run(from, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
     if (node == from || !call.is_call || !call.callee.starts_with(kConversion)) return true;
     const auto object = ObjectOfItem(state.reg(kRsi));

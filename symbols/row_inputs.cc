@@ -182,8 +182,10 @@ std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {
   std::optional<RowInputs> found;
   bool clear = true;
   ValueWalk walk(graph);
+  // The address of an object that is made on the way may lie in the frame from before.
+  const ValueState frame = walk.FrameAt(from);
   walk.set_tells_numbers();
-  walk.Run(from, [&](uint32_t node, const ValueState& state) {
+  walk.Run(from, frame, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
     if (node == from || !call.is_call) return true;
     const Value called = call.is_indirect ? walk.CalledAt(node, state) : Value();

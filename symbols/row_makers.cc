@@ -213,7 +213,7 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
     probe->place = name->place;
     probe->inputs = FindGivenInputs(image_, *graph, *node).value_or(RowInputs());
     if (probe->inputs.kind == RowInputKind::kUnknown) {
-      const auto arguments = FindPythonArguments(image_, *graph, *node);
+      const auto arguments = FindPythonArguments(*graph, *node);
       if (arguments) probe->inputs = *arguments;
     }
     if (CallsPeek(*graph)) {

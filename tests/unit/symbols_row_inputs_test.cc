@@ -61,6 +61,7 @@ class RowInputsTest : public ::testing::Test {
 constexpr int kRbx = 3;
 constexpr int kRsp = 4;
 constexpr int kRbp = 5;
+constexpr int kR12 = 12;
 
 TEST_F(RowInputsTest, AnArrayThatIsStoredIntoTheObject) {
   // The object is at rsp+0x100, the array at rsp+0x20, and it has three values.
@@ -236,6 +237,26 @@ TEST_F(RowInputsTest, WordsOfAnUnboxedKernel) {
   EXPECT_EQ(inputs->words[abi::PT_R9].base, abi::PT_PLACE_UNKNOWN);  // lost in the call
 }
 
+// As in c10d's barrier: the address of the tensor that the kernel gets lies in the frame from
+// before, and what is there is stored behind the row's begin.
+TEST_F(RowInputsTest, AnArgumentThatIsMadeAtAnAddressFromBefore) {
+  Add({0x48, 0x83, 0xec, 0x48});        // sub rsp, 0x48
+  Add({0x48, 0x8d, 0x44, 0x24, 0x20});  // lea rax, [rsp+0x20]
+  Add({0x48, 0x89, 0x44, 0x24, 0x38});  // mov [rsp+0x38], rax
+  Add({0xbf, 0x00, 0x00, 0x00, 0x00});  // mov edi, 0
+  Call(kMaker);
+  Add({0x4c, 0x89, 0x64, 0x24, 0x20});                    // mov [rsp+0x20], r12
+  Add({0x48, 0x8b, 0x3b, 0x4c, 0x89, 0xee});              // mov rdi, [rbx] (functor); mov rsi, r13
+  Add({0x48, 0x8b, 0x54, 0x24, 0x38});                    // mov rdx, [rsp+0x38]
+  Add({0xff, 0x53, 0x10, 0x48, 0x83, 0xc4, 0x48, 0xc3});  // call [rbx+0x10]; add rsp, 0x48; ret
+  const FlowGraph graph = Graph();
+  const auto inputs = FindCallInputs(graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  ASSERT_EQ(inputs->words.size(), size_t{PT_ROW_WORDS});
+  ExpectPlace(inputs->words[abi::PT_RDX], kR12, {0});
+  EXPECT_TRUE(inputs->words[abi::PT_RDX].is_content);
+}
+
 TEST_F(RowInputsTest, TheStackOfABoxedCall) {
   Call(kMaker);
   Add({0x48, 0x8b, 0x3b, 0x4c, 0x89, 0xf1, 0xff, 0x53, 0x08, 0xc3});  // mov rcx, r14; call [rbx+8]
@@ -275,7 +296,7 @@ TEST_F(RowInputsTest, ItemsOfAPythonTupleThatAreConvertedInALoop) {
   Add({0x5b, 0xc3});
   image_.AddStub(kConvert, kConversion);
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindPythonArguments(image_, graph, Maker(graph));
+  const auto inputs = FindPythonArguments(graph, Maker(graph));
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kPythonArguments);
   ASSERT_EQ(inputs->words.size(), 1u);
@@ -291,7 +312,7 @@ TEST_F(RowInputsTest, AnObjectThatACallMakesIsNotFound) {
   image_.AddStub(kConvert, kConversion);
   image_.AddStub(kBefore + 0x200, "made");
   const FlowGraph graph = Graph();
-  EXPECT_FALSE(FindPythonArguments(image_, graph, Maker(graph)));
+  EXPECT_FALSE(FindPythonArguments(graph, Maker(graph)));
 }
 
 TEST(KernelTypesTest, AreWhereTheDispatcherNotesThem) {
