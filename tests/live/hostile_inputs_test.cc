@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -35,7 +34,6 @@ HostileCall:
 namespace proftrace {
 namespace {
 
-constexpr int kSkip = 77;
 constexpr uint16_t kSite = 7;
 constexpr uint16_t kKeySetOffset = 168;
 constexpr uint64_t kTensorVtable = 0x7654321;
@@ -473,12 +471,3 @@ TEST_F(HostileInputsTest, ATensorThatIsFreedWhileItIsRead) {
 
 }  // namespace
 }  // namespace proftrace
-
-int main(int argc, char** argv) {
-  if (geteuid() != 0) {
-    std::puts("skipped: needs root");
-    return proftrace::kSkip;
-  }
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -11,13 +11,13 @@ foreach(test IN ITEMS all bounds children damage exit_codes faults harmless loss
     ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${live_python}")
 endforeach()
 
-add_executable(perf_links_test perf_links_test.cc)
+add_executable(perf_links_test perf_links_test.cc root_main.cc)
 target_link_libraries(perf_links_test PRIVATE proftrace_capture proftrace_warnings GTest::gtest)
 add_test(NAME live_perf_links COMMAND perf_links_test)
 set_tests_properties(live_perf_links PROPERTIES
   LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180 RUN_SERIAL ON)
 
-add_executable(hostile_inputs_test hostile_inputs_test.cc)
+add_executable(hostile_inputs_test hostile_inputs_test.cc root_main.cc)
 target_link_libraries(hostile_inputs_test
   PRIVATE proftrace_capture proftrace_decode proftrace_warnings GTest::gtest)
 add_test(NAME live_hostile_inputs COMMAND hostile_inputs_test)

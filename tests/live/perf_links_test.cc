@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstring>
 
 #include "userspace/base/exit_status.h"
@@ -11,8 +10,6 @@
 
 namespace proftrace {
 namespace {
-
-constexpr int kSkip = 77;
 
 TEST(PerfLinksTest, ForcedLinksAreUsedAndMeasured) {
   BpfOptions options;
@@ -84,12 +81,3 @@ TEST(PerfLinksTest, NothingIsRecordedAfterTheStop) {
 
 }  // namespace
 }  // namespace proftrace
-
-int main(int argc, char** argv) {
-  if (geteuid() != 0) {
-    std::puts("skipped: needs root");
-    return proftrace::kSkip;
-  }
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}
