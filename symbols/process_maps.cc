@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <optional>
 #include <utility>
 
@@ -117,6 +118,22 @@ std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings) {
   return files;
 }
 
+std::string PathBelowRoot(const std::string& path, const std::string& root) {
+  if (root.size() < 2 || !path.starts_with(root + "/")) return path;
+  return path.substr(root.size());
+}
+
+namespace {
+
+std::string PathInTarget(Pid pid, const std::string& path) {
+  char root[PATH_MAX];
+  const ssize_t size =
+      readlink(absl::StrCat("/proc/", Raw(pid), "/root").c_str(), root, sizeof(root));
+  return size <= 0 ? path : PathBelowRoot(path, std::string(root, static_cast<size_t>(size)));
+}
+
+}  // namespace
+
 UniqueFd OpenInTargetRoot(Pid pid, const std::string& path) {
   const UniqueFd root(
       open(absl::StrCat("/proc/", Raw(pid), "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -124,8 +141,8 @@ UniqueFd OpenInTargetRoot(Pid pid, const std::string& path) {
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  const UniqueFd place(
-      static_cast<int>(syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how))));
+  const UniqueFd place(static_cast<int>(
+      syscall(SYS_openat2, root.get(), PathInTarget(pid, path).c_str(), &how, sizeof(how))));
   struct stat status;
   if (!place.valid() || fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return UniqueFd();
@@ -178,7 +195,8 @@ absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
   struct stat status;
   if (fd.valid() && fstat(fd.get(), &status) == 0 && status.st_dev == file.device &&
       status.st_ino == file.inode) {
-    return OpenedFile{std::move(fd), absl::StrCat("/proc/", Raw(pid), "/root", file.path)};
+    return OpenedFile{std::move(fd),
+                      absl::StrCat("/proc/", Raw(pid), "/root", PathInTarget(pid, file.path))};
   }
   return absl::NotFoundError(absl::StrCat("cannot open ", file.path, ": ", ErrnoText(error)));
 }

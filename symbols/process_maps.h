@@ -50,8 +50,13 @@ absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid);
 // mount namespace), else through /proc/PID/root when that is the same file.
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file);
 
-// Opens a regular file by its path in the target's mount namespace; links in it cannot lead out of
-// there, and nothing but a regular file is ever opened.
+// A path of /proc/PID/maps as a process with that root has it: the kernel says it from our root on
+// where that leads to the file, as for a process that was only chroot()ed. `root`: what
+// /proc/PID/root says.
+std::string PathBelowRoot(const std::string& path, const std::string& root);
+
+// Opens a regular file by its path in /proc/PID/maps, in the target's root; links in it cannot lead
+// out of there, and nothing but a regular file is ever opened.
 UniqueFd OpenInTargetRoot(Pid pid, const std::string& path);
 std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes);
 

@@ -69,6 +69,29 @@ class NamespaceTest(LiveTest):
         self.assertEqual(len(result.summary["target"]), 2)
 
 
+class OtherRootTest(LiveTest):
+    def test_a_job_with_another_root_is_recorded_whole(self) -> None:
+        """The tracer has the same mounts, in a namespace of their own, and not the root."""
+        root = self.directory / "root"
+        root.mkdir()
+        inside = (
+            "import subprocess, sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
+            "subprocess.run(['mount', '--rbind', '/', sys.argv[5]], check=True)\n"
+            "import live; from live import Job, LiveTest, Tracer\n"
+            "LiveTest.python = sys.argv[3]\n"
+            "with Job(prefix=('chroot', sys.argv[5])) as job, "
+            "Tracer('-p', job.pid, '-o', sys.argv[4], '--format', 'events-csv') as tracer:\n"
+            "    tracer.wait_until_recording(); job.do('steps 5')\n"
+            "    print('ENDED', tracer.stop(), tracer.text())\n")
+        done = subprocess.run(["unshare", "--mount", sys.executable, "-c", inside, str(HERE), str(HERE.parent / "oracle"),
+                               LiveTest.python, str(self.out), str(root)], capture_output=True, text=True, timeout=live.WORK_S)
+        self.assertRegex(done.stdout, "ENDED 0", done.stdout + done.stderr)
+        result = Result(self.out)
+        self.assert_lossless(result)
+        self.assertRegex(result.summary["target"][0]["torch_version"] or "none", r"^\d+\.\d+")
+        self.assertEqual(sum(row["path"] == "step" for row in result.events()), 5)
+
+
 class ReplacedLibraryTest(LiveTest):
     """The job runs on a copy of libtorch_cpu, loaded before the installed one."""
 

@@ -270,6 +270,14 @@ TEST(ProcessInfoTest, DescribesThisProcess) {
   EXPECT_GT(info->start_ticks, 0u);
 }
 
+TEST(TargetFilesTest, PathsOfAChrootedProcessAreTakenFromItsRoot) {
+  EXPECT_EQ(PathBelowRoot("/srv/sid/usr/lib/a.so", "/srv/sid"), "/usr/lib/a.so");
+  EXPECT_EQ(PathBelowRoot("/srv/side/a.so", "/srv/sid"), "/srv/side/a.so");
+  EXPECT_EQ(PathBelowRoot("/usr/lib/a.so", "/srv/sid"), "/usr/lib/a.so");
+  EXPECT_EQ(PathBelowRoot("/usr/lib/a.so", "/"), "/usr/lib/a.so");
+  EXPECT_EQ(PathBelowRoot("/usr/lib/a.so", ""), "/usr/lib/a.so");
+}
+
 TEST(TargetFilesTest, OnlyRegularFilesInsideTheTargetsRootAreOpened) {
   const Pid self{static_cast<uint32_t>(getpid())};
   EXPECT_FALSE(OpenInTargetRoot(self, "/dev/zero").valid());
