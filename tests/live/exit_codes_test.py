@@ -60,7 +60,9 @@ class UsageTest(LiveTest):
         with Job() as job:
             done = self.run_proftrace("doctor", "--json", "-p", job.pid)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("PyTorch", [check["name"] for check in json.loads(done.stdout)["checks"]])
+        checks = {check["name"]: check["ok"] for check in json.loads(done.stdout)["checks"]}
+        self.assertTrue(checks["PyTorch"], done.stdout)
+        self.assertTrue(checks["inputs (--record-shapes)"], done.stdout)
 
 
 class TargetTest(LiveTest):

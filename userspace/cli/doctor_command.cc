@@ -1,6 +1,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -87,6 +88,35 @@ void CheckHost(Diagnosis* diagnosis) {
   }
 }
 
+// What --record-shapes adds to `plan`. Rows that make their inputs only while a profiler runs have
+// many names: they are counted here, and a recording names them.
+void CheckInputs(Pid pid, PlanOptions options, const ProbePlan& plan, Diagnosis* diagnosis) {
+  constexpr std::string_view kRows = "inputs of rows of ";
+  options.record_shapes = true;
+  const absl::StatusOr<ProbePlan> more = BuildProbePlan(pid, options);
+  if (!more.ok()) {
+    diagnosis->Add("inputs (--record-shapes)", more.status());
+    return;
+  }
+  if (more->has_input_probes) diagnosis->Add("inputs (--record-shapes)", true, "can be read");
+  size_t rows = 0;
+  for (const PlanGap& gap : more->gaps) {
+    const bool is_known =
+        std::any_of(plan.gaps.begin(), plan.gaps.end(),
+                    [&gap](const PlanGap& other) { return other.feature == gap.feature; });
+    if (gap.feature.starts_with(kRows)) {
+      ++rows;
+    } else if (!is_known) {
+      diagnosis->Add(gap.feature, false, gap.reason);
+    }
+  }
+  if (rows != 0) {
+    diagnosis->Add("inputs of rows (--record-shapes)", false,
+                   "not clear from the code of " + std::to_string(rows) +
+                       " functions, which a recording names in `unsupported`");
+  }
+}
+
 void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
   if (!info.ok()) {
@@ -119,6 +149,7 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
                        module.build_id.substr(0, 8));
   }
   for (const PlanGap& gap : plan->gaps) diagnosis->Add(gap.feature, false, gap.reason);
+  CheckInputs(pid, options, *plan, diagnosis);
 }
 
 absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
