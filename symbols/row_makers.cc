@@ -212,7 +212,8 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
     }
     probe->place = name->place;
     probe->inputs = FindGivenInputs(image_, *graph, *node).value_or(RowInputs());
-    if (probe->inputs.kind == RowInputKind::kUnknown) {
+    // The object may be out of sight where its inputs are stored: then it seems to have none.
+    if (probe->inputs.kind == RowInputKind::kUnknown || probe->inputs.kind == RowInputKind::kNone) {
       const auto arguments = FindPythonArguments(*graph, *node);
       if (arguments) probe->inputs = *arguments;
     }
