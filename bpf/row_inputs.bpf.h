@@ -7,8 +7,8 @@
 #define PROFTRACE_BPF_ROW_INPUTS_H
 
 #include "bpf/guards.bpf.h"
+#include "bpf/inferred_values.bpf.h"
 #include "bpf/inputs.bpf.h"
-#include "bpf/python_values.bpf.h"
 
 /* Filled by the loader; the key is in struct pt_place. */
 struct {
@@ -101,6 +101,9 @@ static __always_inline bool put_row_values(struct input_walk *walk)
 		return true;
 	case PT_ARGUMENT_PYTHON_ARGUMENTS:
 		put_python_arguments(walk, buffer->arguments[0]);
+		return true;
+	case PT_ARGUMENT_INFERRED_VALUES:
+		put_inferred_values(walk, buffer->arguments[0]);
 		return true;
 	}
 	return false;

@@ -170,6 +170,10 @@ uint16_t InputPlanner::RowSignature(RowInputKind kind) {
       if (layout_.layout.python_tensor == 0 || layout_.layout.python_items == 0) return 0;
       argument.kind = abi::PT_ARGUMENT_PYTHON_ARGUMENTS;
       break;
+    case RowInputKind::kInferredValues:
+      if (layout_.layout.python_tensor == 0 || layout_.layout.python_items == 0) return 0;
+      argument.kind = abi::PT_ARGUMENT_INFERRED_VALUES;
+      break;
   }
   return Intern(CallInputs{{argument}, 0, 0, 0});
 }

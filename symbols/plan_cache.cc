@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kMagic[8] = {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'};
 // Raise it with every change to the analysis or to this format: older entries are then made anew.
-constexpr uint32_t kVersion = 72;
+constexpr uint32_t kVersion = 73;
 constexpr size_t kHeaderBytes =
     sizeof(kMagic) + 4 + 4 + 8 + 8;  // magic, version, 0, size, checksum
 constexpr size_t kMaxEntryBytes = size_t{64} << 20;
@@ -267,7 +267,7 @@ bool DecodeProbe(Reader* in, uint64_t file_bytes, RowProbe* probe) {
   }
   const uint8_t kind = in->Number<uint8_t>();
   const uint8_t words = in->Number<uint8_t>();
-  if (kind > static_cast<uint8_t>(RowInputKind::kPythonArguments) || words > PT_ROW_WORDS)
+  if (kind > static_cast<uint8_t>(RowInputKind::kInferredValues) || words > PT_ROW_WORDS)
     return false;
   probe->inputs.kind = static_cast<RowInputKind>(kind);
   for (uint8_t i = 0; i < words; ++i) {

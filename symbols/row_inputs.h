@@ -21,6 +21,7 @@ enum class RowInputKind : uint8_t {
   kKernel = 6,           // words: as a kernel's function gets them, by enum pt_argument_place
   kUnknown = 7,          // it has some: the code makes them only while a profiler runs
   kPythonArguments = 8,  // words: a Python tuple, each item of which is one
+  kInferredValues = 9,   // words: a Python list or tuple, or null
 };
 
 struct RowInputs {

@@ -463,10 +463,20 @@ void RowMakerSearch::AddFastContexts() {
     contexts_.insert(enter->start);
     const auto graph = Graph(*enter);
     if (!graph.ok()) continue;
-    // The first str of the object that is passed on is the name.
+    // The first str of the object that is passed on is the name; the sequence that is looked
+    // through is what the row is called with.
     std::optional<abi::pt_place> place;
+    RowInputs inputs;
     ValueWalk(*graph).Run(0, [&](uint32_t node, const ValueState& state) {
-      if (!graph->node(node).is_call || place) return true;
+      if (!graph->node(node).is_call) return true;
+      if (graph->node(node).callee == "PySequence_Fast") {
+        inputs = RowInputs{RowInputKind::kUnknown, {}};
+        const auto sequence = PlaceOf(state.reg(kRdi), abi::PT_PLACE_WORD);
+        if (sequence && sequence->base == kRdi && sequence->count == 2) {
+          inputs = RowInputs{RowInputKind::kInferredValues, {*sequence}};
+        }
+      }
+      if (place) return true;
       for (const unsigned argument : {kRdi, kRsi}) {
         const Value& value = state.reg(argument);
         if (value.base == static_cast<int>(kRdi) && value.offsets.size() == 2 &&
@@ -484,6 +494,7 @@ void RowMakerSearch::AddFastContexts() {
       continue;
     }
     begin->place = place;
+    begin->inputs = std::move(inputs);
     facts_->rows.push_back({DisplayName(*enter), "", {*begin}});
     facts_->row_ends.push_back(*end);
   }

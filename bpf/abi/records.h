@@ -435,6 +435,8 @@ enum pt_argument_kind {
 	PT_ARGUMENT_PYTHON_VALUES = 63,	   /* address of a Python tuple: each tensor is an argument,
 					      and each number where layout.python_numbers is set */
 	PT_ARGUMENT_PYTHON_ARGUMENTS = 67, /* likewise: each item is an argument */
+	PT_ARGUMENT_INFERRED_VALUES = 68,  /* address of a Python list or tuple, null = none: each
+					      item that torch infers a type of is an argument */
 };
 
 /* Where an argument's word is, at the probe. */

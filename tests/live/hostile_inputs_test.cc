@@ -130,6 +130,7 @@ class HostileInputsTest : public ::testing::Test {
       case abi::PT_ARGUMENT_LAST_VALUES:
       case abi::PT_ARGUMENT_PYTHON_VALUES:
       case abi::PT_ARGUMENT_PYTHON_ARGUMENTS:
+      case abi::PT_ARGUMENT_INFERRED_VALUES:
         AttachRow(Argument(kind));
         break;
       default:
@@ -390,6 +391,40 @@ TEST_F(HostileInputsTest, PythonArgumentsAreInATuple) {
   EXPECT_EQ(CallWith(object).head.flags, abi::PT_INPUTS_UNTOLD);
 }
 
+TEST_F(HostileInputsTest, SequencesOfPythonAreWhatTheirTypesSay) {
+  Attach(abi::PT_ARGUMENT_INFERRED_VALUES);
+  EXPECT_EQ(Call(0).head.count, 0);  // no sequence
+  EXPECT_EQ(Call(0).head.flags, 0);
+  for (const uint64_t address : {uint64_t{1}, kUnmapped, kKernelAddress, kNotCanonical}) {
+    EXPECT_EQ(Call(address).head.flags, abi::PT_INPUTS_FAILED) << std::hex << address;
+  }
+  // One type and one object in one, whose first item is itself.
+  std::array<uint64_t, 64> object{};
+  const uint64_t self = reinterpret_cast<uint64_t>(object.data());
+  char name[16] = "tuple";
+  object[1] = self;
+  object[2] = 1;
+  object[3] = reinterpret_cast<uint64_t>(name);  // the name of the type
+  object[256 / 8] = self;
+  std::array<uint64_t, 8> items{};
+  items[1] = self;
+  items[2] = 2;
+  items[3] = items[4] = reinterpret_cast<uint64_t>(items.data());
+  const uint64_t sequence = reinterpret_cast<uint64_t>(items.data());
+  // A tuple of itself is more than can be told.
+  EXPECT_EQ(Call(sequence).head.flags, abi::PT_INPUTS_UNTOLD);
+  items[2] = uint64_t{1} << 60;
+  EXPECT_EQ(Call(sequence).head.flags, abi::PT_INPUTS_CUT);
+  items[2] = 2;
+  items[4] = kUnmapped;
+  EXPECT_NE(Call(sequence).head.flags, 0);
+  std::strcpy(name, "list");  // whose items are elsewhere: nowhere
+  items[3] = kUnmapped;
+  EXPECT_EQ(Call(sequence).head.flags, abi::PT_INPUTS_FAILED);
+  std::strcpy(name, "float");
+  EXPECT_EQ(Call(sequence).head.flags, abi::PT_INPUTS_UNTOLD);
+}
+
 // All kinds over memory of random words, many of which point back into it.
 TEST_F(HostileInputsTest, GarbageIsRefusedOrWellFormed) {
   std::mt19937_64 random(20260101);
@@ -397,7 +432,7 @@ TEST_F(HostileInputsTest, GarbageIsRefusedOrWellFormed) {
   const uint64_t start = reinterpret_cast<uint64_t>(memory.data());
   uint64_t refused = 0;
   uint64_t read = 0;
-  for (int kind = 0; kind <= abi::PT_ARGUMENT_PYTHON_ARGUMENTS; ++kind) {
+  for (int kind = 0; kind <= abi::PT_ARGUMENT_INFERRED_VALUES; ++kind) {
     if (kind > abi::PT_ARGUMENT_SAVED_DOUBLE && kind < abi::PT_ARGUMENT_LIST) continue;
     Attach(static_cast<abi::pt_argument_kind>(kind));
     for (int round = 0; round < 300; ++round) {

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
 from typing import Iterable
 
 import torch
+from torch import nn
 from torch.autograd.profiler import record_function
 
 from workload import Context, Workload
+
+
+class Number(enum.IntEnum):
+    LARGE = 3
+
+
+class Decimal(float):
+    pass
 
 
 @record_function("decorated twice")
@@ -29,6 +40,11 @@ class Futures(Workload):
         self.total = torch.zeros(1, dtype=torch.float64)
         self.value = torch.randn(4, 4)
         self.fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
+        self.fast_has_inputs = False
+        if self.fast is not None:
+            with contextlib.suppress(TypeError):  # 2.1's takes a name alone
+                self.fast("inputs", [])
+                self.fast_has_inputs = True
 
     def step(self) -> None:
         self.total += decorated(self.value).double()
@@ -36,6 +52,8 @@ class Futures(Workload):
         self.across_future()
         if self.fast is not None:
             self.fast_contexts()
+            if self.fast_has_inputs:
+                self.fast_with_inputs()
         self.with_arguments()
 
     def across_future(self) -> None:
@@ -61,6 +79,21 @@ class Futures(Workload):
                 torch.mm(self.value, torch.ones(9, 9))
         except RuntimeError:
             self.total += 1
+
+    def fast_with_inputs(self) -> None:
+        """Of what torch infers no type is left out there."""
+        value = self.value
+        for number, inputs in enumerate((
+                [value, 1, 2.5, "text", None, True, 1 + 2j, -3, 2**62, value.shape],
+                (value, [value, value[:1]], (value, 1.5, "text", None), (), [], {}, [1, 2], [2.5], [False, True], ["a", "b"]),
+                [Number.LARGE, Decimal(2), nn.Parameter(value), list(range(30)), list(range(31)), [value] * 40, [1j], [None]],
+                [], (), [torch.tensor(3), torch.ones(0, 3), value.t(), value.to_sparse()])):
+            with self.fast(f"inputs {number}", inputs):
+                value.neg()
+        again = self.fast("again, with inputs", [value, 7])
+        for _ in range(2):
+            with again:
+                value.neg()
 
     def with_arguments(self) -> None:
         if not hasattr(torch.autograd, "_record_function_with_args_enter"):

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Python's objects of which torch would infer a type (torch::jit::tryToInferType): a list or a
+ * tuple of them is what an annotation is called with. What it would make of others is not told.
+ */
+#ifndef PROFTRACE_BPF_INFERRED_VALUES_H
+#define PROFTRACE_BPF_INFERRED_VALUES_H
+
+#include "bpf/python_values.bpf.h"
+
+/* A list's items are elsewhere. Whether they could be found; `sequence->items` and `count` are set
+ * then. */
+static __always_inline bool find_python_items(struct python_sequence *sequence, __u64 object)
+{
+	struct input_walk *walk = sequence->walk;
+	struct input_buffer *buffer = walk->buffer;
+
+	sequence->items = object + walk->signature->layout.python_items;
+	if (!read_words(buffer, &sequence->count, sizeof(sequence->count), object + PYTHON_SIZE) ||
+	    (!sequence->is_tuple && !read_words(buffer, &sequence->items, sizeof(sequence->items),
+						object + PYTHON_LIST_ITEMS)))
+		return false;
+	if (sequence->count <= MOST_PYTHON_ITEMS)
+		return true;
+	buffer->flags |= PT_INPUTS_CUT;
+	return false;
+}
+
+/* Of a sequence that is a value itself. Those of a list have one type, which its first has told. */
+static long put_inferred_item(__u32 i, struct python_sequence *sequence)
+{
+	struct input_buffer *buffer = sequence->walk->buffer;
+	struct pt_signature *signature = sequence->walk->signature;
+	__u64 item = 0;
+	__u64 impl = 0;
+	__u32 kind;
+
+	if (!read_words(buffer, &item, sizeof(item), sequence->items + 8 * i))
+		return 1;
+	kind = python_kind(item);
+	if (kind == PYTHON_UNREADABLE)
+		buffer->flags |= PT_INPUTS_FAILED;
+	if (kind == PYTHON_OTHER || kind == PYTHON_LIST || kind == PYTHON_TUPLE ||
+	    kind == PYTHON_DICT || (!sequence->is_tuple && kind != sequence->kind))
+		buffer->flags |= PT_INPUTS_UNTOLD;
+	if (buffer->flags || !sequence->is_told)
+		return buffer->flags != 0;
+	if (kind == PYTHON_TENSOR) {
+		if (read_words(buffer, &impl, sizeof(impl), item + signature->layout.python_tensor))
+			put_tensor(buffer, signature, impl);
+	} else {
+		put_python_number(buffer, signature, item, kind);
+	}
+	return buffer->flags != 0;
+}
+
+static __noinline int put_inferred_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct python_sequence sequence = {.walk = walk, .is_tuple = is_tuple};
+	__u64 first = 0;
+
+	if (!find_python_items(&sequence, object))
+		return 0;
+	if (!sequence.count && !is_tuple)
+		return 0; /* of what it is a list cannot be told: no value */
+	++buffer->count;
+	if (!is_tuple) {
+		if (!read_words(buffer, &first, sizeof(first), sequence.items))
+			return 0;
+		sequence.kind = python_kind(first);
+	}
+	/* torch shows what is in lists of tensors, and in those of numbers that are not long. */
+	if (sequence.kind == PYTHON_TENSOR) {
+		sequence.is_told = true;
+		put(buffer, sequence.count << 8 | PT_VALUE_TENSORS);
+	} else if (sequence.kind >= PYTHON_BOOL && sequence.kind <= PYTHON_COMPLEX &&
+		   sequence.count <= MOST_SCALARS) {
+		sequence.is_told = true;
+		put(buffer, sequence.count << 8 | PT_VALUE_LIST);
+	} else {
+		put_other(buffer, 0);
+	}
+	bpf_loop(sequence.count, put_inferred_item, &sequence, 0);
+	return 0;
+}
+
+static long put_inferred_value(__u32 i, struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct pt_signature *signature = walk->signature;
+	__u64 object = 0;
+	__u64 word = 0;
+	__u32 kind;
+
+	if (!read_words(buffer, &object, sizeof(object), walk->values + 8 * i))
+		return 1;
+	kind = python_kind(object);
+	switch (kind) {
+	case PYTHON_TENSOR:
+		++buffer->count;
+		if (read_words(buffer, &word, sizeof(word),
+			       object + signature->layout.python_tensor))
+			put_tensor(buffer, signature, word);
+		break;
+	case PYTHON_NONE:
+	case PYTHON_TEXT:
+		++buffer->count;
+		put_other(buffer, 0);
+		break;
+	case PYTHON_LIST:
+	case PYTHON_TUPLE:
+		put_inferred_sequence(walk, object, kind == PYTHON_TUPLE);
+		break;
+	case PYTHON_DICT:
+		/* Of what an empty one is cannot be told: no value. */
+		if (read_words(buffer, &word, sizeof(word), object + PYTHON_SIZE) && word)
+			buffer->flags |= PT_INPUTS_UNTOLD;
+		break;
+	case PYTHON_UNREADABLE:
+		buffer->flags |= PT_INPUTS_FAILED;
+		break;
+	case PYTHON_OTHER:
+		buffer->flags |= PT_INPUTS_UNTOLD;
+		break;
+	default:
+		++buffer->count;
+		put_python_number(buffer, signature, object, kind);
+	}
+	return buffer->flags != 0;
+}
+
+/* `object`: the list or tuple; null where there is none. */
+static __noinline int put_inferred_values(struct input_walk *walk, __u64 object)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct python_sequence sequence = {.walk = walk};
+	__u32 kind;
+
+	buffer->count = 0;
+	if (!object)
+		return 0;
+	kind = python_kind(object);
+	if (kind == PYTHON_UNREADABLE)
+		buffer->flags |= PT_INPUTS_FAILED;
+	else if (kind != PYTHON_LIST && kind != PYTHON_TUPLE)
+		buffer->flags |= PT_INPUTS_UNTOLD;
+	if (buffer->flags)
+		return 0;
+	sequence.is_tuple = kind == PYTHON_TUPLE;
+	if (!find_python_items(&sequence, object))
+		return 0;
+	walk->values = sequence.items;
+	bpf_loop(sequence.count, put_inferred_value, walk, 0);
+	return 0;
+}
+
+#endif
