@@ -164,12 +164,14 @@ size_t ElfFile::ReadAddress(uint64_t address, void* buffer, size_t bytes) const 
   return 0;
 }
 
-std::unique_ptr<uint8_t[]> ElfFile::ReadRaw(const ElfSection& section, size_t extra_bytes) const {
+bool ElfFile::HoldsSection(const ElfSection& section) const {
   const uint64_t file_bytes = static_cast<uint64_t>(status_.st_size);
-  if (section.type == SHT_NOBITS || section.size == 0 || section.size > kMaxSectionBytes ||
-      section.file_offset > file_bytes || section.size > file_bytes - section.file_offset) {
-    return nullptr;
-  }
+  return section.type != SHT_NOBITS && section.size != 0 && section.size <= kMaxSectionBytes &&
+         section.file_offset <= file_bytes && section.size <= file_bytes - section.file_offset;
+}
+
+std::unique_ptr<uint8_t[]> ElfFile::ReadRaw(const ElfSection& section, size_t extra_bytes) const {
+  if (!HoldsSection(section)) return nullptr;
   std::unique_ptr<uint8_t[]> bytes(new uint8_t[section.size + extra_bytes]);
   if (ReadOffset(section.file_offset, bytes.get(), section.size) != section.size) return nullptr;
   std::memset(bytes.get() + section.size, 0, extra_bytes);
@@ -177,9 +179,10 @@ std::unique_ptr<uint8_t[]> ElfFile::ReadRaw(const ElfSection& section, size_t ex
 }
 
 std::vector<uint8_t> ElfFile::ReadSection(const ElfSection& section) const {
-  const std::unique_ptr<uint8_t[]> bytes = ReadRaw(section, 0);
-  if (bytes == nullptr) return {};
-  return std::vector<uint8_t>(bytes.get(), bytes.get() + section.size);
+  if (!HoldsSection(section)) return {};
+  std::vector<uint8_t> bytes(section.size);
+  if (ReadOffset(section.file_offset, bytes.data(), bytes.size()) != bytes.size()) return {};
+  return bytes;
 }
 
 const ElfFile::Table& ElfFile::LoadTable(bool full) {
@@ -215,6 +218,11 @@ ElfSymbol ElfFile::SymbolAt(const Table& table, size_t index) const {
   symbol.is_function = type == STT_FUNC || type == STT_GNU_IFUNC;
   symbol.is_defined = raw.st_shndx != SHN_UNDEF && raw.st_shndx != SHN_ABS;
   return symbol;
+}
+
+void ElfFile::ForgetFullSymbols() {
+  full_table_.symbols.reset();
+  full_table_.count = 0;
 }
 
 void ElfFile::ForEachSymbol(bool full, const std::function<void(const ElfSymbol&)>& visit) {

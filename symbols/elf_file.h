@@ -70,6 +70,8 @@ class ElfFile {
   // Calls `visit` for each symbol of .dynsym (`full` = false) or .symtab, in file order. The tables
   // are read once and kept.
   void ForEachSymbol(bool full, const std::function<void(const ElfSymbol&)>& visit);
+  // From now on .symtab has no symbols. Their names stay: 13 MB of 93 in a libtorch are given back.
+  void ForgetFullSymbols();
 
   // Entry address of PLT stub -> imported name, and GOT slot address -> imported name.
   const absl::flat_hash_map<uint64_t, std::string_view>& PltNames();
@@ -89,6 +91,7 @@ class ElfFile {
   absl::Status ReadHeaders();
   void ReadBuildId();
   const Table& LoadTable(bool full);
+  bool HoldsSection(const ElfSection& section) const;
   std::unique_ptr<uint8_t[]> ReadRaw(const ElfSection& section, size_t extra_bytes) const;
   ElfSymbol SymbolAt(const Table& table, size_t index) const;
   void LoadImports();

@@ -201,6 +201,7 @@ void Analysis::NoteTarget(std::string_view name, uint64_t address) {
 void Analysis::ReadSymbols() {
   image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& s) { NoteSymbol(s); });
   image_.file().ForEachSymbol(/*full=*/true, [&](const ElfSymbol& s) { NoteSymbol(s); });
+  image_.file().ForgetFullSymbols();
   // Both tables name the exported ones, and a symbol may have two versions.
   std::stable_sort(operators_.begin(), operators_.end(),
                    [](const auto& a, const auto& b) { return a.address < b.address; });

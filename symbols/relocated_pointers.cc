@@ -8,6 +8,8 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kMaxReadOnlyBytes = uint64_t{64} << 20;
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+constexpr size_t kMaxTexts = 8;
 constexpr uint64_t kMaxRelocations = 8'000'000;
 constexpr size_t kMaxContexts = 64;
 // struct PyMethodDef: name, function, flags, documentation.
@@ -21,14 +23,18 @@ std::vector<uint64_t> FindReadOnlyText(const ElfFile& file, std::string_view tex
   std::vector<uint64_t> found;
   const ElfSection* section = file.FindSection(".rodata");
   if (section == nullptr || section->size > kMaxReadOnlyBytes) return found;
-  const std::vector<uint8_t> bytes = file.ReadSection(*section);
-  auto at = bytes.begin();
-  while (found.size() < 8) {
-    at = std::search(at, bytes.end(), pattern.begin(), pattern.end(),
-                     [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); });
-    if (at == bytes.end()) break;
-    found.push_back(section->address + static_cast<uint64_t>(at - bytes.begin()) + 1);
-    ++at;
+  // Piece by piece, each with what a text over its end would need: a libtorch has 18 MB of them.
+  std::string piece(kPieceBytes + pattern.size() - 1, '\0');
+  for (uint64_t begin = 0; begin < section->size; begin += kPieceBytes) {
+    const size_t want = std::min<uint64_t>(piece.size(), section->size - begin);
+    const size_t got = file.ReadOffset(section->file_offset + begin, piece.data(), want);
+    const std::string_view bytes(piece.data(), got);
+    for (size_t at = bytes.find(pattern); at != std::string_view::npos;
+         at = bytes.find(pattern, at + 1)) {
+      if (found.size() == kMaxTexts) return found;
+      found.push_back(section->address + begin + at + 1);
+    }
+    if (got != want) break;
   }
   return found;
 }
