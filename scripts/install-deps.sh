@@ -10,7 +10,7 @@ set -euo pipefail
 build_packages=(
   build-essential cmake ninja-build ccache pkg-config clang llvm libbpf-dev libelf-dev libdw-dev libcapstone-dev
   libabsl-dev libzstd-dev libxxhash-dev zlib1g-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev
-  python3 python3-numpy python3-venv procps kmod strace sudo)
+  git python3 python3-numpy python3-venv procps kmod strace sudo)
 # Better where they exist, done without where not.
 optional_packages=(libisal-dev clang-format chromium)
 dev_packages=(clang-format clang-tidy libclang-rt-14-dev chromium-driver python3-selenium gdb)
