@@ -376,6 +376,35 @@ absl::StatusOr<FlowGraph> FlowGraphBuilder::Run() {
   return graph;
 }
 
+std::vector<bool> NodesLeadingTo(const FlowGraph& graph, const std::vector<uint32_t>& goals) {
+  std::vector<std::vector<uint32_t>> before(graph.size());
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    for (const uint32_t to : graph.successors(i)) before[to].push_back(i);
+  }
+  std::vector<bool> leading(graph.size());
+  for (const uint32_t goal : goals) leading[goal] = true;
+  std::vector<uint32_t> work = goals;
+  while (!work.empty()) {
+    const uint32_t node = work.back();
+    work.pop_back();
+    for (const uint32_t from : before[node]) {
+      if (leading[from]) continue;
+      leading[from] = true;
+      work.push_back(from);
+    }
+  }
+  return leading;
+}
+
+std::vector<bool> NodesLeadingToCalls(const FlowGraph& graph,
+                                      const std::function<bool(std::string_view)>& is_goal) {
+  std::vector<uint32_t> goals;
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    if (graph.node(i).is_call && is_goal(graph.node(i).callee)) goals.push_back(i);
+  }
+  return NodesLeadingTo(graph, goals);
+}
+
 absl::StatusOr<FlowGraph> FlowGraph::Build(const CodeImage& image, uint64_t start, uint64_t end) {
   return FlowGraphBuilder(image, start, end).Run();
 }

@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -56,6 +57,13 @@ class FlowGraph {
   std::vector<uint32_t> edge_begin_;
   std::vector<uint32_t> edges_;
 };
+
+// By node: whether a way leads from it to one of `goals`; so for the goals themselves.
+std::vector<bool> NodesLeadingTo(const FlowGraph& graph, const std::vector<uint32_t>& goals);
+// Likewise to calls of functions that `is_goal` says of by their mangled names. A walk that looks
+// for such calls can leave the rest out: where no profiler runs, most of a function.
+std::vector<bool> NodesLeadingToCalls(const FlowGraph& graph,
+                                      const std::function<bool(std::string_view)>& is_goal);
 
 // True for functions that never return (mangled name).
 bool IsNoReturn(std::string_view name);

@@ -89,7 +89,6 @@ class Follower {
   const ArgumentState* Run();
 
  private:
-  void FindUseful();
   void Leave(uint32_t node, const ArgumentState& state);
   void Step(uint32_t node, ArgumentState* state);
   void StepCall(std::string_view callee, ArgumentState* state) const;
@@ -114,27 +113,14 @@ class Follower {
 Follower::Follower(const FlowGraph& graph, uint32_t target)
     : graph_(graph),
       target_(target),
-      useful_(graph.size()),
+      useful_(NodesLeadingTo(graph, {target})),
       merges_(graph.size()),
-      states_(graph.size()) {}
-
-void Follower::FindUseful() {
-  std::vector<std::vector<uint32_t>> before(graph_.size());
-  for (uint32_t i = 0; i < graph_.size(); ++i) {
-    for (const uint32_t to : graph_.successors(i)) before[to].push_back(i);
+      states_(graph.size()) {
+  std::vector<uint32_t> ways(graph.size());
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    for (const uint32_t to : graph.successors(i)) ++ways[to];
   }
-  std::vector<uint32_t> work = {target_};
-  useful_[target_] = true;
-  while (!work.empty()) {
-    const uint32_t node = work.back();
-    work.pop_back();
-    for (const uint32_t from : before[node]) {
-      if (useful_[from]) continue;
-      useful_[from] = true;
-      work.push_back(from);
-    }
-  }
-  for (uint32_t i = 0; i < graph_.size(); ++i) merges_[i] = before[i].size() > 1;
+  for (uint32_t i = 0; i < graph.size(); ++i) merges_[i] = ways[i] > 1 ? 1 : 0;
   merges_[0] = 1;  // the entry is a way too
 }
 
@@ -148,7 +134,6 @@ void Follower::Leave(uint32_t node, const ArgumentState& state) {
 }
 
 const ArgumentState* Follower::Run() {
-  FindUseful();
   if (!useful_[0]) return nullptr;
   Leave(0, ArgumentState());
   size_t steps = 0;

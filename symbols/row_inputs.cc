@@ -111,8 +111,11 @@ std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph
   const ValueState frame = walk.FrameAt(from);
   walk.set_tells_numbers();
   walk.set_sums(&sums, &image);
+  const std::vector<bool> leading = NodesLeadingToCalls(
+      graph, [](std::string_view callee) { return callee.starts_with(kBefore); });
   walk.Run(from, frame, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
+    if (!leading[node]) return false;
     if (!call.is_call || node == from) return true;
     const auto given = InputsOfCall(call.callee, state);
     if (!given) return !call.callee.starts_with(kBefore);
@@ -139,11 +142,16 @@ namespace {
 bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from) {
   bool found = false;
   std::optional<Value> object;
+  const auto takes_inputs = [](std::string_view callee) {
+    return callee.starts_with(kBefore) || Contains(callee, kWithScope);
+  };
+  const std::vector<bool> leading = NodesLeadingToCalls(graph, takes_inputs);
   ValueWalk(graph).Run(start, [&](uint32_t node, const ValueState& state) {
+    if (!leading[node]) return false;
     if (node == from) object = state.reg(kRdi);
     if (node == from || found || !object || !graph.node(node).is_call) return !found;
     const std::string_view callee = graph.node(node).callee;
-    if (!callee.starts_with(kBefore) && !Contains(callee, kWithScope)) return true;
+    if (!takes_inputs(callee)) return true;
     const auto stored = state.WordsOf(state.reg(kRdi), kRecordFunctionBytes);
     const bool is_its_own = start == from || state.reg(kRdi) == *object;
     found |= is_its_own && (Contains(callee, "6IValueE") ||
@@ -167,8 +175,9 @@ std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph
 std::optional<abi::pt_place> FindArgument(const FlowGraph& graph, uint32_t at, unsigned argument) {
   std::optional<abi::pt_place> found;
   bool done = false;
+  const std::vector<bool> leading = NodesLeadingTo(graph, {at});
   ValueWalk(graph).Run(0, [&](uint32_t node, const ValueState& state) {
-    if (node != at) return !done;
+    if (node != at) return !done && leading[node];
     done = true;
     if (const auto value = state.Find(Value{static_cast<int>(argument), {0}})) {
       found = PlaceOf(*value, abi::PT_PLACE_WORD);

@@ -92,8 +92,12 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
                                      const std::vector<uint64_t>& stops) {
   std::optional<RowName> found;
   bool clear = true;
+  const std::vector<bool> leading = NodesLeadingToCalls(graph, [](std::string_view callee) {
+    return callee.starts_with(kBefore) || callee.starts_with(kWithScope);
+  });
   ValueWalk(graph).Run(from, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
+    if (!leading[node]) return false;
     if (!call.is_call || node == from) return true;
     if (IsMemberOf(stops, call.instruction.target)) return false;
     const auto text = TextArgument(call.callee, state);
