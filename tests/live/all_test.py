@@ -15,12 +15,10 @@ import unittest
 from pathlib import Path
 
 import live
-from live import Job, LiveTest, Result, Tracer
-import namespaces_test
+from live import CONTAINER, Job, LiveTest, Result, Tracer
 import ranks_test
 from namespaces_test import child_of
 
-CONTAINER = namespaces_test.NamespaceTest.container
 ORPHANS = 22
 # Works until it is told to end; without a torch of its own it is a process like any other.
 NO_TORCH = "import time\nwhile True: time.sleep(0.01)"
@@ -148,8 +146,7 @@ class AllTest(ranks_test.LaunchedRanks):
         self.assertEqual(sum(row["path"] == "step" for row in result.events()), 5)
 
     def test_containers_and_other_users_are_recorded(self) -> None:
-        nobody = ("setpriv", f"--reuid={live.NOBODY}", f"--regid={live.NOBODY}", "--clear-groups")
-        with Job(prefix=CONTAINER) as contained, Job(prefix=nobody) as foreign:
+        with Job(prefix=CONTAINER) as contained, Job(prefix=live.nobody()) as foreign:
             pids = [child_of(contained.pid), foreign.pid]
             with self.record_all() as tracer:
                 tracer.wait_until_recording()

@@ -121,18 +121,16 @@ class TargetTest(LiveTest):
 
 
 class PrivilegeTest(LiveTest):
-    nobody = ("setpriv", f"--reuid={live.NOBODY}", f"--regid={live.NOBODY}", "--clear-groups")
-
     def setUp(self) -> None:
         super().setUp()
         self.directory.chmod(0o777)
         self.environment = dict(os.environ, PROFTRACE_CACHE_DIR="")
 
     def test_an_unprivileged_user_is_4(self) -> None:
-        for prefix in ((), self.nobody):  # another user's job, and one's own
+        for prefix in ((), live.nobody()):  # another user's job, and one's own
             with Job(prefix=prefix) as job:
                 self.assert_fails(4, ("-p", job.pid), "CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE", "sudo",
-                                  prefix=self.nobody, env=self.environment)
+                                  prefix=live.nobody(), env=self.environment)
 
     def test_too_few_capabilities_is_4(self) -> None:
         with Job() as job:
@@ -144,7 +142,8 @@ class PrivilegeTest(LiveTest):
 
 class HostTest(LiveTest):
     def test_a_host_without_the_kernels_types_is_6(self) -> None:
-        hidden = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && exec "$0" "$@"')
+        hidden = (*live.OWN_MOUNTS, "sh", "-c",
+                  'mount --make-private /sys && mount -t tmpfs none /sys/kernel/btf && exec "$0" "$@"')
         with Job() as job:
             self.assert_fails(6, ("-p", job.pid), "doctor", prefix=hidden)
             done = self.run_proftrace("doctor", "--json", prefix=hidden)

@@ -10,6 +10,7 @@ import contextlib
 import csv
 import ctypes
 import errno
+import functools
 import json
 import os
 import re
@@ -36,6 +37,25 @@ SKIP = 77
 START_S, READY_S, WORK_S, STOP_S = (seconds * float(os.environ.get("PROFTRACE_LIVE_PATIENCE", "1"))
                                     for seconds in (30.0, 15.0, 20.0, 15.0))
 NOBODY = 65534
+# Namespaces for the command that follows. In a chroot / is no mount, and how mounts spread cannot be set from there: so it is
+# set on the mount that is changed.
+ROOT_IS_MOUNT = any(line.split()[4] == "/" for line in Path("/proc/self/mountinfo").read_text().splitlines())
+OWN_MOUNTS = ("unshare", "--mount", *(() if ROOT_IS_MOUNT else ("--propagation", "unchanged")))
+CONTAINER = (*OWN_MOUNTS, "--pid", "--fork", "--kill-child", "sh", "-c",
+             'mount --make-private /proc && mount -t proc proc /proc && exec "$0" "$@"')
+
+
+@functools.cache
+def nobody() -> tuple[str, ...]:
+    """Another user for the command that follows. One that may read all files where the tests or their Python lie in a home that
+    is closed to others."""
+    user = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    sees = "import sys; [open(path).close() for path in sys.argv[1:]]"
+    for more in ((), ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")):
+        command = [*user, *more, LiveTest.python, "-c", sees, str(JOB), str(BINARY)]
+        if subprocess.run(command, capture_output=True).returncode == 0:
+            return (*user, *more)
+    raise Stopped(f"user {NOBODY} cannot read {JOB}")
 
 
 def find_python() -> str | None:

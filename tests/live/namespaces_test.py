@@ -28,10 +28,8 @@ def child_of(pid: int) -> int:
 
 
 class NamespaceTest(LiveTest):
-    container = ("unshare", "--pid", "--fork", "--mount", "--mount-proc", "--kill-child")
-
     def test_ids_of_a_job_in_a_container_are_the_hosts(self) -> None:
-        with Job(prefix=self.container) as job:
+        with Job(prefix=live.CONTAINER) as job:
             pid = child_of(job.pid)
             self.assertEqual(job.own_pid, 1)
             with Tracer("-p", pid, "-o", self.out, "--format", "events-csv") as tracer:
@@ -50,13 +48,13 @@ class NamespaceTest(LiveTest):
 
     def test_within_one_container_the_ids_are_the_containers(self) -> None:
         inside = (
-            "import subprocess, sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
+            "import os, subprocess, sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
             "import live; from live import Job, LiveTest, Tracer\n"
             "LiveTest.python = sys.argv[3]\n"
             "with Job() as job, Tracer('-p', job.pid, '-o', sys.argv[4], '--format', 'events-csv') as tracer:\n"
             "    tracer.wait_until_recording(); job.do('steps 5'); job.do('fork 1')\n"
             "    print('PID', job.own_pid, tracer.stop(), tracer.text())\n")
-        done = subprocess.run([*self.container, sys.executable, "-c", inside, str(HERE), str(HERE.parent / "oracle"),
+        done = subprocess.run([*live.CONTAINER, sys.executable, "-c", inside, str(HERE), str(HERE.parent / "oracle"),
                                LiveTest.python, str(self.out)], capture_output=True, text=True, timeout=live.WORK_S)
         said = re.search(r"^PID (\d+) (\d+)", done.stdout, re.MULTILINE)
         self.assertIsNotNone(said, done.stdout + done.stderr)
@@ -75,15 +73,18 @@ class OtherRootTest(LiveTest):
         root = self.directory / "root"
         root.mkdir()
         inside = (
-            "import subprocess, sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
-            "subprocess.run(['mount', '--rbind', '/', sys.argv[5]], check=True)\n"
+            "import os, subprocess, sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
+            "def mount(*options): subprocess.run(['mount', *options], check=True)\n"
+            "base, root = sys.argv[5], sys.argv[5] + '/all'\n"
+            "mount('-t', 'tmpfs', 'none', base); mount('--make-private', base); os.mkdir(root)\n"
+            "mount('--rbind', '/', root)\n"
             "import live; from live import Job, LiveTest, Tracer\n"
             "LiveTest.python = sys.argv[3]\n"
-            "with Job(prefix=('chroot', sys.argv[5])) as job, "
+            "with Job(prefix=('chroot', root)) as job, "
             "Tracer('-p', job.pid, '-o', sys.argv[4], '--format', 'events-csv') as tracer:\n"
             "    tracer.wait_until_recording(); job.do('steps 5')\n"
             "    print('ENDED', tracer.stop(), tracer.text())\n")
-        done = subprocess.run(["unshare", "--mount", sys.executable, "-c", inside, str(HERE), str(HERE.parent / "oracle"),
+        done = subprocess.run([*live.OWN_MOUNTS, sys.executable, "-c", inside, str(HERE), str(HERE.parent / "oracle"),
                                LiveTest.python, str(self.out), str(root)], capture_output=True, text=True, timeout=live.WORK_S)
         self.assertRegex(done.stdout, "ENDED 0", done.stdout + done.stderr)
         result = Result(self.out)

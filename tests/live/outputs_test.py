@@ -95,11 +95,10 @@ class ReplayTest(LiveTest):
             tracer.wait_until_recording()
             job.do("steps 50")
             self.assertEqual(tracer.stop(), 0, tracer.text())
-        nobody = ("setpriv", f"--reuid={live.NOBODY}", f"--regid={live.NOBODY}", "--clear-groups")
         capture = self.directory / "capture.ptrec"
         shutil.copy(self.out / "capture.ptrec", capture)
         tables = []
-        for prefix in ((), (), nobody):
+        for prefix in ((), (), live.nobody()):
             place = self.directory / f"replay{len(tables)}"
             place.mkdir()
             place.chmod(0o777)
