@@ -97,6 +97,23 @@ TEST(StepFinderTest, LoggingEveryTenthStepBelongsToIt) {
   ExpectTruth(job);
 }
 
+TEST(StepFinderTest, LoggingAfterTheFirstStepBelongsToItWhereTheRecordingBeganInTheOneBefore) {
+  Job job;
+  job.Calls(700, 4);  // of an optimizer's step that had begun before
+  for (int step = 9; step < 50; ++step) {
+    job.BeginStep();
+    job.Update(1, 8);
+    if (step % 10 == 9) {
+      job.Call(50, ItemClass::kReduce);
+      job.Call(51, ItemClass::kRead);
+    }
+  }
+  StepFinder finder(1u << 19, job.items().front().start_ns - 1'000);
+  for (const StepItem& item : job.items()) finder.Add(item);
+  finder.Look(job.now_ns() + 1'000'000'000);
+  EXPECT_EQ(StartsOf(finder), job.starts());
+}
+
 TEST(StepFinderTest, ADisturbedRoundBesideALoggingOneChangesNothing) {
   Job job;
   for (int step = 0; step < 40; ++step) {

@@ -123,7 +123,9 @@ std::vector<StepRange> RangesByEnds(const StepRule& rule, std::span<const StepIt
                                     std::span<const size_t> markers, const StepEdges& edges) {
   const bool begins_with_step = edges.begins_with_step;
   const std::vector<uint32_t> places = PlacesInRound(rule, items, markers, begins_with_step);
-  const std::vector<bool> long_ones = LongOnes(rule, items, markers);
+  std::vector<bool> long_ones = LongOnes(rule, items, markers);
+  // Before the first round there is what the recording's begin has left of another one.
+  if (!begins_with_step && !long_ones.empty()) long_ones.front() = false;
   std::vector<StepRange> ranges;
   std::optional<size_t> start;
   for (size_t i = 0; i < markers.size(); ++i) {
