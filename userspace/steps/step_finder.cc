@@ -69,6 +69,18 @@ size_t RoundStart(const StepRule& rule, std::span<const StepItem> items, size_t 
   return usual;
 }
 
+// The longest time in which nothing ran, from `from_ns` over items [begin, end) to item `end`: when
+// somebody else had the processor it is no work of a phase.
+int64_t LongestGap(std::span<const StepItem> items, size_t begin, size_t end, int64_t from_ns) {
+  int64_t longest = 0;
+  int64_t busy_until_ns = from_ns;
+  for (size_t at = begin; at <= end && at < items.size(); ++at) {
+    longest = std::max(longest, items[at].start_ns - busy_until_ns);
+    busy_until_ns = std::max(busy_until_ns, items[at].busy_until_ns());
+  }
+  return longest;
+}
+
 // Sets the times. A step goes up to the next one's start, unless something of its own lies between.
 void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepEdges& edges,
               std::vector<StepRange>* ranges) {
@@ -89,7 +101,8 @@ void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepE
     }
     const size_t next = (*ranges)[i + 1].begin;
     const int64_t next_ns = items[next].start_ns;
-    const int64_t between_ns = next_ns - range.step.end_ns;
+    const int64_t between_ns =
+        next_ns - range.step.end_ns - LongestGap(items, range.end, next, range.step.end_ns);
     const bool is_own_phase =
         next > range.end &&
         static_cast<double>(between_ns) > kOwnPhase * static_cast<double>(rule.round_ns);
