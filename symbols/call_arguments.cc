@@ -1,13 +1,10 @@
 #include "symbols/call_arguments.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
-#include <memory>
 
 #include "symbols/text.h"
+#include "userspace/base/demangle.h"
 
 namespace proftrace {
 namespace {
@@ -261,19 +258,11 @@ bool IsBeyondRow(uint8_t place) {
   return place >= PT_ROW_WORDS && place < abi::PT_ARGUMENT_VECTOR_REGISTER;
 }
 
-std::string Demangle(std::string_view symbol) {
-  const std::string name(symbol);
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> demangled(
-      ::abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  return demangled == nullptr ? std::string() : demangled.get();
-}
-
 }  // namespace
 
 std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_view type,
                                                                   OptionalForm form) {
-  const std::string demangled = Demangle(type);
+  const std::string demangled = Demangle(std::string(type)).value_or("");
   const size_t open = demangled.find(" (");
   if (open == std::string::npos) return std::nullopt;
   const std::string_view result = std::string_view(demangled).substr(0, open);
@@ -327,9 +316,9 @@ std::vector<std::string> ParameterTypes(std::string_view demangled) {
 std::optional<std::vector<abi::pt_argument>> PlaceArguments(std::string_view symbol,
                                                             const OperatorSchema& schema,
                                                             OptionalForm form) {
-  const std::string demangled = Demangle(symbol);
-  if (demangled.empty()) return std::nullopt;
-  const std::vector<std::string> types = ParameterTypes(demangled);
+  const std::optional<std::string> demangled = Demangle(std::string(symbol));
+  if (!demangled) return std::nullopt;
+  const std::vector<std::string> types = ParameterTypes(*demangled);
   const std::optional<bool> by_address = IsResultByAddress(schema);
   if (!by_address || types.size() != schema.arguments.size() || types.size() > PT_MOST_ARGUMENTS) {
     return std::nullopt;

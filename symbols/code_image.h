@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace proftrace {
@@ -14,6 +15,12 @@ struct FunctionRange {
   uint64_t end = 0;
   std::string_view name;  // mangled; empty where only unwind tables know the function
 };
+
+// The function's symbol, mangled; sub_ADDRESS where it has none.
+std::string SymbolOf(const FunctionRange& range);
+
+// A symbol as people write it; as it is where it is no C++ name.
+std::string ReadableName(const std::string& symbol);
 
 class CodeImage {
  public:

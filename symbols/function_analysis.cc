@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "symbols/code_image.h"
 #include "symbols/key_set.h"
 #include "symbols/text.h"
 #include "userspace/base/clock.h"
@@ -36,7 +37,8 @@ void FunctionAnalysis::AddGap(std::string feature, std::string reason) {
 
 void FunctionAnalysis::AddFunctionGap(const ProbedFunction& function, std::string_view reason) {
   const std::string_view identifier = OperatorIdentifier(function.symbol);
-  AddGap(identifier.empty() ? "function " + function.symbol : "operator " + std::string(identifier),
+  AddGap(identifier.empty() ? "function " + ReadableName(function.symbol)
+                            : "operator " + std::string(identifier),
          std::string(reason));
 }
 

@@ -12,6 +12,7 @@
 
 #include "symbols/argument_use.h"
 #include "symbols/call_scan.h"
+#include "symbols/code_image.h"
 #include "symbols/function_analysis.h"
 #include "symbols/range_functions.h"
 #include "symbols/row_makers.h"
@@ -116,9 +117,6 @@ class Analysis {
   void AddAutograd();
   void AddEntry(FunctionRole role, const NamedFunction& symbol);
 
-  std::string DisplayName(const FunctionRange& range) const {
-    return range.name.empty() ? absl::StrFormat("sub_%x", range.start) : std::string(range.name);
-  }
   std::vector<FunctionRange> Callers(const std::vector<uint64_t>& targets) const;
 
   ModuleImage image_;
@@ -237,7 +235,7 @@ std::vector<FunctionRange> Analysis::Callers(const std::vector<uint64_t>& target
 void Analysis::AddBoxed(const FunctionRange& range, const FlowGraph& graph) {
   ProbedFunction function;
   function.role = FunctionRole::kBoxed;
-  function.symbol = DisplayName(range);
+  function.symbol = SymbolOf(range);
   const auto place = FindBoxedArguments(graph);
   if (!place) {
     analysis_.AddFunctionGap(function, "its arguments could not be told from its code");
@@ -255,7 +253,7 @@ void Analysis::AddCaller(const FunctionRange& range) {
   const bool is_node = range.name.starts_with(kNodeCall);
   const auto graph = analysis_.BuildGraph(range.start, range.end);
   if (!graph.ok()) {
-    analysis_.AddGap("function " + DisplayName(range), StatusText(graph.status()));
+    analysis_.AddGap("function " + ReadableName(SymbolOf(range)), StatusText(graph.status()));
     return;
   }
   const CallerKind kind = is_boxed  ? CallerKind::kBoxed
@@ -268,18 +266,18 @@ void Analysis::AddCaller(const FunctionRange& range) {
   } else if (kind == CallerKind::kNode) {
     ProbedFunction function;
     function.role = FunctionRole::kNodeCall;
-    function.symbol = DisplayName(range);
+    function.symbol = SymbolOf(range);
     function.argument = abi::PT_RSI;  // rdi: where the result goes
     analysis_.Add(std::move(function), *graph, WorkRule::kDispatch);
   } else if (!row_makers_->AddCaller(range)) {
-    other_callers_.push_back(DisplayName(range));
+    other_callers_.push_back(SymbolOf(range));
   }
 }
 
 void Analysis::AddStepCallbackCallers() {
   for (const FunctionRange& range : Callers(targets_.step_callbacks)) AddCaller(range);
   for (const std::string& name : other_callers_) {
-    analysis_.AddGap("rows of function " + name,
+    analysis_.AddGap("rows of function " + ReadableName(name),
                      "what it calls, or where that ends, is not clear from its code");
   }
 }
@@ -309,7 +307,8 @@ void Analysis::AddRanges() {
     const auto begin = graph.ok() ? FindBeginSite(*graph) : std::nullopt;
     const auto offset = begin ? image_.file().FileOffset(begin->address) : std::nullopt;
     if (!offset) {
-      analysis_.AddGap("ranges by " + row.symbol, "its entry is not clear from its code");
+      analysis_.AddGap("ranges by " + ReadableName(row.symbol),
+                       "its entry is not clear from its code");
       continue;
     }
     row.probes.push_back(RowProbe{*offset, RangeRole(symbol.name), 0, 0, std::nullopt});

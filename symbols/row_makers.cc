@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "symbols/argument_use.h"
+#include "symbols/code_image.h"
 #include "symbols/frame_ends.h"
 #include "symbols/graph_analysis.h"
 #include "symbols/key_set.h"
@@ -160,10 +161,6 @@ bool RowMakerSearch::Calls(const Function& function, const std::vector<uint64_t>
                      [&](const CallSite& call) { return IsMemberOf(targets, call.target); });
 }
 
-std::string RowMakerSearch::DisplayName(const FunctionRange& range) const {
-  return range.name.empty() ? absl::StrFormat("sub_%x", range.start) : std::string(range.name);
-}
-
 void RowMakerSearch::AddGap(std::string feature, std::string reason) {
   facts_->gaps.push_back({std::move(feature), std::move(reason)});
 }
@@ -199,7 +196,7 @@ bool CallsPeek(const FlowGraph& graph) {
 void RowMakerSearch::AddGuardsOf(const Function& function) {
   const auto graph = Graph(function.range);
   if (!graph.ok()) {
-    AddGap("rows of function " + DisplayName(function.range),
+    AddGap("rows of function " + ReadableName(SymbolOf(function.range)),
            std::string(graph.status().message()));
     return;
   }
@@ -227,10 +224,10 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
       const auto arguments = FindArgument(*graph, *node, kRsi);
       if (arguments) probe->inputs = RowInputs{RowInputKind::kPythonValues, {*arguments}};
     }
-    facts_->rows.push_back({DisplayName(function.range), name->literal, {*probe}});
+    facts_->rows.push_back({SymbolOf(function.range), name->literal, {*probe}});
   }
   if (unnamed > 0) {
-    AddGap("rows of function " + DisplayName(function.range),
+    AddGap("rows of function " + ReadableName(SymbolOf(function.range)),
            "their name is made while a profiler runs only");
   }
 }
@@ -291,11 +288,11 @@ void RowMakerSearch::AddWork(const Function& function, const WorkArguments& argu
   }
   const std::vector<RowProbe> ends = FindWorkProbes();
   if (!begin || !begin->place || ends.empty()) {
-    AddGap("rows of function " + DisplayName(function.range),
+    AddGap("rows of function " + ReadableName(SymbolOf(function.range)),
            "where its work or its title is kept is not clear from its code");
     return;
   }
-  facts_->rows.push_back({DisplayName(function.range), "", {*begin}});
+  facts_->rows.push_back({SymbolOf(function.range), "", {*begin}});
   for (const RowProbe& end : ends) {
     const bool known =
         std::any_of(facts_->row_ends.begin(), facts_->row_ends.end(),
@@ -350,7 +347,7 @@ bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGr
   }
   if (!place || ends.empty()) return false;
   MadeRow row;
-  row.symbol = DisplayName(function);
+  row.symbol = SymbolOf(function);
   auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_PLACED_BEGIN, 0, 0);
   if (!begin) return false;
   begin->place = place;
@@ -398,7 +395,7 @@ bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& g
   }
   if (ends.empty()) return false;
   facts_->row_ends.insert(facts_->row_ends.end(), ends.begin(), ends.end());
-  facts_->rows.push_back({DisplayName(function), "", {*begin}});
+  facts_->rows.push_back({SymbolOf(function), "", {*begin}});
   return true;
 }
 
@@ -499,7 +496,7 @@ void RowMakerSearch::AddFastContexts() {
     }
     begin->place = place;
     begin->inputs = std::move(inputs);
-    facts_->rows.push_back({DisplayName(*enter), "", {*begin}});
+    facts_->rows.push_back({SymbolOf(*enter), "", {*begin}});
     facts_->row_ends.push_back(*end);
   }
 }

@@ -82,7 +82,6 @@ class RowMakerSearch {
   void AddFrameEnds(const FunctionRange& function, int64_t slot_offset, uint64_t code_offset);
   std::optional<RowProbe> Probe(uint64_t address, uint8_t role, uint8_t reg, int64_t offset) const;
   bool Calls(const Function& function, const std::vector<uint64_t>& targets) const;
-  std::string DisplayName(const FunctionRange& range) const;
   bool HasOtherProbes(const FunctionRange& range) const;
   void AddGap(std::string feature, std::string reason);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "symbols/code_image.h"
 #include "userspace/model/torch_rules.h"
 
 namespace proftrace {
@@ -59,7 +60,7 @@ void RowPlanner::AddRows(const ModuleFacts& facts, uint64_t load_bias,
     const bool unknown = row.probes.front().inputs.kind == RowInputKind::kUnknown;
     if (inputs_ != nullptr && unknown && !TakesParentsInputs(row.literal)) {
       plan_->gaps.push_back(
-          {"inputs of rows of " + (row.literal.empty() ? row.symbol : row.literal),
+          {"inputs of rows of " + (row.literal.empty() ? ReadableName(row.symbol) : row.literal),
            "what they are is not clear from its code"});
     }
     for (const RowProbe& probe : row.probes) {

@@ -2,16 +2,14 @@
 
 #include "userspace/aggregate/flops.h"
 #include "userspace/aggregate/step_memory.h"
+#include "userspace/base/demangle.h"
 #include "userspace/base/saturating.h"
 
 #include <absl/container/flat_hash_map.h>
-#include <cxxabi.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -26,10 +24,7 @@ constexpr uint16_t kManyChildren =
 std::string RowName(const std::string& name) {
   if (name.starts_with("ProfilerStep#")) return "ProfilerStep*";
   if (name.size() < 2 || name.find('\0') != std::string::npos) return name;
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> demangled(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  return status == 0 && demangled != nullptr ? std::string(demangled.get()) : name;
+  return Demangle(name).value_or(name);
 }
 
 // What the grouping needs to know of a label.
