@@ -116,9 +116,8 @@ static __noinline int find_variables(struct autograd_thread *thread)
 	       thread->grad_mode > VARIABLE_UNREADABLE && thread->number > VARIABLE_UNREADABLE;
 }
 
-/* What at::sequence_number::peek() gives on this thread, or NO_SEQUENCE. `any_mode`: whether or not
- * gradients are on. */
-static __noinline __s64 sequence_number(int any_mode)
+/* The same as sequence_number(), on a thread that is not known yet or has no number yet. */
+static __noinline __s64 first_sequence_number(int any_mode)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
 	struct autograd_thread *thread = bpf_map_lookup_elem(&autograd_threads, &tid);
@@ -127,7 +126,7 @@ static __noinline __s64 sequence_number(int any_mode)
 	__s64 sequence = 0;
 	__u8 mode = 1;
 
-	if (unlikely(!thread)) {
+	if (!thread) {
 		if (find_variables(&found))
 			bpf_map_update_elem(&autograd_threads, &tid, &found, BPF_ANY);
 		if (found.sequence == VARIABLE_UNREADABLE ||
@@ -151,17 +150,41 @@ static __noinline __s64 sequence_number(int any_mode)
 		count_drop(PT_DROP_READ_FAILED);
 		return NO_SEQUENCE;
 	}
-	if (unlikely(!thread->announced) && thread->number > VARIABLE_UNREADABLE &&
+	if (!thread->announced && thread->number > VARIABLE_UNREADABLE &&
 	    !bpf_probe_read_user(&number, sizeof(number), (void *)thread->number) && number)
 		thread->announced = announce_thread(number);
 	return sequence;
+}
+
+/* What at::sequence_number::peek() gives on this thread, or NO_SEQUENCE. `any_mode`: whether or not
+ * gradients are on. */
+static __always_inline __s64 sequence_number(int any_mode)
+{
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+	struct autograd_thread *thread = bpf_map_lookup_elem(&autograd_threads, &tid);
+	__s64 sequence;
+	__u8 mode = 1;
+
+	/* An announced thread has all its variables. */
+	if (unlikely(!thread || !thread->announced))
+		return first_sequence_number(any_mode);
+	if (!any_mode && bpf_probe_read_user(&mode, sizeof(mode), (void *)thread->grad_mode))
+		goto failed;
+	if (!(mode & 1))
+		return NO_SEQUENCE;
+	if (bpf_probe_read_user(&sequence, sizeof(sequence), (void *)thread->sequence))
+		goto failed;
+	return sequence;
+failed:
+	count_drop(PT_DROP_READ_FAILED);
+	return NO_SEQUENCE;
 }
 
 /* Whether the key set at the cookie's place makes torch record the sequence number. */
 static __always_inline bool has_autograd_key(struct pt_regs *ctx, __u64 cookie, __u32 lowest_key,
 					     bool highest_only)
 {
-	__u64 keys = hardware_register(ctx, (cookie >> 24) & 0xf);
+	__u64 keys = hardware_register_here(ctx, (cookie >> 24) & 0xf);
 
 	if ((cookie >> 24) & PT_KEY_SET_IN_MEMORY)
 		keys = read_word(keys + (__s64)(__s16)(cookie >> 32));
@@ -193,7 +216,7 @@ static __always_inline __u64 time_in_order(__u64 time_ns)
 }
 
 /* The begin of an operator, by its site. `time_ns`: by time_in_order(). */
-static __noinline int write_operator_begin(__u64 sp, __u64 site, __s64 number, __u64 time_ns)
+static __always_inline int write_operator_begin(__u64 sp, __u64 site, __s64 number, __u64 time_ns)
 {
 	struct pt_pointer_record *record;
 	struct pt_record *plain;
@@ -230,15 +253,13 @@ static __always_inline __s64 operator_sequence(struct pt_regs *ctx, __u64 cookie
 									 : NO_SEQUENCE;
 }
 
-static __noinline int on_operator_begin(struct pt_regs *ctx, __u64 cookie)
+static __always_inline int on_operator_begin(struct pt_regs *ctx, __u64 cookie)
 {
 	/* Before anything is read: what that takes is a part of what the probe costs. */
 	__u64 time_ns = bpf_ktime_get_ns();
 	__u64 sp = entry_sp(ctx, cookie);
 	__s64 number = operator_sequence(ctx, cookie);
 
-	if ((__u8)(cookie >> 16) == PT_ROLE_SEQUENCE)
-		return write_sequence(sp, number);
 	return write_operator_begin(sp, cookie, number, time_in_order(time_ns));
 }
 
@@ -255,23 +276,64 @@ static __always_inline void write_placed_sequence(struct pt_regs *ctx, __u64 coo
 		write_sequence(PT_REGS_SP(ctx), sequence_number(0));
 }
 
-/* torch::autograd::Node: sequence_nr_ and thread_id_. */
-static __always_inline void write_node_forward(__u64 sp, __u64 cookie, __u64 node)
-{
-	__u32 sequence_offset = (cookie >> 48 & 0xff) * 8;
-	__u32 thread_offset = (cookie >> 56 & 0xff) * 8;
-	struct pt_pair_record *record;
-	__u64 sequence;
-	__u64 thread;
+/* The first words of a torch::autograd::Node, its vtable at the front: sequence_nr_ and thread_id_
+ * lie among them in every known build, and one read is cheaper than three. */
+#define NODE_HEAD_WORDS 8
 
-	if (!sequence_offset)
-		return;
-	if (bpf_probe_read_user(&sequence, sizeof(sequence), (void *)(node + sequence_offset)) ||
-	    bpf_probe_read_user(&thread, sizeof(thread), (void *)(node + thread_offset))) {
+struct node_head {
+	__u64 words[NODE_HEAD_WORDS];
+};
+
+static __always_inline __u32 node_sequence_word(__u64 cookie)
+{
+	return cookie >> 48 & 0xff;
+}
+
+static __always_inline __u32 node_thread_word(__u64 cookie)
+{
+	return cookie >> 56 & 0xff;
+}
+
+/* Only the vtable where the cookie asks for no more. */
+static __always_inline void read_node_head(struct node_head *head, __u64 node, __u64 cookie)
+{
+	if (node_sequence_word(cookie)) {
+		if (!bpf_probe_read_user(head, sizeof(*head), (void *)node))
+			return;
 		count_drop(PT_DROP_READ_FAILED);
-		return;
 	}
-	if ((__s64)sequence < 0) /* AccumulateGrad has the highest, to run first */
+	__builtin_memset(head, 0xff, sizeof(*head));
+	head->words[0] = read_word(node);
+}
+
+/* Negative where it could not be read. */
+static __always_inline __s64 node_word(const struct node_head *head, __u64 node, __u32 index)
+{
+	__s64 word = NO_SEQUENCE;
+
+	/* What is compared is what is used: the verifier knows no other bound. */
+	asm volatile("" : "+r"(index));
+	if (index < NODE_HEAD_WORDS)
+		return head->words[index];
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)(node + index * 8))) {
+		count_drop(PT_DROP_READ_FAILED);
+		return NO_SEQUENCE;
+	}
+	return word;
+}
+
+static __always_inline void write_node_forward(__u64 sp, __u64 cookie, const struct node_head *head,
+					       __u64 node)
+{
+	struct pt_pair_record *record;
+	__s64 sequence;
+	__s64 thread;
+
+	if (!node_sequence_word(cookie))
+		return;
+	sequence = node_word(head, node, node_sequence_word(cookie));
+	thread = node_word(head, node, node_thread_word(cookie));
+	if (sequence < 0 || thread < 0) /* AccumulateGrad has the highest, to run first */
 		return;
 	record = reserve(sizeof(*record));
 	if (!record)

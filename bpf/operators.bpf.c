@@ -69,7 +69,8 @@ static __always_inline __u64 read_register(struct pt_regs *ctx, __u32 reg)
 	return 0;
 }
 
-static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
+/* In the way of every operator: a call less. Elsewhere hardware_register() keeps the code small. */
+static __always_inline __u64 hardware_register_here(struct pt_regs *ctx, __u32 number)
 {
 	switch (number) {
 	case 0:
@@ -106,6 +107,11 @@ static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
 		return LOAD_REGISTER(ctx->r15);
 	}
 	return 0;
+}
+
+static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
+{
+	return hardware_register_here(ctx, number);
 }
 
 static __always_inline __u64 read_word(__u64 address)
@@ -289,7 +295,8 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	struct annotation_key key = {.tgid = current_tgid()};
 	__u64 node = read_register(ctx, (cookie >> 24) & 0xff);
 	__u16 object_offset = cookie >> 32;
-	__u64 vtable = read_word(node);
+	struct node_head head = {};
+	__u64 vtable;
 	__u64 python_type = 0;
 	__u64 wakeup = BPF_RB_NO_WAKEUP;
 	struct pt_node_record *record;
@@ -298,6 +305,8 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	/* The engine's row has no inputs, and no offsets in its cookie. */
 	if (config_record_shapes && cookie >> 48)
 		on_node_inputs(ctx, cookie);
+	read_node_head(&head, node, cookie);
+	vtable = head.words[0];
 	key.operator_def = vtable;
 	node_class = bpf_map_lookup_elem(&node_vtables, &key);
 	if (unlikely(!node_class)) {
@@ -308,7 +317,7 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 		if (!bpf_map_update_elem(&node_vtables, &key, &seen, BPF_NOEXIST))
 			wakeup = BPF_RB_FORCE_WAKEUP;
 	}
-	if (object_offset) {
+	if (object_offset && !(node_class && *node_class == PT_NODE_PLAIN)) {
 		__u64 object = 0;
 
 		/* Other nodes may be smaller: what is read behind them is ignored, and so is a
@@ -336,7 +345,18 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	record->vtable = vtable;
 	record->python_type = python_type;
 	bpf_ringbuf_submit(record, wakeup);
-	write_node_forward(PT_REGS_SP(ctx), cookie, node);
+	write_node_forward(PT_REGS_SP(ctx), cookie, &head, node);
+	return 0;
+}
+
+static __always_inline int write_plain(struct pt_regs *ctx, __u64 cookie, __u8 kind)
+{
+	struct pt_record *record = reserve(sizeof(*record));
+
+	if (unlikely(!record))
+		return 0;
+	fill_head(record, PT_REGS_SP(ctx), cookie, kind, sizeof(*record));
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
@@ -346,10 +366,14 @@ int on_probe(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u8 role = cookie >> 16;
-	struct pt_record *record;
 
 	if (unlikely(stopped))
 		return 0;
+	/* In the order of how often they come. */
+	if (role == PT_ROLE_END)
+		return write_plain(ctx, cookie, PT_SPAN_END);
+	if (role == PT_ROLE_OPERATOR_BEGIN)
+		return on_operator_begin(ctx, cookie);
 	if (config_record_shapes && role == PT_ROLE_OPERATOR_CALL)
 		return on_operator_call(ctx, cookie);
 	if (config_record_shapes && role == PT_ROLE_INPUTS_BEGIN) {
@@ -360,9 +384,9 @@ int on_probe(struct pt_regs *ctx)
 		if (config_record_shapes && role == PT_ROLE_SPILLED_INPUTS)
 			return on_inputs(ctx, cookie, PT_SPILLED_INPUTS);
 		switch (role) {
-		case PT_ROLE_OPERATOR_BEGIN:
 		case PT_ROLE_SEQUENCE:
-			return on_operator_begin(ctx, cookie);
+			return write_sequence(entry_sp(ctx, cookie),
+					      operator_sequence(ctx, cookie));
 		case PT_ROLE_BOXED_BEGIN:
 			return on_boxed_begin(ctx, cookie);
 		case PT_ROLE_BOXED_END:
@@ -399,12 +423,7 @@ int on_probe(struct pt_regs *ctx)
 			return on_guard(ctx, cookie);
 		}
 	}
-	record = reserve(sizeof(*record));
-	if (unlikely(!record))
-		return 0;
-	fill_head(record, PT_REGS_SP(ctx), cookie, role, sizeof(*record));
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	return 0;
+	return write_plain(ctx, cookie, role);
 }
 
 /* The floor: what the kernel takes for the same probes when nothing is recorded (tests/bench). */

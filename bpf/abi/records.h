@@ -522,6 +522,7 @@ enum pt_annotation_step {
 enum pt_node_class {
 	PT_NODE_SEEN = 1,   /* the loader has been told of it */
 	PT_NODE_PYTHON = 2, /* PyNode's: named by its Python object */
+	PT_NODE_PLAIN = 3,  /* any other: named by its own class */
 };
 
 /* Drop counters, by reason: the index into the map `drops`. */

@@ -273,8 +273,9 @@ absl::Status BpfPrograms::AddAnnotationOperator(Pid pid, uint64_t operator_def, 
   return AddAddress(impl_->skeleton->maps.annotation_operators, pid, operator_def, step);
 }
 
-absl::Status BpfPrograms::AddPythonNodeVtable(Pid pid, uint64_t vtable) {
-  return AddAddress(impl_->skeleton->maps.node_vtables, pid, vtable, abi::PT_NODE_PYTHON);
+absl::Status BpfPrograms::AddNodeVtable(Pid pid, uint64_t vtable, bool is_python) {
+  return AddAddress(impl_->skeleton->maps.node_vtables, pid, vtable,
+                    is_python ? abi::PT_NODE_PYTHON : abi::PT_NODE_PLAIN);
 }
 
 absl::Status BpfPrograms::AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout) {

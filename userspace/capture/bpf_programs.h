@@ -63,7 +63,7 @@ class BpfPrograms {
   // Frees what the kernel's side keeps of a process that has ended or runs something else.
   void ForgetProcess(Pid pid);
   absl::Status AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step);
-  absl::Status AddPythonNodeVtable(Pid pid, uint64_t vtable);
+  absl::Status AddNodeVtable(Pid pid, uint64_t vtable, bool is_python);
   absl::Status AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout);
   // Its operators get no sequence numbers any more.
   void RemoveAutogradLayout(Pid pid);

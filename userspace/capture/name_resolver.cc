@@ -1,13 +1,10 @@
 #include "userspace/capture/name_resolver.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "bpf/abi/records.h"
+#include "userspace/base/demangle.h"
 
 namespace proftrace {
 namespace {
@@ -44,10 +41,7 @@ std::optional<std::string> ReadClassName(const TargetMemory& memory, uint64_t vt
   if (!mangled.has_value() || mangled->empty()) return std::nullopt;
   // A star marks names that are only compared by address (anonymous namespaces).
   if (mangled->front() == '*') mangled->erase(0, 1);
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> demangled(
-      ::abi::__cxa_demangle(mangled->c_str(), nullptr, nullptr, &status), &std::free);
-  return demangled != nullptr ? std::string(demangled.get()) : *mangled;
+  return Demangle(*mangled).value_or(*mangled);
 }
 
 std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64_t type) {
@@ -57,10 +51,10 @@ std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64
 }
 
 NameResolver::NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of,
-                           AddMetadata add_metadata, OnPythonNode on_python_node)
+                           AddMetadata add_metadata, OnNodeClass on_node_class)
     : image_of_(std::move(image_of)),
       add_metadata_(std::move(add_metadata)),
-      on_python_node_(std::move(on_python_node)) {}
+      on_node_class_(std::move(on_node_class)) {}
 
 void NameResolver::Observe(std::span<const std::byte> record) {
   abi::pt_record head;
@@ -84,10 +78,9 @@ void NameResolver::ObserveNode(std::span<const std::byte> record) {
     } else {
       add_metadata_(
           [&](MetadataWriter& writer) { writer.AddNodeName(*image, node.vtable, *name); });
-      if (*name == kPythonNodeClass) {
-        python_nodes_.insert(vtable_key);
-        on_python_node_(pid, node.vtable);
-      }
+      const bool is_python = *name == kPythonNodeClass;
+      if (is_python) python_nodes_.insert(vtable_key);
+      on_node_class_(pid, node.vtable, is_python);
     }
   }
   // The kernel side gives the type's name with the record once it knows the vtable; the first ones

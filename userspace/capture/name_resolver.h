@@ -30,11 +30,12 @@ std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64
 class NameResolver {
  public:
   using AddMetadata = std::function<void(const std::function<void(MetadataWriter&)>&)>;
-  using OnPythonNode = std::function<void(Pid, uint64_t vtable)>;
+  // The class of a vtable has been read; `is_python`: it is PyNode.
+  using OnNodeClass = std::function<void(Pid, uint64_t vtable, bool is_python)>;
 
   // `image_of`: the address space of a process, none when it is not recorded.
   NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of, AddMetadata add_metadata,
-               OnPythonNode on_python_node);
+               OnNodeClass on_node_class);
 
   // Looks at a raw record of a kind that refers to names.
   void Observe(std::span<const std::byte> record);
@@ -46,7 +47,7 @@ class NameResolver {
 
   std::function<std::optional<uint32_t>(Pid)> image_of_;
   AddMetadata add_metadata_;
-  OnPythonNode on_python_node_;
+  OnNodeClass on_node_class_;
   absl::flat_hash_set<std::pair<uint32_t, uint64_t>> seen_;  // image and address
   absl::flat_hash_set<std::pair<uint32_t, uint64_t>> python_nodes_;
   uint64_t read_failed_ = 0;

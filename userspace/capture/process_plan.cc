@@ -140,7 +140,7 @@ absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan) 
     if (!status.ok()) return status;
   }
   if (plan.python_node_vtable == 0) return absl::OkStatus();
-  return programs->AddPythonNodeVtable(pid, plan.python_node_vtable);
+  return programs->AddNodeVtable(pid, plan.python_node_vtable, true);
 }
 
 }  // namespace proftrace

@@ -224,7 +224,9 @@ absl::Status Recording::Start() {
   names_ = std::make_unique<NameResolver>(
       [this](Pid pid) { return processes_->ImageOf(pid); },
       [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
-      [this](Pid pid, uint64_t vtable) { (void)programs_->AddPythonNodeVtable(pid, vtable); });
+      [this](Pid pid, uint64_t vtable, bool is_python) {
+        (void)programs_->AddNodeVtable(pid, vtable, is_python);
+      });
   if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
   if (options_.all) {
     // Before they are looked for, so that none is missed in between.
