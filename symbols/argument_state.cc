@@ -82,7 +82,7 @@ void ArgumentState::PassCall(bool may_change_objects) {
     if (stack_offsets_[reg] == kNoOffset || !may_change_objects) continue;
     const int64_t begin = int64_t{kEntryAt} + stack_offsets_[reg];
     const int64_t first = std::max<int64_t>(begin, kFrameAt);
-    const int64_t last = std::min<int64_t>(begin + kObjectBytes, kRowBytes);
+    const int64_t last = std::min(begin + int64_t{kObjectBytes}, int64_t{kRowBytes});
     if (first < last) Forget(static_cast<size_t>(first), static_cast<size_t>(last - first));
   }
   for (const unsigned reg : kLostRegisters) ForgetRegister(reg);

@@ -165,7 +165,7 @@ bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from) {
 
 std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
                                          uint32_t from) {
-  const auto given = OnWhichAllAgree(image, graph, from);
+  auto given = OnWhichAllAgree(image, graph, from);
   if (given || (!HasInputs(graph, from, from) && !HasInputs(graph, 0, from))) {
     return given;
   }

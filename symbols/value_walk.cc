@@ -547,14 +547,10 @@ void ValueWalk::Run(uint32_t start, ValueState first, const Visitor& visitor) {
     for (const uint32_t next : graph_.successors(node)) {
       if (visits[next] < kMaxVisits) ways.push_back(next);
     }
+    if (ways.empty()) continue;
     // Mostly there is one: copying a state takes far longer than a step.
-    for (size_t i = 0; i < ways.size(); ++i) {
-      if (i + 1 < ways.size()) {
-        work.emplace_back(ways[i], state);
-      } else {
-        work.emplace_back(ways[i], std::move(state));
-      }
-    }
+    for (size_t i = 0; i + 1 < ways.size(); ++i) work.emplace_back(ways[i], state);
+    work.emplace_back(ways.back(), std::move(state));
   }
 }
 

@@ -74,7 +74,8 @@ double ConvolutionFlops(const nlohmann::json& dims, const nlohmann::json& concre
   for (size_t i = 0; i < 2; ++i) {
     if (stride[i] <= 0) return 0;
     const int64_t reach = input[2 + i] + 2 * padding[i] - dilation[i] * (weight[2 + i] - 1) - 1;
-    flops *= static_cast<double>(reach / stride[i] + 1);
+    const int64_t places = reach / stride[i] + 1;
+    flops *= static_cast<double>(places);
   }
   return flops;
 }

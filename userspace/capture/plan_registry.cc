@@ -44,10 +44,9 @@ absl::StatusOr<uint32_t> PlanRegistry::Add(ProbePlan* plan) {
   std::vector<Label> labels = LabelsOf(plan->sites);
   const std::lock_guard lock(mutex_);
   const auto [known, is_new] = ids_.try_emplace(labels, static_cast<uint32_t>(ids_.size()) + 1);
-  if (is_new) {
-    sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(known->second, labels); });
-  }
-  return known->second;
+  const uint32_t id = known->second;
+  if (is_new) sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(id, labels); });
+  return id;
 }
 
 PlanRegistry::Extended PlanRegistry::Extend(uint32_t id, const ProbePlan& plan,

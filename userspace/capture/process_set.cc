@@ -252,7 +252,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   closer_.Postpone();
   LinkSet links;
   AttachReport report;
-  const absl::Status status = AttachModules(pid, plan->modules, &links, &report);
+  absl::Status status = AttachModules(pid, plan->modules, &links, &report);
   // Also of one that ended meanwhile: what its first probes gave came before this moment, and is
   // known to be outside the window.
   entry.target.probes_on_ns = MonotonicNs();
