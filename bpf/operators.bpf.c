@@ -349,6 +349,18 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
+static __always_inline int on_sized_begin(struct pt_regs *ctx, __u64 cookie)
+{
+	struct pt_pointer_record *record = reserve(sizeof(*record));
+
+	if (!record)
+		return 0;
+	fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_SIZED_BEGIN, sizeof(*record));
+	record->value = read_register(ctx, (cookie >> 24) & 0xff);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 static __always_inline int write_plain(struct pt_regs *ctx, __u64 cookie, __u8 kind)
 {
 	struct pt_record *record = reserve(sizeof(*record));
@@ -412,6 +424,8 @@ int on_probe(struct pt_regs *ctx)
 			return on_device_memory(ctx);
 		case PT_ROLE_DEVICE_OUT_OF_MEMORY:
 			return on_device_out_of_memory(ctx);
+		case PT_ROLE_SIZED_BEGIN:
+			return on_sized_begin(ctx, cookie);
 		case PT_ROLE_RANGE_PUSH:
 		case PT_ROLE_RANGE_POP:
 		case PT_ROLE_RANGE_MARK:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
 constexpr int kSpansSortIndex = 536'870'912;  // Kineto's place for the "Spans" process
-constexpr size_t kMaxEventNumbersBytes = 8 * kMaxNumberBytes + 320;
+constexpr size_t kMaxEventNumbersBytes = 9 * kMaxNumberBytes + 340;
 // Top-level keys that are ours or Kineto's: --metadata must not repeat them, JSON readers would
 // take either.
 constexpr std::array<std::string_view, 17> kReservedKeys = {"schemaVersion",
@@ -260,15 +260,22 @@ class ChromeTraceWriter {
       WriteRow(steps_.NumberOfRow(next_step_), span,
                "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" +
                    std::to_string(row.step.number) + "\", \"pid\": ",
-               SpanSequence{}, nullptr);
+               RowDetails{});
     }
   }
 
   void WriteSpan(uint32_t index, const Span& span) {
     if (!Has(span.thread)) return;
-    const SpanSequence sequence = timeline_.columns().sequence.at(SpanId{index});
-    WriteRow(steps_.NumberOf(SpanId{index}), span, label_parts_[Raw(span.label)], sequence,
-             timeline_.inputs_of(SpanId{index}));
+    const SpanId id{index};
+    RowDetails details;
+    details.sequence = timeline_.columns().sequence.at(id);
+    details.inputs = timeline_.inputs_of(id);
+    details.bytes = timeline_.columns().call_bytes.at(id);
+    if (IsCudaCall(timeline_.label(span.label).category) && span.parent != kNoSpan) {
+      details.caller_plus_1 = steps_.NumberOf(span.parent) + 1;
+    }
+    WriteRow(steps_.NumberOf(id), span, label_parts_[Raw(span.label)], details);
+    const SpanSequence& sequence = details.sequence;
     if (sequence.has_arrow) WriteArrow(timeline_.span(SpanId{sequence.forward_plus_1 - 1}), span);
   }
 
@@ -310,12 +317,21 @@ class ChromeTraceWriter {
            inputs->dims.size() + 128;  // with their keys
   }
 
+  // What only some rows have.
+  struct RowDetails {
+    SpanSequence sequence;
+    const OperatorInputs* inputs = nullptr;
+    uint64_t bytes = 0;          // 0 = not told
+    uint64_t caller_plus_1 = 0;  // of a CUDA call: the row around it, which Kineto links it to
+  };
+
   void WriteRow(uint64_t index, const Span& span, const std::string& label,
-                const SpanSequence& sequence, const OperatorInputs* inputs) {
+                const RowDetails& details) {
+    const SpanSequence& sequence = details.sequence;
     const std::string& thread = thread_parts_[Raw(span.thread)];
     const bool nests = Nests(span);
     char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
-                               InputBytes(inputs));
+                               InputBytes(details.inputs));
     at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
     at = PutText(at, label);
     at = PutText(at, thread);
@@ -328,7 +344,8 @@ class ChromeTraceWriter {
       at = PutInteger(at, index + 1);
     }
     at = PutText(at, ", \"args\": {\"External id\": ");
-    at = PutInteger(at, index + 1);  // 0 would mean "none"
+    // 0 would mean "none".
+    at = PutInteger(at, details.caller_plus_1 != 0 ? details.caller_plus_1 : index + 1);
     if (sequence.number_plus_1 != 0) {
       at = PutText(at, ", \"Sequence number\": ");
       at = PutInteger(at, sequence.number_plus_1 - 1);
@@ -337,7 +354,11 @@ class ChromeTraceWriter {
     }
     at = PutText(at, ", \"Ev Idx\": ");
     at = PutInteger(at, index);
-    if (inputs != nullptr) at = PutInputs(at, *inputs);
+    if (details.inputs != nullptr) at = PutInputs(at, *details.inputs);
+    if (details.bytes != 0) {
+      at = PutText(at, ", \"bytes\": ");
+      at = PutInteger(at, details.bytes);
+    }
     if (span.end != SpanEnd::kReturn) {
       at = PutText(at, ", \"end\": \"");
       at = PutText(at, SpanEndName(span.end));

@@ -174,7 +174,7 @@ class EventsCsvWriter {
     *at++ = ',';
     at = PutInteger(at, span.self_ns);
     at = PutText(at, kAfterSelf);
-    at = PutInteger(at, number + 1);  // the trace's "External id"
+    at = PutInteger(at, ExternalId(span, number));
     const SpanSequence sequence = timeline_.columns().sequence.at(SpanId{index});
     at = PutSequence(at, sequence);
     *at++ = span.is_async ? '1' : '0';
@@ -189,11 +189,21 @@ class EventsCsvWriter {
       at = PutText(at, "\"{\"\"forward_id\"\": ");
       at = PutInteger(at, step_rows_.NumberOf(SpanId{sequence.forward_plus_1 - 1}));
       at = PutText(at, "}\"");
+    } else if (const uint64_t bytes = timeline_.columns().call_bytes.at(SpanId{index})) {
+      at = PutText(at, "\"{\"\"bytes\"\": ");
+      at = PutInteger(at, bytes);
+      at = PutText(at, "}\"");
     }
     *at++ = ',';
     at = PutText(at, SpanEndName(span.end));
     at = PutText(at, "\n");
     writer_.Advance(at);
+  }
+
+  // The trace's: of a CUDA call, that of the row around it.
+  uint64_t ExternalId(const Span& span, uint64_t number) const {
+    const bool is_call = IsCudaCall(timeline_.label(span.label).category);
+    return (is_call && span.parent != kNoSpan ? step_rows_.NumberOf(span.parent) : number) + 1;
   }
 
   static char* PutSequence(char* at, const SpanSequence& sequence) {

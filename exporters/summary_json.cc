@@ -114,7 +114,8 @@ OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, cons
                     {"detach_s", NumberOrNull(info.has_end, info.window.detach_s)}};
   json["events"] = {{"operators", counts.of(SpanKind::kOperator)},
                     {"annotations", counts.of(SpanKind::kAnnotation)},
-                    {"autograd", counts.of(SpanKind::kAutograd)}};
+                    {"autograd", counts.of(SpanKind::kAutograd)},
+                    {"runtime", counts.of(SpanKind::kRuntime)}};
   if (timeline.has_memory()) json["events"]["memory"] = timeline.memory_events().size();
   json["ledger"] = LedgerJson(timeline.ledger());
   json["cost"] = CostJson(info);

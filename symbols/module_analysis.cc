@@ -13,6 +13,7 @@
 #include "symbols/argument_use.h"
 #include "symbols/call_scan.h"
 #include "symbols/code_image.h"
+#include "symbols/cuda_functions.h"
 #include "symbols/function_analysis.h"
 #include "symbols/range_functions.h"
 #include "symbols/row_makers.h"
@@ -90,10 +91,10 @@ const MemoryFunction* FindMemoryFunction(std::string_view name) {
 
 bool IsInteresting(std::string_view name, bool is_defined) {
   if (name == kStepCallbacks || IsRecordFunctionConstructor(name)) return true;
-  return is_defined &&
-         (name == kBeginCatch || RangeRole(name) != 0 ||
-          FindAutogradFunction(name) != AutogradFunction::kNone || name == kDispatcherSlot ||
-          !OperatorIdentifier(name).empty() || FindMemoryFunction(name) != nullptr);
+  return is_defined && (name == kBeginCatch || RangeRole(name) != 0 ||
+                        FindAutogradFunction(name) != AutogradFunction::kNone ||
+                        name == kDispatcherSlot || !OperatorIdentifier(name).empty() ||
+                        FindMemoryFunction(name) != nullptr || IsCudaLaunch(name));
 }
 
 std::string StatusText(const absl::Status& status) { return std::string(status.message()); }
@@ -114,6 +115,7 @@ class Analysis {
   void NoteTarget(std::string_view name, uint64_t address);
   void AddEntries();
   void AddRanges();
+  void AddCudaCalls();
   void AddAutograd();
   void AddEntry(FunctionRole role, const NamedFunction& symbol);
 
@@ -125,6 +127,7 @@ class Analysis {
   std::vector<NamedFunction> catches_;
   std::vector<std::pair<FunctionRole, NamedFunction>> memory_functions_;
   std::map<uint64_t, NamedFunction> range_functions_;  // by address
+  std::map<uint64_t, NamedFunction> cuda_functions_;   // likewise
   std::optional<NamedFunction> evaluate_;
   std::optional<NamedFunction> callbacks_;
   std::vector<std::pair<AutogradFunction, NamedFunction>> autograd_functions_;
@@ -139,6 +142,10 @@ void Analysis::NoteSymbol(const ElfSymbol& symbol) {
   const std::string_view name = symbol.name();
   if (symbol.is_defined && symbol.is_function && RangeRole(name) != 0) {
     range_functions_[symbol.address] = NamedFunction{name, symbol.address, symbol.size};
+    return;
+  }
+  if (symbol.is_defined && symbol.is_function && FindCudaFunction(name).api != CudaApi::kNone) {
+    cuda_functions_.try_emplace(symbol.address, NamedFunction{name, symbol.address, symbol.size});
     return;
   }
   // Both take a std::string const&: "Ss" is the pre-C++11 one, the other is spelled out.
@@ -316,6 +323,14 @@ void Analysis::AddRanges() {
   }
 }
 
+void Analysis::AddCudaCalls() {
+  const bool is_cuda =
+      std::any_of(cuda_functions_.begin(), cuda_functions_.end(),
+                  [](const auto& entry) { return IsCudaLaunch(entry.second.name); });
+  if (!is_cuda) return;
+  for (const auto& [address, symbol] : cuda_functions_) AddEntry(FunctionRole::kCudaCall, symbol);
+}
+
 void Analysis::AddAutograd() {
   for (const auto& [function, symbol] : autograd_functions_) {
     const auto graph = analysis_.BuildGraph(symbol.address, symbol.address + symbol.size);
@@ -366,6 +381,7 @@ ModuleFacts Analysis::Run() {
   row_makers_->AddGuards();
   AddEntries();
   AddRanges();
+  AddCudaCalls();
   // Only torch's Python binding has the class; it imports what it makes rows with.
   if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {
     facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
@@ -396,7 +412,9 @@ std::string_view OperatorIdentifier(std::string_view symbol) {
 bool MayContribute(ElfFile& file, bool full) {
   bool found = false;
   file.ForEachSymbol(full, [&](const ElfSymbol& symbol) {
-    const bool may_be = symbol.text[0] == '_' || symbol.text[0] == 'n';  // nvtxRangePushA
+    // nvtxRangePushA, cudaLaunchKernel
+    const char first = symbol.text[0];
+    const bool may_be = first == '_' || first == 'n' || first == 'c';
     if (!found && may_be) found = IsInteresting(symbol.name(), symbol.is_defined);
   });
   return found;

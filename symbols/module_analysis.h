@@ -29,6 +29,7 @@ enum class FunctionRole : uint8_t {
   kCpuOutOfMemory = 34,
   kDeviceMemory = 35,
   kDeviceOutOfMemory = 36,
+  kCudaCall = 64,  // a function of the CUDA Runtime or Driver (cuda_functions.h)
 };
 
 constexpr bool IsMemoryRole(FunctionRole role) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kMagic[8] = {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'};
 // Raise it with every change to the analysis or to this format: older entries are then made anew.
-constexpr uint32_t kVersion = 74;
+constexpr uint32_t kVersion = 75;
 constexpr size_t kHeaderBytes =
     sizeof(kMagic) + 4 + 4 + 8 + 8;  // magic, version, 0, size, checksum
 constexpr size_t kMaxEntryBytes = size_t{64} << 20;
@@ -199,7 +199,8 @@ bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
   function->callbacks.frame_words = in->Number<uint16_t>();
   const uint32_t ends = in->Number<uint32_t>();
   const bool is_role = role <= static_cast<uint8_t>(FunctionRole::kCatch) ||
-                       IsMemoryRole(static_cast<FunctionRole>(role));
+                       IsMemoryRole(static_cast<FunctionRole>(role)) ||
+                       role == static_cast<uint8_t>(FunctionRole::kCudaCall);
   if (!in->ok() || !is_role || rule > static_cast<uint8_t>(ExitRule::kReturn) ||
       function->argument > abi::PT_R9 || function->stack_argument > abi::PT_R9 ||
       function->begin >= file_bytes || function->cost_probe >= file_bytes ||

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "symbols/cuda_functions.h"
 #include "symbols/elf_file.h"
 #include "symbols/input_plan.h"
 #include "symbols/module_analysis.h"
@@ -118,7 +119,8 @@ class PlanBuilder {
       : pid_(pid),
         modules_(std::move(modules)),
         profile_memory_(options.profile_memory),
-        record_shapes_(options.record_shapes) {}
+        record_shapes_(options.record_shapes),
+        cuda_calls_(options.cuda_calls) {}
   ProbePlan Run(const std::vector<MappedFile>& files);
 
  private:
@@ -142,6 +144,7 @@ class PlanBuilder {
   std::vector<Module> modules_;
   bool profile_memory_;
   bool record_shapes_;
+  CudaCalls cuda_calls_;
   SchemaReading schemas_;
   TorchLayout torch_layout_;
   std::optional<InputPlanner> inputs_;  // none: inputs are not read
@@ -233,6 +236,14 @@ std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const 
     case FunctionRole::kDeviceMemory:
     case FunctionRole::kDeviceOutOfMemory:
       return std::nullopt;  // no rows
+    case FunctionRole::kCudaCall: {
+      if (cuda_calls_ == CudaCalls::kNever) return std::nullopt;
+      const bool is_runtime = FindCudaFunction(function.symbol).api == CudaApi::kRuntime;
+      label.name = function.symbol;
+      label.category = is_runtime ? Category::kCudaRuntime : Category::kCudaDriver;
+      label.kind = SpanKind::kRuntime;
+      return label;
+    }
   }
   return std::nullopt;
 }
@@ -279,6 +290,11 @@ ProbePoint PlanBuilder::BeginPoint(const ProbedFunction& function, size_t site) 
     case FunctionRole::kBoxed:
       return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BOXED_BEGIN, function.argument,
                                         function.stack_argument)};
+    case FunctionRole::kCudaCall: {
+      const uint8_t bytes = FindCudaFunction(function.symbol).bytes_argument;
+      if (bytes == 0) return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BEGIN, 0, 0)};
+      return {function.begin, PT_COOKIE(site, abi::PT_ROLE_SIZED_BEGIN, bytes - 1, 0)};
+    }
     default: {
       // The engine's row gets its number from the node's row in it.
       const bool has_forward = function.role == FunctionRole::kNodeCall;
@@ -300,6 +316,7 @@ bool PlanBuilder::AddFunction(const ProbedFunction& function, std::vector<ProbeP
   if (plan_.sites.size() > kMaxSites) return false;
   const size_t site = plan_.sites.size();
   plan_.sites.push_back({*label, function.symbol, function.exit_rule});
+  plan_.has_cuda_calls |= function.role == FunctionRole::kCudaCall;
   const uint32_t end_role =
       function.role == FunctionRole::kBoxed ? abi::PT_ROLE_BOXED_END : abi::PT_ROLE_END;
   std::vector<ProbePoint> begin = {BeginPoint(function, site)};
@@ -431,6 +448,13 @@ void PlanBuilder::AddMemoryGaps() {
 }
 
 void PlanBuilder::AddGaps() {
+  if (plan_.has_cuda_calls) {
+    plan_.gaps.push_back({"GPU kernels, copies and their times",
+                          "only the calls that start them are recorded (--gpu launch)"});
+  } else if (cuda_calls_ == CudaCalls::kAlways) {
+    plan_.gaps.push_back({"calls of the CUDA Runtime and Driver",
+                          "no mapped file defines cudaLaunchKernel or cuLaunchKernel"});
+  }
   for (const Module& module : modules_) {
     for (const PlanGap& gap : module.facts.gaps) {
       plan_.gaps.push_back(
@@ -470,6 +494,11 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   python_object_offset_ = PythonNodeObjectOffset(version.torch);
   python_text_offset_ = PythonTextOffset(plan_.python_version);
   node_offsets_ = NodeOffsetsOf(version.torch).value_or(NodeOffsets());
+  // A CUDA build maps the Runtime also where there is no GPU; the Driver comes with its first use.
+  const bool is_used = std::any_of(files.begin(), files.end(), [](const MappedFile& file) {
+    return FileName(file.path).starts_with("libcuda.so");
+  });
+  if (cuda_calls_ == CudaCalls::kWhereUsed && !is_used) cuda_calls_ = CudaCalls::kNever;
   plan_.sites.emplace_back();  // 0: unused
   plan_.from_cache = true;
   size_t most = 0;

@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,12 @@
 
 namespace proftrace {
 
+enum class CudaCalls : uint8_t {
+  kNever,
+  kWhereUsed,  // in processes that have the driver's library mapped
+  kAlways,
+};
+
 struct PlanOptions {
   // Where the analysis of libraries is kept between runs; empty = it is not kept.
   std::string cache_directory;
@@ -20,6 +27,8 @@ struct PlanOptions {
   bool profile_memory = false;
   // Probes that read operators' inputs (--record-shapes). Takes some ten milliseconds more.
   bool record_shapes = false;
+  // Probes for calls of the CUDA Runtime and Driver (--gpu).
+  CudaCalls cuda_calls = CudaCalls::kWhereUsed;
 };
 
 // Finds torch in the process by what its files define, not by their names, and plans every

@@ -104,8 +104,9 @@ struct ProbePlan {
   bool from_cache = false;
   // Whether allocations and frees of CPU memory have probes. All memory probes are of one site.
   bool has_memory_probes = false;
-  uint16_t memory_site = 0;  // 0 = none
-  MemoryRange torch_data;    // the zeroed data (.bss) of the library that defines torch's operators
+  uint16_t memory_site = 0;     // 0 = none
+  bool has_cuda_calls = false;  // calls of the CUDA Runtime or Driver have probes
+  MemoryRange torch_data;  // the zeroed data (.bss) of the library that defines torch's operators
   uint64_t dispatcher_slot =
       0;  // address in the target of the pointer to its Dispatcher, 0 = unknown (see ReadOperators)
   // Where sequence numbers come from; nothing where they are not recorded.

@@ -89,6 +89,8 @@ enum pt_kind {
 				  struct pt_pointer_record: how many */
 	PT_OPERATOR_CALL = 50, /* a PT_SPAN_BEGIN, and what the operator is called with;
 				  struct pt_call_record */
+	PT_SIZED_BEGIN = 52,   /* a PT_SPAN_BEGIN; struct pt_pointer_record: how many bytes the
+				  call copies, sets or allocates */
 	PT_COST_AGAIN = 51,    /* right behind a PT_COST, in every call that makes one; struct
 				  pt_record. Never in a capture */
 };
@@ -304,9 +306,10 @@ enum pt_role {
 	PT_ROLE_COST_AGAIN = 51,
 	/* Entries of functions that mark ranges for other profilers (ITT, NVTX). A range is an
 	   annotation, whose handle is its thread's (PT_RANGE_HANDLE). */
-	PT_ROLE_RANGE_PUSH = 70, /* f(const char *name) */
-	PT_ROLE_RANGE_POP = 71,	 /* f() */
-	PT_ROLE_RANGE_MARK = 72, /* f(const char *name): a range that is over at once */
+	PT_ROLE_RANGE_PUSH = 70,  /* f(const char *name) */
+	PT_ROLE_RANGE_POP = 71,	  /* f() */
+	PT_ROLE_RANGE_MARK = 72,  /* f(const char *name): a range that is over at once */
+	PT_ROLE_SIZED_BEGIN = 80, /* PT_ROLE_BEGIN, and the argument's value */
 };
 
 /* Of every range of a thread: the last one that is open ends first. Odd, as no pointer is. */

@@ -5,7 +5,7 @@ Reads events.csv of made-up recordings, gives the same intervals to torch's Even
 its key averages and its table. Usage: table_layout.py WRITE_OUTPUTS_PROGRAM [SEEDS]
 
 Needs a Python with a torch of 2.7 or later, whose layout is the reference: this one, or the one that
-PROFTRACE_TABLE_PYTHON or PROFTRACE_PYTHON names. Exits with 77 without it.
+PROFTRACE_TABLE_PYTHON or else PROFTRACE_PYTHON names. Exits with 77 without it.
 """
 
 import csv
@@ -21,17 +21,21 @@ SKIP = 77
 
 
 def require_torch():
+    """Goes on with the next Python where this one has no torch, or one whose table is older than the one that ours follows."""
+    missing = None
     try:
         from torch.autograd.profiler_util import FunctionEvent
+        if "overload_name" not in inspect.signature(FunctionEvent).parameters:
+            missing = "its torch is older than 2.7"
     except ImportError:
-        other = os.environ.pop("PROFTRACE_TABLE_PYTHON", None) or os.environ.pop("PROFTRACE_PYTHON", None)
-        if other is None:
-            print("skipped: no torch in this Python, and PROFTRACE_TABLE_PYTHON is not set")
-            sys.exit(SKIP)
-        os.execv(other, [other, *sys.argv])
-    if "overload_name" not in inspect.signature(FunctionEvent).parameters:
-        print("skipped: this torch's table is older than the one that ours follows (2.7 and later)")
+        missing = "it has no torch"
+    if missing is None:
+        return
+    other = os.environ.pop("PROFTRACE_TABLE_PYTHON", None) or os.environ.pop("PROFTRACE_PYTHON", None)
+    if other is None:
+        print(f"skipped: {sys.executable}: {missing}, and neither PROFTRACE_TABLE_PYTHON nor PROFTRACE_PYTHON names another one")
         sys.exit(SKIP)
+    os.execv(other, [other, *sys.argv])
 
 
 def event_list(path):

@@ -69,6 +69,9 @@ class RecordMaker {
   void Boxed(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t operator_def) {
     AddPointer(abi::PT_BOXED_BEGIN, tid, ns, site, Sp(depth), operator_def);
   }
+  void SizedBegin(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t bytes) {
+    AddPointer(abi::PT_SIZED_BEGIN, tid, ns, site, Sp(depth), bytes);
+  }
   void Loss(uint32_t tid, int64_t ns, uint64_t count) {
     AddPointer(abi::PT_LOSS, tid, ns, 0, 0, count);
   }

@@ -278,6 +278,31 @@ TEST(SpanBuilderTest, ARangeThatIsPoppedIsTheLastOneOfItsThread) {
   EXPECT_EQ(timeline->ledger().unmatched_end, 1u);
 }
 
+TEST(SpanBuilderTest, WhatTheCudaRuntimeDoesThroughTheDriverIsNoRow) {
+  CaptureMetadata metadata = TestMetadata();
+  metadata.plans[1].sites[2] = {"cudaMemcpyAsync", "", Category::kCudaRuntime, Scope::kFunction,
+                                SpanKind::kRuntime};
+  metadata.plans[1].sites[3] = {"cuMemcpyHtoDAsync_v2", "", Category::kCudaDriver, Scope::kFunction,
+                                SpanKind::kRuntime};
+  RecordMaker maker;
+  maker.Begin(1, 10, 1, 0);
+  maker.SizedBegin(1, 20, 2, 1, 4096);
+  maker.SizedBegin(1, 30, 3, 2, 4096);
+  maker.End(1, 40, 3, 2);
+  maker.End(1, 50, 2, 1);
+  maker.SizedBegin(1, 60, 3, 1, 512);  // by the job itself
+  maker.End(1, 70, 3, 1);
+  maker.End(1, 80, 1, 0);
+  const auto timeline = Build(maker, metadata);
+  EXPECT_THAT(Paths(*timeline),
+              ElementsAre("aten::a", "aten::a>cudaMemcpyAsync", "aten::a>cuMemcpyHtoDAsync_v2"));
+  EXPECT_EQ(timeline->span(SpanId{1}).self_ns, 30);
+  const SpanColumn<uint64_t>& bytes = timeline->columns().call_bytes;
+  EXPECT_EQ(bytes.at(SpanId{0}), 0u);
+  EXPECT_EQ(bytes.at(SpanId{1}), 4096u);
+  EXPECT_EQ(bytes.at(SpanId{2}), 512u);
+}
+
 TEST(SpanBuilderTest, SameSiteRecursionClosesTheInnerFirst) {
   RecordMaker maker;
   maker.Begin(1, 10, 1, 0);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "symbols/cuda_functions.h"
 #include "symbols/frame_ends.h"
 #include "symbols/planner.h"
 #include "symbols/range_functions.h"
@@ -234,6 +235,19 @@ TEST(RangeTest, FunctionsAreToldByTheirWholeNames) {
   EXPECT_EQ(RangeRole("nvtxRangePushA_impl_init_v3"), 0);
   EXPECT_EQ(RangeRole("nvtxRangeStartA"), 0);
   EXPECT_EQ(RangeRole(""), 0);
+}
+
+TEST(CudaTest, FunctionsAreToldByTheirNamesInAnyVersion) {
+  EXPECT_EQ(FindCudaFunction("cudaLaunchKernel").api, CudaApi::kRuntime);
+  EXPECT_EQ(FindCudaFunction("cudaLaunchKernel").bytes_argument, 0);
+  EXPECT_EQ(FindCudaFunction("cudaMemcpyAsync_ptsz").bytes_argument, 1 + abi::PT_RDX);
+  EXPECT_EQ(FindCudaFunction("cuMemcpyHtoDAsync_v2_ptsz").api, CudaApi::kDriver);
+  EXPECT_EQ(FindCudaFunction("cuMemcpyPeerAsync").bytes_argument, 1 + abi::PT_R8);
+  EXPECT_EQ(FindCudaFunction("cuMemAlloc_v2").bytes_argument, 1 + abi::PT_RSI);
+  for (const char* other : {"cudaGetDevice", "cudaLaunchKernels", "cuda", "cu", "", "cudaMemcpy_v",
+                            "cudaMalloc3D", "custom_launch", "_Z16cudaLaunchKernelv"}) {
+    EXPECT_EQ(FindCudaFunction(other).api, CudaApi::kNone) << other;
+  }
 }
 
 TEST(PythonTextTest, UnknownVersionsHaveNoPlace) {

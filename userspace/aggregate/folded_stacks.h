@@ -28,7 +28,7 @@ struct FoldedStacks {
 
 // Numbers of spans by SpanKind, complete or not.
 struct SpanCounts {
-  std::array<uint64_t, 3> by_kind{};
+  std::array<uint64_t, 4> by_kind{};
 
   uint64_t of(SpanKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
 };

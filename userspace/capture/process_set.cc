@@ -154,6 +154,7 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
 }
 
 void ProcessSet::AddGaps(const ProbePlan& plan) {
+  if (plan.has_cuda_calls) has_cuda_calls_ = true;
   for (const PlanGap& gap : plan.gaps) {
     const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
       return other.feature == gap.feature && other.reason == gap.reason;

@@ -101,6 +101,8 @@ class ProcessSet {
   // What could not be recorded, and why: of the plans, of the kernel, and of children before their
   // probes were live.
   std::vector<Unsupported> gaps() const;
+  // Whether calls of the CUDA Runtime or Driver have probes in any process.
+  bool has_cuda_calls() const { return has_cuda_calls_; }
 
  private:
   struct Process {
@@ -152,6 +154,7 @@ class ProcessSet {
   PlanOptions plan_options_;
   OnFollow on_follow_;
   OnAwaited on_awaited_;
+  std::atomic<bool> has_cuda_calls_ = false;
   SchemaCollector schemas_;
   LinkCloser closer_;
 

@@ -449,6 +449,7 @@ void Recording::Stop() {
   const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     for (const Unsupported& gap : processes_->gaps()) writer.AddUnsupported(gap);
+    if (processes_->has_cuda_calls()) writer.AddGpu("launch");
     if (result_.steps.has_value()) writer.AddSteps(*result_.steps);
     writer.AddEnd(info_.window, cost, ledger);
   });

@@ -176,6 +176,7 @@ void StepWatch::Observe(std::span<const std::byte> record) {
     case abi::PT_SPAN_BEGIN:
     case abi::PT_OPERATOR_CALL:
     case abi::PT_LITERAL_BEGIN:
+    case abi::PT_SIZED_BEGIN:
       OnBegin(head, 0, thread);
       break;
     case abi::PT_BOXED_BEGIN:

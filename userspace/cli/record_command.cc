@@ -63,7 +63,7 @@ struct RecordArguments {
   std::string output;
   std::string formats = kDefaultFormats;
   std::string buffer_size = "32M";
-  std::string activities = "cpu";
+  std::optional<std::string> activities;
   std::string tier = "bpf";
   std::string gpu = "auto";
   std::string trace_name;
@@ -83,6 +83,30 @@ struct RecordArguments {
   bool perf_links = false;
   uint32_t loss_threads = 0;
 };
+
+// What --activities and --gpu say of CUDA.
+absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
+  const std::optional<std::string>& activities = arguments.activities;
+  if (activities && *activities != "cpu" && *activities != "cpu,cuda" &&
+      *activities != "cuda,cpu") {
+    return Fail(ExitCode::kUsage,
+                "--activities " + *activities + ": this version records 'cpu' and 'cpu,cuda'");
+  }
+  if (arguments.gpu != "auto" && arguments.gpu != "launch" && arguments.gpu != "off") {
+    return Fail(ExitCode::kUsage,
+                "--gpu " + arguments.gpu + ": this version has 'auto', 'launch' and 'off'");
+  }
+  const bool asks_for_cuda = activities && *activities != "cpu";
+  if (asks_for_cuda && arguments.gpu == "off") {
+    return Fail(ExitCode::kUsage,
+                "--activities " + *activities + " and --gpu off exclude each other");
+  }
+  if (arguments.gpu == "launch" && activities && !asks_for_cuda) {
+    return Fail(ExitCode::kUsage, "--activities cpu and --gpu launch exclude each other");
+  }
+  if (asks_for_cuda || arguments.gpu == "launch") return CudaCalls::kAlways;
+  return activities || arguments.gpu == "off" ? CudaCalls::kNever : CudaCalls::kWhereUsed;
+}
 
 absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
                                           const std::vector<std::string>& all) {
@@ -130,6 +154,9 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   // Flops are made of shapes.
   options.plan.record_shapes = arguments.record_shapes || arguments.with_flops;
   options.bpf.record_shapes = options.plan.record_shapes;
+  absl::StatusOr<CudaCalls> cuda_calls = ChooseCudaCalls(arguments);
+  if (!cuda_calls.ok()) return cuda_calls.status();
+  options.plan.cuda_calls = *cuda_calls;
   options.info.with_flops = arguments.with_flops;
   options.info.proftrace_version = kVersion;
   options.info.arguments = all;
@@ -156,17 +183,10 @@ absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
   if (arguments.steps.has_value() && arguments.schedule.has_value()) {
     return Fail(ExitCode::kUsage, "give --steps or --schedule, not both");
   }
-  if (arguments.activities != "cpu") {
-    return Fail(ExitCode::kUsage,
-                "--activities " + arguments.activities + ": this version records 'cpu'");
-  }
   if (arguments.tier != "bpf") {
     return Fail(ExitCode::kUsage, "--tier " + arguments.tier + ": this version has 'bpf'");
   }
-  if (arguments.gpu != "auto" && arguments.gpu != "off") {
-    return Fail(ExitCode::kUsage, "--gpu " + arguments.gpu + ": this version has 'auto' and 'off'");
-  }
-  return absl::OkStatus();
+  return ChooseCudaCalls(arguments).status();
 }
 
 RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const std::string& target) {
@@ -409,8 +429,9 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->capture_default_str();
   record->add_option("--buffer-size", arguments->buffer_size, "of the ring in the kernel")
       ->capture_default_str();
-  record->add_option("--activities", arguments->activities, "what to record")
-      ->capture_default_str();
+  record->add_option(
+      "--activities", arguments->activities,
+      "what to record: cpu; cpu,cuda (default: cuda where the CUDA driver is in use)");
   record->add_flag("--record-shapes", arguments->record_shapes,
                    "record what operators are called with: sizes, types, strides, numbers");
   record->add_flag("--with-flops", arguments->with_flops,
@@ -418,7 +439,10 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
   record->add_flag("--profile-memory", arguments->profile_memory,
                    "record allocations and frees of CPU and device memory");
   record->add_option("--tier", arguments->tier, "how events are captured")->capture_default_str();
-  record->add_option("--gpu", arguments->gpu, "how GPU activity is captured")
+  record
+      ->add_option("--gpu", arguments->gpu,
+                   "how GPU activity is captured: launch = the calls of the CUDA Runtime and "
+                   "Driver; auto = those, where the driver is in use; off")
       ->capture_default_str();
   record->add_option("--trace-name", arguments->trace_name, "kept in the trace as traceName");
   record->add_option("--metadata", arguments->metadata, "KEY=VALUE, kept in the trace");

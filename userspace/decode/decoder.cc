@@ -39,6 +39,7 @@ size_t MinimumBytes(uint8_t kind) {
     case abi::PT_ALLOCATION:
     case abi::PT_SEQUENCE:
     case abi::PT_THREAD_NUMBER:
+    case abi::PT_SIZED_BEGIN:
       return sizeof(abi::pt_pointer_record);
     case abi::PT_GUARD_BEGIN:
     case abi::PT_FRAME_BEGIN:
@@ -371,6 +372,9 @@ void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> reco
     const uint64_t facts = Copy<abi::pt_pointer_record>(record).value;
     event->value = facts & ((uint64_t{1} << PT_CALL_SEQUENCE_BITS) - 1);
     inputs_.OnCall(head, facts, record);
+  } else if (head.kind == abi::PT_SIZED_BEGIN) {
+    event->label = SiteLabel(process, head.site);
+    event->object = Copy<abi::pt_pointer_record>(record).value;
   } else {
     event->label = SiteLabel(process, head.site);
     if (record.size() >= sizeof(abi::pt_pointer_record)) {
@@ -394,6 +398,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_LITERAL_BEGIN:
     case abi::PT_BOXED_BEGIN:
     case abi::PT_NODE_BEGIN:
+    case abi::PT_SIZED_BEGIN:
       DecodeBegin(head, record, *process, event);
       break;
     case abi::PT_SPAN_END:

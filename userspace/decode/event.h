@@ -10,7 +10,8 @@
 namespace proftrace {
 
 enum class EventType : uint8_t {
-  kBegin,  // a call was entered; `label`, `site`; `value`: its sequence number + 1, 0 = none
+  kBegin,  // a call was entered; `label`, `site`; `value`: its sequence number + 1, 0 = none;
+           // `object`: how many bytes it copies, sets or allocates, 0 = not told
   kEnd,    // a call of `site` is about to return
   kCatch,  // a C++ exception was caught: frames at or below `sp` are gone
   kAnnotationBegin,   // `label`

@@ -139,8 +139,9 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
   frame.visible = parent;
   frame.memory_at_begin = thread.memory;
   const bool outside = IsOutside(event);
-  if (outside && event.label != kHiddenLabel) ++ledger_->outside_window;
-  if (!outside && event.label != kHiddenLabel) {
+  const bool is_row = event.label != kHiddenLabel && !IsInnerCall(event, parent);
+  if (outside && is_row) ++ledger_->outside_window;
+  if (!outside && is_row) {
     Span span;
     span.start_ns = event.time_ns;
     span.parent = parent;
@@ -164,9 +165,18 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
     if (const InputsId inputs = InputsOf(event, parent); inputs != kNoInputs) {
       column_status_.Update(timeline_->columns().inputs.Set(*id, inputs));
     }
+    if (event.type == EventType::kBegin && event.object != 0) {
+      column_status_.Update(timeline_->columns().call_bytes.Set(*id, event.object));
+    }
   }
   thread.stack.push_back(frame);
   return absl::OkStatus();
+}
+
+bool SpanBuilder::IsInnerCall(const Event& event, SpanId parent) const {
+  if (parent == kNoSpan || event.label >= labels_.size()) return false;
+  return labels_[event.label].category == Category::kCudaDriver &&
+         IsCudaCall(timeline_->label(timeline_->span(parent).label).category);
 }
 
 InputsId SpanBuilder::InputsOf(const Event& event, SpanId parent) const {

@@ -100,6 +100,8 @@ class SpanBuilder {
   // such a row asynchronous.
   template <typename Predicate>
   bool CloseElsewhere(const Event& event, Predicate is_it);
+  // Whether the call is how the CUDA Runtime does what it was called for: Kineto has no row of it.
+  bool IsInnerCall(const Event& event, SpanId parent) const;
   // Gives the row that began last on the thread its sequence number.
   void OnSequence(const Event& event, ThreadState& thread);
   void SetSequence(const Event& event, Frame* frame);

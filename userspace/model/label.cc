@@ -8,6 +8,10 @@ std::string_view CategoryName(Category category) {
       return "cpu_op";
     case Category::kUserAnnotation:
       return "user_annotation";
+    case Category::kCudaRuntime:
+      return "cuda_runtime";
+    case Category::kCudaDriver:
+      return "cuda_driver";
   }
   return "unknown";
 }

@@ -12,6 +12,8 @@ namespace proftrace {
 enum class Category : uint8_t {
   kCpuOp = 0,
   kUserAnnotation = 1,
+  kCudaRuntime = 2,
+  kCudaDriver = 3,
 };
 
 // torch's at::RecordScope, with its values (aten/src/ATen/record_function.h).
@@ -33,6 +35,7 @@ enum class SpanKind : uint8_t {
   kOperator = 0,    // a dispatcher operator (unboxed or boxed)
   kAutograd = 1,    // evaluate_function, or a node's own row
   kAnnotation = 2,  // record_function and friends
+  kRuntime = 3,     // a call of the CUDA Runtime or Driver
 };
 
 struct Label {
@@ -50,6 +53,11 @@ struct Label {
                       label.kind);
   }
 };
+
+// Whether rows of the category are calls of the CUDA Runtime or Driver.
+constexpr bool IsCudaCall(Category category) {
+  return category == Category::kCudaRuntime || category == Category::kCudaDriver;
+}
 
 // "cpu_op", "user_annotation": Kineto's spelling.
 std::string_view CategoryName(Category category);

@@ -81,7 +81,7 @@ struct Host {
 struct RecordingInfo {
   std::string proftrace_version;
   std::string tier = "bpf";
-  std::string gpu = "off";
+  std::string gpu = "off";  // or "launch": the calls of the CUDA Runtime and Driver alone
   std::vector<std::string> arguments;
   std::string trace_name;
   bool with_flops = false;  // --with-flops: estimates of them are shown

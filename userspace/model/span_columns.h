@@ -66,11 +66,15 @@ struct SpanMemory {
 
 struct SpanColumns {
   explicit SpanColumns(const std::string& spill_directory)
-      : sequence(spill_directory), memory(spill_directory), inputs(spill_directory) {}
+      : sequence(spill_directory),
+        memory(spill_directory),
+        inputs(spill_directory),
+        call_bytes(spill_directory) {}
 
   SpanColumn<SpanSequence> sequence;
   SpanColumn<SpanMemory> memory;
   SpanColumn<InputsId> inputs;
+  SpanColumn<uint64_t> call_bytes;  // what a CUDA call copies, sets or allocates; 0 = not told
 };
 
 }  // namespace proftrace

@@ -108,7 +108,9 @@ std::optional<Label> LabelFromJson(const json& row) {
   for (size_t i = 2; i < 5; ++i) {
     if (!row[i].is_number_unsigned()) return {};
   }
-  if (row[2].get<uint64_t>() > 1 || row[3].get<uint64_t>() > 9 || row[4].get<uint64_t>() > 2) {
+  if (row[2].get<uint64_t>() > static_cast<uint64_t>(Category::kCudaDriver) ||
+      row[3].get<uint64_t>() > static_cast<uint64_t>(Scope::kStaticRuntimeModel) ||
+      row[4].get<uint64_t>() > static_cast<uint64_t>(SpanKind::kRuntime)) {
     return {};
   }
   return Label{FromJsonText(row[0].get_ref<const std::string&>()),
@@ -342,6 +344,8 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       process_groups[Number<uint32_t>(entry, "pid")] = GroupsFromJson(entry);
     } else if (type == "unsupported") {
       info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason")});
+    } else if (type == "gpu") {
+      info.gpu = Text(entry, "how");
     } else if (type == "steps") {
       MergeSteps(entry, &info);
     } else if (type == "cut") {
@@ -448,6 +452,10 @@ void MetadataWriter::AddUnsupported(const Unsupported& unsupported) {
   impl_->entries.push_back({{"type", "unsupported"},
                             {"feature", unsupported.feature},
                             {"reason", ToJsonText(unsupported.reason)}});
+}
+
+void MetadataWriter::AddGpu(const std::string& how) {
+  impl_->entries.push_back({{"type", "gpu"}, {"how", how}});
 }
 
 void MetadataWriter::AddSteps(const RecordedSteps& steps) {

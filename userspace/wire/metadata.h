@@ -106,6 +106,8 @@ class MetadataWriter {
   void AddThread(const ThreadEntry& thread);
   void AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups);
   void AddUnsupported(const Unsupported& unsupported);
+  // How GPU activity was captured: RecordingInfo::gpu.
+  void AddGpu(const std::string& how);
   void AddSteps(const RecordedSteps& steps);
   // The part of the recording that the capture holds begins later: cut out of a longer one.
   void AddCut(int64_t start_ns);

@@ -1,0 +1,26 @@
+// Functions of the CUDA Runtime (libcudart) and the CUDA Driver (libcuda) that give work to a
+// device, wait for it, or allocate its memory: the rows that Kineto calls cuda_runtime and
+// cuda_driver, seen from outside.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace proftrace {
+
+enum class CudaApi : uint8_t { kNone, kRuntime, kDriver };
+
+struct CudaFunction {
+  CudaApi api = CudaApi::kNone;
+  // 1 + enum pt_register of the argument that says how many bytes are copied, set or allocated; 0 =
+  // none does.
+  uint8_t bytes_argument = 0;
+};
+
+// By the exported symbol: "cudaMemcpyAsync", "cuMemcpyHtoDAsync_v2", "cudaLaunchKernel_ptsz".
+CudaFunction FindCudaFunction(std::string_view symbol);
+
+// Of files that define this one symbol, all of these functions are rows.
+bool IsCudaLaunch(std::string_view symbol);
+
+}  // namespace proftrace
