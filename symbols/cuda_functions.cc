@@ -15,8 +15,8 @@ struct KnownFunction {
   uint8_t bytes_argument;
 };
 
-// CUDA Runtime API and CUDA Driver API, reference manuals 11.8 to 13.0. Not those that Kineto leaves
-// out too (which device, the last error, making and destroying events).
+// CUDA Runtime API and CUDA Driver API, reference manuals 11.8 to 13.0. Not those that Kineto
+// leaves out too (which device, the last error, making and destroying events).
 constexpr KnownFunction kRuntime[] = {
     {"LaunchKernel", kNoBytes},
     {"LaunchKernelExC", kNoBytes},

@@ -42,6 +42,7 @@ bool IsNamedWork(std::string_view name) {
 
 bool IsWork(const FlowNode& node, WorkRule rule) {
   if (!node.is_call) return false;
+  if (rule == WorkRule::kAnyCall) return node.end != NodeEnd::kDead;
   if (IsDispatcherPath(node.callee)) return true;
   if (rule == WorkRule::kNamed) return IsNamedWork(node.callee);
   return node.is_indirect || (node.callee.empty() && node.end != NodeEnd::kDead);

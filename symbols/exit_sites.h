@@ -23,6 +23,8 @@ enum class WorkRule : uint8_t {
   // Functions that make indirect calls to clean up (the autograd engine): operators, hooks and node
   // functions by name.
   kNamed,
+  // Functions of libraries other than torch: each call.
+  kAnyCall,
 };
 
 struct ExitSites {

@@ -295,7 +295,8 @@ void Analysis::AddEntry(FunctionRole role, const NamedFunction& symbol) {
   function.symbol = std::string(symbol.name);
   const auto graph = analysis_.BuildGraph(symbol.address, symbol.address + symbol.size);
   if (graph.ok()) {
-    analysis_.Add(std::move(function), *graph, WorkRule::kDispatch);
+    const bool is_cuda = role == FunctionRole::kCudaCall;
+    analysis_.Add(std::move(function), *graph, is_cuda ? WorkRule::kAnyCall : WorkRule::kDispatch);
   } else {
     analysis_.AddFunctionGap(function, StatusText(graph.status()));
   }

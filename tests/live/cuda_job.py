@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A job that uses a GPU by the stand-in for CUDA (tests/support/cuda_double), between operators of torch.
 
-The commands of job.py, and: load PATH (of the Runtime; the Driver comes with its first call) | cuda N (rounds).
+The commands of job.py, and: load PATH (of the Runtime; the Driver comes with its first call) | cuda N (rounds) |
+real N (rounds of calls of the Runtime that torch brings).
 """
 
 from __future__ import annotations
@@ -52,6 +53,28 @@ class CudaJob(job.Job):
             launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel  # as Triton does
             failures.append(launch(ctypes.c_void_p(ctypes.addressof(host)), 2, 1, 1, 1, 1, 1, 0, None, None, None))
             value.mul(2)
+
+    def on_real(self, rounds: str) -> str:
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            paths = {line.split()[-1] for line in maps if "libcudart.so" in line}
+        if not paths:
+            return "missing=1"
+        runtime = ctypes.CDLL(paths.pop())
+        pointer, buffer, one, none = ctypes.c_void_p(), ctypes.create_string_buffer(64), Dim3(1, 1, 1), ctypes.c_void_p()
+        place, size, device = ctypes.byref(pointer), ctypes.c_size_t(16), ctypes.c_int(0)
+        calls = {
+            "cudaMalloc": (place, size), "cudaMallocHost": (place, size), "cudaMallocManaged": (place, size, 1),
+            "cudaMallocAsync": (place, size, none), "cudaHostAlloc": (place, size, 0), "cudaFree": (none,), "cudaFreeHost": (none,),
+            "cudaFreeAsync": (none, none), "cudaMemcpy": (buffer, buffer, size, 0), "cudaMemcpyAsync": (buffer, buffer, size, 0, none),
+            "cudaMemcpyPeerAsync": (buffer, device, buffer, device, size, none), "cudaMemset": (buffer, 0, size),
+            "cudaMemsetAsync": (buffer, 0, size, none), "cudaDeviceSynchronize": (), "cudaStreamSynchronize": (none,),
+            "cudaStreamQuery": (none,), "cudaStreamWaitEvent": (none, none, 0), "cudaEventQuery": (none,), "cudaEventRecord": (none, none),
+            "cudaEventSynchronize": (none,), "cudaGraphLaunch": (none, none), "cudaLaunchKernel": (none, one, one, none, size, none)}
+        for _ in range(int(rounds)):
+            with record_function("real"):
+                for name, arguments in calls.items():
+                    getattr(runtime, name)(*arguments)
+        return f"names={','.join(calls)}"
 
     def on_cuda(self, rounds: str) -> str:
         failures: list[int] = []

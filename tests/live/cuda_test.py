@@ -17,7 +17,7 @@ import cuda_job_facts as facts
 import live
 from live import Job, LiveTest, Result
 
-DOUBLE = Path(os.environ.get("PROFTRACE_CUDA_DOUBLE", live.BINARY.parents[1] / "tests/cuda_double"))
+DOUBLE = Path(os.environ.get("PROFTRACE_CUDA_DOUBLE", live.BINARY.parents[1] / "tests/support/cuda_double"))
 RUNTIME = DOUBLE / "libcudart.so.12"
 ROUNDS = 6
 # Of each round and thread: path -> how often.
@@ -34,7 +34,7 @@ class CudaTest(LiveTest):
     record = children_test.ChildrenTest.record
 
     def cuda_job(self) -> Job:
-        return Job(script=live.HERE / "cuda_job.py", environment={"LD_LIBRARY_PATH": str(DOUBLE)})
+        return Job(script=live.HERE / "cuda_job.py")
 
     def check_rows(self, result: Result, answer: dict[str, str], rounds: int = ROUNDS) -> None:
         self.assertEqual(answer["failures"], "0")
@@ -90,6 +90,17 @@ class CudaTest(LiveTest):
         calls = 2 * ROUNDS * sum(count for path, count in ROWS.items() if "aten" not in path)
         self.assertEqual(hits, [0, 0, calls, calls])
 
+    def test_the_real_runtime(self) -> None:
+        """Each call of the Runtime that torch brings is one row with one end; without a GPU all of them fail early."""
+        with self.cuda_job() as job:
+            if "missing" in job.do("real 1"):
+                self.skipTest("this torch has no CUDA Runtime")
+            result, (answer,) = self.record(job, f"real {ROUNDS}", options=("--gpu", "launch"))
+        names = answer["names"].split(",")
+        self.assertGreater(len(names), 20)
+        rows = collections.Counter((row["path"], row["category"], row["end"]) for row in result.events() if is_call(row))
+        self.assertEqual(rows, {(f"real/{name}", "cuda_runtime", "return"): ROUNDS for name in names})
+
     def test_options_that_exclude_each_other(self) -> None:
         for options in (("--gpu", "agent"), ("--gpu", "off", "--activities", "cpu,cuda"), ("--gpu", "launch", "--activities", "cpu"),
                         ("--activities", "cuda")):
@@ -110,7 +121,7 @@ class CudaTest(LiveTest):
 
     def check_table(self, result: Result) -> None:
         done = subprocess.run([str(live.BINARY), "report", str(result.path), "--json"], check=True, capture_output=True, text=True)
-        averages = {row["name"]: row for row in json.loads(done.stdout)["key_averages"]}
+        averages = {row["name"]: row for row in json.loads(done.stdout)["rows"]}
         self.assertEqual(averages["cudaLaunchKernel"]["count"], 4 * ROUNDS)
         self.assertGreaterEqual(averages["cudaStreamSynchronize"]["cpu_time_total_us"], 2 * ROUNDS * facts.WAIT_NS / 1e3)
 

@@ -2,13 +2,20 @@
 set(live_python "$ENV{PROFTRACE_PYTHON}")
 if(PROFTRACE_ORACLE_PYTHON)
   list(GET PROFTRACE_ORACLE_PYTHON 0 live_python)
+  list(GET PROFTRACE_ORACLE_PYTHON -1 cuda_python)  # rather a wheel, which brings the CUDA Runtime
+else()
+  set(cuda_python "${live_python}")
 endif()
 foreach(test IN ITEMS all bounds children cuda damage exit_codes faults harmless loss memory namespaces options outputs ranges ranks steps threads)
+  set(python "${live_python}")
+  if(test STREQUAL cuda)
+    set(python "${cuda_python}")
+  endif()
   add_test(NAME live_${test}
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/${test}_test.py)
   set_tests_properties(live_${test} PROPERTIES
     LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180 RUN_SERIAL ON
-    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${live_python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>")
+    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>")
 endforeach()
 
 add_executable(perf_links_test perf_links_test.cc root_main.cc)
