@@ -144,6 +144,21 @@ TEST(StepFinderTest, LoggingThatIsHeldUpIsNoPhaseOfItsOwn) {
   EXPECT_EQ(finder.steps()[19].end_ns, job.starts()[20]);
 }
 
+TEST(StepFinderTest, ACallThatIsHeldUpMakesLoggingNoPhaseOfItsOwn) {
+  Job job;
+  for (int step = 0; step < 40; ++step) {
+    job.BeginStep();
+    job.Update(1, 8);
+    if (step % 10 == 9) {
+      job.Call(50, ItemClass::kReduce, step == 19 ? 400'000 : 5'000);  // longer than a step
+      job.Call(51, ItemClass::kRead);
+    }
+  }
+  ExpectTruth(job);
+  const StepFinder finder = Find(job.items(), job.now_ns() + 1'000'000'000);
+  EXPECT_EQ(finder.steps()[19].end_ns, job.starts()[20]);
+}
+
 TEST(StepFinderTest, WhatPausesAloneTellIsSaidToBeAGuess) {
   Job job;
   for (int step = 0; step < 40; ++step) {

@@ -1,8 +1,11 @@
 #include "userspace/steps/step_finder.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <map>
 #include <optional>
+#include <vector>
 
 #include "userspace/steps/step_rounds.h"
 
@@ -81,9 +84,44 @@ int64_t LongestGap(std::span<const StepItem> items, size_t begin, size_t end, in
   return longest;
 }
 
+// How long a call of each name takes in the middle of all of them.
+class TypicalTimes {
+ public:
+  explicit TypicalTimes(std::span<const StepItem> items) {
+    std::map<uint32_t, std::vector<int64_t>> times;
+    for (const StepItem& item : items) {
+      if (item.busy_until_ns() > item.start_ns) {
+        times[item.symbol].push_back(item.end_ns - item.start_ns);
+      }
+    }
+    for (auto& [symbol, all] : times) {
+      const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+      std::nth_element(all.begin(), middle, all.end());
+      typical_[symbol] = *middle;
+    }
+  }
+
+  // By how much the most delayed of items [begin, end) took longer than that. One: calls that all
+  // take longer have more to do.
+  int64_t LongestDelay(std::span<const StepItem> items, size_t begin, size_t end) const {
+    int64_t longest = 0;
+    for (size_t at = begin; at < end; ++at) {
+      const auto known = typical_.find(items[at].symbol);
+      if (known == typical_.end()) continue;
+      longest = std::max(longest, items[at].busy_until_ns() - items[at].start_ns - known->second);
+    }
+    return longest;
+  }
+
+ private:
+  std::map<uint32_t, int64_t> typical_;
+};
+
 // Sets the times. A step goes up to the next one's start, unless something of its own lies between.
 void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepEdges& edges,
               std::vector<StepRange>* ranges) {
+  std::optional<TypicalTimes> typical;  // seldom needed
+  const double own_phase_ns = kOwnPhase * static_cast<double>(rule.round_ns);
   for (size_t i = 0; i < ranges->size(); ++i) {
     StepRange& range = (*ranges)[i];
     range.step.start_ns = items[range.begin].start_ns;
@@ -101,12 +139,14 @@ void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepE
     }
     const size_t next = (*ranges)[i + 1].begin;
     const int64_t next_ns = items[next].start_ns;
-    const int64_t between_ns =
+    int64_t between_ns =
         next_ns - range.step.end_ns - LongestGap(items, range.end, next, range.step.end_ns);
-    const bool is_own_phase =
-        next > range.end &&
-        static_cast<double>(between_ns) > kOwnPhase * static_cast<double>(rule.round_ns);
-    if (is_own_phase) continue;
+    if (next > range.end && static_cast<double>(between_ns) > own_phase_ns) {
+      if (!typical) typical.emplace(items);
+      const int64_t delay_ns = typical->LongestDelay(items, range.end, next);
+      if (delay_ns > between_ns / 2) between_ns -= delay_ns;
+      if (static_cast<double>(between_ns) > own_phase_ns) continue;
+    }
     range.end = next;
     range.step.end_ns = next_ns;
   }
