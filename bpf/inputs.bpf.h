@@ -140,9 +140,9 @@ static __always_inline int put_argument(struct input_walk *walk, const struct pt
 	case PT_ARGUMENT_SCALAR:
 		return put_scalar(buffer, walk->signature, word);
 	case PT_ARGUMENT_INTS:
-		return put_ints(buffer, word, argument_word(buffer, place->second));
+		return put_numbers(buffer, word, argument_word(buffer, place->second), false);
 	case PT_ARGUMENT_DOUBLES:
-		return put_doubles(buffer, word, argument_word(buffer, place->second));
+		return put_numbers(buffer, word, argument_word(buffer, place->second), true);
 	case PT_ARGUMENT_SCALARS:
 		return put_scalars(buffer, walk->signature, word,
 				   argument_word(buffer, place->second));
@@ -256,6 +256,18 @@ static __noinline int send_inputs(struct input_buffer *buffer, __u64 sp, __u64 s
 	return bpf_loop(sending.total / MOST_RECORD_WORDS + 1, send_piece, &sending, 0);
 }
 
+/* No values yet; all words of arguments are known. */
+static __always_inline void clear_inputs(struct input_buffer *buffer,
+					 const struct pt_signature *signature)
+{
+	buffer->position = INPUT_HEAD_WORDS;
+	buffer->flags = 0;
+	buffer->spilled = 0;
+	buffer->count = signature->count;
+	buffer->unknown = 0;
+	buffer->contents = 0;
+}
+
 /* Reads all that `signature` says; the registers are in the buffer. A global function: verified
  * once, not for each of its callers. */
 __noinline int read_inputs(struct input_buffer *buffer, struct pt_signature *signature, __u64 sp)
@@ -266,12 +278,7 @@ __noinline int read_inputs(struct input_buffer *buffer, struct pt_signature *sig
 	if (!buffer || !signature)
 		return 0;
 	words = signature->stack_words;
-	buffer->position = INPUT_HEAD_WORDS;
-	buffer->flags = 0;
-	buffer->spilled = 0;
-	buffer->count = signature->count;
-	buffer->unknown = 0;
-	buffer->contents = 0;
+	clear_inputs(buffer, signature);
 	/* What is compared is what is used: the verifier knows no other bound. */
 	asm volatile("" : "+r"(words));
 	if (words > PT_MOST_STACK_WORDS)

@@ -136,12 +136,7 @@ static __noinline int write_row_inputs(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	}
 	walk.buffer = buffer;
-	buffer->position = INPUT_HEAD_WORDS;
-	buffer->flags = 0;
-	buffer->spilled = 0;
-	buffer->count = signature->count;
-	buffer->unknown = 0;
-	buffer->contents = 0;
+	clear_inputs(buffer, signature);
 	__builtin_memset(buffer->arguments, 0, PT_ROW_WORDS * sizeof(buffer->arguments[0]));
 	words.buffer = buffer;
 	bpf_loop(words.row->count, load_row_word, &words, 0);

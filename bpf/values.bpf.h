@@ -500,7 +500,9 @@ static __noinline int put_empty_vector(struct input_buffer *buffer, __u64 addres
 	return 0;
 }
 
-static __noinline int put_ints(struct input_buffer *buffer, __u64 address, __u64 count)
+/* `are_doubles`: else they are int64_t or c10::SymInt. */
+static __noinline int put_numbers(struct input_buffer *buffer, __u64 address, __u64 count,
+				  bool are_doubles)
 {
 	if (count > MOST_SCALARS ||
 	    (count && !read_words(buffer, buffer->items, count * 8, address))) {
@@ -511,7 +513,10 @@ static __noinline int put_ints(struct input_buffer *buffer, __u64 address, __u64
 	for (__u32 i = 0; i < MOST_SCALARS; ++i) {
 		if (i >= count)
 			break;
-		put_symbolic_int(buffer, buffer->items[i]);
+		if (are_doubles)
+			put_double(buffer, buffer->items[i]);
+		else
+			put_symbolic_int(buffer, buffer->items[i]);
 	}
 	return 0;
 }
@@ -521,23 +526,7 @@ static __noinline int put_int_vector(struct input_buffer *buffer, __u64 address)
 	struct vector_ends ends;
 
 	if (read_vector(buffer, address, &ends))
-		put_ints(buffer, ends.begin, (ends.end - ends.begin) / 8);
-	return 0;
-}
-
-static __noinline int put_doubles(struct input_buffer *buffer, __u64 address, __u64 count)
-{
-	if (count > MOST_SCALARS ||
-	    (count && !read_words(buffer, buffer->items, count * 8, address))) {
-		put_other(buffer, 0);
-		return 0;
-	}
-	put(buffer, count << 8 | PT_VALUE_LIST);
-	for (__u32 i = 0; i < MOST_SCALARS; ++i) {
-		if (i >= count)
-			break;
-		put_double(buffer, buffer->items[i]);
-	}
+		put_numbers(buffer, ends.begin, (ends.end - ends.begin) / 8, false);
 	return 0;
 }
 

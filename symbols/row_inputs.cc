@@ -133,10 +133,6 @@ std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph
   return clear ? agreed : std::nullopt;
 }
 
-}  // namespace
-
-namespace {
-
 // Whether a row that begins at `from` has inputs at all: `start` is that, or the function's begin,
 // where registers that were set on the way to the row are told as well.
 bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from) {
