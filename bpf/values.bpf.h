@@ -13,10 +13,10 @@
 const volatile bool config_record_shapes = false;
 const volatile __u32 config_input_buffers = 1;
 
+/* An array: it is looked into at every operator. Its numbers begin with 1. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65535);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the loader: 28 MB with --record-shapes */
 	__type(key, __u32);
 	__type(value, struct pt_signature);
 } signatures SEC(".maps");
@@ -67,7 +67,6 @@ struct input_buffer {
 	 * object will have. Else 0. */
 	__u64 unknown;
 	__u64 contents;
-	__u64 tensor[TENSOR_WORDS];
 	__u64 items[2 * MOST_SCALARS];
 	/* The head, the values, and room for a last one or a last record that begins in them. */
 	__u64 words[INPUT_WORDS + sizeof(struct pt_inputs_record) / 8];
@@ -164,7 +163,8 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 				 __u64 impl)
 {
 	const struct pt_torch_layout *layout = &signature->layout;
-	__u64 *tensor = buffer->tensor;
+	__u64 tensor[TENSOR_WORDS]; /* the kernel checks a read to the stack faster than one to a
+				       map */
 	__u64 position = buffer->position;
 	__u64 flags = PT_TENSOR_STRIDED;
 	__u64 numel = 1;
@@ -176,7 +176,7 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 		put_other(buffer, 0);
 		return 0;
 	}
-	if (!read_words(buffer, tensor, sizeof(buffer->tensor),
+	if (!read_words(buffer, tensor, sizeof(tensor),
 			impl + layout->key_set_offset - 8 * TENSOR_KEYS)) {
 		put_other(buffer, 0);
 		return 0;

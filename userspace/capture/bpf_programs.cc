@@ -24,6 +24,8 @@
 namespace proftrace {
 namespace {
 
+constexpr uint32_t kMostNumbers =
+    UINT16_MAX;  // of places, signatures, …: cookies have 16 bits for one
 constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
 // The initial PID namespace's inode number (PROC_PID_INIT_INO in the kernel).
 constexpr ino_t kInitialPidNamespace = 0xEFFFFFFCu;
@@ -151,6 +153,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       skeleton->rodata->config_record_shapes = true;
       skeleton->rodata->config_input_buffers = buffers;
       bpf_map__set_max_entries(skeleton->maps.input_buffers, buffers);
+      bpf_map__set_max_entries(skeleton->maps.signatures, kMostNumbers + 1);
     }
     bpf_map__set_max_entries(skeleton->maps.ring, options.ring_bytes);
     if (options.loss_threads > 0) {
@@ -305,7 +308,7 @@ absl::StatusOr<uint16_t> BpfPrograms::Impl::Number(const bpf_map* map, std::stri
   const auto known = numbers->find(content);
   if (known != numbers->end()) return known->second;
   const uint32_t number = static_cast<uint32_t>(numbers->size()) + 1;
-  if (number > UINT16_MAX ||
+  if (number > kMostNumbers ||
       bpf_map_update_elem(bpf_map__fd(map), &number, content.data(), BPF_ANY) != 0) {
     return Fail(ExitCode::kHostUnfit, std::string("too many entries for the BPF map ") +
                                           bpf_map__name(map) + ": " + ErrnoText(errno));
