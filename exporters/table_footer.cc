@@ -1,6 +1,10 @@
 // What stands below the table, and the table as JSON.
 #include <array>
 #include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "exporters/escape.h"
 #include "exporters/recording_json.h"
@@ -95,6 +99,34 @@ std::string CostLine(const Cost& cost) {
   return line + "\n";
 }
 
+// Entries with the same reason share a line: a torch has dozens of functions that are left out for
+// one.
+std::string UnsupportedLines(const std::vector<Unsupported>& entries) {
+  struct Group {
+    const Unsupported* first = nullptr;
+    size_t more = 0;
+  };
+  std::vector<Group> groups;
+  std::map<std::string_view, size_t> by_reason;  // an index into `groups`
+  for (const Unsupported& entry : entries) {
+    const auto [known, is_new] = by_reason.try_emplace(entry.reason, groups.size());
+    if (is_new) {
+      groups.push_back({&entry, 0});
+    } else {
+      ++groups[known->second].more;
+    }
+  }
+  std::string text;
+  for (const Group& group : groups) {
+    text += "Not recorded: " + TableText(group.first->feature);
+    if (group.more > 0) {
+      text += ", and " + std::to_string(group.more) + " more (summary.json names them)";
+    }
+    text += ": " + TableText(group.first->reason) + "\n";
+  }
+  return text;
+}
+
 double Microseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
 OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
@@ -137,10 +169,7 @@ std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggreg
             " not in the table: the end was not seen\n";
   }
   text += timeline.info().has_end ? CostLine(timeline.info().cost) : "Cost: not known\n";
-  for (const Unsupported& entry : timeline.info().unsupported) {
-    text += "Not recorded: " + TableText(entry.feature) + ": " + TableText(entry.reason) + "\n";
-  }
-  return text;
+  return text + UnsupportedLines(timeline.info().unsupported);
 }
 
 absl::Status ExportTable(const Timeline& timeline, const Aggregates& aggregates,

@@ -117,6 +117,19 @@ TEST_F(TableFooterTest, TellsLossesAndWhatIsNotInTheTable) {
             "Not recorded: cuda: no GPU here\n");
 }
 
+TEST_F(TableFooterTest, WhatIsNotRecordedForOneReasonSharesALine) {
+  for (const char* function : {"f()", "g()", "h()"}) {
+    maker_.info().unsupported.push_back({function, "no name"});
+    if (function[0] == 'f') maker_.info().unsupported.push_back({"other", "no place"});
+  }
+  const std::unique_ptr<Timeline> timeline = maker_.Finish();
+  const std::string footer = FormatTableFooter(*timeline, Aggregate(*timeline, {}));
+  EXPECT_TRUE(
+      footer.ends_with("\nNot recorded: f(), and 2 more (summary.json names them): no name\n"
+                       "Not recorded: other: no place\n"))
+      << footer;
+}
+
 TEST_F(TableFooterTest, TheCostHasWhatReadingInputsAdds) {
   maker_.info().cost.input_readings = 400;
   maker_.info().cost.input_ns_per_reading = 310.4;
