@@ -75,14 +75,7 @@ static __noinline __u64 variable_address(__u64 thread_pointer,
 
 static __noinline int announce_thread(__u64 number)
 {
-	struct pt_pointer_record *record = reserve(sizeof(*record));
-
-	if (!record)
-		return 0;
-	fill_head(&record->head, 0, 0, PT_THREAD_NUMBER, sizeof(*record));
-	record->value = number;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	return 1;
+	return write_pointer(0, 0, PT_THREAD_NUMBER, number);
 }
 
 /* False where not all variables are there yet: then the initial values are right for those. */
@@ -196,16 +189,8 @@ static __always_inline bool has_autograd_key(struct pt_regs *ctx, __u64 cookie, 
 
 static __noinline int write_sequence(__u64 sp, __s64 number)
 {
-	struct pt_pointer_record *record;
-
-	if (number < 0)
-		return 0;
-	record = reserve(sizeof(*record));
-	if (!record)
-		return 0;
-	fill_head(&record->head, sp, 0, PT_SEQUENCE, sizeof(*record));
-	record->value = number;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (number >= 0)
+		write_pointer(sp, 0, PT_SEQUENCE, number);
 	return 0;
 }
 

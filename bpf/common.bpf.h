@@ -209,4 +209,17 @@ static __always_inline void *reserve(__u64 bytes)
 	return record;
 }
 
+/* A struct pt_pointer_record; whether it could be written. */
+static __always_inline int write_pointer(__u64 sp, __u16 site, __u8 kind, __u64 value)
+{
+	struct pt_pointer_record *record = reserve(sizeof(*record));
+
+	if (!record)
+		return 0;
+	fill_head(&record->head, sp, site, kind, sizeof(*record));
+	record->value = value;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 1;
+}
+
 #endif

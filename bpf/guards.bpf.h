@@ -137,13 +137,7 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 static __always_inline int write_guard_handle(struct pt_regs *ctx, __u64 cookie, __u8 kind,
 					      __u16 site)
 {
-	struct pt_pointer_record *record = reserve(sizeof(*record));
-
-	if (!record)
-		return 0;
-	fill_head(&record->head, PT_REGS_SP(ctx), site, kind, sizeof(*record));
-	record->value = cookie_handle(ctx, cookie);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	write_pointer(PT_REGS_SP(ctx), site, kind, cookie_handle(ctx, cookie));
 	return 0;
 }
 

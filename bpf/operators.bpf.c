@@ -351,13 +351,8 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 
 static __always_inline int on_sized_begin(struct pt_regs *ctx, __u64 cookie)
 {
-	struct pt_pointer_record *record = reserve(sizeof(*record));
-
-	if (!record)
-		return 0;
-	fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_SIZED_BEGIN, sizeof(*record));
-	record->value = read_register(ctx, (cookie >> 24) & 0xff);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	write_pointer(PT_REGS_SP(ctx), cookie, PT_SIZED_BEGIN,
+		      read_register(ctx, (cookie >> 24) & 0xff));
 	return 0;
 }
 
