@@ -260,7 +260,7 @@ class ChromeTraceWriter {
       WriteRow(steps_.NumberOfRow(next_step_), span,
                "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" +
                    std::to_string(row.step.number) + "\", \"pid\": ",
-               RowDetails{});
+               {.external_id = steps_.NumberOfRow(next_step_) + 1});
     }
   }
 
@@ -271,10 +271,9 @@ class ChromeTraceWriter {
     details.sequence = timeline_.columns().sequence.at(id);
     details.inputs = timeline_.inputs_of(id);
     details.bytes = timeline_.columns().call_bytes.at(id);
-    if (IsCudaCall(timeline_.label(span.label).category) && span.parent != kNoSpan) {
-      details.caller_plus_1 = steps_.NumberOf(span.parent) + 1;
-    }
-    WriteRow(steps_.NumberOf(id), span, label_parts_[Raw(span.label)], details);
+    const uint64_t number = steps_.NumberOf(id);
+    details.external_id = steps_.ExternalId(timeline_, span, number);
+    WriteRow(number, span, label_parts_[Raw(span.label)], details);
     const SpanSequence& sequence = details.sequence;
     if (sequence.has_arrow) WriteArrow(timeline_.span(SpanId{sequence.forward_plus_1 - 1}), span);
   }
@@ -317,12 +316,12 @@ class ChromeTraceWriter {
            inputs->dims.size() + 128;  // with their keys
   }
 
-  // What only some rows have.
   struct RowDetails {
-    SpanSequence sequence;
+    uint64_t external_id = 0;  // 0 would mean "none"
+    // What only some rows have.
+    SpanSequence sequence = {};
     const OperatorInputs* inputs = nullptr;
-    uint64_t bytes = 0;          // 0 = not told
-    uint64_t caller_plus_1 = 0;  // of a CUDA call: the row around it, which Kineto links it to
+    uint64_t bytes = 0;  // 0 = not told
   };
 
   void WriteRow(uint64_t index, const Span& span, const std::string& label,
@@ -344,8 +343,7 @@ class ChromeTraceWriter {
       at = PutInteger(at, index + 1);
     }
     at = PutText(at, ", \"args\": {\"External id\": ");
-    // 0 would mean "none".
-    at = PutInteger(at, details.caller_plus_1 != 0 ? details.caller_plus_1 : index + 1);
+    at = PutInteger(at, details.external_id);
     if (sequence.number_plus_1 != 0) {
       at = PutText(at, ", \"Sequence number\": ");
       at = PutInteger(at, sequence.number_plus_1 - 1);

@@ -174,7 +174,7 @@ class EventsCsvWriter {
     *at++ = ',';
     at = PutInteger(at, span.self_ns);
     at = PutText(at, kAfterSelf);
-    at = PutInteger(at, ExternalId(span, number));
+    at = PutInteger(at, step_rows_.ExternalId(timeline_, span, number));
     const SpanSequence sequence = timeline_.columns().sequence.at(SpanId{index});
     at = PutSequence(at, sequence);
     *at++ = span.is_async ? '1' : '0';
@@ -198,12 +198,6 @@ class EventsCsvWriter {
     at = PutText(at, SpanEndName(span.end));
     at = PutText(at, "\n");
     writer_.Advance(at);
-  }
-
-  // The trace's: of a CUDA call, that of the row around it.
-  uint64_t ExternalId(const Span& span, uint64_t number) const {
-    const bool is_call = IsCudaCall(timeline_.label(span.label).category);
-    return (is_call && span.parent != kNoSpan ? step_rows_.NumberOf(span.parent) : number) + 1;
   }
 
   static char* PutSequence(char* at, const SpanSequence& sequence) {

@@ -269,6 +269,11 @@ uint64_t StepRows::NumberOf(SpanId span) const {
   return Raw(span) + static_cast<uint64_t>(before - rows_.begin());
 }
 
+uint64_t StepRows::ExternalId(const Timeline& timeline, const Span& span, uint64_t number) const {
+  const bool is_call = IsCudaCall(timeline.label(span.label).category);
+  return (is_call && span.parent != kNoSpan ? NumberOf(span.parent) : number) + 1;
+}
+
 std::optional<size_t> StepRows::Enclosing(const Span& span) const {
   auto it =
       std::upper_bound(rows_.begin(), rows_.end(), span.start_ns,
