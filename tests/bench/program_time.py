@@ -6,7 +6,8 @@
 The kernel counts each program's runs and time itself (kernel.bpf_stats_enabled, for this time only; bpf(2), BPF_ENABLE_STATS), and
 /proc/TRACER/fdinfo tells them. Each round records the same steps of one long-lived job with an empty program (the floor), with the
 default, with --record-shapes, with --profile-memory. The empty program's figure is what the counting itself takes: "over the floor" is
-without it. With --before another build's proftrace in turn with this one's. Unlike the times of steps (slowdown.py), it does not hold what the trap costs and what a neighbour on the core takes.
+without it. With --before another build's proftrace in turn with this one's. Unlike the times of steps (slowdown.py), it does not hold
+what the trap costs and what a neighbour on the core takes.
 """
 
 from __future__ import annotations
@@ -15,17 +16,13 @@ import argparse
 import os
 import platform
 import re
-import shutil
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from slowdown import ROOT, STEPS, WAIT_S, LineReader, Target  # noqa: E402
+from slowdown import ROOT, STEPS, Target, traced  # noqa: E402
 
 SWITCH = Path("/proc/sys/kernel/bpf_stats_enabled")
 CONFIGURATIONS = {"floor": ["--probe-program", "empty"], "default": [], "shapes": ["--record-shapes"], "memory": ["--profile-memory"],
@@ -45,27 +42,15 @@ def programs(pid: int) -> tuple[int, int]:
 
 def record(binary: Path, target: Target, steps: int, more: list[str]) -> tuple[float, float]:
     """Runs and nanoseconds of our programs a step."""
-    out = Path(tempfile.mkdtemp(prefix="proftrace-bench-"))
-    tracer = subprocess.Popen([str(binary), "record", "-p", str(target.pid), "-o", str(out), "--format", "none", *more],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert tracer.stderr is not None
-    lines = LineReader(tracer.stderr)
-    try:
-        lines.wait(r"recording PID", WAIT_S)
+
+    def work(tracer: int) -> tuple[float, float]:
         target.ask("run", 10)  # the first hits of each site are slower
-        before = programs(tracer.pid)
+        before = programs(tracer)
         target.ask("run", steps)
-        after = programs(tracer.pid)
-        tracer.send_signal(signal.SIGINT)
-        if tracer.wait(WAIT_S) != 0:
-            raise SystemExit(f"proftrace ended with {tracer.returncode}: {lines.tail()}")
+        after = programs(tracer)
         return (after[0] - before[0]) / steps, (after[1] - before[1]) / steps
-    finally:
-        if tracer.poll() is None:
-            tracer.kill()
-            tracer.wait()
-        lines.close()
-        shutil.rmtree(out, ignore_errors=True)
+
+    return traced(binary, target, work, *more)[0]
 
 
 def measure(options: argparse.Namespace, workload: str) -> None:

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -40,6 +40,7 @@ MEMORY_CONFIGURATIONS = ["floor", "floor, memory", "proftrace", "proftrace, memo
 SHAPES_CONFIGURATIONS = ["proftrace", "proftrace, shapes", "torch.profiler", "torch.profiler, shapes"]
 FEATURES = {"memory": "--profile-memory", "shapes": "--record-shapes"}  # a configuration's last word
 WAIT_S = 300.0
+Work = TypeVar("Work")
 
 
 class Target:
@@ -66,20 +67,20 @@ class Target:
         self.lines.close()
 
 
-def traced(binary: Path, target: Target, program: str, steps: int, *more: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The step times under proftrace, and its summary.json."""
+def traced(binary: Path, target: Target, work: Callable[[int], Work], *more: str) -> tuple[Work, dict[str, Any]]:
+    """What `work` gives while the job is recorded (it is called with the tracer's PID), and the summary.json."""
     out = Path(tempfile.mkdtemp(prefix="proftrace-bench-"))
-    command = [str(binary), "record", "-p", str(target.pid), "-o", str(out), "--format", "none", "--probe-program", program, *more]
+    command = [str(binary), "record", "-p", str(target.pid), "-o", str(out), "--format", "none", *more]
     tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert tracer.stderr is not None
     lines = LineReader(tracer.stderr)
     try:
         lines.wait(r"recording PID", WAIT_S)
-        times = target.ask("run", steps)
+        done = work(tracer.pid)
         tracer.send_signal(signal.SIGINT)
         if tracer.wait(WAIT_S) != 0:
             raise SystemExit(f"proftrace ended with {tracer.returncode}: {lines.tail()}")
-        return times, json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        return done, json.loads((out / "summary.json").read_text(encoding="utf-8"))
     finally:
         if tracer.poll() is None:
             tracer.kill()
@@ -110,7 +111,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
                 program = "empty" if name.startswith("floor") else "record"
                 more = [FEATURES[feature]] if feature else []
                 binary = options.before if name == "before" else options.proftrace
-                times, summary = traced(binary, target, program, recorded, *more)
+                times, summary = traced(binary, target, lambda _: target.ask("run", recorded), "--probe-program", program, *more)
                 if feature == "memory" and program == "record":
                     memory_events = summary["events"]["memory"] / recorded
                 if program == "record":

@@ -84,16 +84,23 @@ TEST(StepFinderTest, PlainLoop) {
   ExpectTruth(job);
 }
 
-TEST(StepFinderTest, LoggingEveryTenthStepBelongsToIt) {
+// Forty steps; after every tenth of them, `log`.
+template <typename Log>
+Job JobThatLogs(Log&& log) {
   Job job;
   for (int step = 0; step < 40; ++step) {
     job.BeginStep();
     job.Update(1, 8);
-    if (step % 10 == 9) {
-      job.Call(50, ItemClass::kReduce);
-      job.Call(51, ItemClass::kRead);
-    }
+    if (step % 10 == 9) log(job, step);
   }
+  return job;
+}
+
+TEST(StepFinderTest, LoggingEveryTenthStepBelongsToIt) {
+  Job job = JobThatLogs([](Job& job, int) {
+    job.Call(50, ItemClass::kReduce);
+    job.Call(51, ItemClass::kRead);
+  });
   ExpectTruth(job);
 }
 
@@ -129,31 +136,21 @@ TEST(StepFinderTest, ADisturbedRoundBesideALoggingOneChangesNothing) {
 }
 
 TEST(StepFinderTest, LoggingThatIsHeldUpIsNoPhaseOfItsOwn) {
-  Job job;
-  for (int step = 0; step < 40; ++step) {
-    job.BeginStep();
-    job.Update(1, 8);
-    if (step % 10 == 9) {
-      job.Call(50, ItemClass::kReduce);
-      if (step == 19) job.Pause(400'000);  // longer than a step
-      job.Call(51, ItemClass::kRead);
-    }
-  }
+  Job job = JobThatLogs([](Job& job, int step) {
+    job.Call(50, ItemClass::kReduce);
+    if (step == 19) job.Pause(400'000);  // longer than a step
+    job.Call(51, ItemClass::kRead);
+  });
   ExpectTruth(job);
   const StepFinder finder = Find(job.items(), job.now_ns() + 1'000'000'000);
   EXPECT_EQ(finder.steps()[19].end_ns, job.starts()[20]);
 }
 
 TEST(StepFinderTest, ACallThatIsHeldUpMakesLoggingNoPhaseOfItsOwn) {
-  Job job;
-  for (int step = 0; step < 40; ++step) {
-    job.BeginStep();
-    job.Update(1, 8);
-    if (step % 10 == 9) {
-      job.Call(50, ItemClass::kReduce, step == 19 ? 400'000 : 5'000);  // longer than a step
-      job.Call(51, ItemClass::kRead);
-    }
-  }
+  Job job = JobThatLogs([](Job& job, int step) {
+    job.Call(50, ItemClass::kReduce, step == 19 ? 400'000 : 5'000);  // longer than a step
+    job.Call(51, ItemClass::kRead);
+  });
   ExpectTruth(job);
   const StepFinder finder = Find(job.items(), job.now_ns() + 1'000'000'000);
   EXPECT_EQ(finder.steps()[19].end_ns, job.starts()[20]);
