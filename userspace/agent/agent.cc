@@ -1,0 +1,264 @@
+// The library's two functions, and the thread that they start.
+#include <errno.h>
+
+#include "bpf/abi/gpu_records.h"
+#include "userspace/agent/session.h"
+#include "userspace/agent/system.h"
+
+namespace proftrace::agent {
+namespace {
+
+constexpr size_t kSharedBytes = PT_AGENT_PAGE_BYTES + PT_AGENT_RING_BYTES;
+// Kineto flushes when it stops only; CUPTI's own worker hands full buffers over. This is how late
+// activity that fills no buffer arrives.
+constexpr uint64_t kFlushPeriodNs = 200'000'000;
+constexpr uint64_t kDriverPollNs = 2'000'000;  // while the process initializes CUDA
+// How long the exit of a process waits for the last records.
+constexpr uint64_t kExitLimitNs = 2'000'000'000;
+constexpr uint64_t kExitPollNs = 10'000'000;
+
+enum Run : uint32_t { kIdle = 0, kBusy = 1 };
+
+// What outlives a recording. CUPTI's callbacks may come at any time, in a child of a fork too.
+struct Shared {
+  uint32_t run;
+  int pid;  // where `run` holds
+  abi::pt_agent_page* page;
+  int fd;
+  void* names;
+  bool torch_profiler_is_on;
+  BufferPool pool;
+};
+Shared g_shared;
+
+bool IsThisProcess() { return __atomic_load_n(&g_shared.pid, __ATOMIC_ACQUIRE) == ProcessId(); }
+
+void OnBufferRequested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
+  *buffer = IsThisProcess() ? g_shared.pool.Request() : nullptr;
+  *bytes = *buffer == nullptr ? 0 : BufferPool::kBufferBytes;
+  *most_records = 0;
+}
+
+void OnBufferCompleted(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, size_t /*bytes*/,
+                       size_t valid_bytes) {
+  if (!IsThisProcess()) return;
+  g_shared.pool.Complete(buffer, valid_bytes);
+  // The thread waits on the loader's word. The page may be gone: then this wakes nobody.
+  const abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
+  if (page != nullptr) WakeAll(&page->command);
+}
+
+void SetState(abi::pt_agent_page* page, abi::pt_agent_state state) {
+  __atomic_store_n(&page->state, static_cast<uint32_t>(state), __ATOMIC_RELEASE);
+  WakeAll(&page->state);
+}
+
+void Tell(abi::pt_agent_page* page, const Failure& failure) {
+  page->failure = failure.failure;
+  page->cupti_result = static_cast<uint32_t>(failure.result);
+  Text text = TextIn(page->message, sizeof(page->message));
+  Append(&text, failure.message);
+}
+
+void Say(Failure* failure, abi::pt_agent_failure what, const char* message) {
+  failure->failure = what;
+  Text text = TextIn(failure->message, sizeof(failure->message));
+  Append(&text, message);
+}
+
+// The reason to stop, if there is one.
+bool ShouldStop(const abi::pt_agent_page* page, Failure* failure) {
+  if (__atomic_load_n(&page->command, __ATOMIC_ACQUIRE) == abi::PT_AGENT_STOP) return true;
+  const uint64_t heartbeat = __atomic_load_n(&page->heartbeat_ns, __ATOMIC_RELAXED);
+  const uint64_t now = MonotonicNs();
+  if (now <= heartbeat || now - heartbeat < PT_AGENT_HEARTBEAT_LIMIT_NS) return false;
+  Say(failure, abi::PT_AGENT_ABANDONED, "proftrace has not looked for ten seconds");
+  return true;
+}
+
+// Waits until the process has initialized CUDA. False = it does not, or is to stop.
+bool WaitForDriver(abi::pt_agent_page* page, const Driver& driver, Failure* failure) {
+  for (;;) {
+    switch (StateOf(driver)) {
+      case DriverState::kReady:
+        return true;
+      case DriverState::kNoDevice:
+        Say(failure, abi::PT_AGENT_NO_CUPTI, "the CUDA driver has no device for this process");
+        return false;
+      case DriverState::kNotInitialized:
+        if (ShouldStop(page, failure)) return false;
+        WaitOn(&page->command, abi::PT_AGENT_RUN, kDriverPollNs);
+    }
+  }
+}
+
+void* OpenLibraries(abi::pt_agent_page* page, Driver* driver, Failure* failure) {
+  MappedLibraries mapped;
+  if (!FindLibraries(&mapped) || !OpenDriver(mapped, driver)) {
+    Say(failure, abi::PT_AGENT_NO_CUPTI,
+        "this process has not loaded the CUDA driver (libcuda.so.1): it has not used a GPU");
+    return nullptr;
+  }
+  if (!WaitForDriver(page, *driver, failure)) return nullptr;
+  page->driver_version = driver->version;
+  page->runtime_version = driver->runtime_version;
+  char message[PT_AGENT_MESSAGE_BYTES];
+  void* library = OpenCupti(mapped, *driver, message, sizeof(message));
+  if (library == nullptr) Say(failure, abi::PT_AGENT_NO_CUPTI, message);
+  return library;
+}
+
+void Record(abi::pt_agent_page* page, Failure* failure) {
+  Driver driver;
+  void* library = OpenLibraries(page, &driver, failure);
+  if (library == nullptr) return;
+  if (g_shared.torch_profiler_is_on) {
+    Say(failure, abi::PT_AGENT_TAKEN, "torch.profiler is recording in this process");
+    return;
+  }
+  NameTable names(g_shared.names);
+  names.Clear();
+  auto* ring = reinterpret_cast<uint8_t*>(page) + PT_AGENT_PAGE_BYTES;
+  Session session(page, RingWriter(page, ring, PT_AGENT_RING_BYTES), &g_shared.pool, names,
+                  g_shared.pid);
+  // What CUPTI kept from an earlier recording is none of this one's.
+  for (BufferPool::Completed old = g_shared.pool.TakeCompleted(); old.buffer != nullptr;
+       old = g_shared.pool.TakeCompleted()) {
+    g_shared.pool.Recycle(old.buffer);
+  }
+  if (!session.Begin(library, driver, {OnBufferRequested, OnBufferCompleted}, failure)) return;
+  Tell(page, *failure);
+  *failure = Failure{};
+  SetState(page, abi::PT_AGENT_RUNNING);
+  uint64_t next_flush = MonotonicNs() + kFlushPeriodNs;
+  while (!ShouldStop(page, failure)) {
+    session.Read();
+    const uint64_t now = MonotonicNs();
+    if (now >= next_flush) {
+      session.Flush();
+      next_flush = MonotonicNs() + kFlushPeriodNs;
+    } else {
+      WaitOn(&page->command, abi::PT_AGENT_RUN, next_flush - now);
+    }
+  }
+  SetState(page, abi::PT_AGENT_FLUSHING);
+  Failure at_end;
+  if (!session.End(&at_end) && failure->failure == abi::PT_AGENT_NO_FAILURE) *failure = at_end;
+}
+
+void* RunAgent(void* /*unused*/) {
+  abi::pt_agent_page* page = g_shared.page;
+  const int fd = g_shared.fd;
+  Failure failure;
+  Record(page, &failure);
+  g_shared.pool.GiveBackUnused();
+  GiveBack(g_shared.names, NameTable::kBytes);
+  __atomic_store_n(&g_shared.page, static_cast<abi::pt_agent_page*>(nullptr), __ATOMIC_RELEASE);
+  Close(fd);
+  const bool has_failed = failure.failure != abi::PT_AGENT_NO_FAILURE;
+  if (has_failed) Tell(page, failure);
+  __atomic_store_n(&g_shared.run, static_cast<uint32_t>(kIdle), __ATOMIC_RELEASE);
+  SetState(page, has_failed ? abi::PT_AGENT_FAILED : abi::PT_AGENT_STOPPED);
+  Unmap(page, kSharedBytes);
+  return nullptr;
+}
+
+// The last records of a process that exits; CUPTI is not called any more when its own and the
+// driver's exit functions run. A flush that hangs holds the exit up for kExitLimitNs.
+void OnExit(void* /*unused*/) {
+  if (!IsThisProcess()) return;
+  const uint64_t limit = MonotonicNs() + kExitLimitNs;
+  while (__atomic_load_n(&g_shared.run, __ATOMIC_ACQUIRE) == kBusy && MonotonicNs() < limit) {
+    abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
+    if (page != nullptr) {
+      __atomic_store_n(&page->command, static_cast<uint32_t>(abi::PT_AGENT_STOP), __ATOMIC_RELEASE);
+      WakeAll(&page->command);
+    }
+    WaitOn(&g_shared.run, kBusy, kExitPollNs);
+  }
+}
+
+// A child of a fork has neither the thread nor the memory, only the descriptor.
+void OnFork() {
+  if (g_shared.run == kBusy && g_shared.page != nullptr) Close(g_shared.fd);
+  g_shared.run = kIdle;
+  g_shared.pid = 0;
+  g_shared.page = nullptr;
+  g_shared.names = nullptr;
+  g_shared.pool.Forget();
+}
+
+// Of this thread: torch::profiler::impl::profilerEnabled(), exported by every PyTorch since 1.12.
+bool TorchProfilerIsOn() {
+  void* library = OpenLibrary("libtorch_cpu.so", false);
+  if (library == nullptr) return false;
+  const auto is_on = reinterpret_cast<bool (*)()>(
+      FindFunction(library, "_ZN5torch8profiler4impl15profilerEnabledEv"));
+  return is_on != nullptr && is_on();
+}
+
+int MakePage() {
+  const int fd = MakeMemoryFile(PT_AGENT_MEMORY_NAME, kSharedBytes);
+  if (fd < 0) return fd;
+  auto* page = static_cast<abi::pt_agent_page*>(MapShared(fd, kSharedBytes));
+  if (page == nullptr) {
+    Close(fd);
+    return -ENOMEM;
+  }
+  page->version = PT_AGENT_VERSION;
+  page->page_bytes = PT_AGENT_PAGE_BYTES;
+  page->ring_bytes = PT_AGENT_RING_BYTES;
+  page->pid = static_cast<uint32_t>(g_shared.pid);
+  page->memory_fd = static_cast<uint32_t>(fd);
+  page->heartbeat_ns = MonotonicNs();
+  __atomic_store_n(&page->magic, PT_AGENT_MAGIC, __ATOMIC_RELEASE);
+  g_shared.fd = fd;
+  __atomic_store_n(&g_shared.page, page, __ATOMIC_RELEASE);
+  return 0;
+}
+
+int Prepare() {
+  RegisterOnce(OnExit, OnFork);
+  __atomic_store_n(&g_shared.pid, ProcessId(), __ATOMIC_RELEASE);
+  g_shared.torch_profiler_is_on = TorchProfilerIsOn();
+  if (!g_shared.pool.Open()) return -ENOMEM;
+  if (g_shared.names == nullptr) g_shared.names = MapPrivate(NameTable::kBytes);
+  if (g_shared.names == nullptr) return -ENOMEM;
+  const int error = MakePage();
+  if (error != 0) return error;
+  const int thread_error = StartThread("proftrace-gpu", RunAgent, nullptr);
+  if (thread_error != 0) {
+    abi::pt_agent_page* page = g_shared.page;
+    __atomic_store_n(&g_shared.page, static_cast<abi::pt_agent_page*>(nullptr), __ATOMIC_RELEASE);
+    Unmap(page, kSharedBytes);
+    Close(g_shared.fd);
+  }
+  return thread_error;
+}
+
+int Start() {
+  uint32_t idle = kIdle;
+  if (!__atomic_compare_exchange_n(&g_shared.run, &idle, static_cast<uint32_t>(kBusy), false,
+                                   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    return -EALREADY;
+  }
+  const int error = Prepare();
+  if (error != 0) __atomic_store_n(&g_shared.run, static_cast<uint32_t>(kIdle), __ATOMIC_RELEASE);
+  return error;
+}
+
+}  // namespace
+}  // namespace proftrace::agent
+
+extern "C" {
+
+// Starts to record this process's GPU activity: 0, or a negative errno value. Returns at once; what
+// comes of it is told in the page (bpf/abi/gpu_records.h). -EALREADY while it runs.
+__attribute__((visibility("default"))) int proftrace_agent_start(void);
+int proftrace_agent_start(void) { return proftrace::agent::Start(); }
+
+// The same, called by the CUDA driver of a process with CUDA_INJECTION64_PATH set, which takes 1
+// for success.
+__attribute__((visibility("default"))) int InitializeInjection(void);
+int InitializeInjection(void) { return proftrace::agent::Start() == 0 ? 1 : 0; }
+}

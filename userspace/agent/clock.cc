@@ -1,0 +1,50 @@
+#include "userspace/agent/clock.h"
+
+#include "userspace/agent/system.h"
+
+namespace proftrace::agent {
+namespace {
+
+constexpr int kLooks = 5;  // the one with the least time in between counts
+
+uint64_t MonotonicTimestamp() { return MonotonicNs(); }
+uint64_t DefaultTimestamp() { return RealtimeNs(); }
+
+}  // namespace
+
+void Clock::Begin(const Cupti* cupti) {
+  cupti_ = cupti;
+  ahead_ns_ = 0;
+  is_ours_ = cupti->ActivityRegisterTimestampCallback != nullptr &&
+             cupti->ActivityRegisterTimestampCallback(MonotonicTimestamp) == kCuptiSuccess;
+}
+
+void Clock::End() {
+  if (is_ours_) cupti_->ActivityRegisterTimestampCallback(DefaultTimestamp);
+  is_ours_ = false;
+}
+
+void Clock::Look(int pid, RingWriter* ring) {
+  abi::pt_gpu_clock_record record{};
+  uint64_t best_gap = UINT64_MAX;
+  for (int i = 0; i < kLooks; ++i) {
+    uint64_t cupti_ns = 0;
+    const uint64_t before = MonotonicNs();
+    if (cupti_->GetTimestamp(&cupti_ns) != kCuptiSuccess) return;
+    const uint64_t after = MonotonicNs();
+    if (after - before >= best_gap) continue;
+    best_gap = after - before;
+    record.head.time_ns = before;
+    record.cupti_ns = cupti_ns;
+    record.after_ns = after;
+  }
+  // Where CUPTI took the callback and goes on with a clock of its own, the looks tell it.
+  const uint64_t middle = record.head.time_ns + best_gap / 2;
+  const bool is_inside =
+      record.cupti_ns >= record.head.time_ns && record.cupti_ns <= record.after_ns;
+  ahead_ns_ = is_inside ? 0 : record.cupti_ns - middle;
+  record.head.pid = static_cast<uint32_t>(pid);
+  ring->Write(&record.head, sizeof(record), abi::PT_GPU_CLOCK);
+}
+
+}  // namespace proftrace::agent

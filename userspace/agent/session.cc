@@ -1,0 +1,320 @@
+#include "userspace/agent/session.h"
+
+#include <string.h>
+
+#include "userspace/agent/system.h"
+
+namespace proftrace::agent {
+namespace {
+
+struct Kind {
+  uint32_t number;
+  const char* name;
+  bool is_dumped;  // what was there before is told as well, where CUPTI can
+  bool is_shared;  // Kineto (torch.profiler) uses it, too
+};
+
+// Not GRAPH_TRACE: with it the kernels of a CUDA graph have no records of their own.
+constexpr Kind kKinds[] = {
+    {kActivityDevice, "devices", true, false},
+    {kActivityContext, "contexts", true, false},
+    {kActivityConcurrentKernel, "kernels", false, true},
+    {kActivityMemcpy, "copies", false, true},
+    {kActivityMemcpy2, "copies between devices", false, false},
+    {kActivityMemset, "memsets", false, true},
+    {kActivitySynchronization, "synchronization", false, true},
+    {kActivityRuntime, "calls of the Runtime", false, true},
+    {kActivityOverhead, "overheads", false, true},
+    {kActivityMarker, "NVTX", false, false},
+    {kActivityExternalCorrelation, "external ids", false, true},
+    {kActivityMemory2, "allocations", false, false},
+    {kActivityMemoryPool, "memory pools", false, false},
+    {kActivityCudaEvent, "events", false, false},
+};
+
+// Calls of the Driver that give the GPU work or wait for it; others are not recorded where CUPTI
+// can leave them out (12.5 and later).
+constexpr const char* kDriverCalls[] = {
+    "cuLaunch",   "cuGraphLaunch",       "cuMemcpy",          "cuMemset",           "cuMemAlloc",
+    "cuMemFree",  "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventSynchronize", "cuEventRecord",
+    "cuCtxSynchr"};
+// Calls of the Runtime that only look something up or have no part on the device: Kineto has no
+// rows of these (CuptiActivityProfiler.cpp, isBlockListedRuntimeCbid).
+constexpr const char* kUnwantedRuntimeCalls[] = {"cudaGetDevice_",
+                                                 "cudaSetDevice_",
+                                                 "cudaGetLastError_",
+                                                 "cudaEventCreate_",
+                                                 "cudaEventCreateWithFlags_",
+                                                 "cudaEventDestroy_"};
+constexpr uint32_t kMostCallbacks = 1024;  // 877 and 567 in CUDA 13.5
+
+bool BeginsWithOneOf(const char* name, const char* const* beginnings, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) return true;
+  }
+  return false;
+}
+
+// Calls `apply` with the number of each callback whose name begins so.
+template <size_t kCount, typename Apply>
+void ForCallbacks(const Cupti& cupti, uint32_t domain, const char* const (&beginnings)[kCount],
+                  const Apply& apply) {
+  for (uint32_t callback = 1; callback < kMostCallbacks; ++callback) {
+    const char* name = nullptr;
+    if (cupti.GetCallbackName(domain, callback, &name) != kCuptiSuccess || name == nullptr) {
+      continue;
+    }
+    if (BeginsWithOneOf(name, beginnings, kCount)) apply(callback);
+  }
+}
+
+void OnSubscriberCallback(void* /*data*/, uint32_t /*domain*/, uint32_t /*callback*/,
+                          const void* /*what*/) {}
+
+template <typename Number>
+void Publish(Number* place, Number value) {
+  __atomic_store_n(place, value, __ATOMIC_RELAXED);
+}
+
+}  // namespace
+
+void Session::Describe(const char* call, CuptiResult result, Failure* failure) const {
+  failure->result = result;
+  switch (result) {
+    case kCuptiInsufficientPrivileges:
+    case kCuptiVirtualizedInsufficientPrivileges:
+      failure->failure = abi::PT_AGENT_NOT_PERMITTED;
+      break;
+    default:
+      failure->failure = abi::PT_AGENT_CUPTI_ERROR;
+  }
+  const char* name = nullptr;
+  Text text = TextIn(failure->message, sizeof(failure->message));
+  Append(&text, call);
+  Append(&text, " failed: ");
+  if (cupti_.GetResultString(result, &name) == kCuptiSuccess && name != nullptr) {
+    Append(&text, name);
+  } else {
+    Append(&text, "result ");
+    AppendNumber(&text, static_cast<uint32_t>(result));
+  }
+}
+
+// Whether a tool that says so by a subscription is there. It is given back at once: Kineto tries to
+// have one only once in its life, and does without CUPTI for ever when it gets none.
+bool Session::IsTaken(Failure* failure) {
+  void* subscriber = nullptr;
+  const CuptiResult result = cupti_.Subscribe(&subscriber, OnSubscriberCallback, nullptr);
+  if (result == kCuptiSuccess) {
+    cupti_.Unsubscribe(subscriber);
+    return false;
+  }
+  Describe("cuptiSubscribe", result, failure);
+  if (result == kCuptiMultipleSubscribers || result == kCuptiMaxLimitReached) {
+    failure->failure = abi::PT_AGENT_TAKEN;
+    Text text = TextIn(failure->message, sizeof(failure->message));
+    Append(&text,
+           "another tool has CUPTI in this process (torch.profiler keeps it once it was used)");
+  }
+  return true;
+}
+
+bool Session::Begin(void* library, const Driver& driver, const Callbacks& callbacks,
+                    Failure* failure) {
+  const char* missing = FindFunctions(library, &cupti_);
+  if (missing != nullptr) {
+    failure->failure = abi::PT_AGENT_OLD_CUPTI;
+    Text text = TextIn(failure->message, sizeof(failure->message));
+    Append(&text, "this CUPTI has no ");
+    Append(&text, missing);
+    return false;
+  }
+  uint32_t version = 0;
+  const CuptiResult result = cupti_.GetVersion(&version);
+  if (result != kCuptiSuccess) {
+    Describe("cuptiGetVersion", result, failure);
+    return false;
+  }
+  Publish(&page_->cupti_version, version);
+  if (!SizesOf(cupti_, version, &sizes_)) {
+    failure->failure = abi::PT_AGENT_OLD_CUPTI;
+    Text text = TextIn(failure->message, sizeof(failure->message));
+    Append(&text, "the records of CUPTI's version ");
+    AppendNumber(&text, version);
+    Append(&text, " are not known");
+    return false;
+  }
+  if (IsTaken(failure)) return false;
+  uint32_t enabled = 0;
+  if (cupti_.ActivityGetEnabledKinds != nullptr &&
+      cupti_.ActivityGetEnabledKinds(nullptr, nullptr, nullptr, &enabled) == kCuptiSuccess &&
+      enabled != 0) {
+    failure->failure = abi::PT_AGENT_TAKEN;
+    Text text = TextIn(failure->message, sizeof(failure->message));
+    Append(&text, "another tool records with CUPTI in this process");
+    return false;
+  }
+
+  pool_->SetNeverRefuse(version < kOldestThatTakesRefusals);
+  refused_before_ = pool_->refused();
+  has_thread_ids_ = cupti_.SetThreadIdType != nullptr && cupti_.GetThreadIdType != nullptr &&
+                    cupti_.GetThreadIdType(&thread_id_type_) == kCuptiSuccess &&
+                    cupti_.SetThreadIdType(kThreadIdTypeSystem) == kCuptiSuccess;
+  clock_.Begin(&cupti_);
+  const CuptiResult registered =
+      cupti_.ActivityRegisterCallbacks(callbacks.requested, callbacks.completed);
+  if (registered != kCuptiSuccess) {
+    Describe("cuptiActivityRegisterCallbacks", registered, failure);
+    Undo();
+    return false;
+  }
+  translator_ = Translator(Translator::Sources{&cupti_, &sizes_, &clock_, &ring_, &names_, pid_,
+                                               has_thread_ids_, driver.DeviceGetAttribute});
+  clock_.Look(pid_, &ring_);
+  if (!EnableKinds(failure)) {
+    Undo();
+    return false;
+  }
+  EnableCalls();
+  return true;
+}
+
+bool Session::EnableKinds(Failure* failure) {
+  Text text = TextIn(failure->message, sizeof(failure->message));
+  for (const Kind& kind : kKinds) {
+    if (sizes_.bytes[kind.number] == 0) continue;
+    const bool is_dumped = kind.is_dumped && cupti_.ActivityEnableAndDump != nullptr;
+    const CuptiResult result =
+        is_dumped ? cupti_.ActivityEnableAndDump(kind.number) : cupti_.ActivityEnable(kind.number);
+    if (result == kCuptiSuccess) {
+      enabled_ |= uint64_t{1} << kind.number;
+      continue;
+    }
+    if (kind.number == kActivityConcurrentKernel) {
+      Describe("cuptiActivityEnable(CONCURRENT_KERNEL)", result, failure);
+      return false;
+    }
+    Append(&text, failure->message[0] == '\0' ? "CUPTI does not record: " : ", ");
+    Append(&text, kind.name);
+    failure->result = result;
+  }
+  return true;
+}
+
+void Session::EnableCalls() {
+  if (cupti_.ActivityEnableRuntimeApi != nullptr) {
+    ForCallbacks(cupti_, kDomainRuntime, kUnwantedRuntimeCalls,
+                 [&](uint32_t callback) { cupti_.ActivityEnableRuntimeApi(callback, 0); });
+  }
+  if (cupti_.ActivityEnableDriverApi != nullptr) {
+    ForCallbacks(cupti_, kDomainDriver, kDriverCalls, [&](uint32_t callback) {
+      has_driver_calls_ |= cupti_.ActivityEnableDriverApi(callback, 1) == kCuptiSuccess;
+    });
+  } else if (cupti_.ActivityEnable(kActivityDriver) == kCuptiSuccess) {
+    enabled_ |= uint64_t{1} << kActivityDriver;
+  }
+}
+
+void Session::DisableCalls() {
+  if (!has_driver_calls_) return;
+  ForCallbacks(cupti_, kDomainDriver, kDriverCalls,
+               [&](uint32_t callback) { cupti_.ActivityEnableDriverApi(callback, 0); });
+}
+
+// With `is_taken`, kinds that Kineto uses stay enabled: it disables them when it is done.
+void Session::Disable(bool is_taken) {
+  for (const Kind& kind : kKinds) {
+    if ((enabled_ >> kind.number & 1) != 0 && !(is_taken && kind.is_shared)) {
+      cupti_.ActivityDisable(kind.number);
+    }
+  }
+  if (is_taken) return;
+  if ((enabled_ >> kActivityDriver & 1) != 0) cupti_.ActivityDisable(kActivityDriver);
+  DisableCalls();
+}
+
+void Session::Read() {
+  for (;;) {
+    const BufferPool::Completed completed = pool_->TakeCompleted();
+    if (completed.buffer == nullptr) break;
+    translator_.TranslateBuffer(completed.buffer, completed.valid_bytes);
+    pool_->Recycle(completed.buffer);
+    UpdatePage();
+  }
+}
+
+void Session::Flush() {
+  clock_.Look(pid_, &ring_);
+  cupti_.ActivityFlushAll(0);
+  Read();
+  CountDropped();
+  translator_.TellUnread();
+  UpdatePage();
+}
+
+// CUPTI is as it was before.
+void Session::Undo() {
+  Disable(false);
+  clock_.Look(pid_, &ring_);
+  cupti_.ActivityFlushAll(kFlushForced);
+  Read();
+  clock_.End();
+  if (has_thread_ids_) cupti_.SetThreadIdType(thread_id_type_);
+}
+
+bool Session::IsDisplaced(Failure* failure) {
+  bool is_displaced = IsTaken(failure) && failure->failure == abi::PT_AGENT_TAKEN;
+  // Fewer kinds than were enabled: another user has come, and gone again.
+  uint32_t enabled = 0;
+  is_displaced |=
+      cupti_.ActivityGetEnabledKinds != nullptr &&
+      cupti_.ActivityGetEnabledKinds(nullptr, nullptr, nullptr, &enabled) == kCuptiSuccess &&
+      enabled < static_cast<uint32_t>(__builtin_popcountll(enabled_));
+  *failure = Failure{};
+  if (!is_displaced) return false;
+  failure->failure = abi::PT_AGENT_TAKEN;
+  Text text = TextIn(failure->message, sizeof(failure->message));
+  Append(&text,
+         "another tool (torch.profiler?) took CUPTI over while recording: GPU activity after that "
+         "is missing");
+  return true;
+}
+
+bool Session::End(Failure* failure) {
+  const bool is_displaced = IsDisplaced(failure);
+  if (is_displaced) {
+    Disable(true);
+    Read();
+  } else {
+    Undo();
+  }
+  CountDropped();
+  translator_.TellUnread();
+  UpdatePage();
+  return !is_displaced;
+}
+
+void Session::CountDropped() {
+  size_t dropped = 0;
+  if (cupti_.ActivityGetNumDroppedRecords(nullptr, 0, &dropped) != kCuptiSuccess || dropped == 0) {
+    return;
+  }
+  cupti_dropped_ += dropped;
+  abi::pt_gpu_count_record record{};
+  record.head.time_ns = MonotonicNs();
+  record.head.pid = static_cast<uint32_t>(pid_);
+  record.count = dropped;
+  ring_.Write(&record.head, sizeof(record), abi::PT_GPU_DROPPED);
+}
+
+void Session::UpdatePage() {
+  const RecordCounts& counts = translator_.counts();
+  Publish(&page_->cupti_records, counts.given);
+  Publish(&page_->ring_records, counts.written);
+  Publish(&page_->ring_dropped, counts.dropped);
+  Publish(&page_->unread_records, counts.unread);
+  Publish(&page_->cupti_dropped, cupti_dropped_);
+  Publish(&page_->buffers_refused, pool_->refused() - refused_before_);
+}
+
+}  // namespace proftrace::agent

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/abi/gpu_records.h"
+#include "userspace/agent/activity_records.h"
+#include "userspace/agent/buffer_pool.h"
+#include "userspace/agent/clock.h"
+#include "userspace/agent/cupti.h"
+#include "userspace/agent/cupti_library.h"
+#include "userspace/agent/name_table.h"
+#include "userspace/agent/ring_writer.h"
+#include "userspace/agent/translator.h"
+
+namespace proftrace::agent {
+
+struct Failure {
+  abi::pt_agent_failure failure = abi::PT_AGENT_NO_FAILURE;
+  CuptiResult result = kCuptiSuccess;
+  char message[PT_AGENT_MESSAGE_BYTES] = {};
+};
+
+// One recording by CUPTI, on one thread: Begin, Work again and again, End.
+//
+// CUPTI has one user at a time: who registers buffer callbacks later gets everybody's records. How
+// the session keeps out of the way of others is in README.md.
+class Session {
+ public:
+  struct Callbacks {
+    BufferRequested requested;
+    BufferCompleted completed;
+  };
+
+  // The arguments stay until the session is gone. `names` is empty.
+  Session(abi::pt_agent_page* page, RingWriter ring, BufferPool* pool, NameTable names, int pid)
+      : page_(page), ring_(ring), pool_(pool), names_(names), pid_(pid) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Has CUPTI record. False = it does not; `failure` says why, and CUPTI is left as it was.
+  // `library`: of CUPTI. The driver is ready (StateOf).
+  bool Begin(void* library, const Driver& driver, const Callbacks& callbacks, Failure* failure);
+  // Reads completed buffers.
+  void Read();
+  // Has CUPTI hand over what it has, and reads it.
+  void Flush();
+  // Has CUPTI stop and hand over all. False = another user of CUPTI came meanwhile: what it may be
+  // using is left as it is, and `failure` says so.
+  bool End(Failure* failure);
+
+ private:
+  bool IsTaken(Failure* failure);
+  bool IsDisplaced(Failure* failure);
+  bool EnableKinds(Failure* failure);
+  void EnableCalls();
+  void DisableCalls();
+  void Disable(bool is_taken);
+  void Undo();
+  void CountDropped();
+  void UpdatePage();
+  void Describe(const char* call, CuptiResult result, Failure* failure) const;
+
+  abi::pt_agent_page* page_;
+  RingWriter ring_;
+  BufferPool* pool_;
+  NameTable names_;
+  int pid_;
+  Cupti cupti_{};
+  ActivitySizes sizes_{};
+  Clock clock_;
+  Translator translator_;
+  uint64_t enabled_ = 0;  // kinds, a bit each
+  bool has_driver_calls_ = false;
+  uint32_t thread_id_type_ = 0;  // before
+  bool has_thread_ids_ = false;
+  uint64_t refused_before_ = 0;
+  uint64_t cupti_dropped_ = 0;
+};
+
+}  // namespace proftrace::agent

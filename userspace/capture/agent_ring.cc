@@ -1,0 +1,228 @@
+#include "userspace/capture/agent_ring.h"
+
+#include <absl/status/status.h>
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kLargestRingBytes = 1 << 30;
+constexpr uint64_t kLargestRecordBytes = 255 * 8;
+constexpr uint8_t kLastKind = 127;            // kinds behind PT_GPU_NAME are the agent's
+constexpr uint64_t kPublishBytes = 64 << 10;  // the agent gets room back in pieces of this
+constexpr int64_t kWaitNs = 5'000'000;
+
+template <typename Number>
+Number Load(const Number& shared) {
+  return __atomic_load_n(&shared, __ATOMIC_ACQUIRE);
+}
+
+void Futex(uint32_t* word, int operation, uint32_t value, const timespec* timeout) {
+  syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
+}
+
+// No other file system's files stay what they are: pages of hugetlbfs, for one, may be missing.
+bool IsOfMemory(int fd) {
+  struct statfs file_system {};
+  return fstatfs(fd, &file_system) == 0 && file_system.f_type == TMPFS_MAGIC;
+}
+
+absl::Status Unfit(const char* what) {
+  return absl::FailedPreconditionError(absl::StrCat("the GPU agent's memory ", what));
+}
+
+bool IsOver(uint32_t state) {
+  return state == abi::PT_AGENT_STOPPED || state == abi::PT_AGENT_FAILED;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AgentRing>> AgentRing::Open(Pid pid, ThreadNumber thread_number) {
+  const std::string folder = absl::StrCat("/proc/", Raw(pid), "/fd");
+  const std::string wanted = absl::StrCat("/memfd:", PT_AGENT_MEMORY_NAME);
+  std::error_code error;
+  std::filesystem::directory_iterator entries(folder, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat(folder, ": ", ErrnoText(error.value())));
+  }
+  // One that is over, where no other is there: a process may have had several agents.
+  std::unique_ptr<AgentRing> over;
+  absl::Status problem;
+  for (; entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entries->path(), gone).string();
+    if (gone || !absl::StartsWith(target, wanted)) continue;
+    UniqueFd memory(open(entries->path().c_str(), O_RDWR | O_CLOEXEC));
+    if (!memory.valid()) {
+      problem =
+          absl::UnavailableError(absl::StrCat(entries->path().string(), ": ", ErrnoText(errno)));
+      continue;
+    }
+    auto ring = FromMemory(std::move(memory), pid, thread_number);
+    if (!ring.ok()) {
+      problem = ring.status();
+    } else if (!(*ring)->is_over()) {
+      return ring;
+    } else {
+      over = *std::move(ring);
+    }
+    if (error) break;
+  }
+  if (over == nullptr && !problem.ok()) return problem;
+  return over;
+}
+
+absl::StatusOr<std::unique_ptr<AgentRing>> AgentRing::FromMemory(UniqueFd memory, Pid pid,
+                                                                 ThreadNumber thread_number) {
+  const int seals = fcntl(memory.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return Unfit("could become smaller");
+  struct stat file {};
+  if (fstat(memory.get(), &file) != 0 || !IsOfMemory(memory.get())) return Unfit("is none");
+  const auto bytes = static_cast<uint64_t>(file.st_size);
+  if (bytes <= PT_AGENT_PAGE_BYTES || bytes > PT_AGENT_PAGE_BYTES + kLargestRingBytes) {
+    return Unfit("has a wrong size");
+  }
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (address == MAP_FAILED) {
+    return absl::UnavailableError(absl::StrCat("mmap: ", ErrnoText(errno)));
+  }
+  std::unique_ptr<AgentRing> ring(
+      new AgentRing(std::move(memory), pid, std::move(thread_number), address, bytes));
+  const abi::pt_agent_page& page = *ring->page_;
+  if (Load(page.magic) != PT_AGENT_MAGIC) return Unfit("is not ready");
+  if (Load(page.version) != PT_AGENT_VERSION) return Unfit("is of another version of proftrace");
+  if (!std::has_single_bit(ring->ring_bytes_) || ring->ring_bytes_ < 2 * kLargestRecordBytes ||
+      Load(page.ring_bytes) != ring->ring_bytes_ || Load(page.page_bytes) != PT_AGENT_PAGE_BYTES) {
+    return Unfit("has a wrong size");
+  }
+  ring->taken_ = Load(page.taken);
+  return ring;
+}
+
+AgentRing::AgentRing(UniqueFd memory, Pid pid, ThreadNumber thread_number, void* address,
+                     size_t bytes)
+    : memory_(std::move(memory)),
+      pid_(pid),
+      thread_number_(std::move(thread_number)),
+      page_(static_cast<abi::pt_agent_page*>(address)),
+      ring_(static_cast<const std::byte*>(address) + PT_AGENT_PAGE_BYTES),
+      ring_bytes_(bytes - PT_AGENT_PAGE_BYTES),
+      mapped_bytes_(bytes) {}
+
+AgentRing::~AgentRing() { munmap(page_, mapped_bytes_); }
+
+void AgentRing::Copy(uint64_t position, void* to, size_t bytes) const {
+  const uint64_t start = position & (ring_bytes_ - 1);
+  const size_t first = std::min<uint64_t>(bytes, ring_bytes_ - start);
+  std::memcpy(to, ring_ + start, first);
+  std::memcpy(static_cast<std::byte*>(to) + first, ring_, bytes - first);
+}
+
+void AgentRing::SkipTo(uint64_t written) {
+  ++counts_.damages;
+  counts_.skipped_bytes += std::min(written - taken_, ring_bytes_);
+  taken_ = written;
+}
+
+void AgentRing::Drain(const OnRecord& on_record) {
+  __atomic_store_n(&page_->heartbeat_ns, static_cast<uint64_t>(MonotonicNs()), __ATOMIC_RELAXED);
+  const uint64_t written = Load(page_->written);
+  if (written - taken_ > ring_bytes_) SkipTo(written);
+  alignas(8) std::array<std::byte, kLargestRecordBytes> bytes;
+  uint64_t published = taken_;
+  while (taken_ != written) {
+    abi::pt_record head;
+    const uint64_t left = written - taken_;
+    if (left >= sizeof(head)) Copy(taken_, &head, sizeof(head));
+    const uint64_t size = left >= sizeof(head) ? head.words * uint64_t{8} : 0;
+    if (size < sizeof(head) || size > left) {
+      SkipTo(written);
+      break;
+    }
+    if (head.kind < abi::PT_GPU_NAME || head.kind > kLastKind) {
+      ++counts_.foreign;
+    } else {
+      // The head is not read again: the job may have changed it.
+      Copy(taken_ + sizeof(head), bytes.data() + sizeof(head), size - sizeof(head));
+      head.pid = Raw(pid_);
+      if (head.tid != 0) head.tid = thread_number_(head.tid);
+      std::memcpy(bytes.data(), &head, sizeof(head));
+      ++counts_.records;
+      on_record(std::span<const std::byte>(bytes.data(), size));
+    }
+    taken_ += size;
+    if (taken_ - published < kPublishBytes) continue;
+    published = taken_;
+    __atomic_store_n(&page_->taken, taken_, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&page_->taken, taken_, __ATOMIC_RELEASE);
+}
+
+void AgentRing::Stop() {
+  __atomic_store_n(&page_->command, static_cast<uint32_t>(abi::PT_AGENT_STOP), __ATOMIC_RELEASE);
+  Futex(&page_->command, FUTEX_WAKE, INT32_MAX, nullptr);
+}
+
+bool AgentRing::WaitUntilStopped(int64_t deadline_ns, const OnRecord& on_record) {
+  for (;;) {
+    const uint32_t state = Load(page_->state);
+    Drain(on_record);
+    if (IsOver(state)) return true;
+    if (MonotonicNs() >= deadline_ns) return false;
+    if (kill(static_cast<pid_t>(Raw(pid_)), 0) != 0 && errno == ESRCH) return false;
+    const timespec timeout{0, kWaitNs};
+    Futex(&page_->state, FUTEX_WAIT, state, &timeout);
+  }
+}
+
+bool AgentRing::is_over() const { return IsOver(Load(page_->state)); }
+
+AgentReport AgentRing::report() const {
+  AgentReport report;
+  const uint32_t state = Load(page_->state);
+  if (state <= abi::PT_AGENT_FLUSHING) report.state = static_cast<abi::pt_agent_state>(state);
+  const uint32_t failure = Load(page_->failure);
+  if (failure <= abi::PT_AGENT_ABANDONED) {
+    report.failure = static_cast<abi::pt_agent_failure>(failure);
+  }
+  report.cupti_result = Load(page_->cupti_result);
+  report.cupti_version = Load(page_->cupti_version);
+  report.driver_version = Load(page_->driver_version);
+  report.runtime_version = Load(page_->runtime_version);
+  report.cupti_records = Load(page_->cupti_records);
+  report.ring_records = Load(page_->ring_records);
+  report.ring_dropped = Load(page_->ring_dropped);
+  report.unread_records = Load(page_->unread_records);
+  report.cupti_dropped = Load(page_->cupti_dropped);
+  report.buffers_refused = Load(page_->buffers_refused);
+  std::array<char, PT_AGENT_MESSAGE_BYTES> message;
+  std::memcpy(message.data(), page_->message, message.size());
+  report.message.assign(message.data(), strnlen(message.data(), message.size()));
+  for (char& character : report.message) {
+    if (character < ' ' || character > '~') character = '?';
+  }
+  return report;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,98 @@
+// The loader's end of the GPU agent (userspace/agent/) in one process: takes its records out of
+// the memory that it shares, tells it to stop, and says how it fared.
+//
+// The memory belongs to the job, so nothing in it is trusted: contents are copied before they are
+// checked, positions are the loader's own, and a memory that could become smaller under a reader is
+// not taken. What is wrong is counted.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "bpf/abi/gpu_records.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// What the agent says of itself; as true as the job is.
+struct AgentReport {
+  abi::pt_agent_state state = abi::PT_AGENT_STARTING;
+  abi::pt_agent_failure failure = abi::PT_AGENT_NO_FAILURE;
+  uint32_t cupti_result = 0;
+  uint32_t cupti_version = 0;
+  uint32_t driver_version = 0;
+  uint32_t runtime_version = 0;
+  uint64_t cupti_records = 0;
+  uint64_t ring_records = 0;
+  uint64_t ring_dropped = 0;
+  uint64_t unread_records = 0;
+  uint64_t cupti_dropped = 0;
+  uint64_t buffers_refused = 0;
+  std::string message;  // printable
+};
+
+// What the reader met.
+struct AgentRingCounts {
+  uint64_t records = 0;        // handed on
+  uint64_t foreign = 0;        // of kinds that are not the agent's: left out
+  uint64_t damages = 0;        // places where no record could be read
+  uint64_t skipped_bytes = 0;  // from such a place to the newest record
+};
+
+class AgentRing {
+ public:
+  // Gets whole records of the kinds of bpf/abi/gpu_records.h, with the loader's pid and tid, in
+  // memory that is aligned for them and valid during the call. Other fields are the job's.
+  using OnRecord = std::function<void(std::span<const std::byte> record)>;
+  // The loader's number of a thread, from its number in the job's PID namespace; 0 = not known.
+  using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
+
+  // The agent of a process; nullptr where it has none (yet). An error where it cannot be reached.
+  static absl::StatusOr<std::unique_ptr<AgentRing>> Open(Pid pid, ThreadNumber thread_number);
+  // Likewise, of a memory that is open. `pid`: what records get.
+  static absl::StatusOr<std::unique_ptr<AgentRing>> FromMemory(UniqueFd memory, Pid pid,
+                                                               ThreadNumber thread_number);
+  ~AgentRing();
+  AgentRing(const AgentRing&) = delete;
+  AgentRing& operator=(const AgentRing&) = delete;
+
+  // Hands on what is there, once around the ring at most, and tells the agent that the loader is
+  // alive. Call it ten times a second or more; works also after the job has ended.
+  void Drain(const OnRecord& on_record);
+
+  // Tells the agent to stop. Does not wait.
+  void Stop();
+  // Drains until the agent has stopped or failed and all is taken. False where the job ended or
+  // hung until `deadline_ns` (CLOCK_MONOTONIC) instead: then the agent is on its own.
+  bool WaitUntilStopped(int64_t deadline_ns, const OnRecord& on_record);
+
+  // True once the agent has stopped or failed.
+  bool is_over() const;
+  AgentReport report() const;
+  const AgentRingCounts& counts() const { return counts_; }
+
+ private:
+  AgentRing(UniqueFd memory, Pid pid, ThreadNumber thread_number, void* address, size_t bytes);
+  void Copy(uint64_t position, void* to, size_t bytes) const;
+  void SkipTo(uint64_t written);
+
+  UniqueFd memory_;
+  Pid pid_;
+  ThreadNumber thread_number_;
+  abi::pt_agent_page* page_;  // shared with the job: each field is read once
+  const std::byte* ring_;
+  uint64_t ring_bytes_;
+  size_t mapped_bytes_;
+  uint64_t taken_ = 0;
+  AgentRingCounts counts_;
+};
+
+}  // namespace proftrace
