@@ -19,7 +19,8 @@ constexpr uint64_t kExitPollNs = 10'000'000;
 
 enum Run : uint32_t { kIdle = 0, kBusy = 1 };
 
-// What outlives a recording. CUPTI's callbacks may come at any time, in a child of a fork too.
+// What outlives a recording. CUPTI's callbacks may come at any time, also in a child of a fork: the
+// calls of CUDA that fail there are activity, too.
 struct Shared {
   uint32_t run;
   int pid;  // where `run` holds
@@ -34,14 +35,14 @@ Shared g_shared;
 bool IsThisProcess() { return __atomic_load_n(&g_shared.pid, __ATOMIC_ACQUIRE) == ProcessId(); }
 
 void OnBufferRequested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
-  *buffer = IsThisProcess() ? g_shared.pool.Request() : nullptr;
+  *buffer = g_shared.pool.Request();
   *bytes = *buffer == nullptr ? 0 : BufferPool::kBufferBytes;
   *most_records = 0;
 }
 
 void OnBufferCompleted(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, size_t /*bytes*/,
                        size_t valid_bytes) {
-  if (!IsThisProcess()) return;
+  if (!IsThisProcess()) return g_shared.pool.Recycle(buffer);
   g_shared.pool.Complete(buffer, valid_bytes);
   // The thread waits on the loader's word. The page may be gone: then this wakes nobody.
   const abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
@@ -146,19 +147,27 @@ void Record(abi::pt_agent_page* page, Failure* failure) {
   if (!session.End(&at_end) && failure->failure == abi::PT_AGENT_NO_FAILURE) *failure = at_end;
 }
 
+// A failure is there to be seen until the loader says stop, but no longer than the loader lives.
+void ShowFailure(abi::pt_agent_page* page, const Failure& failure) {
+  Tell(page, failure);
+  SetState(page, abi::PT_AGENT_FAILED);
+  Failure gone;
+  while (!ShouldStop(page, &gone)) WaitOn(&page->command, abi::PT_AGENT_RUN, kFlushPeriodNs);
+}
+
 void* RunAgent(void* /*unused*/) {
   abi::pt_agent_page* page = g_shared.page;
   const int fd = g_shared.fd;
   Failure failure;
   Record(page, &failure);
+  const bool has_failed = failure.failure != abi::PT_AGENT_NO_FAILURE;
+  if (has_failed) ShowFailure(page, failure);
   g_shared.pool.GiveBackUnused();
   GiveBack(g_shared.names, NameTable::kBytes);
   __atomic_store_n(&g_shared.page, static_cast<abi::pt_agent_page*>(nullptr), __ATOMIC_RELEASE);
   Close(fd);
-  const bool has_failed = failure.failure != abi::PT_AGENT_NO_FAILURE;
-  if (has_failed) Tell(page, failure);
   __atomic_store_n(&g_shared.run, static_cast<uint32_t>(kIdle), __ATOMIC_RELEASE);
-  SetState(page, has_failed ? abi::PT_AGENT_FAILED : abi::PT_AGENT_STOPPED);
+  if (!has_failed) SetState(page, abi::PT_AGENT_STOPPED);
   Unmap(page, kSharedBytes);
   return nullptr;
 }
@@ -178,14 +187,12 @@ void OnExit(void* /*unused*/) {
   }
 }
 
-// A child of a fork has neither the thread nor the memory, only the descriptor.
+// A child of a fork has neither the thread nor the shared memory, only the descriptor.
 void OnFork() {
   if (g_shared.run == kBusy && g_shared.page != nullptr) Close(g_shared.fd);
   g_shared.run = kIdle;
   g_shared.pid = 0;
   g_shared.page = nullptr;
-  g_shared.names = nullptr;
-  g_shared.pool.Forget();
 }
 
 // Of this thread: torch::profiler::impl::profilerEnabled(), exported by every PyTorch since 1.12.

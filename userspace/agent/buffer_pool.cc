@@ -19,12 +19,6 @@ bool BufferPool::Open() {
   return true;
 }
 
-void BufferPool::Forget() {
-  memory_ = nullptr;
-  free_ = completed_ = 0;
-  ordered_ = kNone;
-}
-
 void BufferPool::SetNeverRefuse(bool never_refuse) { never_refuse_ = never_refuse; }
 
 uint8_t* BufferPool::Request() {
@@ -63,7 +57,10 @@ BufferPool::Completed BufferPool::TakeCompleted() {
   return Completed{memory_ + (index - 1) * kBufferBytes, valid_bytes_[index - 1]};
 }
 
-void BufferPool::Recycle(uint8_t* buffer) { Push(&free_, IndexOf(buffer)); }
+void BufferPool::Recycle(uint8_t* buffer) {
+  const uint32_t index = IndexOf(buffer);
+  if (index != kNone) Push(&free_, index);
+}
 
 void BufferPool::GiveBackUnused() {
   // The buffers are taken out meanwhile, so that none is handed out as its pages go.

@@ -8,7 +8,7 @@ namespace proftrace::agent {
 // The buffers that CUPTI writes activity into. CUPTI's own threads and those of the job take and
 // complete buffers in callbacks: no lock, no allocation, no waiting. One thread of ours empties
 // completed ones. Zero-initialised, in static memory: CUPTI may call at any time once it knows the
-// callbacks, also long after a recording.
+// callbacks, also long after a recording and in a child of a fork, which has a copy of its own.
 class BufferPool {
  public:
   static constexpr size_t kBufferBytes = 1 << 20;  // CUPTI's documentation: 1 to 10 MB
@@ -23,8 +23,6 @@ class BufferPool {
   // Has memory from now on; pages come with their first use. False when there is none. May be
   // called again: buffers that CUPTI still has stay CUPTI's.
   bool Open();
-  // For a child of a fork, whose parent's memory is not there.
-  void Forget();
   // CUPTI before API version 27 (CUDA 12.9) can crash when it is refused a buffer (Kineto,
   // CuptiActivityApi.cpp, kCuptiBufferRejectionMinVersion). With `never_refuse` it is given one
   // that is completed and unread, whose records are lost, and memory outside of the pool as a last

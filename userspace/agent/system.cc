@@ -39,13 +39,6 @@ uint64_t ClockNs(clockid_t clock) {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-void* Map(int fd, int flags, size_t bytes) {
-  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-  if (address == MAP_FAILED) return nullptr;
-  madvise(address, bytes, MADV_DONTFORK);
-  return address;
-}
-
 struct ThreadStart {
   char name[16];
   void* (*run)(void*);
@@ -62,10 +55,17 @@ void* RunThread(void* /*unused*/) {
 }  // namespace
 
 void* MapPrivate(size_t bytes) {
-  return Map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, bytes);
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return address == MAP_FAILED ? nullptr : address;
 }
 
-void* MapShared(int fd, size_t bytes) { return Map(fd, MAP_SHARED, bytes); }
+void* MapShared(int fd, size_t bytes) {
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (address == MAP_FAILED) return nullptr;
+  madvise(address, bytes, MADV_DONTFORK);
+  return address;
+}
 
 void Unmap(void* address, size_t bytes) { munmap(address, bytes); }
 

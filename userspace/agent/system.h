@@ -8,9 +8,9 @@
 
 namespace proftrace::agent {
 
-// Memory that forked children do not have; nullptr when there is none.
+// Memory; nullptr when there is none. Forked children have a copy.
 void* MapPrivate(size_t bytes);
-// Likewise, of a file and shared.
+// Of a file, shared. Forked children do not have it.
 void* MapShared(int fd, size_t bytes);
 void Unmap(void* address, size_t bytes);
 // Gives pages back to the kernel; they read as zeros afterwards.

@@ -130,7 +130,10 @@ AgentRing::AgentRing(UniqueFd memory, Pid pid, ThreadNumber thread_number, void*
       ring_bytes_(bytes - PT_AGENT_PAGE_BYTES),
       mapped_bytes_(bytes) {}
 
-AgentRing::~AgentRing() { munmap(page_, mapped_bytes_); }
+AgentRing::~AgentRing() {
+  Stop();
+  munmap(page_, mapped_bytes_);
+}
 
 void AgentRing::Copy(uint64_t position, void* to, size_t bytes) const {
   const uint64_t start = position & (ring_bytes_ - 1);

@@ -60,6 +60,7 @@ class AgentRing {
   // Likewise, of a memory that is open. `pid`: what records get.
   static absl::StatusOr<std::unique_ptr<AgentRing>> FromMemory(UniqueFd memory, Pid pid,
                                                                ThreadNumber thread_number);
+  // Tells the agent to stop: one that has failed stays until then, so that it can be seen.
   ~AgentRing();
   AgentRing(const AgentRing&) = delete;
   AgentRing& operator=(const AgentRing&) = delete;

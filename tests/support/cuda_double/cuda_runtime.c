@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "tests/support/cuda_double/listener.h"
+
 typedef int result; /* cudaError_t; 0 = cudaSuccess, 1 = cudaErrorInvalidValue, 35 = no driver */
 
 struct dim3 {
@@ -19,50 +21,85 @@ static void* driver_function(const char* name) {
   return driver ? dlsym(driver, name) : NULL;
 }
 
+/* The listener is the driver's. */
+static void begin(struct cuda_double_call* call, const char* name) {
+  void (*begin_call)(struct cuda_double_call*, const char*, int) =
+      driver_function("cuda_double_begin");
+
+  memset(call, 0, sizeof(*call));
+  if (begin_call) begin_call(call, name, 0);
+}
+
+static result end(struct cuda_double_call* call, result end_result) {
+  int (*end_call)(struct cuda_double_call*, int) = driver_function("cuda_double_end");
+
+  return end_call ? end_call(call, end_result) : end_result;
+}
+
 result cudaLaunchKernel(const void* function, struct dim3 grid, struct dim3 block, void** arguments,
                         size_t shared_bytes, void* stream) {
   result (*launch)(const void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                    unsigned, void*, void**, void**) = driver_function("cuLaunchKernel");
+  struct cuda_double_call call;
 
   if (!launch) return 35;
-  return launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
-                stream, arguments, NULL);
+  begin(&call, "cudaLaunchKernel");
+  return end(&call, launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                           (unsigned)shared_bytes, stream, arguments, NULL));
 }
 
 result cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
   result (*copy)(void*, const void*, size_t, void*) = driver_function("cuMemcpyHtoDAsync_v2");
+  struct cuda_double_call call;
 
   if (kind != 1 || !copy) return copy ? 1 : 35;
-  return copy(to, from, bytes, stream);
+  begin(&call, "cudaMemcpyAsync");
+  return end(&call, copy(to, from, bytes, stream));
 }
 
 result cudaMemsetAsync(void* address, int value, size_t bytes, void* stream) {
-  (void)stream;
-  if (!address) return 1;
-  memset(address, value, bytes);
-  return 0;
+  result (*set)(void*, unsigned char, size_t, void*) = driver_function("cuMemsetD8Async");
+  struct cuda_double_call call;
+
+  if (!address || !set) return set ? 1 : 35;
+  begin(&call, "cudaMemsetAsync");
+  return end(&call, set(address, (unsigned char)value, bytes, stream));
 }
 
 result cudaMalloc(void** address, size_t bytes) {
   result (*allocate)(void**, size_t) = driver_function("cuMemAlloc_v2");
+  struct cuda_double_call call;
 
-  return allocate ? allocate(address, bytes) : 35;
+  if (!allocate) return 35;
+  begin(&call, "cudaMalloc");
+  return end(&call, allocate(address, bytes));
 }
 
 result cudaFree(void* address) {
   result (*release)(void*) = driver_function("cuMemFree_v2");
+  struct cuda_double_call call;
 
-  return release ? release(address) : 35;
+  if (!release) return 35;
+  begin(&call, "cudaFree");
+  return end(&call, release(address));
 }
 
 result cudaStreamSynchronize(void* stream) {
   result (*wait)(void*) = driver_function("cuStreamSynchronize");
+  struct cuda_double_call call;
 
-  return wait ? wait(stream) : 35;
+  if (!wait) return 35;
+  begin(&call, "cudaStreamSynchronize");
+  return end(&call, wait(stream));
 }
 
 result cudaGetDevice(int* device) {
   result (*get)(int*) = driver_function("cuCtxGetDevice");
 
   return get ? get(device) : 35;
+}
+
+result cudaRuntimeGetVersion(int* version) {
+  *version = 12090;
+  return 0;
 }

@@ -1,0 +1,1 @@
+/* Nothing of it is used by the parts of CUPTI that are read here. */

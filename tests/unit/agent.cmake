@@ -1,0 +1,17 @@
+# The GPU agent: its file, and, where CUPTI's headers are, what it does with stand-ins for CUDA and CUPTI.
+add_test(NAME agent_library
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/agent_library_test.py $<TARGET_FILE:proftrace_agent>)
+set_tests_properties(agent_library PROPERTIES LABELS unit)
+
+if(NOT TARGET cupti_double)
+  return()
+endif()
+add_library(agent_job STATIC ${PROJECT_SOURCE_DIR}/tests/support/agent_job.cc)
+target_link_libraries(agent_job PUBLIC proftrace_capture GTest::gtest ${CMAKE_DL_LIBS})
+
+string(REPLACE ";" ":" cupti_folders "${PROFTRACE_CUPTI_FOLDERS}")
+add_executable(agent_test agent_test.cc agent_records_test.cc)
+target_link_libraries(agent_test PRIVATE agent_job cupti_headers GTest::gtest_main)
+add_dependencies(agent_test proftrace_agent cupti_double cuda_runtime_double cuda_driver_double)
+gtest_discover_tests(agent_test DISCOVERY_MODE PRE_TEST PROPERTIES LABELS unit
+  ENVIRONMENT "PROFTRACE_AGENT=$<TARGET_FILE:proftrace_agent>;PROFTRACE_CUPTI_DOUBLE=$<TARGET_FILE:cupti_double>;PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_CUPTI_FOLDERS=${cupti_folders}")
