@@ -1,0 +1,2 @@
+# What a job may put where the GPU agent's records are.
+proftrace_fuzz_target(capture_agent_ring_fuzz SOURCES capture_agent_ring_fuzz.cc LIBS proftrace_capture)
