@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what proftrace needs from the distribution's packages: Debian 12 and 13, Ubuntu 22.04 and 24.04.
 # Installs only what is missing, as root or with sudo, and may be run any number of times.
-#   install-deps.sh              to build, run and test
+#   install-deps.sh              to build, run and test; with the headers of CUPTI (install-cupti-headers.sh)
 #   install-deps.sh --run-only   only the shared libraries that a built proftrace loads
 #   install-deps.sh --dev        also what changes to the code need: clang-format, clang-tidy, the browser test's driver
 #   install-deps.sh --torch      only a PyTorch for /usr/bin/python3, where the distribution has one (exit 3 where not)
@@ -116,6 +116,7 @@ main() {
       install_available "${optional_packages[@]}"
       install_bpftool
       install_compiler
+      "$(dirname "$0")/install-cupti-headers.sh" >/dev/null || say "no headers of CUPTI: the GPU agent's tests are done without"
       if [ "${1:-}" = --dev ]; then install_available "${dev_packages[@]}"; fi ;;
     *)
       sed -n '2,7p' "$0" | sed 's/^# \{0,1\}//'

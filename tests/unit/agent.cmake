@@ -15,3 +15,14 @@ target_link_libraries(agent_test PRIVATE agent_job cupti_headers GTest::gtest_ma
 add_dependencies(agent_test proftrace_agent cupti_double cuda_runtime_double cuda_driver_double)
 gtest_discover_tests(agent_test DISCOVERY_MODE PRE_TEST PROPERTIES LABELS unit
   ENVIRONMENT "PROFTRACE_AGENT=$<TARGET_FILE:proftrace_agent>;PROFTRACE_CUPTI_DOUBLE=$<TARGET_FILE:cupti_double>;PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_CUPTI_FOLDERS=${cupti_folders}")
+
+# The agent's own declarations against each CUPTI's headers: what differs does not compile.
+set(number 0)
+foreach(folder IN LISTS PROFTRACE_CUPTI_FOLDERS)
+  math(EXPR number "${number} + 1")
+  add_library(agent_layouts_${number} OBJECT agent_layouts_check.cc)
+  target_include_directories(agent_layouts_${number} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(agent_layouts_${number} SYSTEM PRIVATE
+    ${PROJECT_SOURCE_DIR}/tests/support/cupti_double/shim ${folder})
+  target_link_libraries(agent_test PRIVATE agent_layouts_${number})
+endforeach()

@@ -1,6 +1,6 @@
 // What the agent uses of CUPTI: its functions, as pointers that are looked up in the library that
 // the job has, and its numbers. Declared here and not by CUPTI's headers, so that building needs no
-// CUDA; tests/unit/agent_layouts_test.cc compares with the headers where there are some.
+// CUDA; tests/unit/agent_layouts_check.cc compares with the headers where there are some.
 #pragma once
 
 #include <stddef.h>
