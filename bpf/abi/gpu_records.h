@@ -324,7 +324,7 @@ struct pt_agent_page {
 	pt_u32 driver_version;		      /* cuDriverGetVersion: 12040; 0 = not known */
 	pt_u32 runtime_version;		      /* cudaRuntimeGetVersion; 0 = not known */
 	pt_u64 cupti_records;		      /* that CUPTI gave, of whatever kind */
-	pt_u64 ring_records;		      /* written */
+	pt_u64 ring_records;		      /* written, of CUPTI's: not names, clocks, counts */
 	pt_u64 ring_dropped;		      /* had no room */
 	pt_u64 unread_records;		      /* of kinds or layouts that the agent does not know */
 	pt_u64 cupti_dropped;		      /* by CUPTI's own count */

@@ -29,13 +29,14 @@ struct Memory {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
   static Memory memory;
   std::memset(memory.bytes, 0, kBytes);
   auto* page = reinterpret_cast<proftrace::abi::pt_agent_page*>(memory.bytes);
   const size_t page_bytes = size < 384 ? size : 384;
   std::memcpy(page, data, page_bytes);
   // Else few inputs get any further.
-  if (size > 0 && (data[0] & 1) != 0) {
+  if ((data[0] & 1) != 0) {
     page->magic = PT_AGENT_MAGIC;
     page->version = PT_AGENT_VERSION;
     page->page_bytes = PT_AGENT_PAGE_BYTES;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bpf/abi/gpu_records.h"
 #include "tests/support/pipeline_metadata.h"
 #include "tests/support/record_maker.h"
 #include "userspace/wire/capture_writer.h"
@@ -63,6 +64,20 @@ std::vector<std::byte> EveryKind() {
   fork.head = RecordMaker::Head(abi::PT_FORK, 1, 1200, 0, 0);
   maker.Add(fork);
   return maker.bytes();
+}
+
+// For capture_agent_ring_fuzz, behind its first byte: a page of zeros, then pieces of a ring, each
+// with how far it reaches and a record that is as long.
+std::string AgentRing() {
+  std::string bytes(383, '\0');
+  for (const uint8_t words : {5, 7, 19, 255}) {
+    std::string piece(2048, '\0');
+    piece[22] = static_cast<char>(abi::PT_GPU_CALL);
+    piece[23] = static_cast<char>(words);
+    const uint16_t reach = static_cast<uint16_t>(words * 8);
+    bytes.append(reinterpret_cast<const char*>(&reach), sizeof(reach)).append(piece);
+  }
+  return bytes;
 }
 
 // Calls of 18 years each: their sums do not fit.
@@ -142,6 +157,7 @@ int Run(const std::filesystem::path& root) {
   const std::string capture = Capture();
   if (capture.empty()) return 1;
   WriteSeed(root, "pipeline_capture_fuzz", "strict", 2, capture);
+  WriteSeed(root, "capture_agent_ring_fuzz", "records", 1, AgentRing());
   WriteSeed(root, "pipeline_capture_fuzz", "salvage", 3, capture);
   WriteSeed(root, "pipeline_capture_fuzz", "cut", 1, capture.substr(0, capture.size() - 60));
   WriteSeed(root, "pipeline_capture_fuzz", "torn", 1,

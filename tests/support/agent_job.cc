@@ -21,10 +21,13 @@ namespace {
 constexpr int64_t kPatienceNs = 20'000'000'000;  // the machine may be busy
 constexpr int kNoLibrary = 99;                   // exit code
 
-std::string Built(const char* variable) {
+// What was built: where the variable says, else below the folder that the test's program is in.
+std::string Built(const char* variable, const char* place) {
   const char* path = std::getenv(variable);
-  return path == nullptr ? "" : path;
+  if (path != nullptr) return path;
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / place).string();
 }
+const char kCudaFolder[] = "../tests/support/cuda_double";
 
 struct Order {
   AgentJob::Function function;
@@ -74,17 +77,19 @@ void AgentJob::RunJob(const JobOptions& options) {
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   JobTools tools;
   if (options.has_driver) {
-    MustOpen(Built("PROFTRACE_CUDA_DOUBLE") + "/libcuda.so.1", RTLD_GLOBAL);
-    MustOpen(Built("PROFTRACE_CUDA_DOUBLE") + "/libcudart.so.12", RTLD_GLOBAL);
+    MustOpen(Built("PROFTRACE_CUDA_DOUBLE", kCudaFolder) + "/libcuda.so.1", RTLD_GLOBAL);
+    MustOpen(Built("PROFTRACE_CUDA_DOUBLE", kCudaFolder) + "/libcudart.so.12", RTLD_GLOBAL);
   }
   if (options.cupti == "double") {
-    void* cupti = MustOpen(Built("PROFTRACE_CUPTI_DOUBLE"), RTLD_LOCAL);
+    void* cupti =
+        MustOpen(Built("PROFTRACE_CUPTI_DOUBLE", "../tests/support/cupti_double/libcupti.so.12"),
+                 RTLD_LOCAL);
     tools.settings = static_cast<cupti_double*>(dlsym(cupti, "cupti_double"));
     tools.emit = reinterpret_cast<decltype(tools.emit)>(dlsym(cupti, "cupti_double_emit"));
   } else if (!options.cupti.empty()) {
     MustOpen(options.cupti, RTLD_LOCAL);
   }
-  void* agent = MustOpen(Built("PROFTRACE_AGENT"), RTLD_LOCAL);
+  void* agent = MustOpen(Built("PROFTRACE_AGENT", "libproftrace_agent.so"), RTLD_LOCAL);
   tools.start = reinterpret_cast<int (*)()>(dlsym(agent, "proftrace_agent_start"));
   tools.inject = reinterpret_cast<int (*)()>(dlsym(agent, "InitializeInjection"));
   Order order{};

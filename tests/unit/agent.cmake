@@ -14,7 +14,7 @@ add_executable(agent_test agent_test.cc agent_records_test.cc)
 target_link_libraries(agent_test PRIVATE agent_job cupti_headers GTest::gtest_main)
 add_dependencies(agent_test proftrace_agent cupti_double cuda_runtime_double cuda_driver_double)
 gtest_discover_tests(agent_test DISCOVERY_MODE PRE_TEST PROPERTIES LABELS unit
-  ENVIRONMENT "PROFTRACE_AGENT=$<TARGET_FILE:proftrace_agent>;PROFTRACE_CUPTI_DOUBLE=$<TARGET_FILE:cupti_double>;PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_CUPTI_FOLDERS=${cupti_folders}")
+  ENVIRONMENT "PROFTRACE_CUPTI_FOLDERS=${cupti_folders}")
 
 # The agent's own declarations against each CUPTI's headers: what differs does not compile.
 set(number 0)

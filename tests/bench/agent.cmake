@@ -1,0 +1,5 @@
+if(TARGET cupti_double)
+  add_executable(agent_cost agent_cost.cc)
+  target_link_libraries(agent_cost PRIVATE agent_job)
+  add_dependencies(agent_cost proftrace_agent cupti_double cuda_runtime_double cuda_driver_double)
+endif()
