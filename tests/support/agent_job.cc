@@ -82,14 +82,16 @@ void AgentJob::RunJob(const JobOptions& options) {
   }
   if (options.cupti == "double") {
     void* cupti =
-        MustOpen(Built("PROFTRACE_CUPTI_DOUBLE", "../tests/support/cupti_double/libcupti.so.12"),
+        MustOpen(Built("PROFTRACE_CUPTI_DOUBLE", "../tests/support/cupti_double/12/libcupti.so.12"),
                  RTLD_LOCAL);
     tools.settings = static_cast<cupti_double*>(dlsym(cupti, "cupti_double"));
     tools.emit = reinterpret_cast<decltype(tools.emit)>(dlsym(cupti, "cupti_double_emit"));
   } else if (!options.cupti.empty()) {
     MustOpen(options.cupti, RTLD_LOCAL);
   }
-  void* agent = MustOpen(Built("PROFTRACE_AGENT", "libproftrace_agent.so"), RTLD_LOCAL);
+  const std::string agent_path = Built("PROFTRACE_AGENT", "libproftrace_agent.so");
+  tools.agent_path = agent_path.c_str();
+  void* agent = MustOpen(agent_path, RTLD_LOCAL);
   tools.start = reinterpret_cast<int (*)()>(dlsym(agent, "proftrace_agent_start"));
   tools.inject = reinterpret_cast<int (*)()>(dlsym(agent, "InitializeInjection"));
   Order order{};
@@ -117,6 +119,10 @@ int64_t AgentJob::Do(Function function, int64_t argument) {
 void AgentJob::Start() {
   ForgetRing();
   ASSERT_EQ(Do([](JobTools& tools, int64_t) -> int64_t { return tools.start(); }), 0);
+  TakeRing();
+}
+
+void AgentJob::TakeRing() {
   // The number of a thread is doubled, to see that the function is asked.
   auto ring =
       AgentRing::Open(Pid{static_cast<uint32_t>(pid_)}, [](uint32_t tid) { return 2 * tid; });

@@ -19,8 +19,9 @@ namespace proftrace {
 
 // What a function in the job works with. Calls of CUDA are those of the stand-ins.
 struct JobTools {
-  int (*start)() = nullptr;          // proftrace_agent_start
-  int (*inject)() = nullptr;         // InitializeInjection
+  int (*start)() = nullptr;   // proftrace_agent_start
+  int (*inject)() = nullptr;  // InitializeInjection
+  const char* agent_path = nullptr;
   cupti_double* settings = nullptr;  // nullptr where the stand-in for CUPTI is not loaded
   void (*emit)(const void* record, size_t bytes) = nullptr;
 
@@ -54,6 +55,7 @@ class AgentJob {
 
   // Starts the agent, and takes hold of its memory.
   void Start();
+  void TakeRing();
   // Waits until the agent is in this state, or over.
   void AwaitState(abi::pt_agent_state state);
   void StartAndRun();

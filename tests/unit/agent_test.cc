@@ -125,13 +125,21 @@ TEST(AgentTest, LeavesCuptiAsItWas) {
 }
 
 TEST(AgentTest, IsStartedByTheDriverToo) {
-  AgentJob job;
-  EXPECT_EQ(job.Do([](JobTools& tools, int64_t) -> int64_t { return tools.inject(); }), 1);
-  EXPECT_EQ(job.Do([](JobTools& tools, int64_t) -> int64_t { return tools.start(); }), -EALREADY);
-  auto ring =
-      AgentRing::Open(Pid{static_cast<uint32_t>(job.pid())}, [](uint32_t tid) { return tid; });
-  ASSERT_TRUE(ring.ok());
-  EXPECT_NE(*ring, nullptr);
+  JobOptions options;
+  options.environment["CUDA_DOUBLE_LAZY"] = "1";
+  AgentJob job(options);
+  // As CUDA_INJECTION64_PATH has it: the driver loads the library and calls it before it is ready.
+  ASSERT_EQ(job.Do([](JobTools& tools, int64_t) -> int64_t {
+    setenv("CUDA_INJECTION64_PATH", tools.agent_path, 1);
+    return tools.Cuda<int (*)(unsigned)>("cuInit")(0);
+  }),
+            0);
+  job.TakeRing();
+  job.AwaitState(abi::PT_AGENT_RUNNING);
+  job.Do(LaunchKernels, 2);
+  EXPECT_EQ(job.Do([](JobTools& tools, int64_t) -> int64_t { return tools.inject(); }), 0);
+  job.Stop();
+  EXPECT_EQ(job.Records<abi::pt_gpu_kernel_record>(abi::PT_GPU_KERNEL).size(), 2u);
 }
 
 TEST(AgentTest, WaitsUntilCudaIsInitialized) {
@@ -207,6 +215,17 @@ TEST(AgentTest, LeavesATorchProfilerAloneThatTookOver) {
     return static_cast<int64_t>(tools.settings->enabled);
   }),
             (1 << 10 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 17 | 1ll << 38 | 1ll << 39));
+}
+
+TEST(AgentTest, NoticesAUserThatCameAndWent) {
+  AgentJob job(With("version=130500"));
+  job.StartAndRun();
+  job.Do([](JobTools& tools, int64_t) -> int64_t {
+    tools.settings->enabled &= ~(uint64_t{1} << 10);  // it disables kernels when it is done
+    return 0;
+  });
+  job.AwaitState(abi::PT_AGENT_FAILED);
+  EXPECT_EQ(job.ring().report().failure, abi::PT_AGENT_TAKEN);
 }
 
 TEST(AgentTest, RunsAgainAfterItHasStopped) {

@@ -28,6 +28,7 @@ struct Shared {
   int fd;
   void* names;
   bool torch_profiler_is_on;
+  bool is_exiting;
   BufferPool pool;
 };
 Shared g_shared;
@@ -70,6 +71,7 @@ void Say(Failure* failure, abi::pt_agent_failure what, const char* message) {
 // The reason to stop, if there is one.
 bool ShouldStop(const abi::pt_agent_page* page, Failure* failure) {
   if (__atomic_load_n(&page->command, __ATOMIC_ACQUIRE) == abi::PT_AGENT_STOP) return true;
+  if (__atomic_load_n(&g_shared.is_exiting, __ATOMIC_ACQUIRE)) return true;
   const uint64_t heartbeat = __atomic_load_n(&page->heartbeat_ns, __ATOMIC_RELAXED);
   const uint64_t now = MonotonicNs();
   if (now <= heartbeat || now - heartbeat < PT_AGENT_HEARTBEAT_LIMIT_NS) return false;
@@ -136,7 +138,7 @@ void Record(abi::pt_agent_page* page, Failure* failure) {
     session.Read();
     const uint64_t now = MonotonicNs();
     if (now >= next_flush) {
-      session.Flush();
+      if (!session.Flush()) break;
       next_flush = MonotonicNs() + kFlushPeriodNs;
     } else {
       WaitOn(&page->command, abi::PT_AGENT_RUN, next_flush - now);
@@ -176,13 +178,12 @@ void* RunAgent(void* /*unused*/) {
 // driver's exit functions run. A flush that hangs holds the exit up for kExitLimitNs.
 void OnExit(void* /*unused*/) {
   if (!IsThisProcess()) return;
+  __atomic_store_n(&g_shared.is_exiting, true, __ATOMIC_RELEASE);
   const uint64_t limit = MonotonicNs() + kExitLimitNs;
   while (__atomic_load_n(&g_shared.run, __ATOMIC_ACQUIRE) == kBusy && MonotonicNs() < limit) {
-    abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
-    if (page != nullptr) {
-      __atomic_store_n(&page->command, static_cast<uint32_t>(abi::PT_AGENT_STOP), __ATOMIC_RELEASE);
-      WakeAll(&page->command);
-    }
+    // The page may go at any time: the kernel is asked to wake, nothing is written.
+    const abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
+    if (page != nullptr) WakeAll(&page->command);
     WaitOn(&g_shared.run, kBusy, kExitPollNs);
   }
 }

@@ -116,6 +116,11 @@ void* OpenCupti(const MappedLibraries& mapped, const Driver& driver, char* messa
       Append(&text, " does not serve");
       return nullptr;
     }
+    // Of several, the one that the linker gives to those who ask for it by its name: torch.
+    char name[kPathBytes];
+    Text soname = TextIn(name, sizeof(name));
+    AppendName(&soname, major);
+    if (void* library = OpenLibrary(name, false)) return library;
     if (void* library = OpenLibrary(mapped.cupti, false)) return library;
   }
   const uint32_t runtime_major = driver.runtime_version / 1000;

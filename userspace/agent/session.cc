@@ -146,9 +146,7 @@ bool Session::Begin(void* library, const Driver& driver, const Callbacks& callba
   }
   if (IsTaken(failure)) return false;
   uint32_t enabled = 0;
-  if (cupti_.ActivityGetEnabledKinds != nullptr &&
-      cupti_.ActivityGetEnabledKinds(nullptr, nullptr, nullptr, &enabled) == kCuptiSuccess &&
-      enabled != 0) {
+  if (CountEnabledKinds(&enabled) && enabled != 0) {
     failure->failure = abi::PT_AGENT_TAKEN;
     Text text = TextIn(failure->message, sizeof(failure->message));
     Append(&text, "another tool records with CUPTI in this process");
@@ -176,7 +174,20 @@ bool Session::Begin(void* library, const Driver& driver, const Callbacks& callba
     return false;
   }
   EnableCalls();
+  if (!CountEnabledKinds(&enabled_kinds_)) enabled_kinds_ = 0;
   return true;
+}
+
+// Of all users together.
+bool Session::CountEnabledKinds(uint32_t* count) const {
+  return cupti_.ActivityGetEnabledKinds != nullptr &&
+         cupti_.ActivityGetEnabledKinds(nullptr, nullptr, nullptr, count) == kCuptiSuccess;
+}
+
+// Another user has come, and turned off at its end what was on before it, too.
+bool Session::HasFewerKinds() const {
+  uint32_t enabled = 0;
+  return CountEnabledKinds(&enabled) && enabled < enabled_kinds_;
 }
 
 bool Session::EnableKinds(Failure* failure) {
@@ -243,13 +254,14 @@ void Session::Read() {
   }
 }
 
-void Session::Flush() {
+bool Session::Flush() {
   clock_.Look(pid_, &ring_);
   cupti_.ActivityFlushAll(0);
   Read();
   CountDropped();
   translator_.TellUnread();
   UpdatePage();
+  return !HasFewerKinds();
 }
 
 // CUPTI is as it was before.
@@ -263,13 +275,8 @@ void Session::Undo() {
 }
 
 bool Session::IsDisplaced(Failure* failure) {
-  bool is_displaced = IsTaken(failure) && failure->failure == abi::PT_AGENT_TAKEN;
-  // Fewer kinds than were enabled: another user has come, and gone again.
-  uint32_t enabled = 0;
-  is_displaced |=
-      cupti_.ActivityGetEnabledKinds != nullptr &&
-      cupti_.ActivityGetEnabledKinds(nullptr, nullptr, nullptr, &enabled) == kCuptiSuccess &&
-      enabled < static_cast<uint32_t>(__builtin_popcountll(enabled_));
+  const bool is_taken = IsTaken(failure) && failure->failure == abi::PT_AGENT_TAKEN;
+  const bool is_displaced = is_taken || HasFewerKinds();
   *failure = Failure{};
   if (!is_displaced) return false;
   failure->failure = abi::PT_AGENT_TAKEN;

@@ -43,8 +43,8 @@ class Session {
   bool Begin(void* library, const Driver& driver, const Callbacks& callbacks, Failure* failure);
   // Reads completed buffers.
   void Read();
-  // Has CUPTI hand over what it has, and reads it.
-  void Flush();
+  // Has CUPTI hand over what it has, and reads it. False when another user of CUPTI was seen.
+  bool Flush();
   // Has CUPTI stop and hand over all. False = another user of CUPTI came meanwhile: what it may be
   // using is left as it is, and `failure` says so.
   bool End(Failure* failure);
@@ -52,6 +52,8 @@ class Session {
  private:
   bool IsTaken(Failure* failure);
   bool IsDisplaced(Failure* failure);
+  bool CountEnabledKinds(uint32_t* count) const;
+  bool HasFewerKinds() const;
   bool EnableKinds(Failure* failure);
   void EnableCalls();
   void DisableCalls();
@@ -70,7 +72,8 @@ class Session {
   ActivitySizes sizes_{};
   Clock clock_;
   Translator translator_;
-  uint64_t enabled_ = 0;  // kinds, a bit each
+  uint64_t enabled_ = 0;        // kinds, a bit each
+  uint32_t enabled_kinds_ = 0;  // as CUPTI counts them; 0 = it does not
   bool has_driver_calls_ = false;
   uint32_t thread_id_type_ = 0;  // before
   bool has_thread_ids_ = false;

@@ -3,6 +3,7 @@
  * kernels do nothing. The functions have the driver's own names and arguments, as far as tests call
  * them.
  */
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,11 @@ result cuCtxGetDevice(int* device) {
 
 /* With CUDA_DOUBLE_LAZY set, nothing works until this was called; else it always has been. */
 result cuInit(unsigned flags) {
+  const char* injected = getenv("CUDA_INJECTION64_PATH");
+  void* library = injected && !is_initialized ? dlopen(injected, RTLD_NOW | RTLD_LOCAL) : NULL;
+  int (*initialize)(void) = library ? (int (*)(void))dlsym(library, "InitializeInjection") : NULL;
+
+  if (initialize && initialize() != 1) return 1;
   __atomic_store_n(&is_initialized, 1, __ATOMIC_RELEASE);
   return flags ? 1 : 0;
 }

@@ -67,7 +67,7 @@ __attribute__((constructor)) static void read_environment(void) {
   unsigned long long value;
   int length;
 
-  cupti_double.version = 28;
+  cupti_double.version = CUPTI_DOUBLE_VERSION;
   cupti_double.now = default_now;
   while (settings && sscanf(settings, "%31[^=]=%llu%n", name, &value, &length) == 2) {
     set_field(name, value);
@@ -564,3 +564,42 @@ EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
   }
   return CUPTI_SUCCESS;
 }
+
+/* What torch links, too: where this library is preloaded, it takes the real one's place. */
+EXPORT CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind,
+                                                          uint64_t id) {
+  (void)kind, (void)id;
+  return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind,
+                                                         uint64_t* id) {
+  (void)kind;
+  if (id) *id = 0;
+  return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t* size,
+                                             void* value) {
+  (void)attribute, (void)size, (void)value;
+  return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable) {
+  (void)enable;
+  return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                                       CUpti_CallbackDomain domain, CUpti_CallbackId callback) {
+  (void)enable, (void)subscriber, (void)domain, (void)callback;
+  return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                                     CUpti_CallbackDomain domain) {
+  (void)enable, (void)subscriber, (void)domain;
+  return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiFinalize(void) { return CUPTI_ERROR_NOT_SUPPORTED; }
