@@ -49,7 +49,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto reader = CaptureReader::FromBytes(file, options);
   if (!reader.ok()) return 0;
   Require(options.salvage || (*reader)->damage().empty(), "damage without --salvage");
-  const auto timeline = BuildTimeline((*reader)->metadata(), reader->get(), "");
+  const auto device_records = (*reader)->DeviceRecords();
+  const auto timeline =
+      BuildTimeline((*reader)->metadata(), reader->get(), "", device_records.get());
   if (!timeline.ok()) return 0;
   CheckTimeline(**timeline);
   ExportAll(**timeline);

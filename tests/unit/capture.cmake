@@ -2,3 +2,9 @@
 proftrace_unit_test(capture_test
   SOURCES capture_agent_ring_test.cc capture_job_hit_cost_test.cc capture_map_watch_test.cc capture_step_watch_test.cc
   LIBS proftrace_capture)
+  SOURCES
+    capture_device_records_test.cc
+    capture_job_hit_cost_test.cc
+    capture_map_watch_test.cc
+    capture_step_watch_test.cc
+  LIBS proftrace_capture proftrace_pipeline)

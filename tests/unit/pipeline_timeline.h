@@ -18,6 +18,7 @@ inline std::unique_ptr<Timeline> Build(const CaptureMetadata& metadata, VectorSo
   absl::StatusOr<std::unique_ptr<Timeline>> timeline = BuildTimeline(metadata, &source, "");
   EXPECT_TRUE(timeline.ok()) << timeline.status();
   EXPECT_TRUE((*timeline)->ledger().ConservationHolds());
+  EXPECT_TRUE((*timeline)->device_ledger().ConservationHolds());
   return *std::move(timeline);
 }
 

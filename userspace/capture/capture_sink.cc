@@ -19,7 +19,13 @@ CaptureSink::~CaptureSink() {
   if (thread_.joinable()) (void)Finish();
 }
 
-void CaptureSink::FlushBlock() {
+void CaptureSink::FlushBlock() { Queue(&block_, false); }
+
+void CaptureSink::FlushDeviceBlock() {
+  if (!device_block_.empty()) Queue(&device_block_, true);
+}
+
+void CaptureSink::Queue(std::vector<std::byte>* records, bool is_device) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return queue_.size() < kQueueBlocks || !status_.ok(); });
   std::vector<std::byte> next;
@@ -30,9 +36,9 @@ void CaptureSink::FlushBlock() {
   next.clear();
   next.reserve(kBlockBytes);
   if (status_.ok())
-    queue_.push_back(std::exchange(block_, std::move(next)));
+    queue_.push_back({std::exchange(*records, std::move(next)), is_device});
   else
-    block_.clear();
+    records->clear();
   changed_.notify_all();
 }
 
@@ -46,10 +52,13 @@ absl::Status CaptureSink::status() const {
   return status_;
 }
 
-absl::Status CaptureSink::Write(const std::vector<std::byte>& block,
-                                const std::vector<std::string>& metadata, bool sync) {
+absl::Status CaptureSink::Write(const Block& block, const std::vector<std::string>& metadata,
+                                bool sync) {
   absl::Status status = writer_->AppendMetadata(metadata);
-  if (status.ok()) status = writer_->AppendRecords(block);
+  if (status.ok()) {
+    status = block.is_device ? writer_->AppendDeviceRecords(block.records)
+                             : writer_->AppendRecords(block.records);
+  }
   if (status.ok() && sync) status = writer_->Sync();
   return status;
 }
@@ -60,7 +69,7 @@ void CaptureSink::Run() {
   while (true) {
     changed_.wait(lock, [this] { return !queue_.empty() || stop_; });
     if (queue_.empty() && stop_) break;
-    std::vector<std::byte> block = std::move(queue_.front());
+    Block block = std::move(queue_.front());
     queue_.pop_front();
     const std::vector<std::string> metadata = metadata_.TakeJson();
     const bool may_write = status_.ok();
@@ -71,7 +80,7 @@ void CaptureSink::Run() {
     const absl::Status status = may_write ? Write(block, metadata, sync) : absl::OkStatus();
     lock.lock();
     if (!status.ok() && status_.ok()) status_ = status;
-    if (spare_.size() < kQueueBlocks) spare_.push_back(std::move(block));
+    if (spare_.size() < kQueueBlocks) spare_.push_back(std::move(block.records));
     changed_.notify_all();
   }
   const std::vector<std::string> metadata = metadata_.TakeJson();
@@ -80,6 +89,7 @@ void CaptureSink::Run() {
 
 absl::Status CaptureSink::Finish() {
   if (!block_.empty()) FlushBlock();
+  FlushDeviceBlock();
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

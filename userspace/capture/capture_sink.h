@@ -34,6 +34,12 @@ class CaptureSink {
     if (block_.size() + record.size() > kBlockBytes) FlushBlock();
     block_.insert(block_.end(), record.begin(), record.end());
   }
+  // The same of a record of a GPU agent; from one thread, not necessarily that of Append().
+  void AppendDevice(std::span<const std::byte> record) {
+    if (device_block_.size() + record.size() > kBlockBytes) FlushDeviceBlock();
+    device_block_.insert(device_block_.end(), record.begin(), record.end());
+  }
+  void FlushDeviceBlock();
   // Hands over what has come so far: called regularly, so that little is lost when the tracer is
   // killed.
   void FlushBlock();
@@ -51,17 +57,24 @@ class CaptureSink {
   static constexpr size_t kBlockBytes = 1u << 20;
   static constexpr size_t kQueueBlocks = 16;
 
+  struct Block {
+    std::vector<std::byte> records;
+    bool is_device = false;
+  };
+
   void Run();
+  // Queues what is in `records`, which is empty afterwards.
+  void Queue(std::vector<std::byte>* records, bool is_device);
   // What the writer thread does with one block; `sync`: make it durable.
-  absl::Status Write(const std::vector<std::byte>& block, const std::vector<std::string>& metadata,
-                     bool sync);
+  absl::Status Write(const Block& block, const std::vector<std::string>& metadata, bool sync);
 
   std::unique_ptr<CaptureWriter> writer_;
   std::vector<std::byte> block_;
+  std::vector<std::byte> device_block_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::vector<std::byte>> queue_;
+  std::deque<Block> queue_;
   std::vector<std::vector<std::byte>> spare_;
   MetadataWriter metadata_;
   absl::Status status_;

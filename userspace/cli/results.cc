@@ -32,14 +32,16 @@ absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
   absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
       CaptureReader::Open(capture, reader_options);
   if (!reader.ok()) return reader.status();
-  absl::StatusOr<std::unique_ptr<Timeline>> timeline =
-      BuildTimeline((*reader)->metadata(), reader->get(), SpillDirectory(capture));
+  const std::unique_ptr<RecordSource> device_records = (*reader)->DeviceRecords();
+  absl::StatusOr<std::unique_ptr<Timeline>> timeline = BuildTimeline(
+      (*reader)->metadata(), reader->get(), SpillDirectory(capture), device_records.get());
   if (!timeline.ok()) return timeline.status();
   Results results;
   results.timeline = *std::move(timeline);
   results.aggregates = Aggregate(*results.timeline, options);
   results.damage = (*reader)->damage();
-  if (!results.timeline->ledger().ConservationHolds()) {
+  if (!results.timeline->ledger().ConservationHolds() ||
+      !results.timeline->device_ledger().ConservationHolds()) {
     return Fail(ExitCode::kBug, "the ledger of " + capture + " does not add up");
   }
   return results;

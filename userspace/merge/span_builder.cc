@@ -24,15 +24,15 @@ SpanBuilder::SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t
       ledger_(ledger),
       forward_links_(timeline) {}
 
-SpanBuilder::ThreadState& SpanBuilder::StateOf(const Event& event) {
-  if (last_thread_ != nullptr && last_thread_->tid == event.tid && last_thread_->pid == event.pid) {
+SpanBuilder::ThreadState& SpanBuilder::StateOf(Pid pid, Tid tid) {
+  if (last_thread_ != nullptr && last_thread_->tid == tid && last_thread_->pid == pid) {
     return *last_thread_;
   }
-  std::unique_ptr<ThreadState>& state = threads_[ThreadKey(event.pid, event.tid)];
+  std::unique_ptr<ThreadState>& state = threads_[ThreadKey(pid, tid)];
   if (state == nullptr) {
     state = std::make_unique<ThreadState>();
-    state->pid = event.pid;
-    state->tid = event.tid;
+    state->pid = pid;
+    state->tid = tid;
   }
   last_thread_ = state.get();
   return *state;
@@ -64,7 +64,7 @@ absl::Status SpanBuilder::Add(const Event& event) {
     memory_.OnGap();
     return column_status_;
   }
-  ThreadState& thread = StateOf(event);
+  ThreadState& thread = StateOf(event.pid, event.tid);
   absl::Status status;
   switch (event.type) {
     case EventType::kBegin:
@@ -137,6 +137,10 @@ absl::Status SpanBuilder::Add(const Event& event) {
 absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame frame) {
   const SpanId parent = thread.stack.empty() ? kNoSpan : thread.stack.back().visible;
   frame.visible = parent;
+  if (!thread.stack.empty()) {
+    frame.op = thread.stack.back().op;
+    frame.annotation = thread.stack.back().annotation;
+  }
   frame.memory_at_begin = thread.memory;
   const bool outside = IsOutside(event);
   const bool is_row = event.label != kHiddenLabel && !IsInnerCall(event, parent);
@@ -144,24 +148,14 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
   if (!outside && is_row) {
     Span span;
     span.start_ns = event.time_ns;
-    span.parent = parent;
     span.label = TimelineLabel(event.label);
-    if (!thread.index.has_value()) thread.index = timeline_->AddThread(thread.pid, thread.tid, "");
-    span.thread = *thread.index;
-    PathId parent_path = kRootPath;
-    if (parent != kNoSpan) {
-      Span& above = timeline_->span(parent);
-      if (above.child_count < std::numeric_limits<uint16_t>::max()) ++above.child_count;
-      span.depth = static_cast<uint16_t>(
-          std::min<uint32_t>(above.depth + 1u, std::numeric_limits<uint16_t>::max()));
-      parent_path = above.path;
-    }
-    span.path = timeline_->InternPath(parent_path, span.label);
-    absl::StatusOr<SpanId> id = timeline_->AddSpan(span);
+    const absl::StatusOr<SpanId> id = AddRow(thread, parent, span);
     if (!id.ok()) return id.status();
     frame.span = frame.visible = *id;
     thread.opened_before = std::exchange(thread.opened, *id);
-    ++ledger_->begins;
+    const Category category = timeline_->label(span.label).category;
+    if (category == Category::kCpuOp) frame.op = *id;
+    if (category == Category::kUserAnnotation) frame.annotation = *id;
     if (const InputsId inputs = InputsOf(event, parent); inputs != kNoInputs) {
       column_status_.Update(timeline_->columns().inputs.Set(*id, inputs));
     }
@@ -171,6 +165,24 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
   }
   thread.stack.push_back(frame);
   return absl::OkStatus();
+}
+
+absl::StatusOr<SpanId> SpanBuilder::AddRow(ThreadState& thread, SpanId parent, Span span) {
+  span.parent = parent;
+  if (!thread.index.has_value()) thread.index = timeline_->AddThread(thread.pid, thread.tid, "");
+  span.thread = *thread.index;
+  PathId parent_path = kRootPath;
+  if (parent != kNoSpan) {
+    Span& above = timeline_->span(parent);
+    if (above.child_count < std::numeric_limits<uint16_t>::max()) ++above.child_count;
+    span.depth = static_cast<uint16_t>(
+        std::min<uint32_t>(above.depth + 1u, std::numeric_limits<uint16_t>::max()));
+    parent_path = above.path;
+  }
+  span.path = timeline_->InternPath(parent_path, span.label);
+  absl::StatusOr<SpanId> id = timeline_->AddSpan(span);
+  if (id.ok()) ++ledger_->begins;
+  return id;
 }
 
 bool SpanBuilder::IsInnerCall(const Event& event, SpanId parent) const {
@@ -270,6 +282,7 @@ absl::Status SpanBuilder::OnAnnotationBegin(const Event& event, ThreadState& thr
   if (absl::Status status = Open(event, thread, frame); !status.ok()) return status;
   if (enter.has_value()) {
     enter->visible = thread.stack.back().visible;
+    enter->annotation = thread.stack.back().annotation;
     thread.stack.push_back(*enter);
   }
   return absl::OkStatus();
@@ -413,6 +426,7 @@ void SpanBuilder::CloseCallsWhere(ThreadState& thread, int64_t time_ns, SpanEnd 
 
 void SpanBuilder::Close(ThreadState& thread, size_t position, int64_t time_ns, SpanEnd end) {
   if (position + 1 < thread.stack.size()) SettleChildren(thread, position, time_ns);
+  SettleCall(&thread.stack[position], time_ns);
   const Frame frame = thread.stack[position];
   thread.stack.erase(thread.stack.begin() + static_cast<ptrdiff_t>(position));
   if (frame.span == kNoSpan) return;

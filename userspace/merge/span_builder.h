@@ -10,6 +10,8 @@
 // - annotations and other rows with an object of their own end by its address, whatever is open
 // above them, and on whatever thread.
 // - a loss marker truncates what is open on that thread, a gap what is open on all.
+// - a call of CUDA that the GPU agent tells of comes whole, with its begin and its end: it lies in
+// what is open at its begin.
 // - memory belongs to what is open on the thread that allocates or frees it, as in the event tree
 // of
 //   torch's profiler (torch/csrc/profiler/collection.cpp).
@@ -34,6 +36,24 @@
 
 namespace proftrace {
 
+// A call of the CUDA Runtime or Driver, from a GPU agent.
+struct CompleteCall {
+  Pid pid{};
+  Tid tid{};
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  LabelId label{};
+  CudaCall facts;
+  bool is_shown = true;  // false: no row, but its place is asked for
+};
+
+// Where a call was made.
+struct CallPlace {
+  SpanId row = kNoSpan;         // its own, or that of the call that it is part of
+  SpanId op = kNoSpan;          // the innermost row around it that is no annotation
+  SpanId annotation = kNoSpan;  // the innermost annotation around it
+};
+
 class SpanBuilder {
  public:
   // `labels`: what Event::label indexes; it may grow between calls. `window_end_ns`: begins after
@@ -43,6 +63,9 @@ class SpanBuilder {
 
   // Events in order of time. Fails only when the timeline cannot grow.
   absl::Status Add(const Event& event);
+
+  // In order of their begin among each other and among the events.
+  absl::StatusOr<CallPlace> AddCall(const CompleteCall& call);
 
   // Truncates what is still open.
   absl::Status Finish();
@@ -67,6 +90,10 @@ class SpanBuilder {
     uint64_t object = 0;  // frames of TorchScript's interpreter: their code; annotations: their
                           // guard, 0 = not known
     int64_t children_ns = 0;
+    // Of what is open up to this frame: CallPlace's.
+    SpanId op = kNoSpan;
+    SpanId annotation = kNoSpan;
+    SpanId last_call = kNoSpan;     // of its direct children that AddCall() made
     MemorySums memory_at_begin;     // of its thread
     MemorySums memory_of_children;  // those of its direct children that it encloses
   };
@@ -79,10 +106,12 @@ class SpanBuilder {
     SpanId opened = kNoSpan;         // the row that began last
     SpanId opened_before = kNoSpan;  // … and the one before it
     int64_t last_ns = 0;
+    CallPlace last_call;  // of AddCall()
+    int64_t last_call_end_ns = 0;
     MemorySums memory;  // since the first event of the thread
   };
 
-  ThreadState& StateOf(const Event& event);
+  ThreadState& StateOf(Pid pid, Tid tid);
   absl::Status Open(const Event& event, ThreadState& thread, Frame frame);
   // The event's own, or those that it shares with the row around it.
   InputsId InputsOf(const Event& event, SpanId parent) const;
@@ -119,6 +148,10 @@ class SpanBuilder {
   // Closes stack[position] and takes it off the stack.
   void Close(ThreadState& thread, size_t position, int64_t time_ns, SpanEnd end);
   void SettleChildren(ThreadState& thread, size_t position, int64_t time_ns);
+  // The same of the last call in a frame, whose end was known before that of the frame.
+  void SettleCall(Frame* frame, int64_t time_ns);
+  // A span in `parent`, of which only times and label are set.
+  absl::StatusOr<SpanId> AddRow(ThreadState& thread, SpanId parent, Span span);
   void TruncateAll(ThreadState& thread, int64_t time_ns);
   void TruncateProcess(Pid pid, int64_t time_ns);
   void CountEnd(SpanEnd end);

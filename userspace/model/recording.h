@@ -72,6 +72,24 @@ struct Unsupported {
   std::string reason;
 };
 
+// What the GPU agent of a process said last (struct pt_agent_page).
+struct GpuAgent {
+  Pid pid{};
+  std::string state;    // "running", "stopped", "failed", …
+  std::string failure;  // empty = none; else "no CUPTI", "taken", …
+  std::string message;  // why it failed
+  uint32_t cupti_result = 0;
+  uint32_t cupti_version = 0;
+  uint32_t driver_version = 0;   // 12040; 0 = not known
+  uint32_t runtime_version = 0;  // likewise
+  uint64_t cupti_records = 0;    // that CUPTI gave it
+  uint64_t ring_records = 0;     // that it handed over
+  uint64_t ring_dropped = 0;     // had no room
+  uint64_t unread_records = 0;   // of kinds or layouts that it does not know
+  uint64_t cupti_dropped = 0;    // by CUPTI's own count
+  uint64_t buffers_refused = 0;  // CUPTI asked for one, and none was left
+};
+
 struct Host {
   std::string name;
   std::string kernel;
@@ -81,7 +99,9 @@ struct Host {
 struct RecordingInfo {
   std::string proftrace_version;
   std::string tier = "bpf";
-  std::string gpu = "off";  // or "launch": the calls of the CUDA Runtime and Driver alone
+  // "launch": the calls of the CUDA Runtime and Driver alone; "agent": what CUPTI tells.
+  std::string gpu = "off";
+  std::vector<GpuAgent> gpu_agents;  // one a process, in the order of their first words
   std::vector<std::string> arguments;
   std::string trace_name;
   bool with_flops = false;  // --with-flops: estimates of them are shown

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "userspace/model/chunk_store.h"
+#include "userspace/model/device_activity.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/operator_inputs.h"
 
@@ -69,12 +70,16 @@ struct SpanColumns {
       : sequence(spill_directory),
         memory(spill_directory),
         inputs(spill_directory),
-        call_bytes(spill_directory) {}
+        call_bytes(spill_directory),
+        cuda_call(spill_directory),
+        device_ns(spill_directory) {}
 
   SpanColumn<SpanSequence> sequence;
   SpanColumn<SpanMemory> memory;
   SpanColumn<InputsId> inputs;
   SpanColumn<uint64_t> call_bytes;  // what a CUDA call copies, sets or allocates; 0 = not told
+  SpanColumn<CudaCall> cuda_call;
+  SpanColumn<int64_t> device_ns;  // of operators: how long devices worked for their own calls
 };
 
 }  // namespace proftrace

@@ -5,16 +5,28 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kSpanMemoryBytes = size_t{72} << 20;   // 1.5 M spans; the others are spilled
-constexpr size_t kMemoryEventBytes = size_t{56} << 20;  // 1 M events, likewise
+constexpr size_t kSpanMemoryBytes = size_t{72} << 20;      // 1.5 M spans; the others are spilled
+constexpr size_t kMemoryEventBytes = size_t{56} << 20;     // 1 M events, likewise
+constexpr size_t kDeviceActivityBytes = size_t{64} << 20;  // half a million, likewise
+constexpr size_t kKernelBytes = size_t{40} << 20;
 
 }  // namespace
+
+const GpuDevice* Timeline::FindDevice(Pid pid, uint32_t device) const {
+  for (const GpuDevice& known : devices_) {
+    if (known.pid == pid && known.device == device) return &known;
+  }
+  return nullptr;
+}
 
 TimelineBuilder::TimelineBuilder(const std::string& spill_directory)
     : timeline_(std::make_unique<Timeline>()) {
   timeline_->spans_ = std::make_unique<SpanStore>(spill_directory, kSpanMemoryBytes);
   timeline_->memory_events_ =
       std::make_unique<MemoryEventStore>(spill_directory, kMemoryEventBytes);
+  timeline_->device_activities_ =
+      std::make_unique<DeviceActivityStore>(spill_directory, kDeviceActivityBytes);
+  timeline_->kernels_ = std::make_unique<KernelStore>(spill_directory, kKernelBytes);
   timeline_->columns_ = std::make_unique<SpanColumns>(spill_directory);
   timeline_->paths_.emplace_back();  // the root
 }
@@ -41,6 +53,13 @@ PathId TimelineBuilder::InternPath(PathId parent, LabelId label) {
   return it->second;
 }
 
+DeviceNameId TimelineBuilder::InternDeviceName(const std::string& name) {
+  const DeviceNameId next{static_cast<uint32_t>(timeline_->device_names_.size())};
+  const auto [it, inserted] = device_name_ids_.try_emplace(name, next);
+  if (inserted) timeline_->device_names_.push_back(name);
+  return it->second;
+}
+
 absl::StatusOr<SpanId> TimelineBuilder::AddSpan(const Span& span) {
   const SpanId id{timeline_->spans_->size()};
   if (absl::Status status = timeline_->spans_->Append(span); !status.ok()) return status;
@@ -52,6 +71,7 @@ std::unique_ptr<Timeline> TimelineBuilder::Finish(RecordingInfo info, const Ledg
   timeline_->ledger_ = ledger;
   label_ids_.clear();
   path_ids_.clear();
+  device_name_ids_.clear();
   return std::move(timeline_);
 }
 

@@ -89,6 +89,25 @@ class Timeline {
                        [](const Target& target) { return target.memory_recorded; });
   }
 
+  // In order of their start.
+  const DeviceActivityStore& device_activities() const { return *device_activities_; }
+  const KernelStore& kernels() const { return *kernels_; }
+  // Names of device activities as they are shown; by DeviceNameId.
+  const std::vector<std::string>& device_names() const { return device_names_; }
+  const std::string& device_name(DeviceNameId id) const { return device_names_[Raw(id)]; }
+  // In order of their start.
+  const std::vector<DeviceAnnotation>& device_annotations() const { return device_annotations_; }
+  const std::vector<GpuDevice>& devices() const { return devices_; }  // by process, then number
+  const GpuDevice* FindDevice(Pid pid, uint32_t device) const;
+  const std::vector<DeviceClock>& device_clocks() const { return device_clocks_; }
+  const DeviceLedger& device_ledger() const { return device_ledger_; }
+  // Whether anything was lost that the user asked for (--strict).
+  bool any_loss() const { return ledger_.AnyLoss() || device_ledger_.AnyLoss(); }
+  // Whether CUPTI's records were recorded, of any process: else no device activity means nothing.
+  bool has_device_records() const {
+    return device_ledger_.records > 0 || !info_.gpu_agents.empty();
+  }
+
   const RecordingInfo& info() const { return info_; }
   const Ledger& ledger() const { return ledger_; }
 
@@ -103,6 +122,13 @@ class Timeline {
   std::unique_ptr<SpanColumns> columns_;
   std::unique_ptr<MemoryEventStore> memory_events_;
   MemorySummary memory_summary_;
+  std::unique_ptr<DeviceActivityStore> device_activities_;
+  std::unique_ptr<KernelStore> kernels_;
+  std::vector<std::string> device_names_;
+  std::vector<DeviceAnnotation> device_annotations_;
+  std::vector<GpuDevice> devices_;
+  std::vector<DeviceClock> device_clocks_;
+  DeviceLedger device_ledger_;
   std::vector<OperatorInputs> inputs_;
   std::vector<Label> labels_;
   std::vector<PathNode> paths_;
@@ -139,12 +165,29 @@ class TimelineBuilder {
   void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }
   uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }
 
+  // Activities in order of their start. Fails as AddSpan().
+  absl::Status AddDeviceActivity(const DeviceActivity& activity) {
+    return timeline_->device_activities_->Append(activity);
+  }
+  absl::Status AddKernel(const KernelFacts& kernel) { return timeline_->kernels_->Append(kernel); }
+  uint32_t kernel_count() const { return timeline_->kernels_->size(); }
+  DeviceNameId InternDeviceName(const std::string& name);
+  void SetDeviceAnnotations(std::vector<DeviceAnnotation> annotations) {
+    timeline_->device_annotations_ = std::move(annotations);
+  }
+  void SetDevices(std::vector<GpuDevice> devices) { timeline_->devices_ = std::move(devices); }
+  void SetDeviceClocks(std::vector<DeviceClock> clocks) {
+    timeline_->device_clocks_ = std::move(clocks);
+  }
+  void SetDeviceLedger(const DeviceLedger& ledger) { timeline_->device_ledger_ = ledger; }
+
   std::unique_ptr<Timeline> Finish(RecordingInfo info, const Ledger& ledger);
 
  private:
   std::unique_ptr<Timeline> timeline_;
   absl::flat_hash_map<Label, LabelId> label_ids_;
   absl::flat_hash_map<uint64_t, PathId> path_ids_;
+  absl::flat_hash_map<std::string, DeviceNameId> device_name_ids_;
 };
 
 }  // namespace proftrace

@@ -1,10 +1,14 @@
 #include "userspace/pipeline/build_timeline.h"
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "userspace/decode/decoder.h"
+#include "userspace/decode/device_decoder.h"
+#include "userspace/merge/device_merger.h"
 #include "userspace/merge/event_sorter.h"
 #include "userspace/merge/span_builder.h"
 
@@ -41,11 +45,63 @@ RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   return info;
 }
 
+// Everything of GPU agents is read before the rest: their records come late, and a device's work
+// is linked when all calls have their place.
+absl::Status ReadDeviceRecords(RecordSource* source, DeviceDecoder* decoder, DeviceMerger* merger,
+                               DeviceLedger* ledger) {
+  std::vector<DeviceEvent> events;
+  bool end = source == nullptr;
+  while (!end) {
+    const absl::StatusOr<RecordBatch> batch = source->Next();
+    if (!batch.ok()) return batch.status();
+    if (batch->gap_before) ++ledger->gaps;
+    events.clear();
+    decoder->Decode(batch->records, &events);
+    for (const DeviceEvent& event : events) {
+      if (absl::Status status = merger->Add(event); !status.ok()) return status;
+    }
+    end = batch->end;
+  }
+  merger->PrepareCalls();
+  return absl::OkStatus();
+}
+
+// What agents lost: by their own last words, or, where they are missing, by their records.
+void CountDeviceLosses(const CaptureMetadata& metadata, const DeviceMerger& merger,
+                       DeviceLedger* ledger) {
+  std::map<uint32_t, uint64_t> cupti_dropped = merger.cupti_dropped();
+  std::map<uint32_t, uint64_t> unread = merger.unread();
+  uint64_t handed_over = 0;
+  const auto sum = [](uint64_t a, uint64_t b) {
+    return b > std::numeric_limits<uint64_t>::max() - a ? std::numeric_limits<uint64_t>::max()
+                                                        : a + b;
+  };
+  for (const GpuAgent& agent : metadata.info.gpu_agents) {
+    uint64_t& dropped = cupti_dropped[Raw(agent.pid)];
+    dropped = std::max(dropped, agent.cupti_dropped);
+    uint64_t& not_read = unread[Raw(agent.pid)];
+    not_read = std::max(not_read, agent.unread_records);
+    ledger->ring_dropped = sum(ledger->ring_dropped, agent.ring_dropped);
+    ledger->buffers_refused = sum(ledger->buffers_refused, agent.buffers_refused);
+    handed_over = sum(handed_over, agent.ring_records);
+  }
+  for (const auto& [pid, count] : cupti_dropped) {
+    ledger->cupti_dropped = sum(ledger->cupti_dropped, count);
+  }
+  for (const auto& [pid, count] : unread) ledger->unread = sum(ledger->unread, count);
+  if (metadata.has_end && !metadata.is_part && handed_over > ledger->records) {
+    ledger->missing = handed_over - ledger->records;
+  }
+  // A damaged block of which nothing tells that it was of device records.
+  if (ledger->records == 0 && metadata.info.gpu_agents.empty()) ledger->gaps = 0;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
                                                         RecordSource* source,
-                                                        const std::string& spill_directory) {
+                                                        const std::string& spill_directory,
+                                                        RecordSource* device_source) {
   Ledger ledger = metadata.kernel_ledger;
   TimelineBuilder timeline(spill_directory);
   Decoder decoder(metadata, &ledger);
@@ -56,9 +112,19 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
   }
   SpanBuilder spans(decoder.labels(), window_end_ns, &timeline, &ledger);
 
-  absl::Status status;
+  DeviceLedger device_ledger;
+  DeviceDecoder device_decoder(&device_ledger);
+  DeviceMerger devices(device_decoder, spill_directory, &timeline, &device_ledger);
+  devices.SetWindow({metadata.info.window.start_ns, window_end_ns});
+  for (const ProcessEntry& process : metadata.processes) {
+    devices.SetProcessStart(process.target.pid, process.target.probes_on_ns);
+  }
+  absl::Status status = ReadDeviceRecords(device_source, &device_decoder, &devices, &device_ledger);
+  if (!status.ok()) return status;
+
   const auto add = [&](const Event& event) {
-    status = spans.Add(event);
+    if (event.type != EventType::kGap) status = devices.PlaceCallsBefore(event.time_ns, &spans);
+    if (status.ok()) status = spans.Add(event);
     return status.ok();
   };
   bool end = false;
@@ -77,7 +143,12 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
     if (end) decoder.Flush(sorter.buffer());
     if (!sorter.Drain(end, add)) return status;
   }
-  if (absl::Status finished = spans.Finish(); !finished.ok()) return finished;
+  status = devices.PlaceCallsBefore(std::numeric_limits<int64_t>::max(), &spans);
+  if (status.ok()) status = spans.Finish();
+  if (status.ok()) status = devices.Finish();
+  if (!status.ok()) return status;
+  CountDeviceLosses(metadata, devices, &device_ledger);
+  timeline.SetDeviceLedger(device_ledger);
   NameThreads(metadata, timeline.thread_count(), &timeline);
   timeline.SetInputs(decoder.TakeInputs());
   return timeline.Finish(InfoOf(metadata), ledger);

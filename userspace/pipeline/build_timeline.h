@@ -13,9 +13,10 @@
 namespace proftrace {
 
 // Deterministic: the same records and tables give the same timeline. `spill_directory`: see
-// TimelineBuilder.
+// TimelineBuilder. `device_source`: the records of GPU agents; null = there are none.
 absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
                                                         RecordSource* source,
-                                                        const std::string& spill_directory);
+                                                        const std::string& spill_directory,
+                                                        RecordSource* device_source = nullptr);
 
 }  // namespace proftrace

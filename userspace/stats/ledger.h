@@ -47,6 +47,54 @@ struct Ledger {
   }
 };
 
+// The same of the GPU agent's records, where there are any:
+//   records = merged + unlinked + outside_window + unknown + malformed
+struct DeviceLedger {
+  uint64_t records = 0;          // records taken from the source
+  uint64_t merged = 0;           // rows, or what rows are made with (names, contexts, clocks)
+  uint64_t unlinked = 0;         // rows of device work whose CUDA call was not recorded
+  uint64_t outside_window = 0;   // before the window, or begun after it by a call that did, too
+  uint64_t unknown = 0;          // of a kind that this version does not know, skipped by size
+  uint64_t malformed = 0;        // of a known kind, with impossible contents or times
+  uint64_t gaps = 0;             // damaged blocks of a salvaged capture
+  uint64_t missing = 0;          // handed over by an agent, and not in the capture
+  uint64_t unnamed = 0;          // activities whose name did not come
+  uint64_t names_cut = 0;        // names longer than 4096 bytes
+  uint64_t ring_dropped = 0;     // by the agents: their ring was full
+  uint64_t cupti_dropped = 0;    // by CUPTI itself
+  uint64_t unread = 0;           // by the agents: of kinds or layouts that they do not know
+  uint64_t buffers_refused = 0;  // an agent had no buffer left for CUPTI
+
+  bool operator==(const DeviceLedger&) const = default;
+
+  bool ConservationHolds() const {
+    return records == merged + unlinked + outside_window + unknown + malformed;
+  }
+  bool AnyLoss() const {
+    return malformed + gaps + missing + unnamed + ring_dropped + cupti_dropped + unread +
+               buffers_refused >
+           0;
+  }
+};
+
+template <typename LedgerType, typename Visitor>
+void ForEachDeviceCounter(LedgerType& ledger, Visitor&& visit) {
+  visit(std::string_view("records"), ledger.records);
+  visit(std::string_view("merged"), ledger.merged);
+  visit(std::string_view("unlinked"), ledger.unlinked);
+  visit(std::string_view("outside_window"), ledger.outside_window);
+  visit(std::string_view("unknown"), ledger.unknown);
+  visit(std::string_view("malformed"), ledger.malformed);
+  visit(std::string_view("gaps"), ledger.gaps);
+  visit(std::string_view("missing"), ledger.missing);
+  visit(std::string_view("unnamed"), ledger.unnamed);
+  visit(std::string_view("names_cut"), ledger.names_cut);
+  visit(std::string_view("ring_dropped"), ledger.ring_dropped);
+  visit(std::string_view("cupti_dropped"), ledger.cupti_dropped);
+  visit(std::string_view("unread"), ledger.unread);
+  visit(std::string_view("buffers_refused"), ledger.buffers_refused);
+}
+
 // Calls visit(name, value) for each counter, in the order above: the one list of their names.
 template <typename LedgerType, typename Visitor>
 void ForEachCounter(LedgerType& ledger, Visitor&& visit) {

@@ -4,7 +4,8 @@
 //
 //   file header | block header, payload | block header, payload | …
 //
-// Blocks hold records (bpf/abi/records.h, back to back) or metadata (a JSON array,
+// Blocks hold records (bpf/abi/records.h, back to back), records of GPU agents (bpf/abi/
+// gpu_records.h; those come up to seconds late) or metadata (a JSON array,
 // userspace/wire/metadata.h). A file that was closed properly ends with an end block.
 #pragma once
 
@@ -19,7 +20,7 @@ inline constexpr uint32_t kBlockMagic = 0x4b425450;  // "PTBK"
 // No block is larger than this: it bounds what a reader allocates for a damaged or hostile file.
 inline constexpr uint32_t kMaxBlockBytes = 64u << 20;
 
-enum class BlockType : uint16_t { kRecords = 1, kMetadata = 2, kEnd = 3 };
+enum class BlockType : uint16_t { kRecords = 1, kMetadata = 2, kEnd = 3, kDeviceRecords = 4 };
 enum class BlockCompression : uint16_t { kNone = 0, kZstd = 1 };
 
 struct CaptureFileHeader {

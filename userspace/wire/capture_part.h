@@ -17,6 +17,7 @@ struct CapturePart {
 };
 
 // Copies `part` of what `reader`, opened with keep_metadata_text, gives, to the end of `writer`.
+// Of device records, those of the stretch and what its calls asked for, however late it ran.
 // Reads all records; the cost and the kernel's losses stay those of the whole recording.
 absl::Status CopyCapturePart(const CapturePart& part, CaptureReader* reader, CaptureWriter* writer);
 

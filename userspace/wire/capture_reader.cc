@@ -112,13 +112,14 @@ absl::Status CaptureReader::Index(const Options& options) {
   size_t offset = sizeof(CaptureFileHeader);
   uint32_t expected_sequence = 0;
   bool ended = false;
-  bool gap = false;
+  bool gap = false;         // since the last block of records
+  bool device_gap = false;  // since the last block of device records
   while (offset < bytes_.size() && !ended) {
     BlockHeader header;
     if (!ReadBlockHeader(offset, &header)) {
       if (damage_.empty()) damage_ = "no whole block at byte " + std::to_string(offset);
       if (!salvage_) return Damaged(path_, damage_);
-      gap = true;
+      gap = device_gap = true;
       ++offset;  // look for the next sound block
       static constexpr char kFirst = 'P';
       const void* found = std::memchr(bytes_.data() + offset, kFirst, bytes_.size() - offset);
@@ -127,9 +128,11 @@ absl::Status CaptureReader::Index(const Options& options) {
                    : static_cast<size_t>(static_cast<const std::byte*>(found) - bytes_.data());
       continue;
     }
+    // Which kind of block is missing cannot be told.
     gap = gap || header.sequence != expected_sequence;
+    device_gap = device_gap || header.sequence != expected_sequence;
     expected_sequence = header.sequence + 1;
-    const Block block{header, offset + sizeof(header), gap};
+    Block block{header, offset + sizeof(header), gap};
     offset = block.payload_offset + header.stored_bytes;
     ReleaseUpTo(offset);
     switch (static_cast<BlockType>(header.type)) {
@@ -137,8 +140,13 @@ absl::Status CaptureReader::Index(const Options& options) {
         record_blocks_.push_back(block);
         gap = false;
         break;
+      case BlockType::kDeviceRecords:
+        block.gap_before = device_gap;
+        device_blocks_.push_back(block);
+        device_gap = false;
+        break;
       case BlockType::kMetadata: {
-        absl::StatusOr<std::span<const std::byte>> payload = Payload(block);
+        absl::StatusOr<std::span<const std::byte>> payload = Payload(block, &payload_);
         if (!payload.ok()) return payload.status();
         const std::string_view text(reinterpret_cast<const char*>(payload->data()),
                                     payload->size());
@@ -159,21 +167,23 @@ absl::Status CaptureReader::Index(const Options& options) {
   if (!ended && damage_.empty()) damage_ = "it was not closed properly, the end is missing";
   if (!damage_.empty() && !salvage_) return Damaged(path_, damage_);
   gap_pending_ = gap;
+  device_gap_pending_ = device_gap;
   released_bytes_ = 0;
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::span<const std::byte>> CaptureReader::Payload(const Block& block) {
+absl::StatusOr<std::span<const std::byte>> CaptureReader::Payload(
+    const Block& block, std::vector<std::byte>* buffer) const {
   const std::span<const std::byte> stored =
       bytes_.subspan(block.payload_offset, block.header.stored_bytes);
   if (block.header.compression == static_cast<uint16_t>(BlockCompression::kNone)) return stored;
-  payload_.resize(block.header.raw_bytes);
+  buffer->resize(block.header.raw_bytes);
   const size_t bytes =
-      ZSTD_decompress(payload_.data(), payload_.size(), stored.data(), stored.size());
+      ZSTD_decompress(buffer->data(), buffer->size(), stored.data(), stored.size());
   if (ZSTD_isError(bytes) || bytes != block.header.raw_bytes) {
     return Damaged(path_, "a block does not decompress");
   }
-  return std::span<const std::byte>(payload_);
+  return std::span<const std::byte>(*buffer);
 }
 
 absl::StatusOr<RecordBatch> CaptureReader::Next() {
@@ -184,7 +194,7 @@ absl::StatusOr<RecordBatch> CaptureReader::Next() {
     return batch;
   }
   const Block& block = record_blocks_[next_block_++];
-  absl::StatusOr<std::span<const std::byte>> payload = Payload(block);
+  absl::StatusOr<std::span<const std::byte>> payload = Payload(block, &payload_);
   if (!payload.ok()) {
     if (!salvage_) return payload.status();
     gap_pending_ = true;
@@ -194,6 +204,41 @@ absl::StatusOr<RecordBatch> CaptureReader::Next() {
   batch.gap_before = block.gap_before;
   ReleaseUpTo(block.payload_offset);
   return batch;
+}
+
+class CaptureReader::DeviceSource final : public RecordSource {
+ public:
+  explicit DeviceSource(const CaptureReader& reader)
+      : reader_(reader), gap_pending_(reader.device_gap_pending_) {}
+
+  absl::StatusOr<RecordBatch> Next() override {
+    RecordBatch batch;
+    if (next_block_ == reader_.device_blocks_.size()) {
+      batch.end = true;
+      batch.gap_before = std::exchange(gap_pending_, false);
+      return batch;
+    }
+    const Block& block = reader_.device_blocks_[next_block_++];
+    const absl::StatusOr<std::span<const std::byte>> payload = reader_.Payload(block, &payload_);
+    if (!payload.ok()) {
+      if (!reader_.salvage_) return payload.status();
+      gap_pending_ = true;
+      return batch;
+    }
+    batch.records = *payload;
+    batch.gap_before = block.gap_before;
+    return batch;
+  }
+
+ private:
+  const CaptureReader& reader_;
+  size_t next_block_ = 0;
+  bool gap_pending_;
+  std::vector<std::byte> payload_;
+};
+
+std::unique_ptr<RecordSource> CaptureReader::DeviceRecords() {
+  return std::make_unique<DeviceSource>(*this);
 }
 
 void CaptureReader::ReleaseUpTo(size_t offset) {

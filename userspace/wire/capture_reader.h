@@ -45,8 +45,13 @@ class CaptureReader final : public RecordSource {
   const std::string& damage() const { return damage_; }
 
   absl::StatusOr<RecordBatch> Next() override;
+  // The records of GPU agents, from the first on: they may be read before the others, while them or
+  // after them. Lives as long as the reader does.
+  std::unique_ptr<RecordSource> DeviceRecords();
+  bool has_device_records() const { return !device_blocks_.empty(); }
 
  private:
+  class DeviceSource;
   struct Block {
     BlockHeader header;
     size_t payload_offset;
@@ -58,7 +63,9 @@ class CaptureReader final : public RecordSource {
   absl::Status CheckFileHeader() const;
   // The header of a sound block at `offset`, or false.
   bool ReadBlockHeader(size_t offset, BlockHeader* header) const;
-  absl::StatusOr<std::span<const std::byte>> Payload(const Block& block);
+  // The decompressed payload, in `buffer` or in the file itself.
+  absl::StatusOr<std::span<const std::byte>> Payload(const Block& block,
+                                                     std::vector<std::byte>* buffer) const;
   // Gives the mapping's pages before `offset` back, so that a long capture does not fill the
   // memory.
   void ReleaseUpTo(size_t offset);
@@ -67,9 +74,11 @@ class CaptureReader final : public RecordSource {
   std::span<const std::byte> bytes_;
   void* mapping_ = nullptr;
   std::vector<Block> record_blocks_;
+  std::vector<Block> device_blocks_;
   size_t next_block_ = 0;
   size_t released_bytes_ = 0;
   bool gap_pending_ = false;
+  bool device_gap_pending_ = false;
   bool salvage_ = false;
   CaptureMetadata metadata_;
   std::vector<std::string> metadata_text_;

@@ -43,6 +43,10 @@ absl::Status CaptureWriter::AppendRecords(std::span<const std::byte> records) {
   return records.empty() ? absl::OkStatus() : Append(BlockType::kRecords, records);
 }
 
+absl::Status CaptureWriter::AppendDeviceRecords(std::span<const std::byte> records) {
+  return records.empty() ? absl::OkStatus() : Append(BlockType::kDeviceRecords, records);
+}
+
 absl::Status CaptureWriter::AppendMetadata(const std::vector<std::string>& json_arrays) {
   absl::Status status;
   for (const std::string& array : json_arrays) {

@@ -29,6 +29,8 @@ class CaptureWriter {
 
   // At most kMaxBlockBytes; whole records.
   absl::Status AppendRecords(std::span<const std::byte> records);
+  // The same of records of GPU agents.
+  absl::Status AppendDeviceRecords(std::span<const std::byte> records);
   // What MetadataWriter::TakeJson() gave, a block each.
   absl::Status AppendMetadata(const std::vector<std::string>& json_arrays);
   // Makes what was appended survive a power loss.

@@ -273,6 +273,40 @@ void MergeSteps(const json& entry, RecordingInfo* info) {
   info->steps = std::move(steps);
 }
 
+// The counters of an agent by their names in the file.
+template <typename Agent, typename Visitor>
+void ForEachAgentCounter(Agent& agent, Visitor&& visit) {
+  visit("cupti_records", agent.cupti_records);
+  visit("ring_records", agent.ring_records);
+  visit("ring_dropped", agent.ring_dropped);
+  visit("unread_records", agent.unread_records);
+  visit("cupti_dropped", agent.cupti_dropped);
+  visit("buffers_refused", agent.buffers_refused);
+}
+
+void MergeGpuAgent(const json& entry, RecordingInfo* info) {
+  GpuAgent agent;
+  agent.pid = Pid{Number<uint32_t>(entry, "pid")};
+  agent.state = Text(entry, "state");
+  agent.failure = Text(entry, "failure");
+  agent.message = Text(entry, "message");
+  agent.cupti_result = Number<uint32_t>(entry, "cupti_result");
+  agent.cupti_version = Number<uint32_t>(entry, "cupti_version");
+  agent.driver_version = Number<uint32_t>(entry, "driver_version");
+  agent.runtime_version = Number<uint32_t>(entry, "runtime_version");
+  ForEachAgentCounter(agent, [&entry](const char* name, uint64_t& counter) {
+    counter = Number<uint64_t>(entry, name);
+  });
+  const auto known =
+      std::find_if(info->gpu_agents.begin(), info->gpu_agents.end(),
+                   [&agent](const GpuAgent& other) { return other.pid == agent.pid; });
+  if (known != info->gpu_agents.end()) {
+    *known = std::move(agent);
+  } else {
+    info->gpu_agents.push_back(std::move(agent));
+  }
+}
+
 void MergePlan(const json& entry, CaptureMetadata* metadata) {
   PlanTable& plan = metadata->plans[Number<uint32_t>(entry, "plan")];
   for (const json& row : Member(entry, "sites")) {
@@ -346,10 +380,13 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason")});
     } else if (type == "gpu") {
       info.gpu = Text(entry, "how");
+    } else if (type == "gpu_agent") {
+      MergeGpuAgent(entry, &info);
     } else if (type == "steps") {
       MergeSteps(entry, &info);
     } else if (type == "cut") {
       info.window.start_ns = Nanoseconds(entry, "start_ns");
+      is_part = true;
     } else if (type == "end") {
       MergeEnd(entry, this);
     }
@@ -456,6 +493,21 @@ void MetadataWriter::AddUnsupported(const Unsupported& unsupported) {
 
 void MetadataWriter::AddGpu(const std::string& how) {
   impl_->entries.push_back({{"type", "gpu"}, {"how", how}});
+}
+
+void MetadataWriter::AddGpuAgent(const GpuAgent& agent) {
+  json entry = {{"type", "gpu_agent"},
+                {"pid", Raw(agent.pid)},
+                {"state", agent.state},
+                {"failure", agent.failure},
+                {"message", ToJsonText(agent.message)},
+                {"cupti_result", agent.cupti_result},
+                {"cupti_version", agent.cupti_version},
+                {"driver_version", agent.driver_version},
+                {"runtime_version", agent.runtime_version}};
+  ForEachAgentCounter(agent,
+                      [&entry](const char* name, uint64_t counter) { entry[name] = counter; });
+  impl_->entries.push_back(std::move(entry));
 }
 
 void MetadataWriter::AddSteps(const RecordedSteps& steps) {

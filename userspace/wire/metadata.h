@@ -75,6 +75,7 @@ struct CaptureMetadata {
   Ledger kernel_ledger;  // what only the recorder knows: ring_lost, read_failed, follow_failed,
                          // demoted
   bool has_end = false;  // the recorder wrote its last words (window, cost, ledger)
+  bool is_part = false;  // cut out of a longer capture
   std::map<uint32_t, PlanTable> plans;
   std::map<uint32_t, ImageTable> images;
   std::vector<ProcessEntry> processes;  // in the order in which they were attached
@@ -108,6 +109,8 @@ class MetadataWriter {
   void AddUnsupported(const Unsupported& unsupported);
   // How GPU activity was captured: RecordingInfo::gpu.
   void AddGpu(const std::string& how);
+  // What the GPU agent of a process says of itself; its last words count.
+  void AddGpuAgent(const GpuAgent& agent);
   void AddSteps(const RecordedSteps& steps);
   // The part of the recording that the capture holds begins later: cut out of a longer one.
   void AddCut(int64_t start_ns);

@@ -1,0 +1,143 @@
+// What a GPU did, as CUPTI told it: kernels, copies and the rest, each linked to the CUDA call that
+// asked for it and to the operator around that call.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "userspace/model/chunk_store.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+enum class DeviceActivityKind : uint8_t {
+  kKernel = 0,
+  kMemcpy = 1,
+  kMemset = 2,
+  kGraph = 3,     // a CUDA graph that was traced as a whole
+  kSync = 4,      // the host waits for a stream, an event or a context; or a stream for an event
+  kEvent = 5,     // the device reached a cudaEventRecord; its duration is not told
+  kOverhead = 6,  // of CUPTI or the driver
+  kMemory = 7,    // cudaMalloc, cudaFree and their like; an instant
+  kPool = 8,      // a memory pool was made, trimmed or destroyed; an instant
+  kMarker = 9,    // NVTX: a range, or an instant
+};
+inline constexpr size_t kDeviceActivityKinds = 10;
+
+// Work that takes a device's time: what torch's tables call device time.
+constexpr bool IsDeviceWork(DeviceActivityKind kind) { return kind <= DeviceActivityKind::kGraph; }
+
+// Kineto's category of the row; those that Kineto has none of have names of ours.
+std::string_view DeviceCategoryName(DeviceActivityKind kind);
+
+// No device, context, stream, graph or event; or it was not told (PT_GPU_NOWHERE).
+inline constexpr uint32_t kNowhere = 0xffffffffu;
+
+// An index into Timeline::device_names().
+enum class DeviceNameId : uint32_t {};
+constexpr uint32_t Raw(DeviceNameId id) { return static_cast<uint32_t>(id); }
+
+struct DeviceActivity {
+  int64_t start_ns = 0;         // CLOCK_MONOTONIC
+  int64_t duration_ns = 0;      // >= 0
+  uint64_t bytes = 0;           // copied, set, allocated or freed; of a pool: its size
+  uint64_t address = 0;         // of memory, or of the pool
+  uint64_t graph_node = 0;      // 0 = of no graph
+  SpanId call = kNoSpan;        // the CUDA call that asked for it; kNoSpan: it was not recorded
+  SpanId op = kNoSpan;          // the innermost operator or autograd row around that call
+  SpanId annotation = kNoSpan;  // the innermost annotation around it
+  DeviceNameId name{};
+  uint32_t kernel = 0;  // kernels: an index into Timeline::kernels()
+  Pid pid{};
+  Tid tid{};                 // of its call; of overhead and markers their own; 0 = not told
+  uint32_t correlation = 0;  // CUPTI's, of its process; may be used again; 0 = none
+  uint32_t device = kNowhere;
+  uint32_t context = kNowhere;
+  uint32_t stream = kNowhere;
+  uint32_t graph = kNowhere;
+  uint32_t event = kNowhere;           // sync, event: the CUDA event's id
+  uint32_t code = 0;                   // sync: type; overhead: kind; memory, pool: operation
+  uint32_t status = 0;                 // sync: of the call, 0 = success; memset: the value
+  uint32_t from_device = kNowhere;     // peer copies
+  uint32_t to_device = kNowhere;       // likewise
+  uint32_t awaited_stream = kNowhere;  // sync: where the event that is waited for was recorded …
+  uint32_t awaited_correlation = kNowhere;  // … and by which call
+  DeviceActivityKind kind = DeviceActivityKind::kKernel;
+  uint8_t copy_kind = 0;    // CUpti_ActivityMemcpyKind
+  uint8_t source_kind = 0;  // CUpti_ActivityMemoryKind; of memset and memory: where
+  uint8_t destination_kind = 0;
+  bool is_first_of_call = false;  // of the work that its call asked for: Kineto's arrow is its own
+  bool is_linked = false;  // its call was recorded, be it a row or not, or its operator is known
+  uint8_t reserved[2] = {};
+
+  int64_t end_ns() const { return start_ns + duration_ns; }
+};
+static_assert(sizeof(DeviceActivity) == 128);
+using DeviceActivityStore = ChunkStore<DeviceActivity>;
+
+// How a kernel was launched.
+struct KernelFacts {
+  int64_t queued_ns = 0;  // CLOCK_MONOTONIC; 0 = not recorded
+  int64_t submitted_ns = 0;
+  int32_t grid[3] = {};
+  int32_t block[3] = {};
+  int32_t cluster[3] = {};  // zeros = none
+  int32_t static_shared_bytes = 0;
+  int32_t dynamic_shared_bytes = 0;
+  uint32_t registers = 0;    // a thread
+  uint32_t local_bytes = 0;  // a thread
+  int32_t priority = 0;      // of the stream
+  uint32_t channel = 0;
+  uint32_t shared_executed_bytes = 0;  // what the driver set aside for a block; 0 = not told
+};
+using KernelStore = ChunkStore<KernelFacts>;
+
+// A device as a process knows it. 0 = not told.
+struct GpuDevice {
+  Pid pid{};
+  uint32_t device = 0;
+  std::string name;
+  uint64_t memory_bytes = 0;
+  uint32_t compute_major = 0;
+  uint32_t compute_minor = 0;
+  uint32_t multiprocessors = 0;
+  uint32_t warp_size = 0;
+  uint32_t max_threads_a_block = 0;
+  uint32_t max_warps_a_multiprocessor = 0;
+  uint32_t max_blocks_a_multiprocessor = 0;
+  uint32_t max_registers_a_block = 0;
+  uint32_t max_registers_a_multiprocessor = 0;
+  uint32_t max_shared_bytes_a_block = 0;
+  uint32_t max_shared_bytes_a_multiprocessor = 0;
+  uint32_t max_shared_bytes_optin = 0;
+};
+
+// From the first to the last work on one stream that an annotation asked for: Kineto's
+// gpu_user_annotation.
+struct DeviceAnnotation {
+  SpanId annotation = kNoSpan;
+  Pid pid{};
+  uint32_t device = kNowhere;
+  uint32_t stream = kNowhere;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+};
+
+// How far CUPTI's clock is ahead of CLOCK_MONOTONIC, in a process: looks at both bound it.
+struct DeviceClock {
+  Pid pid{};
+  int64_t least_ns = 0;
+  int64_t most_ns = 0;
+  uint64_t looks = 0;
+};
+
+// What a CUDA call was, in the agent's records; all zeros for other spans.
+struct CudaCall {
+  uint32_t correlation = 0;
+  uint32_t callback = 0;  // CUpti_CallbackId
+  uint32_t result = 0;    // 0 = success
+};
+
+}  // namespace proftrace
