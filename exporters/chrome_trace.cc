@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/chrome_device_rows.h"
 #include "exporters/escape.h"
 #include "exporters/recording_json.h"
 #include "exporters/text_writer.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
 constexpr int kSpansSortIndex = 536'870'912;  // Kineto's place for the "Spans" process
-constexpr size_t kMaxEventNumbersBytes = 9 * kMaxNumberBytes + 340;
+constexpr size_t kMaxEventNumbersBytes = 11 * kMaxNumberBytes + 380;
 // Top-level keys that are ours or Kineto's: --metadata must not repeat them, JSON readers would
 // take either.
 constexpr std::array<std::string_view, 17> kReservedKeys = {"schemaVersion",
@@ -108,7 +109,9 @@ class ChromeTraceWriter {
         rank_(rank),
         writer_(sink),
         base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
-        offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_) {
+        offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_),
+        device_rows_(
+            timeline, steps, [this](Pid pid) { return Has(pid); }, offset_ns_, &writer_) {
     for (const Label& label : timeline.labels()) {
       label_parts_.push_back("\"cat\": \"" + std::string(CategoryName(label.category)) +
                              "\", \"name\": " + Quoted(label.name) + ", \"pid\": ");
@@ -140,6 +143,7 @@ class ChromeTraceWriter {
     }
     WriteStepsBefore(spans.size());
     WriteMemoryEvents(std::numeric_limits<int64_t>::max());
+    device_rows_.WriteRows();
     WriteTail();
     return writer_.Flush();
   }
@@ -151,7 +155,10 @@ class ChromeTraceWriter {
 
   void WriteHead() {
     const RecordingInfo& info = timeline_.info();
-    writer_.Text("{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n");
+    writer_.Text("{\n\"schemaVersion\": 1,\n\"deviceProperties\": [");
+    device_rows_.WriteProperties();
+    writer_.Text("],\n");
+    device_rows_.WriteVersions();
     writer_.Text("\"record_shapes\": ");
     writer_.Text(timeline_.has_inputs() ? "1" : "0");
     writer_.Text(",\n\"profile_memory\": ");
@@ -173,6 +180,7 @@ class ChromeTraceWriter {
                         {"ledger", LedgerJson(timeline_.ledger())},
                         {"cost", CostJson(info)},
                         {"unsupported", UnsupportedJson(info)}};
+    if (timeline_.has_device_records()) ours["gpu_agent"] = GpuJson(timeline_);
     if (!other_metadata.empty()) ours["metadata"] = std::move(other_metadata);
     writer_.Text("\"proftrace\": " +
                  ours.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ",\n");
@@ -271,6 +279,7 @@ class ChromeTraceWriter {
     details.sequence = timeline_.columns().sequence.at(id);
     details.inputs = timeline_.inputs_of(id);
     details.bytes = timeline_.columns().call_bytes.at(id);
+    details.call = timeline_.columns().cuda_call.at(id);
     const uint64_t number = steps_.NumberOf(id);
     details.external_id = steps_.ExternalId(timeline_, span, number);
     WriteRow(number, span, label_parts_[Raw(span.label)], details);
@@ -322,6 +331,7 @@ class ChromeTraceWriter {
     SpanSequence sequence = {};
     const OperatorInputs* inputs = nullptr;
     uint64_t bytes = 0;  // 0 = not told
+    CudaCall call = {};
   };
 
   void WriteRow(uint64_t index, const Span& span, const std::string& label,
@@ -356,6 +366,12 @@ class ChromeTraceWriter {
     if (details.bytes != 0) {
       at = PutText(at, ", \"bytes\": ");
       at = PutInteger(at, details.bytes);
+    }
+    if (details.call.correlation != 0) {
+      at = PutText(at, ", \"cbid\": ");
+      at = PutInteger(at, details.call.callback);
+      at = PutText(at, ", \"correlation\": ");
+      at = PutInteger(at, details.call.correlation);
     }
     if (span.end != SpanEnd::kReturn) {
       at = PutText(at, ", \"end\": \"");
@@ -458,6 +474,7 @@ class ChromeTraceWriter {
   uint64_t arrows_ = 0;       // flows written
   int64_t base_ns_;
   int64_t offset_ns_;  // from CLOCK_MONOTONIC to nanoseconds since base_ns_
+  ChromeDeviceRows device_rows_;
   std::vector<std::string> label_parts_;
   std::vector<std::string> thread_parts_;
   std::vector<std::vector<int64_t>>

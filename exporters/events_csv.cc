@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/device_args.h"
 #include "exporters/escape.h"
 #include "exporters/text_writer.h"
 #include "userspace/aggregate/flops.h"
@@ -20,16 +21,17 @@ constexpr std::string_view kHeader =
     "fwd_tid,is_async,step,input_shapes,input_types,input_strides,concrete_inputs,cpu_memory_bytes,"
     "self_cpu_memory_bytes,device_memory_bytes,self_device_memory_bytes,flops,on_cpu_ns,off_cpu_ns,"
     "module,module_class,stack,args,end\n";
-constexpr std::string_view kAfterSelf = ",CPU,,,,";   // device_type to correlation_id
-constexpr std::string_view kAfterExternalId = ",,,";  // sequence_nr, fwd_tid
-constexpr std::string_view kNoInputCells = ",,,,";    // input_shapes to concrete_inputs
+constexpr std::string_view kAfterSelf = ",CPU,,,,";         // device_type to correlation_id
+constexpr std::string_view kBeforeCorrelation = ",CPU,,,";  // device_type to stream
+constexpr std::string_view kAfterExternalId = ",,,";        // sequence_nr, fwd_tid
+constexpr std::string_view kNoInputCells = ",,,,";          // input_shapes to concrete_inputs
 constexpr std::string_view kStepName = "ProfilerStep#";
 constexpr std::string_view kNoMemory = ",,,,";  // cpu_memory_bytes to self_device_memory_bytes
 constexpr std::string_view kAfterMemory = ",,,,,,,,";  // flops to args
 constexpr std::string_view kBeforeArgs = ",,,,,,,";    // flops to stack
 constexpr std::string_view kAfterFlops = ",,,,,,";     // on_cpu_ns to stack
 constexpr size_t kPathCacheBytes = 16 * 1024 * 1024;
-constexpr size_t kMaxRowNumbersBytes = 19 * kMaxNumberBytes + 160;
+constexpr size_t kMaxRowNumbersBytes = 22 * kMaxNumberBytes + 200;
 
 class EventsCsvWriter {
  public:
@@ -67,6 +69,7 @@ class EventsCsvWriter {
     }
     WriteStepsBefore(spans.size());
     WriteMemoryRows(std::numeric_limits<int64_t>::max());
+    WriteDeviceRows();
     return writer_.Flush();
   }
 
@@ -173,7 +176,10 @@ class EventsCsvWriter {
     at = PutInteger(at, span.duration_ns);
     *at++ = ',';
     at = PutInteger(at, span.self_ns);
-    at = PutText(at, kAfterSelf);
+    at = PutText(at, kBeforeCorrelation);
+    const CudaCall call = timeline_.columns().cuda_call.at(SpanId{index});
+    if (call.correlation != 0) at = PutInteger(at, call.correlation);
+    *at++ = ',';
     at = PutInteger(at, step_rows_.ExternalId(timeline_, span, number));
     const SpanSequence sequence = timeline_.columns().sequence.at(SpanId{index});
     at = PutSequence(at, sequence);
@@ -188,6 +194,12 @@ class EventsCsvWriter {
     if (sequence.forward_plus_1 != 0) {
       at = PutText(at, "\"{\"\"forward_id\"\": ");
       at = PutInteger(at, step_rows_.NumberOf(SpanId{sequence.forward_plus_1 - 1}));
+      at = PutText(at, "}\"");
+    } else if (call.correlation != 0) {
+      at = PutText(at, "\"{\"\"cbid\"\": ");
+      at = PutInteger(at, call.callback);
+      at = PutText(at, ", \"\"result\"\": ");
+      at = PutInteger(at, call.result);
       at = PutText(at, "}\"");
     } else if (const uint64_t bytes = timeline_.columns().call_bytes.at(SpanId{index})) {
       at = PutText(at, "\"{\"\"bytes\"\": ");
@@ -318,6 +330,144 @@ class EventsCsvWriter {
     *at++ = ',';
     *at++ = '\n';
     writer_.Advance(at);
+  }
+
+  // After all others, in order of their start: device activities, then the stretches of
+  // annotations.
+  void WriteDeviceRows() {
+    const uint64_t first =
+        step_rows_.NumberOf(SpanId{timeline_.span_count()}) + timeline_.memory_events().size();
+    const DeviceActivityStore& activities = timeline_.device_activities();
+    const std::vector<DeviceAnnotation>& annotations = timeline_.device_annotations();
+    size_t next = 0;
+    uint64_t id = first;
+    for (uint32_t i = 0; i < activities.size() && writer_.ok(); ++i) {
+      const DeviceActivity& activity = activities.at(i);
+      for (; next < annotations.size() && annotations[next].start_ns <= activity.start_ns; ++next) {
+        WriteDeviceAnnotation(id++, annotations[next]);
+      }
+      WriteDeviceActivity(id++, activity);
+    }
+    for (; next < annotations.size(); ++next) WriteDeviceAnnotation(id++, annotations[next]);
+  }
+
+  void WriteDeviceActivity(uint64_t id, const DeviceActivity& activity) {
+    DeviceRow row;
+    row.id = id;
+    row.parent = activity.call != kNoSpan ? activity.call : activity.op;
+    row.name = timeline_.device_name(activity.name);
+    row.category = DeviceCategoryName(activity.kind);
+    row.pid = activity.pid;
+    row.tid = activity.tid;
+    row.start_ns = activity.start_ns;
+    const bool is_instant = activity.kind == DeviceActivityKind::kEvent ||
+                            activity.kind == DeviceActivityKind::kMemory ||
+                            activity.kind == DeviceActivityKind::kPool;
+    if (!is_instant) row.duration_ns = activity.duration_ns;
+    row.is_device = activity.kind != DeviceActivityKind::kOverhead &&
+                    activity.kind != DeviceActivityKind::kMarker;
+    row.device = activity.device;
+    row.stream = activity.stream;
+    row.correlation = activity.correlation;
+    row.op = activity.op;
+    row.args = DeviceArgs(timeline_, activity);
+    WriteDeviceRow(row);
+  }
+
+  void WriteDeviceAnnotation(uint64_t id, const DeviceAnnotation& annotation) {
+    const Span& span = timeline_.span(annotation.annotation);
+    DeviceRow row;
+    row.id = id;
+    row.parent = row.op = annotation.annotation;
+    row.name = timeline_.label(span.label).name;
+    row.category = "gpu_user_annotation";
+    row.pid = annotation.pid;
+    row.tid = timeline_.thread(span.thread).tid;
+    row.start_ns = annotation.start_ns;
+    row.duration_ns = annotation.end_ns - annotation.start_ns;
+    row.is_device = true;
+    row.device = annotation.device;
+    row.stream = annotation.stream;
+    WriteDeviceRow(row);
+  }
+
+  struct DeviceRow {
+    uint64_t id = 0;
+    SpanId parent = kNoSpan;
+    std::string_view name;
+    std::string_view category;
+    Pid pid{};
+    Tid tid{};  // 0 = not told
+    int64_t start_ns = 0;
+    std::optional<int64_t> duration_ns;
+    bool is_device = false;
+    uint32_t device = kNowhere;
+    uint32_t stream = kNowhere;
+    uint32_t correlation = 0;
+    SpanId op = kNoSpan;  // whose external id it has
+    std::string args;
+  };
+
+  void WriteDeviceRow(const DeviceRow& row) {
+    const Span* parent = row.parent == kNoSpan ? nullptr : &timeline_.span(row.parent);
+    const std::optional<size_t> around = parent != nullptr ? StepAround(*parent) : std::nullopt;
+    const auto optional_cell = [this](bool is_known, uint64_t value) {
+      if (is_known) writer_.Unsigned(value);
+      writer_.Text(",");
+    };
+    writer_.Unsigned(row.id);
+    writer_.Text(",");
+    optional_cell(parent != nullptr, parent != nullptr ? step_rows_.NumberOf(row.parent) : 0);
+    const uint32_t depth =
+        (parent != nullptr ? parent->depth + 1u : 0u) + (around.has_value() ? 1u : 0u);
+    writer_.Unsigned(depth);
+    writer_.Text(",");
+    WriteDevicePath(row, parent, around);
+    writer_.Text("," + CsvField(row.name) + ",," + std::string(row.category) + ",FUNCTION,");
+    writer_.Unsigned(Raw(row.pid));
+    writer_.Text(",");
+    optional_cell(Raw(row.tid) != 0, Raw(row.tid));
+    if (parent != nullptr) writer_.Text(CsvField(timeline_.thread(parent->thread).name));
+    writer_.Text(",");
+    writer_.Integer(timeline_.ToUnixNs(row.start_ns));
+    writer_.Text(",");
+    for (int cell = 0; cell < 2; ++cell) {  // duration_ns, self_ns
+      if (row.duration_ns.has_value()) writer_.Integer(*row.duration_ns);
+      writer_.Text(",");
+    }
+    writer_.Text(row.is_device ? "CUDA," : "CPU,");
+    optional_cell(row.device != kNowhere, row.device);
+    optional_cell(row.stream != kNowhere, row.stream);
+    optional_cell(row.correlation != 0, row.correlation);
+    optional_cell(row.op != kNoSpan, row.op == kNoSpan ? 0 : step_rows_.NumberOf(row.op) + 1);
+    writer_.Text(",,0,");  // sequence_nr, fwd_tid, is_async
+    const ProcessSteps* process = parent == nullptr ? nullptr : steps_.Of(parent->thread);
+    const Step* step = process == nullptr ? nullptr : process->At(parent->start_ns);
+    if (step != nullptr) writer_.Integer(step->number);
+    writer_.Text(kNoInputCells);
+    writer_.Text(kNoMemory);
+    writer_.Text(kBeforeArgs);
+    if (!row.args.empty()) writer_.Text(CsvField("{" + row.args + "}"));
+    writer_.Text(",return\n");
+  }
+
+  void WriteDevicePath(const DeviceRow& row, const Span* parent,
+                       const std::optional<size_t>& around) {
+    if (parent == nullptr) {
+      writer_.Text(CsvField(row.name));
+      return;
+    }
+    std::string_view path = PathCell(parent->path);
+    const bool is_quoted = path.starts_with('"');
+    if (is_quoted) path = path.substr(1, path.size() - 2);
+    writer_.Text("\"");
+    if (around.has_value()) {
+      writer_.Text(kStepName);
+      writer_.Integer(step_rows_.rows()[*around].step.number);
+      writer_.Text("/");
+    }
+    writer_.Text(path);
+    writer_.Text("/" + CsvEscaped(row.name) + "\"");
   }
 
   static char* PutMemoryArgs(char* at, const MemoryEvent& event) {

@@ -45,7 +45,7 @@ absl::Status ExportFlamegraph(const Timeline& timeline, const FoldedStacks& stac
               ", \"subtitle\": " + ScriptString(Subtitle(timeline)) +
               ", \"window_ns\": " + std::to_string(timeline.info().window.duration_ns) +
               ", \"incomplete\": " + std::to_string(incomplete_spans) + ", \"lost\": " +
-              (timeline.ledger().AnyLoss() || !timeline.info().has_end ? "true" : "false") +
+              (timeline.any_loss() || !timeline.info().has_end ? "true" : "false") +
               ",\n\"frames\": [");
   for (size_t i = 0; i < stacks.frames.size(); ++i) {
     writer.Text(i == 0 ? "\n" : ",\n");

@@ -29,6 +29,17 @@ void WritePercent(int64_t ns, int64_t total_ns, TextWriter& writer) {
   writer.Decimal(static_cast<double>(ns) * 100.0 / static_cast<double>(total_ns), 4);
 }
 
+void WriteDeviceTimes(const KeyAverage& row, int64_t total_ns, TextWriter& writer) {
+  writer.Text(",");
+  writer.Microseconds(row.self_device_time_total_ns);
+  writer.Text(",");
+  writer.Microseconds(row.device_time_total_ns);
+  writer.Text(",");
+  writer.Decimal(row.device_time_us(), 3);
+  writer.Text(",");
+  WritePercent(row.self_device_time_total_ns, total_ns, writer);
+}
+
 }  // namespace
 
 absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
@@ -52,7 +63,11 @@ absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
     writer.Text(",");
     // An async span has no place in the tree, so it has no share: 0, as in torch.
     WritePercent(row.is_async ? 0 : row.cpu_time_total_ns, total_ns, writer);
-    writer.Text(kNoDeviceTimes);
+    if (averages.has_device_records) {
+      WriteDeviceTimes(row, averages.self_device_time_total_ns, writer);
+    } else {
+      writer.Text(kNoDeviceTimes);
+    }
     if (averages.has_memory) {
       WriteMemory(row.memory, writer);
     } else {
@@ -60,7 +75,7 @@ absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
     }
     writer.Text(kAfterMemory);
     if (averages.has_flops) writer.Integer(row.flops);
-    writer.Text(",CPU,,");
+    writer.Text(row.is_device ? ",CUDA,," : ",CPU,,");
     writer.Text(row.is_async ? "1" : "0");
     writer.Text(",");
     writer.Text(CsvField(row.input_shapes));

@@ -13,6 +13,54 @@ OrderedJson LedgerJson(const Ledger& ledger) {
   return json;
 }
 
+OrderedJson GpuJson(const Timeline& timeline) {
+  OrderedJson ledger = OrderedJson::object();
+  ForEachDeviceCounter(timeline.device_ledger(), [&](std::string_view name, uint64_t value) {
+    ledger[std::string(name)] = value;
+  });
+  const auto version_or_null = [](uint32_t version) {
+    return version == 0 ? OrderedJson(nullptr) : OrderedJson(version);
+  };
+  OrderedJson agents = OrderedJson::array();
+  for (const GpuAgent& agent : timeline.info().gpu_agents) {
+    agents.push_back({{"pid", Raw(agent.pid)},
+                      {"state", TextOrNull(agent.state)},
+                      {"failure", TextOrNull(agent.failure)},
+                      {"message", TextOrNull(agent.message)},
+                      {"cupti_result", agent.cupti_result},
+                      {"cupti_version", version_or_null(agent.cupti_version)},
+                      {"cuda_driver_version", version_or_null(agent.driver_version)},
+                      {"cuda_runtime_version", version_or_null(agent.runtime_version)},
+                      {"cupti_records", agent.cupti_records},
+                      {"ring_records", agent.ring_records},
+                      {"ring_dropped", agent.ring_dropped},
+                      {"unread_records", agent.unread_records},
+                      {"cupti_dropped", agent.cupti_dropped},
+                      {"buffers_refused", agent.buffers_refused}});
+  }
+  OrderedJson devices = OrderedJson::array();
+  for (const GpuDevice& device : timeline.devices()) {
+    devices.push_back({{"pid", Raw(device.pid)},
+                       {"device", device.device},
+                       {"name", TextOrNull(device.name)},
+                       {"memory_bytes", device.memory_bytes},
+                       {"compute_capability", std::to_string(device.compute_major) + "." +
+                                                  std::to_string(device.compute_minor)},
+                       {"multiprocessors", device.multiprocessors}});
+  }
+  OrderedJson clocks = OrderedJson::array();
+  for (const DeviceClock& clock : timeline.device_clocks()) {
+    clocks.push_back({{"pid", Raw(clock.pid)},
+                      {"cupti_ahead_least_ns", clock.least_ns},
+                      {"cupti_ahead_most_ns", clock.most_ns},
+                      {"looks", clock.looks}});
+  }
+  return {{"ledger", std::move(ledger)},
+          {"agents", std::move(agents)},
+          {"devices", std::move(devices)},
+          {"clocks", std::move(clocks)}};
+}
+
 OrderedJson CostJson(const RecordingInfo& info) {
   if (!info.has_end) return nullptr;
   const Cost& cost = info.cost;

@@ -15,6 +15,8 @@ namespace proftrace {
 using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson LedgerJson(const Ledger& ledger);
+// What GPU agents recorded and lost: their own words, their ledger, devices and clocks.
+OrderedJson GpuJson(const Timeline& timeline);
 // null when it is not known.
 OrderedJson CostJson(const RecordingInfo& info);
 OrderedJson UnsupportedJson(const RecordingInfo& info);

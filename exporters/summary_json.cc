@@ -87,6 +87,22 @@ OrderedJson MemoryJson(const Timeline& timeline) {
           {"totals_known", summary.inconsistent_processes == 0}};
 }
 
+// How many rows events.csv has of each kind.
+void AddDeviceCounts(const Timeline& timeline, OrderedJson* events) {
+  static constexpr const char* kNames[kDeviceActivityKinds] = {
+      "kernels",     "memcpys",   "memsets",    "cuda_graphs",      "synchronizations",
+      "cuda_events", "overheads", "gpu_memory", "gpu_memory_pools", "markers"};
+  uint64_t counts[kDeviceActivityKinds] = {};
+  const DeviceActivityStore& activities = timeline.device_activities();
+  for (uint32_t i = 0; i < activities.size(); ++i) {
+    ++counts[static_cast<size_t>(activities.at(i).kind)];
+  }
+  for (size_t kind = 0; kind < kDeviceActivityKinds; ++kind) {
+    (*events)[kNames[kind]] = counts[kind];
+  }
+  (*events)["gpu_annotations"] = timeline.device_annotations().size();
+}
+
 }  // namespace
 
 OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, const Steps& steps) {
@@ -117,7 +133,9 @@ OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, cons
                     {"autograd", counts.of(SpanKind::kAutograd)},
                     {"runtime", counts.of(SpanKind::kRuntime)}};
   if (timeline.has_memory()) json["events"]["memory"] = timeline.memory_events().size();
+  if (timeline.has_device_records()) AddDeviceCounts(timeline, &json["events"]);
   json["ledger"] = LedgerJson(timeline.ledger());
+  if (timeline.has_device_records()) json["gpu"] = GpuJson(timeline);
   json["cost"] = CostJson(info);
   if (timeline.has_memory()) json["memory"] = MemoryJson(timeline);
   json["steps"] = StepsJson(timeline, steps);

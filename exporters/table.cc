@@ -148,6 +148,7 @@ class TableFormatter {
         smallest_flops = row.flops;
       }
       has_overload_names_ |= !row.overload_name.empty();
+      has_device_time_ |= row.self_device_time_total_ns > 0;
       has_device_memory_ |= averages.memory_device != 0 && row.memory.self_device_bytes > 0;
       has_input_shapes_ |= row.input_shapes.size() > 2;  // torch does not count "[]"
       shapes_width_ = std::min(kMaxShapesWidth,
@@ -183,6 +184,9 @@ class TableFormatter {
     if (has_overload_names_) headers.push_back("Overload Name");
     headers.insert(headers.end(),
                    {"Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"});
+    if (has_device_time_) {
+      headers.insert(headers.end(), {"Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"});
+    }
     if (averages_.has_memory) headers.insert(headers.end(), {"CPU Mem", "Self CPU Mem"});
     if (has_device_memory_) {
       const std::string device(DeviceTypeName(averages_.memory_device));
@@ -204,6 +208,9 @@ class TableFormatter {
     for (const KeyAverage* row : Shown()) text += Line(Cells(*row));
     text += Separator() + "\n";
     text += "Self CPU time total: " + Time(averages_.self_cpu_time_total_ns) + "\n";
+    if (has_device_time_) {
+      text += "Self CUDA time total: " + Time(averages_.self_device_time_total_ns) + "\n";
+    }
     return text;
   }
 
@@ -214,8 +221,9 @@ class TableFormatter {
     return column < (has_overload_names_ ? 2u : 1u) ? name_width_ : kNumberColumnWidth;
   }
   size_t ColumnCount() const {
-    return 7u + (has_overload_names_ ? 1u : 0u) + (averages_.has_memory ? 2u : 0u) +
-           (has_device_memory_ ? 2u : 0u) + (has_input_shapes_ ? 1u : 0u) + (has_flops_ ? 1u : 0u);
+    return 7u + (has_overload_names_ ? 1u : 0u) + (has_device_time_ ? 4u : 0u) +
+           (averages_.has_memory ? 2u : 0u) + (has_device_memory_ ? 2u : 0u) +
+           (has_input_shapes_ ? 1u : 0u) + (has_flops_ ? 1u : 0u);
   }
 
   std::string Separator() const {
@@ -250,6 +258,13 @@ class TableFormatter {
                                  : FormatShare(Microseconds(row.cpu_time_total_ns), total_us));
     cells.push_back(Time(row.cpu_time_total_ns));
     cells.push_back(FormatTime(row.cpu_time_us(), options_.time_unit));
+    if (has_device_time_) {
+      cells.push_back(Time(row.self_device_time_total_ns));
+      cells.push_back(FormatShare(Microseconds(row.self_device_time_total_ns),
+                                  Microseconds(averages_.self_device_time_total_ns)));
+      cells.push_back(Time(row.device_time_total_ns));
+      cells.push_back(FormatTime(row.device_time_us(), options_.time_unit));
+    }
     if (averages_.has_memory) {
       cells.push_back(FormatMemory(row.memory.cpu_bytes));
       cells.push_back(FormatMemory(row.memory.self_cpu_bytes));
@@ -271,6 +286,7 @@ class TableFormatter {
   const TableOptions& options_;
   std::vector<const KeyAverage*> rows_;
   bool has_overload_names_ = false;
+  bool has_device_time_ = false;
   bool has_device_memory_ = false;
   bool has_input_shapes_ = false;
   bool has_flops_ = false;

@@ -46,8 +46,24 @@ std::string MemoryLine(const Timeline& timeline) {
   return line + "\n";
 }
 
+std::string DeviceLedgerLine(const Timeline& timeline) {
+  if (!timeline.has_device_records()) return "";
+  std::string line = "GPU ledger:";
+  ForEachDeviceCounter(timeline.device_ledger(), [&](std::string_view name, uint64_t value) {
+    if (value == 0 && name != "records" && name != "merged") return;
+    line += (line.back() == ':' ? " " : ", ") + std::string(name) + " " + std::to_string(value);
+  });
+  line += "\n";
+  for (const GpuAgent& agent : timeline.info().gpu_agents) {
+    if (agent.failure.empty()) continue;
+    line += "GPU agent of PID " + std::to_string(Raw(agent.pid)) + ": " + TableText(agent.failure) +
+            "; " + TableText(agent.message) + "\n";
+  }
+  return line;
+}
+
 std::string LossLine(const Timeline& timeline) {
-  if (timeline.ledger().AnyLoss()) {
+  if (timeline.any_loss()) {
     return "Losses: yes; counts and times above may be too small (see the ledger)\n";
   }
   if (!timeline.info().has_end) {
@@ -144,6 +160,17 @@ OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
   entry["self_cpu_percent"] = percent(row.self_cpu_time_total_ns);
   entry["cpu_percent"] = row.is_async ? OrderedJson(0) : percent(row.cpu_time_total_ns);
   entry["is_async"] = row.is_async;
+  if (averages.has_device_records) {
+    const double total_device_us = Microseconds(averages.self_device_time_total_ns);
+    entry["device_type"] = row.is_device ? "CUDA" : "CPU";
+    entry["self_device_time_total_us"] = Microseconds(row.self_device_time_total_ns);
+    entry["device_time_total_us"] = Microseconds(row.device_time_total_ns);
+    entry["device_time_us"] = row.device_time_us();
+    entry["self_device_percent"] =
+        total_device_us == 0
+            ? OrderedJson(nullptr)
+            : OrderedJson(Microseconds(row.self_device_time_total_ns) * 100.0 / total_device_us);
+  }
   if (averages.has_memory) {
     entry["self_cpu_memory_bytes"] = row.memory.self_cpu_bytes;
     entry["cpu_memory_bytes"] = row.memory.cpu_bytes;
@@ -160,6 +187,7 @@ std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggreg
   const KeyAverages& averages = aggregates.key_averages;
   std::string text = StepsLine(aggregates.steps);
   text += LedgerLine(timeline.ledger());
+  text += DeviceLedgerLine(timeline);
   text += LossLine(timeline);
   text += MemoryLine(timeline);
   if (averages.incomplete_spans > 0) {
@@ -189,16 +217,20 @@ absl::Status ExportTableJson(const Timeline& timeline, const Aggregates& aggrega
   for (const KeyAverage* row : ShownRows(averages, options)) {
     rows.push_back(RowJson(*row, averages));
   }
-  const OrderedJson json = {{"rows", std::move(rows)},
-                            {"total_rows", averages.rows.size()},
-                            {"total_average", RowJson(TotalAverage(averages), averages)},
-                            {"sort_by", TextOrNull(options.sort_by)},
-                            {"self_cpu_time_total_us", total_us},
-                            {"spans_without_end", averages.incomplete_spans},
-                            {"steps", StepsJson(timeline, aggregates.steps)},
-                            {"ledger", LedgerJson(timeline.ledger())},
-                            {"cost", CostJson(timeline.info())},
-                            {"unsupported", UnsupportedJson(timeline.info())}};
+  OrderedJson json = {{"rows", std::move(rows)},
+                      {"total_rows", averages.rows.size()},
+                      {"total_average", RowJson(TotalAverage(averages), averages)},
+                      {"sort_by", TextOrNull(options.sort_by)},
+                      {"self_cpu_time_total_us", total_us},
+                      {"spans_without_end", averages.incomplete_spans},
+                      {"steps", StepsJson(timeline, aggregates.steps)},
+                      {"ledger", LedgerJson(timeline.ledger())},
+                      {"cost", CostJson(timeline.info())},
+                      {"unsupported", UnsupportedJson(timeline.info())}};
+  if (averages.has_device_records) {
+    json["self_device_time_total_us"] = Microseconds(averages.self_device_time_total_ns);
+    json["gpu"] = GpuJson(timeline);
+  }
   return WriteJson(json, sink);
 }
 

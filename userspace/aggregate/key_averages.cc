@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -41,6 +42,8 @@ struct Occurrence {
   int64_t start_ns = 0;
   int64_t duration_ns = 0;
   int64_t self_ns = 0;
+  int64_t device_ns = 0;        // of its own kernels and copies
+  int64_t device_total_ns = 0;  // and of its children's
   SpanMemory memory;
   int64_t flops = 0;
   bool is_async = false;
@@ -50,9 +53,10 @@ struct Occurrence {
 
 // What children, which are visited first, leave for a span that is still to come.
 struct Pending {
-  int64_t self_ns = 0;   // change of the self time, where torch's tree differs from the Timeline's
-  int64_t children = 0;  // change of the number of direct children, likewise
-  SpanMemory memory;     // change of the self memory, likewise
+  int64_t self_ns = 0;    // change of the self time, where torch's tree differs from the Timeline's
+  int64_t device_ns = 0;  // device time of its children in torch's tree
+  int64_t children = 0;   // change of the number of direct children, likewise
+  SpanMemory memory;      // change of the self memory, likewise
   bool has_candidate = false;
   bool is_crowded = false;  // more than one candidate: none of them is an only child
   Occurrence candidate;  // a child of the span's own name: folded into it if it is the only child
@@ -84,6 +88,7 @@ class KeyAverager {
     result_.grouped_by_input_shape = options.group_by_input_shape;
     if (options.group_by_input_shape) NumberShapes();
     result_.has_memory = timeline.has_memory();
+    result_.has_device_records = timeline.has_device_records();
     result_.has_flops = timeline.info().with_flops;
     absl::flat_hash_map<std::string, uint32_t> rows;
     absl::flat_hash_map<std::string, uint32_t> names;
@@ -118,6 +123,7 @@ class KeyAverager {
       spans.Release(chunk);
     }
     AddSteps();
+    if (result_.has_device_records) AddDeviceRows();
     if (result_.has_memory) AddMemoryRows();
     return Finish();
   }
@@ -221,12 +227,20 @@ class KeyAverager {
     occurrence.start_ns = span.start_ns;
     occurrence.duration_ns = span.duration_ns;
     occurrence.self_ns = span.is_async ? 0 : SaturatingSum(span.self_ns, mine.self_ns);
+    if (!span.is_async) {
+      occurrence.device_ns = timeline_.columns().device_ns.at(id);
+      occurrence.device_total_ns = SaturatingSum(occurrence.device_ns, mine.device_ns);
+      if (parent != kNoSpan && occurrence.device_total_ns != 0) {
+        int64_t& children_ns = pending_[Raw(parent)].device_ns;
+        children_ns = SaturatingSum(children_ns, occurrence.device_total_ns);
+      }
+    }
     occurrence.memory = timeline_.columns().memory.at(id);
     AddSelf(mine.memory, &occurrence.memory);
     if (span.is_async) occurrence.memory.self_cpu_bytes = occurrence.memory.self_device_bytes = 0;
     occurrence.flops = flops_.Of(id, span);
     occurrence.is_async = span.is_async;
-    occurrence.is_top_level = parent == kNoSpan && !IsInStep(span);
+    occurrence.is_top_level = parent == kNoSpan && !IsInStep(span, occurrence.device_total_ns);
     occurrence.is_complete = span.is_complete();
 
     if (!span.is_complete()) ++result_.incomplete_spans;
@@ -236,6 +250,7 @@ class KeyAverager {
       // A parent whose own times are not known cannot stand for its child.
       if (is_only_child && span.is_complete()) {
         occurrence.self_ns = SaturatingSum(occurrence.self_ns, mine.candidate.self_ns);
+        occurrence.device_ns = SaturatingSum(occurrence.device_ns, mine.candidate.device_ns);
         AddSelf(mine.candidate.memory, &occurrence.memory);
       } else {
         Count(mine.candidate);
@@ -249,9 +264,10 @@ class KeyAverager {
   }
 
   // Whether a step is the parent of a span that has none otherwise.
-  bool IsInStep(const Span& span) {
+  bool IsInStep(const Span& span, int64_t device_ns) {
     if (!steps_.Enclosing(span).has_value()) return false;
     in_steps_ns_ = SaturatingSum(in_steps_ns_, span.duration_ns);
+    device_in_steps_ns_ = SaturatingSum(device_in_steps_ns_, device_ns);
     return true;
   }
 
@@ -270,6 +286,7 @@ class KeyAverager {
     }
     sums.average.self_cpu_time_total_ns =
         SaturatingSum(sums.average.cpu_time_total_ns, -in_steps_ns_);
+    sums.average.device_time_total_ns = device_in_steps_ns_;
     for (const SpanMemory& memory : StepMemory(timeline_, steps_)) {
       AddAll(memory, &sums.average.memory);
     }
@@ -304,6 +321,10 @@ class KeyAverager {
         SaturatingSum(row.average.cpu_time_total_ns, occurrence.duration_ns);
     row.average.self_cpu_time_total_ns =
         SaturatingSum(row.average.self_cpu_time_total_ns, occurrence.self_ns);
+    row.average.device_time_total_ns =
+        SaturatingSum(row.average.device_time_total_ns, occurrence.device_total_ns);
+    row.average.self_device_time_total_ns =
+        SaturatingSum(row.average.self_device_time_total_ns, occurrence.device_ns);
     AddAll(occurrence.memory, &row.average.memory);
     row.average.flops = SaturatingSum(row.average.flops, occurrence.flops);
     NoteFirst(occurrence, &row);
@@ -324,6 +345,58 @@ class KeyAverager {
     row.first_id = occurrence.id;
     row.average.is_async = occurrence.is_async;
     row.average.is_top_level = occurrence.is_top_level;
+  }
+
+  // A row of the device, or of CUPTI's overhead, which is the CPU's.
+  void AddToDeviceRow(size_t row, int64_t start_ns, int64_t duration_ns) {
+    RowSums& sums = rows_[row];
+    ++sums.average.count;
+    int64_t& total_ns =
+        sums.average.is_device ? sums.average.device_time_total_ns : sums.average.cpu_time_total_ns;
+    int64_t& self_ns = sums.average.is_device ? sums.average.self_device_time_total_ns
+                                              : sums.average.self_cpu_time_total_ns;
+    total_ns = SaturatingSum(total_ns, duration_ns);
+    self_ns = SaturatingSum(self_ns, duration_ns);
+    Occurrence occurrence;
+    occurrence.start_ns = start_ns;
+    occurrence.duration_ns = duration_ns;
+    occurrence.is_top_level = true;
+    NoteFirst(occurrence, &sums);
+  }
+
+  size_t NewDeviceRow(const std::string& name, bool is_device) {
+    RowSums sums;
+    sums.average.name = RowName(name);
+    sums.average.is_device = is_device;
+    if (result_.grouped_by_input_shape) sums.average.input_shapes = "[]";
+    rows_.push_back(std::move(sums));
+    return rows_.size() - 1;
+  }
+
+  void AddDeviceRows() {
+    // By name, of work and of overhead.
+    std::vector<std::optional<size_t>> rows[2];
+    for (auto& by_name : rows) by_name.resize(timeline_.device_names().size());
+    const DeviceActivityStore& activities = timeline_.device_activities();
+    for (uint32_t i = 0; i < activities.size(); ++i) {
+      const DeviceActivity& activity = activities.at(i);
+      const bool is_device = IsDeviceWork(activity.kind);
+      if (!is_device && activity.kind != DeviceActivityKind::kOverhead) continue;
+      std::optional<size_t>& row = rows[is_device ? 0 : 1][Raw(activity.name)];
+      if (!row.has_value()) row = NewDeviceRow(timeline_.device_name(activity.name), is_device);
+      AddToDeviceRow(*row, activity.start_ns, activity.duration_ns);
+    }
+    absl::flat_hash_map<std::string, size_t> annotation_rows;
+    for (const DeviceAnnotation& annotation : timeline_.device_annotations()) {
+      const Span& span = timeline_.span(annotation.annotation);
+      const std::string name = RowName(timeline_.label(span.label).name);
+      const auto [it, inserted] = annotation_rows.try_emplace(name, rows_.size());
+      if (inserted) {
+        NewDeviceRow(name, true);
+        rows_.back().average.is_user_annotation = true;
+      }
+      AddToDeviceRow(it->second, annotation.start_ns, annotation.end_ns - annotation.start_ns);
+    }
   }
 
   // torch makes rows of those that lie in no span, and of failed allocations.
@@ -369,6 +442,10 @@ class KeyAverager {
     for (RowSums& row : rows_) {
       result_.self_cpu_time_total_ns =
           SaturatingSum(result_.self_cpu_time_total_ns, row.average.self_cpu_time_total_ns);
+      if (row.average.is_device && !row.average.is_user_annotation) {
+        result_.self_device_time_total_ns =
+            SaturatingSum(result_.self_device_time_total_ns, row.average.self_device_time_total_ns);
+      }
       result_.rows.push_back(std::move(row.average));
     }
     return std::move(result_);
@@ -378,6 +455,7 @@ class KeyAverager {
   const StepRows& steps_;
   SpanFlops flops_;
   int64_t in_steps_ns_ = 0;  // of spans that a step is the parent of
+  int64_t device_in_steps_ns_ = 0;
   std::vector<LabelEntry> labels_;
   std::vector<RowSums> rows_;
   std::vector<std::string_view> shapes_;                // by their numbers
@@ -412,6 +490,10 @@ KeyAverage TotalAverage(const KeyAverages& averages) {
     total.self_cpu_time_total_ns =
         SaturatingSum(total.self_cpu_time_total_ns, row.self_cpu_time_total_ns);
     total.cpu_time_total_ns = SaturatingSum(total.cpu_time_total_ns, row.cpu_time_total_ns);
+    total.self_device_time_total_ns =
+        SaturatingSum(total.self_device_time_total_ns, row.self_device_time_total_ns);
+    total.device_time_total_ns =
+        SaturatingSum(total.device_time_total_ns, row.device_time_total_ns);
     AddAll(row.memory, &total.memory);
   }
   return total;

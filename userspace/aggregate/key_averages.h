@@ -14,6 +14,11 @@
 //     time that they share as its own;
 //   - an annotation and an operator of the same name are two rows;
 //   - memory events that belong to no span are a row, [memory]; failed allocations, [OutOfMemory].
+//   - an operator's device time is that of the kernels, copies and memsets that it asked for, and
+//   of its children's; an annotation has that of its children alone;
+//   - kernels, copies and memsets are rows of the device, by their names; what annotations asked
+//   for is one, too, and does not count in the sum;
+//   - CUPTI's overheads are rows of the CPU.
 // Ours: a span whose end was not seen (truncated, lost) has no time that can be trusted. It is left
 // out of counts and times, and counted in `incomplete_spans`.
 #pragma once
@@ -44,7 +49,8 @@ struct KeyAverage {
   SpanMemory memory;  // sums; zeros where memory was not recorded
   int64_t flops = 0;  // a sum; see flops.h
   bool is_user_annotation = false;
-  bool is_async = false;  // of the group's first span, as in torch
+  bool is_device = false;  // what a GPU did; else of the CPU
+  bool is_async = false;   // of the group's first span, as in torch
   bool is_top_level =
       false;  // whether the group's first span has no parent, as torch's top_level_events_only asks
 
@@ -59,11 +65,13 @@ struct KeyAverages {
   std::vector<KeyAverage> rows;  // in the order of each group's first span, as in torch
   bool grouped_by_overload_name = false;
   bool grouped_by_input_shape = false;
-  int64_t self_cpu_time_total_ns = 0;  // over all rows
-  uint64_t incomplete_spans = 0;       // left out: their end was not seen
-  bool has_memory = false;             // memory was recorded
-  bool has_flops = false;              // flops were asked for
-  uint8_t memory_device = 0;           // c10::DeviceType of the device memory, 0 = there is none
+  int64_t self_cpu_time_total_ns = 0;     // over all rows
+  uint64_t incomplete_spans = 0;          // left out: their end was not seen
+  int64_t self_device_time_total_ns = 0;  // over the device's rows that are no annotations
+  bool has_device_records = false;        // a GPU agent recorded: else no device time means nothing
+  bool has_memory = false;                // memory was recorded
+  bool has_flops = false;                 // flops were asked for
+  uint8_t memory_device = 0;              // c10::DeviceType of the device memory, 0 = there is none
 };
 
 // One pass over the spans, last to first; memory: a few words a label, plus the parents that wait

@@ -289,7 +289,7 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   if (!names.ok()) return names.status();
   PrintEnd(arguments, result, *results, *names, directory.path());
   if (!printed.ok()) return printed;
-  if (arguments.strict && results->timeline->ledger().AnyLoss()) {
+  if (arguments.strict && results->timeline->any_loss()) {
     return Fail(ExitCode::kEventsLost,
                 "events were lost (--strict); the table's footer says which");
   }

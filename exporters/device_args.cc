@@ -1,0 +1,158 @@
+#include "exporters/device_args.h"
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "exporters/escape.h"
+#include "userspace/aggregate/occupancy.h"
+
+namespace proftrace {
+namespace {
+
+// CUpti_ActivitySynchronizationType.
+constexpr uint32_t kEventSync = 1;
+constexpr uint32_t kStreamWaitEvent = 2;
+
+int64_t OrMinusOne(uint32_t value) { return value == kNowhere ? -1 : int64_t{value}; }
+
+class ArgsText {
+ public:
+  void Number(std::string_view key, int64_t value) {
+    Key(key);
+    text_ += std::to_string(value);
+  }
+  void Unsigned(std::string_view key, uint64_t value) {
+    Key(key);
+    text_ += std::to_string(value);
+  }
+  void Real(std::string_view key, double value) {
+    Key(key);
+    std::array<char, 64> digits;
+    const auto end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<float>(value));
+    text_.append(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
+  }
+  void Text(std::string_view key, std::string_view value) {
+    Key(key);
+    text_ += "\"" + JsonEscaped(value) + "\"";
+  }
+  void Triple(std::string_view key, const int32_t (&values)[3]) {
+    Key(key);
+    text_ += "[" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " +
+             std::to_string(values[2]) + "]";
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  void Key(std::string_view key) {
+    if (!text_.empty()) text_ += ", ";
+    text_ += "\"";
+    text_ += key;
+    text_ += "\": ";
+  }
+
+  std::string text_;
+};
+
+void AddPlace(const DeviceActivity& activity, ArgsText* args) {
+  args->Number("device", OrMinusOne(activity.device));
+  args->Number("context", OrMinusOne(activity.context));
+  args->Number("stream", OrMinusOne(activity.stream));
+  args->Number("correlation", activity.correlation);
+}
+
+void AddGraph(const DeviceActivity& activity, ArgsText* args) {
+  if (activity.graph == kNowhere || activity.graph == 0) return;
+  args->Number("graph id", activity.graph);
+  args->Unsigned("graph node id", activity.graph_node);
+}
+
+void AddKernel(const Timeline& timeline, const DeviceActivity& activity, ArgsText* args) {
+  const KernelFacts& kernel = timeline.kernels().at(activity.kernel);
+  args->Number("queued", kernel.queued_ns);
+  AddPlace(activity, args);
+  args->Number("registers per thread", kernel.registers);
+  args->Number("shared memory",
+               int64_t{kernel.static_shared_bytes} + int64_t{kernel.dynamic_shared_bytes});
+  const GpuDevice* device = timeline.FindDevice(activity.pid, activity.device);
+  std::optional<KernelLoad> load;
+  if (device != nullptr) load = LoadOf(kernel, *device);
+  if (load.has_value()) {
+    args->Real("blocks per SM", load->blocks_a_multiprocessor);
+    args->Real("warps per SM", load->warps_a_multiprocessor);
+  }
+  args->Triple("grid", kernel.grid);
+  args->Triple("block", kernel.block);
+  if (load.has_value() && load->occupancy_percent.has_value()) {
+    args->Number("est. achieved occupancy %", *load->occupancy_percent);
+  }
+  AddGraph(activity, args);
+  args->Number("priority", kernel.priority);
+}
+
+void AddCopy(const DeviceActivity& activity, ArgsText* args) {
+  if (activity.from_device != kNowhere || activity.to_device != kNowhere) {
+    args->Number("fromDevice", OrMinusOne(activity.from_device));
+    args->Number("inDevice", OrMinusOne(activity.device));
+    args->Number("toDevice", OrMinusOne(activity.to_device));
+  }
+  AddPlace(activity, args);
+  args->Unsigned("bytes", activity.bytes);
+  if (activity.duration_ns > 0) {
+    args->Real("memory bandwidth (GB/s)",
+               static_cast<double>(activity.bytes) / static_cast<double>(activity.duration_ns));
+  }
+  AddGraph(activity, args);
+}
+
+void AddSync(const Timeline& timeline, const DeviceActivity& activity, ArgsText* args) {
+  args->Text("cuda_sync_kind", timeline.device_name(activity.name));
+  if (activity.code == kEventSync || activity.code == kStreamWaitEvent) {
+    args->Number("wait_on_stream", OrMinusOne(activity.awaited_stream));
+    args->Number("wait_on_cuda_event_record_corr_id", OrMinusOne(activity.awaited_correlation));
+    args->Number("wait_on_cuda_event_id", OrMinusOne(activity.event));
+  }
+  args->Number("stream", OrMinusOne(activity.stream));
+  args->Number("correlation", activity.correlation);
+  args->Number("device", OrMinusOne(activity.device));
+  args->Number("context", OrMinusOne(activity.context));
+}
+
+}  // namespace
+
+std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity) {
+  ArgsText args;
+  switch (activity.kind) {
+    case DeviceActivityKind::kKernel:
+      AddKernel(timeline, activity, &args);
+      break;
+    case DeviceActivityKind::kMemcpy:
+    case DeviceActivityKind::kMemset:
+      AddCopy(activity, &args);
+      break;
+    case DeviceActivityKind::kGraph:
+      AddPlace(activity, &args);
+      AddGraph(activity, &args);
+      break;
+    case DeviceActivityKind::kSync:
+      AddSync(timeline, activity, &args);
+      break;
+    case DeviceActivityKind::kEvent:
+      args.Number("event_id", OrMinusOne(activity.event));
+      AddPlace(activity, &args);
+      break;
+    case DeviceActivityKind::kMemory:
+    case DeviceActivityKind::kPool:
+      args.Unsigned("addr", activity.address);
+      args.Unsigned("bytes", activity.bytes);
+      break;
+    case DeviceActivityKind::kOverhead:
+    case DeviceActivityKind::kMarker:
+      break;
+  }
+  return args.Take();
+}
+
+}  // namespace proftrace

@@ -1,0 +1,14 @@
+// The args of a device activity's row, with Kineto's keys and in its order (libkineto/src/
+// CuptiActivity.h): for the trace and for events.csv.
+#pragma once
+
+#include <string>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// The inside of a JSON object, without braces and "External id"; empty when there are none.
+std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity);
+
+}  // namespace proftrace

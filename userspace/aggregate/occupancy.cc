@@ -1,0 +1,82 @@
+#include "userspace/aggregate/occupancy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kWarpThreads = 32;            // Kineto's, on every device
+constexpr int64_t kRegisterUnit = 256;          // registers are given to a warp in such units
+constexpr int64_t kSubPartitions = 4;           // of a multiprocessor, each with its registers
+constexpr int64_t kMostRegistersAThread = 255;  // compute capability 3.5 on
+constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+
+int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// Shared memory is given to a block in such units.
+int64_t SharedUnit(const GpuDevice& device) {
+  if (device.compute_major >= 8) return 128;
+  return 256;
+}
+
+// What the system takes of each block's shared memory.
+int64_t SystemSharedBytes(const GpuDevice& device) { return device.compute_major >= 8 ? 1024 : 0; }
+
+bool IsKnown(const GpuDevice& device) {
+  return device.max_warps_a_multiprocessor > 0 && device.max_blocks_a_multiprocessor > 0 &&
+         device.max_registers_a_multiprocessor > 0 &&
+         device.max_shared_bytes_a_multiprocessor > 0 && device.max_threads_a_block > 0 &&
+         device.max_registers_a_block > 0;
+}
+
+// How many blocks may be resident for their registers.
+int64_t BlocksByRegisters(const KernelFacts& kernel, int64_t warps, const GpuDevice& device) {
+  if (kernel.registers == 0) return kMost;
+  if (kernel.registers > kMostRegistersAThread) return 0;
+  const int64_t a_warp = RoundUp(int64_t{kernel.registers} * kWarpThreads, kRegisterUnit);
+  if (a_warp * RoundUp(warps, kSubPartitions) > int64_t{device.max_registers_a_block}) return 0;
+  const int64_t warps_a_part =
+      int64_t{device.max_registers_a_multiprocessor} / kSubPartitions / a_warp;
+  return warps_a_part * kSubPartitions / warps;
+}
+
+// … and for their shared memory.
+int64_t BlocksByShared(const KernelFacts& kernel, const GpuDevice& device) {
+  const int64_t own = int64_t{std::max(kernel.static_shared_bytes, 0)} +
+                      int64_t{std::max(kernel.dynamic_shared_bytes, 0)};
+  const int64_t bytes = RoundUp(own + SystemSharedBytes(device), SharedUnit(device));
+  return bytes == 0 ? kMost : int64_t{device.max_shared_bytes_a_multiprocessor} / bytes;
+}
+
+}  // namespace
+
+std::optional<KernelLoad> LoadOf(const KernelFacts& kernel, const GpuDevice& device) {
+  if (device.multiprocessors == 0) return std::nullopt;
+  const auto product = [](const int32_t(&sizes)[3]) {
+    return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) *
+           static_cast<double>(sizes[2]);
+  };
+  const double threads = product(kernel.block);
+  KernelLoad load;
+  load.blocks_a_multiprocessor = product(kernel.grid) / device.multiprocessors;
+  load.warps_a_multiprocessor =
+      load.blocks_a_multiprocessor * threads / static_cast<double>(kWarpThreads);
+  if (!IsKnown(device) || threads < 1 || threads > device.max_threads_a_block) return load;
+  const int64_t warps = (static_cast<int64_t>(threads) + kWarpThreads - 1) / kWarpThreads;
+  const int64_t resident =
+      std::min({int64_t{device.max_warps_a_multiprocessor} / warps,
+                int64_t{device.max_blocks_a_multiprocessor},
+                BlocksByRegisters(kernel, warps, device), BlocksByShared(kernel, device)});
+  if (resident <= 0) return load;
+  const double blocks =
+      std::min(static_cast<double>(resident), std::max(load.blocks_a_multiprocessor, 0.0));
+  const double most_threads =
+      static_cast<double>(device.max_warps_a_multiprocessor) * static_cast<double>(kWarpThreads);
+  load.occupancy_percent = static_cast<int>(std::lround(blocks * threads / most_threads * 100.0));
+  return load;
+}
+
+}  // namespace proftrace
