@@ -21,7 +21,6 @@ constexpr size_t kMostLanes = 4;
 constexpr int64_t kNoStreamTrack = 1;  // |-1|: where Kineto has rows of no stream
 // Ids of arrows that no correlation id can have, of any process.
 constexpr uint64_t kOtherArrows = uint64_t{1} << 44;
-constexpr int kProcessBits = 32;
 constexpr uint32_t kNoDevice = kNowhere;
 // CUpti_ActivitySynchronizationType.
 constexpr uint32_t kStreamSync = 3;
@@ -219,7 +218,7 @@ void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activ
   if (activity.op != kNoSpan) {
     Number("External id", static_cast<int64_t>(steps_.NumberOf(activity.op)) + 1);
   }
-  const std::string args = DeviceArgs(timeline_, activity);
+  const std::string args = DeviceArgs(timeline_, activity, FirstCorrelation(activity.pid));
   if (!args.empty() && !is_first_arg_) writer_.Text(", ");
   writer_.Text(args);
   EndRow(category, name, place, activity.end_ns(), kOtherArrows + index);
@@ -236,9 +235,9 @@ void ChromeDeviceRows::WriteAnnotation(const DeviceAnnotation& annotation) {
               start_ns, end_ns);
   const Span& span = timeline_.span(annotation.annotation);
   const std::string name = Quoted(timeline_.label(span.label).name);
-  const uint64_t id = steps_.NumberOf(annotation.annotation) + 1;
+  const uint64_t id = ++annotations_;
   BeginRow("gpu_user_annotation", name, place, start_ns, end_ns - start_ns, id);
-  Number("External id", static_cast<int64_t>(id));
+  Number("External id", static_cast<int64_t>(steps_.NumberOf(annotation.annotation)) + 1);
   EndRow("gpu_user_annotation", name, place, end_ns, id);
 }
 
@@ -259,9 +258,9 @@ void ChromeDeviceRows::Number(std::string_view key, int64_t value) {
 void ChromeDeviceRows::WriteArrow(uint32_t index, const DeviceActivity& activity,
                                   const Place& place) {
   if (activity.call == kNoSpan) return;
-  const uint64_t process = NumberOfProcess(Raw(activity.pid), kNoDevice);
-  const uint64_t id = activity.is_first_of_call ? process << kProcessBits | activity.correlation
-                                                : kOtherArrows + index;
+  const uint64_t id = activity.is_first_of_call
+                          ? FirstCorrelation(activity.pid) + activity.correlation
+                          : kOtherArrows + index;
   const Span& call = timeline_.span(activity.call);
   const Thread& thread = timeline_.thread(call.thread);
   WriteFlow("s", id, Raw(thread.pid), Raw(thread.tid), call.start_ns, "},\n");

@@ -8,7 +8,8 @@
 //   - arrows have both ends, or are not written. All work of one CUDA graph's launch has an arrow,
 //   the first under the correlation id, as other readers expect it.
 //   - several processes may share a device: those after the first have tracks of their own, "stream
-//   7 (PID 4711)", and their arrows ids of their own.
+//   7 (PID 4711)", and the process's number in the upper half of their correlation ids, by which
+//   readers link rows and arrows.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -35,6 +36,8 @@ class ChromeDeviceRows {
   ChromeDeviceRows(const Timeline& timeline, const StepRows& steps, std::function<bool(Pid)> has,
                    int64_t offset_ns, TextWriter* writer);
 
+  // What is added to the correlation ids of a process.
+  uint64_t FirstCorrelation(Pid pid) { return uint64_t{NumberOfProcess(Raw(pid), kNowhere)} << 32; }
   // The items of "deviceProperties", and CUDA's versions as keys of their own.
   void WriteProperties();
   void WriteVersions();
@@ -100,6 +103,7 @@ class ChromeDeviceRows {
   std::map<uint32_t, std::vector<uint32_t>> processes_of_device_;
   absl::flat_hash_set<uint32_t> pids_;
   bool is_first_arg_ = true;
+  uint64_t annotations_ = 0;  // written
 };
 
 }  // namespace proftrace

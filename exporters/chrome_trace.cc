@@ -280,6 +280,10 @@ class ChromeTraceWriter {
     details.inputs = timeline_.inputs_of(id);
     details.bytes = timeline_.columns().call_bytes.at(id);
     details.call = timeline_.columns().cuda_call.at(id);
+    if (details.call.correlation != 0) {
+      details.correlation = device_rows_.FirstCorrelation(timeline_.thread(span.thread).pid) +
+                            details.call.correlation;
+    }
     const uint64_t number = steps_.NumberOf(id);
     details.external_id = steps_.ExternalId(timeline_, span, number);
     WriteRow(number, span, label_parts_[Raw(span.label)], details);
@@ -332,6 +336,7 @@ class ChromeTraceWriter {
     const OperatorInputs* inputs = nullptr;
     uint64_t bytes = 0;  // 0 = not told
     CudaCall call = {};
+    uint64_t correlation = 0;  // its own in this trace; 0 = not told
   };
 
   void WriteRow(uint64_t index, const Span& span, const std::string& label,
@@ -367,11 +372,11 @@ class ChromeTraceWriter {
       at = PutText(at, ", \"bytes\": ");
       at = PutInteger(at, details.bytes);
     }
-    if (details.call.correlation != 0) {
+    if (details.correlation != 0) {
       at = PutText(at, ", \"cbid\": ");
       at = PutInteger(at, details.call.callback);
       at = PutText(at, ", \"correlation\": ");
-      at = PutInteger(at, details.call.correlation);
+      at = PutInteger(at, details.correlation);
     }
     if (span.end != SpanEnd::kReturn) {
       at = PutText(at, ", \"end\": \"");

@@ -19,6 +19,12 @@ int64_t OrMinusOne(uint32_t value) { return value == kNowhere ? -1 : int64_t{val
 
 class ArgsText {
  public:
+  explicit ArgsText(uint64_t first_correlation) : first_correlation_(first_correlation) {}
+
+  void Correlation(std::string_view key, uint32_t correlation) {
+    if (correlation == kNowhere) return Number(key, -1);
+    Unsigned(key, first_correlation_ + correlation);
+  }
   void Number(std::string_view key, int64_t value) {
     Key(key);
     text_ += std::to_string(value);
@@ -53,6 +59,7 @@ class ArgsText {
     text_ += "\": ";
   }
 
+  uint64_t first_correlation_;
   std::string text_;
 };
 
@@ -60,7 +67,7 @@ void AddPlace(const DeviceActivity& activity, ArgsText* args) {
   args->Number("device", OrMinusOne(activity.device));
   args->Number("context", OrMinusOne(activity.context));
   args->Number("stream", OrMinusOne(activity.stream));
-  args->Number("correlation", activity.correlation);
+  args->Correlation("correlation", activity.correlation);
 }
 
 void AddGraph(const DeviceActivity& activity, ArgsText* args) {
@@ -111,19 +118,20 @@ void AddSync(const Timeline& timeline, const DeviceActivity& activity, ArgsText*
   args->Text("cuda_sync_kind", timeline.device_name(activity.name));
   if (activity.code == kEventSync || activity.code == kStreamWaitEvent) {
     args->Number("wait_on_stream", OrMinusOne(activity.awaited_stream));
-    args->Number("wait_on_cuda_event_record_corr_id", OrMinusOne(activity.awaited_correlation));
+    args->Correlation("wait_on_cuda_event_record_corr_id", activity.awaited_correlation);
     args->Number("wait_on_cuda_event_id", OrMinusOne(activity.event));
   }
   args->Number("stream", OrMinusOne(activity.stream));
-  args->Number("correlation", activity.correlation);
+  args->Correlation("correlation", activity.correlation);
   args->Number("device", OrMinusOne(activity.device));
   args->Number("context", OrMinusOne(activity.context));
 }
 
 }  // namespace
 
-std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity) {
-  ArgsText args;
+std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity,
+                       uint64_t first_correlation) {
+  ArgsText args(first_correlation);
   switch (activity.kind) {
     case DeviceActivityKind::kKernel:
       AddKernel(timeline, activity, &args);

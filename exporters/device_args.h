@@ -9,6 +9,8 @@
 namespace proftrace {
 
 // The inside of a JSON object, without braces and "External id"; empty when there are none.
-std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity);
+// `first_correlation`: added to correlation ids, so that those of several processes are apart.
+std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity,
+                       uint64_t first_correlation = 0);
 
 }  // namespace proftrace

@@ -1,6 +1,7 @@
 // What must hold of every timeline, whatever bytes it came from. Aborts where it does not.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "exporters/formats.h"
 #include "nlohmann/json.hpp"
+#include "userspace/base/saturating.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -25,6 +27,7 @@ inline void CheckTimeline(const Timeline& timeline) {
   Require(ledger.begins == timeline.span_count(), "a span for each begin");
   std::vector<int64_t> children_ns(timeline.span_count());
   std::vector<bool> has_overlap(timeline.span_count());
+  std::vector<int64_t> calls_end_ns(timeline.span_count());
   for (uint32_t i = 0; i < timeline.span_count(); ++i) {
     const Span& span = timeline.span(SpanId{i});
     Require(span.duration_ns >= 0 && span.self_ns >= 0 && span.self_ns <= span.duration_ns,
@@ -42,6 +45,12 @@ inline void CheckTimeline(const Timeline& timeline) {
     Require(span.depth == parent.depth + 1 || span.depth == UINT16_MAX, "depth", i);
     if (ledger.late > 0) continue;
     Require(parent.start_ns <= span.start_ns, "a child begins later", i);
+    if (IsCudaCall(timeline.label(span.label).category)) {
+      // Calls of one thread that overlap: no time of them counts twice.
+      int64_t& end_ns = calls_end_ns[Raw(span.parent)];
+      if (span.start_ns < end_ns) has_overlap[Raw(span.parent)] = true;
+      end_ns = std::max(end_ns, span.end_ns());
+    }
     if (span.overlaps) {
       has_overlap[Raw(span.parent)] = true;
     } else {
@@ -54,6 +63,34 @@ inline void CheckTimeline(const Timeline& timeline) {
     if (!has_overlap[i])
       Require(span.self_ns == span.duration_ns - children_ns[i], "self times add up", i);
   }
+}
+
+// What must hold of device activities.
+inline void CheckDevices(const Timeline& timeline) {
+  const DeviceLedger& ledger = timeline.device_ledger();
+  Require(ledger.ConservationHolds(), "conservation of device records");
+  const DeviceActivityStore& activities = timeline.device_activities();
+  int64_t work_ns = 0;
+  for (uint32_t i = 0; i < activities.size(); ++i) {
+    const DeviceActivity& activity = activities.at(i);
+    Require(activity.duration_ns >= 0, "durations", i);
+    Require(i == 0 || activities.at(i - 1).start_ns <= activity.start_ns, "order of time", i);
+    Require(Raw(activity.name) < timeline.device_names().size(), "name", i);
+    for (const SpanId span : {activity.call, activity.op, activity.annotation}) {
+      Require(span == kNoSpan || Raw(span) < timeline.span_count(), "link", i);
+    }
+    if (activity.kind == DeviceActivityKind::kKernel) {
+      Require(activity.kernel < timeline.kernels().size(), "kernel", i);
+    }
+    if (IsDeviceWork(activity.kind) && activity.op != kNoSpan) {
+      work_ns = SaturatingSum(work_ns, activity.duration_ns);
+    }
+  }
+  int64_t charged_ns = 0;
+  for (uint32_t i = 0; i < timeline.span_count(); ++i) {
+    charged_ns = SaturatingSum(charged_ns, timeline.columns().device_ns.at(SpanId{i}));
+  }
+  Require(charged_ns == work_ns, "all work of operators is charged to one");
 }
 
 // Every output, and those that are JSON read back.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bpf/abi/gpu_records.h"
+#include "tests/support/gpu_record_maker.h"
 #include "tests/support/pipeline_metadata.h"
 #include "tests/support/record_maker.h"
 #include "userspace/wire/capture_writer.h"
@@ -27,6 +28,35 @@ void WriteSeed(const std::filesystem::path& root, const std::string& target,
   std::filesystem::create_directories(root / target);
   std::ofstream out(root / target / name, std::ios::binary);
   out << first << bytes;
+}
+
+std::vector<std::byte> EveryDeviceKind() {
+  GpuRecordMaker maker;
+  const uint64_t launch = maker.Name("cudaLaunchKernel_v7000");
+  const uint64_t kernel = maker.Name("_Z6kernelv");
+  const uint64_t long_name = maker.Name(std::string(5000, 'n'));
+  maker.Device(0, maker.Name("A100"));
+  maker.Context(GpuRecordMaker::kContext, 0);
+  maker.Clock(10, 20, 30);
+  maker.Call(0, 150, 180, launch, 1);
+  maker.Call(0, 160, 170, launch, 2, abi::PT_GPU_DRIVER);
+  maker.Kernel(300, 400, kernel, 1);
+  maker.Kernel(350, 450, long_name, 1, 1, 9);
+  maker.Memcpy(500, 510, 3, 4096, 1, 1, 3);
+  maker.Memset(520, 530, 4, 64);
+  maker.Graph(540, 600, 5, 2);
+  maker.Event(610, 6, 33);
+  maker.Sync(620, 700, 2, 7, 8, 33);
+  maker.Sync(620, 700, 3, 8, 7);
+  maker.External(9, 77);
+  maker.Marker(1, 800, kernel, 5, 2);
+  maker.Marker(1, 900, 0, 5, 4);
+  maker.Overhead(910, 920, 5u << 16);
+  maker.Memory(930, 1, 0x7f00, 4096);
+  maker.Pool(940, 1, 0x8000, 0);
+  maker.Count(abi::PT_GPU_DROPPED, 3);
+  maker.Count(abi::PT_GPU_UNKNOWN, 4);
+  return maker.bytes();
 }
 
 std::string_view Text(const std::vector<std::byte>& bytes) {
@@ -125,6 +155,11 @@ std::string Metadata() {
   process.target.cmdline = {"python3", "job.py"};
   writer.AddProcess(process);
   writer.AddThread(ThreadEntry{Pid{100}, Tid{1}, "main"});
+  GpuAgent agent;
+  agent.pid = Pid{100};
+  agent.state = "stopped";
+  agent.ring_records = 30;
+  writer.AddGpuAgent(agent);
   writer.AddUnsupported(Unsupported{"feature", "reason"});
   Window window = info.window;
   window.duration_ns = 1000;
@@ -138,6 +173,7 @@ std::string Capture() {
   auto writer = CaptureWriter::Create(dup(fd), "capture");
   if (!writer.ok() || !(*writer)->AppendMetadata({Metadata()}).ok() ||
       !(*writer)->AppendRecords(EveryKind()).ok() ||
+      !(*writer)->AppendDeviceRecords(EveryDeviceKind()).ok() ||
       !(*writer)->AppendRecords(Overlapping()).ok() || !(*writer)->Finish().ok()) {
     return "";
   }
@@ -153,6 +189,8 @@ int Run(const std::filesystem::path& root) {
   WriteSeed(root, "pipeline_records_fuzz", "overlapping", 2, Text(Overlapping()));
   WriteSeed(root, "pipeline_records_fuzz", "long", 2, Text(Long()));
   WriteSeed(root, "pipeline_records_fuzz", "nesting", 0, Text(Overlapping()));
+  WriteSeed(root, "pipeline_device_fuzz", "every_kind", 2, Text(EveryDeviceKind()));
+  WriteSeed(root, "pipeline_device_fuzz", "gap", 1, Text(EveryDeviceKind()));
   WriteSeed(root, "pipeline_metadata_fuzz", "everything", 0, Metadata());
   const std::string capture = Capture();
   if (capture.empty()) return 1;

@@ -23,6 +23,8 @@ EXPECTED = ["key_averages.txt", "key_averages.csv", "events.csv", "trace.json", 
 REPEATED = ["flamegraph.html", "trace.json.gz"]
 DAMAGED = 8
 DIFFERENCES_SHOWN = 20
+HOST_ROWS = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver")
+DEVICE_ROWS = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "cuda_event", "overhead", "gpu_user_annotation")
 
 
 def run(proftrace: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -59,18 +61,30 @@ def check_meaning(folder: Path) -> None:
     ends = ("closed", "end_by_exception", "end_lost", "truncated")
     assert ledger["begins"] == sum(ledger[name] for name in ends), ledger
     rows = list(csv.DictReader(io.StringIO((folder / "events.csv").read_text(encoding="utf-8"), newline="")))
-    assert len(rows) == ledger["begins"] == sum(summary["events"].values()), len(rows)
+    assert len(rows) == sum(summary["events"].values()), len(rows)
+    spans = [row for row in rows if row["category"] in HOST_ROWS]
+    assert len(spans) == ledger["begins"], len(spans)
+    if "gpu" in summary:
+        device = summary["gpu"]["ledger"]
+        parts = ("merged", "unlinked", "outside_window", "unknown", "malformed")
+        assert device["records"] == sum(device[name] for name in parts), device
     by_id = {}
     for row in rows:
         by_id[row["id"]] = row
-        assert int(row["duration_ns"]) >= int(row["self_ns"]) >= 0, row
+        if row["duration_ns"]:  # an instant on a device has none
+            assert int(row["duration_ns"]) >= int(row["self_ns"]) >= 0, row
         if row["parent_id"]:
             parent = by_id[row["parent_id"]]  # a parent comes first
             assert int(parent["depth"]) + 1 == int(row["depth"]), row
             assert int(parent["start_ns"]) <= int(row["start_ns"]), row
     trace = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
-    drawn = [event for event in trace["traceEvents"] if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
-    assert len(drawn) == len(rows), (len(drawn), len(rows))
+    for categories in (HOST_ROWS, DEVICE_ROWS):
+        drawn = sum(event.get("ph") == "X" and event.get("cat") in categories for event in trace["traceEvents"])
+        assert drawn == sum(row["category"] in categories for row in rows), (categories, drawn)
+    arrows = {phase: sorted(event["id"] for event in trace["traceEvents"] if event.get("cat") == "ac2g" and event["ph"] == phase)
+              for phase in "sf"}
+    assert arrows["s"] == arrows["f"], "an arrow has one end only"
+    assert len(set(arrows["s"])) == len(arrows["s"]), "two arrows have one id"
 
 
 def difference(name: str, expected: bytes, actual: bytes) -> str:

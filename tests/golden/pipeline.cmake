@@ -1,5 +1,5 @@
 # Captures of real jobs, and all that is made of them. Each folder has a why.md; renew.sh makes them anew.
-foreach(case IN ITEMS mlp exceptions forced_loss workers killed_tracer names)
+foreach(case IN ITEMS mlp exceptions forced_loss workers killed_tracer names gpu)
   add_test(NAME golden_${case}
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/golden_test.py
             $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR}/${case})

@@ -7,7 +7,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 proftrace=${PROFTRACE:-$here/../../build/release/bin/proftrace}
-all=(mlp exceptions forced_loss workers killed_tracer names)
+made=${PROFTRACE_MADE:-$here/../../build/release/bin/write_gpu_capture}
+all=(mlp exceptions forced_loss workers killed_tracer names gpu)
 
 work=$(mktemp -d /tmp/golden.XXXXXX)
 job=
@@ -43,6 +44,10 @@ record_job() {
 }
 
 record() {
+  if [ "$1" = gpu ]; then  # made up: no GPU is needed
+    "$made" "$here/gpu/capture.ptrec"
+    return
+  fi
   case "$1" in
     mlp) start_job wheel mlp 0.015; (record_job -d 40ms --format none --metadata "owner=example" --trace-name golden) ;;
     exceptions) start_job wheel exceptions; (record_job -d 50ms --format none) ;;

@@ -16,11 +16,12 @@ proftrace_unit_test(exporters_test
   SOURCES
     exporters_chrome_trace_test.cc
     exporters_csv_test.cc
+    exporters_device_test.cc
     exporters_memory_test.cc
     exporters_output_test.cc
     exporters_stacks_test.cc
     exporters_table_test.cc
-  LIBS proftrace_exporters proftrace_test_support ZLIB::ZLIB)
+  LIBS proftrace_exporters proftrace_pipeline proftrace_test_support GTest::gmock ZLIB::ZLIB)
 
 # Writes outputs of made-up recordings, for the checks below that read them with other programs.
 add_executable(write_outputs ${PROJECT_SOURCE_DIR}/tests/support/write_outputs.cc)

@@ -19,3 +19,7 @@ proftrace_unit_test(model_test
 proftrace_unit_test(cli_test
   SOURCES cli_parse_test.cc cli_result_directory_test.cc cli_step_schedule_test.cc
   LIBS proftrace_cli)
+
+# Writes captures of a made-up GPU job, for goldens and for checks with other programs.
+add_executable(write_gpu_capture ${PROJECT_SOURCE_DIR}/tests/support/write_gpu_capture.cc)
+target_link_libraries(write_gpu_capture PRIVATE proftrace_wire)

@@ -10,11 +10,16 @@ namespace {
 
 constexpr int64_t kWarpThreads = 32;            // Kineto's, on every device
 constexpr int64_t kRegisterUnit = 256;          // registers are given to a warp in such units
-constexpr int64_t kSubPartitions = 4;           // of a multiprocessor, each with its registers
+constexpr int64_t kWarpUnit = 4;                // a block's warps come in such units
 constexpr int64_t kMostRegistersAThread = 255;  // compute capability 3.5 on
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// Parts of a multiprocessor, each with its registers.
+int64_t SubPartitions(const GpuDevice& device) {
+  return device.compute_major == 6 && device.compute_minor == 0 ? 2 : 4;
+}
 
 // Shared memory is given to a block in such units.
 int64_t SharedUnit(const GpuDevice& device) {
@@ -37,10 +42,10 @@ int64_t BlocksByRegisters(const KernelFacts& kernel, int64_t warps, const GpuDev
   if (kernel.registers == 0) return kMost;
   if (kernel.registers > kMostRegistersAThread) return 0;
   const int64_t a_warp = RoundUp(int64_t{kernel.registers} * kWarpThreads, kRegisterUnit);
-  if (a_warp * RoundUp(warps, kSubPartitions) > int64_t{device.max_registers_a_block}) return 0;
-  const int64_t warps_a_part =
-      int64_t{device.max_registers_a_multiprocessor} / kSubPartitions / a_warp;
-  return warps_a_part * kSubPartitions / warps;
+  const int64_t parts = SubPartitions(device);
+  if (a_warp * RoundUp(warps, kWarpUnit) > int64_t{device.max_registers_a_block}) return 0;
+  const int64_t warps_a_part = int64_t{device.max_registers_a_multiprocessor} / parts / a_warp;
+  return warps_a_part * parts / warps;
 }
 
 // … and for their shared memory.
@@ -71,11 +76,13 @@ std::optional<KernelLoad> LoadOf(const KernelFacts& kernel, const GpuDevice& dev
                 int64_t{device.max_blocks_a_multiprocessor},
                 BlocksByRegisters(kernel, warps, device), BlocksByShared(kernel, device)});
   if (resident <= 0) return load;
-  const double blocks =
-      std::min(static_cast<double>(resident), std::max(load.blocks_a_multiprocessor, 0.0));
-  const double most_threads =
-      static_cast<double>(device.max_warps_a_multiprocessor) * static_cast<double>(kWarpThreads);
-  load.occupancy_percent = static_cast<int>(std::lround(blocks * threads / most_threads * 100.0));
+  // In single precision, as Kineto, so that halves round as there.
+  const float blocks =
+      std::min(static_cast<float>(resident), static_cast<float>(load.blocks_a_multiprocessor));
+  const auto most_threads =
+      static_cast<float>(device.max_warps_a_multiprocessor * static_cast<uint32_t>(kWarpThreads));
+  load.occupancy_percent = static_cast<int>(std::lround(
+      static_cast<double>(blocks * static_cast<float>(threads) / most_threads) * 100.0));
   return load;
 }
 

@@ -426,7 +426,7 @@ void SpanBuilder::CloseCallsWhere(ThreadState& thread, int64_t time_ns, SpanEnd 
 
 void SpanBuilder::Close(ThreadState& thread, size_t position, int64_t time_ns, SpanEnd end) {
   if (position + 1 < thread.stack.size()) SettleChildren(thread, position, time_ns);
-  SettleCall(&thread.stack[position], time_ns);
+  SettleCalls(thread, &thread.stack[position], time_ns);
   const Frame frame = thread.stack[position];
   thread.stack.erase(thread.stack.begin() + static_cast<ptrdiff_t>(position));
   if (frame.span == kNoSpan) return;

@@ -93,7 +93,7 @@ class SpanBuilder {
     // Of what is open up to this frame: CallPlace's.
     SpanId op = kNoSpan;
     SpanId annotation = kNoSpan;
-    SpanId last_call = kNoSpan;     // of its direct children that AddCall() made
+    int64_t calls_end_ns = 0;       // of its direct children that AddCall() made: the latest end
     MemorySums memory_at_begin;     // of its thread
     MemorySums memory_of_children;  // those of its direct children that it encloses
   };
@@ -108,7 +108,8 @@ class SpanBuilder {
     int64_t last_ns = 0;
     CallPlace last_call;  // of AddCall()
     int64_t last_call_end_ns = 0;
-    MemorySums memory;  // since the first event of the thread
+    std::vector<SpanId> calls;  // AddCall()'s, those that may end after what comes next
+    MemorySums memory;          // since the first event of the thread
   };
 
   ThreadState& StateOf(Pid pid, Tid tid);
@@ -148,8 +149,8 @@ class SpanBuilder {
   // Closes stack[position] and takes it off the stack.
   void Close(ThreadState& thread, size_t position, int64_t time_ns, SpanEnd end);
   void SettleChildren(ThreadState& thread, size_t position, int64_t time_ns);
-  // The same of the last call in a frame, whose end was known before that of the frame.
-  void SettleCall(Frame* frame, int64_t time_ns);
+  // The same of calls in a frame, whose end was known before that of the frame.
+  void SettleCalls(const ThreadState& thread, Frame* frame, int64_t time_ns);
   // A span in `parent`, of which only times and label are set.
   absl::StatusOr<SpanId> AddRow(ThreadState& thread, SpanId parent, Span span);
   void TruncateAll(ThreadState& thread, int64_t time_ns);

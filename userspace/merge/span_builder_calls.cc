@@ -1,5 +1,6 @@
 // CUDA calls that come whole, from a GPU agent.
 #include <algorithm>
+#include <vector>
 
 #include "userspace/merge/span_builder.h"
 
@@ -32,12 +33,20 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
     if (place.row != kNoSpan) {
       // The frame of the row that it lies in; hidden ones may be above.
       for (size_t i = thread.stack.size(); i-- > 0;) {
-        if (thread.stack[i].span != place.row) continue;
-        thread.stack[i].children_ns += span.duration_ns;
-        thread.stack[i].last_call = *id;
+        Frame& frame = thread.stack[i];
+        if (frame.span != place.row) continue;
+        // A thread makes one call at a time. Should they overlap all the same, no time counts
+        // twice.
+        const int64_t from_ns = std::max(call.start_ns, frame.calls_end_ns);
+        frame.children_ns += std::max<int64_t>(0, call.end_ns - from_ns);
+        frame.calls_end_ns = std::max(frame.calls_end_ns, call.end_ns);
         break;
       }
     }
+    std::erase_if(thread.calls, [this, &call](SpanId other) {
+      return timeline_->span(other).end_ns() <= call.start_ns;
+    });
+    thread.calls.push_back(*id);
     place.row = *id;
   } else if (!is_inner) {
     place.row = kNoSpan;
@@ -50,13 +59,16 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
   return place;
 }
 
-void SpanBuilder::SettleCall(Frame* frame, int64_t time_ns) {
-  if (frame->last_call == kNoSpan) return;
-  Span& call = timeline_->span(frame->last_call);
-  if (call.end_ns() <= time_ns) return;
-  call.overlaps = true;
-  frame->children_ns -= std::min(call.duration_ns, call.end_ns() - time_ns);
-  ++ledger_->partial_overlap;
+void SpanBuilder::SettleCalls(const ThreadState& thread, Frame* frame, int64_t time_ns) {
+  if (frame->calls_end_ns <= time_ns) return;
+  // All of them began before, so they share what is after it.
+  frame->children_ns = std::max<int64_t>(0, frame->children_ns - (frame->calls_end_ns - time_ns));
+  for (const SpanId id : thread.calls) {
+    Span& call = timeline_->span(id);
+    if (call.parent != frame->span || call.end_ns() <= time_ns) continue;
+    call.overlaps = true;
+    ++ledger_->partial_overlap;
+  }
 }
 
 }  // namespace proftrace

@@ -2,6 +2,7 @@
 """Loads a result directory in the programs that people use: pandas, HolisticTraceAnalysis, Perfetto.
 
     check_consumers.py RESULT_DIRECTORY      with the interpreter that install.sh made
+    check_consumers.py PROFTRACE CAPTURE     the same of what PROFTRACE makes of a capture
 
 Each consumer must take every row of events.csv, unchanged. Exit code: 0, 1 (something differs), 77 (not installed).
 """
@@ -17,6 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Callable
@@ -33,6 +35,9 @@ except ImportError as error:
 
 HERE = Path(__file__).resolve().parent
 HOST_ROWS = ["cpu_op", "user_annotation"]
+SPAN_ROWS = HOST_ROWS + ["cuda_runtime", "cuda_driver"]
+WORK_ROWS = ["kernel", "gpu_memcpy", "gpu_memset"]
+DEVICE_ROWS = WORK_ROWS + ["cuda_sync", "cuda_event", "gpu_user_annotation"]
 
 
 def read_events(directory: Path) -> "pandas.DataFrame":
@@ -40,11 +45,17 @@ def read_events(directory: Path) -> "pandas.DataFrame":
                            dtype={"name": str, "path": str, "thread_name": str})
 
 
+def summary_of(directory: Path) -> dict:
+    return json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+
+
 def check_pandas(directory: Path) -> list[str]:
     """Types, keys and sums of the two CSV files."""
     problems = []
     events = read_events(directory)
-    for column in ("id", "depth", "pid", "tid", "start_ns", "duration_ns", "self_ns"):
+    # Of rows of devices, instants have no duration, and what was launched before the recording has no thread.
+    always = ("id", "depth", "pid", "start_ns")
+    for column in always if "gpu" in summary_of(directory) else (*always, "tid", "duration_ns", "self_ns"):
         if not pandas.api.types.is_integer_dtype(events[column]):
             problems.append(f"events.csv: {column} is read as {events[column].dtype}")
     if not events["id"].is_unique or not events["id"].is_monotonic_increasing:
@@ -58,11 +69,13 @@ def check_pandas(directory: Path) -> list[str]:
     if (events["self_ns"] < 0).any() or (events["self_ns"] > events["duration_ns"]).any():
         problems.append("events.csv: a self time is negative or longer than its event")
     averages = pandas.read_csv(directory / "key_averages.csv", keep_default_na=False)
-    if averages["name"].duplicated().any() or (averages["count"] <= 0).any():
+    # With a GPU, an annotation is a row of the host and one of the device.
+    if (averages["count"] <= 0).any() or averages.duplicated(["name", "device_type"]).any():
         problems.append("key_averages.csv: a name twice, or a count of 0")
-    summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
-    if len(events) != summary["ledger"]["begins"]:
-        problems.append(f"events.csv has {len(events)} rows, the ledger {summary['ledger']['begins']} begins")
+    begins = summary_of(directory)["ledger"]["begins"]
+    spans = events["category"].isin(SPAN_ROWS).sum()
+    if spans != begins:
+        problems.append(f"events.csv has {spans} rows of spans, the ledger {begins} begins")
     return problems
 
 
@@ -78,10 +91,22 @@ def check_hta(directory: Path) -> list[str]:
     rows = graph.trace_data.get_trace(0)
     symbols = analysis.t.symbol_table.get_sym_table()
     rows = rows.assign(cat=[symbols[number] for number in rows["cat"]], name=[symbols[number] for number in rows["name"]])
+    problems = unlinked_work(events, rows)
     rows = rows[rows["cat"].isin(HOST_ROWS)]
     if len(rows) != len(expected):
-        return [f"HTA holds {len(rows)} rows, events.csv {len(expected)}"]
-    return different_threads("HTA", expected, rows.sort_values("index"))
+        return [*problems, f"HTA holds {len(rows)} rows, events.csv {len(expected)}"]
+    return problems + different_threads("HTA", expected, rows.sort_values("index"))
+
+
+def unlinked_work(events: "pandas.DataFrame", rows: "pandas.DataFrame") -> list[str]:
+    """Device work whose launch HTA finds by correlation id: all that has a parent in events.csv."""
+    work = events[events["category"].isin(WORK_ROWS)]
+    expected = int(work["parent_id"].notna().sum())
+    found = rows[rows["cat"].isin(WORK_ROWS)]
+    # HTA holds what begins with the host's first row or later.
+    orphans = int((found["index_correlation"] <= 0).sum())
+    linked = len(found) - orphans
+    return [] if linked == expected else [f"HTA links {linked} of {len(found)} rows of device work, events.csv {expected}"]
 
 
 def different_threads(consumer: str, expected: "pandas.DataFrame", rows: "pandas.DataFrame") -> list[str]:
@@ -114,16 +139,32 @@ def check_perfetto(directory: Path) -> list[str]:
         "select name, value from stats where severity != 'info' and value > 0",
         "select t.tid, s.name, s.depth, s.dur from slice s join thread_track k on s.track_id = k.id "
         "join thread t using (utid) where s.category in ('cpu_op', 'user_annotation') order by s.ts, s.depth, s.id",
+        "select category, count(*) from slice group by category",
+        # Each arrow from a call to what it asked for; its ends are in the slices that it was written for.
+        "select o.category, i.category, count(*), sum(i.ts < o.ts) from flow f join slice o on f.slice_out = o.id "
+        "join slice i on f.slice_in = i.id where i.category in ('kernel', 'gpu_memcpy', 'gpu_memset') group by 1, 2",
     ]
     answer = subprocess.run(["node", str(HERE / "perfetto_query.js"), str(perfetto_engine()), str(directory / "trace.json.gz"),
                              *queries], check=True, capture_output=True, text=True)
-    stats, slices = map(json.loads, answer.stdout.splitlines())
+    stats, slices, counts, arrows = map(json.loads, answer.stdout.splitlines())
     problems = [f"Perfetto: {name} is {value}" for name, value in stats]
     rows = pandas.DataFrame(slices, columns=["tid", "name", "depth", "duration_ns"])
     events = read_events(directory)
     expected = events[events["category"].isin(HOST_ROWS)]
     if (rows["duration_ns"] < 0).any():
         problems.append("Perfetto: a slice has no end")
+    drawn = dict(counts)
+    for category, in_events in events[events["category"].isin(DEVICE_ROWS)].groupby("category").size().items():
+        if drawn.get(category, 0) != in_events:
+            problems.append(f"Perfetto holds {drawn.get(category, 0)} rows of {category}, events.csv {in_events}")
+    linked = events[events["category"].isin(WORK_ROWS) & events["parent_id"].notna()].groupby("category").size().to_dict()
+    found: dict[str, int] = {}
+    for source, target, count, backwards in arrows:
+        found[target] = found.get(target, 0) + count
+        if source not in ("cuda_runtime", "cuda_driver") or backwards:
+            problems.append(f"Perfetto: {count} arrows from {source} to {target}, {backwards} of them backwards")
+    if found != linked:
+        problems.append(f"Perfetto holds the arrows {found}, events.csv the links {linked}")
     return problems + different_threads("Perfetto", expected, rows)
 
 
@@ -131,16 +172,24 @@ CHECKS: dict[str, Callable[[Path], list[str]]] = {"pandas": check_pandas, "HTA":
 
 
 def main() -> int:
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         print(__doc__, file=sys.stderr)
         return 2
-    directory = Path(sys.argv[1])
     if shutil.which("node") is None:
         print("SKIPPED: no node to run Perfetto's trace processor in")
         return SKIP
+    if len(sys.argv) == 2:
+        return check(Path(sys.argv[1]))
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run([sys.argv[1], "export", sys.argv[2], "--format", "csv,events-csv,summary,chrome", "-o", directory],
+                       check=True, stderr=subprocess.DEVNULL)
+        return check(Path(directory))
+
+
+def check(directory: Path) -> int:
     failed = False
-    for name, check in CHECKS.items():
-        problems = check(directory)
+    for name, check_one in CHECKS.items():
+        problems = check_one(directory)
         failed = failed or bool(problems)
         print(f"{'FAIL' if problems else 'ok  '} {name}")
         for problem in problems:
