@@ -38,6 +38,14 @@ absl::Status WriteFolded(const ExportInput& input, ByteSink& sink) {
   return ExportFolded(input.aggregates.stacks, sink);
 }
 
+absl::Status WriteDeviceFolded(const ExportInput& input, ByteSink& sink) {
+  if (!input.timeline.has_device_records()) {
+    return Fail(ExitCode::kUsage,
+                "no device time is in this recording: no GPU agent took part in it");
+  }
+  return ExportFolded(input.aggregates.device_stacks, sink);
+}
+
 absl::Status WriteFlamegraph(const ExportInput& input, ByteSink& sink) {
   return ExportFlamegraph(input.timeline, input.aggregates.stacks,
                           input.aggregates.key_averages.incomplete_spans, sink);
@@ -90,6 +98,8 @@ const std::vector<Format>& Formats() {
       {"events-csv", "events.csv", "pandas or a database; one row an event", WriteEventsCsv},
       {"folded", "stacks_self_cpu.folded", "flamegraph.pl, inferno, https://www.speedscope.app",
        WriteFolded},
+      {"folded-cuda", "stacks_self_cuda.folded", "as folded, by the time of GPUs",
+       WriteDeviceFolded, false, true},
       {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph},
       {"memory-timeline", "memory_timeline.json",
        "scripts that read torch's export_memory_timeline", WriteMemoryTimeline, true},

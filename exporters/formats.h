@@ -29,6 +29,7 @@ struct Format {
   std::string_view opens_with;  // one sentence for users
   absl::Status (*write)(const ExportInput&, ByteSink&);
   bool needs_memory = false;  // fails unless memory was recorded
+  bool needs_device = false;  // fails unless a GPU agent recorded
 };
 
 // In the order in which they are listed to users.

@@ -100,6 +100,7 @@ inline void ExportAll(const Timeline& timeline) {
   for (const Format& format : Formats()) {
     // Refused, and rightly so, where memory was not recorded.
     if (format.needs_memory && !timeline.has_memory()) continue;
+    if (format.needs_device && !timeline.has_device_records()) continue;
     StringSink sink;
     Require(format.write({timeline, aggregates, table}, sink).ok(),
             "an output without a disk cannot fail");

@@ -173,6 +173,7 @@ int Run(int argc, char** argv) {
   for (const Format& format : Formats()) {
     if (!status.ok()) break;
     if (format.needs_memory && !timeline->has_memory()) continue;
+    if (format.needs_device && !timeline->has_device_records()) continue;
     status = Export(format, {*timeline, aggregates, table}, *directory,
                     DefaultFileName(format, *timeline));
   }

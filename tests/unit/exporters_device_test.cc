@@ -316,6 +316,17 @@ TEST_F(DeviceOutputTest, DeviceIsNoTrackOfAProcessWithItsNumber) {
   EXPECT_NE(kernels[0]["pid"], 1);
 }
 
+TEST_F(DeviceOutputTest, FoldedStacksHaveTheTimeOfDevices) {
+  cpu_.Begin(kThread, 500, 3, 0);
+  Operator(1000, 1, 1, 1, 2000);
+  cpu_.End(kThread, 9000, 3, 0);
+  gpu_.Call(kThread, 20'100, 20'200, launch_, 2);  // in no operator
+  gpu_.Kernel(30'000, 33'000, kernel_, 2);
+  gpu_.Kernel(40'000, 44'000, kernel_, 3);
+  EXPECT_EQ(Text((*FindFormat("folded-cuda"))->write),
+            "[no CUDA call recorded] 4\naten::c;aten::a 2\ncudaLaunchKernel 3\n");
+}
+
 TEST_F(DeviceOutputTest, EventsCsvHasARowForEachActivity) {
   Operator(1000, 1, 0, 42, 2000);
   gpu_.Memory(5000, 1, 0x7f00, 1 << 20);

@@ -10,6 +10,7 @@ Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options) 
   }
   aggregates.key_averages = BuildKeyAverages(timeline, options.key_averages, aggregates.step_rows);
   BuildFoldedStacks(timeline, &aggregates.stacks, &aggregates.span_counts);
+  if (timeline.has_device_records()) aggregates.device_stacks = BuildDeviceStacks(timeline);
   return aggregates;
 }
 

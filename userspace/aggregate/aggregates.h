@@ -11,6 +11,7 @@ namespace proftrace {
 struct Aggregates {
   KeyAverages key_averages;
   FoldedStacks stacks;
+  FoldedStacks device_stacks;  // empty where no GPU agent recorded
   SpanCounts span_counts;
   Steps steps;
   StepRows step_rows;  // none unless asked for

@@ -38,11 +38,10 @@ std::vector<PathSums> SumPaths(const Timeline& timeline, SpanCounts* counts) {
   return sums;
 }
 
-}  // namespace
-
-void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts) {
-  const std::vector<PathSums> sums = SumPaths(timeline, counts);
-
+// The tree of the Timeline's paths, without overloads, with the sums of each. `is_left_out`: by
+// path.
+void FoldPaths(const Timeline& timeline, const std::vector<PathSums>& sums,
+               const std::vector<bool>& is_left_out, FoldedStacks* stacks) {
   absl::flat_hash_map<std::string_view, uint32_t> frame_ids;
   std::vector<uint32_t> frame_of_label;
   for (const Label& label : timeline.labels()) {
@@ -57,6 +56,7 @@ void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCount
   absl::flat_hash_map<uint64_t, uint32_t> node_ids;
   stacks->nodes.emplace_back();
   for (size_t path = 1; path < timeline.paths().size(); ++path) {
+    if (!is_left_out.empty() && is_left_out[path]) continue;
     const PathNode& source = timeline.paths()[path];
     const uint32_t parent = node_of_path[Raw(source.parent)];
     const uint32_t frame = frame_of_label[Raw(source.label)];
@@ -71,6 +71,9 @@ void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCount
     node.self_ns = SaturatingSum(node.self_ns, sums[path].self_ns);
     node.count += sums[path].count;
   }
+}
+
+void SumTotals(FoldedStacks* stacks) {
   for (size_t index = stacks->nodes.size(); index-- > 0;) {
     StackNode& node = stacks->nodes[index];
     node.total_ns = SaturatingSum(node.total_ns, node.self_ns);
@@ -78,6 +81,43 @@ void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCount
       stacks->nodes[node.parent].total_ns =
           SaturatingSum(stacks->nodes[node.parent].total_ns, node.total_ns);
   }
+}
+
+}  // namespace
+
+void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts) {
+  FoldPaths(timeline, SumPaths(timeline, counts), {}, stacks);
+  SumTotals(stacks);
+}
+
+FoldedStacks BuildDeviceStacks(const Timeline& timeline) {
+  FoldedStacks stacks;
+  std::vector<PathSums> sums(timeline.paths().size());
+  PathSums without_call;
+  const DeviceActivityStore& activities = timeline.device_activities();
+  for (uint32_t i = 0; i < activities.size(); ++i) {
+    const DeviceActivity& activity = activities.at(i);
+    if (!IsDeviceWork(activity.kind)) continue;
+    const SpanId span = activity.op != kNoSpan ? activity.op : activity.call;
+    PathSums& sum = span == kNoSpan ? without_call : sums[Raw(timeline.span(span).path)];
+    sum.self_ns = SaturatingSum(sum.self_ns, activity.duration_ns);
+    ++sum.count;
+  }
+  std::vector<bool> is_left_out(sums.size(), true);
+  for (size_t path = sums.size(); path-- > 1;) {
+    if (sums[path].count > 0) is_left_out[path] = false;
+    if (!is_left_out[path]) is_left_out[Raw(timeline.paths()[path].parent)] = false;
+  }
+  FoldPaths(timeline, sums, is_left_out, &stacks);
+  if (without_call.count > 0) {
+    StackNode& node = stacks.nodes.emplace_back();
+    node.frame = static_cast<uint32_t>(stacks.frames.size());
+    node.self_ns = without_call.self_ns;
+    node.count = without_call.count;
+    stacks.frames.emplace_back(kNoCallFrame);
+  }
+  SumTotals(&stacks);
+  return stacks;
 }
 
 }  // namespace proftrace

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "userspace/model/timeline.h"
@@ -32,6 +33,13 @@ struct SpanCounts {
 
   uint64_t of(SpanKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
 };
+
+// The same of what devices did: `self_ns` is the device time of the work that operators on the path
+// asked for, as torch's export_stacks() weights by self_cuda_time_total. Work that no operator
+// asked for lies on its CUDA call's path; work without a call, on one of kNoCallFrame alone. Paths
+// without work are left out.
+inline constexpr std::string_view kNoCallFrame = "[no CUDA call recorded]";
+FoldedStacks BuildDeviceStacks(const Timeline& timeline);
 
 // One pass over the spans; memory: three words a path.
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts);

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "exporters/escape.h"
 #include "exporters/formats.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
@@ -14,6 +15,7 @@ struct ExportArguments {
   std::string capture;
   std::string format;
   std::string output;
+  std::string metric = "self_cpu_time_total";
   std::string sort_by = "self_cpu_time_total";
   bool step_rows = false;
   bool salvage = false;
@@ -36,9 +38,25 @@ Place FindPlace(const std::string& output, const Format& format, const Timeline&
   return Place{parent.empty() ? "." : parent, path.filename().string()};
 }
 
+// Which time weights folded stacks: torch's export_stacks(metric=…).
+absl::Status ApplyMetric(const std::string& metric, std::vector<const Format*>* formats) {
+  if (metric == "self_cpu_time_total") return absl::OkStatus();
+  if (metric != "self_cuda_time_total" && metric != "self_device_time_total") {
+    return Fail(ExitCode::kUsage, "unknown metric \"" + TableText(metric) +
+                                      "\"; valid are: self_cpu_time_total, self_cuda_time_total");
+  }
+  const absl::StatusOr<const Format*> by_device = FindFormat("folded-cuda");
+  if (!by_device.ok()) return by_device.status();
+  for (const Format*& format : *formats) {
+    if (format->name == "folded") format = *by_device;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunExport(const ExportArguments& arguments) {
   absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.format);
   if (!formats.ok()) return formats.status();
+  if (absl::Status status = ApplyMetric(arguments.metric, &*formats); !status.ok()) return status;
   std::error_code error;
   if (formats->size() > 1 && !arguments.output.empty() &&
       !std::filesystem::is_directory(arguments.output, error)) {
@@ -83,6 +101,10 @@ void AddExportCommand(CLI::App& app, Action* action) {
   command->add_option("--format", arguments->format, "one or several of: " + names)->required();
   command->add_option("-o,--output", arguments->output,
                       "file or directory; a name that ends in .gz is compressed");
+  command
+      ->add_option("--metric", arguments->metric,
+                   "of folded stacks: self_cpu_time_total or self_cuda_time_total")
+      ->capture_default_str();
   command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
   command->add_flag("--step-rows", arguments->step_rows,
                     "the job's steps as ProfilerStep#N rows, also where none were asked for");

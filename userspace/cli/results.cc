@@ -60,9 +60,18 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
   if (std::find(all.begin(), all.end(), *summary) == all.end()) all.push_back(*summary);
   std::vector<std::string> names;
   for (const Format* format : all) {
+    // Whether an agent can record is known only when it has: `unsupported` says why it has not.
+    if (format->needs_device && !results.timeline->has_device_records()) continue;
     const std::string name = DefaultFileName(*format, *results.timeline);
     if (absl::Status status = Export(*format, input, *output, name); !status.ok()) return status;
     names.push_back(name);
+    if (format->name == "folded" && results.timeline->has_device_records()) {
+      const absl::StatusOr<const Format*> by_device = FindFormat("folded-cuda");
+      if (!by_device.ok()) return by_device.status();
+      names.emplace_back((*by_device)->file_name);
+      absl::Status status = Export(**by_device, input, *output, names.back());
+      if (!status.ok()) return status;
+    }
     if (format->name != "chrome") continue;
     for (const int rank : SeveralRanks(*results.timeline)) {
       ExportInput of_rank = input;
