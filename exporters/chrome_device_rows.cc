@@ -21,6 +21,8 @@ constexpr size_t kMostLanes = 4;
 constexpr int64_t kNoStreamTrack = 1;  // |-1|: where Kineto has rows of no stream
 // Ids of arrows that no correlation id can have, of any process.
 constexpr uint64_t kOtherArrows = uint64_t{1} << 44;
+constexpr uint64_t kIdleRows = uint64_t{1} << 45;  // likewise
+constexpr int64_t kShortestIdleNs = 10'000;        // of a row; gpu_idle.csv has all gaps
 constexpr uint32_t kNoDevice = kNowhere;
 // CUpti_ActivitySynchronizationType.
 constexpr uint32_t kStreamSync = 3;
@@ -239,6 +241,25 @@ void ChromeDeviceRows::WriteAnnotation(const DeviceAnnotation& annotation) {
   BeginRow("gpu_user_annotation", name, place, start_ns, end_ns - start_ns, id);
   Number("External id", static_cast<int64_t>(steps_.NumberOf(annotation.annotation)) + 1);
   EndRow("gpu_user_annotation", name, place, end_ns, id);
+}
+
+void ChromeDeviceRows::WriteIdle(const DeviceIdle& device) {
+  if (!has_(device.pid) || device.device == kNoDevice) return;
+  for (const IdleGap& gap : device.gaps) {
+    if (gap.end_ns - gap.start_ns < kShortestIdleNs) continue;
+    const uint32_t stream = timeline_.device_activities().at(gap.next_work).stream;
+    const Track& track = TrackOf({Raw(device.pid), device.device, stream, TrackKind::kStream});
+    const Place place{track.pid, track.lanes.front().tid, false};
+    const std::string name = Quoted("idle: " + std::string(IdleCauseName(gap.main_cause())));
+    const uint64_t id = kIdleRows + ++idle_rows_;
+    BeginRow("gpu_idle", name, place, gap.start_ns, gap.end_ns - gap.start_ns, id);
+    for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+      if (gap.by_cause_ns[cause] == 0) continue;
+      Number(std::string(IdleCauseName(static_cast<IdleCause>(cause))) + " ns",
+             gap.by_cause_ns[cause]);
+    }
+    EndRow("gpu_idle", name, place, gap.end_ns, id);
+  }
 }
 
 void ChromeDeviceRows::Key(std::string_view key) {

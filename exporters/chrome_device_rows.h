@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "exporters/text_writer.h"
+#include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
@@ -44,6 +45,9 @@ class ChromeDeviceRows {
   // All rows of devices, their arrows, and the names of their tracks. To be called when the rows of
   // the CPU are written: an arrow begins at one of them.
   void WriteRows();
+  // The longer gaps of a device, as pairs of asynchronous events: readers that add rows up leave
+  // those alone.
+  void WriteIdle(const DeviceIdle& device);
 
  private:
   enum class TrackKind : uint8_t { kStream, kSync, kOverhead };
@@ -104,6 +108,7 @@ class ChromeDeviceRows {
   absl::flat_hash_set<uint32_t> pids_;
   bool is_first_arg_ = true;
   uint64_t annotations_ = 0;  // written
+  uint64_t idle_rows_ = 0;    // likewise
 };
 
 }  // namespace proftrace

@@ -103,10 +103,11 @@ std::string DistributedInfo(const Target& target) {
 class ChromeTraceWriter {
  public:
   ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, std::optional<int> rank,
-                    ByteSink& sink)
+                    std::span<const DeviceIdle> idle, ByteSink& sink)
       : timeline_(timeline),
         steps_(steps),
         rank_(rank),
+        idle_(idle),
         writer_(sink),
         base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
         offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_),
@@ -144,6 +145,7 @@ class ChromeTraceWriter {
     WriteStepsBefore(spans.size());
     WriteMemoryEvents(std::numeric_limits<int64_t>::max());
     device_rows_.WriteRows();
+    for (const DeviceIdle& device : idle_) device_rows_.WriteIdle(device);
     WriteTail();
     return writer_.Flush();
   }
@@ -472,6 +474,7 @@ class ChromeTraceWriter {
   const Timeline& timeline_;
   const StepRows& steps_;
   std::optional<int> rank_;
+  std::span<const DeviceIdle> idle_;
   absl::flat_hash_set<uint32_t> pids_;  // of that rank
   size_t next_step_ = 0;
   TextWriter writer_;
@@ -489,8 +492,8 @@ class ChromeTraceWriter {
 }  // namespace
 
 absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink, const StepRows& steps,
-                               std::optional<int> rank) {
-  return ChromeTraceWriter(timeline, steps, rank, sink).Run();
+                               std::optional<int> rank, std::span<const DeviceIdle> idle) {
+  return ChromeTraceWriter(timeline, steps, rank, idle, sink).Run();
 }
 
 }  // namespace proftrace

@@ -18,8 +18,10 @@
 #include <absl/status/status.h>
 
 #include <optional>
+#include <span>
 
 #include "exporters/output_file.h"
+#include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
@@ -27,9 +29,10 @@ namespace proftrace {
 
 // Memory: the names, and the open rows of each thread.
 // `steps`: rows beside the spans; they must outlive the call. `rank`: only the processes of that
-// rank; none: all.
+// rank; none: all. `idle`: gaps of devices, as rows of category gpu_idle; likewise.
 absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink,
                                const StepRows& steps = StepRows(),
-                               std::optional<int> rank = std::nullopt);
+                               std::optional<int> rank = std::nullopt,
+                               std::span<const DeviceIdle> idle = {});
 
 }  // namespace proftrace

@@ -9,6 +9,7 @@
 #include "exporters/events_csv.h"
 #include "exporters/flamegraph_html.h"
 #include "exporters/folded.h"
+#include "exporters/gpu_idle_csv.h"
 #include "exporters/key_averages_csv.h"
 #include "exporters/memory_timeline.h"
 #include "exporters/memory_viz.h"
@@ -27,7 +28,8 @@ absl::Status WriteKeyAveragesCsv(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteChromeTrace(const ExportInput& input, ByteSink& sink) {
-  return ExportChromeTrace(input.timeline, sink, input.aggregates.step_rows, input.rank);
+  return ExportChromeTrace(input.timeline, sink, input.aggregates.step_rows, input.rank,
+                           input.aggregates.device_idle);
 }
 
 absl::Status WriteEventsCsv(const ExportInput& input, ByteSink& sink) {
@@ -38,11 +40,19 @@ absl::Status WriteFolded(const ExportInput& input, ByteSink& sink) {
   return ExportFolded(input.aggregates.stacks, sink);
 }
 
+absl::Status CheckDeviceRecords(const ExportInput& input) {
+  if (input.timeline.has_device_records()) return absl::OkStatus();
+  return Fail(ExitCode::kUsage,
+              "no device time is in this recording: no GPU agent took part in it");
+}
+
+absl::Status WriteGpuIdle(const ExportInput& input, ByteSink& sink) {
+  if (absl::Status status = CheckDeviceRecords(input); !status.ok()) return status;
+  return ExportGpuIdleCsv(input.timeline, input.aggregates.device_idle, sink);
+}
+
 absl::Status WriteDeviceFolded(const ExportInput& input, ByteSink& sink) {
-  if (!input.timeline.has_device_records()) {
-    return Fail(ExitCode::kUsage,
-                "no device time is in this recording: no GPU agent took part in it");
-  }
+  if (absl::Status status = CheckDeviceRecords(input); !status.ok()) return status;
   return ExportFolded(input.aggregates.device_stacks, sink);
 }
 
@@ -100,6 +110,8 @@ const std::vector<Format>& Formats() {
        WriteFolded},
       {"folded-cuda", "stacks_self_cuda.folded", "as folded, by the time of GPUs",
        WriteDeviceFolded, false, true},
+      {"gpu-idle", "gpu_idle.csv", "pandas; why a GPU had nothing to do, gap by gap", WriteGpuIdle,
+       false, true},
       {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph},
       {"memory-timeline", "memory_timeline.json",
        "scripts that read torch's export_memory_timeline", WriteMemoryTimeline, true},

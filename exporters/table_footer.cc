@@ -1,4 +1,5 @@
 // What stands below the table, and the table as JSON.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <map>
@@ -60,6 +61,37 @@ std::string DeviceLedgerLine(const Timeline& timeline) {
             "; " + TableText(agent.message) + "\n";
   }
   return line;
+}
+
+// Why devices had nothing to do, in shares of their idle time.
+std::string IdleLines(const std::vector<DeviceIdle>& devices) {
+  std::string text;
+  for (const DeviceIdle& device : devices) {
+    const int64_t whole_ns = device.end_ns - device.start_ns;
+    if (whole_ns <= 0) continue;
+    std::array<char, 200> line;
+    std::snprintf(line.data(), line.size(), "GPU %u of PID %u: idle %.3f of %.3f ms (%.1f %%)",
+                  device.device, Raw(device.pid), static_cast<double>(device.idle_ns) * 1e-6,
+                  static_cast<double>(whole_ns) * 1e-6,
+                  static_cast<double>(device.idle_ns) * 100 / static_cast<double>(whole_ns));
+    text += line.data();
+    std::vector<size_t> causes;
+    for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+      if (device.by_cause_ns[cause] > 0) causes.push_back(cause);
+    }
+    std::stable_sort(causes.begin(), causes.end(), [&device](size_t a, size_t b) {
+      return device.by_cause_ns[a] > device.by_cause_ns[b];
+    });
+    for (const size_t cause : causes) {
+      std::snprintf(line.data(), line.size(), "%s %s %.1f %%", cause == causes.front() ? ";" : ",",
+                    std::string(IdleCauseName(static_cast<IdleCause>(cause))).c_str(),
+                    static_cast<double>(device.by_cause_ns[cause]) * 100 /
+                        static_cast<double>(device.idle_ns));
+      text += line.data();
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 std::string LossLine(const Timeline& timeline) {
@@ -186,6 +218,7 @@ OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
 std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates) {
   const KeyAverages& averages = aggregates.key_averages;
   std::string text = StepsLine(aggregates.steps);
+  text += IdleLines(aggregates.device_idle);
   text += LedgerLine(timeline.ledger());
   text += DeviceLedgerLine(timeline);
   text += LossLine(timeline);

@@ -327,6 +327,47 @@ TEST_F(DeviceOutputTest, FoldedStacksHaveTheTimeOfDevices) {
             "[no CUDA call recorded] 4\naten::c;aten::a 2\ncudaLaunchKernel 3\n");
 }
 
+TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheLaunchingThreadDid) {
+  const uint64_t synchronize = gpu_.Name("cudaStreamSynchronize_v3020");
+  gpu_.Kernel(1000, 2000, kernel_, 100);
+  gpu_.Kernel(1500, 2500, kernel_, 101, 0, 9);  // another stream works on: no gap at 2000
+  // In order: a wait, Python, the DataLoader, an operator with its launch.
+  gpu_.Call(kThread, 2100, 4500, synchronize, 1);
+  cpu_.AnnotationBegin(kThread, 6000,
+                       "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+  cpu_.AnnotationHandle(kThread, 6010, 0x51);
+  cpu_.Begin(kThread, 6500, 2, 0);
+  cpu_.End(kThread, 6600, 2, 0);
+  cpu_.AnnotationEnd(kThread, 7500, 0x51);
+  cpu_.Begin(kThread, 8000, 1, 0);
+  gpu_.Call(kThread, 8300, 8500, launch_, 2);
+  cpu_.End(kThread, 9000, 1, 0);
+  gpu_.Kernel(9500, 10'000, kernel_, 2);
+  gpu_.Kernel(10'400, 10'500, kernel_, 3);  // without a call
+  const std::vector<DeviceIdle> devices = FindDeviceIdle(Build());
+  ASSERT_EQ(devices.size(), 1u);
+  ASSERT_EQ(devices[0].gaps.size(), 2u);
+  const auto cause = [&](size_t gap, IdleCause what) {
+    return devices[0].gaps[gap].by_cause_ns[static_cast<size_t>(what)];
+  };
+  EXPECT_EQ(cause(0, IdleCause::kSynchronizing), 2000);
+  EXPECT_EQ(cause(0, IdleCause::kOtherCode), 2000);
+  EXPECT_EQ(cause(0, IdleCause::kDataLoader), 1400);
+  EXPECT_EQ(cause(0, IdleCause::kOperator), 400);
+  EXPECT_EQ(cause(0, IdleCause::kCudaCall), 200);
+  EXPECT_EQ(cause(0, IdleCause::kLaunched), 1000);
+  EXPECT_EQ(cause(1, IdleCause::kUnknown), 400);
+  EXPECT_EQ(devices[0].idle_ns, 7400);
+  EXPECT_EQ(devices[0].busy_ns, 1500 + 500 + 100);
+  EXPECT_EQ(devices[0].end_ns - devices[0].start_ns, devices[0].idle_ns + devices[0].busy_ns);
+  EXPECT_THAT(Text((*FindFormat("table"))->write),
+              HasSubstr("GPU 0 of PID 100: idle 0.007 of 0.009 ms (77.9 %); synchronizing call "
+                        "27.0 %, outside of operators 27.0 %, DataLoader 18.9 %"));
+  EXPECT_THAT(Text((*FindFormat("gpu-idle"))->write),
+              HasSubstr("100,0,2500,7000,synchronizing call,400,2000,200,1400,2000,1000,0,1,7,"
+                        "kernel(),aten::a\n"));
+}
+
 TEST_F(DeviceOutputTest, EventsCsvHasARowForEachActivity) {
   Operator(1000, 1, 0, 42, 2000);
   gpu_.Memory(5000, 1, 0x7f00, 1 << 20);

@@ -10,7 +10,10 @@ Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options) 
   }
   aggregates.key_averages = BuildKeyAverages(timeline, options.key_averages, aggregates.step_rows);
   BuildFoldedStacks(timeline, &aggregates.stacks, &aggregates.span_counts);
-  if (timeline.has_device_records()) aggregates.device_stacks = BuildDeviceStacks(timeline);
+  if (timeline.has_device_records()) {
+    aggregates.device_stacks = BuildDeviceStacks(timeline);
+    aggregates.device_idle = FindDeviceIdle(timeline);
+  }
   return aggregates;
 }
 

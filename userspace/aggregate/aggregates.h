@@ -1,6 +1,9 @@
 // Everything that exporters show beside the spans themselves, computed once for all of them.
 #pragma once
 
+#include <vector>
+
+#include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/folded_stacks.h"
 #include "userspace/aggregate/key_averages.h"
 #include "userspace/aggregate/steps.h"
@@ -11,7 +14,9 @@ namespace proftrace {
 struct Aggregates {
   KeyAverages key_averages;
   FoldedStacks stacks;
-  FoldedStacks device_stacks;  // empty where no GPU agent recorded
+  // Empty where no GPU agent recorded.
+  FoldedStacks device_stacks;
+  std::vector<DeviceIdle> device_idle;
   SpanCounts span_counts;
   Steps steps;
   StepRows step_rows;  // none unless asked for

@@ -1,0 +1,17 @@
+// gpu_idle.csv: one row a gap in which no stream of a device worked, with what the thread that
+// launched the next piece of work did meanwhile.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <vector>
+
+#include "exporters/output_file.h"
+#include "userspace/aggregate/device_idle.h"
+
+namespace proftrace {
+
+absl::Status ExportGpuIdleCsv(const Timeline& timeline, const std::vector<DeviceIdle>& devices,
+                              ByteSink& sink);
+
+}  // namespace proftrace

@@ -1,0 +1,185 @@
+#include "userspace/aggregate/device_idle.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+// torch's annotation around a batch (torch/utils/data/dataloader.py).
+constexpr std::string_view kNextBatch = "enumerate(DataLoader)#";
+
+// What a row says of its thread; kOtherCode: nothing.
+IdleCause CauseOf(const Label& label) {
+  if (IsCudaCall(label.category)) {
+    const bool waits = label.name.find("Synchronize") != std::string::npos ||
+                       label.name == "cudaMemcpy" || label.name == "cudaMemset" ||
+                       label.name.starts_with("cuMemcpyHtoD_") ||
+                       label.name.starts_with("cuMemcpyDtoH_");
+    return waits ? IdleCause::kSynchronizing : IdleCause::kCudaCall;
+  }
+  if (label.category == Category::kCpuOp) return IdleCause::kOperator;
+  return label.name.starts_with(kNextBatch) ? IdleCause::kDataLoader : IdleCause::kOtherCode;
+}
+
+// The gaps of all devices that a thread launches the next work of, while its rows go by in order of
+// time.
+class ThreadWalk {
+ public:
+  // Gaps of one device, in order.
+  void AddGap(size_t device, IdleGap* gap, int64_t launched_ns) {
+    devices_[device].push_back({gap, launched_ns});
+  }
+
+  void OnSpan(const Span& span, IdleCause cause) {
+    if (devices_.empty()) return;
+    CloseUntil(span.start_ns);
+    SpendUntil(span.start_ns);
+    // A row that says nothing leaves what is around it.
+    if (cause == IdleCause::kOtherCode && !open_.empty()) cause = open_.back().cause;
+    open_.push_back({span.end_ns(), cause});
+  }
+
+  void Finish() {
+    CloseUntil(std::numeric_limits<int64_t>::max());
+    SpendUntil(std::numeric_limits<int64_t>::max());
+  }
+
+ private:
+  struct Open {
+    int64_t end_ns = 0;
+    IdleCause cause = IdleCause::kOtherCode;
+  };
+  struct Waiting {
+    IdleGap* gap = nullptr;
+    int64_t launched_ns = 0;  // when the call that launched the next work was over
+  };
+
+  void CloseUntil(int64_t time_ns) {
+    while (!open_.empty() && open_.back().end_ns <= time_ns) {
+      SpendUntil(open_.back().end_ns);
+      open_.pop_back();
+    }
+  }
+
+  // The time from the last moment to this one was spent in what is open.
+  void SpendUntil(int64_t time_ns) {
+    if (time_ns <= now_ns_) return;
+    const IdleCause cause = open_.empty() ? IdleCause::kOtherCode : open_.back().cause;
+    for (auto& [device, gaps] : devices_) {
+      size_t& next = next_[device];
+      for (; next < gaps.size(); ++next) {
+        IdleGap& gap = *gaps[next].gap;
+        const int64_t until_ns = std::clamp(gaps[next].launched_ns, gap.start_ns, gap.end_ns);
+        const int64_t from_ns = std::max(now_ns_, gap.start_ns);
+        const int64_t to_ns = std::min(time_ns, until_ns);
+        if (to_ns > from_ns) gap.by_cause_ns[static_cast<size_t>(cause)] += to_ns - from_ns;
+        if (until_ns > time_ns) break;
+      }
+    }
+    now_ns_ = time_ns;
+  }
+
+  std::map<size_t, std::vector<Waiting>> devices_;
+  std::map<size_t, size_t> next_;  // the first gap that is not over
+  std::vector<Open> open_;
+  int64_t now_ns_ = std::numeric_limits<int64_t>::min();
+};
+
+using DeviceKey = std::pair<uint32_t, uint32_t>;  // process, device
+
+std::vector<DeviceIdle> FindGaps(const Timeline& timeline) {
+  std::map<DeviceKey, DeviceIdle> found;
+  const DeviceActivityStore& activities = timeline.device_activities();
+  for (uint32_t i = 0; i < activities.size(); ++i) {
+    const DeviceActivity& activity = activities.at(i);
+    if (!IsDeviceWork(activity.kind)) continue;
+    DeviceIdle& device = found[{Raw(activity.pid), activity.device}];
+    device.pid = activity.pid;
+    device.device = activity.device;
+    if (device.end_ns == 0) {
+      device.start_ns = device.end_ns = activity.start_ns;
+    } else if (activity.start_ns > device.end_ns) {
+      IdleGap& gap = device.gaps.emplace_back();
+      gap.start_ns = device.end_ns;
+      gap.end_ns = activity.start_ns;
+      gap.next_work = i;
+      device.idle_ns += gap.end_ns - gap.start_ns;
+    }
+    const int64_t from_ns = std::max(device.end_ns, activity.start_ns);
+    device.busy_ns += std::max<int64_t>(0, activity.end_ns() - from_ns);
+    device.end_ns = std::max(device.end_ns, activity.end_ns());
+  }
+  std::vector<DeviceIdle> devices;
+  for (auto& [key, device] : found) devices.push_back(std::move(device));
+  return devices;
+}
+
+}  // namespace
+
+std::string_view IdleCauseName(IdleCause cause) {
+  switch (cause) {
+    case IdleCause::kOperator:
+      return "operator dispatch";
+    case IdleCause::kSynchronizing:
+      return "synchronizing call";
+    case IdleCause::kCudaCall:
+      return "CUDA call";
+    case IdleCause::kDataLoader:
+      return "DataLoader";
+    case IdleCause::kOtherCode:
+      return "outside of operators";
+    case IdleCause::kLaunched:
+      return "launched, not begun";
+    case IdleCause::kUnknown:
+      return "not known";
+  }
+  return "not known";
+}
+
+IdleCause IdleGap::main_cause() const {
+  const auto most = std::max_element(by_cause_ns.begin(), by_cause_ns.end());
+  return static_cast<IdleCause>(most - by_cause_ns.begin());
+}
+
+std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline) {
+  std::vector<DeviceIdle> devices = FindGaps(timeline);
+  std::vector<ThreadWalk> walks(timeline.threads().size());
+  for (size_t device = 0; device < devices.size(); ++device) {
+    for (IdleGap& gap : devices[device].gaps) {
+      const SpanId call = timeline.device_activities().at(gap.next_work).call;
+      if (call == kNoSpan) continue;
+      const Span& span = timeline.span(call);
+      gap.thread = span.thread;
+      walks[Raw(span.thread)].AddGap(device, &gap, span.end_ns());
+    }
+  }
+  std::vector<IdleCause> causes;
+  for (const Label& label : timeline.labels()) causes.push_back(CauseOf(label));
+  const SpanStore& spans = timeline.spans();
+  for (uint32_t index = 0; index < spans.size(); ++index) {
+    const Span& span = spans.at(index);
+    // An end that was not seen, or on another thread, says nothing of what this thread did.
+    if (span.is_async || !span.is_complete()) continue;
+    walks[Raw(span.thread)].OnSpan(span, causes[Raw(span.label)]);
+  }
+  for (ThreadWalk& walk : walks) walk.Finish();
+  for (DeviceIdle& device : devices) {
+    for (IdleGap& gap : device.gaps) {
+      int64_t rest_ns = gap.end_ns - gap.start_ns;
+      for (const int64_t ns : gap.by_cause_ns) rest_ns -= ns;
+      const bool has_call = timeline.device_activities().at(gap.next_work).call != kNoSpan;
+      const IdleCause rest = has_call ? IdleCause::kLaunched : IdleCause::kUnknown;
+      gap.by_cause_ns[static_cast<size_t>(rest)] += rest_ns;
+      for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+        device.by_cause_ns[cause] += gap.by_cause_ns[cause];
+      }
+    }
+  }
+  return devices;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,55 @@
+// Why a device had nothing to do: each gap in which none of its streams worked, charged to what the
+// thread that launched the next piece of work did meanwhile.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+enum class IdleCause : uint8_t {
+  kOperator = 0,   // inside an operator or autograd row, in no CUDA call: dispatch
+  kSynchronizing,  // in a call of CUDA that waits (its name says so)
+  kCudaCall,       // in another one
+  kDataLoader,     // in no operator, but in the annotation around the DataLoader's next batch
+  kOtherCode,      // in no operator and no call: Python, mostly
+  kLaunched,       // the next work was launched already, and had not begun
+  kUnknown,        // the next work's call was not recorded
+};
+inline constexpr size_t kIdleCauses = 7;
+
+// "operator dispatch", "synchronizing call", …
+std::string_view IdleCauseName(IdleCause cause);
+
+struct IdleGap {
+  int64_t start_ns = 0;  // CLOCK_MONOTONIC
+  int64_t end_ns = 0;
+  ThreadIndex thread{};    // of the call that launched the next work; meaningless for kUnknown
+  uint32_t next_work = 0;  // index into Timeline::device_activities()
+  std::array<int64_t, kIdleCauses> by_cause_ns{};  // their sum is the gap
+
+  // The one with the largest part.
+  IdleCause main_cause() const;
+};
+
+// One device as one process uses it: what other processes do there meanwhile does not count.
+struct DeviceIdle {
+  Pid pid{};
+  uint32_t device = 0;
+  int64_t start_ns = 0;  // of its first work
+  int64_t end_ns = 0;    // of its last
+  int64_t busy_ns = 0;
+  int64_t idle_ns = 0;
+  std::array<int64_t, kIdleCauses> by_cause_ns{};
+  std::vector<IdleGap> gaps;  // in order; they do not overlap
+};
+
+// By process, then device. Memory: a hundred bytes a gap, and the open rows of each thread.
+std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline);
+
+}  // namespace proftrace
