@@ -239,6 +239,24 @@ TEST_F(DeviceOutputTest, TraceHasKinetosRows) {
   EXPECT_EQ(arrows[1]["id"], 42);
 }
 
+TEST_F(DeviceOutputTest, CallAndItsWorkHaveTheExternalIdOfTheOperatorAround) {
+  cpu_.Begin(kThread, 1000, 1, 0);
+  cpu_.AnnotationBegin(kThread, 1100, "in it");
+  cpu_.AnnotationHandle(kThread, 1110, 0x51);
+  gpu_.Call(kThread, 1200, 1300, launch_, 3);
+  cpu_.AnnotationEnd(kThread, 1400, 0x51);
+  cpu_.End(kThread, 2000, 1, 0);
+  gpu_.Kernel(5000, 6000, kernel_, 3);
+  const Json trace = Trace();
+  EXPECT_EQ(WithCategory(trace, "cuda_runtime")[0]["args"]["External id"], 1);
+  EXPECT_EQ(WithCategory(trace, "kernel")[0]["args"]["External id"], 1);
+  const std::vector<Json> annotations = WithCategory(trace, "gpu_user_annotation");
+  ASSERT_EQ(annotations.size(), 1u);
+  EXPECT_EQ(annotations[0]["name"], "in it");
+  EXPECT_NEAR(annotations[0]["ts"].get<double>(), 4.999, 1e-6) << "around all that it encloses";
+  EXPECT_NEAR(annotations[0]["dur"].get<double>(), 1.002, 1e-6);
+}
+
 TEST_F(DeviceOutputTest, RowsOfATrackAlwaysNest) {
   for (uint32_t i = 0; i < 6; ++i) {  // each begins while the two before it run
     gpu_.Kernel(1000 + i * 100, 1250 + i * 100, kernel_, i + 1);

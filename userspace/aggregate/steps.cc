@@ -271,7 +271,14 @@ uint64_t StepRows::NumberOf(SpanId span) const {
 
 uint64_t StepRows::ExternalId(const Timeline& timeline, const Span& span, uint64_t number) const {
   const bool is_call = IsCudaCall(timeline.label(span.label).category);
-  return (is_call && span.parent != kNoSpan ? NumberOf(span.parent) : number) + 1;
+  if (!is_call || span.parent == kNoSpan) return number + 1;
+  // Kineto's: the innermost row around it that is no annotation, as of what the call asks for.
+  SpanId around = span.parent;
+  while (around != kNoSpan &&
+         timeline.label(timeline.span(around).label).category != Category::kCpuOp) {
+    around = timeline.span(around).parent;
+  }
+  return NumberOf(around == kNoSpan ? span.parent : around) + 1;
 }
 
 std::optional<size_t> StepRows::Enclosing(const Span& span) const {

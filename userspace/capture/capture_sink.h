@@ -39,6 +39,7 @@ class CaptureSink {
     if (device_block_.size() + record.size() > kBlockBytes) FlushDeviceBlock();
     device_block_.insert(device_block_.end(), record.begin(), record.end());
   }
+  // Hands them over; by that thread.
   void FlushDeviceBlock();
   // Hands over what has come so far: called regularly, so that little is lost when the tracer is
   // killed.

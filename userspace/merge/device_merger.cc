@@ -200,7 +200,8 @@ DeviceMerger::LabelEntry DeviceMerger::LabelOf(const DeviceCall& call) {
     if (!known->second.is_named) ++ledger_->unnamed;
     return known->second;
   }
-  const std::optional<std::string> name = decoder_.Name(call.name);
+  std::optional<std::string> name = decoder_.Name(call.name);
+  if (name.has_value() && name->empty()) name.reset();
   if (!name.has_value()) ++ledger_->unnamed;
   Label label;
   label.name = name.has_value() ? CutName(std::string(CallName(*name)), &ledger_->names_cut)

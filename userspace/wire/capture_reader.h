@@ -48,7 +48,6 @@ class CaptureReader final : public RecordSource {
   // The records of GPU agents, from the first on: they may be read before the others, while them or
   // after them. Lives as long as the reader does.
   std::unique_ptr<RecordSource> DeviceRecords();
-  bool has_device_records() const { return !device_blocks_.empty(); }
 
  private:
   class DeviceSource;
