@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Injection at a safe point (userspace/inject): into programs of every kind, again and again, and killed at any moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+import live
+
+TOOLS = Path(os.environ.get("PROFTRACE_INJECTION", live.BINARY.parents[1] / "tests/support/injection"))
+LIBRARY = TOOLS / "libinjected.so"
+PLACE = "injection_target:safe_point"
+STOP_LIMIT_US = 10_000.0
+CYCLES = 25
+KILLS = 60
+
+
+def libraries(pid: int) -> list[str]:
+    """What is mapped, but for the heap and stacks, which grow by themselves."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return sorted({line.split(maxsplit=5)[5] for line in lines if len(line.split()) > 5 and "memfd:" not in line})
+
+
+def regions(pid: int) -> int:
+    """Code that belongs to no file: what an injection maps."""
+    return sum(1 for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if " r-xp 00000000 00:00 0" in line and "[" not in line)
+
+
+def text_is_private(pid: int) -> int:
+    """kB of the program's own code that are not the file's pages any more."""
+    smaps = Path(f"/proc/{pid}/smaps").read_text()
+    code = re.search(r"r-xp [^\n]*injection_target\n(.*?)(?=\n[0-9a-f]+-|\Z)", smaps, re.S)
+    return int(re.search(r"Anonymous:\s+(\d+)", code[1])[1])
+
+
+class Target:
+    """A program that runs for `seconds` and then says whether all was right."""
+
+    def __init__(self, kind: str, seconds: float, prefix: tuple[str, ...] = ()):
+        command = [*prefix, str(TOOLS / "injection_target"), kind, str(seconds)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+        self.pid = self.process.pid
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def verdict(self) -> tuple[int, int]:
+        """Exit code and failures; -1 when it did not come to say."""
+        text = self.process.stdout.read()
+        found = re.search(r"failures (\d+)", text)
+        return self.process.wait(), int(found[1]) if found else -1
+
+
+def inject(pid: int, function: str = "injected", place: str = PLACE, **more: str) -> dict[str, str]:
+    run = subprocess.run([TOOLS / "inject", LIBRARY, function, str(pid), place], capture_output=True, text=True, timeout=60,
+                         env={**os.environ, **more})
+    return dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
+
+
+class InjectionTest(unittest.TestCase):
+    def check_cycles(self, kind: str) -> None:
+        with Target(kind, 600) as target:
+            inject(target.pid)
+            before = libraries(target.pid), len(os.listdir(f"/proc/{target.pid}/fd"))
+            stops = []
+            for cycle in range(CYCLES):
+                answer = inject(target.pid)
+                # The same copy of the library is used again.
+                self.assertEqual(answer.get("result"), str(cycle + 2), answer)
+                stops.append(float(answer["stop_us"]))
+                time.sleep(random.random() * 0.01)
+            self.assertEqual((libraries(target.pid), len(os.listdir(f"/proc/{target.pid}/fd"))), before)
+            self.assertEqual(regions(target.pid), 0)
+            self.assertEqual(text_is_private(target.pid), 0)
+            self.assertLess(sorted(stops)[len(stops) // 2], STOP_LIMIT_US)
+            self.assertIsNone(target.process.poll())
+
+    def check_to_the_end(self, kind: str, seconds: float = 2.5, prefix: tuple[str, ...] = ()) -> list[dict[str, str]]:
+        answers = []
+        with Target(kind, seconds, prefix) as target:
+            end = time.monotonic() + seconds - 0.8
+            while time.monotonic() < end:
+                answers.append(inject(target.pid))
+            self.assertEqual(target.verdict(), (0, 0))
+        return answers
+
+    def test_again_and_again(self) -> None:
+        for kind in ("plain", "threads"):
+            with self.subTest(kind=kind):
+                self.check_cycles(kind)
+
+    def test_results_stay_right(self) -> None:
+        for kind in ("threads", "signals", "threads,signals", "forks", "threads,forks", "sleeps"):
+            with self.subTest(kind=kind):
+                answers = self.check_to_the_end(kind)
+                self.assertEqual([answer for answer in answers if "result" not in answer], [])
+
+    def test_idle(self) -> None:
+        with Target("idle", 2.5) as target:
+            answer = inject(target.pid, ARRIVAL_LIMIT_MS="300")
+            self.assertIn("came by", answer["error"])
+            self.assertEqual((regions(target.pid), text_is_private(target.pid)), (0, 0))
+            self.assertNotIn("memfd", "".join(os.readlink(link) for link in Path(f"/proc/{target.pid}/fd").iterdir()))
+            self.assertEqual(target.verdict(), (0, 0))
+
+    def test_function_that_does_not_exist(self) -> None:
+        with Target("threads", 2) as target:
+            self.assertIn("undefined symbol: nothing", inject(target.pid, function="nothing")["error"])
+            self.assertEqual(regions(target.pid), 0)
+            self.assertEqual(target.verdict(), (0, 0))
+
+    def test_no_safe_point(self) -> None:
+        with Target("threads", 1) as target:
+            self.assertIn("no safe point", inject(target.pid, place="injection_target:nothing")["error"])
+            self.assertEqual(target.verdict(), (0, 0))
+
+    def test_seccomp(self) -> None:
+        self.assertEqual({answer.get("result") is not None for answer in self.check_to_the_end("threads,docker")}, {True})
+        for kind in ("threads,deny", "threads,kill"):
+            with self.subTest(kind=kind):
+                answers = self.check_to_the_end(kind, 1.5)
+                self.assertEqual({"memfd_create" in answer.get("error", "") for answer in answers}, {True}, answers)
+
+    def test_other_namespaces(self) -> None:
+        prefix = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+        command = [*prefix, str(TOOLS / "injection_target"), "threads", "3"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            self.assertEqual(inject(int(children[0])).get("result"), "1")
+            self.assertIn("failures 0 ", process.stdout.read())
+
+    def test_stopped_or_traced(self) -> None:
+        with Target("threads", 3) as target:
+            os.kill(target.pid, signal.SIGSTOP)
+            live.wait_until(lambda: "\nState:\tT" in Path(f"/proc/{target.pid}/status").read_text(), 5, "stopped")
+            self.assertIn("is stopped", inject(target.pid)["error"])
+            os.kill(target.pid, signal.SIGCONT)
+            with subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-p", str(target.pid)], stderr=subprocess.DEVNULL) as tracer:
+                live.wait_until(lambda: "TracerPid:\t0" not in Path(f"/proc/{target.pid}/status").read_text(), 5, "traced")
+                self.assertIn("debugger", inject(target.pid)["error"])
+                tracer.terminate()
+            self.assertEqual(target.verdict(), (0, 0))
+
+    def test_target_ends_meanwhile(self) -> None:
+        for delay in (0.0, 0.002, 0.005, 0.01, 0.02, 0.03):
+            with Target("threads", 30) as target:
+                tool = subprocess.Popen([TOOLS / "inject", LIBRARY, "injected", str(target.pid), PLACE], stdout=subprocess.PIPE, text=True)
+                time.sleep(delay)
+                target.process.kill()
+                output = tool.communicate(timeout=30)[0]
+                self.assertRegex(output, "^(error|result)")
+
+    def kill_once(self, target: Target) -> None:
+        tool = subprocess.Popen([TOOLS / "inject", LIBRARY, "injected", str(target.pid), PLACE], stdout=subprocess.DEVNULL)
+        time.sleep(random.random() * 0.03)
+        tool.kill()
+        tool.wait()
+
+    def test_killed_at_any_moment(self) -> None:
+        """The tool is killed at random moments: the program lives, and the next injection cleans up and works."""
+        leftovers = 0
+        for kind in ("threads,signals", "sleeps"):
+            with self.subTest(kind=kind), Target(kind, 600) as target:
+                for _ in range(KILLS):
+                    self.kill_once(target)
+                    self.assertIsNone(target.process.poll())
+                    if random.random() < 0.5:
+                        answer = inject(target.pid)
+                        self.assertIn("result", answer, answer)
+                        self.assertEqual((regions(target.pid), text_is_private(target.pid)), (0, 0))
+                        leftovers += int(answer["leftovers"])
+        self.assertGreater(leftovers, 0)
+        for kind in ("threads,signals", "sleeps"):
+            with self.subTest(kind=kind), Target(kind, 4) as target:
+                end = time.monotonic() + 3
+                while time.monotonic() < end:
+                    self.kill_once(target)
+                self.assertEqual(target.verdict(), (0, 0))
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("root is needed")
+        raise SystemExit(live.SKIP)
+    unittest.main()

@@ -1,0 +1,3 @@
+proftrace_unit_test(inject_test
+  SOURCES inject_test.cc
+  LIBS proftrace_inject proftrace_warnings GTest::gmock)

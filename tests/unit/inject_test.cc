@@ -1,0 +1,184 @@
+// userspace/inject without a process: places for jumps, seccomp filters, memory near code.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <sys/syscall.h>
+
+#include <cstring>
+
+#include "userspace/inject/injection_region.h"
+#include "userspace/inject/patch_site.h"
+#include "userspace/inject/seccomp_filter.h"
+
+namespace proftrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kAddress = 0x7f0000001000;
+
+std::vector<uint8_t> Code(std::initializer_list<int> bytes) {
+  std::vector<uint8_t> code(bytes.begin(), bytes.end());
+  code.resize(64, 0x90);
+  return code;
+}
+
+TEST(PatchSiteTest, LeavesTheFirstInstructionAlone) {
+  // push %r15; push %r14; push %r13; push %rbp
+  const absl::StatusOr<PatchSite> site =
+      FindPatchSite(Code({0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x55}), kAddress);
+  ASSERT_TRUE(site.ok()) << site.status();
+  EXPECT_EQ(site->address, kAddress + 2);
+  EXPECT_EQ(site->size, 5);
+  EXPECT_FALSE(site->HasInside(site->address));
+  EXPECT_TRUE(site->HasInside(site->address + 1));
+  EXPECT_TRUE(site->HasInside(site->address + 4));
+  EXPECT_FALSE(site->HasInside(site->address + 5));
+}
+
+TEST(PatchSiteTest, LeavesEndbrAndWhatFollowsItAlone) {
+  // endbr64; push %rbp; mov %rsp, %rbp; sub $0x20, %rsp
+  const absl::StatusOr<PatchSite> site = FindPatchSite(
+      Code({0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20}), kAddress);
+  ASSERT_TRUE(site.ok()) << site.status();
+  EXPECT_EQ(site->address, kAddress + 5);
+  EXPECT_EQ(site->size, 7);
+}
+
+TEST(PatchSiteTest, RefusesWhatCannotBeMoved) {
+  // push %rbp; lea 16(%rip), %rax
+  EXPECT_FALSE(FindPatchSite(Code({0x55, 0x48, 0x8d, 0x05, 16, 0, 0, 0}), kAddress).ok());
+  // push %rbp; call
+  EXPECT_FALSE(FindPatchSite(Code({0x55, 0xe8, 0, 0, 0, 0}), kAddress).ok());
+  // push %rbp; push %rbx; ret
+  EXPECT_FALSE(FindPatchSite(Code({0x55, 0x53, 0xc3}), kAddress).ok());
+  EXPECT_FALSE(FindPatchSite({}, kAddress).ok());
+}
+
+TEST(PatchSiteTest, RefusesAPlaceThatIsJumpedInto) {
+  // push %rbp; six pushes; jmp to the third of them
+  const absl::StatusOr<PatchSite> site =
+      FindPatchSite(Code({0x55, 0x50, 0x51, 0x52, 0x53, 0x56, 0x57, 0xeb, 0xfa}), kAddress);
+  ASSERT_FALSE(site.ok());
+  EXPECT_THAT(site.status().message(), HasSubstr("jumps into"));
+}
+
+TEST(PatchSiteTest, RefusesAPlaceInTwoPages) {
+  const std::vector<uint8_t> code = Code({0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x55});
+  EXPECT_FALSE(FindPatchSite(code, kAddress - 4).ok());
+  EXPECT_TRUE(FindPatchSite(code, kAddress - 2).ok());
+}
+
+TEST(PatchSiteTest, JumpsThereAndBack) {
+  const absl::StatusOr<PatchSite> site =
+      FindPatchSite(Code({0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20}), kAddress);
+  ASSERT_TRUE(site.ok());
+  const uint64_t stub_address = kAddress + 0x100000;
+  const absl::StatusOr<std::vector<uint8_t>> jump = JumpTo(*site, stub_address);
+  ASSERT_TRUE(jump.ok());
+  ASSERT_EQ(jump->size(), site->size);
+  int32_t distance = 0;
+  std::memcpy(&distance, jump->data() + 1, sizeof(distance));
+  EXPECT_EQ(site->address + 5 + static_cast<uint64_t>(distance), stub_address);
+  const absl::StatusOr<std::vector<uint8_t>> stub = MakeStub(*site, stub_address, kAddress + 0x200);
+  ASSERT_TRUE(stub.ok());
+  std::memcpy(&distance, stub->data() + stub->size() - 4, sizeof(distance));
+  EXPECT_EQ(stub_address + stub->size() + static_cast<uint64_t>(int64_t{distance}), site->end());
+  EXPECT_TRUE(std::equal(site->original.begin(), site->original.begin() + site->size,
+                         stub->end() - 5 - site->size));
+  EXPECT_FALSE(JumpTo(*site, kAddress + (uint64_t{3} << 30)).ok());
+}
+
+Mapping Mapped(uint64_t start, uint64_t end, const char* path = "") {
+  Mapping mapping;
+  mapping.start = start;
+  mapping.end = end;
+  mapping.path = path;
+  return mapping;
+}
+
+TEST(FindRoomTest, TakesTheNearestGapWithinReach) {
+  PatchSite site;
+  site.address = 0x7f00'1000'0000;
+  site.size = 5;
+  const uint64_t far_end = site.address - 0x1'0000'0000;
+  EXPECT_EQ(FindRoom({Mapped(0x1000, far_end), Mapped(site.address - 0x1000, site.address + 0x1000),
+                      Mapped(site.address + 0x1000, 0x7fff'ffff'f000)},
+                     {site}),
+            (site.address - 0x1000 - kRegionBytes - 0x10000) & ~uint64_t{4095});
+  // None is near enough, or large enough.
+  EXPECT_EQ(FindRoom({Mapped(0x1000, site.address + 0x1000),
+                      Mapped(site.address + 0x2000, site.address + 0x8000'0000),
+                      Mapped(site.address + 0x9000'0000, 0x7fff'ffff'f000)},
+                     {site}),
+            0u);
+}
+
+TEST(FindRoomTest, LeavesTheHeapItsRoom) {
+  PatchSite site;
+  site.address = 0x555500001000;
+  site.size = 5;
+  const uint64_t room = FindRoom(
+      {Mapped(0x555500000000, 0x555500010000, "/bin/program"),
+       Mapped(0x555500010000, 0x555500020000, "[heap]"), Mapped(0x555540000000, 0x555540001000)},
+      {site});
+  EXPECT_GT(room, 0x55553f000000u);
+}
+
+seccomp_data Call(int number) {
+  seccomp_data call{};
+  call.nr = number;
+  call.arch = AUDIT_ARCH_X86_64;
+  return call;
+}
+
+TEST(SeccompFilterTest, RunsAFilter) {
+  const std::vector<sock_filter> filter = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 4, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  seccomp_data call = Call(SYS_mmap);
+  EXPECT_EQ(RunSeccompFilter(filter, call), SECCOMP_RET_ALLOW);
+  call.args[2] = 5;
+  EXPECT_EQ(RunSeccompFilter(filter, call), SECCOMP_RET_ERRNO | 1);
+  EXPECT_EQ(RunSeccompFilter(filter, Call(SYS_read)), SECCOMP_RET_ALLOW);
+  call.arch = AUDIT_ARCH_I386;
+  EXPECT_EQ(RunSeccompFilter(filter, call), SECCOMP_RET_KILL_PROCESS);
+
+  const FilteredCall calls[] = {{SYS_read, "read", {}}, {SYS_mmap, "mmap of code", {0, 0, 5}}};
+  EXPECT_TRUE(CheckSeccomp({filter}, {calls, 1}, 0).ok());
+  EXPECT_THAT(CheckSeccomp({filter}, calls, 0).message(), HasSubstr("mmap of code"));
+  EXPECT_TRUE(CheckSeccomp({}, calls, 0).ok());
+}
+
+TEST(SeccompFilterTest, ComputesAndRemembers) {
+  const std::vector<sock_filter> filter = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_STMT(BPF_ST, 3),
+      BPF_STMT(BPF_ALU | BPF_LSH | BPF_K, 4),
+      BPF_STMT(BPF_MISC | BPF_TAX, 0),
+      BPF_STMT(BPF_LD | BPF_MEM, 3),
+      BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
+      BPF_STMT(BPF_RET | BPF_A, 0),
+  };
+  EXPECT_EQ(RunSeccompFilter(filter, Call(10)), 170u);
+}
+
+TEST(SeccompFilterTest, RefusesWhatTheKernelWouldNotHaveTaken) {
+  const std::vector<sock_filter> outside = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 64)};
+  EXPECT_EQ(RunSeccompFilter(outside, Call(1)), SECCOMP_RET_KILL_PROCESS);
+  const std::vector<sock_filter> no_end = {BPF_STMT(BPF_LD | BPF_IMM, 1)};
+  EXPECT_EQ(RunSeccompFilter(no_end, Call(1)), SECCOMP_RET_KILL_PROCESS);
+  const std::vector<sock_filter> beyond = {BPF_JUMP(BPF_JMP | BPF_JA, 1000, 0, 0)};
+  EXPECT_EQ(RunSeccompFilter(beyond, Call(1)), SECCOMP_RET_KILL_PROCESS);
+}
+
+}  // namespace
+}  // namespace proftrace

@@ -1,0 +1,409 @@
+#include "userspace/inject/injection_region.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "symbols/process.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/inject/injection_code.h"
+#include "userspace/inject/remote_calls.h"
+#include "userspace/inject/seccomp_filter.h"
+#include "userspace/inject/thread_checks.h"
+
+namespace proftrace {
+namespace {
+
+static_assert(kRegionBytes == 2 * INJECT_PAGE_BYTES + INJECT_STACK_BYTES);
+
+constexpr uint64_t kReach = 0x7800'0000;  // of a jump, less what one module may be long
+constexpr uint64_t kMargin = 0x10000;     // left free beside other mappings
+constexpr uint64_t kLowest = 0x10000;
+constexpr int64_t kStopLimitNs = 300'000'000;
+constexpr int kMostTries = 50;
+constexpr useconds_t kRetryUs = 1500;
+constexpr uint64_t kMapFixedNoReplace = 0x100000;
+constexpr uint64_t kNoFile = ~uint64_t{0};
+constexpr uint64_t kMemfdCloexec = 1;
+constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
+
+// Raises the priority of the calling thread: a stop lasts until we have run.
+class Hurry {
+ public:
+  Hurry() : before_(getpriority(PRIO_PROCESS, 0)) { setpriority(PRIO_PROCESS, 0, -20); }
+  ~Hurry() { setpriority(PRIO_PROCESS, 0, before_); }
+  Hurry(const Hurry&) = delete;
+  Hurry& operator=(const Hurry&) = delete;
+
+ private:
+  int before_;
+};
+
+// Of a process; 0 = there is none.
+uint64_t StartTicks(uint32_t pid) {
+  const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(Pid{pid});
+  return info.ok() ? info->start_ticks : 0;
+}
+
+absl::Status Refused(const char* call, int64_t result) {
+  return Fail(ExitCode::kNotPermitted, std::string("the kernel refused it ") + call + ": " +
+                                           ErrnoText(static_cast<int>(-result)));
+}
+
+// What the injecting thread, and then the job's own, will ask of the kernel.
+absl::Status CheckFilters(Pid pid, int tid, uint64_t instruction) {
+  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
+  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
+  if (!filters.ok()) return filters.status();
+  constexpr uint64_t kReadExecute = PROT_READ | PROT_EXEC;
+  const FilteredCall calls[] = {
+      {SYS_mmap,
+       "mmap",
+       {0, kRegionBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}},
+      {SYS_mmap, "mmap of code", {0, 4096, kReadExecute, MAP_PRIVATE, 3, 0}},
+      {SYS_mmap, "mmap of shared memory", {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0}},
+      {SYS_mprotect, "mprotect", {0, 4096, kReadExecute, 0, 0, 0}},
+      {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK, 0, 0, 0}},
+      {SYS_munmap, "munmap", {0, kRegionBytes, 0, 0, 0, 0}},
+      {SYS_memfd_create, "memfd_create", {0, kMemfdCloexec, 0, 0, 0, 0}},
+      {SYS_ftruncate, "ftruncate", {3, 4096, 0, 0, 0, 0}},
+      {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
+      {SYS_openat, "openat", {static_cast<uint64_t>(-100), 0, 0, 0, 0, 0}},
+      {SYS_read, "read", {3, 0, 832, 0, 0, 0}},
+      {SYS_pread64, "pread64", {3, 0, 832, 0, 0, 0}},
+      {SYS_newfstatat, "newfstatat", {3, 0, 0, 0x1000, 0, 0}},
+      {SYS_fstat, "fstat", {3, 0, 0, 0, 0, 0}},
+      {SYS_rt_sigprocmask, "rt_sigprocmask", {2, 0, 0, 8, 0, 0}},
+      {SYS_rt_sigreturn, "rt_sigreturn", {}},
+      {SYS_gettid, "gettid", {}},
+      {SYS_futex, "futex", {}},
+      {SYS_clone, "clone", {0x3d0f00, 0, 0, 0, 0, 0}},
+  };
+  return CheckSeccomp(*filters, calls, instruction);
+}
+
+}  // namespace
+
+uint64_t FindRoom(const std::vector<Mapping>& mappings, const std::vector<PatchSite>& sites) {
+  uint64_t lowest = ~uint64_t{0};
+  uint64_t highest = 0;
+  for (const PatchSite& site : sites) {
+    lowest = std::min(lowest, site.address);
+    highest = std::max(highest, site.end());
+  }
+  const auto distance = [&](uint64_t at) {
+    const uint64_t end = at + kRegionBytes;
+    const uint64_t below = at < highest ? highest - at : 0;
+    const uint64_t above = end > lowest ? end - lowest : 0;
+    return std::max(below, above);
+  };
+  uint64_t best = 0;
+  for (size_t i = 0; i + 1 < mappings.size(); ++i) {
+    const uint64_t start = mappings[i].end;
+    const uint64_t end = mappings[i + 1].start;
+    if (end < start + kRegionBytes + 2 * kMargin || start < kLowest) continue;
+    const uint64_t low = start + kMargin;
+    const uint64_t high = (end - kRegionBytes - kMargin) & ~uint64_t{INJECT_PAGE_BYTES - 1};
+    for (const uint64_t at : {low, high}) {
+      if (at == low && mappings[i].path == "[heap]") continue;  // it grows there
+      if (distance(at) < kReach && (best == 0 || distance(at) < distance(best))) best = at;
+    }
+  }
+  return best;
+}
+
+bool InjectionRegion::IsStillThere() const {
+  uint64_t magic = 0;
+  return address_ != 0 && memory_.ReadValue(address_ + INJECT_MAGIC, &magic) &&
+         magic == INJECT_MAGIC_VALUE;
+}
+
+absl::StatusOr<uint32_t> InjectionRegion::State() const {
+  uint32_t state = INJECT_IDLE;
+  if (!IsStillThere() || !memory_.ReadValue(address_ + INJECT_STATE, &state)) {
+    return Fail(ExitCode::kNoTarget, "PID " + std::to_string(Raw(pid_)) +
+                                         " ended, or runs another program, during the injection");
+  }
+  return state;
+}
+
+absl::Status InjectionRegion::Map(uint64_t address, const std::string& name) {
+  const Hurry hurry;
+  const int64_t begin_ns = MonotonicNs();
+  StoppedThreads threads;
+  if (absl::Status status = threads.StopOne(pid_, begin_ns + kStopLimitNs); !status.ok()) {
+    return status;
+  }
+  const StoppedThread& thread = threads.threads().front();
+  if (absl::Status status = CheckFilters(pid_, thread.tid, system_calls_.call); !status.ok()) {
+    return status;
+  }
+  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
+  if (!calls.ok()) return calls.status();
+  absl::StatusOr<int64_t> result = calls->Call(
+      SYS_mmap, {address, kRegionBytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | kMapFixedNoReplace, kNoFile, 0});
+  if (!result.ok()) return result.status();
+  if (*result < 0) return Refused("memory", *result);
+  address_ = static_cast<uint64_t>(*result);
+  if (address_ != address) {  // before Linux 4.17 the flag is a hint
+    const uint64_t elsewhere = std::exchange(address_, 0);
+    (void)calls->Call(SYS_munmap, {elsewhere, kRegionBytes, 0, 0, 0, 0});
+    return absl::UnavailableError("the memory near the code was taken meanwhile");
+  }
+  memory_.WriteValue(address_ + INJECT_OWNER, static_cast<uint32_t>(getpid()));
+  memory_.WriteValue(address_ + INJECT_OWNER_START, StartTicks(static_cast<uint32_t>(getpid())));
+  memory_.WriteValue(address_ + INJECT_LIBRARY_FD, int32_t{-1});
+  memory_.WriteValue<uint64_t>(address_ + INJECT_MAGIC, INJECT_MAGIC_VALUE);
+  const auto undo = [&](absl::Status status) {
+    (void)calls->Call(SYS_munmap, {address_, kRegionBytes, 0, 0, 0, 0});
+    address_ = 0;
+    return status;
+  };
+  result = calls->Call(SYS_mprotect, {address_ + INJECT_PAGE_BYTES, INJECT_PAGE_BYTES,
+                                      PROT_READ | PROT_EXEC, 0, 0, 0});
+  if (!result.ok()) return result.status();
+  if (*result < 0) return undo(Refused("memory for code", *result));
+  result = calls->Call(SYS_madvise, {address_, INJECT_PAGE_BYTES, MADV_WIPEONFORK, 0, 0, 0});
+  if (!result.ok()) return result.status();
+  if (*result < 0) return undo(Refused("memory that forks do not inherit", *result));
+  if (name.empty()) return absl::OkStatus();
+  if (!memory_.Write(address_ + INJECT_ERROR, name.c_str(), name.size() + 1)) {
+    return undo(absl::UnavailableError("its memory cannot be written"));
+  }
+  result = calls->Call(SYS_memfd_create, {address_ + INJECT_ERROR, kMemfdCloexec, 0, 0, 0, 0});
+  if (result.ok() && *result == -EACCES) {
+    result = calls->Call(SYS_memfd_create,
+                         {address_ + INJECT_ERROR, kMemfdCloexec | kMemfdNoexecSeal, 0, 0, 0, 0});
+  }
+  if (!result.ok()) return result.status();
+  if (*result < 0) return undo(Refused("a memfd", *result));
+  library_fd_ = static_cast<int>(*result);
+  memory_.WriteValue(address_ + INJECT_LIBRARY_FD, int32_t{library_fd_});
+  return absl::OkStatus();
+}
+
+absl::Status InjectionRegion::Fill(const std::vector<PatchSite>& sites, std::vector<uint8_t> data) {
+  std::vector<uint8_t> code(proftrace_injection_code, proftrace_injection_code_end);
+  const uint64_t code_address = address_ + INJECT_PAGE_BYTES;
+  std::vector<uint64_t> addresses;
+  stubs_.clear();
+  for (const PatchSite& site : sites) {
+    const uint64_t stub = code_address + code.size();
+    absl::StatusOr<std::vector<uint8_t>> bytes = MakeStub(site, stub, code_address);
+    if (!bytes.ok()) return bytes.status();
+    code.insert(code.end(), bytes->begin(), bytes->end());
+    stubs_.push_back(stub);
+    addresses.push_back(site.address);
+  }
+  if (code.size() > INJECT_PAGE_BYTES || sites.size() > INJECT_MOST_SITES) {
+    return Fail(ExitCode::kBug, "the code of an injection has no room in its page");
+  }
+  std::memcpy(data.data() + INJECT_SITES, addresses.data(), addresses.size() * sizeof(uint64_t));
+  // What only this class knows; the magic number stands there already.
+  const uint64_t magic = INJECT_MAGIC_VALUE;
+  const auto owner = static_cast<uint32_t>(getpid());
+  const uint64_t owner_start = StartTicks(owner);
+  const int32_t library_fd = library_fd_;
+  const uint64_t stack_top = address_ + kRegionBytes;
+  std::memcpy(data.data() + INJECT_STACK_TOP, &stack_top, sizeof(stack_top));
+  std::memcpy(data.data() + INJECT_OWNER_START, &owner_start, sizeof(owner_start));
+  std::memcpy(data.data() + INJECT_MAGIC, &magic, sizeof(magic));
+  std::memcpy(data.data() + INJECT_OWNER, &owner, sizeof(owner));
+  std::memcpy(data.data() + INJECT_LIBRARY_FD, &library_fd, sizeof(library_fd));
+  if (!memory_.Write(code_address, code.data(), code.size()) ||
+      !memory_.Write(address_, data.data(), data.size())) {
+    return absl::UnavailableError("its memory cannot be written");
+  }
+  sites_ = sites;
+  return absl::OkStatus();
+}
+
+bool InjectionRegion::IsPatched(const PatchSite& site) const {
+  uint8_t bytes[kJumpBytes];
+  if (!memory_.Read(site.address, bytes, sizeof(bytes)) || bytes[0] != 0xe9) return false;
+  int32_t distance = 0;
+  std::memcpy(&distance, bytes + 1, sizeof(distance));
+  return HasInside(site.address + kJumpBytes + static_cast<uint64_t>(int64_t{distance}));
+}
+
+void InjectionRegion::NoteStop() {
+  if (stop_begin_ns_ == 0) return;
+  longest_stop_ns_ = std::max(longest_stop_ns_, MonotonicNs() - stop_begin_ns_);
+  stop_begin_ns_ = 0;
+}
+
+template <typename IsInTheWay, typename Work>
+absl::Status InjectionRegion::WithAllStopped(const IsInTheWay& is_in_the_way, const Work& work) {
+  absl::Status status = absl::UnavailableError("its threads were in the way all the time");
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    if (tries > 0) usleep(kRetryUs);
+    const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
+    if (!mappings.ok()) return mappings.status();
+    const Hurry hurry;
+    stop_begin_ns_ = MonotonicNs();
+    StoppedThreads threads;
+    status = threads.StopAll(pid_, stop_begin_ns_ + kStopLimitNs);
+    ++stops_;
+    bool is_done = false;
+    if (status.ok()) {
+      if (!IsStillThere()) {
+        status = State().status();
+        is_done = true;
+      } else if (!AnyThreadGoesOn(threads.threads(), *mappings, memory_, is_in_the_way)) {
+        status = work(&threads);
+        is_done = true;
+      } else {
+        status = absl::UnavailableError("a thread stood where the code was to be changed");
+      }
+      threads.Release();
+    }
+    NoteStop();
+    if (is_done || !absl::IsUnavailable(status)) return status;
+  }
+  return status;
+}
+
+absl::Status InjectionRegion::Patch() {
+  const auto is_in_the_way = [this](uint64_t address) {
+    return std::any_of(sites_.begin(), sites_.end(),
+                       [address](const PatchSite& site) { return site.HasInside(address); });
+  };
+  return WithAllStopped(is_in_the_way, [this](StoppedThreads*) {
+    for (size_t i = 0; i < sites_.size(); ++i) {
+      const absl::StatusOr<std::vector<uint8_t>> jump = JumpTo(sites_[i], stubs_[i]);
+      if (!jump.ok()) return jump.status();
+      // Something else has been put there since it was looked at.
+      uint8_t now[kMostPatchBytes];
+      if (!memory_.Read(sites_[i].address, now, sites_[i].size) ||
+          std::memcmp(now, sites_[i].original.data(), sites_[i].size) != 0) {
+        continue;
+      }
+      memory_.Write(sites_[i].address, jump->data(), jump->size());
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status InjectionRegion::Unmap(const StoppedThread& thread) {
+  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
+  if (!calls.ok()) return calls.status();
+  int32_t library_fd = -1;
+  memory_.ReadValue(address_ + INJECT_LIBRARY_FD, &library_fd);
+  const bool is_loaded = State().value_or(INJECT_IDLE) >= INJECT_DONE;
+  if (library_fd >= 0 && !is_loaded) {
+    (void)calls->Call(SYS_close, {static_cast<uint64_t>(library_fd), 0, 0, 0, 0, 0});
+  }
+  (void)calls->Call(SYS_munmap, {address_, kRegionBytes, 0, 0, 0, 0});
+  address_ = 0;
+  // The page is a copy of the file's as long as nobody else has changed it.
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
+  for (const PatchSite& site : sites_) {
+    const uint64_t page = site.address & ~uint64_t{INJECT_PAGE_BYTES - 1};
+    std::vector<uint8_t> now(INJECT_PAGE_BYTES);
+    std::vector<uint8_t> file(INJECT_PAGE_BYTES);
+    if (!mappings.ok() || !memory_.Read(page, now.data(), now.size()) ||
+        !ReadMappedFile(pid_, *mappings, page, file.data(), file.size()) || now != file) {
+      continue;
+    }
+    (void)calls->Call(SYS_madvise, {page, INJECT_PAGE_BYTES, MADV_DONTNEED, 0, 0, 0});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InjectionRegion::Remove() {
+  if (address_ == 0) return absl::OkStatus();
+  // First the jumps: then threads that are in the region leave it.
+  const auto nobody = [](uint64_t) { return false; };
+  uint32_t state = INJECT_IDLE;
+  absl::Status status = WithAllStopped(nobody, [&](StoppedThreads*) {
+    data_.assign(INJECT_PAGE_BYTES, 0);
+    memory_.Read(address_, data_.data(), data_.size());
+    std::memcpy(&state, data_.data() + INJECT_STATE, sizeof(state));
+    if (state == INJECT_ARMED) memory_.WriteValue(address_ + INJECT_STATE, uint32_t{INJECT_IDLE});
+    for (const PatchSite& site : sites_) {
+      if (IsPatched(site)) memory_.Write(site.address, site.original.data(), site.size);
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  const std::string stays =
+      std::to_string(kRegionBytes / 1024) + " KiB of memory stay mapped in it";
+  if (state == INJECT_WORKING) {
+    return absl::UnavailableError("a thread of it is still loading the library; " + stays);
+  }
+  status = WithAllStopped([this](uint64_t address) { return HasInside(address); },
+                          [this](StoppedThreads* threads) {
+                            for (const StoppedThread& thread : threads->threads()) {
+                              if (thread.is_gone) continue;
+                              // The others need not wait for the system calls.
+                              const StoppedThread kept = thread;
+                              threads->Release(kept.tid);
+                              NoteStop();
+                              return Unmap(kept);
+                            }
+                            return absl::OkStatus();
+                          });
+  if (absl::IsUnavailable(status)) {
+    return absl::UnavailableError(stays + ": " + std::string(status.message()));
+  }
+  return status;
+}
+
+absl::StatusOr<std::vector<InjectionRegion>> InjectionRegion::FindLeftovers(
+    Pid pid, const WritableMemory& memory, const std::vector<Mapping>& mappings,
+    SystemCallPlaces system_calls) {
+  std::vector<InjectionRegion> leftovers;
+  for (const Mapping& mapping : mappings) {
+    if (mapping.inode != 0 || mapping.executable ||
+        mapping.end - mapping.start != INJECT_PAGE_BYTES) {
+      continue;
+    }
+    InjectionRegion region(pid, memory, system_calls);
+    region.address_ = mapping.start;
+    if (!region.IsStillThere()) continue;
+    uint32_t owner = 0;
+    uint64_t owner_start = 0;
+    memory.ReadValue(region.address_ + INJECT_OWNER, &owner);
+    memory.ReadValue(region.address_ + INJECT_OWNER_START, &owner_start);
+    if (owner != static_cast<uint32_t>(getpid()) && owner != 0 &&
+        StartTicks(owner) == owner_start) {
+      return Fail(ExitCode::kNotPermitted, "another proftrace (PID " + std::to_string(owner) +
+                                               ") is putting its agent into it");
+    }
+    uint64_t addresses[INJECT_MOST_SITES] = {};
+    memory.Read(region.address_ + INJECT_SITES, addresses, sizeof(addresses));
+    for (const uint64_t address : addresses) {
+      if (address == 0) break;
+      // The memory is the target's: only a jump into the region, in a file's code, is believed.
+      PatchSite site;
+      site.address = address;
+      site.size = kJumpBytes;
+      if (!region.IsPatched(site) ||
+          !ReadMappedFile(pid, mappings, address, site.original.data(), kMostPatchBytes)) {
+        continue;
+      }
+      uint8_t now[kMostPatchBytes];
+      if (!memory.Read(address, now, sizeof(now))) continue;
+      while (site.size < kMostPatchBytes && now[site.size] == 0x90 &&
+             site.original[site.size] != 0x90) {
+        ++site.size;
+      }
+      region.sites_.push_back(site);
+    }
+    leftovers.push_back(std::move(region));
+  }
+  return leftovers;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,84 @@
+// What an injection has put into a process: its region (injection_code.h) and the jumps that lead
+// there. Made by an injection, or found where a killed one has left it.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "symbols/process_maps.h"
+#include "userspace/inject/loader_places.h"
+#include "userspace/inject/patch_site.h"
+#include "userspace/inject/stopped_threads.h"
+#include "userspace/inject/writable_memory.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+inline constexpr uint64_t kRegionBytes = 2 * 4096 + 512 * 1024;
+
+// Where a region may be mapped: free memory within reach of a jump from each site; 0 = nowhere.
+uint64_t FindRoom(const std::vector<Mapping>& mappings, const std::vector<PatchSite>& sites);
+
+class InjectionRegion {
+ public:
+  InjectionRegion(Pid pid, const WritableMemory& memory, SystemCallPlaces system_calls)
+      : pid_(pid), memory_(memory), system_calls_(system_calls) {}
+
+  // The regions of injections that did not end, with the sites that still lead to them. Fails when
+  // the proftrace that owns one is running.
+  static absl::StatusOr<std::vector<InjectionRegion>> FindLeftovers(
+      Pid pid, const WritableMemory& memory, const std::vector<Mapping>& mappings,
+      SystemCallPlaces system_calls);
+
+  // Maps the region at `address` and makes the library's memfd, by a thread that is stopped for it
+  // alone. `name`: of the memfd; empty = none is made.
+  absl::Status Map(uint64_t address, const std::string& name);
+  // Puts code, stubs and `data` (INJECT_PAGE_BYTES bytes) in their places.
+  absl::Status Fill(const std::vector<PatchSite>& sites, std::vector<uint8_t> data);
+  // Writes the jumps, with all threads stopped.
+  absl::Status Patch();
+  // Takes the jumps away, then the region, as soon as no thread is in it; the text pages are the
+  // file's again. Fails with what stays: kUnavailable and INJECT_WORKING in data() while the work
+  // goes on; nobody can begin it any more, and Remove() may be called again.
+  absl::Status Remove();
+
+  // INJECT_…; nothing when the process is gone or runs another program.
+  absl::StatusOr<uint32_t> State() const;
+  // The data page as Remove() found it with all threads stopped.
+  const std::vector<uint8_t>& data() const { return data_; }
+  uint64_t address() const { return address_; }
+  int library_fd() const { return library_fd_; }
+  int64_t longest_stop_ns() const { return longest_stop_ns_; }
+  uint32_t stops() const { return stops_; }
+
+ private:
+  bool HasInside(uint64_t address) const {
+    return address >= address_ && address < address_ + kRegionBytes;
+  }
+  bool IsStillThere() const;
+  bool IsPatched(const PatchSite& site) const;
+  // Stops all threads, at moments when none goes on at an address that `is_in_the_way`, and calls
+  // `work` then.
+  template <typename IsInTheWay, typename Work>
+  absl::Status WithAllStopped(const IsInTheWay& is_in_the_way, const Work& work);
+  absl::Status Unmap(const StoppedThread& thread);
+  // The threads that were stopped go on now.
+  void NoteStop();
+
+  Pid pid_;
+  const WritableMemory& memory_;
+  SystemCallPlaces system_calls_;
+  uint64_t address_ = 0;  // 0 = not mapped
+  int library_fd_ = -1;   // in the process
+  std::vector<PatchSite> sites_;
+  std::vector<uint64_t> stubs_;  // of the sites
+  std::vector<uint8_t> data_;
+  int64_t stop_begin_ns_ = 0;  // 0 = none is stopped
+  int64_t longest_stop_ns_ = 0;
+  uint32_t stops_ = 0;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,117 @@
+#include "userspace/inject/patch_site.h"
+
+#include <absl/status/status.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "symbols/disassembler.h"
+#include "symbols/instruction.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint8_t kNop = 0x90;
+constexpr uint8_t kJump = 0xe9;
+constexpr uint8_t kCall = 0xe8;
+// lea -128(%rsp), %rsp; pushfq; push %rax: past the red zone, and lea leaves the flags alone.
+constexpr std::array<uint8_t, 7> kEnter = {0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x50};
+// pop %rax; popfq; lea 128(%rsp), %rsp.
+constexpr std::array<uint8_t, 10> kLeave = {0x58, 0x9d, 0x48, 0x8d, 0xa4,
+                                            0x24, 0x80, 0x00, 0x00, 0x00};
+
+// Whether the instruction does the same at another address.
+bool IsMovable(const Instruction& instruction) {
+  switch (instruction.kind) {
+    case InstructionKind::kOther:
+    case InstructionKind::kPush:
+    case InstructionKind::kNop:
+      break;
+    default:
+      return false;
+  }
+  const Disassembled* decoded = Disassembler::OfThread().Decode(instruction);
+  if (decoded == nullptr) return false;
+  const cs_x86& operands = decoded->operands();
+  for (uint8_t i = 0; i < operands.op_count; ++i) {
+    const cs_x86_op& operand = operands.operands[i];
+    if (operand.type == X86_OP_MEM && operand.mem.base == X86_REG_RIP) return false;
+  }
+  return true;
+}
+
+void AppendRelative(uint8_t opcode, int32_t distance, std::vector<uint8_t>* bytes) {
+  bytes->push_back(opcode);
+  uint8_t encoded[sizeof(distance)];
+  std::memcpy(encoded, &distance, sizeof(distance));
+  bytes->insert(bytes->end(), encoded, encoded + sizeof(distance));
+}
+
+absl::StatusOr<int32_t> Distance(uint64_t from_end, uint64_t target) {
+  const auto distance = static_cast<int64_t>(target - from_end);
+  if (distance > std::numeric_limits<int32_t>::max() ||
+      distance < std::numeric_limits<int32_t>::min()) {
+    return absl::OutOfRangeError("there is no free memory within 2 GiB of the code");
+  }
+  return static_cast<int32_t>(distance);
+}
+
+}  // namespace
+
+absl::StatusOr<PatchSite> FindPatchSite(std::span<const uint8_t> code, uint64_t address) {
+  const std::vector<Instruction> instructions = DecodeAll(code.data(), code.size(), address);
+  size_t first = 0;
+  if (!instructions.empty() && instructions[0].kind == InstructionKind::kEndbr64) ++first;
+  ++first;
+  PatchSite site;
+  size_t last = first;
+  size_t size = 0;
+  for (; last < instructions.size() && size < kJumpBytes; ++last) {
+    if (!IsMovable(instructions[last])) break;
+    size += instructions[last].size;
+  }
+  if (size < kJumpBytes || size > kMostPatchBytes) {
+    return absl::NotFoundError("the function's first instructions cannot be moved");
+  }
+  site.address = instructions[first].address;
+  site.size = static_cast<uint8_t>(size);
+  if (site.address / kPageBytes != (site.end() - 1) / kPageBytes) {
+    return absl::NotFoundError("the function's first instructions lie in two pages");
+  }
+  for (const Instruction& instruction : instructions) {
+    if (site.HasInside(instruction.target)) {
+      return absl::NotFoundError("the function jumps into its first instructions");
+    }
+  }
+  std::copy_n(code.begin() + static_cast<ptrdiff_t>(site.address - address), size,
+              site.original.begin());
+  return site;
+}
+
+absl::StatusOr<std::vector<uint8_t>> JumpTo(const PatchSite& site, uint64_t target) {
+  const absl::StatusOr<int32_t> distance = Distance(site.address + kJumpBytes, target);
+  if (!distance.ok()) return distance.status();
+  std::vector<uint8_t> bytes;
+  AppendRelative(kJump, *distance, &bytes);
+  bytes.resize(site.size, kNop);
+  return bytes;
+}
+
+absl::StatusOr<std::vector<uint8_t>> MakeStub(const PatchSite& site, uint64_t address,
+                                              uint64_t work) {
+  std::vector<uint8_t> bytes(kEnter.begin(), kEnter.end());
+  const absl::StatusOr<int32_t> to_work = Distance(address + bytes.size() + kJumpBytes, work);
+  if (!to_work.ok()) return to_work.status();
+  AppendRelative(kCall, *to_work, &bytes);
+  bytes.insert(bytes.end(), kLeave.begin(), kLeave.end());
+  bytes.insert(bytes.end(), site.original.begin(), site.original.begin() + site.size);
+  const absl::StatusOr<int32_t> back = Distance(address + bytes.size() + kJumpBytes, site.end());
+  if (!back.ok()) return back.status();
+  AppendRelative(kJump, *back, &bytes);
+  return bytes;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,151 @@
+#include "userspace/inject/seccomp_filter.h"
+
+#include <linux/audit.h>
+#include <sys/ptrace.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "symbols/process_maps.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMostFilters = 64;  // the kernel limits their instructions to 32768 in all
+constexpr uint32_t kRefused = SECCOMP_RET_KILL_PROCESS;
+
+uint32_t Compute(uint16_t code, uint32_t a, uint32_t b) {
+  switch (BPF_OP(code)) {
+    case BPF_ADD:
+      return a + b;
+    case BPF_SUB:
+      return a - b;
+    case BPF_MUL:
+      return a * b;
+    case BPF_DIV:
+      return b == 0 ? 0 : a / b;
+    case BPF_OR:
+      return a | b;
+    case BPF_AND:
+      return a & b;
+    case BPF_LSH:
+      return b >= 32 ? 0 : a << b;
+    case BPF_RSH:
+      return b >= 32 ? 0 : a >> b;
+    case BPF_XOR:
+      return a ^ b;
+    default:  // BPF_NEG
+      return 0 - a;
+  }
+}
+
+bool Compare(uint16_t code, uint32_t a, uint32_t b) {
+  switch (BPF_OP(code)) {
+    case BPF_JEQ:
+      return a == b;
+    case BPF_JGT:
+      return a > b;
+    case BPF_JGE:
+      return a >= b;
+    default:  // BPF_JSET
+      return (a & b) != 0;
+  }
+}
+
+}  // namespace
+
+uint32_t RunSeccompFilter(std::span<const sock_filter> filter, const seccomp_data& call) {
+  std::array<uint32_t, BPF_MEMWORDS> memory{};
+  uint32_t a = 0;
+  uint32_t x = 0;
+  // Jumps only lead forward: this ends.
+  for (size_t at = 0; at < filter.size(); ++at) {
+    const sock_filter& code = filter[at];
+    const uint32_t operand = BPF_SRC(code.code) == BPF_X ? x : code.k;
+    switch (BPF_CLASS(code.code)) {
+      case BPF_LD:
+      case BPF_LDX: {
+        uint32_t value = code.k;
+        if (BPF_MODE(code.code) == BPF_ABS) {
+          if (code.k > sizeof(call) - sizeof(value)) return kRefused;
+          std::memcpy(&value, reinterpret_cast<const char*>(&call) + code.k, sizeof(value));
+        } else if (BPF_MODE(code.code) == BPF_MEM) {
+          if (code.k >= memory.size()) return kRefused;
+          value = memory[code.k];
+        } else if (BPF_MODE(code.code) == BPF_LEN) {
+          value = sizeof(call);
+        }
+        (BPF_CLASS(code.code) == BPF_LD ? a : x) = value;
+        break;
+      }
+      case BPF_ST:
+      case BPF_STX:
+        if (code.k >= memory.size()) return kRefused;
+        memory[code.k] = BPF_CLASS(code.code) == BPF_ST ? a : x;
+        break;
+      case BPF_ALU:
+        a = Compute(code.code, a, operand);
+        break;
+      case BPF_JMP:
+        at += BPF_OP(code.code) == BPF_JA      ? code.k
+              : Compare(code.code, a, operand) ? code.jt
+                                               : code.jf;
+        break;
+      case BPF_RET:
+        return BPF_RVAL(code.code) == BPF_A ? a : code.k;
+      default:  // BPF_MISC
+        (BPF_MISCOP(code.code) == BPF_TAX ? x : a) = BPF_MISCOP(code.code) == BPF_TAX ? a : x;
+        break;
+    }
+  }
+  return kRefused;
+}
+
+absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid) {
+  std::vector<std::vector<sock_filter>> filters;
+  for (size_t index = 0; index < kMostFilters; ++index) {
+    const long count = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, nullptr);
+    if (count < 0 && errno == ENOENT) return filters;
+    if (count < 0) {
+      return Fail(ExitCode::kNotPermitted,
+                  "its seccomp filter cannot be read, and might kill it for the system calls of an "
+                  "injection: " +
+                      ErrnoText(errno));
+    }
+    std::vector<sock_filter>& filter = filters.emplace_back(static_cast<size_t>(count));
+    if (ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, filter.data()) != count) {
+      return Fail(ExitCode::kNotPermitted, "its seccomp filter cannot be read");
+    }
+  }
+  return Fail(ExitCode::kNotPermitted, "it has more seccomp filters than are looked at");
+}
+
+int SeccompMode(Pid pid, int tid) {
+  const std::string status = ReadSmallFile(
+      "/proc/" + std::to_string(Raw(pid)) + "/task/" + std::to_string(tid) + "/status", 8192);
+  const size_t at = status.find("\nSeccomp:");
+  return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + 9);
+}
+
+absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
+                          std::span<const FilteredCall> calls, uint64_t instruction) {
+  for (const FilteredCall& call : calls) {
+    seccomp_data data{};
+    data.nr = static_cast<int>(call.number);
+    data.arch = AUDIT_ARCH_X86_64;
+    data.instruction_pointer = instruction;
+    for (size_t i = 0; i < call.arguments.size(); ++i) data.args[i] = call.arguments[i];
+    for (const std::vector<sock_filter>& filter : filters) {
+      const uint32_t action = RunSeccompFilter(filter, data) & SECCOMP_RET_ACTION_FULL;
+      if (action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG) continue;
+      return Fail(ExitCode::kNotPermitted, std::string("its seccomp filter does not allow ") +
+                                               call.name + ", which an injection needs");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace proftrace

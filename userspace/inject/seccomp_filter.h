@@ -1,0 +1,40 @@
+// Whether a process's seccomp filters let a system call through. Docker's default profile filters
+// every container, and lets all through that injection needs; others kill the process for it.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// What a filter (classic BPF, seccomp(2)) answers to a call: SECCOMP_RET_…;
+// SECCOMP_RET_KILL_PROCESS for a program that the kernel would not have taken.
+uint32_t RunSeccompFilter(std::span<const sock_filter> filter, const seccomp_data& call);
+
+// Of a stopped thread of ours (ptrace): its filters, newest first. Fails where they cannot be read:
+// without CAP_SYS_ADMIN, or with proftrace itself under a filter.
+absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid);
+
+// 0 = none, 1 = strict, 2 = filters; of a thread of the process, by /proc.
+int SeccompMode(Pid pid, int tid);
+
+struct FilteredCall {
+  long number;
+  const char* name;
+  std::array<uint64_t, 6> arguments;
+};
+
+// Ok when each of the calls would be made, else one sentence with the first that would not.
+absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
+                          std::span<const FilteredCall> calls, uint64_t instruction);
+
+}  // namespace proftrace

@@ -1,0 +1,164 @@
+#include "userspace/inject/stopped_threads.h"
+
+#include <dirent.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int kSpins = 50;  // looks without a pause: most threads stop within microseconds
+constexpr useconds_t kLookUs = 20;
+constexpr int64_t kReleaseWaitNs = 1'000'000'000;
+constexpr int64_t kWaitForOneNs = 100'000'000;
+
+std::vector<int> ThreadsOf(Pid pid) {
+  std::vector<int> tids;
+  const std::string path = "/proc/" + std::to_string(Raw(pid)) + "/task";
+  DIR* directory = opendir(path.c_str());
+  if (directory == nullptr) return tids;
+  while (const dirent* entry = readdir(directory)) {
+    if (entry->d_name[0] != '.') tids.push_back(std::atoi(entry->d_name));
+  }
+  closedir(directory);
+  return tids;
+}
+
+}  // namespace
+
+bool StoppedThreads::Seize(int tid, absl::Status* status) {
+  if (std::any_of(threads_.begin(), threads_.end(),
+                  [tid](const StoppedThread& thread) { return thread.tid == tid; })) {
+    return false;
+  }
+  // Threads that a seized one starts are ours from their beginning on: seizing them fails then.
+  const long options = PTRACE_O_TRACECLONE | PTRACE_O_TRACESYSGOOD;
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, options) != 0) {
+    if (errno == ESRCH) return false;
+    const int error = errno;
+    siginfo_t ignored;
+    const bool is_ours =
+        error == EPERM && waitid(P_PID, static_cast<id_t>(tid), &ignored,
+                                 WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+    if (!is_ours) {
+      *status = Fail(ExitCode::kNotPermitted,
+                     "thread " + std::to_string(tid) +
+                         " may not be stopped (a debugger is attached to it, or CAP_SYS_PTRACE is "
+                         "missing): " +
+                         ErrnoText(error));
+      return false;
+    }
+  }
+  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+  threads_.push_back({.tid = tid});
+  return true;
+}
+
+bool StoppedThreads::WaitForStop(StoppedThread* thread, int64_t deadline_ns) const {
+  for (int looks = 0;; ++looks) {
+    int status = 0;
+    const pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+    if (got == 0) {
+      if (MonotonicNs() > deadline_ns) return false;
+      if (looks > kSpins) usleep(kLookUs);
+      continue;
+    }
+    if (got < 0 || !WIFSTOPPED(status)) {
+      thread->is_gone = true;
+      return true;
+    }
+    const int event = status >> 16;
+    if (event == PTRACE_EVENT_STOP) {
+      thread->is_stopped = true;
+      return true;
+    }
+    // It was about to be given a signal: it is, and stops right after it.
+    const int signal = WSTOPSIG(status);
+    const bool is_signal = event == 0 && signal != (SIGTRAP | 0x80);
+    ptrace(PTRACE_CONT, thread->tid, nullptr, static_cast<long>(is_signal ? signal : 0));
+  }
+}
+
+absl::Status StoppedThreads::StopAll(Pid pid, int64_t deadline_ns) {
+  absl::Status status;
+  bool found_new = true;
+  while (found_new && status.ok()) {
+    found_new = false;
+    for (const int tid : ThreadsOf(pid)) found_new |= Seize(tid, &status);
+    for (StoppedThread& thread : threads_) {
+      if (thread.is_stopped || thread.is_gone || !status.ok()) continue;
+      if (!WaitForStop(&thread, deadline_ns)) {
+        status = absl::UnavailableError("thread " + std::to_string(thread.tid) +
+                                        " did not stop in time");
+      }
+    }
+  }
+  if (status.ok() && threads_.empty()) {
+    status = Fail(ExitCode::kNoTarget, "PID " + std::to_string(Raw(pid)) + " has ended");
+  }
+  for (StoppedThread& thread : threads_) {
+    if (!thread.is_stopped) continue;
+    thread.is_gone = ptrace(PTRACE_GETREGS, thread.tid, nullptr, &thread.registers) != 0;
+  }
+  if (!status.ok()) Release();
+  return status;
+}
+
+absl::Status StoppedThreads::StopThread(int tid, int64_t deadline_ns) {
+  absl::Status status;
+  if (!Seize(tid, &status)) {
+    return status.ok() ? Fail(ExitCode::kNoTarget, "thread " + std::to_string(tid) + " has ended")
+                       : status;
+  }
+  StoppedThread& thread = threads_.back();
+  if (WaitForStop(&thread, deadline_ns) && !thread.is_gone &&
+      ptrace(PTRACE_GETREGS, tid, nullptr, &thread.registers) == 0) {
+    return absl::OkStatus();
+  }
+  status = absl::UnavailableError("thread " + std::to_string(tid) +
+                                  (thread.is_gone ? " has ended" : " did not stop in time"));
+  Release();
+  return status;
+}
+
+absl::Status StoppedThreads::StopOne(Pid pid, int64_t deadline_ns) {
+  std::vector<int> tids = ThreadsOf(pid);
+  const auto first = std::find(tids.begin(), tids.end(), static_cast<int>(Raw(pid)));
+  if (first != tids.end()) std::iter_swap(tids.begin(), first);
+  absl::Status status = Fail(ExitCode::kNoTarget, "PID " + std::to_string(Raw(pid)) + " has ended");
+  for (const int tid : tids) {
+    const int64_t now_ns = MonotonicNs();
+    if (now_ns > deadline_ns) break;
+    status = StopThread(tid, std::min(deadline_ns, now_ns + kWaitForOneNs));
+    if (status.ok() || ExitCodeOf(status) == ExitCode::kNotPermitted) break;
+  }
+  return status;
+}
+
+void StoppedThreads::Release(int keep_tid) {
+  std::vector<StoppedThread> kept;
+  for (StoppedThread& thread : threads_) {
+    if (thread.tid == keep_tid && !thread.is_gone) {
+      kept.push_back(thread);
+      continue;
+    }
+    // Only a stopped thread can be let go: one that was late stops now.
+    if (!thread.is_stopped && !thread.is_gone) {
+      WaitForStop(&thread, MonotonicNs() + kReleaseWaitNs);
+    }
+    if (!thread.is_gone) ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
+  }
+  threads_ = std::move(kept);
+}
+
+}  // namespace proftrace

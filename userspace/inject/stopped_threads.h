@@ -1,0 +1,54 @@
+// Stops the threads of a process by ptrace, without any signal of its own that the process could
+// see, and lets them go on. Should proftrace end, however it comes, the kernel lets them go on.
+//
+// ptrace belongs to one thread of ours: an object is made, used and destroyed on the same one.
+// A stop makes epoll_wait, semtimedop, sigtimedwait and socket calls with a time-out return EINTR;
+// every other call goes on (signal(7)).
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <sys/user.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+struct StoppedThread {
+  int tid = 0;
+  bool is_stopped = false;
+  bool is_gone = false;
+  user_regs_struct registers{};  // of the moment of the stop
+};
+
+class StoppedThreads {
+ public:
+  StoppedThreads() = default;
+  ~StoppedThreads() { Release(); }
+  StoppedThreads(const StoppedThreads&) = delete;
+  StoppedThreads& operator=(const StoppedThreads&) = delete;
+
+  // Stops every thread of the process, also those that start meanwhile. On an error all have been
+  // let go. kUnavailable: one did not stop in time (it sleeps in the kernel): try again later.
+  absl::Status StopAll(Pid pid, int64_t deadline_ns);
+  // Stops the thread `tid` alone.
+  absl::Status StopThread(int tid, int64_t deadline_ns);
+  // Stops one thread of the process: its first one, else another that stops in time.
+  absl::Status StopOne(Pid pid, int64_t deadline_ns);
+
+  std::vector<StoppedThread>& threads() { return threads_; }
+  // Lets all go on, but for the thread `tid` (0 = none).
+  void Release(int keep_tid = 0);
+
+ private:
+  // Whether the thread was not among `threads_`.
+  bool Seize(int tid, absl::Status* status);
+  bool WaitForStop(StoppedThread* thread, int64_t deadline_ns) const;
+
+  std::vector<StoppedThread> threads_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,48 @@
+#include "userspace/inject/thread_checks.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kRedZoneBytes = 128;
+// Handlers that go deeper than this below their frame are not seen.
+constexpr uint64_t kMostStackBytes = uint64_t{1} << 20;
+// In struct sigcontext_64 behind rip: the flags, then cs in the low half of a word.
+constexpr uint64_t kUserCodeSegment = 0x33;
+constexpr uint64_t kAlwaysSetFlag = 0x2;
+constexpr uint64_t kMostFlags = uint64_t{1} << 22;
+
+bool IsFrame(const uint64_t* words) {
+  return (words[1] & kAlwaysSetFlag) != 0 && words[1] < kMostFlags &&
+         (words[2] & 0xffff) == kUserCodeSegment;
+}
+
+}  // namespace
+
+bool AnyThreadGoesOn(const std::vector<StoppedThread>& threads,
+                     const std::vector<Mapping>& mappings, const TargetMemory& memory,
+                     const std::function<bool(uint64_t)>& is_inside) {
+  std::vector<uint64_t> words;
+  for (const StoppedThread& thread : threads) {
+    if (thread.is_gone) continue;
+    if (is_inside(thread.registers.rip)) return true;
+    const uint64_t rsp = thread.registers.rsp;
+    const auto after =
+        std::upper_bound(mappings.begin(), mappings.end(), rsp,
+                         [](uint64_t address, const Mapping& at) { return address < at.start; });
+    if (after == mappings.begin() || rsp >= std::prev(after)->end) continue;
+    const Mapping& stack = *std::prev(after);
+    const uint64_t from =
+        std::max((rsp - kRedZoneBytes) & ~uint64_t{sizeof(uint64_t) - 1}, stack.start);
+    words.resize(std::min(stack.end - from, kMostStackBytes) / sizeof(uint64_t));
+    if (!memory.Read(from, words.data(), words.size() * sizeof(uint64_t))) continue;
+    for (size_t i = 0; i + 2 < words.size(); ++i) {
+      if (is_inside(words[i]) && IsFrame(&words[i])) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace proftrace

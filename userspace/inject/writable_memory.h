@@ -1,0 +1,39 @@
+// Reads and writes the memory of a process through /proc/PID/mem, also where the process itself may
+// not write: its code. Stops nobody.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "symbols/process_memory.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+class WritableMemory final : public TargetMemory {
+ public:
+  // kNoTarget, or kNotPermitted.
+  static absl::StatusOr<WritableMemory> Open(Pid pid);
+
+  // All of the bytes, or false.
+  bool Read(uint64_t address, void* buffer, size_t bytes) const override;
+  bool Write(uint64_t address, const void* buffer, size_t bytes) const;
+
+  template <typename T>
+  bool ReadValue(uint64_t address, T* value) const {
+    return Read(address, value, sizeof(T));
+  }
+  template <typename T>
+  bool WriteValue(uint64_t address, const T& value) const {
+    return Write(address, &value, sizeof(T));
+  }
+
+ private:
+  explicit WritableMemory(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+}  // namespace proftrace
