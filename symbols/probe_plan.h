@@ -106,6 +106,7 @@ struct ProbePlan {
   bool has_memory_probes = false;
   uint16_t memory_site = 0;     // 0 = none
   bool has_cuda_calls = false;  // calls of the CUDA Runtime or Driver have probes
+  bool has_agent = false;       // an agent in the process tells of them: they need none
   MemoryRange torch_data;  // the zeroed data (.bss) of the library that defines torch's operators
   uint64_t dispatcher_slot =
       0;  // address in the target of the pointer to its Dispatcher, 0 = unknown (see ReadOperators)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A job that uses a GPU by the stand-in for CUDA (tests/support/cuda_double), between operators of torch.
 
-The commands of job.py, and: load PATH (of the Runtime; the Driver comes with its first call) | cuda N (rounds) |
+The commands of job.py, and: load PATH (of the Runtime; the Driver comes with its first call) | cupti PATH |
+cuda N (rounds) |
 real N (rounds of calls of the Runtime that torch brings).
 """
 
@@ -31,6 +32,10 @@ class CudaJob(job.Job):
         self.runtime.cudaMalloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
         self.runtime.cudaFree.argtypes = self.runtime.cudaStreamSynchronize.argtypes = [ctypes.c_void_p]
         self.runtime.cudaLaunchKernel.argtypes = [ctypes.c_void_p, Dim3, Dim3, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+        return ""
+
+    def on_cupti(self, path: str) -> str:
+        self.cupti = ctypes.CDLL(path)
         return ""
 
     def one_round(self, failures: list[int]) -> None:

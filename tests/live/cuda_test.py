@@ -102,8 +102,8 @@ class CudaTest(LiveTest):
         self.assertEqual(rows, {(f"real/{name}", "cuda_runtime", "return"): ROUNDS for name in names})
 
     def test_options_that_exclude_each_other(self) -> None:
-        for options in (("--gpu", "agent"), ("--gpu", "off", "--activities", "cpu,cuda"), ("--gpu", "launch", "--activities", "cpu"),
-                        ("--activities", "cuda")):
+        for options in (("--gpu", "agents"), ("--gpu", "off", "--activities", "cpu,cuda"), ("--gpu", "launch", "--activities", "cpu"),
+                        ("--gpu", "agent", "--activities", "cpu"), ("--gpu", "agent", "--no-inject"), ("--activities", "cuda")):
             with self.subTest(options=options):
                 self.assert_fails(2, ("record", "-p", os.getpid(), *options), options[1])
 

@@ -1,8 +1,7 @@
 # The loader's parts that need neither root nor BPF.
 proftrace_unit_test(capture_test
-  SOURCES capture_agent_ring_test.cc capture_job_hit_cost_test.cc capture_map_watch_test.cc capture_step_watch_test.cc
-  LIBS proftrace_capture)
   SOURCES
+    capture_agent_ring_test.cc
     capture_device_records_test.cc
     capture_job_hit_cost_test.cc
     capture_map_watch_test.cc

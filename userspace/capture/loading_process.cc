@@ -4,8 +4,8 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/held_thread.h"
 #include "userspace/capture/target_info.h"
+#include "userspace/inject/stopped_threads.h"
 
 namespace proftrace {
 namespace {
@@ -21,6 +21,7 @@ constexpr int64_t kNoOperatorsNs = 10'000'000'000;
 constexpr int64_t kRetryNs = 100'000'000;
 // One that registers operators for ever is recorded after that.
 constexpr int64_t kLongestLoadNs = 60'000'000'000;
+constexpr int64_t kLongestHoldNs = 500'000'000;
 
 }  // namespace
 
@@ -50,8 +51,8 @@ absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::Look(Pid pid, const Pla
   const uint32_t mappings = CountTorchMappings(pid);
   if (mappings == 0) return std::nullopt;
   if (mappings != mappings_) {
-    std::optional<HeldThread> held;
-    if (hold && mappings_ == 0) held.emplace(pid);
+    StoppedThreads held;
+    if (hold) (void)held.StopThread(static_cast<int>(Raw(pid)), MonotonicNs() + kLongestHoldNs);
     mappings_ = mappings;
     const absl::Status status = Plan(pid, options);
     changed_ns_ = planned_ns_;

@@ -16,7 +16,7 @@ namespace proftrace {
 class LoadingProcess {
  public:
   // Nothing: not yet. An error: it never will. `hold`: the process is stopped while its files are
-  // analysed for the first time, so that it does not run away meanwhile.
+  // analysed, so that it does not run away meanwhile.
   absl::StatusOr<std::optional<ProbePlan>> Look(Pid pid, const PlanOptions& options, bool hold);
 
   // Whether a file of PyTorch's was there at the last look.

@@ -13,9 +13,9 @@
 #include "symbols/torch_copies.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/held_thread.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
+#include "userspace/inject/stopped_threads.h"
 
 namespace proftrace {
 namespace {
@@ -26,8 +26,7 @@ constexpr std::chrono::milliseconds kAwaitOwnInterval(10);
 constexpr int64_t kSearchIntervalNs = 1'000'000'000;
 // Recorded at once: bounds the kernel's maps and our memory.
 constexpr size_t kMostProcesses = 1024;
-// So many refused processes are named, the others counted.
-constexpr size_t kMostNamed = 20;
+constexpr int64_t kLongestHoldNs = 500'000'000;
 constexpr char kNoInputPrograms[] =
     "this kernel does not take the programs; Linux 5.17 or later is needed";
 
@@ -119,15 +118,6 @@ void ProcessSet::LookForTorch(const TorchProcesses& found, bool again) {
   }
 }
 
-void ProcessSet::Refuse(Pid pid, const absl::Status& why) {
-  const std::lock_guard lock(mutex_);
-  awaited_.erase(Raw(pid));
-  if (!refused_.insert(Raw(pid)).second) return;
-  ++follow_failed_;
-  if (follow_failed_ > kMostNamed) return;
-  gaps_.push_back(Unsupported{"process " + std::to_string(Raw(pid)), std::string(why.message())});
-}
-
 void ProcessSet::AwaitOwn(Pid pid) {
   {
     const std::lock_guard lock(mutex_);
@@ -153,28 +143,12 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
   return status;
 }
 
-void ProcessSet::AddGaps(const ProbePlan& plan) {
-  if (plan.has_cuda_calls) has_cuda_calls_ = true;
-  for (const PlanGap& gap : plan.gaps) {
-    const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
-      return other.feature == gap.feature && other.reason == gap.reason;
-    });
-    if (!known) gaps_.push_back(Unsupported{gap.feature, gap.reason});
-  }
-}
-
-void ProcessSet::AddRefused(const AttachReport& report) {
-  if (report.refused.empty()) return;
-  const RefusedPoint& first = report.refused.front();
-  gaps_.push_back(Unsupported{"probes", std::to_string(report.refused.size()) +
-                                            " places were refused by the kernel (" + first.module +
-                                            ": " + ErrnoText(first.error) + ")"});
-}
-
 void ProcessSet::AddLibraries(Pid pid) {
   // At once: the second PyTorch counts for itself, and a plan may take a second.
   if (HasRepeatedTorch(pid)) programs_->RemoveAutogradLayout(pid);
-  absl::StatusOr<ProbePlan> now = BuildProbePlan(pid, plan_options_);
+  PlanOptions options = plan_options_;
+  if (HasAgent(pid)) options.cuda_calls = CudaCalls::kNever;
+  absl::StatusOr<ProbePlan> now = BuildProbePlan(pid, options);
   if (!now.ok()) return;
   PlanRegistry::Extended extended;
   {
@@ -408,9 +382,9 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     if (!look->has_value()) return false;
     ProbePlan plan = **std::move(look);
     const uint32_t operators = plan.operator_count;
-    std::optional<HeldThread> held;
+    StoppedThreads held;
     if (holds_awaited_) {
-      held.emplace(pid);
+      (void)held.StopThread(static_cast<int>(Raw(pid)), MonotonicNs() + kLongestHoldNs);
       plan.operators = ReadOperators(pid, plan);
     }
     status = AttachImage(pid, std::move(plan), /*followed=*/true);
@@ -534,63 +508,6 @@ void ProcessSet::CollectLastNames() {
       sink_->AddMetadata([&thread](MetadataWriter& writer) { writer.AddThread(thread); });
     }
   }
-}
-
-size_t ProcessSet::process_count() const {
-  const std::lock_guard lock(mutex_);
-  return processes_.size();
-}
-
-uint32_t ProcessSet::operator_count() const {
-  const std::lock_guard lock(mutex_);
-  return operator_count_;
-}
-
-uint64_t ProcessSet::follow_failed() const {
-  const std::lock_guard lock(mutex_);
-  return follow_failed_;
-}
-
-std::vector<Unsupported> ProcessSet::gaps() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<Unsupported> gaps = gaps_;
-  for (Unsupported& gap : schemas_.gaps()) gaps.push_back(std::move(gap));
-  if (programs_->api() == UprobeApi::kPerf) {
-    gaps.push_back(Unsupported{
-        "fast detach",
-        "this kernel has no uprobe.multi (6.6): its probes record nothing after the end, but are "
-        "removed while proftrace exits, which takes minutes"});
-  }
-  if (late_libraries_ > 0) {
-    gaps.push_back(
-        Unsupported{"start of libraries that were loaded while recording",
-                    "rows that " + std::to_string(late_libraries_) +
-                        " of them made themselves before their probes were live are not recorded"});
-  }
-  if (followed_ > 0) {
-    gaps.push_back(Unsupported{"start of children",
-                               std::to_string(followed_) +
-                                   " forked processes: each one's first moments, at most " +
-                                   std::to_string(longest_follow_ns_ / 1'000'000 + 1) +
-                                   " ms, passed before its probes were live"});
-  }
-  if (const uint64_t replaced = operator_watch_.replaced(); replaced > 0) {
-    gaps.push_back(Unsupported{"names of deregistered operators",
-                               "at " + std::to_string(replaced) +
-                                   " addresses other operators were registered later; the rows of "
-                                   "all of them are unnamed"});
-  }
-  if (ended_early_ > 0) {
-    gaps.push_back(Unsupported{"short-lived processes",
-                               std::to_string(ended_early_) +
-                                   " processes that had begun to load PyTorch ended before their "
-                                   "probes were live"});
-  }
-  if (follow_failed_ > kMostNamed) {
-    gaps.push_back(
-        Unsupported{"processes", std::to_string(follow_failed_) + " in all could not be recorded"});
-  }
-  return gaps;
 }
 
 }  // namespace proftrace

@@ -95,6 +95,7 @@ class ProcessSet {
   void CollectLastNames();
 
   size_t process_count() const;  // that are recorded now
+  std::vector<Pid> pids() const;
   // Of the first process: what the ready line shows.
   uint32_t operator_count() const;
   uint64_t follow_failed() const;
@@ -142,6 +143,7 @@ class ProcessSet {
   void RunFollower();
   void TryAllAwaited();
   // These two: the caller holds the lock.
+  bool HasAgent(Pid pid) const;
   void AddGaps(const ProbePlan& plan);
   void AddRefused(const AttachReport& report);
   void AddLibraries(Pid pid);

@@ -33,6 +33,7 @@ constexpr int kPollMs = 20;
 constexpr int64_t kFlushNs = 200'000'000;
 // --start-at: attaching takes less, but for many processes.
 constexpr int64_t kAttachLeadNs = 2'000'000'000;
+constexpr int64_t kAgentLeadNs = kAttachLeadNs + 6'000'000'000;
 constexpr int64_t kProgressNs = 500'000'000;
 constexpr int64_t kStepLookNs = 100'000'000;
 // Outside the window, and only as long as it takes: a job that is idle then says nothing.
@@ -97,6 +98,8 @@ class Recording {
   absl::Status WaitUntil(int64_t time_ns);
   absl::Status AttachTargets();
   void AttachHost();
+  // The plan of a process that runs.
+  absl::StatusOr<ProbePlan> PlanRunning(Pid pid);
   absl::Status Loop();
   void Stop();
   void OnRecord(std::span<const std::byte> record);
@@ -118,6 +121,7 @@ class Recording {
   CaptureSink sink_;
   std::unique_ptr<BpfPrograms> programs_;
   std::unique_ptr<ProcessSet> processes_;
+  std::unique_ptr<GpuAgents> agents_;  // none: nothing is put into processes
   std::unique_ptr<NameResolver> names_;
   std::unique_ptr<MapWatch> map_watch_;  // -a, where the kernel can
   std::vector<UniqueFd> target_fds_;
@@ -144,19 +148,30 @@ absl::Status Recording::PlanTargets() {
     if (!fd.ok()) return fd.status();
     target_fds_.push_back(*std::move(fd));
   }
+  const std::vector<Pid> found = options_.all ? FindTorchProcesses().pids : std::vector<Pid>();
+  if (agents_ != nullptr) agents_->Start(options_.all ? found : options_.pids);
   for (const Pid pid : options_.pids) {
-    plans_.emplace_back(pid, PlanProcess(pid, options_.plan));
+    plans_.emplace_back(pid, PlanRunning(pid));
     if (!plans_.back().second.ok()) return plans_.back().second.status();
   }
-  if (!options_.all) return absl::OkStatus();
-  for (const Pid pid : FindTorchProcesses().pids) {
+  for (const Pid pid : found) {
     // A forked child of one that comes before is attached to with its plan.
     const bool is_forked = std::any_of(plans_.begin(), plans_.end(), [pid](const auto& known) {
       return known.second.ok() && IsForkOf(pid, known.first, *known.second);
     });
-    if (!is_forked) plans_.emplace_back(pid, PlanProcess(pid, options_.plan));
+    if (!is_forked) plans_.emplace_back(pid, PlanRunning(pid));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<ProbePlan> Recording::PlanRunning(Pid pid) {
+  PlanOptions plan = options_.plan;
+  // CUPTI tells of CUDA's calls itself.
+  const bool has_agent = agents_ != nullptr && agents_->IsRunning(pid);
+  if (has_agent) plan.cuda_calls = CudaCalls::kNever;
+  absl::StatusOr<ProbePlan> made = PlanProcess(pid, plan);
+  if (made.ok()) made->has_agent = has_agent;
+  return made;
 }
 
 absl::Status Recording::WaitUntil(int64_t time_ns) {
@@ -208,10 +223,20 @@ void Recording::AttachHost() {
 }
 
 absl::Status Recording::Start() {
+  const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
+  if (options_.agent.has_value()) {
+    if (options_.start_unix_ns.has_value()) {
+      // What is wrong with the targets is said now; agents record from their start on.
+      if (absl::Status status = PlanTargets(); !status.ok()) return status;
+      if (absl::Status status = WaitUntil(start_ns - kAgentLeadNs); !status.ok()) return status;
+      target_fds_.clear();
+      plans_.clear();
+    }
+    agents_ = std::make_unique<GpuAgents>(*options_.agent, &sink_);
+  }
   // Before the ring is there: the analysis of a new library takes memory, and gives it back.
   if (absl::Status status = PlanTargets(); !status.ok()) return status;
   malloc_trim(0);
-  const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
   if (options_.start_unix_ns.has_value()) {
     if (absl::Status status = WaitUntil(start_ns - kAttachLeadNs); !status.ok()) return status;
     begin_ns_ = MonotonicNs();
@@ -316,6 +341,7 @@ void Recording::TakeMapNews() {
 
 absl::Status Recording::Drain(int timeout_ms) {
   TakeMapNews();
+  if (agents_ != nullptr) agents_->Drain();
   absl::StatusOr<uint64_t> taken =
       programs_->Poll(timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
   return taken.ok() ? sink_.status() : taken.status();
@@ -362,6 +388,8 @@ absl::Status Recording::Loop() {
     if (absl::Status status = Drain(timeout_ms); !status.ok()) return status;
     if (now_ns - last_flush_ns >= kFlushNs) {
       sink_.FlushBlock();
+      sink_.FlushDeviceBlock();
+      if (agents_ != nullptr && !options_.awaited.empty()) agents_->LookAt(processes_->pids());
       last_flush_ns = now_ns;
       if (!AnyTargetAlive()) break;
     }
@@ -435,6 +463,7 @@ void Recording::Stop() {
   if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();
   processes_->Detach();
   const int64_t detached_ns = MonotonicNs();
+  if (agents_ != nullptr) agents_->Stop();
   if (status.ok()) status = Drain(0);
   processes_->CollectLastNames();
 
@@ -449,7 +478,13 @@ void Recording::Stop() {
   const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     for (const Unsupported& gap : processes_->gaps()) writer.AddUnsupported(gap);
-    if (processes_->has_cuda_calls()) writer.AddGpu("launch");
+    const bool has_agent = agents_ != nullptr && agents_->has_run();
+    if (has_agent || processes_->has_cuda_calls()) writer.AddGpu(has_agent ? "agent" : "launch");
+    if (agents_ != nullptr) {
+      for (const std::string& reason : agents_->reasons()) {
+        writer.AddUnsupported({"GPU activity by CUPTI", reason});
+      }
+    }
     if (result_.steps.has_value()) writer.AddSteps(*result_.steps);
     writer.AddEnd(info_.window, cost, ledger);
   });

@@ -13,6 +13,7 @@
 
 #include "symbols/planner.h"
 #include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/gpu_agents.h"
 #include "userspace/model/recording.h"
 #include "userspace/wire/capture_writer.h"
 
@@ -47,6 +48,8 @@ struct RecordOptions {
   bool counts_steps = false;
   BpfOptions bpf;
   PlanOptions plan;
+  // Activity of GPUs by CUPTI: an agent is put into running processes that use one. None: not.
+  std::optional<AgentOptions> agent;
   RecordingInfo info;  // version, arguments, trace name, metadata: written as they are
 };
 

@@ -12,9 +12,11 @@
 #include "symbols/process.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/gpu_agents.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/version.h"
+#include "userspace/inject/injector.h"
 
 namespace proftrace {
 namespace {
@@ -117,6 +119,21 @@ void CheckInputs(Pid pid, PlanOptions options, const ProbePlan& plan, Diagnosis*
   }
 }
 
+void CheckGpu(Pid pid, Diagnosis* diagnosis) {
+  if (!HasCudaDriver(pid)) {
+    diagnosis->Add("GPU", true, "not used: the CUDA driver is not loaded");
+    return;
+  }
+  const absl::Status status = CheckInjection(pid);
+  if (FindAgentLibrary().empty()) {
+    diagnosis->Add("GPU", false, "there is no libproftrace_agent.so beside this program");
+  } else if (!status.ok()) {
+    diagnosis->Add("GPU", status);
+  } else {
+    diagnosis->Add("GPU", true, "an agent for CUPTI can be put into the process");
+  }
+}
+
 void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
   if (!info.ok()) {
@@ -150,6 +167,7 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   }
   for (const PlanGap& gap : plan->gaps) diagnosis->Add(gap.feature, false, gap.reason);
   CheckInputs(pid, options, *plan, diagnosis);
+  CheckGpu(pid, diagnosis);
 }
 
 absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {

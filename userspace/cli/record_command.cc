@@ -92,20 +92,42 @@ absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
     return Fail(ExitCode::kUsage,
                 "--activities " + *activities + ": this version records 'cpu' and 'cpu,cuda'");
   }
-  if (arguments.gpu != "auto" && arguments.gpu != "launch" && arguments.gpu != "off") {
+  if (arguments.gpu != "auto" && arguments.gpu != "agent" && arguments.gpu != "launch" &&
+      arguments.gpu != "off") {
     return Fail(ExitCode::kUsage,
-                "--gpu " + arguments.gpu + ": this version has 'auto', 'launch' and 'off'");
+                "--gpu " + arguments.gpu + ": it is 'auto', 'agent', 'launch' or 'off'");
+  }
+  if (arguments.gpu == "agent" && arguments.no_inject) {
+    return Fail(ExitCode::kUsage, "--gpu agent and --no-inject exclude each other");
   }
   const bool asks_for_cuda = activities && *activities != "cpu";
   if (asks_for_cuda && arguments.gpu == "off") {
     return Fail(ExitCode::kUsage,
                 "--activities " + *activities + " and --gpu off exclude each other");
   }
-  if (arguments.gpu == "launch" && activities && !asks_for_cuda) {
-    return Fail(ExitCode::kUsage, "--activities cpu and --gpu launch exclude each other");
+  if ((arguments.gpu == "launch" || arguments.gpu == "agent") && activities && !asks_for_cuda) {
+    return Fail(ExitCode::kUsage,
+                "--activities cpu and --gpu " + arguments.gpu + " exclude each other");
   }
   if (asks_for_cuda || arguments.gpu == "launch") return CudaCalls::kAlways;
   return activities || arguments.gpu == "off" ? CudaCalls::kNever : CudaCalls::kWhereUsed;
+}
+
+// The agent, where CUPTI may be used.
+absl::StatusOr<std::optional<AgentOptions>> ChooseAgent(const RecordArguments& arguments,
+                                                        CudaCalls cuda_calls) {
+  const bool is_asked = arguments.gpu == "agent";
+  if (cuda_calls == CudaCalls::kNever || arguments.no_inject ||
+      (!is_asked && arguments.gpu != "auto")) {
+    return std::nullopt;
+  }
+  std::string library = FindAgentLibrary();
+  if (!library.empty()) return AgentOptions{std::move(library), is_asked};
+  if (!is_asked) return std::nullopt;
+  return Fail(
+      ExitCode::kHostUnfit,
+      "--gpu agent: there is no libproftrace_agent.so beside this program (it is built where "
+      "CUPTI's headers are found); --gpu launch needs none");
 }
 
 absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
@@ -157,6 +179,9 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   absl::StatusOr<CudaCalls> cuda_calls = ChooseCudaCalls(arguments);
   if (!cuda_calls.ok()) return cuda_calls.status();
   options.plan.cuda_calls = *cuda_calls;
+  absl::StatusOr<std::optional<AgentOptions>> agent = ChooseAgent(arguments, *cuda_calls);
+  if (!agent.ok()) return agent.status();
+  options.agent = *std::move(agent);
   options.info.with_flops = arguments.with_flops;
   options.info.proftrace_version = kVersion;
   options.info.arguments = all;
@@ -362,6 +387,10 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
     first = options->pids.front();
   }
   if (!command.empty()) {
+    // The CUDA driver loads it when it is initialized. One of the user's own stays.
+    if (options->agent.has_value()) {
+      setenv("CUDA_INJECTION64_PATH", options->agent->library.c_str(), /*overwrite=*/0);
+    }
     absl::StatusOr<std::unique_ptr<LaunchedCommand>> child = LaunchedCommand::Start(command);
     if (!child.ok()) return child.status();
     launched = *std::move(child);
@@ -441,8 +470,9 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
   record->add_option("--tier", arguments->tier, "how events are captured")->capture_default_str();
   record
       ->add_option("--gpu", arguments->gpu,
-                   "how GPU activity is captured: launch = the calls of the CUDA Runtime and "
-                   "Driver; auto = those, where the driver is in use; off")
+                   "how GPU activity is captured: agent = by CUPTI, in the process; launch = the "
+                   "calls of the CUDA Runtime and Driver alone; auto = by CUPTI where it can be "
+                   "used, else launch, where the driver is in use; off")
       ->capture_default_str();
   record->add_option("--trace-name", arguments->trace_name, "kept in the trace as traceName");
   record->add_option("--metadata", arguments->metadata, "KEY=VALUE, kept in the trace");
@@ -450,7 +480,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       "--follow-children,!--no-follow-children",
       [arguments](int64_t on) { arguments->no_follow_children = on < 0; },
       "record forked and spawned children (on)");
-  record->add_flag("--no-inject", arguments->no_inject, "change nothing in the target (always so)");
+  record->add_flag("--no-inject", arguments->no_inject,
+                   "change nothing in the target: no agent for CUPTI");
   record->add_flag("--strict", arguments->strict, "exit with 9 when events were lost");
   record->add_flag("--force", arguments->force, "write into a directory that is not empty");
   record->add_flag("-q,--quiet", arguments->quiet, "only the table and errors");

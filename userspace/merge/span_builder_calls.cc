@@ -50,6 +50,9 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
     place.row = *id;
   } else if (!is_inner) {
     place.row = kNoSpan;
+  } else if (timeline_->columns().cuda_call.at(place.row) == CudaCall{}) {
+    // The call has probes, too (the agent came later than they did): it is one row.
+    column_status_.Update(timeline_->columns().cuda_call.Set(place.row, call.facts));
   }
   thread.last_call = place;
   thread.last_call_end_ns = call.end_ns;

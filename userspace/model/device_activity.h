@@ -138,6 +138,8 @@ struct CudaCall {
   uint32_t correlation = 0;
   uint32_t callback = 0;  // CUpti_CallbackId
   uint32_t result = 0;    // 0 = success
+
+  bool operator==(const CudaCall&) const = default;
 };
 
 }  // namespace proftrace

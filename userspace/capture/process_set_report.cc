@@ -1,0 +1,113 @@
+#include <utility>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/process_set.h"
+
+// What a ProcessSet says of itself: how much it records, and what it could not.
+
+namespace proftrace {
+namespace {
+
+// So many refused processes are named, the others counted.
+constexpr size_t kMostNamed = 20;
+
+}  // namespace
+
+void ProcessSet::Refuse(Pid pid, const absl::Status& why) {
+  const std::lock_guard lock(mutex_);
+  awaited_.erase(Raw(pid));
+  if (!refused_.insert(Raw(pid)).second) return;
+  ++follow_failed_;
+  if (follow_failed_ > kMostNamed) return;
+  gaps_.push_back(Unsupported{"process " + std::to_string(Raw(pid)), std::string(why.message())});
+}
+
+void ProcessSet::AddGaps(const ProbePlan& plan) {
+  if (plan.has_cuda_calls) has_cuda_calls_ = true;
+  for (const PlanGap& gap : plan.gaps) {
+    const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
+      return other.feature == gap.feature && other.reason == gap.reason;
+    });
+    if (!known) gaps_.push_back(Unsupported{gap.feature, gap.reason});
+  }
+}
+
+void ProcessSet::AddRefused(const AttachReport& report) {
+  if (report.refused.empty()) return;
+  const RefusedPoint& first = report.refused.front();
+  gaps_.push_back(Unsupported{"probes", std::to_string(report.refused.size()) +
+                                            " places were refused by the kernel (" + first.module +
+                                            ": " + ErrnoText(first.error) + ")"});
+}
+
+size_t ProcessSet::process_count() const {
+  const std::lock_guard lock(mutex_);
+  return processes_.size();
+}
+
+std::vector<Pid> ProcessSet::pids() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Pid> pids;
+  for (const auto& [pid, process] : processes_) pids.push_back(Pid{pid});
+  return pids;
+}
+
+bool ProcessSet::HasAgent(Pid pid) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  return it != processes_.end() && it->second.plan != nullptr && it->second.plan->has_agent;
+}
+
+uint32_t ProcessSet::operator_count() const {
+  const std::lock_guard lock(mutex_);
+  return operator_count_;
+}
+
+uint64_t ProcessSet::follow_failed() const {
+  const std::lock_guard lock(mutex_);
+  return follow_failed_;
+}
+
+std::vector<Unsupported> ProcessSet::gaps() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Unsupported> gaps = gaps_;
+  for (Unsupported& gap : schemas_.gaps()) gaps.push_back(std::move(gap));
+  if (programs_->api() == UprobeApi::kPerf) {
+    gaps.push_back(Unsupported{
+        "fast detach",
+        "this kernel has no uprobe.multi (6.6): its probes record nothing after the end, but are "
+        "removed while proftrace exits, which takes minutes"});
+  }
+  if (late_libraries_ > 0) {
+    gaps.push_back(
+        Unsupported{"start of libraries that were loaded while recording",
+                    "rows that " + std::to_string(late_libraries_) +
+                        " of them made themselves before their probes were live are not recorded"});
+  }
+  if (followed_ > 0) {
+    gaps.push_back(Unsupported{"start of children",
+                               std::to_string(followed_) +
+                                   " forked processes: each one's first moments, at most " +
+                                   std::to_string(longest_follow_ns_ / 1'000'000 + 1) +
+                                   " ms, passed before its probes were live"});
+  }
+  if (const uint64_t replaced = operator_watch_.replaced(); replaced > 0) {
+    gaps.push_back(Unsupported{"names of deregistered operators",
+                               "at " + std::to_string(replaced) +
+                                   " addresses other operators were registered later; the rows of "
+                                   "all of them are unnamed"});
+  }
+  if (ended_early_ > 0) {
+    gaps.push_back(Unsupported{"short-lived processes",
+                               std::to_string(ended_early_) +
+                                   " processes that had begun to load PyTorch ended before their "
+                                   "probes were live"});
+  }
+  if (follow_failed_ > kMostNamed) {
+    gaps.push_back(
+        Unsupported{"processes", std::to_string(follow_failed_) + " in all could not be recorded"});
+  }
+  return gaps;
+}
+
+}  // namespace proftrace
