@@ -104,7 +104,7 @@ class InjectionTest(unittest.TestCase):
                 self.check_cycles(kind)
 
     def test_results_stay_right(self) -> None:
-        for kind in ("threads", "signals", "threads,signals", "forks", "threads,forks", "sleeps"):
+        for kind in ("threads", "signals", "threads,signals", "forks", "threads,forks", "sleeps", "threads,headless"):
             with self.subTest(kind=kind):
                 answers = self.check_to_the_end(kind)
                 self.assertEqual([answer for answer in answers if "result" not in answer], [])

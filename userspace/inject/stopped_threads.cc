@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 
@@ -34,6 +35,15 @@ std::vector<int> ThreadsOf(Pid pid) {
   return tids;
 }
 
+// Whether a thread has ended and its process has not noticed: a first thread that ended before the
+// others stays like that.
+bool IsZombie(int tid) {
+  const std::string stat = ReadSmallFile("/proc/" + std::to_string(tid) + "/stat", 4096);
+  const size_t close = stat.rfind(')');
+  return close == std::string::npos || close + 2 >= stat.size() || stat[close + 2] == 'Z' ||
+         stat[close + 2] == 'X';
+}
+
 }  // namespace
 
 bool StoppedThreads::Seize(int tid, absl::Status* status) {
@@ -50,6 +60,7 @@ bool StoppedThreads::Seize(int tid, absl::Status* status) {
     const bool is_ours =
         error == EPERM && waitid(P_PID, static_cast<id_t>(tid), &ignored,
                                  WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+    if (!is_ours && IsZombie(tid)) return false;
     if (!is_ours) {
       *status = Fail(ExitCode::kNotPermitted,
                      "thread " + std::to_string(tid) +

@@ -5,6 +5,7 @@
 //   signals   a timer's handler runs every 2 ms, on an alternate stack
 //   forks     children are forked and wait for their end; also vfork and exec
 //   idle      safe_point() is never called
+//   headless  (with threads) the first thread ends at once, and another one says how it went
 //   sleeps    threads sleep in poll, futex and nanosleep; the first one comes by every 10 ms
 //   docker, deny, kill   a seccomp filter that allows all but what nobody asks for; that denies
 //             memfd_create; that kills for it
@@ -71,6 +72,16 @@ static void* work(void* argument) {
   __atomic_add_fetch(&passed, rounds, __ATOMIC_RELAXED);
   __atomic_add_fetch(&failures, wrong, __ATOMIC_RELAXED);
   return NULL;
+}
+
+static void *finish(void *until)
+{
+	while (now() < *(double *)until)
+		usleep(10000);
+	stop = 1;
+	usleep(300000);
+	printf("passed %ld failures %ld interrupted %ld\n", passed, failures, interrupted);
+	exit(failures != 0);
 }
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
