@@ -200,16 +200,15 @@ DeviceMerger::LabelEntry DeviceMerger::LabelOf(const DeviceCall& call) {
     if (!known->second.is_named) ++ledger_->unnamed;
     return known->second;
   }
-  std::optional<std::string> name = decoder_.Name(call.name);
-  if (name.has_value() && name->empty()) name.reset();
-  if (!name.has_value()) ++ledger_->unnamed;
+  const std::string name = decoder_.Name(call.name).value_or("");
+  LabelEntry entry;
+  entry.is_named = !name.empty();
+  if (!entry.is_named) ++ledger_->unnamed;
   Label label;
-  label.name = name.has_value() ? CutName(std::string(CallName(*name)), &ledger_->names_cut)
-                                : "<unknown call>";
+  label.name = entry.is_named ? CutName(std::string(CallName(name)), &ledger_->names_cut)
+                              : "<unknown call>";
   label.category = call.is_driver ? Category::kCudaDriver : Category::kCudaRuntime;
   label.kind = SpanKind::kRuntime;
-  LabelEntry entry;
-  entry.is_named = name.has_value();
   entry.is_shown = !entry.is_named || IsShownCall(label.name, call.is_driver);
   entry.id = timeline_->InternLabel(label);
   labels_.emplace(key, entry);
