@@ -202,7 +202,7 @@ TEST_F(DeviceTest, AllWorkOfAGraphIsChargedToItsLaunch) {
     abi::pt_gpu_kernel_record record =
         GpuRecordMaker::KernelRecord(2000 + i * 100, 2050 + i * 100, kernel, 5);
     record.graph = 4;
-    record.graph_node = static_cast<uint64_t>(100 + i);
+    record.graph_node = uint64_t{100} + static_cast<uint64_t>(i);
     gpu_.Add(record);
   }
   const Timeline& timeline = Build();

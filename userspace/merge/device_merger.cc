@@ -205,8 +205,8 @@ DeviceMerger::LabelEntry DeviceMerger::LabelOf(const DeviceCall& call) {
   entry.is_named = !name.empty();
   if (!entry.is_named) ++ledger_->unnamed;
   Label label;
-  label.name = entry.is_named ? CutName(std::string(CallName(name)), &ledger_->names_cut)
-                              : "<unknown call>";
+  label.name =
+      entry.is_named ? CutName(std::string(CallName(name)), &ledger_->names_cut) : "<unknown call>";
   label.category = call.is_driver ? Category::kCudaDriver : Category::kCudaRuntime;
   label.kind = SpanKind::kRuntime;
   entry.is_shown = !entry.is_named || IsShownCall(label.name, call.is_driver);
