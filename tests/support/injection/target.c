@@ -74,14 +74,12 @@ static void* work(void* argument) {
   return NULL;
 }
 
-static void *finish(void *until)
-{
-	while (now() < *(double *)until)
-		usleep(10000);
-	stop = 1;
-	usleep(300000);
-	printf("passed %ld failures %ld interrupted %ld\n", passed, failures, interrupted);
-	exit(failures != 0);
+static void* finish(void* until) {
+  while (now() < *(double*)until) usleep(10000);
+  stop = 1;
+  usleep(300000);
+  printf("passed %ld failures %ld interrupted %ld\n", passed, failures, interrupted);
+  exit(failures != 0);
 }
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
