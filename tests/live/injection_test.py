@@ -43,8 +43,8 @@ def text_is_private(pid: int) -> int:
 class Target:
     """A program that runs for `seconds` and then says whether all was right."""
 
-    def __init__(self, kind: str, seconds: float, prefix: tuple[str, ...] = ()):
-        command = [*prefix, str(TOOLS / "injection_target"), kind, str(seconds)]
+    def __init__(self, kind: str, seconds: float, program: str = "injection_target"):
+        command = [str(TOOLS / program), kind, str(seconds)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
         self.pid = self.process.pid
@@ -89,9 +89,9 @@ class InjectionTest(unittest.TestCase):
             self.assertLess(sorted(stops)[len(stops) // 2], STOP_LIMIT_US)
             self.assertIsNone(target.process.poll())
 
-    def check_to_the_end(self, kind: str, seconds: float = 2.5, prefix: tuple[str, ...] = ()) -> list[dict[str, str]]:
+    def check_to_the_end(self, kind: str, seconds: float = 2.5) -> list[dict[str, str]]:
         answers = []
-        with Target(kind, seconds, prefix) as target:
+        with Target(kind, seconds) as target:
             end = time.monotonic() + seconds - 0.8
             while time.monotonic() < end:
                 answers.append(inject(target.pid))
@@ -134,6 +134,18 @@ class InjectionTest(unittest.TestCase):
             with self.subTest(kind=kind):
                 answers = self.check_to_the_end(kind, 1.5)
                 self.assertEqual({"memfd_create" in answer.get("error", "") for answer in answers}, {True}, answers)
+
+    def test_static_program(self) -> None:
+        with Target("threads", 1.5, "injection_target_static") as target:
+            self.assertIn("no glibc", inject(target.pid)["error"])
+            self.assertEqual(target.verdict(), (0, 0))
+
+    def test_without_the_right(self) -> None:
+        with Target("threads", 1.5) as target:
+            run = subprocess.run(["setpriv", f"--reuid={live.NOBODY}", "--clear-groups", TOOLS / "inject", LIBRARY, "injected", str(target.pid), PLACE],
+                                 capture_output=True, text=True, timeout=60)
+            self.assertRegex(run.stdout, "^error .*(may not be written|Permission denied)")
+            self.assertEqual(target.verdict(), (0, 0))
 
     def test_other_namespaces(self) -> None:
         prefix = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
