@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "symbols/elf_file.h"
@@ -108,6 +109,23 @@ bool IsForkOfGpuUser(Pid pid, uint64_t driver) {
     ancestor = ReadParent(ancestor);
   }
   return false;
+}
+
+// Whether the process has an agent's memory open. Its maps would say so, too, but while they are
+// read the process can map nothing.
+bool HasAgentMemory(Pid pid) {
+  const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/fd";
+  DIR* directory = opendir(folder.c_str());
+  if (directory == nullptr) return false;
+  const std::string name = std::string("/memfd:") + PT_AGENT_MEMORY_NAME;
+  bool found = false;
+  while (const dirent* entry = readdir(directory)) {
+    char target[64];
+    const ssize_t bytes = readlinkat(dirfd(directory), entry->d_name, target, sizeof(target));
+    found |= bytes > 0 && std::string_view(target, static_cast<size_t>(bytes)).starts_with(name);
+  }
+  closedir(directory);
+  return found;
 }
 
 std::string StateName(abi::pt_agent_state state) {
@@ -287,7 +305,7 @@ bool GpuAgents::IsRunning(Pid pid) {
 
 void GpuAgents::LookAt(const std::vector<Pid>& pids) {
   for (const Pid pid : pids) {
-    if (Find(pid) != nullptr) continue;
+    if (Find(pid) != nullptr || !HasAgentMemory(pid)) continue;
     absl::StatusOr<std::unique_ptr<AgentRing>> ring = AgentRing::Open(pid, ThreadNumbers(pid));
     if (!ring.ok() || *ring == nullptr) continue;
     Agent* agent = agents_.emplace_back(std::make_unique<Agent>()).get();

@@ -50,9 +50,6 @@ work:
         lea     rdx, [rbx + INJECT_SAVED_SIGNALS]
         mov     r10d, 8
         syscall
-        mov     eax, 186                // gettid
-        syscall
-        mov     [rbx + INJECT_WORKER], eax
 
         mov     rsp, [rbx + INJECT_STACK_TOP]
         sub     rsp, [rbx + INJECT_XSAVE_BYTES]

@@ -27,7 +27,6 @@
 #define INJECT_SAVED_SIGNALS 80
 #define INJECT_LIBRARY_FD 88 /* 32 bits; closed once it is loaded; -1 = none */
 #define INJECT_CALLER_STACK 96
-#define INJECT_WORKER 104        /* 32 bits: thread that does the work, in its own namespace */
 #define INJECT_OWNER 108         /* 32 bits: PID of the proftrace that put it here */
 #define INJECT_OWNER_START 112   /* its start in clock ticks: PIDs are used again */
 #define INJECT_LIBRARY_PATH 128  /* NUL terminated */
