@@ -33,7 +33,7 @@ def threads(pid: int) -> list[str]:
 
 
 def memories(pid: int) -> list[str]:
-    return [link for link in (os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()) if "proftrace" in link]
+    return [link for link in (os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()) if link.startswith("/memfd:proftrace")]
 
 
 class GpuTest(LiveTest):
@@ -158,14 +158,14 @@ class GpuTest(LiveTest):
             job.tell(f"cuda {LONG}")
             result, _ = self.trace(job, "--no-inject")
             self.assertEqual((result.summary["proftrace"]["gpu"], self.reasons(result)), ("launch", ""))
-            self.assertNotIn("proftrace", Path(f"/proc/{job.pid}/maps").read_text())
+            self.assertNotIn("memfd:proftrace", Path(f"/proc/{job.pid}/maps").read_text())
 
     def test_a_job_without_cuda(self) -> None:
         with Job(script=live.HERE / "cuda_job.py") as job:
             job.tell("steps 300")
             result, _ = self.trace(job, "--gpu", "agent", seconds=0.2)
             self.assertIn("has not loaded the CUDA driver", self.reasons(result))
-            self.assertNotIn("proftrace", Path(f"/proc/{job.pid}/maps").read_text())
+            self.assertNotIn("memfd:proftrace", Path(f"/proc/{job.pid}/maps").read_text())
 
     def test_a_job_that_is_idle_at_first(self) -> None:
         with self.gpu_job() as job:

@@ -148,8 +148,7 @@ class InjectionTest(unittest.TestCase):
             self.assertEqual(target.verdict(), (0, 0))
 
     def test_other_namespaces(self) -> None:
-        prefix = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-        command = [*prefix, str(TOOLS / "injection_target"), "threads", "3"]
+        command = [*live.CONTAINER, str(TOOLS / "injection_target"), "threads", "3"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             self.assertEqual(process.stdout.readline(), "ready\n")
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
