@@ -2,12 +2,10 @@
 #include "symbols/text.h"
 
 #include <absl/strings/str_cat.h>
-#include <dirent.h>
 #include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "userspace/base/exit_status.h"
 
@@ -159,13 +157,7 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
 }
 
 std::vector<ProcessInfo> ListTorchProcesses() {
-  std::vector<uint32_t> pids;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
-  while (folder != nullptr) {
-    const dirent* entry = readdir(folder.get());
-    if (entry == nullptr) break;
-    if (const auto pid = ParseNumber<uint32_t>(entry->d_name)) pids.push_back(*pid);
-  }
+  std::vector<uint32_t> pids = ReadNumberedEntries("/proc");
   std::sort(pids.begin(), pids.end());
   std::vector<ProcessInfo> processes;
   for (const uint32_t pid : pids) {

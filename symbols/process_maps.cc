@@ -3,6 +3,7 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -156,6 +158,26 @@ std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t l
 
 std::string ReadSmallFile(const std::string& path, size_t limit_bytes) {
   return ReadAll(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)), limit_bytes);
+}
+
+std::vector<uint32_t> ReadNumberedEntries(const std::string& folder) {
+  std::vector<uint32_t> numbers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
+  while (directory != nullptr) {
+    const dirent* entry = readdir(directory.get());
+    if (entry == nullptr) break;
+    if (const auto number = ParseNumber<uint32_t>(entry->d_name)) numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+std::string_view StatusValue(std::string_view status, std::string_view name) {
+  for (std::string_view line : SplitText(status, "\n", /*skip_empty=*/true)) {
+    if (ConsumeText(&line, name) && ConsumeText(&line, ":")) {
+      return line.substr(std::min(line.size(), line.find_first_not_of(" \t")));
+    }
+  }
+  return {};
 }
 
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {

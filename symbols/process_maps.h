@@ -63,4 +63,11 @@ std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t l
 // The first `limit_bytes` of a file of ours or in /proc; empty when it cannot be read.
 std::string ReadSmallFile(const std::string& path, size_t limit_bytes);
 
+// The numbers among the names in a folder of /proc: processes, threads, descriptors. None when it
+// cannot be read.
+std::vector<uint32_t> ReadNumberedEntries(const std::string& folder);
+
+// What a status file of /proc has for `name` ("State": "S (sleeping)"); empty = nothing.
+std::string_view StatusValue(std::string_view status, std::string_view name);
+
 }  // namespace proftrace

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "symbols/operator_registry.h"
@@ -283,6 +284,25 @@ TEST(TargetFilesTest, OnlyRegularFilesInsideTheTargetsRootAreOpened) {
   EXPECT_FALSE(OpenInTargetRoot(self, "/dev/zero").valid());
   EXPECT_FALSE(OpenInTargetRoot(self, "/proc").valid());
   EXPECT_FALSE(OpenInTargetRoot(self, "/no/such/file").valid());
+}
+
+TEST(TargetFilesTest, ValuesOfAStatusFile) {
+  constexpr std::string_view kStatus =
+      "Name:\tState: R\nState:\tS "
+      "(sleeping)\nNSpid:\t4711\t7\nSeccomp_filters:\t3\nSeccomp:\t2\nNone:\n";
+  EXPECT_EQ(StatusValue(kStatus, "State"), "S (sleeping)");
+  EXPECT_EQ(StatusValue(kStatus, "NSpid"), "4711\t7");
+  EXPECT_EQ(StatusValue(kStatus, "Seccomp"), "2");
+  EXPECT_EQ(StatusValue(kStatus, "None"), "");
+  EXPECT_EQ(StatusValue(kStatus, "Other"), "");
+}
+
+TEST(TargetFilesTest, NumberedEntriesOfAFolder) {
+  const std::vector<uint32_t> threads = ReadNumberedEntries("/proc/self/task");
+  EXPECT_NE(std::find(threads.begin(), threads.end(), static_cast<uint32_t>(getpid())),
+            threads.end());
+  EXPECT_TRUE(ReadNumberedEntries("/proc/self/attr").empty());
+  EXPECT_TRUE(ReadNumberedEntries("/no/such/folder").empty());
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "userspace/capture/gpu_agents.h"
 
 #include <absl/container/flat_hash_map.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -40,13 +39,11 @@ constexpr int64_t kThreadsAgeNs = 10'000'000;
 
 std::string Name(Pid pid) { return "PID " + std::to_string(Raw(pid)); }
 
-// The number of a thread in the innermost namespace, from NSpid of its status; 0 = not known.
+// The number of a thread in the innermost namespace, from its status; 0 = not known.
 uint32_t InnerNumber(const std::string& status) {
-  const size_t at = status.find("\nNSpid:");
-  if (at == std::string::npos) return 0;
-  const size_t end = status.find('\n', at + 1);
-  const size_t last = status.find_last_of(" \t", end);
-  return static_cast<uint32_t>(std::strtoul(status.c_str() + last + 1, nullptr, 10));
+  const std::string numbers(StatusValue(status, "NSpid"));
+  const size_t last = numbers.find_last_of(" \t") + 1;  // 0 where there is but one
+  return static_cast<uint32_t>(std::strtoul(numbers.c_str() + last, nullptr, 10));
 }
 
 // The loader's numbers of a process's threads, from its own.
@@ -70,17 +67,11 @@ class ThreadNumbers {
   void Read() {
     read_ns_ = MonotonicNs();
     const std::string folder = "/proc/" + std::to_string(Raw(pid_)) + "/task";
-    DIR* directory = opendir(folder.c_str());
-    if (directory == nullptr) return;
-    while (const dirent* entry = readdir(directory)) {
-      const unsigned long tid = std::strtoul(entry->d_name, nullptr, 10);
-      if (tid == 0) continue;
-      const std::string status = ReadSmallFile(folder + "/" + entry->d_name + "/status", 8192);
-      if (const uint32_t inner = InnerNumber(status); inner != 0) {
-        numbers_[inner] = static_cast<uint32_t>(tid);
-      }
+    for (const uint32_t tid : ReadNumberedEntries(folder)) {
+      const std::string status =
+          ReadSmallFile(folder + "/" + std::to_string(tid) + "/status", 8192);
+      if (const uint32_t inner = InnerNumber(status); inner != 0) numbers_[inner] = tid;
     }
-    closedir(directory);
   }
 
   Pid pid_;
@@ -115,17 +106,16 @@ bool IsForkOfGpuUser(Pid pid, uint64_t driver) {
 // read the process can map nothing.
 bool HasAgentMemory(Pid pid) {
   const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/fd";
-  DIR* directory = opendir(folder.c_str());
-  if (directory == nullptr) return false;
   const std::string name = std::string("/memfd:") + PT_AGENT_MEMORY_NAME;
-  bool found = false;
-  while (const dirent* entry = readdir(directory)) {
+  for (const uint32_t fd : ReadNumberedEntries(folder)) {
     char target[64];
-    const ssize_t bytes = readlinkat(dirfd(directory), entry->d_name, target, sizeof(target));
-    found |= bytes > 0 && std::string_view(target, static_cast<size_t>(bytes)).starts_with(name);
+    const ssize_t bytes =
+        readlink((folder + "/" + std::to_string(fd)).c_str(), target, sizeof(target));
+    if (bytes > 0 && std::string_view(target, static_cast<size_t>(bytes)).starts_with(name)) {
+      return true;
+    }
   }
-  closedir(directory);
-  return found;
+  return false;
 }
 
 std::string StateName(abi::pt_agent_state state) {

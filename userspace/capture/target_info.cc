@@ -1,6 +1,5 @@
 #include "userspace/capture/target_info.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,27 +31,10 @@ Target DescribeProcess(Pid pid) {
   return target;
 }
 
-namespace {
-
-// The numbers that a folder's entries are named with.
-std::vector<uint32_t> ReadNumbers(const std::string& folder) {
-  std::vector<uint32_t> numbers;
-  DIR* directory = opendir(folder.c_str());
-  if (directory == nullptr) return numbers;
-  while (const dirent* entry = readdir(directory)) {
-    const unsigned long number = std::strtoul(entry->d_name, nullptr, 10);
-    if (number != 0) numbers.push_back(static_cast<uint32_t>(number));
-  }
-  closedir(directory);
-  return numbers;
-}
-
-}  // namespace
-
 std::vector<ThreadEntry> ReadThreads(Pid pid) {
   const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/task";
   std::vector<ThreadEntry> threads;
-  for (const uint32_t tid : ReadNumbers(folder)) {
+  for (const uint32_t tid : ReadNumberedEntries(folder)) {
     std::string name = ReadSmallFile(folder + "/" + std::to_string(tid) + "/comm", 64);
     while (!name.empty() && name.back() == '\n') name.pop_back();
     if (!name.empty()) threads.push_back(ThreadEntry{pid, Tid{tid}, std::move(name)});
@@ -71,7 +53,7 @@ Pid ReadParent(Pid pid) {
 
 std::vector<Pid> ReadDescendants(Pid pid) {
   std::vector<std::pair<uint32_t, uint32_t>> links;  // child, parent
-  for (const uint32_t child : ReadNumbers("/proc")) {
+  for (const uint32_t child : ReadNumberedEntries("/proc")) {
     links.emplace_back(child, Raw(ReadParent(Pid{child})));
   }
   std::vector<Pid> found{pid};
@@ -102,7 +84,7 @@ uint32_t CountTorchMappings(Pid pid) {
 
 TorchProcesses FindTorchProcesses() {
   TorchProcesses found;
-  for (const uint32_t number : ReadNumbers("/proc")) {
+  for (const uint32_t number : ReadNumberedEntries("/proc")) {
     if (number == static_cast<uint32_t>(getpid())) continue;
     const absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(Pid{number});
     if (ExitCodeOf(maps.status()) == ExitCode::kNotPermitted) ++found.closed;

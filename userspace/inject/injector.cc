@@ -44,8 +44,8 @@ uint64_t XsaveBytes() {
 // 'R', 'S', 'T', …; 0 = there is no such process.
 char ProcessState(Pid pid) {
   const std::string status = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/status", 4096);
-  const size_t at = status.find("\nState:\t");
-  return at == std::string::npos || at + 8 >= status.size() ? '\0' : status[at + 8];
+  const std::string_view state = StatusValue(status, "State");
+  return state.empty() ? '\0' : state.front();
 }
 
 class Injection {
@@ -119,8 +119,14 @@ absl::Status Injection::RemoveLeftovers() {
   absl::StatusOr<std::vector<InjectionRegion>> leftovers =
       InjectionRegion::FindLeftovers(request_.pid, memory_, mappings_, places_.system_calls);
   if (!leftovers.ok()) return leftovers.status();
+  const int64_t deadline_ns = MonotonicNs() + request_.work_limit_ns;
   for (InjectionRegion& region : *leftovers) {
-    if (absl::Status status = region.Remove(); !status.ok()) return status;
+    // A thread may be at work just now.
+    while (region.State().value_or(INJECT_IDLE) == INJECT_WORKING && MonotonicNs() < deadline_ns) {
+      usleep(kLookUs);
+    }
+    const absl::Status status = region.Remove();
+    if (!status.ok()) return status;
     ++report_.leftovers;
   }
   if (leftovers->empty()) return absl::OkStatus();

@@ -126,8 +126,7 @@ absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid
 int SeccompMode(Pid pid, int tid) {
   const std::string status = ReadSmallFile(
       "/proc/" + std::to_string(Raw(pid)) + "/task/" + std::to_string(tid) + "/status", 8192);
-  const size_t at = status.find("\nSeccomp:");
-  return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + 9);
+  return std::atoi(std::string(StatusValue(status, "Seccomp")).c_str());
 }
 
 absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,

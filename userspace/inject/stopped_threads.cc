@@ -1,6 +1,5 @@
 #include "userspace/inject/stopped_threads.h"
 
-#include <dirent.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,15 +23,9 @@ constexpr int64_t kReleaseWaitNs = 1'000'000'000;
 constexpr int64_t kWaitForOneNs = 100'000'000;
 
 std::vector<int> ThreadsOf(Pid pid) {
-  std::vector<int> tids;
-  const std::string path = "/proc/" + std::to_string(Raw(pid)) + "/task";
-  DIR* directory = opendir(path.c_str());
-  if (directory == nullptr) return tids;
-  while (const dirent* entry = readdir(directory)) {
-    if (entry->d_name[0] != '.') tids.push_back(std::atoi(entry->d_name));
-  }
-  closedir(directory);
-  return tids;
+  const std::vector<uint32_t> tids =
+      ReadNumberedEntries("/proc/" + std::to_string(Raw(pid)) + "/task");
+  return std::vector<int>(tids.begin(), tids.end());
 }
 
 // Whether a thread has ended and its process has not noticed: a first thread that ended before the
