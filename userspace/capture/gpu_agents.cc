@@ -247,8 +247,8 @@ void GpuAgents::TakeUp(Agent* agent) {
     absl::StatusOr<std::unique_ptr<AgentRing>> ring =
         AgentRing::Open(agent->pid, ThreadNumbers(agent->pid));
     status = ring.status();
-    if (ring.ok()) agent->ring = *std::move(ring);
-    if (ring.ok() && agent->ring == nullptr) {
+    if (status.ok()) agent->ring = *std::move(ring);
+    if (status.ok() && agent->ring == nullptr) {
       status = absl::UnavailableError("its agent ended at once");
     }
   }

@@ -125,7 +125,7 @@ absl::Status Injection::RemoveLeftovers() {
     while (region.State().value_or(INJECT_IDLE) == INJECT_WORKING && MonotonicNs() < deadline_ns) {
       usleep(kLookUs);
     }
-    const absl::Status status = region.Remove();
+    absl::Status status = region.Remove();
     if (!status.ok()) return status;
     ++report_.leftovers;
   }
