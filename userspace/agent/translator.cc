@@ -19,6 +19,13 @@ Activity Read(const uint8_t* record, size_t size) {
   return activity;
 }
 
+template <typename Activity>
+void SetKinds(const Activity& from, abi::pt_gpu_memcpy_record* to) {
+  to->kind = from.copy_kind;
+  to->source_kind = from.source_kind;
+  to->destination_kind = from.destination_kind;
+}
+
 uint32_t GraphOf(uint32_t graph) { return graph == kNotOfAGraph ? PT_GPU_NOWHERE : graph; }
 
 }  // namespace
@@ -170,59 +177,45 @@ Translator::Outcome Translator::Kernel(const uint8_t* record, size_t size) {
   return Put(&to, abi::PT_GPU_KERNEL);
 }
 
+// Copies and memsets.
+template <typename Activity, typename Record>
+void Translator::SetTransfer(const Activity& from, Record* to) const {
+  to->end_ns = from_.clock->ToMonotonic(from.end);
+  to->bytes = from.bytes;
+  to->graph_node = from.graph_node;
+  to->correlation = from.correlation;
+  to->device = from.device;
+  to->context = from.context;
+  to->stream = from.stream;
+  to->graph = GraphOf(from.graph);
+  to->is_async = from.flags & kIsAsync;
+}
+
 Translator::Outcome Translator::Memcpy(const uint8_t* record, size_t size) {
   const auto from = Read<MemcpyActivity>(record, size);
   auto to = Begin<abi::pt_gpu_memcpy_record>(from.start);
-  to.end_ns = from_.clock->ToMonotonic(from.end);
-  to.bytes = from.bytes;
-  to.graph_node = from.graph_node;
-  to.correlation = from.correlation;
-  to.device = from.device;
-  to.context = from.context;
-  to.stream = from.stream;
-  to.graph = GraphOf(from.graph);
+  SetTransfer(from, &to);
   to.source_device = to.destination_device = PT_GPU_NOWHERE;
-  to.kind = from.copy_kind;
-  to.source_kind = from.source_kind;
-  to.destination_kind = from.destination_kind;
-  to.is_async = from.flags & kIsAsync;
+  SetKinds(from, &to);
   return Put(&to, abi::PT_GPU_MEMCPY);
 }
 
 Translator::Outcome Translator::PeerCopy(const uint8_t* record, size_t size) {
   const auto from = Read<PeerCopyActivity>(record, size);
   auto to = Begin<abi::pt_gpu_memcpy_record>(from.start);
-  to.end_ns = from_.clock->ToMonotonic(from.end);
-  to.bytes = from.bytes;
-  to.graph_node = from.graph_node;
-  to.correlation = from.correlation;
-  to.device = from.device;
-  to.context = from.context;
-  to.stream = from.stream;
-  to.graph = GraphOf(from.graph);
+  SetTransfer(from, &to);
   to.source_device = from.source_device;
   to.destination_device = from.destination_device;
-  to.kind = from.copy_kind;
-  to.source_kind = from.source_kind;
-  to.destination_kind = from.destination_kind;
-  to.is_async = from.flags & kIsAsync;
+  SetKinds(from, &to);
   return Put(&to, abi::PT_GPU_MEMCPY);
 }
 
 Translator::Outcome Translator::Memset(const uint8_t* record, size_t size) {
   const auto from = Read<MemsetActivity>(record, size);
   auto to = Begin<abi::pt_gpu_memset_record>(from.start);
-  to.end_ns = from_.clock->ToMonotonic(from.end);
-  to.bytes = from.bytes;
-  to.graph_node = from.graph_node;
-  to.correlation = from.correlation;
-  to.device = from.device;
-  to.context = from.context;
-  to.stream = from.stream;
-  to.graph = GraphOf(from.graph);
+  SetTransfer(from, &to);
   to.value = from.value;
   to.memory_kind = static_cast<uint8_t>(from.memory_kind);
-  to.is_async = from.flags & kIsAsync;
   return Put(&to, abi::PT_GPU_MEMSET);
 }
 

@@ -69,6 +69,8 @@ class Translator {
   Record Begin(uint64_t cupti_ns, uint32_t thread = 0) const;
   template <typename Record>
   Outcome Put(Record* record, abi::pt_gpu_kind kind);
+  template <typename Activity, typename Record>
+  void SetTransfer(const Activity& from, Record* to) const;
   bool NameOf(const char* text, uint64_t* id);
   bool CallName(uint32_t domain, uint32_t callback, uint64_t* id);
   uint32_t ThreadOf(uint32_t object_kind, const ActivityObject& object) const;

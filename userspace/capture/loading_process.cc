@@ -21,7 +21,6 @@ constexpr int64_t kNoOperatorsNs = 10'000'000'000;
 constexpr int64_t kRetryNs = 100'000'000;
 // One that registers operators for ever is recorded after that.
 constexpr int64_t kLongestLoadNs = 60'000'000'000;
-constexpr int64_t kLongestHoldNs = 500'000'000;
 
 }  // namespace
 
@@ -52,7 +51,7 @@ absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::Look(Pid pid, const Pla
   if (mappings == 0) return std::nullopt;
   if (mappings != mappings_) {
     StoppedThreads held;
-    if (hold) (void)held.StopThread(static_cast<int>(Raw(pid)), MonotonicNs() + kLongestHoldNs);
+    if (hold) held.Hold(pid);
     mappings_ = mappings;
     const absl::Status status = Plan(pid, options);
     changed_ns_ = planned_ns_;

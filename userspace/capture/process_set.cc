@@ -26,7 +26,6 @@ constexpr std::chrono::milliseconds kAwaitOwnInterval(10);
 constexpr int64_t kSearchIntervalNs = 1'000'000'000;
 // Recorded at once: bounds the kernel's maps and our memory.
 constexpr size_t kMostProcesses = 1024;
-constexpr int64_t kLongestHoldNs = 500'000'000;
 constexpr char kNoInputPrograms[] =
     "this kernel does not take the programs; Linux 5.17 or later is needed";
 
@@ -384,7 +383,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     const uint32_t operators = plan.operator_count;
     StoppedThreads held;
     if (holds_awaited_) {
-      (void)held.StopThread(static_cast<int>(Raw(pid)), MonotonicNs() + kLongestHoldNs);
+      held.Hold(pid);
       plan.operators = ReadOperators(pid, plan);
     }
     status = AttachImage(pid, std::move(plan), /*followed=*/true);

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kSpins = 50;  // looks without a pause: most threads stop within microseconds
 constexpr useconds_t kLookUs = 20;
+constexpr int64_t kLongestHoldNs = 500'000'000;
 constexpr int64_t kReleaseWaitNs = 1'000'000'000;
 constexpr int64_t kWaitForOneNs = 100'000'000;
 
@@ -133,6 +134,10 @@ absl::Status StoppedThreads::StopThread(int tid, int64_t deadline_ns) {
                                   (thread.is_gone ? " has ended" : " did not stop in time"));
   Release();
   return status;
+}
+
+void StoppedThreads::Hold(Pid pid) {
+  (void)StopThread(static_cast<int>(Raw(pid)), MonotonicNs() + kLongestHoldNs);
 }
 
 absl::Status StoppedThreads::StopOne(Pid pid, int64_t deadline_ns) {

@@ -36,6 +36,8 @@ class StoppedThreads {
   absl::Status StopAll(Pid pid, int64_t deadline_ns);
   // Stops the thread `tid` alone.
   absl::Status StopThread(int tid, int64_t deadline_ns);
+  // Stops the first thread of a process, if it can be within half a second.
+  void Hold(Pid pid);
   // Stops one thread of the process: its first one, else another that stops in time.
   absl::Status StopOne(Pid pid, int64_t deadline_ns);
 
