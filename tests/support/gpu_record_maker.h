@@ -239,13 +239,7 @@ class GpuRecordMaker {
   }
 
  private:
-  void AddBytes(const void* record, size_t size) {
-    const size_t start = bytes_.size();
-    bytes_.resize(start + size);
-    std::memcpy(bytes_.data() + start, record, size);
-    bytes_[start + offsetof(abi::pt_record, words)] = static_cast<std::byte>(size / 8);
-    std::memcpy(bytes_.data() + start + offsetof(abi::pt_record, pid), &pid_, sizeof(pid_));
-  }
+  void AddBytes(const void* record, size_t size) { AppendRecord(record, size, pid_, &bytes_); }
 
   uint32_t pid_;
   uint64_t names_ = 0;

@@ -13,6 +13,16 @@
 
 namespace proftrace {
 
+// A record at the end of `bytes`, with its size and the process's number in its head.
+inline void AppendRecord(const void* record, size_t size, uint32_t pid,
+                         std::vector<std::byte>* bytes) {
+  const size_t start = bytes->size();
+  bytes->resize(start + size);
+  std::memcpy(bytes->data() + start, record, size);
+  (*bytes)[start + offsetof(abi::pt_record, words)] = static_cast<std::byte>(size / 8);
+  std::memcpy(bytes->data() + start + offsetof(abi::pt_record, pid), &pid, sizeof(pid));
+}
+
 class RecordMaker {
  public:
   static constexpr uint32_t kPid = 100;
@@ -219,13 +229,7 @@ class RecordMaker {
     record.value = value;
     Add(record);
   }
-  void AddBytes(const void* record, size_t size) {
-    const size_t start = bytes_.size();
-    bytes_.resize(start + size);
-    std::memcpy(bytes_.data() + start, record, size);
-    bytes_[start + offsetof(abi::pt_record, words)] = static_cast<std::byte>(size / 8);
-    std::memcpy(bytes_.data() + start + offsetof(abi::pt_record, pid), &pid_, sizeof(pid_));
-  }
+  void AddBytes(const void* record, size_t size) { AppendRecord(record, size, pid_, &bytes_); }
 
   uint32_t pid_;
   std::vector<std::byte> bytes_;
