@@ -16,7 +16,7 @@ import profiles
 import scripts
 from draws import BINARY, PLAIN, SIDE, THROWING, UNARY
 from functions import Cubed, Nested, Refusing
-from scripts import branching, failing, forking, parts
+from scripts import branching, failing, forking_to_the_end, parts
 from workload import Context, Workload, say
 
 STATEMENTS = 15
@@ -152,7 +152,7 @@ class Randomized(Workload):
             result.sum().backward()
 
     def fork(self) -> None:
-        forking(self.draw())
+        forking_to_the_end(self.draw())
 
     def packet(self) -> None:
         """Through the boxed interface."""

@@ -1,5 +1,6 @@
 """TorchScript: frames of its interpreter, differentiated graphs, forks, calls that are not inlined, exceptions."""
 
+import time
 from typing import Iterable, List
 
 import torch
@@ -62,6 +63,14 @@ def forking(value: torch.Tensor) -> torch.Tensor:
     return here + torch.jit.wait(first) + torch.jit.wait(second)
 
 
+def forking_to_the_end(value: torch.Tensor) -> torch.Tensor:
+    """The frame that waits ends on a thread of the pool, after its value is here: what this thread would begin
+    meanwhile is in the frame or behind it by chance, and two profilers may see that differently."""
+    result = forking(value)
+    time.sleep(0.005)
+    return result
+
+
 @torch.jit.script
 def failing(value: torch.Tensor, wrong: bool) -> torch.Tensor:
     value = value.abs()
@@ -121,7 +130,7 @@ class Scripted(Workload):
         self.deep(self.weight, 2).sum().backward()
         if profiles.has_kineto():  # without it torch.profiler cannot tell the forks' threads apart
             for _ in range(3):
-                self.total += forking(self.value).double()
+                self.total += forking_to_the_end(self.value).double()
         self.total += parts([self.value, self.value]).sum().double()
         self.catch(lambda: failing(self.value, True))
         self.total += failing(self.value, False).sum().double()
