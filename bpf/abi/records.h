@@ -91,6 +91,12 @@ enum pt_kind {
 				  struct pt_call_record */
 	PT_SIZED_BEGIN = 52,   /* a PT_SPAN_BEGIN; struct pt_pointer_record: how many bytes the
 				  call copies, sets or allocates */
+	/* --with-stack (bpf/abi/python_records.h). */
+	PT_PYTHON_CODE = 60,
+	PT_PYTHON_TEXT = 61,
+	PT_PYTHON_STACK = 62,
+	PT_PYTHON_MODULE = 63, /* an nn.Module that was not seen before; struct pt_pair_record: its
+				  address, its type's. A PT_PYTHON_TEXT with its class follows */
 	PT_COST_AGAIN = 51,    /* right behind a PT_COST, in every call that makes one; struct
 				  pt_record. Never in a capture */
 };

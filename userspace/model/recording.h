@@ -32,6 +32,10 @@ struct Target {
   uint32_t operator_count = 0;   // operators with a probe
   bool inputs_recorded = false;  // its operators' probes read what they are called with
   bool memory_recorded = false;  // its allocations and frees have probes
+  bool stacks_recorded = false;  // its Python frames are read where rows begin (--with-stack)
+  // Folders that its modules are found in (sys.path and the like): they are left out of file names,
+  // the longest that fits.
+  std::vector<std::string> python_paths;
 };
 
 struct Window {

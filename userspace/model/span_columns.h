@@ -14,6 +14,7 @@
 #include "userspace/model/device_activity.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/operator_inputs.h"
+#include "userspace/model/python_stack.h"
 
 namespace proftrace {
 
@@ -72,7 +73,8 @@ struct SpanColumns {
         inputs(spill_directory),
         call_bytes(spill_directory),
         cuda_call(spill_directory),
-        device_ns(spill_directory) {}
+        device_ns(spill_directory),
+        stack(spill_directory) {}
 
   SpanColumn<SpanSequence> sequence;
   SpanColumn<SpanMemory> memory;
@@ -80,6 +82,7 @@ struct SpanColumns {
   SpanColumn<uint64_t> call_bytes;  // what a CUDA call copies, sets or allocates; 0 = not told
   SpanColumn<CudaCall> cuda_call;
   SpanColumn<int64_t> device_ns;  // of operators: how long devices worked for their own calls
+  SpanColumn<StackId> stack;      // --with-stack
 };
 
 }  // namespace proftrace

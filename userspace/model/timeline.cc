@@ -66,6 +66,13 @@ absl::StatusOr<SpanId> TimelineBuilder::AddSpan(const Span& span) {
   return id;
 }
 
+void TimelineBuilder::SetStacks(std::vector<PythonFrame> frames, std::vector<PythonCode> codes,
+                                std::vector<PythonModule> modules) {
+  timeline_->python_frames_ = std::move(frames);
+  timeline_->python_codes_ = std::move(codes);
+  timeline_->python_modules_ = std::move(modules);
+}
+
 std::unique_ptr<Timeline> TimelineBuilder::Finish(RecordingInfo info, const Ledger& ledger) {
   timeline_->info_ = std::move(info);
   timeline_->ledger_ = ledger;

@@ -26,6 +26,7 @@
 #include "userspace/model/label.h"
 #include "userspace/model/memory_event.h"
 #include "userspace/model/operator_inputs.h"
+#include "userspace/model/python_stack.h"
 #include "userspace/model/recording.h"
 #include "userspace/model/span.h"
 #include "userspace/model/span_columns.h"
@@ -80,6 +81,20 @@ class Timeline {
                        [](const Target& target) { return target.inputs_recorded; });
   }
 
+  // The Python frames that ran when the span began: the innermost one. Of rows of the backward pass
+  // (a node and what it runs) those of the forward operator that made the node, as in torch.
+  StackId stack_of(SpanId id) const { return columns_->stack.at(id); }
+  // By StackId; a frame's parent has a smaller id.
+  const std::vector<PythonFrame>& python_frames() const { return python_frames_; }
+  const PythonFrame& python_frame(StackId id) const { return python_frames_[Raw(id)]; }
+  const std::vector<PythonCode>& python_codes() const { return python_codes_; }
+  const std::vector<PythonModule>& python_modules() const { return python_modules_; }
+  // Whether the stacks of any process were recorded: else kNoStack means nothing.
+  bool has_stacks() const {
+    return std::any_of(info_.targets.begin(), info_.targets.end(),
+                       [](const Target& target) { return target.stacks_recorded; });
+  }
+
   // In order of time.
   const MemoryEventStore& memory_events() const { return *memory_events_; }
   const MemorySummary& memory_summary() const { return memory_summary_; }
@@ -130,6 +145,9 @@ class Timeline {
   std::vector<DeviceClock> device_clocks_;
   DeviceLedger device_ledger_;
   std::vector<OperatorInputs> inputs_;
+  std::vector<PythonFrame> python_frames_ = std::vector<PythonFrame>(1);
+  std::vector<PythonCode> python_codes_;
+  std::vector<PythonModule> python_modules_;
   std::vector<Label> labels_;
   std::vector<PathNode> paths_;
   std::vector<Thread> threads_;
@@ -162,6 +180,9 @@ class TimelineBuilder {
   uint32_t memory_event_count() const { return timeline_->memory_events_->size(); }
   MemoryEvent& memory_event(uint32_t index) { return timeline_->memory_events_->at(index); }
   void SetInputs(std::vector<OperatorInputs> inputs) { timeline_->inputs_ = std::move(inputs); }
+  // `frames`: by StackId, with the one that means nothing.
+  void SetStacks(std::vector<PythonFrame> frames, std::vector<PythonCode> codes,
+                 std::vector<PythonModule> modules);
   void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }
   uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }
 

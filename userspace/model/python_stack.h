@@ -1,0 +1,56 @@
+// Python stacks (--with-stack): which frames of Python ran when a row began. Stacks share what they
+// have in common: they are nodes of a tree, each a frame called by the frame of its parent.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// An index into Timeline::python_frames().
+enum class StackId : uint32_t {};
+inline constexpr StackId kNoStack{0};  // not recorded, or no Python ran on the thread
+
+constexpr uint32_t Raw(StackId id) { return static_cast<uint32_t>(id); }
+
+// A code object: a function, a lambda, the body of a class or of a module.
+struct PythonCode {
+  Pid pid{};
+  std::string file;  // as torch.profiler has it: without the folder of sys.path that it lies in
+  std::string name;  // co_name
+  std::string qualified_name;  // co_qualname; before Python 3.11 the same as `name`
+  int32_t first_line = 0;      // co_firstlineno
+  // torch.nn.Module.__call__, whatever its function is called in this version of torch.
+  bool is_module_call = false;
+};
+
+// An nn.Module that was seen running. 0 in PythonFrame::module means none.
+struct PythonModule {
+  Pid pid{};
+  uint64_t object = 0;     // its address
+  std::string class_name;  // "Linear"
+  // As torch.profiler numbers the instances of a class in a process: by their first call, from 0
+  // on.
+  uint32_t number = 0;
+  // As in named_modules() of the outermost module that called it: "encoder.layers.0.linear1"; empty
+  // for that one itself.
+  std::string path;
+  bool has_path = false;  // false: where it hangs was not found
+};
+
+// A frame. The first one of the table is kNoStack's and means nothing.
+struct PythonFrame {
+  StackId parent = kNoStack;  // the frame that called it; kNoStack: it is the outermost
+  uint32_t code = 0;          // an index into Timeline::python_codes()
+  uint32_t instruction = 0;   // which one of its code runs, in units of two bytes
+  int32_t line = 0;           // of that instruction; 0 = not known
+  uint32_t module = 0;        // 1 + index into Timeline::python_modules(); 0 = no nn.Module's call
+  uint32_t depth = 0;         // 1 = outermost
+};
+
+// Two frames that are the same place in the same code, called from the same place, are one node:
+// calls of a function in a loop cannot be told apart by it.
+
+}  // namespace proftrace
