@@ -104,6 +104,26 @@ TEST(StepFinderTest, LoggingEveryTenthStepBelongsToIt) {
   ExpectTruth(job);
 }
 
+// More rounds than are compared with each other: those that are must not all be logging ones.
+TEST(StepFinderTest, LoggingOfManyRoundsBelongsToThemWhereverItBegins) {
+  for (int rounds = 1190; rounds <= 1250; rounds += 12) {
+    for (int first = 0; first < 10; ++first) {
+      Job job;
+      for (int step = 0; step < rounds; ++step) {
+        job.BeginStep();
+        job.Update(1, 8);
+        if (step % 10 == first) {
+          job.Call(50, ItemClass::kReduce, 20'000);
+          job.Call(51, ItemClass::kRead, 20'000);
+        }
+      }
+      const StepFinder finder = Find(job.items(), job.now_ns() + 1'000'000'000);
+      EXPECT_EQ(finder.steps().size(), job.starts().size())
+          << rounds << " rounds, " << first << ": " << finder.rule().how;
+    }
+  }
+}
+
 TEST(StepFinderTest, LoggingAfterTheFirstStepBelongsToItWhereTheRecordingBeganInTheOneBefore) {
   Job job;
   job.Calls(700, 4);  // of an optimizer's step that had begun before

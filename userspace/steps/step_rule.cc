@@ -1,6 +1,7 @@
 #include "userspace/steps/step_rule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -31,20 +32,32 @@ std::vector<const Segment*> Pointers(const std::vector<Segment>& segments) {
   return pointers;
 }
 
+// Some of the segments, spread over all of them at distances that have no common measure: every
+// n-th one would be all of one kind where every n-th is another kind.
+std::vector<const Segment*> Sample(const std::vector<const Segment*>& segments) {
+  constexpr size_t kSample = 48;
+  constexpr double kGoldenRatio = 0.6180339887498949;
+  if (segments.size() <= kSample) return segments;
+  std::vector<const Segment*> sample;
+  for (size_t i = 0; i < kSample; ++i) {
+    const double turns = static_cast<double>(i) * kGoldenRatio;
+    const double place = (turns - std::floor(turns)) * static_cast<double>(segments.size());
+    sample.push_back(segments[static_cast<size_t>(place)]);
+  }
+  return sample;
+}
+
 // The segment that is most like the others.
 const Segment* Typical(const std::vector<const Segment*>& segments) {
-  constexpr size_t kSample = 48;
   const Segment* best = nullptr;
   double best_sum = -1;
-  const size_t stride = std::max<size_t>(1, segments.size() / kSample);
-  for (size_t i = 0; i < segments.size(); i += stride) {
+  const std::vector<const Segment*> sample = Sample(segments);
+  for (const Segment* one : sample) {
     double sum = 0;
-    for (size_t j = 0; j < segments.size(); j += stride) {
-      sum += Similarity(segments[i]->signature, segments[j]->signature);
-    }
+    for (const Segment* other : sample) sum += Similarity(one->signature, other->signature);
     if (sum > best_sum) {
       best_sum = sum;
-      best = segments[i];
+      best = one;
     }
   }
   return best;
