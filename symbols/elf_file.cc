@@ -279,4 +279,13 @@ const absl::flat_hash_map<uint64_t, std::string_view>& ElfFile::SlotNames() {
   return slot_names_;
 }
 
+std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped) {
+  for (const Mapping& mapping : mapped.mappings) {
+    if (const auto address = file.AddressOfOffset(mapping.file_offset)) {
+      return mapping.start - *address;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace proftrace

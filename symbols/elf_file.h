@@ -108,4 +108,8 @@ class ElfFile {
   absl::flat_hash_map<uint64_t, std::string_view> slot_names_;
 };
 
+// What to add to an address of the file for the address in the process that has it mapped so;
+// nothing when no mapping fits the file.
+std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped);
+
 }  // namespace proftrace

@@ -54,15 +54,6 @@ std::string FileName(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped) {
-  for (const Mapping& mapping : mapped.mappings) {
-    if (const auto address = file.AddressOfOffset(mapping.file_offset)) {
-      return mapping.start - *address;
-    }
-  }
-  return std::nullopt;
-}
-
 MemoryRange ZeroedData(const ElfFile& file, uint64_t load_bias) {
   const ElfSection* section = file.FindSection(".bss");
   if (section == nullptr) return {};

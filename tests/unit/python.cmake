@@ -6,3 +6,6 @@ target_link_libraries(python_process PRIVATE proftrace_warnings)
 proftrace_unit_test(python_lines_test
   SOURCES python_lines_test.cc
   LIBS proftrace_decode python_process)
+proftrace_unit_test(python_runtime_test
+  SOURCES python_runtime_test.cc
+  LIBS proftrace_symbols proftrace_decode python_process)

@@ -1,0 +1,54 @@
+// The CPython of a process: where it is, its version, and how its objects lie, checked on what
+// runs.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "symbols/process_maps.h"
+#include "symbols/process_memory.h"
+#include "symbols/python_layout.h"
+
+namespace proftrace {
+
+struct PythonRuntime {
+  PythonLayout layout;            // `layout.stack` is ready for the BPF programs
+  std::string version;            // "3.11.7"; "3.9" and "3.10" where only that is known
+  std::string file;               // that has it, as /proc/PID/maps names it
+  uint64_t address = 0;           // of _PyRuntime
+  uint32_t interpreters = 0;      // more than one: there are subinterpreters
+  uint64_t main_interpreter = 0;  // PyInterpreterState
+};
+
+// A place where a CPython may be.
+struct PythonPlace {
+  uint64_t runtime = 0;  // the address of _PyRuntime
+  uint32_t version = 0;  // 0x030b = 3.11; 0 = not known
+  std::string version_text;
+  std::string file;
+  bool is_free_threaded = false;  // by its name ("libpython3.13t.so")
+};
+
+// The places of the symbol _PyRuntime in the files of a process: those named python first; the
+// others are only looked into when there is none.
+std::vector<PythonPlace> FindPythonPlaces(Pid pid, const TargetMemory& memory,
+                                          const std::vector<MappedFile>& files);
+
+// Reads the layout there is at `place` and checks it on a thread's frames, some times over: threads
+// that run change them meanwhile. FailedPrecondition: this version or build is not supported, or
+// what lies there does not fit it; the message says which.
+absl::StatusOr<PythonRuntime> ConfirmPython(const TargetMemory& memory, const PythonPlace& place);
+
+// Both: the first place that is confirmed. NotFound: no file of the process is a CPython's;
+// FailedPrecondition as above, of the first place.
+absl::StatusOr<PythonRuntime> FindPythonRuntime(Pid pid, const TargetMemory& memory,
+                                                const std::vector<MappedFile>& files);
+
+// The version that a name like "libpython3.13t.so.1.0" or "python3.11" says; 0 = none.
+// `is_free_threaded`: the name has the t of such builds.
+uint32_t PythonVersionOfName(std::string_view name, bool* is_free_threaded);
+
+}  // namespace proftrace

@@ -1,0 +1,166 @@
+#include "symbols/python_stacks.h"
+
+#include <array>
+#include <cstring>
+
+#include "symbols/python_objects.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint32_t kMostInterpreters = 1024;
+// A code object has fewer: co_code's size is an int.
+constexpr int64_t kMostInstructions = int64_t{1} << 30;
+
+template <typename T>
+T Field(const std::array<uint8_t, PT_PYTHON_FRAME_BYTES>& bytes, size_t offset) {
+  T value{};
+  if (offset + sizeof(T) <= bytes.size()) std::memcpy(&value, &bytes[offset], sizeof(T));
+  return value;
+}
+
+class ThreadWalk {
+ public:
+  ThreadWalk(const TargetMemory& memory, const PythonLayout& layout, const PythonLimits& limits)
+      : memory_(memory), layout_(layout), limits_(limits) {}
+
+  PythonThreads Read() {
+    auto interpreter = memory_.ReadWord(layout_.stack.interpreters);
+    while (interpreter && *interpreter != 0 && result_.interpreters < kMostInterpreters) {
+      ++result_.interpreters;
+      ReadInterpreter(*interpreter);
+      interpreter = memory_.ReadWord(*interpreter + layout_.stack.interpreter_next);
+    }
+    if (!interpreter || *interpreter != 0) result_.is_whole = false;
+    return std::move(result_);
+  }
+
+ private:
+  // The PyThreadState that has the GIL; 0 = none.
+  uint64_t GilHolder(uint64_t interpreter) const {
+    std::optional<uint64_t> gil;
+    if (layout_.interpreter_gil != 0) {
+      gil = memory_.ReadWord(interpreter + layout_.interpreter_gil);
+    } else {
+      gil = layout_.stack.interpreters - layout_.interpreters_head + layout_.runtime_gil;
+    }
+    uint32_t locked = 0;
+    if (!gil || !memory_.Read(*gil + layout_.gil_locked, &locked, sizeof(locked)) || locked != 1) {
+      return 0;
+    }
+    return memory_.ReadWord(*gil + layout_.gil_holder).value_or(0);
+  }
+
+  void ReadInterpreter(uint64_t interpreter) {
+    const auto number = memory_.ReadWord(interpreter + layout_.interpreter_id);
+    if (number == uint64_t{0}) result_.main_interpreter = interpreter;
+    const uint64_t holder = GilHolder(interpreter);
+    auto state = memory_.ReadWord(interpreter + layout_.stack.interpreter_threads);
+    while (state && *state != 0 && result_.threads.size() < limits_.threads) {
+      PythonThread thread;
+      thread.state = *state;
+      thread.interpreter = number.value_or(0);
+      thread.has_gil = holder == *state;
+      thread.thread_id = memory_.ReadWord(*state + layout_.stack.thread_id).value_or(0);
+      if (layout_.native_thread_id != 0) {
+        const auto id = memory_.ReadWord(*state + layout_.native_thread_id);
+        thread.native_id = static_cast<uint32_t>(id.value_or(0));
+      }
+      ReadFrames(&thread);
+      result_.threads.push_back(std::move(thread));
+      state = memory_.ReadWord(*state + layout_.stack.thread_next);
+    }
+    if (!state || *state != 0) result_.is_whole = false;
+  }
+
+  std::optional<uint64_t> InnermostFrame(uint64_t state) const {
+    auto frame = memory_.ReadWord(state + layout_.stack.thread_frame);
+    if (layout_.stack.thread_indirect == 0 || !frame || *frame == 0) return frame;
+    return memory_.ReadWord(*frame + layout_.stack.thread_indirect - 1);
+  }
+
+  void ReadFrames(PythonThread* thread) {
+    const abi::pt_python_layout& layout = layout_.stack;
+    auto frame = InnermostFrame(thread->state);
+    if (!frame) {
+      thread->failed = true;
+      return;
+    }
+    // Each look at a frame counts, shown or not.
+    for (size_t looks = 0; *frame != 0; ++looks) {
+      if (looks >= limits_.frames || frames_ >= limits_.frames_in_all) {
+        thread->is_cut = true;
+        return;
+      }
+      ++frames_;
+      std::array<uint8_t, PT_PYTHON_FRAME_BYTES> bytes;
+      if (layout.frame_bytes > bytes.size() ||
+          !memory_.Read(*frame, bytes.data(), layout.frame_bytes)) {
+        thread->failed = true;
+        return;
+      }
+      const bool is_shown =
+          layout.frame_owner == 0 || Field<uint8_t>(bytes, layout.frame_owner) < layout.owner_limit;
+      if (is_shown) AddFrame(bytes, thread);
+      frame = Field<uint64_t>(bytes, layout.frame_previous);
+    }
+  }
+
+  void AddFrame(const std::array<uint8_t, PT_PYTHON_FRAME_BYTES>& bytes,
+                PythonThread* thread) const {
+    const abi::pt_python_layout& layout = layout_.stack;
+    PythonStackFrame frame;
+    frame.code = Field<uint64_t>(bytes, layout.frame_code) & ~uint64_t{layout.pointer_tags};
+    if (layout.code_instructions == 0) {
+      frame.instruction = static_cast<uint32_t>(Field<int32_t>(bytes, layout.frame_instruction) >>
+                                                layout.instruction_shift);
+    } else {
+      const uint64_t begin = frame.code + layout.code_instructions;
+      const auto distance =
+          static_cast<int64_t>(Field<uint64_t>(bytes, layout.frame_instruction) - begin) / 2;
+      const bool is_possible = distance >= -1 && distance < kMostInstructions;
+      frame.instruction = is_possible ? static_cast<uint32_t>(distance) : UINT32_MAX;
+    }
+    thread->frames.push_back(frame);
+  }
+
+  const TargetMemory& memory_;
+  const PythonLayout& layout_;
+  const PythonLimits& limits_;
+  size_t frames_ = 0;
+  PythonThreads result_;
+};
+
+}  // namespace
+
+PythonThreads ReadPythonThreads(const TargetMemory& memory, const PythonLayout& layout,
+                                const PythonLimits& limits) {
+  return ThreadWalk(memory, layout, limits).Read();
+}
+
+std::optional<PythonCodeFacts> ReadPythonCode(const TargetMemory& memory,
+                                              const PythonLayout& layout, uint64_t address) {
+  const PythonObjects objects(memory, layout);
+  if (objects.TypeName(address) != "code") return std::nullopt;
+  const auto text = [&](uint16_t offset) -> std::optional<std::string> {
+    const auto object = memory.ReadWord(address + offset);
+    return object ? objects.Text(*object, PT_PYTHON_NAME_BYTES) : std::nullopt;
+  };
+  const abi::pt_python_layout& at = layout.stack;
+  auto file = text(at.code_file);
+  auto name = text(at.code_name);
+  auto qualified_name = at.code_qualified_name != 0 ? text(at.code_qualified_name) : name;
+  const auto lines = memory.ReadWord(address + at.code_lines);
+  PythonCodeFacts code;
+  if (!file || !name || !qualified_name || !lines ||
+      !memory.Read(address + at.code_first_line, &code.first_line, sizeof(code.first_line))) {
+    return std::nullopt;
+  }
+  code.file = *std::move(file);
+  code.name = *std::move(name);
+  code.qualified_name = *std::move(qualified_name);
+  code.lines = objects.Bytes(*lines, PT_PYTHON_LINES_BYTES).value_or(std::vector<uint8_t>());
+  return code;
+}
+
+}  // namespace proftrace

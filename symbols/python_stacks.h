@@ -1,0 +1,64 @@
+// The Python stacks of a process' threads, read from outside. Only of threads that stand still are
+// they sure to be right: a running one changes its frames while they are read. Everything is
+// bounded, whatever the memory holds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "symbols/process_memory.h"
+#include "symbols/python_layout.h"
+
+namespace proftrace {
+
+struct PythonStackFrame {
+  uint64_t code = 0;  // the address of its code object
+  // The number of the instruction that runs, in units of two bytes; negative as an int32_t: the
+  // frame has not begun.
+  uint32_t instruction = 0;
+};
+
+struct PythonThread {
+  uint64_t state = 0;        // the address of its PyThreadState
+  uint64_t thread_id = 0;    // pthread_self(): the base of its segment fs; 0 = not started yet
+  uint32_t native_id = 0;    // its id in its own PID namespace; 0 = not known (up to 3.10)
+  uint64_t interpreter = 0;  // its number; 0 = the main one
+  bool has_gil = false;
+  std::vector<PythonStackFrame> frames;  // innermost first
+  bool is_cut = false;                   // there are more frames further out
+  bool failed = false;                   // further out something could not be read
+};
+
+struct PythonThreads {
+  std::vector<PythonThread> threads;
+  uint32_t interpreters = 0;
+  uint64_t main_interpreter = 0;  // the address of the PyInterpreterState with number 0
+  bool is_whole = true;           // false: a list had no end, or could not be read
+};
+
+struct PythonCodeFacts {
+  std::string file;
+  std::string name;
+  std::string qualified_name;  // before 3.11 the same as `name`
+  int32_t first_line = 0;
+  std::vector<uint8_t> lines;  // co_linetable, or co_lnotab (3.9)
+};
+
+struct PythonLimits {
+  size_t threads = 65536;
+  size_t frames = 4096;  // of a thread, innermost ones
+  size_t frames_in_all = 1'000'000;
+};
+
+// `layout.stack.interpreters` must be set.
+PythonThreads ReadPythonThreads(const TargetMemory& memory, const PythonLayout& layout,
+                                const PythonLimits& limits);
+
+// Nothing when there is no code object at `address`. Names are cut at PT_PYTHON_NAME_BYTES; a table
+// of more than PT_PYTHON_LINES_BYTES is left out.
+std::optional<PythonCodeFacts> ReadPythonCode(const TargetMemory& memory,
+                                              const PythonLayout& layout, uint64_t address);
+
+}  // namespace proftrace
