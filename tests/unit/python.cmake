@@ -9,3 +9,6 @@ proftrace_unit_test(python_lines_test
 proftrace_unit_test(python_runtime_test
   SOURCES python_runtime_test.cc
   LIBS proftrace_symbols proftrace_decode python_process)
+proftrace_unit_test(python_made_up_test
+  SOURCES python_made_up_test.cc
+  LIBS proftrace_symbols)

@@ -1,0 +1,290 @@
+// A made-up CPython: refusals, and memory that means harm.
+#include <gtest/gtest.h>
+
+#include "symbols/python_layout.h"
+#include "symbols/python_objects.h"
+#include "symbols/python_runtime.h"
+#include "symbols/python_stacks.h"
+#include "tests/unit/symbols_fake_memory.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kRuntime = 0x10000;
+constexpr uint64_t kTextFlag = uint64_t{1} << 28;
+constexpr uint64_t kBytesFlag = uint64_t{1} << 27;
+
+class CountingMemory : public FakeMemory {
+ public:
+  bool Read(uint64_t address, void* buffer, size_t bytes) const override {
+    ++reads;
+    return FakeMemory::Read(address, buffer, bytes);
+  }
+  mutable size_t reads = 0;
+};
+
+// One interpreter with one thread, in which `outer` calls `inner`.
+class FakePython {
+ public:
+  explicit FakePython(uint32_t version) {
+    layout = *KnownPythonLayout(version);
+    layout.stack.interpreters = kRuntime + layout.interpreters_head;
+    place = {.runtime = kRuntime, .version = version, .file = "/python"};
+    text_type = Type("str", kTextFlag);
+    bytes_type = Type("bytes", kBytesFlag);
+    code_type = Type("code", 0);
+    const uint64_t runtime = memory.Allocate(4096);
+    for (uint64_t at = 0; at < 1024; at += 8) memory.PutWord(kRuntime + at, 0);
+    interpreter = runtime;
+    thread = memory.Allocate(512);
+    inner = Frame("inner", 0);
+    outer = Frame("outer", 0);
+    memory.PutWord(layout.stack.interpreters, interpreter);
+    memory.PutWord(interpreter + layout.stack.interpreter_threads, thread);
+    const uint64_t thread_block = memory.Allocate(64);
+    memory.PutWord(thread_block, thread_block);
+    memory.PutWord(thread + layout.stack.thread_id, thread_block);
+    memory.PutWord(inner + layout.stack.frame_previous, outer);
+    if (layout.stack.thread_indirect == 0) {
+      memory.PutWord(thread + layout.stack.thread_frame, inner);
+    } else {
+      const uint64_t holder = memory.Allocate(64);
+      memory.PutWord(holder + layout.stack.thread_indirect - 1, inner);
+      memory.PutWord(thread + layout.stack.thread_frame, holder);
+    }
+  }
+
+  uint64_t Type(const std::string& name, uint64_t flags) {
+    const uint64_t type = memory.Allocate(512);
+    const uint64_t text = memory.Allocate(4096);
+    memory.Put(text, name.c_str(), name.size() + 1);
+    memory.PutWord(type + 24, text);
+    memory.PutWord(type + 168, flags);
+    return type;
+  }
+
+  uint64_t Object(uint64_t type, size_t bytes) {
+    const uint64_t object = memory.Allocate(bytes);
+    memory.PutWord(object + 8, type);
+    return object;
+  }
+
+  // A compact str of `width` bytes a character.
+  uint64_t Text(const std::string& characters, uint8_t width = 1, bool is_ascii = true) {
+    const uint64_t object = Object(text_type, 128 + characters.size());
+    memory.PutWord(object + layout.stack.text_length, characters.size() / width);
+    const auto state = static_cast<uint8_t>(width << 2 | 32 | (is_ascii ? 64 : 0));
+    memory.Put(object + layout.stack.text_state, &state, 1);
+    memory.Put(object + (is_ascii ? layout.stack.text_ascii : layout.stack.text_wide),
+               characters.data(), characters.size());
+    return object;
+  }
+
+  uint64_t Frame(const std::string& name, uint64_t previous) {
+    const uint64_t code = Object(code_type, 512);
+    memory.PutWord(code + layout.stack.code_file, Text("/file.py"));
+    memory.PutWord(code + layout.stack.code_name, Text(name));
+    if (layout.stack.code_qualified_name != 0) {
+      memory.PutWord(code + layout.stack.code_qualified_name, Text(name));
+    }
+    memory.PutWord(code + layout.stack.code_lines, Object(bytes_type, 64));
+    const uint64_t frame = memory.Allocate(512);
+    memory.PutWord(frame + layout.stack.frame_code, code);
+    memory.PutWord(frame + layout.stack.frame_previous, previous);
+    if (layout.stack.code_instructions != 0) {
+      memory.PutWord(frame + layout.stack.frame_instruction,
+                     code + layout.stack.code_instructions + 6);
+    }
+    return frame;
+  }
+
+  uint64_t CodeOf(uint64_t frame) const {
+    return *memory.ReadWord(frame + layout.stack.frame_code);
+  }
+
+  absl::Status Confirm() const { return ConfirmPython(memory, place).status(); }
+
+  CountingMemory memory;
+  PythonLayout layout;
+  PythonPlace place;
+  uint64_t text_type = 0;
+  uint64_t bytes_type = 0;
+  uint64_t code_type = 0;
+  uint64_t interpreter = 0;
+  uint64_t thread = 0;
+  uint64_t inner = 0;
+  uint64_t outer = 0;
+};
+
+bool IsRefused(const absl::Status& status, std::string_view words) {
+  return absl::IsFailedPrecondition(status) &&
+         std::string_view(status.message().data(), status.message().size()).find(words) !=
+             std::string_view::npos;
+}
+
+TEST(MadeUpPythonTest, IsConfirmedAndRead) {
+  for (const uint32_t version : {kPython39, kPython310, kPython311, kPython312}) {
+    SCOPED_TRACE(PythonVersionText(version));
+    const FakePython python(version);
+    const auto runtime = ConfirmPython(python.memory, python.place);
+    ASSERT_TRUE(runtime.ok()) << runtime.status();
+    EXPECT_EQ(runtime->version, PythonVersionText(version));
+    EXPECT_EQ(runtime->interpreters, 1u);
+    EXPECT_EQ(runtime->main_interpreter, python.interpreter);
+    EXPECT_LE(runtime->layout.stack.frame_bytes, PT_PYTHON_FRAME_BYTES);
+    const PythonThreads read = ReadPythonThreads(python.memory, runtime->layout, PythonLimits());
+    ASSERT_EQ(read.threads.size(), 1u);
+    ASSERT_EQ(read.threads[0].frames.size(), 2u);
+    EXPECT_EQ(read.threads[0].frames[0].instruction, version >= kPython311 ? 3u : 0u);
+    EXPECT_EQ(ReadPythonCode(python.memory, python.layout, read.threads[0].frames[1].code)->name,
+              "outer");
+  }
+}
+
+TEST(MadeUpPythonTest, OtherVersionsAndBuildsAreRefusedByName) {
+  FakePython python(kPython312);
+  python.place.version = 0x0308;
+  EXPECT_TRUE(IsRefused(python.Confirm(), "Python 3.8 is not supported")) << python.Confirm();
+  python.place.version = 0x030f;
+  EXPECT_TRUE(IsRefused(python.Confirm(), "Python 3.15 is not supported")) << python.Confirm();
+  python.place.version = kPython313;
+  EXPECT_TRUE(IsRefused(python.Confirm(), "_Py_DebugOffsets")) << python.Confirm();
+  python.place.version = 0;
+  EXPECT_TRUE(IsRefused(python.Confirm(), "which version")) << python.Confirm();
+  python.place.is_free_threaded = true;
+  EXPECT_TRUE(IsRefused(python.Confirm(), "free-threaded")) << python.Confirm();
+}
+
+TEST(MadeUpPythonTest, DebugOffsetsAreChecked) {
+  FakePython python(kPython312);
+  python.place.version = kPython313;
+  python.memory.Put(kRuntime, "xdebugpy", 8);
+  python.memory.PutWord(kRuntime + 8, 0x030f00f0);
+  EXPECT_TRUE(IsRefused(python.Confirm(), "Python 3.15 is not supported")) << python.Confirm();
+  python.memory.PutWord(kRuntime + 8, 0x030d00f0);
+  python.memory.PutWord(kRuntime + 16, 1);
+  EXPECT_TRUE(IsRefused(python.Confirm(), "free-threaded build of Python 3.13"));
+  python.memory.PutWord(kRuntime + 16, 0);
+  python.memory.PutWord(python.layout.stack.interpreters, 0);
+  EXPECT_TRUE(IsRefused(python.Confirm(), "was not found again")) << python.Confirm();
+  for (const uint64_t offset : {uint64_t{1} << 40, uint64_t{200}}) {
+    python.memory.PutWord(kRuntime + 30 * 8, offset);  // of a frame's code
+    EXPECT_TRUE(IsRefused(python.Confirm(), "what cannot be")) << python.Confirm();
+  }
+}
+
+TEST(MadeUpPythonTest, WhatDoesNotFitIsRefused) {
+  const auto refused = [](const auto& damage) {
+    FakePython python(kPython312);
+    EXPECT_TRUE(python.Confirm().ok());
+    damage(&python);
+    EXPECT_TRUE(IsRefused(python.Confirm(), "was not found again")) << python.Confirm();
+  };
+  refused([](FakePython* p) { p->memory.PutWord(p->layout.stack.interpreters, 0); });
+  refused([](FakePython* p) { p->memory.PutWord(p->layout.stack.interpreters, 0xdead0000); });
+  refused(
+      [](FakePython* p) { p->memory.PutWord(p->thread + p->layout.stack.thread_id, p->thread); });
+  refused([](FakePython* p) { p->memory.PutWord(p->thread + p->layout.stack.thread_frame, 0); });
+  refused(
+      [](FakePython* p) { p->memory.PutWord(p->thread + p->layout.stack.thread_frame, 0xdead); });
+  refused(
+      [](FakePython* p) { p->memory.PutWord(p->inner + p->layout.stack.frame_code, p->thread); });
+  refused(
+      [](FakePython* p) { p->memory.PutWord(p->inner + p->layout.stack.frame_previous, 0xdead); });
+  refused([](FakePython* p) { p->memory.PutWord(p->outer + p->layout.stack.frame_code, 0); });
+  refused(
+      [](FakePython* p) { p->memory.PutWord(p->CodeOf(p->inner) + 8, p->Type("function", 0)); });
+  refused([](FakePython* p) {
+    p->memory.PutWord(p->CodeOf(p->inner) + p->layout.stack.code_name, p->thread);
+  });
+  refused([](FakePython* p) {
+    p->memory.PutWord(p->CodeOf(p->inner) + p->layout.stack.code_lines, p->Text("x"));
+  });
+  refused([](FakePython* p) {
+    p->memory.PutWord(p->inner + p->layout.stack.frame_instruction, ~uint64_t{0} / 2);
+    p->memory.PutWord(p->interpreter + p->layout.interpreter_id, 7);  // no main interpreter
+  });
+}
+
+TEST(MadeUpPythonTest, ListsWithoutAnEndAreBounded) {
+  for (int list = 0; list < 3; ++list) {
+    FakePython python(kPython312);
+    const abi::pt_python_layout& at = python.layout.stack;
+    if (list == 0)
+      python.memory.PutWord(python.interpreter + at.interpreter_next, python.interpreter);
+    if (list == 1) python.memory.PutWord(python.thread + at.thread_next, python.thread);
+    if (list == 2) python.memory.PutWord(python.outer + at.frame_previous, python.inner);
+    python.memory.reads = 0;
+    (void)ConfirmPython(python.memory, python.place);
+    EXPECT_LT(python.memory.reads, 1'000'000u);
+    const PythonThreads read = ReadPythonThreads(
+        python.memory, python.layout, {.threads = 100, .frames = 50, .frames_in_all = 1000});
+    EXPECT_EQ(read.is_whole, list == 2);
+    EXPECT_LE(read.threads.size(), 100u);
+    EXPECT_EQ(read.threads[0].is_cut, list == 2);
+    EXPECT_LE(read.threads[0].frames.size(), 50u);
+  }
+}
+
+TEST(MadeUpPythonTest, FramesBehindOneThatCannotBeReadAreMissing) {
+  FakePython python(kPython312);
+  python.memory.PutWord(python.outer + python.layout.stack.frame_previous, 0xdead0000);
+  const PythonThreads read = ReadPythonThreads(python.memory, python.layout, PythonLimits());
+  EXPECT_EQ(read.threads[0].frames.size(), 2u);
+  EXPECT_TRUE(read.threads[0].failed);
+  // A frame of the interpreter's own is none of Python's.
+  const uint8_t owner = 3;
+  python.memory.Put(python.inner + python.layout.stack.frame_owner, &owner, 1);
+  EXPECT_EQ(
+      ReadPythonThreads(python.memory, python.layout, PythonLimits()).threads[0].frames.size(), 1u);
+}
+
+TEST(MadeUpPythonTest, TextsBecomeUtf8AndAreCut) {
+  FakePython python(kPython311);
+  const PythonObjects objects(python.memory, python.layout);
+  EXPECT_EQ(objects.Text(python.Text("plain"), 100), "plain");
+  EXPECT_EQ(objects.Text(python.Text("gr\xf6\xdf", 1, false), 100), "gr\u00f6\u00df");
+  const std::string two("a\0\x21\x6a\x00\xd8", 6);  // 'a', U+6A21, half a surrogate pair
+  EXPECT_EQ(objects.Text(python.Text(two, 2, false), 100), "a\u6a21\ufffd");
+  const std::string four("\x0d\xf4\x01\0\xff\xff\xff\xff", 8);  // U+1F40D, none
+  EXPECT_EQ(objects.Text(python.Text(four, 4, false), 100), "\U0001F40D\ufffd");
+  EXPECT_EQ(objects.Text(python.Text(four, 4, false), 4), "\U0001F40D");
+  EXPECT_EQ(objects.Text(python.Text(std::string(1 << 16, 'x')), 4000), std::string(4000, 'x'));
+}
+
+TEST(MadeUpPythonTest, WhatIsNoTextIsNothing) {
+  FakePython python(kPython311);
+  const PythonObjects objects(python.memory, python.layout);
+  EXPECT_EQ(objects.Text(0, 100), std::nullopt);
+  EXPECT_EQ(objects.Text(python.Object(python.bytes_type, 128), 100), std::nullopt);
+  const uint64_t text = python.Text("text");
+  python.memory.PutWord(text + python.layout.stack.text_length, ~uint64_t{0});
+  EXPECT_EQ(objects.Text(text, 1 << 20), std::nullopt);  // not so much memory there
+  const uint8_t state = 3 << 2 | 32 | 64;
+  python.memory.Put(text + python.layout.stack.text_state, &state, 1);
+  EXPECT_EQ(objects.Text(text, 4), std::nullopt);
+  const uint64_t bytes = python.Object(python.bytes_type, 128);
+  python.memory.PutWord(bytes + python.layout.stack.bytes_length, 101);
+  EXPECT_EQ(objects.Bytes(bytes, 100), std::nullopt);
+  EXPECT_EQ(objects.Bytes(python.Text("x"), 100), std::nullopt);
+  EXPECT_EQ(objects.TypeName(python.Object(python.Type(std::string(1000, 'x'), 0), 16)),
+            std::nullopt);
+}
+
+TEST(PythonNameTest, SaysTheVersion) {
+  const auto version = [](std::string_view name) {
+    bool is_free_threaded = false;
+    const uint32_t number = PythonVersionOfName(name, &is_free_threaded);
+    return number == 0 ? "none" : PythonVersionText(number) + (is_free_threaded ? "t" : "");
+  };
+  EXPECT_EQ(version("libpython3.9.so.1.0"), "3.9");
+  EXPECT_EQ(version("libpython3.13t.so.1.0"), "3.13t");
+  EXPECT_EQ(version("python3.14"), "3.14");
+  EXPECT_EQ(version("python3"), "none");
+  EXPECT_EQ(version("libpython2.7.so"), "none");
+  EXPECT_EQ(version("libtorch_python.so"), "none");
+  EXPECT_EQ(version("python3.99999"), "none");
+}
+
+}  // namespace
+}  // namespace proftrace
