@@ -11,10 +11,25 @@ namespace {
 constexpr uint64_t kTypeOffset = 8;       // in an object
 constexpr uint64_t kTypeNameOffset = 24;  // in a class: to its name in C
 constexpr uint64_t kTypeFlagsOffset = 168;
+constexpr uint64_t kTypeBasicSizeOffset = 32;
+constexpr uint64_t kTypeDictOffset = 288;
+constexpr uint64_t kTypeMroOffset = 344;
+constexpr uint64_t kSizeOffset = 16;  // in a tuple or a list
+constexpr uint64_t kListItemsOffset = 24;
+constexpr uint64_t kDictKeysOffset = 32;
+constexpr uint64_t kDictValuesOffset = 40;
+constexpr uint64_t kModuleVariablesOffset = 16;
+
+constexpr uint64_t kInlineValuesFlag = uint64_t{1} << 2;  // 3.13 and later
+constexpr uint64_t kManagedDictFlag = uint64_t{1} << 4;   // 3.11 and later
+constexpr uint64_t kListFlag = uint64_t{1} << 25;
+constexpr uint64_t kTupleFlag = uint64_t{1} << 26;
+constexpr uint64_t kDictFlag = uint64_t{1} << 29;
 constexpr uint64_t kTextFlag = uint64_t{1} << 28;   // Py_TPFLAGS_UNICODE_SUBCLASS
 constexpr uint64_t kBytesFlag = uint64_t{1} << 27;  // Py_TPFLAGS_BYTES_SUBCLASS
 
 constexpr size_t kMostTypeNameBytes = 256;
+constexpr size_t kMostClasses = 256;   // that one is made from
 constexpr size_t kTextHeadBytes = 80;  // more than the head of any str
 
 constexpr uint32_t kReplacement = 0xfffd;
@@ -122,6 +137,144 @@ std::optional<std::vector<uint8_t>> PythonObjects::Bytes(uint64_t object,
     return std::nullopt;
   }
   return bytes;
+}
+
+std::optional<std::vector<uint64_t>> PythonObjects::Items(uint64_t object) const {
+  const bool is_tuple = TypeOf(object, kTupleFlag).has_value();
+  if (!is_tuple && !TypeOf(object, kListFlag)) return std::nullopt;
+  const auto count = memory_.ReadWord(object + kSizeOffset);
+  const auto first = is_tuple ? std::optional(object + layout_.tuple_items)
+                              : memory_.ReadWord(object + kListItemsOffset);
+  if (!count || !first || *count > kMostItems) return std::nullopt;
+  std::vector<uint64_t> items(*count);
+  if (!memory_.Read(*first, items.data(), items.size() * sizeof(uint64_t))) return std::nullopt;
+  return items;
+}
+
+uint64_t PythonObjects::ValuesAt(uint64_t values) const {
+  return layout_.stack.version >= kPython313 ? values + 8 : values;
+}
+
+// PyDictKeysObject: a head, the hash table's indices, the entries in order of their insertion.
+std::optional<std::vector<PythonItem>> PythonObjects::KeysItems(uint64_t keys,
+                                                                uint64_t values) const {
+  uint64_t words[5];
+  if (!memory_.Read(keys, words, sizeof(words))) return std::nullopt;
+  uint64_t entries = 0;
+  uint64_t count = 0;
+  bool has_hashes = true;
+  if (layout_.stack.version >= kPython311) {
+    // Logarithms of how many indices there are and of their bytes, then the kind of keys.
+    const uint64_t index_bytes_log = (words[1] >> 8U) & 0xffU;
+    has_hashes = ((words[1] >> 16U) & 0xffU) == 0;
+    count = words[3];
+    if (index_bytes_log > 40) return std::nullopt;
+    entries = keys + 32 + (uint64_t{1} << index_bytes_log);
+  } else {
+    const uint64_t size = words[1];
+    count = words[4];
+    const uint64_t width = size <= 0xff ? 1 : size <= 0xffff ? 2 : size <= 0xffffffff ? 4 : 8;
+    if (size > uint64_t{1} << 40U) return std::nullopt;
+    entries = keys + 40 + size * width;
+  }
+  if (count > kMostItems) return std::nullopt;
+  const size_t entry_words = has_hashes ? 3 : 2;
+  std::vector<uint64_t> table(count * entry_words);
+  std::vector<uint64_t> shared(values == 0 ? 0 : count);
+  if (!memory_.Read(entries, table.data(), table.size() * sizeof(uint64_t)) ||
+      !memory_.Read(values, shared.data(), shared.size() * sizeof(uint64_t))) {
+    return std::nullopt;
+  }
+  std::vector<PythonItem> items;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t* entry = &table[i * entry_words];
+    PythonItem item;
+    if (has_hashes) item.hash = *entry++;
+    item.key = entry[0];
+    item.value = values == 0 ? entry[1] : shared[i];
+    if (item.key != 0 && item.value != 0) items.push_back(item);
+  }
+  return items;
+}
+
+std::optional<std::vector<PythonItem>> PythonObjects::DictItems(uint64_t object) const {
+  if (!TypeOf(object, kDictFlag)) return std::nullopt;
+  const auto keys = memory_.ReadWord(object + kDictKeysOffset);
+  const auto values = memory_.ReadWord(object + kDictValuesOffset);
+  if (!keys || !values) return std::nullopt;
+  return KeysItems(*keys, *values == 0 ? 0 : ValuesAt(*values));
+}
+
+// Where an instance keeps its attributes (each version's Objects/object.c and dictobject.c): before
+// 3.11 in a dict; since then in values whose keys the class has, until a dict is asked for.
+std::optional<std::vector<PythonItem>> PythonObjects::AttributeItems(uint64_t object) const {
+  const auto type = TypeOf(object, 0);
+  const auto flags = type ? memory_.ReadWord(*type + kTypeFlagsOffset) : std::nullopt;
+  if (!flags) return std::nullopt;
+  if (layout_.stack.version < kPython311 || (*flags & kManagedDictFlag) == 0) {
+    const auto offset = memory_.ReadWord(*type + kTypeDictOffset);
+    if (!offset || *offset == 0 || *offset > 4096) return std::nullopt;
+    const auto dict = memory_.ReadWord(object + *offset);
+    return dict ? DictItems(*dict) : std::nullopt;
+  }
+  auto dict = memory_.ReadWord(object - 24);
+  uint64_t values = 0;
+  if (layout_.stack.version == kPython311) {
+    values = memory_.ReadWord(object - 32).value_or(0);
+  } else if (layout_.stack.version == kPython312) {
+    // One word for both: odd when it is one less than where the values are.
+    if (dict && (*dict & 1U) != 0) values = *dict + 1;
+  } else if (dict == uint64_t{0} && (*flags & kInlineValuesFlag) != 0) {
+    const auto size = memory_.ReadWord(*type + kTypeBasicSizeOffset);
+    uint8_t head[4];  // room, number, inline, valid
+    if (!size || *size > 4096 || !memory_.Read(object + *size, head, sizeof(head)) ||
+        head[3] != 1) {
+      return std::nullopt;
+    }
+    values = object + *size;
+  }
+  if (values == 0) return dict ? DictItems(*dict) : std::nullopt;
+  const auto keys = memory_.ReadWord(*type + layout_.shared_keys);
+  return keys && *keys != 0 ? KeysItems(*keys, ValuesAt(values)) : std::nullopt;
+}
+
+std::optional<uint64_t> PythonObjects::Find(const std::optional<std::vector<PythonItem>>& items,
+                                            std::string_view key) const {
+  if (!items) return std::nullopt;
+  for (const PythonItem& item : *items) {
+    const auto length = memory_.ReadWord(item.key + layout_.stack.text_length);
+    if (length == key.size() && Text(item.key, key.size() + 1) == key) return item.value;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> PythonObjects::DictValue(uint64_t dict, std::string_view key) const {
+  return Find(DictItems(dict), key);
+}
+
+std::optional<uint64_t> PythonObjects::Attribute(uint64_t object, std::string_view name) const {
+  return Find(AttributeItems(object), name);
+}
+
+std::vector<std::string> PythonObjects::ClassNames(uint64_t object) const {
+  std::vector<std::string> names;
+  const auto type = TypeOf(object, 0);
+  const auto order = type ? memory_.ReadWord(*type + kTypeMroOffset) : std::nullopt;
+  const auto classes = order ? Items(*order) : std::nullopt;
+  if (!classes || classes->size() > kMostClasses) return names;
+  for (const uint64_t one : *classes) {
+    const auto name = memory_.ReadWord(one + kTypeNameOffset);
+    names.push_back(name ? CText(*name, kMostTypeNameBytes).value_or("") : "");
+  }
+  return names;
+}
+
+std::optional<uint64_t> PythonObjects::ModuleVariables(uint64_t interpreter,
+                                                       std::string_view name) const {
+  const auto modules = memory_.ReadWord(interpreter + layout_.interpreter_modules);
+  const auto module = modules ? DictValue(*modules, name) : std::nullopt;
+  if (!module || TypeName(*module) != "module") return std::nullopt;
+  return memory_.ReadWord(*module + kModuleVariablesOffset);
 }
 
 }  // namespace proftrace

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "symbols/process_memory.h"
@@ -16,6 +17,15 @@ namespace proftrace {
 // The characters of a str as UTF-8: `width` bytes each (1: Latin-1, 2 or 4: code points). What is
 // no character (a lone surrogate, a number past U+10FFFF) becomes U+FFFD.
 std::string PythonTextToUtf8(std::span<const uint8_t> characters, size_t width);
+
+// An item of a dict: where the key and the value lie. `hash`: of the key; 0 where it is not kept.
+struct PythonItem {
+  uint64_t hash = 0;
+  uint64_t key = 0;
+  uint64_t value = 0;
+
+  bool operator==(const PythonItem&) const = default;
+};
 
 class PythonObjects {
  public:
@@ -30,10 +40,34 @@ class PythonObjects {
   std::optional<std::string> Text(uint64_t object, size_t limit_bytes) const;
   // A bytes object; nothing for one longer than `limit_bytes`.
   std::optional<std::vector<uint8_t>> Bytes(uint64_t object, size_t limit_bytes) const;
+  // The items of a tuple or a list; nothing for anything else, and for more than kMostItems.
+  std::optional<std::vector<uint64_t>> Items(uint64_t object) const;
+  // The items of a dict (or of an instance of a class made from it) in their order, which is not
+  // sure for an instance's own. Nothing for anything else, and for more than kMostItems.
+  std::optional<std::vector<PythonItem>> DictItems(uint64_t object) const;
+  // The value of a key that is a str; nothing where there is none.
+  std::optional<uint64_t> DictValue(uint64_t dict, std::string_view key) const;
+  // An attribute that the object itself has, in its __dict__; nothing where there is none. Those of
+  // its class, and of __slots__, are not looked at.
+  std::optional<uint64_t> Attribute(uint64_t object, std::string_view name) const;
+  // The names of the object's class and of all that it is made from, in the order of __mro__.
+  std::vector<std::string> ClassNames(uint64_t object) const;
+  // The __dict__ of a module of sys.modules; nothing where there is none of the name.
+  std::optional<uint64_t> ModuleVariables(uint64_t interpreter, std::string_view name) const;
+
+  static constexpr size_t kMostItems = size_t{1} << 20;
 
  private:
   // The class of an object, if it has all bits of `flag`.
   std::optional<uint64_t> TypeOf(uint64_t object, uint64_t flag) const;
+  // The items of the table of keys at `keys`; `values`: where the values lie if it is shared by
+  // several dicts, 0 = in the table itself.
+  std::optional<std::vector<PythonItem>> KeysItems(uint64_t keys, uint64_t values) const;
+  std::optional<std::vector<PythonItem>> AttributeItems(uint64_t object) const;
+  std::optional<uint64_t> Find(const std::optional<std::vector<PythonItem>>& items,
+                               std::string_view key) const;
+  // Where the values of a dict with shared keys begin.
+  uint64_t ValuesAt(uint64_t values) const;
   // A text of C; nothing for one longer than `limit_bytes`.
   std::optional<std::string> CText(uint64_t address, size_t limit_bytes) const;
 

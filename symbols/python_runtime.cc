@@ -109,6 +109,18 @@ absl::StatusOr<PythonLayout> LayoutOf(const TargetMemory& memory, const PythonPl
   return *known;
 }
 
+// "3.9.18" as the module sys has it; "3.9" where it does not.
+std::string OwnVersion(const TargetMemory& memory, const PythonRuntime& runtime) {
+  const PythonObjects objects(memory, runtime.layout);
+  const std::string version = PythonVersionText(runtime.layout.stack.version);
+  const auto variables =
+      memory.ReadWord(runtime.main_interpreter + runtime.layout.interpreter_variables);
+  const auto value = variables ? objects.DictValue(*variables, "version") : std::nullopt;
+  const std::string text = value ? objects.Text(*value, 64).value_or("") : "";
+  const std::string number = text.substr(0, text.find(' '));
+  return number.starts_with(version + ".") ? number : version;
+}
+
 }  // namespace
 
 uint32_t PythonVersionOfName(std::string_view name, bool* is_free_threaded) {
@@ -144,8 +156,7 @@ absl::StatusOr<PythonRuntime> ConfirmPython(const TargetMemory& memory, const Py
   runtime.layout = *layout;
   runtime.address = place.runtime;
   runtime.file = place.file;
-  runtime.version =
-      place.version_text.empty() ? PythonVersionText(layout->stack.version) : place.version_text;
+  runtime.version = place.version_text;
   for (int i = 0; i < kTries; ++i) {
     const PythonThreads threads = ReadPythonThreads(memory, *layout, kChecked);
     runtime.interpreters = threads.interpreters;
@@ -154,7 +165,9 @@ absl::StatusOr<PythonRuntime> ConfirmPython(const TargetMemory& memory, const Py
         runtime.main_interpreter != 0 &&
         std::any_of(threads.threads.begin(), threads.threads.end(),
                     [&](const PythonThread& t) { return IsThread(memory, *layout, t); });
-    if (is_confirmed) return runtime;
+    if (!is_confirmed) continue;
+    if (runtime.version.empty()) runtime.version = OwnVersion(memory, runtime);
+    return runtime;
   }
   return absl::FailedPreconditionError(
       absl::StrCat("how Python ", PythonVersionText(layout->stack.version),

@@ -12,3 +12,6 @@ proftrace_unit_test(python_runtime_test
 proftrace_unit_test(python_made_up_test
   SOURCES python_made_up_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(python_objects_test
+  SOURCES python_objects_test.cc
+  LIBS proftrace_symbols python_process)

@@ -271,6 +271,39 @@ TEST(MadeUpPythonTest, WhatIsNoTextIsNothing) {
             std::nullopt);
 }
 
+TEST(MadeUpPythonTest, DictsOfImpossibleSizesAreNothing) {
+  for (const uint32_t version : {kPython310, kPython312}) {
+    FakePython python(version);
+    const PythonObjects objects(python.memory, python.layout);
+    const uint64_t dict = python.Object(python.Type("dict", uint64_t{1} << 29), 64);
+    const uint64_t keys = python.memory.Allocate(4096);
+    python.memory.PutWord(dict + 32, keys);
+    const uint64_t indices = version == kPython310 ? 8 : 8 | 3 << 8 | 1 << 16;  // 8 of a byte each
+    const uint64_t count = keys + (version == kPython310 ? 32 : 24);
+    const uint64_t entries = keys + (version == kPython310 ? 40 : 32) + 8;
+    const size_t first = version == kPython310 ? 8 : 0;  // behind the hash
+    python.memory.PutWord(keys + 8, indices);
+    python.memory.PutWord(count, 1);
+    python.memory.PutWord(entries + first, python.Text("key"));
+    python.memory.PutWord(entries + first + 8, python.thread);
+    EXPECT_EQ(objects.DictValue(dict, "key"), python.thread);
+    EXPECT_EQ(objects.DictValue(dict, "kex"), std::nullopt);
+    python.memory.PutWord(count, uint64_t{1} << 40);
+    EXPECT_EQ(objects.DictItems(dict), std::nullopt);
+    python.memory.PutWord(count, PythonObjects::kMostItems);
+    EXPECT_EQ(objects.DictItems(dict), std::nullopt);  // not so much memory there
+    python.memory.PutWord(count, 1);
+    python.memory.PutWord(keys + 8, ~uint64_t{0});
+    EXPECT_EQ(objects.DictItems(dict), std::nullopt);
+    python.memory.PutWord(keys + 8, indices);
+    python.memory.PutWord(dict + 40, 0xdead0000);  // values of their own
+    EXPECT_EQ(objects.DictItems(dict), std::nullopt);
+    python.memory.PutWord(dict + 32, 0xdead0000);
+    EXPECT_EQ(objects.DictItems(dict), std::nullopt);
+    EXPECT_EQ(objects.DictItems(python.Text("text")), std::nullopt);
+  }
+}
+
 TEST(PythonNameTest, SaysTheVersion) {
   const auto version = [](std::string_view name) {
     bool is_free_threaded = false;

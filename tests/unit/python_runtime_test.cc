@@ -10,6 +10,7 @@
 
 #include "symbols/python_stacks.h"
 #include "tests/support/python_process.h"
+#include "tests/support/python_runtime_finder.h"
 #include "userspace/decode/python_lines.h"
 
 namespace proftrace {
@@ -121,13 +122,6 @@ const std::vector<PythonInterpreter>& Pythons() {
   return pythons;
 }
 
-absl::StatusOr<PythonRuntime> Find(pid_t pid) {
-  const auto mappings = ReadMaps(Pid{static_cast<uint32_t>(pid)});
-  if (!mappings.ok()) return mappings.status();
-  const ProcessMemory memory(Pid{static_cast<uint32_t>(pid)});
-  return FindPythonRuntime(Pid{static_cast<uint32_t>(pid)}, memory, GroupByFile(*mappings));
-}
-
 // The frames as kBlockedScript prints them.
 std::vector<std::string> Lines(const TargetMemory& memory, const PythonRuntime& runtime,
                                const PythonThread& thread) {
@@ -163,14 +157,11 @@ TEST(PythonRuntimeTest, StacksAreThoseThatTheInterpreterSays) {
       }
     }
     EXPECT_EQ(expected.size(), 16u);
-    const auto runtime = Find(process.pid());
+    const auto runtime = FindPythonOf(PidOf(process));
     ASSERT_TRUE(runtime.ok()) << runtime.status();
-    const std::string& version = runtime->version;
-    EXPECT_TRUE(version == python.version ||
-                (python.minor < 11 && python.version.starts_with(version)))
-        << version;
+    EXPECT_EQ(runtime->version, python.version);
     EXPECT_EQ(runtime->interpreters, 1u);
-    const ProcessMemory memory(Pid{static_cast<uint32_t>(process.pid())});
+    const ProcessMemory memory(PidOf(process));
     const PythonThreads read = ReadPythonThreads(memory, runtime->layout, PythonLimits());
     EXPECT_TRUE(read.is_whole);
     size_t frames = 0;
@@ -207,7 +198,7 @@ TEST(PythonRuntimeTest, SubinterpretersAreCounted) {
     SCOPED_TRACE(python.version);
     PythonProcess process(python.command, kInterpretersScript);
     EXPECT_EQ(process.ReadLines("end"), std::vector<std::string>{"4"});
-    const auto runtime = Find(process.pid());
+    const auto runtime = FindPythonOf(PidOf(process));
     ASSERT_TRUE(runtime.ok()) << runtime.status();
     EXPECT_EQ(runtime->interpreters, 4u);
   }
@@ -221,14 +212,14 @@ TEST(PythonRuntimeTest, ABusyProcessIsConfirmed) {
                           "print('end', flush=True)\nwhile True: f(20)\n");
     process.ReadLines("end");
     for (int i = 0; i < 20; ++i) {
-      const auto runtime = Find(process.pid());
+      const auto runtime = FindPythonOf(PidOf(process));
       EXPECT_TRUE(runtime.ok()) << runtime.status();
     }
   }
 }
 
 TEST(PythonRuntimeTest, AProcessWithoutPythonIsNotFound) {
-  const auto runtime = Find(getpid());
+  const auto runtime = FindPythonOf(Pid{static_cast<uint32_t>(getpid())});
   EXPECT_TRUE(absl::IsNotFound(runtime.status())) << runtime.status();
 }
 

@@ -1,0 +1,106 @@
+#include "symbols/python_modules.h"
+
+#include <absl/container/flat_hash_set.h>
+
+#include <utility>
+
+#include "symbols/cached_memory.h"
+#include "symbols/python_objects.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kChildren = "_modules";
+
+// Reads no more than so much: a tree that is made to have no end is left.
+class LimitedMemory final : public TargetMemory {
+ public:
+  LimitedMemory(const TargetMemory& memory, size_t bytes) : memory_(memory), left_(bytes) {}
+  bool Read(uint64_t address, void* buffer, size_t bytes) const override {
+    const size_t cost = bytes + kReadBytes;
+    if (left_ < cost) left_ = 0;
+    if (left_ == 0) return false;
+    left_ -= cost;
+    return memory_.Read(address, buffer, bytes);
+  }
+  bool is_used_up() const { return left_ == 0; }
+
+ private:
+  static constexpr size_t kReadBytes = 64;  // what a read costs besides its bytes
+
+  const TargetMemory& memory_;
+  mutable size_t left_;
+};
+
+class ModuleWalk {
+ public:
+  ModuleWalk(const TargetMemory& memory, const PythonLayout& layout,
+             const PythonModuleLimits& limits)
+      : objects_(memory, layout), limits_(limits) {}
+
+  PythonModuleTree Read(uint64_t root) {
+    Enter(root, "");
+    while (!levels_.empty()) {
+      Level& level = levels_.back();
+      if (level.next == level.children.size()) {
+        levels_.pop_back();
+        continue;
+      }
+      const auto [object, path] = std::move(level.children[level.next++]);
+      Enter(object, path);
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  struct Level {
+    std::vector<std::pair<uint64_t, std::string>> children;  // and their paths
+    size_t next = 0;
+  };
+
+  void Enter(uint64_t object, const std::string& path) {
+    if (seen_.contains(object)) return;
+    const auto class_name = objects_.TypeName(object);
+    if (!class_name || class_name == "NoneType") return;
+    if (tree_.modules.size() >= limits_.modules || path.size() > limits_.path_bytes) {
+      tree_.is_whole = false;
+      return;
+    }
+    seen_.insert(object);
+    tree_.modules.push_back({object, path, *class_name});
+    const auto children = objects_.Attribute(object, kChildren);
+    const auto items = children ? objects_.DictItems(*children) : std::nullopt;
+    if (!items || items->empty()) return;
+    if (levels_.size() >= limits_.depth) {
+      tree_.is_whole = false;
+      return;
+    }
+    Level level;
+    for (const PythonItem& item : *items) {
+      if (level.children.size() >= limits_.modules) break;
+      const auto name = objects_.Text(item.key, limits_.path_bytes);
+      if (!name) continue;
+      level.children.emplace_back(item.value, path.empty() ? *name : path + "." + *name);
+    }
+    levels_.push_back(std::move(level));
+  }
+
+  const PythonObjects objects_;
+  const PythonModuleLimits limits_;
+  std::vector<Level> levels_;
+  absl::flat_hash_set<uint64_t> seen_;
+  PythonModuleTree tree_;
+};
+
+}  // namespace
+
+PythonModuleTree ReadPythonModules(const TargetMemory& memory, const PythonLayout& layout,
+                                   uint64_t root, const PythonModuleLimits& limits) {
+  const CachedMemory cached(memory);
+  const LimitedMemory limited(cached, limits.bytes);
+  PythonModuleTree tree = ModuleWalk(limited, layout, limits).Read(root);
+  tree.is_whole = tree.is_whole && !limited.is_used_up();
+  return tree;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,26 @@
+// The folders that torch.profiler leaves out of the names of Python files.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "symbols/process_memory.h"
+#include "symbols/python_runtime.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// What torch/profiler/python_tracer.py, _prefix_regex() gives in the process: each ends with "/",
+// and the first one that fits is taken. Read from the variables of the modules sys, site and torch;
+// those of them that are not loaded add nothing.
+std::vector<std::string> ReadPythonPaths(Pid pid, const TargetMemory& memory,
+                                         const PythonRuntime& runtime);
+
+// `file` without the first of `paths` that it begins with.
+std::string_view WithoutPythonPath(std::string_view file, const std::vector<std::string>& paths);
+
+// os.path.abspath() in a process whose working directory is `folder`.
+std::string AbsolutePythonPath(std::string_view path, std::string_view folder);
+
+}  // namespace proftrace
