@@ -56,6 +56,7 @@ class PythonObjects {
   std::optional<uint64_t> ModuleVariables(uint64_t interpreter, std::string_view name) const;
 
   static constexpr size_t kMostItems = size_t{1} << 20;
+  static constexpr uint64_t kTypeOffset = 8;  // in an object: to its class
 
  private:
   // The class of an object, if it has all bits of `flag`.

@@ -36,30 +36,35 @@ class ThreadWalk {
   }
 
  private:
-  // The PyThreadState that has the GIL; 0 = none.
-  uint64_t GilHolder(uint64_t interpreter) const {
-    std::optional<uint64_t> gil;
-    if (layout_.interpreter_gil != 0) {
-      gil = memory_.ReadWord(interpreter + layout_.interpreter_gil);
-    } else {
-      gil = layout_.stack.interpreters - layout_.interpreters_head + layout_.runtime_gil;
+  // Where an interpreter's lock is; 0 = not known.
+  uint64_t LockOf(uint64_t interpreter) const {
+    if (layout_.interpreter_gil == 0) {
+      return layout_.stack.interpreters - layout_.interpreters_head + layout_.runtime_gil;
     }
+    return memory_.ReadWord(interpreter + layout_.interpreter_gil).value_or(0);
+  }
+
+  // The PyThreadState that has the lock; 0 = none.
+  uint64_t HolderOf(uint64_t gil) const {
     uint32_t locked = 0;
-    if (!gil || !memory_.Read(*gil + layout_.gil_locked, &locked, sizeof(locked)) || locked != 1) {
+    if (gil == 0 || !memory_.Read(gil + layout_.gil_locked, &locked, sizeof(locked)) ||
+        locked != 1) {
       return 0;
     }
-    return memory_.ReadWord(*gil + layout_.gil_holder).value_or(0);
+    return memory_.ReadWord(gil + layout_.gil_holder).value_or(0);
   }
 
   void ReadInterpreter(uint64_t interpreter) {
     const auto number = memory_.ReadWord(interpreter + layout_.interpreter_id);
     if (number == uint64_t{0}) result_.main_interpreter = interpreter;
-    const uint64_t holder = GilHolder(interpreter);
+    const uint64_t gil = LockOf(interpreter);
+    const uint64_t holder = HolderOf(gil);
     auto state = memory_.ReadWord(interpreter + layout_.stack.interpreter_threads);
     while (state && *state != 0 && result_.threads.size() < limits_.threads) {
       PythonThread thread;
       thread.state = *state;
       thread.interpreter = number.value_or(0);
+      thread.gil = gil;
       thread.has_gil = holder == *state;
       thread.thread_id = memory_.ReadWord(*state + layout_.stack.thread_id).value_or(0);
       if (layout_.native_thread_id != 0) {
@@ -138,28 +143,45 @@ PythonThreads ReadPythonThreads(const TargetMemory& memory, const PythonLayout& 
   return ThreadWalk(memory, layout, limits).Read();
 }
 
+std::optional<PythonCodeWords> ReadPythonCodeWords(const TargetMemory& memory,
+                                                   const PythonLayout& layout, uint64_t address) {
+  const abi::pt_python_layout& at = layout.stack;
+  const auto word = [&](uint64_t offset) { return memory.ReadWord(address + offset); };
+  const auto type = word(PythonObjects::kTypeOffset);
+  const auto file = word(at.code_file);
+  const auto name = word(at.code_name);
+  const auto qualified_name =
+      word(at.code_qualified_name != 0 ? at.code_qualified_name : at.code_name);
+  const auto lines = word(at.code_lines);
+  PythonCodeWords words;
+  if (!type || !file || !name || !qualified_name || !lines ||
+      !memory.Read(address + at.code_first_line, &words.first_line, sizeof(words.first_line))) {
+    return std::nullopt;
+  }
+  words.type = *type;
+  words.file = *file;
+  words.name = *name;
+  words.qualified_name = *qualified_name;
+  words.lines = *lines;
+  return words;
+}
+
 std::optional<PythonCodeFacts> ReadPythonCode(const TargetMemory& memory,
                                               const PythonLayout& layout, uint64_t address) {
   const PythonObjects objects(memory, layout);
   if (objects.TypeName(address) != "code") return std::nullopt;
-  const auto text = [&](uint16_t offset) -> std::optional<std::string> {
-    const auto object = memory.ReadWord(address + offset);
-    return object ? objects.Text(*object, PT_PYTHON_NAME_BYTES) : std::nullopt;
-  };
-  const abi::pt_python_layout& at = layout.stack;
-  auto file = text(at.code_file);
-  auto name = text(at.code_name);
-  auto qualified_name = at.code_qualified_name != 0 ? text(at.code_qualified_name) : name;
-  const auto lines = memory.ReadWord(address + at.code_lines);
+  const auto words = ReadPythonCodeWords(memory, layout, address);
+  if (!words) return std::nullopt;
+  auto file = objects.Text(words->file, PT_PYTHON_NAME_BYTES);
+  auto name = objects.Text(words->name, PT_PYTHON_NAME_BYTES);
+  auto qualified_name = objects.Text(words->qualified_name, PT_PYTHON_NAME_BYTES);
+  if (!file || !name || !qualified_name) return std::nullopt;
   PythonCodeFacts code;
-  if (!file || !name || !qualified_name || !lines ||
-      !memory.Read(address + at.code_first_line, &code.first_line, sizeof(code.first_line))) {
-    return std::nullopt;
-  }
   code.file = *std::move(file);
   code.name = *std::move(name);
   code.qualified_name = *std::move(qualified_name);
-  code.lines = objects.Bytes(*lines, PT_PYTHON_LINES_BYTES).value_or(std::vector<uint8_t>());
+  code.first_line = words->first_line;
+  code.lines = objects.Bytes(words->lines, PT_PYTHON_LINES_BYTES).value_or(std::vector<uint8_t>());
   return code;
 }
 

@@ -18,6 +18,8 @@ struct PythonStackFrame {
   // The number of the instruction that runs, in units of two bytes; negative as an int32_t: the
   // frame has not begun.
   uint32_t instruction = 0;
+
+  bool operator==(const PythonStackFrame&) const = default;
 };
 
 struct PythonThread {
@@ -25,6 +27,7 @@ struct PythonThread {
   uint64_t thread_id = 0;    // pthread_self(): the base of its segment fs; 0 = not started yet
   uint32_t native_id = 0;    // its id in its own PID namespace; 0 = not known (up to 3.10)
   uint64_t interpreter = 0;  // its number; 0 = the main one
+  uint64_t gil = 0;          // where its interpreter's lock is
   bool has_gil = false;
   std::vector<PythonStackFrame> frames;  // innermost first
   bool is_cut = false;                   // there are more frames further out
@@ -36,6 +39,19 @@ struct PythonThreads {
   uint32_t interpreters = 0;
   uint64_t main_interpreter = 0;  // the address of the PyInterpreterState with number 0
   bool is_whole = true;           // false: a list had no end, or could not be read
+};
+
+// What a code object consists of, for a look at it later: as long as these words are the same, it
+// is the same code object.
+struct PythonCodeWords {
+  uint64_t type = 0;
+  uint64_t file = 0;  // str objects
+  uint64_t name = 0;
+  uint64_t qualified_name = 0;
+  uint64_t lines = 0;  // a bytes object
+  int32_t first_line = 0;
+
+  bool operator==(const PythonCodeWords&) const = default;
 };
 
 struct PythonCodeFacts {
@@ -55,6 +71,9 @@ struct PythonLimits {
 // `layout.stack.interpreters` must be set.
 PythonThreads ReadPythonThreads(const TargetMemory& memory, const PythonLayout& layout,
                                 const PythonLimits& limits);
+
+std::optional<PythonCodeWords> ReadPythonCodeWords(const TargetMemory& memory,
+                                                   const PythonLayout& layout, uint64_t address);
 
 // Nothing when there is no code object at `address`. Names are cut at PT_PYTHON_NAME_BYTES; a table
 // of more than PT_PYTHON_LINES_BYTES is left out.

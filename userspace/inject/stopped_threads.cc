@@ -69,39 +69,44 @@ bool StoppedThreads::Seize(int tid, absl::Status* status) {
   return true;
 }
 
-bool StoppedThreads::WaitForStop(StoppedThread* thread, int64_t deadline_ns) const {
-  for (int looks = 0;; ++looks) {
+bool StoppedThreads::HasStopped(StoppedThread* thread) {
+  while (!thread->is_stopped && !thread->is_gone) {
     int status = 0;
     const pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
-    if (got == 0) {
-      if (MonotonicNs() > deadline_ns) return false;
-      if (looks > kSpins) usleep(kLookUs);
-      continue;
-    }
+    if (got == 0) return false;
+    const int event = status >> 16;
     if (got < 0 || !WIFSTOPPED(status)) {
       thread->is_gone = true;
-      return true;
-    }
-    const int event = status >> 16;
-    if (event == PTRACE_EVENT_STOP) {
+    } else if (event == PTRACE_EVENT_STOP) {
       thread->is_stopped = true;
-      return true;
+    } else {
+      // It was about to be given a signal: it is, and stops right after it.
+      const int signal = WSTOPSIG(status);
+      const bool is_signal = event == 0 && signal != (SIGTRAP | 0x80);
+      ptrace(PTRACE_CONT, thread->tid, nullptr, static_cast<long>(is_signal ? signal : 0));
     }
-    // It was about to be given a signal: it is, and stops right after it.
-    const int signal = WSTOPSIG(status);
-    const bool is_signal = event == 0 && signal != (SIGTRAP | 0x80);
-    ptrace(PTRACE_CONT, thread->tid, nullptr, static_cast<long>(is_signal ? signal : 0));
   }
+  return true;
 }
 
-absl::Status StoppedThreads::StopAll(Pid pid, int64_t deadline_ns) {
+bool StoppedThreads::WaitForStop(StoppedThread* thread, int64_t deadline_ns) {
+  for (int looks = 0; !HasStopped(thread); ++looks) {
+    if (MonotonicNs() > deadline_ns) return false;
+    if (looks > kSpins) usleep(kLookUs);
+  }
+  return true;
+}
+
+absl::Status StoppedThreads::StopAll(Pid pid, int64_t deadline_ns, const std::set<int>& except) {
   absl::Status status;
   bool found_new = true;
   while (found_new && status.ok()) {
     found_new = false;
-    for (const int tid : ThreadsOf(pid)) found_new |= Seize(tid, &status);
+    for (const int tid : ThreadsOf(pid)) {
+      if (!except.contains(tid)) found_new |= Seize(tid, &status);
+    }
     for (StoppedThread& thread : threads_) {
-      if (thread.is_stopped || thread.is_gone || !status.ok()) continue;
+      if (!status.ok()) break;
       if (!WaitForStop(&thread, deadline_ns)) {
         status = absl::UnavailableError("thread " + std::to_string(thread.tid) +
                                         " did not stop in time");
@@ -155,17 +160,23 @@ absl::Status StoppedThreads::StopOne(Pid pid, int64_t deadline_ns) {
 }
 
 void StoppedThreads::Release(int keep_tid) {
+  // Only a stopped thread can be let go. The others go on while one that is late is waited for.
+  const int64_t deadline_ns = MonotonicNs() + kReleaseWaitNs;
   std::vector<StoppedThread> kept;
-  for (StoppedThread& thread : threads_) {
-    if (thread.tid == keep_tid && !thread.is_gone) {
-      kept.push_back(thread);
-      continue;
+  while (!threads_.empty()) {
+    std::vector<StoppedThread> late;
+    for (StoppedThread& thread : threads_) {
+      if (thread.tid == keep_tid && !thread.is_gone) {
+        kept.push_back(thread);
+      } else if (!HasStopped(&thread)) {
+        late.push_back(thread);
+      } else if (!thread.is_gone) {
+        ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
+      }
     }
-    // Only a stopped thread can be let go: one that was late stops now.
-    if (!thread.is_stopped && !thread.is_gone) {
-      WaitForStop(&thread, MonotonicNs() + kReleaseWaitNs);
-    }
-    if (!thread.is_gone) ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
+    threads_ = std::move(late);
+    if (MonotonicNs() > deadline_ns) break;
+    if (!threads_.empty()) usleep(kLookUs);
   }
   threads_ = std::move(kept);
 }

@@ -11,6 +11,7 @@
 #include <sys/user.h>
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "userspace/model/ids.h"
@@ -31,9 +32,10 @@ class StoppedThreads {
   StoppedThreads(const StoppedThreads&) = delete;
   StoppedThreads& operator=(const StoppedThreads&) = delete;
 
-  // Stops every thread of the process, also those that start meanwhile. On an error all have been
-  // let go. kUnavailable: one did not stop in time (it sleeps in the kernel): try again later.
-  absl::Status StopAll(Pid pid, int64_t deadline_ns);
+  // Stops every thread of the process, also those that start meanwhile, but for the threads
+  // `except`. On an error all have been let go. kUnavailable: one did not stop in time (it sleeps
+  // in the kernel): try again later.
+  absl::Status StopAll(Pid pid, int64_t deadline_ns, const std::set<int>& except = {});
   // Stops the thread `tid` alone.
   absl::Status StopThread(int tid, int64_t deadline_ns);
   // Stops the first thread of a process, if it can be within half a second.
@@ -48,7 +50,9 @@ class StoppedThreads {
  private:
   // Whether the thread was not among `threads_`.
   bool Seize(int tid, absl::Status* status);
-  bool WaitForStop(StoppedThread* thread, int64_t deadline_ns) const;
+  // Whether the thread has stopped or is gone by now.
+  static bool HasStopped(StoppedThread* thread);
+  static bool WaitForStop(StoppedThread* thread, int64_t deadline_ns);
 
   std::vector<StoppedThread> threads_;
 };

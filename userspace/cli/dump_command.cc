@@ -1,0 +1,152 @@
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "userspace/cli/commands.h"
+#include "userspace/cli/process_dump.h"
+
+namespace proftrace {
+namespace {
+
+using nlohmann::json;
+
+json OrNull(const std::string& text) { return text.empty() ? json() : json(text); }
+
+json ToJson(const DumpedStack& stack) {
+  json frames = json::array();
+  for (const DumpedFrame& frame : stack.frames) {
+    frames.push_back({{"file", frame.file},
+                      {"line", frame.line ? json(*frame.line) : json()},
+                      {"name", frame.name},
+                      {"qualified_name", frame.qualified_name},
+                      {"first_line", frame.first_line}});
+  }
+  return {{"interpreter", stack.interpreter},
+          {"thread_name", OrNull(stack.thread_name)},
+          {"gil", stack.has_gil         ? json("held")
+                  : stack.waits_for_gil ? json("awaited")
+                                        : json()},
+          {"frames", frames},
+          {"cut", stack.is_cut},
+          {"failed", stack.failed}};
+}
+
+json ToJson(const ProcessDump& dump) {
+  json threads = json::array();
+  for (const DumpedThread& thread : dump.threads) {
+    json stacks = json::array();
+    for (const DumpedStack& stack : thread.stacks) stacks.push_back(ToJson(stack));
+    threads.push_back({{"tid", thread.tid == 0 ? json() : json(thread.tid)},
+                       {"comm", thread.comm},
+                       {"system_call", OrNull(thread.system_call)},
+                       {"file", OrNull(thread.file)},
+                       {"kernel_function", OrNull(thread.kernel_function)},
+                       {"stacks", stacks}});
+  }
+  return {
+      {"pid", Raw(dump.pid)},
+      {"comm", dump.comm},
+      {"python_version", dump.python_version},
+      {"interpreters", dump.interpreters},
+      {"stopped_ms", dump.stopped_ns ? json(static_cast<double>(*dump.stopped_ns) / 1e6) : json()},
+      {"not_stopped", OrNull(dump.not_stopped)},
+      {"whole", dump.is_whole},
+      {"threads", threads}};
+}
+
+// Names come from the job: a terminal must not obey them.
+std::string Shown(std::string text) {
+  for (char& c : text) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return text;
+}
+
+std::string WaitText(const DumpedThread& thread) {
+  if (thread.tid == 0) return "thread of the system not known";
+  if (thread.system_call.empty()) return "running";
+  std::string text = "waits in " + thread.system_call;
+  if (!thread.file.empty()) text += " (" + Shown(thread.file) + ")";
+  return text;
+}
+
+void PrintStack(const DumpedStack& stack) {
+  for (const DumpedFrame& frame : stack.frames) {
+    if (frame.file.empty()) {
+      std::puts("    (a frame that could not be read)");
+      continue;
+    }
+    std::printf("    %s (%s", Shown(frame.qualified_name).c_str(), Shown(frame.file).c_str());
+    if (frame.line) std::printf(":%d", *frame.line);
+    std::puts(")");
+  }
+  if (stack.is_cut) std::puts("    (more frames further out)");
+  if (stack.failed) std::puts("    (further out something could not be read)");
+}
+
+void PrintThread(const DumpedThread& thread) {
+  std::printf("\nThread %u (%s): %s", thread.tid, Shown(thread.comm).c_str(),
+              WaitText(thread).c_str());
+  if (thread.stacks.empty()) {
+    std::puts(", no Python");
+    return;
+  }
+  for (const DumpedStack& stack : thread.stacks) {
+    if (stack.has_gil) std::printf(", holds the GIL");
+    if (stack.waits_for_gil) std::printf(", waits for the GIL");
+    if (!stack.thread_name.empty()) std::printf(", \"%s\"", Shown(stack.thread_name).c_str());
+  }
+  std::puts("");
+  for (const DumpedStack& stack : thread.stacks) {
+    if (stack.interpreter != 0) {
+      std::printf("  in subinterpreter %llu:\n",
+                  static_cast<unsigned long long>(stack.interpreter));
+    }
+    PrintStack(stack);
+  }
+}
+
+void Print(const ProcessDump& dump) {
+  std::printf("PID %u (%s), Python %s, %zu threads", Raw(dump.pid), Shown(dump.comm).c_str(),
+              dump.python_version.c_str(), dump.threads.size());
+  if (dump.interpreters > 1) std::printf(", %u interpreters", dump.interpreters);
+  if (dump.stopped_ns) {
+    std::printf(", stopped for %.1f ms\n", static_cast<double>(*dump.stopped_ns) / 1e6);
+  } else {
+    std::printf(", not stopped: %s\n", dump.not_stopped.c_str());
+  }
+  for (const DumpedThread& thread : dump.threads) PrintThread(thread);
+  if (!dump.is_whole) std::puts("\nThere are Python threads that could not be read.");
+}
+
+absl::Status RunDump(uint32_t pid, bool as_json) {
+  const auto dump = DumpProcess(Pid{pid});
+  if (!dump.ok()) return dump.status();
+  if (as_json) {
+    std::puts(ToJson(*dump).dump(2, ' ', false, json::error_handler_t::replace).c_str());
+  } else {
+    Print(*dump);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddDumpCommand(CLI::App& app, Action* action) {
+  struct Options {
+    uint32_t pid = 0;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* dump = app.add_subcommand(
+      "dump",
+      "Show the Python stack of each thread of a process once, innermost frame first, and what it\n"
+      "waits for. The process is stopped for some milliseconds; how long is printed.\n"
+      "Example: sudo proftrace dump -p 4711");
+  dump->add_option("-p,--pid", options->pid, "the process")
+      ->required()
+      ->check(CLI::Range(1U, 1U << 22U));
+  dump->add_flag("--json", options->json, "as one JSON document");
+  dump->callback(
+      [options, action] { *action = [options] { return RunDump(options->pid, options->json); }; });
+}
+
+}  // namespace proftrace

@@ -1,0 +1,447 @@
+#include "userspace/cli/process_dump.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/strings/str_cat.h>
+#include <limits.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "symbols/cached_memory.h"
+#include "symbols/process_maps.h"
+#include "symbols/process_memory.h"
+#include "symbols/python_objects.h"
+#include "symbols/python_runtime.h"
+#include "symbols/python_stacks.h"
+#include "symbols/text.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/base/syscall_names.h"
+#include "userspace/decode/python_lines.h"
+#include "userspace/inject/stopped_threads.h"
+
+namespace proftrace {
+namespace {
+
+// A process with a thread that stops later than that is read while it goes on.
+constexpr int64_t kLongestStopNs = 50'000'000;
+constexpr useconds_t kShortSleepUs = 2000;
+constexpr size_t kMostStatusBytes = 16384;
+constexpr int kLooksAtRunning = 10;
+constexpr size_t kMostNameBytes = 256;
+// The lock, its condition and its mutex (struct _gil_runtime_state).
+constexpr uint64_t kGilBytes = 256;
+
+using CodeWords = absl::flat_hash_map<uint64_t, std::optional<PythonCodeWords>>;
+
+// A thread of the system, as it was when it was stopped.
+struct SystemThread {
+  uint32_t tid = 0;
+  uint32_t own_tid = 0;    // in the process' own PID namespace; only where nothing was stopped
+  uint64_t thread_id = 0;  // pthread_self(); 0 = not known
+  std::optional<uint64_t> system_call;
+  uint64_t first_argument = 0;
+  std::string kernel_function;
+};
+
+// How often threads were put on a processor, of those that sleep in the kernel where no signal
+// reaches them: as long as that is the same, they have not run.
+using Sleepers = std::map<int, std::string>;
+
+// What is read at one moment; names are found later.
+struct Moment {
+  PythonThreads python;
+  CodeWords codes;
+  std::vector<SystemThread> threads;
+};
+
+std::string TaskPath(Pid pid, uint32_t tid, const char* name) {
+  return absl::StrCat("/proc/", Raw(pid), "/task/", tid, "/", name);
+}
+
+std::string FirstLine(const std::string& path) {
+  const std::string text = ReadSmallFile(path, kMostStatusBytes);
+  return text.substr(0, text.find('\n'));
+}
+
+std::vector<uint32_t> TidsOf(Pid pid) {
+  return ReadNumberedEntries(absl::StrCat("/proc/", Raw(pid), "/task"));
+}
+
+bool HasEnded(Pid pid) {
+  const std::string status =
+      ReadSmallFile(absl::StrCat("/proc/", Raw(pid), "/status"), kMostStatusBytes);
+  const std::string_view state = StatusValue(status, "State");
+  return state.empty() || state.starts_with('Z') || state.starts_with('X');
+}
+
+absl::Status NoPython(Pid pid, const std::string& comm, const absl::Status& status) {
+  return Fail(ExitCode::kNoTorch, absl::StrCat("cannot read the Python stacks of PID ", Raw(pid),
+                                               " (", comm, "): ", std::string(status.message())));
+}
+
+// Its maps may be readable although its memory is not.
+absl::Status CheckPermission(Pid pid, const std::string& comm,
+                             const std::vector<Mapping>& mappings) {
+  for (const Mapping& mapping : mappings) {
+    char byte = 0;
+    iovec local{&byte, 1};
+    iovec remote{reinterpret_cast<void*>(mapping.start), 1};
+    if (process_vm_readv(static_cast<pid_t>(Raw(pid)), &local, 1, &remote, 1, 0) == 1) break;
+    if (errno != EPERM) continue;
+    return Fail(
+        ExitCode::kNotPermitted,
+        absl::StrCat("may not read the memory of PID ", Raw(pid), " (", comm,
+                     "): CAP_SYS_PTRACE is missing; run 'sudo proftrace dump -p ", Raw(pid), "'"));
+  }
+  return absl::OkStatus();
+}
+
+void AddCodes(const TargetMemory& memory, const PythonLayout& layout, Moment* moment) {
+  for (const PythonThread& thread : moment->python.threads) {
+    for (const PythonStackFrame& frame : thread.frames) {
+      const auto [it, is_new] = moment->codes.try_emplace(frame.code);
+      if (is_new) it->second = ReadPythonCodeWords(memory, layout, frame.code);
+    }
+  }
+}
+
+// The system call that a stop interrupted: the kernel has not yet made it again, or ended it with
+// EINTR.
+std::optional<uint64_t> InterruptedCall(const user_regs_struct& registers) {
+  const auto number = static_cast<int64_t>(registers.orig_rax);
+  const auto result = static_cast<int64_t>(registers.rax);
+  constexpr int64_t kFirstRestart = 512;  // ERESTARTSYS
+  constexpr int64_t kLastRestart = 516;   // ERESTART_RESTARTBLOCK
+  if (number < 0) return std::nullopt;
+  const bool is_interrupted =
+      result == -EINTR || (result <= -kFirstRestart && result >= -kLastRestart);
+  return is_interrupted ? std::optional<uint64_t>(number) : std::nullopt;
+}
+
+// The number of a call that was restarted before is that of restart_syscall; the code in front of
+// the instruction says which it was (mov $NUMBER,%eax).
+uint64_t OwnCall(const TargetMemory& memory, uint64_t number, uint64_t instruction) {
+  std::array<uint8_t, 32> code;
+  if (number != SYS_restart_syscall ||
+      !memory.Read(instruction - code.size(), code.data(), code.size())) {
+    return number;
+  }
+  for (size_t i = code.size() - 7; i > 0; --i) {
+    uint32_t value = 0;
+    std::memcpy(&value, &code[i + 1], sizeof(value));
+    if (code[i] == 0xb8 && value < 1024) return value;
+  }
+  return number;
+}
+
+void TakeRegisters(const TargetMemory& memory, const StoppedThread& stopped, SystemThread* thread) {
+  thread->thread_id = stopped.registers.fs_base;
+  thread->system_call = InterruptedCall(stopped.registers);
+  if (!thread->system_call) return;
+  thread->system_call = OwnCall(memory, *thread->system_call, stopped.registers.rip);
+  thread->first_argument = stopped.registers.rdi;
+}
+
+Sleepers FindSleepers(Pid pid) {
+  Sleepers sleepers;
+  for (const uint32_t tid : TidsOf(pid)) {
+    const std::string status = ReadSmallFile(TaskPath(pid, tid, "status"), kMostStatusBytes);
+    if (!StatusValue(status, "State").starts_with('D')) continue;
+    sleepers[static_cast<int>(tid)] =
+        absl::StrCat(std::string(StatusValue(status, "voluntary_ctxt_switches")), "+",
+                     std::string(StatusValue(status, "nonvoluntary_ctxt_switches")));
+  }
+  return sleepers;
+}
+
+// Those that sleep so for longer than a page of a file takes to come.
+Sleepers FindLongSleepers(Pid pid) {
+  Sleepers sleepers = FindSleepers(pid);
+  if (sleepers.empty()) return sleepers;
+  usleep(kShortSleepUs);
+  const Sleepers still = FindSleepers(pid);
+  std::erase_if(sleepers, [&still](const auto& one) {
+    const auto found = still.find(one.first);
+    return found == still.end() || found->second != one.second;
+  });
+  return sleepers;
+}
+
+// The number of the call in /proc/PID/task/TID/syscall, and its first argument.
+void TakeCallOf(Pid pid, SystemThread* thread) {
+  const std::string text = FirstLine(TaskPath(pid, thread->tid, "syscall"));
+  const std::vector<std::string_view> words = SplitText(text, " ", /*skip_empty=*/true);
+  if (words.size() < 2 || !words[1].starts_with("0x")) return;
+  thread->system_call = ParseNumber<uint64_t>(words[0]);
+  thread->first_argument = ParseNumber<uint64_t>(words[1].substr(2), 16).value_or(0);
+}
+
+// A thread that is not stopped, as the kernel describes it.
+SystemThread DescribedThread(Pid pid, uint32_t tid) {
+  SystemThread thread;
+  thread.tid = tid;
+  const std::string status = ReadSmallFile(TaskPath(pid, tid, "status"), kMostStatusBytes);
+  const std::vector<std::string_view> ids =
+      SplitText(StatusValue(status, "NSpid"), "\t ", /*skip_empty=*/true);
+  if (!ids.empty()) thread.own_tid = ParseNumber<uint32_t>(ids.back()).value_or(0);
+  TakeCallOf(pid, &thread);
+  thread.kernel_function = FirstLine(TaskPath(pid, tid, "wchan"));
+  return thread;
+}
+
+absl::Status ReadStopped(Pid pid, const PythonLayout& layout, Moment* moment, int64_t* stopped_ns) {
+  absl::flat_hash_map<uint32_t, std::string> kernel_functions;
+  for (const uint32_t tid : TidsOf(pid)) {
+    kernel_functions[tid] = FirstLine(TaskPath(pid, tid, "wchan"));
+  }
+  const Sleepers sleepers = FindLongSleepers(pid);
+  std::set<int> except;
+  for (const auto& one : sleepers) except.insert(one.first);
+  const ProcessMemory memory(pid);
+  const CachedMemory cached(memory);
+  StoppedThreads stopped;
+  const int64_t begin_ns = MonotonicNs();
+  if (absl::Status status = stopped.StopAll(pid, begin_ns + kLongestStopNs, except); !status.ok()) {
+    return status;
+  }
+  moment->python = ReadPythonThreads(cached, layout, PythonLimits());
+  AddCodes(cached, layout, moment);
+  for (const StoppedThread& one : stopped.threads()) {
+    if (one.is_gone) continue;
+    SystemThread thread;
+    thread.tid = static_cast<uint32_t>(one.tid);
+    TakeRegisters(cached, one, &thread);
+    moment->threads.push_back(std::move(thread));
+  }
+  const Sleepers still = except.empty() ? Sleepers() : FindSleepers(pid);
+  stopped.Release();
+  *stopped_ns = MonotonicNs() - begin_ns;
+  for (const auto& [tid, switches] : sleepers) {
+    const auto found = still.find(tid);
+    if (found == still.end() || found->second != switches) {
+      return absl::UnavailableError(absl::StrCat("thread ", tid, " woke up meanwhile"));
+    }
+    moment->threads.push_back(DescribedThread(pid, static_cast<uint32_t>(tid)));
+  }
+  for (SystemThread& thread : moment->threads) {
+    thread.kernel_function = kernel_functions[thread.tid];
+  }
+  return absl::OkStatus();
+}
+
+// Read while the process goes on: again until two readings are the same. The stacks of threads for
+// which that never is so are marked as failed.
+void ReadRunning(Pid pid, const PythonLayout& layout, Moment* moment) {
+  const ProcessMemory memory(pid);
+  PythonThreads last = ReadPythonThreads(memory, layout, PythonLimits());
+  for (int i = 0; i < kLooksAtRunning; ++i) {
+    moment->python = ReadPythonThreads(memory, layout, PythonLimits());
+    bool is_same = true;
+    for (PythonThread& thread : moment->python.threads) {
+      const bool is_there = std::any_of(
+          last.threads.begin(), last.threads.end(), [&thread](const PythonThread& other) {
+            return other.state == thread.state && other.frames == thread.frames;
+          });
+      thread.failed = thread.failed || !is_there;
+      is_same = is_same && is_there;
+    }
+    if (is_same) break;
+    last = moment->python;
+  }
+  AddCodes(memory, layout, moment);
+  for (const uint32_t tid : TidsOf(pid)) {
+    moment->threads.push_back(DescribedThread(pid, tid));
+  }
+}
+
+// Calls whose first argument is a descriptor, for which it matters which.
+bool HasDescriptor(uint64_t number) {
+  constexpr uint64_t kCalls[] = {
+      SYS_read,      SYS_write,     SYS_pread64,    SYS_pwrite64,   SYS_readv,      SYS_writev,
+      SYS_recvfrom,  SYS_sendto,    SYS_recvmsg,    SYS_sendmsg,    SYS_accept,     SYS_accept4,
+      SYS_connect,   SYS_ioctl,     SYS_fsync,      SYS_flock,      SYS_fcntl,      SYS_fdatasync,
+      SYS_fallocate, SYS_ftruncate, SYS_getdents64, SYS_epoll_wait, SYS_epoll_pwait};
+  return std::find(std::begin(kCalls), std::end(kCalls), number) != std::end(kCalls);
+}
+
+std::string DescriptorName(Pid pid, uint64_t descriptor) {
+  char text[PATH_MAX];
+  const ssize_t size =
+      readlink(absl::StrCat("/proc/", Raw(pid), "/fd/", static_cast<uint32_t>(descriptor)).c_str(),
+               text, sizeof(text));
+  return size <= 0 ? "" : std::string(text, static_cast<size_t>(size));
+}
+
+// Makes a dump of what was read at a moment; the process goes on meanwhile.
+class DumpMaker {
+ public:
+  DumpMaker(Pid pid, const PythonRuntime& runtime, const Moment& moment)
+      : pid_(pid), runtime_(runtime), moment_(moment), memory_(pid) {}
+
+  void Make(ProcessDump* dump) {
+    dump->is_whole = moment_.python.is_whole;
+    dump->interpreters = moment_.python.interpreters;
+    ReadThreadNames();
+    std::vector<bool> is_shown(moment_.python.threads.size());
+    for (const SystemThread& system : moment_.threads) {
+      dump->threads.push_back(Thread(system, &is_shown));
+    }
+    for (size_t i = 0; i < is_shown.size(); ++i) {
+      if (is_shown[i] || moment_.python.threads[i].thread_id == 0) continue;
+      DumpedThread thread;
+      thread.stacks.push_back(Stack(moment_.python.threads[i], SystemThread()));
+      dump->threads.push_back(std::move(thread));
+    }
+    const uint32_t first = Raw(pid_);
+    std::sort(dump->threads.begin(), dump->threads.end(),
+              [first](const DumpedThread& a, const DumpedThread& b) {
+                return std::pair(a.tid != first, a.tid) < std::pair(b.tid != first, b.tid);
+              });
+  }
+
+ private:
+  // threading._active: the number of each thread, and its object. The hash of such a number is
+  // itself.
+  void ReadThreadNames() {
+    const CachedMemory cached(memory_);
+    const PythonObjects objects(cached, runtime_.layout);
+    const auto variables = objects.ModuleVariables(runtime_.main_interpreter, "threading");
+    const auto active = variables ? objects.DictValue(*variables, "_active") : std::nullopt;
+    const auto items = active ? objects.DictItems(*active) : std::nullopt;
+    if (!items) return;
+    for (const PythonItem& item : *items) {
+      const auto name = objects.Attribute(item.value, "_name");
+      const auto text = name ? objects.Text(*name, kMostNameBytes) : std::nullopt;
+      if (text) thread_names_[item.hash] = *text;
+    }
+  }
+
+  DumpedThread Thread(const SystemThread& system, std::vector<bool>* is_shown) {
+    DumpedThread thread;
+    thread.tid = system.tid;
+    thread.comm = FirstLine(TaskPath(pid_, system.tid, "comm"));
+    thread.kernel_function = system.kernel_function == "0" ? "" : system.kernel_function;
+    if (system.system_call) {
+      thread.system_call = SystemCallName(*system.system_call);
+      if (HasDescriptor(*system.system_call)) {
+        thread.file = DescriptorName(pid_, system.first_argument);
+      }
+    }
+    for (size_t i = 0; i < is_shown->size(); ++i) {
+      const PythonThread& python = moment_.python.threads[i];
+      const bool is_same = system.thread_id != 0
+                               ? python.thread_id == system.thread_id
+                               : python.native_id != 0 && python.native_id == system.own_tid;
+      if (!is_same) continue;
+      (*is_shown)[i] = true;
+      if (!python.frames.empty() || python.failed) thread.stacks.push_back(Stack(python, system));
+    }
+    return thread;
+  }
+
+  DumpedStack Stack(const PythonThread& python, const SystemThread& system) {
+    DumpedStack stack;
+    stack.interpreter = python.interpreter;
+    stack.has_gil = python.has_gil;
+    stack.waits_for_gil = system.system_call == uint64_t{SYS_futex} && python.gil != 0 &&
+                          system.first_argument - python.gil < kGilBytes;
+    stack.is_cut = python.is_cut;
+    stack.failed = python.failed;
+    if (const auto name = thread_names_.find(python.thread_id);
+        name != thread_names_.end() && python.interpreter == 0) {
+      stack.thread_name = name->second;
+    }
+    for (const PythonStackFrame& frame : python.frames) stack.frames.push_back(Frame(frame));
+    return stack;
+  }
+
+  DumpedFrame Frame(const PythonStackFrame& frame) {
+    const Code& code = CodeAt(frame.code);
+    DumpedFrame dumped;
+    if (!code.facts) return dumped;
+    dumped.file = code.facts->file;
+    dumped.name = code.facts->name;
+    dumped.qualified_name = code.facts->qualified_name;
+    dumped.first_line = code.facts->first_line;
+    dumped.line = code.lines->LineOf(frame.instruction);
+    return dumped;
+  }
+
+  struct Code {
+    std::optional<PythonCodeFacts> facts;
+    std::optional<PythonLines> lines;
+  };
+
+  // What was a code object at the moment, if it still is: the memory of one that is gone may belong
+  // to another by now.
+  const Code& CodeAt(uint64_t address) {
+    const auto [it, is_new] = codes_.try_emplace(address);
+    Code& code = it->second;
+    if (!is_new) return code;
+    code.facts = ReadPythonCode(memory_, runtime_.layout, address);
+    const auto then = moment_.codes.find(address);
+    if (!code.facts || then == moment_.codes.end() ||
+        ReadPythonCodeWords(memory_, runtime_.layout, address) != then->second) {
+      code.facts.reset();
+      return code;
+    }
+    code.lines.emplace(runtime_.layout.stack.version, code.facts->first_line, code.facts->lines);
+    return code;
+  }
+
+  const Pid pid_;
+  const PythonRuntime& runtime_;
+  const Moment& moment_;
+  const ProcessMemory memory_;
+  absl::flat_hash_map<uint64_t, std::string> thread_names_;
+  absl::flat_hash_map<uint64_t, Code> codes_;
+};
+
+}  // namespace
+
+absl::StatusOr<ProcessDump> DumpProcess(Pid pid) {
+  const auto mappings = ReadMaps(pid);
+  if (!mappings.ok()) return mappings.status();
+  ProcessDump dump;
+  dump.pid = pid;
+  dump.comm = FirstLine(absl::StrCat("/proc/", Raw(pid), "/comm"));
+  if (mappings->empty()) {
+    return Fail(ExitCode::kNoTarget, absl::StrCat("PID ", Raw(pid), " (", dump.comm,
+                                                  ") has ended, or is a thread of the kernel"));
+  }
+  if (absl::Status status = CheckPermission(pid, dump.comm, *mappings); !status.ok()) return status;
+  const ProcessMemory memory(pid);
+  const auto runtime = FindPythonRuntime(pid, memory, GroupByFile(*mappings));
+  if (!runtime.ok()) {
+    if (HasEnded(pid)) {
+      return Fail(ExitCode::kNoTarget, absl::StrCat("PID ", Raw(pid), " has ended"));
+    }
+    return NoPython(pid, dump.comm, runtime.status());
+  }
+  dump.python_version = runtime->version;
+  Moment moment;
+  int64_t stopped_ns = 0;
+  const absl::Status status = ReadStopped(pid, runtime->layout, &moment, &stopped_ns);
+  if (status.ok()) {
+    dump.stopped_ns = stopped_ns;
+  } else if (absl::IsUnavailable(status)) {
+    moment = Moment();
+    ReadRunning(pid, runtime->layout, &moment);
+    dump.not_stopped = std::string(status.message());
+  } else {
+    return status;
+  }
+  DumpMaker(pid, *runtime, moment).Make(&dump);
+  return dump;
+}
+
+}  // namespace proftrace
