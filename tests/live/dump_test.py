@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -19,6 +20,8 @@ from pathlib import Path
 import live
 from live import HERE, LiveTest
 from process import LineReader
+
+PY_SPY = shutil.which("py-spy")
 
 # Threads that stand still in known ways; each one's stack as the interpreter has it, innermost frame first.
 STANDING = r"""
@@ -259,6 +262,32 @@ class DumpTest(LiveTest):
         print(f"\n{len(stopped)} dumps: stopped for {statistics.median(stopped):.2f} ms (median), {stopped[len(stopped) * 95 // 100]:.2f} (95 %), "
               f"{stopped[-1]:.2f} (longest); {steps} steps took {times[1]:.2f} s, without dumps {times[0]:.2f} s")
         self.assertLess(statistics.median(stopped), 10)
+
+    @unittest.skipUnless(PY_SPY, "no py-spy in PATH")
+    def test_stacks_of_a_busy_job_are_those_that_py_spy_sees(self) -> None:
+        """Both look at the job while a signal keeps it stopped, at thirty moments of its training."""
+        frames, functions = 0, set()
+        with Target(HERE / "dump_job.py", "100000") as target:
+            target.wait("READY", live.START_S)
+            target.tell()
+            for _ in range(30):
+                time.sleep(random.uniform(0, 0.05))
+                os.kill(target.pid, signal.SIGSTOP)
+                live.wait_until(lambda: self.state(target.pid) == "T", 5, "stopped")
+                theirs = subprocess.run([str(PY_SPY), "dump", "--nonblocking", "--json", "--pid",
+                                         str(target.pid)], check=True, capture_output=True)
+                document = self.dump(target.pid)
+                os.kill(target.pid, signal.SIGCONT)
+                ours = {thread["tid"]: [(frame["file"], frame["line"], frame["qualified_name"])
+                                        for frame in thread["stacks"][0]["frames"]]
+                        for thread in document["threads"] if thread["stacks"]}
+                expected = {thread["os_thread_id"]: [(frame["filename"], frame["line"], frame["name"])
+                                                     for frame in thread["frames"]]
+                            for thread in json.loads(theirs.stdout)}
+                self.assertEqual(ours, expected)
+                frames += sum(map(len, ours.values()))
+                functions |= {frame[2] for stack in ours.values() for frame in stack}
+        print(f"\n{frames} frames in {len(functions)} functions")
 
     def test_what_cannot_be_dumped(self) -> None:
         ended = subprocess.Popen(["true"])
