@@ -43,11 +43,14 @@ std::optional<PythonPlace> PlaceIn(Pid pid, const TargetMemory& memory, const Ma
   if (!bias) return std::nullopt;
   uint64_t runtime = 0;
   uint64_t version_at = 0;
-  (*file)->ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
-    if (!symbol.is_defined) return;
-    if (symbol.name() == kRuntimeSymbol) runtime = symbol.address;
-    if (symbol.name() == kVersionSymbol) version_at = symbol.address;
-  });
+  for (const bool full : {false, true}) {
+    if (runtime != 0 || (full && !IsNamedPython(mapped))) break;
+    (*file)->ForEachSymbol(full, [&](const ElfSymbol& symbol) {
+      if (!symbol.is_defined) return;
+      if (symbol.name() == kRuntimeSymbol) runtime = symbol.address;
+      if (symbol.name() == kVersionSymbol) version_at = symbol.address;
+    });
+  }
   if (const ElfSection* section = (*file)->FindSection(kRuntimeSection);
       runtime == 0 && section != nullptr) {
     runtime = section->address;
