@@ -9,11 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "symbols/cached_memory.h"
@@ -37,6 +34,8 @@ constexpr int64_t kLongestStopNs = 50'000'000;
 constexpr useconds_t kShortSleepUs = 2000;
 constexpr size_t kMostStatusBytes = 16384;
 constexpr int kLooksAtRunning = 10;
+// Of frames: a hundred thousand are read in some ten milliseconds.
+constexpr PythonLimits kLimits{.frames_in_all = 200'000};
 constexpr size_t kMostNameBytes = 256;
 // The lock, its condition and its mutex (struct _gil_runtime_state).
 constexpr uint64_t kGilBytes = 256;
@@ -55,7 +54,7 @@ struct SystemThread {
 
 // How often threads were put on a processor, of those that sleep in the kernel where no signal
 // reaches them: as long as that is the same, they have not run.
-using Sleepers = std::map<int, std::string>;
+using Sleepers = std::map<uint32_t, std::string>;
 
 // What is read at one moment; names are found later.
 struct Moment {
@@ -77,11 +76,16 @@ std::vector<uint32_t> TidsOf(Pid pid) {
   return ReadNumberedEntries(absl::StrCat("/proc/", Raw(pid), "/task"));
 }
 
+std::vector<uint32_t> TidsOf(const Sleepers& sleepers) {
+  std::vector<uint32_t> tids;
+  for (const auto& one : sleepers) tids.push_back(one.first);
+  return tids;
+}
+
+// A process that ends has no memory any more, long before it is gone.
 bool HasEnded(Pid pid) {
-  const std::string status =
-      ReadSmallFile(absl::StrCat("/proc/", Raw(pid), "/status"), kMostStatusBytes);
-  const std::string_view state = StatusValue(status, "State");
-  return state.empty() || state.starts_with('Z') || state.starts_with('X');
+  const auto mappings = ReadMaps(pid);
+  return !mappings.ok() || mappings->empty();
 }
 
 absl::Status NoPython(Pid pid, const std::string& comm, const absl::Status& status) {
@@ -128,48 +132,41 @@ std::optional<uint64_t> InterruptedCall(const user_regs_struct& registers) {
   return is_interrupted ? std::optional<uint64_t>(number) : std::nullopt;
 }
 
-// The number of a call that was restarted before is that of restart_syscall; the code in front of
-// the instruction says which it was (mov $NUMBER,%eax).
-uint64_t OwnCall(const TargetMemory& memory, uint64_t number, uint64_t instruction) {
-  std::array<uint8_t, 32> code;
-  if (number != SYS_restart_syscall ||
-      !memory.Read(instruction - code.size(), code.data(), code.size())) {
-    return number;
-  }
-  for (size_t i = code.size() - 7; i > 0; --i) {
-    uint32_t value = 0;
-    std::memcpy(&value, &code[i + 1], sizeof(value));
-    if (code[i] == 0xb8 && value < 1024) return value;
-  }
+// A call with a time-out that was interrupted before has the number of restart_syscall, and only
+// what the thread sleeps in says which it was. There are no others that are restarted so.
+uint64_t OwnCall(uint64_t number, const std::string& kernel_function) {
+  if (number != SYS_restart_syscall) return number;
+  if (Contains(kernel_function, "futex")) return SYS_futex;
+  if (Contains(kernel_function, "nanosleep")) return SYS_clock_nanosleep;
+  if (Contains(kernel_function, "poll")) return SYS_poll;
   return number;
 }
 
-void TakeRegisters(const TargetMemory& memory, const StoppedThread& stopped, SystemThread* thread) {
-  thread->thread_id = stopped.registers.fs_base;
-  thread->system_call = InterruptedCall(stopped.registers);
+void TakeRegisters(const user_regs_struct& registers, SystemThread* thread) {
+  thread->thread_id = registers.fs_base;
+  thread->system_call = InterruptedCall(registers);
   if (!thread->system_call) return;
-  thread->system_call = OwnCall(memory, *thread->system_call, stopped.registers.rip);
-  thread->first_argument = stopped.registers.rdi;
+  thread->system_call = OwnCall(*thread->system_call, thread->kernel_function);
+  thread->first_argument = registers.rdi;
 }
 
-Sleepers FindSleepers(Pid pid) {
+Sleepers FindSleepers(Pid pid, const std::vector<uint32_t>& tids) {
   Sleepers sleepers;
-  for (const uint32_t tid : TidsOf(pid)) {
+  for (const uint32_t tid : tids) {
     const std::string status = ReadSmallFile(TaskPath(pid, tid, "status"), kMostStatusBytes);
     if (!StatusValue(status, "State").starts_with('D')) continue;
-    sleepers[static_cast<int>(tid)] =
-        absl::StrCat(std::string(StatusValue(status, "voluntary_ctxt_switches")), "+",
-                     std::string(StatusValue(status, "nonvoluntary_ctxt_switches")));
+    sleepers[tid] = absl::StrCat(std::string(StatusValue(status, "voluntary_ctxt_switches")), "+",
+                                 std::string(StatusValue(status, "nonvoluntary_ctxt_switches")));
   }
   return sleepers;
 }
 
 // Those that sleep so for longer than a page of a file takes to come.
 Sleepers FindLongSleepers(Pid pid) {
-  Sleepers sleepers = FindSleepers(pid);
+  Sleepers sleepers = FindSleepers(pid, TidsOf(pid));
   if (sleepers.empty()) return sleepers;
   usleep(kShortSleepUs);
-  const Sleepers still = FindSleepers(pid);
+  const Sleepers still = FindSleepers(pid, TidsOf(sleepers));
   std::erase_if(sleepers, [&still](const auto& one) {
     const auto found = still.find(one.first);
     return found == still.end() || found->second != one.second;
@@ -182,7 +179,8 @@ void TakeCallOf(Pid pid, SystemThread* thread) {
   const std::string text = FirstLine(TaskPath(pid, thread->tid, "syscall"));
   const std::vector<std::string_view> words = SplitText(text, " ", /*skip_empty=*/true);
   if (words.size() < 2 || !words[1].starts_with("0x")) return;
-  thread->system_call = ParseNumber<uint64_t>(words[0]);
+  const auto number = ParseNumber<uint64_t>(words[0]);
+  if (number) thread->system_call = OwnCall(*number, thread->kernel_function);
   thread->first_argument = ParseNumber<uint64_t>(words[1].substr(2), 16).value_or(0);
 }
 
@@ -194,8 +192,8 @@ SystemThread DescribedThread(Pid pid, uint32_t tid) {
   const std::vector<std::string_view> ids =
       SplitText(StatusValue(status, "NSpid"), "\t ", /*skip_empty=*/true);
   if (!ids.empty()) thread.own_tid = ParseNumber<uint32_t>(ids.back()).value_or(0);
-  TakeCallOf(pid, &thread);
   thread.kernel_function = FirstLine(TaskPath(pid, tid, "wchan"));
+  TakeCallOf(pid, &thread);
   return thread;
 }
 
@@ -218,38 +216,32 @@ absl::Status ReadStopped(Pid pid, const PythonLayout& layout, Moment* moment, in
     kernel_functions[tid] = FirstLine(TaskPath(pid, tid, "wchan"));
   }
   const Sleepers sleepers = FindLongSleepers(pid);
-  std::set<int> except;
-  for (const auto& one : sleepers) except.insert(one.first);
+  const std::vector<uint32_t> asleep = TidsOf(sleepers);
   const ProcessMemory memory(pid);
   const CachedMemory cached(memory);
   const HighestPriority priority;
   StoppedThreads stopped;
   const int64_t begin_ns = MonotonicNs();
-  if (absl::Status status = stopped.StopAll(pid, begin_ns + kLongestStopNs, except); !status.ok()) {
+  if (absl::Status status =
+          stopped.StopAll(pid, begin_ns + kLongestStopNs, {asleep.begin(), asleep.end()});
+      !status.ok()) {
     return status;
   }
-  moment->python = ReadPythonThreads(cached, layout, PythonLimits());
+  moment->python = ReadPythonThreads(cached, layout, kLimits);
   AddCodes(cached, layout, moment);
   for (const StoppedThread& one : stopped.threads()) {
     if (one.is_gone) continue;
     SystemThread thread;
     thread.tid = static_cast<uint32_t>(one.tid);
-    TakeRegisters(cached, one, &thread);
+    thread.kernel_function = kernel_functions[thread.tid];
+    TakeRegisters(one.registers, &thread);
     moment->threads.push_back(std::move(thread));
   }
-  const Sleepers still = except.empty() ? Sleepers() : FindSleepers(pid);
+  const Sleepers still = FindSleepers(pid, asleep);
   stopped.Release();
   *stopped_ns = MonotonicNs() - begin_ns;
-  for (const auto& [tid, switches] : sleepers) {
-    const auto found = still.find(tid);
-    if (found == still.end() || found->second != switches) {
-      return absl::UnavailableError(absl::StrCat("thread ", tid, " woke up meanwhile"));
-    }
-    moment->threads.push_back(DescribedThread(pid, static_cast<uint32_t>(tid)));
-  }
-  for (SystemThread& thread : moment->threads) {
-    thread.kernel_function = kernel_functions[thread.tid];
-  }
+  if (still != sleepers) return absl::UnavailableError("a thread that slept woke up meanwhile");
+  for (const uint32_t tid : asleep) moment->threads.push_back(DescribedThread(pid, tid));
   return absl::OkStatus();
 }
 
@@ -257,20 +249,18 @@ absl::Status ReadStopped(Pid pid, const PythonLayout& layout, Moment* moment, in
 // which that never is so are marked as failed.
 void ReadRunning(Pid pid, const PythonLayout& layout, Moment* moment) {
   const ProcessMemory memory(pid);
-  PythonThreads last = ReadPythonThreads(memory, layout, PythonLimits());
+  absl::flat_hash_map<uint64_t, std::vector<PythonStackFrame>> last;
   for (int i = 0; i < kLooksAtRunning; ++i) {
-    moment->python = ReadPythonThreads(memory, layout, PythonLimits());
+    moment->python = ReadPythonThreads(memory, layout, kLimits);
     bool is_same = true;
     for (PythonThread& thread : moment->python.threads) {
-      const bool is_there = std::any_of(
-          last.threads.begin(), last.threads.end(), [&thread](const PythonThread& other) {
-            return other.state == thread.state && other.frames == thread.frames;
-          });
-      thread.failed = thread.failed || !is_there;
-      is_same = is_same && is_there;
+      const auto [it, is_new] = last.try_emplace(thread.state);
+      const bool is_unchanged = !is_new && it->second == thread.frames;
+      it->second = thread.frames;
+      thread.failed = thread.failed || !is_unchanged;
+      is_same = is_same && is_unchanged;
     }
     if (is_same) break;
-    last = moment->python;
   }
   AddCodes(memory, layout, moment);
   for (const uint32_t tid : TidsOf(pid)) {

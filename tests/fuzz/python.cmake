@@ -1,0 +1,1 @@
+proftrace_fuzz_target(python_fuzz SOURCES python_fuzz.cc LIBS proftrace_symbols proftrace_decode)
