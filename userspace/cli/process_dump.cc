@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "symbols/cached_memory.h"
@@ -29,8 +30,11 @@
 namespace proftrace {
 namespace {
 
-// A process with a thread that stops later than that is read while it goes on.
-constexpr int64_t kLongestStopNs = 50'000'000;
+// When a thread has not stopped by then, all go on; a thread that waits for a processor may be in
+// time at the next try. After the last one the process is read while it goes on.
+constexpr int64_t kLongestStopNs = 20'000'000;
+constexpr int kTries = 8;
+constexpr useconds_t kBetweenTriesUs = 20'000;
 constexpr useconds_t kShortSleepUs = 2000;
 constexpr size_t kMostStatusBytes = 16384;
 constexpr int kLooksAtRunning = 10;
@@ -221,12 +225,16 @@ absl::Status ReadStopped(Pid pid, const PythonLayout& layout, Moment* moment, in
   const CachedMemory cached(memory);
   const HighestPriority priority;
   StoppedThreads stopped;
-  const int64_t begin_ns = MonotonicNs();
-  if (absl::Status status =
-          stopped.StopAll(pid, begin_ns + kLongestStopNs, {asleep.begin(), asleep.end()});
-      !status.ok()) {
-    return status;
+  const std::set<int> except(asleep.begin(), asleep.end());
+  int64_t begin_ns = MonotonicNs();
+  absl::Status status = stopped.StopAll(pid, begin_ns + kLongestStopNs, except);
+  for (int i = 1; i < kTries && absl::IsUnavailable(status); ++i) {
+    *stopped_ns = kLongestStopNs;
+    usleep(kBetweenTriesUs);
+    begin_ns = MonotonicNs();
+    status = stopped.StopAll(pid, begin_ns + kLongestStopNs, except);
   }
+  if (!status.ok()) return status;
   moment->python = ReadPythonThreads(cached, layout, kLimits);
   AddCodes(cached, layout, moment);
   for (const StoppedThread& one : stopped.threads()) {
@@ -239,7 +247,7 @@ absl::Status ReadStopped(Pid pid, const PythonLayout& layout, Moment* moment, in
   }
   const Sleepers still = FindSleepers(pid, asleep);
   stopped.Release();
-  *stopped_ns = MonotonicNs() - begin_ns;
+  *stopped_ns = std::max(*stopped_ns, MonotonicNs() - begin_ns);
   if (still != sleepers) return absl::UnavailableError("a thread that slept woke up meanwhile");
   for (const uint32_t tid : asleep) moment->threads.push_back(DescribedThread(pid, tid));
   return absl::OkStatus();

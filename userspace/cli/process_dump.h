@@ -45,8 +45,8 @@ struct ProcessDump {
   std::string comm;
   std::string python_version;
   uint32_t interpreters = 0;
-  // From the first thread's stop to the last one's release; nothing: not every thread could be
-  // stopped, and the stacks were read while it went on.
+  // From the first thread's stop to the last one's release, at the longest try; nothing: not every
+  // thread could be stopped, and the stacks were read while it went on.
   std::optional<int64_t> stopped_ns;
   std::string not_stopped;            // why
   bool is_whole = true;               // false: there are Python threads that could not be read
