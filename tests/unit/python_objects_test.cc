@@ -195,12 +195,12 @@ TEST(PythonPathsTest, NamesAreShortenedAsTorchDoes) {
 }
 
 TEST(PythonPathsTest, AbsolutePaths) {
-  EXPECT_EQ(AbsolutePythonPath("", "/work"), "/work");
-  EXPECT_EQ(AbsolutePythonPath("a/./b/..", "/work"), "/work/a");
-  EXPECT_EQ(AbsolutePythonPath("../../..", "/work"), "/");
-  EXPECT_EQ(AbsolutePythonPath("/a//b/", "/work"), "/a/b");
-  EXPECT_EQ(AbsolutePythonPath("//a", "/work"), "//a");
-  EXPECT_EQ(AbsolutePythonPath("///a", "/work"), "/a");
+  EXPECT_EQ(AbsolutePythonPath("", "/job"), "/job");
+  EXPECT_EQ(AbsolutePythonPath("a/./b/..", "/job"), "/job/a");
+  EXPECT_EQ(AbsolutePythonPath("../../..", "/job"), "/");
+  EXPECT_EQ(AbsolutePythonPath("/a//b/", "/job"), "/a/b");
+  EXPECT_EQ(AbsolutePythonPath("//a", "/job"), "//a");
+  EXPECT_EQ(AbsolutePythonPath("///a", "/job"), "/a");
 }
 
 // A Module as torch's, without torch; prints the root's address, then named_modules().
