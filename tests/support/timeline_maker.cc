@@ -135,9 +135,50 @@ absl::Status TimelineMaker::SetShapes(SpanId span, const std::string& shapes) {
   return builder_.columns().inputs.Set(span, id);
 }
 
+uint32_t TimelineMaker::AddCode(const PythonCode& code) {
+  codes_.push_back(code);
+  return static_cast<uint32_t>(codes_.size() - 1);
+}
+
+uint32_t TimelineMaker::AddCode(const std::string& file, const std::string& name,
+                                int32_t first_line) {
+  PythonCode code;
+  code.file = file;
+  code.name = code.qualified_name = name;
+  code.first_line = first_line;
+  return AddCode(code);
+}
+
+uint32_t TimelineMaker::AddModule(const PythonModule& module) {
+  modules_.push_back(module);
+  return static_cast<uint32_t>(modules_.size());
+}
+
+StackId TimelineMaker::AddFrame(StackId caller, uint32_t code, uint32_t instruction,
+                                uint32_t module) {
+  for (Target& target : info_.targets) target.stacks_recorded = true;
+  for (uint32_t id = 1; id < frames_.size(); ++id) {
+    const PythonFrame& frame = frames_[id];
+    if (frame.parent == caller && frame.code == code && frame.instruction == instruction &&
+        frame.module == module) {
+      return StackId{id};
+    }
+  }
+  PythonFrame frame;
+  frame.parent = caller;
+  frame.code = code;
+  frame.instruction = instruction;
+  frame.line = codes_[code].first_line + static_cast<int32_t>(instruction);
+  frame.module = module;
+  frame.depth = frames_[Raw(caller)].depth + 1;
+  frames_.push_back(frame);
+  return StackId{static_cast<uint32_t>(frames_.size() - 1)};
+}
+
 std::unique_ptr<Timeline> TimelineMaker::Finish() {
   for (const std::vector<Open>& stack : open_) Require(stack.empty(), "a span is still open");
   builder_.SetInputs(std::move(inputs_));
+  builder_.SetStacks(std::move(frames_), std::move(codes_), std::move(modules_));
   return builder_.Finish(std::move(info_), ledger_);
 }
 

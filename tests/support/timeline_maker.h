@@ -40,6 +40,17 @@ class TimelineMaker {
   }
   // Inputs of tensors of these shapes ("[[3, 4], []]").
   absl::Status SetShapes(SpanId span, const std::string& shapes);
+  // A function; its index. Frames of it, the caller's frame and the instruction make a stack.
+  uint32_t AddCode(const PythonCode& code);
+  uint32_t AddCode(const std::string& file, const std::string& name, int32_t first_line);
+  // 1 + the index of the module, as in PythonFrame.
+  uint32_t AddModule(const PythonModule& module);
+  // The same frame for the same caller, code, instruction and module. The line is the function's
+  // first plus `instruction`.
+  StackId AddFrame(StackId caller, uint32_t code, uint32_t instruction = 0, uint32_t module = 0);
+  absl::Status SetStack(SpanId span, StackId stack) {
+    return builder_.columns().stack.Set(span, stack);
+  }
   absl::Status AddMemoryEvent(const MemoryEvent& event) { return builder_.AddMemoryEvent(event); }
 
   RecordingInfo& info() { return info_; }
@@ -58,6 +69,9 @@ class TimelineMaker {
   TimelineBuilder builder_;
   std::vector<std::vector<Open>> open_;  // by thread
   std::vector<OperatorInputs> inputs_ = {OperatorInputs()};
+  std::vector<PythonFrame> frames_ = std::vector<PythonFrame>(1);
+  std::vector<PythonCode> codes_;
+  std::vector<PythonModule> modules_;
   RecordingInfo info_;
   Ledger ledger_;
 };
