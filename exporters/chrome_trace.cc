@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exporters/chrome_device_rows.h"
+#include "exporters/chrome_python_rows.h"
 #include "exporters/escape.h"
 #include "exporters/recording_json.h"
 #include "exporters/text_writer.h"
@@ -103,16 +104,18 @@ std::string DistributedInfo(const Target& target) {
 class ChromeTraceWriter {
  public:
   ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, std::optional<int> rank,
-                    std::span<const DeviceIdle> idle, ByteSink& sink)
+                    std::span<const DeviceIdle> idle, const PythonRows& python, ByteSink& sink)
       : timeline_(timeline),
         steps_(steps),
         rank_(rank),
         idle_(idle),
+        python_(python),
         writer_(sink),
         base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
         offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_),
         device_rows_(
-            timeline, steps, [this](Pid pid) { return Has(pid); }, offset_ns_, &writer_) {
+            timeline, steps, [this](Pid pid) { return Has(pid); }, offset_ns_, &writer_),
+        python_rows_(timeline, python, thread_parts_, offset_ns_, FirstPythonNumber(), &writer_) {
     for (const Label& label : timeline.labels()) {
       label_parts_.push_back("\"cat\": \"" + std::string(CategoryName(label.category)) +
                              "\", \"name\": " + Quoted(label.name) + ", \"pid\": ");
@@ -165,9 +168,13 @@ class ChromeTraceWriter {
     writer_.Text(timeline_.has_inputs() ? "1" : "0");
     writer_.Text(",\n\"profile_memory\": ");
     writer_.Text(timeline_.has_memory() ? "1" : "0");
-    writer_.Text(",\n\"with_stack\": 0,\n\"with_flops\": ");
+    writer_.Text(",\n\"with_stack\": ");
+    writer_.Text(timeline_.has_stacks() ? "1" : "0");
+    writer_.Text(",\n\"with_flops\": ");
     writer_.Text(info.with_flops ? "1" : "0");
-    writer_.Text(",\n\"with_modules\": 0,\n");
+    writer_.Text(",\n\"with_modules\": ");
+    writer_.Text(timeline_.python_modules().empty() ? "0" : "1");
+    writer_.Text(",\n");
     if (const Target* ranked = RankedTarget(info, rank_); ranked != nullptr) {
       // HTA finds the rank by a regular expression that wants the blank, in the lines before
       // "traceEvents": so it stands before all that a user may name.
@@ -245,13 +252,30 @@ class ChromeTraceWriter {
     WriteMetadataEvent("process_sort_index", pid, 0, "\"sort_index\": " + std::to_string(pid));
   }
 
-  // Whether the span lies within the row that it begins in, and then takes its place among the open
-  // rows.
-  bool Nests(const Span& span) {
-    std::vector<int64_t>& open = open_ends_[Raw(span.thread)];
-    while (!open.empty() && open.back() <= span.start_ns) open.pop_back();
-    if (span.is_async || (!open.empty() && span.end_ns() > open.back())) return false;
-    open.push_back(span.end_ns());
+  // After all other rows that have a number in events.csv.
+  uint64_t FirstPythonNumber() const {
+    return steps_.NumberOf(SpanId{timeline_.span_count()}) + timeline_.memory_events().size() +
+           timeline_.device_activities().size() + timeline_.device_annotations().size();
+  }
+
+  // The rows of Python's calls that open with the row `number`: they lie around it.
+  void WritePythonRowsBefore(uint64_t number) {
+    for (; next_python_ < python_.size() && python_.at(next_python_).before_row <= number;
+         ++next_python_) {
+      const PythonRow& row = python_.at(next_python_);
+      if (!Has(row.thread)) continue;
+      Nests(row.thread, row.start_ns, row.end_ns);
+      python_rows_.Write(next_python_);
+    }
+  }
+
+  // Whether the row lies within the one that it begins in, and then takes its place among those
+  // that are open.
+  bool Nests(ThreadIndex thread, int64_t start_ns, int64_t end_ns) {
+    std::vector<int64_t>& open = open_ends_[Raw(thread)];
+    while (!open.empty() && open.back() <= start_ns) open.pop_back();
+    if (!open.empty() && end_ns > open.back()) return false;
+    open.push_back(end_ns);
     return true;
   }
 
@@ -262,6 +286,7 @@ class ChromeTraceWriter {
     for (; next_step_ < rows.size() && rows[next_step_].before_span <= index; ++next_step_) {
       const StepRows::Row& row = rows[next_step_];
       if (!Has(row.thread)) continue;
+      WritePythonRowsBefore(steps_.NumberOfRow(next_step_));
       Span span;
       span.start_ns = row.step.start_ns;
       span.duration_ns = row.step.end_ns - row.step.start_ns;
@@ -287,6 +312,7 @@ class ChromeTraceWriter {
                             details.call.correlation;
     }
     const uint64_t number = steps_.NumberOf(id);
+    WritePythonRowsBefore(number);
     details.external_id = steps_.ExternalId(timeline_, span, number);
     WriteRow(number, span, label_parts_[Raw(span.label)], details);
     const SpanSequence& sequence = details.sequence;
@@ -345,7 +371,7 @@ class ChromeTraceWriter {
                 const RowDetails& details) {
     const SpanSequence& sequence = details.sequence;
     const std::string& thread = thread_parts_[Raw(span.thread)];
-    const bool nests = Nests(span);
+    const bool nests = !span.is_async && Nests(span.thread, span.start_ns, span.end_ns());
     char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
                                InputBytes(details.inputs));
     at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
@@ -476,7 +502,9 @@ class ChromeTraceWriter {
   std::optional<int> rank_;
   std::span<const DeviceIdle> idle_;
   absl::flat_hash_set<uint32_t> pids_;  // of that rank
+  const PythonRows& python_;
   size_t next_step_ = 0;
+  uint32_t next_python_ = 0;  // the first of Python's rows that is not written yet
   TextWriter writer_;
   uint32_t next_memory_ = 0;  // the first event that is not written yet
   uint64_t arrows_ = 0;       // flows written
@@ -485,6 +513,7 @@ class ChromeTraceWriter {
   ChromeDeviceRows device_rows_;
   std::vector<std::string> label_parts_;
   std::vector<std::string> thread_parts_;
+  ChromePythonRows python_rows_;
   std::vector<std::vector<int64_t>>
       open_ends_;  // by thread: ends of the "X" rows that are open, outermost first
 };
@@ -492,8 +521,10 @@ class ChromeTraceWriter {
 }  // namespace
 
 absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink, const StepRows& steps,
-                               std::optional<int> rank, std::span<const DeviceIdle> idle) {
-  return ChromeTraceWriter(timeline, steps, rank, idle, sink).Run();
+                               std::optional<int> rank, std::span<const DeviceIdle> idle,
+                               const PythonRows& python) {
+  if (!python.status().ok()) return python.status();
+  return ChromeTraceWriter(timeline, steps, rank, idle, python, sink).Run();
 }
 
 }  // namespace proftrace

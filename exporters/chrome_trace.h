@@ -22,6 +22,7 @@
 
 #include "exporters/output_file.h"
 #include "userspace/aggregate/device_idle.h"
+#include "userspace/aggregate/python_rows.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
@@ -30,9 +31,11 @@ namespace proftrace {
 // Memory: the names, and the open rows of each thread.
 // `steps`: rows beside the spans; they must outlive the call. `rank`: only the processes of that
 // rank; none: all. `idle`: gaps of devices, as rows of category gpu_idle; likewise.
+// `python`: rows of Python's calls; likewise.
 absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink,
                                const StepRows& steps = StepRows(),
                                std::optional<int> rank = std::nullopt,
-                               std::span<const DeviceIdle> idle = {});
+                               std::span<const DeviceIdle> idle = {},
+                               const PythonRows& python = PythonRows());
 
 }  // namespace proftrace

@@ -29,7 +29,7 @@ absl::Status WriteKeyAveragesCsv(const ExportInput& input, ByteSink& sink) {
 
 absl::Status WriteChromeTrace(const ExportInput& input, ByteSink& sink) {
   return ExportChromeTrace(input.timeline, sink, input.aggregates.step_rows, input.rank,
-                           input.aggregates.device_idle);
+                           input.aggregates.device_idle, input.aggregates.python_rows);
 }
 
 absl::Status WriteEventsCsv(const ExportInput& input, ByteSink& sink) {

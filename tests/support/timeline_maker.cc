@@ -157,13 +157,9 @@ uint32_t TimelineMaker::AddModule(const PythonModule& module) {
 StackId TimelineMaker::AddFrame(StackId caller, uint32_t code, uint32_t instruction,
                                 uint32_t module) {
   for (Target& target : info_.targets) target.stacks_recorded = true;
-  for (uint32_t id = 1; id < frames_.size(); ++id) {
-    const PythonFrame& frame = frames_[id];
-    if (frame.parent == caller && frame.code == code && frame.instruction == instruction &&
-        frame.module == module) {
-      return StackId{id};
-    }
-  }
+  const auto [it, inserted] = frame_ids_.try_emplace(
+      {Raw(caller), code, instruction, module}, StackId{static_cast<uint32_t>(frames_.size())});
+  if (!inserted) return it->second;
   PythonFrame frame;
   frame.parent = caller;
   frame.code = code;
@@ -172,7 +168,7 @@ StackId TimelineMaker::AddFrame(StackId caller, uint32_t code, uint32_t instruct
   frame.module = module;
   frame.depth = frames_[Raw(caller)].depth + 1;
   frames_.push_back(frame);
-  return StackId{static_cast<uint32_t>(frames_.size() - 1)};
+  return it->second;
 }
 
 std::unique_ptr<Timeline> TimelineMaker::Finish() {

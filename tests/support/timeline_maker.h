@@ -2,7 +2,9 @@
 // a training loop.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,6 +71,7 @@ class TimelineMaker {
   TimelineBuilder builder_;
   std::vector<std::vector<Open>> open_;  // by thread
   std::vector<OperatorInputs> inputs_ = {OperatorInputs()};
+  std::map<std::array<uint32_t, 4>, StackId> frame_ids_;  // by caller, code, instruction, module
   std::vector<PythonFrame> frames_ = std::vector<PythonFrame>(1);
   std::vector<PythonCode> codes_;
   std::vector<PythonModule> modules_;

@@ -1,6 +1,7 @@
 // Writes every output of a made-up recording into a directory: for checks that read our files with
 // other programs.
 //   write_outputs DIR training SPANS
+//   write_outputs DIR python SEED     stacks of a Python program
 //   write_outputs DIR random SEED     all that a tree can have: filtered, async, overlapping,
 //   truncated, same names
 #include <cstdint>
@@ -14,6 +15,7 @@
 
 #include "exporters/formats.h"
 #include "exporters/recording_json.h"
+#include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
 
 namespace proftrace {
@@ -89,6 +91,7 @@ std::unique_ptr<Timeline> MakeTimeline(const std::string& kind, uint32_t number)
   if (kind == "training") return MakeTrainingTimeline(number, 2);
   if (kind == "random") return MakeRandomTimeline(number);
   if (kind == "deep") return MakeDeepTimeline(number);
+  if (kind == "python") return MakePythonTimeline(number, 2'000);
   return nullptr;
 }
 
@@ -163,7 +166,7 @@ int Run(int argc, char** argv) {
   std::unique_ptr<Timeline> timeline;
   if (argc == 4) timeline = MakeTimeline(argv[2], static_cast<uint32_t>(std::stoul(argv[3])));
   if (timeline == nullptr) {
-    std::cerr << "usage: write_outputs DIR training|random|deep NUMBER\n";
+    std::cerr << "usage: write_outputs DIR training|random|deep|python NUMBER\n";
     return 2;
   }
   const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(argv[1], std::nullopt);

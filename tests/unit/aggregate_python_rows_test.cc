@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/python_rows.h"
 
@@ -188,82 +189,6 @@ TEST_F(PythonRowsTest, WithoutStacksThereIsNone) {
   EXPECT_EQ(Rows(), Texts());
 }
 
-// What a Python program does, at random: every span's stack must be the chain of rows around it.
-class Program {
- public:
-  Program(uint32_t seed, TimelineMaker* maker, ThreadIndex thread)
-      : random_(seed), maker_(*maker), thread_(thread) {
-    for (int i = 0; i < 5; ++i) {
-      codes_.push_back(maker_.AddCode("job.py", "f" + std::to_string(i), 10 * i));
-    }
-    codes_.push_back(maker_.AddCode("torch/autograd/profiler.py", "__enter__", 1));
-    for (int i = 0; i < 2; ++i) modules_.push_back(maker_.AddModule({.class_name = "Linear"}));
-  }
-
-  void Run(int budget) {
-    budget_ = budget;
-    while (budget_ > 0) Call(kNoStack, 0);
-  }
-
- private:
-  uint32_t Below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
-  int64_t Tick() { return now_ns_ += 1 + Below(9); }
-
-  void Call(StackId caller, int depth) {
-    const uint32_t code = codes_[Below(5)];
-    const uint32_t module = Below(3) == 0 ? modules_[Below(2)] : 0;
-    const uint32_t statements = 1 + Below(6);
-    for (uint32_t at = 0; at < statements && budget_ > 0; ++at) {
-      Do(maker_.AddFrame(caller, code, at, module), caller, code, module, &at, depth);
-    }
-  }
-
-  void Do(StackId frame, StackId caller, uint32_t code, uint32_t module, uint32_t* at, int depth) {
-    --budget_;
-    const uint32_t what = depth > 6 ? 9 : Below(10);
-    if (what < 3) {
-      Call(frame, depth + 1);
-    } else if (what == 3) {  // with record_function(): the function goes on inside
-      Begin(maker_.AddAnnotation("a"), maker_.AddFrame(frame, codes_[5]));
-      for (int i = 0; i < 3; ++i) {
-        Do(maker_.AddFrame(caller, code, ++*at, module), caller, code, module, at, depth + 1);
-      }
-      maker_.End(thread_, Tick());
-    } else if (what == 4) {  // an operator that calls Python
-      Begin(maker_.AddOperator("aten::custom"), frame);
-      Call(frame, depth + 1);
-      maker_.End(thread_, Tick());
-    } else if (what == 5) {
-      const SpanId node = Begin(maker_.AddOperator("AddBackward0"), maker_.AddFrame(frame, code));
-      ASSERT_TRUE(maker_.SetSequence(node, {.number_plus_1 = 1, .forward_number = 1}).ok());
-      Begin(maker_.AddOperator("aten::inside"), maker_.AddFrame(frame, code, 7));
-      maker_.End(thread_, Tick());
-      maker_.End(thread_, Tick());
-    } else {
-      Begin(maker_.AddOperator("aten::a"), frame);
-      if (Below(3) == 0) {
-        Begin(maker_.AddOperator("aten::b"), frame);
-        maker_.End(thread_, Tick());
-      }
-      maker_.End(thread_, Tick());
-    }
-  }
-
-  SpanId Begin(LabelId label, StackId stack) {
-    const SpanId span = maker_.Begin(thread_, label, Tick());
-    EXPECT_TRUE(maker_.SetStack(span, stack).ok());
-    return span;
-  }
-
-  std::mt19937 random_;
-  TimelineMaker& maker_;
-  ThreadIndex thread_;
-  std::vector<uint32_t> codes_;
-  std::vector<uint32_t> modules_;
-  int64_t now_ns_ = 0;
-  int budget_ = 0;
-};
-
 // Functions and modules of the stack, outermost first.
 using Chain = std::vector<std::pair<uint32_t, uint32_t>>;
 
@@ -353,10 +278,7 @@ class NestingCheck {
 TEST(PythonRowsPropertyTest, TheRowsAroundASpanAreItsStack) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
-    TimelineMaker maker;
-    const ThreadIndex thread = maker.AddThread(1, 1, "python3");
-    Program(seed, &maker, thread).Run(300);
-    const std::unique_ptr<Timeline> timeline = maker.Finish();
+    const std::unique_ptr<Timeline> timeline = MakePythonTimeline(seed, 300);
     const PythonRows rows(*timeline, StepRows(), "");
     ASSERT_TRUE(rows.status().ok());
     NestingCheck(*timeline, StepRows(), rows).Run();

@@ -11,7 +11,9 @@
 
 #include "exporters/chrome_trace.h"
 #include "exporters/formats.h"
+#include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
+#include "userspace/aggregate/aggregates.h"
 
 namespace proftrace {
 namespace {
@@ -24,7 +26,8 @@ class ChromeTraceTest : public testing::Test {
   Json Export() {
     timeline_ = maker_.Finish();
     StringSink sink;
-    EXPECT_TRUE(ExportChromeTrace(*timeline_, sink).ok());
+    const PythonRows python(*timeline_, StepRows(), "");
+    EXPECT_TRUE(ExportChromeTrace(*timeline_, sink, StepRows(), std::nullopt, {}, python).ok());
     text_ = sink.text();
     return Json::parse(text_);
   }
@@ -219,6 +222,75 @@ TEST_F(ChromeTraceTest, HasKinetosOwnRows) {
        {"PyTorch Profiler (0)", "Iteration Start: PyTorch Profiler", "Record Window End"}) {
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
   }
+}
+
+TEST_F(ChromeTraceTest, CallsOfPythonAreRowsAroundWhatTheyRun) {
+  PythonModule linear;
+  linear.class_name = "Linear";
+  linear.number = 3;
+  const uint32_t module = maker_.AddModule(linear);
+  const uint32_t call = maker_.AddCode("torch/nn/modules/module.py", "_wrapped_call_impl", 1773);
+  const StackId main = maker_.AddFrame(kNoStack, maker_.AddCode("my \"job\".py", "<module>", 1), 7);
+  const StackId layer = maker_.AddFrame(main, call, 2, module);
+  const SpanId op = maker_.Add(thread_, maker_.AddOperator("aten::linear"), 1000, 2000);
+  ASSERT_TRUE(maker_.SetStack(op, layer).ok());
+  const Json trace = Export();
+  EXPECT_EQ(trace["with_stack"], 1);
+  EXPECT_EQ(trace["with_modules"], 1);
+  const std::vector<Json> rows = WithPhase(trace, "X");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0]["cat"], "python_function");
+  EXPECT_EQ(rows[0]["name"], "my \"job\".py(1): <module>");
+  EXPECT_EQ(rows[0]["args"],
+            Json::parse(R"({"Python parent id": null, "Python id": 1, "Ev Idx": 1})"));
+  EXPECT_EQ(rows[1]["name"], "nn.Module: Linear_3");
+  EXPECT_EQ(rows[1]["args"], Json::parse(R"({"Python parent id": 1, "Python id": 2,
+                                             "Python module id": 3, "Ev Idx": 2})"));
+  EXPECT_EQ(rows[2]["name"], "aten::linear");
+  for (const Json& row : rows) {
+    EXPECT_EQ(row["ts"], rows[2]["ts"]);
+    EXPECT_EQ(row["dur"], rows[2]["dur"]);
+    EXPECT_EQ(row["tid"], 4712);
+  }
+}
+
+TEST(ChromeTraceNestingTest, RowsOfPythonNestInOtherRows) {
+  const std::unique_ptr<Timeline> timeline = MakePythonTimeline(1, 5'000);
+  const Aggregates aggregates = Aggregate(*timeline, {.step_rows = true});
+  StringSink sink;
+  absl::Status status = ExportChromeTrace(*timeline, sink, aggregates.step_rows, std::nullopt, {},
+                                          aggregates.python_rows);
+  ASSERT_TRUE(status.ok());
+  const Json trace = Json::parse(sink.text());
+  size_t rows = 0;
+  std::vector<std::pair<int64_t, Json>> open;  // ends and their rows
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["cat"] == "Trace") continue;
+    const int64_t start = std::llround(event["ts"].get<double>() * 1000);
+    const int64_t end = start + std::llround(event["dur"].get<double>() * 1000);
+    while (!open.empty() && open.back().first <= start) open.pop_back();
+    ASSERT_TRUE(open.empty() || end <= open.back().first) << event.dump();
+    if (event["cat"] == "python_function") {
+      ++rows;
+      const auto parent = std::find_if(open.rbegin(), open.rend(), [](const auto& around) {
+        return around.second["cat"] == "python_function";
+      });
+      EXPECT_EQ(event["args"]["Python parent id"],
+                parent == open.rend() ? Json() : parent->second["args"]["Python id"]);
+    }
+    open.emplace_back(end, event);
+  }
+  EXPECT_EQ(rows, aggregates.python_rows.size());
+  EXPECT_GT(rows, 1'000u);
+  // Where steps cut annotations: those that cannot be drawn nested are the same without Python.
+  StringSink without;
+  ASSERT_TRUE(ExportChromeTrace(*timeline, without, aggregates.step_rows).ok());
+  const auto count_async = [](const std::string& text) {
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("{\"ph\": \"b\"", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(count_async(sink.text()), count_async(without.text()));
 }
 
 TEST(ChromeTraceNestingTest, EveryTrackNestsInABigTrace) {

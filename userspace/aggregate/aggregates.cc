@@ -10,6 +10,9 @@ Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options) 
   }
   aggregates.key_averages = BuildKeyAverages(timeline, options.key_averages, aggregates.step_rows);
   BuildFoldedStacks(timeline, &aggregates.stacks, &aggregates.span_counts);
+  if (timeline.has_stacks()) {
+    aggregates.python_rows = PythonRows(timeline, aggregates.step_rows, options.spill_directory);
+  }
   if (timeline.has_device_records()) {
     aggregates.device_stacks = BuildDeviceStacks(timeline);
     aggregates.device_idle = FindDeviceIdle(timeline);

@@ -1,11 +1,13 @@
 // Everything that exporters show beside the spans themselves, computed once for all of them.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/folded_stacks.h"
 #include "userspace/aggregate/key_averages.h"
+#include "userspace/aggregate/python_rows.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
@@ -19,12 +21,14 @@ struct Aggregates {
   std::vector<DeviceIdle> device_idle;
   SpanCounts span_counts;
   Steps steps;
-  StepRows step_rows;  // none unless asked for
+  StepRows step_rows;      // none unless asked for
+  PythonRows python_rows;  // none where no stacks were recorded
 };
 
 struct AggregateOptions {
   KeyAveragesOptions key_averages;
-  bool step_rows = false;  // also of a recording that was not asked to count steps
+  bool step_rows = false;       // also of a recording that was not asked to count steps
+  std::string spill_directory;  // for what does not fit in memory; empty = /tmp
 };
 
 Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options);

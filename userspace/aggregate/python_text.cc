@@ -3,31 +3,36 @@
 namespace proftrace {
 namespace {
 
-std::string FrameText(const Timeline& timeline, StackId frame, int32_t line) {
-  if (const PythonModule* module = PythonModuleOf(timeline, frame); module != nullptr) {
-    return "nn.Module: " + PythonModuleText(*module);
-  }
-  const PythonCode& code = timeline.python_codes()[timeline.python_frame(frame).code];
-  return code.file + "(" + std::to_string(line != 0 ? line : code.first_line) + "): " + code.name;
+std::string FunctionText(const PythonCode& code, int32_t line) {
+  return code.file + "(" + std::to_string(line) + "): " + code.name;
 }
 
 }  // namespace
 
-std::string PythonFunctionText(const Timeline& timeline, StackId frame) {
-  return FrameText(timeline, frame, 0);
-}
-
-std::string PythonLineText(const Timeline& timeline, StackId frame) {
-  return FrameText(timeline, frame, timeline.python_frame(frame).line);
+std::string PythonFunctionText(const PythonCode& code) {
+  return FunctionText(code, code.first_line);
 }
 
 std::string PythonModuleText(const PythonModule& module) {
   return module.class_name + "_" + std::to_string(module.number);
 }
 
-const PythonModule* PythonModuleOf(const Timeline& timeline, StackId frame) {
-  const uint32_t module = timeline.python_frame(frame).module;
-  return module == 0 ? nullptr : &timeline.python_modules()[module - 1];
+std::string PythonModuleCallText(const PythonModule& module) {
+  return "nn.Module: " + PythonModuleText(module);
+}
+
+std::string PythonFrameText(const Timeline& timeline, StackId id) {
+  const PythonFrame& frame = timeline.python_frame(id);
+  if (frame.module != 0) {
+    return PythonModuleCallText(timeline.python_modules()[frame.module - 1]);
+  }
+  return PythonFunctionText(timeline.python_codes()[frame.code]);
+}
+
+std::string PythonLineText(const Timeline& timeline, StackId id) {
+  const PythonFrame& frame = timeline.python_frame(id);
+  if (frame.module != 0 || frame.line == 0) return PythonFrameText(timeline, id);
+  return FunctionText(timeline.python_codes()[frame.code], frame.line);
 }
 
 }  // namespace proftrace

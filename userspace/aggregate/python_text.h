@@ -1,4 +1,5 @@
-// Frames of Python in torch.profiler's words.
+// Frames of Python in torch.profiler's words: the names of its python_function rows, which are the
+// entries of FunctionEvent.stack.
 #pragma once
 
 #include <string>
@@ -7,17 +8,16 @@
 
 namespace proftrace {
 
-// The name of torch's python_function row and the entry of FunctionEvent.stack: "file.py(12): f"
-// with the first line of the function, or "nn.Module: Linear_0".
-std::string PythonFunctionText(const Timeline& timeline, StackId frame);
-
-// The same with the line that is executed, where it is known.
-std::string PythonLineText(const Timeline& timeline, StackId frame);
-
+// "file.py(12): f", with the first line of the function.
+std::string PythonFunctionText(const PythonCode& code);
 // "Linear_0": an nn.Module as torch's traces call it.
 std::string PythonModuleText(const PythonModule& module);
+// "nn.Module: Linear_0".
+std::string PythonModuleCallText(const PythonModule& module);
 
-// The nn.Module whose call the frame is; nothing where it is none.
-const PythonModule* PythonModuleOf(const Timeline& timeline, StackId frame);
+// Of a frame: the call of its nn.Module where it is one, else its function.
+std::string PythonFrameText(const Timeline& timeline, StackId frame);
+// The same, the function with the line that is executed, where that is known.
+std::string PythonLineText(const Timeline& timeline, StackId frame);
 
 }  // namespace proftrace

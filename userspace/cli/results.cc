@@ -38,7 +38,9 @@ absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
   if (!timeline.ok()) return timeline.status();
   Results results;
   results.timeline = *std::move(timeline);
-  results.aggregates = Aggregate(*results.timeline, options);
+  AggregateOptions with_spill = options;
+  with_spill.spill_directory = SpillDirectory(capture);
+  results.aggregates = Aggregate(*results.timeline, with_spill);
   results.damage = (*reader)->damage();
   if (!results.timeline->ledger().ConservationHolds() ||
       !results.timeline->device_ledger().ConservationHolds()) {

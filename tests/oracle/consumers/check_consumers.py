@@ -10,6 +10,7 @@ Each consumer must take every row of events.csv, unchanged. Exit code: 0, 1 (som
 from __future__ import annotations
 
 import contextlib
+import gzip
 import importlib.util
 import io
 import json
@@ -49,6 +50,34 @@ def summary_of(directory: Path) -> dict:
     return json.loads((directory / "summary.json").read_text(encoding="utf-8"))
 
 
+def host_rows(directory: Path) -> "pandas.DataFrame":
+    """The host's rows of events.csv, with the depth that they have below Python's rows of the trace."""
+    events = read_events(directory)
+    calls: dict[int, int] = {}
+    open_rows: dict[int, list[tuple[int, bool]]] = {}
+    for row in python_and_host_rows(directory):
+        start = round(row["ts"] * 1000)
+        around = open_rows.setdefault(row["tid"], [])
+        while around and around[-1][0] <= start:
+            around.pop()
+        is_python = row["cat"] == "python_function"
+        if not is_python:
+            calls[row["args"]["Ev Idx"]] = sum(python for _, python in around)
+        around.append((start + round(row["dur"] * 1000), is_python))
+    events["depth"] += events["id"].map(calls).fillna(0).astype("int64")
+    return events[events["category"].isin(HOST_ROWS)]
+
+
+def python_and_host_rows(directory: Path) -> list[dict]:
+    with gzip.open(directory / "trace.json.gz", "rt", encoding="utf-8") as file:
+        rows = json.load(file)["traceEvents"]
+    return [row for row in rows if row["ph"] == "X" and row["cat"] in ("python_function", *SPAN_ROWS)]
+
+
+def count_python_rows(directory: Path) -> int:
+    return sum(row["cat"] == "python_function" for row in python_and_host_rows(directory))
+
+
 def check_pandas(directory: Path) -> list[str]:
     """Types, keys and sums of the two CSV files."""
     problems = []
@@ -82,7 +111,7 @@ def check_pandas(directory: Path) -> list[str]:
 def check_hta(directory: Path) -> list[str]:
     """HTA must hold every row of events.csv, and its own call graph must find the same depths."""
     events = read_events(directory)
-    expected = events[events["category"].isin(HOST_ROWS)]
+    expected = host_rows(directory)
     logging.disable(logging.WARNING)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -92,6 +121,9 @@ def check_hta(directory: Path) -> list[str]:
     symbols = analysis.t.symbol_table.get_sym_table()
     rows = rows.assign(cat=[symbols[number] for number in rows["cat"]], name=[symbols[number] for number in rows["name"]])
     problems = unlinked_work(events, rows)
+    python_rows = int((rows["cat"] == "python_function").sum())
+    if python_rows != count_python_rows(directory):
+        problems.append(f"HTA holds {python_rows} rows of Python, the trace {count_python_rows(directory)}")
     rows = rows[rows["cat"].isin(HOST_ROWS)]
     if len(rows) != len(expected):
         return [*problems, f"HTA holds {len(rows)} rows, events.csv {len(expected)}"]
@@ -150,10 +182,12 @@ def check_perfetto(directory: Path) -> list[str]:
     problems = [f"Perfetto: {name} is {value}" for name, value in stats]
     rows = pandas.DataFrame(slices, columns=["tid", "name", "depth", "duration_ns"])
     events = read_events(directory)
-    expected = events[events["category"].isin(HOST_ROWS)]
+    expected = host_rows(directory)
     if (rows["duration_ns"] < 0).any():
         problems.append("Perfetto: a slice has no end")
     drawn = dict(counts)
+    if drawn.get("python_function", 0) != count_python_rows(directory):
+        problems.append(f"Perfetto holds {drawn.get('python_function', 0)} rows of Python, the trace {count_python_rows(directory)}")
     for category, in_events in events[events["category"].isin(DEVICE_ROWS)].groupby("category").size().items():
         if drawn.get(category, 0) != in_events:
             problems.append(f"Perfetto holds {drawn.get(category, 0)} rows of {category}, events.csv {in_events}")
