@@ -1,5 +1,6 @@
 #include "exporters/chrome_trace.h"
 
+#include <absl/base/attributes.h>
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
@@ -259,7 +260,7 @@ class ChromeTraceWriter {
   }
 
   // The rows of Python's calls that open with the row `number`: they lie around it.
-  void WritePythonRowsBefore(uint64_t number) {
+  ABSL_ATTRIBUTE_NOINLINE void WritePythonRowsBefore(uint64_t number) {
     for (; next_python_ < python_.size() && python_.at(next_python_).before_row <= number;
          ++next_python_) {
       const PythonRow& row = python_.at(next_python_);
@@ -271,7 +272,7 @@ class ChromeTraceWriter {
 
   // Whether the row lies within the one that it begins in, and then takes its place among those
   // that are open.
-  bool Nests(ThreadIndex thread, int64_t start_ns, int64_t end_ns) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Nests(ThreadIndex thread, int64_t start_ns, int64_t end_ns) {
     std::vector<int64_t>& open = open_ends_[Raw(thread)];
     while (!open.empty() && open.back() <= start_ns) open.pop_back();
     if (!open.empty() && end_ns > open.back()) return false;
@@ -286,7 +287,7 @@ class ChromeTraceWriter {
     for (; next_step_ < rows.size() && rows[next_step_].before_span <= index; ++next_step_) {
       const StepRows::Row& row = rows[next_step_];
       if (!Has(row.thread)) continue;
-      WritePythonRowsBefore(steps_.NumberOfRow(next_step_));
+      if (next_python_ < python_.size()) WritePythonRowsBefore(steps_.NumberOfRow(next_step_));
       Span span;
       span.start_ns = row.step.start_ns;
       span.duration_ns = row.step.end_ns - row.step.start_ns;
@@ -312,7 +313,7 @@ class ChromeTraceWriter {
                             details.call.correlation;
     }
     const uint64_t number = steps_.NumberOf(id);
-    WritePythonRowsBefore(number);
+    if (next_python_ < python_.size()) WritePythonRowsBefore(number);
     details.external_id = steps_.ExternalId(timeline_, span, number);
     WriteRow(number, span, label_parts_[Raw(span.label)], details);
     const SpanSequence& sequence = details.sequence;

@@ -8,6 +8,7 @@
 
 #include "exporters/device_args.h"
 #include "exporters/escape.h"
+#include "exporters/python_cells.h"
 #include "exporters/text_writer.h"
 #include "userspace/aggregate/flops.h"
 #include "userspace/aggregate/step_memory.h"
@@ -29,6 +30,7 @@ constexpr std::string_view kStepName = "ProfilerStep#";
 constexpr std::string_view kNoMemory = ",,,,";  // cpu_memory_bytes to self_device_memory_bytes
 constexpr std::string_view kAfterMemory = ",,,,,,,,";  // flops to args
 constexpr std::string_view kBeforeArgs = ",,,,,,,";    // flops to stack
+constexpr std::string_view kBeforePython = ",,,";      // on_cpu_ns, off_cpu_ns
 constexpr std::string_view kAfterFlops = ",,,,,,";     // on_cpu_ns to stack
 constexpr size_t kPathCacheBytes = 16 * 1024 * 1024;
 constexpr size_t kMaxRowNumbersBytes = 22 * kMaxNumberBytes + 200;
@@ -37,7 +39,12 @@ class EventsCsvWriter {
  public:
   EventsCsvWriter(const Timeline& timeline, const Steps& steps, const StepRows& step_rows,
                   ByteSink& sink)
-      : timeline_(timeline), steps_(steps), step_rows_(step_rows), flops_(timeline), writer_(sink) {
+      : timeline_(timeline),
+        steps_(steps),
+        step_rows_(step_rows),
+        flops_(timeline),
+        python_cells_(timeline),
+        writer_(sink) {
     for (const Label& label : timeline.labels()) {
       escaped_names_.push_back(CsvEscaped(label.name));
       needs_quotes_.push_back(CsvNeedsQuotes(label.name));
@@ -155,8 +162,9 @@ class EventsCsvWriter {
     const std::string& label = label_cells_[Raw(span.label)];
     const std::string& thread = thread_cells_[Raw(span.thread)];
     const std::string_view inputs = InputCells(SpanId{index});
+    const std::string_view python = python_cells_.Of(SpanId{index});
     char* at = writer_.Reserve(kMaxRowNumbersBytes + path.size() + label.size() + thread.size() +
-                               inputs.size());
+                               inputs.size() + python.size());
     const uint64_t number = step_rows_.NumberOf(SpanId{index});
     at = PutInteger(at, number);
     *at++ = ',';
@@ -190,7 +198,7 @@ class EventsCsvWriter {
     at = PutMemoryCells(at, timeline_.columns().memory.at(SpanId{index}));
     *at++ = ',';
     if (timeline_.info().with_flops) at = PutInteger(at, flops_.Of(SpanId{index}, span));
-    at = PutText(at, kAfterFlops);
+    at = python.empty() ? PutText(at, kAfterFlops) : PutPython(at, python);
     if (sequence.forward_plus_1 != 0) {
       at = PutText(at, "\"{\"\"forward_id\"\": ");
       at = PutInteger(at, step_rows_.NumberOf(SpanId{sequence.forward_plus_1 - 1}));
@@ -210,6 +218,12 @@ class EventsCsvWriter {
     at = PutText(at, SpanEndName(span.end));
     at = PutText(at, "\n");
     writer_.Advance(at);
+  }
+
+  static char* PutPython(char* at, std::string_view cells) {
+    at = PutText(PutText(at, kBeforePython), cells);
+    *at++ = ',';
+    return at;
   }
 
   static char* PutSequence(char* at, const SpanSequence& sequence) {
@@ -486,6 +500,7 @@ class EventsCsvWriter {
   const Steps& steps_;
   const StepRows& step_rows_;
   SpanFlops flops_;
+  PythonCells python_cells_;
   size_t next_step_ = 0;
   const bool has_memory_ = timeline_.has_memory();
   const std::vector<SpanMemory> step_memory_ = StepMemory(timeline_, step_rows_);

@@ -10,7 +10,8 @@
 
 namespace proftrace {
 
-// Memory: a few words a label, and at most 16 MiB of call paths.
+// Memory: a few words a label and a frame of Python, and at most 16 MiB of call paths and 32 MiB of
+// stacks.
 // `steps` fill the column of that name; `rows` are rows of their own, and parents of what they
 // enclose.
 absl::Status ExportEventsCsv(const Timeline& timeline, const Steps& steps, const StepRows& rows,

@@ -109,6 +109,45 @@ TEST(EventsCsvTest, HasOneRowASpanAndEmptyCellsForTheRest) {
   EXPECT_EQ(rows[0].at("end"), "return");
 }
 
+TEST(EventsCsvTest, StacksAreTheLinesThatRunAndTheInnermostModule) {
+  TimelineMaker maker;
+  const ThreadIndex thread = maker.AddThread(1, 1, "python3");
+  PythonModule root;
+  root.class_name = "Net";
+  root.has_path = true;
+  PythonModule layer;
+  layer.class_name = "Linear";
+  layer.number = 2;
+  layer.path = "encoder.0";
+  layer.has_path = true;
+  const uint32_t call = maker.AddCode("torch/nn/modules/module.py", "_wrapped_call_impl", 1773);
+  const StackId main = maker.AddFrame(kNoStack, maker.AddCode("a \"b\", c.py", "<module>", 1), 6);
+  const StackId net = maker.AddFrame(main, call, 3, maker.AddModule(root));
+  const StackId forward = maker.AddFrame(net, maker.AddCode("net.py", "forward", 20), 2);
+  const StackId linear = maker.AddFrame(forward, call, 3, maker.AddModule(layer));
+  int64_t now = 0;
+  for (const StackId stack : {kNoStack, main, forward, linear, linear}) {
+    const SpanId span = maker.Add(thread, maker.AddOperator("aten::add"), now, now + 1);
+    ASSERT_TRUE(maker.SetStack(span, stack).ok());
+    now += 10;
+  }
+  const std::vector<Row> rows = Events(maker);
+  ASSERT_EQ(rows.size(), 5u);
+  for (const char* column : {"module", "module_class", "stack"}) EXPECT_EQ(rows[0].at(column), "");
+  const std::string first = "a \"b\", c.py(7): <module>";
+  EXPECT_EQ(rows[1].at("stack"), first);
+  EXPECT_EQ(rows[1].at("module_class"), "");
+  EXPECT_EQ(rows[2].at("stack"), first + ";nn.Module: Net_0;net.py(22): forward");
+  EXPECT_EQ(rows[2].at("module"), "");
+  EXPECT_EQ(rows[2].at("module_class"), "Net_0");
+  EXPECT_EQ(rows[3].at("stack"),
+            first + ";nn.Module: Net_0;net.py(22): forward;nn.Module: Linear_2");
+  EXPECT_EQ(rows[3].at("module"), "encoder.0");
+  EXPECT_EQ(rows[3].at("module_class"), "Linear_2");
+  EXPECT_EQ(rows[4].at("stack"), rows[3].at("stack"));
+  EXPECT_EQ(rows[4].at("end"), "return");
+}
+
 TEST(EventsCsvTest, NamesAreExact) {
   const std::string long_name(5000, 'x');
   const std::vector<std::string> names = {"a,b", "say \"hi\"", "two\nlines\r\n",
