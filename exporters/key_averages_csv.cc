@@ -1,5 +1,7 @@
 #include "exporters/key_averages_csv.h"
 
+#include <string>
+
 #include "exporters/escape.h"
 #include "exporters/text_writer.h"
 
@@ -27,6 +29,13 @@ void WriteMemory(const SpanMemory& memory, TextWriter& writer) {
 void WritePercent(int64_t ns, int64_t total_ns, TextWriter& writer) {
   if (total_ns == 0) return;
   writer.Decimal(static_cast<double>(ns) * 100.0 / static_cast<double>(total_ns), 4);
+}
+
+// As in events.csv: the innermost frame last.
+std::string Stack(const KeyAverage& row) {
+  std::string text;
+  for (size_t i = row.stack.size(); i-- > 0;) text += row.stack[i] + (i > 0 ? ";" : "");
+  return text;
 }
 
 void WriteDeviceTimes(const KeyAverage& row, int64_t total_ns, TextWriter& writer) {
@@ -79,7 +88,9 @@ absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
     writer.Text(row.is_async ? "1" : "0");
     writer.Text(",");
     writer.Text(CsvField(row.input_shapes));
-    writer.Text(",\n");
+    writer.Text(",");
+    writer.Text(CsvField(Stack(row)));
+    writer.Text("\n");
   }
   return writer.Flush();
 }

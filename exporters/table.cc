@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kNumberColumnWidth = 12;  // torch's DEFAULT_COLUMN_WIDTH
 constexpr size_t kNamePadding = 4;
 constexpr size_t kMaxShapesWidth = 80;  // torch's max_shapes_column_width
+constexpr size_t kMaxSourceWidth = 75;  // torch's max_src_column_width
 constexpr size_t kSpacing = 2;
 constexpr int kMinNameColumnWidth = 4;
 
@@ -116,11 +117,20 @@ std::string CutName(const std::string& name, const std::optional<int>& max_width
   return std::string(FirstCodePoints(name, limit)) + "...";
 }
 
-void AppendCell(const std::string& text, size_t width, std::string* line) {
+// As torch cuts frames: from the left.
+std::string CutSource(const std::string& text, size_t width) {
   const size_t length = CodePoints(text);
-  if (length < width) line->append(width - length, ' ');
+  if (length <= width) return text;
+  const size_t cut = FirstCodePoints(text, length - width + 3).size();
+  return "..." + text.substr(cut);
+}
+
+void AppendCell(const std::string& text, size_t width, bool to_the_left, std::string* line) {
+  const size_t length = CodePoints(text);
+  const size_t padding = length < width ? width - length : 0;
+  if (!to_the_left) line->append(padding, ' ');
   *line += text;
-  line->append(kSpacing, ' ');
+  line->append((to_the_left ? padding : 0) + kSpacing, ' ');
 }
 
 // As torch scales the column by its smallest number (auto_scale_flops).
@@ -154,6 +164,10 @@ class TableFormatter {
       shapes_width_ = std::min(kMaxShapesWidth,
                                std::max(shapes_width_, row.input_shapes.size() + kNamePadding));
       name_width_ = std::max(name_width_, CodePoints(TableText(row.name)) + kNamePadding);
+      for (const std::string& frame : row.stack) {
+        source_width_ = std::min(
+            kMaxSourceWidth, std::max(source_width_, CodePoints(TableText(frame)) + kNamePadding));
+      }
     }
     // Without any there is no column.
     has_flops_ = averages.has_flops && smallest_flops > 0;
@@ -194,6 +208,7 @@ class TableFormatter {
     }
     headers.push_back("# of Calls");
     if (has_input_shapes_) headers.push_back("Input Shapes");
+    if (has_stacks()) headers.push_back("Source Location");
     if (has_flops_) headers.push_back("Total " + std::string(flops_scale_.unit));
     const size_t line_length = Separator().size() - kSpacing;
     std::string text;
@@ -205,7 +220,10 @@ class TableFormatter {
           std::string(line_length, '=') + "\nThis report only display top-level ops statistics\n";
     }
     text += Separator() + "\n" + Line(headers) + Separator() + "\n";
-    for (const KeyAverage* row : Shown()) text += Line(Cells(*row));
+    for (const KeyAverage* row : Shown()) {
+      text += Line(Cells(*row));
+      if (has_stacks()) text += CallerLines(*row);
+    }
     text += Separator() + "\n";
     text += "Self CPU time total: " + Time(averages_.self_cpu_time_total_ns) + "\n";
     if (has_device_time_) {
@@ -215,15 +233,20 @@ class TableFormatter {
   }
 
  private:
+  bool has_stacks() const { return source_width_ > 0; }
+  bool IsSource(size_t column) const {
+    return has_stacks() && column + (has_flops_ ? 2 : 1) == ColumnCount();
+  }
   size_t ColumnWidth(size_t column) const {
-    const size_t after_shapes = has_flops_ ? 2 : 1;
+    if (IsSource(column)) return source_width_;
+    const size_t after_shapes = (has_flops_ ? 2u : 1u) + (has_stacks() ? 1u : 0u);
     if (has_input_shapes_ && column + after_shapes == ColumnCount()) return shapes_width_;
     return column < (has_overload_names_ ? 2u : 1u) ? name_width_ : kNumberColumnWidth;
   }
   size_t ColumnCount() const {
     return 7u + (has_overload_names_ ? 1u : 0u) + (has_device_time_ ? 4u : 0u) +
            (averages_.has_memory ? 2u : 0u) + (has_device_memory_ ? 2u : 0u) +
-           (has_input_shapes_ ? 1u : 0u) + (has_flops_ ? 1u : 0u);
+           (has_input_shapes_ ? 1u : 0u) + (has_stacks() ? 1u : 0u) + (has_flops_ ? 1u : 0u);
   }
 
   std::string Separator() const {
@@ -238,10 +261,26 @@ class TableFormatter {
   std::string Line(const std::vector<std::string>& cells) const {
     std::string line;
     for (size_t column = 0; column < cells.size(); ++column) {
-      AppendCell(cells[column], ColumnWidth(column), &line);
+      AppendCell(cells[column], ColumnWidth(column), IsSource(column), &line);
     }
     line.push_back('\n');
     return line;
+  }
+
+  std::string SourceCell(const std::string& frame) const {
+    return CutSource(TableText(frame), source_width_);
+  }
+
+  // A line for each further frame, and one without.
+  std::string CallerLines(const KeyAverage& row) const {
+    std::string text;
+    std::vector<std::string> cells(ColumnCount());
+    for (size_t i = 1; i < row.stack.size(); ++i) {
+      cells.back() = SourceCell(row.stack[i]);
+      text += Line(cells);
+    }
+    cells.back().clear();
+    return text + Line(cells);
   }
 
   std::string Time(int64_t ns) const { return FormatTime(Microseconds(ns), options_.time_unit); }
@@ -279,6 +318,8 @@ class TableFormatter {
       const double flops = static_cast<double>(row.flops) * flops_scale_.factor;
       cells.push_back(row.flops == 0 ? "--" : Printf("%8.3f", flops));
     }
+    // Behind the FLOPs, though its header is before theirs: so has torch 2.11.
+    if (has_stacks()) cells.push_back(row.stack.empty() ? "" : SourceCell(row.stack.front()));
     return cells;
   }
 
@@ -293,6 +334,7 @@ class TableFormatter {
   FlopsScale flops_scale_;
   size_t name_width_ = 0;
   size_t shapes_width_ = 0;
+  size_t source_width_ = 0;  // 0 = no row has a stack
 };
 
 }  // namespace

@@ -185,6 +185,10 @@ OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
   OrderedJson entry = {{"name", ToValidUtf8(row.name)}};
   if (averages.grouped_by_overload_name) entry["overload_name"] = ToValidUtf8(row.overload_name);
   if (averages.grouped_by_input_shape) entry["input_shapes"] = row.input_shapes;
+  if (averages.grouped_by_stack_n > 0) {
+    entry["stack"] = OrderedJson::array();
+    for (const std::string& frame : row.stack) entry["stack"].push_back(ToValidUtf8(frame));
+  }
   entry["count"] = row.count;
   entry["self_cpu_time_total_us"] = Microseconds(row.self_cpu_time_total_ns);
   entry["cpu_time_total_us"] = Microseconds(row.cpu_time_total_ns);

@@ -51,6 +51,10 @@ def export(proftrace: str, capture: Path, folder: Path) -> None:
     expect_code(report, code)
     if report.stdout != (folder / "key_averages.txt").read_bytes():
         raise SystemExit("report prints another table than export writes")
+    if json.loads((folder / "trace.json").read_text(encoding="utf-8"))["with_stack"] == 0:
+        refused = run(proftrace, "report", str(capture), "--group-by-stack-n", "2", *salvage)
+        expect_code(refused, 2)
+        assert b"record with --with-stack" in refused.stderr, refused.stderr
 
 
 def check_meaning(folder: Path) -> None:

@@ -38,12 +38,14 @@ def require_torch():
     os.execv(other, [other, *sys.argv])
 
 
-def event_list(path):
+def event_list(directory):
     """The events of events.csv as torch's profiler would give them."""
-    from torch.autograd.profiler_util import EventList, FunctionEvent, _filter_name, _rewrite_name
+    from torch.autograd.profiler_util import EventList, FunctionEvent, _filter_name, _filter_stack_entry, _rewrite_name
 
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(os.path.join(directory, "events.csv"), newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
+    with open(os.path.join(directory, "stacks.json"), encoding="utf-8") as file:
+        stacks = json.load(file)
     start = min(int(row["start_ns"]) for row in rows)
     events = []
     for row in rows:
@@ -59,7 +61,7 @@ def event_list(path):
                 start_us=begin_ns / 1000,
                 end_us=(begin_ns + int(row["duration_ns"])) / 1000,
                 input_shapes=json.loads(row["input_shapes"] or "[]"),
-                stack=[],
+                stack=[entry for entry in stacks[int(row["id"])] if _filter_stack_entry(entry)],
                 is_async=row["is_async"] == "1",
                 is_user_annotation=row["category"] == "user_annotation",
             )
@@ -103,7 +105,7 @@ def ties_apart(ours, theirs, sort_by):
 
 
 def compare(directory, what):
-    events = event_list(os.path.join(directory, "events.csv"))
+    events = event_list(directory)
     with open(os.path.join(directory, "tables.json"), encoding="utf-8") as file:
         tables = json.load(file)  # written by write_outputs: each file, and the arguments that give it
     failures = 0
@@ -129,7 +131,7 @@ def main():
     program = sys.argv[1]
     seeds = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     failures = tables = 0
-    cases = [("training", 3000)] + [("random", seed) for seed in range(seeds)]
+    cases = [("training", 3000)] + [(kind, seed) for seed in range(seeds) for kind in ("random", "python")]
     for kind, number in cases:
         with tempfile.TemporaryDirectory() as directory:
             subprocess.run([program, directory, kind, str(number)], check=True)

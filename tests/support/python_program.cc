@@ -15,9 +15,13 @@ constexpr int64_t kStartNs = 5'000'000'000;
 class Program {
  public:
   explicit Program(uint32_t seed) : random_(seed) {
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 3; ++i) {
       codes_.push_back(maker_.AddCode("job.py", "f" + std::to_string(i), 10 * i + 1));
     }
+    const std::string long_folder =
+        "a/rather/long/path/that/does/not/fit/the/column/of/the/table/π";
+    codes_.push_back(maker_.AddCode(long_folder + "/layers/linear.py", "forward", 31));
+    codes_.push_back(maker_.AddCode("torch/autograd/__init__.py", "backward", 41));
     codes_.push_back(maker_.AddCode("torch/autograd/profiler.py", "__enter__", 1));
     for (uint32_t i = 0; i < 2; ++i) {
       PythonModule module;

@@ -17,6 +17,7 @@
 #include "exporters/recording_json.h"
 #include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
+#include "userspace/aggregate/python_text.h"
 
 namespace proftrace {
 namespace {
@@ -101,7 +102,10 @@ struct TableCase {
   bool by_overload = false;
   TableOptions options = {};
   bool by_shape = false;
+  uint32_t by_stack = 0;
 };
+
+constexpr uint32_t kMostFrames = 3;
 
 std::vector<TableCase> TableCases(uint32_t seed) {
   std::vector<TableCase> cases = {{"key_averages.txt", false, {}},
@@ -129,6 +133,7 @@ std::vector<TableCase> TableCases(uint32_t seed) {
     other.file = "table_random_" + std::to_string(i) + ".txt";
     other.by_overload = random() % 2 == 0;
     other.by_shape = random() % 2 == 0;
+    other.by_stack = static_cast<uint32_t>(random() % (kMostFrames + 1));
     other.options.sort_by = one_of(keys);
     other.options.row_limit = one_of(std::vector<int64_t>{-1, 0, 1, 3, 100});
     other.options.max_name_column_width =
@@ -155,11 +160,33 @@ OrderedJson CaseJson(const TableCase& table) {
   constexpr const char* kUnits[] = {nullptr, "s", "ms", "us"};
   const char* unit = kUnits[static_cast<size_t>(options.time_unit)];
   layout["time_unit"] = unit == nullptr ? OrderedJson(nullptr) : OrderedJson(unit);
-  return {
-      {"file", table.file},
-      {"key_averages",
-       {{"group_by_overload_name", table.by_overload}, {"group_by_input_shapes", table.by_shape}}},
-      {"table", std::move(layout)}};
+  return {{"file", table.file},
+          {"key_averages",
+           {{"group_by_overload_name", table.by_overload},
+            {"group_by_input_shapes", table.by_shape},
+            {"group_by_stack_n", table.by_stack}}},
+          {"table", std::move(layout)}};
+}
+
+// Of each span the names of its frames, the innermost first.
+OrderedJson StacksJson(const Timeline& timeline) {
+  OrderedJson stacks = OrderedJson::array();
+  for (uint32_t id = 0; id < timeline.span_count(); ++id) {
+    OrderedJson& stack = stacks.emplace_back(OrderedJson::array());
+    for (StackId at = timeline.stack_of(SpanId{id}); at != kNoStack;
+         at = timeline.python_frame(at).parent) {
+      stack.push_back(PythonFrameText(timeline, at));
+    }
+  }
+  return stacks;
+}
+
+absl::Status WriteJsonFile(const OrderedJson& json, const OutputDirectory& directory,
+                           const std::string& name) {
+  const absl::StatusOr<std::unique_ptr<ByteSink>> sink = directory.Create(name);
+  if (!sink.ok()) return sink.status();
+  if (absl::Status status = WriteJson(json, **sink); !status.ok()) return status;
+  return (*sink)->Finish();
 }
 
 int Run(int argc, char** argv) {
@@ -180,12 +207,15 @@ int Run(int argc, char** argv) {
     status = Export(format, {*timeline, aggregates, table}, *directory,
                     DefaultFileName(format, *timeline));
   }
-  Aggregates grouped[2][2];  // by overload name, by shapes
+  Aggregates grouped[2][2][kMostFrames + 1];  // by overload name, by shapes, by stack
   for (const bool by_overload : {false, true}) {
     for (const bool by_shape : {false, true}) {
-      grouped[by_overload][by_shape] =
-          Aggregate(*timeline, {.key_averages = {.group_by_overload_name = by_overload,
-                                                 .group_by_input_shape = by_shape}});
+      for (uint32_t by_stack = 0; by_stack <= kMostFrames; ++by_stack) {
+        grouped[by_overload][by_shape][by_stack] =
+            Aggregate(*timeline, {.key_averages = {.group_by_overload_name = by_overload,
+                                                   .group_by_input_shape = by_shape,
+                                                   .group_by_stack_n = by_stack}});
+      }
     }
   }
   const Format& text = **FindFormat("table");
@@ -193,15 +223,12 @@ int Run(int argc, char** argv) {
   for (const TableCase& one : TableCases(static_cast<uint32_t>(std::stoul(argv[3])))) {
     cases.push_back(CaseJson(one));
     if (!status.ok()) break;
-    status = Export(text, {*timeline, grouped[one.by_overload][one.by_shape], one.options},
-                    *directory, one.file);
+    status =
+        Export(text, {*timeline, grouped[one.by_overload][one.by_shape][one.by_stack], one.options},
+               *directory, one.file);
   }
-  if (status.ok()) {
-    const absl::StatusOr<std::unique_ptr<ByteSink>> sink = directory->Create("tables.json");
-    status = sink.status();
-    if (status.ok()) status = WriteJson(cases, **sink);
-    if (status.ok()) status = (*sink)->Finish();
-  }
+  if (status.ok()) status = WriteJsonFile(cases, *directory, "tables.json");
+  if (status.ok()) status = WriteJsonFile(StacksJson(*timeline), *directory, "stacks.json");
   if (!status.ok()) std::cerr << status.message() << "\n";
   return status.ok() ? 0 : 1;
 }

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"
@@ -19,6 +21,31 @@ class KeyAveragesTest : public testing::Test {
   ThreadIndex thread_ = maker_.AddThread(1, 1, "python3");
   std::unique_ptr<Timeline> timeline_;
 };
+
+TEST_F(KeyAveragesTest, GroupsByTheInnermostFrames) {
+  const uint32_t main = maker_.AddCode("a.py", "main", 1);
+  const uint32_t f = maker_.AddCode("a.py", "f", 10);
+  const uint32_t backward = maker_.AddCode("torch/autograd/__init__.py", "backward", 20);
+  const StackId first = maker_.AddFrame(maker_.AddFrame(kNoStack, main, 1), f);
+  const StackId second = maker_.AddFrame(maker_.AddFrame(kNoStack, main, 2), f, 7);
+  const StackId alone = maker_.AddFrame(kNoStack, f);
+  const StackId in_backward = maker_.AddFrame(maker_.AddFrame(kNoStack, main, 3), backward);
+  int64_t now = 0;
+  for (const StackId stack : {first, second, alone, in_backward, kNoStack}) {
+    const SpanId span = maker_.Add(thread_, maker_.AddOperator("aten::add"), now, now + 1);
+    ASSERT_TRUE(maker_.SetStack(span, stack).ok());
+    now += 10;
+  }
+  const KeyAverages averages = Build({.group_by_stack_n = 2});
+  using Stack = std::vector<std::string>;
+  ASSERT_EQ(averages.rows.size(), 4u);
+  EXPECT_EQ(averages.rows[0].count, 2u);
+  EXPECT_EQ(averages.rows[0].stack, (Stack{"a.py(10): f", "a.py(1): main"}));
+  EXPECT_EQ(averages.rows[1].stack, Stack{"a.py(10): f"});
+  EXPECT_EQ(averages.rows[2].stack, Stack{"a.py(1): main"});
+  EXPECT_EQ(averages.rows[3].stack, Stack());
+  EXPECT_EQ(averages.self_cpu_time_total_ns, 5);
+}
 
 TEST_F(KeyAveragesTest, SumsByNameInOrderOfFirstStart) {
   const LabelId linear = maker_.AddOperator("aten::linear");

@@ -186,6 +186,7 @@ TEST(KeyAveragesCsvTest, HasOneRowAKey) {
   KeyAverages averages;
   averages.rows = {{"aten::add", "Ten\"sor", 3, 1'500, 3'000'001}, {"wait", "", 1, 0, 50}};
   averages.rows[1].is_async = true;
+  averages.rows[1].stack = {"a.py(10): f", "a.py(1): main"};
   averages.self_cpu_time_total_ns = 3'000;
   StringSink sink;
   ASSERT_TRUE(ExportKeyAveragesCsv(averages, sink).ok());
@@ -204,6 +205,8 @@ TEST(KeyAveragesCsvTest, HasOneRowAKey) {
   EXPECT_EQ(rows[0].at("is_async"), "0");
   EXPECT_EQ(rows[1].at("is_async"), "1");
   EXPECT_EQ(rows[1].at("cpu_percent"), "0.0000");
+  EXPECT_EQ(rows[0].at("stack"), "");
+  EXPECT_EQ(rows[1].at("stack"), "a.py(1): main;a.py(10): f");
 }
 
 }  // namespace

@@ -42,6 +42,48 @@ TEST(TableTest, HasTorchsLayout) {
             "Self CPU time total: 2.998ms\n");
 }
 
+// What torch 2.11 prints: FLOPs stand below the other column's header.
+TEST(TableTest, StacksAreLinesBelowEachRow) {
+  KeyAverages averages;
+  averages.rows = {{"aten::mm", "", 1, 2'000, 2'000}, {"aten::t", "", 1, 1'000, 1'000}};
+  averages.rows[0].flops = 2000;
+  averages.rows[0].stack = {"linear.py(130): forward", std::string(80, 'a') + "\xCF\x80"};
+  averages.self_cpu_time_total_ns = 3'000;
+  averages.has_flops = true;
+  const absl::StatusOr<std::string> text = FormatTable(averages, {});
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(*text,
+            "------------  ------------  ------------  ------------  ------------  ----------"
+            "--  ------------  --------------------------------------------------------------"
+            "-------------  ------------  \n"
+            "        Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time a"
+            "vg    # of Calls  Source Location                                               "
+            "               Total KFLOPs  \n"
+            "------------  ------------  ------------  ------------  ------------  ----------"
+            "--  ------------  --------------------------------------------------------------"
+            "-------------  ------------  \n"
+            "    aten::mm        66.67%       2.000us        66.67%       2.000us       2.000"
+            "us             1     2.000                                                      "
+            "               linear.py(130): forward  \n"
+            "                                                                                "
+            "                                                                                "
+            "               ...aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+            "aaaaaaaaa\xCF\x80  \n"
+            "                                                                                "
+            "                                                                                "
+            "                             \n"
+            "     aten::t        33.33%       1.000us        33.33%       1.000us       1.000"
+            "us             1  --                                                            "
+            "                             \n"
+            "                                                                                "
+            "                                                                                "
+            "                             \n"
+            "------------  ------------  ------------  ------------  ------------  ----------"
+            "--  ------------  --------------------------------------------------------------"
+            "-------------  ------------  \n"
+            "Self CPU time total: 3.000us\n");
+}
+
 TEST(TableTest, SortsAndLimits) {
   const KeyAverages averages = ThreeRows();
   const auto shown = ShownRows(averages, {.sort_by = "cpu_time_total", .row_limit = 2});

@@ -1,6 +1,7 @@
 #include "userspace/aggregate/key_averages.h"
 
 #include "userspace/aggregate/flops.h"
+#include "userspace/aggregate/stack_groups.h"
 #include "userspace/aggregate/step_memory.h"
 #include "userspace/base/demangle.h"
 #include "userspace/base/saturating.h"
@@ -87,6 +88,8 @@ class KeyAverager {
     result_.grouped_by_overload_name = options.group_by_overload_name;
     result_.grouped_by_input_shape = options.group_by_input_shape;
     if (options.group_by_input_shape) NumberShapes();
+    result_.grouped_by_stack_n = options.group_by_stack_n;
+    if (options.group_by_stack_n > 0) stacks_.emplace(timeline, options.group_by_stack_n);
     result_.has_memory = timeline.has_memory();
     result_.has_device_records = timeline.has_device_records();
     result_.has_flops = timeline.info().with_flops;
@@ -143,20 +146,36 @@ class KeyAverager {
 
   // The row of a span whose label's row is `row`.
   uint32_t RowOf(uint32_t row, SpanId id) {
-    if (!result_.grouped_by_input_shape) return row;
-    const uint32_t inputs = Raw(timeline_.columns().inputs.at(id));
-    const uint32_t shape = inputs < shape_numbers_.size() ? shape_numbers_[inputs] : 0;
-    const uint64_t key = static_cast<uint64_t>(row) << 32 | shape;
-    const auto [it, inserted] = shape_rows_.try_emplace(key, static_cast<uint32_t>(rows_.size()));
+    if (result_.grouped_by_input_shape) {
+      const uint32_t inputs = Raw(timeline_.columns().inputs.at(id));
+      const uint32_t shape = inputs < shape_numbers_.size() ? shape_numbers_[inputs] : 0;
+      const auto [part, is_new] = PartOf(row, shape, &shape_rows_);
+      if (is_new) rows_[part].average.input_shapes = shapes_[shape];
+      row = part;
+    }
+    if (stacks_.has_value()) {
+      const uint32_t stack = stacks_->Of(timeline_.stack_of(id));
+      const auto [part, is_new] = PartOf(row, stack, &stack_rows_);
+      if (is_new) rows_[part].average.stack = stacks_->Frames(stack);
+      row = part;
+    }
+    return row;
+  }
+
+  // The row for what of `row` has the number `group`, and whether it was just made.
+  std::pair<uint32_t, bool> PartOf(uint32_t row, uint32_t group,
+                                   absl::flat_hash_map<uint64_t, uint32_t>* parts) {
+    const uint64_t key = static_cast<uint64_t>(row) << 32 | group;
+    const auto [it, inserted] = parts->try_emplace(key, static_cast<uint32_t>(rows_.size()));
     if (inserted) {
       RowSums sums;
       sums.average.name = rows_[row].average.name;
       sums.average.overload_name = rows_[row].average.overload_name;
+      sums.average.input_shapes = rows_[row].average.input_shapes;
       sums.average.is_user_annotation = rows_[row].average.is_user_annotation;
-      sums.average.input_shapes = shapes_[shape];
       rows_.push_back(std::move(sums));
     }
-    return it->second;
+    return {it->second, inserted};
   }
 
   const LabelEntry& EntryOf(const Span& span) const { return labels_[Raw(span.label)]; }
@@ -461,6 +480,8 @@ class KeyAverager {
   std::vector<std::string_view> shapes_;                // by their numbers
   std::vector<uint32_t> shape_numbers_;                 // by InputsId
   absl::flat_hash_map<uint64_t, uint32_t> shape_rows_;  // by the label's row and the shapes
+  std::optional<StackGroups> stacks_;                   // where grouped by them
+  absl::flat_hash_map<uint64_t, uint32_t> stack_rows_;  // by the row and the stack's group
   absl::flat_hash_map<uint32_t, Pending> pending_;
   KeyAverages result_;
 };

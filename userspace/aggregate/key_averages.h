@@ -36,6 +36,7 @@ namespace proftrace {
 struct KeyAveragesOptions {
   bool group_by_overload_name = false;
   bool group_by_input_shape = false;
+  uint32_t group_by_stack_n = 0;  // by so many of the innermost frames of the stack
 };
 
 struct KeyAverage {
@@ -54,7 +55,8 @@ struct KeyAverage {
   bool is_top_level =
       false;  // whether the group's first span has no parent, as torch's top_level_events_only asks
 
-  std::string input_shapes;  // empty unless grouped by it; "[]" for spans without inputs
+  std::string input_shapes;        // empty unless grouped by it; "[]" for spans without inputs
+  std::vector<std::string> stack;  // empty unless grouped by it; the innermost frame first
 
   // Microseconds a call; 0 when there was none.
   double cpu_time_us() const;
@@ -65,6 +67,7 @@ struct KeyAverages {
   std::vector<KeyAverage> rows;  // in the order of each group's first span, as in torch
   bool grouped_by_overload_name = false;
   bool grouped_by_input_shape = false;
+  uint32_t grouped_by_stack_n = 0;
   int64_t self_cpu_time_total_ns = 0;     // over all rows
   uint64_t incomplete_spans = 0;          // left out: their end was not seen
   int64_t self_device_time_total_ns = 0;  // over the device's rows that are no annotations

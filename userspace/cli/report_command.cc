@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,7 +19,7 @@ struct ReportArguments {
   std::string header;
   bool group_by_overload_name = false;
   bool group_by_input_shape = false;
-  std::optional<uint32_t> group_by_stack_n;
+  uint32_t group_by_stack_n = 0;
   bool step_rows = false;
   bool top_level_events_only = false;
   bool json = false;
@@ -44,16 +43,12 @@ absl::StatusOr<TableOptions> MakeTableOptions(const ReportArguments& arguments) 
 }
 
 absl::Status RunReport(const ReportArguments& arguments) {
-  if (arguments.group_by_stack_n.value_or(0) > 0) {
-    return Fail(ExitCode::kUsage,
-                "--group-by-stack-n " + std::to_string(*arguments.group_by_stack_n) +
-                    ": no Python stacks are in this recording; this version does not record them");
-  }
   absl::StatusOr<TableOptions> table = MakeTableOptions(arguments);
   if (!table.ok()) return table.status();
   AggregateOptions options;
   options.key_averages.group_by_overload_name = arguments.group_by_overload_name;
   options.key_averages.group_by_input_shape = arguments.group_by_input_shape;
+  options.key_averages.group_by_stack_n = arguments.group_by_stack_n;
   options.step_rows = arguments.step_rows;
   absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
   if (!results.ok()) return results.status();
@@ -61,6 +56,12 @@ absl::Status RunReport(const ReportArguments& arguments) {
     return Fail(ExitCode::kUsage,
                 "--group-by-input-shape: no shapes are in this recording; record with "
                 "--record-shapes");
+  }
+  if (arguments.group_by_stack_n > 0 && !results->timeline->has_stacks()) {
+    return Fail(ExitCode::kUsage, "--group-by-stack-n " +
+                                      std::to_string(arguments.group_by_stack_n) +
+                                      ": no Python stacks are in this recording; record with "
+                                      "--with-stack");
   }
   if (absl::Status status = PrintTable(*results, *table, arguments.json); !status.ok()) {
     return status;
