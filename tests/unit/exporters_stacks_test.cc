@@ -9,6 +9,7 @@
 #include "exporters/flamegraph_html.h"
 #include "exporters/folded.h"
 #include "exporters/summary_json.h"
+#include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"
 
@@ -69,6 +70,61 @@ TEST_F(StacksTest, FoldedFramesCannotBreakTheGrammar) {
              0, 1'000);
   maker_.Add(thread_, maker_.AddAnnotation(""), 2'000, 3'000);
   EXPECT_EQ(Folded(), "[unnamed] 1\na:b c d 1\n");
+}
+
+TEST_F(StacksTest, PythonsFramesAreBelowWhatTheyRun) {
+  PythonModule linear;
+  linear.class_name = "Linear";
+  const uint32_t module = maker_.AddModule(linear);
+  const uint32_t main = maker_.AddCode("my train.py", "main", 1);
+  const uint32_t call = maker_.AddCode("torch/nn/modules/module.py", "_wrapped_call_impl", 1773);
+  const uint32_t enter = maker_.AddCode("torch/autograd/profiler.py", "__enter__", 854);
+  const uint32_t hook = maker_.AddCode("hook.py", "hook", 5);
+  const auto begin = [this](LabelId label, StackId stack, int64_t start_ns) {
+    const SpanId span = maker_.Begin(thread_, label, start_ns);
+    EXPECT_TRUE(maker_.SetStack(span, stack).ok());
+    return span;
+  };
+  const auto at_line = [&](uint32_t line) { return maker_.AddFrame(kNoStack, main, line); };
+  const StackId layer = maker_.AddFrame(at_line(3), call, 2, module);
+  begin(maker_.AddAnnotation("forward"), maker_.AddFrame(at_line(2), enter), 0);
+  begin(maker_.AddOperator("aten::linear"), layer, 10'000);
+  begin(maker_.AddOperator("aten::t"), layer, 11'000);
+  maker_.End(thread_, 12'000);
+  maker_.Add(thread_, maker_.AddOperator("aten::unknown"), 12'000, 13'000);  // without a stack
+  begin(maker_.AddOperator("aten::mul"), maker_.AddFrame(layer, hook), 13'000);
+  maker_.End(thread_, 15'000);
+  maker_.End(thread_, 20'000);
+  maker_.End(thread_, 30'000);
+  begin(maker_.AddOperator("evaluate"), at_line(4), 40'000);
+  const SpanId node = begin(maker_.AddOperator("LinearBackward0"), layer, 42'000);
+  ASSERT_TRUE(maker_.SetSequence(node, {.number_plus_1 = 1, .forward_number = 1}).ok());
+  begin(maker_.AddOperator("aten::mm"), layer, 44'000);
+  maker_.End(thread_, 45'000);
+  maker_.End(thread_, 46'000);
+  maker_.End(thread_, 50'000);
+  const std::string main_frame = "my train.py(1): main";
+  const std::string in_forward = main_frame + ";forward;nn.Module: Linear_0;aten::linear";
+  EXPECT_EQ(Folded(), main_frame + ";evaluate 6\n" + main_frame + ";forward 20\n" + in_forward +
+                          " 6\n" + in_forward + ";aten::t 1\n" + in_forward + ";aten::unknown 1\n" +
+                          in_forward + ";hook.py(5): hook;aten::mul 2\n" + main_frame +
+                          ";nn.Module: Linear_0;LinearBackward0 3\n" + main_frame +
+                          ";nn.Module: Linear_0;LinearBackward0;aten::mm 1\n");
+  EXPECT_EQ(aggregates_.span_counts.of(SpanKind::kOperator), 7u);
+  EXPECT_EQ(aggregates_.span_counts.of(SpanKind::kAnnotation), 1u);
+}
+
+TEST_F(StacksTest, NoTimeIsLostBetweenPythonsFrames) {
+  timeline_ = MakePythonTimeline(3, 5'000);
+  aggregates_ = Aggregate(*timeline_, {});
+  int64_t total_ns = 0;
+  for (uint32_t i = 0; i < timeline_->span_count(); ++i) {
+    total_ns += timeline_->span(SpanId{i}).self_ns;
+  }
+  EXPECT_EQ(aggregates_.stacks.nodes[0].total_ns, total_ns);
+  for (uint32_t i = 1; i < aggregates_.stacks.nodes.size(); ++i) {
+    EXPECT_LT(aggregates_.stacks.nodes[i].parent, i);
+  }
 }
 
 TEST_F(StacksTest, FoldedIsEmptyWithoutSpans) { EXPECT_EQ(Folded(), ""); }

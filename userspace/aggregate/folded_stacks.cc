@@ -1,5 +1,6 @@
 #include "userspace/aggregate/folded_stacks.h"
 
+#include "userspace/aggregate/stack_folder.h"
 #include "userspace/base/saturating.h"
 
 #include <absl/container/flat_hash_map.h>
@@ -14,9 +15,9 @@ struct PathSums {
   uint64_t count = 0;
 };
 
-// Sums by the Timeline's own paths, and the counts by label on the way.
-std::vector<PathSums> SumPaths(const Timeline& timeline, SpanCounts* counts) {
-  std::vector<PathSums> sums(timeline.paths().size());
+// Calls visit(id, span) for each span whose end was seen, and counts all by label on the way.
+template <typename Visitor>
+void ForEachComplete(const Timeline& timeline, SpanCounts* counts, Visitor&& visit) {
   std::vector<uint64_t> by_label(timeline.labels().size());
   const SpanStore& spans = timeline.spans();
   for (uint32_t chunk = 0; chunk < spans.chunk_count(); ++chunk) {
@@ -25,16 +26,27 @@ std::vector<PathSums> SumPaths(const Timeline& timeline, SpanCounts* counts) {
     for (uint32_t index = first; index < last; ++index) {
       const Span& span = spans.at(index);
       ++by_label[Raw(span.label)];
-      if (!span.is_complete()) continue;
-      PathSums& sum = sums[Raw(span.path)];
-      ++sum.count;
-      if (!span.is_async) sum.self_ns = SaturatingSum(sum.self_ns, span.self_ns);
+      if (span.is_complete()) visit(SpanId{index}, span);
     }
     spans.Release(chunk);
   }
   for (size_t label = 0; label < by_label.size(); ++label) {
     counts->by_kind[static_cast<size_t>(timeline.labels()[label].kind)] += by_label[label];
   }
+}
+
+// `sums`: StackNode or PathSums.
+template <typename Sums>
+void AddSpan(const Span& span, Sums* sums) {
+  ++sums->count;
+  if (!span.is_async) sums->self_ns = SaturatingSum(sums->self_ns, span.self_ns);
+}
+
+// Sums by the Timeline's own paths.
+std::vector<PathSums> SumPaths(const Timeline& timeline, SpanCounts* counts) {
+  std::vector<PathSums> sums(timeline.paths().size());
+  ForEachComplete(timeline, counts,
+                  [&](SpanId, const Span& span) { AddSpan(span, &sums[Raw(span.path)]); });
   return sums;
 }
 
@@ -86,29 +98,67 @@ void SumTotals(FoldedStacks* stacks) {
 }  // namespace
 
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts) {
-  FoldPaths(timeline, SumPaths(timeline, counts), {}, stacks);
+  if (timeline.columns().stack.exists()) {
+    StackFolder folder(timeline, stacks);
+    ForEachComplete(timeline, counts, [&](SpanId id, const Span& span) {
+      AddSpan(span, &stacks->nodes[folder.NodeOf(id)]);
+    });
+  } else {
+    FoldPaths(timeline, SumPaths(timeline, counts), {}, stacks);
+  }
   SumTotals(stacks);
 }
 
-FoldedStacks BuildDeviceStacks(const Timeline& timeline) {
-  FoldedStacks stacks;
-  std::vector<PathSums> sums(timeline.paths().size());
-  PathSums without_call;
+namespace {
+
+// Calls visit(span, activity) for the work of devices, with the span that asked for it, if any.
+template <typename Visitor>
+void ForEachWork(const Timeline& timeline, Visitor&& visit) {
   const DeviceActivityStore& activities = timeline.device_activities();
   for (uint32_t i = 0; i < activities.size(); ++i) {
     const DeviceActivity& activity = activities.at(i);
     if (!IsDeviceWork(activity.kind)) continue;
-    const SpanId span = activity.op != kNoSpan ? activity.op : activity.call;
-    PathSums& sum = span == kNoSpan ? without_call : sums[Raw(timeline.span(span).path)];
-    sum.self_ns = SaturatingSum(sum.self_ns, activity.duration_ns);
-    ++sum.count;
+    visit(activity.op != kNoSpan ? activity.op : activity.call, activity);
   }
+}
+
+template <typename Sums>
+void AddWork(const DeviceActivity& activity, Sums* sums) {
+  sums->self_ns = SaturatingSum(sums->self_ns, activity.duration_ns);
+  ++sums->count;
+}
+
+// The paths of the Timeline on which work was asked for.
+void FoldPathsWithWork(const Timeline& timeline, PathSums* without_call, FoldedStacks* stacks) {
+  std::vector<PathSums> sums(timeline.paths().size());
+  ForEachWork(timeline, [&](SpanId span, const DeviceActivity& activity) {
+    AddWork(activity, span == kNoSpan ? without_call : &sums[Raw(timeline.span(span).path)]);
+  });
   std::vector<bool> is_left_out(sums.size(), true);
   for (size_t path = sums.size(); path-- > 1;) {
     if (sums[path].count > 0) is_left_out[path] = false;
     if (!is_left_out[path]) is_left_out[Raw(timeline.paths()[path].parent)] = false;
   }
-  FoldPaths(timeline, sums, is_left_out, &stacks);
+  FoldPaths(timeline, sums, is_left_out, stacks);
+}
+
+}  // namespace
+
+FoldedStacks BuildDeviceStacks(const Timeline& timeline) {
+  FoldedStacks stacks;
+  PathSums without_call;
+  if (timeline.columns().stack.exists()) {
+    StackFolder folder(timeline, &stacks);
+    ForEachWork(timeline, [&](SpanId span, const DeviceActivity& activity) {
+      if (span == kNoSpan) {
+        AddWork(activity, &without_call);
+      } else {
+        AddWork(activity, &stacks.nodes[folder.NodeOf(span)]);
+      }
+    });
+  } else {
+    FoldPathsWithWork(timeline, &without_call, &stacks);
+  }
   if (without_call.count > 0) {
     StackNode& node = stacks.nodes.emplace_back();
     node.frame = static_cast<uint32_t>(stacks.frames.size());

@@ -1,4 +1,5 @@
-// Self time summed by call path: what the folded file and the flame graph show.
+// Self time summed by call path: what the folded file and the flame graph show. Where Python's
+// stacks were recorded, their frames are part of the paths (stack_folder.h).
 #pragma once
 
 #include <array>
@@ -41,7 +42,7 @@ struct SpanCounts {
 inline constexpr std::string_view kNoCallFrame = "[no CUDA call recorded]";
 FoldedStacks BuildDeviceStacks(const Timeline& timeline);
 
-// One pass over the spans; memory: three words a path.
+// One pass over the spans; memory: a few words a path.
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts);
 
 }  // namespace proftrace

@@ -2,61 +2,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <string_view>
 #include <vector>
+
+#include "userspace/aggregate/frame_tree.h"
 
 namespace proftrace {
 namespace {
 
 constexpr size_t kRowMemoryBytes = size_t{32} << 20;
-
-// The functions of torch that an annotation begins in.
-bool BeginsAnnotations(const PythonCode& code) {
-  for (const std::string_view file : {"torch/autograd/profiler.py", "torch/_ops.py"}) {
-    if (code.file == file || code.file.ends_with("/" + std::string(file))) return true;
-  }
-  return false;
-}
-
-class Frames {
- public:
-  explicit Frames(const Timeline& timeline) : timeline_(timeline) {
-    for (const PythonCode& code : timeline.python_codes()) {
-      begins_annotations_.push_back(BeginsAnnotations(code));
-    }
-  }
-
-  const PythonFrame& at(StackId id) const { return timeline_.python_frame(id); }
-
-  // Whether two frames with the same one below them are one activation.
-  bool AreOne(StackId a, StackId b) const {
-    return at(a).code == at(b).code && at(a).module == at(b).module;
-  }
-
-  // The innermost frame of `a` whose activation is also in `b`.
-  StackId Common(StackId a, StackId b) const {
-    while (at(a).depth > at(b).depth) a = at(a).parent;
-    while (at(b).depth > at(a).depth) b = at(b).parent;
-    while (a != b) {
-      if (at(a).parent == at(b).parent) return AreOne(a, b) ? a : at(a).parent;
-      a = at(a).parent;
-      b = at(b).parent;
-    }
-    return a;
-  }
-
-  // The stack that a span shows: an annotation's without the helpers that it begins in.
-  StackId Shown(SpanId id, const Span& span) const {
-    StackId frame = timeline_.stack_of(id);
-    if (timeline_.label(span.label).kind != SpanKind::kAnnotation) return frame;
-    while (frame != kNoStack && begins_annotations_[at(frame).code]) frame = at(frame).parent;
-    return frame;
-  }
-
- private:
-  const Timeline& timeline_;
-  std::vector<bool> begins_annotations_;
-};
 
 // A span or a step that is open on a thread.
 struct OpenSpan {
@@ -158,7 +111,7 @@ class Walk {
 // without a stack, and of a step, what those inside of it share.
 class StacksAround {
  public:
-  StacksAround(const Timeline& timeline, const Frames& frames, const StepRows& steps,
+  StacksAround(const Timeline& timeline, const FrameTree& frames, const StepRows& steps,
                const std::string& spill_directory)
       : timeline_(timeline),
         frames_(frames),
@@ -178,14 +131,14 @@ class StacksAround {
       return {true, StackId{exception - 1}};
     }
     if (timeline_.stack_of(id) == kNoStack) return {};
-    return {true, frames_.Shown(id, timeline_.span(id))};
+    return {true, frames_.Shown(id)};
   }
 
   absl::Status OnOpen(ThreadIndex, int64_t, OpenSpan* open) {
     if (open->is_step || open->is_backward) return absl::OkStatus();
     const SpanId id{open->index};
     open->has_stack = timeline_.stack_of(id) != kNoStack;
-    if (open->has_stack) open->stack = frames_.Shown(id, timeline_.span(id));
+    if (open->has_stack) open->stack = frames_.Shown(id);
     return absl::OkStatus();
   }
 
@@ -200,7 +153,7 @@ class StacksAround {
       return absl::OkStatus();
     }
     const SpanId id{over.index};
-    if (timeline_.stack_of(id) != kNoStack && over.stack == frames_.Shown(id, timeline_.span(id))) {
+    if (timeline_.stack_of(id) != kNoStack && over.stack == frames_.Shown(id)) {
       return absl::OkStatus();
     }
     return of_spans_.Set(id, Raw(over.stack) + 1);
@@ -210,14 +163,14 @@ class StacksAround {
 
  private:
   const Timeline& timeline_;
-  const Frames& frames_;
+  const FrameTree& frames_;
   std::vector<Around> of_steps_;
   SpanColumn<uint32_t> of_spans_;  // StackId + 1, where it is not what the span shows
 };
 
 class RowBuilder {
  public:
-  RowBuilder(const Timeline& timeline, const Frames& frames, const StepRows& steps,
+  RowBuilder(const Timeline& timeline, const FrameTree& frames, const StepRows& steps,
              const StacksAround& around, ChunkStore<PythonRow>* rows)
       : frames_(frames), steps_(steps), around_(around), rows_(*rows) {
     open_.resize(timeline.threads().size());
@@ -292,7 +245,7 @@ class RowBuilder {
     }
   }
 
-  const Frames& frames_;
+  const FrameTree& frames_;
   const StepRows& steps_;
   const StacksAround& around_;
   ChunkStore<PythonRow>& rows_;
@@ -306,7 +259,7 @@ PythonRows::PythonRows(const Timeline& timeline, const StepRows& steps,
                        const std::string& spill_directory) {
   if (!timeline.columns().stack.exists()) return;
   rows_ = std::make_unique<ChunkStore<PythonRow>>(spill_directory, kRowMemoryBytes);
-  const Frames frames(timeline);
+  const FrameTree frames(timeline);
   StacksAround around(timeline, frames, steps, spill_directory);
   status_ = Walk<StacksAround>(timeline, steps, &around).Run();
   if (!status_.ok()) return;

@@ -1,0 +1,35 @@
+// Questions about the frames of a Timeline's Python stacks.
+#pragma once
+
+#include <vector>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+class FrameTree {
+ public:
+  // `timeline` must outlive this.
+  explicit FrameTree(const Timeline& timeline);
+
+  const PythonFrame& at(StackId id) const { return timeline_.python_frame(id); }
+
+  // Whether two frames with the same one below them are one activation: what the frame itself
+  // executes may differ.
+  bool AreOne(StackId a, StackId b) const {
+    return at(a).code == at(b).code && at(a).module == at(b).module;
+  }
+
+  // The innermost frame of `a` whose activation is also in `b`.
+  StackId Common(StackId a, StackId b) const;
+
+  // The stack that a span shows: an annotation's without the functions of torch that it begins in,
+  // which are over when it goes on.
+  StackId Shown(SpanId id) const;
+
+ private:
+  const Timeline& timeline_;
+  std::vector<bool> begins_annotations_;  // by code
+};
+
+}  // namespace proftrace

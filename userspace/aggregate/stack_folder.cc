@@ -1,0 +1,86 @@
+#include "userspace/aggregate/stack_folder.h"
+
+#include "userspace/aggregate/python_text.h"
+
+namespace proftrace {
+
+StackFolder::StackFolder(const Timeline& timeline, FoldedStacks* stacks)
+    : timeline_(timeline), frames_(timeline), stacks_(*stacks) {
+  stacks_.nodes.emplace_back();
+  for (const Label& label : timeline.labels()) frame_of_label_.push_back(FrameOf(label.name));
+  frame_of_stack_.resize(timeline.python_frames().size());
+  for (uint32_t id = 1; id < frame_of_stack_.size(); ++id) {
+    frame_of_stack_[id] = FrameOf(PythonFrameText(timeline, StackId{id}));
+  }
+  places_.resize(timeline.threads().size());
+}
+
+uint32_t StackFolder::NodeOf(SpanId id) {
+  missing_.clear();
+  const Place* place = nullptr;
+  for (SpanId at = id; at != kNoSpan && place == nullptr;) {
+    const Span& span = timeline_.span(at);
+    place = Kept(at, span);
+    if (place == nullptr) missing_.push_back(at);
+    at = span.parent;
+  }
+  for (size_t i = missing_.size(); i-- > 0;) {
+    place = &Add(missing_[i], timeline_.span(missing_[i]), place);
+  }
+  return place->node;
+}
+
+const StackFolder::Place* StackFolder::Kept(SpanId id, const Span& span) const {
+  const std::vector<Place>& places = places_[Raw(span.thread)];
+  if (span.depth >= places.size() || places[span.depth].span != id) return nullptr;
+  return &places[span.depth];
+}
+
+const StackFolder::Place& StackFolder::Add(SpanId id, const Span& span, const Place* parent) {
+  Place place;
+  place.span = id;
+  place.stack = frames_.Shown(id);
+  place.is_backward = timeline_.columns().sequence.at(id).is_backward();
+  const bool begins_anew =
+      place.is_backward && place.stack != kNoStack && (parent == nullptr || !parent->is_backward);
+  uint32_t depth = 0;
+  if (parent != nullptr && !begins_anew) {
+    place.node = parent->node;
+    place.is_backward |= parent->is_backward;
+    if (place.stack == kNoStack) place.stack = parent->stack;
+    depth = frames_.at(frames_.Common(place.stack, parent->stack)).depth;
+  }
+  place.node = Below(BelowFrames(place.node, place.stack, depth), frame_of_label_[Raw(span.label)]);
+  std::vector<Place>& places = places_[Raw(span.thread)];
+  if (span.depth >= places.size()) places.resize(span.depth + 1u);
+  return places[span.depth] = place;
+}
+
+uint32_t StackFolder::BelowFrames(uint32_t node, StackId stack, uint32_t depth) {
+  if (frames_.at(stack).depth <= depth) return node;
+  const auto [it, inserted] = below_frames_.try_emplace({node, Raw(stack), depth}, 0);
+  if (!inserted) return it->second;
+  to_root_.clear();
+  for (; frames_.at(stack).depth > depth; stack = frames_.at(stack).parent) {
+    to_root_.push_back(stack);
+  }
+  for (size_t i = to_root_.size(); i-- > 0;) node = Below(node, frame_of_stack_[Raw(to_root_[i])]);
+  return it->second = node;
+}
+
+uint32_t StackFolder::Below(uint32_t node, uint32_t frame) {
+  const uint64_t key = (uint64_t{node} << 32) | frame;
+  const auto [it, inserted] =
+      node_ids_.try_emplace(key, static_cast<uint32_t>(stacks_.nodes.size()));
+  if (inserted) stacks_.nodes.push_back(StackNode{node, frame});
+  return it->second;
+}
+
+uint32_t StackFolder::FrameOf(const std::string& name) {
+  const auto [it, inserted] =
+      frame_ids_.try_emplace(name, static_cast<uint32_t>(stacks_.frames.size()));
+  if (inserted) stacks_.frames.push_back(name);
+  return it->second;
+}
+
+}  // namespace proftrace

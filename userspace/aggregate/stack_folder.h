@@ -1,0 +1,58 @@
+// Where spans stand in the merged tree of Python frames and rows: below the frames that ran when
+// the outermost row began, that row, the frames that it called, and so on.
+//
+// A node of the backward pass begins anew at the root, with the forward's stack, which is its own
+// as in torch's export_stacks(): so a layer has its backward below it.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "userspace/aggregate/folded_stacks.h"
+#include "userspace/aggregate/frame_tree.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+class StackFolder {
+ public:
+  // Both must outlive this. `stacks` must be empty; it gets its root.
+  StackFolder(const Timeline& timeline, FoldedStacks* stacks);
+
+  // The span's node. Fast for spans that come in the order of their start.
+  uint32_t NodeOf(SpanId id);
+
+ private:
+  struct Place {
+    SpanId span = kNoSpan;
+    uint32_t node = 0;
+    StackId stack = kNoStack;
+    bool is_backward = false;
+  };
+
+  // Its place where it is kept.
+  const Place* Kept(SpanId id, const Span& span) const;
+  const Place& Add(SpanId id, const Span& span, const Place* parent);
+  // The node below `node` of the frames of `stack` past the outer `depth` ones.
+  uint32_t BelowFrames(uint32_t node, StackId stack, uint32_t depth);
+  uint32_t Below(uint32_t node, uint32_t frame);
+  uint32_t FrameOf(const std::string& name);
+
+  const Timeline& timeline_;
+  FrameTree frames_;
+  FoldedStacks& stacks_;
+  absl::flat_hash_map<std::string, uint32_t> frame_ids_;
+  std::vector<uint32_t> frame_of_label_;
+  std::vector<uint32_t> frame_of_stack_;  // by StackId
+  absl::flat_hash_map<uint64_t, uint32_t> node_ids_;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> below_frames_;
+  std::vector<std::vector<Place>> places_;  // by thread and depth: the last span there
+  std::vector<StackId> to_root_;
+  std::vector<SpanId> missing_;
+};
+
+}  // namespace proftrace
