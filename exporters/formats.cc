@@ -13,6 +13,8 @@
 #include "exporters/key_averages_csv.h"
 #include "exporters/memory_timeline.h"
 #include "exporters/memory_viz.h"
+#include "exporters/pprof.h"
+#include "exporters/speedscope.h"
 #include "exporters/summary_json.h"
 #include "userspace/base/exit_status.h"
 
@@ -54,6 +56,14 @@ absl::Status WriteGpuIdle(const ExportInput& input, ByteSink& sink) {
 absl::Status WriteDeviceFolded(const ExportInput& input, ByteSink& sink) {
   if (absl::Status status = CheckDeviceRecords(input); !status.ok()) return status;
   return ExportFolded(input.aggregates.device_stacks, sink);
+}
+
+absl::Status WriteSpeedscope(const ExportInput& input, ByteSink& sink) {
+  return ExportSpeedscope(input.timeline, input.aggregates.stacks, sink);
+}
+
+absl::Status WritePprof(const ExportInput& input, ByteSink& sink) {
+  return ExportPprof(input.timeline, input.aggregates.stacks, sink);
 }
 
 absl::Status WriteFlamegraph(const ExportInput& input, ByteSink& sink) {
@@ -113,6 +123,8 @@ const std::vector<Format>& Formats() {
       {"gpu-idle", "gpu_idle.csv", "pandas; why a GPU had nothing to do, gap by gap", WriteGpuIdle,
        false, true},
       {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph},
+      {"speedscope", "profile.speedscope.json", "https://www.speedscope.app", WriteSpeedscope},
+      {"pprof", "profile.pb.gz", "go tool pprof -http=: FILE", WritePprof},
       {"memory-timeline", "memory_timeline.json",
        "scripts that read torch's export_memory_timeline", WriteMemoryTimeline, true},
       {"memory-timeline-html", "memory_timeline.html", "any browser", WriteMemoryTimelineHtml,

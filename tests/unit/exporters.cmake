@@ -21,6 +21,7 @@ proftrace_unit_test(exporters_test
     exporters_device_test.cc
     exporters_memory_test.cc
     exporters_output_test.cc
+    exporters_profiles_test.cc
     exporters_stacks_test.cc
     exporters_table_test.cc
   LIBS proftrace_exporters proftrace_pipeline proftrace_test_support GTest::gmock ZLIB::ZLIB)

@@ -97,6 +97,17 @@ void SumTotals(FoldedStacks* stacks) {
 
 }  // namespace
 
+const PythonCode* CodeOf(const Timeline& timeline, const FoldedStacks& stacks, uint32_t frame) {
+  const uint32_t code = frame < stacks.codes.size() ? stacks.codes[frame] : 0;
+  return code == 0 ? nullptr : &timeline.python_codes()[code - 1];
+}
+
+std::vector<uint32_t> PathOf(const FoldedStacks& stacks, uint32_t node) {
+  std::vector<uint32_t> path;
+  for (; node != 0; node = stacks.nodes[node].parent) path.push_back(node);
+  return path;
+}
+
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts) {
   if (timeline.columns().stack.exists()) {
     StackFolder folder(timeline, stacks);

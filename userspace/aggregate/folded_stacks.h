@@ -26,7 +26,15 @@ struct StackNode {
 struct FoldedStacks {
   std::vector<std::string> frames;  // distinct names
   std::vector<StackNode> nodes;     // [0] is the root
+  // 1 + index of the function in Timeline::python_codes(), by frame; 0, and missing ones: of none.
+  std::vector<uint32_t> codes;
 };
+
+// The function of a frame; nullptr: of none.
+const PythonCode* CodeOf(const Timeline& timeline, const FoldedStacks& stacks, uint32_t frame);
+
+// The nodes from `node` up to below the root.
+std::vector<uint32_t> PathOf(const FoldedStacks& stacks, uint32_t node);
 
 // Numbers of spans by SpanKind, complete or not.
 struct SpanCounts {

@@ -10,7 +10,10 @@ StackFolder::StackFolder(const Timeline& timeline, FoldedStacks* stacks)
   for (const Label& label : timeline.labels()) frame_of_label_.push_back(FrameOf(label.name));
   frame_of_stack_.resize(timeline.python_frames().size());
   for (uint32_t id = 1; id < frame_of_stack_.size(); ++id) {
-    frame_of_stack_[id] = FrameOf(PythonFrameText(timeline, StackId{id}));
+    const uint32_t frame = frame_of_stack_[id] = FrameOf(PythonFrameText(timeline, StackId{id}));
+    const PythonFrame& python = timeline.python_frame(StackId{id});
+    stacks_.codes.resize(stacks_.frames.size());
+    if (python.module == 0) stacks_.codes[frame] = python.code + 1;
   }
   places_.resize(timeline.threads().size());
 }

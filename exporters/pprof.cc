@@ -1,0 +1,156 @@
+#include "exporters/pprof.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "exporters/escape.h"
+#include "exporters/text_writer.h"
+
+namespace proftrace {
+namespace {
+
+// Numbers of fields in profile.proto.
+enum ProfileField : uint32_t {
+  kSampleType = 1,
+  kSample = 2,
+  kLocation = 4,
+  kFunction = 5,
+  kStringTable = 6,
+  kTimeNanos = 9,
+  kDurationNanos = 10,
+  kDefaultSampleType = 14,
+};
+enum ValueTypeField : uint32_t { kType = 1, kUnit = 2 };
+enum SampleField : uint32_t { kLocationIds = 1, kValues = 2 };
+enum LocationField : uint32_t { kLocationId = 1, kLine = 4 };
+enum LineField : uint32_t { kLineFunctionId = 1, kLineNumber = 2 };
+enum FunctionField : uint32_t {
+  kFunctionId = 1,
+  kName = 2,
+  kSystemName = 3,
+  kFilename = 4,
+  kStartLine = 5,
+};
+
+// A message of protocol buffers: https://protobuf.dev/programming-guides/encoding.
+class Message {
+ public:
+  const std::string& bytes() const { return bytes_; }
+  void Number(uint32_t field, int64_t value) {
+    Varint(field << 3);
+    Varint(static_cast<uint64_t>(value));
+  }
+  void Bytes(uint32_t field, std::string_view value) {
+    Varint(field << 3 | 2);
+    Varint(value.size());
+    bytes_ += value;
+  }
+  void Packed(uint32_t field, const std::vector<int64_t>& values) {
+    Message packed;
+    for (const int64_t value : values) packed.Varint(static_cast<uint64_t>(value));
+    Bytes(field, packed.bytes());
+  }
+
+ private:
+  void Varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<char>(value | 0x80));
+    bytes_.push_back(static_cast<char>(value));
+  }
+
+  std::string bytes_;
+};
+
+class PprofWriter {
+ public:
+  PprofWriter(const Timeline& timeline, const FoldedStacks& stacks, ByteSink& sink)
+      : timeline_(timeline), stacks_(stacks), writer_(sink) {}
+
+  absl::Status Run() {
+    StringNumber("");
+    WriteValueType("spans", "count");
+    WriteValueType("self_cpu_time", "nanoseconds");
+    for (uint32_t node = 1; node < stacks_.nodes.size() && writer_.ok(); ++node) WriteSample(node);
+    for (uint32_t frame = 0; frame < stacks_.frames.size(); ++frame) WriteFrame(frame);
+    const Window& window = timeline_.info().window;
+    Message rest;
+    rest.Number(kTimeNanos, timeline_.ToUnixNs(window.start_ns));
+    rest.Number(kDurationNanos, std::max<int64_t>(window.duration_ns, 0));
+    rest.Number(kDefaultSampleType, StringNumber("self_cpu_time"));
+    for (const std::string& text : strings_) rest.Bytes(kStringTable, text);
+    writer_.Text(rest.bytes());
+    return writer_.Flush();
+  }
+
+ private:
+  int64_t StringNumber(const std::string& text) {
+    const auto [it, inserted] =
+        string_numbers_.try_emplace(ToValidUtf8(text), static_cast<int64_t>(strings_.size()));
+    if (inserted) strings_.push_back(it->first);
+    return it->second;
+  }
+
+  void Write(uint32_t field, const Message& message) {
+    Message framed;
+    framed.Bytes(field, message.bytes());
+    writer_.Text(framed.bytes());
+  }
+
+  void WriteValueType(const std::string& type, const std::string& unit) {
+    Message message;
+    message.Number(kType, StringNumber(type));
+    message.Number(kUnit, StringNumber(unit));
+    Write(kSampleType, message);
+  }
+
+  void WriteSample(uint32_t node) {
+    const StackNode& sums = stacks_.nodes[node];
+    if (sums.count == 0 && sums.self_ns == 0) return;
+    std::vector<int64_t> locations;  // the innermost first
+    for (const uint32_t at : PathOf(stacks_, node)) {
+      locations.push_back(stacks_.nodes[at].frame + int64_t{1});
+    }
+    Message message;
+    message.Packed(kLocationIds, locations);
+    message.Packed(kValues, {static_cast<int64_t>(sums.count), sums.self_ns});
+    Write(kSample, message);
+  }
+
+  // A location and a function of the same number, from 1 on.
+  void WriteFrame(uint32_t frame) {
+    const int64_t number = frame + int64_t{1};
+    const PythonCode* code = CodeOf(timeline_, stacks_, frame);
+    Message function;
+    function.Number(kFunctionId, number);
+    function.Number(kName, StringNumber(stacks_.frames[frame]));
+    function.Number(kSystemName, StringNumber(stacks_.frames[frame]));
+    Message line;
+    line.Number(kLineFunctionId, number);
+    if (code != nullptr) {
+      function.Number(kFilename, StringNumber(code->file));
+      function.Number(kStartLine, code->first_line);
+      line.Number(kLineNumber, code->first_line);
+    }
+    Write(kFunction, function);
+    Message location;
+    location.Number(kLocationId, number);
+    location.Bytes(kLine, line.bytes());
+    Write(kLocation, location);
+  }
+
+  const Timeline& timeline_;
+  const FoldedStacks& stacks_;
+  TextWriter writer_;
+  absl::flat_hash_map<std::string, int64_t> string_numbers_;
+  std::vector<std::string> strings_;
+};
+
+}  // namespace
+
+absl::Status ExportPprof(const Timeline& timeline, const FoldedStacks& stacks, ByteSink& sink) {
+  return PprofWriter(timeline, stacks, sink).Run();
+}
+
+}  // namespace proftrace

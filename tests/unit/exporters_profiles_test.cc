@@ -1,0 +1,154 @@
+// The files for speedscope and pprof, read back.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "exporters/pprof.h"
+#include "exporters/speedscope.h"
+#include "tests/support/timeline_maker.h"
+#include "userspace/aggregate/aggregates.h"
+
+namespace proftrace {
+namespace {
+
+// main -> aten::add (10 us) -> aten::empty (2 us of them), twice.
+class ProfilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    TimelineMaker maker;
+    const ThreadIndex thread = maker.AddThread(1, 1, "python3");
+    const StackId main = maker.AddFrame(kNoStack, maker.AddCode("a.py", "main", 12), 3);
+    for (const int64_t start_ns : {0, 20'000}) {
+      const SpanId span = maker.Begin(thread, maker.AddOperator("aten::add"), start_ns);
+      ASSERT_TRUE(maker.SetStack(span, main).ok());
+      maker.Add(thread, maker.AddOperator("aten::empty"), start_ns + 1'000, start_ns + 3'000);
+      maker.End(thread, start_ns + 10'000);
+    }
+    timeline_ = maker.Finish();
+    aggregates_ = Aggregate(*timeline_, {});
+  }
+
+  std::unique_ptr<Timeline> timeline_;
+  Aggregates aggregates_;
+};
+
+TEST_F(ProfilesTest, SpeedscopeHasASampleAPath) {
+  StringSink sink;
+  ASSERT_TRUE(ExportSpeedscope(*timeline_, aggregates_.stacks, sink).ok());
+  const nlohmann::json json = nlohmann::json::parse(sink.text());
+  EXPECT_EQ(json["$schema"], "https://www.speedscope.app/file-format-schema.json");
+  std::vector<std::vector<std::string>> samples;
+  for (const auto& sample : json["profiles"][0]["samples"]) {
+    samples.emplace_back();
+    for (const size_t frame : sample) {
+      samples.back().push_back(json["shared"]["frames"][frame]["name"]);
+    }
+  }
+  using Sample = std::vector<std::string>;
+  EXPECT_EQ(samples, (std::vector<Sample>{{"a.py(12): main", "aten::add"},
+                                          {"a.py(12): main", "aten::add", "aten::empty"}}));
+  EXPECT_EQ(json["profiles"][0]["weights"], nlohmann::json::parse("[16000, 4000]"));
+  EXPECT_EQ(json["profiles"][0]["endValue"], 20'000);
+  for (const auto& frame : json["shared"]["frames"]) {
+    EXPECT_EQ(frame.contains("file"), frame["name"] == "a.py(12): main");
+    if (frame.contains("file")) EXPECT_EQ(frame["line"], 12);
+  }
+}
+
+// Fields of a message by their numbers, in order: numbers as they are, bytes in `texts`.
+struct Fields {
+  std::multimap<uint64_t, uint64_t> numbers;
+  std::multimap<uint64_t, std::string> texts;
+
+  uint64_t Number(uint64_t field) const {
+    EXPECT_EQ(numbers.count(field), 1u) << field;
+    return numbers.count(field) == 1 ? numbers.find(field)->second : 0;
+  }
+  std::vector<std::string> Texts(uint64_t field) const {
+    std::vector<std::string> found;
+    for (auto [it, end] = texts.equal_range(field); it != end; ++it) found.push_back(it->second);
+    return found;
+  }
+};
+
+uint64_t ReadVarint(const std::string& bytes, size_t* at) {
+  uint64_t value = 0;
+  for (int shift = 0; *at < bytes.size(); shift += 7) {
+    const auto byte = static_cast<unsigned char>(bytes[(*at)++]);
+    value |= static_cast<uint64_t>(byte & 0x7F) << shift;
+    if (byte < 0x80) return value;
+  }
+  ADD_FAILURE() << "a number has no end";
+  return 0;
+}
+
+std::vector<uint64_t> ReadPacked(const std::string& bytes) {
+  std::vector<uint64_t> values;
+  for (size_t at = 0; at < bytes.size();) values.push_back(ReadVarint(bytes, &at));
+  return values;
+}
+
+Fields Read(const std::string& bytes) {
+  Fields fields;
+  for (size_t at = 0; at < bytes.size();) {
+    const uint64_t key = ReadVarint(bytes, &at);
+    const uint64_t value = ReadVarint(bytes, &at);
+    if ((key & 7) == 0) {
+      fields.numbers.emplace(key >> 3, value);
+      continue;
+    }
+    EXPECT_EQ(key & 7, 2u);
+    EXPECT_LE(value, bytes.size() - at);
+    fields.texts.emplace(key >> 3, bytes.substr(at, value));
+    at += value;
+  }
+  return fields;
+}
+
+TEST_F(ProfilesTest, PprofHasASampleAPathTheInnermostFirst) {
+  StringSink sink;
+  ASSERT_TRUE(ExportPprof(*timeline_, aggregates_.stacks, sink).ok());
+  const Fields profile = Read(sink.text());
+  const std::vector<std::string> strings = profile.Texts(6);
+  ASSERT_FALSE(strings.empty());
+  EXPECT_EQ(strings[0], "");
+  std::vector<std::string> types;
+  for (const std::string& type : profile.Texts(1)) {
+    types.push_back(strings.at(Read(type).Number(1)) + "/" + strings.at(Read(type).Number(2)));
+  }
+  EXPECT_EQ(types, (std::vector<std::string>{"spans/count", "self_cpu_time/nanoseconds"}));
+
+  std::map<uint64_t, std::string> functions;
+  for (const std::string& bytes : profile.Texts(5)) {
+    const Fields function = Read(bytes);
+    const std::string& name = functions[function.Number(1)] = strings.at(function.Number(2));
+    if (name != "a.py(12): main") continue;
+    EXPECT_EQ(strings.at(function.Number(4)), "a.py");
+    EXPECT_EQ(function.Number(5), 12u);
+  }
+  std::map<uint64_t, std::string> locations;
+  for (const std::string& bytes : profile.Texts(4)) {
+    const Fields location = Read(bytes);
+    const Fields line = Read(location.Texts(4).at(0));
+    locations[location.Number(1)] = functions.at(line.Number(1));
+  }
+  std::map<std::string, std::vector<uint64_t>> samples;
+  for (const std::string& bytes : profile.Texts(2)) {
+    const Fields sample = Read(bytes);
+    std::string path;
+    for (const uint64_t id : ReadPacked(sample.Texts(1).at(0))) path += locations.at(id) + ";";
+    samples[path] = ReadPacked(sample.Texts(2).at(0));
+  }
+  EXPECT_EQ(samples, (std::map<std::string, std::vector<uint64_t>>{
+                         {"aten::add;a.py(12): main;", {2, 16'000}},
+                         {"aten::empty;aten::add;a.py(12): main;", {2, 4'000}}}));
+  EXPECT_EQ(profile.Number(9),
+            static_cast<uint64_t>(timeline_->ToUnixNs(timeline_->info().window.start_ns)));
+}
+
+}  // namespace
+}  // namespace proftrace
