@@ -13,6 +13,7 @@
 #include "exporters/key_averages_csv.h"
 #include "exporters/memory_timeline.h"
 #include "exporters/memory_viz.h"
+#include "exporters/modules_csv.h"
 #include "exporters/pprof.h"
 #include "exporters/speedscope.h"
 #include "exporters/summary_json.h"
@@ -56,6 +57,15 @@ absl::Status WriteGpuIdle(const ExportInput& input, ByteSink& sink) {
 absl::Status WriteDeviceFolded(const ExportInput& input, ByteSink& sink) {
   if (absl::Status status = CheckDeviceRecords(input); !status.ok()) return status;
   return ExportFolded(input.aggregates.device_stacks, sink);
+}
+
+absl::Status WriteModules(const ExportInput& input, ByteSink& sink) {
+  if (input.timeline.python_modules().empty()) {
+    return Fail(ExitCode::kUsage,
+                "no nn.Modules are in this recording; record with --with-modules");
+  }
+  if (!input.aggregates.python_rows.status().ok()) return input.aggregates.python_rows.status();
+  return ExportModulesCsv(input.timeline, input.aggregates.modules, sink);
 }
 
 absl::Status WriteSpeedscope(const ExportInput& input, ByteSink& sink) {
@@ -123,6 +133,8 @@ const std::vector<Format>& Formats() {
       {"gpu-idle", "gpu_idle.csv", "pandas; why a GPU had nothing to do, gap by gap", WriteGpuIdle,
        false, true},
       {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph},
+      {"modules", "modules.csv", "pandas, a spreadsheet; one row an nn.Module", WriteModules, false,
+       false, true},
       {"speedscope", "profile.speedscope.json", "https://www.speedscope.app", WriteSpeedscope},
       {"pprof", "profile.pb.gz", "go tool pprof -http=: FILE", WritePprof},
       {"memory-timeline", "memory_timeline.json",

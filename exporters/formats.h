@@ -28,8 +28,9 @@ struct Format {
   std::string_view file_name;   // in the result directory; empty = DefaultFileName() makes it
   std::string_view opens_with;  // one sentence for users
   absl::Status (*write)(const ExportInput&, ByteSink&);
-  bool needs_memory = false;  // fails unless memory was recorded
-  bool needs_device = false;  // fails unless a GPU agent recorded
+  bool needs_memory = false;   // fails unless memory was recorded
+  bool needs_device = false;   // fails unless a GPU agent recorded
+  bool needs_modules = false;  // fails unless nn.Modules were recorded
 };
 
 // In the order in which they are listed to users.

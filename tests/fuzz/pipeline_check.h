@@ -101,6 +101,7 @@ inline void ExportAll(const Timeline& timeline) {
     // Refused, and rightly so, where memory was not recorded.
     if (format.needs_memory && !timeline.has_memory()) continue;
     if (format.needs_device && !timeline.has_device_records()) continue;
+    if (format.needs_modules && timeline.python_modules().empty()) continue;
     StringSink sink;
     Require(format.write({timeline, aggregates, table}, sink).ok(),
             "an output without a disk cannot fail");

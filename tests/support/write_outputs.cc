@@ -204,6 +204,7 @@ int Run(int argc, char** argv) {
     if (!status.ok()) break;
     if (format.needs_memory && !timeline->has_memory()) continue;
     if (format.needs_device && !timeline->has_device_records()) continue;
+    if (format.needs_modules && timeline->python_modules().empty()) continue;
     status = Export(format, {*timeline, aggregates, table}, *directory,
                     DefaultFileName(format, *timeline));
   }

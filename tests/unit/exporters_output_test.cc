@@ -209,7 +209,7 @@ TEST(FormatsTest, ListsAreParsed) {
 
 size_t FormatsWithoutMemory() {
   return static_cast<size_t>(std::count_if(Formats().begin(), Formats().end(), [](const Format& f) {
-    return !f.needs_memory && !f.needs_device;
+    return !f.needs_memory && !f.needs_device && !f.needs_modules;
   }));
 }
 
@@ -228,13 +228,24 @@ TEST_F(OutputDirectoryTest, FormatsOfMemorySayThatItWasNotRecorded) {
   EXPECT_EQ(FileCount(), 0u);
 }
 
+TEST_F(OutputDirectoryTest, TheFormatOfModulesSaysThatTheyWereNotRecorded) {
+  const std::unique_ptr<Timeline> timeline = MakeTrainingTimeline(50, 2);
+  const Aggregates aggregates = Aggregate(*timeline, {});
+  const TableOptions table;
+  const absl::Status status =
+      Export(**FindFormat("modules"), {*timeline, aggregates, table}, Open(), "modules.csv");
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
+  EXPECT_NE(status.message().find("--with-modules"), std::string::npos) << status;
+  EXPECT_EQ(FileCount(), 0u);
+}
+
 TEST_F(OutputDirectoryTest, EveryFormatWritesItsFileTheSameTwice) {
   const std::unique_ptr<Timeline> timeline = MakeTrainingTimeline(5'000, 2);
   const Aggregates aggregates = Aggregate(*timeline, {});
   const TableOptions table;
   const OutputDirectory directory = Open();
   for (const Format& format : Formats()) {
-    if (format.needs_memory || format.needs_device) continue;
+    if (format.needs_memory || format.needs_device || format.needs_modules) continue;
     const std::string name = DefaultFileName(format, *timeline);
     ASSERT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
     const std::string first = ReadFile(path_ / name);
@@ -254,7 +265,7 @@ TEST_F(OutputDirectoryTest, EveryFormatStandsAnEmptyRecording) {
   const TableOptions table;
   const OutputDirectory directory = Open();
   for (const Format& format : Formats()) {
-    if (format.needs_memory || format.needs_device) continue;
+    if (format.needs_memory || format.needs_device || format.needs_modules) continue;
     const std::string name = DefaultFileName(format, *timeline);
     EXPECT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
   }

@@ -12,6 +12,7 @@ Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options) 
   BuildFoldedStacks(timeline, &aggregates.stacks, &aggregates.span_counts);
   if (timeline.has_stacks()) {
     aggregates.python_rows = PythonRows(timeline, aggregates.step_rows, options.spill_directory);
+    aggregates.modules = SumModules(timeline, aggregates.python_rows);
   }
   if (timeline.has_device_records()) {
     aggregates.device_stacks = BuildDeviceStacks(timeline);

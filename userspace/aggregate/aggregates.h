@@ -7,6 +7,7 @@
 #include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/folded_stacks.h"
 #include "userspace/aggregate/key_averages.h"
+#include "userspace/aggregate/module_times.h"
 #include "userspace/aggregate/python_rows.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
@@ -23,6 +24,7 @@ struct Aggregates {
   Steps steps;
   StepRows step_rows;      // none unless asked for
   PythonRows python_rows;  // none where no stacks were recorded
+  ModuleSums modules;      // likewise
 };
 
 struct AggregateOptions {

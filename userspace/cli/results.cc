@@ -23,6 +23,28 @@ std::string SpillDirectory(const std::string& capture) {
   return parent.empty() ? "." : parent;
 }
 
+// Also what is written with others, where the recording has it, and summary.json; each once.
+absl::StatusOr<std::vector<const Format*>> WithCompanions(
+    const std::vector<const Format*>& formats) {
+  std::vector<const Format*> all;
+  const auto add = [&all](const Format* format) {
+    if (std::find(all.begin(), all.end(), format) == all.end()) all.push_back(format);
+  };
+  const absl::StatusOr<const Format*> modules = FindFormat("modules");
+  const absl::StatusOr<const Format*> by_device = FindFormat("folded-cuda");
+  const absl::StatusOr<const Format*> summary = FindFormat("summary");
+  for (const auto* found : {&modules, &by_device, &summary}) {
+    if (!found->ok()) return found->status();
+  }
+  for (const Format* format : formats) {
+    add(format);
+    if (format->name == "csv") add(*modules);
+    if (format->name == "folded") add(*by_device);
+  }
+  add(*summary);
+  return all;
+}
+
 }  // namespace
 
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
@@ -56,24 +78,16 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
   absl::StatusOr<OutputDirectory> output = OutputDirectory::Open(directory, OwnerFromSudo());
   if (!output.ok()) return output.status();
   const ExportInput input{*results.timeline, results.aggregates, table};
-  std::vector<const Format*> all = formats;
-  const absl::StatusOr<const Format*> summary = FindFormat("summary");
-  if (!summary.ok()) return summary.status();
-  if (std::find(all.begin(), all.end(), *summary) == all.end()) all.push_back(*summary);
+  const absl::StatusOr<std::vector<const Format*>> all = WithCompanions(formats);
+  if (!all.ok()) return all.status();
   std::vector<std::string> names;
-  for (const Format* format : all) {
+  for (const Format* format : *all) {
     // Whether an agent can record is known only when it has: `unsupported` says why it has not.
     if (format->needs_device && !results.timeline->has_device_records()) continue;
+    if (format->needs_modules && results.timeline->python_modules().empty()) continue;
     const std::string name = DefaultFileName(*format, *results.timeline);
     if (absl::Status status = Export(*format, input, *output, name); !status.ok()) return status;
     names.push_back(name);
-    if (format->name == "folded" && results.timeline->has_device_records()) {
-      const absl::StatusOr<const Format*> by_device = FindFormat("folded-cuda");
-      if (!by_device.ok()) return by_device.status();
-      names.emplace_back((*by_device)->file_name);
-      absl::Status status = Export(**by_device, input, *output, names.back());
-      if (!status.ok()) return status;
-    }
     if (format->name != "chrome") continue;
     for (const int rank : SeveralRanks(*results.timeline)) {
       ExportInput of_rank = input;

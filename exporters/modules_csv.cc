@@ -1,0 +1,47 @@
+#include "exporters/modules_csv.h"
+
+#include <string>
+
+#include "exporters/escape.h"
+#include "exporters/text_writer.h"
+#include "userspace/aggregate/python_text.h"
+#include "userspace/base/saturating.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kHeader =
+    "pid,module,module_class,calls,forward_us,self_forward_us,backward_us,self_backward_us,percent,"
+    "operators,cpu_memory_bytes\n";
+
+}  // namespace
+
+absl::Status ExportModulesCsv(const Timeline& timeline, const ModuleSums& sums, ByteSink& sink) {
+  TextWriter writer(sink);
+  writer.Text(kHeader);
+  for (size_t i = 0; i < sums.modules.size(); ++i) {
+    const PythonModule& module = timeline.python_modules()[i];
+    const ModuleTimes& times = sums.modules[i];
+    writer.Unsigned(Raw(module.pid));
+    writer.Text("," + CsvField(module.path) + "," + CsvField(PythonModuleText(module)) + ",");
+    writer.Unsigned(times.calls);
+    for (const int64_t ns :
+         {times.forward_ns, times.self_forward_ns, times.backward_ns, times.self_backward_ns}) {
+      writer.Text(",");
+      writer.Microseconds(ns);
+    }
+    writer.Text(",");
+    if (sums.total_ns > 0) {
+      const int64_t both_ns = SaturatingSum(times.forward_ns, times.backward_ns);
+      writer.Decimal(static_cast<double>(both_ns) * 100.0 / static_cast<double>(sums.total_ns), 4);
+    }
+    writer.Text(",");
+    writer.Unsigned(times.operators);
+    writer.Text(",");
+    if (timeline.has_memory()) writer.Integer(times.cpu_memory_bytes);
+    writer.Text("\n");
+  }
+  return writer.Flush();
+}
+
+}  // namespace proftrace

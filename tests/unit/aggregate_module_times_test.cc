@@ -1,0 +1,114 @@
+// What each nn.Module did.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "exporters/modules_csv.h"
+#include "tests/support/timeline_maker.h"
+#include "userspace/aggregate/aggregates.h"
+
+namespace proftrace {
+namespace {
+
+class ModuleTimesTest : public testing::Test {
+ protected:
+  uint32_t AddModule(const std::string& class_name, const std::string& path) {
+    PythonModule module;
+    module.pid = Pid{4711};
+    module.class_name = class_name;
+    module.path = path;
+    module.has_path = true;
+    return maker_.AddModule(module);
+  }
+
+  SpanId Op(StackId stack, int64_t start_ns, int64_t end_ns, int64_t bytes = 0) {
+    const SpanId span = maker_.Add(thread_, maker_.AddOperator("aten::a"), start_ns, end_ns);
+    EXPECT_TRUE(maker_.SetStack(span, stack).ok());
+    EXPECT_TRUE(maker_.SetMemory(span, {bytes, bytes, 0, 0}).ok());
+    return span;
+  }
+
+  ModuleSums Sums() {
+    timeline_ = maker_.Finish();
+    return Aggregate(*timeline_, {}).modules;
+  }
+
+  TimelineMaker maker_;
+  ThreadIndex thread_ = maker_.AddThread(4711, 4711, "python3");
+  uint32_t net_ = AddModule("Net", "");
+  uint32_t layer_ = AddModule("Linear", "layers.0");
+  uint32_t call_ = maker_.AddCode("torch/nn/modules/module.py", "_wrapped_call_impl", 1773);
+  StackId in_net_ = maker_.AddFrame(kNoStack, call_, 1, net_);
+  StackId in_layer_ = maker_.AddFrame(in_net_, call_, 1, layer_);
+  std::unique_ptr<Timeline> timeline_;
+};
+
+TEST_F(ModuleTimesTest, AModulesTimesHaveThoseOfTheModulesThatItCalls) {
+  Op(in_net_, 0, 10);
+  Op(in_layer_, 20, 30, 64);
+  Op(in_layer_, 35, 40, -16);
+  Op(in_net_, 45, 50, 8);
+  Op(in_layer_, 60, 70);
+  const ModuleSums sums = Sums();
+  ASSERT_EQ(sums.modules.size(), 2u);
+  const ModuleTimes& net = sums.modules[0];
+  EXPECT_EQ(net.calls, 1u);
+  EXPECT_EQ(net.forward_ns, 70);
+  EXPECT_EQ(net.self_forward_ns, 40);
+  EXPECT_EQ(net.operators, 5u);
+  EXPECT_EQ(net.cpu_memory_bytes, 56);
+  const ModuleTimes& layer = sums.modules[1];
+  EXPECT_EQ(layer.calls, 2u);
+  EXPECT_EQ(layer.forward_ns, 30);
+  EXPECT_EQ(layer.self_forward_ns, 30);
+  EXPECT_EQ(layer.operators, 3u);
+  EXPECT_EQ(layer.cpu_memory_bytes, 48);
+  EXPECT_EQ(sums.total_ns, 70);
+}
+
+TEST_F(ModuleTimesTest, TheBackwardBelongsToTheModulesOfTheForward) {
+  Op(in_layer_, 0, 10);
+  const SpanId node = maker_.Begin(thread_, maker_.AddOperator("LinearBackward0"), 100);
+  ASSERT_TRUE(maker_.SetStack(node, in_layer_).ok());
+  ASSERT_TRUE(maker_.SetSequence(node, {.number_plus_1 = 1, .forward_number = 1}).ok());
+  Op(in_layer_, 110, 120, 32);
+  maker_.End(thread_, 130);
+  const ModuleSums sums = Sums();
+  for (const ModuleTimes& module : sums.modules) {
+    EXPECT_EQ(module.backward_ns, 30);
+    EXPECT_EQ(module.operators, 1u);
+    EXPECT_EQ(module.cpu_memory_bytes, 0);
+  }
+  EXPECT_EQ(sums.modules[0].self_backward_ns, 0);
+  EXPECT_EQ(sums.modules[1].self_backward_ns, 30);
+  EXPECT_EQ(sums.total_ns, 40);
+}
+
+TEST_F(ModuleTimesTest, AModuleThatCallsItselfCountsOnce) {
+  Op(maker_.AddFrame(in_net_, call_, 2, net_), 0, 10);
+  Op(in_net_, 20, 30);
+  const ModuleSums sums = Sums();
+  EXPECT_EQ(sums.modules[0].calls, 2u);
+  EXPECT_EQ(sums.modules[0].forward_ns, 30);
+  EXPECT_EQ(sums.modules[0].self_forward_ns, 30);
+  EXPECT_EQ(sums.modules[0].operators, 2u);
+  EXPECT_EQ(sums.total_ns, 30);
+}
+
+TEST_F(ModuleTimesTest, TheFileHasARowAModule) {
+  maker_.info().targets[0].memory_recorded = true;
+  Op(in_net_, 0, 10'000);
+  Op(in_layer_, 20'000, 30'000, 64);
+  const ModuleSums sums = Sums();
+  StringSink sink;
+  ASSERT_TRUE(ExportModulesCsv(*timeline_, sums, sink).ok());
+  EXPECT_EQ(sink.text(),
+            "pid,module,module_class,calls,forward_us,self_forward_us,backward_us,"
+            "self_backward_us,percent,operators,cpu_memory_bytes\n"
+            "4711,,Net_0,1,30.000,20.000,0.000,0.000,100.0000,2,64\n"
+            "4711,layers.0,Linear_0,1,10.000,10.000,0.000,0.000,33.3333,1,64\n");
+}
+
+}  // namespace
+}  // namespace proftrace
