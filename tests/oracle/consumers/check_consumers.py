@@ -3,6 +3,7 @@
 
     check_consumers.py RESULT_DIRECTORY      with the interpreter that install.sh made
     check_consumers.py PROFTRACE CAPTURE     the same of what PROFTRACE makes of a capture
+    check_consumers.py WRITE_OUTPUTS KIND NUMBER     the same of a made-up recording
 
 Each consumer must take every row of events.csv, unchanged. Exit code: 0, 1 (something differs), 77 (not installed).
 """
@@ -206,7 +207,7 @@ CHECKS: dict[str, Callable[[Path], list[str]]] = {"pandas": check_pandas, "HTA":
 
 
 def main() -> int:
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (2, 3, 4):
         print(__doc__, file=sys.stderr)
         return 2
     if shutil.which("node") is None:
@@ -215,6 +216,9 @@ def main() -> int:
     if len(sys.argv) == 2:
         return check(Path(sys.argv[1]))
     with tempfile.TemporaryDirectory() as directory:
+        if len(sys.argv) == 4:
+            subprocess.run([sys.argv[1], directory, *sys.argv[2:]], check=True)
+            return check(Path(directory))
         subprocess.run([sys.argv[1], "export", sys.argv[2], "--format", "csv,events-csv,summary,chrome", "-o", directory],
                        check=True, stderr=subprocess.DEVNULL)
         return check(Path(directory))
