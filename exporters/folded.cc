@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exporters/escape.h"
@@ -11,8 +12,15 @@
 namespace proftrace {
 namespace {
 
+std::vector<int64_t> Counts(const FoldedStacks& stacks) {
+  std::vector<int64_t> counts;
+  counts.reserve(stacks.nodes.size());
+  for (const StackNode& node : stacks.nodes) counts.push_back(static_cast<int64_t>(node.count));
+  return counts;
+}
+
 // Whole microseconds by node (largest remainder method).
-std::vector<int64_t> Weights(const FoldedStacks& stacks) {
+std::vector<int64_t> Microseconds(const FoldedStacks& stacks) {
   std::vector<int64_t> weights(stacks.nodes.size());
   std::vector<uint32_t> by_remainder(stacks.nodes.size());
   int64_t total_ns = 0;
@@ -37,10 +45,10 @@ std::vector<int64_t> Weights(const FoldedStacks& stacks) {
 
 class FoldedWriter {
  public:
-  FoldedWriter(const FoldedStacks& stacks, ByteSink& sink) : stacks_(stacks), writer_(sink) {
+  FoldedWriter(const FoldedStacks& stacks, std::vector<int64_t> weights, ByteSink& sink)
+      : stacks_(stacks), writer_(sink), weights_(std::move(weights)) {
     frames_.reserve(stacks.frames.size());
     for (const std::string& frame : stacks.frames) frames_.push_back(FoldedFrame(frame));
-    weights_ = Weights(stacks);
     children_.resize(stacks.nodes.size());
     for (uint32_t index = 1; index < stacks.nodes.size(); ++index) {
       children_[stacks.nodes[index].parent].push_back(index);
@@ -89,15 +97,16 @@ class FoldedWriter {
 
   const FoldedStacks& stacks_;
   TextWriter writer_;
-  std::vector<std::string> frames_;
   std::vector<int64_t> weights_;
+  std::vector<std::string> frames_;
   std::vector<std::vector<uint32_t>> children_;
 };
 
 }  // namespace
 
-absl::Status ExportFolded(const FoldedStacks& stacks, ByteSink& sink) {
-  return FoldedWriter(stacks, sink).Run();
+absl::Status ExportFolded(const FoldedStacks& stacks, ByteSink& sink, FoldedWeight weight) {
+  const bool by_count = weight == FoldedWeight::kCount;
+  return FoldedWriter(stacks, by_count ? Counts(stacks) : Microseconds(stacks), sink).Run();
 }
 
 }  // namespace proftrace

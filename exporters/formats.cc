@@ -43,6 +43,10 @@ absl::Status WriteFolded(const ExportInput& input, ByteSink& sink) {
   return ExportFolded(input.aggregates.stacks, sink);
 }
 
+absl::Status WriteFoldedCounts(const ExportInput& input, ByteSink& sink) {
+  return ExportFolded(input.aggregates.stacks, sink, FoldedWeight::kCount);
+}
+
 absl::Status CheckDeviceRecords(const ExportInput& input) {
   if (input.timeline.has_device_records()) return absl::OkStatus();
   return Fail(ExitCode::kUsage,
@@ -128,6 +132,8 @@ const std::vector<Format>& Formats() {
       {"events-csv", "events.csv", "pandas or a database; one row an event", WriteEventsCsv},
       {"folded", "stacks_self_cpu.folded", "flamegraph.pl, inferno, https://www.speedscope.app",
        WriteFolded},
+      {"folded-count", "stacks_count.folded", "as folded, by the number of rows",
+       WriteFoldedCounts},
       {"folded-cuda", "stacks_self_cuda.folded", "as folded, by the time of GPUs",
        WriteDeviceFolded, false, true},
       {"gpu-idle", "gpu_idle.csv", "pandas; why a GPU had nothing to do, gap by gap", WriteGpuIdle,

@@ -51,6 +51,18 @@ TEST_F(StacksTest, FoldedLinesHaveSelfTimeFromTheRoot) {
   EXPECT_EQ(Folded(), "step 92\nstep;aten::add 5\nstep;aten::mul 3\n");
 }
 
+TEST_F(StacksTest, FoldedCountsAreThoseOfSpans) {
+  for (const int64_t start_ns : {0, 100}) {
+    maker_.Begin(thread_, maker_.AddAnnotation("step"), start_ns);
+    maker_.Add(thread_, maker_.AddOperator("aten::mul"), start_ns + 10, start_ns + 13);
+    maker_.End(thread_, start_ns + 50);
+  }
+  Build();
+  StringSink sink;
+  ASSERT_TRUE(ExportFolded(aggregates_.stacks, sink, FoldedWeight::kCount).ok());
+  EXPECT_EQ(sink.text(), "step 2\nstep;aten::mul 2\n");
+}
+
 TEST_F(StacksTest, FoldedWeightsAddUpAfterRounding) {
   for (int i = 0; i < 10; ++i) {
     maker_.Add(thread_, maker_.AddOperator("op" + std::to_string(i)), i * 10'000,

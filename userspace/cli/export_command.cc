@@ -38,17 +38,20 @@ Place FindPlace(const std::string& output, const Format& format, const Timeline&
   return Place{parent.empty() ? "." : parent, path.filename().string()};
 }
 
-// Which time weights folded stacks: torch's export_stacks(metric=…).
+// What weights folded stacks: torch's export_stacks(metric=…), or the number of rows.
 absl::Status ApplyMetric(const std::string& metric, std::vector<const Format*>* formats) {
   if (metric == "self_cpu_time_total") return absl::OkStatus();
-  if (metric != "self_cuda_time_total" && metric != "self_device_time_total") {
-    return Fail(ExitCode::kUsage, "unknown metric \"" + TableText(metric) +
-                                      "\"; valid are: self_cpu_time_total, self_cuda_time_total");
+  const bool is_device = metric == "self_cuda_time_total" || metric == "self_device_time_total";
+  if (!is_device && metric != "count") {
+    return Fail(ExitCode::kUsage,
+                "unknown metric \"" + TableText(metric) +
+                    "\"; valid are: self_cpu_time_total, self_cuda_time_total, count");
   }
-  const absl::StatusOr<const Format*> by_device = FindFormat("folded-cuda");
-  if (!by_device.ok()) return by_device.status();
+  const absl::StatusOr<const Format*> by_metric =
+      FindFormat(is_device ? "folded-cuda" : "folded-count");
+  if (!by_metric.ok()) return by_metric.status();
   for (const Format*& format : *formats) {
-    if (format->name == "folded") format = *by_device;
+    if (format->name == "folded") format = *by_metric;
   }
   return absl::OkStatus();
 }
@@ -103,7 +106,7 @@ void AddExportCommand(CLI::App& app, Action* action) {
                       "file or directory; a name that ends in .gz is compressed");
   command
       ->add_option("--metric", arguments->metric,
-                   "of folded stacks: self_cpu_time_total or self_cuda_time_total")
+                   "of folded stacks: self_cpu_time_total, self_cuda_time_total or count")
       ->capture_default_str();
   command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
   command->add_flag("--step-rows", arguments->step_rows,
