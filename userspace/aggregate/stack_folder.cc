@@ -20,17 +20,17 @@ StackFolder::StackFolder(const Timeline& timeline, FoldedStacks* stacks)
 
 uint32_t StackFolder::NodeOf(SpanId id) {
   missing_.clear();
-  const Place* place = nullptr;
-  for (SpanId at = id; at != kNoSpan && place == nullptr;) {
+  const Place* around = nullptr;
+  for (SpanId at = id; at != kNoSpan && around == nullptr;) {
     const Span& span = timeline_.span(at);
-    place = Kept(at, span);
-    if (place == nullptr) missing_.push_back(at);
+    around = Kept(at, span);
+    if (around == nullptr) missing_.push_back(at);
     at = span.parent;
   }
   for (size_t i = missing_.size(); i-- > 0;) {
-    place = &Add(missing_[i], timeline_.span(missing_[i]), place);
+    around = &Add(missing_[i], timeline_.span(missing_[i]), around);
   }
-  return place->node;
+  return around == nullptr ? 0 : around->node;
 }
 
 const StackFolder::Place* StackFolder::Kept(SpanId id, const Span& span) const {

@@ -18,7 +18,8 @@ bool IsLeftOut(std::string_view name) {
       {"_internal/common_utils", "prof_meth_call"},
   };
   for (const auto& [file, function] : kLeftOut) {
-    if (name.find(file) != name.npos && name.find(function) != name.npos) return true;
+    if (name.find(file) != std::string_view::npos && name.find(function) != std::string_view::npos)
+      return true;
   }
   return false;
 }
