@@ -64,6 +64,9 @@ __u64 pidns = 0;
  * none: the fast path looks at this alone. */
 __u64 threads_with_losses = 0;
 
+/* Changed by every loss: then nobody knows any more which stack of Python's a thread had. */
+__u32 python_generation = 1;
+
 /* Records lost by threads for which lost_by_thread had no room. */
 __u64 lost_anywhere = 0;
 
@@ -89,6 +92,7 @@ static __noinline int note_loss(void)
 	__u64 *lost;
 
 	count_drop(PT_DROP_RING_FULL);
+	__sync_fetch_and_add(&python_generation, 1);
 	lost = bpf_map_lookup_elem(&lost_by_thread, &tid);
 	if (lost) {
 		*lost += 1;

@@ -44,6 +44,8 @@ int on_process_exec(struct bpf_raw_tracepoint_args *ctx)
 	/* The thread that called exec may have had another id, which is free now. */
 	forget_autograd_thread((__u32)bpf_get_current_pid_tgid());
 	forget_autograd_thread((__u32)ctx->args[1]);
+	if (config_with_stack)
+		forget_python_thread();
 	record = reserve(sizeof(*record));
 	if (!record)
 		return 0;
@@ -63,6 +65,8 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (!bpf_map_lookup_elem(&traced, &tgid))
 		return 0;
 	forget_autograd_thread(tid);
+	if (config_with_stack)
+		forget_python_thread();
 	record = reserve(sizeof(*record));
 	if (!record) {
 		/* Nobody is left to whom the loss could be announced. */

@@ -106,11 +106,4 @@ std::vector<std::string> ReadPythonPaths(Pid pid, const TargetMemory& memory,
   return paths;
 }
 
-std::string_view WithoutPythonPath(std::string_view file, const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) {
-    if (file.starts_with(path)) return file.substr(path.size());
-  }
-  return file;
-}
-
 }  // namespace proftrace

@@ -17,9 +17,6 @@ namespace proftrace {
 std::vector<std::string> ReadPythonPaths(Pid pid, const TargetMemory& memory,
                                          const PythonRuntime& runtime);
 
-// `file` without the first of `paths` that it begins with.
-std::string_view WithoutPythonPath(std::string_view file, const std::vector<std::string>& paths);
-
 // os.path.abspath() in a process whose working directory is `folder`.
 std::string AbsolutePythonPath(std::string_view path, std::string_view folder);
 

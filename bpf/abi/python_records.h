@@ -119,6 +119,13 @@ enum pt_python_stack_flag {
 };
 
 #ifdef __cplusplus
+/* Records that are no events of their own time: what follows, however late, is understood by them.
+ */
+constexpr bool IsOfStacks(pt_u8 kind)
+{
+	return kind >= PT_PYTHON_CODE && kind <= PT_PYTHON_MODULE;
+}
+
 } /* namespace proftrace::abi */
 #endif
 

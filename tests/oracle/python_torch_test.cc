@@ -11,6 +11,7 @@
 #include "symbols/python_paths.h"
 #include "tests/support/python_process.h"
 #include "tests/support/python_runtime_finder.h"
+#include "userspace/model/python_stack.h"
 
 namespace proftrace {
 namespace {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 #include "userspace/wire/record_source.h"
 
@@ -78,6 +79,61 @@ class RecordMaker {
   void Catch(uint32_t tid, int64_t ns, uint32_t sp) { Add(Head(abi::PT_CATCH, tid, ns, 0, sp)); }
   void Boxed(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t operator_def) {
     AddPointer(abi::PT_BOXED_BEGIN, tid, ns, site, Sp(depth), operator_def);
+  }
+  // A code object, with as many pieces of text as the programs write; `lines`: its table.
+  void PythonCode(uint32_t tid, int64_t ns, uint32_t id, int32_t first_line,
+                  const std::string& file, const std::string& name, const std::string& lines = "",
+                  uint8_t width = 1) {
+    abi::pt_python_code_record record{};
+    record.head = Head(abi::PT_PYTHON_CODE, tid, ns, 0, 0);
+    record.id = id;
+    record.first_line = first_line;
+    Add(record);
+    PythonText(tid, ns, id, abi::PT_PYTHON_FILE, file, 1);
+    PythonText(tid, ns, id, abi::PT_PYTHON_NAME, name, width);
+    PythonText(tid, ns, id, abi::PT_PYTHON_LINES, lines, 1);
+  }
+  void PythonText(uint32_t tid, int64_t ns, uint32_t id, uint8_t part, const std::string& text,
+                  uint8_t width, uint32_t total = 0) {
+    size_t offset = 0;
+    do {
+      const size_t room = offset == 0 ? PT_PYTHON_TEXT_BYTES : PT_PYTHON_MORE_TEXT_BYTES;
+      abi::pt_python_text_record record{};
+      record.head = Head(abi::PT_PYTHON_TEXT, tid, ns, 0, 0);
+      record.id = id;
+      record.part = part;
+      record.width = width;
+      record.offset = static_cast<uint32_t>(offset);
+      record.total = std::max(total, static_cast<uint32_t>(text.size()));
+      record.bytes = static_cast<uint16_t>(std::min(text.size() - offset, room));
+      std::memcpy(record.text, text.data() + offset, record.bytes);
+      AddBytes(&record, PT_PYTHON_TEXT_HEAD_BYTES + room);
+      offset += record.bytes;
+    } while (offset < text.size());
+  }
+  // Frames: PythonFrameWord(); one of a module is followed by its address.
+  void PythonStack(uint32_t tid, int64_t ns, uint16_t common, uint16_t count,
+                   const std::vector<uint64_t>& words, uint8_t flags = 0) {
+    abi::pt_python_stack_record record{};
+    record.head = Head(abi::PT_PYTHON_STACK, tid, ns, 0, 0);
+    record.common = common;
+    record.count = count;
+    record.flags = flags;
+    std::copy(words.begin(), words.end(), record.words);
+    AddBytes(&record, PT_PYTHON_STACK_HEAD_BYTES + 8 * words.size());
+  }
+  static constexpr uint64_t PythonFrameWord(uint32_t code, uint32_t instruction,
+                                            bool has_module = false) {
+    return uint64_t{code} << 32 | instruction | (has_module ? PT_PYTHON_FRAME_HAS_MODULE : 0);
+  }
+  void PythonModule(uint32_t tid, int64_t ns, uint64_t object, uint64_t type,
+                    const std::string& class_name) {
+    abi::pt_pair_record record{};
+    record.head = Head(abi::PT_PYTHON_MODULE, tid, ns, 0, 0);
+    record.handle = object;
+    record.object = type;
+    Add(record);
+    PythonText(tid, ns, 0, abi::PT_PYTHON_CLASS_NAME, class_name, 1);
   }
   void SizedBegin(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t bytes) {
     AddPointer(abi::PT_SIZED_BEGIN, tid, ns, site, Sp(depth), bytes);

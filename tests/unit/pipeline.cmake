@@ -12,6 +12,7 @@ proftrace_unit_test(pipeline_test
     pipeline_nesting_property_test.cc
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc
+    pipeline_stacks_test.cc
   LIBS proftrace_pipeline GTest::gmock)
 proftrace_unit_test(model_test
   SOURCES model_span_columns_test.cc

@@ -12,6 +12,7 @@
 #include "tests/support/python_process.h"
 #include "tests/support/python_runtime_finder.h"
 #include "tests/unit/symbols_fake_memory.h"
+#include "userspace/model/python_stack.h"
 
 namespace proftrace {
 namespace {

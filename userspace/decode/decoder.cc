@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "userspace/decode/record_sizes.h"
 #include "userspace/model/torch_rules.h"
 
 namespace proftrace {
@@ -17,61 +18,6 @@ T Copy(std::span<const std::byte> bytes) {
   T record{};
   std::memcpy(&record, bytes.data(), std::min(bytes.size(), sizeof(T)));
   return record;
-}
-
-// The smallest size of each kind, 0 = not known.
-size_t MinimumBytes(uint8_t kind) {
-  switch (kind) {
-    case abi::PT_SPAN_BEGIN:
-    case abi::PT_SPAN_END:
-    case abi::PT_CATCH:
-    case abi::PT_EXEC:
-    case abi::PT_LITERAL_BEGIN:
-    case abi::PT_FREE:
-      return sizeof(pt_record);
-    case abi::PT_BOXED_BEGIN:
-    case abi::PT_ANNOTATION_HANDLE:
-    case abi::PT_ANNOTATION_END:
-    case abi::PT_ANNOTATION_GUARD:
-    case abi::PT_GUARD_END:
-    case abi::PT_LOSS:
-    case abi::PT_LOSS_ANYWHERE:
-    case abi::PT_ALLOCATION:
-    case abi::PT_SEQUENCE:
-    case abi::PT_THREAD_NUMBER:
-    case abi::PT_SIZED_BEGIN:
-      return sizeof(abi::pt_pointer_record);
-    case abi::PT_GUARD_BEGIN:
-    case abi::PT_FRAME_BEGIN:
-      return PT_GUARD_RECORD_SHORT_BYTES;
-    case abi::PT_WORK_TITLE:
-      return sizeof(abi::pt_guard_record);
-    case abi::PT_WORK_BEGIN:
-      return sizeof(abi::pt_pointer_record);
-    case abi::PT_FRAME_END:
-    case abi::PT_NODE_FORWARD:
-      return sizeof(abi::pt_pair_record);
-    case abi::PT_NODE_BEGIN:
-      return PT_NODE_RECORD_SHORT_BYTES;
-    case abi::PT_ANNOTATION_BEGIN:
-      return sizeof(abi::pt_text_record);
-    case abi::PT_TEXT_MORE:
-      return sizeof(abi::pt_text_more_record);
-    case abi::PT_FORK:
-      return sizeof(abi::pt_fork_record);
-    case abi::PT_THREAD_EXIT:
-      return sizeof(abi::pt_exit_record);
-    case abi::PT_DEVICE_MEMORY:
-    case abi::PT_OUT_OF_MEMORY:
-      return sizeof(abi::pt_memory_record);
-    case abi::PT_INPUTS:
-    case abi::PT_INPUTS_MORE:
-    case abi::PT_SPILLED_INPUTS:
-      return PT_INPUTS_HEAD_BYTES;
-    case abi::PT_OPERATOR_CALL:
-      return PT_CALL_HEAD_BYTES;
-  }
-  return 0;
 }
 
 uint64_t BlockAddress(const pt_record& head) {
@@ -125,7 +71,7 @@ Label LabelOfScope(Scope scope) {
 }  // namespace
 
 Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger)
-    : metadata_(metadata), ledger_(ledger), inputs_(ledger) {
+    : metadata_(metadata), ledger_(ledger), inputs_(ledger), python_(ledger) {
   for (const auto& [id, plan] : metadata.plans) {
     if (id > 0xffff) continue;  // only a damaged file has such a number
     if (site_labels_.size() <= id) site_labels_.resize(id + 1);
@@ -315,6 +261,29 @@ void Decoder::FinishPending(uint32_t tid, std::vector<Event>* events) {
   pending_names_.erase(it);
 }
 
+PythonDecoder::Tables Decoder::TakeStacks() {
+  const auto target_of = [this](Pid pid) -> const Target* {
+    for (const ProcessEntry& entry : metadata_.processes) {
+      if (entry.target.pid == pid) return &entry.target;
+    }
+    return nullptr;
+  };
+  PythonDecoder::Facts facts;
+  facts.version_of = [&](Pid pid) {
+    const Target* target = target_of(pid);
+    return target == nullptr ? 0 : PythonVersionOf(target->python_version);
+  };
+  facts.paths_of = [&](Pid pid) {
+    const Target* target = target_of(pid);
+    return target == nullptr ? std::vector<std::string>() : target->python_paths;
+  };
+  facts.path_of_module = [&](Pid pid, uint64_t object) -> const std::string* {
+    const auto it = metadata_.module_paths.find({Raw(pid), object});
+    return it == metadata_.module_paths.end() ? nullptr : &it->second;
+  };
+  return python_.TakeTables(facts);
+}
+
 void Decoder::Flush(std::vector<Event>* events) {
   std::vector<uint32_t> tids;
   for (const auto& [tid, pending] : pending_names_) tids.push_back(tid);
@@ -452,11 +421,13 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->type = EventType::kLoss;
       event->value = Copy<abi::pt_pointer_record>(record).value;
       NoteLoss(event->value);
+      python_.OnLoss(head.tid);
       break;
     case abi::PT_LOSS_ANYWHERE:
       NoteLoss(Copy<abi::pt_pointer_record>(record).value);
       event->type = EventType::kGap;
       ++ledger_->gaps;
+      python_.OnLossAnywhere();
       break;
     case abi::PT_EXEC:
       event->type = EventType::kExec;
@@ -494,12 +465,16 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->type = EventType::kThreadNumber;
       event->value = Copy<abi::pt_pointer_record>(record).value;
       break;
-    case abi::PT_COST:  // never in a capture, and unknown to MinimumBytes
+    case abi::PT_COST:  // never in a capture, and unknown to MinimumRecordBytes
     case abi::PT_COST_AGAIN:
     case abi::PT_TEXT_MORE:
-    case abi::PT_INPUTS:  // these four: see Decode
+    case abi::PT_INPUTS:  // these: see Decode
     case abi::PT_INPUTS_MORE:
     case abi::PT_SPILLED_INPUTS:
+    case abi::PT_PYTHON_CODE:
+    case abi::PT_PYTHON_TEXT:
+    case abi::PT_PYTHON_STACK:
+    case abi::PT_PYTHON_MODULE:
     case abi::PT_FORK:
       return false;  // for the recorder; nothing to nest
   }
@@ -532,7 +507,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     }
     const std::span<const std::byte> record = records.first(bytes);
     records = records.subspan(bytes);
-    const size_t minimum = MinimumBytes(head.kind);
+    const size_t minimum = MinimumRecordBytes(head.kind);
     if (minimum == 0) {
       ++ledger_->unknown;
       continue;
@@ -549,6 +524,13 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       }
       FinishPending(head.tid, events);
     }
+    if (abi::IsOfStacks(head.kind)) {
+      if (!python_.OnRecord(record)) {
+        --ledger_->decoded;
+        ++ledger_->malformed;
+      }
+      continue;
+    }
     if (head.kind >= abi::PT_INPUTS && head.kind <= abi::PT_SPILLED_INPUTS) {
       DecodeInputs(record, events);
       continue;
@@ -560,6 +542,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     event.tid = Tid{head.tid};
     event.sp = head.sp;
     event.site = head.site;
+    event.stack = python_.StackOf(head.pid, head.tid);
     if (!DecodeBody(head, record, &event)) {
       const auto pending = pending_names_.find(head.tid);
       if (pending != pending_names_.end()) AddInputs(head, &pending->second.event);

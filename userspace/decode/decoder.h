@@ -15,6 +15,7 @@
 #include "bpf/abi/records.h"
 #include "userspace/decode/event.h"
 #include "userspace/decode/input_decoder.h"
+#include "userspace/decode/python_decoder.h"
 #include "userspace/model/label.h"
 #include "userspace/stats/ledger.h"
 #include "userspace/wire/metadata.h"
@@ -37,6 +38,8 @@ class Decoder {
   const std::vector<Label>& labels() const { return labels_; }
   // What Event::inputs indexes, when all events are decoded.
   std::vector<OperatorInputs> TakeInputs() { return inputs_.TakeTable(); }
+  // What Event::stack indexes, likewise.
+  PythonDecoder::Tables TakeStacks();
 
  private:
   // One process from `from_ns` on. A process that execs, or a pid that is used again, has several.
@@ -99,6 +102,7 @@ class Decoder {
   absl::flat_hash_map<std::string, EventLabel> node_labels_;
   absl::flat_hash_map<uint32_t, PendingName> pending_names_;  // by tid
   InputDecoder inputs_;
+  PythonDecoder python_;
   absl::flat_hash_map<uint32_t, Event> waiting_;  // for floating-point inputs, by tid
   struct WorkTitle {
     EventLabel label = kUnnamedLabel;

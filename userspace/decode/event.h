@@ -6,6 +6,7 @@
 
 #include "userspace/model/ids.h"
 #include "userspace/model/operator_inputs.h"
+#include "userspace/model/python_stack.h"
 
 namespace proftrace {
 
@@ -51,6 +52,7 @@ struct Event {
   uint64_t value = 0;
   uint64_t object = 0;
   InputsId inputs = kNoInputs;  // of a begin
+  StackId stack = kNoStack;     // of its thread
   uint16_t site = 0;
   EventType type = EventType::kBegin;
   bool outside_window = false;  // before the process's probes were all live

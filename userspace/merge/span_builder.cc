@@ -159,6 +159,9 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
     if (const InputsId inputs = InputsOf(event, parent); inputs != kNoInputs) {
       column_status_.Update(timeline_->columns().inputs.Set(*id, inputs));
     }
+    if (event.stack != kNoStack) {
+      column_status_.Update(timeline_->columns().stack.Set(*id, event.stack));
+    }
     if (event.type == EventType::kBegin && event.object != 0) {
       column_status_.Update(timeline_->columns().call_bytes.Set(*id, event.object));
     }

@@ -31,6 +31,9 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
     CountEnd(SpanEnd::kReturn);
     column_status_.Update(timeline_->columns().cuda_call.Set(*id, call.facts));
     if (place.row != kNoSpan) {
+      if (const StackId stack = timeline_->columns().stack.at(place.row); stack != kNoStack) {
+        column_status_.Update(timeline_->columns().stack.Set(*id, stack));
+      }
       // The frame of the row that it lies in; hidden ones may be above.
       for (size_t i = thread.stack.size(); i-- > 0;) {
         Frame& frame = thread.stack[i];

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "userspace/model/ids.h"
 
@@ -49,6 +51,13 @@ struct PythonFrame {
   uint32_t module = 0;        // 1 + index into Timeline::python_modules(); 0 = no nn.Module's call
   uint32_t depth = 0;         // 1 = outermost
 };
+
+// `file` without the first of `paths` (Target::python_paths) that it begins with.
+std::string_view WithoutPythonPath(std::string_view file, const std::vector<std::string>& paths);
+
+// Whether a code object is CPython's own, which runs around a constructor (_Py_InitCleanup,
+// from 3.12 on): its frames are not shown, as Python does not show them.
+bool IsHiddenPythonCode(std::string_view file, std::string_view name);
 
 // Two frames that are the same place in the same code, called from the same place, are one node:
 // calls of a function in a loop cannot be told apart by it.

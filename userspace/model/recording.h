@@ -33,8 +33,8 @@ struct Target {
   bool inputs_recorded = false;  // its operators' probes read what they are called with
   bool memory_recorded = false;  // its allocations and frees have probes
   bool stacks_recorded = false;  // its Python frames are read where rows begin (--with-stack)
-  // Folders that its modules are found in (sys.path and the like): they are left out of file names,
-  // the longest that fits.
+  // Folders that its modules are found in (sys.path and the like), as torch.profiler sorts them:
+  // each ends with "/", and the first one that fits is left out of a file's name.
   std::vector<std::string> python_paths;
 };
 

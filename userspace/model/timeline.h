@@ -172,6 +172,7 @@ class TimelineBuilder {
   absl::StatusOr<SpanId> AddSpan(const Span& span);
   // Valid until Finish().
   Span& span(SpanId id) { return timeline_->spans_->at(Raw(id)); }
+  uint32_t span_count() const { return timeline_->spans_->size(); }
   SpanColumns& columns() { return *timeline_->columns_; }
   // Events in order of time. Fails as AddSpan().
   absl::Status AddMemoryEvent(const MemoryEvent& event) {

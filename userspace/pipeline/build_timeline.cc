@@ -8,6 +8,7 @@
 
 #include "userspace/decode/decoder.h"
 #include "userspace/decode/device_decoder.h"
+#include "userspace/merge/backward_stacks.h"
 #include "userspace/merge/device_merger.h"
 #include "userspace/merge/event_sorter.h"
 #include "userspace/merge/span_builder.h"
@@ -146,11 +147,14 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
   status = devices.PlaceCallsBefore(std::numeric_limits<int64_t>::max(), &spans);
   if (status.ok()) status = spans.Finish();
   if (status.ok()) status = devices.Finish();
+  if (status.ok() && timeline.columns().stack.exists()) status = GiveForwardStacks(&timeline);
   if (!status.ok()) return status;
   CountDeviceLosses(metadata, devices, &device_ledger);
   timeline.SetDeviceLedger(device_ledger);
   NameThreads(metadata, timeline.thread_count(), &timeline);
   timeline.SetInputs(decoder.TakeInputs());
+  PythonDecoder::Tables stacks = decoder.TakeStacks();
+  timeline.SetStacks(std::move(stacks.frames), std::move(stacks.codes), std::move(stacks.modules));
   return timeline.Finish(InfoOf(metadata), ledger);
 }
 

@@ -34,6 +34,8 @@ struct Ledger {
                          // capture, losses on more threads than the kernel's side can note
   uint64_t demoted = 0;  // operators that were only counted, to keep a budget
   uint64_t inputs_unread = 0;  // calls whose inputs could not be read, or not kept
+  uint64_t stacks_unread = 0;  // stacks of Python's that could not be read, or not to their end
+  uint64_t stacks_cut = 0;     // of which only the innermost 128 frames were read
 
   bool operator==(const Ledger&) const = default;
 
@@ -119,6 +121,8 @@ void ForEachCounter(LedgerType& ledger, Visitor&& visit) {
   visit(std::string_view("gaps"), ledger.gaps);
   visit(std::string_view("demoted"), ledger.demoted);
   visit(std::string_view("inputs_unread"), ledger.inputs_unread);
+  visit(std::string_view("stacks_unread"), ledger.stacks_unread);
+  visit(std::string_view("stacks_cut"), ledger.stacks_cut);
 }
 
 }  // namespace proftrace

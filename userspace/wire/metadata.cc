@@ -132,6 +132,8 @@ json ProcessToJson(const ProcessEntry& process) {
   const Target& target = process.target;
   json cmdline = json::array();
   for (const std::string& argument : target.cmdline) cmdline.push_back(ToJsonText(argument));
+  json python_paths = json::array();
+  for (const std::string& path : target.python_paths) python_paths.push_back(ToJsonText(path));
   return {{"type", "process"},
           {"plan", process.plan},
           {"image", process.image},
@@ -151,7 +153,9 @@ json ProcessToJson(const ProcessEntry& process) {
           {"probes_on_ns", target.probes_on_ns},
           {"operator_count", target.operator_count},
           {"inputs", target.inputs_recorded},
-          {"memory", target.memory_recorded}};
+          {"memory", target.memory_recorded},
+          {"stacks", target.stacks_recorded},
+          {"python_paths", std::move(python_paths)}};
 }
 
 ProcessEntry ProcessFromJson(const json& entry) {
@@ -178,6 +182,10 @@ ProcessEntry ProcessFromJson(const json& entry) {
   target.operator_count = Number<uint32_t>(entry, "operator_count");
   target.inputs_recorded = Flag(entry, "inputs");
   target.memory_recorded = Flag(entry, "memory");
+  target.stacks_recorded = Flag(entry, "stacks");
+  for (const json& path : Member(entry, "python_paths")) {
+    if (path.is_string()) target.python_paths.push_back(FromJsonText(path.get<std::string>()));
+  }
   return process;
 }
 
@@ -369,6 +377,9 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
     } else if (type == "python_type") {
       images[Number<uint32_t>(entry, "image")]
           .python_type_names[Number<uint64_t>(entry, "address")] = Text(entry, "name");
+    } else if (type == "module") {
+      module_paths[{Number<uint32_t>(entry, "pid"), Number<uint64_t>(entry, "address")}] =
+          Text(entry, "path");
     } else if (type == "process") {
       processes.push_back(ProcessFromJson(entry));
     } else if (type == "thread") {
@@ -459,6 +470,11 @@ void MetadataWriter::AddNodeName(uint32_t image, uint64_t vtable, const std::str
 void MetadataWriter::AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name) {
   impl_->entries.push_back(
       {{"type", "python_type"}, {"image", image}, {"address", type}, {"name", ToJsonText(name)}});
+}
+
+void MetadataWriter::AddModulePath(Pid pid, uint64_t object, const std::string& path) {
+  impl_->entries.push_back(
+      {{"type", "module"}, {"pid", Raw(pid)}, {"address", object}, {"path", ToJsonText(path)}});
 }
 
 void MetadataWriter::AddProcess(const ProcessEntry& process) {

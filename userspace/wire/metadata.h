@@ -81,6 +81,8 @@ struct CaptureMetadata {
   std::vector<ProcessEntry> processes;  // in the order in which they were attached
   std::vector<ThreadEntry> threads;
   std::map<uint32_t, std::vector<ProcessGroup>> process_groups;  // by pid; the latest reading
+  // By pid and address: where an nn.Module hangs in the outermost one that called it.
+  std::map<std::pair<uint32_t, uint64_t>, std::string> module_paths;
 
   // Adds the contents of one metadata block. Fails (ExitCode::kInputDamaged) when it is not such
   // JSON.
@@ -103,6 +105,7 @@ class MetadataWriter {
   void AddSchemas(uint32_t image, const std::vector<SchemaEntry>& schemas);
   void AddNodeName(uint32_t image, uint64_t vtable, const std::string& name);
   void AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name);
+  void AddModulePath(Pid pid, uint64_t object, const std::string& path);
   void AddProcess(const ProcessEntry& process);
   void AddThread(const ThreadEntry& thread);
   void AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups);

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What is kept of Python's threads, code objects and nn.Modules (--with-stack), and how the last
+ * two are told of, once each: with their names, while they certainly live.
+ */
+#ifndef PROFTRACE_BPF_PYTHON_OBJECTS_H
+#define PROFTRACE_BPF_PYTHON_OBJECTS_H
+
+#include "bpf/abi/python_records.h"
+#include "bpf/python_values.bpf.h"
+
+/* Set by the loader. */
+const volatile bool config_with_stack = false;
+
+/* Key: the tgid in the tracer's PID namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, struct pt_python_layout);
+} python_layouts SEC(".maps");
+
+struct python_frame {
+	__u64 address;
+	__u64 code;
+	__u64 instruction; /* as the frame has it */
+	__u64 module;	   /* the nn.Module whose call it is, 0 = none */
+	__u64 word;	   /* as it is sent */
+	__u64 kind;	   /* of its code */
+};
+
+/* What was read and sent last of a thread. Nobody else touches it: a thread is in one probe at a
+ * time. */
+struct python_thread {
+	__u64 state;	  /* its PyThreadState, 0 = not found */
+	__u64 search_ns;  /* not to be looked for before */
+	__u64 open_sp;	  /* of the outermost operator that runs, 0 = none is known to */
+	__u64 open_frame; /* the innermost frame when it began */
+	__u32 open_site;
+	__u32 generation; /* of what `frames` says: see python_generation */
+	__u32 count[2];	  /* frames */
+	__u32 current;	  /* which of `frames` was sent */
+	__u32 flags;	  /* of what was sent: enum pt_python_stack_flag */
+	/* Of the stack that is read. */
+	__u64 frame;  /* the next one */
+	__u32 next;   /* which of `frames` is filled */
+	__u32 common; /* outermost frames that are as they were */
+	__u32 before; /* frames that were sent last */
+	__u32 words;  /* of what is sent */
+	__u32 new_flags;
+	__u32 failed;
+	__u64 buffer[PT_PYTHON_FRAME_BYTES / 8];
+	struct python_frame frames[2][PT_PYTHON_MOST_FRAMES]; /* innermost first */
+	struct pt_python_stack_record record;
+};
+
+/* Key: the kernel's tid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set by the loader: 13 kB a thread */
+	__type(key, __u32);
+	__type(value, struct python_thread);
+} python_threads SEC(".maps");
+
+/* An empty one: too large for a program's stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct python_thread);
+} python_no_thread SEC(".maps");
+
+struct python_object_key {
+	__u64 address;
+	__u64 tgid;
+};
+
+struct python_code {
+	/* These tell another code at the same address: code that is made and run in a loop, say,
+	 * whose names lie where those before them lay. */
+	__u64 file;
+	__u64 name;
+	__u64 file_end; /* the address of the last characters of the file's name, and these */
+	__u64 file_text;
+	__u32 id;
+	__u32 kind; /* of enum python_code_kind */
+};
+
+enum python_code_kind {
+	PYTHON_CODE_CALL = 1, /* of torch.nn.Module.__call__: its first local is the module */
+	PYTHON_CODE_CELL = 2, /* likewise, in a cell */
+	PYTHON_CODE_MADE = 4, /* of no file ("<string>"): it may live for a moment only */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, struct python_object_key);
+	__type(value, struct python_code);
+} python_codes SEC(".maps");
+
+/* nn.Modules that were seen; value: the address of the type. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, struct python_object_key);
+	__type(value, __u64);
+} python_modules SEC(".maps");
+
+__u32 python_code_count = 0;
+
+static __always_inline __u64 read_python_module(struct pt_python_layout *layout, __u64 frame,
+						bool in_cell)
+{
+	__u64 object = 0;
+
+	if (bpf_probe_read_user(&object, sizeof(object), (void *)(frame + layout->frame_locals)))
+		return 0;
+	object &= ~(__u64)layout->pointer_tags;
+	if (in_cell && object &&
+	    bpf_probe_read_user(&object, sizeof(object), (void *)(object + layout->cell_value)))
+		return 0;
+	return object;
+}
+
+static __always_inline __u64 text_at(__u64 address)
+{
+	__u64 text = 0;
+
+	bpf_probe_read_user(&text, sizeof(text), (void *)address);
+	return text;
+}
+
+/* Whether what lies at `address` is still what was told of. */
+static __always_inline bool is_told(struct python_code *known, struct python_code *now)
+{
+	return known && known->file == now->file && known->name == now->name &&
+	       known->file_text == text_at(known->file_end);
+}
+
+static __always_inline bool read_python_code(struct pt_python_layout *layout, __u64 address,
+					     struct python_code *code)
+{
+	return !bpf_probe_read_user(&code->file, 8, (void *)(address + layout->code_file)) &&
+	       !bpf_probe_read_user(&code->name, 8, (void *)(address + layout->code_name));
+}
+
+/* A record of this thread: its head has all but the kind and the size. These come in a row, and
+ * what they tell of is told again when one of them is lost. */
+static __always_inline void *reserve_python(struct python_thread *thread, __u8 kind, __u64 bytes)
+{
+	struct pt_record *record = bpf_ringbuf_reserve(&ring, bytes, 0);
+
+	if (!record) {
+		note_loss();
+		return NULL;
+	}
+	*record = thread->record.head;
+	record->kind = kind;
+	record->words = bytes / 8;
+	return record;
+}
+
+/* A part of a code object or of a class: bytes at `address`, from `offset` on. */
+struct python_text {
+	struct python_thread *thread;
+	__u64 address;
+	__u32 id;
+	__u32 total;
+	__u32 offset;
+	__u8 part;
+	__u8 width;
+	bool failed;
+};
+
+static __always_inline void fill_python_text(struct pt_python_text_record *record,
+					     struct python_text *text, __u32 room)
+{
+	__u32 bytes = text->total - text->offset;
+
+	asm volatile("" : "+r"(bytes));
+	if (bytes > room)
+		bytes = room;
+	record->id = text->id;
+	record->offset = text->offset;
+	record->total = text->total;
+	record->bytes = bytes;
+	record->part = text->part;
+	record->width = text->width;
+	if (bytes &&
+	    bpf_probe_read_user(record->text, bytes, (void *)(text->address + text->offset))) {
+		record->bytes = 0;
+		record->width = 0;
+		count_drop(PT_DROP_READ_FAILED);
+		text->failed = true;
+	}
+	text->offset += bytes;
+}
+
+static long write_more_python_text(__u32 i, struct python_text *text)
+{
+	struct pt_python_text_record *record;
+
+	if (text->failed || text->offset >= text->total)
+		return 1;
+	record = reserve_python(text->thread, PT_PYTHON_TEXT, sizeof(*record));
+	if (!record) {
+		text->failed = true;
+		return 1;
+	}
+	fill_python_text(record, text, PT_PYTHON_MORE_TEXT_BYTES);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+static __noinline int write_python_text(struct python_text *text, __u32 most_bytes)
+{
+	struct pt_python_text_record *record = reserve_python(
+	    text->thread, PT_PYTHON_TEXT, PT_PYTHON_TEXT_HEAD_BYTES + PT_PYTHON_TEXT_BYTES);
+
+	if (!record)
+		return 0;
+	fill_python_text(record, text, PT_PYTHON_TEXT_BYTES);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (text->offset < text->total)
+		bpf_loop(most_bytes / PT_PYTHON_MORE_TEXT_BYTES, write_more_python_text, text, 0);
+	return !text->failed;
+}
+
+/* A str. Inline, as what follows: a program may have eight calls in each other, and that is how
+ * many there are. */
+static __always_inline void find_python_text(struct pt_python_layout *layout, __u64 object,
+					     struct python_text *text)
+{
+	__u64 length = 0;
+	__u8 state = 0;
+
+	if (!bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->text_length)) &&
+	    !bpf_probe_read_user(&state, sizeof(state), (void *)(object + layout->text_state)) &&
+	    length < 0x10000000) {
+		text->width = state >> 2 & 7;
+		text->total = length * text->width;
+		text->address = object + (state >> 6 & 1 ? layout->text_ascii : layout->text_wide);
+	} else {
+		count_drop(PT_DROP_READ_FAILED);
+	}
+}
+
+static __always_inline int write_python_string(struct python_thread *thread,
+					       struct pt_python_layout *layout, __u64 object,
+					       __u32 id, __u8 part)
+{
+	struct python_text text = {.thread = thread, .id = id, .part = part};
+
+	find_python_text(layout, object, &text);
+	return write_python_text(&text, PT_PYTHON_NAME_BYTES);
+}
+
+/* The end of the file's name, and whether it is one. */
+static __always_inline void fill_file_text(struct pt_python_layout *layout,
+					   struct python_code *code)
+{
+	struct python_text text = {};
+	__u8 first = 0;
+
+	find_python_text(layout, code->file, &text);
+	code->file_end = text.address;
+	if (text.total > sizeof(code->file_text))
+		code->file_end += text.total - sizeof(code->file_text);
+	code->file_text = text_at(code->file_end);
+	bpf_probe_read_user(&first, sizeof(first), (void *)text.address);
+	if (first == '<')
+		code->kind |= PYTHON_CODE_MADE;
+}
+
+/* Of a bytes: the table of lines. */
+static __always_inline int write_python_lines(struct python_thread *thread,
+					      struct pt_python_layout *layout, __u64 code, __u32 id)
+{
+	struct python_text text = {.thread = thread, .id = id, .part = PT_PYTHON_LINES, .width = 1};
+	__u64 length = 0;
+	__u64 object = 0;
+
+	if (bpf_probe_read_user(&object, sizeof(object), (void *)(code + layout->code_lines)) ||
+	    bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->bytes_length)) ||
+	    length > 0x10000000) {
+		text.width = 0;
+		length = 0;
+		count_drop(PT_DROP_READ_FAILED);
+	}
+	text.total = length;
+	text.address = object + layout->bytes_data;
+	return write_python_text(&text, PT_PYTHON_LINES_BYTES);
+}
+
+/* "_wrapped_call_impl", "_call_impl" */
+#define TEXT_WRAPPED_1 0x646570706172775fULL
+#define TEXT_WRAPPED_2 0x6d695f6c6c61635fULL
+#define TEXT_WRAPPED_3 0x6c70ULL
+#define TEXT_CALL_1 0x6d695f6c6c61635fULL
+#define TEXT_CALL_2 0x6c70ULL
+
+/* nn.Module.__call__ is _wrapped_call_impl, and before torch 2.1 _call_impl, which the other calls
+ * since: `is_called` then. */
+static __always_inline __u32 kind_of_code(struct pt_python_layout *layout, __u64 frame, __u64 name,
+					  bool is_called)
+{
+	__u64 text[4] = {};
+	__u64 object = 0;
+	__u64 type = 0;
+	__u64 type_name[1] = {};
+
+	if (bpf_probe_read_user_str(text, sizeof(text), (void *)(name + layout->text_ascii)) < 0)
+		return 0;
+	if (!(text[0] == TEXT_WRAPPED_1 && text[1] == TEXT_WRAPPED_2 &&
+	      text[2] == TEXT_WRAPPED_3) &&
+	    !(text[0] == TEXT_CALL_1 && text[1] == TEXT_CALL_2 && !is_called))
+		return 0;
+	object = read_python_module(layout, frame, false);
+	if (!object || bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE)) ||
+	    bpf_probe_read_user(&type, sizeof(type), (void *)(type + PYTHON_TYPE_NAME)) ||
+	    bpf_probe_read_user_str(type_name, sizeof(type_name), (void *)type) < 0)
+		return 0;
+	return PYTHON_CODE_CALL | (type_name[0] == 0x6c6c6563 /* cell */ ? PYTHON_CODE_CELL : 0);
+}
+
+static __always_inline struct python_thread *this_python_thread(void)
+{
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+
+	return bpf_map_lookup_elem(&python_threads, &tid);
+}
+
+/* A code that was not seen before, of the frame at `frame`: then it is known; 0 = it could not be
+ * told. */
+__noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
+{
+	struct python_object_key key = {.address = address, .tgid = current_tgid()};
+	struct python_thread *thread = this_python_thread();
+	struct pt_python_code_record *record;
+	struct pt_python_layout *layout;
+	struct python_code code = {};
+	__u32 tgid = key.tgid;
+	__u64 name = 0;
+
+	layout = bpf_map_lookup_elem(&python_layouts, &tgid);
+	if (!thread || !layout || !read_python_code(layout, address, &code))
+		return 0;
+	code.id = __sync_fetch_and_add(&python_code_count, 1) + 1;
+	code.kind = kind_of_code(layout, frame, code.name, is_called);
+	fill_file_text(layout, &code);
+	record = reserve_python(thread, PT_PYTHON_CODE, sizeof(*record));
+	if (!record)
+		return 0;
+	record->address = address;
+	record->id = code.id;
+	if (bpf_probe_read_user(&record->first_line, sizeof(record->first_line),
+				(void *)(address + layout->code_first_line)))
+		record->first_line = 0;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (!write_python_string(thread, layout, code.file, code.id, PT_PYTHON_FILE) ||
+	    !write_python_string(thread, layout, code.name, code.id, PT_PYTHON_NAME))
+		return 0;
+	if (layout->code_qualified_name &&
+	    !bpf_probe_read_user(&name, sizeof(name),
+				 (void *)(address + layout->code_qualified_name)) &&
+	    !write_python_string(thread, layout, name, code.id, PT_PYTHON_QUALIFIED_NAME))
+		return 0;
+	if (!write_python_lines(thread, layout, address, code.id))
+		return 0;
+	return !bpf_map_update_elem(&python_codes, &key, &code, BPF_ANY);
+}
+
+/* Whether it was told, or was known. */
+__noinline int tell_python_module(__u64 object)
+{
+	struct python_object_key key = {.address = object, .tgid = current_tgid()};
+	struct python_text text = {.part = PT_PYTHON_CLASS_NAME, .width = 1};
+	struct pt_pair_record *record;
+	__u64 type = 0;
+	__u64 *known;
+	char name[128];
+	long length;
+
+	text.thread = this_python_thread();
+	bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE));
+	known = bpf_map_lookup_elem(&python_modules, &key);
+	if (known && *known == type)
+		return 1;
+	if (!text.thread)
+		return 0;
+	record = reserve_python(text.thread, PT_PYTHON_MODULE, sizeof(*record));
+	if (!record)
+		return 0;
+	record->handle = object;
+	record->object = type;
+	/* The loader looks for its place among the others while it lives. */
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	if (!bpf_probe_read_user(&text.address, sizeof(text.address),
+				 (void *)(type + PYTHON_TYPE_NAME))) {
+		length = bpf_probe_read_user_str(name, sizeof(name), (void *)text.address);
+		if (length > 0)
+			text.total = length - 1;
+	}
+	if (!write_python_text(&text, 0))
+		return 0;
+	return !bpf_map_update_elem(&python_modules, &key, &type, BPF_ANY);
+}
+
+#endif

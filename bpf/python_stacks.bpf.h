@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The Python frames of the thread where a row begins (--with-stack). CPython's frames of a thread
+ * do not change while it runs C code, as it does at every probe: they are read without stopping
+ * anything. A thread's stack is sent when it is not what it was: what it has in common with the one
+ * before is a number, code objects are told once.
+ */
+#ifndef PROFTRACE_BPF_PYTHON_STACKS_H
+#define PROFTRACE_BPF_PYTHON_STACKS_H
+
+#include "bpf/python_objects.bpf.h"
+
+#define MOST_PYTHON_THREADS 4096
+#define PYTHON_SEARCH_NS 1000000
+
+struct python_walk {
+	struct python_thread *thread;
+	struct pt_python_layout *layout;
+};
+
+struct python_search {
+	struct pt_python_layout *layout;
+	__u64 interpreter;
+	__u64 state;
+	__u64 id;
+	__u64 found;
+};
+
+/* Threads of the interpreters, one an iteration. */
+static long visit_python_thread(__u32 i, struct python_search *search)
+{
+	__u64 id = 0;
+
+	if (!search->state) {
+		__u64 interpreter = search->interpreter;
+
+		if (!interpreter)
+			return 1;
+		search->interpreter = 0;
+		bpf_probe_read_user(&search->state, 8,
+				    (void *)(interpreter + search->layout->interpreter_threads));
+		bpf_probe_read_user(&search->interpreter, 8,
+				    (void *)(interpreter + search->layout->interpreter_next));
+		return 0;
+	}
+	if (bpf_probe_read_user(&id, sizeof(id),
+				(void *)(search->state + search->layout->thread_id)))
+		return 1;
+	if (id == search->id) {
+		search->found = search->state;
+		return 1;
+	}
+	if (bpf_probe_read_user(&search->state, 8,
+				(void *)(search->state + search->layout->thread_next)))
+		return 1;
+	return 0;
+}
+
+/* The PyThreadState of the thread whose pthread_self() is `id`; 0 = it has none. Global, as all
+ * that is not done often: verified once, not for each way to it. */
+__noinline __u64 find_python_thread(__u64 id)
+{
+	struct python_search search = {.id = id};
+	__u32 tgid = current_tgid();
+	struct pt_python_layout *layout = bpf_map_lookup_elem(&python_layouts, &tgid);
+
+	if (!layout)
+		return 0;
+	search.layout = layout;
+	if (bpf_probe_read_user(&search.interpreter, 8, (void *)layout->interpreters))
+		return 0;
+	bpf_loop(MOST_PYTHON_THREADS, visit_python_thread, &search, 0);
+	return search.found;
+}
+
+static __always_inline __u64 frame_word(struct python_thread *thread, __u32 offset)
+{
+	return thread->buffer[(offset / 8) & (PT_PYTHON_FRAME_BYTES / 8 - 1)];
+}
+
+static long visit_python_frame(__u32 i, struct python_walk *walk)
+{
+	struct pt_python_layout *layout = walk->layout;
+	struct python_thread *thread = walk->thread;
+	__u32 bytes = layout->frame_bytes;
+	struct python_frame *frame;
+	__u32 number = thread->count[thread->next & 1];
+
+	if (!thread->frame)
+		return 1;
+	if (number >= PT_PYTHON_MOST_FRAMES) {
+		thread->new_flags |= PT_PYTHON_STACK_CUT;
+		return 1;
+	}
+	asm volatile("" : "+r"(bytes));
+	if (bytes > PT_PYTHON_FRAME_BYTES)
+		bytes = PT_PYTHON_FRAME_BYTES;
+	if (bpf_probe_read_user(thread->buffer, bytes, (void *)thread->frame)) {
+		thread->new_flags |= PT_PYTHON_STACK_FAILED;
+		return 1;
+	}
+	if (!layout->frame_owner ||
+	    (frame_word(thread, layout->frame_owner) >> 8 * (layout->frame_owner & 7) & 0xff) <
+		layout->owner_limit) {
+		frame = &thread->frames[thread->next & 1][number & (PT_PYTHON_MOST_FRAMES - 1)];
+		frame->address = thread->frame;
+		frame->code = frame_word(thread, layout->frame_code) & ~(__u64)layout->pointer_tags;
+		frame->instruction = frame_word(thread, layout->frame_instruction);
+		if (!layout->code_instructions)
+			frame->instruction &= 0xffffffff;
+		frame->module = 0;
+		thread->count[thread->next & 1] = number + 1;
+	}
+	thread->frame = frame_word(thread, layout->frame_previous) & ~(__u64)layout->pointer_tags;
+	return 0;
+}
+
+static __always_inline struct python_frame *frame_from_root(struct python_thread *thread,
+							    __u32 which, __u32 i)
+{
+	__u32 place = thread->count[which & 1] - 1 - i;
+
+	return &thread->frames[which & 1][place & (PT_PYTHON_MOST_FRAMES - 1)];
+}
+
+static __always_inline bool is_same_made(struct python_walk *walk, __u64 address)
+{
+	struct python_object_key key = {.address = address, .tgid = current_tgid()};
+	struct python_code now = {};
+
+	return read_python_code(walk->layout, address, &now) &&
+	       is_told(bpf_map_lookup_elem(&python_codes, &key), &now);
+}
+
+/* Whether the i-th frame from the root is what it was. */
+static long compare_python_frame(__u32 i, struct python_walk *walk)
+{
+	struct python_thread *thread = walk->thread;
+	struct python_frame *before;
+	struct python_frame *frame;
+
+	if (i >= thread->count[thread->next & 1] || i >= thread->before)
+		return 1;
+	frame = frame_from_root(thread, thread->next, i);
+	before = frame_from_root(thread, thread->next ^ 1, i);
+	if (frame->code != before->code || frame->instruction != before->instruction)
+		return 1;
+	if (before->kind & PYTHON_CODE_MADE && !is_same_made(walk, frame->code))
+		return 1;
+	if (before->module) {
+		__u64 module = read_python_module(walk->layout, frame->address,
+						  before->kind & PYTHON_CODE_CELL);
+
+		if (module != before->module)
+			return 1;
+		frame->module = module;
+	}
+	frame->word = before->word;
+	frame->kind = before->kind;
+	thread->common = i + 1;
+	return 0;
+}
+
+/* The i-th of the frames that are new, outer ones first, into the record. */
+static long put_python_frame(__u32 i, struct python_walk *walk)
+{
+	struct python_object_key key = {.tgid = current_tgid()};
+	struct pt_python_layout *layout = walk->layout;
+	struct python_thread *thread = walk->thread;
+	__u32 place = thread->common + i;
+	__u32 words = thread->words;
+	struct python_frame *frame;
+	struct python_code *known;
+	struct python_code code = {};
+	__u64 number;
+
+	if (place >= thread->count[thread->next & 1])
+		return 1;
+	thread->failed = 1;
+	frame = frame_from_root(thread, thread->next, place);
+	key.address = frame->code;
+	if (!read_python_code(layout, frame->code, &code))
+		return 1;
+	known = bpf_map_lookup_elem(&python_codes, &key);
+	if (!is_told(known, &code)) {
+		__u32 is_called = 0;
+
+		if (place)
+			is_called = frame_from_root(thread, thread->next, place - 1)->module != 0;
+		if (!tell_python_code(frame->code, frame->address, is_called))
+			return 1;
+		known = bpf_map_lookup_elem(&python_codes, &key);
+		if (!known)
+			return 1;
+	}
+	number = frame->instruction;
+	if (layout->code_instructions)
+		number = (number - frame->code - layout->code_instructions) >> 1;
+	else
+		number >>= layout->instruction_shift & 31;
+	frame->kind = known->kind;
+	frame->word = (number & 0xffffffff) | (__u64)known->id << 32;
+	if (frame->kind & PYTHON_CODE_CALL) {
+		frame->module =
+		    read_python_module(layout, frame->address, frame->kind & PYTHON_CODE_CELL);
+		if (frame->module) {
+			if (!tell_python_module(frame->module))
+				return 1;
+			frame->word |= PT_PYTHON_FRAME_HAS_MODULE;
+		}
+	}
+	asm volatile("" : "+r"(words));
+	if (words >= MOST_RECORD_WORDS - 1)
+		return 1;
+	thread->record.words[words] = frame->word;
+	++words;
+	if (frame->module) {
+		thread->record.words[words] = frame->module;
+		++words;
+	}
+	thread->words = words;
+	thread->failed = 0;
+	return 0;
+}
+
+/* Sends what is new of the stack in `frames[next]`; whether that went well. */
+__noinline int send_python_stack(void)
+{
+	struct python_walk walk = {.thread = this_python_thread()};
+	struct python_thread *thread = walk.thread;
+	__u32 tgid = current_tgid();
+	__u32 bytes;
+
+	walk.layout = bpf_map_lookup_elem(&python_layouts, &tgid);
+	if (!thread || !walk.layout)
+		return 0;
+	if (unlikely(threads_with_losses) && !announce_loss()) {
+		note_loss();
+		return 0;
+	}
+	fill_head(&thread->record.head, 0, 0, PT_PYTHON_STACK, 0);
+	thread->words = 0;
+	thread->failed = 0;
+	bpf_loop(PT_PYTHON_MOST_FRAMES, put_python_frame, &walk, 0);
+	thread->record.common = thread->common;
+	thread->record.count = thread->count[thread->next & 1] - thread->common;
+	thread->record.flags = thread->new_flags;
+	bytes = thread->words;
+	if (thread->failed) {
+		/* Nothing is better than the frames of another row. */
+		thread->record.common = 0;
+		thread->record.count = 0;
+		thread->record.flags = PT_PYTHON_STACK_FAILED;
+		thread->count[thread->next & 1] = 0;
+		bytes = 0;
+		count_drop(PT_DROP_READ_FAILED);
+	}
+	asm volatile("" : "+r"(bytes));
+	if (bytes > MOST_RECORD_WORDS)
+		bytes = MOST_RECORD_WORDS;
+	bytes = PT_PYTHON_STACK_HEAD_BYTES + 8 * bytes;
+	thread->record.head.words = bytes / 8;
+	if (bpf_ringbuf_output(&ring, &thread->record, bytes, BPF_RB_NO_WAKEUP)) {
+		note_loss();
+		return 0;
+	}
+	return 1;
+}
+
+static __noinline struct python_thread *new_python_thread(void)
+{
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+	__u32 zero = 0;
+	struct python_thread *empty = bpf_map_lookup_elem(&python_no_thread, &zero);
+
+	if (empty)
+		bpf_map_update_elem(&python_threads, &tid, empty, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&python_threads, &tid);
+}
+
+/* The address of the thread's innermost frame; 0 = it runs no Python. */
+static __always_inline __u64 innermost_frame(struct python_thread *thread,
+					     struct pt_python_layout *layout)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u64 id = BPF_CORE_READ(task, thread.fsbase);
+	__u64 found = 0;
+	__u64 frame = 0;
+
+	if (thread->state &&
+	    !bpf_probe_read_user(&found, sizeof(found),
+				 (void *)(thread->state + layout->thread_id)) &&
+	    found == id)
+		goto known;
+	/* A thread of C++ alone has none; one that comes back to Python has another one. */
+	thread->state = 0;
+	found = bpf_ktime_get_ns();
+	if (found < thread->search_ns)
+		return 0;
+	thread->search_ns = found + PYTHON_SEARCH_NS;
+	thread->state = find_python_thread(id);
+	if (!thread->state)
+		return 0;
+known:
+	if (bpf_probe_read_user(&frame, sizeof(frame),
+				(void *)(thread->state + layout->thread_frame)))
+		return 0;
+	if (layout->thread_indirect && frame &&
+	    bpf_probe_read_user(&frame, sizeof(frame),
+				(void *)(frame + layout->thread_indirect - 1)))
+		return 0;
+	return frame;
+}
+
+/* A row begins: what is sent before it is its stack, unless that is the one that was sent last.
+ * `holds`: the row is an operator, whose end is seen: until then nothing further out moves. */
+__noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
+{
+	struct python_walk walk = {};
+	__u32 tgid = current_tgid();
+	struct python_thread *thread;
+	struct python_frame *inner;
+	__u64 instruction = 0;
+	__u64 frame;
+	bool whole;
+
+	walk.layout = bpf_map_lookup_elem(&python_layouts, &tgid);
+	if (!walk.layout)
+		return 0;
+	thread = this_python_thread();
+	if (unlikely(!thread)) {
+		thread = new_python_thread();
+		if (!thread)
+			return 0;
+	}
+	walk.thread = thread;
+	frame = innermost_frame(thread, walk.layout);
+	whole = thread->generation != python_generation;
+	thread->next = thread->current ^ 1;
+	thread->before = whole ? 0 : thread->count[thread->current & 1];
+	if (!whole && thread->open_sp && sp < thread->open_sp) {
+		inner = &thread->frames[thread->current & 1][0];
+		if (!frame && !thread->before)
+			return 0;
+		if (frame == thread->open_frame && frame == inner->address && thread->before &&
+		    !bpf_probe_read_user(&instruction, sizeof(instruction),
+					 (void *)(frame + walk.layout->frame_instruction))) {
+			if (!walk.layout->code_instructions)
+				instruction &= 0xffffffff;
+			if (instruction == inner->instruction)
+				return 0;
+		}
+	} else {
+		thread->open_sp = holds ? sp : 0;
+		thread->open_frame = frame;
+		thread->open_site = (__u16)cookie;
+	}
+	thread->frame = frame;
+	thread->count[thread->next & 1] = 0;
+	thread->common = 0;
+	thread->new_flags = 0;
+	bpf_loop(PT_PYTHON_MOST_FRAMES + 64, visit_python_frame, &walk, 0);
+	/* Counted from the root: of stacks that are cut nobody knows where that is. */
+	if (!thread->new_flags && !thread->flags)
+		bpf_loop(PT_PYTHON_MOST_FRAMES, compare_python_frame, &walk, 0);
+	if (whole || thread->new_flags != thread->flags ||
+	    thread->common != thread->count[thread->next & 1] || thread->common != thread->before) {
+		thread->generation = python_generation;
+		if (!send_python_stack()) {
+			thread->generation = python_generation - 1;
+			thread->open_sp = 0;
+		}
+	}
+	/* Also of the same frames: they may lie elsewhere now. */
+	thread->flags = thread->new_flags;
+	thread->current = thread->next;
+	return 0;
+}
+
+/* PT_ROLE_END, PT_ROLE_CATCH (site 0): whether the outermost operator still runs. */
+static __always_inline void on_python_row_end(__u64 cookie)
+{
+	struct python_thread *thread = this_python_thread();
+
+	if (thread && (thread->open_site == (__u16)cookie || !(__u16)cookie))
+		thread->open_sp = 0;
+}
+
+static __always_inline void forget_python_thread(void)
+{
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+
+	bpf_map_delete_elem(&python_threads, &tid);
+}
+
+#endif

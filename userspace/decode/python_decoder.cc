@@ -1,0 +1,252 @@
+#include "userspace/decode/python_decoder.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "userspace/decode/python_lines.h"
+
+namespace proftrace {
+namespace {
+
+// No job has as many of them: what a damaged or hostile capture asks for is bounded.
+constexpr size_t kMostCodes = 1 << 20;
+constexpr size_t kMostFrames = 1 << 24;
+constexpr size_t kMostModules = 1 << 20;
+
+void AppendUtf8(uint32_t point, std::string* text) {
+  // Python keeps bytes that are no text as lone surrogates.
+  if (point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) point = 0xfffd;
+  if (point < 0x80) {
+    text->push_back(static_cast<char>(point));
+    return;
+  }
+  const int more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+  const uint32_t marks[] = {0, 0xc0, 0xe0, 0xf0};
+  text->push_back(static_cast<char>(marks[more] | point >> 6 * more));
+  for (int i = more - 1; i >= 0; --i) {
+    text->push_back(static_cast<char>(0x80 | (point >> 6 * i & 0x3f)));
+  }
+}
+
+// Characters of `width` bytes (Latin-1, UCS-2, UCS-4).
+std::string Utf8Of(std::string_view bytes, uint8_t width) {
+  std::string text;
+  for (size_t i = 0; i + width <= bytes.size(); i += width) {
+    uint32_t point = 0;
+    std::memcpy(&point, bytes.data() + i, width);
+    AppendUtf8(point, &text);
+  }
+  return text;
+}
+
+}  // namespace
+
+uint32_t PythonVersionOf(const std::string& text) {
+  uint32_t major = 0;
+  uint32_t minor = 0;
+  if (std::sscanf(text.c_str(), "%2u.%3u", &major, &minor) != 2 || minor > 0xff) return 0;
+  return major << 8 | minor;
+}
+
+bool PythonDecoder::OnRecord(std::span<const std::byte> record) {
+  abi::pt_record head;
+  std::memcpy(&head, record.data(), sizeof(head));
+  switch (head.kind) {
+    case abi::PT_PYTHON_CODE: {
+      abi::pt_python_code_record code{};
+      std::memcpy(&code, record.data(), std::min(record.size(), sizeof(code)));
+      const uint32_t number = CodeOf(code.id);
+      if (number == 0) return false;
+      codes_[number - 1].pid = Pid{head.pid};
+      codes_[number - 1].first_line = code.first_line;
+      return true;
+    }
+    case abi::PT_PYTHON_TEXT: {
+      abi::pt_python_text_record text{};
+      std::memcpy(&text, record.data(), std::min(record.size(), sizeof(text)));
+      return OnText(text, std::min(record.size(), sizeof(text)) - PT_PYTHON_TEXT_HEAD_BYTES);
+    }
+    case abi::PT_PYTHON_STACK: {
+      abi::pt_python_stack_record stack{};
+      std::memcpy(&stack, record.data(), std::min(record.size(), sizeof(stack)));
+      return OnStack(stack,
+                     (std::min(record.size(), sizeof(stack)) - PT_PYTHON_STACK_HEAD_BYTES) / 8);
+    }
+    case abi::PT_PYTHON_MODULE: {
+      abi::pt_pair_record pair{};
+      std::memcpy(&pair, record.data(), sizeof(pair));
+      OnModule(pair);
+      return true;
+    }
+  }
+  return false;
+}
+
+// 1 + an index into codes_; 0 = there is no such code.
+uint32_t PythonDecoder::CodeOf(uint32_t id) {
+  if (id == 0 || codes_.size() >= kMostCodes) return 0;
+  const auto [it, inserted] =
+      code_numbers_.try_emplace(id, static_cast<uint32_t>(codes_.size()) + 1);
+  // A stack may come a little before its code, which another thread tells of.
+  if (inserted) codes_.emplace_back();
+  return it->second;
+}
+
+bool PythonDecoder::OnText(const abi::pt_python_text_record& record, size_t room) {
+  if (record.bytes > room || (record.width > 2 && record.width != 4)) return false;
+  const std::string_view bytes(reinterpret_cast<const char*>(record.text), record.bytes);
+  if (record.part == abi::PT_PYTHON_CLASS_NAME) {
+    const auto told = told_modules_.find(record.head.tid);
+    if (told != told_modules_.end()) modules_[told->second].class_name = std::string(bytes);
+    return true;
+  }
+  if (record.part > abi::PT_PYTHON_LINES) return false;
+  const uint32_t number = CodeOf(record.id);
+  if (number == 0) return false;
+  Part& part = codes_[number - 1].parts[record.part];
+  // A piece is missing: what follows it has no place.
+  if (record.offset != part.bytes.size()) return true;
+  part.bytes.append(bytes);
+  part.total = record.total;
+  part.width = record.width;
+  return true;
+}
+
+void PythonDecoder::OnModule(const abi::pt_pair_record& record) {
+  if (modules_.size() >= kMostModules) return;
+  // Told again: another module lies there now.
+  const auto number = static_cast<uint32_t>(modules_.size());
+  module_numbers_[{record.head.pid, record.handle}] = number;
+  told_modules_[record.head.tid] = number;
+  PythonModule& module = modules_.emplace_back();
+  module.pid = Pid{record.head.pid};
+  module.object = record.handle;
+}
+
+// 1 + an index into modules_; 0 = none. It may come a little before it is told of, as codes do.
+uint32_t PythonDecoder::ModuleOf(uint32_t pid, uint64_t object) {
+  const auto it = module_numbers_.find({pid, object});
+  return it == module_numbers_.end() ? 0 : it->second + 1;
+}
+
+bool PythonDecoder::OnStack(const abi::pt_python_stack_record& record, size_t words) {
+  Thread& thread = threads_[record.head.tid];
+  if (thread.pid != record.head.pid) thread = Thread{record.head.pid, {}};
+  if (record.flags & abi::PT_PYTHON_STACK_CUT) ++ledger_->stacks_cut;
+  if (record.flags & abi::PT_PYTHON_STACK_FAILED) ++ledger_->stacks_unread;
+  // Its base was lost: the kernel's side sends a whole one next.
+  if (record.common > thread.frames.size()) {
+    thread.frames.clear();
+    return true;
+  }
+  thread.frames.resize(record.common);
+  size_t at = 0;
+  for (uint32_t i = 0; i < record.count; ++i) {
+    const std::optional<StackId> frame =
+        TakeFrame(thread, std::span(record.words, words).subspan(std::min(at, words)), &at);
+    if (!frame.has_value()) {
+      thread.frames.clear();
+      return false;
+    }
+    thread.frames.push_back(*frame);
+  }
+  return true;
+}
+
+std::optional<StackId> PythonDecoder::TakeFrame(const Thread& thread,
+                                                std::span<const uint64_t> words, size_t* at) {
+  const size_t size = !words.empty() && (words[0] & PT_PYTHON_FRAME_HAS_MODULE) ? 2 : 1;
+  if (words.size() < size) return std::nullopt;
+  *at += size;
+  FrameKey key;
+  key.parent = thread.frames.empty() ? kNoStack : thread.frames.back();
+  key.word = words[0] & ~PT_PYTHON_FRAME_HAS_MODULE;
+  if (size == 2) key.module = ModuleOf(thread.pid, words[1]);
+  const uint32_t code = CodeOf(static_cast<uint32_t>(key.word >> 32));
+  if (code == 0) return std::nullopt;
+  const Code& of_frame = codes_[code - 1];
+  // It keeps its place among the frames, which the next record counts.
+  if (IsHiddenPythonCode(of_frame.parts[abi::PT_PYTHON_FILE].bytes,
+                         of_frame.parts[abi::PT_PYTHON_NAME].bytes)) {
+    return key.parent;
+  }
+  if (frames_.size() >= kMostFrames) return std::nullopt;
+  const auto [it, inserted] =
+      frame_ids_.try_emplace(key, StackId{static_cast<uint32_t>(frames_.size())});
+  if (inserted) {
+    PythonFrame frame;
+    frame.parent = key.parent;
+    frame.code = code - 1;
+    frame.instruction = static_cast<uint32_t>(key.word);
+    frame.module = key.module;
+    frame.depth = frames_[Raw(key.parent)].depth + 1;
+    frames_.push_back(frame);
+  }
+  return it->second;
+}
+
+void PythonDecoder::OnLoss(uint32_t tid) { threads_.erase(tid); }
+
+StackId PythonDecoder::StackOf(uint32_t pid, uint32_t tid) const {
+  const auto it = threads_.find(tid);
+  if (it == threads_.end() || it->second.pid != pid || it->second.frames.empty()) return kNoStack;
+  return it->second.frames.back();
+}
+
+std::string PythonDecoder::TextOf(const Part& part, bool is_name) {
+  if (part.width == 0 || part.total == 0) return is_name ? "<unknown>" : "";
+  std::string text = Utf8Of(part.bytes, part.width);
+  if (part.bytes.size() < part.total) {
+    text += "…";
+    ++ledger_->names_cut;
+  }
+  return text;
+}
+
+PythonDecoder::Tables PythonDecoder::TakeTables(const Facts& facts) {
+  Tables tables;
+  std::map<uint32_t, std::vector<std::string>> paths;
+  std::vector<std::optional<PythonLines>> lines(codes_.size());
+  tables.codes.reserve(codes_.size());
+  for (Code& code : codes_) {
+    PythonCode& named = tables.codes.emplace_back();
+    named.pid = code.pid;
+    named.first_line = code.first_line;
+    named.name = TextOf(code.parts[abi::PT_PYTHON_NAME], /*is_name=*/true);
+    named.qualified_name = TextOf(code.parts[abi::PT_PYTHON_QUALIFIED_NAME], /*is_name=*/false);
+    if (named.qualified_name.empty()) named.qualified_name = named.name;
+    const auto [it, inserted] = paths.try_emplace(Raw(code.pid));
+    if (inserted) it->second = facts.paths_of(code.pid);
+    named.file =
+        WithoutPythonPath(TextOf(code.parts[abi::PT_PYTHON_FILE], /*is_name=*/true), it->second);
+    const Part& table = code.parts[abi::PT_PYTHON_LINES];
+    if (table.width == 0 || table.bytes.size() < table.total) continue;
+    const std::span bytes(reinterpret_cast<const uint8_t*>(table.bytes.data()), table.bytes.size());
+    lines[tables.codes.size() - 1].emplace(facts.version_of(code.pid), code.first_line, bytes);
+  }
+  for (PythonFrame& frame : frames_) {
+    if (&frame == frames_.data()) continue;
+    if (const std::optional<PythonLines>& table = lines[frame.code]; table.has_value()) {
+      frame.line = table->LineOf(frame.instruction).value_or(0);
+    }
+    if (frame.module != 0) tables.codes[frame.code].is_module_call = true;
+  }
+  std::map<std::pair<uint32_t, std::string>, uint32_t> counts;
+  for (PythonModule& module : modules_) {
+    if (module.class_name.empty()) module.class_name = "<unknown>";
+    module.number = counts[{Raw(module.pid), module.class_name}]++;
+    if (const std::string* path = facts.path_of_module(module.pid, module.object)) {
+      module.path = *path;
+      module.has_path = true;
+    }
+  }
+  tables.frames = std::move(frames_);
+  tables.modules = std::move(modules_);
+  return tables;
+}
+
+}  // namespace proftrace

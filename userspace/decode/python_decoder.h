@@ -1,0 +1,103 @@
+// Records of Python's code objects and stacks to the tables of the Timeline. Stacks of a thread
+// come as what is new of each; code objects and modules come once. Not thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/python_records.h"
+#include "userspace/model/python_stack.h"
+#include "userspace/stats/ledger.h"
+
+namespace proftrace {
+
+// 0x030b from "3.11.2"; 0 = it says none.
+uint32_t PythonVersionOf(const std::string& text);
+
+class PythonDecoder {
+ public:
+  explicit PythonDecoder(Ledger* ledger) : ledger_(ledger) {}
+
+  // A record of one of the kinds in bpf/abi/python_records.h, with its smallest size at least.
+  // False when its contents are impossible.
+  bool OnRecord(std::span<const std::byte> record);
+  // The thread lost records: its stack is not known until the next whole one.
+  void OnLoss(uint32_t tid);
+  void OnLossAnywhere() { threads_.clear(); }
+  // What the thread runs, by the records so far.
+  StackId StackOf(uint32_t pid, uint32_t tid) const;
+
+  struct Tables {
+    std::vector<PythonFrame> frames;
+    std::vector<PythonCode> codes;
+    std::vector<PythonModule> modules;
+  };
+  // At the end. `version_of`: of a process's Python, 0x030b = 3.11; 0 = not known. `paths_of`: its
+  // folders of modules (Target::python_paths). `path_of_module`: where a module hangs, if known.
+  struct Facts {
+    std::function<uint32_t(Pid)> version_of;
+    std::function<std::vector<std::string>(Pid)> paths_of;
+    std::function<const std::string*(Pid, uint64_t object)> path_of_module;
+  };
+  Tables TakeTables(const Facts& facts);
+
+ private:
+  // A text or a table of the process's, as it came.
+  struct Part {
+    std::string bytes;
+    uint32_t total = 0;
+    uint8_t width = 1;  // of a character
+  };
+  struct Code {
+    Pid pid{};
+    int32_t first_line = 0;
+    Part parts[4];  // by enum pt_python_part
+  };
+  struct Thread {
+    uint32_t pid = 0;
+    std::vector<StackId> frames;  // outermost first
+  };
+  struct FrameKey {
+    StackId parent = kNoStack;
+    uint64_t word = 0;  // the code's id, the instruction
+    uint32_t module = 0;
+
+    bool operator==(const FrameKey&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H state, const FrameKey& key) {
+      return H::combine(std::move(state), Raw(key.parent), key.word, key.module);
+    }
+  };
+
+  uint32_t CodeOf(uint32_t id);
+  bool OnText(const abi::pt_python_text_record& record, size_t room);
+  bool OnStack(const abi::pt_python_stack_record& record, size_t words);
+  // The frame that `words` begin with, called by the thread's innermost one; adds to `at` how many
+  // words it has. Nothing when there can be no such frame.
+  std::optional<StackId> TakeFrame(const Thread& thread, std::span<const uint64_t> words,
+                                   size_t* at);
+  void OnModule(const abi::pt_pair_record& record);
+  uint32_t ModuleOf(uint32_t pid, uint64_t object);
+  std::string TextOf(const Part& part, bool is_name);
+
+  Ledger* ledger_;
+  std::vector<Code> codes_;
+  absl::flat_hash_map<uint32_t, uint32_t> code_numbers_;  // by the record's id
+  std::vector<PythonFrame> frames_ = std::vector<PythonFrame>(1);
+  absl::flat_hash_map<FrameKey, StackId> frame_ids_;
+  std::vector<PythonModule> modules_;
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> module_numbers_;  // pid, address
+  absl::flat_hash_map<uint32_t, uint32_t> told_modules_;  // by tid: the last PT_PYTHON_MODULE's
+  absl::flat_hash_map<uint32_t, Thread> threads_;         // by tid
+};
+
+}  // namespace proftrace
