@@ -26,6 +26,9 @@ namespace {
 
 constexpr uint32_t kMostNumbers =
     UINT16_MAX;  // of places, signatures, …: cookies have 16 bits for one
+// Whose stacks are kept at once (the one that was least used gives way), and of what.
+constexpr uint32_t kMostPythonThreads = 2048;
+constexpr uint32_t kMostPythonObjects = 65536;
 constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
 // The initial PID namespace's inode number (PROC_PID_INIT_INO in the kernel).
 constexpr ino_t kInitialPidNamespace = 0xEFFFFFFCu;
@@ -132,11 +135,16 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
   // links.
   struct Form {
     bool multi;
-    bool inputs;
+    bool loops;  // with the programs that need bpf_loop
   };
-  for (const auto& [multi, inputs] :
+  for (const auto& [multi, loops] :
        {Form{true, true}, Form{true, false}, Form{false, true}, Form{false, false}}) {
-    if ((multi && options.force_perf_links) || (inputs && !options.record_shapes)) continue;
+    if ((multi && options.force_perf_links) ||
+        (loops && !options.record_shapes && !options.with_stack)) {
+      continue;
+    }
+    const bool inputs = loops && options.record_shapes;
+    const bool stacks = loops && options.with_stack;
     Impl& impl = *programs->impl_;
     impl.empty_program = options.empty_program;
     ring_buffer__free(std::exchange(impl.ring, nullptr));
@@ -155,6 +163,12 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       bpf_map__set_max_entries(skeleton->maps.input_buffers, buffers);
       bpf_map__set_max_entries(skeleton->maps.signatures, kMostNumbers + 1);
     }
+    if (stacks) {
+      skeleton->rodata->config_with_stack = true;
+      bpf_map__set_max_entries(skeleton->maps.python_threads, kMostPythonThreads);
+      bpf_map__set_max_entries(skeleton->maps.python_codes, kMostPythonObjects);
+      bpf_map__set_max_entries(skeleton->maps.python_modules, kMostPythonObjects);
+    }
     bpf_map__set_max_entries(skeleton->maps.ring, options.ring_bytes);
     if (options.loss_threads > 0) {
       bpf_map__set_max_entries(skeleton->maps.lost_by_thread, options.loss_threads);
@@ -165,8 +179,8 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     }
     const int error = -LoadPrograms(skeleton);
     if (error != 0) {
-      const bool may_go_without = multi || inputs;
-      if (may_go_without && error != EPERM && (inputs || error != EACCES)) continue;
+      const bool may_go_without = multi || loops;
+      if (may_go_without && error != EPERM && (loops || error != EACCES)) continue;
       g_load_message = nullptr;
       return LoadError(error, message);
     }
@@ -177,6 +191,8 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     }
     programs->api_ = multi ? UprobeApi::kMulti : UprobeApi::kPerf;
     programs->reads_inputs_ = inputs;
+    programs->wants_stacks_ = options.with_stack;
+    programs->reads_stacks_ = stacks;
     absl::Status status = FindPidNamespace(skeleton);
     if (status.ok()) status = programs->MeasureHit(programs->api_);
     if (status.ok()) break;
@@ -270,6 +286,10 @@ void BpfPrograms::ForgetProcess(Pid pid) {
   ForgetAddresses(impl_->skeleton->maps.operator_signatures, pid);
   const uint32_t key = Raw(pid);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &key);
+  bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.python_layouts), &key);
+  if (!reads_stacks_) return;
+  ForgetAddresses(impl_->skeleton->maps.python_codes, pid);
+  ForgetAddresses(impl_->skeleton->maps.python_modules, pid);
 }
 
 absl::Status BpfPrograms::AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step) {
@@ -284,6 +304,15 @@ absl::Status BpfPrograms::AddNodeVtable(Pid pid, uint64_t vtable, bool is_python
 absl::Status BpfPrograms::AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout) {
   const uint32_t key = Raw(pid);
   const int fd = bpf_map__fd(impl_->skeleton->maps.autograd_layouts);
+  if (bpf_map_update_elem(fd, &key, &layout, BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BpfPrograms::AddPythonLayout(Pid pid, const abi::pt_python_layout& layout) {
+  const uint32_t key = Raw(pid);
+  const int fd = bpf_map__fd(impl_->skeleton->maps.python_layouts);
   if (bpf_map_update_elem(fd, &key, &layout, BPF_ANY) != 0) {
     return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
   }

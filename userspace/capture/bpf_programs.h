@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 #include "userspace/capture/attach.h"
 #include "userspace/model/ids.h"
@@ -23,6 +24,7 @@ struct BpfOptions {
   uint32_t ring_bytes = 32u << 20;  // a power of two, at least a page
   bool follow_children = true;
   bool record_shapes = false;     // with the programs that read operators' inputs
+  bool with_stack = false;        // with those that read Python's frames
   bool empty_program = false;     // the kernel's floor: probes that record nothing (tests/bench)
   bool force_perf_links = false;  // as on kernels before 6.6 (tests)
   // Threads whose losses can be told apart; 0 = as many as the programs have room for (tests).
@@ -54,6 +56,9 @@ class BpfPrograms {
   // Whether operators' inputs can be read: they were asked for, and the kernel takes the programs
   // (it needs bpf_loop: Linux 5.17).
   bool reads_inputs() const { return reads_inputs_; }
+  // The same of Python's frames.
+  bool wants_stacks() const { return wants_stacks_; }
+  bool reads_stacks() const { return reads_stacks_; }
   // Nanoseconds that one hit takes, record included: the measured median of a loop in this process.
   double ns_per_hit() const { return ns_per_hit_; }
 
@@ -65,6 +70,8 @@ class BpfPrograms {
   absl::Status AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step);
   absl::Status AddNodeVtable(Pid pid, uint64_t vtable, bool is_python);
   absl::Status AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout);
+  // Its rows have the stacks of Python from here on.
+  absl::Status AddPythonLayout(Pid pid, const abi::pt_python_layout& layout);
   // Its operators get no sequence numbers any more.
   void RemoveAutogradLayout(Pid pid);
   // The place's number, for PT_COOKIE_PLACE. Equal places have one number.
@@ -94,6 +101,8 @@ class BpfPrograms {
   std::unique_ptr<Impl> impl_;
   UprobeApi api_ = UprobeApi::kMulti;
   bool reads_inputs_ = false;
+  bool wants_stacks_ = false;
+  bool reads_stacks_ = false;
   double ns_per_hit_ = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_plan.h"
+#include "userspace/capture/python_stacks.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/stopped_threads.h"
 
@@ -41,6 +42,7 @@ ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, PlanOptions pla
       on_follow_(std::move(on_follow)),
       on_awaited_(std::move(on_awaited)),
       schemas_(sink),
+      modules_(sink),
       plans_(programs, sink),
       operator_watch_([this](Pid pid, const ProbePlan& plan, uint32_t image,
                              const std::vector<OperatorInfo>& added) {
@@ -213,6 +215,11 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     }
   }
   if (absl::Status status = PrepareMaps(programs_, pid, *plan); !status.ok()) return status;
+  if (programs_->wants_stacks()) {
+    std::vector<Unsupported> gaps = PrepareStacks(programs_, &modules_, pid, &entry.target);
+    const std::lock_guard lock(mutex_);
+    std::move(gaps.begin(), gaps.end(), std::back_inserter(gaps_));
+  }
 
   // Known before its first record comes, so that names can be resolved.
   {
@@ -500,6 +507,7 @@ void ProcessSet::Detach() {
 void ProcessSet::CollectLastNames() {
   operator_watch_.Look();
   schemas_.Finish();
+  modules_.Finish();
   for (const auto& [raw_pid, process] : processes_) {
     const Pid pid{raw_pid};
     if (process.plan != nullptr) schemas_.CollectGroups(pid, *process.plan);

@@ -29,6 +29,7 @@
 #include "userspace/capture/library_watch.h"
 #include "userspace/capture/link_closer.h"
 #include "userspace/capture/loading_process.h"
+#include "userspace/capture/module_collector.h"
 #include "userspace/capture/operator_watch.h"
 #include "userspace/capture/plan_registry.h"
 #include "userspace/capture/schema_collector.h"
@@ -56,6 +57,8 @@ class ProcessSet {
   absl::Status Attach(Pid pid, ProbePlan plan);
   // The first processes are attached to: what may take its time begins.
   void OnReady() { schemas_.Start(); }
+  // A PT_PYTHON_MODULE came.
+  void OnModule(std::span<const std::byte> record) { modules_.Observe(record); }
   // Descendants that `pid` has already: forked ones, as DataLoader workers are, are attached to
   // now, others as soon as they have PyTorch if `awaits_others`.
   void FollowDescendants(Pid pid, bool awaits_others);
@@ -158,6 +161,7 @@ class ProcessSet {
   OnAwaited on_awaited_;
   std::atomic<bool> has_cuda_calls_ = false;
   SchemaCollector schemas_;
+  ModuleCollector modules_;
   LinkCloser closer_;
 
   PlanRegistry plans_;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -298,7 +299,8 @@ void Recording::OnRecord(std::span<const std::byte> record) {
   abi::pt_record head;
   if (record.size() < sizeof(head)) return;
   std::memcpy(&head, record.data(), sizeof(head));
-  if (static_cast<int64_t>(head.time_ns) < begin_ns_) return;
+  // What is told of once is needed later, too.
+  if (static_cast<int64_t>(head.time_ns) < begin_ns_ && !abi::IsOfStacks(head.kind)) return;
   if (measures_hit_) job_hit_cost_.Observe(head);
   if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
   sink_.Append(record);
@@ -309,6 +311,9 @@ void Recording::OnRecord(std::span<const std::byte> record) {
   switch (head.kind) {
     case abi::PT_NODE_BEGIN:
       names_->Observe(record);
+      break;
+    case abi::PT_PYTHON_MODULE:
+      processes_->OnModule(record);
       break;
     case abi::PT_FORK: {
       abi::pt_fork_record fork{};

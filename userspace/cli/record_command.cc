@@ -73,6 +73,9 @@ struct RecordArguments {
   bool profile_memory = false;
   bool record_shapes = false;
   bool with_flops = false;
+  bool with_stack = false;
+  bool with_modules = false;
+  bool all_options = false;
   bool no_inject = false;
   bool strict = false;
   bool force = false;
@@ -175,6 +178,8 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.plan.profile_memory = arguments.profile_memory;
   // Flops are made of shapes.
   options.plan.record_shapes = arguments.record_shapes || arguments.with_flops;
+  // An nn.Module is known by the frame of its call.
+  options.bpf.with_stack = arguments.with_stack || arguments.with_modules;
   options.bpf.record_shapes = options.plan.record_shapes;
   absl::StatusOr<CudaCalls> cuda_calls = ChooseCudaCalls(arguments);
   if (!cuda_calls.ok()) return cuda_calls.status();
@@ -467,6 +472,13 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
                    "estimate floating-point operations by torch's formulas; records shapes, too");
   record->add_flag("--profile-memory", arguments->profile_memory,
                    "record allocations and frees of CPU and device memory");
+  record->add_flag("--with-stack", arguments->with_stack,
+                   "record the Python stacks in which operators are called");
+  record->add_flag("--with-modules", arguments->with_modules,
+                   "record which nn.Modules call operators, eager ones, too; as --with-stack does");
+  record->add_flag("--all", arguments->all_options,
+                   "all of --record-shapes, --with-flops, --profile-memory, --with-stack and "
+                   "--with-modules");
   record->add_option("--tier", arguments->tier, "how events are captured")->capture_default_str();
   record
       ->add_option("--gpu", arguments->gpu,
@@ -494,6 +506,10 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
   record->add_flag("--perf-links", arguments->perf_links)->group("");
   record->add_option("--loss-threads", arguments->loss_threads)->group("");
   record->callback([arguments, all, command, action] {
+    if (arguments->all_options) {
+      arguments->record_shapes = arguments->with_flops = arguments->profile_memory = true;
+      arguments->with_stack = arguments->with_modules = true;
+    }
     *action = [arguments, all, command] { return RunRecord(*arguments, all, command); };
   });
 }

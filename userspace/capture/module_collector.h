@@ -1,0 +1,73 @@
+// Finds out where nn.Modules hang in the models that call them, and writes that into the capture:
+// the kernel's side tells of each module when it is first seen, the outermost first. On a thread of
+// its own, which reads the job's memory while the job runs: the ring does not wait for it.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "symbols/python_layout.h"
+#include "userspace/capture/capture_sink.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+class ModuleCollector {
+ public:
+  // `sink` must outlive the collector.
+  explicit ModuleCollector(CaptureSink* sink);
+  ~ModuleCollector();
+  ModuleCollector(const ModuleCollector&) = delete;
+  ModuleCollector& operator=(const ModuleCollector&) = delete;
+
+  // Modules of the process are looked for from here on. It may have had another program before.
+  void SetLayout(Pid pid, const PythonLayout& layout);
+  // A record of the ring; those that are not of modules are of no interest.
+  void Observe(std::span<const std::byte> record);
+  // Waits until what was observed is written. Nothing may be observed afterwards.
+  void Finish();
+
+ private:
+  struct Seen {
+    Pid pid;
+    uint64_t object;
+  };
+  struct Place {
+    uint64_t model = 0;
+    std::string path;  // in it
+  };
+  struct Process {
+    PythonLayout layout;
+    absl::flat_hash_set<uint64_t> seen;
+    absl::flat_hash_map<uint64_t, Place> places;  // of all modules of the models read so far
+    std::vector<uint64_t> models;
+  };
+
+  void Run();
+  void Collect(const Seen& seen);
+  // Reads the model below `root`; true when `object` is in it. Modules that were models themselves,
+  // or in them, are a part of this one then.
+  bool ReadModel(Pid pid, uint64_t root, uint64_t object, Process* process);
+
+  CaptureSink* sink_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Seen> seen_;
+  std::vector<std::pair<Pid, PythonLayout>> layouts_;  // that the thread does not know yet
+  bool stop_ = false;
+  absl::flat_hash_map<uint32_t, Process> processes_;  // by pid; the thread's own
+  std::thread thread_;
+};
+
+}  // namespace proftrace
