@@ -12,6 +12,7 @@
 
 #include "tests/support/gpu_record_maker.h"
 #include "tests/support/pipeline_metadata.h"
+#include "tests/support/record_maker.h"
 #include "userspace/capture/capture_sink.h"
 #include "userspace/pipeline/build_timeline.h"
 #include "userspace/wire/capture_part.h"
@@ -203,6 +204,45 @@ TEST(DeviceFileTest, PartHoldsItsCallsAndTheirLateWork) {
   EXPECT_EQ(timeline->device_activities().at(1).call, SpanId{1});
   EXPECT_EQ(timeline->device_activities().at(1).start_ns, 3300);
   EXPECT_EQ(timeline->device_ledger().missing, 0u);
+}
+
+// What is told of once, before the part: torch's number of a thread, Python's code and stacks.
+TEST(DeviceFileTest, PartHoldsWhatWasToldOnce) {
+  RecordMaker maker;
+  maker.ThreadNumber(7, 1000, 1);
+  maker.PythonCode(7, 1000, 1, 10, "train.py", "step");
+  maker.PythonStack(7, 1000, 0, 1, {RecordMaker::PythonFrameWord(1, 0)});
+  maker.Begin(7, 1100, 1, 1);
+  maker.End(7, 1200, 1, 1);
+  maker.Begin(7, 2100, 1, 1);
+  maker.End(7, 2200, 1, 1);
+  maker.Node(7, 2300, 7, 1, 0xa0, 0, "");
+  maker.NodeForward(7, 2300, 1, 5, 1);
+  maker.End(7, 2400, 7, 1);
+  TemporaryFile file;
+  {
+    const auto writer = file.Writer();
+    ASSERT_TRUE(writer->AppendRecords(maker.bytes()).ok());
+    ASSERT_TRUE(writer->Finish().ok());
+  }
+  const std::vector<std::byte> bytes = file.Bytes();
+  const auto whole = CaptureReader::FromBytes(bytes, {.keep_metadata_text = true});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  TemporaryFile part_file;
+  CapturePart part;
+  part.start_ns = 2000;
+  part.end_ns = 3000;
+  ASSERT_TRUE(CopyCapturePart(part, whole->get(), part_file.Writer().get()).ok());
+  const std::vector<std::byte> part_bytes = part_file.Bytes();
+  const auto reader = CaptureReader::FromBytes(part_bytes, {});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const auto timeline = BuildTimeline(TestMetadata(), reader->get(), "");
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  ASSERT_EQ((*timeline)->span_count(), 2u);
+  const StackId stack = (*timeline)->stack_of(SpanId{0});
+  ASSERT_NE(stack, kNoStack);
+  EXPECT_EQ((*timeline)->python_codes()[(*timeline)->python_frame(stack).code].name, "step");
+  EXPECT_EQ((*timeline)->columns().sequence.at(SpanId{1}).forward_tid, 7u);
 }
 
 TEST(DeviceFileTest, AgentsLastWordsCount) {

@@ -8,14 +8,17 @@
 #include <vector>
 
 #include "bpf/abi/gpu_records.h"
+#include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 
 namespace proftrace {
 namespace {
 
-// Whether a record is needed beside those of the stretch: what says which process a thread is of.
-bool IsOfProcess(uint8_t kind) {
-  return kind == abi::PT_FORK || kind == abi::PT_EXEC || kind == abi::PT_THREAD_EXIT;
+// Whether a record from before the stretch is needed in it: what says which process a thread is of,
+// and what is told of once.
+bool IsToldOnce(uint8_t kind) {
+  return kind == abi::PT_FORK || kind == abi::PT_EXEC || kind == abi::PT_THREAD_EXIT ||
+         kind == abi::PT_THREAD_NUMBER || abi::IsOfStacks(kind);
 }
 
 bool IsIn(const CapturePart& part, const abi::pt_record& head) {
@@ -43,7 +46,7 @@ void Select(const CapturePart& part, std::span<const std::byte> batch,
   selected->clear();
   ForEachRecord(batch, [&](const abi::pt_record& head, std::span<const std::byte> record) {
     const bool is_before = static_cast<int64_t>(head.time_ns) < part.start_ns;
-    if (IsIn(part, head) || (is_before && IsOfProcess(head.kind))) {
+    if (IsIn(part, head) || (is_before && IsToldOnce(head.kind))) {
       selected->insert(selected->end(), record.begin(), record.end());
     }
   });
