@@ -26,6 +26,7 @@
 #include "userspace/base/syscall_names.h"
 #include "userspace/decode/python_lines.h"
 #include "userspace/inject/stopped_threads.h"
+#include "userspace/model/python_stack.h"
 
 namespace proftrace {
 namespace {
@@ -373,7 +374,10 @@ class DumpMaker {
         name != thread_names_.end() && python.interpreter == 0) {
       stack.thread_name = name->second;
     }
-    for (const PythonStackFrame& frame : python.frames) stack.frames.push_back(Frame(frame));
+    for (const PythonStackFrame& frame : python.frames) {
+      DumpedFrame dumped = Frame(frame);
+      if (!IsHiddenPythonCode(dumped.file, dumped.name)) stack.frames.push_back(std::move(dumped));
+    }
     return stack;
   }
 
