@@ -31,6 +31,7 @@ class Row:
     end: str = "return"
     number: int = -1  # of the row in its file, from 0 on
     inputs: dict[str, Any] | None = None  # "dims", "types", "strides", "concrete": as in Kineto's args
+    stack: list[str] | None = None  # frames of Python, outermost first
 
 
 Threads = dict[tuple[int, int], list[Row]]  # (pid, tid): rows in the order of their starts
@@ -76,7 +77,7 @@ def read_oracle(path: Path) -> Oracle:
         places.append((rows, len(rows)))
         duration = record["end_ns"] - record["start_ns"]
         rows.append(Row(record["name"], record["start_ns"], duration, parent, depth, record["cat"],
-                        number=number, inputs=record.get("inputs")))
+                        number=number, inputs=record.get("inputs"), stack=record.get("stack")))
     return Oracle(header["pid"], header["torch"], header["source"], header["deduplicated"], threads, averages,
                   frozenset(header.get("tensors_only", [])))
 
@@ -116,7 +117,8 @@ def read_events(path: Path) -> Threads:
                 raise ValueError(f"{path}:{number}: {record['name']!r} has a parent on another thread")
         places[record["id"]] = (rows, len(rows))
         rows.append(Row(record["name"], int(record["start_ns"]), int(record["duration_ns"] or 0), parent,
-                        int(record["depth"]), record["category"], record["end"], number - 2, read_inputs(record)))
+                        int(record["depth"]), record["category"], record["end"], number - 2, read_inputs(record),
+                        record["stack"].split(";") if record.get("stack") else []))
     return threads
 
 

@@ -29,6 +29,7 @@ import compare
 import compare_autograd
 import compare_inputs
 import compare_memory
+import compare_stacks
 import model
 from process import LineReader, Stopped
 
@@ -68,13 +69,15 @@ class Job:
     """A job.py process. Leaving the context ends it."""
 
     def __init__(self, python: str, workload: str, mode: str, out: Path, steps: int, seed: int,
-                 memory: bool = False, shapes: bool = False) -> None:
+                 memory: bool = False, shapes: bool = False, stacks: bool = False) -> None:
         command = [python, str(JOB), workload, "--mode", mode, "--out", str(out), "--steps", str(steps), "--seed", str(seed)]
         environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
         if memory:
             environment["PROFTRACE_ORACLE_MEMORY"] = "1"
         if shapes:
             environment["PROFTRACE_ORACLE_SHAPES"] = "1"
+        if stacks:
+            environment["PROFTRACE_ORACLE_STACKS"] = "1"
         self.errors = (out / f"job-{mode}.stderr").open("w")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=environment, cwd=out)
@@ -152,8 +155,8 @@ def record(options: argparse.Namespace, workload: str, out: Path) -> tuple[list[
     problems: list[str] = []
     result = out / "result"
     with Job(options.python, workload, "profile", out, steps_of(options, workload), options.seed,
-             options.memory, options.shapes) as job:
-        more = ["--profile-memory"] * options.memory + ["--record-shapes"] * options.shapes
+             options.memory, options.shapes, options.stacks) as job:
+        more = ["--profile-memory"] * options.memory + ["--record-shapes"] * options.shapes + ["--with-stack"] * options.stacks
         said = job.lines.wait(r"READY (?P<pid>\d+)|NOT APPLICABLE (?P<reason>.*)", START_S)
         if said["reason"]:
             raise NotApplicable(said["reason"])
@@ -222,6 +225,10 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
         problems += check_summary(out / "result" / "summary.json")
         allowed = frozenset(NOT_COVERED.get(workload, []) + options.allow_missing)
         result = compare.compare(model.read_oracles(out), model.read_events(out / "result" / "events.csv"), allowed)
+        if options.stacks:
+            # With frames in it, torch's tree ends an annotation with the frame of its __enter__: places are compared without.
+            result.differences = [text for text in result.differences if re.search(r": (missing|extra) ", text)]
+            result.right = result.oracle_rows - len(result.differences)
         if not result.same:
             problems.append(f"{len(result.differences)} differences")
         failing = sorted({int(seed) for text in result.differences for seed in re.findall(r"in 'program (-?\d+)'", text)})
@@ -241,6 +248,10 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
                 model.read_oracles(out), model.read_events(out / "result" / "events.csv"), unread)
             problems += inputs.problems()
             detail = "\n".join([detail, *inputs.lines()])
+        if options.stacks:
+            stacks = compare_stacks.compare_stacks(model.read_oracles(out), model.read_events(out / "result" / "events.csv"))
+            problems += stacks.problems()
+            detail = "\n".join([detail, *stacks.lines()])
         if options.consumers:
             problems += consumer_problems(options.consumers, out / "result")
         plain = untraced_checksum(options, workload, out)
@@ -290,6 +301,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--allow-missing", metavar="NAME", action="append", default=[])
     parser.add_argument("--memory", action="store_true", help="profile memory on both sides, and compare it")
     parser.add_argument("--shapes", action="store_true", help="record shapes on both sides, and compare the inputs")
+    parser.add_argument("--stacks", action="store_true", help="record Python stacks on both sides, and compare them")
     parser.add_argument("--consumers", metavar="PYTHON", help="also load the files (consumers/install.sh made PYTHON)")
     parser.add_argument("--keep", type=Path, help="keep everything in this directory")
     return parser.parse_args()

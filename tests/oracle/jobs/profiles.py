@@ -28,6 +28,9 @@ import autograd
 # With PROFTRACE_ORACLE_SHAPES in the environment, record_shapes is on, and rows have "inputs": {"dims", "types", and by the
 # chrome trace "strides", "concrete"} where torch has any.
 RECORDS_SHAPES = "PROFTRACE_ORACLE_SHAPES" in os.environ
+# With PROFTRACE_ORACLE_STACKS, with_stack is on, and rows have "stack": the frames of Python that events() gives, outermost
+# first, without functions of C.
+RECORDS_STACKS = "PROFTRACE_ORACLE_STACKS" in os.environ
 BEGIN = "proftrace.window.begin"
 END = "proftrace.window.end"
 MEMORY_NAMES = ("[memory]", "[OutOfMemory]")
@@ -47,12 +50,17 @@ def has_kineto() -> bool:
     return bool(torch.profiler.kineto_available())
 
 
-def experimental_config() -> Any:
+def experimental_config(**more: bool) -> Any:
     """Records all threads where this version can (from 2.7 on)."""
     try:
-        return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+        return torch._C._profiler._ExperimentalConfig(profile_all_threads=True, **more)
     except TypeError:
         return None
+
+
+def stacks_config() -> Any:
+    """Without `verbose`, events() have no stacks."""
+    return torch._C._profiler._ExperimentalConfig(verbose=True)
 
 
 def can_profile_all_threads() -> bool:
@@ -64,12 +72,15 @@ class Profile:
 
     def __init__(self, out: str, all_threads: bool) -> None:
         self.out = out
-        config = experimental_config() if all_threads else None
+        more = {"verbose": True} if RECORDS_STACKS else {}
+        config = experimental_config(**more) if all_threads else None
         self.all_threads = config is not None
+        if RECORDS_STACKS and config is None:
+            config = stacks_config()
         self.memory = "PROFTRACE_ORACLE_MEMORY" in os.environ
         self.profiler = torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=config, profile_memory=self.memory,
-            record_shapes=RECORDS_SHAPES)
+            record_shapes=RECORDS_SHAPES, with_stack=RECORDS_STACKS)
 
     def tensors_only(self) -> list[str]:
         """Rows of which torch leaves out what are no tensors: where it profiles all threads, it does not see that custom
@@ -84,6 +95,8 @@ class Profile:
         pid = os.getpid()
         roots = self.profiler.profiler.kineto_results.experimental_event_tree()
         rows = tree_rows(roots)
+        if RECORDS_STACKS:
+            add_stacks(rows, self.profiler.events())
         autograd.add_sequences(rows, self.profiler.profiler.kineto_results.events())
         if self.memory:
             write_memory(self.out, roots, self.profiler.events())
@@ -111,6 +124,9 @@ def tree_rows(roots: list[Any]) -> list[dict[str, Any]]:
     stack = [(event, -1) for event in reversed(roots)]
     while stack:
         event, parent = stack.pop()
+        if RECORDS_STACKS and str(event.tag).endswith(("PyCall", "PyCCall")):
+            stack.extend((child, parent) for child in reversed(event.children))
+            continue
         if event.name in MEMORY_NAMES:
             continue
         fields = event.extra_fields
@@ -126,6 +142,15 @@ def tree_rows(roots: list[Any]) -> list[dict[str, Any]]:
             rows[-1]["inputs"] = tree_inputs(fields)
         stack.extend((child, index) for child in reversed(event.children))
     return rows
+
+
+def add_stacks(rows: list[dict[str, Any]], events: list[Any]) -> None:
+    """Rows that events() leaves out (_remove_dup_nodes) have none to compare."""
+    stacks = {event.id: event.stack for event in events if event.id}
+    for row in rows:
+        if row["correlation"] in stacks:
+            frames = reversed(stacks[row["correlation"]])
+            row["stack"] = [frame for frame in frames if not frame.startswith("<built-in")]
 
 
 def tree_inputs(fields: Any) -> dict[str, Any] | None:

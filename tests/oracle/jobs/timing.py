@@ -18,8 +18,8 @@ def serve(workload: Workload, commands: IO[str]) -> None:
         words = line.split()
         if words[:1] == ["quit"]:
             break
-        if len(words) != 2 or words[0] not in ("run", "profile", "memory", "shapes", "count") or not words[1].isdigit():
-            raise SystemExit(f"expected 'run N', 'profile N', 'memory N', 'shapes N', 'count N' or 'quit', got {line!r}")
+        if len(words) != 2 or words[0] not in ("run", "profile", "memory", "shapes", "stacks", "count") or not words[1].isdigit():
+            raise SystemExit(f"expected 'run N', 'profile N', 'memory N', 'shapes N', 'stacks N', 'count N' or 'quit', got {line!r}")
         say(json.dumps(answer(workload, words[0], int(words[1]))))
 
 
@@ -28,7 +28,7 @@ def answer(workload: Workload, command: str, steps: int) -> dict[str, Any]:
         return measured(workload, steps)
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=command == "memory",
-                                record_shapes=command == "shapes") as profiler:
+                                record_shapes=command == "shapes", with_stack=command == "stacks") as profiler:
         workload.step()
         result = measured(workload, steps)
     if command == "count":
