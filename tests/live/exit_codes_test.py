@@ -63,6 +63,7 @@ class UsageTest(LiveTest):
         checks = {check["name"]: check["ok"] for check in json.loads(done.stdout)["checks"]}
         self.assertTrue(checks["PyTorch"], done.stdout)
         self.assertTrue(checks["inputs (--record-shapes)"], done.stdout)
+        self.assertTrue(checks["Python stacks (--with-stack)"], done.stdout)
 
 
 class TargetTest(LiveTest):

@@ -10,6 +10,9 @@
 
 #include "symbols/planner.h"
 #include "symbols/process.h"
+#include "symbols/process_maps.h"
+#include "symbols/process_memory.h"
+#include "symbols/python_runtime.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/gpu_agents.h"
@@ -119,6 +122,23 @@ void CheckInputs(Pid pid, PlanOptions options, const ProbePlan& plan, Diagnosis*
   }
 }
 
+void CheckStacks(Pid pid, Diagnosis* diagnosis) {
+  constexpr char kWhat[] = "Python stacks (--with-stack)";
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  if (!mappings.ok()) {
+    diagnosis->Add(kWhat, mappings.status());
+    return;
+  }
+  const absl::StatusOr<PythonRuntime> python =
+      FindPythonRuntime(pid, ProcessMemory(pid), GroupByFile(*mappings));
+  if (python.ok()) {
+    diagnosis->Add(kWhat, true, "can be read: CPython " + python->version);
+  } else {
+    const bool has_none = absl::IsNotFound(python.status());
+    diagnosis->Add(kWhat, has_none, std::string(python.status().message()));
+  }
+}
+
 void CheckGpu(Pid pid, Diagnosis* diagnosis) {
   if (!HasCudaDriver(pid)) {
     diagnosis->Add("GPU", true, "not used: the CUDA driver is not loaded");
@@ -167,6 +187,7 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   }
   for (const PlanGap& gap : plan->gaps) diagnosis->Add(gap.feature, false, gap.reason);
   CheckInputs(pid, options, *plan, diagnosis);
+  CheckStacks(pid, diagnosis);
   CheckGpu(pid, diagnosis);
 }
 
