@@ -95,13 +95,39 @@ def cell(line, header, column):
     return line[:end].rsplit(maxsplit=1)[-1]
 
 
+def rows_of(lines, header):
+    """Lines that belong together: a row has a line for each further frame of its stack, with no name in it."""
+    name_end = header.index("Name") + len("Name")
+    rows = []
+    for line in lines:
+        if rows and line[:name_end].strip() == "":
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return rows
+
+
+def same_row(ours, theirs):
+    return len(ours) == len(theirs) and all(same_line(*pair) for pair in zip(ours, theirs))
+
+
 def ties_apart(ours, theirs, sort_by):
-    """The same lines, but for the order of those that are equal in the column that they are sorted by."""
+    """The same rows, but for the order of those that are equal in the column that they are sorted by."""
     column = TIME_COLUMNS.get(sort_by)
     header = next((line for line in theirs if "# of Calls" in line), None)
-    if column is None or header is None or sorted(ours) != sorted(theirs):
+    if column is None or header is None:
         return False
-    return all(a == b or cell(a, header, column) == cell(b, header, column) for a, b in zip(ours, theirs))
+    ours, theirs = rows_of(ours, header), rows_of(theirs, header)
+    apart = [(a, b) for a, b in zip(ours, theirs) if not same_row(a, b)]
+    if len(ours) != len(theirs) or not all(same_line(cell(a[0], header, column), cell(b[0], header, column)) for a, b in apart):
+        return False
+    rest = [b for _, b in apart]
+    for row, _ in apart:
+        twin = next((index for index, other in enumerate(rest) if same_row(row, other)), None)
+        if twin is None:
+            return False
+        rest.pop(twin)
+    return True
 
 
 def compare(directory, what):
