@@ -114,7 +114,7 @@ def judge(options: argparse.Namespace, kind: str, out: Path) -> tuple[list[str],
         return [*problems, "no call was recorded"], line
     shift = collections.Counter(distance for _, _, distance in calls).most_common(1)[0][0]
     wrong = [(row, index) for row, index, distance in calls if distance != shift]
-    if last_may_lack:
+    if options.mode == "middle":  # what ends the last step shows by what comes next, which the window may lack
         wrong = [(row, index) for row, index in wrong if row["step"] or index < len(truth) - 1]
     # What lies between an optimizer's step and the next forward pass may be in either step, where it is said to be a guess.
     # (Before 2.0 entering an annotation makes a tensor of zeros.)
