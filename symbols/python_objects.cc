@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "userspace/model/python_stack.h"
+
 namespace proftrace {
 namespace {
 
@@ -31,44 +33,7 @@ constexpr size_t kMostTypeNameBytes = 256;
 constexpr size_t kMostClasses = 256;   // that one is made from
 constexpr size_t kTextHeadBytes = 80;  // more than the head of any str
 
-constexpr uint32_t kReplacement = 0xfffd;
-
-void AppendUtf8(uint32_t character, std::string* out) {
-  const bool is_surrogate = character >= 0xd800 && character <= 0xdfff;
-  if (is_surrogate || character > 0x10ffff) character = kReplacement;
-  const auto tail = [&](unsigned shift) {
-    out->push_back(static_cast<char>(0x80U | ((character >> shift) & 0x3fU)));
-  };
-  if (character < 0x80) {
-    out->push_back(static_cast<char>(character));
-  } else if (character < 0x800) {
-    out->push_back(static_cast<char>(0xc0U | (character >> 6U)));
-    tail(0);
-  } else if (character < 0x10000) {
-    out->push_back(static_cast<char>(0xe0U | (character >> 12U)));
-    tail(6);
-    tail(0);
-  } else {
-    out->push_back(static_cast<char>(0xf0U | (character >> 18U)));
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-}
-
 }  // namespace
-
-std::string PythonTextToUtf8(std::span<const uint8_t> characters, size_t width) {
-  std::string text;
-  if (width != 1 && width != 2 && width != 4) return text;
-  text.reserve(characters.size());
-  for (size_t i = 0; i + width <= characters.size(); i += width) {
-    uint32_t character = 0;
-    std::memcpy(&character, &characters[i], width);
-    AppendUtf8(character, &text);
-  }
-  return text;
-}
 
 std::optional<uint64_t> PythonObjects::TypeOf(uint64_t object, uint64_t flag) const {
   const auto type = memory_.ReadWord(object + kTypeOffset);

@@ -14,10 +14,6 @@
 
 namespace proftrace {
 
-// The characters of a str as UTF-8: `width` bytes each (1: Latin-1, 2 or 4: code points). What is
-// no character (a lone surrogate, a number past U+10FFFF) becomes U+FFFD.
-std::string PythonTextToUtf8(std::span<const uint8_t> characters, size_t width);
-
 // An item of a dict: where the key and the value lie. `hash`: of the key; 0 where it is not kept.
 struct PythonItem {
   uint64_t hash = 0;

@@ -17,32 +17,6 @@ constexpr size_t kMostCodes = 1 << 20;
 constexpr size_t kMostFrames = 1 << 24;
 constexpr size_t kMostModules = 1 << 20;
 
-void AppendUtf8(uint32_t point, std::string* text) {
-  // Python keeps bytes that are no text as lone surrogates.
-  if (point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) point = 0xfffd;
-  if (point < 0x80) {
-    text->push_back(static_cast<char>(point));
-    return;
-  }
-  const int more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-  const uint32_t marks[] = {0, 0xc0, 0xe0, 0xf0};
-  text->push_back(static_cast<char>(marks[more] | point >> 6 * more));
-  for (int i = more - 1; i >= 0; --i) {
-    text->push_back(static_cast<char>(0x80 | (point >> 6 * i & 0x3f)));
-  }
-}
-
-// Characters of `width` bytes (Latin-1, UCS-2, UCS-4).
-std::string Utf8Of(std::string_view bytes, uint8_t width) {
-  std::string text;
-  for (size_t i = 0; i + width <= bytes.size(); i += width) {
-    uint32_t point = 0;
-    std::memcpy(&point, bytes.data() + i, width);
-    AppendUtf8(point, &text);
-  }
-  return text;
-}
-
 }  // namespace
 
 uint32_t PythonVersionOf(const std::string& text) {
@@ -199,7 +173,9 @@ StackId PythonDecoder::StackOf(uint32_t pid, uint32_t tid) const {
 
 std::string PythonDecoder::TextOf(const Part& part, bool is_name) {
   if (part.width == 0 || part.total == 0) return is_name ? "<unknown>" : "";
-  std::string text = Utf8Of(part.bytes, part.width);
+  std::string text = PythonTextToUtf8(
+      std::span(reinterpret_cast<const uint8_t*>(part.bytes.data()), part.bytes.size()),
+      part.width);
   if (part.bytes.size() < part.total) {
     text += "…";
     ++ledger_->names_cut;

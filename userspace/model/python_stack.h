@@ -2,7 +2,9 @@
 // have in common: they are nodes of a tree, each a frame called by the frame of its parent.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +60,10 @@ std::string_view WithoutPythonPath(std::string_view file, const std::vector<std:
 // Whether a code object is CPython's own, which runs around a constructor (_Py_InitCleanup,
 // from 3.12 on): its frames are not shown, as Python does not show them.
 bool IsHiddenPythonCode(std::string_view file, std::string_view name);
+
+// The characters of a str as UTF-8: `width` bytes each (1: Latin-1, 2 or 4: code points). What is
+// no character (a lone surrogate, a number past U+10FFFF) becomes U+FFFD.
+std::string PythonTextToUtf8(std::span<const uint8_t> characters, size_t width);
 
 // Two frames that are the same place in the same code, called from the same place, are one node:
 // calls of a function in a loop cannot be told apart by it.
