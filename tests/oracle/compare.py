@@ -17,7 +17,7 @@ import dataclasses
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from model import (BEGIN, END, FILTERED, Oracle, Row, Threads, counts, keep, read_events, read_oracles, window,
@@ -188,6 +188,18 @@ def window_or_span(rows: list[Row], threads: Iterable[list[Row]], where: str) ->
     if len(times) != 1:
         return None
     return keep(rows, [times[0][0] <= row.start_ns < times[0][1] for row in rows])
+
+
+def paired_rows(oracles: list[Oracle], ours: Threads) -> Iterator[tuple[Oracle, Row, Row]]:
+    """Rows of all windows that are the same row for torch.profiler and for us, by their names and order."""
+    for oracle in oracles:
+        for key, rows in oracle.threads.items():
+            theirs = window_or_span(rows, oracle.threads.values(), "torch.profiler") or []
+            same_process = [other for other_key, other in ours.items() if other_key[0] == key[0]]
+            mine = window_or_span(ours.get(key, []), same_process, "proftrace") or []
+            for left, right in pair_up(theirs, mine):
+                if left is not None and right is not None:
+                    yield oracle, theirs[left], mine[right]
 
 
 def compare_thread(oracle: Oracle, key: tuple[int, int], ours: Threads, allowed: frozenset[str]) -> Result:

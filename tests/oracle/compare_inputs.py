@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from compare import pair_up, window_or_span
+from compare import paired_rows
 from model import Oracle, Row, Threads
 
 FIELDS = ("dims", "types", "strides", "concrete")
@@ -103,20 +103,12 @@ def names_unread(summary: Path) -> frozenset[str]:
 
 def compare_inputs(oracles: list[Oracle], ours: Threads, unread: frozenset[str]) -> InputResult:
     result = InputResult()
-    for oracle in oracles:
-        for key, rows in oracle.threads.items():
-            theirs = window_or_span(rows, oracle.threads.values(), "torch.profiler") or []
-            same_process = [other for other_key, other in ours.items() if other_key[0] == key[0]]
-            mine = window_or_span(ours.get(key, []), same_process, "proftrace") or []
-            for left, right in pair_up(theirs, mine):
-                if left is None or right is None:
-                    continue
-                row = mine[right]
-                if row.name in oracle.tensors_only and row.inputs is not None:
-                    less = dataclasses.replace(row, inputs=without_numbers(row.inputs))
-                    result.tensors_only += less.inputs != row.inputs
-                    row = less
-                compare_row(theirs[left], row, result)
+    for oracle, theirs, row in paired_rows(oracles, ours):
+        if row.name in oracle.tensors_only and row.inputs is not None:
+            less = dataclasses.replace(row, inputs=without_numbers(row.inputs))
+            result.tensors_only += less.inputs != row.inputs
+            row = less
+        compare_row(theirs, row, result)
     for name in unread & result.missing.keys():
         count = result.missing.pop(name)
         result.unread[name] += count

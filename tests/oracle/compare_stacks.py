@@ -10,7 +10,7 @@ import dataclasses
 import re
 from collections import Counter
 
-from compare import pair_up, window_or_span
+from compare import paired_rows
 from model import Oracle, Row, Threads
 
 SHOWN = 8
@@ -69,12 +69,6 @@ def compare_row(theirs: Row, ours: Row, result: StackResult) -> None:
 
 def compare_stacks(oracles: list[Oracle], ours: Threads) -> StackResult:
     result = StackResult()
-    for oracle in oracles:
-        for key, rows in oracle.threads.items():
-            theirs = window_or_span(rows, oracle.threads.values(), "torch.profiler") or []
-            same_process = [other for other_key, other in ours.items() if other_key[0] == key[0]]
-            mine = window_or_span(ours.get(key, []), same_process, "proftrace") or []
-            for left, right in pair_up(theirs, mine):
-                if left is not None and right is not None:
-                    compare_row(theirs[left], mine[right], result)
+    for _, theirs, mine in paired_rows(oracles, ours):
+        compare_row(theirs, mine, result)
     return result

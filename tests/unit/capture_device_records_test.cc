@@ -182,18 +182,23 @@ TEST(DeviceFileTest, SinkKeepsDeviceRecordsApart) {
   EXPECT_EQ(ReadAll(**reader).records.size(), kBlocks * CpuBlock(0).size());
 }
 
-TEST(DeviceFileTest, PartHoldsItsCallsAndTheirLateWork) {
-  TemporaryFile file;
-  WriteCapture(file.Writer().get());
+std::vector<std::byte> PartFrom2000To3000(const TemporaryFile& file) {
   const std::vector<std::byte> bytes = file.Bytes();
   const auto whole = CaptureReader::FromBytes(bytes, {.keep_metadata_text = true});
-  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_TRUE(whole.ok()) << whole.status();
+  if (!whole.ok()) return {};
   TemporaryFile part_file;
   CapturePart part;
   part.start_ns = 2000;
   part.end_ns = 3000;
-  ASSERT_TRUE(CopyCapturePart(part, whole->get(), part_file.Writer().get()).ok());
-  const std::vector<std::byte> part_bytes = part_file.Bytes();
+  EXPECT_TRUE(CopyCapturePart(part, whole->get(), part_file.Writer().get()).ok());
+  return part_file.Bytes();
+}
+
+TEST(DeviceFileTest, PartHoldsItsCallsAndTheirLateWork) {
+  TemporaryFile file;
+  WriteCapture(file.Writer().get());
+  const std::vector<std::byte> part_bytes = PartFrom2000To3000(file);
   const auto reader = CaptureReader::FromBytes(part_bytes, {});
   ASSERT_TRUE(reader.ok()) << reader.status();
   const std::unique_ptr<Timeline> timeline = Build(**reader);
@@ -225,15 +230,7 @@ TEST(DeviceFileTest, PartHoldsWhatWasToldOnce) {
     ASSERT_TRUE(writer->AppendRecords(maker.bytes()).ok());
     ASSERT_TRUE(writer->Finish().ok());
   }
-  const std::vector<std::byte> bytes = file.Bytes();
-  const auto whole = CaptureReader::FromBytes(bytes, {.keep_metadata_text = true});
-  ASSERT_TRUE(whole.ok()) << whole.status();
-  TemporaryFile part_file;
-  CapturePart part;
-  part.start_ns = 2000;
-  part.end_ns = 3000;
-  ASSERT_TRUE(CopyCapturePart(part, whole->get(), part_file.Writer().get()).ok());
-  const std::vector<std::byte> part_bytes = part_file.Bytes();
+  const std::vector<std::byte> part_bytes = PartFrom2000To3000(file);
   const auto reader = CaptureReader::FromBytes(part_bytes, {});
   ASSERT_TRUE(reader.ok()) << reader.status();
   const auto timeline = BuildTimeline(TestMetadata(), reader->get(), "");
