@@ -45,13 +45,13 @@ class MemoryTest(LiveTest):
 
     def test_a_loss_never_gives_a_wrong_total(self) -> None:
         with Job() as job:
-            with Tracer("-p", job.pid, "-o", self.out, "--profile-memory", "--buffer-size", "256K",
+            with Tracer("-p", job.pid, "-o", self.out, "--profile-memory", "--buffer-size", "1M",
                         "--format", "table,events-csv,memory-timeline,chrome") as tracer:
                 tracer.wait_until_recording()
-                job.do(f"allocate {BLOCKS // 3}")
+                job.do(f"allocate {BLOCKS // 3}")  # fits into the buffer, however late it is read
                 tracer.process.send_signal(signal.SIGSTOP)
-                job.do(f"allocate {BLOCKS}")  # frees those of before
-                job.do(f"steps 300")
+                job.do("steps 1000")  # fills it
+                job.do(f"allocate {BLOCKS}")  # frees those of before, and nobody learns of it
                 tracer.process.send_signal(signal.SIGCONT)
                 self.assert_same_results(job.do("steps 20"))
                 job.do(f"allocate {BLOCKS // 3}")
