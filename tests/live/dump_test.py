@@ -233,7 +233,7 @@ class DumpTest(LiveTest):
             target.tell()
 
     def test_a_hundred_dumps_change_nothing(self) -> None:
-        steps = "2000"
+        steps = "600"
         all_names = {"MainThread", "spinner", "waiter"}
         results, times = [], []
         for dumps in (0, 100):
@@ -253,11 +253,13 @@ class DumpTest(LiveTest):
                     self.assertEqual(first["frames"][-1]["name"], "<module>")
                     self.assertTrue(all(frame["file"] for frame in first["frames"]), first)
                     self.assertLessEqual(all_names, self.names(document))
-                done = target.wait(r"DONE .*", 8 * live.WORK_S).split()
+                # Looking for a line takes it.
+                seen = [line for line in target.lines.seen if line.startswith("DONE")]
+                done = (seen[0] if seen else target.wait(r"DONE .*", 8 * live.WORK_S)).split()
                 results.append(done[1])
                 times.append(float(done[2]))
         self.assertEqual(results[0], results[1])
-        self.assertGreater(len(stopped), 30)
+        self.assertGreater(len(stopped), 10)
         stopped.sort()
         print(f"\n{len(stopped)} dumps: stopped for {statistics.median(stopped):.2f} ms (median), {stopped[len(stopped) * 95 // 100]:.2f} (95 %), "
               f"{stopped[-1]:.2f} (longest); {steps} steps took {times[1]:.2f} s, without dumps {times[0]:.2f} s")
