@@ -3,24 +3,8 @@
 #ifndef PROFTRACE_BPF_COMMON_H
 #define PROFTRACE_BPF_COMMON_H
 
-#include "vmlinux.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
-
+#include "bpf/pid_namespace.bpf.h"
 #include "bpf/abi/records.h"
-
-/* libbpf before 0.7 has no name for this helper, and before 0.6 none for itself. */
-#if __has_include(<bpf/libbpf_version.h>)
-#include <bpf/libbpf_version.h>
-#endif
-#if !defined(LIBBPF_MAJOR_VERSION) || (LIBBPF_MAJOR_VERSION == 0 && LIBBPF_MINOR_VERSION < 7)
-static long (*bpf_loop)(__u32 iterations, void *callback, void *context,
-			__u64 flags) = (void *)BPF_FUNC_loop;
-#endif
-
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -50,15 +34,8 @@ struct {
 	__type(value, __u64);
 } drops SEC(".maps");
 
-/* Depth of the tracer's PID namespace, 0 = the initial one: ids in records and keys are those that
- * the tracer sees. */
-__u32 pidns_level = 0;
-
 /* Set by the loader at the end of the recording: links may take the kernel a while to remove. */
 __u32 stopped = 0;
-
-/* The PID namespace itself, as the kernel's address of it; 0 = not known, and not compared. */
-__u64 pidns = 0;
 
 /* How many threads have an entry in lost_by_thread, and one more while records are lost that have
  * none: the fast path looks at this alone. */
@@ -102,37 +79,6 @@ static __noinline int note_loss(void)
 		note_loss_anywhere(1);
 	}
 	return 0;
-}
-
-static __always_inline __u32 nr_in_namespace(struct task_struct *task)
-{
-	struct pid *pid = BPF_CORE_READ(task, thread_pid);
-	__u32 level = pidns_level;
-	struct upid number;
-
-	/* Processes outside of the tracer's namespace have no number in it. */
-	if (BPF_CORE_READ(pid, level) < level ||
-	    bpf_core_read(&number, sizeof(number), &pid->numbers[level]))
-		return 0;
-	return pidns && (__u64)number.ns != pidns ? 0 : number.nr;
-}
-
-static __always_inline __u32 tid_of(struct task_struct *task)
-{
-	return pidns_level ? nr_in_namespace(task) : BPF_CORE_READ(task, pid);
-}
-
-static __always_inline __u32 tgid_of(struct task_struct *task)
-{
-	return pidns_level ? nr_in_namespace(BPF_CORE_READ(task, group_leader))
-			   : BPF_CORE_READ(task, tgid);
-}
-
-static __always_inline __u32 current_tgid(void)
-{
-	if (unlikely(pidns_level))
-		return tgid_of((struct task_struct *)bpf_get_current_task());
-	return bpf_get_current_pid_tgid() >> 32;
 }
 
 static __always_inline void fill_head_at(struct pt_record *record, __u64 time_ns, __u64 sp,

@@ -84,18 +84,3 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
-
-/* Run once by the loader, as itself: its PID namespace. */
-SEC("raw_tp/proftrace")
-int read_pidns_level(void *ctx)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	struct pid *pid = BPF_CORE_READ(task, thread_pid);
-	__u32 level = BPF_CORE_READ(pid, level);
-	struct upid number = {};
-
-	if (level && !bpf_core_read(&number, sizeof(number), &pid->numbers[level]))
-		pidns = (__u64)number.ns;
-	pidns_level = level;
-	return 0;
-}

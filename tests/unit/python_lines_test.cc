@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "tests/support/python_process.h"
-#include "userspace/decode/python_lines.h"
+#include "userspace/model/python_lines.h"
 
 namespace proftrace {
 namespace {

@@ -11,7 +11,7 @@
 #include "symbols/python_stacks.h"
 #include "tests/support/python_process.h"
 #include "tests/support/python_runtime_finder.h"
-#include "userspace/decode/python_lines.h"
+#include "userspace/model/python_lines.h"
 
 namespace proftrace {
 namespace {

@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "proftrace.skel.h"
-
 #if !defined(LIBBPF_MAJOR_VERSION) || LIBBPF_MAJOR_VERSION < 1
 #define PROFTRACE_OLD_LIBBPF 1
 #include <fcntl.h>
@@ -165,7 +163,7 @@ bool ShowInstead(const std::string& types) {
 
 }  // namespace
 
-int LoadPrograms(proftrace_bpf* skeleton) {
+int LoadPrograms(const std::function<int()>& load) {
   constexpr size_t kMostBytes = size_t{64} << 20;
   const auto types = WithOldKindsOnly(ReadSmallFile(kFile, kMostBytes));
   int error = 0;
@@ -173,7 +171,7 @@ int LoadPrograms(proftrace_bpf* skeleton) {
   // namespace of its own; descriptors and memory are the whole process's.
   std::thread loader([&] {
     if (types) (void)ShowInstead(*types);
-    error = proftrace_bpf__load(skeleton);
+    error = load();
   });
   loader.join();
   return error;
@@ -181,7 +179,7 @@ int LoadPrograms(proftrace_bpf* skeleton) {
 
 #else
 
-int LoadPrograms(proftrace_bpf* skeleton) { return proftrace_bpf__load(skeleton); }
+int LoadPrograms(const std::function<int()>& load) { return load(); }
 
 #endif
 

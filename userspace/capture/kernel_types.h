@@ -2,10 +2,9 @@
 // it for one kind that it does not know, so new kinds are put as old ones of the same length.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
-
-struct proftrace_bpf;
 
 namespace proftrace {
 
@@ -14,7 +13,8 @@ namespace proftrace {
 // variable, a type's tag a const. Nothing when it is damaged or has a kind that is not known here.
 std::optional<std::string> WithOldKindsOnly(std::string btf);
 
-// Loads the object; 0 or a negative errno, as libbpf.
-int LoadPrograms(proftrace_bpf* skeleton);
+// Calls `load`, a skeleton's own, which gives 0 or a negative errno, where it sees types that this
+// libbpf understands; what it gave.
+int LoadPrograms(const std::function<int()>& load);
 
 }  // namespace proftrace

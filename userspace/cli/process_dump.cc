@@ -24,8 +24,8 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/syscall_names.h"
-#include "userspace/decode/python_lines.h"
 #include "userspace/inject/stopped_threads.h"
+#include "userspace/model/python_lines.h"
 #include "userspace/model/python_stack.h"
 
 namespace proftrace {

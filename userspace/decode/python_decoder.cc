@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "userspace/decode/python_lines.h"
+#include "userspace/model/python_lines.h"
 
 namespace proftrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "userspace/decode/python_lines.h"
+#include "userspace/model/python_lines.h"
 
 #include <algorithm>
 #include <cstddef>
