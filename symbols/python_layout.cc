@@ -119,6 +119,7 @@ PythonLayout StackFrames(uint32_t version) {
   stack.frame_previous = is_311 ? 48 : 8;
   stack.frame_instruction = 56;
   stack.frame_owner = is_311 ? 69 : 70;
+  stack.frame_entry = is_311 ? 68 : 0;
   stack.owner_limit = kOwnerLimit;
   stack.frame_locals = 72;
   stack.code_first_line = is_311 ? 72 : 68;

@@ -51,7 +51,9 @@ struct pt_python_layout {
 	pt_u16 cell_value;	 /* in a cell: the pointer to what it holds */
 	pt_u16 pointer_tags;	 /* bits of a frame's references that are no address: 3 in 3.14 */
 	pt_u8 instruction_shift; /* 3.9: frame_instruction counts bytes: shift by 1 */
-	pt_u8 reserved[7];
+	pt_u8 reserved;
+	pt_u16 frame_entry; /* 1 byte: C code called it (3.11); 0 = frames do not say it */
+	pt_u8 reserved_bytes[4];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_python_layout) == 80, "pt_python_layout");
 #define PT_PYTHON_FRAME_BYTES 128

@@ -13,6 +13,9 @@ proftrace_unit_test(symbols_inputs_test
 proftrace_unit_test(symbols_kept_arguments_test
   SOURCES symbols_kept_arguments_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_native_test
+  SOURCES symbols_native_test.cc
+  LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_rows_test
   SOURCES symbols_rows_test.cc
   LIBS proftrace_symbols)

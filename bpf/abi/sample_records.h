@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Samples (--sample): what the programs in bpf/samples.bpf.c hand to the tracer, which finds the
+ * names while the process lives; and the records that it writes of them.
+ */
+#ifndef PROFTRACE_BPF_ABI_SAMPLE_RECORDS_H
+#define PROFTRACE_BPF_ABI_SAMPLE_RECORDS_H
+
+#include "bpf/abi/python_records.h"
+
+#ifdef __cplusplus
+namespace proftrace::abi
+{
+#endif
+
+/* A process that is sampled: the value of the map `sampled`. */
+struct pt_sampled_process {
+	struct pt_python_layout python; /* version 0: it has no Python, or one that is not known */
+};
+
+/* What a stack is unwound with: those registers that a function must give back as they were, and
+ * where it is. */
+struct pt_user_registers {
+	pt_u64 ip;
+	pt_u64 sp;
+	pt_u64 bp;
+	pt_u64 bx;
+	pt_u64 r12;
+	pt_u64 r13;
+	pt_u64 r14;
+	pt_u64 r15;
+	pt_s64 call; /* the system call that the thread is in; < 0 = none */
+};
+PT_STATIC_ASSERT(sizeof(struct pt_user_registers) == 72, "pt_user_registers");
+
+/* A thread of a sampled process, as the iterator `list_threads` finds it. */
+struct pt_thread_state {
+	pt_u64 time_ns;	  /* CLOCK_MONOTONIC */
+	pt_u64 switches;  /* how often it was taken off a CPU */
+	pt_u64 thread_id; /* the base of its segment fs: pthread_self() */
+	pt_u32 pid;	  /* tgid, in the tracer's PID namespace */
+	pt_u32 tid;
+	pt_u32 on_cpu; /* 1 = it runs, or did until it was looked for: what
+			  follows is old */
+	pt_u32 state;  /* task_struct.__state: 0 = it waits for a CPU, 1 = it sleeps, 2 = it
+			  sleeps and no signal wakes it */
+	struct pt_user_registers registers;
+};
+PT_STATIC_ASSERT(sizeof(struct pt_thread_state) == 112, "pt_thread_state");
+
+struct pt_sampled_frame {
+	pt_u64 code; /* 0 = no frame of Python's code: one that C begins to run Python with */
+	pt_u64 instruction; /* as the frame has it */
+	/* Of the code object, when the frame was read: by them it is known to be the same later. */
+	pt_u64 file;
+	pt_u64 name;
+};
+
+#define PT_SAMPLE_FRAMES 128
+#define PT_SAMPLE_STACK_BYTES 32768
+/* Bit 63 of pt_sampled_frame.instruction: C code called it (as far as frames say so themselves). */
+#define PT_SAMPLE_FRAME_IS_ENTRY (1ULL << 63)
+
+/* A thread that ran when the clock struck. */
+struct pt_raw_sample {
+	pt_u64 time_ns;
+	pt_u32 pid;
+	pt_u32 tid;
+	pt_u32 frame_count;
+	pt_u32 flags; /* of enum pt_python_stack_flag */
+	pt_u32 stack_bytes;
+	pt_u32 reserved;
+	struct pt_user_registers registers;
+	struct pt_sampled_frame frames[PT_SAMPLE_FRAMES]; /* innermost first */
+	pt_u8 stack[PT_SAMPLE_STACK_BYTES];		  /* from registers.sp on */
+};
+#define PT_RAW_SAMPLE_HEAD_BYTES (32 + 72 + PT_SAMPLE_FRAMES * 32)
+PT_STATIC_ASSERT(sizeof(struct pt_raw_sample) == PT_RAW_SAMPLE_HEAD_BYTES + PT_SAMPLE_STACK_BYTES,
+		 "pt_raw_sample");
+
+/* Records of a capture: rules as in bpf/abi/records.h, which they belong to. */
+
+/* `count` looks at a thread, `period_ns` apart, the first one at head.time_ns. */
+struct pt_sample_record {
+	struct pt_record head;
+	pt_u64 period_ns;
+	pt_u32 count;
+	pt_u32 frame; /* the innermost one's id; 0 = nothing could be read */
+	pt_s32 call;  /* the system call that it is in; -1 = none */
+	pt_u8 state;  /* enum pt_sample_state */
+	pt_u8 flags;  /* enum pt_sample_flag */
+	pt_u8 reserved[2];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_sample_record) == 48, "pt_sample_record");
+
+enum pt_sample_state {
+	PT_SAMPLE_RUNNING = 0,
+	PT_SAMPLE_RUNNABLE = 1, /* it waits for a CPU */
+	PT_SAMPLE_SLEEPING = 2,
+	PT_SAMPLE_UNINTERRUPTIBLE = 3, /* it sleeps, and no signal wakes it: disks mostly */
+};
+
+enum pt_sample_flag {
+	PT_SAMPLE_NATIVE_CUT = 1, /* native frames end before the outermost one */
+	PT_SAMPLE_PYTHON_CUT = 2, /* frames of Python likewise */
+};
+
+enum pt_sample_frame_kind {
+	PT_SAMPLE_FRAME_PYTHON = 0,
+	PT_SAMPLE_FRAME_NATIVE = 1,
+	PT_SAMPLE_FRAME_KERNEL = 2, /* a system call */
+};
+
+#define PT_SAMPLE_TEXT_BYTES 1992
+struct pt_sample_function_record {
+	struct pt_record head;
+	pt_u32 id; /* of this recording, from 1 on */
+	pt_s32 first_line;
+	pt_u16 name_bytes;
+	pt_u16 file_bytes;
+	pt_u8 kind; /* enum pt_sample_frame_kind */
+	pt_u8 reserved[3];
+	char text[PT_SAMPLE_TEXT_BYTES]; /* UTF-8: the name, then the file; cut to what there is */
+};
+PT_STATIC_ASSERT(sizeof(struct pt_sample_function_record) == 2032, "pt_sample_function_record");
+#define PT_SAMPLE_FUNCTION_HEAD_BYTES 40
+
+struct pt_sample_frame_record {
+	struct pt_record head;
+	pt_u32 id;     /* of this recording, from 1 on */
+	pt_u32 parent; /* the frame that called it; 0 = none */
+	pt_u32 function;
+	pt_s32 line; /* 0 = not known */
+};
+PT_STATIC_ASSERT(sizeof(struct pt_sample_frame_record) == 40, "pt_sample_frame_record");
+
+#ifdef __cplusplus
+} /* namespace proftrace::abi */
+#endif
+
+#endif

@@ -1,0 +1,34 @@
+// The Python frames of one thread, as samples have them: the tracer's reading of a thread that does
+// not run, equal to what bpf/samples.bpf.c does in one that does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "bpf/abi/sample_records.h"
+#include "symbols/process_memory.h"
+#include "symbols/python_layout.h"
+
+namespace proftrace {
+
+struct SampledFrames {
+  std::vector<abi::pt_sampled_frame> frames;  // innermost first
+  uint32_t flags = 0;                         // of enum pt_python_stack_flag
+};
+
+// `state`: the address of its PyThreadState. At most PT_SAMPLE_FRAMES.
+SampledFrames ReadSampledFrames(const TargetMemory& memory, const PythonLayout& layout,
+                                uint64_t state);
+
+// The number of the frame's instruction, in units of two bytes, as PythonLines takes it;
+// UINT32_MAX, a frame that has not begun, for one that cannot be.
+uint32_t InstructionOf(const PythonLayout& layout, const abi::pt_sampled_frame& frame);
+
+// How many of `frames`, innermost first, one call of the interpreter runs: it stands as one frame
+// of C for all of them. Frames without code (they only mark where such a call begins) count as
+// well.
+size_t FramesOfOneCall(const PythonLayout& layout, const abi::pt_sampled_frame* frames,
+                       size_t count);
+
+}  // namespace proftrace
