@@ -15,6 +15,7 @@
 #include "exporters/memory_viz.h"
 #include "exporters/modules_csv.h"
 #include "exporters/pprof.h"
+#include "exporters/samples_csv.h"
 #include "exporters/speedscope.h"
 #include "exporters/summary_json.h"
 #include "userspace/base/exit_status.h"
@@ -70,6 +71,13 @@ absl::Status WriteModules(const ExportInput& input, ByteSink& sink) {
   }
   if (!input.aggregates.python_rows.status().ok()) return input.aggregates.python_rows.status();
   return ExportModulesCsv(input.timeline, input.aggregates.modules, sink);
+}
+
+absl::Status WriteSamples(const ExportInput& input, ByteSink& sink) {
+  if (input.timeline.samples().empty()) {
+    return Fail(ExitCode::kUsage, "no samples are in this recording; record with --sample 99Hz");
+  }
+  return ExportSamplesCsv(input.timeline, input.aggregates.step_rows, sink);
 }
 
 absl::Status WriteSpeedscope(const ExportInput& input, ByteSink& sink) {
@@ -141,6 +149,7 @@ const std::vector<Format>& Formats() {
       {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph},
       {"modules", "modules.csv", "pandas, a spreadsheet; one row an nn.Module", WriteModules, false,
        false, true},
+      {"samples-csv", "samples.csv", "pandas; what each thread did, look by look", WriteSamples},
       {"speedscope", "profile.speedscope.json", "https://www.speedscope.app", WriteSpeedscope},
       {"pprof", "profile.pb.gz", "go tool pprof -http=: FILE", WritePprof},
       {"memory-timeline", "memory_timeline.json",

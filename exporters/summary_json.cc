@@ -1,6 +1,10 @@
 #include "exporters/summary_json.h"
 
+#include <map>
+#include <string>
+
 #include "exporters/escape.h"
+#include "userspace/aggregate/sample_text.h"
 #include "userspace/base/saturating.h"
 
 namespace proftrace {
@@ -103,6 +107,25 @@ void AddDeviceCounts(const Timeline& timeline, OrderedJson* events) {
   (*events)["gpu_annotations"] = timeline.device_annotations().size();
 }
 
+// Looks at threads, by what these did.
+OrderedJson SamplesJson(const Timeline& timeline) {
+  uint64_t all = 0;
+  uint64_t cut = 0;
+  std::map<SampleState, uint64_t> by_state;
+  for (const Sample& sample : timeline.samples()) {
+    all += sample.count;
+    by_state[sample.state] += sample.count;
+    if (sample.native_cut) cut += sample.count;
+  }
+  OrderedJson json = {{"period_ns", timeline.samples().front().period_ns}, {"all", all}};
+  for (const SampleState state : {SampleState::kRunning, SampleState::kRunnable,
+                                  SampleState::kSleeping, SampleState::kUninterruptible}) {
+    json[std::string(SampleStateName(state))] = by_state[state];
+  }
+  json["native_frames_cut"] = cut;
+  return json;
+}
+
 }  // namespace
 
 OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, const Steps& steps) {
@@ -138,6 +161,7 @@ OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, cons
   if (timeline.has_device_records()) json["gpu"] = GpuJson(timeline);
   json["cost"] = CostJson(info);
   if (timeline.has_memory()) json["memory"] = MemoryJson(timeline);
+  if (!timeline.samples().empty()) json["samples"] = SamplesJson(timeline);
   json["steps"] = StepsJson(timeline, steps);
   json["unsupported"] = UnsupportedJson(info);
   return json;

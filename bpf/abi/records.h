@@ -97,8 +97,13 @@ enum pt_kind {
 	PT_PYTHON_STACK = 62,
 	PT_PYTHON_MODULE = 63, /* an nn.Module that was not seen before; struct pt_pair_record: its
 				  address, its type's. A PT_PYTHON_TEXT with its class follows */
-	PT_COST_AGAIN = 51,    /* right behind a PT_COST, in every call that makes one; struct
-				  pt_record. Never in a capture */
+	/* --sample (bpf/abi/sample_records.h). Written by the tracer, which has found the names. */
+	PT_SAMPLE = 64,		 /* struct pt_sample_record */
+	PT_SAMPLE_FUNCTION = 65, /* struct pt_sample_function_record; comes before frames of it */
+	PT_SAMPLE_FRAME = 66,	 /* struct pt_sample_frame_record; comes before what it calls, and
+				    before samples of it */
+	PT_COST_AGAIN = 51,	 /* right behind a PT_COST, in every call that makes one; struct
+				    pt_record. Never in a capture */
 };
 
 /* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within

@@ -8,7 +8,7 @@
 #include "symbols/python_objects.h"
 #include "symbols/python_runtime.h"
 #include "symbols/python_stacks.h"
-#include "userspace/decode/python_lines.h"
+#include "userspace/model/python_lines.h"
 
 namespace proftrace {
 namespace {

@@ -277,6 +277,8 @@ class RecordMaker {
     return head;
   }
 
+  void AddBytes(const void* record, size_t size) { AppendRecord(record, size, pid_, &bytes_); }
+
  private:
   void AddPointer(uint8_t kind, uint32_t tid, int64_t ns, uint16_t site, uint32_t sp,
                   uint64_t value) {
@@ -285,7 +287,6 @@ class RecordMaker {
     record.value = value;
     Add(record);
   }
-  void AddBytes(const void* record, size_t size) { AppendRecord(record, size, pid_, &bytes_); }
 
   uint32_t pid_;
   std::vector<std::byte> bytes_;

@@ -24,6 +24,18 @@ TEST(ParseDurationTest, RefusesNonsense) {
   }
 }
 
+TEST(ParseFrequencyTest, IsThePeriodInNanoseconds) {
+  EXPECT_EQ(*ParseFrequency("100Hz"), 10'000'000);
+  EXPECT_EQ(*ParseFrequency("99"), 10'101'010);
+  EXPECT_EQ(*ParseFrequency("1kHz"), 1'000'000);
+  EXPECT_EQ(*ParseFrequency("1"), 1'000'000'000);
+  for (const char* text : {"", "Hz", "0", "0.5Hz", "-1", "nan", "inf", "11kHz", "99 Hz", "99hz"}) {
+    const auto result = ParseFrequency(text);
+    EXPECT_FALSE(result.ok()) << text;
+    EXPECT_EQ(ExitCodeOf(result.status()), ExitCode::kUsage) << text;
+  }
+}
+
 TEST(ParseInstantTest, TakesTheThreeForms) {
   constexpr int64_t kNow = 1'795'310'695'018'600'000;
   EXPECT_EQ(*ParseInstant("+5s", kNow), kNow + 5'000'000'000);

@@ -10,6 +10,7 @@ proftrace_unit_test(pipeline_test
     pipeline_memory_test.cc
     pipeline_metadata_test.cc
     pipeline_nesting_property_test.cc
+    pipeline_samples_test.cc
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc
     pipeline_stacks_test.cc

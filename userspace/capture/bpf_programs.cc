@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "proftrace.skel.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/kernel_types.h"
+#include "userspace/capture/pid_namespace.h"
 #include "userspace/capture/probe_cost.h"
 
 namespace proftrace {
@@ -30,8 +30,6 @@ constexpr uint32_t kMostNumbers =
 constexpr uint32_t kMostPythonThreads = 2048;
 constexpr uint32_t kMostPythonObjects = 65536;
 constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
-// The initial PID namespace's inode number (PROC_PID_INIT_INO in the kernel).
-constexpr ino_t kInitialPidNamespace = 0xEFFFFFFCu;
 
 // libbpf's messages are for its own developers; the first warning of a failed load is kept for the
 // error.
@@ -55,22 +53,6 @@ absl::Status LoadError(int error, const std::string& message) {
   return Fail(ExitCode::kHostUnfit,
               "the kernel does not take the BPF programs: " + ErrnoText(error) +
                   (message.empty() ? "" : " (" + message + ")") + "; 'proftrace doctor' says more");
-}
-
-// Lets the kernel side find the PID namespace of this process. Kernels before 5.10 cannot run the
-// program on demand: there the initial namespace is taken, and others are refused.
-absl::Status FindPidNamespace(const proftrace_bpf* skeleton) {
-  bpf_test_run_opts options{};
-  options.sz = sizeof(options);
-  const int error =
-      bpf_prog_test_run_opts(bpf_program__fd(skeleton->progs.read_pidns_level), &options);
-  struct stat info {};
-  if (error == 0 || stat("/proc/self/ns/pid", &info) != 0 || info.st_ino == kInitialPidNamespace) {
-    return absl::OkStatus();
-  }
-  return Fail(
-      ExitCode::kHostUnfit,
-      "this kernel cannot tell process ids of a container apart; run proftrace on the host");
 }
 
 struct ProgramDeleter {
@@ -177,7 +159,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       bpf_program__set_expected_attach_type(skeleton->progs.on_probe, kUprobeMulti);
       bpf_program__set_expected_attach_type(skeleton->progs.on_probe_empty, kUprobeMulti);
     }
-    const int error = -LoadPrograms(skeleton);
+    const int error = -LoadPrograms([skeleton] { return proftrace_bpf__load(skeleton); });
     if (error != 0) {
       const bool may_go_without = multi || loops;
       if (may_go_without && error != EPERM && (loops || error != EACCES)) continue;
@@ -193,7 +175,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     programs->reads_inputs_ = inputs;
     programs->wants_stacks_ = options.with_stack;
     programs->reads_stacks_ = stacks;
-    absl::Status status = FindPidNamespace(skeleton);
+    absl::Status status = FindPidNamespace(bpf_program__fd(skeleton->progs.read_pidns_level));
     if (status.ok()) status = programs->MeasureHit(programs->api_);
     if (status.ok()) break;
     if (!multi || ExitCodeOf(status) == ExitCode::kNotPermitted) {

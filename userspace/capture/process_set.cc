@@ -34,9 +34,10 @@ bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errn
 
 }  // namespace
 
-ProcessSet::ProcessSet(BpfPrograms* programs, CaptureSink* sink, PlanOptions plan_options,
-                       OnFollow on_follow, OnAwaited on_awaited)
+ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, CaptureSink* sink,
+                       PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited)
     : programs_(programs),
+      sampler_(sampler),
       sink_(sink),
       plan_options_(std::move(plan_options)),
       on_follow_(std::move(on_follow)),
@@ -215,8 +216,9 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     }
   }
   if (absl::Status status = PrepareMaps(programs_, pid, *plan); !status.ok()) return status;
-  if (programs_->wants_stacks()) {
-    std::vector<Unsupported> gaps = PrepareStacks(programs_, &modules_, pid, &entry.target);
+  if (programs_->wants_stacks() || sampler_ != nullptr) {
+    std::vector<Unsupported> gaps =
+        PrepareStacks(programs_, &modules_, sampler_, pid, &entry.target);
     const std::lock_guard lock(mutex_);
     std::move(gaps.begin(), gaps.end(), std::back_inserter(gaps_));
   }
@@ -371,6 +373,7 @@ LinkSet ProcessSet::Forget(Pid pid) {
   }
   // Before its number is another process's.
   if (!links.empty()) programs_->ForgetProcess(pid);
+  if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
   return links;
 }
 

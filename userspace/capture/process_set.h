@@ -32,6 +32,7 @@
 #include "userspace/capture/module_collector.h"
 #include "userspace/capture/operator_watch.h"
 #include "userspace/capture/plan_registry.h"
+#include "userspace/capture/sampler.h"
 #include "userspace/capture/schema_collector.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/model/recording.h"
@@ -46,9 +47,9 @@ class ProcessSet {
   // From the follower's thread: the probes of an awaited process are live.
   using OnAwaited = std::function<void(Pid pid, uint32_t operator_count)>;
 
-  // `programs` and `sink` must outlive the set.
-  ProcessSet(BpfPrograms* programs, CaptureSink* sink, PlanOptions plan_options, OnFollow on_follow,
-             OnAwaited on_awaited);
+  // `programs`, `sampler` (may be null) and `sink` must outlive the set.
+  ProcessSet(BpfPrograms* programs, Sampler* sampler, CaptureSink* sink, PlanOptions plan_options,
+             OnFollow on_follow, OnAwaited on_awaited);
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
@@ -155,6 +156,7 @@ class ProcessSet {
   void WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators);
 
   BpfPrograms* programs_;
+  Sampler* sampler_;
   CaptureSink* sink_;
   PlanOptions plan_options_;
   OnFollow on_follow_;

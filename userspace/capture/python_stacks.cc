@@ -17,31 +17,57 @@ Unsupported Gap(Pid pid, const std::string& reason) {
   return {kFeature, "PID " + std::to_string(Raw(pid)) + ": " + reason};
 }
 
+// `python`: of the process, if it has one.
+std::vector<Unsupported> Sample(Sampler* sampler, Pid pid,
+                                const absl::StatusOr<PythonRuntime>& python) {
+  SampledProcess process;
+  if (python.ok()) {
+    process.python = python->layout;
+    process.python_version = python->layout.stack.version;
+    process.python_file = python->file;
+  }
+  const absl::Status status = sampler->AddProcess(pid, process);
+  if (status.ok()) return {};
+  return {{"samples", "PID " + std::to_string(Raw(pid)) + ": " + std::string(status.message())}};
+}
+
+absl::StatusOr<PythonRuntime> FindPython(Pid pid, const TargetMemory& memory) {
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  if (!mappings.ok()) return mappings.status();
+  return FindPythonRuntime(pid, memory, GroupByFile(*mappings));
+}
+
 }  // namespace
 
-std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, ModuleCollector* modules, Pid pid,
-                                       Target* target) {
-  if (!programs->reads_stacks()) {
-    return {{kFeature, "this kernel does not take the programs; Linux 5.17 or later is needed"}};
-  }
-  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
-  if (!mappings.ok()) return {Gap(pid, std::string(mappings.status().message()))};
+std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, ModuleCollector* modules,
+                                       Sampler* sampler, Pid pid, Target* target) {
   const ProcessMemory memory(pid);
-  const absl::StatusOr<PythonRuntime> python =
-      FindPythonRuntime(pid, memory, GroupByFile(*mappings));
-  if (!python.ok()) return {Gap(pid, std::string(python.status().message()))};
-  if (absl::Status status = programs->AddPythonLayout(pid, python->layout.stack); !status.ok()) {
-    return {Gap(pid, std::string(status.message()))};
+  const absl::StatusOr<PythonRuntime> python = FindPython(pid, memory);
+  std::vector<Unsupported> gaps;
+  if (sampler != nullptr) gaps = Sample(sampler, pid, python);
+  if (!python.ok()) {
+    gaps.push_back(Gap(pid, std::string(python.status().message())));
+    return gaps;
   }
-  modules->SetLayout(pid, python->layout);
-  target->stacks_recorded = true;
   target->python_paths = ReadPythonPaths(pid, memory, *python);
   target->python_version = python->version;
   if (python->interpreters > 1) {
-    return {Gap(pid, "it has " + std::to_string(python->interpreters) +
-                         " interpreters; their threads' stacks are shown alike")};
+    gaps.push_back(Gap(pid, "it has " + std::to_string(python->interpreters) +
+                                " interpreters; their threads' stacks are shown alike"));
   }
-  return {};
+  if (!programs->wants_stacks()) return gaps;
+  if (!programs->reads_stacks()) {
+    gaps.push_back(
+        {kFeature, "this kernel does not take the programs; Linux 5.17 or later is needed"});
+    return gaps;
+  }
+  if (absl::Status status = programs->AddPythonLayout(pid, python->layout.stack); !status.ok()) {
+    gaps.push_back(Gap(pid, std::string(status.message())));
+    return gaps;
+  }
+  modules->SetLayout(pid, python->layout);
+  target->stacks_recorded = true;
+  return gaps;
 }
 
 }  // namespace proftrace

@@ -1,5 +1,5 @@
-// Tells the kernel's side, and the collector of modules, how the Python of a process lies in memory
-// (--with-stack).
+// Tells who reads the Python of a process how it lies in memory: the kernel's side and the
+// collector of modules (--with-stack), the sampler (--sample).
 #pragma once
 
 #include <string>
@@ -7,14 +7,15 @@
 
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/module_collector.h"
+#include "userspace/capture/sampler.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 
 namespace proftrace {
 
 // Before the process's first probe. Sets what of `target` is about stacks; where there are none, or
-// not of all its Python, why.
-std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, ModuleCollector* modules, Pid pid,
-                                       Target* target);
+// not of all its Python, why. `sampler`: null where nothing is sampled.
+std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, ModuleCollector* modules,
+                                       Sampler* sampler, Pid pid, Target* target);
 
 }  // namespace proftrace

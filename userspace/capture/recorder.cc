@@ -23,6 +23,7 @@
 #include "userspace/capture/name_resolver.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
+#include "userspace/capture/sampler.h"
 #include "userspace/capture/step_watch.h"
 #include "userspace/capture/target_info.h"
 
@@ -106,6 +107,7 @@ class Recording {
   void OnRecord(std::span<const std::byte> record);
   // -a: processes that have begun to load PyTorch.
   void TakeMapNews();
+  void TakeSamples();
   absl::Status Drain(int timeout_ms);
   bool AnyTargetAlive();
   void ReportProgress(int64_t now_ns);
@@ -121,6 +123,7 @@ class Recording {
   int64_t begin_ns_;
   CaptureSink sink_;
   std::unique_ptr<BpfPrograms> programs_;
+  std::unique_ptr<Sampler> sampler_;  // none: nothing is sampled
   std::unique_ptr<ProcessSet> processes_;
   std::unique_ptr<GpuAgents> agents_;  // none: nothing is put into processes
   std::unique_ptr<NameResolver> names_;
@@ -245,7 +248,12 @@ absl::Status Recording::Start() {
   absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
   if (!programs.ok()) return programs.status();
   programs_ = *std::move(programs);
-  processes_ = std::make_unique<ProcessSet>(programs_.get(), &sink_, options_.plan,
+  if (options_.sample_period_ns.has_value()) {
+    absl::StatusOr<std::unique_ptr<SamplePrograms>> samples = SamplePrograms::Load();
+    if (!samples.ok()) return samples.status();
+    sampler_ = std::make_unique<Sampler>(*std::move(samples), *options_.sample_period_ns);
+  }
+  processes_ = std::make_unique<ProcessSet>(programs_.get(), sampler_.get(), &sink_, options_.plan,
                                             callbacks_.on_follow, callbacks_.on_awaited);
   names_ = std::make_unique<NameResolver>(
       [this](Pid pid) { return processes_->ImageOf(pid); },
@@ -285,6 +293,9 @@ absl::Status Recording::Start() {
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   info_.window.attach_s = ToSeconds(attached_ns - begin_ns_);
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
+  if (sampler_ != nullptr) {
+    if (absl::Status status = sampler_->Start(); !status.ok()) return status;
+  }
   cpu_at_start_s_ = OwnCpuSeconds();
   lost_before_start_ = programs_->ReadCounters().ring_lost;
   if (callbacks_.on_ready) {
@@ -344,9 +355,18 @@ void Recording::TakeMapNews() {
   for (const Pid pid : FindTorchProcesses().pids) processes_->OnTorchMapped(pid);
 }
 
+void Recording::TakeSamples() {
+  if (sampler_ == nullptr) return;
+  sampler_->TakeRecords([this](std::span<const std::byte> record) {
+    sink_.Append(record);
+    ++result_.records;
+  });
+}
+
 absl::Status Recording::Drain(int timeout_ms) {
   TakeMapNews();
   if (agents_ != nullptr) agents_->Drain();
+  TakeSamples();
   absl::StatusOr<uint64_t> taken =
       programs_->Poll(timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
   return taken.ok() ? sink_.status() : taken.status();
@@ -466,6 +486,7 @@ void Recording::Stop() {
   const int64_t end_ns = MonotonicNs();
   absl::Status status;
   if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();
+  if (sampler_ != nullptr) sampler_->Stop();
   processes_->Detach();
   const int64_t detached_ns = MonotonicNs();
   if (agents_ != nullptr) agents_->Stop();
@@ -480,6 +501,10 @@ void Recording::Stop() {
   ledger.ring_lost = counters.ring_lost - lost_before_start_;
   ledger.read_failed = counters.read_failed + names_->read_failed();
   ledger.follow_failed = processes_->follow_failed() + counters.forks_lost;
+  if (sampler_ != nullptr) {
+    ledger.samples_lost = sampler_->lost();
+    ledger.samples_unsteady = sampler_->unsteady();
+  }
   const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     for (const Unsupported& gap : processes_->gaps()) writer.AddUnsupported(gap);

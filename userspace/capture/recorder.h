@@ -46,6 +46,8 @@ struct RecordOptions {
   std::optional<uint64_t> steps;     // until so many steps of the job are over
   // Find the steps, however many: they are in the result and in the capture.
   bool counts_steps = false;
+  // Threads are sampled so far apart (--sample); none: not at all.
+  std::optional<int64_t> sample_period_ns;
   BpfOptions bpf;
   PlanOptions plan;
   // Activity of GPUs by CUPTI: an agent is put into running processes that use one. None: not.

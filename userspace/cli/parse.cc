@@ -22,6 +22,20 @@ absl::StatusOr<double> ParseDuration(const std::string& text) {
   return value * scale;
 }
 
+absl::StatusOr<int64_t> ParseFrequency(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string unit(rest, end);
+  const double scale = unit == "Hz" || unit.empty() ? 1 : unit == "kHz" ? 1e3 : 0;
+  const double hertz = value * scale;
+  if (error != std::errc() || !(hertz >= 1) || hertz > 10'000) {
+    return Fail(ExitCode::kUsage,
+                "'" + text + "' is not a frequency from 1Hz to 10kHz; write 99Hz");
+  }
+  return std::llround(1e9 / hertz);
+}
+
 absl::StatusOr<int64_t> ParseInstant(const std::string& text, int64_t now_ns) {
   if (text.starts_with("+") || text.starts_with("/")) {
     const absl::StatusOr<double> seconds = ParseDuration(text.substr(1));

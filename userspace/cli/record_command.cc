@@ -63,6 +63,7 @@ struct RecordArguments {
   std::string output;
   std::string formats = kDefaultFormats;
   std::string buffer_size = "32M";
+  std::optional<std::string> sample;
   std::optional<std::string> activities;
   std::string tier = "bpf";
   std::string gpu = "auto";
@@ -174,6 +175,11 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.bpf.follow_children = !arguments.no_follow_children;
   options.bpf.empty_program = arguments.probe_program == "empty";
   options.bpf.force_perf_links = arguments.perf_links;
+  if (arguments.sample.has_value()) {
+    const absl::StatusOr<int64_t> period_ns = ParseFrequency(*arguments.sample);
+    if (!period_ns.ok()) return period_ns.status();
+    options.sample_period_ns = *period_ns;
+  }
   options.plan.cache_directory = CacheDirectory();
   options.plan.profile_memory = arguments.profile_memory;
   // Flops are made of shapes.
@@ -476,6 +482,9 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
                    "record the Python stacks in which operators are called");
   record->add_flag("--with-modules", arguments->with_modules,
                    "record which nn.Modules call operators, eager ones, too; as --with-stack does");
+  record->add_option("--sample", arguments->sample,
+                     "look at every thread so often, whatever it does, 99Hz say: its frames of "
+                     "Python and of C, and what it waits for");
   record->add_flag("--all", arguments->all_options,
                    "all of --record-shapes, --with-flops, --profile-memory, --with-stack and "
                    "--with-modules");

@@ -261,22 +261,29 @@ void Decoder::FinishPending(uint32_t tid, std::vector<Event>* events) {
   pending_names_.erase(it);
 }
 
+const Target* Decoder::TargetOf(Pid pid) const {
+  for (const ProcessEntry& entry : metadata_.processes) {
+    if (entry.target.pid == pid) return &entry.target;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> Decoder::PathsOf(Pid pid) const {
+  const Target* target = TargetOf(pid);
+  return target == nullptr ? std::vector<std::string>() : target->python_paths;
+}
+
+SampleDecoder::Tables Decoder::TakeSamples() {
+  return samples_.TakeTables([this](Pid pid) { return PathsOf(pid); });
+}
+
 PythonDecoder::Tables Decoder::TakeStacks() {
-  const auto target_of = [this](Pid pid) -> const Target* {
-    for (const ProcessEntry& entry : metadata_.processes) {
-      if (entry.target.pid == pid) return &entry.target;
-    }
-    return nullptr;
-  };
   PythonDecoder::Facts facts;
   facts.version_of = [&](Pid pid) {
-    const Target* target = target_of(pid);
+    const Target* target = TargetOf(pid);
     return target == nullptr ? 0 : PythonVersionOf(target->python_version);
   };
-  facts.paths_of = [&](Pid pid) {
-    const Target* target = target_of(pid);
-    return target == nullptr ? std::vector<std::string>() : target->python_paths;
-  };
+  facts.paths_of = [&](Pid pid) { return PathsOf(pid); };
   facts.path_of_module = [&](Pid pid, uint64_t object) -> const std::string* {
     const auto it = metadata_.module_paths.find({Raw(pid), object});
     return it == metadata_.module_paths.end() ? nullptr : &it->second;
@@ -475,6 +482,9 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_PYTHON_TEXT:
     case abi::PT_PYTHON_STACK:
     case abi::PT_PYTHON_MODULE:
+    case abi::PT_SAMPLE:
+    case abi::PT_SAMPLE_FUNCTION:
+    case abi::PT_SAMPLE_FRAME:
     case abi::PT_FORK:
       return false;  // for the recorder; nothing to nest
   }
@@ -524,8 +534,9 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       }
       FinishPending(head.tid, events);
     }
-    if (abi::IsOfStacks(head.kind)) {
-      if (!python_.OnRecord(record)) {
+    const bool is_sample = head.kind >= abi::PT_SAMPLE && head.kind <= abi::PT_SAMPLE_FRAME;
+    if (is_sample || abi::IsOfStacks(head.kind)) {
+      if (!(is_sample ? samples_.OnRecord(record) : python_.OnRecord(record))) {
         --ledger_->decoded;
         ++ledger_->malformed;
       }

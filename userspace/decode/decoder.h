@@ -16,6 +16,7 @@
 #include "userspace/decode/event.h"
 #include "userspace/decode/input_decoder.h"
 #include "userspace/decode/python_decoder.h"
+#include "userspace/decode/sample_decoder.h"
 #include "userspace/model/label.h"
 #include "userspace/stats/ledger.h"
 #include "userspace/wire/metadata.h"
@@ -40,6 +41,7 @@ class Decoder {
   std::vector<OperatorInputs> TakeInputs() { return inputs_.TakeTable(); }
   // What Event::stack indexes, likewise.
   PythonDecoder::Tables TakeStacks();
+  SampleDecoder::Tables TakeSamples();
 
  private:
   // One process from `from_ns` on. A process that execs, or a pid that is used again, has several.
@@ -51,6 +53,9 @@ class Decoder {
   };
 
   const Process* FindProcess(uint32_t pid, int64_t time_ns);
+  const Target* TargetOf(Pid pid) const;
+  // Folders of its Python modules.
+  std::vector<std::string> PathsOf(Pid pid) const;
   EventLabel InternLabel(const Label& label);
   EventLabel SiteLabel(const Process& process, uint16_t site) const;
   EventLabel BoxedLabel(const Process& process, uint64_t operator_def);
@@ -103,6 +108,7 @@ class Decoder {
   absl::flat_hash_map<uint32_t, PendingName> pending_names_;  // by tid
   InputDecoder inputs_;
   PythonDecoder python_;
+  SampleDecoder samples_;
   absl::flat_hash_map<uint32_t, Event> waiting_;  // for floating-point inputs, by tid
   struct WorkTitle {
     EventLabel label = kUnnamedLabel;

@@ -2,6 +2,7 @@
 
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
+#include "bpf/abi/sample_records.h"
 
 namespace proftrace {
 
@@ -63,6 +64,12 @@ size_t MinimumRecordBytes(uint8_t kind) {
       return PT_PYTHON_STACK_HEAD_BYTES;
     case abi::PT_PYTHON_MODULE:
       return sizeof(abi::pt_pair_record);
+    case abi::PT_SAMPLE:
+      return sizeof(abi::pt_sample_record);
+    case abi::PT_SAMPLE_FUNCTION:
+      return PT_SAMPLE_FUNCTION_HEAD_BYTES;
+    case abi::PT_SAMPLE_FRAME:
+      return sizeof(abi::pt_sample_frame_record);
   }
   return 0;
 }

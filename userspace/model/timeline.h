@@ -28,6 +28,7 @@
 #include "userspace/model/operator_inputs.h"
 #include "userspace/model/python_stack.h"
 #include "userspace/model/recording.h"
+#include "userspace/model/sample.h"
 #include "userspace/model/span.h"
 #include "userspace/model/span_columns.h"
 #include "userspace/stats/ledger.h"
@@ -95,6 +96,13 @@ class Timeline {
                        [](const Target& target) { return target.stacks_recorded; });
   }
 
+  // Of all threads.
+  const std::vector<Sample>& samples() const { return samples_.samples; }
+  const std::vector<SampleFrame>& sample_frames() const { return samples_.frames; }
+  const SampleFunction& sample_function(const SampleFrame& frame) const {
+    return samples_.functions[frame.function];
+  }
+
   // In order of time.
   const MemoryEventStore& memory_events() const { return *memory_events_; }
   const MemorySummary& memory_summary() const { return memory_summary_; }
@@ -148,6 +156,7 @@ class Timeline {
   std::vector<PythonFrame> python_frames_ = std::vector<PythonFrame>(1);
   std::vector<PythonCode> python_codes_;
   std::vector<PythonModule> python_modules_;
+  Samples samples_;
   std::vector<Label> labels_;
   std::vector<PathNode> paths_;
   std::vector<Thread> threads_;
@@ -184,6 +193,7 @@ class TimelineBuilder {
   // `frames`: by StackId, with the one that means nothing.
   void SetStacks(std::vector<PythonFrame> frames, std::vector<PythonCode> codes,
                  std::vector<PythonModule> modules);
+  void SetSamples(Samples samples) { timeline_->samples_ = std::move(samples); }
   void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }
   uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }
 

@@ -11,6 +11,7 @@
 #include "userspace/merge/backward_stacks.h"
 #include "userspace/merge/device_merger.h"
 #include "userspace/merge/event_sorter.h"
+#include "userspace/merge/sample_linker.h"
 #include "userspace/merge/span_builder.h"
 
 namespace proftrace {
@@ -149,6 +150,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
   if (status.ok()) status = devices.Finish();
   if (status.ok() && timeline.columns().stack.exists()) status = GiveForwardStacks(&timeline);
   if (!status.ok()) return status;
+  LinkSamples(decoder.TakeSamples(), metadata.info.window.start_ns, window_end_ns, &timeline);
   CountDeviceLosses(metadata, devices, &device_ledger);
   timeline.SetDeviceLedger(device_ledger);
   NameThreads(metadata, timeline.thread_count(), &timeline);

@@ -36,6 +36,8 @@ struct Ledger {
   uint64_t inputs_unread = 0;  // calls whose inputs could not be read, or not kept
   uint64_t stacks_unread = 0;  // stacks of Python's that could not be read, or not to their end
   uint64_t stacks_cut = 0;     // of which only the innermost 128 frames were read
+  uint64_t samples_lost = 0;   // looks at threads that there was no room for, or no time at the end
+  uint64_t samples_unsteady = 0;  // likewise, of threads that ran while their stacks were read
 
   bool operator==(const Ledger&) const = default;
 
@@ -45,7 +47,9 @@ struct Ledger {
   }
   // Whether anything was lost that the user asked for (--strict).
   bool AnyLoss() const {
-    return ring_lost + malformed + end_lost + read_failed + unnamed + follow_failed + gaps > 0;
+    return ring_lost + malformed + end_lost + read_failed + unnamed + follow_failed + gaps +
+               samples_lost >
+           0;
   }
 };
 
@@ -123,6 +127,8 @@ void ForEachCounter(LedgerType& ledger, Visitor&& visit) {
   visit(std::string_view("inputs_unread"), ledger.inputs_unread);
   visit(std::string_view("stacks_unread"), ledger.stacks_unread);
   visit(std::string_view("stacks_cut"), ledger.stacks_cut);
+  visit(std::string_view("samples_lost"), ledger.samples_lost);
+  visit(std::string_view("samples_unsteady"), ledger.samples_unsteady);
 }
 
 }  // namespace proftrace

@@ -18,7 +18,8 @@ namespace {
 // and what is told of once.
 bool IsToldOnce(uint8_t kind) {
   return kind == abi::PT_FORK || kind == abi::PT_EXEC || kind == abi::PT_THREAD_EXIT ||
-         kind == abi::PT_THREAD_NUMBER || abi::IsOfStacks(kind);
+         kind == abi::PT_THREAD_NUMBER || abi::IsOfStacks(kind) ||
+         kind == abi::PT_SAMPLE_FUNCTION || kind == abi::PT_SAMPLE_FRAME;
 }
 
 bool IsIn(const CapturePart& part, const abi::pt_record& head) {

@@ -1,0 +1,48 @@
+#include "userspace/aggregate/sample_text.h"
+
+namespace proftrace {
+namespace {
+
+std::string PythonText(const SampleFunction& function, int32_t line) {
+  return function.file + "(" + std::to_string(line) + "): " + function.name;
+}
+
+}  // namespace
+
+std::string SampleFunctionText(const SampleFunction& function) {
+  switch (function.kind) {
+    case SampleFrameKind::kPython:
+      return PythonText(function, function.first_line);
+    case SampleFrameKind::kKernel:
+      return function.name + "_[k]";
+    case SampleFrameKind::kNative:
+      break;
+  }
+  if (!function.name.empty()) return function.name;
+  const std::string file = function.file.substr(function.file.rfind('/') + 1);
+  return "[" + (file.empty() ? "unknown" : file) + "]";
+}
+
+std::string SampleLineText(const Timeline& timeline, const SampleFrame& frame) {
+  const SampleFunction& function = timeline.sample_function(frame);
+  if (function.kind == SampleFrameKind::kPython && frame.line > 0) {
+    return PythonText(function, frame.line);
+  }
+  return SampleFunctionText(function);
+}
+
+std::string_view SampleStateName(SampleState state) {
+  switch (state) {
+    case SampleState::kRunning:
+      return "running";
+    case SampleState::kRunnable:
+      return "runnable";
+    case SampleState::kSleeping:
+      return "sleeping";
+    case SampleState::kUninterruptible:
+      break;
+  }
+  return "uninterruptible";
+}
+
+}  // namespace proftrace

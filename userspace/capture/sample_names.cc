@@ -1,0 +1,206 @@
+#include "userspace/capture/sample_names.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "bpf/abi/records.h"
+#include "symbols/python_stacks.h"
+#include "symbols/sampled_frames.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/syscall_names.h"
+#include "userspace/model/python_stack.h"
+
+namespace proftrace {
+namespace {
+
+// The function in which CPython runs bytecode (Python/ceval.c); compilers add to its name.
+constexpr char kEvaluation[] = "_PyEval_EvalFrameDefault";
+constexpr size_t kMostNameBytes = 1400;
+constexpr size_t kMostFileBytes = PT_SAMPLE_TEXT_BYTES - kMostNameBytes;
+// A job that makes code all the time does not fill the tracer's memory.
+constexpr size_t kMostCodes = size_t{1} << 18;
+constexpr char kCut[] = "…";
+
+// The beginning of a name, or the end of a path, in whole characters of UTF-8.
+std::string CutName(const std::string& name, size_t most_bytes) {
+  if (name.size() <= most_bytes) return name;
+  size_t end = most_bytes - (sizeof(kCut) - 1);
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;
+  return name.substr(0, end) + kCut;
+}
+
+template <typename T>
+void Append(const T& record, size_t bytes, std::vector<std::byte>* records) {
+  const auto* begin = reinterpret_cast<const std::byte*>(&record);
+  records->insert(records->end(), begin, begin + bytes);
+}
+
+abi::pt_record HeadOf(Pid pid, uint8_t kind, size_t bytes) {
+  abi::pt_record head{};
+  head.time_ns = static_cast<uint64_t>(MonotonicNs());
+  head.pid = Raw(pid);
+  head.tid = Raw(pid);
+  head.kind = kind;
+  head.words = static_cast<uint8_t>(bytes / 8);
+  return head;
+}
+
+}  // namespace
+
+void SampleNames::AddProcess(Pid pid, SampledProcess facts) {
+  auto process = std::make_unique<Process>(pid);
+  process->facts = std::move(facts);
+  absl::StatusOr<std::unique_ptr<NativeUnwinder>> unwinder = NativeUnwinder::Create(pid);
+  if (unwinder.ok()) process->unwinder = *std::move(unwinder);
+  processes_[Raw(pid)] = std::move(process);
+}
+
+void SampleNames::RemoveProcess(Pid pid) { processes_.erase(Raw(pid)); }
+
+uint32_t SampleNames::FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const std::string& name,
+                                 const std::string& file, int32_t first_line,
+                                 std::vector<std::byte>* records) {
+  const auto [it, is_new] =
+      function_ids_.try_emplace({Raw(pid), static_cast<int>(kind), name, file, first_line},
+                                static_cast<uint32_t>(function_ids_.size()) + 1);
+  if (!is_new) return it->second;
+  const std::string short_name = CutName(name, kMostNameBytes);
+  const std::string short_file = CutName(file, kMostFileBytes);
+  abi::pt_sample_function_record record{};
+  const size_t bytes =
+      (PT_SAMPLE_FUNCTION_HEAD_BYTES + short_name.size() + short_file.size() + 7) / 8 * 8;
+  record.head = HeadOf(pid, abi::PT_SAMPLE_FUNCTION, bytes);
+  record.id = it->second;
+  record.first_line = first_line;
+  record.name_bytes = static_cast<uint16_t>(short_name.size());
+  record.file_bytes = static_cast<uint16_t>(short_file.size());
+  record.kind = kind;
+  std::memcpy(record.text, short_name.data(), short_name.size());
+  std::memcpy(record.text + short_name.size(), short_file.data(), short_file.size());
+  Append(record, bytes, records);
+  return it->second;
+}
+
+uint32_t SampleNames::FrameOf(Pid pid, uint32_t parent, const Frame& frame,
+                              std::vector<std::byte>* records) {
+  const auto [it, is_new] = frame_ids_.try_emplace({parent, frame.function, frame.line},
+                                                   static_cast<uint32_t>(frame_ids_.size()) + 1);
+  if (!is_new) return it->second;
+  abi::pt_sample_frame_record record{};
+  record.head = HeadOf(pid, abi::PT_SAMPLE_FRAME, sizeof(record));
+  record.id = it->second;
+  record.parent = parent;
+  record.function = frame.function;
+  record.line = frame.line;
+  Append(record, sizeof(record), records);
+  return it->second;
+}
+
+const SampleNames::Code& SampleNames::CodeOf(Process* process, Pid pid,
+                                             const abi::pt_sampled_frame& frame,
+                                             std::vector<std::byte>* records) {
+  if (process->codes.size() >= kMostCodes) process->codes.clear();
+  const auto [it, is_new] = process->codes.try_emplace(CodeKey{frame.code, frame.file, frame.name});
+  Code& code = it->second;
+  if (!is_new) return code;
+  const PythonLayout& layout = *process->facts.python;
+  const auto is_same = [&] {
+    const auto words = ReadPythonCodeWords(process->memory, layout, frame.code);
+    return words && words->file == frame.file && words->name == frame.name;
+  };
+  if (!is_same()) return code;
+  const auto facts = ReadPythonCode(process->memory, layout, frame.code);
+  if (!facts || !is_same()) return code;
+  const bool is_hidden = IsHiddenPythonCode(facts->file, facts->name);
+  code.function = is_hidden ? UINT32_MAX
+                            : FunctionOf(pid, abi::PT_SAMPLE_FRAME_PYTHON, facts->name, facts->file,
+                                         facts->first_line, records);
+  code.lines.emplace(process->facts.python_version, facts->first_line, facts->lines);
+  return code;
+}
+
+bool SampleNames::AddPython(Process* process, const ThreadSample& sample, size_t* next,
+                            std::vector<Frame>* frames, std::vector<std::byte>* records) {
+  if (!process->facts.python || *next >= sample.frames.size()) return false;
+  const PythonLayout& layout = *process->facts.python;
+  const size_t count =
+      FramesOfOneCall(layout, sample.frames.data() + *next, sample.frames.size() - *next);
+  for (size_t i = 0; i < count; ++i) {
+    const abi::pt_sampled_frame& frame = sample.frames[(*next)++];
+    if (frame.code == 0) continue;
+    const Code& code = CodeOf(process, sample.pid, frame, records);
+    if (code.function == 0 || code.function == UINT32_MAX) continue;
+    const int32_t line =
+        code.lines ? code.lines->LineOf(InstructionOf(layout, frame)).value_or(0) : 0;
+    frames->push_back({code.function, line});
+  }
+  return true;
+}
+
+SampleNames::NativeKind SampleNames::KindOf(const Process& process,
+                                            const NativeFunction& function) const {
+  if (!process.facts.python || function.file != process.facts.python_file) {
+    return NativeKind::kOther;
+  }
+  return function.name.starts_with(kEvaluation) ? NativeKind::kEvaluation
+                                                : NativeKind::kInterpreter;
+}
+
+void SampleNames::AddNative(Process* process, const ThreadSample& sample,
+                            std::vector<Frame>* frames, uint8_t* flags,
+                            std::vector<std::byte>* records) {
+  bool is_whole = false;
+  const std::vector<uint64_t> addresses =
+      process->unwinder->Unwind(sample.registers, sample.stack, &is_whole);
+  if (!is_whole) *flags |= abi::PT_SAMPLE_NATIVE_CUT;
+  size_t next_python = 0;
+  bool has_python = false;
+  for (const uint64_t address : addresses) {
+    const NativeFunction& function = process->unwinder->FunctionAt(address);
+    const NativeKind kind = KindOf(*process, function);
+    if (kind == NativeKind::kEvaluation &&
+        AddPython(process, sample, &next_python, frames, records)) {
+      has_python = true;
+      continue;
+    }
+    // Between frames of Python's, the interpreter's own say nothing.
+    if (kind != NativeKind::kOther && has_python) continue;
+    // What starts the interpreter says nothing either.
+    if (has_python && next_python >= sample.frames.size()) break;
+    frames->push_back({FunctionOf(sample.pid, abi::PT_SAMPLE_FRAME_NATIVE, function.name,
+                                  function.file, 0, records),
+                       0});
+  }
+  // Where the stack could not be followed so far.
+  while (AddPython(process, sample, &next_python, frames, records)) {
+  }
+}
+
+NamedSample SampleNames::Name(const ThreadSample& sample, std::vector<std::byte>* records) {
+  NamedSample named;
+  const auto found = processes_.find(Raw(sample.pid));
+  if (found == processes_.end()) return named;
+  Process* process = found->second.get();
+  std::vector<Frame> frames;  // innermost first
+  if (sample.registers.call >= 0) {
+    const std::string call = SystemCallName(static_cast<uint64_t>(sample.registers.call));
+    frames.push_back(
+        {FunctionOf(sample.pid, abi::PT_SAMPLE_FRAME_KERNEL, call, "", 0, records), 0});
+  }
+  if (sample.flags != 0) named.flags |= abi::PT_SAMPLE_PYTHON_CUT;
+  if (process->unwinder != nullptr && !sample.stack.empty()) {
+    AddNative(process, sample, &frames, &named.flags, records);
+  } else {
+    size_t next = 0;
+    while (AddPython(process, sample, &next, &frames, records)) {
+    }
+    named.flags |= abi::PT_SAMPLE_NATIVE_CUT;
+  }
+  for (size_t i = frames.size(); i-- > 0;) {
+    named.frame = FrameOf(sample.pid, named.frame, frames[i], records);
+  }
+  return named;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,105 @@
+// Samples as they are recorded: what was read of a thread becomes frames with names, while the
+// process lives. Frames that were seen before are told of by their number. For one thread.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "bpf/abi/sample_records.h"
+#include "symbols/native_unwinder.h"
+#include "symbols/process_memory.h"
+#include "symbols/python_layout.h"
+#include "userspace/model/ids.h"
+#include "userspace/model/python_lines.h"
+
+namespace proftrace {
+
+// How a process is read.
+struct SampledProcess {
+  std::optional<PythonLayout> python;  // none: native frames alone
+  uint32_t python_version = 0;         // 0x030b = 3.11
+  std::string python_file;             // that the interpreter lies in, as in /proc/PID/maps
+};
+
+// What a thread did.
+struct ThreadSample {
+  Pid pid{};
+  Tid tid{};
+  std::span<const abi::pt_sampled_frame> frames;  // innermost first
+  abi::pt_user_registers registers{};
+  std::span<const uint8_t> stack;  // from registers.sp on
+  uint32_t flags = 0;              // of enum pt_python_stack_flag
+};
+
+struct NamedSample {
+  uint32_t frame = 0;  // the innermost one's id; 0 = none
+  uint8_t flags = 0;   // of enum pt_sample_flag
+};
+
+class SampleNames {
+ public:
+  void AddProcess(Pid pid, SampledProcess process);
+  void RemoveProcess(Pid pid);
+  bool Knows(Pid pid) const { return processes_.contains(Raw(pid)); }
+
+  // Records that the sample needs and that were not told before go to `records`.
+  NamedSample Name(const ThreadSample& sample, std::vector<std::byte>* records);
+
+ private:
+  // A code object as it was when its frame was read: another one may lie there later.
+  struct CodeKey {
+    uint64_t code = 0;
+    uint64_t file = 0;
+    uint64_t name = 0;
+
+    bool operator==(const CodeKey&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H state, const CodeKey& key) {
+      return H::combine(std::move(state), key.code, key.file, key.name);
+    }
+  };
+  struct Code {
+    uint32_t function = 0;  // 0: no code object is there, or not that one any more
+    std::optional<PythonLines> lines;
+  };
+  struct Process {
+    explicit Process(Pid pid) : memory(pid) {}
+    SampledProcess facts;
+    ProcessMemory memory;
+    std::unique_ptr<NativeUnwinder> unwinder;  // none: it could not be made
+    absl::flat_hash_map<CodeKey, Code> codes;
+  };
+  struct Frame {
+    uint32_t function = 0;
+    int32_t line = 0;
+  };
+  // A native frame: whether it is one of the interpreter's, and which.
+  enum class NativeKind { kOther, kInterpreter, kEvaluation };
+
+  const Code& CodeOf(Process* process, Pid pid, const abi::pt_sampled_frame& frame,
+                     std::vector<std::byte>* records);
+  uint32_t FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const std::string& name,
+                      const std::string& file, int32_t first_line, std::vector<std::byte>* records);
+  uint32_t FrameOf(Pid pid, uint32_t parent, const Frame& frame, std::vector<std::byte>* records);
+  // Appends the frames of Python that one call of the interpreter runs; false: there is none left.
+  bool AddPython(Process* process, const ThreadSample& sample, size_t* next,
+                 std::vector<Frame>* frames, std::vector<std::byte>* records);
+  void AddNative(Process* process, const ThreadSample& sample, std::vector<Frame>* frames,
+                 uint8_t* flags, std::vector<std::byte>* records);
+  NativeKind KindOf(const Process& process, const NativeFunction& function) const;
+
+  absl::flat_hash_map<uint32_t, std::unique_ptr<Process>> processes_;  // by pid
+  absl::flat_hash_map<std::tuple<uint32_t, int, std::string, std::string, int32_t>, uint32_t>
+      function_ids_;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t> frame_ids_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,145 @@
+#include "userspace/capture/sample_writer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "bpf/abi/records.h"
+
+namespace proftrace {
+namespace {
+
+size_t BytesOf(const SampleReading& reading) {
+  return sizeof(reading) + reading.frames.size() * sizeof(reading.frames[0]) + reading.stack.size();
+}
+
+}  // namespace
+
+SampleWriter::SampleWriter(int64_t period_ns) : period_ns_(period_ns) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+SampleWriter::~SampleWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void SampleWriter::Queue(Item item) {
+  const std::lock_guard lock(mutex_);
+  items_.push_back(std::move(item));
+}
+
+void SampleWriter::AddProcess(Pid pid, SampledProcess process) {
+  Queue(NewProcess{pid, std::move(process)});
+}
+
+void SampleWriter::RemoveProcess(Pid pid) { Queue(OldProcess{pid}); }
+
+bool SampleWriter::Add(SampleReading reading) {
+  const size_t bytes = BytesOf(reading);
+  const std::lock_guard lock(mutex_);
+  if (waiting_bytes_ + bytes > kMostWaitingBytes) return false;
+  waiting_bytes_ += bytes;
+  items_.emplace_back(std::move(reading));
+  return true;
+}
+
+void SampleWriter::Add(const SampleOf& sample) { Queue(sample); }
+
+void SampleWriter::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    is_idle_ = items_.empty();
+    if (is_idle_) changed_.notify_all();
+    changed_.wait(lock, [this] { return stop_ || !items_.empty(); });
+    if (stop_) return;
+    Item item = std::move(items_.front());
+    items_.pop_front();
+    is_idle_ = false;
+    if (const auto* reading = std::get_if<SampleReading>(&item)) {
+      waiting_bytes_ -= BytesOf(*reading);
+    }
+    lock.unlock();
+    Do(&item);
+    lock.lock();
+    ready_.insert(ready_.end(), records_.begin(), records_.end());
+    records_.clear();
+  }
+}
+
+void SampleWriter::Do(Item* item) {
+  if (auto* process = std::get_if<NewProcess>(item)) {
+    names_.AddProcess(process->pid, std::move(process->process));
+  } else if (const auto* gone = std::get_if<OldProcess>(item)) {
+    names_.RemoveProcess(gone->pid);
+  } else if (const auto* reading = std::get_if<SampleReading>(item)) {
+    ThreadSample sample;
+    sample.pid = reading->pid;
+    sample.tid = reading->tid;
+    sample.frames = reading->frames;
+    sample.registers = reading->registers;
+    sample.stack = reading->stack;
+    sample.flags = reading->flags;
+    named_[reading->number] = names_.Name(sample, &records_);
+  } else {
+    Write(std::get<SampleOf>(*item));
+  }
+}
+
+void SampleWriter::Write(const SampleOf& sample) {
+  const auto named = named_.find(sample.reading);
+  if (named == named_.end()) {
+    lost_ += sample.count;
+    return;
+  }
+  if (sample.count > 0) {
+    abi::pt_sample_record record{};
+    record.head.time_ns = static_cast<uint64_t>(sample.time_ns);
+    record.head.pid = Raw(sample.pid);
+    record.head.tid = Raw(sample.tid);
+    record.head.kind = abi::PT_SAMPLE;
+    record.head.words = sizeof(record) / 8;
+    record.period_ns = static_cast<uint64_t>(period_ns_);
+    record.count = sample.count;
+    record.frame = named->second.frame;
+    record.call = std::max(sample.call, -1);
+    record.state = sample.state;
+    record.flags = named->second.flags;
+    const auto* bytes = reinterpret_cast<const std::byte*>(&record);
+    records_.insert(records_.end(), bytes, bytes + sizeof(record));
+  }
+  if (sample.is_last) named_.erase(named);
+}
+
+void SampleWriter::Finish(int64_t longest_ns) {
+  Wake();
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::nanoseconds(longest_ns),
+                    [this] { return is_idle_ && items_.empty(); });
+  for (const Item& item : items_) {
+    if (const auto* sample = std::get_if<SampleOf>(&item)) lost_ += sample->count;
+  }
+  items_.clear();
+  waiting_bytes_ = 0;
+}
+
+void SampleWriter::TakeRecords(const std::function<void(std::span<const std::byte>)>& append) {
+  std::vector<std::byte> records;
+  {
+    const std::lock_guard lock(mutex_);
+    records.swap(ready_);
+  }
+  for (size_t at = 0; at < records.size();) {
+    abi::pt_record head;
+    std::memcpy(&head, records.data() + at, sizeof(head));
+    append(std::span(records).subspan(at, size_t{head.words} * 8));
+    at += size_t{head.words} * 8;
+  }
+}
+
+}  // namespace proftrace

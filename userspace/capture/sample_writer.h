@@ -1,0 +1,104 @@
+// Makes records of what the sampler has read, on a thread of its own: finding the names of a
+// library's functions may take a second, and the next look at the threads does not wait for it.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "userspace/capture/sample_names.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// What was read of a thread. Samples refer to it by its number.
+struct SampleReading {
+  uint64_t number = 0;
+  Pid pid{};
+  Tid tid{};
+  std::vector<abi::pt_sampled_frame> frames;  // innermost first
+  abi::pt_user_registers registers{};
+  std::vector<uint8_t> stack;  // from registers.sp on
+  uint32_t flags = 0;          // of enum pt_python_stack_flag
+};
+
+// `count` looks at a thread that found what was read.
+struct SampleOf {
+  uint64_t reading = 0;
+  bool is_last = false;  // the reading is not needed any more
+  Pid pid{};
+  Tid tid{};
+  int64_t time_ns = 0;
+  uint32_t count = 0;
+  int32_t call = -1;
+  uint8_t state = 0;  // enum pt_sample_state
+};
+
+class SampleWriter {
+ public:
+  // What waits to be named; more than that is not taken.
+  static constexpr size_t kMostWaitingBytes = size_t{256} << 20;
+
+  explicit SampleWriter(int64_t period_ns);
+  ~SampleWriter();
+  SampleWriter(const SampleWriter&) = delete;
+  SampleWriter& operator=(const SampleWriter&) = delete;
+
+  // From any thread. What is added is dealt with in its order, from the next Wake() on.
+  void AddProcess(Pid pid, SampledProcess process);
+  void RemoveProcess(Pid pid);
+  // False where there is no room: samples that refer to it are left out, and counted.
+  bool Add(SampleReading reading);
+  void Add(const SampleOf& sample);
+  void Wake() { changed_.notify_all(); }
+
+  // Until all is dealt with, or `longest_ns` are over.
+  void Finish(int64_t longest_ns);
+  // Calls append(record) for each record that is ready, in their order. From one thread.
+  void TakeRecords(const std::function<void(std::span<const std::byte>)>& append);
+  // Looks that are not in the records.
+  uint64_t lost() const { return lost_; }
+
+ private:
+  struct NewProcess {
+    Pid pid;
+    SampledProcess process;
+  };
+  struct OldProcess {
+    Pid pid;
+  };
+  using Item = std::variant<NewProcess, OldProcess, SampleReading, SampleOf>;
+
+  void Queue(Item item);
+  void Run();
+  void Do(Item* item);
+  void Write(const SampleOf& sample);
+
+  int64_t period_ns_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> items_;
+  size_t waiting_bytes_ = 0;
+  bool is_idle_ = true;
+  bool stop_ = false;
+  std::vector<std::byte> ready_;
+  std::atomic<uint64_t> lost_ = 0;
+
+  // The thread's own.
+  SampleNames names_;
+  absl::flat_hash_map<uint64_t, NamedSample> named_;  // by reading
+  std::vector<std::byte> records_;
+  std::thread thread_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,111 @@
+// Takes samples of the recorded processes' threads at regular moments (--sample), on a thread of
+// its own. Those that run are sampled by the kernel; those that do not are read here, and kept only
+// if they have not run meanwhile. Nothing is ever stopped.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "userspace/capture/sample_programs.h"
+#include "userspace/capture/sample_writer.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+class Sampler {
+ public:
+  // `period_ns`: between two samples of a thread.
+  Sampler(std::unique_ptr<SamplePrograms> programs, int64_t period_ns);
+  ~Sampler();
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
+
+  // From any thread. The process may have had another program before.
+  absl::Status AddProcess(Pid pid, const SampledProcess& process);
+  void RemoveProcess(Pid pid);
+
+  // Samples are taken from here on.
+  absl::Status Start();
+  // Until here; what was taken can be had afterwards.
+  void Stop();
+
+  // SampleWriter::TakeRecords.
+  void TakeRecords(const std::function<void(std::span<const std::byte>)>& append) {
+    writer_.TakeRecords(append);
+  }
+
+  // Looks that had no room, and those at threads that ran while they were read.
+  uint64_t lost() const { return lost_; }
+  uint64_t unsteady() const { return unsteady_; }
+
+ private:
+  using ThreadKey = std::pair<uint32_t, uint32_t>;  // pid, tid
+
+  // A thread that does not run: it is as it was as long as it has not run.
+  struct Rest {
+    uint64_t switches = 0;
+    int64_t begin_ns = 0;
+    uint32_t count = 0;  // looks since then that were not written
+    uint32_t last_look = 0;
+    uint64_t reading = 0;
+    int32_t call = -1;
+    uint8_t state = 0;
+  };
+  // What was read of one that rests, until it is known that it rested meanwhile.
+  struct Reading {
+    abi::pt_thread_state thread;
+    SampleReading read;
+  };
+  // Addresses of PyThreadStates by pthread_self().
+  struct PythonStates {
+    absl::flat_hash_map<uint64_t, uint64_t> by_thread;
+    int64_t next_search_ns = 0;
+  };
+  struct News {
+    Pid pid;
+    std::optional<SampledProcess> process;  // none: it is over
+  };
+
+  void Run();
+  void TakeNews();
+  // `threads`: as they are now; `elapsed`: periods since the last look.
+  void Look(const std::vector<abi::pt_thread_state>& threads, uint32_t elapsed);
+  void OnRunning(const abi::pt_raw_sample& raw);
+  Reading Read(const abi::pt_thread_state& thread);
+  uint64_t PythonStateOf(Pid pid, uint64_t thread_id, const PythonLayout& layout);
+  void Keep(Reading reading);
+  void Write(const ThreadKey& key, Rest* rest, bool is_over);
+
+  std::unique_ptr<SamplePrograms> programs_;
+  int64_t period_ns_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<uint64_t> lost_ = 0;
+  std::atomic<uint64_t> unsteady_ = 0;
+  std::thread thread_;
+
+  std::mutex mutex_;
+  std::vector<News> news_;
+
+  SampleWriter writer_;
+
+  // The thread's own.
+  absl::flat_hash_map<uint32_t, SampledProcess> processes_;  // by pid
+  absl::flat_hash_map<uint32_t, PythonStates> states_;       // by pid
+  absl::flat_hash_map<ThreadKey, Rest> resting_;
+  uint32_t looks_ = 0;
+  uint64_t next_reading_ = 1;
+};
+
+}  // namespace proftrace

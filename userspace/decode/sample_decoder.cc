@@ -1,0 +1,106 @@
+#include "userspace/decode/sample_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "userspace/model/python_stack.h"
+
+namespace proftrace {
+namespace {
+
+// What a damaged or hostile capture asks for is bounded.
+constexpr size_t kMostFunctions = size_t{1} << 22;
+constexpr size_t kMostFrames = size_t{1} << 24;
+constexpr uint64_t kLongestPeriodNs = 3'600'000'000'000;
+
+template <typename T>
+T Copy(std::span<const std::byte> record) {
+  T copy{};
+  std::memcpy(&copy, record.data(), std::min(record.size(), sizeof(copy)));
+  return copy;
+}
+
+}  // namespace
+
+bool SampleDecoder::OnRecord(std::span<const std::byte> record) {
+  switch (Copy<abi::pt_record>(record).kind) {
+    case abi::PT_SAMPLE:
+      return OnSample(Copy<abi::pt_sample_record>(record));
+    case abi::PT_SAMPLE_FUNCTION:
+      return OnFunction(Copy<abi::pt_sample_function_record>(record),
+                        std::min(record.size(), sizeof(abi::pt_sample_function_record)) -
+                            PT_SAMPLE_FUNCTION_HEAD_BYTES);
+    case abi::PT_SAMPLE_FRAME:
+      return OnFrame(Copy<abi::pt_sample_frame_record>(record));
+  }
+  return false;
+}
+
+uint32_t SampleDecoder::FrameOf(uint32_t id) const {
+  const auto found = frame_numbers_.find(id);
+  return found == frame_numbers_.end() ? 0 : found->second;
+}
+
+bool SampleDecoder::OnSample(const abi::pt_sample_record& record) {
+  if (record.period_ns == 0 || record.period_ns > kLongestPeriodNs || record.count == 0 ||
+      record.state > abi::PT_SAMPLE_UNINTERRUPTIBLE) {
+    return false;
+  }
+  DecodedSample decoded{Pid{record.head.pid}, Tid{record.head.tid}, {}};
+  Sample& sample = decoded.sample;
+  sample.time_ns = static_cast<int64_t>(record.head.time_ns);
+  sample.period_ns = static_cast<int64_t>(record.period_ns);
+  sample.count = record.count;
+  sample.frame = FrameOf(record.frame);
+  sample.call = std::max(record.call, -1);
+  sample.state = static_cast<SampleState>(record.state);
+  sample.native_cut = (record.flags & abi::PT_SAMPLE_NATIVE_CUT) != 0;
+  sample.python_cut = (record.flags & abi::PT_SAMPLE_PYTHON_CUT) != 0;
+  tables_.samples.push_back(decoded);
+  return true;
+}
+
+bool SampleDecoder::OnFunction(const abi::pt_sample_function_record& record, size_t room) {
+  if (size_t{record.name_bytes} + record.file_bytes > room ||
+      record.kind > abi::PT_SAMPLE_FRAME_KERNEL || tables_.functions.size() >= kMostFunctions) {
+    return false;
+  }
+  // Told again: a part of a capture that was put together.
+  function_numbers_[record.id] = static_cast<uint32_t>(tables_.functions.size());
+  SampleFunction& function = tables_.functions.emplace_back();
+  function.pid = Pid{record.head.pid};
+  function.kind = static_cast<SampleFrameKind>(record.kind);
+  function.name.assign(record.text, record.name_bytes);
+  function.file.assign(record.text + record.name_bytes, record.file_bytes);
+  function.first_line = record.first_line;
+  return true;
+}
+
+bool SampleDecoder::OnFrame(const abi::pt_sample_frame_record& record) {
+  const auto function = function_numbers_.find(record.function);
+  if (record.id == 0 || tables_.frames.size() >= kMostFrames) return false;
+  // What came with a lost block: the frame is left out, its callees stand on what called it.
+  if (function == function_numbers_.end()) {
+    frame_numbers_[record.id] = FrameOf(record.parent);
+    return true;
+  }
+  frame_numbers_[record.id] = static_cast<uint32_t>(tables_.frames.size());
+  tables_.frames.push_back({FrameOf(record.parent), function->second, record.line});
+  return true;
+}
+
+SampleDecoder::Tables SampleDecoder::TakeTables(
+    const std::function<std::vector<std::string>(Pid)>& paths_of) {
+  std::map<uint32_t, std::vector<std::string>> paths;
+  for (SampleFunction& function : tables_.functions) {
+    if (function.kind != SampleFrameKind::kPython) continue;
+    const auto [it, is_new] = paths.try_emplace(Raw(function.pid));
+    if (is_new) it->second = paths_of(function.pid);
+    function.file = std::string(WithoutPythonPath(function.file, it->second));
+  }
+  return std::move(tables_);
+}
+
+}  // namespace proftrace

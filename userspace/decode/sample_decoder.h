@@ -1,0 +1,51 @@
+// Records of samples to the tables of the Timeline. Not thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bpf/abi/sample_records.h"
+#include "userspace/model/sample.h"
+
+namespace proftrace {
+
+// A sample whose thread is known by its number alone.
+struct DecodedSample {
+  Pid pid{};
+  Tid tid{};
+  Sample sample;
+};
+
+class SampleDecoder {
+ public:
+  // A PT_SAMPLE, PT_SAMPLE_FUNCTION or PT_SAMPLE_FRAME, with its smallest size at least. False when
+  // its contents are impossible.
+  bool OnRecord(std::span<const std::byte> record);
+
+  // At the end. `paths_of`: a process's folders of modules (Target::python_paths).
+  struct Tables {
+    std::vector<SampleFunction> functions;
+    std::vector<SampleFrame> frames;
+    std::vector<DecodedSample> samples;
+  };
+  Tables TakeTables(const std::function<std::vector<std::string>(Pid)>& paths_of);
+
+ private:
+  bool OnSample(const abi::pt_sample_record& record);
+  bool OnFunction(const abi::pt_sample_function_record& record, size_t room);
+  bool OnFrame(const abi::pt_sample_frame_record& record);
+  // 0 for one that did not come: its block was lost.
+  uint32_t FrameOf(uint32_t id) const;
+
+  Tables tables_{{}, std::vector<SampleFrame>(1), {}};
+  absl::flat_hash_map<uint32_t, uint32_t> function_numbers_;  // by id
+  absl::flat_hash_map<uint32_t, uint32_t> frame_numbers_;     // by id
+};
+
+}  // namespace proftrace
