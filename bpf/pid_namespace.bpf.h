@@ -9,13 +9,17 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-/* libbpf before 0.7 has no name for this helper, and before 0.6 none for itself. */
+/* libbpf before 0.7 and 0.6 has no names for these helpers, and before 0.6 none for itself. */
 #if __has_include(<bpf/libbpf_version.h>)
 #include <bpf/libbpf_version.h>
 #endif
 #if !defined(LIBBPF_MAJOR_VERSION) || (LIBBPF_MAJOR_VERSION == 0 && LIBBPF_MINOR_VERSION < 7)
 static long (*bpf_loop)(__u32 iterations, void *callback, void *context,
 			__u64 flags) = (void *)BPF_FUNC_loop;
+#endif
+
+#if !defined(LIBBPF_MAJOR_VERSION)
+static long (*bpf_task_pt_regs)(struct task_struct *task) = (void *)BPF_FUNC_task_pt_regs;
 #endif
 
 #define likely(x) __builtin_expect(!!(x), 1)
