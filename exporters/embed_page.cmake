@@ -1,7 +1,11 @@
 # Puts style and script into the page and writes it as C++: cmake -DFOLDER=… -DOUTPUT=… -P embed_page.cmake
 file(READ ${FOLDER}/page.html page)
 file(READ ${FOLDER}/page.css style)
-file(READ ${FOLDER}/page.js script)
+set(script)
+foreach(part IN ITEMS tree graph data functions page)
+  file(READ ${FOLDER}/${part}.js text)
+  string(APPEND script "${text}")
+endforeach()
 string(REPLACE "@STYLE@" "${style}" page "${page}")
 string(REPLACE "@SCRIPT@" "${script}" page "${page}")
 string(FIND "${page}" "@DATA@" data)

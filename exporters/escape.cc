@@ -1,6 +1,7 @@
 #include "exporters/escape.h"
 
 #include <array>
+#include <optional>
 
 namespace proftrace {
 namespace {
@@ -119,6 +120,28 @@ std::string CsvField(std::string_view text) {
   return field;
 }
 
+namespace {
+
+size_t WithoutLastDigits(std::string_view text) {
+  size_t size = text.size();
+  while (size > 0 && text[size - 1] >= '0' && text[size - 1] <= '9') --size;
+  return size;
+}
+
+// Where the blank is in front of a number at the end ("epoch 3", "lr 0.5"): flamegraph.pl would
+// take the number for a weight. Nothing: there is none.
+std::optional<size_t> BlankBeforeLastNumber(std::string_view text) {
+  size_t start = WithoutLastDigits(text);
+  if (start > 0 && text[start - 1] == '.') {
+    const size_t whole = WithoutLastDigits(text.substr(0, start - 1));
+    if (whole < start - 1) start = whole;
+  }
+  if (start == text.size() || start == 0 || text[start - 1] != ' ') return std::nullopt;
+  return start - 1;
+}
+
+}  // namespace
+
 std::string FoldedFrame(std::string_view text) {
   if (text.empty()) return "[unnamed]";
   std::string frame;
@@ -134,6 +157,7 @@ std::string FoldedFrame(std::string_view text) {
       frame += character;
     }
   });
+  if (const std::optional<size_t> blank = BlankBeforeLastNumber(frame)) frame[*blank] = '_';
   return frame;
 }
 

@@ -23,7 +23,9 @@ bool CsvNeedsQuotes(std::string_view text);
 std::string CsvField(std::string_view text);
 
 // A frame of a folded stack: ';' becomes ':', and everything that a reader may take for a line end,
-// a space. An empty name becomes "[unnamed]", since an empty frame cannot be told from none.
+// a space. A blank before a number at the end becomes '_', since flamegraph.pl takes a line's last
+// two numbers for two weights. An empty name becomes "[unnamed]", since an empty frame cannot be
+// told from none.
 std::string FoldedFrame(std::string_view text);
 
 // For a terminal and a table of fixed columns: control characters as \n, \x1b, … A traced program

@@ -12,28 +12,21 @@
 namespace proftrace {
 namespace {
 
-std::vector<int64_t> Counts(const FoldedStacks& stacks) {
-  std::vector<int64_t> counts;
-  counts.reserve(stacks.nodes.size());
-  for (const StackNode& node : stacks.nodes) counts.push_back(static_cast<int64_t>(node.count));
-  return counts;
-}
-
-// Whole microseconds by node (largest remainder method).
-std::vector<int64_t> Microseconds(const FoldedStacks& stacks) {
-  std::vector<int64_t> weights(stacks.nodes.size());
-  std::vector<uint32_t> by_remainder(stacks.nodes.size());
+// Nanoseconds as whole microseconds (largest remainder method).
+std::vector<int64_t> Microseconds(const std::vector<int64_t>& ns) {
+  std::vector<int64_t> weights(ns.size());
+  std::vector<uint32_t> by_remainder(ns.size());
   int64_t total_ns = 0;
   int64_t given = 0;
   for (uint32_t index = 0; index < weights.size(); ++index) {
-    weights[index] = stacks.nodes[index].self_ns / 1000;
+    weights[index] = ns[index] / 1000;
     by_remainder[index] = index;
     given += weights[index];
-    total_ns = SaturatingSum(total_ns, stacks.nodes[index].self_ns);
+    total_ns = SaturatingSum(total_ns, ns[index]);
   }
   std::sort(by_remainder.begin(), by_remainder.end(), [&](uint32_t a, uint32_t b) {
-    const int64_t left = stacks.nodes[a].self_ns % 1000;
-    const int64_t right = stacks.nodes[b].self_ns % 1000;
+    const int64_t left = ns[a] % 1000;
+    const int64_t right = ns[b] % 1000;
     return left != right ? left > right : a < b;
   });
   const int64_t rest = std::max<int64_t>(SaturatingSum(total_ns, 500) / 1000 - given, 0);
@@ -43,12 +36,20 @@ std::vector<int64_t> Microseconds(const FoldedStacks& stacks) {
   return weights;
 }
 
+// By node, as they are written.
+std::vector<int64_t> Written(const FoldedStacks& stacks, const StackValues& values) {
+  std::vector<int64_t> sums = WithoutDeviceFrames(stacks, values.self);
+  return InfoOf(values.weight).unit == StackUnit::kNanoseconds ? Microseconds(sums) : sums;
+}
+
 class FoldedWriter {
  public:
-  FoldedWriter(const FoldedStacks& stacks, std::vector<int64_t> weights, ByteSink& sink)
-      : stacks_(stacks), writer_(sink), weights_(std::move(weights)) {
+  // `columns`: the numbers of a line, each by node.
+  FoldedWriter(const FoldedStacks& stacks, std::vector<std::vector<int64_t>> columns,
+               ByteSink& sink)
+      : stacks_(stacks), writer_(sink), columns_(std::move(columns)) {
     frames_.reserve(stacks.frames.size());
-    for (const std::string& frame : stacks.frames) frames_.push_back(FoldedFrame(frame));
+    for (const StackFrame& frame : stacks.frames) frames_.push_back(FoldedFrame(frame.name));
     children_.resize(stacks.nodes.size());
     for (uint32_t index = 1; index < stacks.nodes.size(); ++index) {
       children_[stacks.nodes[index].parent].push_back(index);
@@ -81,32 +82,49 @@ class FoldedWriter {
       const size_t line_bytes = line.size();
       if (!line.empty()) line.push_back(';');
       line += FrameOf(child);
-      if (weights_[child] > 0) {
-        writer_.Text(line);
-        writer_.Text(" ");
-        writer_.Integer(weights_[child]);
-        writer_.Text("\n");
-      }
+      WriteLine(line, child);
       open.push_back({child, 0, line_bytes});
     }
     return writer_.Flush();
   }
 
  private:
+  void WriteLine(const std::string& line, uint32_t node) {
+    const bool has_weight =
+        std::any_of(columns_.begin(), columns_.end(),
+                    [node](const std::vector<int64_t>& column) { return column[node] > 0; });
+    if (!has_weight) return;
+    writer_.Text(line);
+    for (const std::vector<int64_t>& column : columns_) {
+      writer_.Text(" ");
+      writer_.Integer(column[node]);
+    }
+    writer_.Text("\n");
+  }
+
   const std::string& FrameOf(uint32_t node) const { return frames_[stacks_.nodes[node].frame]; }
 
   const FoldedStacks& stacks_;
   TextWriter writer_;
-  std::vector<int64_t> weights_;
+  std::vector<std::vector<int64_t>> columns_;
   std::vector<std::string> frames_;
   std::vector<std::vector<uint32_t>> children_;
 };
 
 }  // namespace
 
-absl::Status ExportFolded(const FoldedStacks& stacks, ByteSink& sink, FoldedWeight weight) {
-  const bool by_count = weight == FoldedWeight::kCount;
-  return FoldedWriter(stacks, by_count ? Counts(stacks) : Microseconds(stacks), sink).Run();
+absl::Status ExportFolded(const FoldedStacks& stacks, StackWeight weight, ByteSink& sink) {
+  const absl::StatusOr<const StackValues*> values = RecordedValues(stacks, weight);
+  if (!values.ok()) return values.status();
+  return FoldedWriter(stacks, {Written(stacks, **values)}, sink).Run();
+}
+
+absl::Status ExportFoldedDiff(const StackDiff& diff, StackWeight weight, ByteSink& sink) {
+  const absl::StatusOr<const StackValues*> after = RecordedValues(diff.after, weight);
+  if (!after.ok()) return after.status();
+  const StackValues& before = diff.before[static_cast<size_t>(*after - diff.after.values.data())];
+  return FoldedWriter(diff.after, {Written(diff.after, before), Written(diff.after, **after)}, sink)
+      .Run();
 }
 
 }  // namespace proftrace

@@ -41,27 +41,25 @@ absl::Status WriteEventsCsv(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteFolded(const ExportInput& input, ByteSink& sink) {
-  return ExportFolded(input.aggregates.stacks, sink);
+  if (input.comparison != nullptr) {
+    return ExportFoldedDiff(input.comparison->diff, input.metric, sink);
+  }
+  return ExportFolded(input.aggregates.stacks, input.metric, sink);
 }
 
 absl::Status WriteFoldedCounts(const ExportInput& input, ByteSink& sink) {
-  return ExportFolded(input.aggregates.stacks, sink, FoldedWeight::kCount);
-}
-
-absl::Status CheckDeviceRecords(const ExportInput& input) {
-  if (input.timeline.has_device_records()) return absl::OkStatus();
-  return Fail(ExitCode::kUsage,
-              "no device time is in this recording: no GPU agent took part in it");
+  return ExportFolded(input.aggregates.stacks, StackWeight::kCount, sink);
 }
 
 absl::Status WriteGpuIdle(const ExportInput& input, ByteSink& sink) {
-  if (absl::Status status = CheckDeviceRecords(input); !status.ok()) return status;
+  if (!input.timeline.has_device_records()) {
+    return Fail(ExitCode::kUsage, std::string(InfoOf(StackWeight::kSelfDeviceTime).missing));
+  }
   return ExportGpuIdleCsv(input.timeline, input.aggregates.device_idle, sink);
 }
 
 absl::Status WriteDeviceFolded(const ExportInput& input, ByteSink& sink) {
-  if (absl::Status status = CheckDeviceRecords(input); !status.ok()) return status;
-  return ExportFolded(input.aggregates.device_stacks, sink);
+  return ExportFolded(input.aggregates.stacks, StackWeight::kSelfDeviceTime, sink);
 }
 
 absl::Status WriteModules(const ExportInput& input, ByteSink& sink) {
@@ -81,16 +79,20 @@ absl::Status WriteSamples(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteSpeedscope(const ExportInput& input, ByteSink& sink) {
-  return ExportSpeedscope(input.timeline, input.aggregates.stacks, sink);
+  return ExportSpeedscope(input.timeline, input.aggregates.stacks, input.metric, sink);
 }
 
 absl::Status WritePprof(const ExportInput& input, ByteSink& sink) {
-  return ExportPprof(input.timeline, input.aggregates.stacks, sink);
+  return ExportPprof(input.timeline, input.aggregates.stacks, input.metric, sink);
 }
 
 absl::Status WriteFlamegraph(const ExportInput& input, ByteSink& sink) {
-  return ExportFlamegraph(input.timeline, input.aggregates.stacks,
-                          input.aggregates.key_averages.incomplete_spans, sink);
+  const RecordingWords words = WordsOf(input.timeline, input.aggregates);
+  if (input.comparison != nullptr) {
+    return ExportFlamegraphDiff(words, input.comparison->before, input.comparison->diff,
+                                input.metric, sink);
+  }
+  return ExportFlamegraph(words, input.aggregates.stacks, input.metric, sink);
 }
 
 absl::Status WriteSummary(const ExportInput& input, ByteSink& sink) {
@@ -139,14 +141,14 @@ const std::vector<Format>& Formats() {
       {"tensorboard", "", "tensorboard --logdir DIR, with torch-tb-profiler", WriteChromeTrace},
       {"events-csv", "events.csv", "pandas or a database; one row an event", WriteEventsCsv},
       {"folded", "stacks_self_cpu.folded", "flamegraph.pl, inferno, https://www.speedscope.app",
-       WriteFolded},
+       WriteFolded, false, false, false, true},
       {"folded-count", "stacks_count.folded", "as folded, by the number of rows",
        WriteFoldedCounts},
       {"folded-cuda", "stacks_self_cuda.folded", "as folded, by the time of GPUs",
        WriteDeviceFolded, false, true},
       {"gpu-idle", "gpu_idle.csv", "pandas; why a GPU had nothing to do, gap by gap", WriteGpuIdle,
        false, true},
-      {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph},
+      {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph, false, false, false, true},
       {"modules", "modules.csv", "pandas, a spreadsheet; one row an nn.Module", WriteModules, false,
        false, true},
       {"samples-csv", "samples.csv", "pandas; what each thread did, look by look", WriteSamples},
@@ -213,7 +215,8 @@ absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list
   }
 }
 
-std::string DefaultFileName(const Format& format, const Timeline& timeline) {
+std::string DefaultFileName(const Format& format, const Timeline& timeline, StackWeight metric) {
+  if (format.name == "folded") return std::string(InfoOf(metric).file_name);
   if (!format.file_name.empty()) return std::string(format.file_name);
   const int64_t start_ns = timeline.ToUnixNs(timeline.info().window.start_ns);
   return WorkerName(timeline) + "." + std::to_string(start_ns) + ".pt.trace.json.gz";

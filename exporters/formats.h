@@ -9,18 +9,29 @@
 #include <string_view>
 #include <vector>
 
+#include "exporters/flamegraph_html.h"
 #include "exporters/output_file.h"
 #include "exporters/table.h"
 #include "userspace/aggregate/aggregates.h"
+#include "userspace/aggregate/stack_diff.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
+
+// An earlier recording that the one to export is compared with.
+struct Comparison {
+  RecordingWords before;
+  StackDiff diff;
+};
 
 struct ExportInput {
   const Timeline& timeline;
   const Aggregates& aggregates;
   const TableOptions& table;
   std::optional<int> rank = std::nullopt;  // traces: only the processes of that rank; none: all
+  // Of the formats that show stacks: by what, or first by what.
+  StackWeight metric = StackWeight::kSelfCpuTime;
+  const Comparison* comparison = nullptr;  // of the formats with `compares`
 };
 
 struct Format {
@@ -31,6 +42,7 @@ struct Format {
   bool needs_memory = false;   // fails unless memory was recorded
   bool needs_device = false;   // fails unless a GPU agent recorded
   bool needs_modules = false;  // fails unless nn.Modules were recorded
+  bool compares = false;       // shows ExportInput::comparison
 };
 
 // In the order in which they are listed to users.
@@ -49,7 +61,9 @@ absl::StatusOr<const Format*> FindFormat(std::string_view name);
 absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list);
 
 // The file's name in the result directory. TensorBoard's: HOST_PID.TIME_NS.pt.trace.json.gz.
-std::string DefaultFileName(const Format& format, const Timeline& timeline);
+// Folded stacks: that of their weight.
+std::string DefaultFileName(const Format& format, const Timeline& timeline,
+                            StackWeight metric = StackWeight::kSelfCpuTime);
 
 // Writes `name` into `directory`, gzip-compressed when it ends in ".gz"; whole, or not at all.
 absl::Status Export(const Format& format, const ExportInput& input,

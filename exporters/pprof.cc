@@ -65,20 +65,20 @@ class Message {
 
 class PprofWriter {
  public:
-  PprofWriter(const Timeline& timeline, const FoldedStacks& stacks, ByteSink& sink)
-      : timeline_(timeline), stacks_(stacks), writer_(sink) {}
+  PprofWriter(const Timeline& timeline, const FoldedStacks& stacks, StackWeight first,
+              ByteSink& sink)
+      : timeline_(timeline), stacks_(stacks), first_(first), writer_(sink) {}
 
   absl::Status Run() {
     StringNumber("");
-    WriteValueType("spans", "count");
-    WriteValueType("self_cpu_time", "nanoseconds");
+    for (const StackValues& values : stacks_.values) WriteValueType(InfoOf(values.weight));
     for (uint32_t node = 1; node < stacks_.nodes.size() && writer_.ok(); ++node) WriteSample(node);
     for (uint32_t frame = 0; frame < stacks_.frames.size(); ++frame) WriteFrame(frame);
     const Window& window = timeline_.info().window;
     Message rest;
     rest.Number(kTimeNanos, timeline_.ToUnixNs(window.start_ns));
     rest.Number(kDurationNanos, std::max<int64_t>(window.duration_ns, 0));
-    rest.Number(kDefaultSampleType, StringNumber("self_cpu_time"));
+    rest.Number(kDefaultSampleType, StringNumber(std::string(InfoOf(first_).pprof_type)));
     for (const std::string& text : strings_) rest.Bytes(kStringTable, text);
     writer_.Text(rest.bytes());
     return writer_.Flush();
@@ -98,40 +98,43 @@ class PprofWriter {
     writer_.Text(framed.bytes());
   }
 
-  void WriteValueType(const std::string& type, const std::string& unit) {
+  void WriteValueType(const StackWeightInfo& info) {
     Message message;
-    message.Number(kType, StringNumber(type));
-    message.Number(kUnit, StringNumber(unit));
+    message.Number(kType, StringNumber(std::string(info.pprof_type)));
+    message.Number(kUnit, StringNumber(info.unit == StackUnit::kNanoseconds ? "nanoseconds"
+                                       : info.unit == StackUnit::kBytes     ? "bytes"
+                                                                            : "count"));
     Write(kSampleType, message);
   }
 
   void WriteSample(uint32_t node) {
-    const StackNode& sums = stacks_.nodes[node];
-    if (sums.count == 0 && sums.self_ns == 0) return;
+    std::vector<int64_t> sums;
+    for (const StackValues& values : stacks_.values) sums.push_back(values.self[node]);
+    if (std::all_of(sums.begin(), sums.end(), [](int64_t sum) { return sum == 0; })) return;
     std::vector<int64_t> locations;  // the innermost first
     for (const uint32_t at : PathOf(stacks_, node)) {
       locations.push_back(stacks_.nodes[at].frame + int64_t{1});
     }
     Message message;
     message.Packed(kLocationIds, locations);
-    message.Packed(kValues, {static_cast<int64_t>(sums.count), sums.self_ns});
+    message.Packed(kValues, sums);
     Write(kSample, message);
   }
 
   // A location and a function of the same number, from 1 on.
   void WriteFrame(uint32_t frame) {
     const int64_t number = frame + int64_t{1};
-    const PythonCode* code = CodeOf(timeline_, stacks_, frame);
+    const StackFrame& shown = stacks_.frames[frame];
     Message function;
     function.Number(kFunctionId, number);
-    function.Number(kName, StringNumber(stacks_.frames[frame]));
-    function.Number(kSystemName, StringNumber(stacks_.frames[frame]));
+    function.Number(kName, StringNumber(shown.name));
+    function.Number(kSystemName, StringNumber(shown.name));
     Message line;
     line.Number(kLineFunctionId, number);
-    if (code != nullptr) {
-      function.Number(kFilename, StringNumber(code->file));
-      function.Number(kStartLine, code->first_line);
-      line.Number(kLineNumber, code->first_line);
+    if (!shown.file.empty()) {
+      function.Number(kFilename, StringNumber(shown.file));
+      function.Number(kStartLine, shown.line);
+      line.Number(kLineNumber, shown.line);
     }
     Write(kFunction, function);
     Message location;
@@ -142,6 +145,7 @@ class PprofWriter {
 
   const Timeline& timeline_;
   const FoldedStacks& stacks_;
+  StackWeight first_;
   TextWriter writer_;
   absl::flat_hash_map<std::string, int64_t> string_numbers_;
   std::vector<std::string> strings_;
@@ -149,8 +153,11 @@ class PprofWriter {
 
 }  // namespace
 
-absl::Status ExportPprof(const Timeline& timeline, const FoldedStacks& stacks, ByteSink& sink) {
-  return PprofWriter(timeline, stacks, sink).Run();
+absl::Status ExportPprof(const Timeline& timeline, const FoldedStacks& stacks, StackWeight first,
+                         ByteSink& sink) {
+  const absl::StatusOr<const StackValues*> values = RecordedValues(stacks, first);
+  if (!values.ok()) return values.status();
+  return PprofWriter(timeline, stacks, first, sink).Run();
 }
 
 }  // namespace proftrace

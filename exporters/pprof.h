@@ -1,5 +1,5 @@
-// profile.pb.gz: self time and number of spans by call path for `go tool pprof`
-// (github.com/google/pprof, proto/profile.proto).
+// profile.pb.gz: call paths with every weight that was recorded, for `go tool pprof`
+// (github.com/google/pprof, proto/profile.proto). A sample type each: `-sample_index` chooses.
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,7 +11,9 @@
 namespace proftrace {
 
 // The message without compression; a sink for a name that ends in .gz compresses. A function is a
-// name; those of Python have their file and line.
-absl::Status ExportPprof(const Timeline& timeline, const FoldedStacks& stacks, ByteSink& sink);
+// name; those of Python have their file and line. `first`: the weight that is shown unless another
+// is chosen. Fails with kUsage where it was not recorded.
+absl::Status ExportPprof(const Timeline& timeline, const FoldedStacks& stacks, StackWeight first,
+                         ByteSink& sink);
 
 }  // namespace proftrace

@@ -1,6 +1,7 @@
 #include "exporters/speedscope.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exporters/escape.h"
@@ -11,36 +12,42 @@ namespace {
 
 std::string Quoted(const std::string& text) { return "\"" + JsonEscaped(text) + "\""; }
 
-void WriteFrames(const Timeline& timeline, const FoldedStacks& stacks, TextWriter& writer) {
-  for (uint32_t frame = 0; frame < stacks.frames.size(); ++frame) {
+// As in its FileFormat.ValueUnit.
+std::string_view UnitName(StackUnit unit) {
+  switch (unit) {
+    case StackUnit::kNanoseconds:
+      return "nanoseconds";
+    case StackUnit::kBytes:
+      return "bytes";
+    case StackUnit::kCount:
+      return "none";
+  }
+  return "none";
+}
+
+void WriteFrames(const FoldedStacks& stacks, TextWriter& writer) {
+  for (size_t frame = 0; frame < stacks.frames.size(); ++frame) {
+    const StackFrame& shown = stacks.frames[frame];
     writer.Text(frame == 0 ? "\n" : ",\n");
-    writer.Text("{\"name\": " + Quoted(stacks.frames[frame]));
-    if (const PythonCode* code = CodeOf(timeline, stacks, frame); code != nullptr) {
-      writer.Text(", \"file\": " + Quoted(code->file) + ", \"line\": ");
-      writer.Integer(code->first_line);
+    writer.Text("{\"name\": " + Quoted(shown.name));
+    if (!shown.file.empty()) {
+      writer.Text(", \"file\": " + Quoted(shown.file) + ", \"line\": ");
+      writer.Integer(shown.line);
     }
     writer.Text("}");
   }
 }
 
-}  // namespace
-
-absl::Status ExportSpeedscope(const Timeline& timeline, const FoldedStacks& stacks,
-                              ByteSink& sink) {
-  TextWriter writer(sink);
-  writer.Text(
-      "{\"$schema\": \"https://www.speedscope.app/file-format-schema.json\",\n\"exporter\": ");
-  writer.Text(Quoted("proftrace " + timeline.info().proftrace_version));
-  writer.Text(",\n\"name\": " + Quoted(timeline.info().trace_name));
-  writer.Text(",\n\"activeProfileIndex\": 0,\n\"shared\": {\"frames\": [");
-  WriteFrames(timeline, stacks, writer);
-  writer.Text("]},\n\"profiles\": [{\"type\": \"sampled\", \"name\": \"self CPU time\", ");
-  writer.Text("\"unit\": \"nanoseconds\", \"startValue\": 0, \"endValue\": ");
-  writer.Integer(stacks.nodes[0].total_ns);
+void WriteProfile(const FoldedStacks& stacks, const StackValues& values, TextWriter& writer) {
+  const StackWeightInfo& info = InfoOf(values.weight);
+  writer.Text("{\"type\": \"sampled\", \"name\": " + Quoted(std::string(info.title)));
+  writer.Text(", \"unit\": " + Quoted(std::string(UnitName(info.unit))));
+  writer.Text(", \"startValue\": 0, \"endValue\": ");
+  writer.Integer(values.total);
   writer.Text(",\n\"samples\": [");
   bool is_first = true;
   for (uint32_t node = 1; node < stacks.nodes.size(); ++node) {
-    if (stacks.nodes[node].self_ns == 0) continue;
+    if (values.self[node] == 0) continue;
     writer.Text(is_first ? "\n[" : ",\n[");
     is_first = false;
     const std::vector<uint32_t> path = PathOf(stacks, node);
@@ -53,12 +60,35 @@ absl::Status ExportSpeedscope(const Timeline& timeline, const FoldedStacks& stac
   writer.Text("],\n\"weights\": [");
   is_first = true;
   for (uint32_t node = 1; node < stacks.nodes.size(); ++node) {
-    if (stacks.nodes[node].self_ns == 0) continue;
+    if (values.self[node] == 0) continue;
     if (!is_first) writer.Text(",");
     is_first = false;
-    writer.Integer(stacks.nodes[node].self_ns);
+    writer.Integer(values.self[node]);
   }
-  writer.Text("]}]}\n");
+  writer.Text("]}");
+}
+
+}  // namespace
+
+absl::Status ExportSpeedscope(const Timeline& timeline, const FoldedStacks& stacks,
+                              StackWeight first, ByteSink& sink) {
+  const absl::StatusOr<const StackValues*> shown_first = RecordedValues(stacks, first);
+  if (!shown_first.ok()) return shown_first.status();
+  TextWriter writer(sink);
+  writer.Text(
+      "{\"$schema\": \"https://www.speedscope.app/file-format-schema.json\",\n\"exporter\": ");
+  writer.Text(Quoted("proftrace " + timeline.info().proftrace_version));
+  writer.Text(",\n\"name\": " + Quoted(timeline.info().trace_name));
+  writer.Text(",\n\"activeProfileIndex\": ");
+  writer.Integer(*shown_first - stacks.values.data());
+  writer.Text(",\n\"shared\": {\"frames\": [");
+  WriteFrames(stacks, writer);
+  writer.Text("]},\n\"profiles\": [");
+  for (size_t i = 0; i < stacks.values.size() && writer.ok(); ++i) {
+    if (i > 0) writer.Text(",\n");
+    WriteProfile(stacks, stacks.values[i], writer);
+  }
+  writer.Text("]}\n");
   return writer.Flush();
 }
 

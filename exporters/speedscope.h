@@ -1,6 +1,6 @@
-// profile.speedscope.json: self time by call path for https://www.speedscope.app, as a sampled
-// profile of its file format (file-format-schema.json): one sample a path, root first, with its
-// nanoseconds.
+// profile.speedscope.json: call paths for https://www.speedscope.app, as sampled profiles of its
+// file format (file-format-schema.json): one profile for each weight that was recorded, in it one
+// sample a path, root first, with its nanoseconds, bytes or number of spans.
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,7 +11,9 @@
 
 namespace proftrace {
 
-// Paths without self time are left out.
-absl::Status ExportSpeedscope(const Timeline& timeline, const FoldedStacks& stacks, ByteSink& sink);
+// `first`: the weight whose profile is shown first. Paths of weight 0 are left out. Fails with
+// kUsage where `first` was not recorded.
+absl::Status ExportSpeedscope(const Timeline& timeline, const FoldedStacks& stacks,
+                              StackWeight first, ByteSink& sink);
 
 }  // namespace proftrace

@@ -1,363 +1,336 @@
-'use strict';
-(() => {
-  const ROW = 18;  // CSS pixels
-  const MIN_WIDTH = 0.4;  // narrower frames are not drawn
-  const MIN_TEXT_WIDTH = 24;
-  const $ = (id) => document.getElementById(id);
-  const data = JSON.parse($('data').textContent);
+// ---- What the reader does.
+const mainGraph = new Graph($('view'), look, () => state.icicle);
+const callersGraph = new Graph($('callers'), look, () => false);
+const calleesGraph = new Graph($('callees'), look, () => true);
+const graphs = [mainGraph, callersGraph, calleesGraph];
 
-  // ---- The tree. Parents come before their children, so one pass each way does it.
-  const count = data.nodes.length / 4 + 1;
-  const nodes = new Array(count);
-  nodes[0] = {name: 'all', self: 0, total: 0, count: 0, depth: 0, parent: null, children: []};
-  for (let i = 1; i < count; ++i) {
-    const [parent, frame, self, calls] = data.nodes.slice(4 * (i - 1), 4 * i);
-    nodes[i] = {
-      name: data.frames[frame], self, total: self, count: calls,
-      depth: nodes[parent].depth + 1, parent: nodes[parent], children: [],
-    };
-    nodes[parent].children.push(nodes[i]);
+function facts(graph, node) {
+  const weighing = graph.weighings[side()];
+  const list = [];
+  // A caller's bar is what was called through it: it has no self time of its own.
+  if (graph !== callersGraph) list.push(['Self', `${format(weighing.self[node])} (${percent(weighing.self[node], all())} of all)`]);
+  list.push(['Total', `${format(weighing.totals[node])} (${percent(weighing.totals[node], all())} of all)`]);
+  if (graph.tree.frames[node] >= 0 && graph !== callersGraph) {
+    list.push(['Count', graph.tree.counts[node].toLocaleString('en-US')]);
   }
-  for (let i = count - 1; i > 0; --i) nodes[i].parent.total += nodes[i].total;
-  const root = nodes[0];
-  for (const node of nodes) {
-    node.children.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+  if (before !== null) {
+    const [now, earlier] = graph.weighings;
+    if (graph !== callersGraph) list.push(['Change of self', signed(change(now.self[node], earlier.self[node]))]);
+    list.push(['Change of total', signed(change(now.totals[node], earlier.totals[node]))]);
   }
-  root.x = 0;
-  const pending = [root];
-  let maxDepth = 0;
-  while (pending.length > 0) {
-    const node = pending.pop();
-    let x = node.x;  // ns from the left edge
-    for (const child of node.children) {
-      child.x = x;
-      x += child.total;
-      if (child.total > 0) maxDepth = Math.max(maxDepth, child.depth);
-      pending.push(child);
-    }
+  if (graph.zoom !== 0 && graph.tree.depths[node] > graph.tree.depths[graph.zoom]) {
+    list.push(['Of view', percent(weighing.totals[node], weighing.totals[graph.zoom])]);
   }
+  return list;
+}
 
-  // ---- State.
-  const view = $('view');
-  const canvas = $('canvas');
-  const context = canvas.getContext('2d');
-  const state = {zoom: root, selected: null, icicle: false, dark: false, matches: null, drawn: []};
+function describe(graph, node) {
+  $('details').textContent = graph.name(node).slice(0, 1000) + ' · ' +
+      facts(graph, node).map(([name, value]) => `${name} ${value}`).join(' · ');
+}
 
-  function formatTime(ns) {
-    if (ns >= 1e9) return (ns / 1e9).toFixed(3) + ' s';
-    if (ns >= 1e6) return (ns / 1e6).toFixed(3) + ' ms';
-    return (ns / 1e3).toFixed(3) + ' us';
+function showTooltip(graph, node, clientX, clientY) {
+  const tooltip = $('tooltip');
+  tooltip.hidden = node < 0;
+  if (node < 0) return;
+  const name = document.createElement('b');
+  name.textContent = graph.name(node);
+  const list = document.createElement('dl');
+  for (const [term, value] of facts(graph, node)) {
+    list.appendChild(document.createElement('dt')).textContent = term;
+    list.appendChild(document.createElement('dd')).textContent = value;
   }
-  const percent = (part, whole) => (whole > 0 ? (100 * part / whole).toFixed(2) : '0.00') + ' %';
+  tooltip.replaceChildren(name, list);
+  tooltip.style.left = '0';  // else the right edge of the window would make it narrower
+  const box = tooltip.getBoundingClientRect();
+  const left = Math.min(clientX + 14, window.innerWidth - box.width - 4);
+  const below = clientY + 18;
+  const top = below + box.height > window.innerHeight ? clientY - box.height - 8 : below;
+  tooltip.style.left = Math.max(left, 4) + 'px';
+  tooltip.style.top = Math.max(top, 4) + 'px';
+}
 
-  // Equal names have equal colours; names of one namespace are of one family.
-  function color(node) {
-    let hash = 0;
-    const separator = node.name.indexOf('::');
-    const family = separator > 0 ? node.name.slice(0, separator) : 'other';
-    for (let i = 0; i < family.length; ++i) hash = (hash * 31 + family.charCodeAt(i)) >>> 0;
-    const hue = family === 'aten' ? 22 : family === 'other' ? 48 : 60 + hash % 280;
-    for (let i = 0; i < node.name.length; ++i) hash = (hash * 31 + node.name.charCodeAt(i)) >>> 0;
-    const spread = (hash >>> 8) % 24 - 12;
-    const light = state.dark ? 30 + hash % 10 : 66 + hash % 12;
-    return `hsl(${hue + spread} ${state.dark ? 45 : 78}% ${light}%)`;
+function zoomTo(graph, node) {
+  graph.zoomTo(node);
+  describe(graph, node);
+  if (graph === mainGraph) remember(true);
+}
+
+function search(query) {
+  state.query = query;
+  look.matches = query === '' ? null : matchFrames(data.frames, query);
+  const isWrong = query !== '' && look.matches === null;
+  $('search').setAttribute('aria-invalid', String(isWrong));
+  $('matched').textContent = query === '' ? '' : isWrong ? 'Not a regular expression'
+      : `Matched: ${percent(matchedTotal(tree, weighings()[side()].totals, look.matches), all())}`;
+  rowsShown = ROWS_AT_ONCE;
+  if (state.view === 'functions') showTable();
+  for (const graph of graphs) graph.draw();
+}
+
+function setPressed(id, isOn) {
+  $(id).setAttribute('aria-pressed', String(isOn));
+}
+
+function showView(view) {
+  state.view = view;
+  $('view').hidden = view !== 'graph';
+  $('functions').hidden = view !== 'functions';
+  $('icicle').hidden = view !== 'graph';
+  setPressed('show_graph', view === 'graph');
+  setPressed('show_functions', view === 'functions');
+  if (view === 'functions') {
+    showTable();
+    showSandwich();
   }
+  for (const graph of graphs) graph.draw();
+}
 
-  // ---- Layout: in zoom, the ancestors span the whole width and the rest is cut to the zoomed frame.
-  function leftAndWidth(node, width) {
-    const zoom = state.zoom;
-    if (node.depth <= zoom.depth) return [0, width];
-    const scale = zoom.total > 0 ? width / zoom.total : 0;
-    return [(node.x - zoom.x) * scale, node.total * scale];
-  }
+function focusOn(frame) {
+  if (frame < 0) return;
+  state.focus = frame;
+  showView('functions');
+  remember(true);
+}
 
-  function rowTop(depth, height) {
-    return state.icicle ? depth * ROW : height - (depth + 1) * ROW;
-  }
-
-  function graphHeight() {
-    return Math.max((maxDepth + 1) * ROW, view.clientHeight);
-  }
-
-  function visibleNodes() {
-    const shown = [];
-    for (let node = state.zoom; node !== null; node = node.parent) shown.push(node);
-    const width = view.clientWidth;
-    const open = [state.zoom];
-    while (open.length > 0) {
-      for (const child of open.pop().children) {
-        if (leftAndWidth(child, width)[1] < MIN_WIDTH) continue;
-        shown.push(child);
-        open.push(child);
-      }
-    }
-    return shown;
-  }
-
-  function fitText(text, width) {
-    if (context.measureText(text).width <= width) return text;
-    let low = 0;
-    let high = Math.min(text.length, Math.ceil(width / 3));
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (context.measureText(text.slice(0, middle) + '…').width <= width) low = middle;
-      else high = middle - 1;
-    }
-    return low > 0 ? text.slice(0, low) + '…' : '';
-  }
-
-  function drawFrame(node, left, top, width) {
-    const isMatch = state.matches !== null && state.matches.has(node);
-    context.globalAlpha = node.depth < state.zoom.depth ? 0.5
-        : state.matches !== null && !isMatch ? 0.45 : 1;
-    context.fillStyle = isMatch ? (state.dark ? '#b03fd1' : '#d46af0') : color(node);
-    const gap = width > 2 ? 0.5 : 0;
-    context.fillRect(left, top, Math.max(width - gap, MIN_WIDTH), ROW - 1);
-    if (node === state.selected) {
-      context.globalAlpha = 1;
-      context.lineWidth = 2;
-      context.strokeStyle = state.dark ? '#ffffff' : '#000000';
-      context.strokeRect(left + 1, top + 1, Math.max(width - 2.5, 1), ROW - 3);
-    }
-    if (width < MIN_TEXT_WIDTH) return;
-    context.globalAlpha = 1;
-    context.fillStyle = state.dark ? '#f2f2f4' : '#16171a';
-    context.fillText(fitText(node.name, width - 8), left + 4, top + ROW / 2);
-  }
-
-  let requested = false;
-  function draw() {
-    if (requested) return;
-    requested = true;
-    requestAnimationFrame(drawNow);
-  }
-
-  function drawNow() {
-    requested = false;
-    const width = view.clientWidth;
-    const height = view.clientHeight;
-    const ratio = window.devicePixelRatio || 1;
-    const total = graphHeight();
-    $('spacer').style.height = total + 'px';
-    canvas.style.width = width + 'px';
-    canvas.style.height = height + 'px';
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.font = '12px ui-monospace, "DejaVu Sans Mono", monospace';
-    context.textBaseline = 'middle';
-    state.drawn = [];
-    for (const node of visibleNodes()) {
-      const top = rowTop(node.depth, total) - view.scrollTop;
-      if (top + ROW < 0 || top > height) continue;
-      const [left, frameWidth] = leftAndWidth(node, width);
-      drawFrame(node, left, top, frameWidth);
-      state.drawn.push({node, left, top, width: frameWidth});
-    }
-  }
-
-  function nodeAt(clientX, clientY) {
-    const box = canvas.getBoundingClientRect();
-    const x = clientX - box.left;
-    const y = clientY - box.top;
-    const hit = state.drawn.find((rect) => x >= rect.left && x < rect.left + Math.max(rect.width, 1) &&
-        y >= rect.top && y < rect.top + ROW);
-    return hit === undefined ? null : hit.node;
-  }
-
-  // ---- What the reader does.
-  function scrollToRoot() {
-    view.scrollTop = state.icicle ? 0 : graphHeight();
-  }
-
-  function zoomTo(node) {
-    state.zoom = node;
-    state.selected = node === root ? null : node;
-    draw();
-    describe(node);
-  }
-
-  function facts(node) {
-    const list = [
-      ['Self', `${formatTime(node.self)} (${percent(node.self, root.total)} of all)`],
-      ['Total', `${formatTime(node.total)} (${percent(node.total, root.total)} of all)`],
-    ];
-    if (node !== root) list.push(['Count', node.count.toLocaleString('en-US')]);
-    if (state.zoom !== root && node.depth > state.zoom.depth) {
-      list.push(['Of view', percent(node.total, state.zoom.total)]);
-    }
-    return list;
-  }
-
-  function describe(node) {
-    $('details').textContent =
-        node.name + ' · ' + facts(node).map(([name, value]) => `${name} ${value}`).join(' · ');
-  }
-
-  function showTooltip(node, clientX, clientY) {
-    const tooltip = $('tooltip');
-    tooltip.hidden = node === null;
-    if (node === null) return;
-    const name = document.createElement('b');
-    name.textContent = node.name;
-    const list = document.createElement('dl');
-    for (const [term, value] of facts(node)) {
-      list.appendChild(document.createElement('dt')).textContent = term;
-      list.appendChild(document.createElement('dd')).textContent = value;
-    }
-    tooltip.replaceChildren(name, list);
-    tooltip.style.left = '0';  // else the right edge of the window would make it narrower
-    const box = tooltip.getBoundingClientRect();
-    const left = Math.min(clientX + 14, window.innerWidth - box.width - 4);
-    const below = clientY + 18;
-    const top = below + box.height > window.innerHeight ? clientY - box.height - 8 : below;
-    tooltip.style.left = Math.max(left, 4) + 'px';
-    tooltip.style.top = Math.max(top, 4) + 'px';
-  }
-
-  function matcher(query) {
-    const regex = /^\/(.+)\/$/.exec(query);
-    if (regex !== null) {
-      try {
-        const compiled = new RegExp(regex[1], 'i');
-        return (name) => compiled.test(name);
-      } catch {
-        return () => false;
-      }
-    }
-    const lower = query.toLowerCase();
-    return (name) => name.toLowerCase().includes(lower);
-  }
-
-  // Time is counted once where a match lies inside another.
-  function search(query) {
-    state.matches = null;
-    $('matched').textContent = '';
-    if (query !== '') {
-      const isMatch = matcher(query);
-      state.matches = new Set();
-      let matched = 0;
-      const open = root.children.map((node) => [node, false]);
-      while (open.length > 0) {
-        const [node, inside] = open.pop();
-        const hit = isMatch(node.name);
-        if (hit) state.matches.add(node);
-        if (hit && !inside) matched += node.total;
-        for (const child of node.children) open.push([child, inside || hit]);
-      }
-      $('matched').textContent = `Matched: ${percent(matched, root.total)}`;
-    }
-    draw();
-  }
-
-  function setIcicle(on) {
-    state.icicle = on;
-    $('icicle').setAttribute('aria-pressed', String(on));
-    draw();
-    scrollToRoot();
-  }
-
-  function setDark(on) {
-    state.dark = on;
-    document.documentElement.dataset.theme = on ? 'dark' : 'light';
-    $('theme').setAttribute('aria-pressed', String(on));
-    draw();
-  }
-
-  function reset() {
-    zoomTo(root);
-    scrollToRoot();
-  }
-
-  // The neighbour in the direction of an arrow key, or null.
-  function neighbour(node, key) {
-    const toRoot = state.icicle ? 'ArrowUp' : 'ArrowDown';
-    const toLeaf = state.icicle ? 'ArrowDown' : 'ArrowUp';
-    if (key === toRoot) return node.parent;
-    if (key === toLeaf) {
-      return node.children.reduce((best, child) => (best === null || child.total > best.total ? child : best), null);
-    }
-    if (node.parent === null) return null;
-    const siblings = node.parent.children.filter((sibling) => sibling.total > 0);
-    return siblings[siblings.indexOf(node) + (key === 'ArrowRight' ? 1 : -1)] || null;
-  }
-
-  function onKey(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === 'Escape') {
-      $('search').value = '';
-      search('');
-      reset();
-      view.focus();
-    } else if (event.target === $('search')) {
-      return;
-    } else if (event.key === '/') {
-      event.preventDefault();
-      $('search').focus();
-      $('search').select();
-    } else if (event.key === 'i') {
-      setIcicle(!state.icicle);
-    } else if (event.key === 'd') {
-      setDark(!state.dark);
-    } else if (event.key === 'Enter' && event.target === view && state.selected !== null) {
-      zoomTo(state.selected);
-    } else if (event.key.startsWith('Arrow') && event.target === view) {
-      event.preventDefault();
-      const next = neighbour(state.selected || state.zoom, event.key);
-      if (next === null) return;
-      state.selected = next;
-      describe(next);
-      draw();
-    }
-  }
-
-  // ---- Start.
-  const title = data.title || 'Flame graph';
-  document.title = title;
-  $('title').textContent = title;
+// The weight, or how recordings are compared, has changed: everything anew, the same frame in view.
+function showAgain() {
+  const zoom = mainGraph.zoom;
+  mainGraph.show(tree, weighings(), side());
+  mainGraph.zoomTo(weighings()[side()].totals[zoom] > 0 ? zoom : 0);
+  search(state.query);
+  showView(state.view);
+  const weight = data.weights[state.weight];
   $('subtitle').textContent = (data.subtitle ? data.subtitle + ' · ' : '') +
-      `self CPU time ${formatTime(root.total)} in a window of ${formatTime(data.window_ns)}`;
+      `${weight.title} ${format(weighings()[0].totals[0])} in a window of ${formatValue(data.window_ns, 'ns')}` +
+      (before === null ? '' : `, before: ${format(weighings()[1].totals[0])} in ${formatValue(before.window_ns, 'ns')}`);
+  showNotices();
+}
+
+function showNotices() {
   const notices = [];
-  if (data.lost) notices.push('Events were lost: times may be too small (see the ledger in summary.json).');
-  if (data.incomplete > 0) notices.push(`${data.incomplete} spans whose end was not seen are not shown.`);
-  if (root.total === 0) notices.push('No complete operator in the recorded window.');
+  const isLost = data.lost || (before !== null && before.lost);
+  if (isLost) notices.push('Events were lost: figures may be too small (see the ledger in summary.json).');
+  const incomplete = data.incomplete + (before === null ? 0 : before.incomplete);
+  if (incomplete > 0) notices.push(`${incomplete} spans whose end was not seen are not shown.`);
+  if (all() === 0) notices.push(`No ${data.weights[state.weight].title} in the recorded window.`);
+  if (before !== null) {
+    const [now, earlier] = weighings();
+    let paths = 0;
+    let sum = 0;
+    for (let i = 1; i < tree.size; ++i) {
+      if (now.totals[i] === 0 && earlier.totals[i] > 0) ++paths;
+      if (now.totals[i] === 0) sum += earlier.self[i];
+    }
+    if (paths > 0 && side() === 0) {
+      notices.push(`${paths.toLocaleString('en-US')} paths with ${format(sum)} are only in the recording before: ` +
+                   'set the width to that of the one before to see them.');
+    }
+  }
   $('notice').textContent = notices.join(' ');
   $('notice').hidden = notices.length === 0;
+}
 
+function setIcicle(isOn) {
+  state.icicle = isOn;
+  setPressed('icicle', isOn);
+  mainGraph.drawNow();
+  mainGraph.scrollToRoot();
+}
+
+function setDark(isOn) {
+  state.dark = look.isDark = isOn;
+  document.documentElement.dataset.theme = isOn ? 'dark' : 'light';
+  setPressed('theme', isOn);
+  for (const graph of graphs) graph.draw();
+}
+
+function reset() {
+  for (const graph of graphs) {
+    if (graph.tree !== null) graph.zoomTo(0);
+  }
+  mainGraph.drawNow();
+  mainGraph.scrollToRoot();
+  describe(mainGraph, 0);
+  remember(true);
+}
+
+// ---- The state in the page's address, so that a link shows the same.
+// `isStep`: something to come back to by the browser's back button.
+function remember(isStep) {
+  const hash = new URLSearchParams();
+  if (state.weight !== data.first) hash.set('w', data.weights[state.weight].name);
+  if (state.view !== 'graph') hash.set('v', state.view);
+  if (state.focus >= 0) hash.set('f', data.frames[state.focus]);
+  if (mainGraph.zoom !== 0) hash.set('z', mainGraph.zoom);
+  if (state.query !== '') hash.set('q', state.query);
+  if (state.icicle) hash.set('i', '1');
+  if (state.sort.key !== DEFAULTS.sort.key || !state.sort.isDown) {
+    hash.set('o', state.sort.key + (state.sort.isDown ? '' : '-up'));
+  }
+  for (const key of ['side', 'by', 'scale']) {
+    if (state[key] !== DEFAULTS[key]) hash.set(key, state[key]);
+  }
+  const text = hash.toString();
+  if (text === window.location.hash.slice(1)) return;
+  try {
+    window.history[isStep ? 'pushState' : 'replaceState'](null, '', '#' + text);
+  } catch {
+    // A page inside of another document may have no address of its own: then there is no link to it.
+  }
+}
+
+function oneOf(value, choices, otherwise) {
+  return choices.includes(value) ? value : otherwise;
+}
+
+// What a link says, as far as this page has it: its text may be anybody's.
+function recall() {
+  const hash = new URLSearchParams(window.location.hash.slice(1));
+  const weight = data.weights.findIndex(({name}) => name === hash.get('w'));
+  state.weight = weight < 0 ? data.first : weight;
+  state.view = oneOf(hash.get('v'), ['graph', 'functions'], 'graph');
+  state.focus = hash.has('f') ? data.frames.indexOf(hash.get('f')) : -1;
+  state.side = before === null ? 'after' : oneOf(hash.get('side'), ['after', 'before'], DEFAULTS.side);
+  state.by = oneOf(hash.get('by'), ['total', 'self'], DEFAULTS.by);
+  state.scale = oneOf(hash.get('scale'), scales(), DEFAULTS.scale);
+  const [key, up] = (hash.get('o') || '').split('-');
+  const isColumn = COLUMNS.some((column) => column.key === key);
+  state.sort = isColumn ? {key, isDown: up !== 'up'} : {...DEFAULTS.sort};
+  state.query = hash.get('q') || '';
+  $('search').value = state.query;
+  for (const id of ['side', 'by', 'scale']) $(id).value = state[id];
+  $('weight').value = String(state.weight);
+  const zoom = Number(hash.get('z'));
+  mainGraph.zoom = Number.isInteger(zoom) && zoom > 0 && zoom < tree.size ? zoom : 0;
+  state.icicle = hash.get('i') === '1';
+  showAgain();
+  setIcicle(state.icicle);
+}
+
+function scales() {
+  const hasSteps = before !== null && data.steps > 0 && before.steps > 0;
+  return hasSteps ? ['share', 'step', 'none'] : ['share', 'none'];
+}
+
+// ---- Events.
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const graph = graphs.find((one) => one.view === event.target) || mainGraph;
+  if (event.key === 'Escape') {
+    const isNothingToClear = state.query === '' && mainGraph.zoom === 0;
+    if (isNothingToClear && state.view === 'functions') showView('graph');
+    $('search').value = '';
+    search('');
+    reset();
+    $('view').focus();
+  } else if (event.target === $('search') || event.target instanceof HTMLSelectElement) {
+    return;
+  } else if (event.key === '/') {
+    event.preventDefault();
+    $('search').focus();
+    $('search').select();
+  } else if (event.key === 'i') {
+    setIcicle(!state.icicle);
+    remember(false);
+  } else if (event.key === 'd') {
+    setDark(!state.dark);
+  } else if (event.key === 't') {
+    showView(state.view === 'graph' ? 'functions' : 'graph');
+    remember(true);
+  } else if (event.key === 's' && graph.tree !== null && graph.selected > 0) {
+    focusOn(graph.tree.frames[graph.selected]);
+  } else if (event.key === 'Enter' && event.target === graph.view && graph.selected >= 0) {
+    zoomTo(graph, graph.selected);
+  } else if (event.key.startsWith('Arrow') && event.target === graph.view && graph.tree !== null) {
+    event.preventDefault();
+    const next = graph.neighbour(graph.selected >= 0 ? graph.selected : graph.zoom, event.key);
+    if (next < 0) return;
+    graph.selected = next;
+    describe(graph, next);
+    graph.draw();
+  }
+}
+
+for (const graph of graphs) {
+  const {canvas} = graph;
   canvas.addEventListener('click', (event) => {
-    const node = nodeAt(event.clientX, event.clientY);
-    if (node !== null) zoomTo(node);
+    const node = graph.at(event.clientX, event.clientY);
+    if (node >= 0) zoomTo(graph, node);
+  });
+  canvas.addEventListener('dblclick', (event) => {
+    const node = graph.at(event.clientX, event.clientY);
+    if (node >= 0) focusOn(graph.tree.frames[node]);
   });
   canvas.addEventListener('mousemove', (event) => {
-    const node = nodeAt(event.clientX, event.clientY);
-    canvas.style.cursor = node === null ? 'default' : 'pointer';
-    showTooltip(node, event.clientX, event.clientY);
-    if (node !== null) describe(node);
+    const node = graph.at(event.clientX, event.clientY);
+    canvas.style.cursor = node < 0 ? 'default' : 'pointer';
+    showTooltip(graph, node, event.clientX, event.clientY);
+    if (node >= 0) describe(graph, node);
   });
-  canvas.addEventListener('mouseleave', () => showTooltip(null, 0, 0));
-  view.addEventListener('scroll', draw);
-  window.addEventListener('resize', draw);
-  document.addEventListener('keydown', onKey);
-  $('search').addEventListener('input', () => search($('search').value));
-  $('reset').addEventListener('click', reset);
-  $('icicle').addEventListener('click', () => setIcicle(!state.icicle));
-  $('theme').addEventListener('click', () => setDark(!state.dark));
-  const darkQuery = window.matchMedia('(prefers-color-scheme: dark)');
-  setDark(darkQuery.matches);
-  darkQuery.addEventListener('change', (event) => setDark(event.matches));
-  drawNow();
-  scrollToRoot();
+  canvas.addEventListener('mouseleave', () => showTooltip(graph, -1, 0, 0));
+}
+window.addEventListener('resize', () => graphs.forEach((graph) => graph.draw()));
+window.addEventListener('popstate', recall);
+document.addEventListener('keydown', onKey);
+$('search').addEventListener('input', () => {
+  search($('search').value);
+  remember(false);
+});
+$('reset').addEventListener('click', reset);
+$('icicle').addEventListener('click', () => {
+  setIcicle(!state.icicle);
+  remember(false);
+});
+$('theme').addEventListener('click', () => setDark(!state.dark));
+for (const view of ['graph', 'functions']) {
+  $('show_' + view).addEventListener('click', () => {
+    showView(view);
+    remember(true);
+  });
+}
+$('more_rows').addEventListener('click', () => {
+  rowsShown += 2 * ROWS_AT_ONCE;
+  showTable();
+});
+for (const id of ['weight', 'side', 'by', 'scale']) {
+  $(id).addEventListener('change', () => {
+    state[id] = id === 'weight' ? Number($(id).value) : $(id).value;
+    showAgain();
+    remember(true);
+  });
+}
 
-  // For scripts and for the page's own test: where a frame is on the screen, and what is shown.
-  window.flamegraph = {
-    state,
-    frameRects: () => {
-      drawNow();
-      const box = canvas.getBoundingClientRect();
-      return state.drawn.map(({node, left, top, width}) => ({
-        name: node.name, depth: node.depth, x: box.left + left, y: box.top + top, width, height: ROW,
-        matched: state.matches !== null && state.matches.has(node),
-      }));
-    },
-  };
-})();
+// ---- Start.
+const DEFAULTS = {side: state.side, by: state.by, scale: state.scale, sort: {...state.sort}};
+const title = (data.title || 'Flame graph') + (before === null ? '' : ` compared with ${before.title || 'another recording'}`);
+document.title = title;
+$('title').textContent = title;
+data.weights.forEach((weight, i) => $('weight').add(new Option(weight.title, String(i))));
+$('diff_tools').hidden = before === null;
+if (!scales().includes('step')) $('scale').querySelector('[value="step"]').remove();
+if (before === null) {
+  const used = new Set(data.kinds);
+  $('legend').replaceChildren(...KINDS.flatMap((kind, number) => {
+    if (!used.has(number)) return [];
+    const swatch = document.createElement('i');
+    swatch.style.background = `hsl(${kind.hue} 74% 66%)`;
+    return [swatch, kind.name + ' '];
+  }));
+}
+const darkQuery = window.matchMedia('(prefers-color-scheme: dark)');
+setDark(darkQuery.matches);
+darkQuery.addEventListener('change', (event) => setDark(event.matches));
+mainGraph.show(tree, weighings(), side());
+recall();
+
+// For scripts and for the page's own test: what is shown, and where a frame is on the screen.
+window.flamegraph = {
+  state,
+  zoomed: () => mainGraph.name(mainGraph.zoom),
+  selected: () => (mainGraph.selected < 0 ? null : mainGraph.name(mainGraph.selected)),
+  frameRects: () => mainGraph.frameRects(),
+  callerRects: () => callersGraph.frameRects(),
+  calleeRects: () => calleesGraph.frameRects(),
+  tree, weighings, functionSums,
+};

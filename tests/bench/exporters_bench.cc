@@ -84,7 +84,7 @@ void BM_Folded(benchmark::State& state) {
     FoldedStacks stacks;
     SpanCounts counts;
     BuildFoldedStacks(timeline, &stacks, &counts);
-    return ExportFolded(stacks, sink);
+    return ExportFolded(stacks, StackWeight::kSelfCpuTime, sink);
   });
 }
 BENCHMARK(BM_Folded)->Unit(benchmark::kMillisecond);

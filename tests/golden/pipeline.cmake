@@ -5,3 +5,7 @@ foreach(case IN ITEMS mlp exceptions forced_loss workers killed_tracer names gpu
             $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR}/${case})
   set_tests_properties(golden_${case} PROPERTIES LABELS golden)
 endforeach()
+add_test(NAME golden_stacks
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/stacks_test.py
+          $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(golden_stacks PROPERTIES LABELS golden)

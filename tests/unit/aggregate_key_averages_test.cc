@@ -217,11 +217,11 @@ TEST(FoldedStacksTest, MergesOverloadsAndThreadsByName) {
   const Aggregates aggregates = Aggregate(*timeline, {});
   const FoldedStacks& stacks = aggregates.stacks;
   ASSERT_EQ(stacks.nodes.size(), 3u);
-  EXPECT_EQ(stacks.nodes[0].total_ns, 190);
-  EXPECT_EQ(stacks.frames[stacks.nodes[1].frame], "step");
-  EXPECT_EQ(stacks.nodes[1].self_ns, 165);
+  const StackValues& times = *stacks.Find(StackWeight::kSelfCpuTime);
+  EXPECT_EQ(times.total, 190);
+  EXPECT_EQ(times.self, (std::vector<int64_t>{0, 165, 25}));
+  EXPECT_EQ(stacks.frames[stacks.nodes[1].frame].name, "step");
   EXPECT_EQ(stacks.nodes[1].count, 2u);
-  EXPECT_EQ(stacks.nodes[2].self_ns, 25);
   EXPECT_EQ(stacks.nodes[2].count, 2u);
   EXPECT_EQ(aggregates.span_counts.of(SpanKind::kOperator), 3u);
   EXPECT_EQ(aggregates.span_counts.of(SpanKind::kAnnotation), 2u);

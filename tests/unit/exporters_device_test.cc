@@ -345,6 +345,36 @@ TEST_F(DeviceOutputTest, FoldedStacksHaveTheTimeOfDevices) {
             "[no CUDA call recorded] 4\naten::c;aten::a 2\ncudaLaunchKernel 3\n");
 }
 
+TEST_F(DeviceOutputTest, KernelsAreLeavesBelowWhatAskedForThem) {
+  cpu_.Begin(kThread, 500, 3, 0);
+  Operator(1000, 1, 1, 1, 2000);
+  cpu_.End(kThread, 9000, 3, 0);
+  gpu_.Call(kThread, 20'100, 20'200, launch_, 2);  // in no operator
+  gpu_.Kernel(30'000, 33'000, kernel_, 2);
+  gpu_.Kernel(40'000, 44'000, kernel_, 3);
+  const Json json = Json::parse(Text((*FindFormat("speedscope"))->write));
+  const Json& frames = json["shared"]["frames"];
+  std::map<std::string, std::map<std::string, int64_t>> profiles;
+  for (const Json& profile : json["profiles"]) {
+    for (size_t i = 0; i < profile["samples"].size(); ++i) {
+      std::string path;
+      for (const size_t frame : profile["samples"][i]) {
+        path += (path.empty() ? "" : ";") + std::string(frames[frame]["name"]);
+      }
+      profiles[profile["name"]][path] = profile["weights"][i];
+    }
+  }
+  const std::string kernel = "kernel()";
+  EXPECT_EQ(profiles["GPU time"],
+            (std::map<std::string, int64_t>{{"[no CUDA call recorded];" + kernel, 4000},
+                                            {"aten::c;aten::a;" + kernel, 2000},
+                                            {"cudaLaunchKernel;" + kernel, 3000}}));
+  for (const auto& [path, value] : profiles["CPU time"]) {
+    EXPECT_EQ(path.find(kernel), std::string::npos) << path;
+  }
+  EXPECT_EQ(profiles["Count"].count("aten::c;aten::a;" + kernel), 0u) << "counts are of spans";
+}
+
 TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheLaunchingThreadDid) {
   const uint64_t synchronize = gpu_.Name("cudaStreamSynchronize_v3020");
   gpu_.Kernel(1000, 2000, kernel_, 100);

@@ -38,7 +38,7 @@ class ProfilesTest : public testing::Test {
 
 TEST_F(ProfilesTest, SpeedscopeHasASampleAPath) {
   StringSink sink;
-  ASSERT_TRUE(ExportSpeedscope(*timeline_, aggregates_.stacks, sink).ok());
+  ASSERT_TRUE(ExportSpeedscope(*timeline_, aggregates_.stacks, StackWeight::kCount, sink).ok());
   const nlohmann::json json = nlohmann::json::parse(sink.text());
   EXPECT_EQ(json["$schema"], "https://www.speedscope.app/file-format-schema.json");
   std::vector<std::vector<std::string>> samples;
@@ -53,6 +53,11 @@ TEST_F(ProfilesTest, SpeedscopeHasASampleAPath) {
                                           {"a.py(12): main", "aten::add", "aten::empty"}}));
   EXPECT_EQ(json["profiles"][0]["weights"], nlohmann::json::parse("[16000, 4000]"));
   EXPECT_EQ(json["profiles"][0]["endValue"], 20'000);
+  EXPECT_EQ(json["profiles"][0]["unit"], "nanoseconds");
+  ASSERT_EQ(json["profiles"].size(), 2u);
+  EXPECT_EQ(json["profiles"][1]["unit"], "none");
+  EXPECT_EQ(json["profiles"][1]["weights"], nlohmann::json::parse("[2, 2]"));
+  EXPECT_EQ(json["activeProfileIndex"], 1);
   for (const auto& frame : json["shared"]["frames"]) {
     EXPECT_EQ(frame.contains("file"), frame["name"] == "a.py(12): main");
     if (frame.contains("file")) EXPECT_EQ(frame["line"], 12);
@@ -111,7 +116,7 @@ Fields Read(const std::string& bytes) {
 
 TEST_F(ProfilesTest, PprofHasASampleAPathTheInnermostFirst) {
   StringSink sink;
-  ASSERT_TRUE(ExportPprof(*timeline_, aggregates_.stacks, sink).ok());
+  ASSERT_TRUE(ExportPprof(*timeline_, aggregates_.stacks, StackWeight::kSelfCpuTime, sink).ok());
   const Fields profile = Read(sink.text());
   const std::vector<std::string> strings = profile.Texts(6);
   ASSERT_FALSE(strings.empty());
@@ -120,7 +125,7 @@ TEST_F(ProfilesTest, PprofHasASampleAPathTheInnermostFirst) {
   for (const std::string& type : profile.Texts(1)) {
     types.push_back(strings.at(Read(type).Number(1)) + "/" + strings.at(Read(type).Number(2)));
   }
-  EXPECT_EQ(types, (std::vector<std::string>{"spans/count", "self_cpu_time/nanoseconds"}));
+  EXPECT_EQ(types, (std::vector<std::string>{"self_cpu_time/nanoseconds", "spans/count"}));
 
   std::map<uint64_t, std::string> functions;
   for (const std::string& bytes : profile.Texts(5)) {
@@ -144,8 +149,9 @@ TEST_F(ProfilesTest, PprofHasASampleAPathTheInnermostFirst) {
     samples[path] = ReadPacked(sample.Texts(2).at(0));
   }
   EXPECT_EQ(samples, (std::map<std::string, std::vector<uint64_t>>{
-                         {"aten::add;a.py(12): main;", {2, 16'000}},
-                         {"aten::empty;aten::add;a.py(12): main;", {2, 4'000}}}));
+                         {"aten::add;a.py(12): main;", {16'000, 2}},
+                         {"aten::empty;aten::add;a.py(12): main;", {4'000, 2}}}));
+  EXPECT_EQ(strings.at(profile.Number(14)), "self_cpu_time");
   EXPECT_EQ(profile.Number(9),
             static_cast<uint64_t>(timeline_->ToUnixNs(timeline_->info().window.start_ns)));
 }

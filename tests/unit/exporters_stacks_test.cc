@@ -18,17 +18,18 @@ namespace {
 
 class StacksTest : public testing::Test {
  protected:
-  std::string Folded() {
+  std::string Folded(StackWeight weight = StackWeight::kSelfCpuTime) {
     Build();
     StringSink sink;
-    EXPECT_TRUE(ExportFolded(aggregates_.stacks, sink).ok());
+    EXPECT_TRUE(ExportFolded(aggregates_.stacks, weight, sink).ok());
     return sink.text();
   }
 
   std::string Page() {
     Build();
     StringSink sink;
-    EXPECT_TRUE(ExportFlamegraph(*timeline_, aggregates_.stacks, 5, sink).ok());
+    const RecordingWords words = WordsOf(*timeline_, aggregates_);
+    EXPECT_TRUE(ExportFlamegraph(words, aggregates_.stacks, StackWeight::kSelfCpuTime, sink).ok());
     return sink.text();
   }
 
@@ -57,10 +58,7 @@ TEST_F(StacksTest, FoldedCountsAreThoseOfSpans) {
     maker_.Add(thread_, maker_.AddOperator("aten::mul"), start_ns + 10, start_ns + 13);
     maker_.End(thread_, start_ns + 50);
   }
-  Build();
-  StringSink sink;
-  ASSERT_TRUE(ExportFolded(aggregates_.stacks, sink, FoldedWeight::kCount).ok());
-  EXPECT_EQ(sink.text(), "step 2\nstep;aten::mul 2\n");
+  EXPECT_EQ(Folded(StackWeight::kCount), "step 2\nstep;aten::mul 2\n");
 }
 
 TEST_F(StacksTest, FoldedWeightsAddUpAfterRounding) {
@@ -82,6 +80,15 @@ TEST_F(StacksTest, FoldedFramesCannotBreakTheGrammar) {
              0, 1'000);
   maker_.Add(thread_, maker_.AddAnnotation(""), 2'000, 3'000);
   EXPECT_EQ(Folded(), "[unnamed] 1\na:b c d 1\n");
+}
+
+TEST_F(StacksTest, NumbersAtTheEndOfAFrameAreNoWeights) {
+  int64_t start_ns = 0;
+  for (const char* name : {"epoch 3", "lr 0.5", "v 1.", "12", "top-1 of 5x", "a .5", "b 1.x"}) {
+    maker_.Add(thread_, maker_.AddAnnotation(name), start_ns, start_ns + 1'000);
+    start_ns += 2'000;
+  }
+  EXPECT_EQ(Folded(), "12 1\na .5 1\nb 1.x 1\nepoch_3 1\nlr_0.5 1\ntop-1 of 5x 1\nv_1. 1\n");
 }
 
 TEST_F(StacksTest, PythonsFramesAreBelowWhatTheyRun) {
@@ -133,7 +140,7 @@ TEST_F(StacksTest, NoTimeIsLostBetweenPythonsFrames) {
   for (uint32_t i = 0; i < timeline_->span_count(); ++i) {
     total_ns += timeline_->span(SpanId{i}).self_ns;
   }
-  EXPECT_EQ(aggregates_.stacks.nodes[0].total_ns, total_ns);
+  EXPECT_EQ(aggregates_.stacks.Find(StackWeight::kSelfCpuTime)->total, total_ns);
   for (uint32_t i = 1; i < aggregates_.stacks.nodes.size(); ++i) {
     EXPECT_LT(aggregates_.stacks.nodes[i].parent, i);
   }
@@ -154,6 +161,7 @@ TEST_F(StacksTest, PageKeepsItsDataInsideTheScriptElement) {
   maker_.Add(thread_, maker_.AddAnnotation("</script><script>alert(1)</script> \xF0\x9F\x94\xA5"),
              0, 1'000);
   maker_.Add(thread_, maker_.AddOperator(std::string("\0\xff;", 3)), 2'000, 5'000);
+  maker_.Add(thread_, maker_.AddOperator("aten::lost"), 6'000, 7'000, SpanEnd::kTruncated);
   const std::string page = Page();
   const std::string start = "<script id=\"data\" type=\"application/json\">";
   const size_t from = page.find(start);
@@ -165,8 +173,16 @@ TEST_F(StacksTest, PageKeepsItsDataInsideTheScriptElement) {
   EXPECT_EQ(json["title"], "</title><!-- \"x\"");
   EXPECT_EQ(json["frames"][0], "</script><script>alert(1)</script> \xF0\x9F\x94\xA5");
   EXPECT_EQ(json["frames"][1], "\uFFFD\uFFFD;");
-  EXPECT_EQ(json["nodes"], nlohmann::json::parse("[0,0,1000,1,0,1,3000,1]"));
-  EXPECT_EQ(json["incomplete"], 5);
+  EXPECT_EQ(json["kinds"], nlohmann::json::parse("[2,0,0]"));
+  EXPECT_EQ(json["nodes"], nlohmann::json::parse("[0,0,1,0,1,1,0,2,0]"));
+  ASSERT_EQ(json["weights"].size(), 2u);
+  EXPECT_EQ(json["weights"][0]["name"], "self_cpu_time_total");
+  EXPECT_EQ(json["weights"][1]["unit"], "count");
+  EXPECT_EQ(json["values"], nlohmann::json::parse("[[1000,3000,0],[1,1,0]]"));
+  EXPECT_EQ(json["first"], 0);
+  EXPECT_EQ(json["steps"], nullptr);
+  EXPECT_FALSE(json.contains("before"));
+  EXPECT_EQ(json["incomplete"], 1);
 }
 
 TEST_F(StacksTest, PageNeedsNoNetwork) {

@@ -17,9 +17,7 @@ namespace proftrace {
 struct Aggregates {
   KeyAverages key_averages;
   FoldedStacks stacks;
-  // Empty where no GPU agent recorded.
-  FoldedStacks device_stacks;
-  std::vector<DeviceIdle> device_idle;
+  std::vector<DeviceIdle> device_idle;  // empty where no GPU agent recorded
   SpanCounts span_counts;
   Steps steps;
   StepRows step_rows;      // none unless asked for

@@ -1,105 +1,125 @@
 #include "userspace/aggregate/folded_stacks.h"
 
 #include "userspace/aggregate/stack_folder.h"
+#include "userspace/base/exit_status.h"
 #include "userspace/base/saturating.h"
 
-#include <absl/container/flat_hash_map.h>
-
 #include <algorithm>
+#include <utility>
 
 namespace proftrace {
 namespace {
 
-struct PathSums {
-  int64_t self_ns = 0;
-  uint64_t count = 0;
-};
+class StackSummer {
+ public:
+  StackSummer(const Timeline& timeline, FoldedStacks* stacks)
+      : timeline_(timeline), stacks_(*stacks), folder_(timeline, stacks) {}
 
-// Calls visit(id, span) for each span whose end was seen, and counts all by label on the way.
-template <typename Visitor>
-void ForEachComplete(const Timeline& timeline, SpanCounts* counts, Visitor&& visit) {
-  std::vector<uint64_t> by_label(timeline.labels().size());
-  const SpanStore& spans = timeline.spans();
-  for (uint32_t chunk = 0; chunk < spans.chunk_count(); ++chunk) {
-    const uint32_t first = chunk * SpanStore::kChunkItems;
-    const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
-    for (uint32_t index = first; index < last; ++index) {
-      const Span& span = spans.at(index);
-      ++by_label[Raw(span.label)];
-      if (span.is_complete()) visit(SpanId{index}, span);
+  void AddSpans(SpanCounts* counts) {
+    std::vector<uint64_t> by_label(timeline_.labels().size());
+    const SpanStore& spans = timeline_.spans();
+    for (uint32_t chunk = 0; chunk < spans.chunk_count(); ++chunk) {
+      const uint32_t first = chunk * SpanStore::kChunkItems;
+      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
+      for (uint32_t index = first; index < last; ++index) {
+        const Span& span = spans.at(index);
+        ++by_label[Raw(span.label)];
+        if (span.is_complete()) AddSpan(SpanId{index}, span);
+      }
+      spans.Release(chunk);
     }
-    spans.Release(chunk);
-  }
-  for (size_t label = 0; label < by_label.size(); ++label) {
-    counts->by_kind[static_cast<size_t>(timeline.labels()[label].kind)] += by_label[label];
-  }
-}
-
-// `sums`: StackNode or PathSums.
-template <typename Sums>
-void AddSpan(const Span& span, Sums* sums) {
-  ++sums->count;
-  if (!span.is_async) sums->self_ns = SaturatingSum(sums->self_ns, span.self_ns);
-}
-
-// Sums by the Timeline's own paths.
-std::vector<PathSums> SumPaths(const Timeline& timeline, SpanCounts* counts) {
-  std::vector<PathSums> sums(timeline.paths().size());
-  ForEachComplete(timeline, counts,
-                  [&](SpanId, const Span& span) { AddSpan(span, &sums[Raw(span.path)]); });
-  return sums;
-}
-
-// The tree of the Timeline's paths, without overloads, with the sums of each. `is_left_out`: by
-// path.
-void FoldPaths(const Timeline& timeline, const std::vector<PathSums>& sums,
-               const std::vector<bool>& is_left_out, FoldedStacks* stacks) {
-  absl::flat_hash_map<std::string_view, uint32_t> frame_ids;
-  std::vector<uint32_t> frame_of_label;
-  for (const Label& label : timeline.labels()) {
-    const auto [it, inserted] =
-        frame_ids.try_emplace(label.name, static_cast<uint32_t>(stacks->frames.size()));
-    if (inserted) stacks->frames.push_back(label.name);
-    frame_of_label.push_back(it->second);
+    for (size_t label = 0; label < by_label.size(); ++label) {
+      counts->by_kind[static_cast<size_t>(timeline_.labels()[label].kind)] += by_label[label];
+    }
   }
 
-  // A path's parent has a smaller id, so its node is there already.
-  std::vector<uint32_t> node_of_path(timeline.paths().size());
-  absl::flat_hash_map<uint64_t, uint32_t> node_ids;
-  stacks->nodes.emplace_back();
-  for (size_t path = 1; path < timeline.paths().size(); ++path) {
-    if (!is_left_out.empty() && is_left_out[path]) continue;
-    const PathNode& source = timeline.paths()[path];
-    const uint32_t parent = node_of_path[Raw(source.parent)];
-    const uint32_t frame = frame_of_label[Raw(source.label)];
-    const uint64_t key = (uint64_t{parent} << 32) | frame;
-    const auto [it, inserted] =
-        node_ids.try_emplace(key, static_cast<uint32_t>(stacks->nodes.size()));
-    if (inserted) stacks->nodes.push_back(StackNode{parent, frame});
-    node_of_path[path] = it->second;
+  void AddDeviceWork() {
+    const DeviceActivityStore& activities = timeline_.device_activities();
+    for (uint32_t i = 0; i < activities.size(); ++i) {
+      const DeviceActivity& activity = activities.at(i);
+      if (!IsDeviceWork(activity.kind)) continue;
+      const SpanId asker = activity.op != kNoSpan ? activity.op : activity.call;
+      const uint32_t above =
+          asker == kNoSpan ? folder_.TopNode(kNoCallFrame) : folder_.NodeOf(asker);
+      const uint32_t node = folder_.DeviceNode(above, activity.name);
+      ++stacks_.nodes[node].count;
+      Add(StackWeight::kSelfDeviceTime, node, activity.duration_ns);
+    }
   }
-  for (size_t path = 0; path < sums.size(); ++path) {
-    StackNode& node = stacks->nodes[node_of_path[path]];
-    node.self_ns = SaturatingSum(node.self_ns, sums[path].self_ns);
-    node.count += sums[path].count;
-  }
-}
 
-void SumTotals(FoldedStacks* stacks) {
-  for (size_t index = stacks->nodes.size(); index-- > 0;) {
-    StackNode& node = stacks->nodes[index];
-    node.total_ns = SaturatingSum(node.total_ns, node.self_ns);
-    if (index > 0)
-      stacks->nodes[node.parent].total_ns =
-          SaturatingSum(stacks->nodes[node.parent].total_ns, node.total_ns);
+  void AddMemory() {
+    const MemoryEventStore& events = timeline_.memory_events();
+    for (uint32_t i = 0; i < events.size(); ++i) {
+      const MemoryEvent& event = events.at(i);
+      if (event.kind != MemoryEventKind::kUsage) continue;
+      has_device_memory_ |= event.is_device();
+      if (event.bytes <= 0 || !(event.is_cpu() || event.is_device())) continue;
+      const uint32_t node =
+          event.parent == kNoSpan ? folder_.TopNode(kNoSpanFrame) : folder_.NodeOf(event.parent);
+      Add(event.is_cpu() ? StackWeight::kCpuMemory : StackWeight::kDeviceMemory, node, event.bytes);
+    }
   }
-}
+
+  void Finish() {
+    for (const StackWeightInfo& info : StackWeights()) {
+      if (!IsRecorded(info.weight)) continue;
+      StackValues values;
+      values.weight = info.weight;
+      values.self = std::move(sums_[static_cast<size_t>(info.weight)]);
+      values.self.resize(stacks_.nodes.size());
+      for (const int64_t self : values.self) values.total = SaturatingSum(values.total, self);
+      stacks_.values.push_back(std::move(values));
+    }
+  }
+
+ private:
+  void AddSpan(SpanId id, const Span& span) {
+    const uint32_t node = folder_.NodeOf(id);
+    ++stacks_.nodes[node].count;
+    Add(StackWeight::kCount, node, 1);
+    if (!span.is_async) Add(StackWeight::kSelfCpuTime, node, span.self_ns);
+  }
+
+  void Add(StackWeight weight, uint32_t node, int64_t value) {
+    std::vector<int64_t>& sums = sums_[static_cast<size_t>(weight)];
+    if (node >= sums.size()) sums.resize(stacks_.nodes.size());
+    sums[node] = SaturatingSum(sums[node], value);
+  }
+
+  bool IsRecorded(StackWeight weight) const {
+    switch (weight) {
+      case StackWeight::kSelfCpuTime:
+      case StackWeight::kCount:
+        return true;
+      case StackWeight::kSelfDeviceTime:
+        return timeline_.has_device_records();
+      case StackWeight::kCpuMemory:
+        return timeline_.has_memory();
+      case StackWeight::kDeviceMemory:
+        return has_device_memory_;
+    }
+    return false;
+  }
+
+  const Timeline& timeline_;
+  FoldedStacks& stacks_;
+  StackFolder folder_;
+  std::array<std::vector<int64_t>, kStackWeights> sums_;  // by weight and node
+  bool has_device_memory_ = false;
+};
 
 }  // namespace
 
-const PythonCode* CodeOf(const Timeline& timeline, const FoldedStacks& stacks, uint32_t frame) {
-  const uint32_t code = frame < stacks.codes.size() ? stacks.codes[frame] : 0;
-  return code == 0 ? nullptr : &timeline.python_codes()[code - 1];
+const StackValues* FoldedStacks::Find(StackWeight weight) const {
+  const auto found = std::find_if(values.begin(), values.end(),
+                                  [&](const StackValues& one) { return one.weight == weight; });
+  return found == values.end() ? nullptr : &*found;
+}
+
+absl::StatusOr<const StackValues*> RecordedValues(const FoldedStacks& stacks, StackWeight weight) {
+  const StackValues* values = stacks.Find(weight);
+  if (values == nullptr) return Fail(ExitCode::kUsage, std::string(InfoOf(weight).missing));
+  return values;
 }
 
 std::vector<uint32_t> PathOf(const FoldedStacks& stacks, uint32_t node) {
@@ -109,76 +129,23 @@ std::vector<uint32_t> PathOf(const FoldedStacks& stacks, uint32_t node) {
 }
 
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts) {
-  if (timeline.columns().stack.exists()) {
-    StackFolder folder(timeline, stacks);
-    ForEachComplete(timeline, counts, [&](SpanId id, const Span& span) {
-      AddSpan(span, &stacks->nodes[folder.NodeOf(id)]);
-    });
-  } else {
-    FoldPaths(timeline, SumPaths(timeline, counts), {}, stacks);
-  }
-  SumTotals(stacks);
+  StackSummer summer(timeline, stacks);
+  summer.AddSpans(counts);
+  summer.AddDeviceWork();
+  summer.AddMemory();
+  summer.Finish();
 }
 
-namespace {
-
-// Calls visit(span, activity) for the work of devices, with the span that asked for it, if any.
-template <typename Visitor>
-void ForEachWork(const Timeline& timeline, Visitor&& visit) {
-  const DeviceActivityStore& activities = timeline.device_activities();
-  for (uint32_t i = 0; i < activities.size(); ++i) {
-    const DeviceActivity& activity = activities.at(i);
-    if (!IsDeviceWork(activity.kind)) continue;
-    visit(activity.op != kNoSpan ? activity.op : activity.call, activity);
+std::vector<int64_t> WithoutDeviceFrames(const FoldedStacks& stacks,
+                                         const std::vector<int64_t>& self) {
+  std::vector<int64_t> sums = self;
+  for (uint32_t node = 1; node < stacks.nodes.size(); ++node) {
+    if (stacks.frames[stacks.nodes[node].frame].kind != FrameKind::kDevice) continue;
+    int64_t& above = sums[stacks.nodes[node].parent];
+    above = SaturatingSum(above, sums[node]);
+    sums[node] = 0;
   }
-}
-
-template <typename Sums>
-void AddWork(const DeviceActivity& activity, Sums* sums) {
-  sums->self_ns = SaturatingSum(sums->self_ns, activity.duration_ns);
-  ++sums->count;
-}
-
-// The paths of the Timeline on which work was asked for.
-void FoldPathsWithWork(const Timeline& timeline, PathSums* without_call, FoldedStacks* stacks) {
-  std::vector<PathSums> sums(timeline.paths().size());
-  ForEachWork(timeline, [&](SpanId span, const DeviceActivity& activity) {
-    AddWork(activity, span == kNoSpan ? without_call : &sums[Raw(timeline.span(span).path)]);
-  });
-  std::vector<bool> is_left_out(sums.size(), true);
-  for (size_t path = sums.size(); path-- > 1;) {
-    if (sums[path].count > 0) is_left_out[path] = false;
-    if (!is_left_out[path]) is_left_out[Raw(timeline.paths()[path].parent)] = false;
-  }
-  FoldPaths(timeline, sums, is_left_out, stacks);
-}
-
-}  // namespace
-
-FoldedStacks BuildDeviceStacks(const Timeline& timeline) {
-  FoldedStacks stacks;
-  PathSums without_call;
-  if (timeline.columns().stack.exists()) {
-    StackFolder folder(timeline, &stacks);
-    ForEachWork(timeline, [&](SpanId span, const DeviceActivity& activity) {
-      if (span == kNoSpan) {
-        AddWork(activity, &without_call);
-      } else {
-        AddWork(activity, &stacks.nodes[folder.NodeOf(span)]);
-      }
-    });
-  } else {
-    FoldPathsWithWork(timeline, &without_call, &stacks);
-  }
-  if (without_call.count > 0) {
-    StackNode& node = stacks.nodes.emplace_back();
-    node.frame = static_cast<uint32_t>(stacks.frames.size());
-    node.self_ns = without_call.self_ns;
-    node.count = without_call.count;
-    stacks.frames.emplace_back(kNoCallFrame);
-  }
-  SumTotals(&stacks);
-  return stacks;
+  return sums;
 }
 
 }  // namespace proftrace

@@ -1,6 +1,10 @@
-// Self time summed by call path: what the folded file and the flame graph show. Where Python's
-// stacks were recorded, their frames are part of the paths (stack_folder.h).
+// What a recording's time, memory and calls went to, by call path: what folded stacks, the flame
+// graph page, speedscope and pprof files show. A path leads from Python's functions and nn.Modules,
+// where their stacks were recorded (stack_folder.h), over annotations, operators and calls of CUDA
+// to what a device did for them.
 #pragma once
+
+#include <absl/status/statusor.h>
 
 #include <array>
 #include <cstdint>
@@ -8,30 +12,55 @@
 #include <string_view>
 #include <vector>
 
+#include "userspace/aggregate/stack_weights.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
+
+enum class FrameKind : uint8_t {
+  kOperator = 0,
+  kAutograd = 1,
+  kAnnotation = 2,
+  kRuntime = 3,  // so far those of SpanKind
+  kPython = 4,   // a function
+  kModule = 5,   // the call of an nn.Module
+  kDevice = 6,   // a kernel, a copy, a memset: always a leaf, below what asked for it
+};
+
+struct StackFrame {
+  std::string name;
+  FrameKind kind = FrameKind::kOperator;
+  std::string file;  // of a function of Python; empty: of none
+  int32_t line = 0;  // the function's first
+};
 
 // A node of the merged tree: spans of all threads and processes whose names from the root are
 // equal. (The Timeline's paths also tell overloads apart; these do not.)
 struct StackNode {
   uint32_t parent =
       0;  // index of the parent, smaller than the node's own; the root is its own parent
-  uint32_t frame = 0;    // index into FoldedStacks::frames; meaningless for the root
-  int64_t self_ns = 0;   // of spans whose end was seen; an async span has none
-  int64_t total_ns = 0;  // self of the node and of all below it
-  uint64_t count = 0;    // spans whose end was seen
+  uint32_t frame = 0;  // index into FoldedStacks::frames; meaningless for the root
+  uint64_t count = 0;  // spans whose end was seen; of a device's frame: pieces of work
+};
+
+// One weight of all nodes.
+struct StackValues {
+  StackWeight weight{};
+  std::vector<int64_t> self;  // by node, without what is below it
+  int64_t total = 0;          // of all nodes
 };
 
 struct FoldedStacks {
-  std::vector<std::string> frames;  // distinct names
+  std::vector<StackFrame> frames;   // of distinct names, but that a device's are apart
   std::vector<StackNode> nodes;     // [0] is the root
-  // 1 + index of the function in Timeline::python_codes(), by frame; 0, and missing ones: of none.
-  std::vector<uint32_t> codes;
+  std::vector<StackValues> values;  // what was recorded, in the order of the table
+
+  // nullptr: it was not recorded.
+  const StackValues* Find(StackWeight weight) const;
 };
 
-// The function of a frame; nullptr: of none.
-const PythonCode* CodeOf(const Timeline& timeline, const FoldedStacks& stacks, uint32_t frame);
+// Fails with kUsage, and what is missing, where the weight was not recorded.
+absl::StatusOr<const StackValues*> RecordedValues(const FoldedStacks& stacks, StackWeight weight);
 
 // The nodes from `node` up to below the root.
 std::vector<uint32_t> PathOf(const FoldedStacks& stacks, uint32_t node);
@@ -43,14 +72,19 @@ struct SpanCounts {
   uint64_t of(SpanKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
 };
 
-// The same of what devices did: `self_ns` is the device time of the work that operators on the path
-// asked for, as torch's export_stacks() weights by self_cuda_time_total. Work that no operator
-// asked for lies on its CUDA call's path; work without a call, on one of kNoCallFrame alone. Paths
-// without work are left out.
+// Above work of devices without a CUDA call, and alone on its path. Work that no operator asked for
+// lies on its CUDA call's path.
 inline constexpr std::string_view kNoCallFrame = "[no CUDA call recorded]";
-FoldedStacks BuildDeviceStacks(const Timeline& timeline);
+// The path of allocations outside of all spans.
+inline constexpr std::string_view kNoSpanFrame = "[outside of operators]";
 
-// One pass over the spans; memory: a few words a path.
+// One pass over the spans, one over the work of devices, one over the allocations; memory: a few
+// words a path.
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts);
+
+// A weight as torch's export_stacks() has it, by node: the work of a device counts for what asked
+// for it, and its own frame for nothing.
+std::vector<int64_t> WithoutDeviceFrames(const FoldedStacks& stacks,
+                                         const std::vector<int64_t>& self);
 
 }  // namespace proftrace

@@ -7,18 +7,59 @@ namespace proftrace {
 StackFolder::StackFolder(const Timeline& timeline, FoldedStacks* stacks)
     : timeline_(timeline), frames_(timeline), stacks_(*stacks) {
   stacks_.nodes.emplace_back();
-  for (const Label& label : timeline.labels()) frame_of_label_.push_back(FrameOf(label.name));
+  for (const Label& label : timeline.labels()) {
+    const bool is_step = label.name.starts_with("ProfilerStep#");
+    frame_of_label_.push_back(
+        FrameOf(is_step ? "ProfilerStep*" : label.name, static_cast<FrameKind>(label.kind)));
+  }
+  frame_plus_1_of_device_.resize(timeline.device_names().size());
+  if (!timeline.columns().stack.exists()) {
+    AddPaths();
+    return;
+  }
   frame_of_stack_.resize(timeline.python_frames().size());
   for (uint32_t id = 1; id < frame_of_stack_.size(); ++id) {
-    const uint32_t frame = frame_of_stack_[id] = FrameOf(PythonFrameText(timeline, StackId{id}));
     const PythonFrame& python = timeline.python_frame(StackId{id});
-    stacks_.codes.resize(stacks_.frames.size());
-    if (python.module == 0) stacks_.codes[frame] = python.code + 1;
+    const bool is_module = python.module != 0;
+    const uint32_t frame = frame_of_stack_[id] =
+        FrameOf(PythonFrameText(timeline, StackId{id}),
+                is_module ? FrameKind::kModule : FrameKind::kPython);
+    if (is_module) continue;
+    stacks_.frames[frame].file = timeline.python_codes()[python.code].file;
+    stacks_.frames[frame].line = timeline.python_codes()[python.code].first_line;
   }
   places_.resize(timeline.threads().size());
 }
 
+void StackFolder::AddPaths() {
+  // A path's parent has a smaller id, so its node is there already.
+  node_of_path_.resize(timeline_.paths().size());
+  for (size_t path = 1; path < node_of_path_.size(); ++path) {
+    const PathNode& source = timeline_.paths()[path];
+    node_of_path_[path] =
+        Below(node_of_path_[Raw(source.parent)], frame_of_label_[Raw(source.label)]);
+  }
+}
+
 uint32_t StackFolder::NodeOf(SpanId id) {
+  return node_of_path_.empty() ? NodeByStacks(id) : node_of_path_[Raw(timeline_.span(id).path)];
+}
+
+uint32_t StackFolder::DeviceNode(uint32_t asker, DeviceNameId name) {
+  uint32_t& known = frame_plus_1_of_device_[Raw(name)];
+  if (known == 0) {
+    // A kernel may be called as an operator is: its frame is one of its own.
+    stacks_.frames.push_back(StackFrame{timeline_.device_name(name), FrameKind::kDevice, {}, 0});
+    known = static_cast<uint32_t>(stacks_.frames.size());
+  }
+  return Below(asker, known - 1);
+}
+
+uint32_t StackFolder::TopNode(std::string_view name) {
+  return Below(0, FrameOf(std::string(name), FrameKind::kAnnotation));
+}
+
+uint32_t StackFolder::NodeByStacks(SpanId id) {
   missing_.clear();
   const Place* around = nullptr;
   for (SpanId at = id; at != kNoSpan && around == nullptr;) {
@@ -79,10 +120,10 @@ uint32_t StackFolder::Below(uint32_t node, uint32_t frame) {
   return it->second;
 }
 
-uint32_t StackFolder::FrameOf(const std::string& name) {
+uint32_t StackFolder::FrameOf(const std::string& name, FrameKind kind) {
   const auto [it, inserted] =
       frame_ids_.try_emplace(name, static_cast<uint32_t>(stacks_.frames.size()));
-  if (inserted) stacks_.frames.push_back(name);
+  if (inserted) stacks_.frames.push_back(StackFrame{name, kind, {}, 0});
   return it->second;
 }
 

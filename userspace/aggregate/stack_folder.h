@@ -1,14 +1,17 @@
 // Where spans stand in the merged tree of Python frames and rows: below the frames that ran when
-// the outermost row began, that row, the frames that it called, and so on.
+// the outermost row began, that row, the frames that it called, and so on. Without Python's stacks
+// they stand on the Timeline's own paths.
 //
 // A node of the backward pass begins anew at the root, with the forward's stack, which is its own
-// as in torch's export_stacks(): so a layer has its backward below it.
+// as in torch's export_stacks(): so a layer has its backward below it. Steps are one frame,
+// ProfilerStep*, as in torch's key averages.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -25,6 +28,10 @@ class StackFolder {
 
   // The span's node. Fast for spans that come in the order of their start.
   uint32_t NodeOf(SpanId id);
+  // The node of what a device did, below that of what asked for it.
+  uint32_t DeviceNode(uint32_t asker, DeviceNameId name);
+  // A node below the root.
+  uint32_t TopNode(std::string_view name);
 
  private:
   struct Place {
@@ -34,20 +41,24 @@ class StackFolder {
     bool is_backward = false;
   };
 
+  void AddPaths();
+  uint32_t NodeByStacks(SpanId id);
   // Its place where it is kept.
   const Place* Kept(SpanId id, const Span& span) const;
   const Place& Add(SpanId id, const Span& span, const Place* parent);
   // The node below `node` of the frames of `stack` past the outer `depth` ones.
   uint32_t BelowFrames(uint32_t node, StackId stack, uint32_t depth);
   uint32_t Below(uint32_t node, uint32_t frame);
-  uint32_t FrameOf(const std::string& name);
+  uint32_t FrameOf(const std::string& name, FrameKind kind);
 
   const Timeline& timeline_;
   FrameTree frames_;
   FoldedStacks& stacks_;
   absl::flat_hash_map<std::string, uint32_t> frame_ids_;
   std::vector<uint32_t> frame_of_label_;
-  std::vector<uint32_t> frame_of_stack_;  // by StackId
+  std::vector<uint32_t> frame_of_stack_;          // by StackId
+  std::vector<uint32_t> frame_plus_1_of_device_;  // by DeviceNameId; 0 = none yet
+  std::vector<uint32_t> node_of_path_;            // where there are no stacks
   absl::flat_hash_map<uint64_t, uint32_t> node_ids_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> below_frames_;
   std::vector<std::vector<Place>> places_;  // by thread and depth: the last span there

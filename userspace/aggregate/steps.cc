@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "userspace/base/saturating.h"
+
 namespace proftrace {
 namespace {
 
@@ -188,6 +190,22 @@ const Step* ProcessSteps::At(int64_t time_ns) const {
   if (it == steps.begin()) return nullptr;
   --it;
   return time_ns < it->end_ns ? &*it : nullptr;
+}
+
+std::optional<double> StepsInWindow(const Timeline& timeline, const Steps& steps) {
+  if (!steps.main.has_value()) return std::nullopt;
+  const ProcessSteps& main = steps.processes[*steps.main];
+  if (main.confidence < kGuessBelow || main.median_ns <= 0) return std::nullopt;
+  const Window& window = timeline.info().window;
+  const auto part = [&main](int64_t from_ns, int64_t to_ns) {
+    return std::clamp(static_cast<double>(SaturatingDifference(to_ns, from_ns)) /
+                          static_cast<double>(main.median_ns),
+                      0.0, 1.0);
+  };
+  const int64_t end_ns = SaturatingSum(window.start_ns, window.duration_ns);
+  return static_cast<double>(main.steps.size()) +
+         part(window.start_ns, main.steps.front().start_ns) +
+         part(main.steps.back().end_ns, end_ns);
 }
 
 Steps FindSteps(const Timeline& timeline) {

@@ -49,6 +49,10 @@ struct Steps {
 
 Steps FindSteps(const Timeline& timeline);
 
+// How many steps of the main process the window holds: the whole ones, and at either end as much of
+// one as there is time for. Nothing where no steps were found, or they are a guess.
+std::optional<double> StepsInWindow(const Timeline& timeline, const Steps& steps);
+
 // Steps as rows among those of the spans: ProfilerStep#N, an annotation on the thread that drives
 // the loop, as torch.profiler has with a schedule. Rows are numbered in the order of their start, a
 // step before the spans that begin with it.

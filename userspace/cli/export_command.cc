@@ -3,7 +3,9 @@
 #include <memory>
 
 #include "exporters/escape.h"
+#include "exporters/flamegraph_html.h"
 #include "exporters/formats.h"
+#include "userspace/aggregate/stack_diff.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/results.h"
@@ -16,6 +18,7 @@ struct ExportArguments {
   std::string format;
   std::string output;
   std::string metric = "self_cpu_time_total";
+  std::string diff;
   std::string sort_by = "self_cpu_time_total";
   bool step_rows = false;
   bool salvage = false;
@@ -28,8 +31,9 @@ struct Place {
   std::string name;
 };
 
-Place FindPlace(const std::string& output, const Format& format, const Timeline& timeline) {
-  const std::string standard = DefaultFileName(format, timeline);
+Place FindPlace(const std::string& output, const Format& format, const Timeline& timeline,
+                StackWeight metric) {
+  const std::string standard = DefaultFileName(format, timeline, metric);
   std::error_code error;
   if (output.empty()) return Place{".", standard};
   if (std::filesystem::is_directory(output, error)) return Place{output, standard};
@@ -38,28 +42,55 @@ Place FindPlace(const std::string& output, const Format& format, const Timeline&
   return Place{parent.empty() ? "." : parent, path.filename().string()};
 }
 
-// What weights folded stacks: torch's export_stacks(metric=…), or the number of rows.
-absl::Status ApplyMetric(const std::string& metric, std::vector<const Format*>* formats) {
-  if (metric == "self_cpu_time_total") return absl::OkStatus();
-  const bool is_device = metric == "self_cuda_time_total" || metric == "self_device_time_total";
-  if (!is_device && metric != "count") {
-    return Fail(ExitCode::kUsage,
-                "unknown metric \"" + TableText(metric) +
-                    "\"; valid are: self_cpu_time_total, self_cuda_time_total, count");
-  }
-  const absl::StatusOr<const Format*> by_metric =
-      FindFormat(is_device ? "folded-cuda" : "folded-count");
-  if (!by_metric.ok()) return by_metric.status();
-  for (const Format*& format : *formats) {
-    if (format->name == "folded") format = *by_metric;
+absl::StatusOr<StackWeight> ParseMetric(const std::string& metric) {
+  const StackWeightInfo* info = FindStackWeight(metric);
+  if (info != nullptr) return info->weight;
+  return Fail(ExitCode::kUsage,
+              "unknown metric \"" + TableText(metric) + "\"; valid are: " + StackWeightNames());
+}
+
+absl::Status CheckDiffFormats(const std::vector<const Format*>& formats) {
+  for (const Format* format : formats) {
+    if (format->compares) continue;
+    std::string names;
+    for (const Format& one : Formats()) {
+      if (one.compares) names += (names.empty() ? "" : ", ") + std::string(one.name);
+    }
+    return Fail(ExitCode::kUsage, "--diff does not go with the format " +
+                                      std::string(format->name) + "; it goes with: " + names);
   }
   return absl::OkStatus();
+}
+
+// What the recording to export, with these stacks, is compared with. `damage`: of the other.
+absl::StatusOr<std::unique_ptr<Comparison>> Compare(const ExportArguments& arguments,
+                                                    StackWeight metric, const FoldedStacks& stacks,
+                                                    std::string* damage) {
+  absl::StatusOr<Results> before = LoadResults(arguments.diff, arguments.salvage, {});
+  if (!before.ok()) return before.status();
+  *damage = before->damage;
+  if (const auto values = RecordedValues(before->aggregates.stacks, metric); !values.ok()) {
+    return Fail(ExitCode::kUsage, arguments.diff + ": " + std::string(values.status().message()));
+  }
+  auto comparison = std::make_unique<Comparison>();
+  comparison->before = WordsOf(*before->timeline, before->aggregates);
+  comparison->diff = DiffStacks(before->aggregates.stacks, stacks);
+  return comparison;
+}
+
+absl::Status DamageOf(const std::string& capture, const std::string& damage) {
+  return Fail(ExitCode::kInputDamaged,
+              capture + " is damaged: " + damage + "; what is whole was exported");
 }
 
 absl::Status RunExport(const ExportArguments& arguments) {
   absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.format);
   if (!formats.ok()) return formats.status();
-  if (absl::Status status = ApplyMetric(arguments.metric, &*formats); !status.ok()) return status;
+  const absl::StatusOr<StackWeight> metric = ParseMetric(arguments.metric);
+  if (!metric.ok()) return metric.status();
+  if (!arguments.diff.empty()) {
+    if (absl::Status status = CheckDiffFormats(*formats); !status.ok()) return status;
+  }
   std::error_code error;
   if (formats->size() > 1 && !arguments.output.empty() &&
       !std::filesystem::is_directory(arguments.output, error)) {
@@ -72,9 +103,19 @@ absl::Status RunExport(const ExportArguments& arguments) {
   options.step_rows = arguments.step_rows;
   absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
   if (!results.ok()) return results.status();
-  const ExportInput input{*results->timeline, results->aggregates, table};
+  ExportInput input{*results->timeline, results->aggregates, table};
+  input.metric = *metric;
+  std::unique_ptr<Comparison> comparison;
+  std::string diff_damage;
+  if (!arguments.diff.empty()) {
+    absl::StatusOr<std::unique_ptr<Comparison>> compared =
+        Compare(arguments, *metric, results->aggregates.stacks, &diff_damage);
+    if (!compared.ok()) return compared.status();
+    comparison = *std::move(compared);
+    input.comparison = comparison.get();
+  }
   for (const Format* format : *formats) {
-    const Place place = FindPlace(arguments.output, *format, *results->timeline);
+    const Place place = FindPlace(arguments.output, *format, *results->timeline, *metric);
     absl::StatusOr<OutputDirectory> directory =
         OutputDirectory::Open(place.directory, OwnerFromSudo());
     if (!directory.ok()) return directory.status();
@@ -83,9 +124,9 @@ absl::Status RunExport(const ExportArguments& arguments) {
     }
     std::fprintf(stderr, "proftrace: wrote %s/%s\n", place.directory.c_str(), place.name.c_str());
   }
-  if (results->damage.empty()) return absl::OkStatus();
-  return Fail(ExitCode::kInputDamaged, arguments.capture + " is damaged: " + results->damage +
-                                           "; what is whole was exported");
+  if (!results->damage.empty()) return DamageOf(arguments.capture, results->damage);
+  if (!diff_damage.empty()) return DamageOf(arguments.diff, diff_damage);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -106,8 +147,15 @@ void AddExportCommand(CLI::App& app, Action* action) {
                       "file or directory; a name that ends in .gz is compressed");
   command
       ->add_option("--metric", arguments->metric,
-                   "of folded stacks: self_cpu_time_total, self_cuda_time_total or count")
+                   "of folded stacks; of the flame graph, speedscope and pprof, which have all "
+                   "that were recorded: what is shown first. One of: " +
+                       StackWeightNames() +
+                       ". Memory: bytes allocated, freed later or not. (cpu_time_total is "
+                       "self_cpu_time_total: the width of a frame is its total)")
       ->capture_default_str();
+  command->add_option("--diff", arguments->diff,
+                      "an earlier recording to compare with, of the formats flamegraph and folded; "
+                      "folded lines get two numbers, the earlier recording's first");
   command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
   command->add_flag("--step-rows", arguments->step_rows,
                     "the job's steps as ProfilerStep#N rows, also where none were asked for");

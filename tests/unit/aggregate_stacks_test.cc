@@ -1,0 +1,238 @@
+// Weights of call paths, and two recordings in one tree.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "tests/support/timeline_maker.h"
+#include "userspace/aggregate/aggregates.h"
+#include "userspace/aggregate/stack_diff.h"
+#include "userspace/aggregate/stack_weights.h"
+
+namespace proftrace {
+namespace {
+
+std::string PathText(const FoldedStacks& stacks, uint32_t node) {
+  std::string text;
+  for (const uint32_t at : PathOf(stacks, node)) {
+    const std::string& name = stacks.frames[stacks.nodes[at].frame].name;
+    text = text.empty() ? name : name + ";" + text;
+  }
+  return text;
+}
+
+// What is not 0, by path.
+std::map<std::string, int64_t> ByPath(const FoldedStacks& stacks, const StackValues& values) {
+  std::map<std::string, int64_t> sums;
+  for (uint32_t node = 0; node < stacks.nodes.size(); ++node) {
+    if (values.self[node] != 0) sums[PathText(stacks, node)] += values.self[node];
+  }
+  return sums;
+}
+
+using Sums = std::map<std::string, int64_t>;
+
+TEST(StackWeightsTest, EveryNameMeansOneWeight) {
+  std::set<std::string_view> names;
+  std::set<std::string_view> files;
+  for (const StackWeightInfo& info : StackWeights()) {
+    EXPECT_EQ(&InfoOf(info.weight), &info);
+    EXPECT_TRUE(names.insert(info.name).second) << info.name;
+    EXPECT_TRUE(files.insert(info.file_name).second) << info.file_name;
+    EXPECT_EQ(FindStackWeight(info.name), &info);
+    for (const std::string_view other : info.other_names) {
+      if (other.empty()) continue;
+      EXPECT_TRUE(names.insert(other).second) << other;
+      EXPECT_EQ(FindStackWeight(other), &info);
+    }
+    EXPECT_NE(StackWeightNames().find(info.name), std::string::npos);
+  }
+  EXPECT_EQ(FindStackWeight(""), nullptr);
+  EXPECT_EQ(FindStackWeight("self_cpu_time"), nullptr);
+}
+
+class StackSumsTest : public testing::Test {
+ protected:
+  absl::Status AddMemory(int64_t bytes, SpanId parent, uint8_t device_type = 0,
+                         MemoryEventKind kind = MemoryEventKind::kUsage) {
+    MemoryEvent event;
+    event.bytes = bytes;
+    event.parent = parent;
+    event.device_type = device_type;
+    event.kind = kind;
+    return maker_.AddMemoryEvent(event);
+  }
+
+  const FoldedStacks& Build() {
+    timeline_ = maker_.Finish();
+    aggregates_ = Aggregate(*timeline_, {});
+    return aggregates_.stacks;
+  }
+
+  TimelineMaker maker_;
+  ThreadIndex thread_ = maker_.AddThread(1, 1, "python3");
+  std::unique_ptr<Timeline> timeline_;
+  Aggregates aggregates_;
+};
+
+TEST_F(StackSumsTest, MemoryIsWhatWasAllocatedWhetherFreedOrNot) {
+  maker_.info().targets[0].memory_recorded = true;
+  const SpanId add = maker_.Begin(thread_, maker_.AddOperator("aten::add"), 0);
+  const SpanId empty = maker_.Add(thread_, maker_.AddOperator("aten::empty"), 10, 20);
+  maker_.End(thread_, 100);
+  ASSERT_TRUE(AddMemory(64, empty).ok());
+  ASSERT_TRUE(AddMemory(-64, add).ok());
+  ASSERT_TRUE(AddMemory(128, empty).ok());
+  ASSERT_TRUE(AddMemory(7, kNoSpan).ok());
+  ASSERT_TRUE(AddMemory(1 << 30, empty, 0, MemoryEventKind::kOutOfMemory).ok());
+  ASSERT_TRUE(AddMemory(512, add, 1).ok());
+  const FoldedStacks& stacks = Build();
+  EXPECT_EQ(ByPath(stacks, *stacks.Find(StackWeight::kCpuMemory)),
+            (Sums{{"aten::add;aten::empty", 192}, {std::string(kNoSpanFrame), 7}}));
+  EXPECT_EQ(stacks.Find(StackWeight::kCpuMemory)->total, 199);
+  EXPECT_EQ(ByPath(stacks, *stacks.Find(StackWeight::kDeviceMemory)), (Sums{{"aten::add", 512}}));
+}
+
+TEST_F(StackSumsTest, WhatWasNotRecordedIsNoWeight) {
+  maker_.Add(thread_, maker_.AddOperator("aten::add"), 0, 10);
+  const FoldedStacks& stacks = Build();
+  for (const StackWeight weight :
+       {StackWeight::kSelfDeviceTime, StackWeight::kCpuMemory, StackWeight::kDeviceMemory}) {
+    EXPECT_EQ(stacks.Find(weight), nullptr);
+    EXPECT_EQ(std::string(RecordedValues(stacks, weight).status().message()),
+              InfoOf(weight).missing);
+  }
+  EXPECT_TRUE(RecordedValues(stacks, StackWeight::kCount).ok());
+}
+
+TEST_F(StackSumsTest, StepsAreOneFrame) {
+  for (const int64_t start_ns : {0, 100}) {
+    maker_.Begin(thread_, maker_.AddAnnotation("ProfilerStep#" + std::to_string(start_ns)),
+                 start_ns);
+    maker_.Add(thread_, maker_.AddOperator("aten::add"), start_ns + 10, start_ns + 30);
+    maker_.End(thread_, start_ns + 50);
+  }
+  const FoldedStacks& stacks = Build();
+  EXPECT_EQ(ByPath(stacks, *stacks.Find(StackWeight::kSelfCpuTime)),
+            (Sums{{"ProfilerStep*", 60}, {"ProfilerStep*;aten::add", 40}}));
+}
+
+TEST_F(StackSumsTest, AsyncSpansCountAndHaveNoTime) {
+  maker_.MarkAsync(maker_.Add(thread_, maker_.AddOperator("aten::add"), 0, 10));
+  const FoldedStacks& stacks = Build();
+  EXPECT_EQ(stacks.Find(StackWeight::kSelfCpuTime)->total, 0);
+  EXPECT_EQ(ByPath(stacks, *stacks.Find(StackWeight::kCount)), (Sums{{"aten::add", 1}}));
+}
+
+struct PathSum {
+  std::vector<StackFrame> path;
+  int64_t self_ns;
+};
+
+FoldedStacks MakeStacks(const std::vector<PathSum>& paths) {
+  FoldedStacks stacks;
+  stacks.nodes.emplace_back();
+  StackValues values{StackWeight::kSelfCpuTime, {0}, 0};
+  for (const PathSum& path : paths) {
+    uint32_t at = 0;
+    for (const StackFrame& frame : path.path) {
+      uint32_t id = 0;
+      while (id < stacks.frames.size() &&
+             (stacks.frames[id].name != frame.name || stacks.frames[id].kind != frame.kind)) {
+        ++id;
+      }
+      if (id == stacks.frames.size()) stacks.frames.push_back(frame);
+      uint32_t node = 1;
+      while (node < stacks.nodes.size() &&
+             (stacks.nodes[node].parent != at || stacks.nodes[node].frame != id)) {
+        ++node;
+      }
+      if (node == stacks.nodes.size()) {
+        stacks.nodes.push_back(StackNode{at, id, 0});
+        values.self.push_back(0);
+      }
+      at = node;
+    }
+    values.self[at] += path.self_ns;
+    values.total += path.self_ns;
+    ++stacks.nodes[at].count;
+  }
+  stacks.values.push_back(values);
+  return stacks;
+}
+
+StackFrame Operator(const std::string& name) {
+  return StackFrame{name, FrameKind::kOperator, {}, 0};
+}
+
+StackFrame Function(const std::string& file, int32_t line, const std::string& name) {
+  return StackFrame{file + "(" + std::to_string(line) + "): " + name, FrameKind::kPython, file,
+                    line};
+}
+
+TEST(StackDiffTest, EachSideKeepsItsOwnFigures) {
+  const FoldedStacks before = MakeStacks({{{Operator("a")}, 10},
+                                          {{Operator("a"), Operator("gone")}, 5},
+                                          {{Operator("b"), Operator("a")}, 3}});
+  const FoldedStacks after = MakeStacks(
+      {{{Operator("new"), Operator("a")}, 4}, {{Operator("a")}, 20}, {{Operator("b")}, 1}});
+  const StackDiff diff = DiffStacks(before, after);
+  ASSERT_EQ(diff.before.size(), 1u);
+  EXPECT_EQ(ByPath(diff.after, diff.before[0]), (Sums{{"a", 10}, {"a;gone", 5}, {"b;a", 3}}));
+  EXPECT_EQ(ByPath(diff.after, diff.after.values[0]), (Sums{{"a", 20}, {"b", 1}, {"new;a", 4}}));
+  EXPECT_EQ(diff.before[0].total, 18);
+  EXPECT_EQ(diff.after.values[0].total, 25);
+  EXPECT_EQ(diff.after.nodes.size(), 7u);  // the root, a, a;gone, b, b;a, new, new;a
+  for (uint32_t node = 1; node < diff.after.nodes.size(); ++node) {
+    EXPECT_LT(diff.after.nodes[node].parent, node);
+    EXPECT_EQ(diff.before_counts[node], diff.before[0].self[node] > 0 ? 1u : 0u);
+  }
+}
+
+TEST(StackDiffTest, AKernelIsNotTheOperatorOfItsName) {
+  const StackFrame kernel{"copy", FrameKind::kDevice, {}, 0};
+  const StackDiff diff =
+      DiffStacks(MakeStacks({{{kernel}, 1}}), MakeStacks({{{Operator("copy")}, 1}}));
+  EXPECT_EQ(diff.after.nodes.size(), 3u);
+}
+
+TEST(StackDiffTest, FunctionsThatMovedInTheirFileArePaired) {
+  const FoldedStacks before = MakeStacks({{{Function("m.py", 10, "forward")}, 1},
+                                          {{Function("m.py", 30, "forward")}, 2},
+                                          {{Function("m.py", 50, "loss")}, 4},
+                                          {{Function("m.py", 70, "old")}, 8}});
+  const FoldedStacks after = MakeStacks({{{Function("m.py", 33, "forward")}, 1},
+                                         {{Function("m.py", 12, "forward")}, 1},
+                                         {{Function("m.py", 50, "loss")}, 1},
+                                         {{Function("n.py", 70, "old")}, 1}});
+  const StackDiff diff = DiffStacks(before, after);
+  EXPECT_EQ(ByPath(diff.after, diff.before[0]), (Sums{{"m.py(12): forward", 1},
+                                                      {"m.py(33): forward", 2},
+                                                      {"m.py(50): loss", 4},
+                                                      {"m.py(70): old", 8}}));
+  EXPECT_EQ(diff.before[0].total, 15);
+}
+
+TEST(StackDiffTest, FunctionsWhoseNumberChangedAreNotGuessed) {
+  const FoldedStacks before = MakeStacks({{{Function("m.py", 10, "forward")}, 1}});
+  const FoldedStacks after =
+      MakeStacks({{{Function("m.py", 12, "forward")}, 1}, {{Function("m.py", 33, "forward")}, 1}});
+  EXPECT_EQ(ByPath(DiffStacks(before, after).after, DiffStacks(before, after).before[0]),
+            (Sums{{"m.py(10): forward", 1}}));
+}
+
+TEST(StackDiffTest, OnlyWeightsOfBothAreCompared) {
+  FoldedStacks before = MakeStacks({{{Operator("a")}, 1}});
+  FoldedStacks after = before;
+  after.values.push_back(StackValues{StackWeight::kCpuMemory, {0, 5}, 5});
+  before.values.push_back(StackValues{StackWeight::kCount, {0, 5}, 5});
+  const StackDiff diff = DiffStacks(before, after);
+  ASSERT_EQ(diff.after.values.size(), 1u);
+  EXPECT_EQ(diff.after.values[0].weight, StackWeight::kSelfCpuTime);
+  EXPECT_EQ(diff.before.size(), 1u);
+}
+
+}  // namespace
+}  // namespace proftrace

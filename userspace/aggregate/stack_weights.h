@@ -1,0 +1,56 @@
+// What the width of a frame can mean: the weights of folded stacks, the flame graph page,
+// speedscope and pprof files. One table for all of them, and for --metric.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace proftrace {
+
+// Of a path: sums over all that happened on it, not below it. A frame's own width, which has what
+// is below it as well, is then its total.
+enum class StackWeight : uint8_t {
+  // Of spans whose end was seen: duration less the direct children's. An async span has none.
+  kSelfCpuTime = 0,
+  // How long devices worked (kernels, copies, memsets, graphs) for what asked for it.
+  kSelfDeviceTime = 1,
+  // Bytes of the allocations in the innermost span around them, whether or not they were freed
+  // later: who allocates, not who keeps. (torch's own columns are net: allocated less freed.)
+  kCpuMemory = 2,
+  kDeviceMemory = 3,
+  // Spans whose end was seen.
+  kCount = 4,
+};
+inline constexpr size_t kStackWeights = 5;
+
+enum class StackUnit : uint8_t { kNanoseconds, kBytes, kCount };
+
+struct StackWeightInfo {
+  StackWeight weight;
+  std::string_view name;  // as in --metric; torch's word where it has one
+  // Also understood. `X` and `self_X` are one graph: it shows both.
+  std::array<std::string_view, 3> other_names;
+  std::string_view title;  // for people
+  StackUnit unit;
+  std::string_view pprof_type;  // of pprof's sample type
+  std::string_view file_name;   // of folded stacks with this weight
+  std::string_view missing;     // one sentence: it is not in a recording, and why
+};
+
+// In the order of the enumeration, which is that in which they are shown.
+const std::array<StackWeightInfo, kStackWeights>& StackWeights();
+
+inline const StackWeightInfo& InfoOf(StackWeight weight) {
+  return StackWeights()[static_cast<size_t>(weight)];
+}
+
+// nullptr: no weight has this name.
+const StackWeightInfo* FindStackWeight(std::string_view name);
+
+// "self_cpu_time_total, self_cuda_time_total, …"
+std::string StackWeightNames();
+
+}  // namespace proftrace
