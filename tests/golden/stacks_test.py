@@ -127,25 +127,25 @@ class StacksTest(unittest.TestCase):
             self.assertIn("GPU", self.export("mlp", form, "--metric", "self_cuda_time_total", code=2))
 
     def test_a_comparison_has_the_figures_of_both(self) -> None:
-        before, after = self.folded("names"), self.folded("mlp")
-        both = self.folded("mlp", "--diff", capture("names"))
+        before, after = self.folded("workers"), self.folded("mlp")
+        both = self.folded("mlp", "--diff", capture("workers"))
         self.assertEqual({stack: one for stack, (one, _) in both.items() if one}, {s: w for s, (_, w) in before.items()})
         self.assertEqual({stack: one for stack, (_, one) in both.items() if one}, {s: w for s, (_, w) in after.items()})
-        page = self.page("mlp", "--diff", capture("names"))
+        page = self.page("mlp", "--diff", capture("workers"))
         self.assertEqual(sorted(sum(values) for values in page["values"]),
                          sorted(sum(values) for values in self.page("mlp")["values"]))
         self.assertEqual([sum(values) for values in page["before"]["values"]],
-                         [sum(values) for values in self.page("names")["values"]])
+                         [sum(values) for values in self.page("workers")["values"]])
         self.assertEqual(len(page["before"]["counts"]) * 3, len(page["nodes"]))
         same = self.page("mlp", "--diff", capture("mlp"))
         self.assertEqual(same["values"], same["before"]["values"])
 
     def test_a_directory_can_be_compared_with(self) -> None:
-        self.assertEqual(self.folded("mlp", "--diff", GOLDEN / "names"), self.folded("mlp", "--diff", capture("names")))
+        self.assertEqual(self.folded("mlp", "--diff", GOLDEN / "workers"), self.folded("mlp", "--diff", capture("workers")))
 
     def test_what_cannot_be_compared_is_said(self) -> None:
         for form in ("speedscope", "pprof", "csv", "folded,table"):
-            self.assertIn("folded, flamegraph", self.export("mlp", form, "--diff", capture("names"), code=2))
+            self.assertIn("folded, flamegraph", self.export("mlp", form, "--diff", capture("workers"), code=2))
         damaged = self.export("mlp", "folded", "--diff", capture("killed_tracer"), code=8)
         self.assertIn("killed_tracer", damaged)
         self.assertIn("what is whole was exported",

@@ -2,6 +2,7 @@
 // other programs.
 //   write_outputs DIR training SPANS
 //   write_outputs DIR python SEED     stacks of a Python program
+//   write_outputs DIR many PATHS      that many call paths
 //   write_outputs DIR random SEED     all that a tree can have: filtered, async, overlapping,
 //   truncated, same names
 #include <cstdint>
@@ -88,10 +89,34 @@ std::unique_ptr<Timeline> MakeDeepTimeline(uint32_t depth) {
   return maker.Finish();
 }
 
+// About `paths` call paths, each of some functions of a thousand, one with a name of 4 KB.
+std::unique_ptr<Timeline> MakeManyPaths(uint32_t paths) {
+  std::mt19937 random(1);
+  TimelineMaker maker;
+  const ThreadIndex thread = maker.AddThread(100, 100, "python3");
+  std::string long_name = "Größe<&\"'>";
+  while (long_name.size() < 4096) long_name += "::of_a_template<float>";
+  std::vector<LabelId> labels = {maker.AddOperator(long_name)};
+  while (labels.size() < 1000) {
+    labels.push_back(maker.AddOperator("function_" + std::to_string(labels.size())));
+  }
+  int64_t now_ns = kStartNs;
+  uint32_t depth = 0;
+  for (uint32_t i = 0; i < paths; ++i) {
+    for (; depth > random() % 30; --depth) maker.End(thread, now_ns += 100);
+    maker.Begin(thread, labels[random() % labels.size()], now_ns += 100);
+    ++depth;
+  }
+  for (; depth > 0; --depth) maker.End(thread, now_ns += 100);
+  maker.info().window.duration_ns = now_ns - kStartNs;
+  return maker.Finish();
+}
+
 std::unique_ptr<Timeline> MakeTimeline(const std::string& kind, uint32_t number) {
   if (kind == "training") return MakeTrainingTimeline(number, 2);
   if (kind == "random") return MakeRandomTimeline(number);
   if (kind == "deep") return MakeDeepTimeline(number);
+  if (kind == "many") return MakeManyPaths(number);
   if (kind == "python") return MakePythonTimeline(number, 2'000);
   return nullptr;
 }
@@ -193,7 +218,7 @@ int Run(int argc, char** argv) {
   std::unique_ptr<Timeline> timeline;
   if (argc == 4) timeline = MakeTimeline(argv[2], static_cast<uint32_t>(std::stoul(argv[3])));
   if (timeline == nullptr) {
-    std::cerr << "usage: write_outputs DIR training|random|deep|python NUMBER\n";
+    std::cerr << "usage: write_outputs DIR training|random|deep|many|python NUMBER\n";
     return 2;
   }
   const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(argv[1], std::nullopt);
