@@ -12,8 +12,10 @@
 namespace proftrace {
 namespace {
 
-// Nanoseconds as whole microseconds (largest remainder method).
-std::vector<int64_t> Microseconds(const std::vector<int64_t>& ns) {
+// Nanoseconds as whole microseconds (largest remainder method; of equal remainders those of the
+// lines that come first).
+std::vector<int64_t> Microseconds(const std::vector<int64_t>& ns,
+                                  const std::vector<uint32_t>& positions) {
   std::vector<int64_t> weights(ns.size());
   std::vector<uint32_t> by_remainder(ns.size());
   int64_t total_ns = 0;
@@ -27,7 +29,7 @@ std::vector<int64_t> Microseconds(const std::vector<int64_t>& ns) {
   std::sort(by_remainder.begin(), by_remainder.end(), [&](uint32_t a, uint32_t b) {
     const int64_t left = ns[a] % 1000;
     const int64_t right = ns[b] % 1000;
-    return left != right ? left > right : a < b;
+    return left != right ? left > right : positions[a] < positions[b];
   });
   const int64_t rest = std::max<int64_t>(SaturatingSum(total_ns, 500) / 1000 - given, 0);
   for (size_t i = 0; i < std::min(static_cast<size_t>(rest), by_remainder.size()); ++i) {
@@ -36,18 +38,9 @@ std::vector<int64_t> Microseconds(const std::vector<int64_t>& ns) {
   return weights;
 }
 
-// By node, as they are written.
-std::vector<int64_t> Written(const FoldedStacks& stacks, const StackValues& values) {
-  std::vector<int64_t> sums = WithoutDeviceFrames(stacks, values.self);
-  return InfoOf(values.weight).unit == StackUnit::kNanoseconds ? Microseconds(sums) : sums;
-}
-
 class FoldedWriter {
  public:
-  // `columns`: the numbers of a line, each by node.
-  FoldedWriter(const FoldedStacks& stacks, std::vector<std::vector<int64_t>> columns,
-               ByteSink& sink)
-      : stacks_(stacks), writer_(sink), columns_(std::move(columns)) {
+  FoldedWriter(const FoldedStacks& stacks, ByteSink& sink) : stacks_(stacks), writer_(sink) {
     frames_.reserve(stacks.frames.size());
     for (const StackFrame& frame : stacks.frames) frames_.push_back(FoldedFrame(frame.name));
     children_.resize(stacks.nodes.size());
@@ -62,8 +55,29 @@ class FoldedWriter {
     }
   }
 
-  // Depth first, without recursion: stacks of a target may be of any depth.
+  // The next number of each line.
+  void AddColumn(const StackValues& values) {
+    std::vector<int64_t> sums = WithoutDeviceFrames(stacks_, values.self);
+    if (InfoOf(values.weight).unit != StackUnit::kNanoseconds) {
+      columns_.push_back(std::move(sums));
+      return;
+    }
+    std::vector<uint32_t> positions(sums.size());
+    uint32_t next = 0;
+    VisitInOrder([&](const std::string&, uint32_t node) { positions[node] = next++; });
+    columns_.push_back(Microseconds(sums, positions));
+  }
+
   absl::Status Run() {
+    VisitInOrder([this](const std::string& line, uint32_t node) { WriteLine(line, node); });
+    return writer_.Flush();
+  }
+
+ private:
+  // Calls visit(line, node) for all but the root. Depth first, without recursion: stacks of a
+  // target may be of any depth.
+  template <typename Visitor>
+  void VisitInOrder(Visitor&& visit) {
     struct Open {
       uint32_t node;
       size_t next_child;
@@ -82,13 +96,11 @@ class FoldedWriter {
       const size_t line_bytes = line.size();
       if (!line.empty()) line.push_back(';');
       line += FrameOf(child);
-      WriteLine(line, child);
+      visit(line, child);
       open.push_back({child, 0, line_bytes});
     }
-    return writer_.Flush();
   }
 
- private:
   void WriteLine(const std::string& line, uint32_t node) {
     const bool has_weight =
         std::any_of(columns_.begin(), columns_.end(),
@@ -116,15 +128,18 @@ class FoldedWriter {
 absl::Status ExportFolded(const FoldedStacks& stacks, StackWeight weight, ByteSink& sink) {
   const absl::StatusOr<const StackValues*> values = RecordedValues(stacks, weight);
   if (!values.ok()) return values.status();
-  return FoldedWriter(stacks, {Written(stacks, **values)}, sink).Run();
+  FoldedWriter writer(stacks, sink);
+  writer.AddColumn(**values);
+  return writer.Run();
 }
 
 absl::Status ExportFoldedDiff(const StackDiff& diff, StackWeight weight, ByteSink& sink) {
   const absl::StatusOr<const StackValues*> after = RecordedValues(diff.after, weight);
   if (!after.ok()) return after.status();
-  const StackValues& before = diff.before[static_cast<size_t>(*after - diff.after.values.data())];
-  return FoldedWriter(diff.after, {Written(diff.after, before), Written(diff.after, **after)}, sink)
-      .Run();
+  FoldedWriter writer(diff.after, sink);
+  writer.AddColumn(diff.before[static_cast<size_t>(*after - diff.after.values.data())]);
+  writer.AddColumn(**after);
+  return writer.Run();
 }
 
 }  // namespace proftrace

@@ -98,7 +98,7 @@ function changeColor(graph, node) {
   const field = state.by === 'self' ? 'self' : 'totals';
   const difference = change(graph.weighings[0][field][node], graph.weighings[1][field][node]);
   const largest = largestChange(graph);
-  const strength = largest > 0 ? Math.sqrt(Math.abs(difference) / largest) : 0;
+  const strength = largest > 0 ? Math.min(Math.sqrt(Math.abs(difference) / largest), 1) : 0;
   if (strength < 0.03) return state.dark ? 'hsl(0 0% 32%)' : 'hsl(0 0% 86%)';
   const light = state.dark ? 28 + 22 * strength : 92 - 32 * strength;
   return `hsl(${difference > 0 ? 4 : 215} ${30 + 55 * strength}% ${light}%)`;

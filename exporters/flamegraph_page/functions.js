@@ -1,8 +1,9 @@
 // ---- The table of functions and the sandwich.
 const ROWS_AT_ONCE = 300;
 const COLUMNS = [
-  {key: 'name', title: 'Function'}, {key: 'self', title: 'Self'}, {key: 'total', title: 'Total'}, {key: 'count', title: 'Count'},
-  ...(before === null ? [] : [{key: 'selfChange', title: 'Change of self'}, {key: 'totalChange', title: 'Change of total'}]),
+  {key: 'name', title: 'Function'},
+  ...(before === null ? [] : [{key: 'totalChange', title: 'Change of total'}, {key: 'selfChange', title: 'Change of self'}]),
+  {key: 'self', title: 'Self'}, {key: 'total', title: 'Total'}, {key: 'count', title: 'Count'},
 ];
 let rowsShown = ROWS_AT_ONCE;
 
@@ -36,6 +37,20 @@ function cell(row, text, isNumber) {
   return element;
 }
 
+// Of a comparison: what only one of the recordings has is marked, and changes are coloured.
+function addChanges(row, button, frame, sums) {
+  for (const field of ['total', 'self']) {
+    const difference = change(sums[0][field][frame], sums[1][field][frame]);
+    const element = cell(row, signed(difference), true);
+    element.classList.add(difference > 0 ? 'more' : difference < 0 ? 'less' : 'same');
+  }
+  const isAbsent = (one) => one.count[frame] === 0 && one.total[frame] === 0;
+  if (!isAbsent(sums[0]) && !isAbsent(sums[1])) return;
+  const mark = document.createElement('b');
+  mark.textContent = isAbsent(sums[0]) ? '[only before] ' : '[new] ';
+  button.prepend(mark);
+}
+
 function functionRow(frame, sums) {
   const row = document.createElement('tr');
   row.classList.toggle('chosen', frame === state.focus);
@@ -45,19 +60,11 @@ function functionRow(frame, sums) {
   button.textContent = data.frames[frame];
   button.title = data.frames[frame].slice(0, 1000);
   button.addEventListener('click', () => focusOn(frame));
+  if (before !== null) addChanges(row, button, frame, sums);
   const shown = sums[side()];
   cell(row, `${format(shown.self[frame])} · ${percent(shown.self[frame], all())}`, true);
   cell(row, `${format(shown.total[frame])} · ${percent(shown.total[frame], all())}`, true);
   cell(row, shown.count[frame].toLocaleString('en-US'), true);
-  if (before === null) return row;
-  for (const field of ['self', 'total']) {
-    const difference = change(sums[0][field][frame], sums[1][field][frame]);
-    const element = cell(row, signed(difference), true);
-    element.classList.add(difference > 0 ? 'more' : difference < 0 ? 'less' : 'same');
-  }
-  const isOld = sums[0].count[frame] === 0 && sums[0].total[frame] === 0;
-  const isNew = sums[1].count[frame] === 0 && sums[1].total[frame] === 0;
-  if (isOld || isNew) button.insertAdjacentText('beforeend', isOld ? ' [only before]' : ' [new]');
   return row;
 }
 

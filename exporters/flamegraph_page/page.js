@@ -303,7 +303,8 @@ for (const id of ['weight', 'side', 'by', 'scale']) {
 
 // ---- Start.
 const DEFAULTS = {side: state.side, by: state.by, scale: state.scale, sort: {...state.sort}};
-const title = (data.title || 'Flame graph') + (before === null ? '' : ` compared with ${before.title || 'another recording'}`);
+const nameOf = (recording) => recording.title || recording.subtitle || 'a recording';
+const title = before === null ? data.title || 'Flame graph' : `${nameOf(data)} compared with ${nameOf(before)}`;
 document.title = title;
 $('title').textContent = title;
 data.weights.forEach((weight, i) => $('weight').add(new Option(weight.title, String(i))));
