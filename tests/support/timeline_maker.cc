@@ -171,6 +171,17 @@ StackId TimelineMaker::AddFrame(StackId caller, uint32_t code, uint32_t instruct
   return it->second;
 }
 
+absl::Status TimelineMaker::AddKernel(SpanId asker, const std::string& name, int64_t start_ns,
+                                      int64_t duration_ns) {
+  if (info_.gpu_agents.empty()) info_.gpu_agents.emplace_back();
+  DeviceActivity kernel;
+  kernel.op = asker;
+  kernel.name = builder_.InternDeviceName(name);
+  kernel.start_ns = start_ns;
+  kernel.duration_ns = duration_ns;
+  return builder_.AddDeviceActivity(kernel);
+}
+
 std::unique_ptr<Timeline> TimelineMaker::Finish() {
   for (const std::vector<Open>& stack : open_) Require(stack.empty(), "a span is still open");
   builder_.SetInputs(std::move(inputs_));

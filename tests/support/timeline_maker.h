@@ -53,6 +53,9 @@ class TimelineMaker {
   absl::Status SetStack(SpanId span, StackId stack) {
     return builder_.columns().stack.Set(span, stack);
   }
+  // A kernel that `asker` asked for, recorded by a GPU agent.
+  absl::Status AddKernel(SpanId asker, const std::string& name, int64_t start_ns,
+                         int64_t duration_ns);
   absl::Status AddMemoryEvent(const MemoryEvent& event) { return builder_.AddMemoryEvent(event); }
 
   RecordingInfo& info() { return info_; }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -95,6 +96,46 @@ TEST_F(StackSumsTest, MemoryIsWhatWasAllocatedWhetherFreedOrNot) {
   EXPECT_EQ(ByPath(stacks, *stacks.Find(StackWeight::kDeviceMemory)), (Sums{{"aten::add", 512}}));
 }
 
+TEST_F(StackSumsTest, APathLeadsFromPythonOverModulesAndOperatorsToKernels) {
+  PythonModule linear;
+  linear.class_name = "Linear";
+  const uint32_t module = maker_.AddModule(linear);
+  const uint32_t call = maker_.AddCode("torch/nn/modules/module.py", "_wrapped_call_impl", 1773);
+  const StackId main = maker_.AddFrame(kNoStack, maker_.AddCode("train.py", "main", 1), 3);
+  const StackId layer = maker_.AddFrame(main, call, 2, module);
+  const SpanId op = maker_.Begin(thread_, maker_.AddOperator("aten::linear"), 0);
+  ASSERT_TRUE(maker_.SetStack(op, layer).ok());
+  const SpanId inner = maker_.Add(thread_, maker_.AddOperator("aten::addmm"), 10, 30);
+  maker_.End(thread_, 100);
+  for (const int64_t start_ns : {200, 300}) {
+    ASSERT_TRUE(maker_.AddKernel(inner, "aten::linear", start_ns, 50).ok());
+  }
+  ASSERT_TRUE(maker_.AddKernel(op, "fill", 400, 7).ok());
+  ASSERT_TRUE(maker_.AddKernel(kNoSpan, "fill", 500, 9).ok());
+  const FoldedStacks& stacks = Build();
+  const StackValues& times = *stacks.Find(StackWeight::kSelfDeviceTime);
+  const std::string in_layer = "train.py(1): main;nn.Module: Linear_0;aten::linear";
+  EXPECT_EQ(ByPath(stacks, times), (Sums{{in_layer + ";aten::addmm;aten::linear", 100},
+                                         {in_layer + ";fill", 7},
+                                         {std::string(kNoCallFrame) + ";fill", 9}}));
+  EXPECT_EQ(times.total, 116);
+  // As export_stacks() has it: what asked for the work, and no kernels.
+  EXPECT_EQ(
+      ByPath(stacks, {times.weight, WithoutDeviceFrames(stacks, times.self), times.total}),
+      (Sums{{in_layer, 7}, {in_layer + ";aten::addmm", 100}, {std::string(kNoCallFrame), 9}}));
+  std::vector<FrameKind> kinds;
+  for (uint32_t node = 1; node < stacks.nodes.size(); ++node) {
+    if (times.self[node] != 100) continue;
+    EXPECT_EQ(stacks.nodes[node].count, 2u);
+    for (const uint32_t at : PathOf(stacks, node)) {
+      kinds.push_back(stacks.frames[stacks.nodes[at].frame].kind);
+    }
+  }
+  EXPECT_EQ(kinds,
+            (std::vector<FrameKind>{FrameKind::kDevice, FrameKind::kOperator, FrameKind::kOperator,
+                                    FrameKind::kModule, FrameKind::kPython}));
+}
+
 TEST_F(StackSumsTest, WhatWasNotRecordedIsNoWeight) {
   maker_.Add(thread_, maker_.AddOperator("aten::add"), 0, 10);
   const FoldedStacks& stacks = Build();
@@ -124,6 +165,24 @@ TEST_F(StackSumsTest, AsyncSpansCountAndHaveNoTime) {
   const FoldedStacks& stacks = Build();
   EXPECT_EQ(stacks.Find(StackWeight::kSelfCpuTime)->total, 0);
   EXPECT_EQ(ByPath(stacks, *stacks.Find(StackWeight::kCount)), (Sums{{"aten::add", 1}}));
+}
+
+TEST_F(StackSumsTest, AWindowHoldsPartsOfStepsAtItsEnds) {
+  maker_.info().window.start_ns = 1000;
+  maker_.info().window.duration_ns = 1000;
+  Build();
+  Steps steps;
+  EXPECT_EQ(StepsInWindow(*timeline_, steps), std::nullopt);
+  ProcessSteps main;
+  main.steps = {{1100, 1300, 0}, {1300, 1500, 1}, {1500, 1700, 2}};
+  main.median_ns = 200;
+  main.confidence = 0.9;
+  steps.processes.push_back(main);
+  steps.main = 0;
+  EXPECT_EQ(StepsInWindow(*timeline_, steps),
+            4.5);  // half a one before, and no more than one after
+  steps.processes[0].confidence = 0.4;
+  EXPECT_EQ(StepsInWindow(*timeline_, steps), std::nullopt);
 }
 
 struct PathSum {

@@ -39,8 +39,8 @@ class StackSummer {
       const DeviceActivity& activity = activities.at(i);
       if (!IsDeviceWork(activity.kind)) continue;
       const SpanId asker = activity.op != kNoSpan ? activity.op : activity.call;
-      const uint32_t above =
-          asker == kNoSpan ? folder_.TopNode(kNoCallFrame) : folder_.NodeOf(asker);
+      const uint32_t above = asker == kNoSpan ? folder_.TopNode(kNoCallFrame)
+                                              : folder_.NodeOf(asker, timeline_.span(asker));
       const uint32_t node = folder_.DeviceNode(above, activity.name);
       ++stacks_.nodes[node].count;
       Add(StackWeight::kSelfDeviceTime, node, activity.duration_ns);
@@ -54,8 +54,9 @@ class StackSummer {
       if (event.kind != MemoryEventKind::kUsage) continue;
       has_device_memory_ |= event.is_device();
       if (event.bytes <= 0 || !(event.is_cpu() || event.is_device())) continue;
-      const uint32_t node =
-          event.parent == kNoSpan ? folder_.TopNode(kNoSpanFrame) : folder_.NodeOf(event.parent);
+      const uint32_t node = event.parent == kNoSpan
+                                ? folder_.TopNode(kNoSpanFrame)
+                                : folder_.NodeOf(event.parent, timeline_.span(event.parent));
       Add(event.is_cpu() ? StackWeight::kCpuMemory : StackWeight::kDeviceMemory, node, event.bytes);
     }
   }
@@ -63,6 +64,7 @@ class StackSummer {
   void Finish() {
     for (const StackWeightInfo& info : StackWeights()) {
       if (!IsRecorded(info.weight)) continue;
+      if (info.weight == StackWeight::kCount) CountSpans();
       StackValues values;
       values.weight = info.weight;
       values.self = std::move(sums_[static_cast<size_t>(info.weight)]);
@@ -74,10 +76,17 @@ class StackSummer {
 
  private:
   void AddSpan(SpanId id, const Span& span) {
-    const uint32_t node = folder_.NodeOf(id);
+    const uint32_t node = folder_.NodeOf(id, span);
     ++stacks_.nodes[node].count;
-    Add(StackWeight::kCount, node, 1);
     if (!span.is_async) Add(StackWeight::kSelfCpuTime, node, span.self_ns);
+  }
+
+  void CountSpans() {
+    for (uint32_t node = 1; node < stacks_.nodes.size(); ++node) {
+      const bool is_device = stacks_.frames[stacks_.nodes[node].frame].kind == FrameKind::kDevice;
+      const int64_t count = static_cast<int64_t>(stacks_.nodes[node].count);
+      if (!is_device) Add(StackWeight::kCount, node, count);
+    }
   }
 
   void Add(StackWeight weight, uint32_t node, int64_t value) {

@@ -41,10 +41,6 @@ void StackFolder::AddPaths() {
   }
 }
 
-uint32_t StackFolder::NodeOf(SpanId id) {
-  return node_of_path_.empty() ? NodeByStacks(id) : node_of_path_[Raw(timeline_.span(id).path)];
-}
-
 uint32_t StackFolder::DeviceNode(uint32_t asker, DeviceNameId name) {
   uint32_t& known = frame_plus_1_of_device_[Raw(name)];
   if (known == 0) {

@@ -27,7 +27,9 @@ class StackFolder {
   StackFolder(const Timeline& timeline, FoldedStacks* stacks);
 
   // The span's node. Fast for spans that come in the order of their start.
-  uint32_t NodeOf(SpanId id);
+  uint32_t NodeOf(SpanId id, const Span& span) {
+    return node_of_path_.empty() ? NodeByStacks(id) : node_of_path_[Raw(span.path)];
+  }
   // The node of what a device did, below that of what asked for it.
   uint32_t DeviceNode(uint32_t asker, DeviceNameId name);
   // A node below the root.
