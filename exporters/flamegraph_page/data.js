@@ -45,15 +45,15 @@ Array.from(data.frames.keys())
 
 const frames = column(1, Int32Array);
 frames[0] = -1;
-const tree = new Tree(column(0, Int32Array), frames, column(2, Float64Array), ranks);
-const counts = before === null ? [tree.counts] : [tree.counts, withRoot(before.counts)];
+const tree = new Tree(column(0, Int32Array), frames, ranks);
+const counts = [column(2, Float64Array), ...(before === null ? [] : [withRoot(before.counts)])];
 const weighingsOf = [];  // by weight: of the recording, and of the one before it
 
 function weighings() {
   const known = weighingsOf[state.weight];
   if (known !== undefined) return known;
   const lists = before === null ? [data.values[state.weight]] : [data.values[state.weight], before.values[state.weight]];
-  return (weighingsOf[state.weight] = lists.map((list) => new Weighing(tree, withRoot(list))));
+  return (weighingsOf[state.weight] = lists.map((list, i) => new Weighing(tree, withRoot(list), counts[i])));
 }
 
 const side = () => (state.side === 'before' ? 1 : 0);

@@ -8,7 +8,7 @@ const COLUMNS = [
 let rowsShown = ROWS_AT_ONCE;
 
 function functionSums() {
-  return sumFunctions(tree, weighings().map((weighing, i) => ({weighing, counts: counts[i]})), data.frames.length);
+  return sumFunctions(tree, weighings(), data.frames.length);
 }
 
 // The rows that the search leaves, in order.

@@ -11,7 +11,7 @@ function facts(graph, node) {
   if (graph !== callersGraph) list.push(['Self', `${format(weighing.self[node])} (${percent(weighing.self[node], all())} of all)`]);
   list.push(['Total', `${format(weighing.totals[node])} (${percent(weighing.totals[node], all())} of all)`]);
   if (graph.tree.frames[node] >= 0 && graph !== callersGraph) {
-    list.push(['Count', graph.tree.counts[node].toLocaleString('en-US')]);
+    list.push(['Count', weighing.counts[node].toLocaleString('en-US')]);
   }
   if (before !== null) {
     const [now, earlier] = graph.weighings;

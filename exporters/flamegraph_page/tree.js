@@ -4,11 +4,10 @@
 
 // `ranks`: by frame, the order of siblings. `frames[0]` is what the root shows; -1: nothing.
 class Tree {
-  constructor(parents, frames, counts, ranks) {
+  constructor(parents, frames, ranks) {
     this.size = parents.length;
     this.parents = parents;
     this.frames = frames;
-    this.counts = counts;
     this.depths = new Int32Array(this.size);
     for (let i = 1; i < this.size; ++i) this.depths[i] = this.depths[parents[i]] + 1;
     // Children of i: order[firstChild[i]] up to order[firstChild[i + 1]].
@@ -56,10 +55,12 @@ class Tree {
   }
 }
 
-// One weight of a tree: sums of each node with what is below it, and where it lies.
+// One weight of a tree, of one recording: sums of each node with what is below it, and where it lies.
+// `counts`: by node, how often it was seen.
 class Weighing {
-  constructor(tree, self) {
+  constructor(tree, self, counts) {
     this.self = self;
+    this.counts = counts;
     this.totals = Float64Array.from(self);
     for (let i = tree.size - 1; i > 0; --i) this.totals[tree.parents[i]] += this.totals[i];
     this.starts = new Float64Array(tree.size);  // from the left edge of the root, in the weight's unit
@@ -74,17 +75,17 @@ class Weighing {
   }
 }
 
-// Sums by function. `sides`: [{self, counts}, …], the recording and perhaps the one before it.
-function sumFunctions(tree, sides, functions) {
+// Sums by function, of each of the weighings: of the recording, and perhaps of the one before it.
+function sumFunctions(tree, weighings, functions) {
   const isOutermost = tree.outermost();
-  return sides.map(({weighing, counts}) => {
+  return weighings.map((weighing) => {
     const sums = {
       self: new Float64Array(functions), total: new Float64Array(functions), count: new Float64Array(functions),
     };
     for (let i = 1; i < tree.size; ++i) {
       const frame = tree.frames[i];
       sums.self[frame] += weighing.self[i];
-      sums.count[frame] += counts[i];
+      sums.count[frame] += weighing.counts[i];
       if (isOutermost[i]) sums.total[frame] += weighing.totals[i];
     }
     return sums;
@@ -96,8 +97,7 @@ class TreeMaker {
   constructor(rootFrame, sides) {
     this.parents = [0];
     this.frames = [rootFrame];
-    this.counts = [0];
-    this.selfs = Array.from({length: sides}, () => [0]);
+    this.sides = Array.from({length: sides}, () => ({self: [0], counts: [0]}));
     this.ids = new Map();
   }
 
@@ -109,16 +109,23 @@ class TreeMaker {
       this.ids.set(key, id);
       this.parents.push(parent);
       this.frames.push(frame);
-      this.counts.push(0);
-      for (const self of this.selfs) self.push(0);
+      for (const {self, counts} of this.sides) {
+        self.push(0);
+        counts.push(0);
+      }
     }
     return id;
   }
 
+  add(node, side, self, count) {
+    this.sides[side].self[node] += self;
+    this.sides[side].counts[node] += count;
+  }
+
   finish(ranks) {
-    const tree = new Tree(Int32Array.from(this.parents), Int32Array.from(this.frames),
-                          Float64Array.from(this.counts), ranks);
-    return {tree, weighings: this.selfs.map((self) => new Weighing(tree, Float64Array.from(self)))};
+    const tree = new Tree(Int32Array.from(this.parents), Int32Array.from(this.frames), ranks);
+    const weighings = this.sides.map(({self, counts}) => new Weighing(tree, Float64Array.from(self), Float64Array.from(counts)));
+    return {tree, weighings};
   }
 }
 
@@ -133,15 +140,13 @@ function sandwich(tree, weighings, frame, ranks) {
     const isStart = tree.frames[i] === frame && isOutermost[i] === 1;
     if (!isStart && place[tree.parents[i]] < 0) continue;
     place[i] = isStart ? 0 : callees.child(place[tree.parents[i]], tree.frames[i]);
-    callees.counts[place[i]] += tree.counts[i];
-    weighings.forEach((weighing, side) => { callees.selfs[side][place[i]] += weighing.self[i]; });
+    weighings.forEach((weighing, side) => callees.add(place[i], side, weighing.self[i], weighing.counts[i]));
     if (!isStart) continue;
     let at = 0;
     for (let caller = tree.parents[i]; caller !== 0; caller = tree.parents[caller]) {
       at = callers.child(at, tree.frames[caller]);
     }
-    callers.counts[at] += tree.counts[i];
-    weighings.forEach((weighing, side) => { callers.selfs[side][at] += weighing.totals[i]; });
+    weighings.forEach((weighing, side) => callers.add(at, side, weighing.totals[i], weighing.counts[i]));
   }
   return {callers: callers.finish(ranks), callees: callees.finish(ranks)};
 }

@@ -75,6 +75,22 @@ class MemoryTest(LiveTest):
         times, sizes = json.loads((self.out / "memory_timeline.json").read_text())
         self.assertEqual(sizes[-1][-1], shown[known - 1])
 
+    def test_stacks_by_memory_have_all_that_was_allocated(self) -> None:
+        with Job() as job:
+            result, _ = self.record(job, "steps 20", f"allocate {BLOCKS}", options=("--profile-memory", "--with-stack"))
+        allocated = sum(max(size, 0) for rows in memory_rows(result).values() for size, _ in rows)
+        self.assertGreater(allocated, 0)
+        done = self.run_proftrace("export", self.out, "--format", "folded,speedscope", "--metric", "self_cpu_memory_usage",
+                                  "-o", self.directory)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = (self.directory / "stacks_cpu_memory.folded").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in lines), allocated)
+        self.assertTrue(any("aten::" in line and ".py(" in line for line in lines), lines[:3])
+        profiles = json.loads((self.directory / "profile.speedscope.json").read_text(encoding="utf-8"))
+        shown = profiles["profiles"][profiles["activeProfileIndex"]]
+        self.assertEqual((shown["unit"], shown["endValue"]), ("bytes", allocated))
+        self.assert_fails(2, ("export", self.out, "--format", "folded", "--metric", "self_device_memory_usage"), "GPU")
+
     def sums(self, sizes: list[int]) -> list[int]:
         total, sums = 0, []
         for size in sizes:
