@@ -115,9 +115,14 @@ TEST_F(StacksTest, PythonsFramesAreBelowWhatTheyRun) {
   maker_.End(thread_, 15'000);
   maker_.End(thread_, 20'000);
   maker_.End(thread_, 30'000);
-  begin(maker_.AddOperator("evaluate"), at_line(4), 40'000);
-  const SpanId node = begin(maker_.AddOperator("LinearBackward0"), layer, 42'000);
-  ASSERT_TRUE(maker_.SetSequence(node, {.number_plus_1 = 1, .forward_number = 1}).ok());
+  const SpanSequence sequence = {.number_plus_1 = 1, .forward_number = 1};
+  const SpanId engine = begin(maker_.AddOperator("evaluate"), at_line(4), 40'000);
+  ASSERT_TRUE(maker_.SetSequence(engine, sequence).ok());
+  Label node_label;
+  node_label.name = "LinearBackward0";
+  node_label.scope = Scope::kBackwardFunction;
+  const SpanId node = begin(maker_.AddLabel(node_label), layer, 42'000);
+  ASSERT_TRUE(maker_.SetSequence(node, sequence).ok());
   begin(maker_.AddOperator("aten::mm"), layer, 44'000);
   maker_.End(thread_, 45'000);
   maker_.End(thread_, 46'000);

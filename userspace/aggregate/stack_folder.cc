@@ -80,13 +80,13 @@ const StackFolder::Place& StackFolder::Add(SpanId id, const Span& span, const Pl
   Place place;
   place.span = id;
   place.stack = frames_.Shown(id);
-  place.is_backward = timeline_.columns().sequence.at(id).is_backward();
+  place.is_in_node = timeline_.label(span.label).scope == Scope::kBackwardFunction;
   const bool begins_anew =
-      place.is_backward && place.stack != kNoStack && (parent == nullptr || !parent->is_backward);
+      place.is_in_node && place.stack != kNoStack && (parent == nullptr || !parent->is_in_node);
   uint32_t depth = 0;
   if (parent != nullptr && !begins_anew) {
     place.node = parent->node;
-    place.is_backward |= parent->is_backward;
+    place.is_in_node |= parent->is_in_node;
     if (place.stack == kNoStack) place.stack = parent->stack;
     depth = frames_.at(frames_.Common(place.stack, parent->stack)).depth;
   }

@@ -3,7 +3,8 @@
 // they stand on the Timeline's own paths.
 //
 // A node of the backward pass begins anew at the root, with the forward's stack, which is its own
-// as in torch's export_stacks(): so a layer has its backward below it. Steps are one frame,
+// as in torch's export_stacks(): so a layer has its backward below it. The engine's row around the
+// node stays where backward() was called, with its own time. Steps are one frame,
 // ProfilerStep*, as in torch's key averages.
 #pragma once
 
@@ -40,7 +41,7 @@ class StackFolder {
     SpanId span = kNoSpan;
     uint32_t node = 0;
     StackId stack = kNoStack;
-    bool is_backward = false;
+    bool is_in_node = false;  // of the backward pass
   };
 
   void AddPaths();
