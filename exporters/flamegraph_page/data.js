@@ -56,6 +56,20 @@ function weighings() {
   return (weighingsOf[state.weight] = lists.map((list, i) => new Weighing(tree, withRoot(list), counts[i])));
 }
 
+// Functions of Python and nn.Modules are read where rows begin: how often they were called is not known.
+function hasCount(frame) {
+  return frame >= 0 && data.kinds[frame] !== 4 && data.kinds[frame] !== 5;
+}
+
+// By recording and frame: whether anything was seen in it.
+const isSeen = counts.map((own) => {
+  const below = Float64Array.from(own);
+  for (let i = nodeCount - 1; i > 0; --i) below[tree.parents[i]] += below[i];
+  const seen = new Uint8Array(data.frames.length);
+  for (let i = 1; i < nodeCount; ++i) seen[frames[i]] |= below[i] > 0 ? 1 : 0;
+  return seen;
+});
+
 const side = () => (state.side === 'before' ? 1 : 0);
 const unit = () => data.weights[state.weight].unit;
 const format = (value) => formatValue(value, unit());

@@ -44,10 +44,9 @@ function addChanges(row, button, frame, sums) {
     const element = cell(row, signed(difference), true);
     element.classList.add(difference > 0 ? 'more' : difference < 0 ? 'less' : 'same');
   }
-  const isAbsent = (one) => one.count[frame] === 0 && one.total[frame] === 0;
-  if (!isAbsent(sums[0]) && !isAbsent(sums[1])) return;
+  if (isSeen[0][frame] && isSeen[1][frame]) return;
   const mark = document.createElement('b');
-  mark.textContent = isAbsent(sums[0]) ? '[only before] ' : '[new] ';
+  mark.textContent = isSeen[1][frame] ? '[only before] ' : '[new] ';
   button.prepend(mark);
 }
 
@@ -64,7 +63,7 @@ function functionRow(frame, sums) {
   const shown = sums[side()];
   cell(row, `${format(shown.self[frame])} · ${percent(shown.self[frame], all())}`, true);
   cell(row, `${format(shown.total[frame])} · ${percent(shown.total[frame], all())}`, true);
-  cell(row, shown.count[frame].toLocaleString('en-US'), true);
+  cell(row, hasCount(frame) ? shown.count[frame].toLocaleString('en-US') : '', true);
   return row;
 }
 
@@ -103,7 +102,8 @@ function showSandwich() {
   calleesGraph.show(callees.tree, callees.weighings, side());
   const sums = functionSums();
   const words = [`total ${format(sums[side()].total[frame])} (${percent(sums[side()].total[frame], all())})`,
-                 `self ${format(sums[side()].self[frame])}`, `count ${sums[side()].count[frame].toLocaleString('en-US')}`];
+                 `self ${format(sums[side()].self[frame])}`];
+  if (hasCount(frame)) words.push(`count ${sums[side()].count[frame].toLocaleString('en-US')}`);
   if (before !== null) words.push(`change of total ${signed(change(sums[0].total[frame], sums[1].total[frame]))}`);
   const name = document.createElement('b');
   name.textContent = data.frames[frame];

@@ -10,7 +10,7 @@ function facts(graph, node) {
   // A caller's bar is what was called through it: it has no self time of its own.
   if (graph !== callersGraph) list.push(['Self', `${format(weighing.self[node])} (${percent(weighing.self[node], all())} of all)`]);
   list.push(['Total', `${format(weighing.totals[node])} (${percent(weighing.totals[node], all())} of all)`]);
-  if (graph.tree.frames[node] >= 0 && graph !== callersGraph) {
+  if (hasCount(graph.tree.frames[node]) && graph !== callersGraph) {
     list.push(['Count', weighing.counts[node].toLocaleString('en-US')]);
   }
   if (before !== null) {

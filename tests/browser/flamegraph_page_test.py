@@ -348,6 +348,21 @@ def check_comparison(page, url, same):
         assert red == green == blue, "nothing has changed: no colour"
 
 
+def check_python(page, url):
+    """Functions of Python have times, and no counts: nobody counted their calls."""
+    page.browser.open(url)
+    assert "Python" in page.text("#legend") and "module" in page.text("#legend")
+    page.browser.click_on("#show_functions")
+    cells = page.browser.evaluate("[...document.querySelectorAll('#rows tr')].map(r => [...r.cells].map(c => c.textContent))")
+    kinds = {True: set(), False: set()}
+    for name, _, _, count in cells:
+        kinds[".py(" in name or name.startswith("nn.Module: ")].add(count == "")
+    assert kinds == {True: {True}, False: {False}}, kinds
+    function = next(name for name, *_ in cells if ".py(" in name)
+    page.browser.evaluate(f"[...document.querySelectorAll('#rows button')].find(b => b.textContent === {json.dumps(function)}).click()")
+    assert "self" in page.text("#focus") and "count" not in page.text("#focus").replace(function, "")
+
+
 def check_many_paths(page, url):
     """A hundred thousand paths: it opens and draws fast, and draws no more than can be seen."""
     start = time.monotonic()
@@ -371,7 +386,7 @@ def check_many_paths(page, url):
 
 
 def make_pages(program, proftrace, golden, folder):
-    for kind, number in (("training", "20000"), ("random", "3"), ("deep", "1000"), ("many", "100000")):
+    for kind, number in (("training", "20000"), ("random", "3"), ("deep", "1000"), ("many", "100000"), ("python", "3")):
         os.mkdir(os.path.join(folder, kind))
         subprocess.run([program, os.path.join(folder, kind), kind, number], check=True)
     for name, after, before in (("gpu", "gpu", None), ("diff", "mlp", "workers"), ("same", "mlp", "mlp")):
@@ -419,6 +434,7 @@ def run(program, proftrace, golden, browser_program, screenshot):
             do(check_nasty_names, f"{url}/random/flamegraph.html")
             do(check_deep_stack, f"{url}/deep/flamegraph.html")
             do(check_weights, f"{url}/gpu.html")
+            do(check_python, f"{url}/python/flamegraph.html")
             do(check_comparison, f"{url}/diff.html", f"{url}/same.html")
             do(check_many_paths, f"{url}/many/flamegraph.html")
             check_no_complaints(browser)
