@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"
@@ -17,9 +18,10 @@ namespace {
 
 std::string PathText(const FoldedStacks& stacks, uint32_t node) {
   std::string text;
-  for (const uint32_t at : PathOf(stacks, node)) {
-    const std::string& name = stacks.frames[stacks.nodes[at].frame].name;
-    text = text.empty() ? name : name + ";" + text;
+  const std::vector<uint32_t> path = PathOf(stacks, node);
+  for (size_t i = path.size(); i-- > 0;) {
+    if (!text.empty()) text += ";";
+    text += stacks.frames[stacks.nodes[path[i]].frame].name;
   }
   return text;
 }

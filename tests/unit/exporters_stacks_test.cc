@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <string>
 
@@ -196,6 +197,16 @@ TEST_F(StacksTest, PageNeedsNoNetwork) {
        {"http:", "https:", "src=", "@import", "url(", "fetch(", "@DATA@", "@SCRIPT@"}) {
     EXPECT_EQ(page.find(forbidden), std::string::npos) << forbidden;
   }
+}
+
+TEST_F(StacksTest, PageHasTheElementsThatItsScriptAsksFor) {
+  const std::string page = Page();
+  const std::regex used(R"(\$\('([a-z_]+)'\))");
+  int count = 0;
+  for (std::sregex_iterator it(page.begin(), page.end(), used), end; it != end; ++it, ++count) {
+    EXPECT_NE(page.find("id=\"" + (*it)[1].str() + "\""), std::string::npos) << (*it)[1];
+  }
+  EXPECT_GT(count, 20);
 }
 
 TEST_F(StacksTest, SummaryHasTheContractsFields) {

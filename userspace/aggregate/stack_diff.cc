@@ -20,7 +20,7 @@ using FrameKey = std::pair<std::string_view, FrameKind>;
 std::string PlaceOfFunction(const StackFrame& frame) {
   const std::string_view rest = std::string_view(frame.name).substr(frame.file.size());
   const size_t end = rest.find("): ");
-  return frame.file + '\0' + std::string(end == rest.npos ? rest : rest.substr(end));
+  return frame.file + '\0' + std::string(end == std::string_view::npos ? rest : rest.substr(end));
 }
 
 struct MovedFunctions {
