@@ -6,7 +6,7 @@ const before = data.before || null;
 // By FrameKind, as C++ numbers them.
 const KINDS = [
   {name: 'operator', hue: 22}, {name: 'autograd', hue: 48}, {name: 'annotation', hue: 70}, {name: 'CUDA call', hue: 345},
-  {name: 'Python', hue: 212}, {name: 'module', hue: 178}, {name: 'GPU', hue: 120},
+  {name: 'Python', hue: 212}, {name: 'module', hue: 178}, {name: 'GPU', hue: 120}, {name: 'C and C++', hue: 265}, {name: 'system call', hue: 305},
 ];
 
 const state = {
@@ -56,9 +56,9 @@ function weighings() {
   return (weighingsOf[state.weight] = lists.map((list, i) => new Weighing(tree, withRoot(list), counts[i])));
 }
 
-// Functions of Python and nn.Modules are read where rows begin: how often they were called is not known.
+// Functions of Python and nn.Modules are read where rows begin, those of C in samples: how often they were called is not known.
 function hasCount(frame) {
-  return frame >= 0 && data.kinds[frame] !== 4 && data.kinds[frame] !== 5;
+  return frame >= 0 && ![4, 5, 7, 8].includes(data.kinds[frame]);
 }
 
 // By recording and frame: whether anything was seen in it.

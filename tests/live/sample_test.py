@@ -203,6 +203,14 @@ class SampleTest(LiveTest):
         self.assert_lossless(result)
         running = [sample for sample in self.samples() if sample["state"] == "running"]
         self.assertTrue(any(sample["event_id"] for sample in running))
+        for metric, states in (("sampled_on_cpu", {"running"}), ("sampled_off_cpu", {"runnable", "sleeping", "uninterruptible"})):
+            folded = self.directory / metric
+            done = self.run_proftrace("export", self.out, "--format", "folded", "--metric", metric, "-o", folded)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = folded.read_text(encoding="utf-8").splitlines()
+            looks = sum(int(sample["samples"]) for sample in self.samples() if sample["state"] in states)
+            # Of microseconds, cut to whole ones line by line.
+            self.assertAlmostEqual(sum(int(line.rpartition(" ")[2]) for line in lines), looks * 1e6 / 997, delta=len(lines) + 1)
 
     def test_what_is_no_frequency(self) -> None:
         for rate in ("0", "0Hz", "-5", "20kHz", "fast", "99 Hz"):

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "userspace/model/timeline.h"
@@ -56,6 +57,7 @@ class TimelineMaker {
   // A kernel that `asker` asked for, recorded by a GPU agent.
   absl::Status AddKernel(SpanId asker, const std::string& name, int64_t start_ns,
                          int64_t duration_ns);
+  void SetSamples(Samples samples) { builder_.SetSamples(std::move(samples)); }
   absl::Status AddMemoryEvent(const MemoryEvent& event) { return builder_.AddMemoryEvent(event); }
 
   RecordingInfo& info() { return info_; }

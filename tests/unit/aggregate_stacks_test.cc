@@ -98,6 +98,49 @@ TEST_F(StackSumsTest, MemoryIsWhatWasAllocatedWhetherFreedOrNot) {
   EXPECT_EQ(ByPath(stacks, *stacks.Find(StackWeight::kDeviceMemory)), (Sums{{"aten::add", 512}}));
 }
 
+TEST_F(StackSumsTest, SamplesStandBelowTheirFramesAndWhatWasOpen) {
+  const SpanId add = maker_.Begin(thread_, maker_.AddOperator("aten::add"), 0);
+  const SpanId empty = maker_.Add(thread_, maker_.AddOperator("aten::empty"), 10, 20);
+  maker_.End(thread_, 100);
+  Samples samples;
+  samples.functions = {{Pid{1}, SampleFrameKind::kPython, "main", "train.py", 3},
+                       {Pid{1}, SampleFrameKind::kNative, "at::add", "/lib/libtorch_cpu.so", 0},
+                       {Pid{1}, SampleFrameKind::kNative, "", "/lib/libc.so.6", 0},
+                       {Pid{1}, SampleFrameKind::kKernel, "futex", "", 0}};
+  // main, main > at::add, main > [libc.so.6] > futex
+  samples.frames = {{}, {0, 0, 5}, {1, 1, 0}, {1, 2, 0}, {3, 3, 0}};
+  const auto sample = [&](uint32_t frame, uint32_t count, SampleState state, SpanId span) {
+    Sample one;
+    one.period_ns = 10;
+    one.count = count;
+    one.frame = frame;
+    one.state = state;
+    one.span = span;
+    one.thread = thread_;
+    samples.samples.push_back(one);
+  };
+  sample(1, 1, SampleState::kRunning, kNoSpan);
+  sample(1, 1, SampleState::kRunning, empty);  // no C was found: the operators tell
+  sample(2, 2, SampleState::kRunning, add);
+  sample(4, 30, SampleState::kSleeping, add);
+  sample(1, 4, SampleState::kRunnable, kNoSpan);
+  sample(0, 5, SampleState::kUninterruptible, kNoSpan);
+  sample(0, 6, SampleState::kRunning, add);
+  maker_.SetSamples(std::move(samples));
+  const FoldedStacks& stacks = Build();
+  const std::string main = "train.py(3): main";
+  EXPECT_EQ(ByPath(stacks, *stacks.Find(StackWeight::kSampledOnCpu)),
+            (Sums{{main, 10},
+                  {main + ";aten::add;aten::empty", 10},
+                  {main + ";at::add", 20},
+                  {"aten::add", 60}}));
+  EXPECT_EQ(
+      ByPath(stacks, *stacks.Find(StackWeight::kSampledOffCpu)),
+      (Sums{{main + ";[libc.so.6];futex_[k]", 300}, {main, 40}, {std::string(kNoFrameFrame), 50}}));
+  // They weigh nothing in what was measured.
+  EXPECT_EQ(stacks.Find(StackWeight::kSelfCpuTime)->total, 100);
+}
+
 TEST_F(StackSumsTest, APathLeadsFromPythonOverModulesAndOperatorsToKernels) {
   PythonModule linear;
   linear.class_name = "Linear";

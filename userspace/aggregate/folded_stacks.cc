@@ -61,6 +61,14 @@ class StackSummer {
     }
   }
 
+  void AddSamples() {
+    for (const Sample& sample : timeline_.samples()) {
+      const bool runs = sample.state == SampleState::kRunning;
+      Add(runs ? StackWeight::kSampledOnCpu : StackWeight::kSampledOffCpu,
+          folder_.SampleNode(sample), sample.period_ns * sample.count);
+    }
+  }
+
   void Finish() {
     for (const StackWeightInfo& info : StackWeights()) {
       if (!IsRecorded(info.weight)) continue;
@@ -106,6 +114,9 @@ class StackSummer {
         return timeline_.has_memory();
       case StackWeight::kDeviceMemory:
         return has_device_memory_;
+      case StackWeight::kSampledOnCpu:
+      case StackWeight::kSampledOffCpu:
+        return !timeline_.samples().empty();
     }
     return false;
   }
@@ -142,6 +153,7 @@ void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCount
   summer.AddSpans(counts);
   summer.AddDeviceWork();
   summer.AddMemory();
+  summer.AddSamples();
   summer.Finish();
 }
 

@@ -25,6 +25,8 @@ enum class FrameKind : uint8_t {
   kPython = 4,   // a function
   kModule = 5,   // the call of an nn.Module
   kDevice = 6,   // a kernel, a copy, a memset: always a leaf, below what asked for it
+  kNative = 7,   // a function of C or C++ (samples)
+  kKernel = 8,   // a system call (samples): always a leaf
 };
 
 struct StackFrame {
@@ -75,10 +77,12 @@ struct SpanCounts {
 // Above work of devices without a CUDA call, and alone on its path. Work that no operator asked for
 // lies on its CUDA call's path.
 inline constexpr std::string_view kNoCallFrame = "[no CUDA call recorded]";
+// The path of samples of which nothing could be read.
+inline constexpr std::string_view kNoFrameFrame = "[no frames]";
 // The path of allocations outside of all spans.
 inline constexpr std::string_view kNoSpanFrame = "[outside of operators]";
 
-// One pass over the spans, one over the work of devices, one over the allocations; memory: a few
+// One pass over the spans, the work of devices, the allocations and the samples each; memory: a few
 // words a path.
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts);
 

@@ -1,6 +1,7 @@
 #include "userspace/aggregate/stack_folder.h"
 
 #include "userspace/aggregate/python_text.h"
+#include "userspace/aggregate/sample_text.h"
 
 namespace proftrace {
 
@@ -49,6 +50,58 @@ uint32_t StackFolder::DeviceNode(uint32_t asker, DeviceNameId name) {
     known = static_cast<uint32_t>(stacks_.frames.size());
   }
   return Below(asker, known - 1);
+}
+
+uint32_t StackFolder::FrameOfSample(const SampleFrame& frame) {
+  const SampleFunction& function = timeline_.sample_function(frame);
+  if (frame.function >= frame_plus_1_of_function_.size()) {
+    frame_plus_1_of_function_.resize(frame.function + 1);
+  }
+  uint32_t& known = frame_plus_1_of_function_[frame.function];
+  if (known != 0) return known - 1;
+  const FrameKind kind = function.kind == SampleFrameKind::kPython   ? FrameKind::kPython
+                         : function.kind == SampleFrameKind::kNative ? FrameKind::kNative
+                                                                     : FrameKind::kKernel;
+  const uint32_t id = FrameOf(SampleFunctionText(function), kind);
+  if (stacks_.frames[id].file.empty()) {
+    stacks_.frames[id].file = function.file;
+    stacks_.frames[id].line = function.first_line;
+  }
+  known = id + 1;
+  return id;
+}
+
+uint32_t StackFolder::BelowPath(uint32_t node, PathId path) {
+  std::vector<uint32_t> frames;
+  for (; path != kRootPath; path = timeline_.path(path).parent) {
+    frames.push_back(frame_of_label_[Raw(timeline_.path(path).label)]);
+  }
+  for (size_t i = frames.size(); i-- > 0;) node = Below(node, frames[i]);
+  return node;
+}
+
+uint32_t StackFolder::SampleNode(const Sample& sample) {
+  const std::vector<SampleFrame>& frames = timeline_.sample_frames();
+  node_plus_1_of_sample_.resize(frames.size());
+  std::vector<uint32_t> to_root;
+  uint32_t node = 0;
+  for (uint32_t at = sample.frame; at != 0; at = frames[at].parent) {
+    if (node_plus_1_of_sample_[at] != 0) {
+      node = node_plus_1_of_sample_[at] - 1;
+      break;
+    }
+    to_root.push_back(at);
+  }
+  for (size_t i = to_root.size(); i-- > 0;) {
+    node = Below(node, FrameOfSample(frames[to_root[i]]));
+    node_plus_1_of_sample_[to_root[i]] = node + 1;
+  }
+  const bool has_c = sample.frame != 0 && timeline_.sample_function(frames[sample.frame]).kind !=
+                                              SampleFrameKind::kPython;
+  if (sample.span != kNoSpan && !has_c) {
+    return BelowPath(node, timeline_.span(sample.span).path);
+  }
+  return node != 0 ? node : TopNode(kNoFrameFrame);
 }
 
 uint32_t StackFolder::TopNode(std::string_view name) {

@@ -33,6 +33,9 @@ class StackFolder {
   }
   // The node of what a device did, below that of what asked for it.
   uint32_t DeviceNode(uint32_t asker, DeviceNameId name);
+  // Below the frames of Python and of C that ran; where no function of C was found, below those of
+  // Python and the rows that were open.
+  uint32_t SampleNode(const Sample& sample);
   // A node below the root.
   uint32_t TopNode(std::string_view name);
 
@@ -45,6 +48,9 @@ class StackFolder {
   };
 
   void AddPaths();
+  uint32_t FrameOfSample(const SampleFrame& frame);
+  // The node below `node` of the labels of `path`.
+  uint32_t BelowPath(uint32_t node, PathId path);
   uint32_t NodeByStacks(SpanId id);
   // Its place where it is kept.
   const Place* Kept(SpanId id, const Span& span) const;
@@ -59,9 +65,11 @@ class StackFolder {
   FoldedStacks& stacks_;
   absl::flat_hash_map<std::string, uint32_t> frame_ids_;
   std::vector<uint32_t> frame_of_label_;
-  std::vector<uint32_t> frame_of_stack_;          // by StackId
-  std::vector<uint32_t> frame_plus_1_of_device_;  // by DeviceNameId; 0 = none yet
-  std::vector<uint32_t> node_of_path_;            // where there are no stacks
+  std::vector<uint32_t> frame_of_stack_;            // by StackId
+  std::vector<uint32_t> frame_plus_1_of_device_;    // by DeviceNameId; 0 = none yet
+  std::vector<uint32_t> node_of_path_;              // where there are no stacks
+  std::vector<uint32_t> frame_plus_1_of_function_;  // of samples; 0 = none yet
+  std::vector<uint32_t> node_plus_1_of_sample_;     // by frame of samples; likewise
   absl::flat_hash_map<uint64_t, uint32_t> node_ids_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> below_frames_;
   std::vector<std::vector<Place>> places_;  // by thread and depth: the last span there

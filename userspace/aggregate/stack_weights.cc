@@ -47,6 +47,22 @@ const std::array<StackWeightInfo, kStackWeights>& StackWeights() {
        "spans",
        "stacks_count.folded",
        "no counts are in this recording"},
+      {StackWeight::kSampledOnCpu,
+       "sampled_on_cpu",
+       {},
+       "Sampled, on a CPU",
+       StackUnit::kNanoseconds,
+       "sampled_on_cpu",
+       "stacks_sampled_on_cpu.folded",
+       "no samples are in this recording; record with --sample 99Hz"},
+      {StackWeight::kSampledOffCpu,
+       "sampled_off_cpu",
+       {},
+       "Sampled, waiting",
+       StackUnit::kNanoseconds,
+       "sampled_off_cpu",
+       "stacks_sampled_off_cpu.folded",
+       "no samples are in this recording; record with --sample 99Hz"},
   }};
   return kTable;
 }

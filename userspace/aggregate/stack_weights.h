@@ -23,8 +23,11 @@ enum class StackWeight : uint8_t {
   kDeviceMemory = 3,
   // Spans whose end was seen.
   kCount = 4,
+  // --sample: how often threads were seen there times the period, so of all threads together.
+  kSampledOnCpu = 5,   // they ran
+  kSampledOffCpu = 6,  // they waited, for a CPU too
 };
-inline constexpr size_t kStackWeights = 5;
+inline constexpr size_t kStackWeights = 7;
 
 enum class StackUnit : uint8_t { kNanoseconds, kBytes, kCount };
 
