@@ -141,27 +141,45 @@ const std::vector<Format>& Formats() {
       {"tensorboard", "", "tensorboard --logdir DIR, with torch-tb-profiler", WriteChromeTrace},
       {"events-csv", "events.csv", "pandas or a database; one row an event", WriteEventsCsv},
       {"folded", "stacks_self_cpu.folded", "flamegraph.pl, inferno, https://www.speedscope.app",
-       WriteFolded, false, false, false, true},
+       WriteFolded, FormatNeeds::kNothing, true},
       {"folded-count", "stacks_count.folded", "as folded, by the number of rows",
        WriteFoldedCounts},
       {"folded-cuda", "stacks_self_cuda.folded", "as folded, by the time of GPUs",
-       WriteDeviceFolded, false, true},
+       WriteDeviceFolded, FormatNeeds::kDevice},
       {"gpu-idle", "gpu_idle.csv", "pandas; why a GPU had nothing to do, gap by gap", WriteGpuIdle,
-       false, true},
-      {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph, false, false, false, true},
-      {"modules", "modules.csv", "pandas, a spreadsheet; one row an nn.Module", WriteModules, false,
-       false, true},
-      {"samples-csv", "samples.csv", "pandas; what each thread did, look by look", WriteSamples},
+       FormatNeeds::kDevice},
+      {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph, FormatNeeds::kNothing, true},
+      {"modules", "modules.csv", "pandas, a spreadsheet; one row an nn.Module", WriteModules,
+       FormatNeeds::kModules},
+      {"samples-csv", "samples.csv", "pandas; what each thread did, look by look", WriteSamples,
+       FormatNeeds::kSamples},
       {"speedscope", "profile.speedscope.json", "https://www.speedscope.app", WriteSpeedscope},
       {"pprof", "profile.pb.gz", "go tool pprof -http=: FILE", WritePprof},
       {"memory-timeline", "memory_timeline.json",
-       "scripts that read torch's export_memory_timeline", WriteMemoryTimeline, true},
+       "scripts that read torch's export_memory_timeline", WriteMemoryTimeline, FormatNeeds::kMemory},
       {"memory-timeline-html", "memory_timeline.html", "any browser", WriteMemoryTimelineHtml,
-       true},
-      {"memory-viz", "memory_viz.pickle", "https://pytorch.org/memory_viz", WriteMemoryViz, true},
+       FormatNeeds::kMemory},
+      {"memory-viz", "memory_viz.pickle", "https://pytorch.org/memory_viz", WriteMemoryViz,
+       FormatNeeds::kMemory},
       {"summary", "summary.json", "scripts; what was recorded, lost and paid", WriteSummary},
   };
   return formats;
+}
+
+bool IsRecorded(FormatNeeds needs, const Timeline& timeline) {
+  switch (needs) {
+    case FormatNeeds::kNothing:
+      return true;
+    case FormatNeeds::kMemory:
+      return timeline.has_memory();
+    case FormatNeeds::kDevice:
+      return timeline.has_device_records();
+    case FormatNeeds::kModules:
+      return !timeline.python_modules().empty();
+    case FormatNeeds::kSamples:
+      return !timeline.samples().empty();
+  }
+  return false;
 }
 
 std::vector<int> SeveralRanks(const Timeline& timeline) {

@@ -34,16 +34,24 @@ struct ExportInput {
   const Comparison* comparison = nullptr;  // of the formats with `compares`
 };
 
+enum class FormatNeeds {
+  kNothing,
+  kMemory,
+  kDevice,   // a GPU agent
+  kModules,  // nn.Modules
+  kSamples,
+};
+
 struct Format {
   std::string_view name;        // as in --format
   std::string_view file_name;   // in the result directory; empty = DefaultFileName() makes it
   std::string_view opens_with;  // one sentence for users
   absl::Status (*write)(const ExportInput&, ByteSink&);
-  bool needs_memory = false;   // fails unless memory was recorded
-  bool needs_device = false;   // fails unless a GPU agent recorded
-  bool needs_modules = false;  // fails unless nn.Modules were recorded
-  bool compares = false;       // shows ExportInput::comparison
+  FormatNeeds needs = FormatNeeds::kNothing;  // fails unless that was recorded
+  bool compares = false;                      // shows ExportInput::comparison
 };
+
+bool IsRecorded(FormatNeeds needs, const Timeline& timeline);
 
 // In the order in which they are listed to users.
 const std::vector<Format>& Formats();

@@ -98,10 +98,8 @@ inline void ExportAll(const Timeline& timeline) {
   const Aggregates aggregates = Aggregate(timeline, {});
   const TableOptions table;
   for (const Format& format : Formats()) {
-    // Refused, and rightly so, where memory was not recorded.
-    if (format.needs_memory && !timeline.has_memory()) continue;
-    if (format.needs_device && !timeline.has_device_records()) continue;
-    if (format.needs_modules && timeline.python_modules().empty()) continue;
+    // Refused, and rightly so, where that was not recorded.
+    if (!IsRecorded(format.needs, timeline)) continue;
     StringSink sink;
     Require(format.write({timeline, aggregates, table}, sink).ok(),
             "an output without a disk cannot fail");

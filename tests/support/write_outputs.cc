@@ -227,9 +227,7 @@ int Run(int argc, char** argv) {
   const TableOptions table;
   for (const Format& format : Formats()) {
     if (!status.ok()) break;
-    if (format.needs_memory && !timeline->has_memory()) continue;
-    if (format.needs_device && !timeline->has_device_records()) continue;
-    if (format.needs_modules && timeline->python_modules().empty()) continue;
+    if (!IsRecorded(format.needs, *timeline)) continue;
     status = Export(format, {*timeline, aggregates, table}, *directory,
                     DefaultFileName(format, *timeline));
   }

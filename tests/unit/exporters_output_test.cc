@@ -209,7 +209,7 @@ TEST(FormatsTest, ListsAreParsed) {
 
 size_t FormatsWithoutMemory() {
   return static_cast<size_t>(std::count_if(Formats().begin(), Formats().end(), [](const Format& f) {
-    return !f.needs_memory && !f.needs_device && !f.needs_modules;
+    return f.needs == FormatNeeds::kNothing;
   }));
 }
 
@@ -219,7 +219,7 @@ TEST_F(OutputDirectoryTest, FormatsOfMemorySayThatItWasNotRecorded) {
   const TableOptions table;
   const OutputDirectory directory = Open();
   for (const Format& format : Formats()) {
-    if (!format.needs_memory) continue;
+    if (format.needs != FormatNeeds::kMemory) continue;
     const absl::Status status =
         Export(format, {*timeline, aggregates, table}, directory, std::string(format.file_name));
     EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage) << format.name;
@@ -245,7 +245,7 @@ TEST_F(OutputDirectoryTest, EveryFormatWritesItsFileTheSameTwice) {
   const TableOptions table;
   const OutputDirectory directory = Open();
   for (const Format& format : Formats()) {
-    if (format.needs_memory || format.needs_device || format.needs_modules) continue;
+    if (format.needs != FormatNeeds::kNothing) continue;
     const std::string name = DefaultFileName(format, *timeline);
     ASSERT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
     const std::string first = ReadFile(path_ / name);
@@ -265,7 +265,7 @@ TEST_F(OutputDirectoryTest, EveryFormatStandsAnEmptyRecording) {
   const TableOptions table;
   const OutputDirectory directory = Open();
   for (const Format& format : Formats()) {
-    if (format.needs_memory || format.needs_device || format.needs_modules) continue;
+    if (format.needs != FormatNeeds::kNothing) continue;
     const std::string name = DefaultFileName(format, *timeline);
     EXPECT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
   }

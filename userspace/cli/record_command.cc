@@ -382,9 +382,11 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.formats);
   if (!formats.ok()) return formats.status();
   for (const Format* format : *formats) {
-    if (!format->needs_memory || arguments.profile_memory) continue;
-    return Fail(ExitCode::kUsage,
-                "--format " + std::string(format->name) + " needs --profile-memory");
+    const bool lacks_memory = format->needs == FormatNeeds::kMemory && !arguments.profile_memory;
+    const bool lacks_samples = format->needs == FormatNeeds::kSamples && !arguments.sample;
+    if (!lacks_memory && !lacks_samples) continue;
+    return Fail(ExitCode::kUsage, "--format " + std::string(format->name) + " needs " +
+                                      (lacks_memory ? "--profile-memory" : "--sample"));
   }
 
   StopOnSignals();

@@ -82,9 +82,11 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
   if (!all.ok()) return all.status();
   std::vector<std::string> names;
   for (const Format* format : *all) {
-    // Whether an agent can record is known only when it has: `unsupported` says why it has not.
-    if (format->needs_device && !results.timeline->has_device_records()) continue;
-    if (format->needs_modules && results.timeline->python_modules().empty()) continue;
+    // Whether an agent can record is known only when it has: `unsupported` says why it has not. The
+    // same of modules and samples.
+    if (format->needs != FormatNeeds::kMemory && !IsRecorded(format->needs, *results.timeline)) {
+      continue;
+    }
     const std::string name = DefaultFileName(*format, *results.timeline);
     if (absl::Status status = Export(*format, input, *output, name); !status.ok()) return status;
     names.push_back(name);
