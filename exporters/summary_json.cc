@@ -39,7 +39,16 @@ OrderedJson GroupsJson(const std::vector<ProcessGroup>& groups) {
   return list;
 }
 
-OrderedJson TargetJson(const Target& target) {
+// What became of the process's last agent; null: it had none.
+OrderedJson AgentState(const RecordingInfo& info, Pid pid) {
+  std::string state;
+  for (const GpuAgent& agent : info.gpu_agents) {
+    if (agent.pid == pid) state = agent.state;
+  }
+  return TextOrNull(state);
+}
+
+OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
   OrderedJson json = {{"pid", Raw(target.pid)},
                       {"ppid", Raw(target.ppid)},
                       {"comm", ToValidUtf8(target.comm)},
@@ -53,7 +62,8 @@ OrderedJson TargetJson(const Target& target) {
                       {"world_size", NumberOrNull(target.world_size)},
                       {"threads", target.threads},
                       {"followed", target.followed},
-                      {"operators_probed", target.operator_count}};
+                      {"operators_probed", target.operator_count},
+                      {"gpu_agent", AgentState(info, target.pid)}};
   if (!target.process_groups.empty()) {
     json["process_groups"] = GroupsJson(target.process_groups);
   }
@@ -131,7 +141,7 @@ OrderedJson SamplesJson(const Timeline& timeline) {
 OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, const Steps& steps) {
   const RecordingInfo& info = timeline.info();
   OrderedJson targets = OrderedJson::array();
-  for (const Target& target : info.targets) targets.push_back(TargetJson(target));
+  for (const Target& target : info.targets) targets.push_back(TargetJson(info, target));
   OrderedJson metadata = OrderedJson::object();
   for (const auto& [key, value] : info.metadata) metadata[ToValidUtf8(key)] = ToValidUtf8(value);
 

@@ -440,8 +440,8 @@ void PlanBuilder::AddMemoryGaps() {
 
 void PlanBuilder::AddGaps() {
   if (plan_.has_cuda_calls) {
-    plan_.gaps.push_back({"GPU kernels, copies and their times",
-                          "only the calls that start them are recorded (--gpu launch)"});
+    plan_.gaps.push_back(
+        {kLaunchLevelFeature, "only the calls that start them are recorded (--gpu launch)"});
   } else if (cuda_calls_ == CudaCalls::kAlways) {
     plan_.gaps.push_back({"calls of the CUDA Runtime and Driver",
                           "no mapped file defines cudaLaunchKernel or cuLaunchKernel"});

@@ -77,6 +77,9 @@ struct OperatorInfo {
   std::string schema;  // "aten::add.Tensor(Tensor self, …) -> Tensor"; empty where it was not read
 };
 
+// The feature of the gap of plans with probes at calls of CUDA.
+inline constexpr char kLaunchLevelFeature[] = "GPU kernels, copies and their times";
+
 struct PlanGap {
   std::string feature;
   std::string reason;

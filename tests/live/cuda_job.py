@@ -3,13 +3,19 @@
 
 The commands of job.py, and: load PATH (of the Runtime; the Driver comes with its first call) | cupti PATH |
 cuda N (rounds) |
-real N (rounds of calls of the Runtime that torch brings).
+real N (rounds of calls of the Runtime that torch brings) |
+init (the Driver) |
+spawncuda CUPTI RUNTIME N SECONDS (a spawned child, which lives on for so long) |
+forkcuda CUPTI RUNTIME N (rounds in a forked child and here).
 """
 
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
+import os
 import threading
+import time
 
 import torch
 from torch.autograd.profiler import record_function
@@ -18,6 +24,23 @@ import job
 from cuda_job_facts import ALLOCATED, COPIED, SET
 
 TO_DEVICE = 1
+
+
+def rounds_of_its_own(cupti: str, runtime: str, rounds: int) -> int:
+    """Failures of a process that has not used CUDA before."""
+    work = CudaJob()
+    work.on_cupti(cupti)
+    work.on_load(runtime)
+    return int(work.on_cuda(str(rounds)).rpartition("=")[2])
+
+
+def spawned(cupti: str, runtime: str, rounds: int, seconds: float, tell: "multiprocessing.connection.Connection") -> None:
+    torch.set_num_threads(1)
+    for _ in range(20):  # it is recorded soon after it has loaded torch
+        torch.ones(4).add(1)
+        time.sleep(0.1)
+    tell.send(rounds_of_its_own(cupti, runtime, rounds))
+    time.sleep(seconds)
 
 
 class Dim3(ctypes.Structure):
@@ -37,6 +60,37 @@ class CudaJob(job.Job):
     def on_cupti(self, path: str) -> str:
         self.cupti = ctypes.CDLL(path)
         return ""
+
+    def on_init(self) -> str:
+        return f"result={ctypes.CDLL('libcuda.so.1').cuInit(0)}"
+
+    def on_spawncuda(self, cupti: str, runtime: str, rounds: str, seconds: str) -> str:
+        here, there = multiprocessing.Pipe()
+        context = multiprocessing.get_context("spawn")
+        child = context.Process(target=spawned, args=(cupti, runtime, int(rounds), float(seconds), there), daemon=True)
+        child.start()
+        failures = here.recv()
+        if seconds == "0":
+            child.join()
+        return f"pid={child.pid} failures={failures}"
+
+    def on_forkcuda(self, cupti: str, runtime: str, rounds: str) -> str:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        failures = -1
+        if pid == 0:
+            try:
+                time.sleep(0.5)  # its probes are there then
+                failures = rounds_of_its_own(cupti, runtime, int(rounds))
+                time.sleep(0.5)  # a forked worker's exit waits for no last records
+            finally:
+                os.write(writing, str(failures).encode())
+                os._exit(0)
+        own = rounds_of_its_own(cupti, runtime, int(rounds))
+        answer = os.read(reading, 64).decode()
+        os.waitpid(pid, 0)
+        os.close(reading), os.close(writing)
+        return f"pid={pid} failures={own},{answer}"
 
     def one_round(self, failures: list[int]) -> None:
         runtime = self.runtime

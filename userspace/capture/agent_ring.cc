@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 
@@ -52,6 +53,15 @@ absl::Status Unfit(const char* what) {
   return absl::FailedPreconditionError(absl::StrCat("the GPU agent's memory ", what));
 }
 
+// Whether the memory is one that `pid` has made, and not its parent.
+bool IsOf(int memory, Pid pid) {
+  const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
+  uint32_t owner = 0;
+  const ssize_t bytes =
+      pread(memory, &owner, sizeof(owner), static_cast<off_t>(offsetof(abi::pt_agent_page, pid)));
+  return !info.ok() || bytes != sizeof(owner) || owner == 0 || owner == Raw(info->namespace_pid);
+}
+
 bool IsOver(uint32_t state) {
   return state == abi::PT_AGENT_STOPPED || state == abi::PT_AGENT_FAILED;
 }
@@ -79,6 +89,7 @@ absl::StatusOr<std::unique_ptr<AgentRing>> AgentRing::Open(Pid pid, ThreadNumber
           absl::UnavailableError(absl::StrCat(entries->path().string(), ": ", ErrnoText(errno)));
       continue;
     }
+    if (!IsOf(memory.get(), pid)) continue;
     auto ring = FromMemory(std::move(memory), pid, thread_number);
     if (!ring.ok()) {
       problem = ring.status();
@@ -200,6 +211,8 @@ bool AgentRing::WaitUntilStopped(int64_t deadline_ns, const OnRecord& on_record)
 }
 
 bool AgentRing::is_over() const { return IsOver(Load(page_->state)); }
+
+bool AgentRing::is_running() const { return Load(page_->state) == abi::PT_AGENT_RUNNING; }
 
 AgentReport AgentRing::report() const {
   AgentReport report;

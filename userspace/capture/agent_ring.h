@@ -55,7 +55,8 @@ class AgentRing {
   // The loader's number of a thread, from its number in the job's PID namespace; 0 = not known.
   using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
 
-  // The agent of a process; nullptr where it has none (yet). An error where it cannot be reached.
+  // The agent of a process; nullptr where it has none (yet): a forked child may have its parent's
+  // memory open for a moment. An error where it cannot be reached.
   static absl::StatusOr<std::unique_ptr<AgentRing>> Open(Pid pid, ThreadNumber thread_number);
   // Likewise, of a memory that is open. `pid`: what records get.
   static absl::StatusOr<std::unique_ptr<AgentRing>> FromMemory(UniqueFd memory, Pid pid,
@@ -77,6 +78,8 @@ class AgentRing {
 
   // True once the agent has stopped or failed.
   bool is_over() const;
+  // True while it records.
+  bool is_running() const;
   AgentReport report() const;
   const AgentRingCounts& counts() const { return counts_; }
 

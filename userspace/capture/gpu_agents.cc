@@ -1,6 +1,5 @@
 #include "userspace/capture/gpu_agents.h"
 
-#include <absl/container/flat_hash_map.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,12 +12,10 @@
 #include <utility>
 
 #include "symbols/elf_file.h"
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/gpu_process.h"
 #include "userspace/inject/injector.h"
 #include "userspace/model/recording.h"
 
@@ -34,88 +31,22 @@ constexpr int64_t kArrivalNs = 2'000'000'000;
 constexpr int64_t kForEverNs = int64_t{1} << 60;
 constexpr int64_t kStopLimitNs = 10'000'000'000;
 constexpr useconds_t kLookUs = 2'000;
-// A thread that started since is looked for again, this often at most.
-constexpr int64_t kThreadsAgeNs = 10'000'000;
+// So many processes are named one by one, the others counted.
+constexpr size_t kMostNamed = 20;
 
 std::string Name(Pid pid) { return "PID " + std::to_string(Raw(pid)); }
 
-// The number of a thread in the innermost namespace, from its status; 0 = not known.
-uint32_t InnerNumber(const std::string& status) {
-  const std::string numbers(StatusValue(status, "NSpid"));
-  const size_t last = numbers.find_last_of(" \t") + 1;  // 0 where there is but one
-  return static_cast<uint32_t>(std::strtoul(numbers.c_str() + last, nullptr, 10));
-}
-
-// The loader's numbers of a process's threads, from its own.
-class ThreadNumbers {
- public:
-  explicit ThreadNumbers(Pid pid) : pid_(pid) {
-    const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
-    is_same_ = info.ok() && info->namespace_pid == pid;
-  }
-
-  uint32_t operator()(uint32_t inner) {
-    if (is_same_ || inner == 0) return inner;
-    const auto known = numbers_.find(inner);
-    if (known != numbers_.end()) return known->second;
-    if (MonotonicNs() - read_ns_ > kThreadsAgeNs) Read();
-    const auto now_known = numbers_.find(inner);
-    return now_known == numbers_.end() ? 0 : now_known->second;
-  }
-
- private:
-  void Read() {
-    read_ns_ = MonotonicNs();
-    const std::string folder = "/proc/" + std::to_string(Raw(pid_)) + "/task";
-    for (const uint32_t tid : ReadNumberedEntries(folder)) {
-      const std::string status =
-          ReadSmallFile(folder + "/" + std::to_string(tid) + "/status", 8192);
-      if (const uint32_t inner = InnerNumber(status); inner != 0) numbers_[inner] = tid;
+// "PID 7, 8 and 3 more".
+std::string NamePids(const std::set<uint32_t>& pids) {
+  std::string text;
+  size_t named = 0;
+  for (const uint32_t pid : pids) {
+    if (++named > kMostNamed) {
+      return text + " and " + std::to_string(pids.size() - kMostNamed) + " more";
     }
+    text += (text.empty() ? "PID " : ", ") + std::to_string(pid);
   }
-
-  Pid pid_;
-  bool is_same_ = false;
-  int64_t read_ns_ = 0;
-  absl::flat_hash_map<uint32_t, uint32_t> numbers_;
-};
-
-// Where it has the CUDA driver; 0 = nowhere.
-uint64_t DriverAddress(Pid pid) {
-  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
-  if (!mappings.ok()) return 0;
-  for (const Mapping& mapping : *mappings) {
-    if (mapping.path.find("/libcuda.so") != std::string::npos) return mapping.start;
-  }
-  return 0;
-}
-
-// Whether it was forked by a process that had loaded the driver: CUDA does not work in it. Another
-// program has the driver elsewhere.
-bool IsForkOfGpuUser(Pid pid, uint64_t driver) {
-  constexpr int kMostGenerations = 64;
-  Pid ancestor = ReadParent(pid);
-  for (int i = 0; i < kMostGenerations && Raw(ancestor) > 1; ++i) {
-    if (DriverAddress(ancestor) == driver) return true;
-    ancestor = ReadParent(ancestor);
-  }
-  return false;
-}
-
-// Whether the process has an agent's memory open. Its maps would say so, too, but while they are
-// read the process can map nothing.
-bool HasAgentMemory(Pid pid) {
-  const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/fd";
-  const std::string name = std::string("/memfd:") + PT_AGENT_MEMORY_NAME;
-  for (const uint32_t fd : ReadNumberedEntries(folder)) {
-    char target[64];
-    const ssize_t bytes =
-        readlink((folder + "/" + std::to_string(fd)).c_str(), target, sizeof(target));
-    if (bytes > 0 && std::string_view(target, static_cast<size_t>(bytes)).starts_with(name)) {
-      return true;
-    }
-  }
-  return false;
+  return text;
 }
 
 std::string StateName(abi::pt_agent_state state) {
@@ -188,6 +119,22 @@ GpuAgents::~GpuAgents() {
   }
 }
 
+std::vector<GpuAgents::Agent*> GpuAgents::Living() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Agent*> living;
+  for (const std::unique_ptr<Agent>& agent : agents_) {
+    if (!agent->is_past) living.push_back(agent.get());
+  }
+  return living;
+}
+
+GpuAgents::Agent* GpuAgents::Find(Pid pid) {
+  for (Agent* agent : Living()) {
+    if (agent->pid == pid) return agent;
+  }
+  return nullptr;
+}
+
 absl::Status GpuAgents::InjectNow(Pid pid) const {
   InjectionRequest request;
   request.pid = pid;
@@ -221,17 +168,17 @@ void GpuAgents::Inject(Agent* agent) const {
   agent->is_injected.store(true, std::memory_order_release);
 }
 
-void GpuAgents::AddReason(const Agent& agent, const absl::Status& status) {
-  reasons_.push_back(Name(agent.pid) + ": " + std::string(status.message()));
+void GpuAgents::AddReason(Agent* agent, const std::string& what) {
+  agent->has_reason = true;
+  reasons_.push_back(Name(agent->pid) + ": " + what);
 }
 
 absl::Status GpuAgents::WaitUntilRunning(Agent* agent) {
   const int64_t deadline_ns = MonotonicNs() + kStartLimitNs;
   while (MonotonicNs() < deadline_ns) {
     Take(agent);
-    const AgentReport report = agent->ring->report();
-    if (report.state == abi::PT_AGENT_RUNNING) return absl::OkStatus();
-    if (agent->ring->is_over()) return absl::UnavailableError(report.message);
+    if (agent->running_ns != 0) return absl::OkStatus();
+    if (agent->ring->is_over()) return absl::UnavailableError(agent->ring->report().message);
     usleep(kLookUs);
   }
   return absl::DeadlineExceededError("CUPTI did not start in " +
@@ -252,29 +199,58 @@ void GpuAgents::TakeUp(Agent* agent) {
       status = absl::UnavailableError("its agent ended at once");
     }
   }
-  if (!status.ok()) AddReason(*agent, status);
+  if (!status.ok()) AddReason(agent, std::string(status.message()));
 }
 
-GpuAgents::Agent* GpuAgents::Find(Pid pid) {
-  for (const std::unique_ptr<Agent>& agent : agents_) {
-    if (agent->pid == pid) return agent.get();
+void GpuAgents::LookForBrought(Agent* agent) {
+  if (!agent->is_brought || agent->ring != nullptr || !HasAgentMemory(agent->pid)) return;
+  absl::StatusOr<std::unique_ptr<AgentRing>> ring =
+      AgentRing::Open(agent->pid, ThreadNumbers(agent->pid));
+  if (ring.ok()) agent->ring = *std::move(ring);
+}
+
+// What a process has from its parent it had when it was forked: its driver is seen at the first
+// look, at the place where its parent has it.
+bool GpuAgents::IsFork(Pid pid, Pid parent, uint64_t driver) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (had_none_.contains(Raw(pid))) return false;
+    const auto known = drivers_.find(Raw(parent));
+    if (known != drivers_.end() && known->second == driver) return true;
   }
-  return nullptr;
+  return IsForkOfGpuUser(pid, driver);
+}
+
+void GpuAgents::Consider(Pid pid, Pid parent) {
+  const uint64_t driver = DriverAddress(pid);
+  const bool is_fork = driver != 0 && IsFork(pid, parent, driver);
+  const bool is_brought = driver != 0 && !is_fork && BringsAgent(pid, options_.library);
+  const std::lock_guard lock(mutex_);
+  if (is_over_) return;
+  if (driver == 0) {
+    had_none_.insert(Raw(pid));
+    return;
+  }
+  drivers_.try_emplace(Raw(pid), driver);
+  if (is_fork) {
+    forked_.insert(Raw(pid));
+    return;
+  }
+  for (const std::unique_ptr<Agent>& agent : agents_) {
+    if (agent->pid == pid && !agent->is_past) return;
+  }
+  Agent* agent = agents_.emplace_back(std::make_unique<Agent>()).get();
+  agent->pid = pid;
+  agent->is_late = arrival_until_ns_ != 0;
+  agent->is_brought = is_brought;
+  agent->seen_ns = MonotonicNs();
+  if (!is_brought) agent->injector = std::thread([this, agent] { Inject(agent); });
 }
 
 void GpuAgents::Start(const std::vector<Pid>& pids) {
   for (const Pid pid : pids) {
-    const uint64_t driver = DriverAddress(pid);
-    if (driver != 0 && !IsForkOfGpuUser(pid, driver)) {
-      Agent* agent = agents_.emplace_back(std::make_unique<Agent>()).get();
-      agent->pid = pid;
-      agent->injector = std::thread([this, agent] { Inject(agent); });
-    } else if (options_.is_asked) {
-      reasons_.push_back(Name(pid) +
-                         (driver == 0 ? " has not loaded the CUDA driver"
-                                      : " was forked: CUDA does not work in it") +
-                         ": no agent was put into it");
-    }
+    Consider(pid);
+    if (options_.is_asked) asked_.insert(Raw(pid));
   }
   arrival_until_ns_ = MonotonicNs() + kArrivalNs;
 }
@@ -289,34 +265,75 @@ bool GpuAgents::IsRunning(Pid pid) {
   if (agent->ring == nullptr) return false;
   // One that fails says why: its last words are in the capture, too.
   const absl::Status status = WaitUntilRunning(agent);
-  if (!status.ok()) AddReason(*agent, status);
+  if (!status.ok()) AddReason(agent, std::string(status.message()));
   return status.ok();
-}
-
-void GpuAgents::LookAt(const std::vector<Pid>& pids) {
-  for (const Pid pid : pids) {
-    if (Find(pid) != nullptr || !HasAgentMemory(pid)) continue;
-    absl::StatusOr<std::unique_ptr<AgentRing>> ring = AgentRing::Open(pid, ThreadNumbers(pid));
-    if (!ring.ok() || *ring == nullptr) continue;
-    Agent* agent = agents_.emplace_back(std::make_unique<Agent>()).get();
-    agent->pid = pid;
-    agent->ring = *std::move(ring);
-  }
 }
 
 void GpuAgents::Take(Agent* agent) {
   agent->ring->Drain([this](std::span<const std::byte> record) { sink_->AppendDevice(record); });
+  if (agent->running_ns == 0 && agent->ring->is_running()) agent->running_ns = MonotonicNs();
 }
 
 void GpuAgents::Drain() {
-  for (const std::unique_ptr<Agent>& agent : agents_) {
-    TakeUp(agent.get());
-    if (agent->ring != nullptr) Take(agent.get());
+  for (Agent* agent : Living()) {
+    TakeUp(agent);
+    LookForBrought(agent);
+    if (agent->ring != nullptr) Take(agent);
   }
 }
 
+void GpuAgents::OnEnd(Pid pid, End end) {
+  Agent* agent = Find(pid);
+  if (agent != nullptr) {
+    TakeUp(agent);
+    if (agent->ring != nullptr) {
+      Take(agent);
+      Finish(agent);
+    } else if (agent->is_brought) {
+      AddReason(agent, "it ended before the agent that it was started with was seen");
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (agent != nullptr) agent->is_past = true;
+  if (end == End::kExec) {
+    had_none_.insert(Raw(pid));
+    forked_.erase(Raw(pid));
+    drivers_.erase(Raw(pid));
+  } else {
+    had_none_.erase(Raw(pid));  // its number may be another process's soon
+  }
+}
+
+void GpuAgents::Finish(Agent* agent) {
+  const AgentReport report = agent->ring->report();
+  const bool has_ended = agent->ring->is_over();
+  agent->ring = nullptr;
+  agent->has_recorded = agent->running_ns != 0 || report.ring_records > 0;
+  has_run_ |= report.ring_records > 0;
+  if (agent->has_reason) {
+    // It was said before.
+  } else if (report.failure != abi::PT_AGENT_NO_FAILURE) {
+    AddReason(agent, report.message);
+  } else if (!has_ended) {
+    AddReason(agent,
+              "its agent did not hand over its last records before the process ended, or in time");
+  } else if (!agent->has_recorded) {
+    AddReason(agent, "it has not initialized CUDA: its agent had nothing to record");
+  }
+  if (agent->is_late && agent->running_ns != 0) {
+    ++late_;
+    longest_late_ns_ = std::max(longest_late_ns_, agent->running_ns - agent->seen_ns);
+  }
+  GpuAgent description = Describe(agent->pid, report);
+  description.number = described_[Raw(agent->pid)]++;
+  sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddGpuAgent(description); });
+}
+
 void GpuAgents::Stop() {
-  is_over_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (agent->ring != nullptr) agent->ring->Stop();
   }
@@ -327,23 +344,54 @@ void GpuAgents::Stop() {
       while (!agent->is_injected.load(std::memory_order_acquire)) usleep(kLookUs);
       TakeUp(agent.get());
     }
-    if (agent->ring == nullptr) continue;
-    agent->ring->Stop();
-    const bool has_stopped = agent->ring->WaitUntilStopped(
-        deadline_ns, [this](std::span<const std::byte> record) { sink_->AppendDevice(record); });
-    const AgentReport report = agent->ring->report();
-    has_run_ |= report.ring_records > 0;
-    if (!has_stopped) {
-      reasons_.push_back(Name(agent->pid) +
-                         ": its agent did not hand over its last records before the job ended, or "
-                         "in time");
+    if (agent->is_past) continue;
+    LookForBrought(agent.get());
+    if (agent->ring == nullptr) {
+      if (!agent->has_reason) AddReason(agent.get(), "the agent that it brings has not begun");
+      continue;
     }
-    sink_->AddMetadata(
-        [&](MetadataWriter& writer) { writer.AddGpuAgent(Describe(agent->pid, report)); });
+    agent->ring->Stop();
+    agent->ring->WaitUntilStopped(
+        deadline_ns, [this](std::span<const std::byte> record) { sink_->AppendDevice(record); });
+    Finish(agent.get());
+    agent->is_past = true;
   }
 }
 
-bool HasCudaDriver(Pid pid) { return DriverAddress(pid) != 0; }
+bool GpuAgents::has_missed() const {
+  return std::any_of(agents_.begin(), agents_.end(),
+                     [](const std::unique_ptr<Agent>& agent) { return !agent->has_recorded; });
+}
+
+std::vector<Unsupported> GpuAgents::gaps() const {
+  constexpr char kActivity[] = "GPU activity by CUPTI";
+  std::vector<std::string> reasons = reasons_;
+  for (const uint32_t pid : asked_) {
+    if (drivers_.contains(pid)) continue;
+    reasons.push_back(Name(Pid{pid}) + " has not loaded the CUDA driver: no agent was put into it");
+  }
+  std::vector<Unsupported> gaps;
+  for (const std::string& reason : reasons) {
+    if (gaps.size() < kMostNamed) gaps.push_back({kActivity, reason});
+  }
+  if (reasons.size() > kMostNamed) {
+    gaps.push_back({kActivity, std::to_string(reasons.size()) + " reasons in all"});
+  }
+  if (!forked_.empty()) {
+    gaps.push_back({kActivity, NamePids(forked_) +
+                                   ": forked by a process that had loaded CUDA, which does not "
+                                   "work in such a child: no agent was put into it"});
+  }
+  if (late_ > 0) {
+    gaps.push_back({"start of GPU activity",
+                    std::to_string(late_) +
+                        " processes began to use CUDA while they were recorded: what they gave "
+                        "their GPUs before their agents ran, in the first " +
+                        std::to_string(longest_late_ns_ / 1'000'000 + 1) +
+                        " ms at most, has no rows of its own"});
+  }
+  return gaps;
+}
 
 std::string FindAgentLibrary() {
   char path[4096];

@@ -1,20 +1,25 @@
-// The GPU agents (userspace/agent/) of the recorded processes: puts one into a process that runs,
-// finds those that jobs bring themselves (CUDA_INJECTION64_PATH), takes their records into the
-// capture, and stops them.
+// The GPU agents (userspace/agent/) of the recorded processes: puts one into each process that uses
+// a GPU, also into those that begin to while they are recorded, finds those that jobs bring
+// themselves (CUDA_INJECTION64_PATH), takes their records into the capture, and stops them.
 #pragma once
 
 #include <absl/status/status.h>
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "userspace/capture/agent_ring.h"
 #include "userspace/capture/capture_sink.h"
 #include "userspace/model/ids.h"
+#include "userspace/model/recording.h"
 
 namespace proftrace {
 
@@ -23,6 +28,7 @@ struct AgentOptions {
   bool is_asked = false;  // --gpu agent: why it is not there is said in any case
 };
 
+// One thread calls all of it, but for Consider().
 class GpuAgents {
  public:
   // `sink` outlives it.
@@ -36,8 +42,13 @@ class GpuAgents {
   // Whether a process's agent records; waits for it. False: it does not; in an idle job it may
   // begin to, as soon as one of its threads comes by a safe point.
   bool IsRunning(Pid pid);
-  // Takes up the agents that processes have brought themselves.
-  void LookAt(const std::vector<Pid>& pids);
+  // To be told of a process when it is recorded, and when it has loaded libraries since: as soon as
+  // it has the CUDA driver it gets an agent, unless it brings one itself or was forked by a process
+  // that had the driver. `parent`: who forked it; 0 = not known. On any thread; waits for nothing.
+  void Consider(Pid pid, Pid parent = Pid{});
+  // The process has ended, or runs another program: its agent is gone, its last records are taken.
+  enum class End : uint8_t { kExit, kExec };
+  void OnEnd(Pid pid, End end);
   // Takes what is there; keeps the agents going.
   void Drain();
   // Has all stop and takes their last records; bounded. Writes what they say of themselves.
@@ -45,41 +56,62 @@ class GpuAgents {
 
   // Whether one has recorded anything.
   bool has_run() const { return has_run_; }
-  // Why processes are recorded without; that one does not use a GPU is a reason where an agent was
-  // asked for.
-  const std::vector<std::string>& reasons() const { return reasons_; }
+  // Whether a process that used a GPU had none, or one that did not record. After Stop().
+  bool has_missed() const;
+  // What is missing of the GPU's activity, and in which processes. After Stop(). That one does not
+  // use a GPU is a reason where an agent was asked for.
+  std::vector<Unsupported> gaps() const;
 
  private:
   struct Agent {
     Pid pid{};
+    bool is_late = false;     // its process began to use CUDA, or came, while others were recorded
+    bool is_brought = false;  // by the process itself
+    int64_t seen_ns = 0;      // when the driver was seen
+    int64_t running_ns = 0;   // when it was seen to record; 0 = not yet
     std::unique_ptr<AgentRing> ring;  // none yet: it is not in the process
     // ptrace belongs to one thread.
     std::thread injector;
     std::atomic<bool> is_injected = false;  // `injection` is final
     absl::Status injection;
+    bool has_reason = false;  // why it does not record, or not all, was said
+    bool has_recorded = false;
+    bool is_past = false;  // it has handed over its last records, or its process is gone
   };
 
+  // The agents that are not past.
+  std::vector<Agent*> Living();
   Agent* Find(Pid pid);
+  bool IsFork(Pid pid, Pid parent, uint64_t driver);
   void Inject(Agent* agent) const;
   absl::Status InjectNow(Pid pid) const;
   // Opens the ring once the agent is in the process.
   void TakeUp(Agent* agent);
+  // Likewise of one that the process brings: once its memory is there.
+  void LookForBrought(Agent* agent);
   // Until it records, or says that it cannot.
   absl::Status WaitUntilRunning(Agent* agent);
   void Take(Agent* agent);
-  void AddReason(const Agent& agent, const absl::Status& status);
+  // Its last words.
+  void Finish(Agent* agent);
+  void AddReason(Agent* agent, const std::string& what);
 
   AgentOptions options_;
   CaptureSink* sink_;
   std::atomic<bool> is_over_ = false;
+  std::mutex mutex_;  // of these five
   std::vector<std::unique_ptr<Agent>> agents_;
+  std::map<uint32_t, uint64_t> drivers_;  // by pid: where it was seen first
+  std::set<uint32_t> had_none_;           // pids of processes that were seen without a driver
+  std::set<uint32_t> forked_;             // pids of those that share their parent's
+  std::set<uint32_t> asked_;              // pids that an agent was asked for
   std::vector<std::string> reasons_;
+  std::map<uint32_t, uint32_t> described_;  // by pid: agents whose last words are written
   int64_t arrival_until_ns_ = 0;
   bool has_run_ = false;
+  uint64_t late_ = 0;  // agents that came while their processes were recorded, and recorded
+  int64_t longest_late_ns_ = 0;
 };
-
-// Whether it has loaded the CUDA driver.
-bool HasCudaDriver(Pid pid);
 
 // The agent that belongs to this program: beside it; empty = this build has none.
 std::string FindAgentLibrary();

@@ -35,13 +35,15 @@ bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errn
 }  // namespace
 
 ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, CaptureSink* sink,
-                       PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited)
+                       PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
+                       OnChange on_change)
     : programs_(programs),
       sampler_(sampler),
       sink_(sink),
       plan_options_(std::move(plan_options)),
       on_follow_(std::move(on_follow)),
       on_awaited_(std::move(on_awaited)),
+      on_change_(std::move(on_change)),
       schemas_(sink),
       modules_(sink),
       plans_(programs, sink),
@@ -78,6 +80,7 @@ void ProcessSet::FollowDescendants(Pid pid, bool awaits_others) {
     if (HasFiles(child, *parent.plan)) {
       const absl::Status status = AttachWithPlan(child, parent.plan, parent.plan_id, parent.image,
                                                  /*followed=*/true);
+      if (status.ok()) on_change_(child, Pid{});
       if (status.ok()) continue;
       (void)Forget(child);
     }
@@ -146,6 +149,7 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
 }
 
 void ProcessSet::AddLibraries(Pid pid) {
+  on_change_(pid, Pid{});
   // At once: the second PyTorch counts for itself, and a plan may take a second.
   if (HasRepeatedTorch(pid)) programs_->RemoveAutogradLayout(pid);
   PlanOptions options = plan_options_;
@@ -349,6 +353,7 @@ void ProcessSet::FollowFork(const Task& task) {
   const int64_t live_ns = MonotonicNs();
   if (status.ok() && on_follow_) on_follow_(task.pid, live_ns - task.time_ns);
   if (status.ok()) {
+    on_change_(task.pid, task.parent);
     const std::lock_guard lock(mutex_);
     ++followed_;
     longest_follow_ns_ = std::max(longest_follow_ns_, live_ns - task.time_ns);
@@ -398,6 +403,8 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     }
     status = AttachImage(pid, std::move(plan), /*followed=*/true);
     if (status.ok() && on_awaited_) on_awaited_(pid, operators);
+    held.Release();
+    if (status.ok()) on_change_(pid, Pid{});
     // What it forked before anybody knew of it.
     if (status.ok()) FollowDescendants(pid, /*awaits_others=*/false);
   }

@@ -47,9 +47,13 @@ class ProcessSet {
   // From the follower's thread: the probes of an awaited process are live.
   using OnAwaited = std::function<void(Pid pid, uint32_t operator_count)>;
 
+  // A process that was not attached to by Attach() is recorded now, or one has loaded libraries
+  // since; `parent`: who forked it, 0 = not known. From the follower's thread or the caller's.
+  using OnChange = std::function<void(Pid pid, Pid parent)>;
+
   // `programs`, `sampler` (may be null) and `sink` must outlive the set.
   ProcessSet(BpfPrograms* programs, Sampler* sampler, CaptureSink* sink, PlanOptions plan_options,
-             OnFollow on_follow, OnAwaited on_awaited);
+             OnFollow on_follow, OnAwaited on_awaited, OnChange on_change);
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
@@ -161,6 +165,7 @@ class ProcessSet {
   PlanOptions plan_options_;
   OnFollow on_follow_;
   OnAwaited on_awaited_;
+  OnChange on_change_;
   std::atomic<bool> has_cuda_calls_ = false;
   SchemaCollector schemas_;
   ModuleCollector modules_;

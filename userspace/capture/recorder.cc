@@ -253,8 +253,11 @@ absl::Status Recording::Start() {
     if (!samples.ok()) return samples.status();
     sampler_ = std::make_unique<Sampler>(*std::move(samples), *options_.sample_period_ns);
   }
-  processes_ = std::make_unique<ProcessSet>(programs_.get(), sampler_.get(), &sink_, options_.plan,
-                                            callbacks_.on_follow, callbacks_.on_awaited);
+  processes_ = std::make_unique<ProcessSet>(
+      programs_.get(), sampler_.get(), &sink_, options_.plan, callbacks_.on_follow,
+      callbacks_.on_awaited, [this](Pid pid, Pid parent) {
+        if (agents_ != nullptr) agents_->Consider(pid, parent);
+      });
   names_ = std::make_unique<NameResolver>(
       [this](Pid pid) { return processes_->ImageOf(pid); },
       [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
@@ -333,13 +336,16 @@ void Recording::OnRecord(std::span<const std::byte> record) {
       break;
     }
     case abi::PT_EXEC:
+      if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExec);
       processes_->OnExec(Pid{head.pid});
       break;
     case abi::PT_THREAD_EXIT: {
       names_->Observe(record);
       abi::pt_exit_record exit{};
       std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
-      if (exit.group_dead != 0) processes_->OnExit(Pid{head.pid});
+      if (exit.group_dead == 0) break;
+      if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExit);
+      processes_->OnExit(Pid{head.pid});
       break;
     }
     default:
@@ -414,7 +420,6 @@ absl::Status Recording::Loop() {
     if (now_ns - last_flush_ns >= kFlushNs) {
       sink_.FlushBlock();
       sink_.FlushDeviceBlock();
-      if (agents_ != nullptr && !options_.awaited.empty()) agents_->LookAt(processes_->pids());
       last_flush_ns = now_ns;
       if (!AnyTargetAlive()) break;
     }
@@ -507,13 +512,16 @@ void Recording::Stop() {
   }
   const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
   sink_.AddMetadata([&](MetadataWriter& writer) {
-    for (const Unsupported& gap : processes_->gaps()) writer.AddUnsupported(gap);
     const bool has_agent = agents_ != nullptr && agents_->has_run();
+    for (const Unsupported& gap : processes_->gaps()) {
+      // Of processes that had probes at their calls before they had agents.
+      const bool is_filled =
+          has_agent && !agents_->has_missed() && gap.feature == kLaunchLevelFeature;
+      if (!is_filled) writer.AddUnsupported(gap);
+    }
     if (has_agent || processes_->has_cuda_calls()) writer.AddGpu(has_agent ? "agent" : "launch");
     if (agents_ != nullptr) {
-      for (const std::string& reason : agents_->reasons()) {
-        writer.AddUnsupported({"GPU activity by CUPTI", reason});
-      }
+      for (const Unsupported& gap : agents_->gaps()) writer.AddUnsupported(gap);
     }
     if (result_.steps.has_value()) writer.AddSteps(*result_.steps);
     writer.AddEnd(info_.window, cost, ledger);

@@ -16,6 +16,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/gpu_agents.h"
+#include "userspace/capture/gpu_process.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/version.h"

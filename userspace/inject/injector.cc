@@ -235,8 +235,8 @@ absl::Status Injection::WaitForWork(InjectionRegion* region) {
       if (!removed.ok()) return removed;
       return absl::DeadlineExceededError("no thread of " + Target(request_.pid) +
                                          " came by an operator or a CUDA call in " +
-                                         std::to_string(request_.arrival_limit_ns / 1'000'000'000) +
-                                         " s: the job is idle, or waits");
+                                         std::to_string((MonotonicNs() - begin_ns) / 1'000'000) +
+                                         " ms: the job is idle, or waits");
     default:
       return removed.ok() ? absl::DeadlineExceededError("the library's start did not end in time")
                           : removed;

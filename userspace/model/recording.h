@@ -79,6 +79,7 @@ struct Unsupported {
 // What the GPU agent of a process said last (struct pt_agent_page).
 struct GpuAgent {
   Pid pid{};
+  uint32_t number = 0;  // of the process's agents: one that execs may have a second
   std::string state;    // "running", "stopped", "failed", …
   std::string failure;  // empty = none; else "no CUPTI", "taken", …
   std::string message;  // why it failed

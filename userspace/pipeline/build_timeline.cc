@@ -74,19 +74,25 @@ void CountDeviceLosses(const CaptureMetadata& metadata, const DeviceMerger& merg
   std::map<uint32_t, uint64_t> cupti_dropped = merger.cupti_dropped();
   std::map<uint32_t, uint64_t> unread = merger.unread();
   uint64_t handed_over = 0;
+  std::map<uint32_t, uint64_t> said_dropped;
+  std::map<uint32_t, uint64_t> said_unread;
   const auto sum = [](uint64_t a, uint64_t b) {
     return b > std::numeric_limits<uint64_t>::max() - a ? std::numeric_limits<uint64_t>::max()
                                                         : a + b;
   };
   for (const GpuAgent& agent : metadata.info.gpu_agents) {
-    uint64_t& dropped = cupti_dropped[Raw(agent.pid)];
-    dropped = std::max(dropped, agent.cupti_dropped);
-    uint64_t& not_read = unread[Raw(agent.pid)];
-    not_read = std::max(not_read, agent.unread_records);
+    uint64_t& dropped = said_dropped[Raw(agent.pid)];
+    dropped = sum(dropped, agent.cupti_dropped);
+    uint64_t& not_read = said_unread[Raw(agent.pid)];
+    not_read = sum(not_read, agent.unread_records);
     ledger->ring_dropped = sum(ledger->ring_dropped, agent.ring_dropped);
     ledger->buffers_refused = sum(ledger->buffers_refused, agent.buffers_refused);
     handed_over = sum(handed_over, agent.ring_records);
   }
+  for (const auto& [pid, count] : said_dropped) {
+    cupti_dropped[pid] = std::max(cupti_dropped[pid], count);
+  }
+  for (const auto& [pid, count] : said_unread) unread[pid] = std::max(unread[pid], count);
   for (const auto& [pid, count] : cupti_dropped) {
     ledger->cupti_dropped = sum(ledger->cupti_dropped, count);
   }

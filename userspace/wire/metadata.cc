@@ -295,6 +295,7 @@ void ForEachAgentCounter(Agent& agent, Visitor&& visit) {
 void MergeGpuAgent(const json& entry, RecordingInfo* info) {
   GpuAgent agent;
   agent.pid = Pid{Number<uint32_t>(entry, "pid")};
+  agent.number = Number<uint32_t>(entry, "number");
   agent.state = Text(entry, "state");
   agent.failure = Text(entry, "failure");
   agent.message = Text(entry, "message");
@@ -305,9 +306,10 @@ void MergeGpuAgent(const json& entry, RecordingInfo* info) {
   ForEachAgentCounter(agent, [&entry](const char* name, uint64_t& counter) {
     counter = Number<uint64_t>(entry, name);
   });
-  const auto known =
-      std::find_if(info->gpu_agents.begin(), info->gpu_agents.end(),
-                   [&agent](const GpuAgent& other) { return other.pid == agent.pid; });
+  const auto known = std::find_if(info->gpu_agents.begin(), info->gpu_agents.end(),
+                                  [&agent](const GpuAgent& other) {
+                                    return other.pid == agent.pid && other.number == agent.number;
+                                  });
   if (known != info->gpu_agents.end()) {
     *known = std::move(agent);
   } else {
@@ -514,6 +516,7 @@ void MetadataWriter::AddGpu(const std::string& how) {
 void MetadataWriter::AddGpuAgent(const GpuAgent& agent) {
   json entry = {{"type", "gpu_agent"},
                 {"pid", Raw(agent.pid)},
+                {"number", agent.number},
                 {"state", agent.state},
                 {"failure", agent.failure},
                 {"message", ToJsonText(agent.message)},
