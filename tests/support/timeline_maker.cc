@@ -130,8 +130,13 @@ SpanId TimelineMaker::Add(ThreadIndex thread, LabelId label, int64_t start_ns, i
 void TimelineMaker::MarkAsync(SpanId span) { builder_.span(span).is_async = true; }
 
 absl::Status TimelineMaker::SetShapes(SpanId span, const std::string& shapes) {
+  return SetInputs(span,
+                   OperatorInputs{shapes, shapes, "[\"float\", \"\"]", shapes, "[\"\", \"\"]"});
+}
+
+absl::Status TimelineMaker::SetInputs(SpanId span, const OperatorInputs& inputs) {
   const InputsId id{static_cast<uint32_t>(inputs_.size())};
-  inputs_.push_back(OperatorInputs{shapes, shapes, "[\"float\", \"\"]", shapes, "[\"\", \"\"]"});
+  inputs_.push_back(inputs);
   return builder_.columns().inputs.Set(span, id);
 }
 

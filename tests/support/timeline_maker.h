@@ -43,6 +43,7 @@ class TimelineMaker {
   }
   // Inputs of tensors of these shapes ("[[3, 4], []]").
   absl::Status SetShapes(SpanId span, const std::string& shapes);
+  absl::Status SetInputs(SpanId span, const OperatorInputs& inputs);
   // A function; its index. Frames of it, the caller's frame and the instruction make a stack.
   uint32_t AddCode(const PythonCode& code);
   uint32_t AddCode(const std::string& file, const std::string& name, int32_t first_line);

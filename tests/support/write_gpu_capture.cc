@@ -8,6 +8,7 @@
 // that the host waits for. Before the first: a kernel that was launched before the recording.
 #include <fcntl.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
@@ -53,6 +54,36 @@ std::vector<Label> Sites() {
     sites.emplace_back().name = name;
   }
   return sites;
+}
+
+// What torch 2.8 has in record_param_comms: two tensors of floats, number and group, rank,
+// collective, equal splits, the group's first rank, stride and size.
+std::vector<uint64_t> CollectiveInputs(int64_t rank) {
+  constexpr uint64_t kFloat = 6;
+  const auto number = [](int64_t value) {
+    return static_cast<uint64_t>(value) << 8 | abi::PT_VALUE_INT;
+  };
+  const auto vector = [](uint64_t elements) {
+    const uint64_t flags = abi::PT_TENSOR_STRIDED | abi::PT_TENSOR_PACKED;
+    return std::array<uint64_t, 2>{flags << 32 | kFloat << 16 | 1 << 8 | abi::PT_VALUE_TENSOR,
+                                   elements | uint64_t{1} << 32};
+  };
+  const auto [first, first_size] = vector(1 << 20);
+  const auto [second, second_size] = vector(1000);
+  return {2 << 8 | abi::PT_VALUE_TENSORS,
+          first,
+          first_size,
+          second,
+          second_size,
+          abi::PT_VALUE_OTHER,
+          abi::PT_VALUE_OTHER,
+          number(rank),
+          abi::PT_VALUE_OTHER,
+          abi::PT_VALUE_LIST,
+          abi::PT_VALUE_LIST,
+          number(0),
+          number(1),
+          number(2)};
 }
 
 // One process's part of the job.
@@ -166,6 +197,7 @@ class Job {
 
   void AddAllReduce() {
     Begin(kAllReduce, 0);
+    cpu_.Inputs(pid_, now_ + 4'000, kRecordComms, 1, 10, CollectiveInputs(pid_ == 4711 ? 0 : 1));
     Begin(kRecordComms, 1);
     const uint32_t event = Call(record_event_, 135);
     gpu_.Event(std::max(now_, free_ns_), event, 17, kComputeStream);
@@ -251,10 +283,15 @@ absl::Status Write(const std::string& path, int rounds) {
     process.plan = process.image = 1;
     process.target.pid = Pid{pid};
     process.target.comm = is_first ? "trainer" : "worker";
+    process.target.torch_version = "2.8.0+cu124";
     process.target.cuda_version = "12.4";
+    process.target.inputs_recorded = true;
+    process.target.rank = is_first ? 0 : 1;
+    process.target.world_size = 2;
     process.target.threads = 1;
     process.target.probes_on_ns = kStartNs;
     metadata.AddProcess(process);
+    metadata.AddProcessGroups(Pid{pid}, {{"0", "default_pg", "nccl", is_first ? 0 : 1, 2}});
     metadata.AddThread({Pid{pid}, Tid{pid}, process.target.comm});
     jobs.push_back(std::make_unique<Job>(pid, kStartNs + (is_first ? 0 : kSecondProcessNs)));
   }

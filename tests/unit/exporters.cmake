@@ -17,6 +17,7 @@ proftrace_unit_test(steps_test
 proftrace_unit_test(exporters_test
   SOURCES
     exporters_chrome_trace_test.cc
+    exporters_collectives_test.cc
     exporters_csv_test.cc
     exporters_device_test.cc
     exporters_memory_test.cc

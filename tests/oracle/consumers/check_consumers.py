@@ -10,6 +10,7 @@ Each consumer must take every row of events.csv, unchanged. Exit code: 0, 1 (som
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import gzip
 import importlib.util
@@ -30,6 +31,7 @@ os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"  # else HTA gives events under 1 us 
 try:
     import pandas
     from hta.common.trace_call_graph import CallGraph
+    from hta.configs.parser_config import ParserConfig
     from hta.trace_analysis import TraceAnalysis
 except ImportError as error:
     print(f"SKIPPED: {error} (tests/oracle/consumers/install.sh)")
@@ -116,12 +118,13 @@ def check_hta(directory: Path) -> list[str]:
     logging.disable(logging.WARNING)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        ParserConfig.enable_communication_args()
         analysis = TraceAnalysis(trace_files={0: str((directory / "trace.json.gz").resolve())}, trace_dir="/")
         graph = CallGraph(analysis.t, ranks=[0])
     rows = graph.trace_data.get_trace(0)
     symbols = analysis.t.symbol_table.get_sym_table()
     rows = rows.assign(cat=[symbols[number] for number in rows["cat"]], name=[symbols[number] for number in rows["name"]])
-    problems = unlinked_work(events, rows)
+    problems = unlinked_work(events, rows) + different_collectives(events, rows)
     python_rows = int((rows["cat"] == "python_function").sum())
     if python_rows != count_python_rows(directory):
         problems.append(f"HTA holds {python_rows} rows of Python, the trace {count_python_rows(directory)}")
@@ -140,6 +143,20 @@ def unlinked_work(events: "pandas.DataFrame", rows: "pandas.DataFrame") -> list[
     orphans = int((found["index_correlation"] <= 0).sum())
     linked = len(found) - orphans
     return [] if linked == expected else [f"HTA links {linked} of {len(found)} rows of device work, events.csv {expected}"]
+
+
+def different_collectives(events: "pandas.DataFrame", rows: "pandas.DataFrame") -> list[str]:
+    """What HTA's analyses of communication read of NCCL's kernels, and what events.csv has."""
+    columns = {"Collective name": "collective_name", "In msg nelems": "in_msg_nelems", "Out msg nelems": "out_msg_nelems",
+               "Group size": "group_size", "dtype": "msg_dtype"}
+    kernels = events[(events["category"] == "kernel") & events["name"].str.startswith("nccl")]
+    expected = [args for args in kernels["args"].map(json.loads) if "Collective name" in args]
+    if not expected:
+        return []
+    found = rows[(rows["cat"] == "kernel") & (rows["collective_name"].fillna("") != "")]
+    mine = collections.Counter(tuple(str(args[key]) for key in columns) for args in expected)
+    theirs = collections.Counter(tuple(str(row[column]) for column in columns.values()) for _, row in found.iterrows())
+    return [] if mine == theirs else [f"HTA reads collectives {dict(theirs)}, events.csv has {dict(mine)}"]
 
 
 def different_threads(consumer: str, expected: "pandas.DataFrame", rows: "pandas.DataFrame") -> list[str]:

@@ -1,0 +1,145 @@
+// The args of NCCL's kernels, from made-up rows of record_param_comms.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tests/support/timeline_maker.h"
+#include "userspace/aggregate/collectives.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint32_t kPid = 7;
+
+class CollectiveTest : public testing::Test {
+ protected:
+  // What comes of a kernel that is launched in the row, below the operator `op`.
+  std::optional<Collective> Made(
+      const std::string& op, const OperatorInputs& inputs,
+      const std::string& kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+      const std::string& row_name = "record_param_comms") {
+    TimelineMaker maker;
+    const ThreadIndex thread = maker.AddThread(kPid, kPid, "python");
+    maker.Begin(thread, maker.AddOperator(op), 0);
+    const SpanId row = maker.Begin(thread, maker.AddOperator(row_name), 10);
+    EXPECT_TRUE(maker.SetInputs(row, inputs).ok());
+    maker.End(thread, 20);
+    maker.End(thread, 30);
+    Target target;
+    target.pid = Pid{kPid};
+    target.process_groups = groups_;
+    maker.info().targets = {target};
+    const std::unique_ptr<Timeline> timeline = maker.Finish();
+    return CollectiveOf(*timeline, row, kernel);
+  }
+  // As torch 2.8 gives them: the tensors, then number, group, rank, name (the texts and the tuple
+  // are not shown), splits, the first rank, the stride and the size of the group.
+  static OperatorInputs Inputs(const std::string& shape, const std::string& type,
+                               const std::string& in_split = "[]",
+                               const std::string& out_split = "[]",
+                               const std::string& series = R"("4", "2", "8")") {
+    OperatorInputs inputs;
+    inputs.dims = "[" + shape + ", [], [], [], [], [], [], [], [], []]";
+    inputs.types =
+        "[\"" + type +
+        R"(", "Scalar", "", "Scalar", "", "ScalarList", "ScalarList", "Scalar", "Scalar", "Scalar"])";
+    inputs.concrete =
+        R"(["", "3", "", "1", "", ")" + in_split + "\", \"" + out_split + "\", " + series + "]";
+    return inputs;
+  }
+
+  std::vector<ProcessGroup> groups_ = {{"0", "default_pg", "nccl", 6, 16},
+                                       {"3", "rows", "nccl", 1, 8}};
+};
+
+TEST_F(CollectiveTest, AllReduceOfAListOfTensors) {
+  const auto made = Made("c10d::allreduce_", Inputs("[[4, 5], [10]]", "TensorList"));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->name, "allreduce");
+  EXPECT_EQ(made->type, "Float");
+  EXPECT_EQ(made->in_elements, 30);
+  EXPECT_EQ(made->out_elements, 30);
+  EXPECT_EQ(made->group_size, 8);
+  EXPECT_EQ(made->rank, 1);
+  EXPECT_EQ(made->in_split, "[]");
+  EXPECT_EQ(made->out_split, "[]");
+  EXPECT_EQ(made->group, "3");
+  EXPECT_EQ(made->group_description, "rows");
+  EXPECT_EQ(made->ranks, "[4, 6, 8, 10, 12, 14, 16, 18]");
+}
+
+TEST_F(CollectiveTest, OutputsFollowFromTheKind) {
+  const OperatorInputs inputs = Inputs("[16, 4]", "c10::BFloat16");
+  const auto gathered = Made("c10d::_allgather_base_", inputs, "ncclDevKernel_AllGather_RING_LL");
+  ASSERT_TRUE(gathered.has_value());
+  EXPECT_EQ(gathered->name, "_allgather_base");
+  EXPECT_EQ(gathered->type, "BFloat16");
+  EXPECT_EQ(gathered->in_elements, 64);
+  EXPECT_EQ(gathered->out_elements, 512);
+  const auto scattered = Made("_c10d_functional::reduce_scatter_tensor", inputs);
+  ASSERT_TRUE(scattered.has_value());
+  EXPECT_EQ(scattered->name, "_reduce_scatter_base");
+  EXPECT_EQ(scattered->type, "BFloat16");  // the tensor's own, whatever the kernel is called
+  EXPECT_EQ(scattered->out_elements, 8);
+}
+
+TEST_F(CollectiveTest, UnequalParts) {
+  const auto made = Made("c10d::alltoall_base_", Inputs("[10, 4]", "float", "[1, 9]", "[2, 5]"));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->name, "all_to_allv");
+  EXPECT_EQ(made->in_elements, 40);
+  EXPECT_EQ(made->out_elements, 28);
+  EXPECT_EQ(made->in_split, "[1, 9]");
+  EXPECT_EQ(made->out_split, "[2, 5]");
+}
+
+TEST_F(CollectiveTest, TheSizeAloneInOlderVersions) {
+  OperatorInputs inputs = Inputs("[[6]]", "TensorList", "[]", "[]", "\"8\"");
+  const auto made = Made("c10d::broadcast_", inputs, "ncclKernel_Broadcast_RING_LL_Sum_int8_t_i8_");
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->group_size, 8);
+  EXPECT_EQ(made->ranks, "");
+  EXPECT_EQ(made->group, "3");
+}
+
+TEST_F(CollectiveTest, LongListsAreCut) {
+  groups_.clear();
+  const auto made =
+      Made("c10d::allreduce_", Inputs("[[1]]", "TensorList", "[]", "[]", R"("0", "1", "64")"));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_TRUE(made->ranks.starts_with("[0, 1, 2, ")) << made->ranks;
+  EXPECT_TRUE(made->ranks.ends_with(", 28, 29, ...]")) << made->ranks;
+  EXPECT_EQ(made->group, "");
+}
+
+TEST_F(CollectiveTest, TwoGroupsThatFitAreNotTakenForOneAnother) {
+  groups_.push_back({"5", "columns", "nccl", 1, 8});
+  const auto made = Made("c10d::allreduce_", Inputs("[[1]]", "TensorList"));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->group, "");
+  EXPECT_EQ(made->ranks, "[4, 6, 8, 10, 12, 14, 16, 18]");
+}
+
+TEST_F(CollectiveTest, NothingWhereAFactIsMissing) {
+  const OperatorInputs good = Inputs("[[1]]", "TensorList");
+  EXPECT_TRUE(Made("c10d::allreduce_", good).has_value());
+  EXPECT_FALSE(Made("c10d::allreduce_", good, "ncclDevKernel_Generic_1").has_value());  // of what?
+  EXPECT_FALSE(Made("c10d::gather_", good).has_value());
+  EXPECT_FALSE(
+      Made("c10d::allreduce_", good, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "aten::mul")
+          .has_value());
+  EXPECT_FALSE(Made("c10d::allreduce_", OperatorInputs()).has_value());
+  for (const char* wrong : {"[[-1]]", "[]", "[\"?\"]", "7", "[[9223372036854775807, 2]]"}) {
+    EXPECT_FALSE(Made("c10d::allreduce_", Inputs(wrong, "TensorList")).has_value()) << wrong;
+  }
+  for (const char* series : {R"("0", "1", "0")", R"("0", "1", "")", R"("0", "1", "x")"}) {
+    EXPECT_FALSE(
+        Made("c10d::allreduce_", Inputs("[[1]]", "TensorList", "[]", "[]", series)).has_value())
+        << series;
+  }
+}
+
+}  // namespace
+}  // namespace proftrace

@@ -1,0 +1,38 @@
+// What a kernel of NCCL is part of: the collective that torch's row record_param_comms stands for.
+// Kineto writes it into the kernel's args (ChromeTraceLogger, output_json.cpp), where readers of
+// traces look for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// Elements, not bytes. Kineto's five facts of every collective; the rest where it is known.
+struct Collective {
+  std::string name;  // "allreduce", "_allgather_base": as in ProcessGroupNCCL
+  std::string type;  // "Float", "BFloat16": c10::ScalarType's name
+  int64_t in_elements = 0;
+  int64_t out_elements = 0;
+  int64_t group_size = 0;
+  std::optional<int64_t> rank;  // of the process in the group
+  std::string in_split;         // "[1, 2]"; "[]" where all ranks get alike
+  std::string out_split;        // likewise
+  std::string group;            // the process group's name, where no other one of the process fits
+  std::string group_description;
+  std::string ranks;  // "[0, 1]", of the job, at most 30 and "..."; empty = not known
+};
+
+// The collective of the kernel `kernel` (its demangled name or what there is) that was launched in
+// the row `op`. Nothing where the row is no record_param_comms, what it was called with was not
+// recorded (--record-shapes), or one of the five facts does not follow from that: torch keeps the
+// output's size and the type of lists of tensors to itself. The first follows from the kind of
+// collective, the second from the kernel's name.
+std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
+                                       std::string_view kernel);
+
+}  // namespace proftrace
