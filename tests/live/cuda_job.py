@@ -5,6 +5,7 @@ The commands of job.py, and: load PATH (of the Runtime; the Driver comes with it
 cuda N (rounds) |
 real N (rounds of calls of the Runtime that torch brings) |
 init (the Driver) |
+kinds CORRELATION (a record of each kind of CUPTI's, within an annotation) |
 spawncuda CUPTI RUNTIME N SECONDS (a spawned child, which lives on for so long) |
 forkcuda CUPTI RUNTIME N (rounds in a forked child and here).
 """
@@ -63,6 +64,13 @@ class CudaJob(job.Job):
 
     def on_init(self) -> str:
         return f"result={ctypes.CDLL('libcuda.so.1').cuInit(0)}"
+
+    def on_kinds(self, correlation: str) -> str:
+        with record_function("every kind"):
+            start = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            time.sleep(0.003)
+            self.cupti.cupti_double_emit_every_kind(ctypes.c_uint64(start), int(correlation))
+        return f"start={start} tid={threading.get_native_id()}"
 
     def on_spawncuda(self, cupti: str, runtime: str, rounds: str, seconds: str) -> str:
         here, there = multiprocessing.Pipe()

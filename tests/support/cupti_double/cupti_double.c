@@ -125,8 +125,8 @@ EXPORT void cupti_double_emit(const void* record, size_t bytes) {
   pthread_mutex_unlock(&lock);
 }
 
-/* How long a record of the version is. Newer ones are longer and begin alike. */
-static size_t size_of(CUpti_ActivityKind kind) {
+/* Newer ones are longer and begin alike. */
+size_t cupti_double_size(unsigned kind) {
   const uint32_t version = cupti_double.version;
 
   switch (kind) {
@@ -193,6 +193,8 @@ static const struct {
         {CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020, "cudaMemsetAsync_v3020"},
         {CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020, "cudaStreamSynchronize_v3020"},
         {CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel_v7000"},
+        {CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020, "cudaEventRecord_v3020"},
+        {CUPTI_RUNTIME_TRACE_CBID_cudaStreamWaitEvent_v3020, "cudaStreamWaitEvent_v3020"},
 },
   driver_calls[] = {
       {CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize"},
@@ -208,7 +210,7 @@ static const struct {
 static int is_enabled(CUpti_ActivityKind kind) { return cupti_double.enabled >> kind & 1; }
 
 static void emit(CUpti_ActivityKind kind, const void* record) {
-  cupti_double_emit(record, size_of(kind));
+  cupti_double_emit(record, cupti_double_size(kind));
 }
 
 static void hear_call(const struct cuda_double_event* event) {
@@ -403,7 +405,7 @@ EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFu
 
 EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   if (cupti_double.refused_kinds >> kind & 1) return CUPTI_ERROR_NOT_COMPATIBLE;
-  if (!size_of(kind)) return CUPTI_ERROR_INVALID_KIND;
+  if (!cupti_double_size(kind)) return CUPTI_ERROR_INVALID_KIND;
   cupti_double.enabled |= (uint64_t)1 << kind;
   listen();
   return CUPTI_SUCCESS;
@@ -470,11 +472,11 @@ EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t* from, size_t valid,
 
   if (*record) {
     memcpy(&kind, at, sizeof(kind));
-    at += size_of(kind);
+    at += cupti_double_size(kind);
   }
   if (at + sizeof(CUpti_ActivityKind) > from + valid) return CUPTI_ERROR_MAX_LIMIT_REACHED;
   memcpy(&kind, at, sizeof(kind));
-  if (!size_of(kind)) return CUPTI_ERROR_INVALID_KIND;
+  if (!cupti_double_size(kind)) return CUPTI_ERROR_INVALID_KIND;
   *record = (CUpti_Activity*)at;
   return CUPTI_SUCCESS;
 }

@@ -37,6 +37,16 @@ struct cupti_double {
 };
 
 /* Puts a record into a buffer, whether its kind is enabled or not. */
-void cupti_double_emit(const void* record, size_t bytes);
+__attribute__((visibility("default"))) void cupti_double_emit(const void* record, size_t bytes);
+
+/* How long a record of the kind is in the version; 0 = it has none. */
+size_t cupti_double_size(unsigned kind);
+
+/*
+ * Puts in a record of each kind (every_kind.c), with calls of this thread from `start` on, a
+ * millisecond in all, and the ids from `correlation` on.
+ */
+__attribute__((visibility("default"))) void cupti_double_emit_every_kind(uint64_t start,
+                                                                         uint32_t correlation);
 
 #endif
