@@ -1,5 +1,6 @@
 #include "userspace/inject/injection_region.h"
 
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -29,24 +30,46 @@ static_assert(kRegionBytes == 2 * INJECT_PAGE_BYTES + INJECT_STACK_BYTES);
 constexpr uint64_t kReach = 0x7800'0000;  // of a jump, less what one module may be long
 constexpr uint64_t kMargin = 0x10000;     // left free beside other mappings
 constexpr uint64_t kLowest = 0x10000;
-constexpr int64_t kStopLimitNs = 300'000'000;
-constexpr int kMostTries = 50;
+// How long all threads may take to stand still, by the number of the try: one that waits for a
+// processor stops when it gets one, and the others must not wait for that long. They go on, and it
+// is tried again; only where that never helps they wait.
+constexpr int kMostTries = 60;
+constexpr int64_t StopLimitNs(int tries) {
+  return tries < 30 ? 4'000'000 : tries < 45 ? 20'000'000 : 300'000'000;
+}
+constexpr int64_t kOneStopLimitNs = 2'000'000'000;  // of one thread alone: the others run on
 constexpr useconds_t kRetryUs = 1500;
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
 constexpr uint64_t kNoFile = ~uint64_t{0};
 constexpr uint64_t kMemfdCloexec = 1;
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
 
-// Raises the priority of the calling thread: a stop lasts until we have run.
+// Lets the calling thread run before all ordinary ones, where that is permitted: a stop lasts until
+// it has run. It sleeps between its looks.
 class Hurry {
  public:
-  Hurry() : before_(getpriority(PRIO_PROCESS, 0)) { setpriority(PRIO_PROCESS, 0, -20); }
-  ~Hurry() { setpriority(PRIO_PROCESS, 0, before_); }
+  Hurry() : nice_(getpriority(PRIO_PROCESS, 0)), policy_(sched_getscheduler(0)) {
+    sched_getparam(0, &parameters_);
+    sched_param first{};
+    first.sched_priority = 1;
+    has_policy_ = policy_ == SCHED_OTHER &&
+                  sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) == 0;
+    if (!has_policy_) setpriority(PRIO_PROCESS, 0, -20);
+  }
+  ~Hurry() {
+    if (has_policy_) {
+      sched_setscheduler(0, policy_, &parameters_);
+    }
+    setpriority(PRIO_PROCESS, 0, nice_);
+  }
   Hurry(const Hurry&) = delete;
   Hurry& operator=(const Hurry&) = delete;
 
  private:
-  int before_;
+  int nice_;
+  int policy_;
+  sched_param parameters_{};
+  bool has_policy_ = false;
 };
 
 // Of a process; 0 = there is none.
@@ -141,7 +164,7 @@ absl::Status InjectionRegion::Map(uint64_t address, const std::string& name) {
   const Hurry hurry;
   const int64_t begin_ns = MonotonicNs();
   StoppedThreads threads;
-  if (absl::Status status = threads.StopOne(pid_, begin_ns + kStopLimitNs); !status.ok()) {
+  if (absl::Status status = threads.StopOne(pid_, begin_ns + kOneStopLimitNs); !status.ok()) {
     return status;
   }
   const StoppedThread& thread = threads.threads().front();
@@ -237,9 +260,13 @@ bool InjectionRegion::IsPatched(const PatchSite& site) const {
   return HasInside(site.address + kJumpBytes + static_cast<uint64_t>(int64_t{distance}));
 }
 
-void InjectionRegion::NoteStop() {
+void InjectionRegion::NoteStop(int64_t let_go_ns) {
   if (stop_begin_ns_ == 0) return;
-  longest_stop_ns_ = std::max(longest_stop_ns_, MonotonicNs() - stop_begin_ns_);
+  const int64_t stop_ns = let_go_ns - stop_begin_ns_;
+  if (stop_ns > longest_stop_ns_) {
+    longest_stop_ns_ = stop_ns;
+    longest_wait_ns_ = std::min(still_ns_, let_go_ns) - stop_begin_ns_;
+  }
   stop_begin_ns_ = 0;
 }
 
@@ -253,7 +280,8 @@ absl::Status InjectionRegion::WithAllStopped(const IsInTheWay& is_in_the_way, co
     const Hurry hurry;
     stop_begin_ns_ = MonotonicNs();
     StoppedThreads threads;
-    status = threads.StopAll(pid_, stop_begin_ns_ + kStopLimitNs);
+    status = threads.StopAll(pid_, stop_begin_ns_ + StopLimitNs(tries));
+    still_ns_ = MonotonicNs();
     ++stops_;
     bool is_done = false;
     if (status.ok()) {
@@ -268,7 +296,7 @@ absl::Status InjectionRegion::WithAllStopped(const IsInTheWay& is_in_the_way, co
       }
       threads.Release();
     }
-    NoteStop();
+    NoteStop(threads.let_go_ns());
     if (is_done || !absl::IsUnavailable(status)) return status;
   }
   return status;
@@ -349,7 +377,7 @@ absl::Status InjectionRegion::Remove() {
                               // The others need not wait for the system calls.
                               const StoppedThread kept = thread;
                               threads->Release(kept.tid);
-                              NoteStop();
+                              NoteStop(threads->let_go_ns());
                               return Unmap(kept);
                             }
                             return absl::OkStatus();

@@ -52,6 +52,7 @@ class InjectionRegion {
   uint64_t address() const { return address_; }
   int library_fd() const { return library_fd_; }
   int64_t longest_stop_ns() const { return longest_stop_ns_; }
+  int64_t longest_wait_ns() const { return longest_wait_ns_; }
   uint32_t stops() const { return stops_; }
 
  private:
@@ -65,8 +66,8 @@ class InjectionRegion {
   template <typename IsInTheWay, typename Work>
   absl::Status WithAllStopped(const IsInTheWay& is_in_the_way, const Work& work);
   absl::Status Unmap(const StoppedThread& thread);
-  // The threads that were stopped go on now.
-  void NoteStop();
+  // The threads that were stopped go on since `let_go_ns`.
+  void NoteStop(int64_t let_go_ns);
 
   Pid pid_;
   const WritableMemory& memory_;
@@ -77,7 +78,9 @@ class InjectionRegion {
   std::vector<uint64_t> stubs_;  // of the sites
   std::vector<uint8_t> data_;
   int64_t stop_begin_ns_ = 0;  // 0 = none is stopped
+  int64_t still_ns_ = 0;       // when all stood still, or were not waited for any longer
   int64_t longest_stop_ns_ = 0;
+  int64_t longest_wait_ns_ = 0;  // its part until then
   uint32_t stops_ = 0;
 };
 

@@ -295,6 +295,7 @@ absl::StatusOr<InjectionReport> Injection::Run() {
   }
   if (!status.ok()) return status;
   report_.longest_stop_ns = region.longest_stop_ns();
+  report_.longest_wait_ns = region.longest_wait_ns();
   report_.stops = region.stops();
   report_.total_ns = MonotonicNs() - begin_ns;
   return report_;

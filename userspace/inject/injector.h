@@ -47,7 +47,8 @@ struct InjectionRequest {
 
 struct InjectionReport {
   int32_t result = 0;           // what the function returned
-  int64_t longest_stop_ns = 0;  // all threads
+  int64_t longest_stop_ns = 0;  // from the first thread's interrupt until all go on
+  int64_t longest_wait_ns = 0;  // of that: until the last thread stood still
   int64_t total_ns = 0;
   uint32_t stops = 0;      // of all threads: two when nothing was in the way
   uint32_t leftovers = 0;  // of killed injections, taken away before

@@ -150,18 +150,22 @@ absl::Status StoppedThreads::StopOne(Pid pid, int64_t deadline_ns) {
   const auto first = std::find(tids.begin(), tids.end(), static_cast<int>(Raw(pid)));
   if (first != tids.end()) std::iter_swap(tids.begin(), first);
   absl::Status status = Fail(ExitCode::kNoTarget, "PID " + std::to_string(Raw(pid)) + " has ended");
-  for (const int tid : tids) {
-    const int64_t now_ns = MonotonicNs();
-    if (now_ns > deadline_ns) break;
-    status = StopThread(tid, std::min(deadline_ns, now_ns + kWaitForOneNs));
-    if (status.ok() || ExitCodeOf(status) == ExitCode::kNotPermitted) break;
-  }
+  // Where more threads want to run than there are processors, the only one may be late: again.
+  do {
+    for (const int tid : tids) {
+      const int64_t now_ns = MonotonicNs();
+      status = StopThread(tid, std::min(deadline_ns, now_ns + kWaitForOneNs));
+      if (status.ok() || ExitCodeOf(status) == ExitCode::kNotPermitted) return status;
+      if (now_ns > deadline_ns) break;
+    }
+  } while (absl::IsUnavailable(status) && MonotonicNs() < deadline_ns);
   return status;
 }
 
 void StoppedThreads::Release(int keep_tid) {
   // Only a stopped thread can be let go. The others go on while one that is late is waited for.
   const int64_t deadline_ns = MonotonicNs() + kReleaseWaitNs;
+  let_go_ns_ = 0;
   std::vector<StoppedThread> kept;
   while (!threads_.empty()) {
     std::vector<StoppedThread> late;
@@ -175,6 +179,7 @@ void StoppedThreads::Release(int keep_tid) {
       }
     }
     threads_ = std::move(late);
+    if (let_go_ns_ == 0) let_go_ns_ = MonotonicNs();
     if (MonotonicNs() > deadline_ns) break;
     if (!threads_.empty()) usleep(kLookUs);
   }

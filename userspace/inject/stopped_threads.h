@@ -46,6 +46,9 @@ class StoppedThreads {
   std::vector<StoppedThread>& threads() { return threads_; }
   // Lets all go on, but for the thread `tid` (0 = none).
   void Release(int keep_tid = 0);
+  // CLOCK_MONOTONIC: when the last Release() had let go all that stood still. One that had not
+  // stopped yet is let go as soon as it does.
+  int64_t let_go_ns() const { return let_go_ns_; }
 
  private:
   // Whether the thread was not among `threads_`.
@@ -55,6 +58,7 @@ class StoppedThreads {
   static bool WaitForStop(StoppedThread* thread, int64_t deadline_ns);
 
   std::vector<StoppedThread> threads_;
+  int64_t let_go_ns_ = 0;
 };
 
 }  // namespace proftrace

@@ -31,8 +31,9 @@ int main(int count, char** arguments) {
     std::printf("error %s\n", std::string(report.status().message()).c_str());
     return 1;
   }
-  std::printf("result %d\nstop_us %.1f\ntotal_ms %.2f\nstops %u\nleftovers %u\n", report->result,
-              static_cast<double>(report->longest_stop_ns) * 1e-3,
+  std::printf("result %d\nstop_us %.1f\nwait_us %.1f\ntotal_ms %.2f\nstops %u\nleftovers %u\n",
+              report->result, static_cast<double>(report->longest_stop_ns) * 1e-3,
+              static_cast<double>(report->longest_wait_ns) * 1e-3,
               static_cast<double>(report->total_ns) * 1e-6, report->stops, report->leftovers);
   return 0;
 }
