@@ -5,6 +5,7 @@ The commands of job.py, and: load PATH (of the Runtime; the Driver comes with it
 cuda N (rounds) |
 real N (rounds of calls of the Runtime that torch brings) |
 init (the Driver) |
+agent (rounds until an agent records here) |
 kinds CORRELATION (a record of each kind of CUPTI's, within an annotation) |
 spawncuda CUPTI RUNTIME N SECONDS (a spawned child, which lives on for so long) |
 forkcuda CUPTI RUNTIME N (rounds in a forked child and here).
@@ -25,6 +26,18 @@ import job
 from cuda_job_facts import ALLOCATED, COPIED, SET
 
 TO_DEVICE = 1
+AGENT_S = 20.0
+STATE_OFFSET, RUNNING = 32, 1  # of struct pt_agent_page
+
+
+def agent_records() -> bool:
+    for name in os.listdir("/proc/self/fd"):
+        path = f"/proc/self/fd/{name}"
+        if os.path.islink(path) and "memfd:proftrace_gpu" in os.readlink(path):
+            with open(path, "rb") as page:
+                page.seek(STATE_OFFSET)
+                return int.from_bytes(page.read(4), "little") == RUNNING
+    return False
 
 
 def rounds_of_its_own(cupti: str, runtime: str, rounds: int) -> int:
@@ -32,6 +45,7 @@ def rounds_of_its_own(cupti: str, runtime: str, rounds: int) -> int:
     work = CudaJob()
     work.on_cupti(cupti)
     work.on_load(runtime)
+    work.on_agent()
     return int(work.on_cuda(str(rounds)).rpartition("=")[2])
 
 
@@ -64,6 +78,12 @@ class CudaJob(job.Job):
 
     def on_init(self) -> str:
         return f"result={ctypes.CDLL('libcuda.so.1').cuInit(0)}"
+
+    def on_agent(self) -> str:
+        end = time.monotonic() + AGENT_S
+        while not agent_records() and time.monotonic() < end:
+            self.one_round([])
+        return ""
 
     def on_kinds(self, correlation: str) -> str:
         with record_function("every kind"):

@@ -32,16 +32,19 @@ class GpuChildrenTest(LiveTest):
     def kernels(self, result: Result) -> "collections.Counter[int]":
         """Of each process; each is linked to a call, and that to a row of the process's own."""
         rows = list(result.events())
-        calls = {(row["pid"], row["correlation_id"]): row for row in rows
-                 if row["category"] in ("cuda_runtime", "cuda_driver") and row["correlation_id"]}
+        calls: dict[tuple[str, str], list[dict[str, str]]] = collections.defaultdict(list)
+        for row in rows:
+            if row["category"] in ("cuda_runtime", "cuda_driver") and row["correlation_id"]:
+                calls[row["pid"], row["correlation_id"]].append(row)
         kernels: "collections.Counter[int]" = collections.Counter()
         for row in rows:
             if row["category"] != "kernel":
                 continue
             kernels[int(row["pid"])] += 1
-            call = calls[row["pid"], row["correlation_id"]]
+            # A program after an exec counts anew.
+            call = [call for call in calls[row["pid"], row["correlation_id"]] if int(call["start_ns"]) <= int(row["start_ns"])][-1]
             self.assertIn(call["name"], ("cudaLaunchKernel", "cuLaunchKernel"))
-            self.assertLessEqual(int(call["start_ns"]), int(row["start_ns"]))
+            self.assertEqual(row["parent_id"], call["id"])
         ledger = result.summary["gpu"]["ledger"]
         self.assertEqual(ledger["records"], sum(ledger[name] for name in ("merged", "unlinked", "outside_window", "unknown", "malformed")))
         self.assertEqual((ledger["malformed"], ledger["unknown"], ledger["ring_dropped"]), (0, 0, 0))
@@ -64,7 +67,7 @@ class GpuChildrenTest(LiveTest):
             with self.tracer("-p", job.pid) as tracer:
                 tracer.wait_until_recording()
                 job.do("steps 5")
-                for line in LIBRARIES:
+                for line in (*LIBRARIES, "agent"):
                     job.do(line)
                 self.assertEqual(job.do(f"cuda {ROUNDS}")["failures"], "0")
                 self.assertEqual(tracer.stop(), 0, tracer.text())
@@ -77,24 +80,25 @@ class GpuChildrenTest(LiveTest):
         self.assertGreater(self.kernels(result)[job.pid], ROUNDS)
         self.assertRegex(self.reasons(result, "start of GPU activity"), r"^1 processes .* \d+ ms at most")
         self.assertEqual(self.reasons(result, "GPU kernels, copies and their times"), "")
-        # Calls have probes until the agent runs, and both tell of some: none is there twice.
-        calls = collections.Counter((row["tid"], row["start_ns"], row["name"]) for row in result.events() if row["category"] == "cuda_runtime")
-        self.assertEqual(set(calls.values()), {1})
-        copies = sum(row["name"] == "cudaMemcpyAsync" for row in result.events())
-        self.assertLessEqual(copies, 2 * ROUNDS)
+        # Calls have probes, before the agent runs and after: each is one row.
+        ends: dict[tuple[str, str], int] = collections.defaultdict(int)
+        for row in result.events():
+            if row["category"] in ("cuda_runtime", "cuda_driver"):
+                self.assertGreaterEqual(int(row["start_ns"]), ends[row["tid"], row["name"]])
+                ends[row["tid"], row["name"]] = int(row["start_ns"]) + int(row["duration_ns"] or 0)
 
     def test_a_driver_that_is_not_initialized(self) -> None:
         with self.job(CUDA_DOUBLE_LAZY="1") as job:
             with self.tracer("-p", job.pid) as tracer:
                 tracer.wait_until_recording()
-                for line in (*LIBRARIES, "cuda 100"):
+                for line in (*LIBRARIES, "cuda 1500"):
                     job.do(line)
                 self.assertEqual(tracer.stop(), 0, tracer.text())
             self.assertEqual(memories(job.pid), [])
         result = Result(self.out)
         self.assertIn("has not initialized CUDA", self.reasons(result))
         self.assertEqual(result.summary["proftrace"]["gpu"], "launch")
-        self.assertGreater(sum(row["name"] == "cudaLaunchKernel" for row in result.events()), 100)
+        self.assertGreater(sum(row["name"] == "cudaLaunchKernel" for row in result.events()), 10)
 
     def test_spawned_children(self) -> None:
         """As torch.multiprocessing and torchrun's ranks: another program, with CUDA of its own; one ends before the stop."""
@@ -181,7 +185,7 @@ class GpuChildrenTest(LiveTest):
                 job.tell(f"exec {LiveTest.python} {live.HERE / 'cuda_job.py'}")
                 job.lines.wait(r"READY", live.START_S)
                 tracer.lines.wait(rf"^proftrace: recording PID {job.pid}, ", live.READY_S)
-                for line in LIBRARIES:
+                for line in (*LIBRARIES, "agent"):
                     job.do(line)
                 self.assertEqual(job.do(f"cuda {ROUNDS}")["failures"], "0")
                 self.assertEqual(tracer.stop(), 0, tracer.text())
@@ -209,12 +213,12 @@ class GpuChildrenTest(LiveTest):
                 running.do(line)
             running.tell("cuda 2000")
             with self.tracer("-a") as tracer:
-                tracer.wait_until_recording()
+                tracer.wait_until_recording()  # it has its agent by then
                 with self.job() as late:
                     for job in (waiting, late):
                         if job is late:
                             tracer.lines.wait(rf"^proftrace: recording PID {late.pid}, ", live.READY_S)
-                        for line in LIBRARIES:
+                        for line in (*LIBRARIES, "agent"):
                             job.do(line)
                         self.assertEqual(job.do(f"cuda {ROUNDS}")["failures"], "0")
                     self.assertEqual(tracer.stop(), 0, tracer.text())
@@ -225,7 +229,7 @@ class GpuChildrenTest(LiveTest):
         self.assertEqual({pid: state for pid, state in self.agents(result).items() if pid in pids}, {pid: "stopped" for pid in pids})
         kernels = self.kernels(result)
         for pid in pids:
-            self.assertGreater(kernels[pid], ROUNDS // 2)
+            self.assertGreater(kernels[pid], ROUNDS)
 
     def test_a_command_with_an_environment_of_its_own(self) -> None:
         """A child that was not given the variable by which a command brings its agent gets one like others."""
@@ -233,7 +237,7 @@ class GpuChildrenTest(LiveTest):
                    f"    work = subprocess.Popen([sys.executable, {str(live.HERE / 'cuda_job.py')!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE,\n"
                    "        text=True, env={**os.environ, **variable})\n"
                    "    work.stdout.readline()\n"
-                   f"    for line in ({LIBRARIES[0]!r}, {LIBRARIES[1]!r}, 'cuda 1', 'init', 'cuda {ROUNDS}'):\n"
+                   f"    for line in ({LIBRARIES[0]!r}, {LIBRARIES[1]!r}, 'cuda 1', 'init', 'agent', 'cuda {ROUNDS}'):\n"
                    "        print(line, file=work.stdin, flush=True)\n"
                    "        print(work.pid, work.stdout.readline(), flush=True)\n"
                    "    work.stdin.close(); work.wait()\n")
