@@ -140,6 +140,12 @@ class InjectionTest(unittest.TestCase):
             self.assertIn("no glibc", inject(target.pid)["error"])
             self.assertEqual(target.verdict(), (0, 0))
 
+    @unittest.skipUnless((TOOLS / "injection_target_musl").exists(), "musl-gcc was not found")
+    def test_musl_program(self) -> None:
+        with Target("threads", 1.5, "injection_target_musl") as target:
+            self.assertIn("its libc is musl", inject(target.pid, place="injection_target_musl:safe_point")["error"])
+            self.assertEqual(target.verdict(), (0, 0))
+
     def test_without_the_right(self) -> None:
         with Target("threads", 1.5) as target:
             run = subprocess.run(["setpriv", f"--reuid={live.NOBODY}", "--clear-groups", TOOLS / "inject", LIBRARY, "injected", str(target.pid), PLACE],

@@ -72,6 +72,14 @@ absl::StatusOr<LoaderPlaces> FindLoaderPlaces(Pid pid, const std::vector<Mapping
   const std::vector<MappedFile> files = GroupByFile(mappings);
   const MappedFile* libc = FindFile(files, "libc.so.6");
   if (libc == nullptr) libc = FindFile(files, "libc-2.");
+  const auto is_musl = [](const MappedFile& file) {
+    return BaseName(file.path).starts_with("ld-musl-") ||  // Alpine
+           file.path.ends_with("-linux-musl/libc.so");     // Debian
+  };
+  if (libc == nullptr && std::any_of(files.begin(), files.end(), is_musl)) {
+    return Fail(ExitCode::kHostUnfit,
+                "its libc is musl: the library that would be loaded needs glibc");
+  }
   if (libc == nullptr) {
     return Fail(ExitCode::kHostUnfit,
                 "it has no glibc mapped: a library cannot be loaded into a static program or one "
