@@ -96,7 +96,7 @@ absl::Status WriteFlamegraph(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteSummary(const ExportInput& input, ByteSink& sink) {
-  return ExportSummary(input.timeline, input.aggregates.span_counts, input.aggregates.steps, sink);
+  return ExportSummary(input.timeline, input.aggregates, sink);
 }
 
 absl::Status WriteMemoryTimeline(const ExportInput& input, ByteSink& sink) {

@@ -138,7 +138,8 @@ OrderedJson SamplesJson(const Timeline& timeline) {
 
 }  // namespace
 
-OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, const Steps& steps) {
+OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) {
+  const SpanCounts& counts = aggregates.span_counts;
   const RecordingInfo& info = timeline.info();
   OrderedJson targets = OrderedJson::array();
   for (const Target& target : info.targets) targets.push_back(TargetJson(info, target));
@@ -165,6 +166,7 @@ OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, cons
                     {"annotations", counts.of(SpanKind::kAnnotation)},
                     {"autograd", counts.of(SpanKind::kAutograd)},
                     {"runtime", counts.of(SpanKind::kRuntime)}};
+  if (timeline.has_stacks()) json["events"]["python"] = aggregates.python_rows.size();
   if (timeline.has_memory()) json["events"]["memory"] = timeline.memory_events().size();
   if (timeline.has_device_records()) AddDeviceCounts(timeline, &json["events"]);
   json["ledger"] = LedgerJson(timeline.ledger());
@@ -172,14 +174,13 @@ OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, cons
   json["cost"] = CostJson(info);
   if (timeline.has_memory()) json["memory"] = MemoryJson(timeline);
   if (!timeline.samples().empty()) json["samples"] = SamplesJson(timeline);
-  json["steps"] = StepsJson(timeline, steps);
+  json["steps"] = StepsJson(timeline, aggregates.steps);
   json["unsupported"] = UnsupportedJson(info);
   return json;
 }
 
-absl::Status ExportSummary(const Timeline& timeline, const SpanCounts& counts, const Steps& steps,
-                           ByteSink& sink) {
-  return WriteJson(SummaryJson(timeline, counts, steps), sink);
+absl::Status ExportSummary(const Timeline& timeline, const Aggregates& aggregates, ByteSink& sink) {
+  return WriteJson(SummaryJson(timeline, aggregates), sink);
 }
 
 }  // namespace proftrace

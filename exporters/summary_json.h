@@ -5,14 +5,12 @@
 
 #include "exporters/output_file.h"
 #include "exporters/recording_json.h"
-#include "userspace/aggregate/folded_stacks.h"
-#include "userspace/aggregate/steps.h"
+#include "userspace/aggregate/aggregates.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
 
-OrderedJson SummaryJson(const Timeline& timeline, const SpanCounts& counts, const Steps& steps);
-absl::Status ExportSummary(const Timeline& timeline, const SpanCounts& counts, const Steps& steps,
-                           ByteSink& sink);
+OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates);
+absl::Status ExportSummary(const Timeline& timeline, const Aggregates& aggregates, ByteSink& sink);
 
 }  // namespace proftrace

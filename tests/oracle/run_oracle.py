@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import gzip
 import json
 import os
 import re
@@ -199,6 +200,14 @@ def steps_of(options: argparse.Namespace, workload: str) -> int:
     return options.steps or DEFAULT_STEPS.get(workload, 8)
 
 
+def check_python_rows(result: Path) -> list[str]:
+    """summary.json counts the trace's rows of Python."""
+    with gzip.open(result / "trace.json.gz", "rt", encoding="utf-8") as file:
+        rows = sum(row.get("cat") == "python_function" for row in json.load(file)["traceEvents"])
+    counted = json.loads((result / "summary.json").read_text(encoding="utf-8"))["events"]["python"]
+    return [] if rows == counted > 0 else [f"{rows} rows of Python in the trace, {counted} in summary.json"]
+
+
 def check_summary(path: Path) -> list[str]:
     """The identities that always hold, and that nothing was lost."""
     ledger = json.loads(path.read_text(encoding="utf-8"))["ledger"]
@@ -251,6 +260,7 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
         if options.stacks:
             stacks = compare_stacks.compare_stacks(model.read_oracles(out), model.read_events(out / "result" / "events.csv"))
             problems += stacks.problems()
+            problems += check_python_rows(out / "result")
             detail = "\n".join([detail, *stacks.lines()])
         if options.consumers:
             problems += consumer_problems(options.consumers, out / "result")

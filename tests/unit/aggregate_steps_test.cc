@@ -106,8 +106,8 @@ TEST(StepFinderTest, LoggingEveryTenthStepBelongsToIt) {
 
 // More rounds than are compared with each other: those that are must not all be logging ones.
 TEST(StepFinderTest, LoggingOfManyRoundsBelongsToThemWhereverItBegins) {
-  for (int rounds = 1190; rounds <= 1250; rounds += 12) {
-    for (int first = 0; first < 10; ++first) {
+  for (int rounds = 1190; rounds <= 1250; rounds += 20) {
+    for (int first = 0; first < 10; first += 3) {
       Job job;
       for (int step = 0; step < rounds; ++step) {
         job.BeginStep();

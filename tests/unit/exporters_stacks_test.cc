@@ -216,7 +216,7 @@ TEST_F(StacksTest, SummaryHasTheContractsFields) {
   maker_.info().targets[0].rank = 2;
   Build();
   StringSink sink;
-  ASSERT_TRUE(ExportSummary(*timeline_, aggregates_.span_counts, aggregates_.steps, sink).ok());
+  ASSERT_TRUE(ExportSummary(*timeline_, aggregates_, sink).ok());
   const nlohmann::json json = nlohmann::json::parse(sink.text());
   for (const char* key : {"schema_version", "proftrace", "host", "target", "window", "events",
                           "ledger", "cost", "steps", "unsupported"}) {
@@ -228,6 +228,7 @@ TEST_F(StacksTest, SummaryHasTheContractsFields) {
   EXPECT_EQ(json["events"]["operators"], 1);
   EXPECT_EQ(json["events"]["annotations"], 1);
   EXPECT_EQ(json["events"]["autograd"], 0);
+  EXPECT_FALSE(json["events"].contains("python"));  // stacks were not recorded
   EXPECT_EQ(json["ledger"]["records"], 4);
   EXPECT_EQ(json["steps"]["how"], "not detected");
   EXPECT_EQ(json["window"]["start_unix_ns"],

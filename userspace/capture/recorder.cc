@@ -253,11 +253,12 @@ absl::Status Recording::Start() {
     if (!samples.ok()) return samples.status();
     sampler_ = std::make_unique<Sampler>(*std::move(samples), *options_.sample_period_ns);
   }
-  processes_ = std::make_unique<ProcessSet>(
-      programs_.get(), sampler_.get(), &sink_, options_.plan, callbacks_.on_follow,
-      callbacks_.on_awaited, [this](Pid pid, Pid parent) {
-        if (agents_ != nullptr) agents_->Consider(pid, parent);
-      });
+  processes_ = std::make_unique<ProcessSet>(programs_.get(), sampler_.get(), &sink_, options_.plan,
+                                            callbacks_.on_follow, callbacks_.on_awaited,
+                                            [this](Pid pid, Pid parent) {
+                                              if (agents_ != nullptr)
+                                                agents_->Consider(pid, parent);
+                                            });
   names_ = std::make_unique<NameResolver>(
       [this](Pid pid) { return processes_->ImageOf(pid); },
       [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
