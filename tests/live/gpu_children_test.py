@@ -30,24 +30,33 @@ class GpuChildrenTest(LiveTest):
         return " | ".join(gap["reason"] for gap in result.summary["unsupported"] if gap["feature"] == feature)
 
     def kernels(self, result: Result) -> "collections.Counter[int]":
-        """Of each process; each is linked to a call, and that to a row of the process's own."""
+        """Of each process; each is linked to a call, but for those whose call began before it was looked at."""
         rows = list(result.events())
         calls: dict[tuple[str, str], list[dict[str, str]]] = collections.defaultdict(list)
         for row in rows:
             if row["category"] in ("cuda_runtime", "cuda_driver") and row["correlation_id"]:
                 calls[row["pid"], row["correlation_id"]].append(row)
         kernels: "collections.Counter[int]" = collections.Counter()
+        unlinked: "collections.Counter[str]" = collections.Counter()
         for row in rows:
             if row["category"] != "kernel":
                 continue
             kernels[int(row["pid"])] += 1
             # A program after an exec counts anew.
-            call = [call for call in calls[row["pid"], row["correlation_id"]] if int(call["start_ns"]) <= int(row["start_ns"])][-1]
+            before = [call for call in calls[row["pid"], row["correlation_id"]] if int(call["start_ns"]) <= int(row["start_ns"])]
+            if not before:
+                self.assertEqual(row["parent_id"], "")
+                unlinked[row["pid"]] += 1
+                continue
+            call = before[-1]
             self.assertIn(call["name"], ("cudaLaunchKernel", "cuLaunchKernel"))
             self.assertEqual(row["parent_id"], call["id"])
         ledger = result.summary["gpu"]["ledger"]
         self.assertEqual(ledger["records"], sum(ledger[name] for name in ("merged", "unlinked", "outside_window", "unknown", "malformed")))
         self.assertEqual((ledger["malformed"], ledger["unknown"], ledger["ring_dropped"]), (0, 0, 0))
+        # At the moment in which an agent begins.
+        self.assertLessEqual(sum(unlinked.values()), ledger["unlinked"])
+        self.assertLessEqual(max(unlinked.values(), default=0), 2)
         return kernels
 
     def agents(self, result: Result) -> dict[int, str]:

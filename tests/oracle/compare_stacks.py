@@ -17,6 +17,8 @@ SHOWN = 8
 ENOUGH = 0.999
 # Frames that events() leaves out (torch/autograd/profiler_util.py, _filter_stack_entry).
 LEFT_OUT = [("autograd/__init__", "_make_grads"), ("autograd/__init__", "backward"), ("torch/tensor", "backward")]
+# With Python 3.9 torch.profiler has a second frame for calls that were open when it began: the function's repr.
+OPEN_CALL = re.compile(r"<function .* at 0x[0-9a-f]+>")
 
 
 @dataclasses.dataclass
@@ -50,7 +52,7 @@ def parts(frame: str) -> tuple[str, ...]:
 def compare_row(theirs: Row, ours: Row, result: StackResult) -> None:
     if theirs.stack is None:
         return
-    left = [parts(frame) for frame in theirs.stack]
+    left = [parts(frame) for frame in theirs.stack if not OPEN_CALL.fullmatch(frame)]
     right = [parts(frame) for frame in ours.stack or [] if not any(file in frame and name in frame for file, name in LEFT_OUT)]
     result.rows += 1
     result.frames += len(left)
