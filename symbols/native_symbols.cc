@@ -2,33 +2,51 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
-#include "symbols/native_unwinder.h"
 #include "userspace/base/demangle.h"
 
 namespace proftrace {
 
-NativeSymbols::File NativeSymbols::Load(Pid pid, const MappedFile& mapped) const {
-  File file;
+NativeSymbols::File& NativeSymbols::FileOf(const MappedFile& mapped) {
+  std::unique_ptr<File>& file = files_[{mapped.device, mapped.inode}];
+  if (file == nullptr) file = std::make_unique<File>();
+  return *file;
+}
+
+Elf* NativeSymbols::ElfOf(Pid pid, const MappedFile& mapped) {
+  File& file = FileOf(mapped);
+  if (file.raw == nullptr) {
+    absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, mapped);
+    if (!opened.ok()) return nullptr;
+    file.fd = std::move(opened->fd);
+    file.raw.reset(elf_begin(file.fd.get(), ELF_C_READ, nullptr));
+    if (file.raw == nullptr) return nullptr;
+  }
+  return elf_begin(file.fd.get(), ELF_C_READ, file.raw.get());
+}
+
+void NativeSymbols::LoadSymbols(Pid pid, const MappedFile& mapped, File* file) {
+  file->has_symbols = true;
   absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, mapped);
-  if (!opened.ok()) return file;
+  if (!opened.ok()) return;
   absl::StatusOr<std::unique_ptr<ElfFile>> elf = ElfFile::Open(std::move(opened->fd));
-  if (!elf.ok()) return file;
-  file.elf = *std::move(elf);
-  const auto add = [&file](const ElfSymbol& symbol) {
+  if (!elf.ok()) return;
+  file->elf = *std::move(elf);
+  const auto add = [file](const ElfSymbol& symbol) {
     if (!symbol.is_defined || !symbol.is_function || symbol.address == 0) return;
-    file.symbols.push_back({symbol.address, symbol.size, symbol.text});
+    file->symbols.push_back({symbol.address, symbol.size, symbol.text});
   };
-  file.elf->ForEachSymbol(/*full=*/true, add);
-  if (file.symbols.empty()) file.elf->ForEachSymbol(/*full=*/false, add);
-  std::sort(file.symbols.begin(), file.symbols.end(),
+  file->elf->ForEachSymbol(/*full=*/true, add);
+  file->elf->ForgetFullSymbols();
+  if (file->symbols.empty()) file->elf->ForEachSymbol(/*full=*/false, add);
+  std::sort(file->symbols.begin(), file->symbols.end(),
             [](const Symbol& a, const Symbol& b) { return a.address < b.address; });
-  return file;
 }
 
 std::string NativeSymbols::NameAt(Pid pid, const MappedFile& mapped, uint64_t address) {
-  std::unique_ptr<File>& file = files_[{mapped.device, mapped.inode}];
-  if (file == nullptr) file = std::make_unique<File>(Load(pid, mapped));
+  File* file = &FileOf(mapped);
+  if (!file->has_symbols) LoadSymbols(pid, mapped, file);
   if (file->elf == nullptr) return "";
   const std::optional<uint64_t> bias = LoadBias(*file->elf, mapped);
   if (!bias) return "";
@@ -43,6 +61,29 @@ std::string NativeSymbols::NameAt(Pid pid, const MappedFile& mapped, uint64_t ad
   const std::string name = symbol.text;
   const std::optional<std::string> demangled = Demangle(name);
   return demangled ? WithoutParameters(*demangled) : name;
+}
+
+std::string WithoutParameters(const std::string& name) {
+  const size_t close = name.rfind(')');
+  if (close == std::string::npos) return name;
+  size_t open = 0;
+  for (size_t i = close + 1, depth = 0; i-- > 0;) {
+    if (name[i] == ')') ++depth;
+    if (name[i] == '(' && --depth == 0) {
+      open = i;
+      break;
+    }
+  }
+  // "(anonymous namespace)", "operator()" are parts of names.
+  const std::string_view inside(name.data() + open, close + 1 - open);
+  constexpr std::string_view kCallOperator = "operator";
+  const bool is_operator =
+      open >= kCallOperator.size() &&
+      name.compare(open - kCallOperator.size(), kCallOperator.size(), kCallOperator) == 0;
+  if (open == 0 || inside == "(anonymous namespace)" || (inside == "()" && is_operator)) {
+    return name;
+  }
+  return name.substr(0, open);
 }
 
 }  // namespace proftrace

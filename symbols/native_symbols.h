@@ -1,7 +1,9 @@
-// Names of functions by their address: the symbol tables of the files that are mapped.
+// The files that processes have mapped, for native frames: names of functions by their address, and
+// what libdw unwinds with. Each is opened once, however many processes have it. For one thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
+#include <libelf.h>
 
 #include <cstdint>
 #include <memory>
@@ -19,6 +21,9 @@ class NativeSymbols {
   // The function at `address` of a process that has `mapped`: demangled, without parameters. Empty
   // where no symbol covers it.
   std::string NameAt(Pid pid, const MappedFile& mapped, uint64_t address);
+  // The file for libelf; a reference to it, which the caller ends. nullptr: it cannot be read.
+  // Never mapped: a file that is cut off while it is read is an error, not a signal.
+  Elf* ElfOf(Pid pid, const MappedFile& mapped);
 
  private:
   struct Symbol {
@@ -26,15 +31,26 @@ class NativeSymbols {
     uint64_t size = 0;
     const char* text = "";  // lives as long as the file
   };
+  struct ElfDeleter {
+    void operator()(Elf* elf) const { elf_end(elf); }
+  };
   struct File {
+    UniqueFd fd;  // outlives `raw`
+    std::unique_ptr<Elf, ElfDeleter> raw;
     std::unique_ptr<ElfFile> elf;  // none: it could not be read
+    bool has_symbols = false;      // they were looked for
     std::vector<Symbol> symbols;   // functions, ascending
   };
 
-  File Load(Pid pid, const MappedFile& mapped) const;
+  File& FileOf(const MappedFile& mapped);
+  static void LoadSymbols(Pid pid, const MappedFile& mapped, File* file);
 
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, std::unique_ptr<File>>
       files_;  // device, inode
 };
+
+// "at::mm" of "at::mm(at::Tensor const&, at::Tensor const&)": without the last parameter list, and
+// what stands behind it.
+std::string WithoutParameters(const std::string& name);
 
 }  // namespace proftrace

@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
-#include "symbols/native_symbols.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 
@@ -30,6 +28,7 @@ constexpr int kRegister12 = 12;
 struct Moment {
   Pid pid{};
   const std::vector<MappedFile>* files = nullptr;
+  NativeSymbols* symbols = nullptr;
   const abi::pt_user_registers* registers = nullptr;
   std::span<const uint8_t> stack;
   std::vector<uint64_t> addresses;
@@ -93,13 +92,9 @@ int FindElf(Dwfl_Module*, void** user, const char*, Dwarf_Addr base, char** file
         file.mappings.begin(), file.mappings.end(),
         [base](const Mapping& mapping) { return mapping.start <= base && base < mapping.end; });
     if (!is_it) continue;
-    absl::StatusOr<OpenedFile> opened = OpenMappedFile(moment->pid, file);
-    if (!opened.ok()) return -1;
-    // Without mmap: a file that is cut off while it is read is an error, not a signal.
-    *elf = elf_begin(opened->fd.get(), ELF_C_READ, nullptr);
-    if (*elf == nullptr) return -1;
-    *file_name = strdup(file.path.c_str());
-    return opened->fd.Release();
+    *elf = moment->symbols->ElfOf(moment->pid, file);
+    if (*elf != nullptr) *file_name = strdup(file.path.c_str());
+    return -1;
   }
   return -1;
 }
@@ -124,19 +119,20 @@ struct NativeUnwinder::Impl {
   std::vector<MappedFile> files;
   Moment moment;
   int64_t next_look_ns = 0;
-  NativeSymbols symbols;
-  absl::flat_hash_map<uint64_t, std::unique_ptr<NativeFunction>> functions;  // by address
+  NativeSymbols* symbols = nullptr;
+  uint64_t generation = 0;
 
   absl::Status Look() {
     next_look_ns = MonotonicNs() + kBetweenLooksNs;
     absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
     if (!mappings.ok()) return mappings.status();
     files = GroupByFile(*mappings);
-    functions.clear();
+    ++generation;
     // Everything anew: libdwfl does not take a module that lies elsewhere now.
     dwfl.reset(dwfl_begin(&kCallbacks));
     moment.pid = pid;
     moment.files = &files;
+    moment.symbols = symbols;
     if (dwfl == nullptr) return absl::InternalError(dwfl_errmsg(-1));
     dwfl_report_begin(dwfl.get());
     for (const MappedFile& file : files) {
@@ -173,11 +169,15 @@ struct NativeUnwinder::Impl {
   }
 };
 
-NativeUnwinder::NativeUnwinder(Pid pid) : impl_(std::make_unique<Impl>()) { impl_->pid = pid; }
+NativeUnwinder::NativeUnwinder(Pid pid, NativeSymbols* symbols) : impl_(std::make_unique<Impl>()) {
+  impl_->pid = pid;
+  impl_->symbols = symbols;
+}
 NativeUnwinder::~NativeUnwinder() = default;
 
-absl::StatusOr<std::unique_ptr<NativeUnwinder>> NativeUnwinder::Create(Pid pid) {
-  std::unique_ptr<NativeUnwinder> unwinder(new NativeUnwinder(pid));
+absl::StatusOr<std::unique_ptr<NativeUnwinder>> NativeUnwinder::Create(Pid pid,
+                                                                       NativeSymbols* symbols) {
+  std::unique_ptr<NativeUnwinder> unwinder(new NativeUnwinder(pid, symbols));
   if (absl::Status status = unwinder->impl_->Look(); !status.ok()) return status;
   return unwinder;
 }
@@ -205,39 +205,12 @@ std::vector<uint64_t> NativeUnwinder::Unwind(const abi::pt_user_registers& regis
   return impl.moment.addresses;
 }
 
-const NativeFunction& NativeUnwinder::FunctionAt(uint64_t address) {
-  std::unique_ptr<NativeFunction>& function = impl_->functions[address];
-  if (function == nullptr) {
-    function = std::make_unique<NativeFunction>();
-    if (const MappedFile* file = impl_->FileAt(address); file != nullptr) {
-      function->file = file->path;
-      function->name = impl_->symbols.NameAt(impl_->pid, *file, address);
-    }
-  }
-  return *function;
+NativeFunction NativeUnwinder::FunctionAt(uint64_t address) {
+  const MappedFile* file = impl_->FileAt(address);
+  if (file == nullptr) return {};
+  return {impl_->symbols->NameAt(impl_->pid, *file, address), file->path};
 }
 
-std::string WithoutParameters(const std::string& name) {
-  const size_t close = name.rfind(')');
-  if (close == std::string::npos) return name;
-  size_t open = 0;
-  for (size_t i = close + 1, depth = 0; i-- > 0;) {
-    if (name[i] == ')') ++depth;
-    if (name[i] == '(' && --depth == 0) {
-      open = i;
-      break;
-    }
-  }
-  // "(anonymous namespace)", "operator()" are parts of names.
-  const std::string_view inside(name.data() + open, close + 1 - open);
-  constexpr std::string_view kCallOperator = "operator";
-  const bool is_operator =
-      open >= kCallOperator.size() &&
-      name.compare(open - kCallOperator.size(), kCallOperator.size(), kCallOperator) == 0;
-  if (open == 0 || inside == "(anonymous namespace)" || (inside == "()" && is_operator)) {
-    return name;
-  }
-  return name.substr(0, open);
-}
+uint64_t NativeUnwinder::generation() const { return impl_->generation; }
 
 }  // namespace proftrace

@@ -4,7 +4,6 @@
 // Files belong to the process, which may be hostile: they are read, never mapped. For one thread.
 #pragma once
 
-#include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 
 #include <cstddef>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "bpf/abi/sample_records.h"
+#include "symbols/native_symbols.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -29,8 +29,9 @@ class NativeUnwinder {
  public:
   static constexpr size_t kMostFrames = 256;
 
-  // Fails where there is no such process, or its maps may not be read.
-  static absl::StatusOr<std::unique_ptr<NativeUnwinder>> Create(Pid pid);
+  // Fails where there is no such process, or its maps may not be read. `symbols` must outlive this;
+  // several processes may share it.
+  static absl::StatusOr<std::unique_ptr<NativeUnwinder>> Create(Pid pid, NativeSymbols* symbols);
   ~NativeUnwinder();
   NativeUnwinder(const NativeUnwinder&) = delete;
   NativeUnwinder& operator=(const NativeUnwinder&) = delete;
@@ -39,17 +40,15 @@ class NativeUnwinder {
   // begins at registers.sp. `is_whole`: the outermost frame was reached.
   std::vector<uint64_t> Unwind(const abi::pt_user_registers& registers,
                                std::span<const uint8_t> stack, bool* is_whole);
-  // The function at an address that Unwind() gave. Valid as long as this.
-  const NativeFunction& FunctionAt(uint64_t address);
+  // The function at an address that Unwind() gave.
+  NativeFunction FunctionAt(uint64_t address);
+  // Another number: the process has mapped other files since, addresses may mean something else.
+  uint64_t generation() const;
 
  private:
   struct Impl;
-  explicit NativeUnwinder(Pid pid);
+  NativeUnwinder(Pid pid, NativeSymbols* symbols);
   std::unique_ptr<Impl> impl_;
 };
-
-// "at::mm" of "at::mm(at::Tensor const&, at::Tensor const&)": without the last parameter list, and
-// what stands behind it.
-std::string WithoutParameters(const std::string& name);
 
 }  // namespace proftrace

@@ -74,7 +74,8 @@ int OuterOfTheTest(int depth, Moment* moment) {
 namespace {
 
 TEST(NativeUnwinderTest, FindsTheCallersOfThisProcess) {
-  const auto unwinder = NativeUnwinder::Create(Pid{static_cast<uint32_t>(getpid())});
+  NativeSymbols symbols;
+  const auto unwinder = NativeUnwinder::Create(Pid{static_cast<uint32_t>(getpid())}, &symbols);
   ASSERT_TRUE(unwinder.ok()) << unwinder.status();
   Moment moment;
   EXPECT_EQ(g_outer(3, &moment), 7);
@@ -82,7 +83,7 @@ TEST(NativeUnwinderTest, FindsTheCallersOfThisProcess) {
   int outer = 0;
   std::string all;
   for (const uint64_t address : (*unwinder)->Unwind(moment.registers, moment.stack, &is_whole)) {
-    const NativeFunction& function = (*unwinder)->FunctionAt(address);
+    const NativeFunction function = (*unwinder)->FunctionAt(address);
     all += function.name + ";";
     if (function.name.find("OuterOfTheTest") != std::string::npos) ++outer;
     EXPECT_NE(function.file, "");
@@ -92,7 +93,8 @@ TEST(NativeUnwinderTest, FindsTheCallersOfThisProcess) {
 }
 
 TEST(NativeUnwinderTest, AStackThatIsCutGivesWhatThereIs) {
-  const auto unwinder = NativeUnwinder::Create(Pid{static_cast<uint32_t>(getpid())});
+  NativeSymbols symbols;
+  const auto unwinder = NativeUnwinder::Create(Pid{static_cast<uint32_t>(getpid())}, &symbols);
   ASSERT_TRUE(unwinder.ok()) << unwinder.status();
   Moment moment;
   g_outer(3, &moment);
@@ -110,7 +112,10 @@ TEST(NativeUnwinderTest, AStackThatIsCutGivesWhatThereIs) {
   EXPECT_FALSE(is_whole);
 }
 
-TEST(NativeUnwinderTest, NoProcess) { EXPECT_FALSE(NativeUnwinder::Create(Pid{4'000'000}).ok()); }
+TEST(NativeUnwinderTest, NoProcess) {
+  NativeSymbols symbols;
+  EXPECT_FALSE(NativeUnwinder::Create(Pid{4'000'000}, &symbols).ok());
+}
 
 // Frames of one call of the interpreter, as the versions of CPython mark them.
 TEST(SampledFramesTest, CallsOfTheInterpreter) {

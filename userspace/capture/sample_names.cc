@@ -51,7 +51,7 @@ abi::pt_record HeadOf(Pid pid, uint8_t kind, size_t bytes) {
 void SampleNames::AddProcess(Pid pid, SampledProcess facts) {
   auto process = std::make_unique<Process>(pid);
   process->facts = std::move(facts);
-  absl::StatusOr<std::unique_ptr<NativeUnwinder>> unwinder = NativeUnwinder::Create(pid);
+  absl::StatusOr<std::unique_ptr<NativeUnwinder>> unwinder = NativeUnwinder::Create(pid, &symbols_);
   if (unwinder.ok()) process->unwinder = *std::move(unwinder);
   processes_[Raw(pid)] = std::move(process);
 }
@@ -138,13 +138,23 @@ bool SampleNames::AddPython(Process* process, const ThreadSample& sample, size_t
   return true;
 }
 
-SampleNames::NativeKind SampleNames::KindOf(const Process& process,
-                                            const NativeFunction& function) const {
-  if (!process.facts.python || function.file != process.facts.python_file) {
-    return NativeKind::kOther;
+const SampleNames::Native& SampleNames::NativeAt(Process* process, Pid pid, uint64_t address,
+                                                 std::vector<std::byte>* records) {
+  if (process->generation != process->unwinder->generation()) {
+    process->natives.clear();
+    process->generation = process->unwinder->generation();
   }
-  return function.name.starts_with(kEvaluation) ? NativeKind::kEvaluation
-                                                : NativeKind::kInterpreter;
+  const auto [it, is_new] = process->natives.try_emplace(address);
+  if (!is_new) return it->second;
+  const NativeFunction function = process->unwinder->FunctionAt(address);
+  Native& native = it->second;
+  native.function =
+      FunctionOf(pid, abi::PT_SAMPLE_FRAME_NATIVE, function.name, function.file, 0, records);
+  if (process->facts.python && function.file == process->facts.python_file) {
+    native.kind =
+        function.name.starts_with(kEvaluation) ? NativeKind::kEvaluation : NativeKind::kInterpreter;
+  }
+  return native;
 }
 
 void SampleNames::AddNative(Process* process, const ThreadSample& sample,
@@ -157,20 +167,17 @@ void SampleNames::AddNative(Process* process, const ThreadSample& sample,
   size_t next_python = 0;
   bool has_python = false;
   for (const uint64_t address : addresses) {
-    const NativeFunction& function = process->unwinder->FunctionAt(address);
-    const NativeKind kind = KindOf(*process, function);
-    if (kind == NativeKind::kEvaluation &&
+    const Native native = NativeAt(process, sample.pid, address, records);
+    if (native.kind == NativeKind::kEvaluation &&
         AddPython(process, sample, &next_python, frames, records)) {
       has_python = true;
       continue;
     }
     // Between frames of Python's, the interpreter's own say nothing.
-    if (kind != NativeKind::kOther && has_python) continue;
+    if (native.kind != NativeKind::kOther && has_python) continue;
     // What starts the interpreter says nothing either.
     if (has_python && next_python >= sample.frames.size()) break;
-    frames->push_back({FunctionOf(sample.pid, abi::PT_SAMPLE_FRAME_NATIVE, function.name,
-                                  function.file, 0, records),
-                       0});
+    frames->push_back({native.function, 0});
   }
   // Where the stack could not be followed so far.
   while (AddPython(process, sample, &next_python, frames, records)) {

@@ -70,20 +70,25 @@ class SampleNames {
     uint32_t function = 0;  // 0: no code object is there, or not that one any more
     std::optional<PythonLines> lines;
   };
+  // Whether a function of C is one of the interpreter's, and which.
+  enum class NativeKind : uint8_t { kOther, kInterpreter, kEvaluation };
+  struct Native {
+    uint32_t function = 0;
+    NativeKind kind = NativeKind::kOther;
+  };
   struct Process {
     explicit Process(Pid pid) : memory(pid) {}
     SampledProcess facts;
     ProcessMemory memory;
     std::unique_ptr<NativeUnwinder> unwinder;  // none: it could not be made
     absl::flat_hash_map<CodeKey, Code> codes;
+    absl::flat_hash_map<uint64_t, Native> natives;  // by address
+    uint64_t generation = 0;                        // of the unwinder, when they were found
   };
   struct Frame {
     uint32_t function = 0;
     int32_t line = 0;
   };
-  // A native frame: whether it is one of the interpreter's, and which.
-  enum class NativeKind { kOther, kInterpreter, kEvaluation };
-
   const Code& CodeOf(Process* process, Pid pid, const abi::pt_sampled_frame& frame,
                      std::vector<std::byte>* records);
   uint32_t FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const std::string& name,
@@ -94,8 +99,10 @@ class SampleNames {
                  std::vector<Frame>* frames, std::vector<std::byte>* records);
   void AddNative(Process* process, const ThreadSample& sample, std::vector<Frame>* frames,
                  uint8_t* flags, std::vector<std::byte>* records);
-  NativeKind KindOf(const Process& process, const NativeFunction& function) const;
+  const Native& NativeAt(Process* process, Pid pid, uint64_t address,
+                         std::vector<std::byte>* records);
 
+  NativeSymbols symbols_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<Process>> processes_;  // by pid
   absl::flat_hash_map<std::tuple<uint32_t, int, std::string, std::string, int32_t>, uint32_t>
       function_ids_;

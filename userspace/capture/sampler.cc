@@ -219,13 +219,16 @@ uint64_t Sampler::PythonStateOf(Pid pid, uint64_t thread_id, const PythonLayout&
   // A thread of C++ alone has none.
   const int64_t now_ns = MonotonicNs();
   if (now_ns < states.next_search_ns) return 0;
-  states.next_search_ns = now_ns + kBetweenSearchesNs;
   states.by_thread.clear();
   PythonLimits limits;
+  limits.threads = 4096;
   limits.frames = 0;
   for (const PythonThread& thread : ReadPythonThreads(memory, layout, limits).threads) {
     states.by_thread.try_emplace(thread.thread_id, thread.state);
   }
+  // A process with lists without an end does not hold the others up.
+  const int64_t end_ns = MonotonicNs();
+  states.next_search_ns = end_ns + std::max(kBetweenSearchesNs, 20 * (end_ns - now_ns));
   const auto found = states.by_thread.find(thread_id);
   return found == states.by_thread.end() ? 0 : found->second;
 }
