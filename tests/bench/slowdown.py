@@ -34,7 +34,8 @@ sys.path.insert(0, str(ROOT / "tests/oracle"))
 from process import LineReader  # noqa: E402
 
 JOB = ROOT / "tests/oracle/jobs/job.py"
-STEPS = {"tiny_ops": (600, 300), "transformer": (14, 7)}  # recorded, untraced
+STEPS = {"tiny_ops": (600, 300), "transformer": (14, 7), "much_python": (150, 75)}  # recorded, untraced
+DEFAULT = ["tiny_ops", "transformer"]
 CONFIGURATIONS = ["floor", "proftrace", "torch.profiler"]
 BEFORE_CONFIGURATIONS = ["before", "proftrace"]
 MEMORY_CONFIGURATIONS = ["floor", "floor, memory", "proftrace", "proftrace, memory", "torch.profiler", "torch.profiler, memory"]
@@ -194,7 +195,7 @@ def markdown(result: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("workload", nargs="*", default=[], help="tiny_ops, transformer; default: both")
+    parser.add_argument("workload", nargs="*", default=[], help="tiny_ops, transformer (default: both), much_python")
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--proftrace", type=Path, default=ROOT / "build/release/bin/proftrace")
     parser.add_argument("--rounds", type=int, default=9)
@@ -210,7 +211,7 @@ def main() -> int:
         return 4
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} CPUs, kernel {platform.release()}, load {load:.1f} at the start\n")
-    results = [measure(options, name) for name in options.workload or sorted(STEPS)]
+    results = [measure(options, name) for name in options.workload or DEFAULT]
     for result in results:
         print(markdown(result) + "\n")
     if options.json:

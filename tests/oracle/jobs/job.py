@@ -28,6 +28,7 @@ WORKLOADS = {
     "convnet": ("models", "ConvNet"),
     "lstm": ("models", "Lstm"),
     "tiny_ops": ("models", "TinyOps"),
+    "much_python": ("models", "MuchPython"),
     "dataloader": ("parallel", "Loading"),
     "dataloader_spawn": ("parallel", "LoadingSpawned"),
     "dataloader_forkserver": ("parallel", "LoadingServed"),

@@ -61,6 +61,22 @@ class TinyOps(Training):
         return functional.mse_loss(self.model(self.inputs), self.targets)
 
 
+class MuchPython(TinyOps):
+    """A step of it calls 20 000 functions of Python that call no operator, as loading and tokenizing do."""
+
+    def loss(self) -> torch.Tensor:
+        words = [self.word(number) for number in range(5000)]
+        self.targets[0, 0] = len(words) % 2
+        return super().loss()
+
+    def word(self, number: int) -> int:
+        return self.letter(number) + self.letter(number >> 3) + self.letter(number >> 5)
+
+    @staticmethod
+    def letter(number: int) -> int:
+        return number * 31 % 26
+
+
 class Transformer(Training):
     """Workload B: a TransformerEncoder with Adam; d=256, 4 heads, ff 1024, sequence 64, batch 8."""
 
