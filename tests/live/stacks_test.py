@@ -11,11 +11,45 @@ import unittest
 from pathlib import Path
 
 import live
+from dump_test import Target
 from live import HERE, Job, LiveTest, Result, Tracer
 
 SCRIPT = HERE / "stacks_job.py"
 FRAME = re.compile(r"(.*)\((-?\d+)\): (.*)")
 MOST_FRAMES = 128
+
+
+# Names that no program should have, and frames that hang together wrongly while operators are called.
+HOSTILE = r"""
+import ctypes, sys, types, torch
+value = torch.ones(3)
+def named(name, file='named.py'):
+    code = (lambda: value.add_(1)).__code__.replace(co_name=name, co_filename=file)
+    return types.FunctionType(code, globals())
+functions = [named('x' * 1_000_000), named('half \ud800 of a pair'), named('zero \0, "quoted", a;b\nc'), named(''),
+             named('f', 'd/' * 500_000)]
+OFFSETS = {11: 48, 12: 8, 13: 8, 14: 8}  # of _PyInterpreterFrame.previous
+def wrong(link):
+    frame = sys._getframe()
+    place = id(frame) + 24  # PyFrameObject.f_back up to 3.10, its f_frame from 3.11 on
+    if sys.version_info >= (3, 11):
+        place = ctypes.c_uint64.from_address(place).value
+        own, place = place, place + OFFSETS[sys.version_info[1]]
+    else:
+        own = id(frame)
+    previous = ctypes.c_uint64.from_address(place)
+    kept = previous.value
+    previous.value = own if link is None else link
+    value.mul_(1)
+    previous.value = kept
+print('READY', flush=True)
+sys.stdin.readline()
+for _ in range(300):
+    for function in functions: function()
+    for link in (None, 0x10, 0x7fff_ffff_f000, 0xffff_8000_0000_0000, 0x1234_5678_9abc_def1): wrong(link)
+print('DONE', value.tolist(), flush=True)
+sys.stdin.readline()
+"""
 
 
 class StacksTest(LiveTest):
@@ -125,6 +159,32 @@ class StacksTest(LiveTest):
             self.assertEqual([frame.group(2, 3) for frame in ours[:at] if frame],
                              [frame.group(2, 3) for frame in theirs if frame])
         self.assertGreater(result.ledger["stacks_cut"], 0)
+
+    def test_hostile_names_and_frames_cost_little_and_are_counted(self) -> None:
+        """Bounded work, gaps that are counted, and the job minds nothing."""
+        with Target(HOSTILE) as target:
+            target.wait("READY", live.START_S)
+            with Tracer("record", "-p", target.pid, "-o", self.out, "--format", "events-csv,chrome,flamegraph", "--with-stack",
+                        "--sample", "997Hz") as tracer:
+                tracer.wait_until_recording()
+                target.tell()
+                self.assertEqual(target.wait("DONE .*", live.START_S), "DONE [1501.0, 1501.0, 1501.0]")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            target.tell()
+            self.assertEqual(target.process.wait(live.STOP_S), 0)
+        result = Result(self.out)
+        self.assert_identities(result.ledger)
+        for counter in ("stacks_cut", "stacks_unread", "names_cut"):
+            self.assertGreater(result.ledger[counter], 0, counter)
+        rows = [row for row in result.events() if row["name"] in ("aten::add_", "aten::mul_")]
+        self.assertEqual(len(rows), 300 * 10)
+        innermost = collections.Counter(row["stack"].rpartition("): ")[2][:20] for row in rows if row["name"] == "aten::add_")
+        self.assertEqual(innermost["x" * 20], 300)
+        self.assertEqual(innermost["half \N{REPLACEMENT CHARACTER} of a pair"], 300)
+        # A frame that is its own caller: as many as are read at most, all the same.
+        longest = max((row["stack"].split(";") for row in rows), key=len)
+        self.assertEqual((len(longest), {FRAME.fullmatch(frame)[3] for frame in longest}), (MOST_FRAMES, {"wrong"}))
+        self.assertLess((self.out / "capture.ptrec").stat().st_size, 4 << 20)
 
     def test_lost_records_give_no_wrong_stacks(self) -> None:
         result, truth = self.record("round 30", "--buffer-size", "16K")
