@@ -130,9 +130,9 @@ class SampleTest(LiveTest):
         run, wait = ((b - a) / (after[1] - before[1]) for a, b in zip(before[0], after[0]))
         shares = {state: states[state,] / total for state in ("running", "runnable", "sleeping")}
         print(f"\nrun {run:.2f}, waited {wait:.2f} by the kernel; {shares} of {total} samples")
-        self.assertAlmostEqual(shares["running"], run, delta=0.12)
-        self.assertAlmostEqual(shares["sleeping"], 1 - run - wait, delta=0.12)
-        self.assertAlmostEqual(total, seconds * RATE, delta=0.15 * seconds * RATE)
+        self.assertAlmostEqual(shares["running"], run, delta=0.2)
+        self.assertAlmostEqual(shares["sleeping"], 1 - run - wait, delta=0.2)
+        self.assertAlmostEqual(total, seconds * RATE, delta=0.25 * seconds * RATE)
         functions = collections.Counter()
         for sample in samples:
             if sample["state"] == "running":
@@ -140,7 +140,7 @@ class SampleTest(LiveTest):
         print(functions)
         self.assertGreater(functions["<module>"], 0.97 * states["running",])
         ratio = functions["long"] / functions["short"]
-        self.assertTrue(1.4 < ratio < 2.9, ratio)
+        self.assertTrue(1.3 < ratio < 3.1, ratio)
 
     def test_samples_belong_to_operators(self) -> None:
         with Target(SORTER) as target:
