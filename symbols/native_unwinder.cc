@@ -1,8 +1,6 @@
 #include "symbols/native_unwinder.h"
 
 #include <elfutils/libdwfl.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>

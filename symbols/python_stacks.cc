@@ -4,13 +4,12 @@
 #include <cstring>
 
 #include "symbols/python_objects.h"
+#include "symbols/sampled_frames.h"
 
 namespace proftrace {
 namespace {
 
 constexpr uint32_t kMostInterpreters = 1024;
-// A code object has fewer: co_code's size is an int.
-constexpr int64_t kMostInstructions = int64_t{1} << 30;
 
 template <typename T>
 T Field(const std::array<uint8_t, PT_PYTHON_FRAME_BYTES>& bytes, size_t offset) {
@@ -78,15 +77,9 @@ class ThreadWalk {
     if (!state || *state != 0) result_.is_whole = false;
   }
 
-  std::optional<uint64_t> InnermostFrame(uint64_t state) const {
-    auto frame = memory_.ReadWord(state + layout_.stack.thread_frame);
-    if (layout_.stack.thread_indirect == 0 || !frame || *frame == 0) return frame;
-    return memory_.ReadWord(*frame + layout_.stack.thread_indirect - 1);
-  }
-
   void ReadFrames(PythonThread* thread) {
     const abi::pt_python_layout& layout = layout_.stack;
-    auto frame = InnermostFrame(thread->state);
+    auto frame = InnermostPythonFrame(memory_, layout_, thread->state);
     if (!frame) {
       thread->failed = true;
       return;
@@ -116,16 +109,11 @@ class ThreadWalk {
     const abi::pt_python_layout& layout = layout_.stack;
     PythonStackFrame frame;
     frame.code = Field<uint64_t>(bytes, layout.frame_code) & ~uint64_t{layout.pointer_tags};
-    if (layout.code_instructions == 0) {
-      frame.instruction = static_cast<uint32_t>(Field<int32_t>(bytes, layout.frame_instruction) >>
-                                                layout.instruction_shift);
-    } else {
-      const uint64_t begin = frame.code + layout.code_instructions;
-      const auto distance =
-          static_cast<int64_t>(Field<uint64_t>(bytes, layout.frame_instruction) - begin) / 2;
-      const bool is_possible = distance >= -1 && distance < kMostInstructions;
-      frame.instruction = is_possible ? static_cast<uint32_t>(distance) : UINT32_MAX;
-    }
+    // Up to 3.10 it has four bytes and may end the frame.
+    const uint64_t instruction = layout.code_instructions == 0
+                                     ? Field<uint32_t>(bytes, layout.frame_instruction)
+                                     : Field<uint64_t>(bytes, layout.frame_instruction);
+    frame.instruction = InstructionOf(layout_, {frame.code, instruction, 0, 0});
     thread->frames.push_back(frame);
   }
 

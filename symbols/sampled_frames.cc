@@ -24,14 +24,18 @@ bool IsCode(const abi::pt_python_layout& layout, const FrameBytes& bytes) {
 
 }  // namespace
 
+std::optional<uint64_t> InnermostPythonFrame(const TargetMemory& memory, const PythonLayout& layout,
+                                             uint64_t state) {
+  const auto frame = memory.ReadWord(state + layout.stack.thread_frame);
+  if (layout.stack.thread_indirect == 0 || !frame || *frame == 0) return frame;
+  return memory.ReadWord(*frame + layout.stack.thread_indirect - 1);
+}
+
 SampledFrames ReadSampledFrames(const TargetMemory& memory, const PythonLayout& layout,
                                 uint64_t state) {
   const abi::pt_python_layout& at = layout.stack;
   SampledFrames result;
-  uint64_t address = memory.ReadWord(state + at.thread_frame).value_or(0);
-  if (at.thread_indirect != 0 && address != 0) {
-    address = memory.ReadWord(address + at.thread_indirect - 1).value_or(0);
-  }
+  uint64_t address = InnermostPythonFrame(memory, layout, state).value_or(0);
   const auto tags = ~uint64_t{at.pointer_tags};
   while (address != 0) {
     if (result.frames.size() >= PT_SAMPLE_FRAMES) {

@@ -17,7 +17,12 @@ struct SampledFrames {
   uint32_t flags = 0;                         // of enum pt_python_stack_flag
 };
 
-// `state`: the address of its PyThreadState. At most PT_SAMPLE_FRAMES.
+// The address of the thread's innermost frame; 0 = it runs no Python. Nothing where that could not
+// be read. `state`: the address of its PyThreadState.
+std::optional<uint64_t> InnermostPythonFrame(const TargetMemory& memory, const PythonLayout& layout,
+                                             uint64_t state);
+
+// At most PT_SAMPLE_FRAMES.
 SampledFrames ReadSampledFrames(const TargetMemory& memory, const PythonLayout& layout,
                                 uint64_t state);
 

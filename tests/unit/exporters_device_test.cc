@@ -45,6 +45,15 @@ class DeviceOutputTest : public testing::Test {
     timeline_ = *BuildTimeline(metadata_, &source, "", &devices);
     return *timeline_;
   }
+  // A kernel of an operator in another, one of a call alone, one without a call.
+  void WorkInOperatorsAndOutside() {
+    cpu_.Begin(kThread, 500, 3, 0);
+    Operator(1000, 1, 1, 1, 2000);
+    cpu_.End(kThread, 9000, 3, 0);
+    gpu_.Call(kThread, 20'100, 20'200, launch_, 2);  // in no operator
+    gpu_.Kernel(30'000, 33'000, kernel_, 2);
+    gpu_.Kernel(40'000, 44'000, kernel_, 3);
+  }
   // An operator that launches a kernel of `device_ns`, 10 us after `start_ns`.
   void Operator(int64_t start_ns, uint16_t site, uint32_t depth, uint32_t correlation,
                 int64_t device_ns) {
@@ -335,23 +344,13 @@ TEST_F(DeviceOutputTest, DeviceIsNoTrackOfAProcessWithItsNumber) {
 }
 
 TEST_F(DeviceOutputTest, FoldedStacksHaveTheTimeOfDevices) {
-  cpu_.Begin(kThread, 500, 3, 0);
-  Operator(1000, 1, 1, 1, 2000);
-  cpu_.End(kThread, 9000, 3, 0);
-  gpu_.Call(kThread, 20'100, 20'200, launch_, 2);  // in no operator
-  gpu_.Kernel(30'000, 33'000, kernel_, 2);
-  gpu_.Kernel(40'000, 44'000, kernel_, 3);
+  WorkInOperatorsAndOutside();
   EXPECT_EQ(Text((*FindFormat("folded-cuda"))->write),
             "[no CUDA call recorded] 4\naten::c;aten::a 2\ncudaLaunchKernel 3\n");
 }
 
 TEST_F(DeviceOutputTest, KernelsAreLeavesBelowWhatAskedForThem) {
-  cpu_.Begin(kThread, 500, 3, 0);
-  Operator(1000, 1, 1, 1, 2000);
-  cpu_.End(kThread, 9000, 3, 0);
-  gpu_.Call(kThread, 20'100, 20'200, launch_, 2);  // in no operator
-  gpu_.Kernel(30'000, 33'000, kernel_, 2);
-  gpu_.Kernel(40'000, 44'000, kernel_, 3);
+  WorkInOperatorsAndOutside();
   const Json json = Json::parse(Text((*FindFormat("speedscope"))->write));
   const Json& frames = json["shared"]["frames"];
   std::map<std::string, std::map<std::string, int64_t>> profiles;

@@ -1,16 +1,13 @@
 #include "userspace/aggregate/python_text.h"
 
 namespace proftrace {
-namespace {
 
-std::string FunctionText(const PythonCode& code, int32_t line) {
-  return code.file + "(" + std::to_string(line) + "): " + code.name;
+std::string PythonPlaceText(const std::string& file, int32_t line, const std::string& name) {
+  return file + "(" + std::to_string(line) + "): " + name;
 }
 
-}  // namespace
-
 std::string PythonFunctionText(const PythonCode& code) {
-  return FunctionText(code, code.first_line);
+  return PythonPlaceText(code.file, code.first_line, code.name);
 }
 
 std::string PythonModuleText(const PythonModule& module) {
@@ -32,7 +29,8 @@ std::string PythonFrameText(const Timeline& timeline, StackId id) {
 std::string PythonLineText(const Timeline& timeline, StackId id) {
   const PythonFrame& frame = timeline.python_frame(id);
   if (frame.module != 0 || frame.line == 0) return PythonFrameText(timeline, id);
-  return FunctionText(timeline.python_codes()[frame.code], frame.line);
+  const PythonCode& code = timeline.python_codes()[frame.code];
+  return PythonPlaceText(code.file, frame.line, code.name);
 }
 
 }  // namespace proftrace

@@ -8,7 +8,9 @@
 
 namespace proftrace {
 
-// "file.py(12): f", with the first line of the function.
+// "file.py(12): f"
+std::string PythonPlaceText(const std::string& file, int32_t line, const std::string& name);
+// The same of a function, with the first line of the function.
 std::string PythonFunctionText(const PythonCode& code);
 // "Linear_0": an nn.Module as torch's traces call it.
 std::string PythonModuleText(const PythonModule& module);

@@ -1,18 +1,13 @@
 #include "userspace/aggregate/sample_text.h"
 
+#include "userspace/aggregate/python_text.h"
+
 namespace proftrace {
-namespace {
-
-std::string PythonText(const SampleFunction& function, int32_t line) {
-  return function.file + "(" + std::to_string(line) + "): " + function.name;
-}
-
-}  // namespace
 
 std::string SampleFunctionText(const SampleFunction& function) {
   switch (function.kind) {
     case SampleFrameKind::kPython:
-      return PythonText(function, function.first_line);
+      return PythonPlaceText(function.file, function.first_line, function.name);
     case SampleFrameKind::kKernel:
       return function.name + "_[k]";
     case SampleFrameKind::kNative:
@@ -26,7 +21,7 @@ std::string SampleFunctionText(const SampleFunction& function) {
 std::string SampleLineText(const Timeline& timeline, const SampleFrame& frame) {
   const SampleFunction& function = timeline.sample_function(frame);
   if (function.kind == SampleFrameKind::kPython && frame.line > 0) {
-    return PythonText(function, frame.line);
+    return PythonPlaceText(function.file, frame.line, function.name);
   }
   return SampleFunctionText(function);
 }

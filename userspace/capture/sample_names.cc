@@ -120,7 +120,7 @@ const SampleNames::Code& SampleNames::CodeOf(Process* process, Pid pid,
   return code;
 }
 
-bool SampleNames::AddPython(Process* process, const ThreadSample& sample, size_t* next,
+bool SampleNames::AddPython(Process* process, const SampleReading& sample, size_t* next,
                             std::vector<Frame>* frames, std::vector<std::byte>* records) {
   if (!process->facts.python || *next >= sample.frames.size()) return false;
   const PythonLayout& layout = *process->facts.python;
@@ -157,7 +157,7 @@ const SampleNames::Native& SampleNames::NativeAt(Process* process, Pid pid, uint
   return native;
 }
 
-void SampleNames::AddNative(Process* process, const ThreadSample& sample,
+void SampleNames::AddNative(Process* process, const SampleReading& sample,
                             std::vector<Frame>* frames, uint8_t* flags,
                             std::vector<std::byte>* records) {
   bool is_whole = false;
@@ -184,7 +184,7 @@ void SampleNames::AddNative(Process* process, const ThreadSample& sample,
   }
 }
 
-NamedSample SampleNames::Name(const ThreadSample& sample, std::vector<std::byte>* records) {
+NamedSample SampleNames::Name(const SampleReading& sample, std::vector<std::byte>* records) {
   NamedSample named;
   const auto found = processes_.find(Raw(sample.pid));
   if (found == processes_.end()) return named;

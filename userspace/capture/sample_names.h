@@ -29,14 +29,15 @@ struct SampledProcess {
   std::string python_file;             // that the interpreter lies in, as in /proc/PID/maps
 };
 
-// What a thread did.
-struct ThreadSample {
+// What was read of a thread. Samples refer to it by its number.
+struct SampleReading {
+  uint64_t number = 0;
   Pid pid{};
   Tid tid{};
-  std::span<const abi::pt_sampled_frame> frames;  // innermost first
+  std::vector<abi::pt_sampled_frame> frames;  // innermost first
   abi::pt_user_registers registers{};
-  std::span<const uint8_t> stack;  // from registers.sp on
-  uint32_t flags = 0;              // of enum pt_python_stack_flag
+  std::vector<uint8_t> stack;  // from registers.sp on
+  uint32_t flags = 0;          // of enum pt_python_stack_flag
 };
 
 struct NamedSample {
@@ -51,7 +52,7 @@ class SampleNames {
   bool Knows(Pid pid) const { return processes_.contains(Raw(pid)); }
 
   // Records that the sample needs and that were not told before go to `records`.
-  NamedSample Name(const ThreadSample& sample, std::vector<std::byte>* records);
+  NamedSample Name(const SampleReading& sample, std::vector<std::byte>* records);
 
  private:
   // A code object as it was when its frame was read: another one may lie there later.
@@ -95,9 +96,9 @@ class SampleNames {
                       const std::string& file, int32_t first_line, std::vector<std::byte>* records);
   uint32_t FrameOf(Pid pid, uint32_t parent, const Frame& frame, std::vector<std::byte>* records);
   // Appends the frames of Python that one call of the interpreter runs; false: there is none left.
-  bool AddPython(Process* process, const ThreadSample& sample, size_t* next,
+  bool AddPython(Process* process, const SampleReading& sample, size_t* next,
                  std::vector<Frame>* frames, std::vector<std::byte>* records);
-  void AddNative(Process* process, const ThreadSample& sample, std::vector<Frame>* frames,
+  void AddNative(Process* process, const SampleReading& sample, std::vector<Frame>* frames,
                  uint8_t* flags, std::vector<std::byte>* records);
   const Native& NativeAt(Process* process, Pid pid, uint64_t address,
                          std::vector<std::byte>* records);

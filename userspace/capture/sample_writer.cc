@@ -78,14 +78,7 @@ void SampleWriter::Do(Item* item) {
   } else if (const auto* gone = std::get_if<OldProcess>(item)) {
     names_.RemoveProcess(gone->pid);
   } else if (const auto* reading = std::get_if<SampleReading>(item)) {
-    ThreadSample sample;
-    sample.pid = reading->pid;
-    sample.tid = reading->tid;
-    sample.frames = reading->frames;
-    sample.registers = reading->registers;
-    sample.stack = reading->stack;
-    sample.flags = reading->flags;
-    named_[reading->number] = names_.Name(sample, &records_);
+    named_[reading->number] = names_.Name(*reading, &records_);
   } else {
     Write(std::get<SampleOf>(*item));
   }

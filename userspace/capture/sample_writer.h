@@ -21,17 +21,6 @@
 
 namespace proftrace {
 
-// What was read of a thread. Samples refer to it by its number.
-struct SampleReading {
-  uint64_t number = 0;
-  Pid pid{};
-  Tid tid{};
-  std::vector<abi::pt_sampled_frame> frames;  // innermost first
-  abi::pt_user_registers registers{};
-  std::vector<uint8_t> stack;  // from registers.sp on
-  uint32_t flags = 0;          // of enum pt_python_stack_flag
-};
-
 // `count` looks at a thread that found what was read.
 struct SampleOf {
   uint64_t reading = 0;
