@@ -1,5 +1,6 @@
 #include "userspace/aggregate/folded_stacks.h"
 
+#include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/stack_folder.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/saturating.h"
@@ -17,17 +18,10 @@ class StackSummer {
 
   void AddSpans(SpanCounts* counts) {
     std::vector<uint64_t> by_label(timeline_.labels().size());
-    const SpanStore& spans = timeline_.spans();
-    for (uint32_t chunk = 0; chunk < spans.chunk_count(); ++chunk) {
-      const uint32_t first = chunk * SpanStore::kChunkItems;
-      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
-      for (uint32_t index = first; index < last; ++index) {
-        const Span& span = spans.at(index);
-        ++by_label[Raw(span.label)];
-        if (span.is_complete()) AddSpan(SpanId{index}, span);
-      }
-      spans.Release(chunk);
-    }
+    ForEachSpan(timeline_, [&](SpanId id, const Span& span) {
+      ++by_label[Raw(span.label)];
+      if (span.is_complete()) AddSpan(id, span);
+    });
     for (size_t label = 0; label < by_label.size(); ++label) {
       counts->by_kind[static_cast<size_t>(timeline_.labels()[label].kind)] += by_label[label];
     }

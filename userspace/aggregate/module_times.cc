@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "userspace/aggregate/each_span.h"
 #include "userspace/base/saturating.h"
 
 namespace proftrace {
@@ -43,25 +44,17 @@ class BackwardSpans {
 std::vector<StackSums> SumStacks(const Timeline& timeline) {
   std::vector<StackSums> sums(timeline.python_frames().size());
   BackwardSpans backward(timeline);
-  const SpanStore& spans = timeline.spans();
-  for (uint32_t chunk = 0; chunk < spans.chunk_count(); ++chunk) {
-    const uint32_t first = chunk * SpanStore::kChunkItems;
-    const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
-    for (uint32_t index = first; index < last; ++index) {
-      const SpanId id{index};
-      const Span& span = spans.at(index);
-      const BackwardSpans::Part part = backward.Of(id, span);
-      if (!span.is_complete()) continue;
-      StackSums& sum = sums[Raw(timeline.stack_of(id))];
-      if (part == BackwardSpans::Part::kNode) Add(span.duration_ns, &sum.backward_ns);
-      if (part != BackwardSpans::Part::kNone) continue;
-      if (timeline.label(span.label).kind == SpanKind::kOperator) ++sum.operators;
-      if (!span.is_async) {
-        Add(timeline.columns().memory.at(id).self_cpu_bytes, &sum.cpu_memory_bytes);
-      }
+  ForEachSpan(timeline, [&](SpanId id, const Span& span) {
+    const BackwardSpans::Part part = backward.Of(id, span);
+    if (!span.is_complete()) return;
+    StackSums& sum = sums[Raw(timeline.stack_of(id))];
+    if (part == BackwardSpans::Part::kNode) Add(span.duration_ns, &sum.backward_ns);
+    if (part != BackwardSpans::Part::kNone) return;
+    if (timeline.label(span.label).kind == SpanKind::kOperator) ++sum.operators;
+    if (!span.is_async) {
+      Add(timeline.columns().memory.at(id).self_cpu_bytes, &sum.cpu_memory_bytes);
     }
-    spans.Release(chunk);
-  }
+  });
   return sums;
 }
 

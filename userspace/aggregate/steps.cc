@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "userspace/aggregate/each_span.h"
 #include "userspace/base/saturating.h"
 
 namespace proftrace {
@@ -48,27 +49,20 @@ class ItemWalk {
   template <typename Visitor>
   void Run(Visitor&& visit) const {
     std::vector<bool> is_open_to(timeline_.span_count());  // its children are items
-    const SpanStore& spans = timeline_.spans();
-    for (uint32_t chunk = 0; chunk < spans.chunk_count(); ++chunk) {
-      const uint32_t first = chunk * SpanStore::kChunkItems;
-      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
-      for (uint32_t index = first; index < last; ++index) {
-        const Span& span = spans.at(index);
-        if (span.parent != kNoSpan && !is_open_to[Raw(span.parent)]) continue;
-        const ItemClass item_class = classes_[Raw(span.label)];
-        is_open_to[index] = item_class == ItemClass::kAnnotation;
-        if (span.is_async) continue;
-        StepItem item;
-        item.start_ns = span.start_ns;
-        item.end_ns = span.end_ns();
-        item.symbol = Raw(span.label);
-        item.item_class = item_class;
-        item.may_be_entering = timeline_.label(span.label).name == "aten::zeros";
-        item.is_open = !span.is_complete();
-        visit(span.thread, item);
-      }
-      spans.Release(chunk);
-    }
+    ForEachSpan(timeline_, [&](SpanId id, const Span& span) {
+      if (span.parent != kNoSpan && !is_open_to[Raw(span.parent)]) return;
+      const ItemClass item_class = classes_[Raw(span.label)];
+      is_open_to[Raw(id)] = item_class == ItemClass::kAnnotation;
+      if (span.is_async) return;
+      StepItem item;
+      item.start_ns = span.start_ns;
+      item.end_ns = span.end_ns();
+      item.symbol = Raw(span.label);
+      item.item_class = item_class;
+      item.may_be_entering = timeline_.label(span.label).name == "aten::zeros";
+      item.is_open = !span.is_complete();
+      visit(span.thread, item);
+    });
   }
 
  private:
