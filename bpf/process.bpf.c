@@ -77,7 +77,7 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	fill_head(&record->head, 0, 0, PT_THREAD_EXIT, sizeof(*record));
 	/* The count of live threads is already without this one when the tracepoint fires. */
 	record->group_dead = BPF_CORE_READ(task, signal, live.counter) == 0;
-	record->reserved = 0;
+	record->exit_code = (__u32)BPF_CORE_READ(task, exit_code);
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	if (record->group_dead)
 		bpf_map_delete_elem(&traced, &tgid);

@@ -162,6 +162,10 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
                     {"duration_ns", NumberOrNull(info.has_end, info.window.duration_ns)},
                     {"attach_s", info.window.attach_s},
                     {"detach_s", NumberOrNull(info.has_end, info.window.detach_s)}};
+  if (info.flight.has_value()) {
+    json["flight_recorder"] = {{"reason", ToValidUtf8(info.flight->reason)},
+                               {"asked_s", info.flight->asked_s}};
+  }
   json["events"] = {{"operators", counts.of(SpanKind::kOperator)},
                     {"annotations", counts.of(SpanKind::kAnnotation)},
                     {"autograd", counts.of(SpanKind::kAutograd)},

@@ -217,11 +217,21 @@ OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
   return entry;
 }
 
+// Why a flight recorder wrote it.
+std::string FlightLine(const RecordingInfo& info) {
+  if (!info.flight.has_value()) return "";
+  std::array<char, 60> text;
+  std::snprintf(text.data(), text.size(), "Flight recorder: the last %.1f s; ",
+                static_cast<double>(info.window.duration_ns) * 1e-9);
+  return text.data() + TableText(info.flight->reason) + "\n";
+}
+
 }  // namespace
 
 std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates) {
   const KeyAverages& averages = aggregates.key_averages;
-  std::string text = StepsLine(aggregates.steps);
+  std::string text = FlightLine(timeline.info());
+  text += StepsLine(aggregates.steps);
   text += IdleLines(aggregates.device_idle);
   text += LedgerLine(timeline.ledger());
   text += DeviceLedgerLine(timeline);

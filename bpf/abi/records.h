@@ -193,7 +193,7 @@ PT_STATIC_ASSERT(sizeof(struct pt_fork_record) == 32, "pt_fork_record");
 struct pt_exit_record {
 	struct pt_record head;
 	pt_u32 group_dead; /* 1 = the last thread of the process */
-	pt_u32 reserved;
+	pt_u32 exit_code;  /* as wait() tells it: the signal in bits 0..6, exit()'s in 8..15 */
 	char comm[16];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");

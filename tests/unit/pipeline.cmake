@@ -5,6 +5,7 @@ proftrace_unit_test(pipeline_test
     pipeline_capture_file_test.cc
     pipeline_decoder_test.cc
     pipeline_device_test.cc
+    pipeline_flight_test.cc
     pipeline_guards_test.cc
     pipeline_inputs_test.cc
     pipeline_memory_test.cc

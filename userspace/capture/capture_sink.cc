@@ -10,7 +10,7 @@ constexpr std::chrono::seconds kSyncInterval(1);
 
 }  // namespace
 
-CaptureSink::CaptureSink(std::unique_ptr<CaptureWriter> writer) : writer_(std::move(writer)) {
+CaptureSink::CaptureSink(std::unique_ptr<BlockSink> writer) : writer_(std::move(writer)) {
   block_.reserve(kBlockBytes);
   thread_ = std::thread([this] { Run(); });
 }
@@ -40,6 +40,11 @@ void CaptureSink::Queue(std::vector<std::byte>* records, bool is_device) {
   else
     records->clear();
   changed_.notify_all();
+}
+
+void CaptureSink::WaitUntilWritten() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return queue_.empty() && !is_writing_; });
 }
 
 void CaptureSink::AddMetadata(const std::function<void(MetadataWriter&)>& add) {
@@ -73,12 +78,14 @@ void CaptureSink::Run() {
     queue_.pop_front();
     const std::vector<std::string> metadata = metadata_.TakeJson();
     const bool may_write = status_.ok();
+    is_writing_ = true;
     lock.unlock();
     const auto now = std::chrono::steady_clock::now();
     const bool sync = now - last_sync >= kSyncInterval;
     if (sync) last_sync = now;
     const absl::Status status = may_write ? Write(block, metadata, sync) : absl::OkStatus();
     lock.lock();
+    is_writing_ = false;
     if (!status.ok() && status_.ok()) status_ = status;
     if (spare_.size() < kQueueBlocks) spare_.push_back(std::move(block.records));
     changed_.notify_all();

@@ -1,4 +1,5 @@
-// Takes records from the thread that empties the ring and writes them to the capture on another, so
+// Takes records from the thread that empties the ring and writes them to the capture, or into the
+// memory of a flight recorder, on another, so
 // that a slow disk does not hold the ring up. Metadata is written before the records that follow
 // it. Bounded: when the disk is slower for long, Append() waits, the ring fills, and the kernel
 // counts what is lost.
@@ -17,14 +18,14 @@
 #include <thread>
 #include <vector>
 
-#include "userspace/wire/capture_writer.h"
+#include "userspace/wire/block_sink.h"
 #include "userspace/wire/metadata.h"
 
 namespace proftrace {
 
 class CaptureSink {
  public:
-  explicit CaptureSink(std::unique_ptr<CaptureWriter> writer);
+  explicit CaptureSink(std::unique_ptr<BlockSink> writer);
   ~CaptureSink();
   CaptureSink(const CaptureSink&) = delete;
   CaptureSink& operator=(const CaptureSink&) = delete;
@@ -44,6 +45,9 @@ class CaptureSink {
   // Hands over what has come so far: called regularly, so that little is lost when the tracer is
   // killed.
   void FlushBlock();
+
+  // Waits until what was handed over is written.
+  void WaitUntilWritten();
 
   // From any thread: adds entries to the next metadata block.
   void AddMetadata(const std::function<void(MetadataWriter&)>& add);
@@ -69,7 +73,7 @@ class CaptureSink {
   // What the writer thread does with one block; `sync`: make it durable.
   absl::Status Write(const Block& block, const std::vector<std::string>& metadata, bool sync);
 
-  std::unique_ptr<CaptureWriter> writer_;
+  std::unique_ptr<BlockSink> writer_;
   std::vector<std::byte> block_;
   std::vector<std::byte> device_block_;
 
@@ -79,6 +83,7 @@ class CaptureSink {
   std::vector<std::vector<std::byte>> spare_;
   MetadataWriter metadata_;
   absl::Status status_;
+  bool is_writing_ = false;
   bool stop_ = false;
   std::thread thread_;
 };

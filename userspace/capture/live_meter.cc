@@ -3,7 +3,7 @@
 namespace proftrace {
 
 LiveMeter::Hits LiveMeter::busiest_thread() const {
-  Hits most;
+  Hits most = busiest_ended_;
   for (const auto& [tid, hits] : threads_) {
     if (hits.hits > most.hits) most = hits;
   }

@@ -34,6 +34,15 @@ class LiveMeter {
     }
   }
 
+  // Its number may be another thread's from here on.
+  void OnThreadExit(uint32_t tid) {
+    const auto it = threads_.find(tid);
+    if (it == threads_.end()) return;
+    if (it->second.hits > busiest_ended_.hits) busiest_ended_ = it->second;
+    threads_.erase(it);
+    last_thread_ = nullptr;
+  }
+
   const Hits& all() const { return all_; }
   // Of the thread with the most of them.
   Hits busiest_thread() const;
@@ -41,6 +50,7 @@ class LiveMeter {
  private:
   absl::node_hash_map<uint32_t, Hits> threads_;
   Hits all_;
+  Hits busiest_ended_;
   uint32_t last_tid_ = 0;
   Hits* last_thread_ = nullptr;  // stable: the map's nodes do not move
 };

@@ -26,7 +26,14 @@ void OperatorWatch::Add(Pid pid, uint32_t image, std::shared_ptr<const ProbePlan
 
 void OperatorWatch::Remove(Pid pid) {
   const std::lock_guard lock(mutex_);
-  watched_.erase(Raw(pid));
+  const auto it = watched_.find(Raw(pid));
+  if (it == watched_.end()) return;
+  const uint32_t image = it->second.image;
+  watched_.erase(it);
+  for (const auto& [other, watched] : watched_) {
+    if (watched.image == image) return;
+  }
+  known_by_image_.erase(image);
 }
 
 void OperatorWatch::Look() {

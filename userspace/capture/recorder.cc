@@ -23,6 +23,7 @@
 #include "userspace/capture/name_resolver.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
+#include "userspace/capture/recording_cost.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/step_watch.h"
 #include "userspace/capture/target_info.h"
@@ -38,6 +39,9 @@ constexpr int64_t kAttachLeadNs = 2'000'000'000;
 constexpr int64_t kAgentLeadNs = kAttachLeadNs + 6'000'000'000;
 constexpr int64_t kProgressNs = 500'000'000;
 constexpr int64_t kStepLookNs = 100'000'000;
+// Until the ring is empty; until agents have handed over what they have, and samples their names.
+constexpr int64_t kSettleNs = 300'000'000;
+constexpr int64_t kLateSettleNs = 1'000'000'000;
 // Outside the window, and only as long as it takes: a job that is idle then says nothing.
 constexpr int64_t kLongestCostNs = 100'000'000;
 
@@ -80,7 +84,10 @@ class Recording {
         callbacks_(callbacks),
         stop_(stop),
         begin_ns_(MonotonicNs()),
-        sink_(std::move(writer)) {}
+        keeper_(options.flight
+                    ? new FlightKeeper(FlightRecorder::LimitsOf(*options.flight), MonotonicNs)
+                    : nullptr),
+        sink_(keeper_ != nullptr ? std::unique_ptr<BlockSink>(keeper_) : std::move(writer)) {}
 
   RecordResult Run() {
     result_.status = Start();
@@ -116,12 +123,18 @@ class Recording {
   void KeepSteps();
   absl::Status MeasureHitInJob();
   Cost MeasureCost(int64_t window_ns, uint64_t lost) const;
+  // What was lost since the window began.
+  Ledger ReadLosses() const;
+  // A flight recorder's turn: gives out the dump that is due. The ring goes on filling meanwhile.
+  void TakeFlight(int64_t now_ns);
 
   const RecordOptions& options_;
   const RecordCallbacks& callbacks_;
   const std::atomic<bool>& stop_;
   int64_t begin_ns_;
+  FlightKeeper* keeper_;  // the sink's; none: all is written to a file
   CaptureSink sink_;
+  std::unique_ptr<FlightRecorder> flight_;
   std::unique_ptr<BpfPrograms> programs_;
   std::unique_ptr<Sampler> sampler_;  // none: nothing is sampled
   std::unique_ptr<ProcessSet> processes_;
@@ -287,9 +300,21 @@ absl::Status Recording::Start() {
   }
   // A signal may have come before.
   const int64_t ready_ns = std::max(attached_ns, std::min(start_ns, MonotonicNs()));
-  if (AskedForSteps() || callbacks_.on_progress) {
+  if (AskedForSteps() || callbacks_.on_progress ||
+      (options_.flight.has_value() && options_.flight->WatchesSteps())) {
     step_watch_ = std::make_unique<StepWatch>(
-        [this](Pid pid, uint16_t site) { return processes_->SiteLabel(pid, site); }, ready_ns);
+        [this](Pid pid, uint16_t site) { return processes_->SiteLabel(pid, site); }, ready_ns,
+        options_.flight.has_value() ? FlightRecorder::kMostSteps : 0);
+  }
+  if (options_.flight.has_value()) {
+    // What is let go is given back at once, whatever lies beside it.
+    mallopt(M_MMAP_THRESHOLD, 64 << 10);
+    flight_ = std::make_unique<FlightRecorder>(
+        *options_.flight, [this](Pid pid) { return processes_->ImageOf(pid).has_value(); });
+    std::vector<Pid> targets = options_.pids;
+    targets.insert(targets.end(), options_.awaited.begin(), options_.awaited.end());
+    const bool is_late = agents_ != nullptr || sampler_ != nullptr;
+    flight_->Start(ready_ns, targets, is_late ? kLateSettleNs : kSettleNs);
   }
   info_ = options_.info;
   info_.host = DescribeHost();
@@ -322,6 +347,7 @@ void Recording::OnRecord(std::span<const std::byte> record) {
   ++result_.records;
   meter_.Count(head);
   if (step_watch_ != nullptr) step_watch_->Observe(record);
+  if (flight_ != nullptr) flight_->Observe(head, record);
   if (head.kind <= abi::PT_CATCH) return;  // the common ones: nothing to look up
   switch (head.kind) {
     case abi::PT_NODE_BEGIN:
@@ -344,6 +370,7 @@ void Recording::OnRecord(std::span<const std::byte> record) {
       names_->Observe(record);
       abi::pt_exit_record exit{};
       std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
+      if (flight_ != nullptr) meter_.OnThreadExit(head.tid);
       if (exit.group_dead == 0) break;
       if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExit);
       processes_->OnExit(Pid{head.pid});
@@ -423,7 +450,12 @@ absl::Status Recording::Loop() {
       sink_.FlushDeviceBlock();
       last_flush_ns = now_ns;
       if (!AnyTargetAlive()) break;
+      if (flight_ != nullptr) flight_->NoteLosses(now_ns, ReadLosses());
+      if (flight_ != nullptr && options_.flight->WatchesSteps()) {
+        if (const auto steps = step_watch_->Find(); steps.has_value()) flight_->OnSteps(*steps);
+      }
     }
+    if (flight_ != nullptr) TakeFlight(now_ns);
     if (options_.steps.has_value() && now_ns - last_look_ns >= kStepLookNs) {
       if (step_watch_->HasSurely(*options_.steps)) break;
       last_look_ns = now_ns;
@@ -452,29 +484,9 @@ absl::Status Recording::MeasureHitInJob() {
 }
 
 Cost Recording::MeasureCost(int64_t window_ns, uint64_t lost) const {
-  Cost cost;
+  Cost cost = EstimateCost(meter_, window_ns, lost,
+                           {programs_->ns_per_hit(), job_ns_per_hit_, job_ns_per_call_});
   cost.tracer_cpu_s = OwnCpuSeconds() - cpu_at_start_s_;
-  cost.probe_hits = meter_.all().hits + lost;
-  cost.measured_in_job = job_ns_per_hit_.has_value();
-  cost.probe_ns_per_hit = job_ns_per_hit_.value_or(programs_->ns_per_hit());
-  cost.input_readings = meter_.all().readings;
-  if (job_ns_per_call_) {
-    cost.input_ns_per_reading = std::max(0.0, *job_ns_per_call_ - cost.probe_ns_per_hit);
-  }
-  // Whose records were lost is not known: the busiest thread is taken to have lost its share.
-  const LiveMeter::Hits busiest = meter_.busiest_thread();
-  const double share =
-      static_cast<double>(cost.probe_hits) / std::max(1.0, static_cast<double>(meter_.all().hits));
-  const double cost_ns =
-      share * (static_cast<double>(busiest.hits) * cost.probe_ns_per_hit +
-               static_cast<double>(busiest.readings) * cost.input_ns_per_reading.value_or(0));
-  cost.estimated_overhead_percent = 100.0 * cost_ns / std::max(1.0, static_cast<double>(window_ns));
-  cost.basis =
-      std::string("hits of the busiest thread times the cost of a hit over the window; ") +
-      (job_ns_per_hit_ ? "measured in the job itself, outside the window: the time between two "
-                         "probes that follow each other"
-                       : "the job was idle when that was to be measured, so it is that of a loop "
-                         "in proftrace itself: a lower bound, in a job a hit finds colder caches");
   return cost;
 }
 
@@ -486,6 +498,41 @@ void Recording::KeepSteps() {
   if (intervals.size() < *options_.steps) return;  // the recording ended before
   intervals.resize(*options_.steps);
   info_.window.duration_ns = std::max<int64_t>(0, intervals.back().second - info_.window.start_ns);
+}
+
+Ledger Recording::ReadLosses() const {
+  const KernelCounters counters = programs_->ReadCounters();
+  Ledger ledger;
+  ledger.ring_lost = counters.ring_lost - lost_before_start_;
+  ledger.read_failed = counters.read_failed + names_->read_failed();
+  ledger.follow_failed = processes_->follow_failed() + counters.forks_lost;
+  if (sampler_ != nullptr) {
+    ledger.samples_lost = sampler_->lost();
+    ledger.samples_unsteady = sampler_->unsteady();
+  }
+  return ledger;
+}
+
+void Recording::TakeFlight(int64_t now_ns) {
+  flight_->Look(now_ns);
+  if (!flight_->IsDue(now_ns)) return;
+  sink_.FlushBlock();
+  sink_.FlushDeviceBlock();
+  sink_.WaitUntilWritten();
+  const Ledger losses = ReadLosses();
+  flight_->NoteLosses(now_ns, losses);
+  MetadataWriter words;
+  for (const Unsupported& gap : processes_->gaps()) words.AddUnsupported(gap);
+  const bool has_agent = agents_ != nullptr && agents_->has_run();
+  if (has_agent || processes_->has_cuda_calls()) words.AddGpu(has_agent ? "agent" : "launch");
+  for (const Pid pid : processes_->pids()) {
+    for (const ThreadEntry& thread : ReadThreads(pid)) words.AddThread(thread);
+  }
+  const Cost cost = MeasureCost(now_ns - info_.window.start_ns, losses.ring_lost);
+  if (callbacks_.on_dump) {
+    callbacks_.on_dump(
+        flight_->Take(now_ns, /*is_end=*/false, *keeper_, info_.window, cost, &words));
+  }
 }
 
 void Recording::Stop() {
@@ -502,15 +549,7 @@ void Recording::Stop() {
   info_.window.duration_ns = end_ns - info_.window.start_ns;
   KeepSteps();
   info_.window.detach_s = ToSeconds(detached_ns - end_ns);
-  const KernelCounters counters = programs_->ReadCounters();
-  Ledger ledger;
-  ledger.ring_lost = counters.ring_lost - lost_before_start_;
-  ledger.read_failed = counters.read_failed + names_->read_failed();
-  ledger.follow_failed = processes_->follow_failed() + counters.forks_lost;
-  if (sampler_ != nullptr) {
-    ledger.samples_lost = sampler_->lost();
-    ledger.samples_unsteady = sampler_->unsteady();
-  }
+  const Ledger ledger = ReadLosses();
   const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     const bool has_agent = agents_ != nullptr && agents_->has_run();
@@ -540,6 +579,12 @@ void Recording::Stop() {
   result_.ring_lost = ledger.ring_lost;
   result_.window = info_.window;
   result_.cost = cost;
+  if (flight_ == nullptr) return;
+  flight_->NoteLosses(end_ns, ledger);
+  MetadataWriter words;
+  result_.last_dump = flight_->Take(end_ns, /*is_end=*/true, *keeper_, info_.window, cost, &words);
+  result_.window = result_.last_dump->window;
+  result_.triggers_passed_over = flight_->passed_over();
 }
 
 }  // namespace

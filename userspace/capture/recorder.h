@@ -13,6 +13,7 @@
 
 #include "symbols/planner.h"
 #include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/flight_recorder.h"
 #include "userspace/capture/gpu_agents.h"
 #include "userspace/model/recording.h"
 #include "userspace/wire/capture_writer.h"
@@ -52,6 +53,8 @@ struct RecordOptions {
   PlanOptions plan;
   // Activity of GPUs by CUPTI: an agent is put into running processes that use one. None: not.
   std::optional<AgentOptions> agent;
+  // Only the last seconds are kept, and given to RecordCallbacks::on_dump.
+  std::optional<FlightOptions> flight;
   RecordingInfo info;  // version, arguments, trace name, metadata: written as they are
 };
 
@@ -61,6 +64,8 @@ struct RecordCallbacks {
   std::function<void(Pid child, int64_t after_ns)> on_follow;
   // An awaited process has loaded PyTorch and is recorded. On another thread.
   std::function<void(Pid pid, uint32_t operator_count)> on_awaited;
+  // What a flight recorder has is to be written, while the recording goes on.
+  std::function<void(FlightDump)> on_dump;
   std::function<void(const Progress&)> on_progress;  // about twice a second
 };
 
@@ -71,11 +76,13 @@ struct RecordResult {
   uint64_t ring_lost = 0;
   Window window;
   Cost cost;
-  std::optional<RecordedSteps> steps;  // when they were asked for and found
+  std::optional<RecordedSteps> steps;   // when they were asked for and found
+  std::optional<FlightDump> last_dump;  // a flight recorder's; `window` is its own
+  uint64_t triggers_passed_over = 0;    // those that fired and made no dump
 };
 
-// Records into `writer` until the duration is over, `stop` is set, or no target is left. Errors
-// before the first probe is live come with nothing recorded.
+// Records into `writer` (null: a flight recorder) until the duration is over, `stop` is set, or no
+// target is left. Errors before the first probe is live come with nothing recorded.
 RecordResult Record(const RecordOptions& options, std::unique_ptr<CaptureWriter> writer,
                     const RecordCallbacks& callbacks, const std::atomic<bool>& stop);
 

@@ -1,5 +1,7 @@
 #include "userspace/capture/sample_names.h"
 
+#include <absl/container/flat_hash_set.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -20,6 +22,7 @@ constexpr size_t kMostNameBytes = 1400;
 constexpr size_t kMostFileBytes = PT_SAMPLE_TEXT_BYTES - kMostNameBytes;
 // A job that makes code all the time does not fill the tracer's memory.
 constexpr size_t kMostCodes = size_t{1} << 18;
+constexpr size_t kMostFrames = size_t{1} << 19;
 constexpr char kCut[] = "…";
 
 // The beginning of a name, or the end of a path, in whole characters of UTF-8.
@@ -56,15 +59,27 @@ void SampleNames::AddProcess(Pid pid, SampledProcess facts) {
   processes_[Raw(pid)] = std::move(process);
 }
 
-void SampleNames::RemoveProcess(Pid pid) { processes_.erase(Raw(pid)); }
+void SampleNames::RemoveProcess(Pid pid) {
+  processes_.erase(Raw(pid));
+  absl::flat_hash_set<uint32_t> functions;
+  absl::erase_if(function_ids_, [&](const auto& entry) {
+    if (std::get<0>(entry.first) != Raw(pid)) return false;
+    functions.insert(entry.second);
+    return true;
+  });
+  if (functions.empty()) return;
+  absl::erase_if(frame_ids_, [&functions](const auto& entry) {
+    return functions.contains(std::get<1>(entry.first));
+  });
+}
 
 uint32_t SampleNames::FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const std::string& name,
                                  const std::string& file, int32_t first_line,
                                  std::vector<std::byte>* records) {
-  const auto [it, is_new] =
-      function_ids_.try_emplace({Raw(pid), static_cast<int>(kind), name, file, first_line},
-                                static_cast<uint32_t>(function_ids_.size()) + 1);
+  const auto [it, is_new] = function_ids_.try_emplace(
+      {Raw(pid), static_cast<int>(kind), name, file, first_line}, last_function_ + 1);
   if (!is_new) return it->second;
+  ++last_function_;
   const std::string short_name = CutName(name, kMostNameBytes);
   const std::string short_file = CutName(file, kMostFileBytes);
   abi::pt_sample_function_record record{};
@@ -84,9 +99,12 @@ uint32_t SampleNames::FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const 
 
 uint32_t SampleNames::FrameOf(Pid pid, uint32_t parent, const Frame& frame,
                               std::vector<std::byte>* records) {
-  const auto [it, is_new] = frame_ids_.try_emplace({parent, frame.function, frame.line},
-                                                   static_cast<uint32_t>(frame_ids_.size()) + 1);
+  // They are told again then, by other numbers.
+  if (frame_ids_.size() >= kMostFrames) frame_ids_.clear();
+  const auto [it, is_new] =
+      frame_ids_.try_emplace({parent, frame.function, frame.line}, last_frame_ + 1);
   if (!is_new) return it->second;
+  ++last_frame_;
   abi::pt_sample_frame_record record{};
   record.head = HeadOf(pid, abi::PT_SAMPLE_FRAME, sizeof(record));
   record.id = it->second;

@@ -107,6 +107,8 @@ class SampleNames {
   absl::flat_hash_map<uint32_t, std::unique_ptr<Process>> processes_;  // by pid
   absl::flat_hash_map<std::tuple<uint32_t, int, std::string, std::string, int32_t>, uint32_t>
       function_ids_;
+  uint32_t last_function_ = 0;
+  uint32_t last_frame_ = 0;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t> frame_ids_;
 };
 

@@ -35,13 +35,14 @@ bool TellsSteps(ItemClass item_class) {
 
 }  // namespace
 
-StepWatch::ThreadState::ThreadState(int64_t start_ns) : finder(kMaxItems, start_ns) {}
+StepWatch::ThreadState::ThreadState(int64_t start_ns, size_t most_steps)
+    : finder(kMaxItems, start_ns, most_steps == 0 ? SIZE_MAX / 2 : most_steps) {}
 
 StepWatch::ThreadState& StepWatch::StateOf(const abi::pt_record& head) {
   const uint64_t key = (uint64_t{head.pid} << 32) | head.tid;
   if (last_ != nullptr && key == last_key_) return *last_;
   last_key_ = key;
-  last_ = &threads_.try_emplace(key, start_ns_).first->second;
+  last_ = &threads_.try_emplace(key, start_ns_, most_steps_).first->second;
   return *last_;
 }
 
@@ -170,6 +171,10 @@ void StepWatch::Observe(std::span<const std::byte> record) {
   const auto head = Read<abi::pt_record>(record);
   if (static_cast<int64_t>(head.time_ns) < start_ns_) return;
   now_ns_ = std::max(now_ns_, static_cast<int64_t>(head.time_ns));
+  if (head.kind == abi::PT_THREAD_EXIT) {
+    if (most_steps_ > 0) Forget(record);
+    return;
+  }
   ThreadState& thread = StateOf(head);
   const auto value = [&record] { return Read<abi::pt_pointer_record>(record).value; };
   switch (head.kind) {
@@ -210,6 +215,16 @@ void StepWatch::Observe(std::span<const std::byte> record) {
   }
 }
 
+void StepWatch::Forget(std::span<const std::byte> exit) {
+  const auto record = Read<abi::pt_exit_record>(exit);
+  const uint64_t pid = record.head.pid;
+  last_ = nullptr;
+  threads_.erase(pid << 32 | record.head.tid);
+  if (record.group_dead == 0) return;
+  absl::erase_if(threads_, [pid](const auto& thread) { return thread.first >> 32 == pid; });
+  absl::erase_if(site_classes_, [pid](const auto& site) { return site.first >> 16 == pid; });
+}
+
 StepWatch::ThreadState* StepWatch::Best() {
   ThreadState* best = nullptr;
   uint64_t best_key = 0;
@@ -239,6 +254,7 @@ std::optional<RecordedSteps> StepWatch::Find() {
   steps.tid = Tid{static_cast<uint32_t>(last_key_)};
   steps.how = thread->finder.rule().how;
   steps.confidence = thread->finder.confidence();
+  steps.first_number = static_cast<int64_t>(thread->finder.let_go());
   steps.are_annotated = thread->finder.rule().kind == StepRule::Kind::kProfilerStep;
   for (const FoundStep& step : thread->finder.steps()) {
     steps.intervals.emplace_back(step.start_ns, step.end_ns);

@@ -1,7 +1,7 @@
 // Counts the steps of the recorded jobs while they run, from the stream of records: what the live
 // line shows and what --steps and --schedule wait for. It sees what nothing but annotations
 // encloses, as aggregate/steps does on the finished recording, and finds steps by the same code.
-// Memory is bounded by the threads' number. Not thread-safe.
+// Memory is bounded by the threads' number, and by the steps'. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -28,9 +28,10 @@ class StepWatch {
   // The label of a site of a process's probe plan; nothing when it is not known.
   using SiteLabel = std::function<std::optional<Label>(Pid pid, uint16_t site)>;
 
-  // `start_ns`: from when on what comes is complete.
-  StepWatch(SiteLabel site_label, int64_t start_ns)
-      : site_label_(std::move(site_label)), start_ns_(start_ns) {}
+  // `start_ns`: from when on what comes is complete. `most_steps`: about as many of the last ones
+  // are kept of each thread, and nothing of threads that have ended; 0 = all.
+  StepWatch(SiteLabel site_label, int64_t start_ns, size_t most_steps = 0)
+      : site_label_(std::move(site_label)), start_ns_(start_ns), most_steps_(most_steps) {}
 
   // Any record, in the order of the ring.
   void Observe(std::span<const std::byte> record);
@@ -44,7 +45,7 @@ class StepWatch {
  private:
   // A call that nothing encloses, or an annotation that may enclose items.
   struct ThreadState {
-    explicit ThreadState(int64_t start_ns);
+    ThreadState(int64_t start_ns, size_t most_steps);
     StepFinder finder;
     uint64_t markers = 0;  // items that tell steps
     uint64_t items = 0;
@@ -63,6 +64,7 @@ class StepWatch {
   void OnEnd(const abi::pt_record& head, ThreadState& thread);
   void OnAnnotationBegin(std::span<const std::byte> record, ThreadState& thread);
   void OnAnnotationEnd(const abi::pt_record& head, uint64_t handle, ThreadState& thread);
+  void Forget(std::span<const std::byte> exit);
   void CloseCall(ThreadState& thread, int64_t time_ns);
   void AddItem(ThreadState& thread, const StepItem& item);
   // The class of a site; nothing for one that PyTorch makes no row for.
@@ -71,6 +73,7 @@ class StepWatch {
 
   SiteLabel site_label_;
   int64_t start_ns_;
+  size_t most_steps_;
   int64_t now_ns_ = 0;  // of the latest record: what a busy job has not yet told is no pause
   absl::node_hash_map<uint64_t, ThreadState> threads_;  // by pid and tid
   uint64_t last_key_ = 0;

@@ -22,6 +22,7 @@ struct ExportArguments {
   std::string sort_by = "self_cpu_time_total";
   bool step_rows = false;
   bool salvage = false;
+  bool as_recorded = false;
 };
 
 // Where to: a directory and the name in it. Nothing given: the standard name in the current
@@ -103,6 +104,12 @@ absl::Status RunExport(const ExportArguments& arguments) {
   options.step_rows = arguments.step_rows;
   absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
   if (!results.ok()) return results.status();
+  if (arguments.as_recorded) {
+    const auto written = WriteResults(*results, *formats, table, arguments.output);
+    if (!written.ok()) return written.status();
+    if (!results->timeline->any_loss()) return absl::OkStatus();
+    return Told(Fail(ExitCode::kEventsLost, "events were lost"));
+  }
   ExportInput input{*results->timeline, results->aggregates, table};
   input.metric = *metric;
   std::unique_ptr<Comparison> comparison;
@@ -160,6 +167,9 @@ void AddExportCommand(CLI::App& app, Action* action) {
   command->add_flag("--step-rows", arguments->step_rows,
                     "the job's steps as ProfilerStep#N rows, also where none were asked for");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
+  // What `record` writes of its own recording, beside it; 9 when events were lost. For `record`
+  // itself, not in --help.
+  command->add_flag("--as-recorded", arguments->as_recorded)->group("");
   command->callback(
       [arguments, action] { *action = [arguments] { return RunExport(*arguments); }; });
 }

@@ -19,6 +19,8 @@
 #include "userspace/capture/recorder.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/flight_dumps.h"
+#include "userspace/cli/flight_options.h"
 #include "userspace/cli/launch.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/result_directory.h"
@@ -60,6 +62,7 @@ struct RecordArguments {
   std::optional<std::string> start_at;
   std::optional<uint64_t> steps;
   std::optional<std::string> schedule;
+  FlightArguments flight;
   std::string output;
   std::string formats = kDefaultFormats;
   std::string buffer_size = "32M";
@@ -163,6 +166,11 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
     options.steps = schedule->TotalSteps();
     options.counts_steps = true;
   }
+  absl::StatusOr<std::optional<FlightOptions>> flight = MakeFlightOptions(
+      arguments.flight,
+      {arguments.steps.has_value() || arguments.schedule.has_value(), arguments.profile_memory});
+  if (!flight.ok()) return flight.status();
+  options.flight = *std::move(flight);
   absl::StatusOr<uint64_t> ring_bytes = ParseSize(arguments.buffer_size);
   if (!ring_bytes.ok()) return ring_bytes.status();
   if (*ring_bytes < kSmallestRing || *ring_bytes > kLargestRing) {
@@ -374,6 +382,22 @@ absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& 
   return absl::OkStatus();
 }
 
+// The dumps of a flight recorder: the last one as any recording, those before it are done.
+absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& result,
+                          const std::vector<const Format*>& formats, FlightDumps* dumps) {
+  absl::StatusOr<ResultDirectory> last = dumps->WriteLast(*result.last_dump);
+  absl::Status status =
+      last.ok() ? FinishRecording(arguments, result, formats, *last) : last.status();
+  if (result.triggers_passed_over > 0 && !arguments.quiet) {
+    std::fprintf(stderr,
+                 "proftrace: %llu more triggers made no dump: too soon after another, or more than "
+                 "--most-dumps\n",
+                 static_cast<unsigned long long>(result.triggers_passed_over));
+  }
+  const absl::Status others = dumps->Finish();
+  return status.ok() ? others : status;
+}
+
 absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::string>& all,
                        const std::vector<std::string>& command) {
   if (absl::Status status = CheckChoices(arguments, !command.empty()); !status.ok()) return status;
@@ -415,7 +439,15 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
       arguments.output.empty() ? DefaultResultName(comm, first) : arguments.output;
   absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(path, arguments.force);
   if (!directory.ok()) return directory.status();
-  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CreateWriter(*directory);
+  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer;
+  std::optional<FlightDumps> dumps;
+  if (options->flight.has_value()) {
+    writer = std::unique_ptr<CaptureWriter>();
+    dumps.emplace(FlightDumps::Options{directory->path(), arguments.formats, arguments.force,
+                                       arguments.strict, arguments.quiet});
+  } else {
+    writer = CreateWriter(*directory);
+  }
   if (!writer.ok()) {
     directory->Discard();
     return writer.status();
@@ -430,10 +462,14 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
       if (!launch.ok()) g_stop.store(true, std::memory_order_relaxed);
     };
   }
+  callbacks.on_dump = [&dumps](FlightDump dump) { dumps->Add(std::move(dump)); };
   const RecordResult result = Record(*options, *std::move(writer), callbacks, g_stop);
   if (!result.status.ok() && !result.attached) {
     directory->Discard();
     return launch.ok() ? result.status : launch;
+  }
+  if (dumps.has_value() && result.last_dump.has_value()) {
+    return FinishFlight(arguments, result, *formats, &*dumps);
   }
   if (arguments.schedule.has_value() && result.status.ok()) {
     return FinishCycles(arguments, result, *formats, *directory);
@@ -465,6 +501,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
   record->add_option("--schedule", arguments->schedule,
                      "steps as torch.profiler.schedule() takes them, one result directory a "
                      "cycle: skip_first=10,wait=5,warmup=1,active=3,repeat=2");
+  AddFlightOptions(record, &arguments->flight);
   record->add_option("-o,--output", arguments->output,
                      "directory for the results; missing or empty");
   record->add_option("--format", arguments->formats, "outputs to write; 'none' = capture only")

@@ -76,6 +76,12 @@ struct Unsupported {
   std::string reason;
 };
 
+// Why a flight recorder wrote what it had (--flight-recorder).
+struct FlightNote {
+  std::string reason;  // "SIGUSR1", "step>2x: step 17 took …"
+  double asked_s = 0;  // the window that was asked for
+};
+
 // What the GPU agent of a process said last (struct pt_agent_page).
 struct GpuAgent {
   Pid pid{};
@@ -119,6 +125,7 @@ struct RecordingInfo {
   Window window;
   Cost cost;
   std::optional<RecordedSteps> steps;
+  std::optional<FlightNote> flight;  // none: no flight recorder's
   std::vector<Unsupported> unsupported;
 };
 

@@ -314,6 +314,11 @@ void StepFinder::LetGo() {
     edges_.begins_with_step = false;
   }
   tentative_.clear();
+  if (settled_.size() / 2 > max_steps_) {
+    const size_t over = settled_.size() - max_steps_;
+    settled_.erase(settled_.begin(), settled_.begin() + static_cast<ptrdiff_t>(over));
+    let_go_ += over;
+  }
   if (keep_from < items_.size() / 4) {  // a step of more items than are kept
     keep_from = items_.size() / 2;
     edges_.begins_with_step = false;

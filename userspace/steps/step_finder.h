@@ -40,7 +40,9 @@ std::vector<StepRange> FindStepRanges(const StepRule& rule, std::span<const Step
 class StepFinder {
  public:
   // `max_items`: how many are kept to learn from. `start_ns`: what came before is not known.
-  StepFinder(size_t max_items, int64_t start_ns) : max_items_(max_items), start_ns_(start_ns) {}
+  // `max_steps`: about as many of the last steps are kept, at most twice as many.
+  StepFinder(size_t max_items, int64_t start_ns, size_t max_steps = SIZE_MAX / 2)
+      : max_items_(max_items), max_steps_(max_steps), start_ns_(start_ns) {}
 
   // In order of their start.
   void Add(const StepItem& item) {
@@ -66,7 +68,9 @@ class StepFinder {
 
   // What Look() found. Later ones may still change with what is added.
   std::vector<FoundStep> steps() const;
-  size_t count() const { return settled_.size() + tentative_.size(); }
+  size_t count() const { return let_go_ + settled_.size() + tentative_.size(); }
+  // How many came before the first one of steps().
+  size_t let_go() const { return let_go_; }
   size_t kept_items() const { return items_.size(); }
   // The rule that most steps were found by.
   const StepRule& rule() const { return best_rule_; }
@@ -79,6 +83,8 @@ class StepFinder {
   void LetGo();
 
   size_t max_items_;
+  size_t max_steps_;
+  size_t let_go_ = 0;
   std::vector<StepItem> items_;
   StepRule rule_;       // of the items at hand
   StepRule best_rule_;  // of most steps so far

@@ -8,37 +8,15 @@
 #include <vector>
 
 #include "bpf/abi/gpu_records.h"
-#include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
+#include "userspace/wire/told_once.h"
 
 namespace proftrace {
 namespace {
 
-// Whether a record from before the stretch is needed in it: what says which process a thread is of,
-// and what is told of once.
-bool IsToldOnce(uint8_t kind) {
-  return kind == abi::PT_FORK || kind == abi::PT_EXEC || kind == abi::PT_THREAD_EXIT ||
-         kind == abi::PT_THREAD_NUMBER || abi::IsOfStacks(kind) ||
-         kind == abi::PT_SAMPLE_FUNCTION || kind == abi::PT_SAMPLE_FRAME;
-}
-
 bool IsIn(const CapturePart& part, const abi::pt_record& head) {
   const auto time_ns = static_cast<int64_t>(head.time_ns);
   return time_ns >= part.start_ns && time_ns < part.end_ns;
-}
-
-// Calls visit(head, record) for each whole record of `batch`, up to the first damaged one.
-template <typename Visitor>
-void ForEachRecord(std::span<const std::byte> batch, Visitor&& visit) {
-  size_t at = 0;
-  while (batch.size() - at >= sizeof(abi::pt_record)) {
-    abi::pt_record head;
-    std::memcpy(&head, batch.data() + at, sizeof(head));
-    const size_t bytes = size_t{head.words} * 8;
-    if (bytes < sizeof(head) || bytes > batch.size() - at) return;
-    visit(head, batch.subspan(at, bytes));
-    at += bytes;
-  }
 }
 
 // The records of `batch` that are in the part, in order.

@@ -18,13 +18,28 @@ constexpr int kZstdLevel = 1;
 
 }  // namespace
 
-CaptureWriter::CaptureWriter(int fd, std::string path)
-    : fd_(fd), path_(std::move(path)), zstd_(ZSTD_createCCtx()) {}
+BlockCompressor::BlockCompressor() : zstd_(ZSTD_createCCtx()) {}
 
-CaptureWriter::~CaptureWriter() {
-  ZSTD_freeCCtx(zstd_);
-  close(fd_);
+BlockCompressor::~BlockCompressor() { ZSTD_freeCCtx(zstd_); }
+
+absl::Status BlockCompressor::Compress(std::span<const std::byte> payload, size_t room,
+                                       std::vector<std::byte>* block) {
+  if (payload.size() > kMaxBlockBytes) {
+    return Fail(ExitCode::kBug, "a capture block of " + std::to_string(payload.size()) + " bytes");
+  }
+  block->resize(room + ZSTD_compressBound(payload.size()));
+  const size_t bytes = ZSTD_compressCCtx(zstd_, block->data() + room, block->size() - room,
+                                         payload.data(), payload.size(), kZstdLevel);
+  if (ZSTD_isError(bytes)) {
+    return Fail(ExitCode::kBug, std::string("zstd: ") + ZSTD_getErrorName(bytes));
+  }
+  block->resize(room + bytes);
+  return absl::OkStatus();
 }
+
+CaptureWriter::CaptureWriter(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+
+CaptureWriter::~CaptureWriter() { close(fd_); }
 
 absl::StatusOr<std::unique_ptr<CaptureWriter>> CaptureWriter::Create(int fd, std::string path) {
   std::unique_ptr<CaptureWriter> writer(new CaptureWriter(fd, std::move(path)));
@@ -56,27 +71,30 @@ absl::Status CaptureWriter::AppendMetadata(const std::vector<std::string>& json_
 }
 
 absl::Status CaptureWriter::Append(BlockType type, std::span<const std::byte> payload) {
-  if (payload.size() > kMaxBlockBytes) {
-    return Fail(ExitCode::kBug, "a capture block of " + std::to_string(payload.size()) + " bytes");
-  }
-  buffer_.resize(sizeof(BlockHeader) + ZSTD_compressBound(payload.size()));
-  std::byte* stored = buffer_.data() + sizeof(BlockHeader);
-  const size_t stored_bytes = ZSTD_compressCCtx(zstd_, stored, buffer_.size() - sizeof(BlockHeader),
-                                                payload.data(), payload.size(), kZstdLevel);
-  if (ZSTD_isError(stored_bytes)) {
-    return Fail(ExitCode::kBug, std::string("zstd: ") + ZSTD_getErrorName(stored_bytes));
-  }
+  absl::Status status = compressor_.Compress(payload, sizeof(BlockHeader), &buffer_);
+  return status.ok() ? WriteBlock(type, payload.size()) : status;
+}
+
+absl::Status CaptureWriter::AppendCompressed(BlockType type, uint32_t raw_bytes,
+                                             std::span<const std::byte> stored) {
+  buffer_.resize(sizeof(BlockHeader));
+  buffer_.insert(buffer_.end(), stored.begin(), stored.end());
+  return WriteBlock(type, raw_bytes);
+}
+
+absl::Status CaptureWriter::WriteBlock(BlockType type, size_t raw_bytes) {
+  const std::span<const std::byte> stored = std::span(buffer_).subspan(sizeof(BlockHeader));
   BlockHeader header{};
   header.magic = kBlockMagic;
   header.type = static_cast<uint16_t>(type);
   header.compression = static_cast<uint16_t>(BlockCompression::kZstd);
-  header.raw_bytes = static_cast<uint32_t>(payload.size());
-  header.stored_bytes = static_cast<uint32_t>(stored_bytes);
+  header.raw_bytes = static_cast<uint32_t>(raw_bytes);
+  header.stored_bytes = static_cast<uint32_t>(stored.size());
   header.sequence = sequence_++;
-  header.payload_checksum = XXH3_64bits(stored, stored_bytes);
+  header.payload_checksum = XXH3_64bits(stored.data(), stored.size());
   header.header_checksum = XXH3_64bits(&header, offsetof(BlockHeader, header_checksum));
   std::memcpy(buffer_.data(), &header, sizeof(header));
-  return WriteAll(std::span(buffer_).first(sizeof(header) + stored_bytes));
+  return WriteAll(buffer_);
 }
 
 absl::Status CaptureWriter::WriteAll(std::span<const std::byte> bytes) {

@@ -12,42 +12,62 @@
 #include <string>
 #include <vector>
 
+#include "userspace/wire/block_sink.h"
 #include "userspace/wire/capture_format.h"
 
 struct ZSTD_CCtx_s;
 
 namespace proftrace {
 
-class CaptureWriter {
+// Compresses the payloads of blocks.
+class BlockCompressor {
+ public:
+  BlockCompressor();
+  ~BlockCompressor();
+  BlockCompressor(const BlockCompressor&) = delete;
+  BlockCompressor& operator=(const BlockCompressor&) = delete;
+
+  // Leaves in `block` as many bytes as `room`, whatever they are, and the payload as a file has it.
+  absl::Status Compress(std::span<const std::byte> payload, size_t room,
+                        std::vector<std::byte>* block);
+
+ private:
+  ZSTD_CCtx_s* zstd_;
+};
+
+class CaptureWriter final : public BlockSink {
  public:
   // Takes over `fd`, an empty file open for writing. `path` is for messages only.
   // Fails with ExitCode::kOutputFailed, as every call below, when the disk does not take the bytes.
   static absl::StatusOr<std::unique_ptr<CaptureWriter>> Create(int fd, std::string path);
-  ~CaptureWriter();
+  ~CaptureWriter() override;
   CaptureWriter(const CaptureWriter&) = delete;
   CaptureWriter& operator=(const CaptureWriter&) = delete;
 
-  // At most kMaxBlockBytes; whole records.
-  absl::Status AppendRecords(std::span<const std::byte> records);
-  // The same of records of GPU agents.
-  absl::Status AppendDeviceRecords(std::span<const std::byte> records);
-  // What MetadataWriter::TakeJson() gave, a block each.
-  absl::Status AppendMetadata(const std::vector<std::string>& json_arrays);
+  absl::Status AppendRecords(std::span<const std::byte> records) override;
+  absl::Status AppendDeviceRecords(std::span<const std::byte> records) override;
+  absl::Status AppendMetadata(const std::vector<std::string>& json_arrays) override;
   // Makes what was appended survive a power loss.
-  absl::Status Sync();
+  absl::Status Sync() override;
   // Writes the end block and syncs. Nothing may be appended afterwards.
-  absl::Status Finish();
+  absl::Status Finish() override;
+
+  // A block whose payload BlockCompressor has made of `raw_bytes` bytes.
+  absl::Status AppendCompressed(BlockType type, uint32_t raw_bytes,
+                                std::span<const std::byte> stored);
 
   uint64_t file_bytes() const { return file_bytes_; }
 
  private:
   CaptureWriter(int fd, std::string path);
   absl::Status Append(BlockType type, std::span<const std::byte> payload);
+  // `buffer_` has the stored payload behind its header's room.
+  absl::Status WriteBlock(BlockType type, size_t raw_bytes);
   absl::Status WriteAll(std::span<const std::byte> bytes);
 
   int fd_;
   std::string path_;
-  ZSTD_CCtx_s* zstd_;
+  BlockCompressor compressor_;
   std::vector<std::byte> buffer_;  // header and stored payload of the block being written
   uint32_t sequence_ = 0;
   uint64_t file_bytes_ = 0;

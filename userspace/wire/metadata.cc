@@ -400,6 +400,8 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
     } else if (type == "cut") {
       info.window.start_ns = Nanoseconds(entry, "start_ns");
       is_part = true;
+    } else if (type == "flight") {
+      info.flight = FlightNote{Text(entry, "reason"), Number<double>(entry, "asked_s")};
     } else if (type == "end") {
       MergeEnd(entry, this);
     }
@@ -547,6 +549,11 @@ void MetadataWriter::AddSteps(const RecordedSteps& steps) {
 
 void MetadataWriter::AddCut(int64_t start_ns) {
   impl_->entries.push_back({{"type", "cut"}, {"start_ns", start_ns}});
+}
+
+void MetadataWriter::AddFlightNote(const FlightNote& note) {
+  impl_->entries.push_back(
+      {{"type", "flight"}, {"reason", ToJsonText(note.reason)}, {"asked_s", note.asked_s}});
 }
 
 void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger& kernel_ledger) {

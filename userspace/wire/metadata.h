@@ -117,6 +117,8 @@ class MetadataWriter {
   void AddSteps(const RecordedSteps& steps);
   // The part of the recording that the capture holds begins later: cut out of a longer one.
   void AddCut(int64_t start_ns);
+  // It is what a flight recorder had.
+  void AddFlightNote(const FlightNote& note);
   // The recorder's last words: the window, what it cost, what the kernel lost.
   void AddEnd(const Window& window, const Cost& cost, const Ledger& kernel_ledger);
 

@@ -1,0 +1,133 @@
+// A flight recorder (--flight-recorder): what the last seconds held is written when the user asks
+// for it, when a trigger fires and at the end. It decides when; the recorder gives it what happens
+// and takes what is due. For one thread.
+#pragma once
+
+#include <absl/container/flat_hash_set.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "userspace/model/ids.h"
+#include "userspace/model/recording.h"
+#include "userspace/stats/ledger.h"
+#include "userspace/wire/capture_writer.h"
+#include "userspace/wire/flight_keeper.h"
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+
+struct FlightTrigger {
+  enum class Kind : uint8_t {
+    kStepRatio,   // a step took longer than `ratio` times the median of those before it
+    kStepLength,  // a step took longer than `length_ns`
+    kExit,        // a target ended, or another recorded process failed
+    kOutOfMemory,
+  };
+  Kind kind = Kind::kExit;
+  double ratio = 0;
+  int64_t length_ns = 0;
+  std::string text;  // as the user wrote it
+};
+
+struct FlightOptions {
+  int64_t window_ns = 0;
+  size_t most_bytes = 0;
+  std::vector<FlightTrigger> triggers;
+  uint32_t most_dumps = 0;                         // that triggers cause
+  const std::atomic<uint32_t>* signals = nullptr;  // how often the user has asked for a dump
+
+  bool WatchesSteps() const;
+};
+
+// What is to be written: a capture of its own.
+struct FlightDump {
+  std::string reason;
+  Window window;
+  FlightSnapshot snapshot;
+  std::vector<std::string> last_words;  // metadata
+
+  absl::Status WriteTo(CaptureWriter* writer) const { return snapshot.WriteTo(last_words, writer); }
+};
+
+class FlightRecorder {
+ public:
+  // Steps to compare a new one with: fewer say nothing, more are not kept.
+  static constexpr size_t kFewestSteps = 8;
+  static constexpr size_t kMostSteps = 1024;
+
+  // `is_recorded`: of a process that ends.
+  FlightRecorder(FlightOptions options, std::function<bool(Pid)> is_recorded)
+      : options_(std::move(options)), is_recorded_(std::move(is_recorded)) {}
+
+  // What the keeper has to keep, so that a window is whole when its dump is taken.
+  static FlightLimits LimitsOf(const FlightOptions& options);
+
+  // The recording begins. `targets`: that the user named. `settle_ns`: what happened reaches the
+  // keeper so much later at most.
+  void Start(int64_t start_ns, const std::vector<Pid>& targets, int64_t settle_ns);
+  // A record, in the order of the ring.
+  void Observe(const abi::pt_record& head, std::span<const std::byte> record) {
+    if (head.kind == abi::PT_THREAD_EXIT) OnExit(record);
+    if (head.kind == abi::PT_OUT_OF_MEMORY) OnOutOfMemory(record);
+  }
+  // The steps so far, ascending; of a thread that may be another one than before.
+  void OnSteps(const RecordedSteps& steps);
+  // To be called often: whether the user asked for a dump. `losses`: until now.
+  void Look(int64_t now_ns);
+  // What was lost until now; at least twice a second.
+  void NoteLosses(int64_t now_ns, const Ledger& losses);
+
+  // Whether a dump is to be taken now.
+  bool IsDue(int64_t now_ns) const { return due_.has_value() && now_ns >= due_->take_ns; }
+  // The dump that is due, or (`is_end`) the one of the end. `last_words` has what the recorder says
+  // of itself; the window, its losses and its cost are added.
+  FlightDump Take(int64_t now_ns, bool is_end, const FlightKeeper& keeper, const Window& recording,
+                  const Cost& cost, MetadataWriter* last_words);
+
+  // Triggers that fired and made no dump.
+  uint64_t passed_over() const { return passed_over_; }
+
+ private:
+  struct Due {
+    std::string reason;
+    int64_t end_ns = 0;
+    int64_t take_ns = 0;
+  };
+  struct Losses {
+    int64_t time_ns = 0;
+    Ledger ledger;
+  };
+
+  bool Has(FlightTrigger::Kind kind) const;
+  void OnExit(std::span<const std::byte> record);
+  void OnOutOfMemory(std::span<const std::byte> record);
+  void OnStep(int64_t number, int64_t start_ns, int64_t end_ns, const std::vector<int64_t>& before);
+  void Fire(const std::string& trigger, const std::string& what, int64_t now_ns);
+  void Ask(const std::string& reason, int64_t now_ns);
+  Ledger LossesSince(int64_t time_ns) const;
+
+  FlightOptions options_;
+  std::function<bool(Pid)> is_recorded_;
+  absl::flat_hash_set<uint32_t> targets_;  // pids
+  int64_t start_ns_ = 0;
+  int64_t settle_ns_ = 0;
+  std::optional<Due> due_;
+  uint32_t signals_seen_ = 0;
+  std::optional<int64_t> last_fired_ns_;
+  uint32_t fired_ = 0;
+  uint64_t passed_over_ = 0;
+  std::pair<Pid, Tid> steps_of_{};
+  int64_t steps_until_ns_ = 0;  // those that began before were looked at
+  std::deque<Losses> losses_;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,34 @@
+#include "userspace/capture/recording_cost.h"
+
+#include <algorithm>
+#include <string>
+
+namespace proftrace {
+
+Cost EstimateCost(const LiveMeter& meter, int64_t window_ns, uint64_t lost, const HitCost& hit) {
+  Cost cost;
+  cost.probe_hits = meter.all().hits + lost;
+  cost.measured_in_job = hit.in_job.has_value();
+  cost.probe_ns_per_hit = hit.in_job.value_or(hit.in_tracer);
+  cost.input_readings = meter.all().readings;
+  if (hit.call_in_job) {
+    cost.input_ns_per_reading = std::max(0.0, *hit.call_in_job - cost.probe_ns_per_hit);
+  }
+  // Whose records were lost is not known: the busiest thread is taken to have lost its share.
+  const LiveMeter::Hits busiest = meter.busiest_thread();
+  const double share =
+      static_cast<double>(cost.probe_hits) / std::max(1.0, static_cast<double>(meter.all().hits));
+  const double cost_ns =
+      share * (static_cast<double>(busiest.hits) * cost.probe_ns_per_hit +
+               static_cast<double>(busiest.readings) * cost.input_ns_per_reading.value_or(0));
+  cost.estimated_overhead_percent = 100.0 * cost_ns / std::max(1.0, static_cast<double>(window_ns));
+  cost.basis =
+      std::string("hits of the busiest thread times the cost of a hit over the window; ") +
+      (hit.in_job ? "measured in the job itself, outside the window: the time between two "
+                    "probes that follow each other"
+                  : "the job was idle when that was to be measured, so it is that of a loop "
+                    "in proftrace itself: a lower bound, in a job a hit finds colder caches");
+  return cost;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,22 @@
+// What a recording costs the job, from what was counted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "userspace/capture/live_meter.h"
+#include "userspace/model/recording.h"
+
+namespace proftrace {
+
+// Nanoseconds.
+struct HitCost {
+  double in_tracer = 0;               // of a hit, in a loop in proftrace
+  std::optional<double> in_job;       // likewise, in the job
+  std::optional<double> call_in_job;  // of a begin that reads inputs
+};
+
+// All but the tracer's own time, of a recording of `window_ns` that has lost so many records.
+Cost EstimateCost(const LiveMeter& meter, int64_t window_ns, uint64_t lost, const HitCost& hit);
+
+}  // namespace proftrace

@@ -1,0 +1,180 @@
+#include "userspace/cli/flight_dumps.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/wire/capture_writer.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::chrono::milliseconds kLook(100);
+constexpr int kLowPriority = 10;
+
+// This program, which makes the outputs of the capture in `directory`; -1 with errno. In a process
+// group of its own: a ^C is for the recording.
+pid_t SpawnOutputs(const std::string& directory, const std::string& formats) {
+  std::vector<std::string> arguments = {"proftrace", "export", directory, "--format",
+                                        formats,     "-o",     directory, "--as-recorded"};
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, "/proc/self/exe", &files, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  setpriority(PRIO_PROCESS, static_cast<id_t>(pid), kLowPriority);
+  return pid;
+}
+
+}  // namespace
+
+FlightDumps::FlightDumps(Options options) : options_(std::move(options)) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+FlightDumps::~FlightDumps() { (void)Finish(); }
+
+void FlightDumps::Add(FlightDump dump) {
+  const std::lock_guard lock(mutex_);
+  dumps_.push_back(std::move(dump));
+  changed_.notify_all();
+}
+
+void FlightDumps::Note(const absl::Status& status) {
+  if (status_.ok()) status_ = Told(status);
+}
+
+absl::StatusOr<ResultDirectory> FlightDumps::Write(const FlightDump& dump) {
+  absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(
+      options_.directory + "/dump_" + std::to_string(next_++), options_.force);
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<int> fd = directory->CreateCapture();
+  if (!fd.ok()) return fd.status();
+  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer =
+      CaptureWriter::Create(*fd, directory->capture_path());
+  if (!writer.ok()) return writer.status();
+  if (absl::Status status = dump.WriteTo(writer->get()); !status.ok()) return status;
+  return directory;
+}
+
+void FlightDumps::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait_for(lock, kLook, [this] { return stop_ || !dumps_.empty(); });
+    if (stop_ && dumps_.empty()) return;
+    if (dumps_.empty()) {
+      lock.unlock();
+      WaitForOutputs(/*is_patient=*/false);
+      lock.lock();
+      continue;
+    }
+    const FlightDump dump = std::move(dumps_.front());
+    dumps_.pop_front();
+    lock.unlock();
+    const absl::StatusOr<ResultDirectory> directory = Write(dump);
+    if (directory.ok()) {
+      waiting_.push_back(directory->path());
+      if (!options_.quiet) {
+        std::fprintf(stderr, "proftrace: %s: the last %.1f s are in %s\n", dump.reason.c_str(),
+                     static_cast<double>(dump.window.duration_ns) * 1e-9,
+                     directory->path().c_str());
+      }
+    } else {
+      std::fprintf(stderr, "proftrace: %s: dump_%u was not written, the recording goes on: %s\n",
+                   dump.reason.c_str(), next_ - 1,
+                   std::string(directory.status().message()).c_str());
+      Note(directory.status());
+    }
+    WaitForOutputs(/*is_patient=*/false);
+    lock.lock();
+  }
+}
+
+void FlightDumps::StartOutputs() {
+  if (waiting_.empty()) return;
+  running_ = Outputs{waiting_.front(), 0};
+  waiting_.pop_front();
+  running_->pid = SpawnOutputs(running_->directory, options_.formats);
+  if (running_->pid >= 0) return;
+  std::fprintf(stderr, "proftrace: the outputs of %s were not made: %s\n",
+               running_->directory.c_str(), ErrnoText(errno).c_str());
+  Note(Fail(ExitCode::kOutputFailed, "outputs were not made"));
+  running_.reset();
+}
+
+void FlightDumps::WaitForOutputs(bool is_patient) {
+  while (running_.has_value() || !waiting_.empty()) {
+    if (!running_.has_value()) {
+      StartOutputs();
+      continue;
+    }
+    int state = 0;
+    const pid_t ended = waitpid(running_->pid, &state, is_patient ? 0 : WNOHANG);
+    if (ended == 0) return;
+    if (ended < 0 && errno == EINTR) continue;
+    const int code = ended > 0 && WIFEXITED(state) ? WEXITSTATUS(state)
+                                                   : static_cast<int>(ExitCode::kOutputFailed);
+    if (code == static_cast<int>(ExitCode::kEventsLost)) {
+      if (options_.strict) {
+        std::fprintf(stderr, "proftrace: events were lost in %s (--strict)\n",
+                     running_->directory.c_str());
+        Note(Fail(ExitCode::kEventsLost, "events were lost"));
+      }
+    } else if (code != 0) {  // it has said why, unless it was killed
+      if (ended <= 0 || !WIFEXITED(state)) {
+        std::fprintf(stderr,
+                     "proftrace: the outputs of %s were not made: their process was killed\n",
+                     running_->directory.c_str());
+      }
+      Note(Fail(static_cast<ExitCode>(code), "outputs were not made"));
+    }
+    running_.reset();
+  }
+}
+
+absl::StatusOr<ResultDirectory> FlightDumps::WriteLast(const FlightDump& dump) {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  return Write(dump);
+}
+
+absl::Status FlightDumps::Finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  WaitForOutputs(/*is_patient=*/true);
+  return status_;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,131 @@
+#include "userspace/cli/flight_options.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/cli/parse.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kLeastBytes = 16u << 20;
+constexpr double kLongestWindowS = 24 * 3600;
+constexpr double kLargestRatio = 1e6;
+constexpr std::string_view kStep = "step>";
+
+std::atomic<uint32_t> g_signals{0};
+
+void OnDumpSignal(int) { g_signals.fetch_add(1, std::memory_order_relaxed); }
+
+absl::Status NoTrigger(const std::string& text) {
+  return Fail(ExitCode::kUsage, "--trigger '" + text +
+                                    "': it is step>2x (longer than so many times the median of "
+                                    "the steps before), step>500ms, exit or oom");
+}
+
+}  // namespace
+
+void AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
+  record->add_option(
+      "--flight-recorder", arguments->window,
+      "keep only the last seconds, 30s say, in memory, and write them to DIR/dump_0, dump_1 and so "
+      "on: at SIGUSR1, at a --trigger, and at the end");
+  record
+      ->add_option("--flight-recorder-memory", arguments->memory,
+                   "of what is kept, compressed; where it is too little for the job, fewer seconds "
+                   "are kept, and the result says so. The rest of proftrace takes about 150M, more "
+                   "with many processes")
+      ->capture_default_str();
+  record->add_option("--trigger", arguments->triggers,
+                     "also write them when: step>2x, a step took longer than twice the median of "
+                     "those before; step>500ms; exit, a target ended, or a child failed; oom, an "
+                     "allocation of CPU or device memory failed (with --profile-memory). May be "
+                     "given several times; no two dumps within the window");
+  record->add_option("--most-dumps", arguments->most_dumps, "that triggers make")
+      ->check(CLI::Range(1u, 1'000'000u))
+      ->capture_default_str();
+}
+
+absl::StatusOr<FlightTrigger> ParseTrigger(const std::string& text) {
+  FlightTrigger trigger;
+  trigger.text = text;
+  if (text == "exit") {
+    trigger.kind = FlightTrigger::Kind::kExit;
+    return trigger;
+  }
+  if (text == "oom") {
+    trigger.kind = FlightTrigger::Kind::kOutOfMemory;
+    return trigger;
+  }
+  if (!text.starts_with(kStep)) return NoTrigger(text);
+  const std::string limit = text.substr(kStep.size());
+  if (limit.ends_with('x')) {
+    trigger.kind = FlightTrigger::Kind::kStepRatio;
+    const char* end = limit.data() + limit.size() - 1;
+    const auto [rest, error] = std::from_chars(limit.data(), end, trigger.ratio);
+    if (error != std::errc() || rest != end || !(trigger.ratio > 1) ||
+        trigger.ratio > kLargestRatio) {
+      return NoTrigger(text);
+    }
+    return trigger;
+  }
+  trigger.kind = FlightTrigger::Kind::kStepLength;
+  const absl::StatusOr<double> seconds = ParseDuration(limit);
+  // Without a unit it may be meant as a ratio.
+  if (!seconds.ok() || (!limit.ends_with('s') && !limit.ends_with('m'))) return NoTrigger(text);
+  trigger.length_ns = static_cast<int64_t>(std::llround(*seconds * 1e9));
+  return trigger;
+}
+
+absl::StatusOr<std::optional<FlightOptions>> MakeFlightOptions(const FlightArguments& arguments,
+                                                               const FlightSurroundings& others) {
+  if (!arguments.window.has_value()) {
+    if (arguments.triggers.empty()) return std::nullopt;
+    return Fail(ExitCode::kUsage,
+                "--trigger needs --flight-recorder, whose last seconds it writes");
+  }
+  if (others.waits_for_steps) {
+    return Fail(ExitCode::kUsage,
+                "--flight-recorder keeps the last seconds alone: give it, or --steps or "
+                "--schedule, which choose steps of the whole recording");
+  }
+  const absl::StatusOr<double> seconds = ParseDuration(*arguments.window);
+  if (!seconds.ok()) return seconds.status();
+  if (*seconds > kLongestWindowS) {
+    return Fail(ExitCode::kUsage, "--flight-recorder " + *arguments.window +
+                                      ": that is longer than a day; record it as it is");
+  }
+  const absl::StatusOr<uint64_t> bytes = ParseSize(arguments.memory);
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes < kLeastBytes) {
+    return Fail(ExitCode::kUsage, "--flight-recorder-memory must be 16M at least");
+  }
+  FlightOptions options;
+  options.window_ns = static_cast<int64_t>(std::llround(*seconds * 1e9));
+  options.most_bytes = *bytes;
+  options.most_dumps = arguments.most_dumps;
+  options.signals = &g_signals;
+  for (const std::string& text : arguments.triggers) {
+    absl::StatusOr<FlightTrigger> trigger = ParseTrigger(text);
+    if (!trigger.ok()) return trigger.status();
+    if (trigger->kind == FlightTrigger::Kind::kOutOfMemory && !others.records_memory) {
+      return Fail(ExitCode::kUsage,
+                  "--trigger oom needs --profile-memory, whose probes see allocations fail");
+    }
+    options.triggers.push_back(*std::move(trigger));
+  }
+  struct sigaction action {};
+  action.sa_handler = OnDumpSignal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+  return options;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,157 @@
+#include "userspace/wire/flight_keeper.h"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+// Of a block beside its payload: its place in the list, its control block.
+constexpr size_t kBytesBeside = 128;
+constexpr size_t kDefinitionBlockBytes = 1u << 20;
+// Names of a process are found, and its last records handed over, up to so long after its end.
+constexpr int64_t kLateNs = 10'000'000'000;
+
+std::vector<std::byte> Decompress(const FlightBlock& block) {
+  std::vector<std::byte> records(block.raw_bytes);
+  const size_t bytes =
+      ZSTD_decompress(records.data(), records.size(), block.stored->data(), block.stored->size());
+  records.resize(ZSTD_isError(bytes) ? 0 : std::min(bytes, records.size()));
+  return records;
+}
+
+size_t BytesOf(const FlightBlock& block) { return kBytesBeside + block.stored->size(); }
+
+}  // namespace
+
+absl::Status FlightKeeper::AppendRecords(std::span<const std::byte> records) {
+  return Append(records, &blocks_);
+}
+
+absl::Status FlightKeeper::AppendDeviceRecords(std::span<const std::byte> records) {
+  return Append(records, &device_blocks_);
+}
+
+absl::Status FlightKeeper::AppendMetadata(const std::vector<std::string>& json_arrays) {
+  if (json_arrays.empty()) return absl::OkStatus();
+  const int64_t now_ns = now_ns_();
+  const std::lock_guard lock(mutex_);
+  metadata_.Add(json_arrays, now_ns);
+  return absl::OkStatus();
+}
+
+absl::Status FlightKeeper::Append(std::span<const std::byte> records,
+                                  std::deque<FlightBlock>* blocks) {
+  const int64_t now_ns = now_ns_();
+  FlightBlock block;
+  if (!records.empty()) {
+    if (absl::Status status = compressor_.Compress(records, 0, &stored_); !status.ok()) {
+      return status;
+    }
+    // A copy of just that size: the buffer has room for what does not compress.
+    block.stored = std::make_shared<const std::vector<std::byte>>(stored_.begin(), stored_.end());
+    block.raw_bytes = static_cast<uint32_t>(records.size());
+    ForEachRecord(records, [&](const abi::pt_record& head, std::span<const std::byte>) {
+      block.newest_ns = std::max(block.newest_ns, static_cast<int64_t>(head.time_ns));
+      block.has_matters |= KeptDefinitions::Matters(head.kind);
+    });
+    // A GPU agent's records are the job's own memory: what lies in the future would never get old.
+    block.newest_ns = std::min(block.newest_ns, now_ns);
+  }
+  const std::lock_guard lock(mutex_);
+  if (block.stored != nullptr) {
+    block_bytes_ += BytesOf(block);
+    blocks->push_back(std::move(block));
+  }
+  LetGo(now_ns);
+  return absl::OkStatus();
+}
+
+void FlightKeeper::LetGo(int64_t now_ns) {
+  for (std::deque<FlightBlock>* blocks : {&blocks_, &device_blocks_}) {
+    while (!blocks->empty() && blocks->front().newest_ns < now_ns - limits_.window_ns) {
+      LetGoFirst(blocks);
+    }
+  }
+  ForgetEnded();
+  if (definitions_.bytes() > sweep_bytes_) Sweep();
+  while (BytesNow() > limits_.most_bytes && (!blocks_.empty() || !device_blocks_.empty())) {
+    const bool is_device =
+        blocks_.empty() ||
+        (!device_blocks_.empty() && device_blocks_.front().newest_ns < blocks_.front().newest_ns);
+    LetGoFirst(is_device ? &device_blocks_ : &blocks_);
+  }
+}
+
+void FlightKeeper::LetGoFirst(std::deque<FlightBlock>* blocks) {
+  const FlightBlock block = std::move(blocks->front());
+  blocks->pop_front();
+  block_bytes_ -= BytesOf(block);
+  complete_from_ns_ = std::max(complete_from_ns_, block.newest_ns + 1);
+  if (!block.has_matters) return;
+  definitions_.Learn(Decompress(block));
+  for (const EndedTask& task : definitions_.TakeEnded()) ended_.push_back(task);
+}
+
+void FlightKeeper::ForgetEnded() {
+  std::vector<EndedTask> over;
+  while (!ended_.empty() && ended_.front().end_ns + kLateNs < complete_from_ns_) {
+    over.push_back(ended_.front());
+    ended_.pop_front();
+  }
+  if (over.empty()) return;
+  definitions_.Forget(over, kLateNs);
+  metadata_.Forget(over, kLateNs);
+}
+
+void FlightKeeper::Sweep() {
+  DefinitionUses uses;
+  for (const std::deque<FlightBlock>* blocks : {&blocks_, &device_blocks_}) {
+    for (const FlightBlock& block : *blocks) uses.Add(Decompress(block));
+  }
+  definitions_.KeepUsed(std::move(uses));
+  // It reads all that is kept: not again before there is as much to find as there was left.
+  sweep_bytes_ = std::max(limits_.most_bytes / 4, 2 * definitions_.bytes());
+}
+
+FlightSnapshot FlightKeeper::Take() const {
+  const std::lock_guard lock(mutex_);
+  FlightSnapshot snapshot;
+  snapshot.complete_from_ns = complete_from_ns_;
+  snapshot.metadata = metadata_.ToJson();
+  snapshot.definitions = definitions_.ToBlocks(/*is_device=*/false, kDefinitionBlockBytes);
+  snapshot.device_definitions = definitions_.ToBlocks(/*is_device=*/true, kDefinitionBlockBytes);
+  snapshot.blocks.assign(blocks_.begin(), blocks_.end());
+  snapshot.device_blocks.assign(device_blocks_.begin(), device_blocks_.end());
+  return snapshot;
+}
+
+size_t FlightKeeper::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return BytesNow();
+}
+
+absl::Status FlightSnapshot::WriteTo(const std::vector<std::string>& last_words,
+                                     CaptureWriter* writer) const {
+  absl::Status status = writer->AppendMetadata(metadata);
+  for (const std::vector<std::byte>& records : definitions) {
+    if (status.ok()) status = writer->AppendRecords(records);
+  }
+  for (const FlightBlock& block : blocks) {
+    if (!status.ok()) break;
+    status = writer->AppendCompressed(BlockType::kRecords, block.raw_bytes, *block.stored);
+  }
+  for (const std::vector<std::byte>& records : device_definitions) {
+    if (status.ok()) status = writer->AppendDeviceRecords(records);
+  }
+  for (const FlightBlock& block : device_blocks) {
+    if (!status.ok()) break;
+    status = writer->AppendCompressed(BlockType::kDeviceRecords, block.raw_bytes, *block.stored);
+  }
+  if (status.ok()) status = writer->AppendMetadata(last_words);
+  return status.ok() ? writer->Finish() : status;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,95 @@
+// The memory of a flight recorder: the blocks of the last seconds, compressed, and what older ones
+// left behind that these need. Blocks are let go when all in them is older than the window, or when
+// there is no room: then the window is shorter, and a snapshot says so.
+//
+// One thread appends; snapshots may be taken by any.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "userspace/wire/block_sink.h"
+#include "userspace/wire/capture_writer.h"
+#include "userspace/wire/kept_definitions.h"
+#include "userspace/wire/kept_metadata.h"
+
+namespace proftrace {
+
+struct FlightLimits {
+  int64_t window_ns = 0;
+  size_t most_bytes = 0;  // of blocks, definitions and metadata
+};
+
+struct FlightBlock {
+  std::shared_ptr<const std::vector<std::byte>> stored;  // as BlockCompressor makes it
+  uint32_t raw_bytes = 0;
+  int64_t newest_ns = 0;     // of its records
+  bool has_matters = false;  // records that KeptDefinitions::Learn() is to see
+};
+
+// What a flight recorder had at a moment. Shares the blocks with it.
+struct FlightSnapshot {
+  // All records from then on are in it, as far as they were recorded.
+  int64_t complete_from_ns = 0;
+  std::vector<std::string> metadata;
+  std::vector<std::vector<std::byte>> definitions;
+  std::vector<std::vector<std::byte>> device_definitions;
+  std::vector<FlightBlock> blocks;
+  std::vector<FlightBlock> device_blocks;
+
+  // A whole capture. `last_words`: metadata of the window, behind what is known of the recording.
+  absl::Status WriteTo(const std::vector<std::string>& last_words, CaptureWriter* writer) const;
+};
+
+class FlightKeeper final : public BlockSink {
+ public:
+  // `now_ns`: CLOCK_MONOTONIC.
+  FlightKeeper(const FlightLimits& limits, std::function<int64_t()> now_ns)
+      : limits_(limits), now_ns_(std::move(now_ns)), sweep_bytes_(limits.most_bytes / 4) {}
+
+  absl::Status AppendRecords(std::span<const std::byte> records) override;
+  absl::Status AppendDeviceRecords(std::span<const std::byte> records) override;
+  absl::Status AppendMetadata(const std::vector<std::string>& json_arrays) override;
+  absl::Status Sync() override { return absl::OkStatus(); }
+  absl::Status Finish() override { return absl::OkStatus(); }
+
+  FlightSnapshot Take() const;
+  // What it takes in memory, about.
+  size_t bytes() const;
+
+ private:
+  absl::Status Append(std::span<const std::byte> records, std::deque<FlightBlock>* blocks);
+  // These: the caller holds the lock.
+  void LetGo(int64_t now_ns);
+  void LetGoFirst(std::deque<FlightBlock>* blocks);
+  void ForgetEnded();
+  // Lets definitions go that nothing refers to any more.
+  void Sweep();
+  size_t BytesNow() const { return block_bytes_ + definitions_.bytes() + metadata_.bytes(); }
+
+  FlightLimits limits_;
+  std::function<int64_t()> now_ns_;
+  BlockCompressor compressor_;     // the appending thread's
+  std::vector<std::byte> stored_;  // likewise
+
+  mutable std::mutex mutex_;
+  std::deque<FlightBlock> blocks_;
+  std::deque<FlightBlock> device_blocks_;
+  size_t block_bytes_ = 0;
+  int64_t complete_from_ns_ = 0;
+  KeptDefinitions definitions_;
+  KeptMetadata metadata_;
+  std::deque<EndedTask> ended_;  // that what is kept may still mention
+  size_t sweep_bytes_;           // of definitions, when they are looked through next
+};
+
+}  // namespace proftrace

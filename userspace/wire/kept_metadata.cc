@@ -1,0 +1,113 @@
+#include "userspace/wire/kept_metadata.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kBlockBytes = 4u << 20;
+constexpr size_t kBytesBeside = 80;
+// What cannot be recorded is said of each process; a job that makes thousands is not told of them
+// all.
+constexpr size_t kMostNotes = 1000;
+
+uint32_t Number(const json& entry, const char* key) {
+  const auto it = entry.find(key);
+  return it != entry.end() && it->is_number_unsigned() ? it->get<uint32_t>() : 0;
+}
+
+}  // namespace
+
+void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_ns) {
+  for (const std::string& array : json_arrays) {
+    const json parsed = json::parse(array, nullptr, /*allow_exceptions=*/false);
+    if (!parsed.is_array()) continue;
+    for (const json& json_entry : parsed) {
+      const std::string type = json_entry.value("type", "");
+      Entry entry;
+      entry.told_ns = now_ns;
+      entry.pid = Number(json_entry, "pid");
+      entry.tid = Number(json_entry, "tid");
+      entry.image = Number(json_entry, "image");
+      entry.text = json_entry.dump(-1, ' ', false, json::error_handler_t::replace);
+      if (type == "recording" || type == "end" || type == "steps") {
+        bytes_ += entry.text.size() - last_[type].size();
+        last_[type] = std::move(entry.text);
+        continue;
+      }
+      if (type == "process") {
+        entry.kind = Kind::kProcess;
+      } else if (type == "thread") {
+        entry.kind = Kind::kThread;
+      } else if (type == "module" || type == "process_groups" || type == "gpu_agent") {
+        entry.kind = Kind::kOfProcess;
+      } else if (type == "operators" || type == "schemas" || type == "node" ||
+                 type == "python_type") {
+        entry.kind = Kind::kOfImage;
+      } else if (type == "unsupported") {
+        if (notes_.size() >= kMostNotes || !notes_.insert(entry.text).second) continue;
+      }
+      bytes_ += kBytesBeside + entry.text.size();
+      entries_.push_back(std::move(entry));
+    }
+  }
+}
+
+template <typename Predicate>
+void KeptMetadata::RemoveIf(Predicate&& is_over) {
+  std::erase_if(entries_, [&](const Entry& entry) {
+    if (!is_over(entry)) return false;
+    bytes_ -= kBytesBeside + entry.text.size();
+    return true;
+  });
+}
+
+void KeptMetadata::Forget(std::span<const EndedTask> tasks, int64_t late_ns) {
+  if (tasks.empty()) return;
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, int64_t> ended;  // by pid and tid
+  for (const EndedTask& task : tasks) ended[{task.pid, task.tid}] = task.end_ns;
+  absl::flat_hash_set<uint32_t> images;  // that a process was of
+  RemoveIf([&](const Entry& entry) {
+    if (entry.kind == Kind::kLasting || entry.kind == Kind::kOfImage) return false;
+    auto it = ended.find({entry.pid, 0});
+    if (it == ended.end() && entry.kind == Kind::kThread) it = ended.find({entry.pid, entry.tid});
+    // The number may be another one's by now.
+    if (it == ended.end() || entry.told_ns > it->second + late_ns) return false;
+    if (entry.kind == Kind::kProcess) images.insert(entry.image);
+    return true;
+  });
+  for (const Entry& entry : entries_) {
+    if (entry.kind == Kind::kProcess) images.erase(entry.image);
+  }
+  if (images.empty()) return;
+  RemoveIf([&images](const Entry& entry) {
+    return entry.kind == Kind::kOfImage && images.contains(entry.image);
+  });
+}
+
+std::vector<std::string> KeptMetadata::ToJson() const {
+  std::vector<std::string> arrays;
+  const auto add = [&arrays](const std::string& text) {
+    if (arrays.empty() || arrays.back().size() + text.size() > kBlockBytes) {
+      arrays.push_back("[" + text);
+    } else {
+      arrays.back() += "," + text;
+    }
+  };
+  for (const char* type : {"recording"}) {
+    if (const auto it = last_.find(type); it != last_.end()) add(it->second);
+  }
+  for (const Entry& entry : entries_) add(entry.text);
+  for (const char* type : {"steps", "end"}) {
+    if (const auto it = last_.find(type); it != last_.end()) add(it->second);
+  }
+  for (std::string& array : arrays) array += "]";
+  return arrays;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,77 @@
+#include "userspace/wire/told_once.h"
+
+#include "bpf/abi/gpu_records.h"
+#include "bpf/abi/python_records.h"
+#include "bpf/abi/sample_records.h"
+
+namespace proftrace {
+
+bool IsDefinition(uint8_t kind) {
+  switch (kind) {
+    case abi::PT_THREAD_NUMBER:
+    case abi::PT_PYTHON_CODE:
+    case abi::PT_PYTHON_MODULE:
+    case abi::PT_SAMPLE_FUNCTION:
+    case abi::PT_SAMPLE_FRAME:
+    case abi::PT_GPU_NAME:
+    case abi::PT_GPU_DEVICE:
+    case abi::PT_GPU_CONTEXT:
+    case abi::PT_GPU_CLOCK:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsToldOnce(uint8_t kind) {
+  return IsDefinition(kind) || kind == abi::PT_FORK || kind == abi::PT_EXEC ||
+         kind == abi::PT_THREAD_EXIT || abi::IsOfStacks(kind);
+}
+
+std::optional<DefinitionKey> DefinitionOf(std::span<const std::byte> record) {
+  const auto head = ReadRecord<abi::pt_record>(record);
+  switch (head.kind) {
+    case abi::PT_THREAD_NUMBER:
+      return DefinitionKey{head.kind, head.pid, head.tid};
+    case abi::PT_PYTHON_CODE:
+      return DefinitionKey{head.kind, 0, ReadRecord<abi::pt_python_code_record>(record).id};
+    case abi::PT_PYTHON_MODULE:
+      return DefinitionKey{head.kind, head.pid, ReadRecord<abi::pt_pair_record>(record).handle};
+    case abi::PT_SAMPLE_FUNCTION:
+      return DefinitionKey{head.kind, 0, ReadRecord<abi::pt_sample_function_record>(record).id};
+    case abi::PT_SAMPLE_FRAME:
+      return DefinitionKey{head.kind, 0, ReadRecord<abi::pt_sample_frame_record>(record).id};
+    case abi::PT_GPU_NAME: {
+      const auto name = ReadRecord<abi::pt_gpu_name_record>(record);
+      if (name.offset != 0) return std::nullopt;
+      return DefinitionKey{head.kind, head.pid, name.id};
+    }
+    case abi::PT_GPU_DEVICE:
+      return DefinitionKey{head.kind, head.pid,
+                           ReadRecord<abi::pt_gpu_device_record>(record).device};
+    case abi::PT_GPU_CONTEXT:
+      return DefinitionKey{head.kind, head.pid,
+                           ReadRecord<abi::pt_gpu_context_record>(record).context};
+    case abi::PT_GPU_CLOCK:  // the last one is as good as any
+      return DefinitionKey{head.kind, head.pid, 0};
+    default:
+      if (!IsDefinition(head.kind)) return std::nullopt;
+      return DefinitionKey{head.kind, 0, head.sp};
+  }
+}
+
+std::optional<DefinitionKey> ContinuationOf(std::span<const std::byte> record) {
+  const auto head = ReadRecord<abi::pt_record>(record);
+  if (head.kind == abi::PT_PYTHON_TEXT) {
+    // One without an id names the class of the module that its thread has just told of.
+    const uint32_t id = ReadRecord<abi::pt_python_text_record>(record).id;
+    if (id != 0) return DefinitionKey{abi::PT_PYTHON_CODE, 0, id};
+  }
+  if (head.kind == abi::PT_GPU_NAME) {
+    const auto name = ReadRecord<abi::pt_gpu_name_record>(record);
+    if (name.offset != 0) return DefinitionKey{head.kind, head.pid, name.id};
+  }
+  return std::nullopt;
+}
+
+}  // namespace proftrace
