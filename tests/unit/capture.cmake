@@ -3,7 +3,8 @@ proftrace_unit_test(capture_test
   SOURCES
     capture_agent_ring_test.cc
     capture_device_records_test.cc
+    capture_flight_recorder_test.cc
     capture_job_hit_cost_test.cc
     capture_map_watch_test.cc
     capture_step_watch_test.cc
-  LIBS proftrace_capture proftrace_pipeline)
+  LIBS proftrace_capture proftrace_pipeline GTest::gmock)

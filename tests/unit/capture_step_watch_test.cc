@@ -74,7 +74,7 @@ class TrainingJob {
   std::vector<int64_t> starts_;
 };
 
-StepWatch MakeWatch() {
+StepWatch MakeWatch(size_t most_steps = 0) {
   return StepWatch(
       [](Pid, uint16_t site) {
         Label label;
@@ -82,7 +82,7 @@ StepWatch MakeWatch() {
         if (site == 6) label.kind = SpanKind::kAutograd;
         return std::optional<Label>(label);
       },
-      kStartNs);
+      kStartNs, most_steps);
 }
 
 TEST(StepWatchTest, FindsTheStepsWhileTheyComeIn) {
@@ -115,6 +115,35 @@ TEST(StepWatchTest, IsNotSureBeforeALongerRoundWouldShow) {
   job.Feed(&watch);
   EXPECT_TRUE(watch.HasSurely(3));
   EXPECT_FALSE(watch.HasSurely(21));
+}
+
+TEST(StepWatchTest, KeepsTheLastStepsAloneWhereItMay) {
+  TrainingJob job;
+  StepWatch watch = MakeWatch(/*most_steps=*/100);
+  constexpr int kSteps = 20'000;
+  for (int step = 0; step < kSteps; ++step) {
+    job.Step(false);
+    job.Feed(&watch);
+  }
+  const std::optional<RecordedSteps> steps = watch.Find();
+  ASSERT_TRUE(steps.has_value());
+  EXPECT_LT(steps->intervals.size(), 10'000u);
+  EXPECT_GE(steps->intervals.size(), 100u);
+  EXPECT_EQ(steps->first_number + static_cast<int64_t>(steps->intervals.size()), kSteps);
+  EXPECT_EQ(steps->intervals.back().first, job.starts().back());
+}
+
+TEST(StepWatchTest, ForgetsThreadsThatEndWhereItMay) {
+  for (const size_t most_steps : {0, 100}) {
+    TrainingJob job;
+    StepWatch watch = MakeWatch(most_steps);
+    for (int step = 0; step < 20; ++step) job.Step(false);
+    job.Feed(&watch);
+    EXPECT_TRUE(watch.Find().has_value());
+    job.maker().ThreadExit(kTid, kStartNs * 2, /*group_dead=*/false);
+    job.Feed(&watch);
+    EXPECT_EQ(watch.Find().has_value(), most_steps == 0);
+  }
 }
 
 TEST(StepWatchTest, SurvivesAnyRecords) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "userspace/base/clock.h"
 #include "userspace/wire/told_once.h"
 
 namespace proftrace {
@@ -17,7 +16,7 @@ constexpr int64_t kLongestSettleNs = 2'000'000'000;
 // Below that a step may be none.
 constexpr double kSureConfidence = 0.5;
 
-double ToSeconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+double ToSeconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 std::string Milliseconds(int64_t ns) {
   char text[40];
@@ -127,7 +126,7 @@ void FlightRecorder::OnOutOfMemory(std::span<const std::byte> record) {
        time_ns);
 }
 
-void FlightRecorder::OnSteps(const RecordedSteps& steps) {
+void FlightRecorder::OnSteps(const RecordedSteps& steps, int64_t now_ns) {
   if (steps.confidence < kSureConfidence || steps.intervals.empty()) return;
   if (steps_of_ != std::pair(steps.pid, steps.tid)) {
     // Steps of another thread: those that it has had are no news.
@@ -139,20 +138,19 @@ void FlightRecorder::OnSteps(const RecordedSteps& steps) {
   for (size_t i = 0; i < steps.intervals.size(); ++i) {
     const auto& [start_ns, end_ns] = steps.intervals[i];
     if (start_ns >= steps_until_ns_) {
-      OnStep(steps.first_number + static_cast<int64_t>(i), start_ns, end_ns, before);
+      OnStep(steps.first_number + static_cast<int64_t>(i), end_ns - start_ns, before, now_ns);
     }
     before.push_back(end_ns - start_ns);
   }
   steps_until_ns_ = std::max(steps_until_ns_, steps.intervals.back().first + 1);
 }
 
-void FlightRecorder::OnStep(int64_t number, int64_t start_ns, int64_t end_ns,
-                            const std::vector<int64_t>& before) {
-  const int64_t length_ns = end_ns - start_ns;
+void FlightRecorder::OnStep(int64_t number, int64_t length_ns, const std::vector<int64_t>& before,
+                            int64_t now_ns) {
   for (const FlightTrigger& trigger : options_.triggers) {
     const std::string what = "step " + std::to_string(number) + " took " + Milliseconds(length_ns);
     if (trigger.kind == FlightTrigger::Kind::kStepLength && length_ns > trigger.length_ns) {
-      Fire(trigger.text, what, MonotonicNs());
+      Fire(trigger.text, what, now_ns);
       return;
     }
     if (trigger.kind != FlightTrigger::Kind::kStepRatio || before.size() < kFewestSteps) continue;
@@ -160,7 +158,7 @@ void FlightRecorder::OnStep(int64_t number, int64_t start_ns, int64_t end_ns,
     const int64_t median_ns = Median({before.end() - static_cast<ptrdiff_t>(count), before.end()});
     if (static_cast<double>(length_ns) > trigger.ratio * static_cast<double>(median_ns)) {
       Fire(trigger.text, what + ", the median of those before it is " + Milliseconds(median_ns),
-           MonotonicNs());
+           now_ns);
       return;
     }
   }

@@ -80,8 +80,8 @@ class FlightRecorder {
     if (head.kind == abi::PT_OUT_OF_MEMORY) OnOutOfMemory(record);
   }
   // The steps so far, ascending; of a thread that may be another one than before.
-  void OnSteps(const RecordedSteps& steps);
-  // To be called often: whether the user asked for a dump. `losses`: until now.
+  void OnSteps(const RecordedSteps& steps, int64_t now_ns);
+  // To be called often: whether the user asked for a dump.
   void Look(int64_t now_ns);
   // What was lost until now; at least twice a second.
   void NoteLosses(int64_t now_ns, const Ledger& losses);
@@ -110,7 +110,9 @@ class FlightRecorder {
   bool Has(FlightTrigger::Kind kind) const;
   void OnExit(std::span<const std::byte> record);
   void OnOutOfMemory(std::span<const std::byte> record);
-  void OnStep(int64_t number, int64_t start_ns, int64_t end_ns, const std::vector<int64_t>& before);
+  // `before`: how long those before it took.
+  void OnStep(int64_t number, int64_t length_ns, const std::vector<int64_t>& before,
+              int64_t now_ns);
   void Fire(const std::string& trigger, const std::string& what, int64_t now_ns);
   void Ask(const std::string& reason, int64_t now_ns);
   Ledger LossesSince(int64_t time_ns) const;

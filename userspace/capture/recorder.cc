@@ -452,7 +452,8 @@ absl::Status Recording::Loop() {
       if (!AnyTargetAlive()) break;
       if (flight_ != nullptr) flight_->NoteLosses(now_ns, ReadLosses());
       if (flight_ != nullptr && options_.flight->WatchesSteps()) {
-        if (const auto steps = step_watch_->Find(); steps.has_value()) flight_->OnSteps(*steps);
+        if (const auto steps = step_watch_->Find(); steps.has_value())
+          flight_->OnSteps(*steps, now_ns);
       }
     }
     if (flight_ != nullptr) TakeFlight(now_ns);

@@ -40,8 +40,8 @@ void AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
   record
       ->add_option("--flight-recorder-memory", arguments->memory,
                    "of what is kept, compressed; where it is too little for the job, fewer seconds "
-                   "are kept, and the result says so. The rest of proftrace takes about 150M, more "
-                   "with many processes")
+                   "are kept, and the result says so. The rest of proftrace takes about 250M, more "
+                   "with --sample and many processes")
       ->capture_default_str();
   record->add_option("--trigger", arguments->triggers,
                      "also write them when: step>2x, a step took longer than twice the median of "
