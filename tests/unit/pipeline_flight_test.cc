@@ -18,8 +18,6 @@ namespace proftrace {
 namespace {
 
 using testing::Contains;
-using testing::Each;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
@@ -386,16 +384,23 @@ TEST(FlightKeeperTest, TheSameNoteIsKeptOnce) {
 
 TEST(FlightKeeperTest, NamesOfDevicesWorkOutliveTheirBlocks) {
   Flight flight(10 * kSecond);
-  GpuRecordMaker early;
-  const uint64_t name = early.Name(std::string(3000, 'k'));
-  (void)early.Name("unused");
-  flight.AddDevice(early.bytes(), kSecond);
-  flight.AddDevice({}, 50 * kSecond);
-  const FlightSnapshot snapshot = flight.keeper().Take();
-  ASSERT_EQ(snapshot.device_definitions.size(), 1u);
-  EXPECT_EQ(snapshot.device_definitions[0].size(), early.bytes().size());
-  EXPECT_EQ(name, 1u);
-  EXPECT_THAT(snapshot.definitions, IsEmpty());
+  GpuRecordMaker device;
+  const std::string name(3000, 'k');  // of two records
+  const uint64_t kernel = device.Name(name);
+  const uint64_t call = device.Name("cudaLaunchKernel_v7000");
+  device.Call(kTid, kSecond, kSecond + 10, call, 1);
+  device.Kernel(kSecond + 20, kSecond + 30, kernel, 1);
+  flight.AddDevice(device.bytes(), kSecond);
+  device.bytes().clear();
+  device.Call(kTid, 50 * kSecond, 50 * kSecond + 10, call, 2);
+  device.Kernel(50 * kSecond + 20, 50 * kSecond + 30, kernel, 2);
+  flight.AddDevice(device.bytes(), 51 * kSecond);
+  const auto rows = flight.Rows();
+  EXPECT_EQ(rows->device_ledger().outside_window, 0u);
+  EXPECT_EQ(rows->device_ledger().unlinked, 0u);
+  EXPECT_FALSE(rows->any_loss());
+  EXPECT_THAT(rows->device_names(), Contains(name));
+  EXPECT_THAT(Paths(*rows), Contains("cudaLaunchKernel"));
 }
 
 // Threads that call operators in Python functions, are unwound, and lose records.

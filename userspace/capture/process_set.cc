@@ -224,7 +224,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     std::vector<Unsupported> gaps =
         PrepareStacks(programs_, &modules_, sampler_, pid, &entry.target);
     const std::lock_guard lock(mutex_);
-    std::move(gaps.begin(), gaps.end(), std::back_inserter(gaps_));
+    for (Unsupported& gap : gaps) AddGap(std::move(gap));
   }
 
   // Known before its first record comes, so that names can be resolved.

@@ -152,6 +152,7 @@ class ProcessSet {
   void TryAllAwaited();
   // These two: the caller holds the lock.
   bool HasAgent(Pid pid) const;
+  void AddGap(Unsupported gap);
   void AddGaps(const ProbePlan& plan);
   void AddRefused(const AttachReport& report);
   void AddLibraries(Pid pid);

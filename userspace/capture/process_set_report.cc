@@ -10,6 +10,8 @@ namespace {
 
 // So many refused processes are named, the others counted.
 constexpr size_t kMostNamed = 20;
+// What is missing of single processes: a job that makes thousands of them is not told of them all.
+constexpr size_t kMostGaps = 2000;
 
 }  // namespace
 
@@ -22,22 +24,24 @@ void ProcessSet::Refuse(Pid pid, const absl::Status& why) {
   gaps_.push_back(Unsupported{"process " + std::to_string(Raw(pid)), std::string(why.message())});
 }
 
+void ProcessSet::AddGap(Unsupported gap) {
+  const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
+    return other.feature == gap.feature && other.reason == gap.reason;
+  });
+  if (!known && gaps_.size() < kMostGaps) gaps_.push_back(std::move(gap));
+}
+
 void ProcessSet::AddGaps(const ProbePlan& plan) {
   if (plan.has_cuda_calls) has_cuda_calls_ = true;
-  for (const PlanGap& gap : plan.gaps) {
-    const bool known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
-      return other.feature == gap.feature && other.reason == gap.reason;
-    });
-    if (!known) gaps_.push_back(Unsupported{gap.feature, gap.reason});
-  }
+  for (const PlanGap& gap : plan.gaps) AddGap(Unsupported{gap.feature, gap.reason});
 }
 
 void ProcessSet::AddRefused(const AttachReport& report) {
   if (report.refused.empty()) return;
   const RefusedPoint& first = report.refused.front();
-  gaps_.push_back(Unsupported{"probes", std::to_string(report.refused.size()) +
-                                            " places were refused by the kernel (" + first.module +
-                                            ": " + ErrnoText(first.error) + ")"});
+  AddGap(Unsupported{"probes", std::to_string(report.refused.size()) +
+                                   " places were refused by the kernel (" + first.module + ": " +
+                                   ErrnoText(first.error) + ")"});
 }
 
 size_t ProcessSet::process_count() const {

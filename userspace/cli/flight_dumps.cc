@@ -21,6 +21,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook(100);
 constexpr int kLowPriority = 10;
+constexpr size_t kMostWaiting = 3;
+
+// Where the live line is, it makes room.
+const char* LineStart() { return isatty(STDERR_FILENO) != 0 ? "\r\033[K" : ""; }
 
 // This program, which makes the outputs of the capture in `directory`; -1 with errno. In a process
 // group of its own: a ^C is for the recording.
@@ -60,6 +64,12 @@ FlightDumps::~FlightDumps() { (void)Finish(); }
 
 void FlightDumps::Add(FlightDump dump) {
   const std::lock_guard lock(mutex_);
+  if (dumps_.size() >= kMostWaiting) {
+    has_refused_ = true;
+    std::fprintf(stderr, "%sproftrace: %s: no dump: %zu others wait for the disk\n", LineStart(),
+                 dump.reason.c_str(), dumps_.size());
+    return;
+  }
   dumps_.push_back(std::move(dump));
   changed_.notify_all();
 }
@@ -99,13 +109,13 @@ void FlightDumps::Run() {
     if (directory.ok()) {
       waiting_.push_back(directory->path());
       if (!options_.quiet) {
-        std::fprintf(stderr, "proftrace: %s: the last %.1f s are in %s\n", dump.reason.c_str(),
-                     static_cast<double>(dump.window.duration_ns) * 1e-9,
+        std::fprintf(stderr, "%sproftrace: %s: the last %.1f s are in %s\n", LineStart(),
+                     dump.reason.c_str(), static_cast<double>(dump.window.duration_ns) * 1e-9,
                      directory->path().c_str());
       }
     } else {
-      std::fprintf(stderr, "proftrace: %s: dump_%u was not written, the recording goes on: %s\n",
-                   dump.reason.c_str(), next_ - 1,
+      std::fprintf(stderr, "%sproftrace: %s: dump_%u was not written, the recording goes on: %s\n",
+                   LineStart(), dump.reason.c_str(), next_ - 1,
                    std::string(directory.status().message()).c_str());
       Note(directory.status());
     }
@@ -174,6 +184,7 @@ absl::Status FlightDumps::Finish() {
   }
   if (thread_.joinable()) thread_.join();
   WaitForOutputs(/*is_patient=*/true);
+  if (has_refused_) Note(Fail(ExitCode::kOutputFailed, "dumps were not written"));
   return status_;
 }
 

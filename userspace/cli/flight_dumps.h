@@ -35,7 +35,8 @@ class FlightDumps {
   FlightDumps(const FlightDumps&) = delete;
   FlightDumps& operator=(const FlightDumps&) = delete;
 
-  // From any thread: it is written soon, and said so on stderr.
+  // From any thread: it is written soon, and said so on stderr. Refused where others wait for a
+  // slow disk already: each holds what was kept then in memory.
   void Add(FlightDump dump);
   // The last one, now, when all before it have been written; its outputs are left to the caller.
   absl::StatusOr<ResultDirectory> WriteLast(const FlightDump& dump);
@@ -61,6 +62,7 @@ class FlightDumps {
   std::condition_variable changed_;
   std::deque<FlightDump> dumps_;
   bool stop_ = false;
+  bool has_refused_ = false;
   absl::Status status_;
   std::deque<std::string> waiting_;  // directories whose outputs are still to be made
   std::optional<Outputs> running_;
