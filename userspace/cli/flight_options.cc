@@ -38,10 +38,11 @@ void AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
       "keep only the last seconds, 30s say, in memory, and write them to DIR/dump_0, dump_1 and so "
       "on: at SIGUSR1, at a --trigger, and at the end");
   record
-      ->add_option("--flight-recorder-memory", arguments->memory,
-                   "of what is kept, compressed; where it is too little for the job, fewer seconds "
-                   "are kept, and the result says so. The rest of proftrace takes about 250M, more "
-                   "with --sample and many processes")
+      ->add_option(
+          "--flight-recorder-memory", arguments->memory,
+          "of what is kept, compressed; where it is too little for the job, fewer seconds "
+          "are kept, and the result says so. 30 s of 600000 records a second take about 90M. The "
+          "rest of proftrace takes about 250M, more with --sample and many processes")
       ->capture_default_str();
   record->add_option("--trigger", arguments->triggers,
                      "also write them when: step>2x, a step took longer than twice the median of "

@@ -33,8 +33,9 @@ struct DefinitionKey {
 };
 
 // The definition that the record is, or begins; nothing for all others. A kind of IsDefinition()
-// that has no rule of its own has its number in head.sp, one for the whole recording. In ascending
-// order of their keys definitions come before those that refer to them.
+// that has no rule of its own has its number in head.sp, one for the whole recording; it is
+// forgotten some time after the process in its head has ended. In ascending order of their keys
+// definitions come before those that refer to them.
 std::optional<DefinitionKey> DefinitionOf(std::span<const std::byte> record);
 
 // The definition that the record goes on with: names come in parts.
