@@ -42,7 +42,7 @@ void AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
           "--flight-recorder-memory", arguments->memory,
           "of what is kept, compressed; where it is too little for the job, fewer seconds "
           "are kept, and the result says so. 30 s of 600000 records a second take about 90M. The "
-          "rest of proftrace takes about 250M, more with --sample and many processes")
+          "rest of proftrace takes about 150M, with --sample about 400M")
       ->capture_default_str();
   record->add_option("--trigger", arguments->triggers,
                      "also write them when: step>2x, a step took longer than twice the median of "
