@@ -6,7 +6,7 @@
 #include "exporters/escape.h"
 #include "exporters/text_writer.h"
 #include "userspace/aggregate/sample_text.h"
-#include "userspace/base/syscall_names.h"
+#include "userspace/model/system_calls.h"
 
 namespace proftrace {
 namespace {
@@ -47,7 +47,8 @@ absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, By
     writer.Text(",");
     writer.Integer(sample.period_ns);
     writer.Text("," + std::string(SampleStateName(sample.state)) + ",");
-    if (sample.call >= 0) writer.Text(SystemCallName(static_cast<uint64_t>(sample.call)));
+    if (sample.call >= 0)
+      writer.Text(SystemCallName(SystemAbi::kX86_64, static_cast<uint64_t>(sample.call)));
     writer.Text(",");
     if (sample.span != kNoSpan) writer.Unsigned(rows.NumberOf(sample.span));
     std::string& stack = stacks[sample.frame];

@@ -19,6 +19,11 @@ inline int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
 // The processor time of the calling thread.
 inline int64_t ThreadCpuNs() { return ClockNs(CLOCK_THREAD_CPUTIME_ID); }
 
+// Likewise of the whole process, its own and the kernel's for it.
+inline int64_t ProcessCpuNs() { return ClockNs(CLOCK_PROCESS_CPUTIME_ID); }
+
+inline double ToSeconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
+
 // What to add to CLOCK_MONOTONIC for the Unix time: of several tries the one with the least time
 // between the readings.
 inline int64_t MonotonicToUnixNs() {

@@ -10,8 +10,8 @@
 #include "symbols/python_stacks.h"
 #include "symbols/sampled_frames.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/syscall_names.h"
 #include "userspace/model/python_stack.h"
+#include "userspace/model/system_calls.h"
 
 namespace proftrace {
 namespace {
@@ -209,7 +209,8 @@ NamedSample SampleNames::Name(const SampleReading& sample, std::vector<std::byte
   Process* process = found->second.get();
   std::vector<Frame> frames;  // innermost first
   if (sample.registers.call >= 0) {
-    const std::string call = SystemCallName(static_cast<uint64_t>(sample.registers.call));
+    const std::string call =
+        SystemCallName(SystemAbi::kX86_64, static_cast<uint64_t>(sample.registers.call));
     frames.push_back(
         {FunctionOf(sample.pid, abi::PT_SAMPLE_FRAME_KERNEL, call, "", 0, records), 0});
   }

@@ -23,10 +23,10 @@
 #include "symbols/text.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/base/syscall_names.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/model/python_lines.h"
 #include "userspace/model/python_stack.h"
+#include "userspace/model/system_calls.h"
 
 namespace proftrace {
 namespace {
@@ -345,7 +345,7 @@ class DumpMaker {
     thread.comm = FirstLine(TaskPath(pid_, system.tid, "comm"));
     thread.kernel_function = system.kernel_function == "0" ? "" : system.kernel_function;
     if (system.system_call) {
-      thread.system_call = SystemCallName(*system.system_call);
+      thread.system_call = SystemCallName(SystemAbi::kX86_64, *system.system_call);
       if (HasDescriptor(*system.system_call)) {
         thread.file = DescriptorName(pid_, system.first_argument);
       }

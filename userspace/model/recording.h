@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -101,6 +102,22 @@ struct GpuAgent {
   uint64_t buffers_refused = 0;  // CUPTI asked for one, and none was left
 };
 
+// What is recorded (--activities).
+struct SystemActivities {
+  bool operators = true;  // `cpu`
+  // What the kernel does for threads.
+  bool calls = false;   // all system calls
+  bool io = false;      // those that move bytes of files and of the network
+  bool sched = false;   // time off the CPU
+  bool faults = false;  // page faults
+
+  bool any() const { return calls || io || sched || faults; }
+  // "cpu,syscalls,sched": as --activities names them.
+  std::string ToText() const;
+  // What it does not know is left out. Without text, as in older captures: operators.
+  static SystemActivities FromText(std::string_view text);
+};
+
 struct Host {
   std::string name;
   std::string kernel;
@@ -115,6 +132,7 @@ struct RecordingInfo {
   std::vector<GpuAgent> gpu_agents;  // one a process, in the order of their first words
   std::vector<std::string> arguments;
   std::string trace_name;
+  SystemActivities system;
   bool with_flops = false;  // --with-flops: estimates of them are shown
   std::vector<std::pair<std::string, std::string>> metadata;  // --metadata KEY=VALUE, in order
   Host host;

@@ -1,0 +1,276 @@
+// Names of system calls, errors and signals, and what calls' arguments are.
+#include "userspace/model/system_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/system_call_rows.h"
+
+namespace proftrace {
+namespace {
+
+constexpr SystemAbi kAbis[] = {SystemAbi::kX86_64, SystemAbi::kI386, SystemAbi::kX32};
+
+const SystemCallInfo& ByName(std::string_view name, SystemAbi abi = SystemAbi::kX86_64) {
+  for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
+    const SystemCallInfo* info = FindSystemCall(abi, number);
+    if (info != nullptr && info->name == name) return *info;
+  }
+  ADD_FAILURE() << name;
+  static const SystemCallInfo none;
+  return none;
+}
+
+std::vector<SystemCallRow> AllRows() {
+  std::vector<SystemCallRow> rows(FileAndSocketRows().begin(), FileAndSocketRows().end());
+  rows.insert(rows.end(), OtherRows().begin(), OtherRows().end());
+  return rows;
+}
+
+std::set<std::string_view> NamesOf(SystemAbi abi) {
+  std::set<std::string_view> names;
+  for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
+    const SystemCallInfo* info = FindSystemCall(abi, number);
+    if (info != nullptr) names.insert(info->name);
+  }
+  return names;
+}
+
+TEST(SystemCallTest, NumbersHaveTheNamesOfTheirAbi) {
+  EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 0), "read");
+  EXPECT_EQ(SystemCallName(SystemAbi::kI386, 3), "read");
+  EXPECT_EQ(SystemCallName(SystemAbi::kX32, 0), "read");
+  EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 257), "openat");
+  EXPECT_EQ(SystemCallName(SystemAbi::kI386, 295), "openat");
+  EXPECT_EQ(SystemCallName(SystemAbi::kX32, 257), "openat");
+  EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 202), "futex");
+  EXPECT_EQ(SystemCallName(SystemAbi::kI386, 240), "futex");
+  EXPECT_EQ(SystemCallName(SystemAbi::kI386, 422), "futex_time64");
+  EXPECT_EQ(SystemCallName(SystemAbi::kX32, 520), "execve");
+  EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 520), "system call 520");
+  EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 999), "system call 999");
+  EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, uint64_t{1} << 40), "system call 1099511627776");
+}
+
+TEST(SystemCallTest, UnknownNumbersAndAbisAreNotFound) {
+  EXPECT_EQ(FindSystemCall(SystemAbi::kX86_64, 1023), nullptr);
+  EXPECT_EQ(FindSystemCall(SystemAbi::kX86_64, ~uint64_t{0}), nullptr);
+  EXPECT_EQ(FindSystemCall(static_cast<SystemAbi>(3), 0), nullptr);
+  EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, -1), WaitReason::kOther);
+  EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, 1023), WaitReason::kOther);
+}
+
+// A misspelt row would describe nothing.
+TEST(SystemCallTest, EachRowIsOfACallThatTheHeadersHave) {
+  // Later than the oldest headers that this is built with.
+  const std::set<std::string_view> later = {
+      "fchmodat2",    "futex_wait",       "futex_wake",  "futex_requeue",
+      "memfd_secret", "process_mrelease", "futex_waitv", "set_mempolicy_home_node"};
+  std::set<std::string_view> names;
+  for (const SystemAbi abi : kAbis) names.merge(NamesOf(abi));
+  for (const SystemCallRow& row : AllRows()) {
+    EXPECT_TRUE(names.contains(row.name) || later.contains(row.name)) << row.name;
+  }
+}
+
+TEST(SystemCallTest, NoRowIsHiddenByAnEarlierOne) {
+  for (const SystemAbi abi : kAbis) {
+    std::set<std::string_view> taken;
+    for (const SystemCallRow& row : AllRows()) {
+      if ((row.abis & (1u << static_cast<int>(abi))) == 0) continue;
+      const bool is_new = taken.insert(row.name).second;
+      // A row of all ABIs may be behind the row of one.
+      EXPECT_TRUE(is_new || row.abis == kOnAll) << row.name;
+    }
+  }
+}
+
+TEST(SystemCallTest, MostCallsAreDescribed) {
+  size_t described = 0;
+  for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
+    const SystemCallInfo* info = FindSystemCall(SystemAbi::kX86_64, number);
+    if (info != nullptr && info->is_described) ++described;
+  }
+  EXPECT_GT(described, 290u);
+}
+
+TEST(SystemCallTest, PlacesArePlacesOfTheirKind) {
+  for (const SystemAbi abi : kAbis) {
+    for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
+      const SystemCallInfo* info = FindSystemCall(abi, number);
+      if (info == nullptr) continue;
+      SCOPED_TRACE(std::string(info->name));
+      ASSERT_LE(info->argument_count, info->arguments.size());
+      std::set<std::string_view> names;
+      size_t working_on = 0;
+      for (size_t i = 0; i < info->argument_count; ++i) {
+        EXPECT_FALSE(info->arguments[i].name.empty());
+        EXPECT_TRUE(names.insert(info->arguments[i].name).second) << info->arguments[i].name;
+        EXPECT_NE(info->arguments[i].kind, ArgumentKind::kOffset64);
+        EXPECT_NE(info->arguments[i].kind, ArgumentKind::kTcpOption);
+        working_on += info->arguments[i].kind == ArgumentKind::kSize ? 1 : 0;
+      }
+      EXPECT_LE(working_on, 1u);
+      const auto expect_kind = [&](uint8_t place, ArgumentKind kind) {
+        if (place == 0) return;
+        ASSERT_LE(place, info->argument_count);
+        EXPECT_EQ(info->arguments[place - 1u].kind, kind);
+      };
+      expect_kind(info->places.fd, ArgumentKind::kFd);
+      expect_kind(info->places.path, ArgumentKind::kPath);
+      expect_kind(info->places.directory, ArgumentKind::kDirectoryFd);
+      expect_kind(info->places.second_path, ArgumentKind::kSecondPath);
+      expect_kind(info->places.second_directory, ArgumentKind::kSecondDirectoryFd);
+      expect_kind(info->places.address, ArgumentKind::kSockaddr);
+      if (info->places.directory != 0) EXPECT_NE(info->places.path, 0);
+      if (info->places.second_directory != 0) EXPECT_NE(info->places.second_path, 0);
+      EXPECT_EQ(info->places.address != 0, info->places.address_bytes != 0);
+      if (info->time_is_32 || info->time_is_timeval) EXPECT_NE(info->places.time, 0);
+    }
+  }
+}
+
+TEST(SystemCallTest, OffsetsOf64BitsAreTwoArgumentsOnI386) {
+  const SystemCallInfo& wide = ByName("pread64");
+  ASSERT_EQ(wide.argument_count, 4);
+  EXPECT_EQ(wide.arguments[3].kind, ArgumentKind::kOffset);
+  const SystemCallInfo& split = ByName("pread64", SystemAbi::kI386);
+  ASSERT_EQ(split.argument_count, 5);
+  EXPECT_EQ(split.arguments[3].kind, ArgumentKind::kOffsetLow);
+  EXPECT_EQ(split.arguments[4].kind, ArgumentKind::kOffsetHigh);
+  EXPECT_EQ(ByName("fallocate", SystemAbi::kI386).argument_count, 6);
+  EXPECT_EQ(ByName("preadv2").argument_count, 6);
+  EXPECT_EQ(ByName("preadv2", SystemAbi::kX32).argument_count, 5);
+}
+
+TEST(SystemCallTest, AbisHaveTheirOwnArgumentsWhereTheyDiffer) {
+  EXPECT_EQ(ByName("mmap").argument_count, 6);
+  EXPECT_EQ(ByName("mmap", SystemAbi::kI386).argument_count, 1);
+  EXPECT_EQ(ByName("mmap2", SystemAbi::kI386).places.fd, 5);
+  EXPECT_EQ(ByName("clone").arguments[3].name, "child_tid");
+  EXPECT_EQ(ByName("clone", SystemAbi::kI386).arguments[3].name, "tls");
+  EXPECT_EQ(ByName("select", SystemAbi::kI386).places.time, 0);
+  EXPECT_EQ(ByName("_newselect", SystemAbi::kI386).places.time, 5);
+}
+
+TEST(SystemCallTest, NamesWithSizesOfI386HaveTheRowWithout) {
+  EXPECT_EQ(ByName("stat64", SystemAbi::kI386).places.path, 1);
+  EXPECT_EQ(ByName("fcntl64", SystemAbi::kI386).places.fd, 1);
+  EXPECT_EQ(ByName("chown32", SystemAbi::kI386).places.path, 1);
+  EXPECT_EQ(ByName("utimensat_time64", SystemAbi::kI386).places.path, 2);
+}
+
+TEST(SystemCallTest, FormsOfTimes) {
+  EXPECT_EQ(ByName("futex").places.time, 4);
+  EXPECT_FALSE(ByName("futex").time_is_32);
+  EXPECT_TRUE(ByName("futex", SystemAbi::kI386).time_is_32);
+  EXPECT_FALSE(ByName("futex_time64", SystemAbi::kI386).time_is_32);
+  EXPECT_FALSE(ByName("epoll_pwait2", SystemAbi::kI386).time_is_32);
+  EXPECT_FALSE(ByName("futex", SystemAbi::kX32).time_is_32);
+  EXPECT_TRUE(ByName("select").time_is_timeval);
+  EXPECT_FALSE(ByName("pselect6").time_is_timeval);
+  EXPECT_TRUE(ByName("_newselect", SystemAbi::kI386).time_is_timeval);
+  EXPECT_TRUE(ByName("_newselect", SystemAbi::kI386).time_is_32);
+}
+
+TEST(SystemCallTest, ReasonsOfWaits) {
+  const auto reason = [](std::string_view name) { return ByName(name).wait_reason; };
+  EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, 202), WaitReason::kLock);
+  EXPECT_EQ(ReasonOfCall(SystemAbi::kI386, 240), WaitReason::kLock);
+  EXPECT_EQ(ReasonOfCall(SystemAbi::kI386, 422), WaitReason::kLock);
+  EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, 240), WaitReason::kOther);  // mq_open
+  EXPECT_EQ(reason("read"), WaitReason::kIo);
+  EXPECT_EQ(reason("recvfrom"), WaitReason::kIo);
+  EXPECT_EQ(reason("epoll_wait"), WaitReason::kPoll);
+  EXPECT_EQ(reason("clock_nanosleep"), WaitReason::kSleep);
+  EXPECT_EQ(reason("wait4"), WaitReason::kChild);
+  EXPECT_EQ(reason("vfork"), WaitReason::kChild);
+  EXPECT_EQ(reason("pause"), WaitReason::kSignal);
+  EXPECT_EQ(reason("ioctl"), WaitReason::kOther);
+  EXPECT_EQ(reason("mmap"), WaitReason::kOther);
+}
+
+TEST(SystemCallTest, WhatIoRecords) {
+  for (const char* name :
+       {"openat", "close", "read", "pwritev2", "newfstatat", "getdents64", "renameat2", "unlink",
+        "fsync", "connect", "sendmmsg", "sendfile", "copy_file_range", "io_uring_enter", "fcntl"}) {
+    EXPECT_TRUE(ByName(name).is_io) << name;
+  }
+  for (const char* name : {"mmap", "futex", "poll", "epoll_wait", "ioctl", "nanosleep", "getpid"}) {
+    EXPECT_FALSE(ByName(name).is_io) << name;
+  }
+}
+
+TEST(SystemCallTest, WhatCallsDoToFilesAndThreads) {
+  for (const char* name : {"open", "openat2", "socket", "accept4", "dup3", "eventfd2",
+                           "epoll_create1", "memfd_create", "pidfd_open", "io_uring_setup"}) {
+    EXPECT_TRUE(ByName(name).gives_file) << name;
+  }
+  EXPECT_FALSE(ByName("fcntl").gives_file);
+  EXPECT_TRUE(ByName("rename").renames);
+  EXPECT_FALSE(ByName("link").renames);
+  EXPECT_TRUE(ByName("execve").execs);
+  EXPECT_TRUE(ByName("exit").ends_thread);
+  EXPECT_TRUE(ByName("exit_group", SystemAbi::kI386).ends_thread);
+  for (const char* name : {"accept", "accept4", "recvfrom", "getpeername", "getsockname"}) {
+    EXPECT_TRUE(ByName(name).fills_address) << name;
+  }
+  EXPECT_FALSE(ByName("connect").fills_address);
+  EXPECT_EQ(ByName("connect").places.address, 2);
+  EXPECT_EQ(ByName("connect").places.address_bytes, 3);
+  const CallPlaces& renameat = ByName("renameat").places;
+  EXPECT_EQ(renameat.directory, 1);
+  EXPECT_EQ(renameat.path, 2);
+  EXPECT_EQ(renameat.second_directory, 3);
+  EXPECT_EQ(renameat.second_path, 4);
+}
+
+TEST(SystemCallTest, CallsWithoutARowHaveSixArguments) {
+  const SystemCallInfo& info = ByName("kexec_load");
+  EXPECT_FALSE(info.is_described);
+  EXPECT_EQ(info.argument_count, 6);
+  EXPECT_EQ(info.arguments[5].name, "arg5");
+  EXPECT_EQ(info.arguments[5].kind, ArgumentKind::kHex);
+}
+
+TEST(ErrnoNameTest, AliasesHaveTheNameThatIsTheirNumbers) {
+  EXPECT_EQ(ErrnoName(ENOENT), "ENOENT");
+  EXPECT_EQ(ErrnoName(EAGAIN), "EAGAIN");
+  EXPECT_EQ(ErrnoName(EDEADLK), "EDEADLK");
+  EXPECT_EQ(ErrnoName(ENOTSUP), "EOPNOTSUPP");
+  EXPECT_EQ(ErrnoName(512), "ERESTARTSYS");
+  EXPECT_EQ(ErrnoName(516), "ERESTART_RESTARTBLOCK");
+  EXPECT_EQ(ErrnoName(529), "EIOCBQUEUED");
+  EXPECT_EQ(ErrnoName(4000), "errno 4000");
+  EXPECT_EQ(ErrnoName(0), "errno 0");
+  EXPECT_EQ(ErrnoName(-1), "errno -1");
+}
+
+TEST(SignalNameTest, AliasesAndRealTimeSignals) {
+  EXPECT_EQ(SignalName(SIGTERM), "SIGTERM");
+  EXPECT_EQ(SignalName(6), "SIGABRT");
+  EXPECT_EQ(SignalName(29), "SIGIO");
+  EXPECT_EQ(SignalName(31), "SIGSYS");
+  EXPECT_EQ(SignalName(32), "SIGRT_0");
+  EXPECT_EQ(SignalName(64), "SIGRT_32");
+  EXPECT_EQ(SignalName(65), "65");
+  EXPECT_EQ(SignalName(0), "0");
+}
+
+TEST(RequestNameTest, NamesOfOpcodes) {
+  EXPECT_EQ(RequestName(0), "NOP");
+  EXPECT_EQ(RequestName(1), "READV");
+  EXPECT_EQ(RequestName(22), "READ");
+  EXPECT_EQ(RequestName(26), "SEND");
+  EXPECT_EQ(RequestName(250), "request 250");
+}
+
+}  // namespace
+}  // namespace proftrace

@@ -1,0 +1,282 @@
+// Calls of files and sockets.
+#include "userspace/model/system_call_rows.h"
+
+namespace proftrace {
+namespace {
+
+using K = ArgumentKind;
+constexpr CallClass kFile = CallClass::kFileIo;
+constexpr CallClass kNet = CallClass::kNetworkIo;
+constexpr CallClass kPoll = CallClass::kPoll;
+constexpr CallClass kOther = CallClass::kOther;
+
+constexpr ArgumentInfo kOldDirFd{"olddirfd", K::kDirectoryFd};
+constexpr ArgumentInfo kNewDirFd{"newdirfd", K::kSecondDirectoryFd};
+constexpr ArgumentInfo kOldPath{"oldpath", K::kPath};
+constexpr ArgumentInfo kNewPath{"newpath", K::kSecondPath};
+constexpr ArgumentInfo kLinkPath{"linkpath", K::kPath};
+constexpr ArgumentInfo kTarget{"target", K::kPointer};
+constexpr ArgumentInfo kIov{"iov", K::kPointer};
+constexpr ArgumentInfo kIovCount{"iovcnt", K::kUnsigned};
+constexpr ArgumentInfo kOffsetLow{"offset", K::kOffsetLow};
+constexpr ArgumentInfo kOffsetHigh{"offset_high", K::kOffsetHigh};
+constexpr ArgumentInfo kReadWriteFlags{"flags", K::kReadWriteFlags};
+constexpr ArgumentInfo kLength64{"length", K::kOffset64};
+constexpr ArgumentInfo kLength{"length", K::kOffset};
+constexpr ArgumentInfo kStatBuf{"statbuf", K::kPointer};
+constexpr ArgumentInfo kOwner{"owner", K::kInt};
+constexpr ArgumentInfo kGroup{"group", K::kInt};
+constexpr ArgumentInfo kName{"name", K::kPointer};
+constexpr ArgumentInfo kValue{"value", K::kPointer};
+constexpr ArgumentInfo kTimes{"times", K::kPointer};
+constexpr ArgumentInfo kAccessMode{"mode", K::kAccessMode};
+constexpr ArgumentInfo kWhence{"whence", K::kWhence};
+constexpr ArgumentInfo kSpliceFlags{"flags", K::kSpliceFlags};
+constexpr ArgumentInfo kFileAdvice{"advice", K::kFileAdvice};
+constexpr ArgumentInfo kSockFd{"sockfd", K::kFd};
+constexpr ArgumentInfo kSockaddr{"addr", K::kSockaddr};
+constexpr ArgumentInfo kAddrLen{"addrlen", K::kSockaddrLength};
+constexpr ArgumentInfo kAddrLenPointer{"addrlen", K::kSockaddrLengthPointer};
+constexpr ArgumentInfo kMsgFlags{"flags", K::kMessageFlags};
+constexpr ArgumentInfo kDomain{"domain", K::kSocketDomain};
+constexpr ArgumentInfo kType{"type", K::kSocketType};
+constexpr ArgumentInfo kProtocol{"protocol", K::kInt};
+constexpr ArgumentInfo kLevel{"level", K::kSocketLevel};
+constexpr ArgumentInfo kOptName{"optname", K::kSocketOption};
+constexpr ArgumentInfo kOptVal{"optval", K::kPointer};
+constexpr ArgumentInfo kDescriptorFlags{"flags", K::kDescriptorFlags};
+constexpr ArgumentInfo kEpFd{"epfd", K::kFd};
+constexpr ArgumentInfo kEvents{"events", K::kPointer};
+constexpr ArgumentInfo kMaxEvents{"maxevents", K::kInt};
+constexpr ArgumentInfo kSets[] = {Int("nfds"), Pointer("readfds"), Pointer("writefds"),
+                                  Pointer("exceptfds")};
+constexpr ArgumentInfo kPollFds{"fds", K::kPointer};
+constexpr ArgumentInfo kPollCount{"nfds", K::kUnsigned};
+constexpr ArgumentInfo kContext{"ctx_id", K::kHex};
+
+constexpr SystemCallRow kRows[] = {
+    // Open, close, copies of descriptors.
+    {"open", kFile, {kPathname, kOpenFlags, kMode}, kGivesFile},
+    {"openat", kFile, {kDirFd, kPathname, kOpenFlags, kMode}, kGivesFile},
+    {"openat2", kFile, {kDirFd, kPathname, Pointer("how"), kSize}, kGivesFile},
+    {"creat", kFile, {kPathname, kMode}, kGivesFile},
+    {"open_by_handle_at",
+     kFile,
+     {{"mount_fd", K::kOtherFd}, Pointer("handle"), kOpenFlags},
+     kGivesFile},
+    {"name_to_handle_at",
+     kFile,
+     {kDirFd, kPathname, Pointer("handle"), Pointer("mount_id"), kAtFlags}},
+    {"close", kFile, {kFd}},
+    {"close_range", kFile, {Unsigned("first"), Unsigned("last"), {"flags", K::kCloseRangeFlags}}},
+    {"dup", kFile, {kFd}, kGivesFile},
+    {"dup2", kFile, {kFd, {"newfd", K::kOtherFd}}, kGivesFile},
+    {"dup3", kFile, {kFd, {"newfd", K::kOtherFd}, kDescriptorFlags}, kGivesFile},
+    {"pipe", kFile, {Pointer("pipefd")}},
+    {"pipe2", kFile, {Pointer("pipefd"), kDescriptorFlags}},
+    {"fcntl", kFile, {kFd, {"op", K::kFcntlCommand}, Hex("arg")}},
+    {"ioctl", kOther, {kFd, {"op", K::kIoctlRequest}, Hex("argp")}},
+    {"flock", CallClass::kLock, {kFd, {"op", K::kFlockOperation}}},
+    // Read, write, positions.
+    {"read", kFile, {kFd, kBuf, kCount}},
+    {"write", kFile, {kFd, kBuf, kCount}},
+    {"pread64", kFile, {kFd, kBuf, kCount, kOffset64}},
+    {"pwrite64", kFile, {kFd, kBuf, kCount, kOffset64}},
+    {"readv", kFile, {kFd, kIov, kIovCount}},
+    {"writev", kFile, {kFd, kIov, kIovCount}},
+    {"preadv", kFile, {kFd, kIov, kIovCount, kOffset}, 0, kOnX32},
+    {"pwritev", kFile, {kFd, kIov, kIovCount, kOffset}, 0, kOnX32},
+    {"preadv2", kFile, {kFd, kIov, kIovCount, kOffset, kReadWriteFlags}, 0, kOnX32},
+    {"pwritev2", kFile, {kFd, kIov, kIovCount, kOffset, kReadWriteFlags}, 0, kOnX32},
+    {"preadv", kFile, {kFd, kIov, kIovCount, kOffsetLow, kOffsetHigh}},
+    {"pwritev", kFile, {kFd, kIov, kIovCount, kOffsetLow, kOffsetHigh}},
+    {"preadv2", kFile, {kFd, kIov, kIovCount, kOffsetLow, kOffsetHigh, kReadWriteFlags}},
+    {"pwritev2", kFile, {kFd, kIov, kIovCount, kOffsetLow, kOffsetHigh, kReadWriteFlags}},
+    {"lseek", kFile, {kFd, kOffset, kWhence}},
+    {"_llseek",
+     kFile,
+     {kFd, {"offset_high", K::kOffsetHigh}, kOffsetLow, Pointer("result"), kWhence}},
+    {"sendfile", kFile, {{"out_fd", K::kOtherFd}, {"in_fd", K::kFd}, Pointer("poffset"), kCount}},
+    {"copy_file_range",
+     kFile,
+     {kFd, Pointer("off_in"), {"fd_out", K::kOtherFd}, Pointer("off_out"), kSize, kFlags}},
+    {"splice",
+     kFile,
+     {kFd, Pointer("off_in"), {"fd_out", K::kOtherFd}, Pointer("off_out"), kSize, kSpliceFlags}},
+    {"tee", kFile, {kFd, {"fd_out", K::kOtherFd}, kSize, kSpliceFlags}},
+    {"vmsplice", kFile, {kFd, kIov, kIovCount, kSpliceFlags}},
+    {"readahead", kFile, {kFd, kOffset64, kCount}},
+    {"fadvise64", kFile, {kFd, kOffset64, kLen, kFileAdvice}},
+    {"fadvise64_64", kFile, {kFd, kOffset64, {"len", K::kOffset64}, kFileAdvice}},
+    {"fallocate", kFile, {kFd, {"mode", K::kFallocateMode}, kOffset64, {"len", K::kOffset64}}},
+    {"truncate", kFile, {kPathname, kLength}},
+    {"ftruncate", kFile, {kFd, kLength}},
+    {"truncate64", kFile, {kPathname, kLength64}},
+    {"ftruncate64", kFile, {kFd, kLength64}},
+    {"fsync", kFile, {kFd}},
+    {"fdatasync", kFile, {kFd}},
+    {"sync", kFile, {}},
+    {"syncfs", kFile, {kFd}},
+    {"sync_file_range",
+     kFile,
+     {kFd, kOffset64, {"nbytes", K::kOffset64}, {"flags", K::kSyncRangeFlags}}},
+    // Requests that the kernel works on by itself.
+    {"io_setup", kFile, {Unsigned("nr_events"), Pointer("ctx_idp")}},
+    {"io_destroy", kFile, {kContext}},
+    {"io_submit", kFile, {kContext, Int("nr"), Pointer("iocbpp")}},
+    {"io_cancel", kFile, {kContext, Pointer("iocb"), Pointer("result")}},
+    {"io_getevents", kFile, {kContext, Int("min_nr"), Int("nr"), kEvents, kTimeout}},
+    {"io_pgetevents",
+     kFile,
+     {kContext, Int("min_nr"), Int("nr"), kEvents, kTimeout, Pointer("usig")}},
+    {"io_uring_setup", kFile, {Unsigned("entries"), Pointer("params")}, kGivesFile},
+    {"io_uring_enter",
+     kFile,
+     {kFd,
+      Unsigned("to_submit"),
+      Unsigned("min_complete"),
+      {"flags", K::kUringFlags},
+      Pointer("argp"),
+      Unsigned("argsz")}},
+    {"io_uring_register", kFile, {kFd, Unsigned("opcode"), Pointer("arg"), Unsigned("nr_args")}},
+    // What is told of files.
+    {"stat", kFile, {kPathname, kStatBuf}},
+    {"lstat", kFile, {kPathname, kStatBuf}},
+    {"fstat", kFile, {kFd, kStatBuf}},
+    {"oldstat", kFile, {kPathname, kStatBuf}},
+    {"oldlstat", kFile, {kPathname, kStatBuf}},
+    {"oldfstat", kFile, {kFd, kStatBuf}},
+    {"newfstatat", kFile, {kDirFd, kPathname, kStatBuf, kAtFlags}},
+    {"fstatat64", kFile, {kDirFd, kPathname, kStatBuf, kAtFlags}},
+    {"statx", kFile, {kDirFd, kPathname, kAtFlags, {"mask", K::kStatxMask}, kStatBuf}},
+    {"statfs", kFile, {kPathname, kBuf}},
+    {"fstatfs", kFile, {kFd, kBuf}},
+    {"statfs64", kFile, {kPathname, kSize, kBuf}},
+    {"fstatfs64", kFile, {kFd, kSize, kBuf}},
+    {"ustat", kFile, {Hex("dev"), Pointer("ubuf")}},
+    {"access", kFile, {kPathname, kAccessMode}},
+    {"faccessat", kFile, {kDirFd, kPathname, kAccessMode}},
+    {"faccessat2", kFile, {kDirFd, kPathname, kAccessMode, {"flags", K::kAccessAtFlags}}},
+    {"readlink", kFile, {kPathname, kBuf, kSize}},
+    {"readlinkat", kFile, {kDirFd, kPathname, kBuf, kSize}},
+    {"getdents", kFile, {kFd, Pointer("dirp"), kCount}},
+    {"getdents64", kFile, {kFd, Pointer("dirp"), kCount}},
+    {"readdir", kFile, {kFd, Pointer("dirp"), kCount}},
+    {"getcwd", kFile, {kBuf, kSize}},
+    {"chdir", kFile, {kPathname}},
+    {"fchdir", kFile, {kFd}},
+    {"chroot", kFile, {kPathname}},
+    {"getxattr", kFile, {kPathname, kName, kValue, kSize}},
+    {"lgetxattr", kFile, {kPathname, kName, kValue, kSize}},
+    {"fgetxattr", kFile, {kFd, kName, kValue, kSize}},
+    {"listxattr", kFile, {kPathname, Pointer("list"), kSize}},
+    {"llistxattr", kFile, {kPathname, Pointer("list"), kSize}},
+    {"flistxattr", kFile, {kFd, Pointer("list"), kSize}},
+    {"setxattr", kFile, {kPathname, kName, kValue, kSize, kFlags}},
+    {"lsetxattr", kFile, {kPathname, kName, kValue, kSize, kFlags}},
+    {"fsetxattr", kFile, {kFd, kName, kValue, kSize, kFlags}},
+    {"removexattr", kFile, {kPathname, kName}},
+    {"lremovexattr", kFile, {kPathname, kName}},
+    {"fremovexattr", kFile, {kFd, kName}},
+    // Names. Of a symbolic link only the name that it has: its target starts elsewhere.
+    {"rename", kFile, {kOldPath, kNewPath}, kRenames},
+    {"renameat", kFile, {kOldDirFd, kOldPath, kNewDirFd, kNewPath}, kRenames},
+    {"renameat2",
+     kFile,
+     {kOldDirFd, kOldPath, kNewDirFd, kNewPath, {"flags", K::kRenameFlags}},
+     kRenames},
+    {"link", kFile, {kOldPath, kNewPath}},
+    {"linkat", kFile, {kOldDirFd, kOldPath, kNewDirFd, kNewPath, kAtFlags}},
+    {"symlink", kFile, {kTarget, kLinkPath}},
+    {"symlinkat", kFile, {kTarget, {"newdirfd", K::kDirectoryFd}, kLinkPath}},
+    {"unlink", kFile, {kPathname}},
+    {"unlinkat", kFile, {kDirFd, kPathname, kAtFlags}},
+    {"mkdir", kFile, {kPathname, kMode}},
+    {"mkdirat", kFile, {kDirFd, kPathname, kMode}},
+    {"rmdir", kFile, {kPathname}},
+    {"mknod", kFile, {kPathname, kMode, Hex("dev")}},
+    {"mknodat", kFile, {kDirFd, kPathname, kMode, Hex("dev")}},
+    {"chmod", kFile, {kPathname, kMode}},
+    {"fchmod", kFile, {kFd, kMode}},
+    {"fchmodat", kFile, {kDirFd, kPathname, kMode}},
+    {"fchmodat2", kFile, {kDirFd, kPathname, kMode, kAtFlags}},
+    {"chown", kFile, {kPathname, kOwner, kGroup}},
+    {"lchown", kFile, {kPathname, kOwner, kGroup}},
+    {"fchown", kFile, {kFd, kOwner, kGroup}},
+    {"fchownat", kFile, {kDirFd, kPathname, kOwner, kGroup, kAtFlags}},
+    {"umask", kFile, {{"mask", K::kMode}}},
+    {"utime", kFile, {kPathname, kTimes}},
+    {"utimes", kFile, {kPathname, kTimes}},
+    {"futimesat", kFile, {kDirFd, kPathname, kTimes}},
+    {"utimensat", kFile, {kDirFd, kPathname, kTimes, kAtFlags}},
+    {"mount",
+     kOther,
+     {Pointer("source"), {"target", K::kPath}, Pointer("type"), kFlags, Pointer("data")}},
+    {"umount", kOther, {{"target", K::kPath}}},
+    {"umount2", kOther, {{"target", K::kPath}, kFlags}},
+    {"inotify_init", kFile, {}, kGivesFile},
+    {"inotify_init1", kFile, {{"flags", K::kInotifyFlags}}, kGivesFile},
+    {"inotify_add_watch", kFile, {kFd, kPathname, {"mask", K::kInotifyMask}}},
+    {"inotify_rm_watch", kFile, {kFd, Int("wd")}},
+    {"fanotify_init", kFile, {kFlags, {"event_f_flags", K::kOpenFlags}}, kGivesFile},
+    {"memfd_create", kFile, {kName, {"flags", K::kMemoryFileFlags}}, kGivesFile},
+    {"memfd_secret", kFile, {kDescriptorFlags}, kGivesFile},
+    // Sockets.
+    {"socket", kNet, {kDomain, kType, kProtocol}, kGivesFile},
+    {"socketpair", kNet, {kDomain, kType, kProtocol, Pointer("sv")}},
+    {"bind", kNet, {kSockFd, kSockaddr, kAddrLen}},
+    {"connect", kNet, {kSockFd, kSockaddr, kAddrLen}},
+    {"listen", kNet, {kSockFd, Int("backlog")}},
+    {"accept", kNet, {kSockFd, kSockaddr, kAddrLenPointer}, kGivesFile},
+    {"accept4", kNet, {kSockFd, kSockaddr, kAddrLenPointer, {"flags", K::kSocketType}}, kGivesFile},
+    {"getsockname", kNet, {kSockFd, kSockaddr, kAddrLenPointer}},
+    {"getpeername", kNet, {kSockFd, kSockaddr, kAddrLenPointer}},
+    {"sendto", kNet, {kSockFd, kBuf, kSize, kMsgFlags, {"dest_addr", K::kSockaddr}, kAddrLen}},
+    {"recvfrom",
+     kNet,
+     {kSockFd, kBuf, kSize, kMsgFlags, {"src_addr", K::kSockaddr}, kAddrLenPointer}},
+    {"sendmsg", kNet, {kSockFd, Pointer("msg"), kMsgFlags}},
+    {"recvmsg", kNet, {kSockFd, Pointer("msg"), kMsgFlags}},
+    {"sendmmsg", kNet, {kSockFd, Pointer("msgvec"), Unsigned("vlen"), kMsgFlags}},
+    {"recvmmsg", kNet, {kSockFd, Pointer("msgvec"), Unsigned("vlen"), kMsgFlags, kTimeout}},
+    {"shutdown", kNet, {kSockFd, {"how", K::kShutdownHow}}},
+    {"setsockopt", kNet, {kSockFd, kLevel, kOptName, kOptVal, Unsigned("optlen")}},
+    {"getsockopt", kNet, {kSockFd, kLevel, kOptName, kOptVal, Pointer("optlen")}},
+    {"socketcall", kNet, {Int("call"), Pointer("args")}},
+    // For any of several files.
+    {"poll", kPoll, {kPollFds, kPollCount, kTimeoutMs}},
+    {"ppoll", kPoll, {kPollFds, kPollCount, kTimeout, kSigmask, kSigsetSize}},
+    {"select", kPoll, {Pointer("arg")}, 0, kOnI386},
+    {"select", kPoll, {kSets[0], kSets[1], kSets[2], kSets[3], {"timeout", K::kTimeval}}},
+    {"_newselect", kPoll, {kSets[0], kSets[1], kSets[2], kSets[3], {"timeout", K::kTimeval}}},
+    {"pselect6", kPoll, {kSets[0], kSets[1], kSets[2], kSets[3], kTimeout, kSigmask}},
+    {"epoll_create", kPoll, {Int("size")}, kGivesFile},
+    {"epoll_create1", kPoll, {{"flags", K::kEpollFlags}}, kGivesFile},
+    {"epoll_ctl",
+     kPoll,
+     {{"epfd", K::kOtherFd}, {"op", K::kEpollOperation}, kFd, Pointer("event")}},
+    {"epoll_wait", kPoll, {kEpFd, kEvents, kMaxEvents, kTimeoutMs}},
+    {"epoll_pwait", kPoll, {kEpFd, kEvents, kMaxEvents, kTimeoutMs, kSigmask, kSigsetSize}},
+    {"epoll_pwait2",
+     kPoll,
+     {kEpFd, kEvents, kMaxEvents, {"timeout", K::kTimespec64}, kSigmask, kSigsetSize}},
+    // Files that are counters and clocks.
+    {"eventfd", kOther, {Unsigned("initval")}, kGivesFile},
+    {"eventfd2", kOther, {Unsigned("initval"), {"flags", K::kEventFdFlags}}, kGivesFile},
+    {"signalfd", kOther, {kFd, Pointer("mask"), kSigsetSize}, kGivesFile},
+    {"signalfd4",
+     kOther,
+     {kFd, Pointer("mask"), kSigsetSize, {"flags", K::kSignalFdFlags}},
+     kGivesFile},
+    {"timerfd_create", kOther, {kClock, {"flags", K::kTimerFdFlags}}, kGivesFile},
+    {"timerfd_settime",
+     kOther,
+     {kFd, {"flags", K::kTimerFdFlags}, Pointer("new_value"), Pointer("old_value")}},
+    {"timerfd_gettime", kOther, {kFd, Pointer("curr_value")}},
+};
+
+}  // namespace
+
+std::span<const SystemCallRow> FileAndSocketRows() { return kRows; }
+
+}  // namespace proftrace

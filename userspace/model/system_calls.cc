@@ -1,0 +1,294 @@
+#include "userspace/model/system_calls.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "userspace/model/system_call_rows.h"
+
+namespace proftrace {
+namespace {
+
+struct NumberedName {
+  uint16_t number;
+  std::string_view name;
+};
+
+// Made from the kernel's and libc's headers: CMakeLists.txt.
+constexpr NumberedName kX86_64Calls[] = {
+#include "userspace/model/system_calls_x86_64.inc"
+};
+constexpr NumberedName kI386Calls[] = {
+#include "userspace/model/system_calls_i386.inc"
+};
+constexpr NumberedName kX32Calls[] = {
+#include "userspace/model/system_calls_x32.inc"
+};
+constexpr NumberedName kErrnoNames[] = {
+#include "userspace/model/errno_names.inc"
+};
+constexpr NumberedName kSignalNames[] = {
+#include "userspace/model/signal_names.inc"
+};
+constexpr NumberedName kRequestNames[] = {
+#include "userspace/model/io_uring_names.inc"
+};
+
+// Errors that no program sees (the kernel's include/linux/errno.h).
+constexpr NumberedName kKernelErrnoNames[] = {
+    {512, "ERESTARTSYS"},
+    {513, "ERESTARTNOINTR"},
+    {514, "ERESTARTNOHAND"},
+    {515, "ENOIOCTLCMD"},
+    {516, "ERESTART_RESTARTBLOCK"},
+    {517, "EPROBE_DEFER"},
+    {518, "EOPENSTALE"},
+    {519, "ENOPARAM"},
+    {521, "EBADHANDLE"},
+    {522, "ENOTSYNC"},
+    {523, "EBADCOOKIE"},
+    {524, "ENOTSUPP"},
+    {525, "ETOOSMALL"},
+    {526, "ESERVERFAULT"},
+    {527, "EBADTYPE"},
+    {528, "EJUKEBOX"},
+    {529, "EIOCBQUEUED"},
+    {530, "ERECALLCONFLICT"},
+};
+
+constexpr size_t kAbis = 3;
+constexpr size_t kMostArguments = std::tuple_size_v<decltype(SystemCallInfo::arguments)>;
+constexpr int kFirstRealTimeSignal = 32;  // the kernel's; libc keeps the first two for itself
+constexpr int kSignals = 64;
+
+// Empty: it has none.
+template <size_t kSize>
+std::string_view NameOf(const NumberedName (&names)[kSize], uint64_t number) {
+  const auto* found = std::lower_bound(
+      std::begin(names), std::end(names), number,
+      [](const NumberedName& name, uint64_t wanted) { return name.number < wanted; });
+  return found != std::end(names) && found->number == number ? found->name : std::string_view();
+}
+
+WaitReason ReasonOf(CallClass call_class) {
+  switch (call_class) {
+    case CallClass::kFileIo:
+    case CallClass::kNetworkIo:
+      return WaitReason::kIo;
+    case CallClass::kLock:
+      return WaitReason::kLock;
+    case CallClass::kPoll:
+      return WaitReason::kPoll;
+    case CallClass::kSleep:
+      return WaitReason::kSleep;
+    case CallClass::kChild:
+      return WaitReason::kChild;
+    case CallClass::kSignal:
+      return WaitReason::kSignal;
+    case CallClass::kOther:
+    case CallClass::kMemory:
+    case CallClass::kProcess:
+      break;
+  }
+  return WaitReason::kOther;
+}
+
+// A row's arguments as the ABI has them.
+void SetArguments(const SystemCallRow& row, SystemAbi abi, SystemCallInfo* info) {
+  size_t count = 0;
+  for (ArgumentInfo argument : row.arguments) {
+    if (argument.name.empty() || count == kMostArguments) break;
+    const bool is_split = argument.kind == ArgumentKind::kOffset64 && abi == SystemAbi::kI386;
+    if (argument.kind == ArgumentKind::kOffset64) {
+      argument.kind = is_split ? ArgumentKind::kOffsetLow : ArgumentKind::kOffset;
+    }
+    info->arguments[count++] = argument;
+    if (is_split && count < kMostArguments) {
+      info->arguments[count++] = {argument.name == "offset" ? "offset_high" : "length_high",
+                                  ArgumentKind::kOffsetHigh};
+    }
+  }
+  info->argument_count = static_cast<uint8_t>(count);
+}
+
+// `has_wide_times`: this call's times have 64 bits in each ABI.
+void SetPlaces(SystemAbi abi, bool has_wide_times, SystemCallInfo* info) {
+  for (uint8_t i = 0; i < info->argument_count; ++i) {
+    const uint8_t place = i + 1;
+    switch (info->arguments[i].kind) {
+      case ArgumentKind::kFd:
+        info->places.fd = place;
+        break;
+      case ArgumentKind::kPath:
+        info->places.path = place;
+        break;
+      case ArgumentKind::kDirectoryFd:
+        info->places.directory = place;
+        break;
+      case ArgumentKind::kSecondPath:
+        info->places.second_path = place;
+        break;
+      case ArgumentKind::kSecondDirectoryFd:
+        info->places.second_directory = place;
+        break;
+      case ArgumentKind::kSockaddr:
+        info->places.address = place;
+        break;
+      case ArgumentKind::kSockaddrLengthPointer:
+        info->fills_address = true;
+        info->places.address_bytes = place;
+        break;
+      case ArgumentKind::kSockaddrLength:
+        info->places.address_bytes = place;
+        break;
+      case ArgumentKind::kTimeval:
+      case ArgumentKind::kTimespec:
+      case ArgumentKind::kDeadline:
+        info->places.time = place;
+        info->time_is_32 = abi == SystemAbi::kI386 && !has_wide_times;
+        info->time_is_timeval = info->arguments[i].kind == ArgumentKind::kTimeval;
+        break;
+      case ArgumentKind::kTimespec64:
+      case ArgumentKind::kDeadline64:
+        info->places.time = place;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void Describe(const SystemCallRow& row, SystemAbi abi, bool has_wide_times, SystemCallInfo* info) {
+  info->is_described = true;
+  info->call_class = row.call_class;
+  info->wait_reason = ReasonOf(row.call_class);
+  info->is_io = row.call_class == CallClass::kFileIo || row.call_class == CallClass::kNetworkIo;
+  info->gives_file = (row.flags & kGivesFile) != 0;
+  info->renames = (row.flags & kRenames) != 0;
+  info->execs = (row.flags & kExecs) != 0;
+  info->ends_thread = (row.flags & kEndsThread) != 0;
+  SetArguments(row, abi, info);
+  SetPlaces(abi, has_wide_times, info);
+}
+
+class CallTables {
+ public:
+  CallTables() {
+    AddRows(FileAndSocketRows());
+    AddRows(OtherRows());
+    Build(SystemAbi::kX86_64, kX86_64Calls);
+    Build(SystemAbi::kI386, kI386Calls);
+    Build(SystemAbi::kX32, kX32Calls);
+  }
+
+  const SystemCallInfo* Find(SystemAbi abi, uint64_t number) const {
+    const size_t table = static_cast<size_t>(abi);
+    if (table >= kAbis || number >= calls_[table].size()) return nullptr;
+    const SystemCallInfo& info = calls_[table][number];
+    return info.name.empty() ? nullptr : &info;
+  }
+
+ private:
+  using RowKey = std::pair<std::string_view, SystemAbi>;
+
+  void AddRows(std::span<const SystemCallRow> rows) {
+    for (const SystemCallRow& row : rows) {
+      for (size_t abi = 0; abi < kAbis; ++abi) {
+        if ((row.abis & (1u << abi)) == 0) continue;
+        rows_.try_emplace(RowKey(row.name, static_cast<SystemAbi>(abi)), &row);
+      }
+    }
+  }
+
+  const SystemCallRow* RowOf(std::string_view name, SystemAbi abi) const {
+    const auto found = rows_.find(RowKey(name, abi));
+    return found == rows_.end() ? nullptr : found->second;
+  }
+
+  void Build(SystemAbi abi, std::span<const NumberedName> names) {
+    std::vector<SystemCallInfo>& calls = calls_[static_cast<size_t>(abi)];
+    for (const NumberedName& name : names) {
+      if (name.number >= kSystemCallNumbers) continue;
+      if (name.number >= calls.size()) calls.resize(name.number + size_t{1});
+      SystemCallInfo* info = &calls[name.number];
+      info->name = name.name;
+      DescribeByName(abi, info);
+      if (!info->is_described) SetUnknownArguments(info);
+    }
+  }
+
+  void DescribeByName(SystemAbi abi, SystemCallInfo* info) const {
+    if (const SystemCallRow* row = RowOf(info->name, abi)) return Describe(*row, abi, false, info);
+    if (abi != SystemAbi::kI386) return;
+    for (const std::string_view suffix : {"_time64", "64", "32"}) {
+      if (!info->name.ends_with(suffix)) continue;
+      const std::string_view name = info->name.substr(0, info->name.size() - suffix.size());
+      if (const SystemCallRow* row = RowOf(name, abi)) {
+        return Describe(*row, abi, suffix != "32", info);
+      }
+    }
+  }
+
+  static void SetUnknownArguments(SystemCallInfo* info) {
+    constexpr std::string_view kNames[kMostArguments] = {"arg0", "arg1", "arg2",
+                                                         "arg3", "arg4", "arg5"};
+    for (size_t i = 0; i < kMostArguments; ++i) info->arguments[i].name = kNames[i];
+    info->argument_count = kMostArguments;
+  }
+
+  absl::flat_hash_map<RowKey, const SystemCallRow*> rows_;
+  std::array<std::vector<SystemCallInfo>, kAbis> calls_;  // by number; without a name: unknown
+};
+
+}  // namespace
+
+const SystemCallInfo* FindSystemCall(SystemAbi abi, uint64_t number) {
+  static const CallTables& tables = *new CallTables;
+  return tables.Find(abi, number);
+}
+
+std::string SystemCallName(SystemAbi abi, uint64_t number) {
+  const SystemCallInfo* info = FindSystemCall(abi, number);
+  if (info != nullptr) return std::string(info->name);
+  return "system call " + std::to_string(number);
+}
+
+WaitReason ReasonOfCall(SystemAbi abi, int32_t number) {
+  if (number < 0) return WaitReason::kOther;
+  const SystemCallInfo* info = FindSystemCall(abi, static_cast<uint64_t>(number));
+  return info == nullptr ? WaitReason::kOther : info->wait_reason;
+}
+
+std::string ErrnoName(int number) {
+  if (number > 0) {
+    const uint64_t wanted = static_cast<uint64_t>(number);
+    std::string_view name = NameOf(kErrnoNames, wanted);
+    if (name.empty()) name = NameOf(kKernelErrnoNames, wanted);
+    if (!name.empty()) return std::string(name);
+  }
+  return "errno " + std::to_string(number);
+}
+
+std::string SignalName(int number) {
+  if (number > 0) {
+    const std::string_view name = NameOf(kSignalNames, static_cast<uint64_t>(number));
+    if (!name.empty()) return std::string(name);
+    if (number >= kFirstRealTimeSignal && number <= kSignals) {
+      return "SIGRT_" + std::to_string(number - kFirstRealTimeSignal);
+    }
+  }
+  return std::to_string(number);
+}
+
+std::string RequestName(uint32_t opcode) {
+  const std::string_view name = NameOf(kRequestNames, opcode);
+  if (!name.empty()) return std::string(name);
+  return "request " + std::to_string(opcode);
+}
+
+}  // namespace proftrace

@@ -1,0 +1,176 @@
+// The kernel's system calls: their names, what their arguments are, and what they are for. Numbers
+// and names come from the kernel's headers that this was built with; arguments are told by name as
+// in the manual's section 2, and are the same in each ABI unless a row says otherwise.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "userspace/model/system_event.h"
+
+namespace proftrace {
+
+// What a call is for.
+enum class CallClass : uint8_t {
+  kOther = 0,
+  kFileIo = 1,     // files, directories, pipes, and their names
+  kNetworkIo = 2,  // sockets
+  kLock = 3,       // futexes, semaphores, queues of messages, flock
+  kPoll = 4,
+  kSleep = 5,
+  kChild = 6,
+  kSignal = 7,
+  kMemory = 8,  // addresses; also of mapped files
+  kProcess = 9,
+};
+
+// How an argument is meant. A file, path or address without "other" or "second" is what the call
+// works on.
+enum class ArgumentKind : uint8_t {
+  kHex = 0,  // bits without names here
+  kPointer,
+  kInt,       // 32 bits
+  kUnsigned,  // 32 bits
+  kSize,      // bytes that the call is about
+  kOtherSize,
+  // Places.
+  kFd,
+  kOtherFd,
+  kPath,
+  kDirectoryFd,  // that the path starts at
+  kSecondPath,
+  kSecondDirectoryFd,
+  kOffset,      // bytes, signed
+  kOffset64,    // likewise; in rows: of 64 bits in each ABI. i386 has two arguments for it
+  kOffsetLow,   // its low bits, in ABIs of 32 bits
+  kOffsetHigh,  // its high bits; nothing in ABIs of 64 bits
+  kOffsetPages,
+  kSockaddr,
+  kSockaddrLength,
+  kSockaddrLengthPointer,  // the call writes the address
+  // Times.
+  kTimespec,    // pointer; its fields are longs
+  kTimespec64,  // pointer; its fields have 64 bits in each ABI
+  kDeadline,    // as kTimespec; always a moment, not a duration
+  kDeadline64,
+  kTimeval,  // pointer
+  kTimeoutMs,
+  kClock,
+  kTimerFlags,  // TIMER_ABSTIME
+  // Of files.
+  kOpenFlags,
+  kDescriptorFlags,  // O_CLOEXEC and the like, without a way to open
+  kCloseRangeFlags,
+  kMode,
+  kAccessMode,
+  kAtFlags,
+  kAccessAtFlags,  // of faccessat2
+  kWhence,
+  kFcntlCommand,
+  kFileAdvice,
+  kFallocateMode,
+  kFlockOperation,
+  kReadWriteFlags,
+  kRenameFlags,
+  kSpliceFlags,
+  kStatxMask,
+  kIoctlRequest,
+  kInotifyMask,
+  kSyncRangeFlags,
+  kUringFlags,
+  // Of sockets.
+  kSocketDomain,
+  kSocketType,
+  kSocketLevel,
+  kSocketOption,  // of SOL_SOCKET, if that is the level
+  kTcpOption,     // in no row: kSocketOption with the level IPPROTO_TCP
+  kMessageFlags,
+  kShutdownHow,
+  // Of memory.
+  kProtection,
+  kMapFlags,
+  kRemapFlags,
+  kMapSyncFlags,
+  kMemoryAdvice,
+  kMemoryLockFlags,
+  kMemoryFileFlags,
+  // Of files that are none.
+  kEpollOperation,
+  kEpollFlags,
+  kInotifyFlags,
+  kSignalFdFlags,
+  kEventFdFlags,
+  kTimerFdFlags,
+  // Of threads and processes.
+  kFutexOperation,
+  kCloneFlags,
+  kWaitOptions,
+  kSignal,
+  kSignalMaskHow,
+  kPolicy,
+  kResource,
+  kPrctlOption,
+  kMembarrierCommand,
+  kRandomFlags,
+};
+inline constexpr size_t kArgumentKinds = static_cast<size_t>(ArgumentKind::kRandomFlags) + 1;
+
+struct ArgumentInfo {
+  std::string_view name;  // as in the manual
+  ArgumentKind kind = ArgumentKind::kHex;
+};
+
+// Arguments by their number + 1; 0 = it has none.
+struct CallPlaces {
+  uint8_t fd = 0;
+  uint8_t path = 0;
+  uint8_t directory = 0;  // none = the current directory
+  uint8_t second_path = 0;
+  uint8_t second_directory = 0;
+  uint8_t time = 0;     // a pointer
+  uint8_t address = 0;  // of a socket
+  uint8_t address_bytes = 0;
+};
+
+struct SystemCallInfo {
+  std::string_view name;  // never empty
+  std::array<ArgumentInfo, 6> arguments;
+  CallPlaces places;
+  CallClass call_class = CallClass::kOther;
+  WaitReason wait_reason = WaitReason::kOther;
+  uint8_t argument_count = 0;
+  bool is_described = false;     // otherwise the arguments are "arg0" to "arg5"
+  bool is_io = false;            // of files or the network
+  bool gives_file = false;       // its result is a file descriptor
+  bool renames = false;          // files may have other names afterwards
+  bool execs = false;            // if it succeeds, what its arguments point to is gone
+  bool fills_address = false;    // `address` is written by the call, its size is at `address_bytes`
+  bool ends_thread = false;      // it never returns
+  bool time_is_32 = false;       // `time` has 32-bit fields
+  bool time_is_timeval = false;  // microseconds instead of nanoseconds
+};
+
+inline constexpr uint32_t kSystemCallNumbers = 1024;  // all are below this
+
+// nullptr: this build does not know it. An index into an array; from any thread.
+const SystemCallInfo* FindSystemCall(SystemAbi abi, uint64_t number);
+
+// "futex"; "system call 999" for one that this build does not know.
+std::string SystemCallName(SystemAbi abi, uint64_t number);
+
+// What a thread waits for in a call. kOther also for calls that this build does not know.
+WaitReason ReasonOfCall(SystemAbi abi, int32_t number);
+
+// "ENOENT" for 2; "ERESTARTSYS" and others that only the kernel sees as well; "errno 4000".
+std::string ErrnoName(int number);
+
+// "SIGTERM" for 15; "SIGRT_2" for 34, the third one of the kernel's real-time signals; "0".
+std::string SignalName(int number);
+
+// What io_uring was asked for: "READV" for 1; "request 200" for one that this build does not know.
+std::string RequestName(uint32_t opcode);
+
+}  // namespace proftrace

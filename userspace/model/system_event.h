@@ -1,0 +1,189 @@
+// What the kernel did for a thread, or with it (--activities syscalls,io,sched,faults): system
+// calls, time off the CPU, page faults, and requests that it worked on by itself. They lie in the
+// spans of their thread, and in each other, and never count as children of spans: self times are as
+// torch has them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/chunk_store.h"
+#include "userspace/model/ids.h"
+#include "userspace/model/span.h"
+
+namespace proftrace {
+
+enum class SystemKind : uint8_t {
+  kCall = 0,     // a system call
+  kOffCpu = 1,   // the thread had no CPU
+  kFault = 2,    // a page fault
+  kRequest = 3,  // I/O that was asked for through io_uring; lies in nothing
+};
+
+// Why a thread had no CPU.
+enum class WaitReason : uint8_t {
+  kPreempted = 0,  // it could go on: another thread got the CPU, or it gave it away
+  kLock = 1,       // futex and the like
+  kIo = 2,         // a file, a pipe, a socket
+  kPoll = 3,       // for any of several files
+  kSleep = 4,      // until a time
+  kFault = 5,      // in a page fault
+  kChild = 6,      // for another process to change
+  kSignal = 7,     // for a signal, or stopped by one
+  kOther = 8,
+  kNew = 9,  // it was created, and had not run
+};
+inline constexpr size_t kWaitReasons = 10;
+
+enum class FaultArea : uint8_t {
+  kUnknown = 0,
+  kHeap = 1,
+  kStack = 2,
+  kFile = 3,
+  kAnonymous = 4,
+};
+
+enum class SystemAbi : uint8_t {
+  kX86_64 = 0,
+  kI386 = 1,
+  kX32 = 2,
+};
+
+// Indices into the Timeline's tables; 0 = none.
+enum class SystemFileId : uint32_t {};
+enum class SystemPathsId : uint32_t {};
+inline constexpr SystemFileId kNoSystemFile{0};
+inline constexpr SystemPathsId kNoSystemPaths{0};
+constexpr uint32_t Raw(SystemFileId id) { return static_cast<uint32_t>(id); }
+constexpr uint32_t Raw(SystemPathsId id) { return static_cast<uint32_t>(id); }
+
+// kCall; `arguments`: as the thread passed them.
+struct SystemCallFacts {
+  std::array<uint64_t, 6> arguments;
+  int64_t result;       // < 0 and > -4096: an error, also those that programs do not see; nothing
+                        // where the event is truncated
+  SystemPathsId paths;  // what its arguments point to
+  uint16_t number;
+  SystemAbi abi;
+  uint8_t argument_count;
+};
+
+// kOffCpu. What is left of the time when `run_queue_ns` is taken off, it was blocked.
+struct OffCpuFacts {
+  int64_t run_queue_ns;  // at the end: it could run, and waited for a CPU
+  Pid waker_pid;         // 0 = it was not woken, or by no process (an interrupt)
+  Tid waker_tid;
+  int32_t call;  // the system call that it was in; -1 = none
+  uint16_t from_cpu;
+  uint16_t to_cpu;
+  WaitReason reason;
+  SystemAbi abi;  // of `call`
+  bool voluntary;
+  bool uninterruptible;  // no signal would have woken it
+  bool disk;             // it waited for a disk
+};
+
+// kFault.
+struct FaultFacts {
+  uint64_t address;
+  uint64_t offset;  // in `file`, bytes
+  FaultArea area;
+  bool major;  // it read from a disk
+  bool write;
+  bool in_kernel;  // by a system call's reading or writing
+};
+
+// kRequest.
+struct RequestFacts {
+  int64_t result;
+  uint64_t offset;  // bytes; ~0 = at the file's position
+  uint64_t bytes;   // asked for
+  uint64_t user_data;
+  uint16_t opcode;
+};
+
+inline constexpr uint32_t kNoSystemEvent = 0xffffffff;
+
+struct SystemEvent {
+  int64_t start_ns = 0;  // CLOCK_MONOTONIC
+  int64_t duration_ns = 0;
+  SpanId span = kNoSpan;             // the innermost one around it on its thread
+  uint32_t around = kNoSystemEvent;  // the innermost SystemEvent around it, in `span` too
+  ThreadIndex thread{};
+  SystemFileId file = kNoSystemFile;
+  SystemKind kind = SystemKind::kCall;
+  SpanEnd end = SpanEnd::kReturn;  // kTruncated: its thread or the recording ended in it
+  bool open_at_begin = false;      // it began before it was recorded: `start_ns` is later
+  uint8_t depth = 0;               // how many SystemEvents are around it
+  union {
+    SystemCallFacts call;
+    OffCpuFacts off_cpu;
+    FaultFacts fault;
+    RequestFacts request;
+  };
+
+  SystemEvent() : call{} {}
+  int64_t end_ns() const { return start_ns + duration_ns; }
+};
+
+using SystemEventStore = ChunkStore<SystemEvent>;
+
+enum class SystemFileKind : uint8_t {
+  kOther = 0,
+  kRegular = 1,
+  kDirectory = 2,
+  kDevice = 3,
+  kPipe = 4,
+  kSocket = 5,
+  kAnonymous = 6,
+};
+
+struct SystemFile {
+  SystemFileKind kind = SystemFileKind::kOther;
+  // An absolute path; "pipe:[INODE]", "anon_inode:[eventfd]"; of a socket "tcp:LOCAL->PEER" with
+  // addresses as "127.0.0.1:80" or "[::1]:80", "unix:PATH", "socket:[INODE]".
+  std::string name;
+  uint64_t inode = 0;
+  uint32_t device = 0;
+};
+
+// What pointers among a call's arguments pointed to.
+struct SystemPaths {
+  std::string first;     // absolute where the directory that it starts at is known; empty = none
+  std::string second;    // likewise
+  std::string address;   // of a socket: "127.0.0.1:80", "unix:/run/x"; empty = none
+  int64_t time_ns = -1;  // a timeout; -1 = none
+  bool operator==(const SystemPaths&) const = default;
+};
+
+// All of a recording.
+struct SystemRows {
+  std::unique_ptr<SystemEventStore> events;  // in order of their start; null = none
+  std::vector<SystemFile> files = std::vector<SystemFile>(1);
+  std::vector<SystemPaths> paths = std::vector<SystemPaths>(1);
+};
+
+// What SystemFileId and SystemPathsId stand for; the first entry of each, if any, is for none.
+struct SystemTables {
+  std::span<const SystemFile> files;
+  std::span<const SystemPaths> paths;
+
+  // nullptr: none, or not in the table.
+  const SystemFile* File(SystemFileId id) const;
+  const SystemPaths* Paths(SystemPathsId id) const;
+};
+
+// "syscall", "sched", "fault", "io_request".
+std::string_view SystemCategoryName(SystemKind kind);
+// "preempted", "lock", "io", "poll", "sleep", "fault", "child", "signal", "other", "new".
+std::string_view WaitReasonName(WaitReason reason);
+// "heap", "stack", "file", "anonymous", "unknown".
+std::string_view FaultAreaName(FaultArea area);
+
+}  // namespace proftrace
