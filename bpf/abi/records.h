@@ -102,8 +102,14 @@ enum pt_kind {
 	PT_SAMPLE_FUNCTION = 65, /* struct pt_sample_function_record; comes before frames of it */
 	PT_SAMPLE_FRAME = 66,	 /* struct pt_sample_frame_record; comes before what it calls, and
 				    before samples of it */
-	PT_COST_AGAIN = 51,	 /* right behind a PT_COST, in every call that makes one; struct
-				    pt_record. Never in a capture */
+	/* --activities syscalls,io,sched,faults (bpf/abi/system_records.h). */
+	PT_SYSTEM_CALL = 67,
+	PT_OFF_CPU = 68,
+	PT_FAULT = 69,
+	PT_REQUEST = 70,
+	PT_SYSTEM_FILE = 71,
+	PT_COST_AGAIN = 51, /* right behind a PT_COST, in every call that makes one; struct
+			       pt_record. Never in a capture */
 };
 
 /* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within

@@ -15,9 +15,10 @@ proftrace_unit_test(pipeline_test
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc
     pipeline_stacks_test.cc
-  LIBS proftrace_pipeline GTest::gmock)
+    pipeline_system_test.cc
+  LIBS proftrace_pipeline proftrace_aggregate GTest::gmock)
 proftrace_unit_test(model_test
-  SOURCES model_span_columns_test.cc
+  SOURCES model_span_columns_test.cc model_system_calls_test.cc
   LIBS proftrace_model)
 proftrace_unit_test(cli_test
   SOURCES cli_flight_options_test.cc cli_parse_test.cc cli_result_directory_test.cc cli_step_schedule_test.cc

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "userspace/base/clock.h"
 #include "userspace/wire/told_once.h"
 
 namespace proftrace {
@@ -15,8 +16,6 @@ namespace {
 constexpr int64_t kLongestSettleNs = 2'000'000'000;
 // Below that a step may be none.
 constexpr double kSureConfidence = 0.5;
-
-double ToSeconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 std::string Milliseconds(int64_t ns) {
   char text[40];

@@ -5,7 +5,7 @@ namespace proftrace {
 LiveMeter::Hits LiveMeter::busiest_thread() const {
   Hits most = busiest_ended_;
   for (const auto& [tid, hits] : threads_) {
-    if (hits.hits > most.hits) most = hits;
+    if (hits.all() > most.all()) most = hits;
   }
   return most;
 }

@@ -14,6 +14,9 @@ class LiveMeter {
   struct Hits {
     uint64_t hits = 0;      // of probes
     uint64_t readings = 0;  // of them, such that read inputs
+    uint64_t system = 0;    // system calls, times off the CPU and faults
+
+    uint64_t all() const { return hits + system; }
   };
 
   void Count(const abi::pt_record& head) {
@@ -23,7 +26,8 @@ class LiveMeter {
                         head.kind == abi::PT_SPILLED_INPUTS;
     const bool is_reading = head.kind == abi::PT_OPERATOR_CALL || head.kind == abi::PT_INPUTS;
     const bool is_memory = head.kind >= abi::PT_ALLOCATION && head.kind <= abi::PT_OUT_OF_MEMORY;
-    if (!is_row && !is_memory && !is_reading) return;
+    const bool is_system = head.kind >= abi::PT_SYSTEM_CALL && head.kind <= abi::PT_REQUEST;
+    if (!is_row && !is_memory && !is_reading && !is_system) return;
     if (head.tid != last_tid_ || last_thread_ == nullptr) {
       last_tid_ = head.tid;
       last_thread_ = &threads_[head.tid];
@@ -31,6 +35,7 @@ class LiveMeter {
     for (Hits* hits : {&all_, last_thread_}) {
       hits->hits += is_row || is_memory ? 1 : 0;
       hits->readings += is_reading ? 1 : 0;
+      hits->system += is_system ? 1 : 0;
     }
   }
 
@@ -38,7 +43,7 @@ class LiveMeter {
   void OnThreadExit(uint32_t tid) {
     const auto it = threads_.find(tid);
     if (it == threads_.end()) return;
-    if (it->second.hits > busiest_ended_.hits) busiest_ended_ = it->second;
+    if (it->second.all() > busiest_ended_.all()) busiest_ended_ = it->second;
     threads_.erase(it);
     last_thread_ = nullptr;
   }

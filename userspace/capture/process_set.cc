@@ -34,11 +34,12 @@ bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errn
 
 }  // namespace
 
-ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, CaptureSink* sink,
-                       PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
-                       OnChange on_change)
+ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system,
+                       CaptureSink* sink, PlanOptions plan_options, OnFollow on_follow,
+                       OnAwaited on_awaited, OnChange on_change)
     : programs_(programs),
       sampler_(sampler),
+      system_(system),
       sink_(sink),
       plan_options_(std::move(plan_options)),
       on_follow_(std::move(on_follow)),
@@ -58,8 +59,14 @@ ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, CaptureSink* sin
 
 ProcessSet::~ProcessSet() { Detach(); }
 
+absl::Status ProcessSet::Trace(Pid pid) {
+  absl::Status status = programs_->TraceProcess(pid);
+  if (status.ok() && system_ != nullptr) status = system_->AddProcess(pid);
+  return status;
+}
+
 absl::Status ProcessSet::Attach(Pid pid, ProbePlan plan) {
-  if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
+  if (absl::Status status = Trace(pid); !status.ok()) return status;
   return AttachImage(pid, std::move(plan), /*followed=*/false);
 }
 
@@ -75,7 +82,7 @@ void ProcessSet::FollowDescendants(Pid pid, bool awaits_others) {
   }
   for (const Pid child : ReadDescendants(pid)) {
     if (ImageOf(child).has_value()) continue;
-    if (!programs_->TraceProcess(child).ok()) continue;
+    if (!Trace(child).ok()) continue;
     // A forked one, as DataLoader workers are, has the parent's files at the parent's places.
     if (HasFiles(child, *parent.plan)) {
       const absl::Status status = AttachWithPlan(child, parent.plan, parent.plan_id, parent.image,
@@ -104,7 +111,7 @@ void ProcessSet::OnTorchMapped(Pid pid) {
     changed_.notify_all();
   }
   // Its exit is to be told of.
-  if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) Refuse(pid, status);
+  if (absl::Status status = Trace(pid); !status.ok()) Refuse(pid, status);
 }
 
 void ProcessSet::LookForTorch(const TorchProcesses& found, bool again) {
@@ -123,12 +130,14 @@ void ProcessSet::LookForTorch(const TorchProcesses& found, bool again) {
   }
 }
 
-void ProcessSet::AwaitOwn(Pid pid) {
+absl::Status ProcessSet::AwaitOwn(Pid pid) {
+  if (absl::Status status = Trace(pid); !status.ok()) return status;
   {
     const std::lock_guard lock(mutex_);
     holds_awaited_ = true;
   }
   Await(pid);
+  return absl::OkStatus();
 }
 
 absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {

@@ -34,6 +34,7 @@
 #include "userspace/capture/plan_registry.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/schema_collector.h"
+#include "userspace/capture/system_programs.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/model/recording.h"
 
@@ -51,9 +52,10 @@ class ProcessSet {
   // since; `parent`: who forked it, 0 = not known. From the follower's thread or the caller's.
   using OnChange = std::function<void(Pid pid, Pid parent)>;
 
-  // `programs`, `sampler` (may be null) and `sink` must outlive the set.
-  ProcessSet(BpfPrograms* programs, Sampler* sampler, CaptureSink* sink, PlanOptions plan_options,
-             OnFollow on_follow, OnAwaited on_awaited, OnChange on_change);
+  // `programs`, `sampler`, `system` (both may be null) and `sink` must outlive the set.
+  ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system, CaptureSink* sink,
+             PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
+             OnChange on_change);
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
@@ -71,7 +73,7 @@ class ProcessSet {
   void Await(Pid pid);
   // Likewise one that we started ourselves: it and its descendants are stopped for the moment in
   // which their probes go in, so that no operator is missed.
-  void AwaitOwn(Pid pid);
+  absl::Status AwaitOwn(Pid pid);
 
   // A process that maps PyTorch, or is about to: it is attached to as soon as it has loaded it.
   void OnTorchMapped(Pid pid);
@@ -135,6 +137,8 @@ class ProcessSet {
 
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
                               uint32_t image, bool followed);
+  // The kernel tells of it from here on.
+  absl::Status Trace(Pid pid);
   absl::Status AttachImage(Pid pid, ProbePlan plan, bool followed);
   // Adds to `links`, also what there is when it fails.
   absl::Status AttachModules(Pid pid, const std::vector<ModulePlan>& modules, LinkSet* links,
@@ -162,6 +166,7 @@ class ProcessSet {
 
   BpfPrograms* programs_;
   Sampler* sampler_;
+  SystemPrograms* system_;
   CaptureSink* sink_;
   PlanOptions plan_options_;
   OnFollow on_follow_;

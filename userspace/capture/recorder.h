@@ -55,6 +55,8 @@ struct RecordOptions {
   std::optional<AgentOptions> agent;
   // Only the last seconds are kept, and given to RecordCallbacks::on_dump.
   std::optional<FlightOptions> flight;
+  // `info.system`: without operators the processes need no PyTorch, and `all` means every one of
+  // the host.
   RecordingInfo info;  // version, arguments, trace name, metadata: written as they are
 };
 

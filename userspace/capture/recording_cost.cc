@@ -20,7 +20,8 @@ Cost EstimateCost(const LiveMeter& meter, int64_t window_ns, uint64_t lost, cons
       static_cast<double>(cost.probe_hits) / std::max(1.0, static_cast<double>(meter.all().hits));
   const double cost_ns =
       share * (static_cast<double>(busiest.hits) * cost.probe_ns_per_hit +
-               static_cast<double>(busiest.readings) * cost.input_ns_per_reading.value_or(0));
+               static_cast<double>(busiest.readings) * cost.input_ns_per_reading.value_or(0)) +
+      static_cast<double>(busiest.system) * hit.system.value_or(0);
   cost.estimated_overhead_percent = 100.0 * cost_ns / std::max(1.0, static_cast<double>(window_ns));
   cost.basis =
       std::string("hits of the busiest thread times the cost of a hit over the window; ") +
@@ -28,6 +29,10 @@ Cost EstimateCost(const LiveMeter& meter, int64_t window_ns, uint64_t lost, cons
                     "probes that follow each other"
                   : "the job was idle when that was to be measured, so it is that of a loop "
                     "in proftrace itself: a lower bound, in a job a hit finds colder caches");
+  if (hit.system.has_value()) {
+    cost.basis += "; system activity at " + std::to_string(static_cast<int64_t>(*hit.system)) +
+                  " ns a record, as system calls in a loop in proftrace";
+  }
   return cost;
 }
 

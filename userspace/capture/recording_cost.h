@@ -14,6 +14,7 @@ struct HitCost {
   double in_tracer = 0;               // of a hit, in a loop in proftrace
   std::optional<double> in_job;       // likewise, in the job
   std::optional<double> call_in_job;  // of a begin that reads inputs
+  std::optional<double> system;       // of a system call that is recorded, in a loop in proftrace
 };
 
 // All but the tracer's own time, of a recording of `window_ns` that has lost so many records.

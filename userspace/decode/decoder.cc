@@ -70,8 +70,13 @@ Label LabelOfScope(Scope scope) {
 
 }  // namespace
 
-Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger)
-    : metadata_(metadata), ledger_(ledger), inputs_(ledger), python_(ledger) {
+Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger,
+                 const std::string& spill_directory)
+    : metadata_(metadata),
+      ledger_(ledger),
+      inputs_(ledger),
+      python_(ledger),
+      system_(spill_directory) {
   for (const auto& [id, plan] : metadata.plans) {
     if (id > 0xffff) continue;  // only a damaged file has such a number
     if (site_labels_.size() <= id) site_labels_.resize(id + 1);
@@ -442,6 +447,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_THREAD_EXIT:
       event->type = EventType::kThreadExit;
       event->value = Copy<abi::pt_exit_record>(record).group_dead;
+      system_.OnThreadExit(event->pid, event->tid, event->time_ns);
       break;
     case abi::PT_ALLOCATION:
       event->type = EventType::kAllocation;
@@ -485,6 +491,11 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_SAMPLE:
     case abi::PT_SAMPLE_FUNCTION:
     case abi::PT_SAMPLE_FRAME:
+    case abi::PT_SYSTEM_CALL:
+    case abi::PT_OFF_CPU:
+    case abi::PT_FAULT:
+    case abi::PT_REQUEST:
+    case abi::PT_SYSTEM_FILE:
     case abi::PT_FORK:
       return false;  // for the recorder; nothing to nest
   }
@@ -527,6 +538,16 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       continue;
     }
     ++ledger_->decoded;
+    // These come by ways of their own, and between any two records of the others.
+    const bool is_sample = head.kind >= abi::PT_SAMPLE && head.kind <= abi::PT_SAMPLE_FRAME;
+    const bool is_system = head.kind >= abi::PT_SYSTEM_CALL && head.kind <= abi::PT_SYSTEM_FILE;
+    if (is_sample || is_system) {
+      if (!(is_sample ? samples_.OnRecord(record) : system_.OnRecord(record))) {
+        --ledger_->decoded;
+        ++ledger_->malformed;
+      }
+      continue;
+    }
     if (!pending_names_.empty()) {
       if (head.kind == abi::PT_TEXT_MORE) {
         AppendText(head.tid, Copy<abi::pt_text_more_record>(record), events);
@@ -534,9 +555,8 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       }
       FinishPending(head.tid, events);
     }
-    const bool is_sample = head.kind >= abi::PT_SAMPLE && head.kind <= abi::PT_SAMPLE_FRAME;
-    if (is_sample || abi::IsOfStacks(head.kind)) {
-      if (!(is_sample ? samples_.OnRecord(record) : python_.OnRecord(record))) {
+    if (abi::IsOfStacks(head.kind)) {
+      if (!python_.OnRecord(record)) {
         --ledger_->decoded;
         ++ledger_->malformed;
       }

@@ -17,6 +17,7 @@
 #include "userspace/decode/input_decoder.h"
 #include "userspace/decode/python_decoder.h"
 #include "userspace/decode/sample_decoder.h"
+#include "userspace/decode/system_decoder.h"
 #include "userspace/model/label.h"
 #include "userspace/stats/ledger.h"
 #include "userspace/wire/metadata.h"
@@ -26,8 +27,8 @@ namespace proftrace {
 class Decoder {
  public:
   // `metadata` must outlive the decoder. Counts into `ledger`: records, decoded, unknown,
-  // malformed, read_failed, names_cut, unnamed.
-  Decoder(const CaptureMetadata& metadata, Ledger* ledger);
+  // malformed, read_failed, names_cut, unnamed. `spill_directory`: as TimelineBuilder's.
+  Decoder(const CaptureMetadata& metadata, Ledger* ledger, const std::string& spill_directory = "");
 
   // Appends the events of `records` to `events`. A record cut off at the end of `records` counts as
   // malformed.
@@ -42,6 +43,7 @@ class Decoder {
   // What Event::stack indexes, likewise.
   PythonDecoder::Tables TakeStacks();
   SampleDecoder::Tables TakeSamples();
+  SystemDecoder::Tables TakeSystem() { return system_.TakeTables(); }
 
  private:
   // One process from `from_ns` on. A process that execs, or a pid that is used again, has several.
@@ -109,6 +111,7 @@ class Decoder {
   InputDecoder inputs_;
   PythonDecoder python_;
   SampleDecoder samples_;
+  SystemDecoder system_;
   absl::flat_hash_map<uint32_t, Event> waiting_;  // for floating-point inputs, by tid
   struct WorkTitle {
     EventLabel label = kUnnamedLabel;

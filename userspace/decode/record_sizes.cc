@@ -3,6 +3,7 @@
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 #include "bpf/abi/sample_records.h"
+#include "bpf/abi/system_records.h"
 
 namespace proftrace {
 
@@ -70,6 +71,16 @@ size_t MinimumRecordBytes(uint8_t kind) {
       return PT_SAMPLE_FUNCTION_HEAD_BYTES;
     case abi::PT_SAMPLE_FRAME:
       return sizeof(abi::pt_sample_frame_record);
+    case abi::PT_SYSTEM_CALL:
+      return PT_SYSTEM_CALL_HEAD_BYTES;
+    case abi::PT_OFF_CPU:
+      return sizeof(abi::pt_off_cpu_record);
+    case abi::PT_FAULT:
+      return sizeof(abi::pt_fault_record);
+    case abi::PT_REQUEST:
+      return sizeof(abi::pt_request_record);
+    case abi::PT_SYSTEM_FILE:
+      return PT_SYSTEM_FILE_HEAD_BYTES;
   }
   return 0;
 }

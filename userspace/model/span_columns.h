@@ -66,6 +66,22 @@ struct SpanMemory {
   bool operator==(const SpanMemory&) const = default;
 };
 
+// What the kernel did while a span was open on its thread. Self: less what its children have.
+// Times are clipped to the span.
+struct SpanSystem {
+  int64_t off_cpu_ns = 0;
+  int64_t self_off_cpu_ns = 0;
+  int64_t run_queue_ns = 0;       // of off_cpu_ns
+  int64_t self_run_queue_ns = 0;  // likewise
+  uint32_t calls = 0;
+  uint32_t self_calls = 0;
+  uint32_t faults = 0;
+  uint32_t self_faults = 0;
+  uint32_t is_unknown = 0;  // 1: records of its thread were lost while it was open, or its end is
+                            // not known: all of this may be too little
+  uint32_t reserved = 0;
+};
+
 struct SpanColumns {
   explicit SpanColumns(const std::string& spill_directory)
       : sequence(spill_directory),
@@ -74,7 +90,8 @@ struct SpanColumns {
         call_bytes(spill_directory),
         cuda_call(spill_directory),
         device_ns(spill_directory),
-        stack(spill_directory) {}
+        stack(spill_directory),
+        system(spill_directory) {}
 
   SpanColumn<SpanSequence> sequence;
   SpanColumn<SpanMemory> memory;
@@ -83,6 +100,7 @@ struct SpanColumns {
   SpanColumn<CudaCall> cuda_call;
   SpanColumn<int64_t> device_ns;  // of operators: how long devices worked for their own calls
   SpanColumn<StackId> stack;      // --with-stack
+  SpanColumn<SpanSystem> system;  // --activities
 };
 
 }  // namespace proftrace

@@ -31,6 +31,7 @@
 #include "userspace/model/sample.h"
 #include "userspace/model/span.h"
 #include "userspace/model/span_columns.h"
+#include "userspace/model/system_event.h"
 #include "userspace/stats/ledger.h"
 
 namespace proftrace {
@@ -103,6 +104,17 @@ class Timeline {
     return samples_.functions[frame.function];
   }
 
+  // In order of their start (--activities).
+  uint32_t system_event_count() const {
+    return system_.events == nullptr ? 0 : system_.events->size();
+  }
+  const SystemEvent& system_event(uint32_t index) const { return system_.events->at(index); }
+  const SystemFile& system_file(SystemFileId id) const { return system_.files[Raw(id)]; }
+  const SystemPaths& system_paths(SystemPathsId id) const { return system_.paths[Raw(id)]; }
+  SystemTables system_tables() const { return {system_.files, system_.paths}; }
+  // Whether spans have times on and off the CPU.
+  bool has_sched() const { return info_.system.sched; }
+
   // In order of time.
   const MemoryEventStore& memory_events() const { return *memory_events_; }
   const MemorySummary& memory_summary() const { return memory_summary_; }
@@ -157,6 +169,7 @@ class Timeline {
   std::vector<PythonCode> python_codes_;
   std::vector<PythonModule> python_modules_;
   Samples samples_;
+  SystemRows system_;
   std::vector<Label> labels_;
   std::vector<PathNode> paths_;
   std::vector<Thread> threads_;
@@ -194,6 +207,7 @@ class TimelineBuilder {
   void SetStacks(std::vector<PythonFrame> frames, std::vector<PythonCode> codes,
                  std::vector<PythonModule> modules);
   void SetSamples(Samples samples) { timeline_->samples_ = std::move(samples); }
+  void SetSystem(SystemRows system) { timeline_->system_ = std::move(system); }
   void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }
   uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }
 

@@ -13,6 +13,7 @@
 #include "userspace/merge/event_sorter.h"
 #include "userspace/merge/sample_linker.h"
 #include "userspace/merge/span_builder.h"
+#include "userspace/merge/system_linker.h"
 
 namespace proftrace {
 namespace {
@@ -34,6 +35,10 @@ RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   RecordingInfo info = metadata.info;
   info.has_end = metadata.has_end;
   for (const ProcessEntry& process : metadata.processes) {
+    // One that ran another program before, with no more to say of it.
+    const bool is_again = !info.targets.empty() && info.targets.back().pid == process.target.pid &&
+                          info.targets.back().operator_count == 0;
+    if (is_again) info.targets.pop_back();
     Target& target = info.targets.emplace_back(process.target);
     const auto groups = metadata.process_groups.find(Raw(target.pid));
     if (groups == metadata.process_groups.end()) continue;
@@ -112,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
                                                         RecordSource* device_source) {
   Ledger ledger = metadata.kernel_ledger;
   TimelineBuilder timeline(spill_directory);
-  Decoder decoder(metadata, &ledger);
+  Decoder decoder(metadata, &ledger, spill_directory);
   EventSorter sorter(&ledger);
   std::optional<int64_t> window_end_ns;
   if (metadata.has_end) {
@@ -155,6 +160,10 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
   if (status.ok()) status = spans.Finish();
   if (status.ok()) status = devices.Finish();
   if (status.ok() && timeline.columns().stack.exists()) status = GiveForwardStacks(&timeline);
+  if (!status.ok()) return status;
+  status = LinkSystem(decoder.TakeSystem(),
+                      {metadata.info.window.start_ns, window_end_ns, spill_directory}, &timeline,
+                      &ledger);
   if (!status.ok()) return status;
   LinkSamples(decoder.TakeSamples(), metadata.info.window.start_ns, window_end_ns, &timeline);
   CountDeviceLosses(metadata, devices, &device_ledger);

@@ -38,6 +38,8 @@ struct Ledger {
   uint64_t stacks_cut = 0;     // of which only the innermost 128 frames were read
   uint64_t samples_lost = 0;   // looks at threads that there was no room for, or no time at the end
   uint64_t samples_unsteady = 0;  // likewise, of threads that ran while their stacks were read
+  uint64_t system_lost =
+      0;  // system calls, times off the CPU and faults that there was no room for
 
   bool operator==(const Ledger&) const = default;
 
@@ -48,7 +50,7 @@ struct Ledger {
   // Whether anything was lost that the user asked for (--strict).
   bool AnyLoss() const {
     return ring_lost + malformed + end_lost + read_failed + unnamed + follow_failed + gaps +
-               samples_lost >
+               samples_lost + system_lost >
            0;
   }
 };
@@ -129,6 +131,7 @@ void ForEachCounter(LedgerType& ledger, Visitor&& visit) {
   visit(std::string_view("stacks_cut"), ledger.stacks_cut);
   visit(std::string_view("samples_lost"), ledger.samples_lost);
   visit(std::string_view("samples_unsteady"), ledger.samples_unsteady);
+  visit(std::string_view("system_lost"), ledger.system_lost);
 }
 
 }  // namespace proftrace

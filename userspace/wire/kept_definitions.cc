@@ -1,16 +1,20 @@
 #include "userspace/wire/kept_definitions.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "bpf/abi/gpu_records.h"
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/sample_records.h"
+#include "bpf/abi/system_records.h"
 
 namespace proftrace {
 namespace {
 
 // A table's slot and what the allocator adds.
 constexpr size_t kBytesBeside = 96;
+// Four times as many as the kernel's side remembers (bpf/system_files.bpf.h).
+constexpr uint64_t kFilesKept = 65536;
 constexpr size_t kMostStackWords = std::size(abi::pt_python_stack_record{}.words);
 
 bool IsOfDevices(uint8_t kind) { return kind >= abi::PT_GPU_NAME; }
@@ -58,6 +62,13 @@ void DefinitionUses::Add(std::span<const std::byte> records) {
         keys.insert({abi::PT_SAMPLE_FUNCTION, 0, frame.function});
         break;
       }
+      case abi::PT_SYSTEM_CALL:
+        AddFiles(record);
+        break;
+      case abi::PT_FAULT:
+      case abi::PT_REQUEST:
+        keys.insert({abi::PT_SYSTEM_FILE, 0, head.sp});
+        break;
       case abi::PT_GPU_KERNEL:
         name(ReadRecord<abi::pt_gpu_kernel_record>(record).name);
         break;
@@ -79,6 +90,21 @@ void DefinitionUses::Add(std::span<const std::byte> records) {
   });
 }
 
+void DefinitionUses::AddFiles(std::span<const std::byte> record) {
+  const auto call = ReadRecord<abi::pt_system_call_record>(record);
+  keys.insert({abi::PT_SYSTEM_FILE, 0, call.head.sp});
+  if (call.path_bytes == 0) return;
+  // Those of the directories that its paths start at: as SystemDecoder reads them.
+  const size_t at = size_t{8} * call.arguments +
+                    ((call.flags & abi::PT_SYSTEM_HAS_TIME) != 0 ? 16 : 0) + call.address_bytes;
+  uint32_t directories[2];
+  if (at + sizeof(directories) > sizeof(call.tail)) return;
+  std::memcpy(directories, call.tail + at, sizeof(directories));
+  for (const uint32_t directory : directories) {
+    keys.insert({abi::PT_SYSTEM_FILE, 0, directory});
+  }
+}
+
 bool KeptDefinitions::Matters(uint8_t kind) {
   return IsToldOnce(kind) || kind == abi::PT_LOSS || kind == abi::PT_LOSS_ANYWHERE ||
          kind == abi::PT_WORK_TITLE || kind == abi::PT_WORK_BEGIN;
@@ -98,6 +124,9 @@ void KeptDefinitions::Drop(const DefinitionKey& key) {
 void KeptDefinitions::Define(const DefinitionKey& key, const abi::pt_record& head,
                              std::span<const std::byte> record) {
   Drop(key);
+  if (key.kind == abi::PT_SYSTEM_FILE) {
+    last_file_ = std::max<uint64_t>(last_file_, key.id);
+  }
   const Definition& definition = definitions_
                                      .emplace(key, Definition{{record.begin(), record.end()},
                                                               head.pid,
@@ -191,7 +220,8 @@ void KeptDefinitions::Forget(std::span<const EndedTask> tasks, int64_t late_ns) 
   if (processes.empty()) return;
   absl::erase_if(definitions_, [&](const auto& entry) {
     const auto ended = processes.find(entry.second.pid);
-    // The number may be another process's by now.
+    // Files are the whole host's. The number may be another process's by now.
+    if (entry.first.kind == abi::PT_SYSTEM_FILE) return false;
     if (ended == processes.end() || entry.second.told_ns > ended->second + late_ns) return false;
     bytes_ -= BytesOf(entry.second);
     return true;
@@ -223,7 +253,9 @@ void KeptDefinitions::KeepUsed(DefinitionUses uses) {
     const uint8_t kind = entry.first.kind;
     const bool is_told_by_use = kind == abi::PT_PYTHON_CODE || kind == abi::PT_PYTHON_MODULE ||
                                 kind == abi::PT_SAMPLE_FUNCTION || kind == abi::PT_SAMPLE_FRAME ||
-                                kind == abi::PT_GPU_NAME;
+                                kind == abi::PT_GPU_NAME || kind == abi::PT_SYSTEM_FILE;
+    // The kernel's side tells of a file again only when it has forgotten it.
+    if (kind == abi::PT_SYSTEM_FILE && entry.first.id + kFilesKept > last_file_) return false;
     if (!is_told_by_use || uses.keys.contains(entry.first)) return false;
     bytes_ -= BytesOf(entry.second);
     return true;

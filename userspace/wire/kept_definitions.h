@@ -29,6 +29,9 @@ struct DefinitionUses {
   absl::flat_hash_set<DefinitionKey> keys;  // of PT_SAMPLE_FRAME: the innermost ones
   // Adds those of `records`, of the job's or of GPU agents.
   void Add(std::span<const std::byte> records);
+
+ private:
+  void AddFiles(std::span<const std::byte> record);
 };
 
 class KeptDefinitions {
@@ -81,6 +84,7 @@ class KeptDefinitions {
   absl::flat_hash_map<uint32_t, DefinitionKey> told_modules_;  // by tid: the last one it told of
   std::vector<EndedTask> ended_;
   size_t bytes_ = 0;
+  uint64_t last_file_ = 0;  // the highest id of a file
 };
 
 }  // namespace proftrace

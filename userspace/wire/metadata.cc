@@ -213,13 +213,13 @@ void MergeRecording(const json& entry, RecordingInfo* info) {
   info->gpu = Text(entry, "gpu");
   info->trace_name = Text(entry, "trace_name");
   info->with_flops = Flag(entry, "with_flops");
+  info->system = SystemActivities::FromText(Text(entry, "activities"));
   for (const json& argument : Member(entry, "arguments")) {
     if (argument.is_string()) info->arguments.push_back(FromJsonText(argument.get<std::string>()));
   }
   for (const json& pair : Member(entry, "metadata")) {
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
-      continue;
-    }
+    const bool is_pair = pair.is_array() && pair.size() == 2;
+    if (!is_pair || !pair[0].is_string() || !pair[1].is_string()) continue;
     info->metadata.emplace_back(FromJsonText(pair[0].get<std::string>()),
                                 FromJsonText(pair[1].get<std::string>()));
   }
@@ -253,6 +253,9 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
   metadata->kernel_ledger.read_failed = Number<uint64_t>(ledger, "read_failed");
   metadata->kernel_ledger.follow_failed = Number<uint64_t>(ledger, "follow_failed");
   metadata->kernel_ledger.demoted = Number<uint64_t>(ledger, "demoted");
+  metadata->kernel_ledger.samples_lost = Number<uint64_t>(ledger, "samples_lost");
+  metadata->kernel_ledger.samples_unsteady = Number<uint64_t>(ledger, "samples_unsteady");
+  metadata->kernel_ledger.system_lost = Number<uint64_t>(ledger, "system_lost");
   metadata->has_end = true;
 }
 
@@ -431,6 +434,7 @@ void MetadataWriter::AddRecording(const RecordingInfo& info) {
                             {"gpu", info.gpu},
                             {"trace_name", ToJsonText(info.trace_name)},
                             {"with_flops", info.with_flops},
+                            {"activities", info.system.ToText()},
                             {"arguments", std::move(arguments)},
                             {"metadata", std::move(metadata)},
                             {"host",

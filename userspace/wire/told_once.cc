@@ -3,6 +3,7 @@
 #include "bpf/abi/gpu_records.h"
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/sample_records.h"
+#include "bpf/abi/system_records.h"
 
 namespace proftrace {
 
@@ -13,6 +14,7 @@ bool IsDefinition(uint8_t kind) {
     case abi::PT_PYTHON_MODULE:
     case abi::PT_SAMPLE_FUNCTION:
     case abi::PT_SAMPLE_FRAME:
+    case abi::PT_SYSTEM_FILE:
     case abi::PT_GPU_NAME:
     case abi::PT_GPU_DEVICE:
     case abi::PT_GPU_CONTEXT:

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * System activity (--activities syscalls,io,sched,faults): the records that bpf/system.bpf.c writes
+ * into a ring of its own, and that a capture holds as they are. Rules as in bpf/abi/records.h,
+ * which they belong to. Each is written when what it tells of is over, and has its begin in
+ * head.time_ns.
+ */
+#ifndef PROFTRACE_BPF_ABI_SYSTEM_RECORDS_H
+#define PROFTRACE_BPF_ABI_SYSTEM_RECORDS_H
+
+#include "bpf/abi/records.h"
+
+#ifdef __cplusplus
+namespace proftrace::abi
+{
+#endif
+
+/* How a system call's number is meant. */
+enum pt_system_abi {
+	PT_SYSTEM_X86_64 = 0,
+	PT_SYSTEM_I386 = 1, /* by int 0x80, or of a 32-bit program */
+	PT_SYSTEM_X32 = 2,  /* numbers without the bit that tells them apart */
+	PT_SYSTEM_ABIS = 3,
+};
+
+#define PT_SYSTEM_CALLS 1024 /* numbers of each kind are below this */
+
+/* What is told of one system call: the map `system_calls`, by enum pt_system_abi *
+ * PT_SYSTEM_CALLS + number. Arguments by their number + 1; 0 = it has none. */
+struct pt_system_call {
+	pt_u8 arguments; /* how many it takes, at most 6 */
+	pt_u8 flags;	 /* enum pt_system_call_flag */
+	pt_u8 fd;	 /* the file that it works on */
+	pt_u8 path;
+	pt_u8 directory; /* file descriptor that `path` starts at; none = the current directory */
+	pt_u8 second_path;
+	pt_u8 second_directory;
+	pt_u8 time;    /* address of a struct timespec */
+	pt_u8 address; /* of a struct sockaddr */
+	pt_u8 address_bytes;
+	pt_u8 reserved[6];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_system_call) == 16, "pt_system_call");
+
+enum pt_system_call_flag {
+	PT_SYSTEM_CALL_IS_IO = 1,      /* of files or the network: what `io` records */
+	PT_SYSTEM_CALL_GIVES_FILE = 2, /* its result is a file descriptor */
+	PT_SYSTEM_CALL_RENAMES = 4,    /* files may have other names afterwards */
+	PT_SYSTEM_CALL_EXECS = 8, /* if it succeeds, `path` is gone: the new program's is told */
+	PT_SYSTEM_CALL_FILLS_ADDRESS = 16, /* `address` is read at its end: the call wrote it, and
+					      `address_bytes` is where its size (int) is */
+	PT_SYSTEM_CALL_ENDS_THREAD = 32,   /* it never returns */
+	PT_SYSTEM_CALL_TIME_IS_32 = 64,	   /* `time` has 32-bit fields */
+	PT_SYSTEM_CALL_TIME_IS_TIMEVAL = 128, /* microseconds instead of nanoseconds */
+};
+
+enum pt_system_flag {
+	PT_SYSTEM_OPEN_AT_BEGIN = 1, /* it was under way when it began to be recorded: head.time_ns
+					is that moment */
+	PT_SYSTEM_UNFINISHED = 2,    /* a call whose thread ended, or which the recording ended:
+					`result` means nothing */
+	PT_SYSTEM_HAS_TIME = 4,	     /* PT_SYSTEM_CALL: two words, as the call was given them */
+	PT_SYSTEM_HAS_PATH = 8,
+	PT_SYSTEM_PATH_CUT = 16,
+	PT_SYSTEM_PATH_UNREAD = 32,
+	PT_SYSTEM_HAS_SECOND_PATH = 64,
+};
+
+#define PT_SYSTEM_ADDRESS_BYTES 112 /* of a struct sockaddr */
+#define PT_SYSTEM_PATH_BYTES 896    /* of one path, with its NUL */
+#define PT_SYSTEM_TAIL_BYTES (48 + 16 + PT_SYSTEM_ADDRESS_BYTES + 8 + 2 * PT_SYSTEM_PATH_BYTES)
+
+/* PT_SYSTEM_CALL. head.site: its number; head.sp: the id of its file (PT_SYSTEM_FILE), 0 = none. */
+struct pt_system_call_record {
+	struct pt_record head;
+	pt_u64 duration_ns;
+	pt_s64 result; /* < 0 and > -4096: an error, also those that no program sees: ERESTARTSYS */
+	pt_u16 lost;   /* records of this thread that were lost before this one; stays at 65535 */
+	pt_u8 abi;     /* enum pt_system_abi */
+	pt_u8 flags;   /* enum pt_system_flag */
+	pt_u8 arguments;
+	pt_u8 address_bytes; /* a multiple of 8 */
+	pt_u16 path_bytes;   /* of both, each with its NUL */
+	/* The arguments; then the time; then the address; then, if there is a path, two ids of the
+	 * directories that they start at (u32), and the paths. */
+	pt_u8 tail[PT_SYSTEM_TAIL_BYTES];
+};
+#define PT_SYSTEM_CALL_HEAD_BYTES 48
+PT_STATIC_ASSERT(sizeof(struct pt_system_call_record) ==
+		     PT_SYSTEM_CALL_HEAD_BYTES + PT_SYSTEM_TAIL_BYTES,
+		 "pt_system_call_record");
+
+/* PT_OFF_CPU: from switched out to switched in. head.site: the CPU that it left. */
+struct pt_off_cpu_record {
+	struct pt_record head;
+	pt_u64 duration_ns;
+	pt_u64 run_queue_ns; /* the last part of it: it could run, and had no CPU */
+	pt_u32 waker_pid;    /* 0 = it was not woken, or by no process: an interrupt */
+	pt_u32 waker_tid;
+	pt_u32 state;	 /* task_struct.__state when it left: 0 = it could go on */
+	pt_s32 call;	 /* the system call that it was in; -1 = none */
+	pt_u16 cpu;	 /* that it came to */
+	pt_u16 lost;	 /* as pt_system_call_record.lost */
+	pt_u8 abi;	 /* of `call` */
+	pt_u8 flags;	 /* enum pt_system_flag */
+	pt_u8 off_flags; /* enum pt_off_cpu_flag */
+	pt_u8 reserved;
+};
+PT_STATIC_ASSERT(sizeof(struct pt_off_cpu_record) == 64, "pt_off_cpu_record");
+
+enum pt_off_cpu_flag {
+	PT_OFF_CPU_VOLUNTARY = 1, /* by the kernel's own count */
+	PT_OFF_CPU_IO = 2,	  /* it waited for a disk (task_struct.in_iowait) */
+	PT_OFF_CPU_FAULT = 4,	  /* in a page fault */
+	PT_OFF_CPU_NEW = 8,	  /* a new thread, which had not run before */
+};
+
+/* PT_FAULT: a page fault of a user's address that was resolved. head.sp: the id of its file. */
+struct pt_fault_record {
+	struct pt_record head;
+	pt_u64 duration_ns;
+	pt_u64 address;
+	pt_u64 offset; /* in the file, in bytes */
+	pt_u16 lost;
+	pt_u8 area;	   /* enum pt_fault_area */
+	pt_u8 fault_flags; /* enum pt_fault_flag */
+	pt_u32 reserved;
+};
+PT_STATIC_ASSERT(sizeof(struct pt_fault_record) == 56, "pt_fault_record");
+
+enum pt_fault_area {
+	PT_FAULT_UNKNOWN = 0,
+	PT_FAULT_HEAP = 1,  /* brk */
+	PT_FAULT_STACK = 2, /* of the first thread */
+	PT_FAULT_FILE = 3,
+	PT_FAULT_ANONYMOUS = 4, /* mmap without a file: large blocks, stacks of other threads */
+};
+
+enum pt_fault_flag {
+	PT_FAULT_MAJOR = 1, /* it read from a disk */
+	PT_FAULT_WRITE = 2,
+	PT_FAULT_IN_KERNEL = 4, /* by the kernel for the thread, in a system call */
+};
+
+/* PT_REQUEST: what the kernel was asked for through io_uring. head.site: its opcode; head.sp: the
+ * id of its file; head.tid: who asked. */
+struct pt_request_record {
+	struct pt_record head;
+	pt_u64 duration_ns;
+	pt_s64 result;
+	pt_u64 offset; /* in bytes; all ones = at the file's position */
+	pt_u64 bytes;  /* asked for */
+	pt_u64 user_data;
+	pt_u16 lost;
+	pt_u8 flags; /* enum pt_system_flag */
+	pt_u8 reserved[5];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_request_record) == 72, "pt_request_record");
+
+enum pt_system_file_kind {
+	PT_SYSTEM_FILE_OTHER = 0,
+	PT_SYSTEM_FILE_REGULAR = 1,
+	PT_SYSTEM_FILE_DIRECTORY = 2,
+	PT_SYSTEM_FILE_DEVICE = 3,
+	PT_SYSTEM_FILE_PIPE = 4,
+	PT_SYSTEM_FILE_SOCKET = 5,
+	PT_SYSTEM_FILE_ANONYMOUS = 6, /* without a place in a file system: eventfd, epoll */
+};
+
+#define PT_SYSTEM_FILE_BYTES 1984
+
+/* PT_SYSTEM_FILE: comes before records with its id. */
+struct pt_system_file_record {
+	struct pt_record head; /* sp: its id, from 1 on */
+	pt_u64 inode;
+	pt_u32 device;
+	pt_u16 bytes; /* of the text */
+	pt_u8 kind;   /* enum pt_system_file_kind */
+	pt_u8 is_cut; /* the outermost names are missing */
+	/* Names of its place, the innermost first, each with its NUL; of a socket a struct
+	 * pt_socket_place. */
+	pt_u8 text[PT_SYSTEM_FILE_BYTES];
+};
+#define PT_SYSTEM_FILE_HEAD_BYTES 40
+PT_STATIC_ASSERT(sizeof(struct pt_system_file_record) ==
+		     PT_SYSTEM_FILE_HEAD_BYTES + PT_SYSTEM_FILE_BYTES,
+		 "pt_system_file_record");
+
+struct pt_socket_place {
+	pt_u16 family;	   /* AF_INET, … */
+	pt_u16 type;	   /* SOCK_STREAM, … */
+	pt_u16 local_port; /* in the host's order */
+	pt_u16 peer_port;
+	pt_u8 local[16]; /* the first 4 of them with AF_INET */
+	pt_u8 peer[16];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_socket_place) == 40, "pt_socket_place");
+
+#ifdef __cplusplus
+} /* namespace proftrace::abi */
+#endif
+
+#endif

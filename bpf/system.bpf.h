@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* System activity: what its programs share. A ring of their own, so that a storm of system calls
+ * takes no room from operators. */
+#ifndef PROFTRACE_BPF_SYSTEM_H
+#define PROFTRACE_BPF_SYSTEM_H
+
+#include "bpf/pid_namespace.bpf.h"
+#include "bpf/abi/system_records.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 32 << 20); /* set by the loader (--buffer-size) */
+} system_ring SEC(".maps");
+
+/* Processes that are recorded. Key: the tgid in the tracer's PID namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, __u32);
+	__type(value, __u8);
+} watched SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PT_SYSTEM_ABIS *PT_SYSTEM_CALLS);
+	__type(key, __u32);
+	__type(value, struct pt_system_call);
+} system_calls SEC(".maps");
+
+/* What a thread is in. */
+struct system_thread {
+	__u64 call_ns; /* 0 = no system call, or none that is recorded */
+	__u64 arguments[6];
+	__u32 call_file;
+	__u16 call;
+	__u8 call_abi;
+	__u8 call_flags;     /* enum pt_system_flag */
+	__u8 call_arguments; /* pt_system_call.arguments */
+	__u8 call_facts;     /* pt_system_call.flags */
+	__u8 call_is_long;   /* its arguments point to something that is told, too */
+	__u8 reserved[5];
+
+	__u64 off_ns;	   /* since when it has no CPU; 0 = it has one */
+	__u64 runnable_ns; /* since when it could run; 0 = it cannot yet */
+	__u32 waker_pid;
+	__u32 waker_tid;
+	__u32 off_state;
+	__u16 off_cpu;
+	__u8 off_flags;	   /* enum pt_off_cpu_flag */
+	__u8 off_at_begin; /* it had none when it began to be recorded */
+	__u64 voluntary;   /* task_struct.nvcsw when it was last looked at */
+
+	__u64 fault_ns;
+	__u64 fault_address;
+	__u32 fault_flags; /* enum pt_fault_flag */
+	__u32 lost;
+	__u64 may_be_in_call; /* since when it is recorded, if it ran then: whether it was in a
+				 call is known when it leaves one; else 0 */
+};
+
+/* Of every thread of the watched processes, and of no other: they are put here when they are
+ * created, or when their process begins to be recorded. Key: the kernel's tid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768); /* set by the loader */
+	__type(key, __u32);
+	__type(value, struct system_thread);
+} system_threads SEC(".maps");
+
+/* Records that there was no room for, and threads likewise. */
+__u64 system_lost = 0;
+__u64 system_threads_lost = 0;
+/* Set by the loader at the end. */
+__u32 system_stopped = 0;
+
+const volatile bool config_calls = false; /* all system calls */
+const volatile bool config_io = false;	  /* those that move files' or the network's bytes */
+const volatile bool config_sched = false;
+const volatile bool config_faults = false;
+const volatile bool config_children = true;
+
+#define PF_KTHREAD 0x00200000
+
+static __always_inline bool is_watched(__u32 tgid)
+{
+	return bpf_map_lookup_elem(&watched, &tgid) != NULL;
+}
+
+static __always_inline struct system_thread *known_thread(__u32 tid)
+{
+	return bpf_map_lookup_elem(&system_threads, &tid);
+}
+
+static __always_inline void add_thread(__u32 tid)
+{
+	struct system_thread thread = {};
+
+	if (bpf_map_update_elem(&system_threads, &tid, &thread, BPF_NOEXIST))
+		__sync_fetch_and_add(&system_threads_lost, 1);
+}
+
+static __always_inline struct system_thread *current_thread(void)
+{
+	return known_thread((__u32)bpf_get_current_pid_tgid());
+}
+
+/* `task`: NULL = the current one. */
+static __always_inline void fill_system_head(struct pt_record *record, struct task_struct *task,
+					     __u64 time_ns, __u32 sp, __u16 site, __u8 kind,
+					     __u32 bytes)
+{
+	record->time_ns = time_ns;
+	if (task) {
+		record->pid = tgid_of(task);
+		record->tid = tid_of(task);
+	} else if (unlikely(pidns_level)) {
+		struct task_struct *current = (struct task_struct *)bpf_get_current_task();
+
+		record->pid = tgid_of(current);
+		record->tid = tid_of(current);
+	} else {
+		__u64 id = bpf_get_current_pid_tgid();
+
+		record->pid = id >> 32;
+		record->tid = (__u32)id;
+	}
+	record->sp = sp;
+	record->site = site;
+	record->kind = kind;
+	record->words = bytes / 8;
+}
+
+/* Hands the record over. `size`: at most that of the object. */
+static __always_inline int write_system(struct system_thread *thread, void *record, __u64 size)
+{
+	if (bpf_ringbuf_output(&system_ring, record, size, BPF_RB_NO_WAKEUP) == 0) {
+		if (unlikely(thread->lost))
+			thread->lost = 0;
+		return 1;
+	}
+	__sync_fetch_and_add(&system_lost, 1);
+	if (thread->lost < 0xffff)
+		thread->lost += 1;
+	return 0;
+}
+
+/* Flags of task_struct.thread_info.status (arch/x86/include/asm/thread_info.h). */
+#define TS_COMPAT 0x0002
+#define X32_SYSCALL_BIT 0x40000000
+
+static __always_inline __u8 abi_of(struct task_struct *task, __s64 *number)
+{
+	if (task->thread_info.status & TS_COMPAT)
+		return PT_SYSTEM_I386;
+	if (*number >= 0 && (*number & X32_SYSCALL_BIT)) {
+		*number &= ~(__s64)X32_SYSCALL_BIT;
+		return PT_SYSTEM_X32;
+	}
+	return PT_SYSTEM_X86_64;
+}
+
+static __always_inline struct pt_system_call *facts_of(__u8 abi, __s64 number)
+{
+	__u32 key = abi * PT_SYSTEM_CALLS + (__u32)number;
+
+	if (number < 0 || number >= PT_SYSTEM_CALLS)
+		return NULL;
+	return bpf_map_lookup_elem(&system_calls, &key);
+}
+
+static __always_inline bool wants_call(struct pt_system_call *facts)
+{
+	return config_calls || (config_io && (facts->flags & PT_SYSTEM_CALL_IS_IO));
+}
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Time off the CPU: noted when a thread leaves one, told of when it comes to one. */
+#ifndef PROFTRACE_BPF_SYSTEM_SCHED_H
+#define PROFTRACE_BPF_SYSTEM_SCHED_H
+
+#include "bpf/system.bpf.h"
+
+#define TASK_RUNNING 0
+#define TASK_DEAD 0x80
+
+/* Before 5.14 it was called `state`. */
+struct task_struct___before_5_14 {
+	long state;
+} __attribute__((preserve_access_index));
+
+static __always_inline __u32 state_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return BPF_CORE_READ((struct task_struct___before_5_14 *)task, state);
+}
+
+/* The system call that a thread that does not run is in; < 0: none. */
+static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
+{
+	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
+	__s64 number = -1;
+
+	bpf_core_read(&number, sizeof(number), &at->orig_ax);
+	*abi = PT_SYSTEM_X86_64;
+	if (number < 0)
+		return -1;
+	*abi = abi_of(task, &number);
+	return number < PT_SYSTEM_CALLS ? (__s32)number : -1;
+}
+
+static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,
+					  __u64 now, __u32 cpu, __u8 flags)
+{
+	struct pt_off_cpu_record record = {};
+	__u64 runnable = thread->runnable_ns;
+
+	fill_system_head(&record.head, task, thread->off_ns, 0, thread->off_cpu, PT_OFF_CPU,
+			 sizeof(record));
+	record.duration_ns = now > thread->off_ns ? now - thread->off_ns : 0;
+	if (runnable && now > runnable)
+		record.run_queue_ns = now - runnable;
+	if (record.run_queue_ns > record.duration_ns)
+		record.run_queue_ns = record.duration_ns;
+	record.waker_pid = thread->waker_pid;
+	record.waker_tid = thread->waker_tid;
+	record.state = thread->off_state;
+	record.call = call_of(task, &record.abi);
+	record.cpu = cpu;
+	record.lost = thread->lost;
+	record.flags = flags | (thread->off_at_begin ? PT_SYSTEM_OPEN_AT_BEGIN : 0);
+	record.off_flags = thread->off_flags;
+	write_system(thread, &record, sizeof(record));
+	thread->off_ns = 0;
+	thread->off_at_begin = 0;
+}
+
+static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __u64 now)
+{
+	__u32 tid = BPF_CORE_READ(task, pid);
+	struct system_thread *thread = known_thread(tid);
+	__u64 voluntary;
+	__u32 state;
+
+	if (!thread)
+		return;
+	state = state_of(task);
+	if (state & TASK_DEAD) {
+		bpf_map_delete_elem(&system_threads, &tid);
+		return;
+	}
+	voluntary = BPF_CORE_READ(task, nvcsw);
+	thread->off_ns = now;
+	thread->off_state = preempt ? TASK_RUNNING : state;
+	thread->off_flags = 0;
+	thread->off_at_begin = 0;
+	thread->waker_pid = 0;
+	thread->waker_tid = 0;
+	if (voluntary != thread->voluntary)
+		thread->off_flags |= PT_OFF_CPU_VOLUNTARY;
+	thread->voluntary = voluntary;
+	/* Woken already, if its state says so: a waker notes that itself. */
+	thread->runnable_ns = thread->off_state == TASK_RUNNING ? now : 0;
+	if (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))
+		thread->off_flags |= PT_OFF_CPU_IO;
+	if (thread->fault_ns && config_faults)
+		thread->off_flags |= PT_OFF_CPU_FAULT;
+	thread->off_cpu = bpf_get_smp_processor_id();
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_system_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct system_thread *thread;
+
+	if (system_stopped)
+		return 0;
+	if (!(prev->flags & PF_KTHREAD))
+		leave_cpu(prev, preempt, now);
+	if (next->flags & PF_KTHREAD)
+		return 0;
+	thread = known_thread(next->pid);
+	if (thread && thread->off_ns)
+		write_off_cpu(next, thread, now, bpf_get_smp_processor_id(), 0);
+	return 0;
+}
+
+/* Whether the current thread itself wakes another, and not an interrupt that it was hit by: it is
+ * in a system call, or of the kernel. (One that hits it there is taken for it.) */
+static __always_inline bool wakes_by_itself(struct task_struct *task)
+{
+	__u8 abi;
+
+	return task->pid && ((task->flags & PF_KTHREAD) || call_of(task, &abi) >= 0);
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_system_waking, struct task_struct *woken)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct system_thread *thread;
+
+	if (woken->flags & PF_KTHREAD)
+		return 0;
+	thread = known_thread(woken->pid);
+	if (!thread || !thread->off_ns || thread->runnable_ns)
+		return 0;
+	if (!wakes_by_itself(task))
+		return 0;
+	thread->waker_pid = tgid_of(task);
+	thread->waker_tid = tid_of(task);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_system_wakeup, struct task_struct *woken)
+{
+	struct system_thread *thread;
+
+	if (woken->flags & PF_KTHREAD)
+		return 0;
+	thread = known_thread(woken->pid);
+	if (thread && thread->off_ns && !thread->runnable_ns)
+		thread->runnable_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_system_wakeup_new, struct task_struct *woken)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct system_thread *thread;
+
+	if ((woken->flags & PF_KTHREAD) || system_stopped)
+		return 0;
+	thread = known_thread(woken->pid);
+	if (!thread)
+		return 0;
+	thread->off_ns = thread->runnable_ns = bpf_ktime_get_ns();
+	thread->off_state = TASK_RUNNING;
+	thread->off_flags = PT_OFF_CPU_NEW;
+	thread->off_cpu = bpf_get_smp_processor_id();
+	thread->waker_pid = tgid_of(task);
+	thread->waker_tid = tid_of(task);
+	return 0;
+}
+
+#endif

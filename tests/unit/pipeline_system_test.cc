@@ -1,0 +1,391 @@
+// System activity: records in, what the Timeline says of each event and of the spans around it.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bpf/abi/system_records.h"
+#include "tests/unit/pipeline_timeline.h"
+#include "userspace/aggregate/data_waits.h"
+#include "userspace/aggregate/time_breakdown.h"
+#include "userspace/decode/socket_text.h"
+
+namespace proftrace {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr uint32_t kTid = 7;
+constexpr uint16_t kRead = 0;  // x86-64
+constexpr uint16_t kPoll = 7;
+constexpr uint16_t kOpenat = 257;
+constexpr uint16_t kFutex = 202;
+
+class Job : public RecordMaker {
+ public:
+  abi::pt_system_call_record CallRecord(uint32_t tid, int64_t begin_ns, int64_t end_ns,
+                                        uint16_t number, int64_t result) {
+    abi::pt_system_call_record record{};
+    record.head = Head(abi::PT_SYSTEM_CALL, tid, begin_ns, number, 0);
+    record.duration_ns = static_cast<uint64_t>(end_ns - begin_ns);
+    record.result = result;
+    return record;
+  }
+  void SystemCall(uint32_t tid, int64_t begin_ns, int64_t end_ns, uint16_t number = kRead,
+                  int64_t result = 0, uint16_t lost = 0) {
+    abi::pt_system_call_record record = CallRecord(tid, begin_ns, end_ns, number, result);
+    record.lost = lost;
+    AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES);
+  }
+  void OffCpu(uint32_t tid, int64_t begin_ns, int64_t end_ns, int64_t queue_ns = 0,
+              int32_t call = -1, uint32_t waker = 0, uint32_t waker_pid = kPid,
+              uint32_t state = 1) {
+    abi::pt_off_cpu_record record{};
+    record.head = Head(abi::PT_OFF_CPU, tid, begin_ns, 0, 0);
+    record.duration_ns = static_cast<uint64_t>(end_ns - begin_ns);
+    record.run_queue_ns = static_cast<uint64_t>(queue_ns);
+    record.state = state;
+    record.call = call;
+    if (waker != 0) {
+      record.waker_pid = waker_pid;
+      record.waker_tid = waker;
+    }
+    AddBytes(&record, sizeof(record));
+  }
+  void Fault(uint32_t tid, int64_t begin_ns, int64_t end_ns) {
+    abi::pt_fault_record record{};
+    record.head = Head(abi::PT_FAULT, tid, begin_ns, 0, 0);
+    record.duration_ns = static_cast<uint64_t>(end_ns - begin_ns);
+    record.area = abi::PT_FAULT_HEAP;
+    AddBytes(&record, sizeof(record));
+  }
+  void File(uint32_t id, abi::pt_system_file_kind kind, const std::string& names) {
+    abi::pt_system_file_record record{};
+    record.head = Head(abi::PT_SYSTEM_FILE, kTid, 1, 0, id);
+    record.kind = kind;
+    record.inode = 42;
+    record.bytes = static_cast<uint16_t>(names.size());
+    std::memcpy(record.text, names.data(), names.size());
+    AddBytes(&record, PT_SYSTEM_FILE_HEAD_BYTES + (names.size() + 7) / 8 * 8);
+  }
+};
+
+CaptureMetadata Metadata(int64_t start_ns = 0, int64_t end_ns = 1'000'000) {
+  CaptureMetadata metadata = TestMetadata();
+  metadata.info.system = SystemActivities::FromText("cpu,syscalls,sched,faults");
+  metadata.info.window.start_ns = start_ns;
+  metadata.info.window.duration_ns = end_ns - start_ns;
+  metadata.has_end = true;
+  return metadata;
+}
+
+SpanSystem SystemOf(const Timeline& timeline, uint32_t span) {
+  return timeline.columns().system.at(SpanId{span});
+}
+
+std::string Names(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text.append(name).push_back('\0');
+  return text;
+}
+
+TEST(SystemTest, EventsLieInSpansAndInEachOther) {
+  Job job;
+  job.Begin(kTid, 1000, 1, 1);
+  job.Begin(kTid, 2000, 2, 2);
+  // Each comes when it is over: the innermost first.
+  job.OffCpu(kTid, 3100, 3500, 100, kRead);
+  job.Fault(kTid, 3600, 3700);
+  job.SystemCall(kTid, 3000, 4000, kRead, 77);
+  job.End(kTid, 5000, 2, 2);
+  job.SystemCall(kTid, 5500, 5600, kRead, -ENOENT);
+  job.End(kTid, 6000, 1, 1);
+  job.SystemCall(kTid, 7000, 7100);
+  const auto timeline = Build(job, Metadata());
+  ASSERT_EQ(timeline->system_event_count(), 5u);
+  const SystemEvent& call = timeline->system_event(0);
+  EXPECT_EQ(call.kind, SystemKind::kCall);
+  EXPECT_EQ(call.call.result, 77);
+  EXPECT_EQ(call.span, SpanId{1});
+  EXPECT_EQ(call.around, kNoSystemEvent);
+  const SystemEvent& off = timeline->system_event(1);
+  EXPECT_EQ(off.around, 0u);
+  EXPECT_EQ(off.depth, 1);
+  EXPECT_EQ(off.off_cpu.reason, WaitReason::kIo);
+  EXPECT_EQ(timeline->system_event(2).kind, SystemKind::kFault);
+  EXPECT_EQ(timeline->system_event(2).around, 0u);
+  EXPECT_EQ(timeline->system_event(3).span, SpanId{0});
+  EXPECT_EQ(timeline->system_event(3).call.result, -ENOENT);
+  EXPECT_EQ(timeline->system_event(4).span, kNoSpan);
+
+  EXPECT_EQ(SystemOf(*timeline, 0).off_cpu_ns, 400);
+  EXPECT_EQ(SystemOf(*timeline, 0).self_off_cpu_ns, 0);
+  EXPECT_EQ(SystemOf(*timeline, 0).calls, 2u);
+  EXPECT_EQ(SystemOf(*timeline, 0).self_calls, 1u);
+  EXPECT_EQ(SystemOf(*timeline, 1).self_off_cpu_ns, 400);
+  EXPECT_EQ(SystemOf(*timeline, 1).run_queue_ns, 100);
+  EXPECT_EQ(SystemOf(*timeline, 1).self_faults, 1u);
+  // Times of spans are as without.
+  EXPECT_EQ(timeline->span(SpanId{1}).self_ns, 3000);
+}
+
+TEST(SystemTest, WhatOverhangsIsClippedToTheSpan) {
+  Job job;
+  job.Begin(kTid, 1000, 1, 1);
+  job.Begin(kTid, 2000, 2, 2);
+  job.OffCpu(kTid, 2900, 3200, 0);  // the record of the end had its time already
+  job.End(kTid, 3000, 2, 2);
+  job.End(kTid, 4000, 1, 1);
+  const auto timeline = Build(job, Metadata());
+  EXPECT_EQ(SystemOf(*timeline, 1).off_cpu_ns, 100);
+  EXPECT_EQ(SystemOf(*timeline, 0).off_cpu_ns, 300);
+  EXPECT_EQ(SystemOf(*timeline, 0).self_off_cpu_ns, 200);
+}
+
+TEST(SystemTest, TheWindowCutsEvents) {
+  Job job;
+  job.SystemCall(kTid, 100, 200);     // before
+  job.SystemCall(kTid, 500, 1500);    // over the begin
+  job.OffCpu(kTid, 1900, 2500, 550);  // over the end: 50 of its queue are in
+  job.SystemCall(kTid, 2100, 2200);   // behind
+  const auto timeline = Build(job, Metadata(1000, 2000));
+  ASSERT_EQ(timeline->system_event_count(), 2u);
+  EXPECT_EQ(timeline->system_event(0).start_ns, 1000);
+  EXPECT_EQ(timeline->system_event(0).duration_ns, 500);
+  EXPECT_TRUE(timeline->system_event(0).open_at_begin);
+  EXPECT_EQ(timeline->system_event(1).end_ns(), 2000);
+  EXPECT_EQ(timeline->system_event(1).end, SpanEnd::kTruncated);
+  EXPECT_EQ(timeline->system_event(1).off_cpu.run_queue_ns, 50);
+  EXPECT_EQ(timeline->ledger().outside_window, 2u);
+}
+
+TEST(SystemTest, SpansThatMayHaveLostSomethingSayNothing) {
+  Job job;
+  for (int64_t at = 1000; at <= 4000; at += 1000) {
+    job.Begin(kTid, at, 1, 1);
+    job.End(kTid, at + 500, 1, 1);
+  }
+  job.SystemCall(kTid, 1100, 1200);
+  job.SystemCall(kTid, 3100, 3200, kRead, 0, /*lost=*/2);  // between 1200 and 3200
+  const auto timeline = Build(job, Metadata());
+  std::vector<uint32_t> unknown;
+  for (uint32_t i = 0; i < 4; ++i) unknown.push_back(SystemOf(*timeline, i).is_unknown);
+  EXPECT_THAT(unknown, ElementsAre(1, 1, 1, 0));
+}
+
+TEST(SystemTest, ACallThatItsThreadDidNotComeBackFrom) {
+  Job job;
+  job.SystemCall(kTid, 1000, 2000, kRead, -512);  // a handler ran, and it goes on
+  job.SystemCall(kTid, 2100, 3000, kRead, -512);
+  job.ThreadExit(kTid, 3100, false);
+  job.SystemCall(kTid + 1, 1000, 2000, kRead, -512);  // this one lives
+  const auto timeline = Build(job, Metadata());
+  ASSERT_EQ(timeline->system_event_count(), 3u);
+  int truncated = 0;
+  for (uint32_t i = 0; i < 3; ++i) {
+    const SystemEvent& event = timeline->system_event(i);
+    truncated += event.end == SpanEnd::kTruncated;
+    if (event.end == SpanEnd::kTruncated) {
+      EXPECT_EQ(event.start_ns, 2100);
+    }
+  }
+  EXPECT_EQ(truncated, 1);
+}
+
+TEST(SystemTest, AClockIsNoWaker) {
+  Job job;
+  job.OffCpu(kTid, 1100, 1900, 0, kPoll, 9);
+  job.SystemCall(kTid, 1000, 2000, kPoll, 0);  // its time was over
+  job.OffCpu(kTid, 3100, 3900, 0, kPoll, 9);
+  job.SystemCall(kTid, 3000, 4000, kPoll, 1);
+  job.OffCpu(kTid, 5100, 5900, 0, kFutex, 9);
+  job.SystemCall(kTid, 5000, 6000, kFutex, -ETIMEDOUT);
+  const auto timeline = Build(job, Metadata());
+  std::vector<uint32_t> wakers;
+  for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
+    const SystemEvent& event = timeline->system_event(i);
+    if (event.kind == SystemKind::kOffCpu) wakers.push_back(Raw(event.off_cpu.waker_tid));
+  }
+  EXPECT_THAT(wakers, ElementsAre(0, 9, 0));
+}
+
+TEST(SystemTest, PathsStartAtTheirDirectories) {
+  Job job;
+  job.File(1, abi::PT_SYSTEM_FILE_DIRECTORY, Names({"data", "home"}));
+  job.File(2, abi::PT_SYSTEM_FILE_REGULAR, Names({"x", "data", "home"}));
+  abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kOpenat, -ENOENT);
+  const auto add_path = [&](const std::string& path, uint32_t directory) {
+    record.flags = abi::PT_SYSTEM_HAS_PATH;
+    const uint32_t ids[2] = {directory, 0};
+    std::memcpy(record.tail, ids, sizeof(ids));
+    std::memcpy(record.tail + 8, path.c_str(), path.size() + 1);
+    record.path_bytes = static_cast<uint16_t>(path.size() + 1);
+    job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + (8 + path.size() + 8) / 8 * 8);
+    record.head.time_ns += 1;
+  };
+  add_path("x/y", 1);
+  add_path("./z", 1);
+  add_path("/etc/passwd", 1);
+  add_path("unknown", 99);
+  const auto timeline = Build(job, Metadata());
+  std::vector<std::string> paths;
+  for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
+    paths.push_back(timeline->system_tables().Paths(timeline->system_event(i).call.paths)->first);
+  }
+  EXPECT_THAT(paths, ElementsAre("/home/data/x/y", "/home/data/z", "/etc/passwd", "unknown"));
+}
+
+TEST(SystemTest, ImpossibleRecordsAreMalformed) {
+  Job job;
+  abi::pt_system_call_record call = job.CallRecord(kTid, 1000, 2000, kRead, 0);
+  call.arguments = 6;  // there is no room for them
+  job.AddBytes(&call, PT_SYSTEM_CALL_HEAD_BYTES);
+  call.arguments = 0;
+  call.abi = 9;
+  job.AddBytes(&call, PT_SYSTEM_CALL_HEAD_BYTES);
+  job.OffCpu(kTid, 1000, 1100, 200);  // longer in the queue than off the CPU
+  abi::pt_fault_record fault{};
+  fault.head = job.Head(abi::PT_FAULT, kTid, 1000, 0, 0);
+  fault.area = 99;
+  job.AddBytes(&fault, sizeof(fault));
+  fault.area = 0;
+  fault.duration_ns = ~uint64_t{0};
+  job.AddBytes(&fault, sizeof(fault));
+  job.File(0, abi::PT_SYSTEM_FILE_REGULAR, "");
+  const auto timeline = Build(job, Metadata());
+  EXPECT_EQ(timeline->ledger().malformed, 6u);
+  EXPECT_EQ(timeline->system_event_count(), 0u);
+}
+
+// Whatever the bytes say.
+TEST(SystemTest, RandomRecords) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    Job job;
+    for (int i = 0; i < 50; ++i) {
+      std::vector<uint8_t> bytes(24 + random() % 30 * 8);
+      for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+      const abi::pt_record head =
+          job.Head(static_cast<uint8_t>(abi::PT_SYSTEM_CALL + random() % 5), random() % 3,
+                   static_cast<int64_t>(random() % 100000), static_cast<uint16_t>(random()),
+                   static_cast<uint32_t>(random() % 4));
+      std::memcpy(bytes.data(), &head, sizeof(head));
+      job.AddBytes(bytes.data(), bytes.size());
+    }
+    const auto timeline = Build(job, Metadata());
+    for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
+      const SystemEvent& event = timeline->system_event(i);
+      EXPECT_GE(event.duration_ns, 0);
+      if (event.around != kNoSystemEvent) {
+        EXPECT_LT(event.around, i);
+      }
+    }
+  }
+}
+
+TEST(TimeBreakdownTest, EachMomentCountsOnce) {
+  Job job;
+  constexpr uint32_t kMain = RecordMaker::kPid;
+  job.Fault(kMain, 100, 200);
+  job.OffCpu(kMain, 1100, 1500, 100, kRead);
+  job.SystemCall(kMain, 1000, 2000, kRead, 5);
+  job.OffCpu(kMain, 3100, 3800, 0, kFutex);
+  job.SystemCall(kMain, 3000, 4000, kFutex, 0);
+  job.OffCpu(kMain, 5000, 5300, 300, -1, 0, 0, /*state=*/0);
+  const auto timeline = Build(job, Metadata(0, 10'000));
+  const std::optional<TimeBreakdown> time = BreakTimeDown(*timeline, FindSteps(*timeline));
+  ASSERT_TRUE(time.has_value());
+  const auto used = [&](TimeUse use) { return time->uses[static_cast<size_t>(use)]; };
+  EXPECT_EQ(used(TimeUse::kFaults), 100);
+  EXPECT_EQ(used(TimeUse::kIo), 900);  // the read, without its time in the queue
+  EXPECT_EQ(used(TimeUse::kLock), 700);
+  EXPECT_EQ(used(TimeUse::kRunQueue), 400);
+  EXPECT_EQ(used(TimeUse::kOther), 300);  // on the CPU in futex()
+  EXPECT_EQ(used(TimeUse::kCompute), 10'000 - 100 - 1000 - 1000 - 300);
+  EXPECT_EQ(time->total_ns, 10'000);
+}
+
+TEST(DataWaitsTest, TheWorkerIsFollowedThroughTheThreadThatPins) {
+  constexpr uint32_t kMain = RecordMaker::kPid;
+  constexpr uint32_t kPinner = 101, kWorker = 200, kFeeder = 201;
+  Job job;
+  job.AnnotationBegin(kMain, 1000, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
+  job.AnnotationEnd(kMain, 9000, 0);
+  job.OffCpu(kMain, 1500, 8000, 0, kFutex, kPinner);
+  job.OffCpu(kPinner, 500, 7000, 0, kPoll, kFeeder, kWorker);
+  class Worker : public RecordMaker {
+   public:
+    Worker() : RecordMaker(kWorker) {}
+    void Read(int64_t begin_ns, int64_t end_ns) {
+      abi::pt_system_call_record record{};
+      record.head = Head(abi::PT_SYSTEM_CALL, kWorker, begin_ns, kRead, 0);
+      record.duration_ns = static_cast<uint64_t>(end_ns - begin_ns);
+      record.result = 4096;
+      AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES);
+    }
+  } worker;
+  worker.Read(200, 300);
+  worker.Read(2000, 6000);
+  worker.Read(6100, 6200);
+  job.bytes().insert(job.bytes().end(), worker.bytes().begin(), worker.bytes().end());
+  const auto timeline = Build(job, Metadata(0, 20'000));
+  const std::vector<DataWait> waits = FindDataWaits(*timeline, FindSteps(*timeline));
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits[0].blocked_ns, 6500);
+  EXPECT_EQ(Raw(waits[0].worker), kWorker);
+  EXPECT_EQ(Raw(waits[0].waker), kFeeder);
+  EXPECT_EQ(waits[0].worker_io_ns, 4100);
+  EXPECT_EQ(waits[0].worker_bytes, 8192);
+  ASSERT_NE(waits[0].longest_call, kNoSystemEvent);
+  EXPECT_EQ(timeline->system_event(waits[0].longest_call).start_ns, 2000);
+}
+
+TEST(SocketTextTest, Addresses) {
+  sockaddr_in in{};
+  in.sin_family = AF_INET;
+  in.sin_port = htons(80);
+  in.sin_addr.s_addr = htonl(0x7f000001);
+  const auto bytes = [](const auto& object, size_t size) {
+    return std::span(reinterpret_cast<const uint8_t*>(&object), size);
+  };
+  EXPECT_EQ(SocketAddressText(bytes(in, sizeof(in))), "127.0.0.1:80");
+  EXPECT_EQ(SocketAddressText(bytes(in, 1)), "");
+  EXPECT_EQ(SocketAddressText(bytes(in, 4)), "family 2");
+  sockaddr_in6 in6{};
+  in6.sin6_family = AF_INET6;
+  in6.sin6_port = htons(443);
+  in6.sin6_addr = in6addr_loopback;
+  EXPECT_EQ(SocketAddressText(bytes(in6, sizeof(in6))), "[::1]:443");
+  sockaddr_un un{};
+  un.sun_family = AF_UNIX;
+  std::strcpy(un.sun_path, "/run/x");
+  EXPECT_EQ(SocketAddressText(bytes(un, sizeof(un))), "unix:/run/x");
+  std::memcpy(un.sun_path, "\0abstract\0", 10);
+  EXPECT_EQ(SocketAddressText(bytes(un, sizeof(un))), "unix:@abstract");
+}
+
+TEST(SocketTextTest, Files) {
+  const auto bytes = [](const std::string& text) {
+    return std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  };
+  const std::string names = Names({"c", "b", "a"});
+  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), false, 1), "/a/b/c");
+  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), true, 1), "…/a/b/c");
+  EXPECT_EQ(FileText(SystemFileKind::kDirectory, {}, false, 1), "/");
+  EXPECT_EQ(FileText(SystemFileKind::kPipe, {}, false, 17), "pipe:[17]");
+  EXPECT_EQ(FileText(SystemFileKind::kPipe, bytes(names), false, 17), "/a/b/c");
+  EXPECT_EQ(FileText(SystemFileKind::kAnonymous, bytes(Names({"[eventfd]"})), false, 1),
+            "anon_inode:[eventfd]");
+  EXPECT_EQ(SocketText({}, 9), "socket:[9]");
+}
+
+}  // namespace
+}  // namespace proftrace

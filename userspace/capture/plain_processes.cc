@@ -1,0 +1,62 @@
+#include "userspace/capture/plain_processes.h"
+
+#include <unistd.h>
+
+#include "symbols/process.h"
+#include "symbols/process_maps.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/target_info.h"
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+namespace {
+
+// Those that fork while the host is listed are found by the second look.
+constexpr int kLooks = 2;
+
+}  // namespace
+
+absl::Status PlainProcesses::Add(Pid pid, bool with_descendants) {
+  if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
+  if (absl::Status status = system_->AddProcess(pid); !status.ok()) return status;
+  Describe(pid, /*followed=*/false);
+  if (!with_descendants) return absl::OkStatus();
+  for (const Pid child : ReadDescendants(pid)) {
+    if (living_.contains(Raw(child))) continue;
+    if (absl::Status status = Add(child, /*with_descendants=*/false); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlainProcesses::AddHost() {
+  for (int look = 0; look < kLooks; ++look) {
+    for (const uint32_t number : ReadNumberedEntries("/proc")) {
+      const Pid pid{number};
+      if (Raw(pid) == static_cast<uint32_t>(getpid()) || living_.contains(Raw(pid))) continue;
+      if (ReadProcessInfo(pid).ok()) {
+        if (absl::Status status = Add(pid, /*with_descendants=*/false); !status.ok()) return status;
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PlainProcesses::Describe(Pid pid, bool followed) {
+  living_.insert(Raw(pid));
+  ProcessEntry entry;
+  entry.target = DescribeProcess(pid);
+  entry.target.followed = followed;
+  entry.target.probes_on_ns = MonotonicNs();
+  sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
+}
+
+void PlainProcesses::CollectLastNames() {
+  for (const uint32_t pid : living_) {
+    for (const ThreadEntry& thread : ReadThreads(Pid{pid})) {
+      sink_->AddMetadata([&thread](MetadataWriter& writer) { writer.AddThread(thread); });
+    }
+  }
+}
+
+}  // namespace proftrace

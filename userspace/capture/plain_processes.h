@@ -1,0 +1,49 @@
+// Processes that are recorded without their operators (--activities without cpu): they need no
+// PyTorch, and no probes.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <set>
+#include <vector>
+
+#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/system_programs.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+class PlainProcesses {
+ public:
+  // All must outlive it.
+  PlainProcesses(BpfPrograms* programs, SystemPrograms* system, CaptureSink* sink)
+      : programs_(programs), system_(system), sink_(sink) {}
+
+  // Records a process and its descendants from here on.
+  absl::Status Add(Pid pid, bool with_descendants);
+  // Every process of the host but this one.
+  absl::Status AddHost();
+
+  // What the kernel told of recorded processes.
+  void OnFork(Pid child) { Describe(child, /*followed=*/true); }
+  void OnExec(Pid pid) { Describe(pid, /*followed=*/true); }
+  void OnExit(Pid pid) { living_.erase(Raw(pid)); }
+
+  // Names of threads that still live.
+  void CollectLastNames();
+
+  bool IsLiving(Pid pid) const { return living_.contains(Raw(pid)); }
+  size_t process_count() const { return living_.size(); }
+
+ private:
+  void Describe(Pid pid, bool followed);
+
+  BpfPrograms* programs_;
+  SystemPrograms* system_;
+  CaptureSink* sink_;
+  std::set<uint32_t> living_;  // pids
+};
+
+}  // namespace proftrace

@@ -1,0 +1,312 @@
+#include "userspace/capture/record_session.h"
+
+#include <sys/poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "bpf/abi/python_records.h"
+#include "bpf/abi/records.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/recording_cost.h"
+
+namespace proftrace {
+namespace {
+
+// The ring holds seconds of records; it is emptied often so that blocks reach the disk soon.
+constexpr int kPollMs = 20;
+constexpr int64_t kFlushNs = 200'000'000;
+constexpr int64_t kProgressNs = 500'000'000;
+constexpr int64_t kStepLookNs = 100'000'000;
+// Outside the window, and only as long as it takes: a job that is idle then says nothing.
+constexpr int64_t kLongestCostNs = 100'000'000;
+
+}  // namespace
+
+void RecordSession::OnRecord(std::span<const std::byte> record) {
+  abi::pt_record head;
+  if (record.size() < sizeof(head)) return;
+  std::memcpy(&head, record.data(), sizeof(head));
+  // What is told of once is needed later, too.
+  if (static_cast<int64_t>(head.time_ns) < begin_ns_ && !abi::IsOfStacks(head.kind)) return;
+  if (measures_hit_) job_hit_cost_.Observe(head);
+  if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
+  sink_.Append(record);
+  ++result_.records;
+  meter_.Count(head);
+  if (step_watch_ != nullptr) step_watch_->Observe(record);
+  if (flight_ != nullptr) flight_->Observe(head, record);
+  if (head.kind <= abi::PT_CATCH) return;  // the common ones: nothing to look up
+  switch (head.kind) {
+    case abi::PT_NODE_BEGIN:
+      names_->Observe(record);
+      break;
+    case abi::PT_PYTHON_MODULE:
+      processes_->OnModule(record);
+      break;
+    case abi::PT_FORK: {
+      abi::pt_fork_record fork{};
+      std::memcpy(&fork, record.data(), std::min(record.size(), sizeof(fork)));
+      if (plain_ != nullptr) {
+        plain_->OnFork(Pid{fork.child_pid});
+      } else {
+        processes_->OnFork(Pid{head.pid}, Pid{fork.child_pid}, static_cast<int64_t>(head.time_ns));
+      }
+      break;
+    }
+    case abi::PT_EXEC:
+      if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExec);
+      if (plain_ != nullptr) {
+        plain_->OnExec(Pid{head.pid});
+      } else {
+        processes_->OnExec(Pid{head.pid});
+      }
+      break;
+    case abi::PT_THREAD_EXIT: {
+      names_->Observe(record);
+      abi::pt_exit_record exit{};
+      std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
+      if (flight_ != nullptr) meter_.OnThreadExit(head.tid);
+      if (exit.group_dead == 0) break;
+      if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExit);
+      if (plain_ != nullptr) {
+        plain_->OnExit(Pid{head.pid});
+      } else {
+        processes_->OnExit(Pid{head.pid});
+      }
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+void RecordSession::TakeMapNews() {
+  if (map_watch_ == nullptr) return;
+  const MapNews news = map_watch_->Take();
+  for (const Pid pid : news.pids) processes_->OnTorchMapped(pid);
+  if (!news.is_lossy) return;
+  for (const Pid pid : FindTorchProcesses().pids) processes_->OnTorchMapped(pid);
+}
+
+void RecordSession::TakeSamples() {
+  if (sampler_ == nullptr) return;
+  sampler_->TakeRecords([this](std::span<const std::byte> record) {
+    sink_.Append(record);
+    ++result_.records;
+  });
+}
+
+void RecordSession::TakeSystemRecords() {
+  if (system_ == nullptr) return;
+  system_->Drain([this](std::span<const std::byte> record) {
+    abi::pt_record head{};
+    std::memcpy(&head, record.data(), std::min(record.size(), sizeof(head)));
+    meter_.Count(head);
+    sink_.Append(record);
+    ++result_.records;
+  });
+}
+
+absl::Status RecordSession::Drain(int timeout_ms) {
+  TakeMapNews();
+  if (agents_ != nullptr) agents_->Drain();
+  TakeSamples();
+  TakeSystemRecords();
+  absl::StatusOr<uint64_t> taken =
+      programs_->Poll(timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
+  return taken.ok() ? sink_.status() : taken.status();
+}
+
+bool RecordSession::AnyTargetAlive() {
+  if (options_.all) return true;
+  for (const UniqueFd& fd : target_fds_) {
+    pollfd poll_fd{fd.get(), POLLIN, 0};
+    if (poll(&poll_fd, 1, 0) == 0) return true;
+  }
+  return false;
+}
+
+void RecordSession::ReportProgress(int64_t now_ns) {
+  Progress progress;
+  progress.elapsed_s = ToSeconds(now_ns - info_.window.start_ns);
+  progress.records = result_.records;
+  progress.records_per_s = static_cast<double>(result_.records - last_progress_records_) /
+                           std::max(1e-9, ToSeconds(now_ns - last_progress_ns_));
+  progress.lost = programs_->ReadCounters().ring_lost - lost_before_start_;
+  if (system_ != nullptr) progress.lost += system_->lost();
+  if (const std::optional<RecordedSteps> steps = step_watch_->Find(); steps.has_value()) {
+    const auto& [start_ns, end_ns] = steps->intervals.back();
+    progress.step_ms = static_cast<double>(end_ns - start_ns) * 1e-6;
+    if (AskedForSteps()) progress.steps = steps->intervals.size();
+  }
+  last_progress_ns_ = now_ns;
+  last_progress_records_ = result_.records;
+  callbacks_.on_progress(progress);
+}
+
+absl::Status RecordSession::Loop() {
+  last_progress_ns_ = info_.window.start_ns;
+  int64_t last_flush_ns = info_.window.start_ns;
+  int64_t last_look_ns = info_.window.start_ns;
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const int64_t now_ns = MonotonicNs();
+    int timeout_ms = kPollMs;
+    if (options_.duration_s.has_value()) {
+      const double left_s = *options_.duration_s - ToSeconds(now_ns - info_.window.start_ns);
+      if (left_s <= 0) break;
+      timeout_ms = std::min(timeout_ms, 1 + static_cast<int>(left_s * 1e3));
+    }
+    if (absl::Status status = Drain(timeout_ms); !status.ok()) return status;
+    if (now_ns - last_flush_ns >= kFlushNs) {
+      sink_.FlushBlock();
+      sink_.FlushDeviceBlock();
+      last_flush_ns = now_ns;
+      if (!AnyTargetAlive()) break;
+      if (flight_ != nullptr) flight_->NoteLosses(now_ns, ReadLosses());
+      if (flight_ != nullptr && options_.flight->WatchesSteps()) {
+        if (const auto steps = step_watch_->Find(); steps.has_value())
+          flight_->OnSteps(*steps, now_ns);
+      }
+    }
+    if (flight_ != nullptr) TakeFlight(now_ns);
+    if (options_.steps.has_value() && now_ns - last_look_ns >= kStepLookNs) {
+      if (step_watch_->HasSurely(*options_.steps)) break;
+      last_look_ns = now_ns;
+    }
+    if (callbacks_.on_progress && now_ns - last_progress_ns_ >= kProgressNs) ReportProgress(now_ns);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecordSession::MeasureHitInJob() {
+  // Perf events by the thousand take the kernel minutes to remove.
+  if (programs_->api() != UprobeApi::kMulti) return absl::OkStatus();
+  const LinkSet links = processes_->AttachCostPoints();
+  if (links.empty()) return absl::OkStatus();
+  measures_hit_ = true;
+  const int64_t until_ns = MonotonicNs() + kLongestCostNs;
+  absl::Status status;
+  while (status.ok() && MonotonicNs() < until_ns &&
+         job_hit_cost_.pairs() < JobHitCost::kEnoughPairs) {
+    status = Drain(kPollMs);
+  }
+  measures_hit_ = false;
+  job_ns_per_hit_ = job_hit_cost_.median_ns();
+  job_ns_per_call_ = job_hit_cost_.median_call_ns();
+  return status;
+}
+
+Cost RecordSession::MeasureCost(int64_t window_ns, uint64_t lost) const {
+  Cost cost = EstimateCost(meter_, window_ns, lost,
+                           {programs_->ns_per_hit(), job_ns_per_hit_, job_ns_per_call_,
+                            system_ != nullptr ? system_->ns_per_call() : std::nullopt});
+  cost.tracer_cpu_s = ToSeconds(ProcessCpuNs() - cpu_at_start_ns_);
+  return cost;
+}
+
+void RecordSession::KeepSteps() {
+  if (!AskedForSteps()) return;
+  result_.steps = step_watch_->Find();
+  if (!result_.steps.has_value() || !options_.steps.has_value()) return;
+  std::vector<std::pair<int64_t, int64_t>>& intervals = result_.steps->intervals;
+  if (intervals.size() < *options_.steps) return;  // the recording ended before
+  intervals.resize(*options_.steps);
+  info_.window.duration_ns = std::max<int64_t>(0, intervals.back().second - info_.window.start_ns);
+}
+
+Ledger RecordSession::ReadLosses() const {
+  const KernelCounters counters = programs_->ReadCounters();
+  Ledger ledger;
+  ledger.ring_lost = counters.ring_lost - lost_before_start_;
+  ledger.read_failed = counters.read_failed + names_->read_failed();
+  ledger.follow_failed = processes_->follow_failed() + counters.forks_lost;
+  if (sampler_ != nullptr) {
+    ledger.samples_lost = sampler_->lost();
+    ledger.samples_unsteady = sampler_->unsteady();
+  }
+  if (system_ != nullptr) ledger.system_lost = system_->lost();
+  return ledger;
+}
+
+void RecordSession::TakeFlight(int64_t now_ns) {
+  flight_->Look(now_ns);
+  if (!flight_->IsDue(now_ns)) return;
+  sink_.FlushBlock();
+  sink_.FlushDeviceBlock();
+  sink_.WaitUntilWritten();
+  const Ledger losses = ReadLosses();
+  flight_->NoteLosses(now_ns, losses);
+  MetadataWriter words;
+  for (const Unsupported& gap : processes_->gaps()) words.AddUnsupported(gap);
+  const bool has_agent = agents_ != nullptr && agents_->has_run();
+  if (has_agent || processes_->has_cuda_calls()) words.AddGpu(has_agent ? "agent" : "launch");
+  for (const Pid pid : processes_->pids()) {
+    for (const ThreadEntry& thread : ReadThreads(pid)) words.AddThread(thread);
+  }
+  const Cost cost = MeasureCost(now_ns - info_.window.start_ns, losses.ring_lost);
+  if (callbacks_.on_dump) {
+    callbacks_.on_dump(
+        flight_->Take(now_ns, /*is_end=*/false, *keeper_, info_.window, cost, &words));
+  }
+}
+
+void RecordSession::Stop() {
+  const int64_t end_ns = MonotonicNs();
+  absl::Status status;
+  if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();
+  if (sampler_ != nullptr) sampler_->Stop();
+  if (system_ != nullptr) system_->Stop();
+  processes_->Detach();
+  const int64_t detached_ns = MonotonicNs();
+  if (agents_ != nullptr) agents_->Stop();
+  if (status.ok()) status = Drain(0);
+  processes_->CollectLastNames();
+  if (plain_ != nullptr) plain_->CollectLastNames();
+
+  info_.window.duration_ns = end_ns - info_.window.start_ns;
+  KeepSteps();
+  info_.window.detach_s = ToSeconds(detached_ns - end_ns);
+  const Ledger ledger = ReadLosses();
+  const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
+  sink_.AddMetadata([&](MetadataWriter& writer) {
+    const bool has_agent = agents_ != nullptr && agents_->has_run();
+    for (const Unsupported& gap : processes_->gaps()) {
+      // Of processes that had probes at their calls before they had agents.
+      const bool is_filled =
+          has_agent && !agents_->has_missed() && gap.feature == kLaunchLevelFeature;
+      if (!is_filled) writer.AddUnsupported(gap);
+    }
+    if (system_ != nullptr) {
+      for (const Unsupported& gap : system_->gaps()) writer.AddUnsupported(gap);
+    }
+    if (has_agent || processes_->has_cuda_calls()) writer.AddGpu(has_agent ? "agent" : "launch");
+    if (agents_ != nullptr) {
+      for (const Unsupported& gap : agents_->gaps()) writer.AddUnsupported(gap);
+    }
+    if (result_.steps.has_value()) writer.AddSteps(*result_.steps);
+    writer.AddEnd(info_.window, cost, ledger);
+  });
+  const absl::Status finished = sink_.Finish();
+  result_.attached = plain_ != nullptr || processes_->operator_count() > 0;
+  result_.status = status.ok() ? finished : status;
+  if (result_.status.ok() && !result_.attached) {
+    result_.status =
+        Fail(ExitCode::kNoTorch,
+             options_.all ? "no process that had loaded PyTorch was there to be recorded (-a)"
+                          : "the command was not recorded: neither it nor its children had loaded "
+                            "PyTorch by the end");
+  }
+  result_.ring_lost = ledger.ring_lost;
+  result_.window = info_.window;
+  result_.cost = cost;
+  if (flight_ == nullptr) return;
+  flight_->NoteLosses(end_ns, ledger);
+  MetadataWriter words;
+  result_.last_dump = flight_->Take(end_ns, /*is_end=*/true, *keeper_, info_.window, cost, &words);
+  result_.window = result_.last_dump->window;
+  result_.triggers_passed_over = flight_->passed_over();
+}
+
+}  // namespace proftrace

@@ -1,0 +1,120 @@
+// One recording, from attach to the closed capture. The calling thread empties the ring; the sink's
+// writes; the process set's follows children.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/flight_recorder.h"
+#include "userspace/capture/job_hit_cost.h"
+#include "userspace/capture/live_meter.h"
+#include "userspace/capture/map_watch.h"
+#include "userspace/capture/name_resolver.h"
+#include "userspace/capture/plain_processes.h"
+#include "userspace/capture/process_set.h"
+#include "userspace/capture/recorder.h"
+#include "userspace/capture/sampler.h"
+#include "userspace/capture/step_watch.h"
+#include "userspace/capture/system_programs.h"
+
+namespace proftrace {
+
+class RecordSession {
+ public:
+  RecordSession(const RecordOptions& options, std::unique_ptr<CaptureWriter> writer,
+                const RecordCallbacks& callbacks, const std::atomic<bool>& stop)
+      : options_(options),
+        callbacks_(callbacks),
+        stop_(stop),
+        begin_ns_(MonotonicNs()),
+        keeper_(options.flight
+                    ? new FlightKeeper(FlightRecorder::LimitsOf(*options.flight), MonotonicNs)
+                    : nullptr),
+        sink_(keeper_ != nullptr ? std::unique_ptr<BlockSink>(keeper_) : std::move(writer)) {}
+
+  RecordResult Run() {
+    result_.status = Start();
+    if (result_.status.ok()) {
+      absl::Status status = Loop();
+      Stop();
+      if (status.ok()) status = result_.status;
+      result_.status = status;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status Start();
+  absl::Status PlanTargets();
+  // Until an instant of CLOCK_MONOTONIC, or the user's signal. Records are taken meanwhile.
+  absl::Status WaitUntil(int64_t time_ns);
+  absl::Status AttachTargets();
+  void AttachHost();
+  // The plan of a process that runs.
+  absl::StatusOr<ProbePlan> PlanRunning(Pid pid);
+  absl::Status Loop();
+  void Stop();
+  void OnRecord(std::span<const std::byte> record);
+  // -a: processes that have begun to load PyTorch.
+  void TakeMapNews();
+  void TakeSamples();
+  void TakeSystemRecords();
+  absl::Status LoadActivities();
+  absl::Status AttachPlain();
+  absl::Status Drain(int timeout_ms);
+  bool AnyTargetAlive();
+  void ReportProgress(int64_t now_ns);
+  bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
+  // Of the steps that were found, those asked for; the window ends with the last of them.
+  void KeepSteps();
+  absl::Status MeasureHitInJob();
+  Cost MeasureCost(int64_t window_ns, uint64_t lost) const;
+  // What was lost since the window began.
+  Ledger ReadLosses() const;
+  // A flight recorder's turn: gives out the dump that is due. The ring goes on filling meanwhile.
+  void TakeFlight(int64_t now_ns);
+
+  const RecordOptions& options_;
+  const RecordCallbacks& callbacks_;
+  const std::atomic<bool>& stop_;
+  int64_t begin_ns_;
+  FlightKeeper* keeper_;  // the sink's; none: all is written to a file
+  CaptureSink sink_;
+  std::unique_ptr<FlightRecorder> flight_;
+  std::unique_ptr<BpfPrograms> programs_;
+  std::unique_ptr<Sampler> sampler_;        // none: nothing is sampled
+  std::unique_ptr<SystemPrograms> system_;  // none: no activities of the kernel
+  std::unique_ptr<PlainProcesses> plain_;   // none: operators are recorded
+  std::unique_ptr<ProcessSet> processes_;
+  std::unique_ptr<GpuAgents> agents_;  // none: nothing is put into processes
+  std::unique_ptr<NameResolver> names_;
+  std::unique_ptr<MapWatch> map_watch_;  // -a, where the kernel can
+  std::vector<UniqueFd> target_fds_;
+  std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;  // until they are attached
+  LiveMeter meter_;
+  std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
+  JobHitCost job_hit_cost_;
+  bool measures_hit_ = false;
+  std::optional<double> job_ns_per_hit_;
+  std::optional<double> job_ns_per_call_;  // of a begin that reads inputs
+  RecordingInfo info_;
+  int64_t cpu_at_start_ns_ = 0;
+  uint64_t lost_before_start_ = 0;  // while probes were put in: outside the window
+  int64_t last_progress_ns_ = 0;
+  uint64_t last_progress_records_ = 0;
+  RecordResult result_;
+};
+
+}  // namespace proftrace

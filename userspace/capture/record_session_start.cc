@@ -1,0 +1,256 @@
+#include "userspace/capture/record_session.h"
+
+#include <malloc.h>
+#include <sys/poll.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/process_plan.h"
+#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/target_info.h"
+
+// How a recording begins: plans, programs, probes.
+
+namespace proftrace {
+namespace {
+
+constexpr int kPollMs = 20;
+// --start-at: attaching takes less, but for many processes.
+constexpr int64_t kAttachLeadNs = 2'000'000'000;
+constexpr int64_t kAgentLeadNs = kAttachLeadNs + 6'000'000'000;
+// Until the ring is empty; until agents have handed over what they have, and samples their names.
+constexpr int64_t kSettleNs = 300'000'000;
+constexpr int64_t kLateSettleNs = 1'000'000'000;
+
+Host DescribeHost() {
+  utsname name{};
+  uname(&name);
+  return Host{name.nodename, name.release, static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN))};
+}
+
+absl::StatusOr<UniqueFd> OpenPidfd(Pid pid) {
+  const long fd = syscall(SYS_pidfd_open, Raw(pid), 0);
+  if (fd >= 0) return UniqueFd(static_cast<int>(fd));
+  // EINVAL, and ENOENT since 6.15: the id of a thread that is not its process's first one.
+  if (errno == ESRCH || errno == EINVAL || errno == ENOENT) {
+    return Fail(ExitCode::kNoTarget, "there is no process with PID " + std::to_string(Raw(pid)) +
+                                         "; 'proftrace list' shows those that can be recorded");
+  }
+  return Fail(ExitCode::kHostUnfit, "cannot watch PID " + std::to_string(Raw(pid)) + ": " +
+                                        ErrnoText(errno) + "; Linux 5.15 or later is needed");
+}
+
+}  // namespace
+
+absl::Status RecordSession::PlanTargets() {
+  std::vector<Pid> all = options_.pids;
+  all.insert(all.end(), options_.awaited.begin(), options_.awaited.end());
+  for (const Pid pid : all) {
+    absl::StatusOr<UniqueFd> fd = OpenPidfd(pid);
+    if (!fd.ok()) return fd.status();
+    target_fds_.push_back(*std::move(fd));
+  }
+  if (!options_.info.system.operators) return absl::OkStatus();
+  const std::vector<Pid> found = options_.all ? FindTorchProcesses().pids : std::vector<Pid>();
+  if (agents_ != nullptr) agents_->Start(options_.all ? found : options_.pids);
+  for (const Pid pid : options_.pids) {
+    plans_.emplace_back(pid, PlanRunning(pid));
+    if (!plans_.back().second.ok()) return plans_.back().second.status();
+  }
+  for (const Pid pid : found) {
+    // A forked child of one that comes before is attached to with its plan.
+    const bool is_forked = std::any_of(plans_.begin(), plans_.end(), [pid](const auto& known) {
+      return known.second.ok() && IsForkOf(pid, known.first, *known.second);
+    });
+    if (!is_forked) plans_.emplace_back(pid, PlanRunning(pid));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProbePlan> RecordSession::PlanRunning(Pid pid) {
+  PlanOptions plan = options_.plan;
+  // CUPTI tells of CUDA's calls itself.
+  const bool has_agent = agents_ != nullptr && agents_->IsRunning(pid);
+  if (has_agent) plan.cuda_calls = CudaCalls::kNever;
+  absl::StatusOr<ProbePlan> made = PlanProcess(pid, plan);
+  if (made.ok()) made->has_agent = has_agent;
+  return made;
+}
+
+absl::Status RecordSession::WaitUntil(int64_t time_ns) {
+  absl::Status status;
+  while (status.ok() && !stop_.load(std::memory_order_relaxed)) {
+    const int64_t left_ns = time_ns - MonotonicNs();
+    if (left_ns <= 0) break;
+    const int wait_ms = static_cast<int>(std::min<int64_t>(kPollMs, left_ns / 1'000'000 + 1));
+    if (programs_ != nullptr) {
+      status = Drain(wait_ms);
+    } else {
+      poll(nullptr, 0, wait_ms);
+    }
+  }
+  return status;
+}
+
+absl::Status RecordSession::LoadActivities() {
+  if (options_.sample_period_ns.has_value()) {
+    absl::StatusOr<std::unique_ptr<SamplePrograms>> samples = SamplePrograms::Load();
+    if (!samples.ok()) return samples.status();
+    sampler_ = std::make_unique<Sampler>(*std::move(samples), *options_.sample_period_ns);
+  }
+  if (options_.info.system.any()) {
+    absl::StatusOr<std::unique_ptr<SystemPrograms>> system = SystemPrograms::Load(
+        {options_.info.system, options_.bpf.follow_children, options_.bpf.ring_bytes});
+    if (!system.ok()) return system.status();
+    system_ = *std::move(system);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecordSession::AttachPlain() {
+  plain_ = std::make_unique<PlainProcesses>(programs_.get(), system_.get(), &sink_);
+  if (options_.all) return plain_->AddHost();
+  std::vector<Pid> all = options_.pids;
+  all.insert(all.end(), options_.awaited.begin(), options_.awaited.end());
+  for (const Pid pid : all) {
+    absl::Status status = plain_->Add(pid, options_.bpf.follow_children);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecordSession::AttachTargets() {
+  if (!options_.info.system.operators) return AttachPlain();
+  if (options_.all) {
+    AttachHost();
+    return absl::OkStatus();
+  }
+  for (auto& [pid, plan] : plans_) {
+    if (absl::Status status = processes_->Attach(pid, *std::move(plan)); !status.ok()) {
+      return status;
+    }
+    if (options_.bpf.follow_children) processes_->FollowDescendants(pid, /*awaits_others=*/true);
+  }
+  for (const Pid pid : options_.awaited) {
+    if (absl::Status status = processes_->AwaitOwn(pid); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// What goes wrong with one process is named, and no reason to leave the others out.
+void RecordSession::AttachHost() {
+  for (auto& [pid, plan] : plans_) {
+    absl::Status status = plan.status();
+    if (status.ok()) status = processes_->Attach(pid, *std::move(plan));
+    if (status.ok()) {
+      processes_->FollowDescendants(pid, /*awaits_others=*/false);
+    } else if (ExitCodeOf(status) != ExitCode::kNoTorch &&
+               ExitCodeOf(status) != ExitCode::kNoTarget) {
+      processes_->Refuse(pid, status);
+    }
+  }
+  processes_->LookForTorch(FindTorchProcesses(), /*again=*/map_watch_ == nullptr);
+}
+
+absl::Status RecordSession::Start() {
+  const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
+  if (options_.agent.has_value()) {
+    if (options_.start_unix_ns.has_value()) {
+      // What is wrong with the targets is said now; agents record from their start on.
+      if (absl::Status status = PlanTargets(); !status.ok()) return status;
+      if (absl::Status status = WaitUntil(start_ns - kAgentLeadNs); !status.ok()) return status;
+      target_fds_.clear();
+      plans_.clear();
+    }
+    agents_ = std::make_unique<GpuAgents>(*options_.agent, &sink_);
+  }
+  // Before the ring is there: the analysis of a new library takes memory, and gives it back.
+  if (absl::Status status = PlanTargets(); !status.ok()) return status;
+  malloc_trim(0);
+  if (options_.start_unix_ns.has_value()) {
+    if (absl::Status status = WaitUntil(start_ns - kAttachLeadNs); !status.ok()) return status;
+    begin_ns_ = MonotonicNs();
+  }
+  absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
+  if (!programs.ok()) return programs.status();
+  programs_ = *std::move(programs);
+  if (absl::Status status = LoadActivities(); !status.ok()) return status;
+  processes_ = std::make_unique<ProcessSet>(programs_.get(), sampler_.get(), system_.get(), &sink_,
+                                            options_.plan, callbacks_.on_follow,
+                                            callbacks_.on_awaited, [this](Pid pid, Pid parent) {
+                                              if (agents_ != nullptr)
+                                                agents_->Consider(pid, parent);
+                                            });
+  names_ = std::make_unique<NameResolver>(
+      [this](Pid pid) { return processes_->ImageOf(pid); },
+      [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
+      [this](Pid pid, uint64_t vtable, bool is_python) {
+        (void)programs_->AddNodeVtable(pid, vtable, is_python);
+      });
+  if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
+  if (options_.all && options_.info.system.operators) {
+    // Before they are looked for, so that none is missed in between.
+    if (auto watch = MapWatch::Open(); watch.ok()) map_watch_ = *std::move(watch);
+  }
+  absl::Status attached = AttachTargets();
+  plans_.clear();
+  if (!attached.ok()) return attached;
+  if (absl::Status status = MeasureHitInJob(); !status.ok()) return status;
+  const int64_t attached_ns = MonotonicNs();
+  if (options_.start_unix_ns.has_value()) {
+    if (absl::Status status = WaitUntil(start_ns); !status.ok()) return status;
+    if (const double late_s = ToSeconds(attached_ns - start_ns); late_s > 0) {
+      const std::string reason = "the window began " + std::to_string(late_s) +
+                                 " s after it: the probes were not live before";
+      sink_.AddMetadata([&](MetadataWriter& writer) {
+        writer.AddUnsupported(Unsupported{"--start-at", reason});
+      });
+    }
+  }
+  // A signal may have come before.
+  const int64_t ready_ns = std::max(attached_ns, std::min(start_ns, MonotonicNs()));
+  if (AskedForSteps() || callbacks_.on_progress ||
+      (options_.flight.has_value() && options_.flight->WatchesSteps())) {
+    step_watch_ = std::make_unique<StepWatch>(
+        [this](Pid pid, uint16_t site) { return processes_->SiteLabel(pid, site); }, ready_ns,
+        options_.flight.has_value() ? FlightRecorder::kMostSteps : 0);
+  }
+  if (options_.flight.has_value()) {
+    // What is let go is given back at once, whatever lies beside it.
+    mallopt(M_MMAP_THRESHOLD, 64 << 10);
+    flight_ = std::make_unique<FlightRecorder>(*options_.flight, [this](Pid pid) {
+      return plain_ != nullptr ? plain_->IsLiving(pid) : processes_->ImageOf(pid).has_value();
+    });
+    std::vector<Pid> targets = options_.pids;
+    targets.insert(targets.end(), options_.awaited.begin(), options_.awaited.end());
+    const bool is_late = agents_ != nullptr || sampler_ != nullptr;
+    flight_->Start(ready_ns, targets, is_late ? kLateSettleNs : kSettleNs);
+  }
+  info_ = options_.info;
+  info_.host = DescribeHost();
+  info_.window.start_ns = ready_ns;
+  info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
+  info_.window.attach_s = ToSeconds(attached_ns - begin_ns_);
+  sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
+  if (sampler_ != nullptr) {
+    if (absl::Status status = sampler_->Start(); !status.ok()) return status;
+  }
+  cpu_at_start_ns_ = ProcessCpuNs();
+  lost_before_start_ = programs_->ReadCounters().ring_lost;
+  if (callbacks_.on_ready) {
+    callbacks_.on_ready(
+        Ready{plain_ != nullptr ? plain_->process_count() : processes_->process_count(),
+              processes_->operator_count(), info_.window.attach_s});
+  }
+  processes_->OnReady();
+  return absl::OkStatus();
+}
+
+}  // namespace proftrace

@@ -1,0 +1,289 @@
+#include "userspace/capture/system_programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "bpf/abi/system_records.h"
+#include "system_activity.skel.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/capture/kernel_types.h"
+#include "userspace/capture/pid_namespace.h"
+#include "userspace/capture/system_facts.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint32_t kMostThreads = 32768;
+// Arguments of the tracepoint io_uring_complete, with the context of the probe: since Linux 6.11.
+constexpr int kShortCompletion = 4;
+
+// A millisecond all in all.
+constexpr int kCostRounds = 9;
+constexpr int kCallsInRound = 100;
+
+// What a system call takes now, in this thread: the median of a loop. It is one that does little,
+// and counts as I/O.
+double CallNs() {
+  std::array<int64_t, kCostRounds> times;
+  for (int64_t& time_ns : times) {
+    const int64_t begin_ns = MonotonicNs();
+    for (int i = 0; i < kCallsInRound; ++i) (void)lseek(-1, 0, SEEK_CUR);
+    time_ns = MonotonicNs() - begin_ns;
+  }
+  std::nth_element(times.begin(), times.begin() + kCostRounds / 2, times.end());
+  return static_cast<double>(times[kCostRounds / 2]) / kCallsInRound;
+}
+
+struct ProgramDeleter {
+  void operator()(system_activity_bpf* skeleton) const { system_activity_bpf__destroy(skeleton); }
+};
+
+absl::Status Failed(const std::string& what, int error) {
+  const ExitCode code =
+      error == EPERM || error == EACCES ? ExitCode::kNotPermitted : ExitCode::kHostUnfit;
+  return Fail(code, "cannot record system activity: " + what + ": " + ErrnoText(error));
+}
+
+// How many arguments a tracepoint of this kernel has; 0: it has no such tracepoint.
+int ArgumentsOf(const btf* types, const char* tracepoint) {
+  const std::string name = std::string("btf_trace_") + tracepoint;
+  const int id = btf__find_by_name_kind(types, name.c_str(), BTF_KIND_TYPEDEF);
+  if (id < 0) return 0;
+  const btf_type* type = btf__type_by_id(types, static_cast<uint32_t>(id));
+  while (type != nullptr && (btf_is_typedef(type) || btf_is_ptr(type))) {
+    type = btf__type_by_id(types, type->type);
+  }
+  return type != nullptr && btf_is_func_proto(type) ? btf_vlen(type) : 0;
+}
+
+}  // namespace
+
+struct SystemPrograms::Impl {
+  std::unique_ptr<system_activity_bpf, ProgramDeleter> skeleton;
+  ring_buffer* ring = nullptr;
+  bpf_link* begin_lister = nullptr;
+  bpf_link* end_lister = nullptr;
+  std::vector<bpf_link*> links;
+  const RecordCallback* callback = nullptr;
+  std::mutex mutex;  // of iterated_tgid
+
+  void Detach() {
+    for (bpf_link* link : links) bpf_link__destroy(link);
+    links.clear();
+  }
+
+  ~Impl() {
+    Detach();
+    bpf_link__destroy(begin_lister);
+    bpf_link__destroy(end_lister);
+    ring_buffer__free(ring);
+  }
+
+  static int OnRecord(void* context, void* data, size_t bytes) {
+    const auto* self = static_cast<const Impl*>(context);
+    if (self->callback != nullptr) {
+      (*self->callback)(std::span(static_cast<const std::byte*>(data), bytes));
+    }
+    return 0;
+  }
+
+  // Runs an iterator over all threads to its end.
+  static absl::Status Iterate(bpf_link* iterator) {
+    const UniqueFd fd(bpf_iter_create(bpf_link__fd(iterator)));
+    if (fd.get() < 0) return Failed("the list of threads", errno);
+    std::array<char, 4096> nothing;
+    while (true) {
+      const ssize_t got = read(fd.get(), nothing.data(), nothing.size());
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got < 0) return Failed("the list of threads", errno);
+      if (got == 0) return absl::OkStatus();
+    }
+  }
+};
+
+SystemPrograms::SystemPrograms() : impl_(std::make_unique<Impl>()) {}
+SystemPrograms::~SystemPrograms() = default;
+
+absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const SystemOptions& options) {
+  const SystemActivities& activities = options.activities;
+  std::unique_ptr<SystemPrograms> programs(new SystemPrograms);
+  Impl& impl = *programs->impl_;
+  impl.skeleton.reset(system_activity_bpf__open());
+  if (impl.skeleton == nullptr) return Failed("the BPF programs", errno);
+  system_activity_bpf* skeleton = impl.skeleton.get();
+  skeleton->rodata->config_calls = activities.calls;
+  skeleton->rodata->config_io = activities.io;
+  skeleton->rodata->config_sched = activities.sched;
+  skeleton->rodata->config_faults = activities.faults;
+  skeleton->rodata->config_children = options.follow_children;
+  bpf_map__set_max_entries(skeleton->maps.system_ring, options.ring_bytes);
+  bpf_map__set_max_entries(skeleton->maps.system_threads, kMostThreads);
+
+  const auto& all = skeleton->progs;
+  const bool has_calls = activities.calls || activities.io;
+  for (bpf_program* program : {all.on_sys_enter, all.on_sys_exit}) {
+    bpf_program__set_autoload(program, has_calls);
+  }
+  for (bpf_program* program : {all.on_system_switch, all.on_system_waking, all.on_system_wakeup,
+                               all.on_system_wakeup_new}) {
+    bpf_program__set_autoload(program, activities.sched);
+  }
+  for (bpf_program* program :
+       {all.on_fault_user, all.on_fault_kernel, all.on_minor_fault, all.on_major_fault}) {
+    const bool is_minor = program == all.on_minor_fault;
+    bpf_program__set_autoload(program, activities.faults || (activities.io && !is_minor));
+  }
+  btf* types = btf__load_vmlinux_btf();
+  const int completion = types == nullptr ? 0 : ArgumentsOf(types, "io_uring_complete");
+  const bool has_requests =
+      completion > 0 && ArgumentsOf(types, "io_uring_submit_req") > 0 && activities.io;
+  btf__free(types);
+  bpf_program__set_autoload(all.on_request, has_requests);
+  bpf_program__set_autoload(all.on_request_done, has_requests && completion <= kShortCompletion);
+  bpf_program__set_autoload(all.on_request_done_old, has_requests && completion > kShortCompletion);
+  if (activities.io && !has_requests) {
+    programs->gaps_.push_back(
+        {"io_uring", "this kernel does not tell of its requests; Linux 6.3 or later is needed"});
+  }
+
+  if (const int error = LoadPrograms([skeleton] { return system_activity_bpf__load(skeleton); });
+      error != 0) {
+    return Failed("the kernel does not take the programs; Linux 5.17 or later is needed", -error);
+  }
+  absl::Status status = FindPidNamespace(bpf_program__fd(all.read_pidns_level));
+  if (!status.ok()) return status;
+  const std::vector<abi::pt_system_call> facts = SystemCallFactsForKernel();
+  for (uint32_t key = 0; key < facts.size(); ++key) {
+    if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.system_calls), &key, &facts[key], BPF_ANY) !=
+        0) {
+      return Failed("the table of system calls", errno);
+    }
+  }
+  impl.ring =
+      ring_buffer__new(bpf_map__fd(skeleton->maps.system_ring), Impl::OnRecord, &impl, nullptr);
+  if (impl.ring == nullptr) return Failed("the ring buffer", errno);
+  const double plain_ns = has_calls ? CallNs() : 0;
+  status = programs->Attach(activities);
+  if (status.ok() && has_calls) status = programs->MeasureCall(plain_ns);
+  if (!status.ok()) return status;
+  return programs;
+}
+
+absl::Status SystemPrograms::Attach(const SystemActivities& activities) {
+  Impl& impl = *impl_;
+  const auto& all = impl.skeleton->progs;
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, impl.skeleton->obj) {
+    const bool is_tracepoint = bpf_program__type(program) == BPF_PROG_TYPE_TRACING ||
+                               bpf_program__type(program) == BPF_PROG_TYPE_RAW_TRACEPOINT;
+    const bool is_iterator = program == all.find_begun_threads || program == all.end_open_threads;
+    if (!bpf_program__autoload(program) || !is_tracepoint || is_iterator ||
+        program == all.read_pidns_level) {
+      continue;
+    }
+    bpf_link* link = bpf_program__attach(program);
+    if (link == nullptr) return Failed(bpf_program__section_name(program), errno);
+    impl.links.push_back(link);
+  }
+  if (activities.faults || activities.io) {
+    if (absl::Status status = OpenFaultCounters(); !status.ok()) return status;
+  }
+  impl.begin_lister = bpf_program__attach_iter(all.find_begun_threads, nullptr);
+  impl.end_lister = bpf_program__attach_iter(all.end_open_threads, nullptr);
+  if (impl.begin_lister == nullptr || impl.end_lister == nullptr) {
+    return Failed("the list of threads", errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SystemPrograms::MeasureCall(double plain_ns) {
+  const auto own = static_cast<uint32_t>(getpid());
+  absl::Status status = AddProcess(Pid{own});
+  if (!status.ok()) return status;
+  ns_per_call_ = std::max(0.0, CallNs() - plain_ns);
+  // As if nothing had been.
+  (void)bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.watched), &own);
+  const int threads = bpf_map__fd(impl_->skeleton->maps.system_threads);
+  uint32_t tid = 0;
+  while (bpf_map_get_next_key(threads, nullptr, &tid) == 0) {
+    if (bpf_map_delete_elem(threads, &tid) != 0) break;
+  }
+  ring_buffer__consume(impl_->ring);
+  impl_->skeleton->bss->system_lost = 0;
+  return absl::OkStatus();
+}
+
+absl::Status SystemPrograms::OpenFaultCounters() {
+  const auto& all = impl_->skeleton->progs;
+  const int cpus = libbpf_num_possible_cpus();
+  for (const auto& [program, counter] :
+       {std::pair(all.on_minor_fault, PERF_COUNT_SW_PAGE_FAULTS_MIN),
+        std::pair(all.on_major_fault, PERF_COUNT_SW_PAGE_FAULTS_MAJ)}) {
+    if (!bpf_program__autoload(program)) continue;
+    perf_event_attr attributes{};
+    attributes.size = sizeof(attributes);
+    attributes.type = PERF_TYPE_SOFTWARE;
+    attributes.config = counter;
+    attributes.sample_period = 1;
+    attributes.sample_type = PERF_SAMPLE_ADDR;
+    int error = ENODEV;
+    bool is_open = false;
+    for (int cpu = 0; cpu < cpus; ++cpu) {
+      UniqueFd fd(static_cast<int>(
+          syscall(SYS_perf_event_open, &attributes, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
+      if (fd.get() < 0) {
+        error = errno;  // ENODEV: that CPU is off
+        continue;
+      }
+      bpf_link* link = bpf_program__attach_perf_event(program, fd.get());
+      if (link == nullptr) return Failed("page faults of a CPU", errno);
+      (void)fd.Release();  // the link has it from here on
+      impl_->links.push_back(link);
+      is_open = true;
+    }
+    if (!is_open) return Failed("page faults of a CPU", error);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SystemPrograms::AddProcess(Pid pid) {
+  const uint32_t key = Raw(pid);
+  const uint8_t one = 1;
+  if (bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.watched), &key, &one, BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
+  }
+  const std::lock_guard lock(impl_->mutex);
+  impl_->skeleton->bss->iterated_tgid = key;
+  return Impl::Iterate(impl_->begin_lister);
+}
+
+void SystemPrograms::Drain(const RecordCallback& callback) {
+  impl_->callback = &callback;
+  ring_buffer__consume(impl_->ring);
+  impl_->callback = nullptr;
+}
+
+void SystemPrograms::Stop() {
+  impl_->skeleton->bss->system_stopped = 1;
+  (void)Impl::Iterate(impl_->end_lister);
+  impl_->Detach();
+}
+
+uint64_t SystemPrograms::lost() const {
+  return impl_->skeleton->bss->system_lost + impl_->skeleton->bss->system_threads_lost;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,69 @@
+// The BPF programs of --activities syscalls,io,sched,faults: an object of its own beside
+// BpfPrograms, with a ring of its own. Everything in the kernel goes with it.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "userspace/model/ids.h"
+#include "userspace/model/recording.h"
+
+namespace proftrace {
+
+struct SystemOptions {
+  SystemActivities activities;
+  bool follow_children = true;
+  uint32_t ring_bytes = 32u << 20;  // a power of two, at least a page
+};
+
+class SystemPrograms {
+ public:
+  using RecordCallback = std::function<void(std::span<const std::byte>)>;
+
+  // Loads and attaches: kNotPermitted, or kHostUnfit where this kernel does not take the programs
+  // (Linux 5.17 or later is needed). No process is recorded yet.
+  static absl::StatusOr<std::unique_ptr<SystemPrograms>> Load(const SystemOptions& options);
+  ~SystemPrograms();
+  SystemPrograms(const SystemPrograms&) = delete;
+  SystemPrograms& operator=(const SystemPrograms&) = delete;
+
+  // Records the process from here on, with what its threads are in the middle of, and, with
+  // `follow_children`, those that it forks. From any thread.
+  absl::Status AddProcess(Pid pid);
+
+  // Hands over all records that are there.
+  void Drain(const RecordCallback& callback);
+  // Tells of what threads are in the middle of, and records nothing from here on. Drain() gives the
+  // rest.
+  void Stop();
+
+  // Records that there was no room for.
+  uint64_t lost() const;
+  // What a system call takes longer when it is recorded: the median of a loop in this process;
+  // nothing where none are.
+  std::optional<double> ns_per_call() const { return ns_per_call_; }
+  // What this kernel does not tell of.
+  const std::vector<Unsupported>& gaps() const { return gaps_; }
+
+ private:
+  struct Impl;
+  SystemPrograms();
+  absl::Status Attach(const SystemActivities& activities);
+  absl::Status OpenFaultCounters();
+  // `plain_ns`: what one takes that nobody records.
+  absl::Status MeasureCall(double plain_ns);
+
+  std::unique_ptr<Impl> impl_;
+  std::vector<Unsupported> gaps_;
+  std::optional<double> ns_per_call_;
+};
+
+}  // namespace proftrace

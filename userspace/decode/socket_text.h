@@ -1,0 +1,25 @@
+// Names of files and sockets, from what the kernel's side tells of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "userspace/model/system_event.h"
+
+namespace proftrace {
+
+// A struct sockaddr as a program has it: "127.0.0.1:80", "[::1]:80", "unix:/run/x", "unix:@name"
+// for one without a place in a file system; "family 16" for others; empty when it is too short.
+std::string SocketAddressText(std::span<const uint8_t> address);
+
+// Of a struct abi::pt_socket_place, and what follows it: "tcp:127.0.0.1:5000->127.0.0.1:80",
+// "udp:0.0.0.0:68", "unix:/run/x"; "socket:[INODE]" where there is no more to say.
+std::string SocketText(std::span<const uint8_t> place, uint64_t inode);
+
+// Of names from the innermost outwards, each with its NUL: an absolute path, "pipe:[INODE]",
+// "anon_inode:[eventfd]". `is_cut`: the outermost are missing, and the path begins with "…".
+std::string FileText(SystemFileKind kind, std::span<const uint8_t> names, bool is_cut,
+                     uint64_t inode);
+
+}  // namespace proftrace

@@ -1,0 +1,303 @@
+#include "userspace/decode/system_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "userspace/decode/socket_text.h"
+#include "userspace/model/system_calls.h"
+
+namespace proftrace {
+namespace {
+
+// What a damaged or hostile capture asks for is bounded.
+constexpr size_t kMostFiles = size_t{1} << 24;
+constexpr size_t kMostPaths = size_t{1} << 24;
+// In memory; the rest is spilled.
+constexpr size_t kSystemMemoryBytes = size_t{64} << 20;
+constexpr uint64_t kLongestNs = uint64_t{1} << 59;
+// Bits of task_struct.__state (include/linux/sched.h).
+constexpr uint32_t kTaskUninterruptible = 0x2;
+constexpr uint32_t kTaskStopped = 0x4 | 0x8;
+
+// include/linux/errno.h of the kernel: ERESTARTSYS to ERESTARTNOHAND, and ERESTART_RESTARTBLOCK.
+bool IsRestart(int64_t result) { return (result <= -512 && result >= -514) || result == -516; }
+
+template <typename T>
+T Copy(std::span<const std::byte> record) {
+  T copy{};
+  std::memcpy(&copy, record.data(), std::min(record.size(), sizeof(copy)));
+  return copy;
+}
+
+WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
+  if ((record.off_flags & abi::PT_OFF_CPU_NEW) != 0) return WaitReason::kNew;
+  if (record.state == 0) return WaitReason::kPreempted;
+  if ((record.off_flags & abi::PT_OFF_CPU_FAULT) != 0) return WaitReason::kFault;
+  if ((record.state & kTaskStopped) != 0) return WaitReason::kSignal;
+  if (record.call < 0) {
+    return (record.off_flags & abi::PT_OFF_CPU_IO) != 0 ? WaitReason::kIo : WaitReason::kOther;
+  }
+  const WaitReason reason = ReasonOfCall(static_cast<SystemAbi>(record.abi), record.call);
+  const bool is_disk = (record.off_flags & abi::PT_OFF_CPU_IO) != 0;
+  return reason == WaitReason::kOther && is_disk ? WaitReason::kIo : reason;
+}
+
+}  // namespace
+
+bool SystemDecoder::OnRecord(std::span<const std::byte> record) {
+  switch (Copy<abi::pt_record>(record).kind) {
+    case abi::PT_SYSTEM_CALL: {
+      const auto call = Copy<abi::pt_system_call_record>(record);
+      const size_t tail = std::min(record.size(), sizeof(call)) - PT_SYSTEM_CALL_HEAD_BYTES;
+      const size_t needed = size_t{8} * call.arguments +
+                            ((call.flags & abi::PT_SYSTEM_HAS_TIME) != 0 ? 16 : 0) +
+                            call.address_bytes + call.path_bytes + (call.path_bytes != 0 ? 8 : 0);
+      return needed <= tail && OnCall(call);
+    }
+    case abi::PT_OFF_CPU:
+      return OnOffCpu(Copy<abi::pt_off_cpu_record>(record));
+    case abi::PT_FAULT:
+      return OnFault(Copy<abi::pt_fault_record>(record));
+    case abi::PT_REQUEST:
+      return OnRequest(Copy<abi::pt_request_record>(record));
+    case abi::PT_SYSTEM_FILE: {
+      const auto file = Copy<abi::pt_system_file_record>(record);
+      const size_t text = std::min(record.size(), sizeof(file)) - PT_SYSTEM_FILE_HEAD_BYTES;
+      return file.bytes <= text && OnFile(file);
+    }
+  }
+  return false;
+}
+
+bool SystemDecoder::Begin(const abi::pt_record& head, uint64_t duration_ns, uint16_t lost,
+                          uint8_t flags, SystemEvent* event) {
+  if (head.time_ns > kLongestNs || duration_ns > kLongestNs) return false;
+  event->start_ns = static_cast<int64_t>(head.time_ns);
+  event->duration_ns = static_cast<int64_t>(duration_ns);
+  event->open_at_begin = (flags & abi::PT_SYSTEM_OPEN_AT_BEGIN) != 0;
+  if ((flags & abi::PT_SYSTEM_UNFINISHED) != 0) event->end = SpanEnd::kTruncated;
+  const auto [it, is_new] =
+      threads_.try_emplace(uint64_t{head.pid} << 32 | head.tid, ThreadState{});
+  ThreadState& thread = it->second;
+  if (is_new) {
+    thread.index = static_cast<uint32_t>(tables_.threads.size());
+    tables_.threads.push_back({Pid{head.pid}, Tid{head.tid}, {}});
+  }
+  event->thread = ThreadIndex{thread.index};
+  if (lost > 0) {
+    tables_.threads[thread.index].losses.push_back({thread.last_end_ns, event->end_ns()});
+  }
+  thread.last_end_ns = std::max(thread.last_end_ns, event->end_ns());
+  return true;
+}
+
+void SystemDecoder::Add(const SystemEvent& event) {
+  if (!tables_.status.ok()) return;
+  if (tables_.events == nullptr) {
+    tables_.events = std::make_unique<SystemEventStore>(spill_directory_, kSystemMemoryBytes);
+  }
+  tables_.status = tables_.events->Append(event);
+}
+
+SystemFileId SystemDecoder::FileOf(uint32_t id) const {
+  const auto found = file_numbers_.find(id);
+  return found == file_numbers_.end() ? kNoSystemFile : SystemFileId{found->second};
+}
+
+std::string SystemDecoder::Absolute(uint32_t directory, std::string_view path) const {
+  if (path.starts_with('/') || path.empty()) return std::string(path);
+  const std::string& base = tables_.files[Raw(FileOf(directory))].name;
+  if (base.empty()) return std::string(path);
+  if (path == ".") return base;
+  while (path.starts_with("./")) path.remove_prefix(2);
+  return base + (base.ends_with('/') ? "" : "/") + std::string(path);
+}
+
+SystemPathsId SystemDecoder::InternPaths(SystemPaths paths) {
+  if (paths == SystemPaths()) return kNoSystemPaths;
+  std::string key = paths.first;
+  key.append(1, '\0').append(paths.second).append(1, '\0').append(paths.address);
+  key.append(1, '\0').append(std::to_string(paths.time_ns));
+  const auto [it, is_new] = paths_ids_.try_emplace(
+      std::move(key), SystemPathsId{static_cast<uint32_t>(tables_.paths.size())});
+  if (!is_new) return it->second;
+  if (tables_.paths.size() >= kMostPaths) return kNoSystemPaths;
+  tables_.paths.push_back(std::move(paths));
+  return it->second;
+}
+
+bool SystemDecoder::OnCall(const abi::pt_system_call_record& record) {
+  SystemEvent event;
+  if (record.abi >= abi::PT_SYSTEM_ABIS || record.arguments > 6 ||
+      !Begin(record.head, record.duration_ns, record.lost, record.flags, &event)) {
+    return false;
+  }
+  event.kind = SystemKind::kCall;
+  event.file = FileOf(record.head.sp);
+  SystemCallFacts& call = event.call;
+  call.result = record.result;
+  call.number = record.head.site;
+  call.abi = static_cast<SystemAbi>(record.abi);
+  call.argument_count = record.arguments;
+  size_t at = size_t{8} * record.arguments;
+  std::memcpy(call.arguments.data(), record.tail, at);
+  SystemPaths paths;
+  if ((record.flags & abi::PT_SYSTEM_HAS_TIME) != 0) {
+    uint64_t time[2];
+    std::memcpy(time, record.tail + at, sizeof(time));
+    at += sizeof(time);
+    // What a program asks for may be no time at all.
+    constexpr uint64_t kSecondNs = 1'000'000'000;
+    if (time[0] < kLongestNs / kSecondNs && time[1] < kSecondNs) {
+      paths.time_ns = static_cast<int64_t>(time[0] * kSecondNs + time[1]);
+    }
+  }
+  if (record.address_bytes > 0) {
+    paths.address = SocketAddressText({record.tail + at, record.address_bytes});
+    at += record.address_bytes;
+  }
+  if (record.path_bytes > 0) {
+    uint32_t directories[2];
+    std::memcpy(directories, record.tail + at, sizeof(directories));
+    at += sizeof(directories);
+    const std::string_view text(reinterpret_cast<const char*>(record.tail + at), record.path_bytes);
+    const size_t end = std::min(text.find('\0'), text.size());
+    paths.first = Absolute(directories[0], text.substr(0, end));
+    if ((record.flags & abi::PT_SYSTEM_HAS_SECOND_PATH) != 0 && end + 1 < text.size()) {
+      const std::string_view second = text.substr(end + 1);
+      paths.second = Absolute(directories[1], second.substr(0, second.find('\0')));
+    }
+  }
+  call.paths = InternPaths(std::move(paths));
+  Add(event);
+  return true;
+}
+
+bool SystemDecoder::OnOffCpu(const abi::pt_off_cpu_record& record) {
+  SystemEvent event;
+  if (record.abi >= abi::PT_SYSTEM_ABIS || record.run_queue_ns > record.duration_ns ||
+      !Begin(record.head, record.duration_ns, record.lost, record.flags, &event)) {
+    return false;
+  }
+  event.kind = SystemKind::kOffCpu;
+  OffCpuFacts facts{};
+  facts.run_queue_ns = static_cast<int64_t>(record.run_queue_ns);
+  facts.call = std::max(record.call, -1);
+  facts.from_cpu = record.head.site;
+  facts.to_cpu = record.cpu;
+  facts.reason = ReasonOf(record);
+  facts.abi = static_cast<SystemAbi>(record.abi);
+  facts.voluntary = (record.off_flags & abi::PT_OFF_CPU_VOLUNTARY) != 0;
+  facts.uninterruptible = (record.state & kTaskUninterruptible) != 0;
+  facts.disk = (record.off_flags & abi::PT_OFF_CPU_IO) != 0;
+  // A clock and a disk wake by an interrupt, whatever thread it hits.
+  if (facts.reason != WaitReason::kSleep && !facts.disk) {
+    facts.waker_pid = Pid{record.waker_pid};
+    facts.waker_tid = Tid{record.waker_tid};
+  }
+  event.off_cpu = facts;
+  Add(event);
+  return true;
+}
+
+bool SystemDecoder::OnFault(const abi::pt_fault_record& record) {
+  SystemEvent event;
+  if (record.area > abi::PT_FAULT_ANONYMOUS ||
+      !Begin(record.head, record.duration_ns, record.lost, 0, &event)) {
+    return false;
+  }
+  event.kind = SystemKind::kFault;
+  event.file = FileOf(record.head.sp);
+  FaultFacts facts{};
+  facts.address = record.address;
+  facts.offset = record.offset;
+  facts.area = static_cast<FaultArea>(record.area);
+  facts.major = (record.fault_flags & abi::PT_FAULT_MAJOR) != 0;
+  facts.write = (record.fault_flags & abi::PT_FAULT_WRITE) != 0;
+  facts.in_kernel = (record.fault_flags & abi::PT_FAULT_IN_KERNEL) != 0;
+  event.fault = facts;
+  Add(event);
+  return true;
+}
+
+bool SystemDecoder::OnRequest(const abi::pt_request_record& record) {
+  SystemEvent event;
+  if (!Begin(record.head, record.duration_ns, record.lost, record.flags, &event)) return false;
+  event.kind = SystemKind::kRequest;
+  event.file = FileOf(record.head.sp);
+  RequestFacts facts{};
+  facts.result = record.result;
+  facts.offset = record.offset;
+  facts.bytes = record.bytes;
+  facts.user_data = record.user_data;
+  facts.opcode = record.head.site;
+  event.request = facts;
+  Add(event);
+  return true;
+}
+
+bool SystemDecoder::OnFile(const abi::pt_system_file_record& record) {
+  if (record.kind > abi::PT_SYSTEM_FILE_ANONYMOUS || record.head.sp == 0) return false;
+  // Told again: a part of a capture that was put together.
+  auto [it, is_new] =
+      file_numbers_.try_emplace(record.head.sp, static_cast<uint32_t>(tables_.files.size()));
+  if (is_new && tables_.files.size() >= kMostFiles) {
+    file_numbers_.erase(it);
+    return false;
+  }
+  if (is_new) tables_.files.emplace_back();
+  SystemFile& file = tables_.files[it->second];
+  file.kind = static_cast<SystemFileKind>(record.kind);
+  file.inode = record.inode;
+  file.device = record.device;
+  const std::span<const uint8_t> text(record.text, record.bytes);
+  file.name = file.kind == SystemFileKind::kSocket
+                  ? SocketText(text, record.inode)
+                  : FileText(file.kind, text, record.is_cut != 0, record.inode);
+  return true;
+}
+
+void SystemDecoder::OnThreadExit(Pid pid, Tid tid, int64_t time_ns) {
+  exits_[uint64_t{Raw(pid)} << 32 | Raw(tid)].push_back(time_ns);
+}
+
+void SystemDecoder::EndBrokenCalls() {
+  if (tables_.events == nullptr || exits_.empty()) return;
+  for (auto& [thread, times] : exits_) std::sort(times.begin(), times.end());
+  struct Broken {
+    uint32_t event = kNoSystemEvent;
+    int64_t end_ns = 0;
+  };
+  std::vector<Broken> last(tables_.threads.size());  // of each thread, while no call follows
+  // Whether the thread ended after its broken call, and before `until_ns`.
+  const auto settle = [&](uint32_t thread, int64_t until_ns) {
+    const Broken broken = std::exchange(last[thread], Broken());
+    if (broken.event == kNoSystemEvent) return;
+    const SystemDecoder::ThreadTable& table = tables_.threads[thread];
+    const auto times = exits_.find(uint64_t{Raw(table.pid)} << 32 | Raw(table.tid));
+    if (times == exits_.end()) return;
+    const auto exit = std::lower_bound(times->second.begin(), times->second.end(), broken.end_ns);
+    if (exit != times->second.end() && *exit <= until_ns) {
+      tables_.events->at(broken.event).end = SpanEnd::kTruncated;
+    }
+  };
+  for (uint32_t i = 0; i < tables_.events->size(); ++i) {
+    const SystemEvent& event = tables_.events->at(i);
+    if (event.kind != SystemKind::kCall) continue;
+    const uint32_t thread = Raw(event.thread);
+    settle(thread, event.start_ns);
+    if (event.end == SpanEnd::kReturn && IsRestart(event.call.result)) {
+      last[thread] = {i, event.end_ns()};
+    }
+  }
+  for (uint32_t i = 0; i < last.size(); ++i) settle(i, std::numeric_limits<int64_t>::max());
+}
+
+SystemDecoder::Tables SystemDecoder::TakeTables() {
+  EndBrokenCalls();
+  return std::move(tables_);
+}
+
+}  // namespace proftrace

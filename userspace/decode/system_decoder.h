@@ -1,0 +1,86 @@
+// Records of system activity to the tables of the Timeline. Not thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/system_records.h"
+#include "userspace/model/chunk_store.h"
+#include "userspace/model/system_event.h"
+
+namespace proftrace {
+
+class SystemDecoder {
+ public:
+  // `spill_directory`: as TimelineBuilder's.
+  explicit SystemDecoder(std::string spill_directory)
+      : spill_directory_(std::move(spill_directory)) {}
+
+  // A record of bpf/abi/system_records.h, with its smallest size at least. False when its contents
+  // are impossible.
+  bool OnRecord(std::span<const std::byte> record);
+
+  // The thread has ended: what it was in did not return to it.
+  void OnThreadExit(Pid pid, Tid tid, int64_t time_ns);
+
+  // Of one thread: records were lost between these two times.
+  struct Loss {
+    int64_t after_ns = 0;
+    int64_t before_ns = 0;
+  };
+  struct ThreadTable {
+    Pid pid{};
+    Tid tid{};
+    std::vector<Loss> losses;  // in order of time
+  };
+  // What has come, each thread's in the order in which it ended. `SystemEvent::thread` is an index
+  // of `threads`; places are not known yet.
+  struct Tables {
+    std::unique_ptr<SystemEventStore> events;  // null = none
+    std::vector<ThreadTable> threads;
+    std::vector<SystemFile> files;   // the first one means nothing
+    std::vector<SystemPaths> paths;  // likewise
+    absl::Status status;             // of the store
+  };
+  Tables TakeTables();
+
+ private:
+  struct ThreadState {
+    uint32_t index = 0;
+    int64_t last_end_ns = 0;
+  };
+
+  bool OnCall(const abi::pt_system_call_record& record);
+  bool OnOffCpu(const abi::pt_off_cpu_record& record);
+  bool OnFault(const abi::pt_fault_record& record);
+  bool OnRequest(const abi::pt_request_record& record);
+  bool OnFile(const abi::pt_system_file_record& record);
+  // The parts that all have; false when the times are impossible.
+  bool Begin(const abi::pt_record& head, uint64_t duration_ns, uint16_t lost, uint8_t flags,
+             SystemEvent* event);
+  void Add(const SystemEvent& event);
+  // Calls that a signal broke off which then ended the thread: the kernel says that they are to be
+  // restarted, and nobody did.
+  void EndBrokenCalls();
+  SystemFileId FileOf(uint32_t id) const;
+  std::string Absolute(uint32_t directory, std::string_view path) const;
+  SystemPathsId InternPaths(SystemPaths paths);
+
+  std::string spill_directory_;
+  Tables tables_{nullptr, {}, std::vector<SystemFile>(1), std::vector<SystemPaths>(1), {}};
+  absl::flat_hash_map<uint64_t, ThreadState> threads_;  // by pid << 32 | tid
+  // By pid << 32 | tid; a number may be used again.
+  absl::flat_hash_map<uint64_t, std::vector<int64_t>> exits_;
+  absl::flat_hash_map<uint32_t, uint32_t> file_numbers_;  // by id
+  absl::flat_hash_map<std::string, SystemPathsId> paths_ids_;
+};
+
+}  // namespace proftrace

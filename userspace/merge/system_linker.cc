@@ -1,0 +1,251 @@
+#include "userspace/merge/system_linker.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMemoryBytes = size_t{64} << 20;  // the rest is spilled
+
+struct Order {
+  int64_t start_ns;
+  int64_t end_ns;
+  uint32_t index;
+  uint32_t rank;
+};
+
+// What is around starts first; of two that start together, the one that ends last; of two that the
+// window cuts alike, a call is around a fault, and both are around time off the CPU.
+bool StartsBefore(const Order& a, const Order& b) {
+  if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
+  if (a.end_ns != b.end_ns) return a.end_ns > b.end_ns;
+  return a.rank != b.rank ? a.rank < b.rank : a.index < b.index;
+}
+
+uint32_t RankOf(SystemKind kind) {
+  return kind == SystemKind::kOffCpu ? 2 : kind == SystemKind::kFault ? 1 : 0;
+}
+
+// Whether a wait of this kind in the call ended because its time was over.
+bool IsTimeout(const SystemEvent& call, WaitReason reason) {
+  if (call.kind != SystemKind::kCall || call.end != SpanEnd::kReturn) return false;
+  return call.call.result == -ETIMEDOUT || (reason == WaitReason::kPoll && call.call.result == 0);
+}
+
+struct ThreadPlaces {
+  std::optional<ThreadIndex> index;
+  std::vector<SpanId> spans;     // open now, the outermost first
+  std::vector<uint32_t> events;  // likewise
+  const std::vector<SystemDecoder::Loss>* losses = nullptr;
+};
+
+class Linker {
+ public:
+  Linker(SystemDecoder::Tables tables, const SystemWindow& window, TimelineBuilder* timeline,
+         Ledger* ledger)
+      : tables_(std::move(tables)), window_(window), timeline_(*timeline), ledger_(*ledger) {}
+
+  absl::Status Run() {
+    if (!tables_.status.ok()) return tables_.status;
+    if (tables_.events == nullptr) return absl::OkStatus();
+    FindThreads();
+    Sort();
+    events_ = std::make_unique<SystemEventStore>(window_.spill_directory, kMemoryBytes);
+    size_t next = 0;
+    for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
+      const SpanId id{i};
+      const int64_t start_ns = timeline_.span(id).start_ns;
+      for (; next < order_.size() && order_[next].start_ns < start_ns; ++next) {
+        if (absl::Status status = Place(order_[next].index); !status.ok()) return status;
+      }
+      if (absl::Status status = OpenSpan(id); !status.ok()) return status;
+    }
+    for (; next < order_.size(); ++next) {
+      if (absl::Status status = Place(order_[next].index); !status.ok()) return status;
+    }
+    timeline_.SetSystem({std::move(events_), std::move(tables_.files), std::move(tables_.paths)});
+    return absl::OkStatus();
+  }
+
+ private:
+  void FindThreads() {
+    threads_.resize(tables_.threads.size());
+    absl::flat_hash_map<uint64_t, uint32_t> by_id;
+    const auto key = [](Pid pid, Tid tid) { return uint64_t{Raw(pid)} << 32 | Raw(tid); };
+    for (uint32_t i = 0; i < tables_.threads.size(); ++i) {
+      SystemDecoder::ThreadTable& thread = tables_.threads[i];
+      by_id[key(thread.pid, thread.tid)] = i;
+      std::sort(thread.losses.begin(), thread.losses.end(),
+                [](const auto& a, const auto& b) { return a.before_ns < b.before_ns; });
+      threads_[i].losses = &thread.losses;
+    }
+    by_index_.resize(timeline_.thread_count());
+    for (uint32_t i = 0; i < timeline_.thread_count(); ++i) {
+      const Thread& thread = timeline_.thread(ThreadIndex{i});
+      const auto found = by_id.find(key(thread.pid, thread.tid));
+      if (found == by_id.end()) continue;
+      by_index_[i] = &threads_[found->second];
+      if (!by_index_[i]->index.has_value()) by_index_[i]->index = ThreadIndex{i};
+    }
+  }
+
+  // Cut at the window; false: outside.
+  bool Clip(SystemEvent* event) const {
+    const int64_t end_ns = window_.end_ns.value_or(std::numeric_limits<int64_t>::max());
+    const bool is_off_cpu = event->kind == SystemKind::kOffCpu;
+    const int64_t runnable_ns = event->end_ns() - (is_off_cpu ? event->off_cpu.run_queue_ns : 0);
+    if (event->end_ns() < window_.start_ns || event->start_ns > end_ns) return false;
+    if (event->start_ns < window_.start_ns) {
+      event->duration_ns -= window_.start_ns - event->start_ns;
+      event->start_ns = window_.start_ns;
+      event->open_at_begin = true;
+    }
+    if (event->end_ns() > end_ns) {
+      event->duration_ns = end_ns - event->start_ns;
+      event->end = SpanEnd::kTruncated;
+    }
+    if (is_off_cpu) {
+      event->off_cpu.run_queue_ns =
+          std::clamp<int64_t>(event->end_ns() - runnable_ns, 0, event->duration_ns);
+    }
+    return true;
+  }
+
+  void Sort() {
+    order_.reserve(tables_.events->size());
+    for (uint32_t i = 0; i < tables_.events->size(); ++i) {
+      SystemEvent& event = tables_.events->at(i);
+      if (Clip(&event)) {
+        order_.push_back({event.start_ns, event.end_ns(), i, RankOf(event.kind)});
+      } else {
+        ++ledger_.outside_window;
+      }
+    }
+    std::sort(order_.begin(), order_.end(), StartsBefore);
+  }
+
+  static bool HasLoss(const ThreadPlaces& thread, int64_t start_ns, int64_t end_ns) {
+    const auto first = std::upper_bound(
+        thread.losses->begin(), thread.losses->end(), start_ns,
+        [](int64_t time_ns, const SystemDecoder::Loss& loss) { return time_ns < loss.before_ns; });
+    return first != thread.losses->end() && first->after_ns < end_ns;
+  }
+
+  absl::Status OpenSpan(SpanId id) {
+    const Span& span = timeline_.span(id);
+    ThreadPlaces* thread = by_index_[Raw(span.thread)];
+    if (thread == nullptr) return absl::OkStatus();
+    thread->index = span.thread;  // a thread's number may be used again
+    CloseSpans(thread, span.start_ns);
+    thread->spans.push_back(id);
+    if (!HasLoss(*thread, span.start_ns, span.end_ns())) return absl::OkStatus();
+    SpanSystem system = timeline_.columns().system.at(id);
+    system.is_unknown = 1;
+    return timeline_.columns().system.Set(id, system);
+  }
+
+  void CloseSpans(ThreadPlaces* thread, int64_t time_ns) {
+    while (!thread->spans.empty() && timeline_.span(thread->spans.back()).end_ns() <= time_ns) {
+      thread->spans.pop_back();
+    }
+  }
+
+  absl::Status Place(uint32_t index) {
+    SystemEvent event = tables_.events->at(index);
+    const uint32_t table = Raw(event.thread);
+    ThreadPlaces& thread = threads_[table];
+    if (!thread.index.has_value()) {
+      thread.index =
+          timeline_.AddThread(tables_.threads[table].pid, tables_.threads[table].tid, "");
+    }
+    event.thread = *thread.index;
+    if (event.kind == SystemKind::kRequest) return events_->Append(event);
+    CloseSpans(&thread, event.start_ns);
+    if (!thread.spans.empty()) event.span = thread.spans.back();
+    while (!thread.events.empty() && events_->at(thread.events.back()).end_ns() <= event.start_ns) {
+      thread.events.pop_back();
+    }
+    // A span that began in a call (it was called back, say by a signal) is nearer.
+    if (!thread.events.empty() && events_->at(thread.events.back()).span == event.span) {
+      event.around = thread.events.back();
+      event.depth = static_cast<uint8_t>(std::min<size_t>(thread.events.size(), 255));
+    }
+    // What ended by its time limit was woken by a clock, whatever thread that hit.
+    if (event.kind == SystemKind::kOffCpu && event.around != kNoSystemEvent &&
+        IsTimeout(events_->at(event.around), event.off_cpu.reason)) {
+      event.off_cpu.waker_pid = Pid{0};
+      event.off_cpu.waker_tid = Tid{0};
+    }
+    thread.events.push_back(events_->size());
+    if (absl::Status status = events_->Append(event); !status.ok()) return status;
+    return Count(event);
+  }
+
+  // Adds the event to what is known of the spans around it.
+  absl::Status Count(const SystemEvent& event) {
+    const auto overlap_ns = [&](const Span& span, int64_t from_ns) {
+      return std::max<int64_t>(
+          0, std::min(event.end_ns(), span.end_ns()) - std::max(from_ns, span.start_ns));
+    };
+    int64_t inner_off_ns = 0;
+    int64_t inner_queue_ns = 0;
+    bool is_self = true;
+    for (SpanId id = event.span; id != kNoSpan; id = timeline_.span(id).parent) {
+      const Span& span = timeline_.span(id);
+      SpanSystem system = timeline_.columns().system.at(id);
+      switch (event.kind) {
+        case SystemKind::kCall:
+          ++system.calls;
+          system.self_calls += is_self ? 1 : 0;
+          break;
+        case SystemKind::kFault:
+          ++system.faults;
+          system.self_faults += is_self ? 1 : 0;
+          break;
+        case SystemKind::kOffCpu: {
+          const int64_t off_ns = overlap_ns(span, event.start_ns);
+          const int64_t queue_ns = overlap_ns(span, event.end_ns() - event.off_cpu.run_queue_ns);
+          system.off_cpu_ns = std::min(system.off_cpu_ns + off_ns, span.duration_ns);
+          system.self_off_cpu_ns += std::max<int64_t>(0, off_ns - inner_off_ns);
+          system.run_queue_ns = std::min(system.run_queue_ns + queue_ns, system.off_cpu_ns);
+          system.self_run_queue_ns += std::max<int64_t>(0, queue_ns - inner_queue_ns);
+          inner_off_ns = off_ns;
+          inner_queue_ns = queue_ns;
+          break;
+        }
+        case SystemKind::kRequest:
+          break;
+      }
+      is_self = false;
+      if (absl::Status status = timeline_.columns().system.Set(id, system); !status.ok()) {
+        return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  SystemDecoder::Tables tables_;
+  const SystemWindow& window_;
+  TimelineBuilder& timeline_;
+  Ledger& ledger_;
+  std::vector<ThreadPlaces> threads_;    // by number in tables_
+  std::vector<ThreadPlaces*> by_index_;  // by ThreadIndex
+  std::vector<Order> order_;
+  std::unique_ptr<SystemEventStore> events_;
+};
+
+}  // namespace
+
+absl::Status LinkSystem(SystemDecoder::Tables tables, const SystemWindow& window,
+                        TimelineBuilder* timeline, Ledger* ledger) {
+  return Linker(std::move(tables), window, timeline, ledger).Run();
+}
+
+}  // namespace proftrace
