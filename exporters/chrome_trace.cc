@@ -12,6 +12,7 @@
 
 #include "exporters/chrome_device_rows.h"
 #include "exporters/chrome_python_rows.h"
+#include "exporters/chrome_system_rows.h"
 #include "exporters/escape.h"
 #include "exporters/recording_json.h"
 #include "exporters/text_writer.h"
@@ -116,7 +117,8 @@ class ChromeTraceWriter {
         offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_),
         device_rows_(
             timeline, steps, [this](Pid pid) { return Has(pid); }, offset_ns_, &writer_),
-        python_rows_(timeline, python, thread_parts_, offset_ns_, FirstPythonNumber(), &writer_) {
+        python_rows_(timeline, python, thread_parts_, offset_ns_, FirstPythonNumber(), &writer_),
+        system_rows_(timeline, thread_parts_, offset_ns_, FirstSystemNumber(), &writer_) {
     for (const Label& label : timeline.labels()) {
       label_parts_.push_back("\"cat\": \"" + std::string(CategoryName(label.category)) +
                              "\", \"name\": " + Quoted(label.name) + ", \"pid\": ");
@@ -142,12 +144,15 @@ class ChromeTraceWriter {
         const Span& span = spans.at(index);
         WriteStepsBefore(index);
         WriteMemoryEvents(span.start_ns);
+        WriteSystemRowsBefore(span.start_ns);
         WriteSpan(index, span);
       }
       spans.Release(chunk);
     }
     WriteStepsBefore(spans.size());
     WriteMemoryEvents(std::numeric_limits<int64_t>::max());
+    WriteSystemRowsBefore(std::numeric_limits<int64_t>::max());
+    system_rows_.WriteLastStates();
     device_rows_.WriteRows();
     for (const DeviceIdle& device : idle_) device_rows_.WriteIdle(device);
     WriteTail();
@@ -253,9 +258,14 @@ class ChromeTraceWriter {
     WriteMetadataEvent("process_sort_index", pid, 0, "\"sort_index\": " + std::to_string(pid));
   }
 
+  // As in events.csv.
+  uint64_t FirstSystemNumber() const {
+    return steps_.NumberOf(SpanId{timeline_.span_count()}) + timeline_.memory_events().size();
+  }
+
   // After all other rows that have a number in events.csv.
   uint64_t FirstPythonNumber() const {
-    return steps_.NumberOf(SpanId{timeline_.span_count()}) + timeline_.memory_events().size() +
+    return FirstSystemNumber() + timeline_.system_event_count() +
            timeline_.device_activities().size() + timeline_.device_annotations().size();
   }
 
@@ -265,16 +275,39 @@ class ChromeTraceWriter {
          ++next_python_) {
       const PythonRow& row = python_.at(next_python_);
       if (!Has(row.thread)) continue;
+      WriteSystemRowsBefore(row.start_ns);
       Nests(row.thread, row.start_ns, row.end_ns);
       python_rows_.Write(next_python_);
     }
   }
 
+  // The rows of the system events that began before `until_ns`.
+  void WriteSystemRowsBefore(int64_t until_ns) {
+    for (; next_system_ < timeline_.system_event_count(); ++next_system_) {
+      const SystemEvent& event = timeline_.system_event(next_system_);
+      if (event.start_ns >= until_ns || !writer_.ok()) return;
+      if (!Has(event.thread)) continue;
+      int64_t end_ns = event.end_ns();
+      if (event.kind != SystemKind::kRequest) {
+        std::vector<int64_t>& open = OpenEnds(event.thread, event.start_ns);
+        if (!open.empty()) end_ns = std::min(end_ns, open.back());
+        open.push_back(end_ns);
+      }
+      system_rows_.Write(next_system_, end_ns);
+    }
+  }
+
+  // The ends of the rows that are open at that time.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE std::vector<int64_t>& OpenEnds(ThreadIndex thread, int64_t time_ns) {
+    std::vector<int64_t>& open = open_ends_[Raw(thread)];
+    while (!open.empty() && open.back() <= time_ns) open.pop_back();
+    return open;
+  }
+
   // Whether the row lies within the one that it begins in, and then takes its place among those
   // that are open.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Nests(ThreadIndex thread, int64_t start_ns, int64_t end_ns) {
-    std::vector<int64_t>& open = open_ends_[Raw(thread)];
-    while (!open.empty() && open.back() <= start_ns) open.pop_back();
+    std::vector<int64_t>& open = OpenEnds(thread, start_ns);
     if (!open.empty() && end_ns > open.back()) return false;
     open.push_back(end_ns);
     return true;
@@ -293,6 +326,7 @@ class ChromeTraceWriter {
       span.duration_ns = row.step.end_ns - row.step.start_ns;
       span.thread = row.thread;
       span.end = SpanEnd::kReturn;
+      WriteSystemRowsBefore(span.start_ns);
       WriteRow(steps_.NumberOfRow(next_step_), span,
                "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" +
                    std::to_string(row.step.number) + "\", \"pid\": ",
@@ -508,6 +542,7 @@ class ChromeTraceWriter {
   uint32_t next_python_ = 0;  // the first of Python's rows that is not written yet
   TextWriter writer_;
   uint32_t next_memory_ = 0;  // the first event that is not written yet
+  uint32_t next_system_ = 0;  // likewise
   uint64_t arrows_ = 0;       // flows written
   int64_t base_ns_;
   int64_t offset_ns_;  // from CLOCK_MONOTONIC to nanoseconds since base_ns_
@@ -515,6 +550,7 @@ class ChromeTraceWriter {
   std::vector<std::string> label_parts_;
   std::vector<std::string> thread_parts_;
   ChromePythonRows python_rows_;
+  ChromeSystemRows system_rows_;
   std::vector<std::vector<int64_t>>
       open_ends_;  // by thread: ends of the "X" rows that are open, outermost first
 };

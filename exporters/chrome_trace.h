@@ -10,6 +10,8 @@
 //   - rows of one track always nest: a span that is async, or that would stick out of the row it
 //   lies in, is written as
 //     a pair of async events (ph b, e). Perfetto drops "X" events that overlap.
+//   - system calls, time off the CPU and page faults are rows of the categories syscall, sched and
+//   fault, and the states of threads rows without one (chrome_system_rows.h); Kineto has neither.
 //   - a span whose end was not seen has "end": "truncated" or "lost" in its args, one that an
 //   exception ended,
 //     "exception"; the ledger and the cost stand under "proftrace".

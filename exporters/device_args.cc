@@ -1,11 +1,9 @@
 #include "exporters/device_args.h"
 
-#include <array>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
-#include "exporters/escape.h"
+#include "exporters/args_text.h"
 #include "userspace/aggregate/collectives.h"
 #include "userspace/aggregate/occupancy.h"
 
@@ -18,67 +16,34 @@ constexpr uint32_t kStreamWaitEvent = 2;
 
 int64_t OrMinusOne(uint32_t value) { return value == kNowhere ? -1 : int64_t{value}; }
 
-class ArgsText {
+class DeviceArgsText : public ArgsText {
  public:
-  explicit ArgsText(uint64_t first_correlation) : first_correlation_(first_correlation) {}
+  explicit DeviceArgsText(uint64_t first_correlation) : first_correlation_(first_correlation) {}
 
   void Correlation(std::string_view key, uint32_t correlation) {
     if (correlation == kNowhere) return Number(key, -1);
     Unsigned(key, first_correlation_ + correlation);
   }
-  void Number(std::string_view key, int64_t value) {
-    Key(key);
-    text_ += std::to_string(value);
-  }
-  void Unsigned(std::string_view key, uint64_t value) {
-    Key(key);
-    text_ += std::to_string(value);
-  }
-  void Real(std::string_view key, double value) {
-    Key(key);
-    std::array<char, 64> digits;
-    const auto end =
-        std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<float>(value));
-    text_.append(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
-  }
-  void Text(std::string_view key, std::string_view value) {
-    Key(key);
-    text_ += "\"" + JsonEscaped(value) + "\"";
-  }
-  void Triple(std::string_view key, const int32_t (&values)[3]) {
-    Key(key);
-    text_ += "[" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " +
-             std::to_string(values[2]) + "]";
-  }
-  std::string Take() { return std::move(text_); }
 
  private:
-  void Key(std::string_view key) {
-    if (!text_.empty()) text_ += ", ";
-    text_ += "\"";
-    text_ += key;
-    text_ += "\": ";
-  }
-
   uint64_t first_correlation_;
-  std::string text_;
 };
 
-void AddPlace(const DeviceActivity& activity, ArgsText* args) {
+void AddPlace(const DeviceActivity& activity, DeviceArgsText* args) {
   args->Number("device", OrMinusOne(activity.device));
   args->Number("context", OrMinusOne(activity.context));
   args->Number("stream", OrMinusOne(activity.stream));
   args->Correlation("correlation", activity.correlation);
 }
 
-void AddGraph(const DeviceActivity& activity, ArgsText* args) {
+void AddGraph(const DeviceActivity& activity, DeviceArgsText* args) {
   if (activity.graph == kNowhere || activity.graph == 0) return;
   args->Number("graph id", activity.graph);
   args->Unsigned("graph node id", activity.graph_node);
 }
 
 // In Kineto's order (output_json.cpp).
-void AddCollective(const Timeline& timeline, const DeviceActivity& activity, ArgsText* args) {
+void AddCollective(const Timeline& timeline, const DeviceActivity& activity, DeviceArgsText* args) {
   const std::optional<Collective> collective =
       CollectiveOf(timeline, activity.op, timeline.device_name(activity.name));
   if (!collective.has_value()) return;
@@ -99,7 +64,7 @@ void AddCollective(const Timeline& timeline, const DeviceActivity& activity, Arg
   if (collective->rank.has_value()) args->Number("Rank", *collective->rank);
 }
 
-void AddKernel(const Timeline& timeline, const DeviceActivity& activity, ArgsText* args) {
+void AddKernel(const Timeline& timeline, const DeviceActivity& activity, DeviceArgsText* args) {
   const KernelFacts& kernel = timeline.kernels().at(activity.kernel);
   args->Number("queued", kernel.queued_ns);
   AddPlace(activity, args);
@@ -123,7 +88,7 @@ void AddKernel(const Timeline& timeline, const DeviceActivity& activity, ArgsTex
   AddCollective(timeline, activity, args);
 }
 
-void AddCopy(const DeviceActivity& activity, ArgsText* args) {
+void AddCopy(const DeviceActivity& activity, DeviceArgsText* args) {
   if (activity.from_device != kNowhere || activity.to_device != kNowhere) {
     args->Number("fromDevice", OrMinusOne(activity.from_device));
     args->Number("inDevice", OrMinusOne(activity.device));
@@ -138,7 +103,7 @@ void AddCopy(const DeviceActivity& activity, ArgsText* args) {
   AddGraph(activity, args);
 }
 
-void AddSync(const Timeline& timeline, const DeviceActivity& activity, ArgsText* args) {
+void AddSync(const Timeline& timeline, const DeviceActivity& activity, DeviceArgsText* args) {
   args->Text("cuda_sync_kind", timeline.device_name(activity.name));
   if (activity.code == kEventSync || activity.code == kStreamWaitEvent) {
     args->Number("wait_on_stream", OrMinusOne(activity.awaited_stream));
@@ -155,7 +120,7 @@ void AddSync(const Timeline& timeline, const DeviceActivity& activity, ArgsText*
 
 std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity,
                        uint64_t first_correlation) {
-  ArgsText args(first_correlation);
+  DeviceArgsText args(first_correlation);
   switch (activity.kind) {
     case DeviceActivityKind::kKernel:
       AddKernel(timeline, activity, &args);

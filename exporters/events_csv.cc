@@ -9,9 +9,11 @@
 #include "exporters/device_args.h"
 #include "exporters/escape.h"
 #include "exporters/python_cells.h"
+#include "exporters/system_args.h"
 #include "exporters/text_writer.h"
 #include "userspace/aggregate/flops.h"
 #include "userspace/aggregate/step_memory.h"
+#include "userspace/aggregate/system_text.h"
 
 namespace proftrace {
 namespace {
@@ -30,8 +32,8 @@ constexpr std::string_view kStepName = "ProfilerStep#";
 constexpr std::string_view kNoMemory = ",,,,";  // cpu_memory_bytes to self_device_memory_bytes
 constexpr std::string_view kAfterMemory = ",,,,,,,,";  // flops to args
 constexpr std::string_view kBeforeArgs = ",,,,,,,";    // flops to stack
-constexpr std::string_view kBeforePython = ",,,";      // on_cpu_ns, off_cpu_ns
-constexpr std::string_view kAfterFlops = ",,,,,,";     // on_cpu_ns to stack
+constexpr std::string_view kNoCpuTimes = ",,,";        // on_cpu_ns, off_cpu_ns
+constexpr std::string_view kNoPython = ",,,";          // module to stack
 constexpr size_t kPathCacheBytes = 16 * 1024 * 1024;
 constexpr size_t kMaxRowNumbersBytes = 22 * kMaxNumberBytes + 200;
 
@@ -76,6 +78,7 @@ class EventsCsvWriter {
     }
     WriteStepsBefore(spans.size());
     WriteMemoryRows(std::numeric_limits<int64_t>::max());
+    WriteSystemRows();
     WriteDeviceRows();
     return writer_.Flush();
   }
@@ -198,7 +201,8 @@ class EventsCsvWriter {
     at = PutMemoryCells(at, timeline_.columns().memory.at(SpanId{index}));
     *at++ = ',';
     if (timeline_.info().with_flops) at = PutInteger(at, flops_.Of(SpanId{index}, span));
-    at = python.empty() ? PutText(at, kAfterFlops) : PutPython(at, python);
+    at = PutCpuTimes(at, SpanId{index}, span);
+    at = python.empty() ? PutText(at, kNoPython) : PutPython(at, python);
     if (sequence.forward_plus_1 != 0) {
       at = PutText(at, "\"{\"\"forward_id\"\": ");
       at = PutInteger(at, step_rows_.NumberOf(SpanId{sequence.forward_plus_1 - 1}));
@@ -221,7 +225,20 @@ class EventsCsvWriter {
   }
 
   static char* PutPython(char* at, std::string_view cells) {
-    at = PutText(PutText(at, kBeforePython), cells);
+    at = PutText(at, cells);
+    *at++ = ',';
+    return at;
+  }
+
+  // Where the scheduler was recorded, and nothing of it was lost meanwhile.
+  char* PutCpuTimes(char* at, SpanId id, const Span& span) const {
+    if (!timeline_.has_sched()) return PutText(at, kNoCpuTimes);
+    const SpanSystem system = timeline_.columns().system.at(id);
+    if (system.is_unknown != 0) return PutText(at, kNoCpuTimes);
+    *at++ = ',';
+    at = PutInteger(at, span.duration_ns - system.off_cpu_ns);
+    *at++ = ',';
+    at = PutInteger(at, system.off_cpu_ns);
     *at++ = ',';
     return at;
   }
@@ -346,11 +363,43 @@ class EventsCsvWriter {
     writer_.Advance(at);
   }
 
+  uint64_t FirstSystemNumber() const {
+    return step_rows_.NumberOf(SpanId{timeline_.span_count()}) + timeline_.memory_events().size();
+  }
+
+  // Behind the spans, in order of their start.
+  void WriteSystemRows() {
+    for (uint32_t i = 0; i < timeline_.system_event_count() && writer_.ok(); ++i) {
+      WriteSystemRow(i, timeline_.system_event(i));
+    }
+  }
+
+  void WriteSystemRow(uint32_t index, const SystemEvent& event) {
+    const Thread& thread = timeline_.thread(event.thread);
+    const std::string name = SystemEventName(event);
+    OtherRow row;
+    row.id = FirstSystemNumber() + index;
+    row.parent = event.span;
+    row.name = name;
+    row.category = SystemCategoryName(event.kind);
+    row.pid = thread.pid;
+    row.tid = thread.tid;
+    row.thread = event.thread;
+    row.start_ns = event.start_ns;
+    row.duration_ns = event.duration_ns;
+    row.args = SystemArgs(timeline_.system_tables(), event);
+    row.end = event.end;
+    for (uint32_t at = event.around; at != kNoSystemEvent; at = timeline_.system_event(at).around) {
+      row.between.push_back(SystemEventName(timeline_.system_event(at)));
+    }
+    if (event.around != kNoSystemEvent) row.between_id = FirstSystemNumber() + event.around;
+    WriteOtherRow(row);
+  }
+
   // After all others, in order of their start: device activities, then the stretches of
   // annotations.
   void WriteDeviceRows() {
-    const uint64_t first =
-        step_rows_.NumberOf(SpanId{timeline_.span_count()}) + timeline_.memory_events().size();
+    const uint64_t first = FirstSystemNumber() + timeline_.system_event_count();
     const DeviceActivityStore& activities = timeline_.device_activities();
     const std::vector<DeviceAnnotation>& annotations = timeline_.device_annotations();
     size_t next = 0;
@@ -366,7 +415,7 @@ class EventsCsvWriter {
   }
 
   void WriteDeviceActivity(uint64_t id, const DeviceActivity& activity) {
-    DeviceRow row;
+    OtherRow row;
     row.id = id;
     row.parent = activity.call != kNoSpan ? activity.call : activity.op;
     row.name = timeline_.device_name(activity.name);
@@ -385,12 +434,12 @@ class EventsCsvWriter {
     row.correlation = activity.correlation;
     row.op = activity.op;
     row.args = DeviceArgs(timeline_, activity);
-    WriteDeviceRow(row);
+    WriteOtherRow(row);
   }
 
   void WriteDeviceAnnotation(uint64_t id, const DeviceAnnotation& annotation) {
     const Span& span = timeline_.span(annotation.annotation);
-    DeviceRow row;
+    OtherRow row;
     row.id = id;
     row.parent = row.op = annotation.annotation;
     row.name = timeline_.label(span.label).name;
@@ -402,10 +451,11 @@ class EventsCsvWriter {
     row.is_device = true;
     row.device = annotation.device;
     row.stream = annotation.stream;
-    WriteDeviceRow(row);
+    WriteOtherRow(row);
   }
 
-  struct DeviceRow {
+  // A row that is no span, in what is around it.
+  struct OtherRow {
     uint64_t id = 0;
     SpanId parent = kNoSpan;
     std::string_view name;
@@ -420,9 +470,14 @@ class EventsCsvWriter {
     uint32_t correlation = 0;
     SpanId op = kNoSpan;  // whose external id it has
     std::string args;
+    std::optional<ThreadIndex> thread;  // none: that of its parent
+    SpanEnd end = SpanEnd::kReturn;
+    // Names of what lies between it and its parent, the innermost first, and that one's id.
+    std::vector<std::string> between;
+    uint64_t between_id = 0;
   };
 
-  void WriteDeviceRow(const DeviceRow& row) {
+  void WriteOtherRow(const OtherRow& row) {
     const Span* parent = row.parent == kNoSpan ? nullptr : &timeline_.span(row.parent);
     const std::optional<size_t> around = parent != nullptr ? StepAround(*parent) : std::nullopt;
     const auto optional_cell = [this](bool is_known, uint64_t value) {
@@ -431,17 +486,23 @@ class EventsCsvWriter {
     };
     writer_.Unsigned(row.id);
     writer_.Text(",");
-    optional_cell(parent != nullptr, parent != nullptr ? step_rows_.NumberOf(row.parent) : 0);
+    if (!row.between.empty()) {
+      optional_cell(true, row.between_id);
+    } else {
+      optional_cell(parent != nullptr, parent != nullptr ? step_rows_.NumberOf(row.parent) : 0);
+    }
     const uint32_t depth =
         (parent != nullptr ? parent->depth + 1u : 0u) + (around.has_value() ? 1u : 0u);
-    writer_.Unsigned(depth);
+    writer_.Unsigned(depth + row.between.size());
     writer_.Text(",");
-    WriteDevicePath(row, parent, around);
+    WriteOtherPath(row, parent, around);
     writer_.Text("," + CsvField(row.name) + ",," + std::string(row.category) + ",FUNCTION,");
     writer_.Unsigned(Raw(row.pid));
     writer_.Text(",");
     optional_cell(Raw(row.tid) != 0, Raw(row.tid));
-    if (parent != nullptr) writer_.Text(CsvField(timeline_.thread(parent->thread).name));
+    std::optional<ThreadIndex> thread = row.thread;
+    if (!thread.has_value() && parent != nullptr) thread = parent->thread;
+    if (thread.has_value()) writer_.Text(CsvField(timeline_.thread(*thread).name));
     writer_.Text(",");
     writer_.Integer(timeline_.ToUnixNs(row.start_ns));
     writer_.Text(",");
@@ -455,23 +516,25 @@ class EventsCsvWriter {
     optional_cell(row.correlation != 0, row.correlation);
     optional_cell(row.op != kNoSpan, row.op == kNoSpan ? 0 : step_rows_.NumberOf(row.op) + 1);
     writer_.Text(",,0,");  // sequence_nr, fwd_tid, is_async
-    const ProcessSteps* process = parent == nullptr ? nullptr : steps_.Of(parent->thread);
-    const Step* step = process == nullptr ? nullptr : process->At(parent->start_ns);
+    const ProcessSteps* process = thread.has_value() ? steps_.Of(*thread) : nullptr;
+    const int64_t step_ns =
+        row.thread.has_value() || parent == nullptr ? row.start_ns : parent->start_ns;
+    const Step* step = process == nullptr ? nullptr : process->At(step_ns);
     if (step != nullptr) writer_.Integer(step->number);
     writer_.Text(kNoInputCells);
     writer_.Text(kNoMemory);
     writer_.Text(kBeforeArgs);
     if (!row.args.empty()) writer_.Text(CsvField("{" + row.args + "}"));
-    writer_.Text(",return\n");
+    writer_.Text("," + std::string(SpanEndName(row.end)) + "\n");
   }
 
-  void WriteDevicePath(const DeviceRow& row, const Span* parent,
-                       const std::optional<size_t>& around) {
-    if (parent == nullptr) {
+  void WriteOtherPath(const OtherRow& row, const Span* parent,
+                      const std::optional<size_t>& around) {
+    if (parent == nullptr && row.between.empty()) {
       writer_.Text(CsvField(row.name));
       return;
     }
-    std::string_view path = PathCell(parent->path);
+    std::string_view path = parent == nullptr ? std::string_view() : PathCell(parent->path);
     const bool is_quoted = path.starts_with('"');
     if (is_quoted) path = path.substr(1, path.size() - 2);
     writer_.Text("\"");
@@ -481,7 +544,9 @@ class EventsCsvWriter {
       writer_.Text("/");
     }
     writer_.Text(path);
-    writer_.Text("/" + CsvEscaped(row.name) + "\"");
+    if (parent != nullptr) writer_.Text("/");
+    for (size_t i = row.between.size(); i-- > 0;) writer_.Text(CsvEscaped(row.between[i]) + "/");
+    writer_.Text(CsvEscaped(row.name) + "\"");
   }
 
   static char* PutMemoryArgs(char* at, const MemoryEvent& event) {

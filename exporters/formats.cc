@@ -5,6 +5,7 @@
 #include <set>
 
 #include "exporters/chrome_trace.h"
+#include "exporters/data_waits_csv.h"
 #include "exporters/escape.h"
 #include "exporters/events_csv.h"
 #include "exporters/flamegraph_html.h"
@@ -14,6 +15,7 @@
 #include "exporters/memory_timeline.h"
 #include "exporters/memory_viz.h"
 #include "exporters/modules_csv.h"
+#include "exporters/pfw.h"
 #include "exporters/pprof.h"
 #include "exporters/samples_csv.h"
 #include "exporters/speedscope.h"
@@ -58,6 +60,15 @@ absl::Status WriteGpuIdle(const ExportInput& input, ByteSink& sink) {
   return ExportGpuIdleCsv(input.timeline, input.aggregates.device_idle, sink);
 }
 
+absl::Status WriteDataWaits(const ExportInput& input, ByteSink& sink) {
+  if (input.aggregates.data_waits.empty()) {
+    return Fail(ExitCode::kUsage,
+                "no waits for a DataLoader are in this recording; record with --activities "
+                "cpu,syscalls,sched");
+  }
+  return ExportDataWaitsCsv(input.timeline, input.aggregates.data_waits, sink);
+}
+
 absl::Status WriteDeviceFolded(const ExportInput& input, ByteSink& sink) {
   return ExportFolded(input.aggregates.stacks, StackWeight::kSelfDeviceTime, sink);
 }
@@ -76,6 +87,14 @@ absl::Status WriteSamples(const ExportInput& input, ByteSink& sink) {
     return Fail(ExitCode::kUsage, "no samples are in this recording; record with --sample 99Hz");
   }
   return ExportSamplesCsv(input.timeline, input.aggregates.step_rows, sink);
+}
+
+absl::Status WritePfw(const ExportInput& input, ByteSink& sink) {
+  if (!IsRecorded(FormatNeeds::kSystemCalls, input.timeline)) {
+    return Fail(ExitCode::kUsage,
+                "no system calls are in this recording; record with --activities syscalls or io");
+  }
+  return ExportPfw(input.timeline, sink);
 }
 
 absl::Status WriteSpeedscope(const ExportInput& input, ByteSink& sink) {
@@ -154,6 +173,8 @@ const std::vector<Format>& Formats() {
        FormatNeeds::kModules},
       {"samples-csv", "samples.csv", "pandas; what each thread did, look by look", WriteSamples,
        FormatNeeds::kSamples},
+      {"data-waits", "data_waits.csv", "pandas; what each batch of a DataLoader waited for",
+       WriteDataWaits, FormatNeeds::kDataWaits},
       {"speedscope", "profile.speedscope.json", "https://www.speedscope.app", WriteSpeedscope},
       {"pprof", "profile.pb.gz", "go tool pprof -http=: FILE", WritePprof},
       {"memory-timeline", "memory_timeline.json",
@@ -163,6 +184,8 @@ const std::vector<Format>& Formats() {
        FormatNeeds::kMemory},
       {"memory-viz", "memory_viz.pickle", "https://pytorch.org/memory_viz", WriteMemoryViz,
        FormatNeeds::kMemory},
+      {"pfw", "trace.pfw.gz", "DFTracer's tools; one line a system call that does I/O", WritePfw,
+       FormatNeeds::kSystemCalls},
       {"summary", "summary.json", "scripts; what was recorded, lost and paid", WriteSummary},
   };
   return formats;
@@ -178,8 +201,12 @@ bool IsRecorded(FormatNeeds needs, const Timeline& timeline) {
       return timeline.has_device_records();
     case FormatNeeds::kModules:
       return !timeline.python_modules().empty();
+    case FormatNeeds::kDataWaits:
+      return timeline.has_sched();
     case FormatNeeds::kSamples:
       return !timeline.samples().empty();
+    case FormatNeeds::kSystemCalls:
+      return timeline.info().system.calls || timeline.info().system.io;
   }
   return false;
 }

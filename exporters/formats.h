@@ -40,6 +40,8 @@ enum class FormatNeeds {
   kDevice,   // a GPU agent
   kModules,  // nn.Modules
   kSamples,
+  kDataWaits,
+  kSystemCalls,  // those that do I/O at least
 };
 
 struct Format {

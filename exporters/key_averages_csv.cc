@@ -13,10 +13,10 @@ constexpr std::string_view kHeader =
     "percent,"
     "cpu_percent,self_device_time_total_us,device_time_total_us,device_time_us,self_device_percent,"
     "self_cpu_memory_bytes,cpu_memory_bytes,self_device_memory_bytes,device_memory_bytes,"
-    "self_on_cpu_us,self_off_cpu_us,flops,device_type,node_id,is_async,input_shapes,stack\n";
+    "self_on_cpu_us,self_off_cpu_us,flops,device_type,node_id,is_async,input_shapes,stack,"
+    "self_syscalls,self_page_faults\n";
 constexpr std::string_view kNoDeviceTimes = ",,,,";  // self_device_time_total_us to …_percent
 constexpr std::string_view kNoMemory = ",,,,";       // self_cpu_memory_bytes to device_memory_bytes
-constexpr std::string_view kAfterMemory = ",,,";     // self_on_cpu_us, self_off_cpu_us
 
 void WriteMemory(const SpanMemory& memory, TextWriter& writer) {
   for (const int64_t bytes :
@@ -24,6 +24,16 @@ void WriteMemory(const SpanMemory& memory, TextWriter& writer) {
     writer.Text(",");
     writer.Integer(bytes);
   }
+}
+
+// self_on_cpu_us and self_off_cpu_us, and the comma behind them.
+void WriteCpuTimes(const KeyAverage& row, bool has_sched, TextWriter& writer) {
+  const bool is_known = has_sched && !row.system.is_unknown && !row.is_device;
+  writer.Text(",");
+  if (is_known) writer.Microseconds(row.self_on_cpu_ns());
+  writer.Text(",");
+  if (is_known) writer.Microseconds(row.system.self_off_cpu_ns);
+  writer.Text(",");
 }
 
 void WritePercent(int64_t ns, int64_t total_ns, TextWriter& writer) {
@@ -82,7 +92,7 @@ absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
     } else {
       writer.Text(kNoMemory);
     }
-    writer.Text(kAfterMemory);
+    WriteCpuTimes(row, averages.system.sched, writer);
     if (averages.has_flops) writer.Integer(row.flops);
     writer.Text(row.is_device ? ",CUDA,," : ",CPU,,");
     writer.Text(row.is_async ? "1" : "0");
@@ -90,6 +100,11 @@ absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
     writer.Text(CsvField(row.input_shapes));
     writer.Text(",");
     writer.Text(CsvField(Stack(row)));
+    const bool is_known = !row.system.is_unknown && !row.is_device;
+    writer.Text(",");
+    if (averages.system.calls && is_known) writer.Integer(row.system.self_calls);
+    writer.Text(",");
+    if (averages.system.faults && is_known) writer.Integer(row.system.self_faults);
     writer.Text("\n");
   }
   return writer.Flush();

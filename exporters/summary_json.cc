@@ -1,5 +1,6 @@
 #include "exporters/summary_json.h"
 
+#include <array>
 #include <map>
 #include <string>
 
@@ -136,6 +137,37 @@ OrderedJson SamplesJson(const Timeline& timeline) {
   return json;
 }
 
+void AddSystemCounts(const Timeline& timeline, OrderedJson* events) {
+  std::array<uint64_t, 4> counts{};
+  for (uint32_t i = 0; i < timeline.system_event_count(); ++i) {
+    ++counts[static_cast<size_t>(timeline.system_event(i).kind)];
+  }
+  (*events)["syscalls"] = counts[static_cast<size_t>(SystemKind::kCall)];
+  (*events)["sched"] = counts[static_cast<size_t>(SystemKind::kOffCpu)];
+  (*events)["faults"] = counts[static_cast<size_t>(SystemKind::kFault)];
+  (*events)["io_requests"] = counts[static_cast<size_t>(SystemKind::kRequest)];
+}
+
+// Where the time of the thread that drives the job went, in microseconds.
+OrderedJson TimeJson(const Timeline& timeline, const TimeBreakdown& time) {
+  const auto uses_json = [](const TimeUses& uses) {
+    OrderedJson json = OrderedJson::object();
+    for (size_t use = 0; use < kTimeUses; ++use) {
+      json[std::string(TimeUseName(static_cast<TimeUse>(use)))] =
+          static_cast<double>(uses[use]) / 1000.0;
+    }
+    return json;
+  };
+  const Thread& thread = timeline.thread(time.thread);
+  OrderedJson steps = OrderedJson::array();
+  for (const TimeUses& uses : time.steps) steps.push_back(uses_json(uses));
+  return {{"pid", Raw(thread.pid)},
+          {"tid", Raw(thread.tid)},
+          {"total_us", static_cast<double>(time.total_ns) / 1000.0},
+          {"uses_us", uses_json(time.uses)},
+          {"steps", std::move(steps)}};
+}
+
 }  // namespace
 
 OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) {
@@ -173,12 +205,14 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
   if (timeline.has_stacks()) json["events"]["python"] = aggregates.python_rows.size();
   if (timeline.has_memory()) json["events"]["memory"] = timeline.memory_events().size();
   if (timeline.has_device_records()) AddDeviceCounts(timeline, &json["events"]);
+  if (info.system.any()) AddSystemCounts(timeline, &json["events"]);
   json["ledger"] = LedgerJson(timeline.ledger());
   if (timeline.has_device_records()) json["gpu"] = GpuJson(timeline);
   json["cost"] = CostJson(info);
   if (timeline.has_memory()) json["memory"] = MemoryJson(timeline);
   if (!timeline.samples().empty()) json["samples"] = SamplesJson(timeline);
   json["steps"] = StepsJson(timeline, aggregates.steps);
+  if (aggregates.time.has_value()) json["time"] = TimeJson(timeline, *aggregates.time);
   json["unsupported"] = UnsupportedJson(info);
   return json;
 }

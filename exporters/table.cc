@@ -23,7 +23,7 @@ struct SortKey {
   double (*value)(const KeyAverage&);
 };
 
-constexpr std::array<SortKey, 12> kSortKeys = {{
+constexpr std::array<SortKey, 16> kSortKeys = {{
     {"flops", [](const KeyAverage& row) { return static_cast<double>(row.flops); }},
     {"count", [](const KeyAverage& row) { return static_cast<double>(row.count); }},
     {"cpu_time", [](const KeyAverage& row) { return row.cpu_time_us(); }},
@@ -44,6 +44,14 @@ constexpr std::array<SortKey, 12> kSortKeys = {{
      [](const KeyAverage& row) { return static_cast<double>(row.memory.device_bytes); }},
     {"self_device_memory_usage",
      [](const KeyAverage& row) { return static_cast<double>(row.memory.self_device_bytes); }},
+    // Ours.
+    {"self_on_cpu_time",
+     [](const KeyAverage& row) { return static_cast<double>(row.self_on_cpu_ns()); }},
+    {"self_off_cpu_time",
+     [](const KeyAverage& row) { return static_cast<double>(row.system.self_off_cpu_ns); }},
+    {"syscalls", [](const KeyAverage& row) { return static_cast<double>(row.system.self_calls); }},
+    {"page_faults",
+     [](const KeyAverage& row) { return static_cast<double>(row.system.self_faults); }},
 }};
 
 // torch's older spellings: "cuda_time" is "device_time" (_build_table).
@@ -198,6 +206,9 @@ class TableFormatter {
     if (has_overload_names_) headers.push_back("Overload Name");
     headers.insert(headers.end(),
                    {"Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"});
+    if (averages_.system.sched) headers.insert(headers.end(), {"Self On-CPU", "Self Off-CPU"});
+    if (averages_.system.calls) headers.push_back("Syscalls");
+    if (averages_.system.faults) headers.push_back("Page faults");
     if (has_device_time_) {
       headers.insert(headers.end(), {"Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"});
     }
@@ -245,8 +256,10 @@ class TableFormatter {
   }
   size_t ColumnCount() const {
     return 7u + (has_overload_names_ ? 1u : 0u) + (has_device_time_ ? 4u : 0u) +
-           (averages_.has_memory ? 2u : 0u) + (has_device_memory_ ? 2u : 0u) +
-           (has_input_shapes_ ? 1u : 0u) + (has_stacks() ? 1u : 0u) + (has_flops_ ? 1u : 0u);
+           (averages_.system.sched ? 2u : 0u) + (averages_.system.calls ? 1u : 0u) +
+           (averages_.system.faults ? 1u : 0u) + (averages_.has_memory ? 2u : 0u) +
+           (has_device_memory_ ? 2u : 0u) + (has_input_shapes_ ? 1u : 0u) +
+           (has_stacks() ? 1u : 0u) + (has_flops_ ? 1u : 0u);
   }
 
   std::string Separator() const {
@@ -285,6 +298,17 @@ class TableFormatter {
 
   std::string Time(int64_t ns) const { return FormatTime(Microseconds(ns), options_.time_unit); }
 
+  void AddSystemCells(const KeyAverage& row, std::vector<std::string>* cells) const {
+    const bool is_known = !row.system.is_unknown && !row.is_device;
+    const auto add = [&](bool is_recorded, const std::string& text) {
+      if (is_recorded) cells->push_back(is_known ? text : "--");
+    };
+    add(averages_.system.sched, Time(row.self_on_cpu_ns()));
+    add(averages_.system.sched, Time(row.system.self_off_cpu_ns));
+    add(averages_.system.calls, std::to_string(row.system.self_calls));
+    add(averages_.system.faults, std::to_string(row.system.self_faults));
+  }
+
   std::vector<std::string> Cells(const KeyAverage& row) const {
     const double total_us = Microseconds(averages_.self_cpu_time_total_ns);
     std::vector<std::string> cells = {CutName(TableText(row.name), options_.max_name_column_width)};
@@ -297,6 +321,7 @@ class TableFormatter {
                                  : FormatShare(Microseconds(row.cpu_time_total_ns), total_us));
     cells.push_back(Time(row.cpu_time_total_ns));
     cells.push_back(FormatTime(row.cpu_time_us(), options_.time_unit));
+    AddSystemCells(row, &cells);
     if (has_device_time_) {
       cells.push_back(Time(row.self_device_time_total_ns));
       cells.push_back(FormatShare(Microseconds(row.self_device_time_total_ns),

@@ -124,6 +124,45 @@ std::string StepsLine(const Steps& steps) {
   return line + "\n";
 }
 
+// Where the time of the steps went, and what batches waited for.
+std::string TimeLines(const Timeline& timeline, const Aggregates& aggregates) {
+  if (!aggregates.time.has_value() || aggregates.time->total_ns <= 0) return "";
+  const TimeBreakdown& time = *aggregates.time;
+  const Thread& thread = timeline.thread(time.thread);
+  std::array<char, 200> text;
+  std::string line = time.steps.empty() ? "Time of the window"
+                                        : "Time of " + std::to_string(time.steps.size()) + " steps";
+  std::snprintf(text.data(), text.size(), " (TID %u of PID %u, %.3f ms):", Raw(thread.tid),
+                Raw(thread.pid), static_cast<double>(time.total_ns) * 1e-6);
+  line += text.data();
+  for (size_t use = 0; use < kTimeUses; ++use) {
+    std::snprintf(text.data(), text.size(), "%s %s %.1f %%", use == 0 ? "" : ",",
+                  std::string(TimeUseName(static_cast<TimeUse>(use))).c_str(),
+                  100.0 * static_cast<double>(time.uses[use]) / static_cast<double>(time.total_ns));
+    line += text.data();
+  }
+  line += "\n";
+  const DataWait* longest = nullptr;
+  int64_t blocked_ns = 0;
+  for (const DataWait& wait : aggregates.data_waits) {
+    blocked_ns += wait.blocked_ns;
+    if (longest == nullptr || wait.blocked_ns > longest->blocked_ns) longest = &wait;
+  }
+  if (longest == nullptr) return line;
+  std::snprintf(text.data(), text.size(), "Data: %zu batches, waited %.3f ms, the longest %.3f ms",
+                aggregates.data_waits.size(), static_cast<double>(blocked_ns) * 1e-6,
+                static_cast<double>(longest->blocked_ns) * 1e-6);
+  line += text.data();
+  if (Raw(longest->worker) != 0) {
+    std::snprintf(text.data(), text.size(),
+                  " for worker PID %u (I/O %.3f ms, blocked otherwise %.3f ms)",
+                  Raw(longest->worker), static_cast<double>(longest->worker_io_ns) * 1e-6,
+                  static_cast<double>(longest->worker_off_ns) * 1e-6);
+    line += text.data();
+  }
+  return line + "\n";
+}
+
 // What reading inputs adds.
 std::string ReadingsText(const Cost& cost) {
   if (cost.input_readings == 0) return "";
@@ -214,6 +253,14 @@ OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
     entry["device_memory_bytes"] = row.memory.device_bytes;
   }
   if (averages.has_flops) entry["flops"] = row.flops;
+  if (!row.system.is_unknown && !row.is_device) {
+    if (averages.system.sched) {
+      entry["self_on_cpu_us"] = Microseconds(row.self_on_cpu_ns());
+      entry["self_off_cpu_us"] = Microseconds(row.system.self_off_cpu_ns);
+    }
+    if (averages.system.calls) entry["self_syscalls"] = row.system.self_calls;
+    if (averages.system.faults) entry["self_page_faults"] = row.system.self_faults;
+  }
   return entry;
 }
 
@@ -232,6 +279,7 @@ std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggreg
   const KeyAverages& averages = aggregates.key_averages;
   std::string text = FlightLine(timeline.info());
   text += StepsLine(aggregates.steps);
+  text += TimeLines(timeline, aggregates);
   text += IdleLines(aggregates.device_idle);
   text += LedgerLine(timeline.ledger());
   text += DeviceLedgerLine(timeline);

@@ -187,9 +187,33 @@ absl::Status TimelineMaker::AddKernel(SpanId asker, const std::string& name, int
   return builder_.AddDeviceActivity(kernel);
 }
 
+uint32_t TimelineMaker::AddSystemEvent(const SystemEvent& event) {
+  SystemActivities& recorded = info_.system;
+  if (event.kind == SystemKind::kCall) recorded.calls = true;
+  if (event.kind == SystemKind::kOffCpu) recorded.sched = true;
+  if (event.kind == SystemKind::kFault) recorded.faults = true;
+  if (event.kind == SystemKind::kRequest) recorded.io = true;
+  if (system_.events == nullptr) {
+    system_.events = std::make_unique<SystemEventStore>("", size_t{64} << 20);
+  }
+  Require(system_.events->Append(event).ok(), "the store of system events is full");
+  return system_.events->size() - 1;
+}
+
+SystemFileId TimelineMaker::AddSystemFile(SystemFileKind kind, const std::string& name) {
+  system_.files.push_back(SystemFile{kind, name});
+  return SystemFileId{static_cast<uint32_t>(system_.files.size() - 1)};
+}
+
+SystemPathsId TimelineMaker::AddSystemPaths(const SystemPaths& paths) {
+  system_.paths.push_back(paths);
+  return SystemPathsId{static_cast<uint32_t>(system_.paths.size() - 1)};
+}
+
 std::unique_ptr<Timeline> TimelineMaker::Finish() {
   for (const std::vector<Open>& stack : open_) Require(stack.empty(), "a span is still open");
   builder_.SetInputs(std::move(inputs_));
+  builder_.SetSystem(std::move(system_));
   builder_.SetStacks(std::move(frames_), std::move(codes_), std::move(modules_));
   return builder_.Finish(std::move(info_), ledger_);
 }

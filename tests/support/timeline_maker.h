@@ -59,6 +59,11 @@ class TimelineMaker {
   absl::Status AddKernel(SpanId asker, const std::string& name, int64_t start_ns,
                          int64_t duration_ns);
   void SetSamples(Samples samples) { builder_.SetSamples(std::move(samples)); }
+  // In order of their start; the index. `around` and `span` are taken as given, and its kind is
+  // recorded from now on.
+  uint32_t AddSystemEvent(const SystemEvent& event);
+  SystemFileId AddSystemFile(SystemFileKind kind, const std::string& name);
+  SystemPathsId AddSystemPaths(const SystemPaths& paths);
   absl::Status AddMemoryEvent(const MemoryEvent& event) { return builder_.AddMemoryEvent(event); }
 
   RecordingInfo& info() { return info_; }
@@ -81,6 +86,7 @@ class TimelineMaker {
   std::vector<PythonFrame> frames_ = std::vector<PythonFrame>(1);
   std::vector<PythonCode> codes_;
   std::vector<PythonModule> modules_;
+  SystemRows system_;
   RecordingInfo info_;
   Ledger ledger_;
 };

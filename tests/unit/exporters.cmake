@@ -10,6 +10,7 @@ endif()
 
 proftrace_unit_test(aggregate_test
   SOURCES aggregate_key_averages_test.cc aggregate_python_rows_test.cc aggregate_stacks_test.cc
+    aggregate_system_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(steps_test
   SOURCES aggregate_flops_test.cc aggregate_module_times_test.cc aggregate_steps_test.cc
@@ -24,6 +25,9 @@ proftrace_unit_test(exporters_test
     exporters_output_test.cc
     exporters_profiles_test.cc
     exporters_stacks_test.cc
+    exporters_system_args_test.cc
+    exporters_system_rows_test.cc
+    exporters_system_views_test.cc
     exporters_table_test.cc
   LIBS proftrace_exporters proftrace_pipeline proftrace_test_support GTest::gmock ZLIB::ZLIB)
 

@@ -192,7 +192,7 @@ TEST(KeyAveragesCsvTest, HasOneRowAKey) {
   ASSERT_TRUE(ExportKeyAveragesCsv(averages, sink).ok());
   const std::vector<Row> rows = ReadTable(sink.text());
   ASSERT_EQ(rows.size(), 2u);
-  ASSERT_EQ(rows[0].size(), 24u);
+  ASSERT_EQ(rows[0].size(), 26u);
   EXPECT_EQ(rows[0].at("name"), "aten::add");
   EXPECT_EQ(rows[0].at("overload_name"), "Ten\"sor");
   EXPECT_EQ(rows[0].at("count"), "3");

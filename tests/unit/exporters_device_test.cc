@@ -190,9 +190,9 @@ TEST_F(DeviceOutputTest, KeyAveragesCsvHasTheDevice) {
   Operator(1000, 1, 0, 1, 2000);
   const std::string text = Text((*FindFormat("csv"))->write);
   EXPECT_THAT(text, HasSubstr("aten::a,,1,0.900,1.000,1.000,90.0000,100.0000,2.000,2.000,2.000,"
-                              "100.0000,,,,,,,,CPU,,0,,\n"));
+                              "100.0000,,,,,,,,CPU,,0,,,,\n"));
   EXPECT_THAT(text, HasSubstr("kernel(),,1,0.000,0.000,0.000,0.0000,0.0000,2.000,2.000,2.000,"
-                              "100.0000,,,,,,,,CUDA,,0,,\n"));
+                              "100.0000,,,,,,,,CUDA,,0,,,,\n"));
 }
 
 TEST_F(DeviceOutputTest, RecordingWithoutAgentHasNoDeviceColumns) {

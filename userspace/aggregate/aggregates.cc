@@ -15,6 +15,8 @@ Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options) 
     aggregates.modules = SumModules(timeline, aggregates.python_rows);
   }
   if (timeline.has_device_records()) aggregates.device_idle = FindDeviceIdle(timeline);
+  aggregates.time = BreakTimeDown(timeline, aggregates.steps);
+  aggregates.data_waits = FindDataWaits(timeline, aggregates.steps);
   return aggregates;
 }
 

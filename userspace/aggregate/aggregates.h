@@ -1,15 +1,18 @@
 // Everything that exporters show beside the spans themselves, computed once for all of them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "userspace/aggregate/data_waits.h"
 #include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/folded_stacks.h"
 #include "userspace/aggregate/key_averages.h"
 #include "userspace/aggregate/module_times.h"
 #include "userspace/aggregate/python_rows.h"
 #include "userspace/aggregate/steps.h"
+#include "userspace/aggregate/time_breakdown.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -19,6 +22,8 @@ struct Aggregates {
   FoldedStacks stacks;
   std::vector<DeviceIdle> device_idle;  // empty where no GPU agent recorded
   SpanCounts span_counts;
+  std::optional<TimeBreakdown> time;  // of the thread that drives the job; with the scheduler
+  std::vector<DataWait> data_waits;   // likewise
   Steps steps;
   StepRows step_rows;      // none unless asked for
   PythonRows python_rows;  // none where no stacks were recorded

@@ -63,6 +63,19 @@ class StackSummer {
     }
   }
 
+  void AddOffCpu() {
+    for (uint32_t i = 0; i < timeline_.system_event_count(); ++i) {
+      const SystemEvent& event = timeline_.system_event(i);
+      if (event.kind != SystemKind::kOffCpu) continue;
+      const uint32_t above = event.span == kNoSpan
+                                 ? folder_.TopNode(kNoSpanFrame)
+                                 : folder_.NodeOf(event.span, timeline_.span(event.span));
+      const uint32_t node = folder_.WaitNode(above, event.off_cpu);
+      Add(StackWeight::kOffCpu, node, event.duration_ns);
+      Add(StackWeight::kRunQueue, node, event.off_cpu.run_queue_ns);
+    }
+  }
+
   void Finish() {
     for (const StackWeightInfo& info : StackWeights()) {
       if (!IsRecorded(info.weight)) continue;
@@ -111,6 +124,9 @@ class StackSummer {
       case StackWeight::kSampledOnCpu:
       case StackWeight::kSampledOffCpu:
         return !timeline_.samples().empty();
+      case StackWeight::kOffCpu:
+      case StackWeight::kRunQueue:
+        return timeline_.has_sched();
     }
     return false;
   }
@@ -148,6 +164,7 @@ void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCount
   summer.AddDeviceWork();
   summer.AddMemory();
   summer.AddSamples();
+  summer.AddOffCpu();
   summer.Finish();
 }
 

@@ -26,7 +26,7 @@ enum class FrameKind : uint8_t {
   kModule = 5,   // the call of an nn.Module
   kDevice = 6,   // a kernel, a copy, a memset: always a leaf, below what asked for it
   kNative = 7,   // a function of C or C++ (samples)
-  kKernel = 8,   // a system call (samples): always a leaf
+  kKernel = 8,   // a system call, or why a thread had no CPU: always a leaf
 };
 
 struct StackFrame {
@@ -79,11 +79,11 @@ struct SpanCounts {
 inline constexpr std::string_view kNoCallFrame = "[no CUDA call recorded]";
 // The path of samples of which nothing could be read.
 inline constexpr std::string_view kNoFrameFrame = "[no frames]";
-// The path of allocations outside of all spans.
+// The path of allocations and of time off the CPU outside of all spans.
 inline constexpr std::string_view kNoSpanFrame = "[outside of operators]";
 
-// One pass over the spans, the work of devices, the allocations and the samples each; memory: a few
-// words a path.
+// One pass over the spans, the work of devices, the allocations, the samples and the times off the
+// CPU each; memory: a few words a path.
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts);
 
 // A weight as torch's export_stacks() has it, by node: the work of a device counts for what asked

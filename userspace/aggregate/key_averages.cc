@@ -46,6 +46,7 @@ struct Occurrence {
   int64_t device_ns = 0;        // of its own kernels and copies
   int64_t device_total_ns = 0;  // and of its children's
   SpanMemory memory;
+  SystemSums system;
   int64_t flops = 0;
   bool is_async = false;
   bool is_top_level = false;
@@ -58,6 +59,7 @@ struct Pending {
   int64_t device_ns = 0;  // device time of its children in torch's tree
   int64_t children = 0;   // change of the number of direct children, likewise
   SpanMemory memory;      // change of the self memory, likewise
+  SystemSums system;      // likewise
   bool has_candidate = false;
   bool is_crowded = false;  // more than one candidate: none of them is an only child
   Occurrence candidate;  // a child of the span's own name: folded into it if it is the only child
@@ -72,6 +74,15 @@ void AddAll(const SpanMemory& more, SpanMemory* memory) {
   AddSelf(more, memory);
   memory->cpu_bytes = SaturatingSum(memory->cpu_bytes, more.cpu_bytes);
   memory->device_bytes = SaturatingSum(memory->device_bytes, more.device_bytes);
+}
+
+// All that a span has, children's included, as if it were its own.
+SystemSums WholeOf(const SpanSystem& span) {
+  return {span.off_cpu_ns, span.calls, span.faults, span.is_unknown != 0};
+}
+
+SystemSums SelfOf(const SpanSystem& span) {
+  return {span.self_off_cpu_ns, span.self_calls, span.self_faults, span.is_unknown != 0};
 }
 
 struct RowSums {
@@ -93,6 +104,7 @@ class KeyAverager {
     result_.has_memory = timeline.has_memory();
     result_.has_device_records = timeline.has_device_records();
     result_.has_flops = timeline.info().with_flops;
+    result_.system = timeline.info().system;
     absl::flat_hash_map<std::string, uint32_t> rows;
     absl::flat_hash_map<std::string, uint32_t> names;
     labels_.reserve(timeline.labels().size());
@@ -215,6 +227,8 @@ class KeyAverager {
     if (!span.is_async && !span.overlaps) {
       AddSelf({0, memory.cpu_bytes, 0, memory.device_bytes}, &left.memory);
     }
+    const SystemSums whole = WholeOf(timeline_.columns().system.at(id));
+    left.system.Add(whole);
     if (!is_in_tree || tree_parent == kNoSpan) return;
     Pending& joined = pending_[Raw(tree_parent)];
     joined.self_ns = SaturatingSum(joined.self_ns, -span.duration_ns);
@@ -222,6 +236,7 @@ class KeyAverager {
     AddSelf({0, SaturatingDifference(0, memory.cpu_bytes), 0,
              SaturatingDifference(0, memory.device_bytes)},
             &joined.memory);
+    joined.system.Add({-whole.self_off_cpu_ns, -whole.self_calls, -whole.self_faults, false});
   }
 
   Pending TakePending(SpanId id) {
@@ -257,6 +272,12 @@ class KeyAverager {
     occurrence.memory = timeline_.columns().memory.at(id);
     AddSelf(mine.memory, &occurrence.memory);
     if (span.is_async) occurrence.memory.self_cpu_bytes = occurrence.memory.self_device_bytes = 0;
+    // An async span has no self time: nothing of it can be said here.
+    if (!span.is_async) occurrence.system = SelfOf(timeline_.columns().system.at(id));
+    if (!span.is_async) occurrence.system.Add(mine.system);
+    const int64_t off_ns = occurrence.system.self_off_cpu_ns;
+    occurrence.system.self_off_cpu_ns =
+        std::clamp<int64_t>(off_ns, 0, std::max<int64_t>(0, occurrence.self_ns));
     occurrence.flops = flops_.Of(id, span);
     occurrence.is_async = span.is_async;
     occurrence.is_top_level = parent == kNoSpan && !IsInStep(span, occurrence.device_total_ns);
@@ -271,6 +292,7 @@ class KeyAverager {
         occurrence.self_ns = SaturatingSum(occurrence.self_ns, mine.candidate.self_ns);
         occurrence.device_ns = SaturatingSum(occurrence.device_ns, mine.candidate.device_ns);
         AddSelf(mine.candidate.memory, &occurrence.memory);
+        occurrence.system.Add(mine.candidate.system);
       } else {
         Count(mine.candidate);
       }
@@ -306,6 +328,7 @@ class KeyAverager {
     sums.average.self_cpu_time_total_ns =
         SaturatingSum(sums.average.cpu_time_total_ns, -in_steps_ns_);
     sums.average.device_time_total_ns = device_in_steps_ns_;
+    sums.average.system.is_unknown = true;  // the time between its spans is not looked at
     for (const SpanMemory& memory : StepMemory(timeline_, steps_)) {
       AddAll(memory, &sums.average.memory);
     }
@@ -345,6 +368,7 @@ class KeyAverager {
     row.average.self_device_time_total_ns =
         SaturatingSum(row.average.self_device_time_total_ns, occurrence.device_ns);
     AddAll(occurrence.memory, &row.average.memory);
+    row.average.system.Add(occurrence.system);
     row.average.flops = SaturatingSum(row.average.flops, occurrence.flops);
     NoteFirst(occurrence, &row);
   }
@@ -493,6 +517,13 @@ double KeyAverage::cpu_time_us() const {
   return static_cast<double>(cpu_time_total_ns) / 1000.0 / static_cast<double>(count);
 }
 
+void SystemSums::Add(const SystemSums& more) {
+  self_off_cpu_ns = SaturatingSum(self_off_cpu_ns, more.self_off_cpu_ns);
+  self_calls = SaturatingSum(self_calls, more.self_calls);
+  self_faults = SaturatingSum(self_faults, more.self_faults);
+  is_unknown |= more.is_unknown;
+}
+
 double KeyAverage::device_time_us() const {
   if (count == 0) return 0;
   return static_cast<double>(device_time_total_ns) / 1000.0 / static_cast<double>(count);
@@ -516,6 +547,7 @@ KeyAverage TotalAverage(const KeyAverages& averages) {
     total.device_time_total_ns =
         SaturatingSum(total.device_time_total_ns, row.device_time_total_ns);
     AddAll(row.memory, &total.memory);
+    if (!row.is_device) total.system.Add(row.system);
   }
   return total;
 }

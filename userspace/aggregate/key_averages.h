@@ -39,6 +39,16 @@ struct KeyAveragesOptions {
   uint32_t group_by_stack_n = 0;  // by so many of the innermost frames of the stack
 };
 
+// What the kernel did in the self time of rows (--activities).
+struct SystemSums {
+  int64_t self_off_cpu_ns = 0;
+  int64_t self_calls = 0;
+  int64_t self_faults = 0;
+  bool is_unknown = false;  // something was lost while one of the spans was open
+
+  void Add(const SystemSums& more);
+};
+
 struct KeyAverage {
   std::string name;
   std::string overload_name;  // empty unless grouped by it
@@ -48,6 +58,7 @@ struct KeyAverage {
   int64_t self_device_time_total_ns = 0;  // 0 where no device was recorded
   int64_t device_time_total_ns = 0;
   SpanMemory memory;  // sums; zeros where memory was not recorded
+  SystemSums system;  // zeros where it was not recorded
   int64_t flops = 0;  // a sum; see flops.h
   bool is_user_annotation = false;
   bool is_device = false;  // what a GPU did; else of the CPU
@@ -58,6 +69,7 @@ struct KeyAverage {
   std::string input_shapes;        // empty unless grouped by it; "[]" for spans without inputs
   std::vector<std::string> stack;  // empty unless grouped by it; the innermost frame first
 
+  int64_t self_on_cpu_ns() const { return self_cpu_time_total_ns - system.self_off_cpu_ns; }
   // Microseconds a call; 0 when there was none.
   double cpu_time_us() const;
   double device_time_us() const;
@@ -74,6 +86,7 @@ struct KeyAverages {
   bool has_device_records = false;        // a GPU agent recorded: else no device time means nothing
   bool has_memory = false;                // memory was recorded
   bool has_flops = false;                 // flops were asked for
+  SystemActivities system;                // which of SystemSums were recorded
   uint8_t memory_device = 0;              // c10::DeviceType of the device memory, 0 = there is none
 };
 

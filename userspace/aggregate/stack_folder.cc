@@ -2,6 +2,7 @@
 
 #include "userspace/aggregate/python_text.h"
 #include "userspace/aggregate/sample_text.h"
+#include "userspace/model/system_calls.h"
 
 namespace proftrace {
 
@@ -102,6 +103,15 @@ uint32_t StackFolder::SampleNode(const Sample& sample) {
     return BelowPath(node, timeline_.span(sample.span).path);
   }
   return node != 0 ? node : TopNode(kNoFrameFrame);
+}
+
+uint32_t StackFolder::WaitNode(uint32_t above, const OffCpuFacts& wait) {
+  const bool is_in_call = wait.call >= 0 && wait.reason != WaitReason::kPreempted;
+  // A call as in samples' stacks.
+  const std::string name = is_in_call
+                               ? SystemCallName(wait.abi, static_cast<uint64_t>(wait.call)) + "_[k]"
+                               : "[" + std::string(WaitReasonName(wait.reason)) + "]";
+  return Below(above, FrameOf(name, FrameKind::kKernel));
 }
 
 uint32_t StackFolder::TopNode(std::string_view name) {

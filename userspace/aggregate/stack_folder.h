@@ -36,6 +36,9 @@ class StackFolder {
   // Below the frames of Python and of C that ran; where no function of C was found, below those of
   // Python and the rows that were open.
   uint32_t SampleNode(const Sample& sample);
+  // The node of time off the CPU below `above`: the system call that the thread waited in, or why
+  // it had no CPU ("[preempted]").
+  uint32_t WaitNode(uint32_t above, const OffCpuFacts& wait);
   // A node below the root.
   uint32_t TopNode(std::string_view name);
 

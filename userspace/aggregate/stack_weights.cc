@@ -63,6 +63,22 @@ const std::array<StackWeightInfo, kStackWeights>& StackWeights() {
        "sampled_off_cpu",
        "stacks_sampled_off_cpu.folded",
        "no samples are in this recording; record with --sample 99Hz"},
+      {StackWeight::kOffCpu,
+       "off_cpu",
+       {"off_cpu_time_total"},
+       "Off the CPU",
+       StackUnit::kNanoseconds,
+       "off_cpu",
+       "stacks_off_cpu.folded",
+       "no time off the CPU is in this recording; record with --activities sched"},
+      {StackWeight::kRunQueue,
+       "run_queue",
+       {},
+       "Waiting for a CPU",
+       StackUnit::kNanoseconds,
+       "run_queue",
+       "stacks_run_queue.folded",
+       "no time off the CPU is in this recording; record with --activities sched"},
   }};
   return kTable;
 }

@@ -26,8 +26,11 @@ enum class StackWeight : uint8_t {
   // --sample: how often threads were seen there times the period, so of all threads together.
   kSampledOnCpu = 5,   // they ran
   kSampledOffCpu = 6,  // they waited, for a CPU too
+  // --activities sched: of all threads together.
+  kOffCpu = 7,
+  kRunQueue = 8,  // of that: they could go on, and waited for a CPU
 };
-inline constexpr size_t kStackWeights = 7;
+inline constexpr size_t kStackWeights = 9;
 
 enum class StackUnit : uint8_t { kNanoseconds, kBytes, kCount };
 

@@ -1,0 +1,51 @@
+#include "exporters/args_text.h"
+
+#include <array>
+#include <charconv>
+
+#include "exporters/escape.h"
+
+namespace proftrace {
+
+void ArgsText::Number(std::string_view key, int64_t value) {
+  Key(key);
+  text_ += std::to_string(value);
+}
+
+void ArgsText::Unsigned(std::string_view key, uint64_t value) {
+  Key(key);
+  text_ += std::to_string(value);
+}
+
+void ArgsText::Real(std::string_view key, double value) {
+  Key(key);
+  std::array<char, 64> digits;
+  const auto end =
+      std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<float>(value));
+  text_.append(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
+}
+
+void ArgsText::Bool(std::string_view key, bool value) {
+  Key(key);
+  text_ += value ? "true" : "false";
+}
+
+void ArgsText::Text(std::string_view key, std::string_view value) {
+  Key(key);
+  text_ += "\"" + JsonEscaped(value) + "\"";
+}
+
+void ArgsText::Triple(std::string_view key, const int32_t (&values)[3]) {
+  Key(key);
+  text_ += "[" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " +
+           std::to_string(values[2]) + "]";
+}
+
+void ArgsText::Key(std::string_view key) {
+  if (!text_.empty()) text_ += ", ";
+  text_ += "\"";
+  text_ += key;
+  text_ += "\": ";
+}
+
+}  // namespace proftrace

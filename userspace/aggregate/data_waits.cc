@@ -1,0 +1,157 @@
+#include "userspace/aggregate/data_waits.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "userspace/aggregate/thread_events.h"
+#include "userspace/model/system_calls.h"
+
+namespace proftrace {
+namespace {
+
+// The queue's feeder, the worker, the thread that pins memory: no chain is longer in torch.
+constexpr int kMostHops = 6;
+// A call begins at most so long before the time that it is looked for in.
+constexpr size_t kMostCallsBefore = 4096;
+
+uint64_t ThreadKey(Pid pid, Tid tid) { return uint64_t{Raw(pid)} << 32 | Raw(tid); }
+
+int64_t OverlapNs(const SystemEvent& event, int64_t from_ns, int64_t until_ns) {
+  return std::max<int64_t>(0,
+                           std::min(event.end_ns(), until_ns) - std::max(event.start_ns, from_ns));
+}
+
+bool ReadsBytes(const SystemEvent& event) {
+  if (!IsIoCall(event) || event.call.result <= 0) return false;
+  const std::string_view name = FindSystemCall(event.call.abi, event.call.number)->name;
+  return name.find("read") != std::string_view::npos || name.starts_with("recv");
+}
+
+class Finder {
+ public:
+  Finder(const Timeline& timeline, const Steps& steps)
+      : timeline_(timeline), steps_(steps), events_(timeline) {
+    for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
+      const Thread& thread = timeline.thread(ThreadIndex{i});
+      threads_[ThreadKey(thread.pid, thread.tid)] = ThreadIndex{i};
+    }
+  }
+
+  std::vector<DataWait> Run() {
+    std::vector<DataWait> waits;
+    for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
+      if (IsDataLoaderSpan(timeline_, SpanId{i})) waits.push_back(Look(SpanId{i}));
+    }
+    return waits;
+  }
+
+ private:
+  DataWait Look(SpanId id) {
+    const Span& span = timeline_.span(id);
+    DataWait wait;
+    wait.span = id;
+    if (const ProcessSteps* process = steps_.Of(span.thread); process != nullptr) {
+      if (const Step* step = process->At(span.start_ns); step != nullptr) wait.step = step->number;
+    }
+    const SystemEvent* last = nullptr;
+    ForEachIn(span.thread, span.start_ns, span.end_ns(), [&](uint32_t, const SystemEvent& event) {
+      if (event.kind != SystemKind::kOffCpu || event.off_cpu.reason == WaitReason::kPreempted) {
+        return;
+      }
+      wait.blocked_ns += std::max<int64_t>(
+          0, OverlapNs(event, span.start_ns, span.end_ns()) - event.off_cpu.run_queue_ns);
+      if (Raw(event.off_cpu.waker_pid) != 0) last = &event;
+    });
+    if (last == nullptr) return wait;
+    int64_t woken_ns = last->end_ns() - last->off_cpu.run_queue_ns;
+    const Pid own = timeline_.thread(span.thread).pid;
+    for (int hop = 0; hop < kMostHops && last->off_cpu.waker_pid == own; ++hop) {
+      last = LastWakeBefore(last->off_cpu.waker_pid, last->off_cpu.waker_tid, woken_ns);
+      if (last == nullptr) return wait;
+      woken_ns = last->end_ns() - last->off_cpu.run_queue_ns;
+    }
+    if (last->off_cpu.waker_pid == own) return wait;
+    wait.worker = last->off_cpu.waker_pid;
+    wait.waker = last->off_cpu.waker_tid;
+    LookAtWorker(span.start_ns, woken_ns, &wait);
+    return wait;
+  }
+
+  void LookAtWorker(int64_t from_ns, int64_t until_ns, DataWait* wait) {
+    // It loads on its first thread (torch/utils/data/_utils/worker.py); others send, or wait to be
+    // asked.
+    const auto thread = threads_.find(ThreadKey(wait->worker, Tid{Raw(wait->worker)}));
+    if (thread == threads_.end()) return;
+    ForEachIn(thread->second, from_ns, until_ns, [&](uint32_t index, const SystemEvent& event) {
+      const int64_t ns = OverlapNs(event, from_ns, until_ns);
+      const bool is_in_io =
+          event.around != kNoSystemEvent && IsIoCall(timeline_.system_event(event.around));
+      if (event.kind == SystemKind::kOffCpu && !is_in_io &&
+          event.off_cpu.reason != WaitReason::kPreempted) {
+        wait->worker_off_ns += ns;
+      }
+      if (!IsIoCall(event)) return;
+      wait->worker_io_ns += ns;
+      if (ReadsBytes(event) && event.end_ns() <= until_ns) wait->worker_bytes += event.call.result;
+      if (ns <= wait->longest_call_ns) return;
+      wait->longest_call_ns = ns;
+      wait->longest_call = index;
+    });
+  }
+
+  // The events of the thread that overlap the time.
+  template <typename Visit>
+  void ForEachIn(ThreadIndex thread, int64_t from_ns, int64_t until_ns, Visit visit) const {
+    const std::vector<uint32_t>& events = events_.of(thread);
+    auto at = std::lower_bound(events.begin(), events.end(), from_ns,
+                               [this](uint32_t index, int64_t time_ns) {
+                                 return timeline_.system_event(index).start_ns < time_ns;
+                               });
+    // Those that began before, and last: what is open at a time is nested, so they are near.
+    for (size_t back = 0; at != events.begin() && back < kMostCallsBefore; ++back) {
+      --at;
+      const SystemEvent& event = timeline_.system_event(*at);
+      if (event.depth == 0 && event.end_ns() <= from_ns) break;
+    }
+    for (; at != events.end(); ++at) {
+      const SystemEvent& event = timeline_.system_event(*at);
+      if (event.start_ns >= until_ns) return;
+      if (event.end_ns() > from_ns) visit(*at, event);
+    }
+  }
+
+  const SystemEvent* LastWakeBefore(Pid pid, Tid tid, int64_t time_ns) const {
+    const auto thread = threads_.find(ThreadKey(pid, tid));
+    if (thread == threads_.end()) return nullptr;
+    const std::vector<uint32_t>& events = events_.of(thread->second);
+    auto at = std::lower_bound(events.begin(), events.end(), time_ns,
+                               [this](uint32_t index, int64_t until_ns) {
+                                 return timeline_.system_event(index).start_ns < until_ns;
+                               });
+    while (at != events.begin()) {
+      const SystemEvent& event = timeline_.system_event(*--at);
+      if (event.kind == SystemKind::kOffCpu && Raw(event.off_cpu.waker_pid) != 0 &&
+          event.end_ns() <= time_ns) {
+        return &event;
+      }
+    }
+    return nullptr;
+  }
+
+  const Timeline& timeline_;
+  const Steps& steps_;
+  ThreadEvents events_;
+  absl::flat_hash_map<uint64_t, ThreadIndex> threads_;
+};
+
+}  // namespace
+
+std::vector<DataWait> FindDataWaits(const Timeline& timeline, const Steps& steps) {
+  if (!timeline.has_sched()) return {};
+  return Finder(timeline, steps).Run();
+}
+
+}  // namespace proftrace

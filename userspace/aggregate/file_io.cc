@@ -1,0 +1,132 @@
+#include "userspace/aggregate/file_io.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "userspace/aggregate/io_roles.h"
+#include "userspace/base/saturating.h"
+#include "userspace/model/system_calls.h"
+
+namespace proftrace {
+namespace {
+
+class FileSummer {
+ public:
+  explicit FileSummer(const Timeline& timeline)
+      : timeline_(timeline), tables_(timeline.system_tables()), by_id_(tables_.files.size()) {}
+
+  std::vector<FileIo> Run() {
+    for (uint32_t i = 0; i < timeline_.system_event_count(); ++i) {
+      const SystemEvent& event = timeline_.system_event(i);
+      if (event.kind == SystemKind::kOffCpu) {
+        AddOffCpu(event);
+      } else if (event.kind == SystemKind::kFault) {
+        AddFault(event);
+      } else if (IsIo(event)) {
+        AddIo(event);
+      }
+    }
+    std::sort(rows_.begin(), rows_.end(), [](const FileIo& a, const FileIo& b) {
+      return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.name < b.name;
+    });
+    return std::move(rows_);
+  }
+
+ private:
+  FileIo* RowOf(const std::string& name, SystemFileKind kind) {
+    const auto [it, inserted] = by_name_.try_emplace(name, rows_.size());
+    if (inserted) {
+      rows_.emplace_back();
+      rows_.back().name = name;
+    }
+    FileIo& row = rows_[it->second];
+    if (row.kind == SystemFileKind::kOther) row.kind = kind;
+    return &row;
+  }
+
+  // nullptr: it has none.
+  FileIo* RowOf(const SystemEvent& event) {
+    if (const SystemFile* file = tables_.File(event.file); file != nullptr && !file->name.empty()) {
+      size_t& known = by_id_[Raw(event.file)];
+      if (known == 0) {
+        RowOf(file->name, file->kind);
+        known = by_name_.at(file->name) + 1;
+      }
+      return &rows_[known - 1];
+    }
+    if (event.kind != SystemKind::kCall) return nullptr;
+    const SystemPaths* paths = tables_.Paths(event.call.paths);
+    if (paths == nullptr || paths->first.empty()) return nullptr;
+    return RowOf(paths->first, SystemFileKind::kOther);
+  }
+
+  void AddIo(const SystemEvent& event) {
+    const IoFacts io = IoOf(event);
+    if (io.role == IoRole::kMove) AddOtherEnd(event, io.bytes);
+    FileIo* row = RowOf(event);
+    if (row == nullptr) return;
+    const bool failed = HasFailed(event);
+    ++row->calls;
+    row->errors += failed ? 1 : 0;
+    row->opens += io.role == IoRole::kOpen && !failed ? 1 : 0;
+    if (io.role == IoRole::kRead || io.role == IoRole::kMove) {
+      ++row->reads;
+      row->bytes_read = SaturatingSum(row->bytes_read, io.bytes);
+    } else if (io.role == IoRole::kWrite) {
+      ++row->writes;
+      row->bytes_written = SaturatingSum(row->bytes_written, io.bytes);
+    }
+    row->time_ns += event.duration_ns;
+    row->longest_ns = std::max(row->longest_ns, event.duration_ns);
+  }
+
+  // The file that a call moves bytes to. The call's time counts for the one that it reads.
+  void AddOtherEnd(const SystemEvent& event, int64_t bytes) {
+    if (event.kind != SystemKind::kCall) return;
+    const SystemCallInfo* info = FindSystemCall(event.call.abi, event.call.number);
+    for (size_t i = 0; i < info->argument_count; ++i) {
+      if (info->arguments[i].kind != ArgumentKind::kOtherFd) continue;
+      const auto fd = static_cast<int32_t>(event.call.arguments[i]);
+      const uint32_t pid = Raw(timeline_.thread(event.thread).pid);
+      FileIo* row = RowOf("fd " + std::to_string(fd) + " of PID " + std::to_string(pid),
+                          SystemFileKind::kOther);
+      ++row->calls;
+      ++row->writes;
+      row->bytes_written = SaturatingSum(row->bytes_written, bytes);
+    }
+  }
+
+  void AddOffCpu(const SystemEvent& event) {
+    for (uint32_t at = event.around; at != kNoSystemEvent;) {
+      const SystemEvent& around = timeline_.system_event(at);
+      if (around.kind == SystemKind::kCall) {
+        FileIo* row = IsIo(around) ? RowOf(around) : nullptr;
+        if (row != nullptr) row->off_cpu_ns += event.duration_ns;
+        return;
+      }
+      at = around.around;
+    }
+  }
+
+  void AddFault(const SystemEvent& event) {
+    if (!event.fault.major) return;
+    FileIo* row = RowOf(event);
+    if (row == nullptr) return;
+    ++row->page_ins;
+    row->page_in_ns += event.duration_ns;
+  }
+
+  const Timeline& timeline_;
+  SystemTables tables_;
+  std::vector<FileIo> rows_;
+  absl::flat_hash_map<std::string, size_t> by_name_;
+  std::vector<size_t> by_id_;  // 1 + the row's index, by SystemFileId; 0 = not known yet
+};
+
+}  // namespace
+
+std::vector<FileIo> SumFileIo(const Timeline& timeline) { return FileSummer(timeline).Run(); }
+
+}  // namespace proftrace

@@ -1,0 +1,129 @@
+#include "userspace/aggregate/io_roles.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/system_calls.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kLastErrno = 4095;  // the kernel's MAX_ERRNO
+
+struct NamedRole {
+  std::string_view name;
+  IoRole role;
+  bool has_bytes = true;
+};
+
+// The kernel's names.
+constexpr NamedRole kCalls[] = {
+    {"open", IoRole::kOpen, false},
+    {"openat", IoRole::kOpen, false},
+    {"openat2", IoRole::kOpen, false},
+    {"creat", IoRole::kOpen, false},
+    {"read", IoRole::kRead},
+    {"pread64", IoRole::kRead},
+    {"readv", IoRole::kRead},
+    {"preadv", IoRole::kRead},
+    {"preadv2", IoRole::kRead},
+    {"recv", IoRole::kRead},
+    {"recvfrom", IoRole::kRead},
+    {"recvmsg", IoRole::kRead},
+    {"recvmmsg", IoRole::kRead, false},
+    {"recvmmsg_time64", IoRole::kRead, false},
+    {"write", IoRole::kWrite},
+    {"pwrite64", IoRole::kWrite},
+    {"writev", IoRole::kWrite},
+    {"pwritev", IoRole::kWrite},
+    {"pwritev2", IoRole::kWrite},
+    {"send", IoRole::kWrite},
+    {"sendto", IoRole::kWrite},
+    {"sendmsg", IoRole::kWrite},
+    {"sendmmsg", IoRole::kWrite, false},
+    {"vmsplice", IoRole::kWrite},
+    {"sendfile", IoRole::kMove},
+    {"sendfile64", IoRole::kMove},
+    {"copy_file_range", IoRole::kMove},
+    {"splice", IoRole::kMove},
+};
+
+// As RequestName() has them.
+constexpr NamedRole kRequests[] = {
+    {"OPENAT", IoRole::kOpen, false}, {"OPENAT2", IoRole::kOpen, false},
+    {"READ", IoRole::kRead},          {"READV", IoRole::kRead},
+    {"READ_FIXED", IoRole::kRead},    {"READ_MULTISHOT", IoRole::kRead},
+    {"RECV", IoRole::kRead},          {"RECVMSG", IoRole::kRead},
+    {"WRITE", IoRole::kWrite},        {"WRITEV", IoRole::kWrite},
+    {"WRITE_FIXED", IoRole::kWrite},  {"SEND", IoRole::kWrite},
+    {"SENDMSG", IoRole::kWrite},      {"SEND_ZC", IoRole::kWrite},
+    {"SENDMSG_ZC", IoRole::kWrite},   {"SPLICE", IoRole::kMove},
+};
+
+template <size_t kCount>
+const NamedRole* FindRole(const NamedRole (&roles)[kCount], std::string_view name) {
+  const auto* found = std::find_if(std::begin(roles), std::end(roles),
+                                   [&](const NamedRole& one) { return one.name == name; });
+  return found == std::end(roles) ? nullptr : found;
+}
+
+constexpr size_t kAbis = 3;
+constexpr size_t kOpcodes = 256;
+
+struct Tables {
+  std::array<std::array<const NamedRole*, kSystemCallNumbers>, kAbis> calls{};
+  std::array<const NamedRole*, kOpcodes> requests{};
+
+  Tables() {
+    for (size_t abi = 0; abi < kAbis; ++abi) {
+      for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
+        const SystemCallInfo* info = FindSystemCall(static_cast<SystemAbi>(abi), number);
+        if (info != nullptr) calls[abi][number] = FindRole(kCalls, info->name);
+      }
+    }
+    for (uint32_t opcode = 0; opcode < kOpcodes; ++opcode) {
+      requests[opcode] = FindRole(kRequests, RequestName(opcode));
+    }
+  }
+};
+
+const NamedRole* RoleOf(const SystemEvent& event) {
+  static const Tables& tables = *new Tables();
+  if (event.kind == SystemKind::kCall && event.call.number < kSystemCallNumbers) {
+    return tables.calls[static_cast<size_t>(event.call.abi)][event.call.number];
+  }
+  if (event.kind == SystemKind::kRequest && event.request.opcode < kOpcodes) {
+    return tables.requests[event.request.opcode];
+  }
+  return nullptr;
+}
+
+int64_t ResultOf(const SystemEvent& event) {
+  if (event.end == SpanEnd::kTruncated) return 0;
+  if (event.kind == SystemKind::kCall) return event.call.result;
+  return event.kind == SystemKind::kRequest ? event.request.result : 0;
+}
+
+}  // namespace
+
+IoFacts IoOf(const SystemEvent& event) {
+  const NamedRole* role = RoleOf(event);
+  if (role == nullptr) return IoFacts{};
+  return IoFacts{role->role, role->has_bytes ? std::max<int64_t>(ResultOf(event), 0) : 0};
+}
+
+bool IsIo(const SystemEvent& event) {
+  if (event.kind == SystemKind::kRequest) return true;
+  if (event.kind != SystemKind::kCall) return false;
+  const SystemCallInfo* info = FindSystemCall(event.call.abi, event.call.number);
+  return info != nullptr && info->is_io;
+}
+
+bool HasFailed(const SystemEvent& event) {
+  const int64_t result = ResultOf(event);
+  return result < 0 && result >= -kLastErrno;
+}
+
+}  // namespace proftrace

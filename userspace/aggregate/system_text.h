@@ -1,0 +1,14 @@
+// How rows of system activity are named.
+#pragma once
+
+#include <string>
+
+#include "userspace/model/system_event.h"
+
+namespace proftrace {
+
+// A call: "openat"; time off the CPU: its reason, "lock"; a fault: "page fault (minor)" or
+// "page fault (major)"; a request: "io_uring READV".
+std::string SystemEventName(const SystemEvent& event);
+
+}  // namespace proftrace

@@ -1,0 +1,42 @@
+// Where the time of the thread that drives the job went: computing, or waiting, and for what.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "userspace/aggregate/steps.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+enum class TimeUse : uint8_t {
+  kCompute = 0,   // on a CPU, in the program itself
+  kData = 1,      // off it, waiting for a batch of torch's DataLoader
+  kIo = 2,        // in system calls that move or look for bytes of files and the network
+  kLock = 3,      // off the CPU, for a lock
+  kRunQueue = 4,  // it could run, and had no CPU
+  kFaults = 5,    // in page faults
+  kOther = 6,     // in other system calls; off the CPU for other reasons (sleep, poll, a child)
+};
+inline constexpr size_t kTimeUses = 7;
+
+// "compute", "data", "io", "lock", "run_queue", "faults", "other".
+std::string_view TimeUseName(TimeUse use);
+
+using TimeUses = std::array<int64_t, kTimeUses>;  // ns; the sum is the whole time
+
+struct TimeBreakdown {
+  ThreadIndex thread{};
+  int64_t total_ns = 0;
+  TimeUses uses{};
+  std::vector<TimeUses> steps;  // of each step of the main process; empty: the window as a whole
+};
+
+// Nothing where the scheduler was not recorded, or records were lost.
+std::optional<TimeBreakdown> BreakTimeDown(const Timeline& timeline, const Steps& steps);
+
+}  // namespace proftrace

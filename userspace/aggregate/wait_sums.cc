@@ -1,0 +1,183 @@
+#include "userspace/aggregate/wait_sums.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "userspace/aggregate/each_span.h"
+#include "userspace/aggregate/frame_tree.h"
+
+namespace proftrace {
+namespace {
+
+struct Wait {
+  uint32_t event = 0;
+  int64_t woken_ns = 0;
+  bool waker_is_known = false;
+  ThreadIndex waker_thread{};
+  SpanId waker_span = kNoSpan;
+  uint32_t waker_call = kNoSystemEvent;
+};
+
+class WaitSummer {
+ public:
+  explicit WaitSummer(const Timeline& timeline) : timeline_(timeline), frames_(timeline) {
+    for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
+      const Thread& thread = timeline.threads()[i];
+      threads_.try_emplace({Raw(thread.pid), Raw(thread.tid)}, ThreadIndex{i});
+    }
+  }
+
+  std::vector<WaitSum> Run() {
+    FindWaits();
+    FindWakersSpans();
+    FindWakersCalls();
+    for (const Wait& wait : waits_) Add(wait);
+    std::sort(sums_.begin(), sums_.end(), [](const WaitSum& a, const WaitSum& b) {
+      return a.blocked_ns != b.blocked_ns ? a.blocked_ns > b.blocked_ns : a.count > b.count;
+    });
+    return std::move(sums_);
+  }
+
+ private:
+  // The thread, the reason, its path, stack and call; the waker's process, thread, path, stack and
+  // call.
+  using Key = std::tuple<uint32_t, WaitReason, uint32_t, uint32_t, int32_t, uint32_t, uint32_t,
+                         uint32_t, uint32_t, int32_t>;
+
+  void FindWaits() {
+    for (uint32_t i = 0; i < timeline_.system_event_count(); ++i) {
+      const SystemEvent& event = timeline_.system_event(i);
+      if (event.kind != SystemKind::kOffCpu) continue;
+      const OffCpuFacts& facts = event.off_cpu;
+      if (facts.reason == WaitReason::kPreempted || facts.reason == WaitReason::kNew) continue;
+      Wait wait;
+      wait.event = i;
+      wait.woken_ns = event.end_ns() - facts.run_queue_ns;
+      if (wait.woken_ns <= event.start_ns) continue;
+      const auto waker = threads_.find({Raw(facts.waker_pid), Raw(facts.waker_tid)});
+      if (Raw(facts.waker_tid) != 0 && waker != threads_.end()) {
+        wait.waker_is_known = true;
+        wait.waker_thread = waker->second;
+      }
+      waits_.push_back(wait);
+    }
+    std::sort(waits_.begin(), waits_.end(),
+              [](const Wait& a, const Wait& b) { return a.woken_ns < b.woken_ns; });
+  }
+
+  // Of each waker the innermost span that was open at the wake-up.
+  void FindWakersSpans() {
+    std::vector<std::vector<std::pair<SpanId, int64_t>>> open(timeline_.threads().size());
+    size_t next = 0;
+    const auto find_before = [&](int64_t until_ns) {
+      for (; next < waits_.size() && waits_[next].woken_ns < until_ns; ++next) {
+        Wait& wait = waits_[next];
+        if (!wait.waker_is_known) continue;
+        auto& spans = open[Raw(wait.waker_thread)];
+        while (!spans.empty() && spans.back().second <= wait.woken_ns) spans.pop_back();
+        if (!spans.empty()) wait.waker_span = spans.back().first;
+      }
+    };
+    ForEachSpan(timeline_, [&](SpanId id, const Span& span) {
+      find_before(span.start_ns);
+      if (span.is_async) return;  // it may end on another thread
+      auto& spans = open[Raw(span.thread)];
+      while (!spans.empty() && spans.back().second <= span.start_ns) spans.pop_back();
+      spans.emplace_back(id, span.end_ns());
+    });
+    find_before(std::numeric_limits<int64_t>::max());
+  }
+
+  // Likewise the system call, if it was in one that lies in that span.
+  void FindWakersCalls() {
+    std::vector<uint32_t> last(timeline_.threads().size(), kNoSystemEvent);
+    size_t next = 0;
+    const auto find_before = [&](int64_t until_ns) {
+      for (; next < waits_.size() && waits_[next].woken_ns < until_ns; ++next) {
+        Wait& wait = waits_[next];
+        if (!wait.waker_is_known) continue;
+        const uint32_t call = last[Raw(wait.waker_thread)];
+        if (call == kNoSystemEvent) continue;
+        const SystemEvent& event = timeline_.system_event(call);
+        if (event.end_ns() > wait.woken_ns && event.span == wait.waker_span) wait.waker_call = call;
+      }
+    };
+    for (uint32_t i = 0; i < timeline_.system_event_count(); ++i) {
+      const SystemEvent& event = timeline_.system_event(i);
+      if (event.kind != SystemKind::kCall) continue;
+      find_before(event.start_ns);
+      last[Raw(event.thread)] = i;
+    }
+    find_before(std::numeric_limits<int64_t>::max());
+  }
+
+  WaitPlace PlaceOf(SpanId span) const {
+    WaitPlace place;
+    if (span == kNoSpan) return place;
+    place.path = timeline_.span(span).path;
+    place.stack = frames_.Shown(span);
+    return place;
+  }
+
+  void Add(const Wait& wait) {
+    const SystemEvent& event = timeline_.system_event(wait.event);
+    const OffCpuFacts& facts = event.off_cpu;
+    WaitPlace place = PlaceOf(event.span);
+    place.call = facts.call;
+    place.abi = facts.abi;
+    WaitPlace waker = PlaceOf(wait.waker_span);
+    if (wait.waker_call != kNoSystemEvent) {
+      const SystemCallFacts& call = timeline_.system_event(wait.waker_call).call;
+      waker.call = call.number;
+      waker.abi = call.abi;
+    }
+    const Key key{
+        Raw(event.thread),    facts.reason,         Raw(place.path), Raw(place.stack), place.call,
+        Raw(facts.waker_pid), Raw(facts.waker_tid), Raw(waker.path), Raw(waker.stack), waker.call};
+    const auto [it, inserted] = by_key_.try_emplace(key, sums_.size());
+    if (inserted) {
+      WaitSum sum;
+      sum.thread = event.thread;
+      sum.reason = facts.reason;
+      sum.place = place;
+      sum.waker_pid = facts.waker_pid;
+      sum.waker_tid = facts.waker_tid;
+      sum.waker_is_known = wait.waker_is_known;
+      sum.waker_thread = wait.waker_thread;
+      sum.waker = waker;
+      sums_.push_back(sum);
+    }
+    WaitSum& sum = sums_[it->second];
+    const int64_t blocked_ns = wait.woken_ns - event.start_ns;
+    ++sum.count;
+    sum.unfinished += event.end == SpanEnd::kTruncated ? 1 : 0;
+    sum.blocked_ns += blocked_ns;
+    sum.longest_ns = std::max(sum.longest_ns, blocked_ns);
+  }
+
+  const Timeline& timeline_;
+  FrameTree frames_;
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, ThreadIndex> threads_;  // by process, number
+  std::vector<Wait> waits_;  // in order of their wake-ups
+  absl::flat_hash_map<Key, size_t> by_key_;
+  std::vector<WaitSum> sums_;
+};
+
+}  // namespace
+
+std::vector<WaitSum> SumWaits(const Timeline& timeline) { return WaitSummer(timeline).Run(); }
+
+std::string PathText(const Timeline& timeline, PathId path) {
+  std::string text;
+  for (; path != kRootPath; path = timeline.path(path).parent) {
+    const std::string& name = timeline.label(timeline.path(path).label).name;
+    text = text.empty() ? name : name + "/" + text;
+  }
+  return text;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,46 @@
+// Who waited for whom: what `report --waits` shows. A wait is time off the CPU up to the wake-up;
+// the time from then on is for a CPU. Threads that were put aside while they could go on waited for
+// nobody, and are not here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// Where a thread was at one time.
+struct WaitPlace {
+  PathId path = kRootPath;   // of the innermost span; kRootPath = in none
+  StackId stack = kNoStack;  // where Python was when that span began (FrameTree::Shown())
+  int32_t call = -1;         // the system call in it; -1 = none
+  SystemAbi abi = SystemAbi::kX86_64;
+
+  bool operator==(const WaitPlace&) const = default;
+};
+
+struct WaitSum {
+  ThreadIndex thread{};
+  WaitReason reason = WaitReason::kOther;
+  WaitPlace place;  // of the wait
+  Pid waker_pid{};  // 0 = woken by no thread: a clock, a device, or not at all
+  Tid waker_tid{};
+  bool waker_is_known = false;  // it was recorded, and `waker` is its place at the wake-up
+  ThreadIndex waker_thread{};
+  WaitPlace waker;
+  uint64_t count = 0;
+  uint64_t unfinished = 0;  // not over when the recording ended
+  int64_t blocked_ns = 0;
+  int64_t longest_ns = 0;
+};
+
+// By blocked time, longest first. One pass over the spans and the events each; memory: some words a
+// wait.
+std::vector<WaitSum> SumWaits(const Timeline& timeline);
+
+// "step/planted_lock": names from the root; empty for kRootPath.
+std::string PathText(const Timeline& timeline, PathId path);
+
+}  // namespace proftrace
