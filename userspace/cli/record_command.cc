@@ -23,6 +23,7 @@
 #include "userspace/cli/flight_options.h"
 #include "userspace/cli/launch.h"
 #include "userspace/cli/parse.h"
+#include "userspace/cli/record_arguments.h"
 #include "userspace/cli/result_directory.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/step_schedule.h"
@@ -32,7 +33,6 @@
 namespace proftrace {
 namespace {
 
-constexpr char kDefaultFormats[] = "table,csv,chrome,folded,flamegraph";
 // Below this many bytes a burst of one scheduler slice no longer fits.
 constexpr uint64_t kSmallestRing = 4096;
 constexpr uint64_t kLargestRing = 1u << 30;
@@ -54,87 +54,6 @@ void StopOnSignals() {
   }
   // A reader of the messages or of the table that goes away must not take the recording with it.
   signal(SIGPIPE, SIG_IGN);
-}
-
-struct RecordArguments {
-  std::vector<uint32_t> pids;
-  std::optional<std::string> duration;
-  std::optional<std::string> start_at;
-  std::optional<uint64_t> steps;
-  std::optional<std::string> schedule;
-  FlightArguments flight;
-  std::string output;
-  std::string formats = kDefaultFormats;
-  std::string buffer_size = "32M";
-  std::optional<std::string> sample;
-  std::optional<std::string> activities;
-  std::string tier = "bpf";
-  std::string gpu = "auto";
-  std::string trace_name;
-  std::vector<std::string> metadata;
-  bool no_follow_children = false;
-  bool all_processes = false;
-  bool profile_memory = false;
-  bool record_shapes = false;
-  bool with_flops = false;
-  bool with_stack = false;
-  bool with_modules = false;
-  bool all_options = false;
-  bool no_inject = false;
-  bool strict = false;
-  bool force = false;
-  bool quiet = false;
-  bool no_progress = false;
-  int verbose = 0;
-  std::string probe_program = "record";
-  bool perf_links = false;
-  uint32_t loss_threads = 0;
-};
-
-// What --activities and --gpu say of CUDA.
-absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
-  const std::optional<std::string>& activities = arguments.activities;
-  if (activities && *activities != "cpu" && *activities != "cpu,cuda" &&
-      *activities != "cuda,cpu") {
-    return Fail(ExitCode::kUsage,
-                "--activities " + *activities + ": this version records 'cpu' and 'cpu,cuda'");
-  }
-  if (arguments.gpu != "auto" && arguments.gpu != "agent" && arguments.gpu != "launch" &&
-      arguments.gpu != "off") {
-    return Fail(ExitCode::kUsage,
-                "--gpu " + arguments.gpu + ": it is 'auto', 'agent', 'launch' or 'off'");
-  }
-  if (arguments.gpu == "agent" && arguments.no_inject) {
-    return Fail(ExitCode::kUsage, "--gpu agent and --no-inject exclude each other");
-  }
-  const bool asks_for_cuda = activities && *activities != "cpu";
-  if (asks_for_cuda && arguments.gpu == "off") {
-    return Fail(ExitCode::kUsage,
-                "--activities " + *activities + " and --gpu off exclude each other");
-  }
-  if ((arguments.gpu == "launch" || arguments.gpu == "agent") && activities && !asks_for_cuda) {
-    return Fail(ExitCode::kUsage,
-                "--activities cpu and --gpu " + arguments.gpu + " exclude each other");
-  }
-  if (asks_for_cuda || arguments.gpu == "launch") return CudaCalls::kAlways;
-  return activities || arguments.gpu == "off" ? CudaCalls::kNever : CudaCalls::kWhereUsed;
-}
-
-// The agent, where CUPTI may be used.
-absl::StatusOr<std::optional<AgentOptions>> ChooseAgent(const RecordArguments& arguments,
-                                                        CudaCalls cuda_calls) {
-  const bool is_asked = arguments.gpu == "agent";
-  if (cuda_calls == CudaCalls::kNever || arguments.no_inject ||
-      (!is_asked && arguments.gpu != "auto")) {
-    return std::nullopt;
-  }
-  std::string library = FindAgentLibrary();
-  if (!library.empty()) return AgentOptions{std::move(library), is_asked};
-  if (!is_asked) return std::nullopt;
-  return Fail(
-      ExitCode::kHostUnfit,
-      "--gpu agent: there is no libproftrace_agent.so beside this program (it is built where "
-      "CUPTI's headers are found); --gpu launch needs none");
 }
 
 absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
@@ -188,6 +107,7 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
     if (!period_ns.ok()) return period_ns.status();
     options.sample_period_ns = *period_ns;
   }
+  if (absl::Status status = ParseActivities(arguments, &options); !status.ok()) return status;
   options.plan.cache_directory = CacheDirectory();
   options.plan.profile_memory = arguments.profile_memory;
   // Flops are made of shapes.
@@ -233,11 +153,8 @@ absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
   return absl::OkStatus();
 }
 
-RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const std::string& target) {
-  RecordCallbacks callbacks;
-  if (arguments.quiet) return callbacks;
-  const bool all = arguments.all_processes;
-  callbacks.on_ready = [target, all](const Ready& ready) {
+std::function<void(const Ready&)> ReadyLine(const std::string& target, bool all) {
+  return [target, all](const Ready& ready) {
     if (all && ready.processes == 0) {
       std::fprintf(stderr, "proftrace: no process has loaded PyTorch yet; waiting for the first\n");
       return;
@@ -257,6 +174,22 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const std::strin
     std::fprintf(stderr, "proftrace: recording %s, %u operators, probes on after %.2f s\n",
                  target.c_str(), ready.operator_count, ready.attach_s);
   };
+}
+
+RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOptions& options,
+                              const std::string& target) {
+  RecordCallbacks callbacks;
+  if (arguments.quiet) return callbacks;
+  const bool all = arguments.all_processes;
+  if (!options.info.system.operators) {
+    const std::string who = all ? "all processes" : target;
+    callbacks.on_ready = [who, what = options.info.system.ToText()](const Ready& ready) {
+      std::fprintf(stderr, "proftrace: recording %s, %s, %zu processes, after %.2f s\n",
+                   who.c_str(), what.c_str(), ready.processes, ready.attach_s);
+    };
+  } else {
+    callbacks.on_ready = ReadyLine(target, all);
+  }
   const auto started = std::chrono::steady_clock::now();
   callbacks.on_awaited = [started](Pid pid, uint32_t operator_count) {
     const std::chrono::duration<double> after = std::chrono::steady_clock::now() - started;
@@ -453,7 +386,8 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
     return writer.status();
   }
 
-  RecordCallbacks callbacks = MakeCallbacks(arguments, DescribeTargets(*options, command));
+  RecordCallbacks callbacks =
+      MakeCallbacks(arguments, *options, DescribeTargets(*options, command));
   absl::Status launch;
   if (launched != nullptr) {
     callbacks.on_ready = [&, tell = callbacks.on_ready](const Ready& ready) {
@@ -510,7 +444,9 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->capture_default_str();
   record->add_option(
       "--activities", arguments->activities,
-      "what to record: cpu; cpu,cuda (default: cuda where the CUDA driver is in use)");
+      "what to record, a list: cpu = operators; cuda (default: where the CUDA driver is in use); "
+      "syscalls; io = those that move bytes of files or the network; sched = time off the CPU, and "
+      "why; faults = page faults. Without cpu any process can be recorded");
   record->add_flag("--record-shapes", arguments->record_shapes,
                    "record what operators are called with: sizes, types, strides, numbers");
   record->add_flag("--with-flops", arguments->with_flops,

@@ -1,8 +1,11 @@
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "exporters/system_views.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/results.h"
@@ -22,6 +25,7 @@ struct ReportArguments {
   uint32_t group_by_stack_n = 0;
   bool step_rows = false;
   bool top_level_events_only = false;
+  std::optional<SystemView> view;
   bool json = false;
   bool salvage = false;
 };
@@ -40,6 +44,13 @@ absl::StatusOr<TableOptions> MakeTableOptions(const ReportArguments& arguments) 
   }
   if (absl::Status status = CheckTableOptions(table); !status.ok()) return status;
   return table;
+}
+
+absl::Status PrintView(const Timeline& timeline, const ReportArguments& arguments) {
+  StringSink sink;
+  const SystemViewOptions options{*arguments.view, arguments.row_limit, arguments.json};
+  absl::Status status = ExportSystemView(timeline, options, sink);
+  return status.ok() ? PrintText(sink.text()) : status;
 }
 
 absl::Status RunReport(const ReportArguments& arguments) {
@@ -63,9 +74,9 @@ absl::Status RunReport(const ReportArguments& arguments) {
                                       ": no Python stacks are in this recording; record with "
                                       "--with-stack");
   }
-  if (absl::Status status = PrintTable(*results, *table, arguments.json); !status.ok()) {
-    return status;
-  }
+  absl::Status printed = arguments.view.has_value() ? PrintView(*results->timeline, arguments)
+                                                    : PrintTable(*results, *table, arguments.json);
+  if (!printed.ok()) return printed;
   if (results->damage.empty()) return absl::OkStatus();
   absl::Status damaged =
       Fail(ExitCode::kInputDamaged,
@@ -76,30 +87,56 @@ absl::Status RunReport(const ReportArguments& arguments) {
   return Told(std::move(damaged));
 }
 
+// What the table of key averages takes, and views do not.
+std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arguments) {
+  return {
+      report
+          ->add_option("--sort-by", arguments->sort_by,
+                       "a key of torch's table(); '' = as they came")
+          ->capture_default_str(),
+      report->add_option("--max-name-column-width", arguments->max_name_column_width)
+          ->capture_default_str(),
+      report->add_option("--time-unit", arguments->time_unit, "us, ms or s"),
+      report->add_option("--header", arguments->header, "a line above the table"),
+      report->add_flag("--group-by-overload-name", arguments->group_by_overload_name),
+      report->add_flag("--group-by-input-shape", arguments->group_by_input_shape,
+                       "a row for each name and shapes of inputs"),
+      report->add_option("--group-by-stack-n", arguments->group_by_stack_n,
+                         "rows by the N innermost frames of the stack, as in torch"),
+      report->add_flag("--step-rows", arguments->step_rows,
+                       "the job's steps as ProfilerStep* row, also where none were asked for"),
+      report->add_flag("--top-level-events-only", arguments->top_level_events_only),
+  };
+}
+
+void AddViews(CLI::App* report, ReportArguments* arguments,
+              const std::vector<CLI::Option*>& of_table) {
+  std::vector<CLI::Option*> views;
+  const auto add = [&](const char* name, SystemView view, const char* text) {
+    CLI::Option* option = report->add_flag_callback(
+        name, [arguments, view] { arguments->view = view; }, text);
+    for (CLI::Option* other : views) option->excludes(other);
+    for (CLI::Option* other : of_table) option->excludes(other);
+    views.push_back(option);
+  };
+  add("--by-file", SystemView::kByFile, "I/O by file, pipe and socket (--activities syscalls, io)");
+  add("--by-syscall", SystemView::kBySystemCall, "system calls by name (likewise)");
+  add("--waits", SystemView::kWaits, "which thread waited for which (--activities sched)");
+}
+
 }  // namespace
 
 void AddReportCommand(CLI::App& app, Action* action) {
   auto arguments = std::make_shared<ReportArguments>();
   CLI::App* report = app.add_subcommand(
       "report",
-      "Print the table of key averages of a recording, without root, on any machine.\n"
+      "Print the table of key averages of a recording, without root, on any machine; or, with "
+      "--by-file, --by-syscall and --waits, what the kernel did.\n"
       "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
   report->add_option("capture", arguments->capture, "result directory or .ptrec file")->required();
-  report->add_option("--sort-by", arguments->sort_by, "a key of torch's table(); '' = as they came")
-      ->capture_default_str();
   report->add_option("--row-limit", arguments->row_limit, "-1 = all")->capture_default_str();
-  report->add_option("--max-name-column-width", arguments->max_name_column_width)
-      ->capture_default_str();
-  report->add_option("--time-unit", arguments->time_unit, "us, ms or s");
-  report->add_option("--header", arguments->header, "a line above the table");
-  report->add_flag("--group-by-overload-name", arguments->group_by_overload_name);
-  report->add_flag("--group-by-input-shape", arguments->group_by_input_shape,
-                   "a row for each name and shapes of inputs");
-  report->add_option("--group-by-stack-n", arguments->group_by_stack_n,
-                     "rows by the N innermost frames of the stack, as in torch");
-  report->add_flag("--step-rows", arguments->step_rows,
-                   "the job's steps as ProfilerStep* row, also where none were asked for");
-  report->add_flag("--top-level-events-only", arguments->top_level_events_only);
+  const std::vector<CLI::Option*> of_table = AddTableOptions(report, arguments.get());
+  AddViews(report, arguments.get(), of_table);
   report->add_flag("--json", arguments->json, "the rows as JSON");
   report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
   report->callback(

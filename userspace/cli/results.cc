@@ -108,7 +108,10 @@ absl::Status PrintTable(const Results& results, const TableOptions& table, bool 
   absl::Status status = json ? ExportTableJson(timeline, results.aggregates, table, sink)
                              : ExportTable(timeline, results.aggregates, table, sink);
   if (!status.ok()) return status;
-  const std::string& text = sink.text();
+  return PrintText(sink.text());
+}
+
+absl::Status PrintText(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     return Fail(ExitCode::kOutputFailed, "cannot write the table to standard output");
   }

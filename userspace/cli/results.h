@@ -35,5 +35,6 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
 
 // The table and its footer on standard output.
 absl::Status PrintTable(const Results& results, const TableOptions& table, bool json);
+absl::Status PrintText(const std::string& text);
 
 }  // namespace proftrace

@@ -1,0 +1,102 @@
+#include "userspace/cli/record_arguments.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kActivities[] = {"cpu", "cuda", "syscalls", "io", "sched", "faults"};
+
+bool HasActivity(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    if (list.substr(0, comma) == name) return true;
+    list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
+  const std::optional<std::string>& activities = arguments.activities;
+  if (arguments.gpu != "auto" && arguments.gpu != "agent" && arguments.gpu != "launch" &&
+      arguments.gpu != "off") {
+    return Fail(ExitCode::kUsage,
+                "--gpu " + arguments.gpu + ": it is 'auto', 'agent', 'launch' or 'off'");
+  }
+  if (arguments.gpu == "agent" && arguments.no_inject) {
+    return Fail(ExitCode::kUsage, "--gpu agent and --no-inject exclude each other");
+  }
+  const bool asks_for_cuda = activities && HasActivity(*activities, "cuda");
+  const bool has_cpu = !activities || HasActivity(*activities, "cpu");
+  if (!has_cpu && (asks_for_cuda || arguments.gpu == "agent" || arguments.gpu == "launch")) {
+    return Fail(ExitCode::kUsage,
+                "activity of GPUs is recorded with that of operators: give "
+                "--activities cpu,cuda");
+  }
+  if (asks_for_cuda && arguments.gpu == "off") {
+    return Fail(ExitCode::kUsage,
+                "--activities " + *activities + " and --gpu off exclude each other");
+  }
+  if (has_cpu && (arguments.gpu == "launch" || arguments.gpu == "agent") && activities &&
+      !asks_for_cuda) {
+    return Fail(ExitCode::kUsage,
+                "--activities cpu and --gpu " + arguments.gpu + " exclude each other");
+  }
+  if (asks_for_cuda || arguments.gpu == "launch") return CudaCalls::kAlways;
+  return activities || arguments.gpu == "off" ? CudaCalls::kNever : CudaCalls::kWhereUsed;
+}
+
+absl::Status ParseActivities(const RecordArguments& arguments, RecordOptions* options) {
+  if (!arguments.activities.has_value()) return absl::OkStatus();
+  std::string_view rest = *arguments.activities;
+  while (true) {
+    const size_t comma = rest.find(',');
+    const std::string_view name = rest.substr(0, comma);
+    if (std::find(std::begin(kActivities), std::end(kActivities), name) == std::end(kActivities)) {
+      return Fail(ExitCode::kUsage, "--activities " + *arguments.activities +
+                                        ": it is a list of cpu, cuda, syscalls, io, sched, faults");
+    }
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  options->info.system = SystemActivities::FromText(*arguments.activities);
+  if (options->info.system.operators) return absl::OkStatus();
+  for (const auto& [is_set, name] : {std::pair(arguments.steps.has_value(), "--steps"),
+                                     std::pair(arguments.schedule.has_value(), "--schedule"),
+                                     std::pair(arguments.record_shapes, "--record-shapes"),
+                                     std::pair(arguments.with_flops, "--with-flops"),
+                                     std::pair(arguments.profile_memory, "--profile-memory"),
+                                     std::pair(arguments.with_stack, "--with-stack"),
+                                     std::pair(arguments.with_modules, "--with-modules"),
+                                     std::pair(arguments.sample.has_value(), "--sample")}) {
+    if (!is_set) continue;
+    return Fail(ExitCode::kUsage, std::string(name) + " needs operators: give --activities cpu," +
+                                      *arguments.activities);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<AgentOptions>> ChooseAgent(const RecordArguments& arguments,
+                                                        CudaCalls cuda_calls) {
+  const bool is_asked = arguments.gpu == "agent";
+  if (cuda_calls == CudaCalls::kNever || arguments.no_inject ||
+      (!is_asked && arguments.gpu != "auto")) {
+    return std::nullopt;
+  }
+  std::string library = FindAgentLibrary();
+  if (!library.empty()) return AgentOptions{std::move(library), is_asked};
+  if (!is_asked) return std::nullopt;
+  return Fail(
+      ExitCode::kHostUnfit,
+      "--gpu agent: there is no libproftrace_agent.so beside this program (it is built where "
+      "CUPTI's headers are found); --gpu launch needs none");
+}
+
+}  // namespace proftrace
