@@ -10,7 +10,7 @@ set(cupti_double "")
 if(TARGET cupti_double)
   set(cupti_double $<TARGET_FILE:cupti_double>)
 endif()
-foreach(test IN ITEMS agent all bounds children cuda damage dump exit_codes faults flight gpu gpu_children gpu_kinds harmless injection loss memory namespaces options outputs ranges ranks sample stacks steps threads)
+foreach(test IN ITEMS agent all bounds children cuda damage dump exit_codes faults flight gpu gpu_children gpu_kinds harmless injection loss memory namespaces options outputs ranges ranks sample sched stacks steps system threads views)
   set(python "${live_python}")
   if(test MATCHES "^(agent|cuda)$")
     set(python "${cuda_python}")
@@ -19,7 +19,7 @@ foreach(test IN ITEMS agent all bounds children cuda damage dump exit_codes faul
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/${test}_test.py)
   set_tests_properties(live_${test} PROPERTIES
     LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 300 RUN_SERIAL ON
-    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_CUPTI_DOUBLE=${cupti_double}")
+    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_SYSTEM_JOB=$<TARGET_FILE:system_job>;PROFTRACE_CUPTI_DOUBLE=${cupti_double}")
 endforeach()
 
 add_executable(perf_links_test perf_links_test.cc root_main.cc)

@@ -41,6 +41,7 @@ HERE = Path(__file__).resolve().parent
 HOST_ROWS = ["cpu_op", "user_annotation"]
 SPAN_ROWS = HOST_ROWS + ["cuda_runtime", "cuda_driver"]
 WORK_ROWS = ["kernel", "gpu_memcpy", "gpu_memset"]
+SYSTEM_ROWS = ["syscall", "sched", "fault", "io_request"]
 DEVICE_ROWS = WORK_ROWS + ["cuda_sync", "cuda_event", "gpu_user_annotation"]
 
 
@@ -206,7 +207,7 @@ def check_perfetto(directory: Path) -> list[str]:
     drawn = dict(counts)
     if drawn.get("python_function", 0) != count_python_rows(directory):
         problems.append(f"Perfetto holds {drawn.get('python_function', 0)} rows of Python, the trace {count_python_rows(directory)}")
-    for category, in_events in events[events["category"].isin(DEVICE_ROWS)].groupby("category").size().items():
+    for category, in_events in events[events["category"].isin(DEVICE_ROWS + SYSTEM_ROWS)].groupby("category").size().items():
         if drawn.get(category, 0) != in_events:
             problems.append(f"Perfetto holds {drawn.get(category, 0)} rows of {category}, events.csv {in_events}")
     linked = events[events["category"].isin(WORK_ROWS) & events["parent_id"].notna()].groupby("category").size().to_dict()

@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""--activities sched,faults: times off the CPU against the kernel's own counts, and waits of known length where they were
+planted."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import json
+import os
+import re
+import resource
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+import live
+from live import LiveTest, Result, Tracer
+
+JOB = live.HERE / "sched_job.py"
+# The same as in the job, in ns.
+SLEEP, LOCK, READ = 30_000_000, 20_000_000, 25_000_000
+
+
+class SchedJob:
+    def __init__(self, *arguments: str) -> None:
+        environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+        self.process = subprocess.Popen([LiveTest.python, str(JOB), *arguments], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, env=environment)
+        self.wait_for("READY")
+        self.pid = self.process.pid
+
+    def __enter__(self) -> "SchedJob":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def wait_for(self, word: str) -> None:
+        line = self.process.stdout.readline()
+        assert line.startswith(word), line
+
+    def go(self) -> None:
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+
+class Kernel:
+    """What the kernel counts of each thread (/proc/PID/task/TID)."""
+
+    def __init__(self, pid: int) -> None:
+        self.threads = {}
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            on_ns, queued_ns, _ = map(int, (task / "schedstat").read_text().split())
+            now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+            status = dict(re.findall(r"(\w+):\s+(\d+)", (task / "status").read_text()))
+            self.threads[int(task.name)] = (now_ns, on_ns, queued_ns, int(status["voluntary_ctxt_switches"]),
+                                            int(status["nonvoluntary_ctxt_switches"]))
+
+
+class AgainstSchedstat(LiveTest):
+    def test_times_and_switches(self) -> None:
+        with SchedJob("threads") as job:
+            with Tracer("-p", job.pid, "--activities", "sched", "--format", "events-csv", "-o", self.out) as tracer:
+                tracer.wait_until_recording()
+                before = Kernel(job.pid)
+                time.sleep(4)
+                after = Kernel(job.pid)
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            job.go()
+        result = Result(self.out)
+        self.assertEqual(result.ledger["system_lost"], 0)
+        rows = collections.defaultdict(list)
+        for row in result.events():
+            if row["category"] == "sched":
+                start = int(row["start_ns"])
+                rows[int(row["tid"])].append((start, start + int(row["duration_ns"]), json.loads(row["args"])))
+        busy = 0
+        for tid, (begin, on, queued, voluntary, forced) in before.threads.items():
+            end, on_after, queued_after, voluntary_after, forced_after = after.threads[tid]
+            inside = lambda low, high: max(0, min(high, end) - max(low, begin))
+            off = sum(inside(start, stop) for start, stop, _ in rows[tid])
+            waited = sum(inside(stop - args["run_queue_ns"], stop) for _, stop, args in rows[tid])
+            left = [args["voluntary"] for start, _, args in rows[tid] if begin <= start < end]
+            off_kernel = (end - begin) - (on_after - on)
+            # The kernel's figures are not of one moment, nor are ours of the same one.
+            self.assertLess(abs(off - off_kernel), 0.01 * (end - begin), f"thread {tid}")
+            self.assertLess(abs(waited - (queued_after - queued)), 0.01 * (end - begin), f"thread {tid}")
+            for ours, theirs in ((sum(left), voluntary_after - voluntary), (len(left) - sum(left), forced_after - forced)):
+                self.assertLessEqual(abs(ours - theirs), max(5, 0.01 * theirs), f"thread {tid}")
+            busy += len(left) > 200
+        self.assertGreaterEqual(busy, 4)
+
+
+def median(values: list[int]) -> int:
+    return sorted(values)[len(values) // 2]
+
+
+class Planted(LiveTest):
+    """A wait is in the row that it was planted in, and no other, and as long as it was."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        with SchedJob("planted") as job:
+            with Tracer("-p", job.pid, "--activities", "cpu,syscalls,sched,faults", "--format", "events-csv,csv,table",
+                        "-o", self.out) as tracer:
+                tracer.wait_until_recording()
+                job.go()
+                job.wait_for("DONE")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            self.pid = job.pid
+        self.result = Result(self.out)
+        self.assert_lossless(self.result)
+        self.rows = list(self.result.events())
+
+    def waits(self, path: str) -> list[tuple[int, dict]]:
+        return [(int(row["duration_ns"]), json.loads(row["args"])) for row in self.rows
+                if row["category"] == "sched" and row["path"].startswith(path) and int(row["duration_ns"]) > 5_000_000]
+
+    def assert_near(self, measured: int, planted: int) -> None:
+        # 2 % and 50 us, and what a timer of a busy machine is late by.
+        self.assertGreater(measured, 0.98 * planted - 50_000)
+        self.assertLess(measured, 1.02 * planted + 50_000 + 1_500_000)
+
+    def test_waits_are_where_they_were_planted(self) -> None:
+        for path, reason, planted in (("round/sleep/Sleeper/clock_nanosleep/sleep", "sleep", SLEEP),
+                                      ("round/lock/futex/lock", "lock", LOCK),
+                                      ("round/read/read/io", "io", READ)):
+            # Python's own sleep was select() before 3.11.
+            found = self.waits(path)
+            if reason == "sleep" and not found:
+                found = self.waits("round/sleep/Sleeper/")
+            self.assertEqual(len(found), 10, f"{path}: {[row['path'] for row in self.rows if row['category'] == 'sched']}")
+            self.assert_near(median([ns for ns, _ in found]), planted)
+        # Whoever had the lock, or wrote, is who ended the wait.
+        others = {args["waker_tid"] for path in ("round/lock", "round/read") for _, args in self.waits(path)}
+        self.assertEqual(len(others), 1)
+        self.assertNotIn(self.pid, others)
+
+    def test_times_on_and_off_the_cpu_add_up(self) -> None:
+        rows = [row for row in self.rows if row["category"] in ("cpu_op", "user_annotation")]
+        self.assertGreater(len(rows), 300)
+        for row in rows:
+            self.assertEqual(int(row["on_cpu_ns"]) + int(row["off_cpu_ns"]), int(row["duration_ns"]))
+        sleeps = [row for row in rows if row["name"] == "sleep"]
+        self.assert_near(median([int(row["off_cpu_ns"]) for row in sleeps]), SLEEP)
+        computes = [row for row in rows if row["name"] == "aten::mm"]
+        self.assertLess(median([int(row["off_cpu_ns"]) for row in computes]), 100_000)
+        with (self.out / "key_averages.csv").open(newline="") as stream:
+            averages = {row["name"]: row for row in csv.DictReader(stream)}
+        self.assert_near(float(averages["Sleeper"]["self_off_cpu_us"]) * 100, SLEEP)
+        self.assertLess(float(averages["sleep"]["self_off_cpu_us"]), 0.1 * float(averages["Sleeper"]["self_off_cpu_us"]))
+        for row in averages.values():
+            self.assertAlmostEqual(float(row["self_on_cpu_us"]) + float(row["self_off_cpu_us"]),
+                                   float(row["self_cpu_time_total_us"]), delta=0.01)
+        self.assertGreaterEqual(int(averages["read"]["self_syscalls"]), 10)
+
+    def test_where_the_time_went(self) -> None:
+        spent = self.result.summary["time"]["uses_us"]
+        total = self.result.summary["time"]["total_us"]
+        self.assertAlmostEqual(sum(spent.values()), total, delta=1)
+        rounds = len(self.result.summary["time"]["steps"]) or 10
+        self.assertGreater(spent["lock"], 0.8 * rounds * LOCK / 1000)
+        self.assertGreater(spent["io"], 0.8 * rounds * READ / 1000)
+        self.assertGreater(spent["other"], 0.8 * rounds * SLEEP / 1000)
+        self.assertRegex((self.out / "key_averages.txt").read_text(), r"Time of .*compute [\d.]+ %, data [\d.]+ %, io ")
+
+
+class Faults(LiveTest):
+    def test_as_many_as_the_kernel_counts(self) -> None:
+        script = """
+import mmap, os, sys
+file = open(sys.argv[1], 'w+b'); file.write(b'f' * (1 << 20)); file.flush()
+print('READY', flush=True); sys.stdin.readline()
+area = mmap.mmap(-1, 4 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for at in range(0, 4 << 20, 4096): area[at] = 1
+mapped = mmap.mmap(file.fileno(), 1 << 20)
+total = sum(mapped[at] for at in range(0, 1 << 20, 4096))
+print('DONE', flush=True); sys.stdin.readline()
+"""
+        job = subprocess.Popen(["/usr/bin/python3", "-c", script, str(self.directory / "mapped")],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        job.stdout.readline()
+
+        def counted() -> int:
+            fields = Path(f"/proc/{job.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            return int(fields[7]) + int(fields[9])  # minflt, majflt
+
+        with Tracer("-p", job.pid, "--activities", "faults", "--format", "events-csv", "-o", self.out) as tracer:
+            tracer.wait_until_recording()
+            before = counted()
+            job.stdin.write("\n")
+            job.stdin.flush()
+            job.stdout.readline()
+            after = counted()
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        job.stdin.close()
+        job.stdout.close()
+        faults = [json.loads(row["args"]) for row in Result(self.out).events() if row["category"] == "fault"]
+        self.assertLess(abs(len(faults) - (after - before)), 0.02 * (after - before) + 10)
+        self.assertGreater(len([fault for fault in faults if fault["area"] == "anonymous" and fault["write"]]), 0)
+        mapped = [fault for fault in faults if fault.get("path", "").endswith("/mapped")]
+        self.assertGreaterEqual(len(mapped), 1)
+        self.assertEqual({fault["area"] for fault in mapped}, {"file"})
+        self.assertTrue(all(0 <= fault["offset"] < 1 << 20 for fault in mapped))
+
+
+class DataLoader(LiveTest):
+    def test_which_worker_and_which_read(self) -> None:
+        path = self.directory / "data"
+        with SchedJob("loader", str(path)) as job:
+            with Tracer("-p", job.pid, "--activities", "cpu,syscalls,sched", "--format", "events-csv,data-waits,table",
+                        "-o", self.out) as tracer:
+                tracer.wait_until_recording()
+                job.go()
+                job.wait_for("DONE")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+        with (self.out / "data_waits.csv").open(newline="") as stream:
+            waits = list(csv.DictReader(stream))
+        batches = [wait for wait in waits if int(wait["blocked_ns"]) > 10_000_000]
+        self.assertGreaterEqual(len(waits), 16)
+        self.assertGreaterEqual(len(batches), 6)
+        blamed = [wait for wait in batches if wait["worker_pid"]]
+        self.assertGreaterEqual(len(blamed), 0.8 * len(batches), batches)
+        workers = {wait["worker_pid"] for wait in blamed}
+        self.assertNotIn(str(job.pid), workers)
+        self.assertGreaterEqual(len(workers), 2)
+        slow = [wait for wait in blamed if wait["call"] == "read" and wait["path"].startswith("pipe:[")]
+        self.assertGreaterEqual(len(slow), 0.6 * len(blamed), blamed)
+        self.assertGreater(self.result_time("data"), 0.2)
+
+    def result_time(self, use: str) -> float:
+        spent = Result(self.out).summary["time"]
+        return spent["uses_us"][use] / spent["total_us"]
+
+
+if __name__ == "__main__":
+    live.run()
