@@ -166,9 +166,9 @@ class FlightTest(LiveTest):
                 self.tracer(job, "--with-stack", "--profile-memory", formats="table", window="3s") as tracer:
             tracer.wait_until_recording()
             job.tell("epochs 1000")
-            time.sleep(15)  # the window is full, libraries are known
+            time.sleep(8)  # the window is full, libraries are known
             before = rss_kb(tracer.process.pid)
-            time.sleep(30)
+            time.sleep(14)
             after = rss_kb(tracer.process.pid)
             self.assertLess(after - before, 6000, f"{before} kB, then {after} kB")
             self.assertEqual(tracer.stop(), 0, tracer.text())
