@@ -56,7 +56,7 @@ int BPF_PROG(on_system_exit, struct task_struct *task)
 	__u32 tgid = tgid_of(task);
 
 	if (thread && !system_stopped)
-		abandon_call(task, thread, false);
+		abandon_call(task, thread, bpf_ktime_get_ns(), false);
 	/* With the scheduler recorded its last moments are still to come. */
 	if (!config_sched)
 		bpf_map_delete_elem(&system_threads, &tid);
@@ -146,22 +146,35 @@ int find_begun_threads(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* At the end: what threads are in the middle of. */
+/* What threads are in the middle of, up to now: at the end, and where what came so far is looked
+ * at. From here on it is as if it had begun now. */
 SEC("iter/task")
-int end_open_threads(struct bpf_iter__task *ctx)
+int tell_open_threads(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
+	__u64 now = bpf_ktime_get_ns();
 	struct system_thread *thread;
+	__u64 call_ns;
 
 	if (!task || (BPF_CORE_READ(task, flags) & PF_KTHREAD) || !is_watched(tgid_of(task)))
 		return 0;
 	thread = known_thread(BPF_CORE_READ(task, pid));
 	if (!thread)
 		return 0;
-	if (thread->off_ns)
-		write_off_cpu(task, thread, bpf_ktime_get_ns(), thread->off_cpu,
-			      PT_SYSTEM_UNFINISHED);
-	abandon_call(task, thread, true);
+	if (thread->off_ns) {
+		write_off_cpu(task, thread, now, thread->off_cpu, PT_SYSTEM_UNFINISHED);
+		if (thread->runnable_ns)
+			thread->runnable_ns = now;
+		thread->off_flags &= ~PT_OFF_CPU_VOLUNTARY;
+		thread->off_at_begin = 1;
+		thread->off_ns = now;
+	}
+	call_ns = thread->call_ns;
+	abandon_call(task, thread, now, true);
+	if (call_ns) {
+		thread->call_flags |= PT_SYSTEM_OPEN_AT_BEGIN;
+		thread->call_ns = now;
+	}
 	return 0;
 }
 

@@ -336,11 +336,10 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 
 /* Ends a call that its thread does not come back from, or not before the recording ends. */
 static __always_inline void abandon_call(struct task_struct *task, struct system_thread *thread,
-					 bool is_elsewhere)
+					 __u64 now, bool is_elsewhere)
 {
-	struct call_end end = {.end_ns = bpf_ktime_get_ns(),
-			       .flags = PT_SYSTEM_UNFINISHED,
-			       .is_elsewhere = is_elsewhere};
+	struct call_end end = {
+	    .end_ns = now, .flags = PT_SYSTEM_UNFINISHED, .is_elsewhere = is_elsewhere};
 
 	if (!thread->call_ns)
 		return;

@@ -523,7 +523,11 @@ class EventsCsvWriter {
     if (step != nullptr) writer_.Integer(step->number);
     writer_.Text(kNoInputCells);
     writer_.Text(kNoMemory);
-    writer_.Text(kBeforeArgs);
+    // What the kernel did for a span, it did where that was called.
+    std::string_view python;
+    if (row.thread.has_value() && parent != nullptr) python = python_cells_.Of(row.parent);
+    writer_.Text(python.empty() ? kBeforeArgs : kBeforeArgs.substr(0, 4));
+    if (!python.empty()) writer_.Text(std::string(python) + ",");
     if (!row.args.empty()) writer_.Text(CsvField("{" + row.args + "}"));
     writer_.Text("," + std::string(SpanEndName(row.end)) + "\n");
   }

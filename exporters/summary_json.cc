@@ -139,11 +139,17 @@ OrderedJson SamplesJson(const Timeline& timeline) {
 
 void AddSystemCounts(const Timeline& timeline, OrderedJson* events) {
   std::array<uint64_t, 4> counts{};
+  uint64_t migrations = 0;
   for (uint32_t i = 0; i < timeline.system_event_count(); ++i) {
-    ++counts[static_cast<size_t>(timeline.system_event(i).kind)];
+    const SystemEvent& event = timeline.system_event(i);
+    ++counts[static_cast<size_t>(event.kind)];
+    const bool moves = event.kind == SystemKind::kOffCpu && event.end == SpanEnd::kReturn &&
+                       !event.open_at_begin && event.off_cpu.from_cpu != event.off_cpu.to_cpu;
+    if (moves) ++migrations;
   }
   (*events)["syscalls"] = counts[static_cast<size_t>(SystemKind::kCall)];
   (*events)["sched"] = counts[static_cast<size_t>(SystemKind::kOffCpu)];
+  (*events)["cpu_migrations"] = migrations;
   (*events)["faults"] = counts[static_cast<size_t>(SystemKind::kFault)];
   (*events)["io_requests"] = counts[static_cast<size_t>(SystemKind::kRequest)];
 }

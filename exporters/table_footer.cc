@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "exporters/escape.h"
+#include "exporters/output_file.h"
 #include "exporters/recording_json.h"
+#include "exporters/system_views.h"
 #include "exporters/table.h"
 
 namespace proftrace {
@@ -299,6 +301,19 @@ absl::Status ExportTable(const Timeline& timeline, const Aggregates& aggregates,
                          const TableOptions& options, ByteSink& sink) {
   const absl::StatusOr<std::string> table = FormatTable(aggregates.key_averages, options);
   if (!table.ok()) return table.status();
+  if (!timeline.info().system.operators) {
+    // There is no operator to be had: what was recorded instead.
+    const SystemActivities& system = timeline.info().system;
+    SystemViewOptions view;
+    view.view = system.calls || system.io ? SystemView::kBySystemCall : SystemView::kWaits;
+    StringSink text;
+    absl::Status status;
+    if (system.calls || system.io || system.sched) {
+      status = ExportSystemView(timeline, view, text);
+    }
+    if (!status.ok()) return status;
+    return sink.Write(text.text() + "\n" + FormatTableFooter(timeline, aggregates));
+  }
   const std::string gap = table->empty() ? "No complete operator in the recorded window\n\n" : "\n";
   return sink.Write(*table + gap + FormatTableFooter(timeline, aggregates));
 }

@@ -13,6 +13,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -214,6 +215,27 @@ class Ends(LiveTest):
             self.assertEqual(int(row["start_ns"]), window["start_unix_ns"])
             self.assertEqual(int(row["duration_ns"]), window["duration_ns"])
         self.assertIn("pipe:[", json.loads(rows[0]["args"])["path"])
+
+
+    def test_a_flight_recorder_tells_of_calls_that_go_on(self) -> None:
+        sleeper = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(sleeper.wait)
+        self.addCleanup(sleeper.kill)
+        with Tracer("-p", sleeper.pid, "--activities", "syscalls,sched", "--flight-recorder", "1s", "--format", "events-csv",
+                    "-o", self.out) as tracer:
+            tracer.wait_until_recording()
+            time.sleep(1.5)
+            tracer.process.send_signal(signal.SIGUSR1)
+            tracer.lines.wait("SIGUSR1: the last", live.WORK_S)
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        for number in (0, 1):
+            result = Result(self.out / f"dump_{number}")
+            # A dump ends what goes on, and what follows it begins there: together they fill the next one.
+            total = collections.Counter()
+            for row in result.events():
+                total[row["name"], row["category"]] += int(row["duration_ns"])
+            window = result.summary["window"]["duration_ns"]
+            self.assertEqual(total, {("clock_nanosleep", "syscall"): window, ("sleep", "sched"): window}, f"dump_{number}")
 
 
 class Files(LiveTest):

@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "bpf/abi/system_records.h"
+#include "tests/support/memory_capture.h"
 #include "tests/unit/pipeline_timeline.h"
 #include "userspace/aggregate/data_waits.h"
 #include "userspace/aggregate/time_breakdown.h"
 #include "userspace/decode/socket_text.h"
+#include "userspace/wire/capture_part.h"
+#include "userspace/wire/flight_keeper.h"
 
 namespace proftrace {
 namespace {
@@ -263,6 +266,59 @@ TEST(SystemTest, ImpossibleRecordsAreMalformed) {
   const auto timeline = Build(job, Metadata());
   EXPECT_EQ(timeline->ledger().malformed, 6u);
   EXPECT_EQ(timeline->system_event_count(), 0u);
+}
+
+// A thread that waits since before the part has its wait in it.
+TEST(SystemTest, APartOfARecordingHasWhatReachesIntoIt) {
+  Job job;
+  job.File(1, abi::PT_SYSTEM_FILE_REGULAR, Names({"x"}));
+  job.OffCpu(kTid, 1000, 1900);  // over before
+  job.OffCpu(kTid, 1950, 2500);
+  job.SystemCall(kTid, 2900, 3100);
+  job.SystemCall(kTid, 3000, 3200);  // behind
+  MemoryCapture file;
+  const auto writer = file.Writer();
+  ASSERT_TRUE(writer->AppendRecords(job.bytes()).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  MemoryCapture part_file;
+  CapturePart part;
+  part.start_ns = 2000;
+  part.end_ns = 3000;
+  ASSERT_TRUE(CopyCapturePart(part, file.Reader().get(), part_file.Writer().get()).ok());
+  const auto reader = part_file.Reader();
+  CaptureMetadata metadata = Metadata(part.start_ns, part.end_ns);
+  const auto timeline = BuildTimeline(metadata, reader.get(), "");
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  ASSERT_EQ((*timeline)->system_event_count(), 2u);
+  EXPECT_EQ((*timeline)->system_event(0).start_ns, 2000);
+  EXPECT_EQ((*timeline)->system_event(0).duration_ns, 500);
+  EXPECT_EQ((*timeline)->system_event(1).end_ns(), 3000);
+  EXPECT_EQ((*timeline)->system_tables().files.size(), 2u);
+}
+
+TEST(SystemTest, NamesOfFilesOutliveTheBlocksOfAFlightRecorder) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  int64_t now_ns = kSecond;
+  FlightKeeper keeper(FlightLimits{10 * kSecond, 64u << 20}, [&now_ns] { return now_ns; });
+  Job first;
+  first.File(7, abi::PT_SYSTEM_FILE_REGULAR, Names({"x"}));
+  first.ThreadExit(kTid, kSecond, true);  // another process goes on to use it
+  ASSERT_TRUE(keeper.AppendRecords(first.bytes()).ok());
+  now_ns = 100 * kSecond;
+  Job later;
+  abi::pt_system_call_record call = later.CallRecord(kTid + 1, 99 * kSecond, now_ns, kRead, 1);
+  call.head.sp = 7;
+  later.AddBytes(&call, PT_SYSTEM_CALL_HEAD_BYTES);
+  ASSERT_TRUE(keeper.AppendRecords(later.bytes()).ok());
+  MemoryCapture file;
+  ASSERT_TRUE(keeper.Take().WriteTo({}, file.Writer().get()).ok());
+  const auto reader = file.Reader();
+  const auto timeline = BuildTimeline(Metadata(90 * kSecond, now_ns), reader.get(), "");
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  ASSERT_EQ((*timeline)->system_event_count(), 1u);
+  const SystemFile* used = (*timeline)->system_tables().File((*timeline)->system_event(0).file);
+  ASSERT_NE(used, nullptr);
+  EXPECT_EQ(used->name, "/x");
 }
 
 // Whatever the bytes say.

@@ -51,6 +51,12 @@ void PlainProcesses::Describe(Pid pid, bool followed) {
   sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
 }
 
+std::vector<Pid> PlainProcesses::pids() const {
+  std::vector<Pid> pids;
+  for (const uint32_t pid : living_) pids.push_back(Pid{pid});
+  return pids;
+}
+
 void PlainProcesses::CollectLastNames() {
   for (const uint32_t pid : living_) {
     for (const ThreadEntry& thread : ReadThreads(Pid{pid})) {

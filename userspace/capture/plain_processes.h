@@ -35,6 +35,7 @@ class PlainProcesses {
   void CollectLastNames();
 
   bool IsLiving(Pid pid) const { return living_.contains(Raw(pid)); }
+  std::vector<Pid> pids() const;
   size_t process_count() const { return living_.size(); }
 
  private:

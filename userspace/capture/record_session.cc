@@ -233,6 +233,10 @@ Ledger RecordSession::ReadLosses() const {
 void RecordSession::TakeFlight(int64_t now_ns) {
   flight_->Look(now_ns);
   if (!flight_->IsDue(now_ns)) return;
+  if (system_ != nullptr) {
+    system_->TellOpen();
+    TakeSystemRecords();
+  }
   sink_.FlushBlock();
   sink_.FlushDeviceBlock();
   sink_.WaitUntilWritten();
@@ -242,7 +246,10 @@ void RecordSession::TakeFlight(int64_t now_ns) {
   for (const Unsupported& gap : processes_->gaps()) words.AddUnsupported(gap);
   const bool has_agent = agents_ != nullptr && agents_->has_run();
   if (has_agent || processes_->has_cuda_calls()) words.AddGpu(has_agent ? "agent" : "launch");
-  for (const Pid pid : processes_->pids()) {
+  if (system_ != nullptr) {
+    for (const Unsupported& gap : system_->gaps()) words.AddUnsupported(gap);
+  }
+  for (const Pid pid : plain_ != nullptr ? plain_->pids() : processes_->pids()) {
     for (const ThreadEntry& thread : ReadThreads(pid)) words.AddThread(thread);
   }
   const Cost cost = MeasureCost(now_ns - info_.window.start_ns, losses.ring_lost);

@@ -75,7 +75,7 @@ struct SystemPrograms::Impl {
   std::unique_ptr<system_activity_bpf, ProgramDeleter> skeleton;
   ring_buffer* ring = nullptr;
   bpf_link* begin_lister = nullptr;
-  bpf_link* end_lister = nullptr;
+  bpf_link* open_lister = nullptr;
   std::vector<bpf_link*> links;
   const RecordCallback* callback = nullptr;
   std::mutex mutex;  // of iterated_tgid
@@ -88,7 +88,7 @@ struct SystemPrograms::Impl {
   ~Impl() {
     Detach();
     bpf_link__destroy(begin_lister);
-    bpf_link__destroy(end_lister);
+    bpf_link__destroy(open_lister);
     ring_buffer__free(ring);
   }
 
@@ -189,7 +189,7 @@ absl::Status SystemPrograms::Attach(const SystemActivities& activities) {
   bpf_object__for_each_program(program, impl.skeleton->obj) {
     const bool is_tracepoint = bpf_program__type(program) == BPF_PROG_TYPE_TRACING ||
                                bpf_program__type(program) == BPF_PROG_TYPE_RAW_TRACEPOINT;
-    const bool is_iterator = program == all.find_begun_threads || program == all.end_open_threads;
+    const bool is_iterator = program == all.find_begun_threads || program == all.tell_open_threads;
     if (!bpf_program__autoload(program) || !is_tracepoint || is_iterator ||
         program == all.read_pidns_level) {
       continue;
@@ -202,8 +202,8 @@ absl::Status SystemPrograms::Attach(const SystemActivities& activities) {
     if (absl::Status status = OpenFaultCounters(); !status.ok()) return status;
   }
   impl.begin_lister = bpf_program__attach_iter(all.find_begun_threads, nullptr);
-  impl.end_lister = bpf_program__attach_iter(all.end_open_threads, nullptr);
-  if (impl.begin_lister == nullptr || impl.end_lister == nullptr) {
+  impl.open_lister = bpf_program__attach_iter(all.tell_open_threads, nullptr);
+  if (impl.begin_lister == nullptr || impl.open_lister == nullptr) {
     return Failed("the list of threads", errno);
   }
   return absl::OkStatus();
@@ -276,9 +276,11 @@ void SystemPrograms::Drain(const RecordCallback& callback) {
   impl_->callback = nullptr;
 }
 
+void SystemPrograms::TellOpen() { (void)Impl::Iterate(impl_->open_lister); }
+
 void SystemPrograms::Stop() {
   impl_->skeleton->bss->system_stopped = 1;
-  (void)Impl::Iterate(impl_->end_lister);
+  TellOpen();
   impl_->Detach();
 }
 

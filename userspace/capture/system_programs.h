@@ -41,7 +41,10 @@ class SystemPrograms {
 
   // Hands over all records that are there.
   void Drain(const RecordCallback& callback);
-  // Tells of what threads are in the middle of, and records nothing from here on. Drain() gives the
+  // Tells of what threads are in the middle of, up to now: what they do from here on is told of as
+  // if they had just begun it.
+  void TellOpen();
+  // The same, and nothing is recorded from here on. Drain() gives the
   // rest.
   void Stop();
 

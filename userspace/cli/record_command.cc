@@ -224,11 +224,14 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result, cons
   if (arguments.quiet) return;
   const Ledger& ledger = results.timeline->ledger();
   if (isatty(STDERR_FILENO) != 0 && !arguments.no_progress) std::fputs("\r\033[K", stderr);
+  const uint32_t events = results.timeline->system_event_count();
+  const std::string beside = events > 0 ? " and " + std::to_string(events) + " system events" : "";
   std::fprintf(
       stderr,
-      "proftrace: %u spans in %.2f s, %llu records lost, %s %.1f %% slow-down while recording\n",
-      results.timeline->span_count(), static_cast<double>(result.window.duration_ns) * 1e-9,
-      static_cast<unsigned long long>(ledger.ring_lost),
+      "proftrace: %u spans%s in %.2f s, %llu records lost, %s %.1f %% slow-down while recording\n",
+      results.timeline->span_count(), beside.c_str(),
+      static_cast<double>(result.window.duration_ns) * 1e-9,
+      static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
       result.cost.measured_in_job ? "about" : "at least", result.cost.estimated_overhead_percent);
   std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
   for (const std::string& name : names) std::fprintf(stderr, " %s", name.c_str());

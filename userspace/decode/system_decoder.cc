@@ -12,8 +12,8 @@ namespace proftrace {
 namespace {
 
 // What a damaged or hostile capture asks for is bounded.
-constexpr size_t kMostFiles = size_t{1} << 24;
-constexpr size_t kMostPaths = size_t{1} << 24;
+constexpr size_t kMostFiles = size_t{1} << 22;
+constexpr size_t kMostPaths = size_t{1} << 22;
 // In memory; the rest is spilled.
 constexpr size_t kSystemMemoryBytes = size_t{64} << 20;
 constexpr uint64_t kLongestNs = uint64_t{1} << 59;

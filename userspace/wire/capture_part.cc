@@ -25,7 +25,8 @@ void Select(const CapturePart& part, std::span<const std::byte> batch,
   selected->clear();
   ForEachRecord(batch, [&](const abi::pt_record& head, std::span<const std::byte> record) {
     const bool is_before = static_cast<int64_t>(head.time_ns) < part.start_ns;
-    if (IsIn(part, head) || (is_before && IsToldOnce(head.kind))) {
+    const bool reaches_in = is_before && EndOf(head, record) >= part.start_ns;
+    if (IsIn(part, head) || reaches_in || (is_before && IsToldOnce(head.kind))) {
       selected->insert(selected->end(), record.begin(), record.end());
     }
   });

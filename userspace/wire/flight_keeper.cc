@@ -53,8 +53,8 @@ absl::Status FlightKeeper::Append(std::span<const std::byte> records,
     // A copy of just that size: the buffer has room for what does not compress.
     block.stored = std::make_shared<const std::vector<std::byte>>(stored_.begin(), stored_.end());
     block.raw_bytes = static_cast<uint32_t>(records.size());
-    ForEachRecord(records, [&](const abi::pt_record& head, std::span<const std::byte>) {
-      block.newest_ns = std::max(block.newest_ns, static_cast<int64_t>(head.time_ns));
+    ForEachRecord(records, [&](const abi::pt_record& head, std::span<const std::byte> record) {
+      block.newest_ns = std::max(block.newest_ns, EndOf(head, record));
       block.has_matters |= KeptDefinitions::Matters(head.kind);
     });
     // A GPU agent's records are the job's own memory: what lies in the future would never get old.

@@ -1,5 +1,8 @@
 #include "userspace/wire/told_once.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "bpf/abi/gpu_records.h"
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/sample_records.h"
@@ -28,6 +31,19 @@ bool IsDefinition(uint8_t kind) {
 bool IsToldOnce(uint8_t kind) {
   return IsDefinition(kind) || kind == abi::PT_FORK || kind == abi::PT_EXEC ||
          kind == abi::PT_THREAD_EXIT || abi::IsOfStacks(kind);
+}
+
+int64_t EndOf(const abi::pt_record& head, std::span<const std::byte> record) {
+  const auto time_ns = static_cast<int64_t>(head.time_ns);
+  if (head.kind < abi::PT_SYSTEM_CALL || head.kind > abi::PT_REQUEST) return time_ns;
+  // All of these have it there.
+  static_assert(offsetof(abi::pt_system_call_record, duration_ns) == sizeof(abi::pt_record));
+  static_assert(offsetof(abi::pt_off_cpu_record, duration_ns) == sizeof(abi::pt_record));
+  static_assert(offsetof(abi::pt_fault_record, duration_ns) == sizeof(abi::pt_record));
+  static_assert(offsetof(abi::pt_request_record, duration_ns) == sizeof(abi::pt_record));
+  const uint64_t duration_ns = ReadRecord<abi::pt_pointer_record>(record).value;
+  const uint64_t most_ns = uint64_t{1} << 60;
+  return static_cast<int64_t>(std::min(head.time_ns, most_ns) + std::min(duration_ns, most_ns));
 }
 
 std::optional<DefinitionKey> DefinitionOf(std::span<const std::byte> record) {

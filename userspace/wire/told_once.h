@@ -41,6 +41,9 @@ std::optional<DefinitionKey> DefinitionOf(std::span<const std::byte> record);
 // The definition that the record goes on with: names come in parts.
 std::optional<DefinitionKey> ContinuationOf(std::span<const std::byte> record);
 
+// When what the record tells of was over, CLOCK_MONOTONIC: most tell of a moment.
+int64_t EndOf(const abi::pt_record& head, std::span<const std::byte> record);
+
 // Calls visit(head, record) for each whole record of `batch`, up to the first damaged one.
 template <typename Visitor>
 void ForEachRecord(std::span<const std::byte> batch, Visitor&& visit) {
