@@ -211,6 +211,42 @@ print('DONE', flush=True); sys.stdin.readline()
         self.assertTrue(all(0 <= fault["offset"] < 1 << 20 for fault in mapped))
 
 
+    def test_what_is_read_in_through_a_mapping_is_io(self) -> None:
+        script = """
+import mmap, os, sys
+file = open(sys.argv[1], 'w+b'); file.write(os.urandom(4 << 20)); file.flush(); os.fsync(file.fileno())
+os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+def major(): return int(open('/proc/self/stat').read().rpartition(')')[2].split()[9])
+print('READY', flush=True); sys.stdin.readline()
+before = major()
+mapped = mmap.mmap(file.fileno(), 4 << 20); mapped.madvise(mmap.MADV_RANDOM)
+total = sum(mapped[at] for at in range(0, 4 << 20, 65536))
+print('DONE', major() - before, flush=True); sys.stdin.readline()
+"""
+        path = self.directory / "mapped"
+        job = subprocess.Popen(["/usr/bin/python3", "-c", script, str(path)], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        job.stdout.readline()
+        with Tracer("-p", job.pid, "--activities", "io", "--format", "events-csv", "-o", self.out) as tracer:
+            tracer.wait_until_recording()
+            job.stdin.write("\n")
+            job.stdin.flush()
+            major = int(job.stdout.readline().split()[1])
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        job.stdin.close()
+        job.stdout.close()
+        faults = [row for row in Result(self.out).events() if row["category"] == "fault"]
+        self.assertEqual({row["name"] for row in faults} - {"page fault (major)"}, set())
+        # None where the file system is in memory.
+        self.assertLessEqual(abs(len(faults) - major), 2)
+        offsets = [json.loads(row["args"])["offset"] for row in faults
+                   if json.loads(row["args"]).get("path") == str(path)]
+        self.assertLessEqual(abs(len(offsets) - major), 2)
+        self.assertEqual(offsets, sorted(offsets))
+
+
 class DataLoader(LiveTest):
     def test_which_worker_and_which_read(self) -> None:
         path = self.directory / "data"
