@@ -16,6 +16,8 @@
 #if !defined(LIBBPF_MAJOR_VERSION) || (LIBBPF_MAJOR_VERSION == 0 && LIBBPF_MINOR_VERSION < 7)
 static long (*bpf_loop)(__u32 iterations, void *callback, void *context,
 			__u64 flags) = (void *)BPF_FUNC_loop;
+static long (*bpf_find_vma)(struct task_struct *task, __u64 address, void *callback, void *context,
+			    __u64 flags) = (void *)BPF_FUNC_find_vma;
 #endif
 
 #if !defined(LIBBPF_MAJOR_VERSION)

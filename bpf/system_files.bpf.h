@@ -56,9 +56,12 @@ struct name_walk {
 	struct pt_system_file_record *record;
 };
 
+/* Where a struct vfsmount is in its struct mount: libbpf before 0.8 has no name for this. */
+#define MOUNT_OFFSET __builtin_preserve_field_info(((struct mount *)0)->mnt, BPF_FIELD_BYTE_OFFSET)
+
 static __always_inline __u64 mount_of(__u64 vfsmount)
 {
-	return vfsmount - bpf_core_field_offset(struct mount, mnt);
+	return vfsmount - MOUNT_OFFSET;
 }
 
 /* One name, or one step over a mount point. */
@@ -78,7 +81,7 @@ static long walk_name(__u32 i, struct name_walk *walk)
 		if (dentry != root || !above || above == mount)
 			return 1;
 		walk->dentry = (__u64)BPF_CORE_READ(mount, mnt_mountpoint);
-		walk->mount = (__u64)above + bpf_core_field_offset(struct mount, mnt);
+		walk->mount = (__u64)above + MOUNT_OFFSET;
 		return 0;
 	}
 	walk->is_cut = 1;

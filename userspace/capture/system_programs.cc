@@ -187,13 +187,11 @@ absl::Status SystemPrograms::Attach(const SystemActivities& activities) {
   const auto& all = impl.skeleton->progs;
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, impl.skeleton->obj) {
-    const bool is_tracepoint = bpf_program__type(program) == BPF_PROG_TYPE_TRACING ||
-                               bpf_program__type(program) == BPF_PROG_TYPE_RAW_TRACEPOINT;
-    const bool is_iterator = program == all.find_begun_threads || program == all.tell_open_threads;
-    if (!bpf_program__autoload(program) || !is_tracepoint || is_iterator ||
-        program == all.read_pidns_level) {
-      continue;
-    }
+    const bool is_of_another_kind =
+        program == all.find_begun_threads || program == all.tell_open_threads ||
+        program == all.on_minor_fault || program == all.on_major_fault ||
+        program == all.read_pidns_level;
+    if (!bpf_program__autoload(program) || is_of_another_kind) continue;
     bpf_link* link = bpf_program__attach(program);
     if (link == nullptr) return Failed(bpf_program__section_name(program), errno);
     impl.links.push_back(link);
