@@ -35,7 +35,7 @@ std::string UnixText(std::span<const uint8_t> path) {
 template <typename T>
 T Read(std::span<const uint8_t> bytes) {
   T value{};
-  std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof(value)));
+  if (!bytes.empty()) std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof(value)));
   return value;
 }
 
