@@ -3,13 +3,16 @@
 
 #include <absl/status/statusor.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "userspace/capture/flight_recorder.h"
+
+namespace CLI {
+class App;
+}
 
 namespace proftrace {
 

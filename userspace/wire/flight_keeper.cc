@@ -113,7 +113,7 @@ void FlightKeeper::Sweep() {
   }
   definitions_.KeepUsed(std::move(uses));
   // It reads all that is kept: not again before there is as much to find as there was left.
-  sweep_bytes_ = std::max(limits_.most_bytes / 4, 2 * definitions_.bytes());
+  sweep_bytes_ = std::max(limits_.most_bytes / kSweepShare, 2 * definitions_.bytes());
 }
 
 FlightSnapshot FlightKeeper::Take() const {

@@ -24,6 +24,9 @@
 
 namespace proftrace {
 
+// Definitions are looked through for those without use when they take this part of the room.
+inline constexpr size_t kSweepShare = 16;
+
 struct FlightLimits {
   int64_t window_ns = 0;
   size_t most_bytes = 0;  // of blocks, definitions and metadata
@@ -54,7 +57,9 @@ class FlightKeeper final : public BlockSink {
  public:
   // `now_ns`: CLOCK_MONOTONIC.
   FlightKeeper(const FlightLimits& limits, std::function<int64_t()> now_ns)
-      : limits_(limits), now_ns_(std::move(now_ns)), sweep_bytes_(limits.most_bytes / 4) {}
+      : limits_(limits),
+        now_ns_(std::move(now_ns)),
+        sweep_bytes_(limits.most_bytes / kSweepShare) {}
 
   absl::Status AppendRecords(std::span<const std::byte> records) override;
   absl::Status AppendDeviceRecords(std::span<const std::byte> records) override;
