@@ -50,7 +50,8 @@ __u32 file_generation = 0;
 
 struct name_walk {
 	__u64 dentry;
-	__u64 mount; /* struct vfsmount */
+	__u64 mount;	  /* struct vfsmount */
+	struct path root; /* of the process: names from there on */
 	__u32 bytes;
 	__u32 is_cut;
 	struct pt_system_file_record *record;
@@ -74,6 +75,8 @@ static long walk_name(__u32 i, struct name_walk *walk)
 	__u32 at = walk->bytes;
 	long got;
 
+	if (walk->dentry == (__u64)walk->root.dentry && walk->mount == (__u64)walk->root.mnt)
+		return 1;
 	if (dentry == root || dentry == parent) {
 		struct mount *mount = (struct mount *)mount_of(walk->mount);
 		struct mount *above = BPF_CORE_READ(mount, mnt_parent);
@@ -198,6 +201,10 @@ static __noinline int announce_file(struct file_key *key, __u64 file, __u64 moun
 	} else {
 		struct name_walk walk = {.dentry = key->dentry, .mount = mount, .record = record};
 
+		struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+		struct fs_struct *fs = BPF_CORE_READ(task, fs);
+
+		bpf_core_read(&walk.root, sizeof(walk.root), &fs->root);
 		if (bpf_loop(MOST_NAMES, walk_name, &walk, 0) >= MOST_NAMES)
 			walk.is_cut = 1;
 		record->is_cut = walk.is_cut;
