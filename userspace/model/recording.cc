@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "userspace/base/text.h"
+
 namespace proftrace {
 namespace {
 
@@ -25,12 +27,10 @@ std::string SystemActivities::ToText() const {
 SystemActivities SystemActivities::FromText(std::string_view text) {
   SystemActivities activities;
   activities.operators = text.empty();
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
+  for (const std::string_view part : SplitText(text, ",", /*skip_empty=*/true)) {
     for (const auto& [name, flag] : kNames) {
-      if (text.substr(0, comma) == name) activities.*flag = true;
+      if (part == name) activities.*flag = true;
     }
-    text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
   }
   return activities;
 }

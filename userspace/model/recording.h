@@ -29,7 +29,8 @@ struct Target {
   std::vector<ProcessGroup> process_groups;
   uint32_t threads = 0;
   bool followed = false;         // a child that was picked up while recording
-  int64_t probes_on_ns = 0;      // CLOCK_MONOTONIC; its events count from here
+  int64_t probes_begin_ns = 0;   // CLOCK_MONOTONIC; the first probe went in
+  int64_t probes_on_ns = 0;      // likewise; all are there: its events count from here
   uint32_t operator_count = 0;   // operators with a probe
   bool inputs_recorded = false;  // its operators' probes read what they are called with
   bool memory_recorded = false;  // its allocations and frees have probes
@@ -59,6 +60,9 @@ struct Cost {
   // what that adds to one; no value where it could not be measured, and is not in the estimate.
   uint64_t input_readings = 0;
   std::optional<double> input_ns_per_reading;
+  // Tier patch: records of jumps, which are no hits of probes.
+  uint64_t jumps = 0;
+  double ns_per_jump = 0;  // in a loop in proftrace: a lower bound
 };
 
 // The steps that a recording was asked to count (--steps, --schedule), as the recorder found them.
@@ -70,6 +74,30 @@ struct RecordedSteps {
   std::string how;
   double confidence = 0;
   std::vector<std::pair<int64_t, int64_t>> intervals;  // start and end, CLOCK_MONOTONIC
+};
+
+// An operator whose calls were only counted from some moment on, to keep a budget.
+struct DemotedOperator {
+  Pid pid{};
+  uint16_t site = 0;
+  std::string name;
+  int64_t since_ns = 0;    // CLOCK_MONOTONIC
+  int64_t removed_ns = 0;  // likewise; from then on it was not even counted, 0 = it was to the end
+  int64_t until_ns = 0;    // likewise; the process ended or ran another program, 0 = it did not
+  uint64_t calls = 0;      // that were only counted
+};
+
+// What --max-overhead asked for, and what came of it. The overhead is that of the process that has
+// most of it, by the estimate that Cost has.
+struct Budget {
+  double max_overhead_percent = 0;
+  bool is_kept = false;
+  std::optional<double> before_percent;  // until operators were demoted; none: not measured
+  std::optional<double> after_percent;   // since the last of them was
+  // The job's median step, where steps were found before and after.
+  std::optional<double> step_before_us;
+  std::optional<double> step_after_us;
+  std::vector<DemotedOperator> demoted;
 };
 
 struct Unsupported {
@@ -144,6 +172,7 @@ struct RecordingInfo {
   Cost cost;
   std::optional<RecordedSteps> steps;
   std::optional<FlightNote> flight;  // none: no flight recorder's
+  std::optional<Budget> budget;      // none: none was asked for
   std::vector<Unsupported> unsupported;
 };
 

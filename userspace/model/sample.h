@@ -1,5 +1,5 @@
 // Samples (--sample): what threads did at regular moments, running or not, with the frames of
-// Python and of C that ran then.
+// Python and of C that ran then. Stacks of wakers (--waker-stacks) have their frames here, too.
 #pragma once
 
 #include <cstdint>

@@ -169,7 +169,7 @@ constexpr SystemCallRow kRows[] = {
     // Processes and threads.
     {"clone", kProcess, {kCloneFlags, kStack, kParentTid, kTls, kChildTid}, 0, kOnI386},
     {"clone", kProcess, {kCloneFlags, kStack, kParentTid, kChildTid, kTls}},
-    {"clone3", kProcess, {Pointer("cl_args"), kSize}},
+    {"clone3", kProcess, {{"cl_args", K::kCloneArgs}, {"size", K::kStructureSize}}},
     {"fork", kProcess, {}},
     {"vfork", kChild, {}},
     {"execve", kProcess, {kPathname, kArgv, kEnvp}, kExecs},

@@ -15,7 +15,7 @@ constexpr ArgumentInfo kNewDirFd{"newdirfd", K::kSecondDirectoryFd};
 constexpr ArgumentInfo kOldPath{"oldpath", K::kPath};
 constexpr ArgumentInfo kNewPath{"newpath", K::kSecondPath};
 constexpr ArgumentInfo kLinkPath{"linkpath", K::kPath};
-constexpr ArgumentInfo kTarget{"target", K::kPointer};
+constexpr ArgumentInfo kTarget{"target", K::kText};
 constexpr ArgumentInfo kIov{"iov", K::kPointer};
 constexpr ArgumentInfo kIovCount{"iovcnt", K::kUnsigned};
 constexpr ArgumentInfo kOffsetLow{"offset", K::kOffsetLow};
@@ -58,7 +58,10 @@ constexpr SystemCallRow kRows[] = {
     // Open, close, copies of descriptors.
     {"open", kFile, {kPathname, kOpenFlags, kMode}, kGivesFile},
     {"openat", kFile, {kDirFd, kPathname, kOpenFlags, kMode}, kGivesFile},
-    {"openat2", kFile, {kDirFd, kPathname, Pointer("how"), kSize}, kGivesFile},
+    {"openat2",
+     kFile,
+     {kDirFd, kPathname, {"how", K::kOpenHow}, {"size", K::kStructureSize}},
+     kGivesFile},
     {"creat", kFile, {kPathname, kMode}, kGivesFile},
     {"open_by_handle_at",
      kFile,
@@ -75,7 +78,7 @@ constexpr SystemCallRow kRows[] = {
     {"pipe", kFile, {Pointer("pipefd")}},
     {"pipe2", kFile, {Pointer("pipefd"), kDescriptorFlags}},
     {"fcntl", kFile, {kFd, {"op", K::kFcntlCommand}, Hex("arg")}},
-    {"ioctl", kOther, {kFd, {"op", K::kIoctlRequest}, Hex("argp")}},
+    {"ioctl", kOther, {kFd, {"op", K::kIoctlRequest}, {"argp", K::kIoctlArgument}}},
     {"flock", CallClass::kLock, {kFd, {"op", K::kFlockOperation}}},
     // Read, write, positions.
     {"read", kFile, {kFd, kBuf, kCount}},
@@ -178,7 +181,7 @@ constexpr SystemCallRow kRows[] = {
     {"removexattr", kFile, {kPathname, kName}},
     {"lremovexattr", kFile, {kPathname, kName}},
     {"fremovexattr", kFile, {kFd, kName}},
-    // Names. Of a symbolic link only the name that it has: its target starts elsewhere.
+    // Names. A symbolic link's target is text: it starts at the link, whatever is there.
     {"rename", kFile, {kOldPath, kNewPath}, kRenames},
     {"renameat", kFile, {kOldDirFd, kOldPath, kNewDirFd, kNewPath}, kRenames},
     {"renameat2",
@@ -235,10 +238,10 @@ constexpr SystemCallRow kRows[] = {
     {"recvfrom",
      kNet,
      {kSockFd, kBuf, kSize, kMsgFlags, {"src_addr", K::kSockaddr}, kAddrLenPointer}},
-    {"sendmsg", kNet, {kSockFd, Pointer("msg"), kMsgFlags}},
-    {"recvmsg", kNet, {kSockFd, Pointer("msg"), kMsgFlags}},
-    {"sendmmsg", kNet, {kSockFd, Pointer("msgvec"), Unsigned("vlen"), kMsgFlags}},
-    {"recvmmsg", kNet, {kSockFd, Pointer("msgvec"), Unsigned("vlen"), kMsgFlags, kTimeout}},
+    {"sendmsg", kNet, {kSockFd, {"msg", K::kMessage}, kMsgFlags}},
+    {"recvmsg", kNet, {kSockFd, {"msg", K::kReceivedMessage}, kMsgFlags}},
+    {"sendmmsg", kNet, {kSockFd, {"msgvec", K::kMessages}, Unsigned("vlen"), kMsgFlags}},
+    {"recvmmsg", kNet, {kSockFd, {"msgvec", K::kMessages}, Unsigned("vlen"), kMsgFlags, kTimeout}},
     {"shutdown", kNet, {kSockFd, {"how", K::kShutdownHow}}},
     {"setsockopt", kNet, {kSockFd, kLevel, kOptName, kOptVal, Unsigned("optlen")}},
     {"getsockopt", kNet, {kSockFd, kLevel, kOptName, kOptVal, Pointer("optlen")}},

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,7 +61,6 @@ constexpr NumberedName kKernelErrnoNames[] = {
 };
 
 constexpr size_t kAbis = 3;
-constexpr size_t kMostArguments = std::tuple_size_v<decltype(SystemCallInfo::arguments)>;
 constexpr int kFirstRealTimeSignal = 32;  // the kernel's; libc keeps the first two for itself
 constexpr int kSignals = 64;
 
@@ -98,6 +96,28 @@ WaitReason ReasonOf(CallClass call_class) {
   return WaitReason::kOther;
 }
 
+// openat2(2), clone3 in clone(2), sendmsg(2).
+constexpr ArgumentInfo kOpenHowFields[] = {{"flags", ArgumentKind::kOpenFlags},
+                                           {"mode", ArgumentKind::kMode},
+                                           {"resolve", ArgumentKind::kResolveFlags}};
+constexpr ArgumentInfo kCloneArgsFields[] = {{"flags", ArgumentKind::kClone3Flags},
+                                             {},
+                                             {},
+                                             {},
+                                             {"exit_signal", ArgumentKind::kSignal},
+                                             {"stack", ArgumentKind::kPointer},
+                                             {"stack_size", ArgumentKind::kOtherSize},
+                                             {}};
+constexpr ArgumentInfo kMessageFields[] = {{"msg_name", ArgumentKind::kSockaddr},
+                                           {"msg_namelen", ArgumentKind::kSockaddrLength},
+                                           {},
+                                           {"msg_iovlen", ArgumentKind::kOtherSize}};
+constexpr ArgumentInfo kMessagesFields[] = {{"bytes", ArgumentKind::kSize}};
+constexpr ArgumentInfo kIoctlFields[] = {{"value", ArgumentKind::kInt}};
+// sizeof(struct mmsghdr), with pointers of 64 and of 32 bits.
+constexpr uint8_t kMessageBytes = 64;
+constexpr uint8_t kMessageBytes32 = 32;
+
 // A row's arguments as the ABI has them.
 void SetArguments(const SystemCallRow& row, SystemAbi abi, SystemCallInfo* info) {
   size_t count = 0;
@@ -114,6 +134,23 @@ void SetArguments(const SystemCallRow& row, SystemAbi abi, SystemCallInfo* info)
     }
   }
   info->argument_count = static_cast<uint8_t>(count);
+}
+
+void SetStructure(SystemAbi abi, uint8_t place, ArgumentKind kind, SystemCallInfo* info) {
+  const bool is_message = kind == ArgumentKind::kMessage || kind == ArgumentKind::kReceivedMessage;
+  info->places.structure = place;
+  info->fields = StructureFields(kind);
+  // Its pointers and sizes are longs; newer structures are the same in each ABI.
+  info->fields_are_32 =
+      (is_message && abi != SystemAbi::kX86_64) || kind == ArgumentKind::kIoctlArgument;
+  if (kind == ArgumentKind::kMessages) {
+    info->message_bytes = abi == SystemAbi::kX86_64 ? kMessageBytes : kMessageBytes32;
+  }
+  if (is_message) {
+    info->places.address = kMostArguments + 1;
+    info->places.address_bytes = kMostArguments + 2;
+    info->fills_address = kind == ArgumentKind::kReceivedMessage;
+  }
 }
 
 // `has_wide_times`: this call's times have 64 bits in each ABI.
@@ -135,6 +172,18 @@ void SetPlaces(SystemAbi abi, bool has_wide_times, SystemCallInfo* info) {
         break;
       case ArgumentKind::kSecondDirectoryFd:
         info->places.second_directory = place;
+        break;
+      case ArgumentKind::kText:
+        info->places.second_path = place;
+        info->second_is_text = true;
+        break;
+      case ArgumentKind::kOpenHow:
+      case ArgumentKind::kCloneArgs:
+      case ArgumentKind::kMessage:
+      case ArgumentKind::kReceivedMessage:
+      case ArgumentKind::kMessages:
+      case ArgumentKind::kIoctlArgument:
+        SetStructure(abi, place, info->arguments[i].kind, info);
         break;
       case ArgumentKind::kSockaddr:
         info->places.address = place;
@@ -246,6 +295,24 @@ class CallTables {
 };
 
 }  // namespace
+
+std::span<const ArgumentInfo> StructureFields(ArgumentKind kind) {
+  switch (kind) {
+    case ArgumentKind::kOpenHow:
+      return kOpenHowFields;
+    case ArgumentKind::kCloneArgs:
+      return kCloneArgsFields;
+    case ArgumentKind::kMessage:
+    case ArgumentKind::kReceivedMessage:
+      return kMessageFields;
+    case ArgumentKind::kMessages:
+      return kMessagesFields;
+    case ArgumentKind::kIoctlArgument:
+      return kIoctlFields;
+    default:
+      return {};
+  }
+}
 
 const SystemCallInfo* FindSystemCall(SystemAbi abi, uint64_t number) {
   static const CallTables& tables = *new CallTables;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,7 @@ enum class ArgumentKind : uint8_t {
   kDirectoryFd,  // that the path starts at
   kSecondPath,
   kSecondDirectoryFd,
+  kText,        // pointer to text that is no place
   kOffset,      // bytes, signed
   kOffset64,    // likewise; in rows: of 64 bits in each ABI. i386 has two arguments for it
   kOffsetLow,   // its low bits, in ABIs of 32 bits
@@ -51,6 +53,14 @@ enum class ArgumentKind : uint8_t {
   kSockaddr,
   kSockaddrLength,
   kSockaddrLengthPointer,  // the call writes the address
+  // Structures: StructureFields() tells what of them is recorded.
+  kOpenHow,
+  kCloneArgs,
+  kMessage,          // struct msghdr
+  kReceivedMessage,  // likewise; the call writes the address
+  kMessages,         // of struct mmsghdr: the bytes of all of them are recorded
+  kIoctlArgument,    // of an int; what else an ioctl takes is not recorded
+  kStructureSize,
   // Times.
   kTimespec,    // pointer; its fields are longs
   kTimespec64,  // pointer; its fields have 64 bits in each ABI
@@ -75,6 +85,7 @@ enum class ArgumentKind : uint8_t {
   kFlockOperation,
   kReadWriteFlags,
   kRenameFlags,
+  kResolveFlags,
   kSpliceFlags,
   kStatxMask,
   kIoctlRequest,
@@ -107,6 +118,7 @@ enum class ArgumentKind : uint8_t {
   // Of threads and processes.
   kFutexOperation,
   kCloneFlags,
+  kClone3Flags,  // 64 bits, without a signal
   kWaitOptions,
   kSignal,
   kSignalMaskHow,
@@ -123,21 +135,30 @@ struct ArgumentInfo {
   ArgumentKind kind = ArgumentKind::kHex;
 };
 
-// Arguments by their number + 1; 0 = it has none.
+inline constexpr size_t kMostArguments = 6;
+
+// The first fields of a structure, in their order; those without a name are not told. Empty: the
+// kind is none of a structure.
+std::span<const ArgumentInfo> StructureFields(ArgumentKind kind);
+
+// Arguments by their number + 1; 0 = it has none. `address` and `address_bytes` may be fields of
+// the structure: kMostArguments + the field's number + 1.
 struct CallPlaces {
   uint8_t fd = 0;
   uint8_t path = 0;
-  uint8_t directory = 0;  // none = the current directory
-  uint8_t second_path = 0;
+  uint8_t directory = 0;    // none = the current directory
+  uint8_t second_path = 0;  // or text
   uint8_t second_directory = 0;
   uint8_t time = 0;     // a pointer
   uint8_t address = 0;  // of a socket
   uint8_t address_bytes = 0;
+  uint8_t structure = 0;  // a pointer
 };
 
 struct SystemCallInfo {
   std::string_view name;  // never empty
-  std::array<ArgumentInfo, 6> arguments;
+  std::array<ArgumentInfo, kMostArguments> arguments;
+  std::span<const ArgumentInfo> fields;  // StructureFields() of the structure
   CallPlaces places;
   CallClass call_class = CallClass::kOther;
   WaitReason wait_reason = WaitReason::kOther;
@@ -147,7 +168,11 @@ struct SystemCallInfo {
   bool gives_file = false;       // its result is a file descriptor
   bool renames = false;          // files may have other names afterwards
   bool execs = false;            // if it succeeds, what its arguments point to is gone
-  bool fills_address = false;    // `address` is written by the call, its size is at `address_bytes`
+  bool fills_address = false;    // `address` is written by the call; an argument `address_bytes` is
+                                 // where its size is
+  bool second_is_text = false;   // `second_path` starts at no directory
+  bool fields_are_32 = false;    // `fields` have 32 bits
+  uint8_t message_bytes = 0;     // of a struct mmsghdr that `structure` points to; 0 = to none
   bool ends_thread = false;      // it never returns
   bool time_is_32 = false;       // `time` has 32-bit fields
   bool time_is_timeval = false;  // microseconds instead of nanoseconds

@@ -79,7 +79,8 @@ struct OffCpuFacts {
   int64_t run_queue_ns;  // at the end: it could run, and waited for a CPU
   Pid waker_pid;         // 0 = it was not woken, or by no process (an interrupt)
   Tid waker_tid;
-  int32_t call;  // the system call that it was in; -1 = none
+  uint32_t waker_frame;  // what the waker ran, of Timeline::sample_frames(); 0 = not known
+  int32_t call;          // the system call that it was in; -1 = none
   uint16_t from_cpu;
   uint16_t to_cpu;
   WaitReason reason;
@@ -159,6 +160,7 @@ struct SystemPaths {
   std::string second;    // likewise
   std::string address;   // of a socket: "127.0.0.1:80", "unix:/run/x"; empty = none
   int64_t time_ns = -1;  // a timeout; -1 = none
+  std::vector<uint64_t> fields = {};  // the first ones of a structure; empty = none
   bool operator==(const SystemPaths&) const = default;
 };
 

@@ -207,6 +207,8 @@ class TimelineBuilder {
   void SetStacks(std::vector<PythonFrame> frames, std::vector<PythonCode> codes,
                  std::vector<PythonModule> modules);
   void SetSamples(Samples samples) { timeline_->samples_ = std::move(samples); }
+  // After SetSystem(); null = none. Valid until Finish().
+  SystemEventStore* system_events() { return timeline_->system_.events.get(); }
   void SetSystem(SystemRows system) { timeline_->system_ = std::move(system); }
   void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }
   uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }

@@ -1,4 +1,4 @@
-#include "symbols/text.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 
