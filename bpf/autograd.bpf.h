@@ -9,6 +9,7 @@
 #define PROFTRACE_BPF_AUTOGRAD_H
 
 #include "bpf/common.bpf.h"
+#include "bpf/registers.bpf.h"
 
 /* Key: tgid. Filled by the loader. */
 struct {
@@ -73,6 +74,11 @@ static __noinline __u64 variable_address(__u64 thread_pointer,
 	return block + index[1] + variable->offset;
 }
 
+/* Code in a job keeps this in another way (bpf/job_helpers.h). */
+#ifndef IS_ANNOUNCED
+#define IS_ANNOUNCED() 0
+#endif
+
 static __noinline int announce_thread(__u64 number)
 {
 	return write_pointer(0, 0, PT_THREAD_NUMBER, number);
@@ -91,7 +97,7 @@ static __noinline int find_variables(struct autograd_thread *thread)
 	if (!thread)
 		return 0;
 	thread->sequence = VARIABLE_UNREADABLE;
-	thread->announced = 0;
+	thread->announced = IS_ANNOUNCED();
 	if (!layout)
 		return 0;
 	thread->sequence = variable_address(pointer, &layout->sequence);

@@ -8,6 +8,9 @@
 #define PROFTRACE_BPF_GUARDS_H
 
 #include "bpf/common.bpf.h"
+#include "bpf/autograd.bpf.h"
+#include "bpf/registers.bpf.h"
+#include "bpf/text.bpf.h"
 
 /* Filled by the loader; the key is in the cookie. */
 struct {
@@ -18,17 +21,10 @@ struct {
 	__type(value, struct pt_place);
 } value_places SEC(".maps");
 
-/* A name on its way into a record: too large for the stack. */
-struct long_name {
-	char text[PT_NAME_BYTES];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct long_name);
-} long_names SEC(".maps");
+/* Code in a job has them elsewhere (bpf/job_helpers.h). */
+#ifndef VALUE_PLACE
+#define VALUE_PLACE(key) bpf_map_lookup_elem(&value_places, key)
+#endif
 
 static __always_inline __u64 cookie_handle(struct pt_regs *ctx, __u64 cookie)
 {
@@ -74,7 +70,7 @@ static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_plac
 		address = python_characters(address, place->text_offset);
 	if (!address)
 		return PT_TEXT_READ_FAILED;
-	bytes = bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)address);
+	bytes = read_long_name(name, address);
 	if (bytes <= 0)
 		return PT_TEXT_READ_FAILED;
 	*characters = address;
@@ -100,9 +96,8 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 		    : role == PT_ROLE_WORK_TITLE ? PT_WORK_TITLE
 						 : PT_GUARD_BEGIN;
 	__u32 key = cookie >> 48;
-	__u32 zero = 0;
-	struct pt_place *place = key ? bpf_map_lookup_elem(&value_places, &key) : NULL;
-	struct long_name *name = bpf_map_lookup_elem(&long_names, &zero);
+	struct pt_place *place = key ? VALUE_PLACE(&key) : NULL;
+	struct long_name *name = name_buffer();
 	struct pt_guard_record *record;
 	__u64 characters = 0;
 	__u32 length;
@@ -123,7 +118,8 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	fill_guard(record, ctx, cookie, kind, sizeof(*record));
 	record->length = length;
-	__builtin_memcpy(record->text, name->text, sizeof(record->text));
+	if (length != PT_TEXT_READ_FAILED)
+		put_name(record->text, name, characters, length);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	if (length == PT_TEXT_READ_FAILED) {
 		count_drop(PT_DROP_READ_FAILED);
@@ -169,7 +165,7 @@ static __always_inline int on_work_begin(struct pt_regs *ctx, __u64 cookie)
 static __always_inline int on_placed_begin(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 key = cookie >> 48;
-	struct pt_place *place = bpf_map_lookup_elem(&value_places, &key);
+	struct pt_place *place = VALUE_PLACE(&key);
 	struct pt_pointer_record *record;
 
 	if (!place)

@@ -6,7 +6,14 @@
 #ifndef PROFTRACE_BPF_INPUTS_H
 #define PROFTRACE_BPF_INPUTS_H
 
+#include "bpf/autograd.bpf.h"
 #include "bpf/values.bpf.h"
+
+/* Code in a job has these elsewhere (bpf/job_inputs.h). */
+#ifndef SIGNATURE
+#define SIGNATURE(key) bpf_map_lookup_elem(&signatures, key)
+#define NODE_SIGNATURE(key) bpf_map_lookup_elem(&node_signatures, key)
+#endif
 
 /* c10::IListRef: two words of payload, then what it is: 0 = an ArrayRef, 1 = a c10::List's address.
  */
@@ -315,7 +322,7 @@ static __always_inline int write_inputs(struct pt_regs *ctx, __u64 site,
 
 static __always_inline int write_inputs_by(struct pt_regs *ctx, __u64 site, __u32 key, __u32 kind)
 {
-	struct pt_signature *signature = bpf_map_lookup_elem(&signatures, &key);
+	struct pt_signature *signature = SIGNATURE(&key);
 
 	return signature ? write_inputs(ctx, site, signature, kind) : 0;
 }
@@ -367,7 +374,7 @@ static __noinline int on_operator_call(struct pt_regs *ctx, __u64 cookie)
 	/* Before anything is read: what that takes is a part of what the probe costs. */
 	__u64 time_ns = bpf_ktime_get_ns();
 	__u32 key = cookie >> 48;
-	struct pt_signature *signature = bpf_map_lookup_elem(&signatures, &key);
+	struct pt_signature *signature = SIGNATURE(&key);
 	struct input_buffer *buffer;
 	__s64 number;
 	__u64 begin;
@@ -402,9 +409,25 @@ static __always_inline int on_inputs(struct pt_regs *ctx, __u64 cookie, __u32 ki
 static __always_inline int on_node_inputs(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 tgid = current_tgid();
-	__u32 *key = bpf_map_lookup_elem(&node_signatures, &tgid);
+	__u32 *key = NODE_SIGNATURE(&tgid);
 
 	return key ? write_inputs_by(ctx, cookie, *key, PT_INPUTS) : 0;
+}
+
+/* An annotation's only argument is a text, which torch shows nothing of. */
+static __always_inline void write_annotation_inputs(__u64 sp)
+{
+	struct pt_inputs_record *record = reserve(PT_INPUTS_HEAD_BYTES + 8);
+
+	if (!record)
+		return;
+	fill_head(&record->head, sp, 0, PT_INPUTS, PT_INPUTS_HEAD_BYTES + 8);
+	record->count = 1;
+	record->flags = 0;
+	record->spilled = 0;
+	record->words = 1;
+	record->values[0] = PT_VALUE_OTHER;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
 #endif

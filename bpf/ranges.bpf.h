@@ -23,8 +23,7 @@ static __noinline int write_range_handle(struct pt_regs *ctx, __u8 kind)
 static __noinline int on_range_push(struct pt_regs *ctx)
 {
 	struct pt_place place = {.base = 7 /* rdi */, .count = 1, .form = PT_PLACE_C_STRING};
-	__u32 zero = 0;
-	struct long_name *name = bpf_map_lookup_elem(&long_names, &zero);
+	struct long_name *name = name_buffer();
 	struct pt_text_record *record;
 	__u64 characters = 0;
 	__u32 length;
@@ -38,7 +37,8 @@ static __noinline int on_range_push(struct pt_regs *ctx)
 	fill_head(&record->head, PT_REGS_SP(ctx), 0, PT_ANNOTATION_BEGIN, sizeof(*record));
 	record->length = length;
 	record->reserved = 0;
-	__builtin_memcpy(record->text, name->text, sizeof(record->text));
+	if (length != PT_TEXT_READ_FAILED)
+		put_name(record->text, name, characters, length);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	if (length == PT_TEXT_READ_FAILED) {
 		count_drop(PT_DROP_READ_FAILED);

@@ -25,7 +25,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct annotation_key);
+	__type(key, struct address_key);
 	__type(value, __u32);
 } operator_signatures SEC(".maps");
 
@@ -70,12 +70,12 @@ static long load_row_word(__u32 i, struct row_walk *walk)
 static __always_inline struct pt_signature *
 row_signature(struct pt_regs *ctx, const struct pt_row_inputs *row, const struct pt_place *place)
 {
-	struct annotation_key key = {.tgid = current_tgid()};
+	struct address_key key = {.tgid = current_tgid()};
 	__u32 number = row->signature;
 	__u32 *found;
 
 	if (!number) {
-		key.operator_def = value_at(ctx, place);
+		key.address = value_at(ctx, place);
 		found = bpf_map_lookup_elem(&operator_signatures, &key);
 		if (!found)
 			return NULL;
@@ -145,22 +145,6 @@ static __noinline int write_row_inputs(struct pt_regs *ctx, __u64 cookie)
 	send_inputs(buffer, PT_REGS_SP(ctx), cookie, PT_INPUTS);
 	*(volatile __u64 *)&buffer->busy = 0;
 	return 0;
-}
-
-/* An annotation's only argument is a text, which torch shows nothing of. */
-static __always_inline void write_annotation_inputs(__u64 sp)
-{
-	struct pt_inputs_record *record = reserve(PT_INPUTS_HEAD_BYTES + 8);
-
-	if (!record)
-		return;
-	fill_head(&record->head, sp, 0, PT_INPUTS, PT_INPUTS_HEAD_BYTES + 8);
-	record->count = 1;
-	record->flags = 0;
-	record->spilled = 0;
-	record->words = 1;
-	record->values[0] = PT_VALUE_OTHER;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
 #endif

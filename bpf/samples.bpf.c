@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Samples of the threads of recorded processes (--sample): an object of its own, with a ring of its
- * own. A thread that runs is sampled by a clock of its CPU, in its own context, so that neither its
- * Python frames nor its stack change while they are copied. Those that do not run are listed by an
- * iterator, and read by the tracer: nothing changes there until they run.
+ * Samples of the threads of recorded processes (--sample), and of those that wake others
+ * (--waker-stacks): an object of its own, with a ring of its own. A thread that runs is sampled by
+ * a clock of its CPU, in its own context, so that neither its Python frames nor its stack change
+ * while they are copied. Those that do not run are listed by an iterator, and read by the tracer:
+ * nothing changes there until they run.
  */
 #include "bpf/pid_namespace.bpf.h"
+#include "bpf/task_state.bpf.h"
 #include "bpf/abi/sample_records.h"
 
 struct {
@@ -29,6 +31,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct pt_raw_sample);
 } sample_buffers SEC(".maps");
+
+/* Likewise, of wakers: a clock may strike in a waking. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, __u32);
+	__type(value, struct pt_raw_sample);
+} waker_buffers SEC(".maps");
 
 /* Samples that the ring had no room for. */
 __u64 samples_lost = 0;
@@ -155,34 +165,26 @@ static __always_inline void read_registers(struct task_struct *task,
 
 #define STACK_CHUNK 2048
 
-SEC("perf_event")
-int on_sample(struct bpf_perf_event_data *ctx)
+/* What the current thread is in, into the ring. `most_bytes` of its stack: known when this is
+ * compiled. */
+static __always_inline void take_sample(struct pt_raw_sample *sample, struct task_struct *task,
+					struct pt_sampled_process *process, __u32 tgid,
+					__u32 woken_tid, const __u32 most_bytes)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 tgid = current_tgid();
-	struct pt_sampled_process *process = bpf_map_lookup_elem(&sampled, &tgid);
-	struct pt_raw_sample *sample;
-	__u32 cpu = bpf_get_smp_processor_id();
 	__u32 bytes = 0;
 
-	if (!process)
-		return 0;
-	sample = bpf_map_lookup_elem(&sample_buffers, &cpu);
-	if (!sample)
-		return 0;
 	sample->time_ns = bpf_ktime_get_ns();
 	sample->pid = tgid;
-	sample->tid =
-	    pidns_level ? tid_of((struct task_struct *)task) : (__u32)bpf_get_current_pid_tgid();
+	sample->tid = pidns_level ? tid_of(task) : (__u32)bpf_get_current_pid_tgid();
 	sample->frame_count = 0;
 	sample->flags = 0;
-	sample->reserved = 0;
+	sample->woken_tid = woken_tid;
 	read_registers(task, &sample->registers);
 	if (process->python.version)
 		read_frames(&process->python, sample, BPF_CORE_READ(task, thread.fsbase));
 	if (config_native) {
 #pragma unroll
-		for (int i = 0; i < PT_SAMPLE_STACK_BYTES / STACK_CHUNK; ++i) {
+		for (int i = 0; i < most_bytes / STACK_CHUNK; ++i) {
 			if (bpf_probe_read_user(sample->stack + i * STACK_CHUNK, STACK_CHUNK,
 						(void *)(sample->registers.sp + i * STACK_CHUNK)))
 				break;
@@ -196,19 +198,53 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	if (bpf_ringbuf_output(&sample_ring, sample, PT_RAW_SAMPLE_HEAD_BYTES + bytes,
 			       BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&samples_lost, 1);
+}
+
+SEC("perf_event")
+int on_sample(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tgid = current_tgid();
+	struct pt_sampled_process *process = bpf_map_lookup_elem(&sampled, &tgid);
+	struct pt_raw_sample *sample;
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	if (!process)
+		return 0;
+	sample = bpf_map_lookup_elem(&sample_buffers, &cpu);
+	if (sample)
+		take_sample(sample, task, process, tgid, 0, PT_SAMPLE_STACK_BYTES);
 	return 0;
 }
 
-/* Before 5.14 it was called `state`. */
-struct task_struct___before_5_14 {
-	long state;
-} __attribute__((preserve_access_index));
-
-static __always_inline __u32 state_of(struct task_struct *task)
+/* A thread in a system call that wakes one that sleeps, both of sampled processes. An interrupt
+ * that hits it there is taken for it, as in on_system_waking. Interrupts are off: no other waking
+ * has the CPU's buffer. */
+SEC("tp_btf/sched_waking")
+int on_waker(__u64 *ctx)
 {
-	if (bpf_core_field_exists(task->__state))
-		return BPF_CORE_READ(task, __state);
-	return BPF_CORE_READ((struct task_struct___before_5_14 *)task, state);
+	struct task_struct *woken = (struct task_struct *)ctx[0];
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_sampled_process *process;
+	struct pt_raw_sample *sample;
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 tgid = current_tgid();
+	struct pt_regs *regs;
+	__u32 woken_tgid;
+
+	process = bpf_map_lookup_elem(&sampled, &tgid);
+	if (!process || state_of(woken) == 0)
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	if ((__s64)regs->orig_ax < 0)
+		return 0;
+	woken_tgid = tgid_of(woken);
+	if (!bpf_map_lookup_elem(&sampled, &woken_tgid))
+		return 0;
+	sample = bpf_map_lookup_elem(&waker_buffers, &cpu);
+	if (sample)
+		take_sample(sample, task, process, tgid, tid_of(woken), PT_WAKER_STACK_BYTES);
+	return 0;
 }
 
 /* Whether the reader of the list itself took the thread off its CPU: the kernel notes the same

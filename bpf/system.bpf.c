@@ -25,7 +25,7 @@ int BPF_PROG(on_system_fork, struct task_struct *parent, struct task_struct *chi
 		bpf_map_update_elem(&watched, &child_tgid, &one, BPF_ANY);
 	}
 	/* An id may have been another thread's. */
-	bpf_map_delete_elem(&system_threads, &tid);
+	forget_thread(tid);
 	add_thread(tid);
 	return 0;
 }
@@ -35,7 +35,7 @@ int BPF_PROG(on_system_exec, struct task_struct *task, pid_t old_pid)
 {
 	__u32 tid = task->pid;
 	__u32 old_tid = old_pid;
-	struct system_thread *caller;
+	struct system_thread *caller, *first;
 
 	if (old_tid == tid || !is_watched(tgid_of(task)))
 		return 0;
@@ -43,8 +43,12 @@ int BPF_PROG(on_system_exec, struct task_struct *task, pid_t old_pid)
 	caller = known_thread(old_tid);
 	if (!caller)
 		return 0;
-	bpf_map_update_elem(&system_threads, &tid, caller, BPF_ANY);
-	bpf_map_delete_elem(&system_threads, &old_tid);
+	add_thread(tid);
+	first = known_thread(tid);
+	if (first)
+		__builtin_memcpy((void *)first + THREAD_FACTS, (void *)caller + THREAD_FACTS,
+				 sizeof(*first) - THREAD_FACTS);
+	forget_thread(old_tid);
 	return 0;
 }
 
@@ -59,7 +63,7 @@ int BPF_PROG(on_system_exit, struct task_struct *task)
 		abandon_call(task, thread, bpf_ktime_get_ns(), false);
 	/* With the scheduler recorded its last moments are still to come. */
 	if (!config_sched)
-		bpf_map_delete_elem(&system_threads, &tid);
+		forget_thread(tid);
 	if (BPF_CORE_READ(task, signal, live.counter) == 0)
 		bpf_map_delete_elem(&watched, &tgid);
 	return 0;
@@ -81,7 +85,7 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 
 	number = call_of(task, &abi);
 	facts = facts_of(abi, number);
-	if (facts && wants_call(facts)) {
+	if (facts && facts->is_recorded) {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
 		read_arguments(regs, abi, thread->arguments);

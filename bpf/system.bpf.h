@@ -29,16 +29,23 @@ struct {
 
 /* What a thread is in. */
 struct system_thread {
-	__u64 call_ns; /* 0 = no system call, or none that is recorded */
-	__u64 arguments[6];
+	__u32 tid; /* 0 = a free place */
+	__u32
+	    has_others; /* of a place: other threads, that it is theirs too, are in the hash map */
+	/* What each system call needs is side by side: few lines of the cache. */
+	__u64 call_ns;	      /* 0 = no system call, or none that is recorded */
+	__u64 may_be_in_call; /* since when it is recorded, if it ran then: whether it was in a
+				 call is known when it leaves one; else 0 */
+	__u32 lost;
 	__u32 call_file;
 	__u16 call;
 	__u8 call_abi;
 	__u8 call_flags;     /* enum pt_system_flag */
 	__u8 call_arguments; /* pt_system_call.arguments */
 	__u8 call_facts;     /* pt_system_call.flags */
-	__u8 call_is_long;   /* its arguments point to something that is told, too */
-	__u8 reserved[5];
+	__u8 call_shape;     /* enum pt_system_call_shape */
+	__u8 reserved;
+	__u64 arguments[6];
 
 	__u64 off_ns;	   /* since when it has no CPU; 0 = it has one */
 	__u64 runnable_ns; /* since when it could run; 0 = it cannot yet */
@@ -53,19 +60,31 @@ struct system_thread {
 	__u64 fault_ns;
 	__u64 fault_address;
 	__u32 fault_flags; /* enum pt_fault_flag */
-	__u32 lost;
-	__u64 may_be_in_call; /* since when it is recorded, if it ran then: whether it was in a
-				 call is known when it leaves one; else 0 */
+	__u32 reserved_too;
 };
 
+/* Where what is known of a thread begins, behind what the place needs. */
+#define THREAD_FACTS __builtin_offsetof(struct system_thread, call_ns)
+
 /* Of every thread of the watched processes, and of no other: they are put here when they are
- * created, or when their process begins to be recorded. Key: the kernel's tid. */
+ * created, or when their process begins to be recorded. Each has a place of its own by its tid (the
+ * kernel's): an array, whose lookup is no call. */
+#define THREAD_PLACES 8192
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, THREAD_PLACES);
+	__type(key, __u32);
+	__type(value, struct system_thread);
+} system_threads SEC(".maps");
+
+/* Those whose place another thread had when they came. Key: the kernel's tid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768); /* set by the loader */
 	__type(key, __u32);
 	__type(value, struct system_thread);
-} system_threads SEC(".maps");
+} other_threads SEC(".maps");
 
 /* Records that there was no room for, and threads likewise. */
 __u64 system_lost = 0;
@@ -73,61 +92,100 @@ __u64 system_threads_lost = 0;
 /* Set by the loader at the end. */
 __u32 system_stopped = 0;
 
-const volatile bool config_calls = false; /* all system calls */
-const volatile bool config_io = false;	  /* those that move files' or the network's bytes */
 const volatile bool config_sched = false;
 const volatile bool config_faults = false;
 const volatile bool config_children = true;
 
 #define PF_KTHREAD 0x00200000
+#define EEXIST 17
 
 static __always_inline bool is_watched(__u32 tgid)
 {
 	return bpf_map_lookup_elem(&watched, &tgid) != NULL;
 }
 
-static __always_inline struct system_thread *known_thread(__u32 tid)
+static __always_inline struct system_thread *place_of(__u32 tid)
 {
-	return bpf_map_lookup_elem(&system_threads, &tid);
+	__u32 place = tid % THREAD_PLACES;
+
+	return bpf_map_lookup_elem(&system_threads, &place);
 }
 
+static __always_inline struct system_thread *known_thread(__u32 tid)
+{
+	struct system_thread *place = place_of(tid);
+
+	if (!place)
+		return NULL;
+	if (likely(place->tid == tid))
+		return place;
+	return unlikely(place->has_others) ? bpf_map_lookup_elem(&other_threads, &tid) : NULL;
+}
+
+/* It is not known yet, or is what it was. */
 static __always_inline void add_thread(__u32 tid)
 {
-	struct system_thread thread = {};
+	struct system_thread *place = place_of(tid);
+	struct system_thread thread = {.tid = tid};
+	__u32 owner;
+	long error;
 
-	if (bpf_map_update_elem(&system_threads, &tid, &thread, BPF_NOEXIST))
+	if (!place)
+		return;
+	owner = __sync_val_compare_and_swap(&place->tid, 0, tid);
+	if (owner == 0 || owner == tid)
+		return;
+	place->has_others = 1;
+	error = bpf_map_update_elem(&other_threads, &tid, &thread, BPF_NOEXIST);
+	if (error && error != -EEXIST)
 		__sync_fetch_and_add(&system_threads_lost, 1);
 }
 
-static __always_inline struct system_thread *current_thread(void)
+/* A free place has nothing in it. */
+static __always_inline void forget_thread(__u32 tid)
 {
-	return known_thread((__u32)bpf_get_current_pid_tgid());
+	struct system_thread *place = place_of(tid);
+
+	if (!place)
+		return;
+	if (place->tid != tid) {
+		if (place->has_others)
+			bpf_map_delete_elem(&other_threads, &tid);
+		return;
+	}
+	__builtin_memset((void *)place + THREAD_FACTS, 0, sizeof(*place) - THREAD_FACTS);
+	__sync_val_compare_and_swap(&place->tid, tid, 0);
 }
 
-/* `task`: NULL = the current one. */
+/* As tid_of and tgid_of; `task` of a type that the kernel knows: plain loads. */
+static __always_inline __u32 tid_of_known(struct task_struct *task)
+{
+	return unlikely(pidns_level) ? nr_in_namespace(task) : task->pid;
+}
+
+static __always_inline __u32 tgid_of_known(struct task_struct *task)
+{
+	return unlikely(pidns_level) ? nr_in_namespace(task->group_leader) : task->tgid;
+}
+
 static __always_inline void fill_system_head(struct pt_record *record, struct task_struct *task,
 					     __u64 time_ns, __u32 sp, __u16 site, __u8 kind,
 					     __u32 bytes)
 {
 	record->time_ns = time_ns;
-	if (task) {
-		record->pid = tgid_of(task);
-		record->tid = tid_of(task);
-	} else if (unlikely(pidns_level)) {
-		struct task_struct *current = (struct task_struct *)bpf_get_current_task();
-
-		record->pid = tgid_of(current);
-		record->tid = tid_of(current);
-	} else {
-		__u64 id = bpf_get_current_pid_tgid();
-
-		record->pid = id >> 32;
-		record->tid = (__u32)id;
-	}
+	record->pid = tgid_of_known(task);
+	record->tid = tid_of_known(task);
 	record->sp = sp;
 	record->site = site;
 	record->kind = kind;
 	record->words = bytes / 8;
+}
+
+static __always_inline void note_lost(struct system_thread *thread)
+{
+	__sync_fetch_and_add(&system_lost, 1);
+	if (thread->lost < 0xffff)
+		thread->lost += 1;
 }
 
 /* Hands the record over. `size`: at most that of the object. */
@@ -138,9 +196,7 @@ static __always_inline int write_system(struct system_thread *thread, void *reco
 			thread->lost = 0;
 		return 1;
 	}
-	__sync_fetch_and_add(&system_lost, 1);
-	if (thread->lost < 0xffff)
-		thread->lost += 1;
+	note_lost(thread);
 	return 0;
 }
 
@@ -166,11 +222,6 @@ static __always_inline struct pt_system_call *facts_of(__u8 abi, __s64 number)
 	if (number < 0 || number >= PT_SYSTEM_CALLS)
 		return NULL;
 	return bpf_map_lookup_elem(&system_calls, &key);
-}
-
-static __always_inline bool wants_call(struct pt_system_call *facts)
-{
-	return config_calls || (config_io && (facts->flags & PT_SYSTEM_CALL_IS_IO));
 }
 
 #endif

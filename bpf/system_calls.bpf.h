@@ -5,11 +5,16 @@
 
 #include "bpf/system_files.bpf.h"
 
+struct call_buffer {
+	struct pt_system_call_record record;
+	__u64 structure[PT_SYSTEM_STRUCTURE_BYTES / 8];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct pt_system_call_record);
+	__type(value, struct call_buffer);
 } call_buffers SEC(".maps");
 
 #define AT_FDCWD (-100)
@@ -39,6 +44,79 @@ static __always_inline __u64 argument_at(const __u64 *arguments, __u8 place)
 	__u32 index = (__u32)place - 1;
 
 	return index < 6 ? arguments[index] : 0;
+}
+
+/* The kernel moves at most so many messages at once (UIO_MAXIOV). */
+#define MOST_MESSAGES 1024
+
+struct message_sum {
+	__u64 at; /* where the next one's length is */
+	__u64 bytes;
+	__u32 size;
+	__u32 failed;
+};
+
+static long add_message(__u32 i, struct message_sum *sum)
+{
+	__u32 length;
+
+	if (bpf_probe_read_user(&length, sizeof(length), (void *)sum->at)) {
+		sum->failed = 1;
+		return 1;
+	}
+	sum->bytes += length;
+	sum->at += sum->size;
+	return 0;
+}
+
+/* Of all messages that sendmmsg or recvmmsg moved; < 0: they could not be read. Not static, for the
+ * same reason as below. */
+__noinline __s64 sum_messages(__u64 messages, __u32 size, __s64 count)
+{
+	/* The length is behind the struct msghdr: its last member, padded with 64 bits. */
+	struct message_sum sum = {.at = messages + size - (size == 64 ? 8 : 4), .size = size};
+
+	if (count <= 0)
+		return -1;
+	bpf_loop(count < MOST_MESSAGES ? count : MOST_MESSAGES, add_message, &sum, 0);
+	return sum.failed ? -1 : (__s64)sum.bytes;
+}
+
+/* Bytes that could be read of the structure, or are told of it. */
+static __always_inline __u32 read_structure(struct call_buffer *buffer, const __u64 *arguments,
+					    struct pt_system_call *facts, __s64 result)
+{
+	__u32 bytes = facts->structure_bytes;
+	__s64 sum;
+
+	if (!facts->structure || !bytes || bytes > PT_SYSTEM_STRUCTURE_BYTES)
+		return 0;
+	if (facts->message_bytes) {
+		sum = sum_messages(argument_at(arguments, facts->structure), facts->message_bytes,
+				   result);
+		if (sum < 0)
+			return 0;
+		buffer->structure[0] = sum;
+		return bytes;
+	}
+	/* What cannot be read is filled with zeros. */
+	if (bpf_probe_read_user(buffer->structure, bytes,
+				(void *)argument_at(arguments, facts->structure)))
+		return 0;
+	return bytes;
+}
+
+/* An argument, or a field of the structure. */
+static __always_inline __u64 value_at(struct call_buffer *buffer, const __u64 *arguments,
+				      struct pt_system_call *facts, __u8 place)
+{
+	__u32 field = (__u32)place - PT_SYSTEM_FIRST_FIELD;
+
+	if (place < PT_SYSTEM_FIRST_FIELD)
+		return argument_at(arguments, place);
+	if (facts->field_bytes == 4)
+		return ((__u32 *)buffer->structure)[field % (PT_SYSTEM_STRUCTURE_BYTES / 4)];
+	return buffer->structure[field % (PT_SYSTEM_STRUCTURE_BYTES / 8)];
 }
 
 struct call_tail {
@@ -101,52 +179,75 @@ static __always_inline void add_address(struct call_tail *tail, __u64 address, _
 	tail->bytes = at + size;
 }
 
-/* The id of the directory that a relative path starts at. */
-static __always_inline __u32 directory_id(struct task_struct *task, const __u64 *arguments,
-					  __u8 place, __u64 path)
+/* The id of the directory that a relative path of the current thread starts at: that of the
+ * descriptor, if there is one. */
+__noinline int directory_id(__s32 fd, __u32 has_fd)
 {
-	char first = 0;
+	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (bpf_probe_read_user(&first, 1, (void *)path) == 0 && first == '/')
-		return 0;
-	if (place && (__s32)argument_at(arguments, place) != AT_FDCWD)
-		return id_of_descriptor(task, (__u32)argument_at(arguments, place));
-	return id_of_current_directory(task);
+	return has_fd && fd != AT_FDCWD ? id_of_descriptor(task, fd)
+					: id_of_current_directory(task);
 }
 
-static __always_inline void add_path(struct call_tail *tail, __u64 path, __u8 flag)
+/* Whether it is relative. */
+static __always_inline bool add_path(struct call_tail *tail, __u64 path, __u8 flag)
 {
 	__u32 at = tail->bytes;
+	char begin;
 	long got;
 
 	if (at > PT_SYSTEM_TAIL_BYTES - PT_SYSTEM_PATH_BYTES)
-		return;
+		return false;
 	got = bpf_probe_read_user_str(tail->record->tail + at, PT_SYSTEM_PATH_BYTES, (void *)path);
 	if (got <= 0) {
 		tail->record->flags |= PT_SYSTEM_PATH_UNREAD;
 		tail->record->tail[at] = 0;
 		got = 1;
-	} else if (got >= PT_SYSTEM_PATH_BYTES) {
-		tail->record->flags |= PT_SYSTEM_PATH_CUT;
+		/* Zero where nothing of it can be read. */
+		bpf_probe_read_user(&begin, 1, (void *)path);
+	} else {
+		begin = tail->record->tail[at];
+		if (got >= PT_SYSTEM_PATH_BYTES)
+			tail->record->flags |= PT_SYSTEM_PATH_CUT;
 	}
 	tail->record->flags |= flag;
 	tail->bytes = at + ((__u32)got & 0x3ff);
+	return begin != '/';
+}
+
+static __always_inline void add_structure(struct call_tail *tail, struct call_buffer *buffer,
+					  __u32 bytes)
+{
+	__u32 at = (tail->bytes + 7) & ~7U;
+
+	if (!bytes || at > PT_SYSTEM_TAIL_BYTES - PT_SYSTEM_STRUCTURE_BYTES)
+		return;
+	__builtin_memcpy(tail->record->tail + at, buffer->structure, PT_SYSTEM_STRUCTURE_BYTES);
+	tail->record->flags |= PT_SYSTEM_HAS_STRUCTURE;
+	tail->bytes = at + (bytes & 0x7f);
 }
 
 struct call_end {
 	__u64 end_ns;
 	__s64 result;
+	__u32 pid;
+	__u32 tid;
 	__u32 file;
 	__u8 flags;	   /* enum pt_system_flag */
 	__u8 is_elsewhere; /* another thread tells of it: its memory is not at hand */
 };
 
 static __always_inline void fill_call(struct pt_system_call_record *record,
-				      struct task_struct *task, struct system_thread *thread,
-				      struct call_end *end, __u8 arguments)
+				      struct system_thread *thread, struct call_end *end,
+				      __u8 arguments)
 {
-	fill_system_head(&record->head, task, thread->call_ns, end->file, thread->call,
-			 PT_SYSTEM_CALL, 0);
+	record->head.time_ns = thread->call_ns;
+	record->head.pid = end->pid;
+	record->head.tid = end->tid;
+	record->head.sp = end->file;
+	record->head.site = thread->call;
+	record->head.kind = PT_SYSTEM_CALL;
+	record->head.words = PT_SYSTEM_CALL_HEAD_BYTES / 8 + arguments;
 	record->duration_ns = end->end_ns > thread->call_ns ? end->end_ns - thread->call_ns : 0;
 	record->result = end->result;
 	record->lost = thread->lost;
@@ -157,53 +258,66 @@ static __always_inline void fill_call(struct pt_system_call_record *record,
 	record->path_bytes = 0;
 }
 
-/* A call with something that its arguments point to. */
-static __noinline int write_long_call(struct task_struct *task, struct system_thread *thread,
-				      struct call_end *end, struct pt_system_call *facts)
+/* A call with something that its arguments point to. Not static: it is verified once, and not with
+ * each of its callers. */
+__noinline int write_long_call(struct system_thread *thread, struct call_end *end)
 {
 	__u32 zero = 0;
-	struct pt_system_call_record *record = bpf_map_lookup_elem(&call_buffers, &zero);
+	struct call_buffer *buffer = bpf_map_lookup_elem(&call_buffers, &zero);
+	struct pt_system_call_record *record = &buffer->record;
 	struct call_tail tail = {.record = record, .bytes = 48};
-	bool succeeded = end->result >= 0 && !(end->flags & PT_SYSTEM_UNFINISHED);
+	struct pt_system_call *facts;
+	__u32 structure_bytes = 0;
+	bool succeeded;
 	__u64 size;
 
-	if (!record || !task || !thread || !end || !facts)
+	if (!buffer || !thread || !end)
 		return 0;
-	fill_call(record, end->is_elsewhere ? task : NULL, thread, end, 6);
+	facts = facts_of(thread->call_abi, thread->call);
+	if (!facts)
+		return 0;
+	succeeded = end->result >= 0 && !(end->flags & PT_SYSTEM_UNFINISHED);
+	fill_call(record, thread, end, 6);
 	__builtin_memcpy(record->tail, thread->arguments, 48);
 	if (end->is_elsewhere) {
 		if (facts->path)
 			record->flags |= PT_SYSTEM_PATH_UNREAD;
 		facts = NULL;
 	}
+	if (facts)
+		structure_bytes =
+		    read_structure(buffer, thread->arguments, facts, succeeded ? end->result : 0);
 	if (facts && facts->time)
 		add_time(&tail, argument_at(thread->arguments, facts->time), facts->flags);
 	if (facts && facts->address &&
 	    (succeeded || !(facts->flags & PT_SYSTEM_CALL_FILLS_ADDRESS)))
-		add_address(&tail, argument_at(thread->arguments, facts->address),
-			    argument_at(thread->arguments, facts->address_bytes),
-			    facts->flags & PT_SYSTEM_CALL_FILLS_ADDRESS);
+		add_address(&tail, value_at(buffer, thread->arguments, facts, facts->address),
+			    value_at(buffer, thread->arguments, facts, facts->address_bytes),
+			    facts->flags & PT_SYSTEM_CALL_FILLS_ADDRESS &&
+				facts->address_bytes < PT_SYSTEM_FIRST_FIELD);
 	/* The memory of a program that is gone has nothing to read. */
 	if (facts && facts->path && !(succeeded && (facts->flags & PT_SYSTEM_CALL_EXECS))) {
 		__u64 first = argument_at(thread->arguments, facts->path);
 		__u64 second =
 		    facts->second_path ? argument_at(thread->arguments, facts->second_path) : 0;
-		__u32 from = directory_id(task, thread->arguments, facts->directory, first);
-		__u32 second_from = 0;
-		__u32 begin;
+		__u32 begin = tail.bytes + 8;
+		__u32 directories[2] = {};
 
-		if (second)
-			second_from =
-			    directory_id(task, thread->arguments, facts->second_directory, second);
-		add_words(&tail, from | (__u64)second_from << 32, 0);
-		/* Two ids are one word. */
-		tail.bytes -= 8;
-		begin = tail.bytes;
-		add_path(&tail, first, PT_SYSTEM_HAS_PATH);
-		if (second)
-			add_path(&tail, second, PT_SYSTEM_HAS_SECOND_PATH);
+		if (begin > 48 + 16 + PT_SYSTEM_ADDRESS_BYTES + 8)
+			return 0;
+		tail.bytes = begin;
+		if (add_path(&tail, first, PT_SYSTEM_HAS_PATH))
+			directories[0] = directory_id(
+			    argument_at(thread->arguments, facts->directory), facts->directory);
+		if (second && add_path(&tail, second, PT_SYSTEM_HAS_SECOND_PATH) &&
+		    !(facts->flags & PT_SYSTEM_CALL_SECOND_IS_TEXT))
+			directories[1] =
+			    directory_id(argument_at(thread->arguments, facts->second_directory),
+					 facts->second_directory);
+		__builtin_memcpy(record->tail + begin - 8, directories, 8);
 		record->path_bytes = tail.bytes - begin;
 	}
+	add_structure(&tail, buffer, structure_bytes);
 	size = (PT_SYSTEM_CALL_HEAD_BYTES + tail.bytes + 7) & ~7ULL;
 	record->head.words = size / 8;
 	asm volatile("" : "+r"(size));
@@ -212,43 +326,147 @@ static __noinline int write_long_call(struct task_struct *task, struct system_th
 	return write_system(thread, record, size);
 }
 
-struct short_call {
-	struct pt_record head;
-	__u64 duration_ns;
-	__s64 result;
-	__u16 lost;
-	__u8 abi;
-	__u8 flags;
-	__u8 arguments;
-	__u8 address_bytes;
-	__u16 path_bytes;
-	__u64 tail[6];
-};
+/* A path of at most so many bytes, with its NUL, is not copied more than needed. */
+#define SHORT_PATH_BYTES 64
+
+#define RESERVE_PATH(count)                                                                        \
+	bpf_ringbuf_reserve(&system_ring, PT_SYSTEM_CALL_HEAD_BYTES + 48 + 8 + (count)*8, 0)
+
+/* A call whose arguments point to nothing but one short path; whether it is one. Not static, for
+ * the same reason. */
+__noinline int write_path_call(struct system_thread *thread, struct call_end *end)
+{
+	__u64 path[SHORT_PATH_BYTES / 8] = {};
+	struct pt_system_call_record *record;
+	struct pt_system_call *facts;
+	__u32 directory = 0;
+	__u64 *words;
+	__u32 count;
+	long got;
+
+	if (!thread || !end || end->is_elsewhere)
+		return 0;
+	facts = facts_of(thread->call_abi, thread->call);
+	if (!facts)
+		return 0;
+	got = bpf_probe_read_user_str(path, SHORT_PATH_BYTES,
+				      (void *)argument_at(thread->arguments, facts->path));
+	if (got <= 0 || got >= SHORT_PATH_BYTES)
+		return 0;
+	if (*(char *)path != '/')
+		directory = directory_id(argument_at(thread->arguments, facts->directory),
+					 facts->directory);
+	count = ((__u32)got + 15) / 16;
+	switch (count) {
+	case 1:
+		words = RESERVE_PATH(2);
+		break;
+	case 2:
+		words = RESERVE_PATH(4);
+		break;
+	case 3:
+		words = RESERVE_PATH(6);
+		break;
+	default:
+		words = RESERVE_PATH(8);
+		count = 4;
+	}
+	asm volatile("" : "+r"(count));
+	if (!words) {
+		note_lost(thread);
+		return 1;
+	}
+	record = (struct pt_system_call_record *)words;
+	fill_call(record, thread, end, 6);
+	record->head.words += 1 + count * 2;
+	record->flags |= PT_SYSTEM_HAS_PATH;
+	record->path_bytes = got;
+	words += PT_SYSTEM_CALL_HEAD_BYTES / 8;
+	__builtin_memcpy(words, thread->arguments, 48);
+	words[6] = directory;
+	__builtin_memcpy(words + 7, path, 16);
+	if (count > 1)
+		__builtin_memcpy(words + 9, path + 2, 16);
+	if (count > 2)
+		__builtin_memcpy(words + 11, path + 4, 16);
+	if (count > 3)
+		__builtin_memcpy(words + 13, path + 6, 16);
+	thread->lost = 0;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 1;
+}
+
+#define RESERVE_CALL(count)                                                                        \
+	bpf_ringbuf_reserve(&system_ring, PT_SYSTEM_CALL_HEAD_BYTES + (count)*8, 0)
+
+/* The record is made where it is to be. The size of that is known when this is compiled, the rest
+ * is the same for all: little code stays in the processor's cache. */
+static __always_inline void write_arguments(struct system_thread *thread, struct call_end *end)
+{
+	__u32 count = thread->call_arguments;
+	__u64 *words;
+
+	switch (count) {
+	case 0:
+		words = RESERVE_CALL(0);
+		count = 0;
+		break;
+	case 1:
+		words = RESERVE_CALL(1);
+		count = 1;
+		break;
+	case 2:
+		words = RESERVE_CALL(2);
+		count = 2;
+		break;
+	case 3:
+		words = RESERVE_CALL(3);
+		count = 3;
+		break;
+	case 4:
+		words = RESERVE_CALL(4);
+		count = 4;
+		break;
+	case 5:
+		words = RESERVE_CALL(5);
+		count = 5;
+		break;
+	default:
+		words = RESERVE_CALL(6);
+		count = 6;
+	}
+	/* Not to be made into a case of its own for each. */
+	asm volatile("" : "+r"(count));
+	if (!words) {
+		note_lost(thread);
+		return;
+	}
+	fill_call((struct pt_system_call_record *)words, thread, end, count);
+	if (count > 0)
+		words[6] = thread->arguments[0];
+	if (count > 1)
+		words[7] = thread->arguments[1];
+	if (count > 2)
+		words[8] = thread->arguments[2];
+	if (count > 3)
+		words[9] = thread->arguments[3];
+	if (count > 4)
+		words[10] = thread->arguments[4];
+	if (count > 5)
+		words[11] = thread->arguments[5];
+	thread->lost = 0;
+	bpf_ringbuf_submit(words, BPF_RB_NO_WAKEUP);
+}
 
 static __always_inline void write_call(struct task_struct *task, struct system_thread *thread,
 				       struct call_end *end)
 {
-	__u32 arguments = thread->call_arguments;
-	struct short_call record;
-	__u32 bytes;
-
-	if (thread->call_is_long) {
-		struct pt_system_call *facts = facts_of(thread->call_abi, thread->call);
-
-		if (facts)
-			write_long_call(task, thread, end, facts);
-		return;
-	}
-	if (arguments > 6)
-		arguments = 6;
-	fill_call((struct pt_system_call_record *)&record, end->is_elsewhere ? task : NULL, thread,
-		  end, arguments);
-	__builtin_memcpy(record.tail, thread->arguments, 48);
-	bytes = PT_SYSTEM_CALL_HEAD_BYTES + arguments * 8;
-	record.head.words = bytes / 8;
-	asm volatile("" : "+r"(bytes));
-	if (bytes <= sizeof(record))
-		write_system(thread, &record, bytes);
+	end->pid = tgid_of_known(task);
+	end->tid = tid_of_known(task);
+	if (thread->call_shape == PT_SYSTEM_CALL_IS_PLAIN)
+		write_arguments(thread, end);
+	else if (thread->call_shape != PT_SYSTEM_CALL_HAS_PATH || !write_path_call(thread, end))
+		write_long_call(thread, end);
 }
 
 static __always_inline void begin_call(struct system_thread *thread, struct pt_system_call *facts,
@@ -259,14 +477,14 @@ static __always_inline void begin_call(struct system_thread *thread, struct pt_s
 	thread->call_flags = flags;
 	thread->call_arguments = facts->arguments;
 	thread->call_facts = facts->flags;
-	thread->call_is_long = (facts->path | facts->time | facts->address) != 0;
+	thread->call_shape = facts->shape;
 }
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct system_thread *thread = current_thread();
+	struct system_thread *thread = known_thread(task->pid);
 	struct pt_system_call *facts;
 	__s64 number = id;
 	__u8 abi;
@@ -276,7 +494,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	abi = abi_of(task, &number);
 	facts = facts_of(abi, number);
 	thread->may_be_in_call = 0;
-	if (!facts || !wants_call(facts))
+	if (!facts || !facts->is_recorded)
 		return 0;
 	begin_call(thread, facts, number, abi, 0);
 	read_arguments(regs, abi, thread->arguments);
@@ -299,7 +517,7 @@ static __always_inline bool adopt_call(struct task_struct *task, struct system_t
 
 	thread->may_be_in_call = 0;
 	facts = facts_of(abi, number);
-	if (!since || !facts || !wants_call(facts))
+	if (!since || !facts || !facts->is_recorded)
 		return false;
 	begin_call(thread, facts, number, abi, PT_SYSTEM_OPEN_AT_BEGIN);
 	thread->call_file = 0;
@@ -313,7 +531,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 {
 	struct call_end end = {.result = result};
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct system_thread *thread = current_thread();
+	struct system_thread *thread = known_thread(task->pid);
 
 	if (!thread || system_stopped)
 		return 0;

@@ -17,7 +17,7 @@ static __always_inline void begin_fault(__u64 address, __u64 error, __u32 flags)
 
 	if (system_stopped || address >= USER_SPACE_END)
 		return;
-	thread = current_thread();
+	thread = known_thread(bpf_get_current_task_btf()->pid);
 	if (!thread)
 		return;
 	thread->fault_ns = bpf_ktime_get_ns();
@@ -50,7 +50,7 @@ static long look_at_area(struct task_struct *task, struct vm_area_struct *area,
 			 struct fault_place *place)
 {
 	struct mm_struct *mm = area->vm_mm;
-	__u64 file = (__u64)area->vm_file;
+	__u64 file = read_word((__u64)&area->vm_file);
 
 	if (file) {
 		place->area = PT_FAULT_FILE;
@@ -78,7 +78,7 @@ static __always_inline int end_fault(struct bpf_perf_event_data *ctx, __u8 major
 
 	if (system_stopped)
 		return 0;
-	thread = current_thread();
+	thread = known_thread(task->pid);
 	if (!thread)
 		return 0;
 	/* The counter's address is that of the page, or of the byte. */
@@ -95,7 +95,7 @@ static __always_inline int end_fault(struct bpf_perf_event_data *ctx, __u8 major
 		return 0;
 	if (place.file)
 		file = id_of_file(place.file);
-	fill_system_head(&record.head, NULL, begin, file, 0, PT_FAULT, sizeof(record));
+	fill_system_head(&record.head, task, begin, file, 0, PT_FAULT, sizeof(record));
 	record.duration_ns = now - begin;
 	record.address = place.address;
 	record.offset = place.offset;

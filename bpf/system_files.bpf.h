@@ -6,29 +6,88 @@
 #include "bpf/system.bpf.h"
 #include <bpf/bpf_endian.h>
 
-/* By all of this a file is the same: kernel objects are used again for others. */
-struct file_key {
-	__u64 dentry;
+/* `address` as a pointer that the verifier knows: what is read through it are plain loads, and zero
+ * where there is nothing. Linux 6.2; before, each read is a helper's call. */
+extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
+
+const volatile bool config_casts = false; /* this kernel has it */
+
+/* libbpf before 0.6, which has no name for itself, loads nothing that calls what is not there. */
+#if defined(LIBBPF_MAJOR_VERSION)
+#define HAS_CASTS config_casts
+#define CAST_TO(type, address)                                                                     \
+	((type *)bpf_rdonly_cast((const void *)(address), bpf_core_type_id_kernel(type)))
+#else
+#define HAS_CASTS false
+#define CAST_TO(type, address) ((type *)(address))
+#endif
+
+/* A number in the kernel's object at `address`. */
+#define READ_FIELD(type, address, field)                                                           \
+	(HAS_CASTS ? CAST_TO(type, address)->field : BPF_CORE_READ((type *)(address), field))
+
+/* A pointer in it, as a number: the verifier allows no arithmetic on pointers of known types. */
+#define READ_POINTER(type, address, field)                                                         \
+	read_word((__u64)(address) + bpf_core_field_offset(((type *)0)->field))
+
+static __always_inline __u64 read_word(__u64 address)
+{
+	__u64 word = 0;
+
+	/* Any type with a word at its begin that is a number. */
+	if (HAS_CASTS)
+		return CAST_TO(struct timespec64, address)->tv_sec;
+	bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
+	return word;
+}
+
+/* What struct dentry has side by side, as far as the kernel was not built to mix its fields. */
+struct dentry_part {
 	__u64 parent;
 	__u64 name_hash;
+	__u64 name;
 	__u64 inode;
-	__u64 number;
-	__u64 peer; /* of a socket: connected, it is another one */
+};
+
+static __always_inline void read_dentry(__u64 address, struct dentry_part *part)
+{
+	struct dentry *dentry = (struct dentry *)address;
+	const __u64 begin = bpf_core_field_offset(dentry->d_parent);
+
+	/* One read: a helper's call costs as much as all that is done with what it gives. */
+	if (!HAS_CASTS && bpf_core_field_offset(dentry->d_name) == begin + 8 &&
+	    bpf_core_field_offset(dentry->d_inode) == begin + 24) {
+		bpf_probe_read_kernel(part, sizeof(*part), (void *)address + begin);
+		return;
+	}
+	part->parent = READ_POINTER(struct dentry, address, d_parent);
+	part->name_hash = READ_FIELD(struct dentry, address, d_name.hash_len);
+	part->name = READ_POINTER(struct dentry, address, d_name.name);
+	part->inode = READ_POINTER(struct dentry, address, d_inode);
+}
+
+/* The ids of the files told of last, found by a hash that stands for all that a file is known by
+ * (hash_of_place): 64 bits of it are compared. An array, whose lookup is no call. An entry is two
+ * words that are written one after the other without a lock: that they belong together is seen by
+ * half of the hash in the second one. */
+#define FILE_SETS 1024
+#define FILE_WAYS 4
+
+struct file_set {
+	__u64 hash[FILE_WAYS];
+	__u64 id[FILE_WAYS]; /* and the lower half of the hash above it; 0 = nothing */
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct file_key);
-	__type(value, __u32);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FILE_SETS);
+	__type(key, __u32);
+	__type(value, struct file_set);
 } system_files SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct pt_system_file_record);
-} file_buffers SEC(".maps");
+/* Files are told of again when so many others were since: who keeps records of the last
+ * 65536 of them (userspace/wire/kept_definitions.cc) has all that there are ids of. */
+#define MOST_FILES_SINCE 32768
 
 __u32 last_file = 0;
 /* Changed by renames: names are told again. */
@@ -48,13 +107,33 @@ __u32 file_generation = 0;
 #define MOST_NAMES 48
 #define LONGEST_NAME 256
 
-struct name_walk {
+/* What finding a file's number and its name needs. Not on the stack: programs have 512 bytes of it,
+ * with those of all that they call. */
+struct file_scratch {
+	__u64 file; /* struct file; 0 = it is not open */
+	__u64 file_mount;
+	__u64 file_dentry;
+	struct dentry_part file_part;
+	/* The walk from the file to the root of the process, from where on names are told. */
 	__u64 dentry;
 	__u64 mount;	  /* struct vfsmount */
-	struct path root; /* of the process: names from there on */
+	__u64 mount_root; /* its root's dentry */
+	struct path root;
+	struct dentry_part part;
 	__u32 bytes;
 	__u32 is_cut;
-	struct pt_system_file_record *record;
+	struct pt_system_file_record record;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct file_scratch);
+} file_scratches SEC(".maps");
+
+struct name_walk {
+	struct file_scratch *scratch;
 };
 
 /* Where a struct vfsmount is in its struct mount: libbpf before 0.8 has no name for this. */
@@ -65,39 +144,69 @@ static __always_inline __u64 mount_of(__u64 vfsmount)
 	return vfsmount - MOUNT_OFFSET;
 }
 
+static __always_inline void enter_mount(struct file_scratch *at, __u64 dentry, __u64 mount)
+{
+	at->dentry = dentry;
+	at->mount = mount;
+	at->mount_root = READ_POINTER(struct vfsmount, mount, mnt_root);
+}
+
 /* One name, or one step over a mount point. */
 static long walk_name(__u32 i, struct name_walk *walk)
 {
-	struct dentry *dentry = (struct dentry *)walk->dentry;
-	struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
-	struct vfsmount *at_mount = (struct vfsmount *)walk->mount;
-	struct dentry *root = BPF_CORE_READ(at_mount, mnt_root);
-	__u32 at = walk->bytes;
+	struct file_scratch *at = walk->scratch;
+	__u32 bytes = at->bytes;
 	long got;
 
-	if (walk->dentry == (__u64)walk->root.dentry && walk->mount == (__u64)walk->root.mnt)
+	if (at->dentry == (__u64)at->root.dentry && at->mount == (__u64)at->root.mnt)
 		return 1;
-	if (dentry == root || dentry == parent) {
-		struct mount *mount = (struct mount *)mount_of(walk->mount);
-		struct mount *above = BPF_CORE_READ(mount, mnt_parent);
+	read_dentry(at->dentry, &at->part);
+	if (at->dentry == at->mount_root || at->dentry == at->part.parent) {
+		__u64 mount = mount_of(at->mount);
+		__u64 above = READ_POINTER(struct mount, mount, mnt_parent);
 
-		if (dentry != root || !above || above == mount)
+		if (at->dentry != at->mount_root || !above || above == mount)
 			return 1;
-		walk->dentry = (__u64)BPF_CORE_READ(mount, mnt_mountpoint);
-		walk->mount = (__u64)above + MOUNT_OFFSET;
+		enter_mount(at, READ_POINTER(struct mount, mount, mnt_mountpoint),
+			    above + MOUNT_OFFSET);
 		return 0;
 	}
-	walk->is_cut = 1;
-	if (at > PT_SYSTEM_FILE_BYTES - LONGEST_NAME)
+	at->is_cut = 1;
+	if (bytes > PT_SYSTEM_FILE_BYTES - LONGEST_NAME)
 		return 1;
-	got = bpf_probe_read_kernel_str(walk->record->text + at, LONGEST_NAME,
-					BPF_CORE_READ(dentry, d_name.name));
+	got =
+	    bpf_probe_read_kernel_str(at->record.text + bytes, LONGEST_NAME, (void *)at->part.name);
 	if (got <= 0)
 		return 1;
-	walk->is_cut = 0;
-	walk->bytes = at + ((__u32)got & 0x1ff);
-	walk->dentry = (__u64)parent;
+	at->is_cut = 0;
+	at->bytes = bytes + ((__u32)got & 0x1ff);
+	at->dentry = at->part.parent;
 	return 0;
+}
+
+/* The names of the file's place, the innermost first. */
+static __always_inline void read_names(struct file_scratch *scratch)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct name_walk walk = {.scratch = scratch};
+
+	scratch->is_cut = 0;
+	scratch->bytes = 0;
+	if (scratch->file_dentry == scratch->file_part.parent &&
+	    scratch->record.kind != PT_SYSTEM_FILE_DIRECTORY) {
+		/* Of a file without a place, its only name. */
+		long got = bpf_probe_read_kernel_str(scratch->record.text, LONGEST_NAME,
+						     (void *)scratch->file_part.name);
+
+		scratch->bytes = got > 0 ? (__u32)got & 0x1ff : 0;
+	} else {
+		scratch->root = task->fs->root;
+		enter_mount(scratch, scratch->file_dentry, scratch->file_mount);
+		if (bpf_loop(MOST_NAMES, walk_name, &walk, 0) >= MOST_NAMES)
+			scratch->is_cut = 1;
+	}
+	scratch->record.is_cut = scratch->is_cut;
+	scratch->record.bytes = scratch->bytes;
 }
 
 static __always_inline __u8 kind_of_mode(__u32 mode)
@@ -118,40 +227,43 @@ static __always_inline __u8 kind_of_mode(__u32 mode)
 	return mode ? PT_SYSTEM_FILE_OTHER : PT_SYSTEM_FILE_ANONYMOUS;
 }
 
-static __always_inline struct sock *sock_of(__u64 file)
+static __always_inline __u64 sock_of(__u64 file)
 {
-	struct socket *socket = BPF_CORE_READ((struct file *)file, private_data);
+	__u64 socket = READ_POINTER(struct file, file, private_data);
 
-	return BPF_CORE_READ(socket, sk);
+	return READ_POINTER(struct socket, socket, sk);
 }
 
+#define READ_SOCK(place, field) READ_FIELD(struct sock, place, __sk_common.field)
+
 /* Something that changes when the socket is connected. */
-static __always_inline __u64 peer_of(struct sock *sock)
+static __always_inline __u64 peer_of(__u64 sock)
 {
-	__u16 family = BPF_CORE_READ(sock, __sk_common.skc_family);
-	__u64 port = BPF_CORE_READ(sock, __sk_common.skc_dport) |
-		     (__u64)BPF_CORE_READ(sock, __sk_common.skc_num) << 16;
+	__u16 family = READ_SOCK(sock, skc_family);
+	__u32 ports; /* skc_dport and skc_num, side by side */
+	__u32 address;
 
 	if (family == AF_UNIX)
-		return (__u64)BPF_CORE_READ((struct unix_sock *)sock, peer);
-	if (family == AF_INET6)
-		return port << 32 |
-		       BPF_CORE_READ(sock, __sk_common.skc_v6_daddr.in6_u.u6_addr32[3]);
-	return port << 32 | BPF_CORE_READ(sock, __sk_common.skc_daddr);
+		return READ_POINTER(struct unix_sock, sock, peer);
+	ports = READ_SOCK(sock, skc_portpair);
+	address = family == AF_INET6 ? READ_SOCK(sock, skc_v6_daddr.in6_u.u6_addr32[3])
+				     : READ_SOCK(sock, skc_daddr);
+	return (__u64)ports << 32 | address;
 }
 
 static __always_inline void read_socket(__u64 file, struct pt_system_file_record *record)
 {
 	struct pt_socket_place *place = (struct pt_socket_place *)record->text;
-	struct sock *sock = sock_of(file);
+	__u64 address = sock_of(file);
+	struct sock *sock = (struct sock *)address;
 	__u32 bytes = sizeof(*place);
 
 	__builtin_memset(place, 0, sizeof(*place));
-	place->family = BPF_CORE_READ(sock, __sk_common.skc_family);
-	place->type = BPF_CORE_READ(sock, sk_type);
+	place->family = READ_SOCK(address, skc_family);
+	place->type = READ_FIELD(struct sock, address, sk_type);
 	if (place->family == AF_INET || place->family == AF_INET6) {
-		place->local_port = BPF_CORE_READ(sock, __sk_common.skc_num);
-		place->peer_port = bpf_ntohs(BPF_CORE_READ(sock, __sk_common.skc_dport));
+		place->local_port = READ_SOCK(address, skc_num);
+		place->peer_port = bpf_ntohs(READ_SOCK(address, skc_dport));
 	}
 	if (place->family == AF_INET) {
 		bpf_core_read(place->local, 4, &sock->__sk_common.skc_rcv_saddr);
@@ -160,16 +272,17 @@ static __always_inline void read_socket(__u64 file, struct pt_system_file_record
 		bpf_core_read(place->local, 16, &sock->__sk_common.skc_v6_rcv_saddr);
 		bpf_core_read(place->peer, 16, &sock->__sk_common.skc_v6_daddr);
 	} else if (place->family == AF_UNIX) {
-		struct unix_address *own = BPF_CORE_READ((struct unix_sock *)sock, addr);
-		struct sock *peer = BPF_CORE_READ((struct unix_sock *)sock, peer);
-		struct unix_address *address = own;
+		__u64 name = READ_POINTER(struct unix_sock, address, addr);
+		__u64 peer = READ_POINTER(struct unix_sock, address, peer);
 
-		if (!address && peer)
-			address = BPF_CORE_READ((struct unix_sock *)peer, addr);
-		if (address) {
+		if (!name && peer)
+			name = READ_POINTER(struct unix_sock, peer, addr);
+		if (name) {
 			/* struct sockaddr_un: the family, then 108 bytes. */
+			struct unix_address *of_file = (struct unix_address *)name;
+
 			bpf_probe_read_kernel(record->text + sizeof(*place), 108,
-					      (char *)address->name + sizeof(__u16));
+					      (char *)of_file->name + sizeof(__u16));
 			bytes += 108;
 		}
 	}
@@ -177,47 +290,25 @@ static __always_inline void read_socket(__u64 file, struct pt_system_file_record
 }
 
 /* Tells of a file; whether there was room. */
-static __noinline int announce_file(struct file_key *key, __u64 file, __u64 mount, __u32 id)
+static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 {
-	__u32 zero = 0;
-	struct pt_system_file_record *record = bpf_map_lookup_elem(&file_buffers, &zero);
-	struct dentry *dentry;
-	struct inode *inode;
-	__u64 size;
+	struct pt_system_file_record *record;
+	__u64 inode, block, size;
 
-	if (!record || !key)
-		return 0;
-	inode = (struct inode *)key->inode;
-	dentry = (struct dentry *)key->dentry;
-	fill_system_head(&record->head, (struct task_struct *)bpf_get_current_task_btf(),
-			 bpf_ktime_get_ns(), id, 0, PT_SYSTEM_FILE, 0);
-	record->inode = key->number;
-	record->device = BPF_CORE_READ(inode, i_sb, s_dev);
-	record->kind = kind_of_mode(BPF_CORE_READ(inode, i_mode));
+	record = &scratch->record;
+	read_dentry(scratch->file_dentry, &scratch->file_part);
+	inode = scratch->file_part.inode;
+	fill_system_head(&record->head, bpf_get_current_task_btf(), bpf_ktime_get_ns(), id, 0,
+			 PT_SYSTEM_FILE, 0);
+	record->inode = READ_FIELD(struct inode, inode, i_ino);
+	block = READ_POINTER(struct inode, inode, i_sb);
+	record->device = READ_FIELD(struct super_block, block, s_dev);
+	record->kind = kind_of_mode(READ_FIELD(struct inode, inode, i_mode));
 	record->is_cut = 0;
-	record->bytes = 0;
-	if (record->kind == PT_SYSTEM_FILE_SOCKET) {
-		read_socket(file, record);
-	} else {
-		struct name_walk walk = {.dentry = key->dentry, .mount = mount, .record = record};
-
-		struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-		struct fs_struct *fs = BPF_CORE_READ(task, fs);
-
-		bpf_core_read(&walk.root, sizeof(walk.root), &fs->root);
-		if (bpf_loop(MOST_NAMES, walk_name, &walk, 0) >= MOST_NAMES)
-			walk.is_cut = 1;
-		record->is_cut = walk.is_cut;
-		if (!walk.bytes && key->dentry == key->parent &&
-		    record->kind != PT_SYSTEM_FILE_DIRECTORY) {
-			/* Of a file without a place, its only name. */
-			long got = bpf_probe_read_kernel_str(record->text, LONGEST_NAME,
-							     BPF_CORE_READ(dentry, d_name.name));
-
-			walk.bytes = got > 0 ? (__u32)got & 0x1ff : 0;
-		}
-		record->bytes = walk.bytes;
-	}
+	if (record->kind == PT_SYSTEM_FILE_SOCKET)
+		read_socket(scratch->file, record);
+	else
+		read_names(scratch);
 	size = (PT_SYSTEM_FILE_HEAD_BYTES + record->bytes + 7) & ~7ULL;
 	record->head.words = size / 8;
 	asm volatile("" : "+r"(size));
@@ -226,67 +317,133 @@ static __noinline int announce_file(struct file_key *key, __u64 file, __u64 moun
 	return bpf_ringbuf_output(&system_ring, record, size, BPF_RB_NO_WAKEUP) == 0;
 }
 
-/* A place in the file system; `file`: 0 where it is not open. */
-static __noinline int place_id(__u64 dentry_address, __u64 mount, __u64 file)
+/* Of all that a file is known by, as kernel objects are used again for others; `file`: 0 where it
+ * is not open. The factors are odd, of random bits. */
+static __always_inline __u64 hash_of_place(__u64 dentry, __u64 file)
 {
-	struct dentry *dentry = (struct dentry *)dentry_address;
-	struct file_key key = {};
-	struct inode *inode;
-	__u32 *known;
+	struct dentry_part part;
+	__u64 inode, hash;
+
+	read_dentry(dentry, &part);
+	inode = part.inode;
+	hash = dentry * 0x9e3779b97f4a7c15ULL + part.parent * 0xc2b2ae3d27d4eb4fULL +
+	       part.name_hash * 0x165667b19e3779f9ULL + inode * 0xa0761d6478bd642fULL +
+	       READ_FIELD(struct inode, inode, i_ino) * 0xe7037ed1a0b428dbULL +
+	       file_generation * 0xd6e8feb86659fd93ULL;
+	/* Sockets have no name in a directory: their dentry is its own parent. Connected, it is
+	 * another one. */
+	if (file && part.parent == dentry &&
+	    (READ_FIELD(struct inode, inode, i_mode) & S_IFMT) == S_IFSOCK)
+		hash += peer_of(sock_of(file)) * 0x8ebc6af09c88c6e3ULL;
+	hash = (hash ^ hash >> 32) * 0xff51afd7ed558ccdULL;
+	return hash ^ hash >> 32;
+}
+
+static __always_inline struct file_set *set_of(__u64 hash)
+{
+	__u32 set = hash >> 54;
+
+	return bpf_map_lookup_elem(&system_files, &set);
+}
+
+static __always_inline __u32 id_in_set(struct file_set *set, __u64 hash)
+{
+	__u32 i;
+
+#pragma unroll
+	for (i = 0; i < FILE_WAYS; ++i) {
+		__u64 id = set->id[i];
+
+		if (set->hash[i] == hash && id >> 32 == (__u32)hash &&
+		    last_file - (__u32)id < MOST_FILES_SINCE)
+			return id;
+	}
+	return 0;
+}
+
+/* In the place of the one that was told of first. */
+static __always_inline void put_into_set(struct file_set *set, __u64 hash, __u32 id)
+{
+	__u32 oldest = set->id[0];
+	__u32 way = 0, i;
+
+#pragma unroll
+	for (i = 1; i < FILE_WAYS; ++i) {
+		if ((__u32)set->id[i] < oldest) {
+			oldest = set->id[i];
+			way = i;
+		}
+	}
+	way &= FILE_WAYS - 1;
+	set->hash[way] = hash;
+	set->id[way] = id | hash << 32;
+}
+
+/* Its id, told of before all that has it. `hash`: of its key. */
+__noinline int tell_file(__u64 dentry, __u64 mount, __u64 file, __u64 hash)
+{
+	__u32 zero = 0;
+	struct file_scratch *scratch = bpf_map_lookup_elem(&file_scratches, &zero);
+	struct file_set *set;
 	__u32 id;
 
-	if (!dentry_address)
+	if (!scratch)
 		return 0;
-	inode = BPF_CORE_READ(dentry, d_inode);
-	key.dentry = dentry_address;
-	key.parent = (__u64)BPF_CORE_READ(dentry, d_parent);
-	key.name_hash = BPF_CORE_READ(dentry, d_name.hash_len) ^ (__u64)file_generation << 24;
-	key.inode = (__u64)inode;
-	key.number = BPF_CORE_READ(inode, i_ino);
-	if (file && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFSOCK)
-		key.peer = peer_of(sock_of(file));
-	known = bpf_map_lookup_elem(&system_files, &key);
-	if (likely(known))
-		return *known;
+	scratch->file = file;
+	scratch->file_mount = mount;
+	scratch->file_dentry = dentry;
 	id = __sync_fetch_and_add(&last_file, 1) + 1;
-	if (!announce_file(&key, file, mount, id)) {
+	if (!announce_file(scratch, id)) {
 		__sync_fetch_and_add(&system_lost, 1);
 		return 0;
 	}
-	bpf_map_update_elem(&system_files, &key, &id, BPF_ANY);
+	set = set_of(hash);
+	if (set)
+		put_into_set(set, hash, id);
 	return id;
+}
+
+/* The id of a place in the file system; `file`: 0 where it is not open. */
+static __always_inline __u32 place_id(__u64 dentry, __u64 mount, __u64 file)
+{
+	struct file_set *set;
+	__u64 hash;
+	__u32 id;
+
+	if (!dentry)
+		return 0;
+	hash = hash_of_place(dentry, file);
+	set = set_of(hash);
+	if (!set)
+		return 0;
+	id = id_in_set(set, hash);
+	return likely(id) ? id : tell_file(dentry, mount, file, hash);
 }
 
 static __always_inline __u32 id_of_file(__u64 file)
 {
-	struct path path = {};
-
-	if (!file || bpf_core_read(&path, sizeof(path), &((struct file *)file)->f_path))
+	if (!file)
 		return 0;
-	return place_id((__u64)path.dentry, (__u64)path.mnt, file);
+	return place_id(READ_POINTER(struct file, file, f_path.dentry),
+			READ_POINTER(struct file, file, f_path.mnt), file);
 }
 
 /* Of the current thread's descriptor. */
 static __always_inline __u32 id_of_descriptor(struct task_struct *task, __u32 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files;
-	__u64 file = 0;
+	/* The kernel knows the type of `task`: these are plain loads. */
+	struct fdtable *table = task->files->fdt;
 
-	if (fd >= BPF_CORE_READ(table, max_fds))
+	if (fd >= table->max_fds)
 		return 0;
-	files = BPF_CORE_READ(table, fd);
-	bpf_probe_read_kernel(&file, sizeof(file), files + fd);
-	return id_of_file(file);
+	return id_of_file(read_word((__u64)(table->fd + fd)));
 }
 
 static __always_inline __u32 id_of_current_directory(struct task_struct *task)
 {
-	struct fs_struct *fs = BPF_CORE_READ(task, fs);
-	struct path path = {};
+	struct fs_struct *fs = task->fs;
 
-	bpf_core_read(&path, sizeof(path), &fs->pwd);
-	return place_id((__u64)path.dentry, (__u64)path.mnt, 0);
+	return place_id(read_word((__u64)&fs->pwd.dentry), read_word((__u64)&fs->pwd.mnt), 0);
 }
 
 #endif

@@ -50,7 +50,7 @@ int BPF_PROG(on_request, struct io_kiocb *request)
 	begun.pid = current_tgid();
 	if (system_stopped || !is_watched(begun.pid))
 		return 0;
-	begun.tid = tid_of(task);
+	begun.tid = tid_of_known(task);
 	begun.begin_ns = bpf_ktime_get_ns();
 	begun.opcode = request->opcode;
 	begun.user_data = request->cqe.user_data;

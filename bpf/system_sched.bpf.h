@@ -4,29 +4,17 @@
 #define PROFTRACE_BPF_SYSTEM_SCHED_H
 
 #include "bpf/system.bpf.h"
+#include "bpf/task_state.bpf.h"
 
 #define TASK_RUNNING 0
 #define TASK_DEAD 0x80
-
-/* Before 5.14 it was called `state`. */
-struct task_struct___before_5_14 {
-	long state;
-} __attribute__((preserve_access_index));
-
-static __always_inline __u32 state_of(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->__state))
-		return BPF_CORE_READ(task, __state);
-	return BPF_CORE_READ((struct task_struct___before_5_14 *)task, state);
-}
 
 /* The system call that a thread that does not run is in; < 0: none. */
 static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
 {
 	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
-	__s64 number = -1;
+	__s64 number = at->orig_ax;
 
-	bpf_core_read(&number, sizeof(number), &at->orig_ax);
 	*abi = PT_SYSTEM_X86_64;
 	if (number < 0)
 		return -1;
@@ -62,7 +50,7 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 
 static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __u64 now)
 {
-	__u32 tid = BPF_CORE_READ(task, pid);
+	__u32 tid = task->pid;
 	struct system_thread *thread = known_thread(tid);
 	__u64 voluntary;
 	__u32 state;
@@ -71,10 +59,10 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 		return;
 	state = state_of(task);
 	if (state & TASK_DEAD) {
-		bpf_map_delete_elem(&system_threads, &tid);
+		forget_thread(tid);
 		return;
 	}
-	voluntary = BPF_CORE_READ(task, nvcsw);
+	voluntary = task->nvcsw;
 	thread->off_ns = now;
 	thread->off_state = preempt ? TASK_RUNNING : state;
 	thread->off_flags = 0;
@@ -86,7 +74,7 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	thread->voluntary = voluntary;
 	/* Woken already, if its state says so: a waker notes that itself. */
 	thread->runnable_ns = thread->off_state == TASK_RUNNING ? now : 0;
-	if (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		thread->off_flags |= PT_OFF_CPU_IO;
 	if (thread->fault_ns && config_faults)
 		thread->off_flags |= PT_OFF_CPU_FAULT;
@@ -133,8 +121,8 @@ int BPF_PROG(on_system_waking, struct task_struct *woken)
 		return 0;
 	if (!wakes_by_itself(task))
 		return 0;
-	thread->waker_pid = tgid_of(task);
-	thread->waker_tid = tid_of(task);
+	thread->waker_pid = tgid_of_known(task);
+	thread->waker_tid = tid_of_known(task);
 	return 0;
 }
 
@@ -166,8 +154,8 @@ int BPF_PROG(on_system_wakeup_new, struct task_struct *woken)
 	thread->off_state = TASK_RUNNING;
 	thread->off_flags = PT_OFF_CPU_NEW;
 	thread->off_cpu = bpf_get_smp_processor_id();
-	thread->waker_pid = tgid_of(task);
-	thread->waker_tid = tid_of(task);
+	thread->waker_pid = tgid_of_known(task);
+	thread->waker_tid = tid_of_known(task);
 	return 0;
 }
 

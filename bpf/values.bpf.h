@@ -8,10 +8,13 @@
 #define PROFTRACE_BPF_VALUES_H
 
 #include "bpf/common.bpf.h"
+#include "bpf/ivalue.bpf.h"
 
-/* Set by the loader. */
+/* Set by the loader. Code in a job has them elsewhere (bpf/job_inputs.h). */
+#ifndef config_record_shapes
 const volatile bool config_record_shapes = false;
 const volatile __u32 config_input_buffers = 1;
+#endif
 
 /* An array: it is looked into at every operator. Its numbers begin with 1. */
 struct {
@@ -72,20 +75,14 @@ struct input_buffer {
 	__u64 words[INPUT_WORDS + sizeof(struct pt_inputs_record) / 8];
 };
 
+/* Code in a job has one for each thread. */
+#ifndef BUFFERS_ARE_OF_THREADS
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set by the loader */
 	__type(key, __u32);
 	__type(value, struct input_buffer);
 } input_buffers SEC(".maps");
-
-struct input_walk {
-	struct input_buffer *buffer;
-	struct pt_signature *signature;
-	__u64 values;  /* address of a boxed call's first value */
-	__u64 address; /* of a list's first element */
-	__u64 stride;
-};
 
 static __always_inline struct input_buffer *take_buffer(void)
 {
@@ -100,6 +97,20 @@ static __always_inline struct input_buffer *take_buffer(void)
 	}
 	return NULL;
 }
+#endif
+
+/* Whether memory may be read as words. The kernel finds out by itself. */
+#ifndef MAY_BE_WORDS
+#define MAY_BE_WORDS(address) true
+#endif
+
+struct input_walk {
+	struct input_buffer *buffer;
+	struct pt_signature *signature;
+	__u64 values;  /* address of a boxed call's first value */
+	__u64 address; /* of a list's first element */
+	__u64 stride;
+};
 
 static __always_inline void put(struct input_buffer *buffer, __u64 word)
 {
@@ -122,7 +133,7 @@ static __always_inline void put_other(struct input_buffer *buffer, __u64 flags)
 static __always_inline bool read_words(struct input_buffer *buffer, __u64 *words, __u32 bytes,
 				       __u64 address)
 {
-	if (!bpf_probe_read_user(words, bytes, (void *)address))
+	if (MAY_BE_WORDS(address) && !bpf_probe_read_user(words, bytes, (void *)address))
 		return true;
 	buffer->flags |= PT_INPUTS_FAILED;
 	return false;
@@ -278,15 +289,6 @@ static __noinline int put_scalar(struct input_buffer *buffer, struct pt_signatur
 	return 0;
 }
 
-/* c10::IValue's numbers that are the same from 1.13 on. */
-#define IVALUE_NONE 0
-#define IVALUE_TENSOR 1
-#define IVALUE_DOUBLE 3
-#define IVALUE_COMPLEX 4
-#define IVALUE_INT 5
-/* GenericList comes so far behind Bool. */
-#define IVALUE_LIST_AFTER_BOOL 4
-
 /* Whether an IValue is a number, as torch's isScalar(); then it is put. */
 static __noinline int put_number(struct input_buffer *buffer, struct pt_signature *signature,
 				 __u64 payload, __u32 tag)
@@ -323,15 +325,21 @@ static __noinline int put_number(struct input_buffer *buffer, struct pt_signatur
 static long put_list_tensor(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
-	__u64 impl = 0;
+	__u64 address = walk->address + i * walk->stride;
+	__u64 value[2] = {0, IVALUE_TENSOR};
 
-	if (!read_words(buffer, &impl, sizeof(impl), walk->address + i * walk->stride))
+	if (!read_words(buffer, &value[0], sizeof(value[0]), address) ||
+	    (walk->stride == IVALUE_BYTES &&
+	     !read_words(buffer, &value[1], sizeof(value[1]), address + sizeof(value[0]))))
 		return 1;
-	put_tensor(buffer, walk->signature, impl);
+	if ((__u32)value[1] == IVALUE_TENSOR)
+		put_tensor(buffer, walk->signature, value[0]);
+	else
+		put_other(buffer, (__u32)value[1] == IVALUE_NONE ? 0 : PT_INPUTS_IMPLAUSIBLE);
 	return buffer->flags != 0;
 }
 
-/* `stride`: 8 in an array of at::Tensor, 16 in one of c10::IValue. */
+/* `stride`: 8 in an array of at::Tensor, IVALUE_BYTES in one of c10::IValue. */
 static __always_inline void put_tensors(struct input_walk *walk, __u64 address, __u64 count,
 					__u64 stride)
 {
@@ -426,7 +434,7 @@ static long put_stack_value(__u32 i, struct input_walk *walk)
 	tag = (__u32)words[1];
 	if (tag == IVALUE_TENSOR)
 		put_tensor(buffer, walk->signature, words[0]);
-	else if (tag == walk->signature->layout.value_bool_tag + IVALUE_LIST_AFTER_BOOL)
+	else if (tag == (__u32)walk->signature->layout.value_bool_tag + IVALUE_LIST_AFTER_BOOL)
 		put_value_list(walk, words[0]);
 	else if (!put_number(buffer, walk->signature, words[0], tag))
 		put_other(buffer, 0);

@@ -108,6 +108,7 @@ enum pt_kind {
 	PT_FAULT = 69,
 	PT_REQUEST = 70,
 	PT_SYSTEM_FILE = 71,
+	PT_WAKER = 72,	    /* struct pt_waker_record: a frame's, as PT_SAMPLE */
 	PT_COST_AGAIN = 51, /* right behind a PT_COST, in every call that makes one; struct
 			       pt_record. Never in a capture */
 };
@@ -386,6 +387,9 @@ enum pt_register {
 #define PT_COOKIE(site, role, reg, offset)                                                         \
 	((unsigned long long)((site)&0xffff) | (unsigned long long)((role)&0xff) << 16 |           \
 	 (unsigned long long)((reg)&0xff) << 24 | (unsigned long long)((offset)&0xffff) << 32)
+/* Of probes that are in a link which another one may take over from: which of the two. No role uses
+ * this bit. */
+#define PT_COOKIE_GENERATION (1ULL << 30)
 #define PT_COOKIE_PLACE(place) ((unsigned long long)((place)&0xffff) << 48)
 
 /*
@@ -536,6 +540,19 @@ enum pt_annotation_step {
 	PT_ANNOTATION_EXIT = 2,
 	PT_ANNOTATION_STEP_MASK = 0xff,
 	PT_ANNOTATION_OLD_STRINGS = 0x100, /* std::string of the pre-C++11 ABI */
+};
+
+/* An operator whose calls are only counted (--max-overhead): the key of the map `demotions`. */
+struct pt_demotion_key {
+	pt_u32 tgid;
+	pt_u32 site;
+};
+PT_STATIC_ASSERT(sizeof(struct pt_demotion_key) == 8, "pt_demotion_key");
+#define PT_MOST_DEMOTIONS 4096 /* a power of two */
+
+enum pt_demotion {
+	PT_DEMOTION_BEGINS = 1, /* its ends are still recorded: calls may be open */
+	PT_DEMOTION_WHOLE = 2,	/* neither begins nor ends */
 };
 
 /* What is known of an autograd node's vtable: the value of the map `node_vtables`. */

@@ -58,10 +58,11 @@ struct pt_sampled_frame {
 
 #define PT_SAMPLE_FRAMES 128
 #define PT_SAMPLE_STACK_BYTES 32768
+#define PT_WAKER_STACK_BYTES 8192 /* of a waker: interrupts wait while they are copied */
 /* Bit 63 of pt_sampled_frame.instruction: C code called it (as far as frames say so themselves). */
 #define PT_SAMPLE_FRAME_IS_ENTRY (1ULL << 63)
 
-/* A thread that ran when the clock struck. */
+/* A thread that ran when the clock struck, or that wakes another one. */
 struct pt_raw_sample {
 	pt_u64 time_ns;
 	pt_u32 pid;
@@ -69,7 +70,7 @@ struct pt_raw_sample {
 	pt_u32 frame_count;
 	pt_u32 flags; /* of enum pt_python_stack_flag */
 	pt_u32 stack_bytes;
-	pt_u32 reserved;
+	pt_u32 woken_tid; /* the thread that it wakes; 0 = none */
 	struct pt_user_registers registers;
 	struct pt_sampled_frame frames[PT_SAMPLE_FRAMES]; /* innermost first */
 	pt_u8 stack[PT_SAMPLE_STACK_BYTES];		  /* from registers.sp on */
@@ -104,6 +105,16 @@ enum pt_sample_flag {
 	PT_SAMPLE_NATIVE_CUT = 1, /* native frames end before the outermost one */
 	PT_SAMPLE_PYTHON_CUT = 2, /* frames of Python likewise */
 };
+
+/* PT_WAKER. What a thread ran when it woke another one; head: the waker, and when. */
+struct pt_waker_record {
+	struct pt_record head;
+	pt_u32 frame; /* as pt_sample_record.frame */
+	pt_u32 woken_tid;
+	pt_u8 flags; /* enum pt_sample_flag */
+	pt_u8 reserved[7];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_waker_record) == 40, "pt_waker_record");
 
 enum pt_sample_frame_kind {
 	PT_SAMPLE_FRAME_PYTHON = 0,

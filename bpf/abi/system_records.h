@@ -26,7 +26,8 @@ enum pt_system_abi {
 #define PT_SYSTEM_CALLS 1024 /* numbers of each kind are below this */
 
 /* What is told of one system call: the map `system_calls`, by enum pt_system_abi *
- * PT_SYSTEM_CALLS + number. Arguments by their number + 1; 0 = it has none. */
+ * PT_SYSTEM_CALLS + number. Arguments by their number + 1; 0 = it has none. `address` and
+ * `address_bytes` may be fields of the structure: PT_SYSTEM_FIRST_FIELD + the field's number. */
 struct pt_system_call {
 	pt_u8 arguments; /* how many it takes, at most 6 */
 	pt_u8 flags;	 /* enum pt_system_call_flag */
@@ -38,7 +39,13 @@ struct pt_system_call {
 	pt_u8 time;    /* address of a struct timespec */
 	pt_u8 address; /* of a struct sockaddr */
 	pt_u8 address_bytes;
-	pt_u8 reserved[6];
+	pt_u8 structure;       /* address of one whose first fields are told */
+	pt_u8 structure_bytes; /* of these fields, at most PT_SYSTEM_STRUCTURE_BYTES */
+	pt_u8 field_bytes;     /* of each of them: 4 or 8 */
+	pt_u8 shape;	       /* enum pt_system_call_shape: follows from the above */
+	pt_u8 is_recorded;
+	pt_u8 message_bytes; /* `structure` is the address of so large structs mmsghdr, and what is
+				told is one field: the bytes that all of them moved */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_system_call) == 16, "pt_system_call");
 
@@ -47,11 +54,18 @@ enum pt_system_call_flag {
 	PT_SYSTEM_CALL_GIVES_FILE = 2, /* its result is a file descriptor */
 	PT_SYSTEM_CALL_RENAMES = 4,    /* files may have other names afterwards */
 	PT_SYSTEM_CALL_EXECS = 8, /* if it succeeds, `path` is gone: the new program's is told */
-	PT_SYSTEM_CALL_FILLS_ADDRESS = 16, /* `address` is read at its end: the call wrote it, and
-					      `address_bytes` is where its size (int) is */
-	PT_SYSTEM_CALL_ENDS_THREAD = 32,   /* it never returns */
-	PT_SYSTEM_CALL_TIME_IS_32 = 64,	   /* `time` has 32-bit fields */
+	PT_SYSTEM_CALL_FILLS_ADDRESS = 16,    /* `address` is read at its end: the call wrote it; an
+						 argument `address_bytes` is where its size (int) is */
+	PT_SYSTEM_CALL_SECOND_IS_TEXT = 32,   /* `second_path` starts at no directory */
+	PT_SYSTEM_CALL_TIME_IS_32 = 64,	      /* `time` has 32-bit fields */
 	PT_SYSTEM_CALL_TIME_IS_TIMEVAL = 128, /* microseconds instead of nanoseconds */
+};
+
+/* What is told of a call beside its arguments. */
+enum pt_system_call_shape {
+	PT_SYSTEM_CALL_IS_PLAIN = 0, /* nothing */
+	PT_SYSTEM_CALL_HAS_PATH = 1, /* one path */
+	PT_SYSTEM_CALL_IS_LONG = 2,  /* anything else, or several things */
 };
 
 enum pt_system_flag {
@@ -64,10 +78,13 @@ enum pt_system_flag {
 	PT_SYSTEM_PATH_CUT = 16,
 	PT_SYSTEM_PATH_UNREAD = 32,
 	PT_SYSTEM_HAS_SECOND_PATH = 64,
+	PT_SYSTEM_HAS_STRUCTURE = 128,
 };
 
-#define PT_SYSTEM_ADDRESS_BYTES 112 /* of a struct sockaddr */
-#define PT_SYSTEM_PATH_BYTES 896    /* of one path, with its NUL */
+#define PT_SYSTEM_FIRST_FIELD 7	     /* behind the arguments */
+#define PT_SYSTEM_STRUCTURE_BYTES 64 /* clone3's, as it was at first, is the longest */
+#define PT_SYSTEM_ADDRESS_BYTES 112  /* of a struct sockaddr */
+#define PT_SYSTEM_PATH_BYTES 896     /* of one path, with its NUL */
 #define PT_SYSTEM_TAIL_BYTES (48 + 16 + PT_SYSTEM_ADDRESS_BYTES + 8 + 2 * PT_SYSTEM_PATH_BYTES)
 
 /* PT_SYSTEM_CALL. head.site: its number; head.sp: the id of its file (PT_SYSTEM_FILE), 0 = none. */
@@ -82,7 +99,8 @@ struct pt_system_call_record {
 	pt_u8 address_bytes; /* a multiple of 8 */
 	pt_u16 path_bytes;   /* of both, each with its NUL */
 	/* The arguments; then the time; then the address; then, if there is a path, two ids of the
-	 * directories that they start at (u32), and the paths. */
+	 * directories that they start at (u32), and the paths; then, from the next multiple of 8
+	 * to the record's end, the first fields of the structure. */
 	pt_u8 tail[PT_SYSTEM_TAIL_BYTES];
 };
 #define PT_SYSTEM_CALL_HEAD_BYTES 48

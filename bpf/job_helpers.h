@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What bpf/common.bpf.h is to the BPF programs, for the same sources in a job's own threads
+ * (job_recorder.c): the kernel's helpers as far as they use them, and how a record gets into the
+ * calling thread's slot of the ring (patch_memory.h). Nothing is called outside of this code, no
+ * system call is made, and memory is read as the job itself would read it.
+ */
+#ifndef PROFTRACE_BPF_COMMON_H
+#define PROFTRACE_BPF_COMMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef unsigned long long __u64;
+typedef uint32_t __u32;
+typedef uint16_t __u16;
+typedef uint8_t __u8;
+typedef long long __s64;
+typedef int32_t __s32;
+typedef int16_t __s16;
+typedef int8_t __s8;
+
+#include "bpf/abi/records.h"
+#include "bpf/abi/patch_memory.h"
+
+/* As the kernel lays it out; recorder_code.S fills it. */
+struct pt_regs {
+	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	__u64 orig_ax; /* the cookie */
+	__u64 ip, cs, flags, sp, ss;
+};
+struct task_struct;
+
+#define PT_REGS_SP(ctx) ((ctx)->sp)
+#define PT_REGS_PARM1(ctx) ((ctx)->di)
+#define PT_REGS_PARM2(ctx) ((ctx)->si)
+#define PT_REGS_PARM3(ctx) ((ctx)->dx)
+#define PT_REGS_PARM4(ctx) ((ctx)->cx)
+#define PT_REGS_PARM5(ctx) ((ctx)->r8)
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define __always_inline inline __attribute__((always_inline))
+#define __noinline __attribute__((noinline))
+#define SEC(name)
+#define __uint(name, value) int(*name)[value]
+#define __type(name, value) __typeof__(value) *name
+
+enum { BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_LRU_HASH };
+#define BPF_ANY 0
+#define BPF_NOEXIST 1
+#define BPF_F_NO_PREALLOC 1
+#define BPF_RB_NO_WAKEUP 1
+#define BPF_RB_FORCE_WAKEUP 2
+/* The control page of the region that this code is in. */
+extern const char proftrace_control[] __attribute__((visibility("hidden")));
+
+#define FIELD(type, base, offset) (*(volatile type *)((base) + (offset)))
+
+static __always_inline __u64 thread_pointer(void)
+{
+	__u64 pointer;
+
+	asm("mov %%fs:0x10, %0" : "=r"(pointer));
+	return pointer;
+}
+
+/* NULL = off. It may be taken away between any two looks, in a child that a signal handler forks
+ * for one; then what is begun is left as it is. */
+static __always_inline char *job_ring(void)
+{
+	return (char *)FIELD(__u64, proftrace_control, PATCH_CONTROL_RING);
+}
+
+static __always_inline bool records_inputs(void)
+{
+	const char *ring = job_ring();
+
+	return ring && FIELD(__u64, ring, PATCH_RING_INPUTS);
+}
+#define config_record_shapes records_inputs()
+
+static __always_inline __u32 current_tid(const char *ring)
+{
+	__s64 offset;
+	__u32 tid;
+
+	if (unlikely(!ring))
+		return 0;
+	offset = FIELD(int32_t, ring, PATCH_RING_TID_OFFSET);
+	asm("movl %%fs:(%1), %0" : "=r"(tid) : "r"(offset));
+	return tid;
+}
+
+static __always_inline __u64 bpf_ktime_get_ns(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+static __always_inline __u64 bpf_get_current_pid_tgid(void)
+{
+	return current_tid(job_ring());
+}
+/* One process: its maps have one entry. */
+static __always_inline __u32 current_tgid(void)
+{
+	return 0;
+}
+
+static __always_inline __u64 bpf_get_current_task(void)
+{
+	return 0;
+}
+#define BPF_CORE_READ(task, field) ((void)(task), thread_pointer())
+
+#define MOST_COPIED_WORDS 16
+
+/* A copy of a length that is not known here would be a call; one of some words, word by word, takes
+ * a third of what the processor's own takes. */
+static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
+{
+	if (__builtin_constant_p(bytes) && bytes % 8 == 0 && bytes / 8 <= MOST_COPIED_WORDS)
+#pragma GCC unroll 16
+		for (__u64 i = 0; i < bytes / 8; ++i)
+			((__u64 *)to)[i] = ((const __u64 *)from)[i];
+	else if (__builtin_constant_p(bytes))
+		__builtin_memcpy(to, from, bytes);
+	else
+		asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+}
+
+/* For memory that the job itself reads at this moment, or has for as long as the thread lives. */
+#define LOWEST_ADDRESS 0x10000
+#define HIGHEST_ADDRESS 0x7fffffff0000
+#define bpf_probe_read_user(to, bytes, from)                                                       \
+	((__u64)(from)-LOWEST_ADDRESS > HIGHEST_ADDRESS - LOWEST_ADDRESS                           \
+	     ? -1                                                                                  \
+	     : (copy_bytes((to), (const void *)(from), (bytes)), 0))
+
+static __always_inline struct pt_autograd_layout *autograd_layout(void)
+{
+	struct pt_autograd_layout *layout =
+	    (struct pt_autograd_layout *)(proftrace_control + PATCH_CONTROL_AUTOGRAD);
+
+	return layout->sequence.index ? layout : NULL;
+}
+
+/* Nothing is kept of a thread: addresses of its variables are good while it runs only. */
+#define bpf_map_lookup_elem(map, key)                                                              \
+	((void)(key),                                                                              \
+	 (__typeof__((map)->value))(__builtin_types_compatible_p(__typeof__(*(map)->value),        \
+								 struct pt_autograd_layout)        \
+					? (void *)autograd_layout()                                \
+					: NULL))
+static __always_inline long bpf_map_update_elem(void *map, const void *key, const void *value,
+						__u64 flags)
+{
+	(void)map, (void)key, (void)value, (void)flags;
+	return 0;
+}
+
+static __always_inline long bpf_map_delete_elem(void *map, const void *key)
+{
+	(void)map, (void)key;
+	return 0;
+}
+
+static __always_inline void count_drop(__u32 reason)
+{
+	char *ring = job_ring();
+
+	(void)reason; /* nothing else fails here */
+	if (ring)
+		__atomic_fetch_add((__u64 *)(ring + PATCH_RING_READ_FAILED), 1, __ATOMIC_RELAXED);
+}
+
+/* The reader gives a loss the time of what came before it. */
+#define threads_with_losses 0
+
+/* Returns the thread's slot, which is its own once it has one, or NULL. */
+static __noinline char *find_slot(char *ring, char *slot, __u64 owner)
+{
+	char *table = ring + PATCH_RING_HEADER_BYTES;
+
+	for (int i = 0; i < PATCH_SLOT_PROBES; ++i) {
+		__u64 free = 0;
+
+		if (FIELD(__u64, slot, PATCH_SLOT_OWNER) == owner ||
+		    __atomic_compare_exchange_n((__u64 *)(slot + PATCH_SLOT_OWNER), &free, owner,
+						false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return slot;
+		if (free == owner)
+			return slot;
+		slot = table + (((slot - table) + (1 << PATCH_SLOT_SHIFT)) &
+				((PATCH_SLOTS << PATCH_SLOT_SHIFT) - 1));
+	}
+	__atomic_fetch_add((__u64 *)(ring + PATCH_RING_UNSLOTTED), 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static __always_inline char *own_slot(char *ring)
+{
+	__u64 owner = thread_pointer();
+	__u64 index = owner * PATCH_SLOT_SPREAD >> (64 - PATCH_SLOT_BITS);
+	char *slot = ring + PATCH_RING_HEADER_BYTES + (index << PATCH_SLOT_SHIFT);
+
+	if (likely(FIELD(__u64, slot, PATCH_SLOT_OWNER) == owner))
+		return slot;
+	return find_slot(ring, slot, owner);
+}
+
+/* Of a site (PATCH_RING_DEMOTIONS). */
+static __always_inline __u32 demotion_of(const char *ring, __u16 site)
+{
+	return ((const volatile __u16 *)FIELD(__u64, ring, PATCH_RING_DEMOTIONS))[site];
+}
+
+/* A call of a site that is only counted: in one instruction, as signal handlers count, too. */
+static __noinline void count_call(char *ring, __u32 demotion)
+{
+	char *slot = own_slot(ring);
+	__u64 *counter;
+
+	if (!slot)
+		return;
+	counter = (__u64 *)FIELD(__u64, slot, PATCH_SLOT_COUNTS);
+	/* Within them, whatever the job has written into the ring. */
+	counter += demotion >> 1 & (PATCH_COUNTERS - 1);
+	asm volatile("incq %0" : "+m"(*counter) : : "cc");
+}
+
+static __always_inline bool is_only_counted(char *ring, __u16 site)
+{
+	__u32 demotion = demotion_of(ring, site);
+
+	if (likely(!demotion))
+		return false;
+	count_call(ring, demotion);
+	return true;
+}
+
+/* In one instruction: a signal handler may write records before and after it, not within. */
+static __always_inline __u64 take_words(char *slot, __u64 words)
+{
+	asm volatile("xadd %0, %1"
+		     : "+r"(words), "+m"(*(__u64 *)(slot + PATCH_SLOT_TAIL))
+		     :
+		     : "memory", "cc");
+	return words;
+}
+
+static __always_inline struct pt_record *record_at(char *ring, char *slot, __u64 position)
+{
+	position &= FIELD(__u64, ring, PATCH_RING_MASK);
+	return (struct pt_record *)(FIELD(__u64, slot, PATCH_SLOT_WORDS) + position * 8);
+}
+
+/* The number of its place makes a record valid. */
+static __always_inline void commit(char *ring, struct pt_record *record, __u64 position)
+{
+	__u32 number = (__u32)position + FIELD(__u32, ring, PATCH_RING_SALT);
+
+	asm volatile("" ::: "memory");
+	*(volatile __u32 *)&record->pid = number;
+}
+
+static __always_inline void fill_head_at(struct pt_record *record, __u64 time, __u64 sp, __u16 site,
+					 __u8 kind, __u32 bytes)
+{
+	record->time_ns = time;
+	record->tid = current_tid(job_ring());
+	record->sp = (__u32)(sp >> 3);
+	record->site = site;
+	record->kind = kind;
+	record->words = bytes / 8;
+}
+
+static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 site, __u8 kind,
+				      __u32 bytes)
+{
+	fill_head_at(record, bpf_ktime_get_ns(), sp, site, kind, bytes);
+}
+
+/* There is no room by what the reader had taken the last time, or records were lost since. Whether
+ * there is some. */
+static __noinline bool look_again(char *ring, char *slot)
+{
+	__u64 head = FIELD(__u64, slot, PATCH_SLOT_HEAD);
+	__u64 limit = FIELD(__u64, ring, PATCH_RING_LIMIT);
+	__u64 tail = FIELD(__u64, slot, PATCH_SLOT_TAIL);
+	struct pt_pointer_record *record;
+	__u64 position;
+	__u64 lost = 0;
+
+	FIELD(__u64, slot, PATCH_SLOT_FLOOR) = head;
+	if (tail - head > limit) {
+		++FIELD(__u64, slot, PATCH_SLOT_LOST);
+		/* So that the next record comes here, too, and tells of the loss first. */
+		FIELD(__u64, slot, PATCH_SLOT_FLOOR) = tail - limit - 1;
+		return false;
+	}
+	asm volatile("xchg %0, %1"
+		     : "+r"(lost), "+m"(*(__u64 *)(slot + PATCH_SLOT_LOST))
+		     :
+		     : "memory");
+	if (!lost)
+		return true;
+	position = take_words(slot, PATCH_LOSS_WORDS);
+	record = (struct pt_pointer_record *)record_at(ring, slot, position);
+	fill_head(&record->head, 0, 0, PT_LOSS, sizeof(*record));
+	record->value = lost;
+	commit(ring, &record->head, position);
+	return true;
+}
+
+static __always_inline bool has_room(char *ring, char *slot)
+{
+	return likely(FIELD(__u64, slot, PATCH_SLOT_TAIL) - FIELD(__u64, slot, PATCH_SLOT_FLOOR) <=
+		      FIELD(__u64, ring, PATCH_RING_LIMIT)) ||
+	       look_again(ring, slot);
+}
+
+static __always_inline void *reserve(__u64 bytes)
+{
+	char *ring = job_ring();
+	char *slot;
+
+	if (!ring || bpf_ktime_get_ns() > FIELD(__u64, ring, PATCH_RING_DEADLINE))
+		return NULL;
+	slot = own_slot(ring);
+	if (!slot)
+		return NULL;
+	if (!has_room(ring, slot))
+		return NULL;
+	return record_at(ring, slot, take_words(slot, bytes / 8));
+}
+
+/* A record's position is the last one behind the tail that has its place. */
+static __always_inline void bpf_ringbuf_submit(void *record, __u64 flags)
+{
+	char *ring = job_ring();
+	char *slot = ring ? own_slot(ring) : NULL;
+	__u64 index;
+	__u64 tail;
+
+	(void)flags;
+	if (unlikely(!slot))
+		return;
+	index = ((__u64)record - FIELD(__u64, slot, PATCH_SLOT_WORDS)) / 8;
+	tail = FIELD(__u64, slot, PATCH_SLOT_TAIL);
+	commit(ring, record, tail - ((tail - index) & FIELD(__u64, ring, PATCH_RING_MASK)));
+}
+
+static __always_inline __u32 *announced_tid(void)
+{
+	char *ring = job_ring();
+	char *slot = ring ? own_slot(ring) : NULL;
+
+	return slot ? (__u32 *)(slot + PATCH_SLOT_ANNOUNCED) : NULL;
+}
+
+static __always_inline __u64 is_announced(void)
+{
+	__u32 *tid = announced_tid();
+
+	return tid && *tid == current_tid(job_ring());
+}
+#define IS_ANNOUNCED() is_announced()
+
+static __always_inline int write_pointer(__u64 sp, __u16 site, __u8 kind, __u64 value)
+{
+	struct pt_pointer_record *record = reserve(sizeof(*record));
+
+	if (!record)
+		return 0;
+	fill_head(&record->head, sp, site, kind, sizeof(*record));
+	record->value = value;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (kind == PT_THREAD_NUMBER) {
+		__u32 *announced = announced_tid();
+
+		if (announced)
+			*announced = current_tid(job_ring());
+	}
+	return 1;
+}
+
+/* A string that ends with a zero byte; as long as the kernel's helper says, with that. */
+static __always_inline long bpf_probe_read_user_str(char *to, __u32 bytes, const void *from)
+{
+	const char *text = from;
+
+	if ((__u64)text < 0x10000)
+		return -1;
+	for (__u32 i = 0; i < bytes; ++i) {
+		to[i] = text[i];
+		if (!to[i])
+			return i + 1;
+	}
+	to[bytes - 1] = 0;
+	return bytes;
+}
+
+/* The loader says which classes of nodes are Python's. Of others no more is read than every node
+ * has. */
+static __always_inline __u32 *node_class_of(__u64 vtable, __u32 *node_class)
+{
+	*node_class = PT_NODE_PLAIN;
+	for (int i = 0; i < PATCH_PYTHON_NODES; ++i) {
+		__u64 known = FIELD(__u64, proftrace_control, PATCH_CONTROL_PYTHON_NODES + 8 * i);
+
+		if (!known)
+			break;
+		if (known == vtable)
+			*node_class = PT_NODE_PYTHON;
+	}
+	return node_class;
+}
+#define NODE_CLASS(key) node_class_of((key)->address, &(__u32){0})
+
+/* Names are not copied before they go into a record. */
+#define NAMES_ARE_READ_IN_PLACE
+struct long_name;
+
+static __always_inline struct long_name *name_buffer(void)
+{
+	return (struct long_name *)proftrace_control; /* not NULL */
+}
+
+static __always_inline long read_long_name(struct long_name *name, __u64 characters)
+{
+	const char *text = (const char *)characters;
+	__u32 length = 0;
+
+	(void)name;
+	if (characters < 0x10000)
+		return -1;
+	while (length < PT_NAME_BYTES - 1 && text[length])
+		++length;
+	return length + 1;
+}
+
+static __always_inline void put_name(char *text, const struct long_name *name, __u64 characters,
+				     __u32 length)
+{
+	(void)name;
+	copy_bytes(text, (const char *)characters, length < PT_TEXT_BYTES ? length : PT_TEXT_BYTES);
+}
+
+static __always_inline struct pt_place *value_place(__u32 number)
+{
+	__u64 places = FIELD(__u64, proftrace_control, PATCH_CONTROL_PLACES);
+
+	if (!places || number > FIELD(__u64, proftrace_control, PATCH_CONTROL_PLACE_COUNT))
+		return NULL;
+	return (struct pt_place *)places + number - 1;
+}
+#define VALUE_PLACE(key) value_place(*(key))
+
+static __always_inline __u32 *annotation_step(__u64 operator_def, __u32 *step)
+{
+	for (int i = 0; i < PATCH_ANNOTATIONS; ++i) {
+		__u64 known = FIELD(__u64, proftrace_control, PATCH_CONTROL_ANNOTATIONS + 16 * i);
+
+		if (!known)
+			break;
+		if (known == operator_def) {
+			*step =
+			    FIELD(__u64, proftrace_control, PATCH_CONTROL_ANNOTATIONS + 16 * i + 8);
+			return step;
+		}
+	}
+	return NULL;
+}
+#define ANNOTATION_STEP(key) annotation_step((key)->address, &(__u32){0})
+
+/* An enter that throws leaves its own behind: the Stack is gone then. Before the thread's next
+ * call of this kind ends, another one begins. */
+static __always_inline void *pending_enter(void)
+{
+	char *ring = job_ring();
+	char *slot = ring ? own_slot(ring) : NULL;
+
+	return slot && FIELD(__u64, slot, PATCH_SLOT_ENTER) ? slot + PATCH_SLOT_ENTER : NULL;
+}
+
+static __always_inline void set_pending_enter(__u64 stack, __u64 sp)
+{
+	char *ring = job_ring();
+	char *slot = ring ? own_slot(ring) : NULL;
+
+	if (!slot)
+		return;
+	FIELD(__u64, slot, PATCH_SLOT_ENTER) = stack;
+	FIELD(__u64, slot, PATCH_SLOT_ENTER + 8) = sp;
+}
+#define PENDING_ENTER(tid) ((void)(tid), pending_enter())
+#define KEEP_PENDING_ENTER(tid, pending)                                                           \
+	((void)(tid), set_pending_enter((pending)->stack, (pending)->sp))
+#define DROP_PENDING_ENTER(tid) ((void)(tid), set_pending_enter(0, 0))
+#define DROP_STALE_ENTER() set_pending_enter(0, 0)
+
+#endif

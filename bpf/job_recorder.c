@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What trampolines call for records that hold more than the time, from the sources of the BPF
+ * programs. Runs in the job (patch_memory.h): position independent, without data of its own.
+ */
+#include "bpf/job_helpers.h"
+#include "bpf/job_inputs.h"
+
+#include "bpf/autograd.bpf.h"
+#include "bpf/guards.bpf.h"
+#include "bpf/inputs.bpf.h"
+#include "bpf/boxed.bpf.h"
+#include "bpf/memory.bpf.c"
+#include "bpf/nodes.bpf.h"
+
+_Static_assert(sizeof(struct input_buffer) <= PATCH_INPUTS_BYTES, "input_buffer");
+
+/* Whether the thread's variables are all there, as they are once it has been announced; then what
+ * sequence_number(0) would give. */
+static __always_inline bool find_sequence(const char *ring, const char *slot, __s64 *number)
+{
+	const struct pt_autograd_layout *layout = autograd_layout();
+	const struct pt_thread_variable *variables[2];
+	__u64 addresses[2];
+	const __u64 *dtv;
+
+	if (!layout || FIELD(__u32, slot, PATCH_SLOT_ANNOUNCED) != current_tid(ring))
+		return false;
+	variables[0] = &layout->grad_mode;
+	variables[1] = &layout->sequence;
+	asm("mov %%fs:8, %0" : "=r"(dtv));
+	for (int i = 0; i < 2; ++i) {
+		const __u64 *index = (const __u64 *)variables[i]->index;
+
+		if (index[0] > dtv[-2] || dtv[2 * index[0]] + 1 <= 1)
+			return false;
+		addresses[i] = dtv[2 * index[0]] + index[1] + variables[i]->offset;
+	}
+	*number = *(const __u8 *)addresses[0] & 1 ? *(const __s64 *)addresses[1] : NO_SEQUENCE;
+	return true;
+}
+
+/* Likewise, of any thread. `facts`: as below. */
+static __always_inline __s64 find_number(const char *ring, const char *slot, __u64 keys,
+					 __u32 facts)
+{
+	__s64 number = NO_SEQUENCE;
+
+	keys >>= facts >> 16 & 63;
+	if (keys & 7 && !(facts >> 24 && keys >> 3) &&
+	    unlikely(!find_sequence(ring, slot, &number)))
+		number = first_sequence_number(0);
+	return number;
+}
+
+/* on_operator_begin(), for what has been worked out already. */
+__attribute__((visibility("hidden"))) void proftrace_on_operator(__u64 keys, __u32 facts, __u64 sp)
+{
+	char *ring = job_ring();
+	struct pt_pointer_record *record;
+	__s64 number;
+	__u64 position;
+	__u32 words;
+	__u64 time;
+	char *slot;
+
+	if (!ring || is_only_counted(ring, facts))
+		return;
+	time = bpf_ktime_get_ns();
+	if (time > FIELD(__u64, ring, PATCH_RING_DEADLINE))
+		return;
+	slot = own_slot(ring);
+	if (unlikely(!slot))
+		return;
+	number = find_number(ring, slot, keys, facts);
+	if (!has_room(ring, slot))
+		return;
+	words = number < 0 ? sizeof(record->head) / 8 : sizeof(*record) / 8;
+	position = take_words(slot, words);
+	record = (struct pt_pointer_record *)record_at(ring, slot, position);
+	fill_head_at(&record->head, time, sp, facts, PT_SPAN_BEGIN, words * 8);
+	if (number >= 0)
+		record->value = number;
+	commit(ring, &record->head, position);
+}
+
+/* on_operator_call(), likewise. `kept`: what registers held, as the signature counts them, where
+ * `point_sp` was the stack pointer. */
+__attribute__((visibility("hidden"))) void proftrace_on_call(__u64 keys, __u32 facts, __u64 sp,
+							     struct pt_signature *signature,
+							     __u64 point_sp, const __u64 *kept)
+{
+	__u64 time = bpf_ktime_get_ns();
+	char *ring = job_ring();
+	struct input_buffer *buffer;
+	__s64 number;
+	char *slot;
+
+	if (!ring || is_only_counted(ring, facts) || time > FIELD(__u64, ring, PATCH_RING_DEADLINE))
+		return;
+	slot = own_slot(ring);
+	if (unlikely(!slot))
+		return;
+	number = find_number(ring, slot, keys, facts);
+	buffer = slot_buffer(ring, slot);
+	if (unlikely(!buffer)) {
+		write_call_without_inputs(sp, facts, number);
+		return;
+	}
+	for (int i = 0; i < PT_ARGUMENT_STACK; ++i)
+		buffer->arguments[i] = kept[i];
+	read_inputs(buffer, signature, point_sp);
+	write_call(buffer, sp, facts, number, time);
+	*(volatile __u64 *)&buffer->busy = 0;
+}
+
+__attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ctx)
+{
+	__u64 cookie = ctx->orig_ax;
+	char *ring = job_ring();
+
+	if (!ring)
+		return;
+	switch (cookie >> 16 & 0xff) {
+	case PT_ROLE_INPUTS_BEGIN:
+		if (is_only_counted(ring, cookie))
+			break;
+		on_inputs(ctx, cookie, PT_INPUTS);
+		write_operator_begin(PT_REGS_SP(ctx), cookie, NO_SEQUENCE, 0);
+		break;
+	case PT_ROLE_SPILLED_INPUTS:
+		if (!demotion_of(ring, cookie))
+			on_inputs(ctx, cookie, PT_SPILLED_INPUTS);
+		break;
+	case PT_ROLE_SEQUENCE:
+		if (!demotion_of(ring, cookie))
+			write_sequence(entry_sp(ctx, cookie), operator_sequence(ctx, cookie));
+		break;
+	case PT_ROLE_NODE_BEGIN:
+		on_node_begin(ctx, cookie);
+		break;
+	case PT_ROLE_BOXED_BEGIN:
+		on_boxed_begin(ctx, cookie);
+		break;
+	case PT_ROLE_BOXED_END:
+		on_boxed_end(ctx, cookie);
+		break;
+	case PT_ROLE_SIZED_BEGIN:
+		write_pointer(PT_REGS_SP(ctx), cookie, PT_SIZED_BEGIN,
+			      read_register(ctx, (cookie >> 24) & 0xff));
+		break;
+	case PT_ROLE_ALLOCATION:
+		on_allocation(ctx);
+		break;
+	case PT_ROLE_FREE:
+		on_free(ctx);
+		break;
+	case PT_ROLE_CPU_OUT_OF_MEMORY:
+		on_cpu_out_of_memory(ctx);
+		break;
+	case PT_ROLE_DEVICE_MEMORY:
+		on_device_memory(ctx);
+		break;
+	case PT_ROLE_DEVICE_OUT_OF_MEMORY:
+		on_device_out_of_memory(ctx);
+		break;
+	default:
+		on_guard(ctx, cookie);
+		break;
+	}
+}

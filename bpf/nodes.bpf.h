@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Autograd nodes: rows of the engine, and of the nodes themselves. */
+#ifndef PROFTRACE_BPF_NODES_H
+#define PROFTRACE_BPF_NODES_H
+
+#include "bpf/autograd.bpf.h"
+#include "bpf/common.bpf.h"
+#include "bpf/registers.bpf.h"
+
+/* Vtables of autograd nodes that each process has run; value: enum pt_node_class. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct address_key);
+	__type(value, __u32);
+} node_vtables SEC(".maps");
+
+/* Code in a job has it from elsewhere (bpf/job_helpers.h). */
+#ifndef NODE_CLASS
+#define NODE_CLASS(key) bpf_map_lookup_elem(&node_vtables, key)
+#endif
+
+/* torch::autograd::Node*: its vtable names its class; a PyNode's class is that of its Python
+ * object. */
+static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
+{
+	struct address_key key = {.tgid = current_tgid()};
+	__u64 node = read_register(ctx, (cookie >> 24) & 0xff);
+	__u16 object_offset = cookie >> 32;
+	struct node_head head = {};
+	__u64 vtable;
+	__u64 python_type = 0;
+	__u64 wakeup = BPF_RB_NO_WAKEUP;
+	struct pt_node_record *record;
+	__u32 *node_class;
+
+	/* The engine's row has no inputs, and no offsets in its cookie. */
+	if (config_record_shapes && cookie >> 48)
+		on_node_inputs(ctx, cookie);
+	read_node_head(&head, node, cookie);
+	vtable = head.words[0];
+	key.address = vtable;
+	node_class = NODE_CLASS(&key);
+	if (unlikely(!node_class)) {
+		__u32 seen = PT_NODE_SEEN;
+
+		/* The loader reads the name from the process, which may end soon: it is told at
+		 * once, but not again and again when the map is full. */
+		if (!bpf_map_update_elem(&node_vtables, &key, &seen, BPF_NOEXIST))
+			wakeup = BPF_RB_FORCE_WAKEUP;
+	}
+	if (object_offset && !(node_class && *node_class == PT_NODE_PLAIN)) {
+		__u64 object = 0;
+
+		/* Other nodes may be smaller: what is read behind them is ignored, and so is a
+		 * failure. */
+		if (!bpf_probe_read_user(&object, sizeof(object), (void *)(node + object_offset)))
+			bpf_probe_read_user(&python_type, sizeof(python_type),
+					    (void *)(object + 8));
+	}
+	if (python_type && node_class && *node_class == PT_NODE_PYTHON) {
+		record = reserve(sizeof(*record));
+		if (!record)
+			return 0;
+		fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_NODE_BEGIN, sizeof(*record));
+		/* PyTypeObject: ob_base (refcount, type, size), then tp_name. */
+		if (bpf_probe_read_user_str(record->type_name, sizeof(record->type_name),
+					    (void *)read_word(python_type + 24)) < 0)
+			record->type_name[0] = 0;
+	} else {
+		record = reserve(PT_NODE_RECORD_SHORT_BYTES);
+		if (!record)
+			return 0;
+		fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_NODE_BEGIN,
+			  PT_NODE_RECORD_SHORT_BYTES);
+	}
+	record->vtable = vtable;
+	record->python_type = python_type;
+	bpf_ringbuf_submit(record, wakeup);
+	write_node_forward(PT_REGS_SP(ctx), cookie, &head, node);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Names of the target on their way into records. */
+#ifndef PROFTRACE_BPF_TEXT_H
+#define PROFTRACE_BPF_TEXT_H
+
+#include "bpf/common.bpf.h"
+
+#ifndef NAMES_ARE_READ_IN_PLACE
+
+/* A name on its way into a record: too large for the stack. */
+struct long_name {
+	char text[PT_NAME_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct long_name);
+} long_names SEC(".maps");
+
+static __always_inline struct long_name *name_buffer(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&long_names, &zero);
+}
+
+/* The text at `characters` and the NUL behind it: how many bytes, 0 or less where it could not be
+ * read. */
+static __always_inline long read_long_name(struct long_name *name, __u64 characters)
+{
+	return bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)characters);
+}
+
+/* Its first PT_TEXT_BYTES, after read_long_name(). */
+static __always_inline void put_name(char *text, const struct long_name *name, __u64 characters,
+				     __u32 length)
+{
+	(void)characters, (void)length;
+	__builtin_memcpy(text, name->text, PT_TEXT_BYTES);
+}
+
+#endif
+
+/* A name's bytes from `offset` on. Two of these hold what PT_NAME_BYTES leaves after the first
+ * record. */
+static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 length, __u32 offset)
+{
+	struct pt_text_more_record *record;
+	__u32 bytes = length - offset;
+
+	if (length <= offset)
+		return;
+	record = reserve(sizeof(*record));
+	if (!record)
+		return;
+	fill_head(&record->head, sp, 0, PT_TEXT_MORE, sizeof(*record));
+	/* What is compared is what is used: the verifier knows no other bound. */
+	asm volatile("" : "+r"(bytes));
+	if (bytes > PT_TEXT_MORE_BYTES)
+		bytes = PT_TEXT_MORE_BYTES;
+	record->offset = offset;
+	record->bytes = bytes;
+	if (bpf_probe_read_user(record->text, bytes, (void *)(characters + offset))) {
+		record->bytes = 0;
+		count_drop(PT_DROP_READ_FAILED);
+	}
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+#endif
