@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "symbols/text.h"
 #include "userspace/base/demangle.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

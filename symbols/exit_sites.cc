@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "symbols/graph_analysis.h"
-#include "symbols/text.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

@@ -1,5 +1,4 @@
 #include "symbols/flow_graph.h"
-#include "symbols/text.h"
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
@@ -7,6 +6,12 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
+
+#include "symbols/jump_table.h"
+#include "userspace/base/text.h"
+
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -24,8 +29,6 @@ constexpr size_t kMaxEscapeInstructions = 400;
 constexpr size_t kEscapeBlockBytes = 400;
 constexpr uint64_t kMaxEscapeDistance = 4096;
 constexpr size_t kColdPartBytes = 3000;
-constexpr size_t kMaxJumpTableEntries = 512;
-constexpr size_t kJumpTableLookBack = 12;
 
 }  // namespace
 
@@ -86,7 +89,7 @@ class FlowGraphBuilder {
   Escape Resolve(uint64_t target, std::string_view* callee);
   void Visit(uint32_t index);
   void VisitJump(FlowNode* node);
-  std::vector<uint64_t> JumpTable(const Instruction& jump) const;
+  std::vector<uint64_t> JumpTargets(const Instruction& jump) const;
   uint32_t NodeFor(uint64_t address);
   uint32_t TailNode(uint64_t target, std::string_view callee);
   void AddEdge(uint64_t address);
@@ -228,48 +231,17 @@ void FlowGraphBuilder::AddEdge(uint64_t address) {
   if (std::find(pending_.begin(), pending_.end(), to) == pending_.end()) pending_.push_back(to);
 }
 
-// lea base, [rip + table]; movsxd reg, [base + reg * 4]; add reg, base; jmp reg. The entries are
-// signed distances from the table.
-std::vector<uint64_t> FlowGraphBuilder::JumpTable(const Instruction& jump) const {
+std::vector<uint64_t> FlowGraphBuilder::JumpTargets(const Instruction& jump) const {
   const Part* part = PartAt(jump.address);
   if (part == nullptr) return {};
-  auto at = std::lower_bound(part->code.begin(), part->code.end(), jump.address,
-                             [](const Instruction& i, uint64_t a) { return i.address < a; });
-  bool has_load = false;
-  uint64_t table = 0;
-  size_t limit = kMaxJumpTableEntries;
-  for (size_t steps = 0; steps < kJumpTableLookBack && at != part->code.begin(); ++steps) {
-    --at;
-    const uint8_t* bytes = part->bytes.data() + (at->address - part->begin);
-    const bool rex_w = (bytes[0] & 0xf8) == 0x48;
-    if (rex_w && at->size >= 3 && bytes[1] == 0x63) has_load = true;
-    if (table == 0 && rex_w && at->size == 7 && bytes[1] == 0x8d && (bytes[2] & 0xc7) == 0x05) {
-      int32_t displacement;
-      std::memcpy(&displacement, bytes + 3, sizeof(displacement));
-      table = at->next() + static_cast<int64_t>(displacement);
-    }
-    // cmp reg, imm8; ja default: the number of entries less one. Without it the entries end where
-    // one leads nowhere.
-    const size_t op = (bytes[0] & 0xf0) == 0x40 ? 1 : 0;
-    if (at->size == op + 3 && bytes[op] == 0x83 && (bytes[op + 1] & 0xf8) == 0xf8) {
-      limit = std::min<size_t>(limit, size_t{bytes[op + 2]} + 1);
-      break;
-    }
-    if (at->size == 2 && bytes[0] == 0x3c) {
-      limit = std::min<size_t>(limit, size_t{bytes[1]} + 1);
-      break;
-    }
-  }
-  std::vector<uint64_t> targets;
-  if (!has_load || table == 0) return targets;
-  for (size_t i = 0; i < limit; ++i) {
-    int32_t distance;
-    if (image_.ReadCode(table + i * 4, &distance, 4) != 4) break;
-    const uint64_t target = table + static_cast<int64_t>(distance);
-    if (InstructionAt(target) == nullptr) break;
-    targets.push_back(target);
-  }
-  return targets;
+  const auto at = std::lower_bound(part->code.begin(), part->code.end(), jump.address,
+                                   [](const Instruction& i, uint64_t a) { return i.address < a; });
+  if (at == part->code.end()) return {};
+  JumpTable table = ReadJumpTable(image_, std::span(part->code.begin(), at + 1));
+  size_t count = 0;
+  while (count < table.count && InstructionAt(table.targets[count]) != nullptr) ++count;
+  table.targets.resize(count);
+  return table.targets;
 }
 
 void FlowGraphBuilder::VisitJump(FlowNode* node) {
@@ -307,7 +279,7 @@ void FlowGraphBuilder::Visit(uint32_t index) {
     case InstructionKind::kIndirectJump: {
       if (++jump_tables_ > kMaxJumpTables) broken_ = true;
       const std::vector<uint64_t> targets =
-          broken_ ? std::vector<uint64_t>() : JumpTable(instruction);
+          broken_ ? std::vector<uint64_t>() : JumpTargets(instruction);
       for (const uint64_t target : targets) AddEdge(target);
       if (targets.empty()) {
         node.callee = instruction.target != 0 ? image_.SlotName(instruction.target) : "";

@@ -8,8 +8,8 @@
 
 #include "symbols/code_image.h"
 #include "symbols/key_set.h"
-#include "symbols/text.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/text.h"
 #include "userspace/base/turns.h"
 
 namespace proftrace {

@@ -22,12 +22,6 @@ unsigned VectorRegisters(const std::vector<abi::pt_argument>& arguments) {
       }));
 }
 
-uint64_t RoleOf(const ProbePoint& point) { return point.cookie >> 16 & 0xff; }
-
-void SetRole(abi::pt_role role, ProbePoint* point) {
-  point->cookie = (point->cookie & ~0xff0000ull) | static_cast<uint64_t>(role) << 16;
-}
-
 }  // namespace
 
 uint16_t InputPlanner::Intern(const CallInputs& inputs) {

@@ -18,7 +18,7 @@
 #include "symbols/range_functions.h"
 #include "symbols/row_makers.h"
 #include "symbols/rtti_search.h"
-#include "symbols/text.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

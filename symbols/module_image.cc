@@ -4,13 +4,16 @@
 
 namespace proftrace {
 
-ModuleImage::ModuleImage(ElfFile* file) : file_(file), unwind_(UnwindTable::Read(*file_)) {
+ModuleImage::ModuleImage(ElfFile* file, Symbols symbols)
+    : file_(file), unwind_(UnwindTable::Read(*file_)) {
   const auto is_function = [](const ElfSymbol& symbol) {
     return symbol.is_function && symbol.is_defined && symbol.address != 0;
   };
   // Counted first: growing would take twice the room, of half a million in a libtorch.
   size_t count = 0;
+  const bool has_all = symbols == Symbols::kAll;
   for (const bool full : {false, true}) {
+    if (full && !has_all) break;
     file_->ForEachSymbol(full,
                          [&](const ElfSymbol& symbol) { count += is_function(symbol) ? 1 : 0; });
   }
@@ -20,7 +23,7 @@ ModuleImage::ModuleImage(ElfFile* file) : file_(file), unwind_(UnwindTable::Read
   };
   file_->ForEachSymbol(/*full=*/false, add);
   const size_t exported = functions_.size();
-  file_->ForEachSymbol(/*full=*/true, add);
+  if (has_all) file_->ForEachSymbol(/*full=*/true, add);
   has_full_symbols_ = functions_.size() > exported;
   // Of several symbols at one place the exported one, being first, stays.
   std::stable_sort(functions_.begin(), functions_.end(),
@@ -56,6 +59,10 @@ std::optional<FunctionRange> ModuleImage::UnwindRangeAt(uint64_t address) const 
   const auto range = unwind_.Find(*file_, address);
   if (!range) return std::nullopt;
   return FunctionRange{range->first, range->second, CalleeName(range->first)};
+}
+
+std::optional<uint64_t> ModuleImage::UnwindRecordAt(uint64_t address) const {
+  return unwind_.RecordAt(address);
 }
 
 std::optional<FunctionRange> ModuleImage::FunctionAt(uint64_t address) const {

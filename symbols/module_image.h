@@ -13,8 +13,10 @@ namespace proftrace {
 
 class ModuleImage final : public CodeImage {
  public:
+  // kExported: not the names of local functions, which take most of the time.
+  enum class Symbols : uint8_t { kExported, kAll };
   // `file` must outlive it.
-  explicit ModuleImage(ElfFile* file);
+  explicit ModuleImage(ElfFile* file, Symbols symbols = Symbols::kAll);
 
   ElfFile& file() const { return *file_; }
   bool has_full_symbols() const { return has_full_symbols_; }
@@ -22,6 +24,8 @@ class ModuleImage final : public CodeImage {
   // What the unwind tables say of the function around `address`: right also where a symbol's size
   // is wrong.
   std::optional<FunctionRange> UnwindRangeAt(uint64_t address) const;
+  // Address of the record (FDE) that this range is from.
+  std::optional<uint64_t> UnwindRecordAt(uint64_t address) const;
 
   size_t ReadCode(uint64_t address, void* buffer, size_t bytes) const override;
   std::string_view CalleeName(uint64_t address) const override;

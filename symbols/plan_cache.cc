@@ -1,125 +1,21 @@
 #include "symbols/plan_cache.h"
 
-#include <absl/strings/str_cat.h>
-#include <absl/strings/str_format.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <xxhash.h>
-
-#include <cerrno>
-#include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "bpf/abi/records.h"
+#include "symbols/cache_bytes.h"
 
 namespace proftrace {
 namespace {
 
-constexpr char kMagic[8] = {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'};
-// Raise it with every change to the analysis or to this format: older entries are then made anew.
-constexpr uint32_t kVersion = 76;
-constexpr size_t kHeaderBytes =
-    sizeof(kMagic) + 4 + 4 + 8 + 8;  // magic, version, 0, size, checksum
-constexpr size_t kMaxEntryBytes = size_t{64} << 20;
+// Raise the version with every change to the analysis or to what is written here.
+constexpr EntryFormat kPlanFormat{{'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}, 77};
 constexpr size_t kMaxFunctions = 65536;
 constexpr size_t kMaxEnds = 16;
 constexpr uint32_t kMaxPieces = 8 * KeptPiece::kSources;
 constexpr uint32_t kMaxSavedDoubles = 8;  // as many as there are registers for them
 
-class Writer {
- public:
-  template <typename T>
-  void Number(T value) {
-    static_assert(std::is_unsigned_v<T>);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  void Text(std::string_view text) {
-    Number(static_cast<uint32_t>(text.size()));
-    bytes_.append(text);
-  }
-  std::string Take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-// After the first value that does not fit, everything reads as 0 and ok() is false.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-  template <typename T>
-  T Number() {
-    T value = 0;
-    if (bytes_.size() < sizeof(value)) {
-      Spoil();
-      return 0;
-    }
-    std::memcpy(&value, bytes_.data(), sizeof(value));
-    bytes_.remove_prefix(sizeof(value));
-    return value;
-  }
-  std::string Text() {
-    const uint32_t size = Number<uint32_t>();
-    if (size > bytes_.size()) {
-      Spoil();
-      return "";
-    }
-    std::string text(bytes_.substr(0, size));
-    bytes_.remove_prefix(size);
-    return text;
-  }
-  bool ok() const { return ok_; }
-  bool at_end() const { return bytes_.empty(); }
-
- private:
-  void Spoil() {
-    ok_ = false;
-    bytes_ = {};
-  }
-  std::string_view bytes_;
-  bool ok_ = true;
-};
-
-std::string Identity(const ElfFile& file) {
-  const struct stat& s = file.status();
-  return absl::StrFormat("%s %x %x %x %x.%x %x.%x", file.build_id(), s.st_dev, s.st_ino, s.st_size,
-                         s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
-}
-
-std::string EntryName(std::string_view identity) {
-  const XXH128_hash_t hash = XXH3_128bits(identity.data(), identity.size());
-  return absl::StrFormat("%016x%016x.plan", hash.high64, hash.low64);
-}
-
-bool IsOursAlone(const struct stat& status) {
-  return status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-bool ReadFully(int fd, char* buffer, size_t bytes) {
-  size_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = read(fd, buffer + done, bytes - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    done += static_cast<size_t>(got);
-  }
-  return true;
-}
-
-bool WriteFully(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = write(fd, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-  return true;
-}
-
-void EncodeFunction(const ProbedFunction& function, Writer* out) {
+void EncodeFunction(const ProbedFunction& function, CacheWriter* out) {
   out->Number(static_cast<uint8_t>(function.role));
   out->Number(static_cast<uint8_t>(function.exit_rule));
   out->Number(function.argument);
@@ -151,7 +47,7 @@ void EncodeFunction(const ProbedFunction& function, Writer* out) {
   out->Text(function.symbol);
 }
 
-bool DecodeArguments(Reader* in, KeptArguments* arguments) {
+bool DecodeArguments(CacheReader* in, KeptArguments* arguments) {
   arguments->stack_words = in->Number<uint16_t>();
   const uint32_t count = in->Number<uint32_t>();
   if (!in->ok() || count > kMaxPieces) return false;
@@ -171,7 +67,7 @@ bool DecodeArguments(Reader* in, KeptArguments* arguments) {
   return true;
 }
 
-bool DecodeSavedDoubles(Reader* in, uint64_t file_bytes, SavedDoubles* doubles) {
+bool DecodeSavedDoubles(CacheReader* in, uint64_t file_bytes, SavedDoubles* doubles) {
   doubles->address = in->Number<uint64_t>();
   const uint32_t count = in->Number<uint32_t>();
   if (!in->ok() || doubles->address >= file_bytes || count > kMaxSavedDoubles) return false;
@@ -183,7 +79,7 @@ bool DecodeSavedDoubles(Reader* in, uint64_t file_bytes, SavedDoubles* doubles) 
   return in->ok();
 }
 
-bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
+bool DecodeFunction(CacheReader* in, uint64_t file_bytes, ProbedFunction* function) {
   const uint8_t role = in->Number<uint8_t>();
   const uint8_t rule = in->Number<uint8_t>();
   function->role = static_cast<FunctionRole>(role);
@@ -223,7 +119,7 @@ bool DecodeFunction(Reader* in, uint64_t file_bytes, ProbedFunction* function) {
   return in->ok();
 }
 
-void EncodePlace(const abi::pt_place& place, Writer* out) {
+void EncodePlace(const abi::pt_place& place, CacheWriter* out) {
   out->Number(place.address);
   for (const int32_t offset : place.offsets) out->Number(static_cast<uint32_t>(offset));
   out->Number(place.base);
@@ -233,7 +129,7 @@ void EncodePlace(const abi::pt_place& place, Writer* out) {
   out->Number(place.is_content);
 }
 
-bool DecodePlace(Reader* in, uint8_t last_base, abi::pt_place* place) {
+bool DecodePlace(CacheReader* in, uint8_t last_base, abi::pt_place* place) {
   place->address = in->Number<uint64_t>();
   for (int32_t& offset : place->offsets) offset = static_cast<int32_t>(in->Number<uint32_t>());
   place->base = in->Number<uint8_t>();
@@ -245,7 +141,7 @@ bool DecodePlace(Reader* in, uint8_t last_base, abi::pt_place* place) {
          place->count <= PT_PLACE_OFFSETS && place->form <= abi::PT_PLACE_PYTHON_STRING;
 }
 
-void EncodeProbe(const RowProbe& probe, Writer* out) {
+void EncodeProbe(const RowProbe& probe, CacheWriter* out) {
   out->Number(probe.offset);
   out->Number(probe.role);
   out->Number(probe.handle_register);
@@ -257,7 +153,7 @@ void EncodeProbe(const RowProbe& probe, Writer* out) {
   for (const abi::pt_place& word : probe.inputs.words) EncodePlace(word, out);
 }
 
-bool DecodeProbe(Reader* in, uint64_t file_bytes, RowProbe* probe) {
+bool DecodeProbe(CacheReader* in, uint64_t file_bytes, RowProbe* probe) {
   probe->offset = in->Number<uint64_t>();
   probe->role = in->Number<uint8_t>();
   probe->handle_register = in->Number<uint8_t>();
@@ -280,12 +176,12 @@ bool DecodeProbe(Reader* in, uint64_t file_bytes, RowProbe* probe) {
   return in->ok() && probe->offset < file_bytes && is_role;
 }
 
-void EncodeVariable(const ThreadVariable& variable, Writer* out) {
+void EncodeVariable(const ThreadVariable& variable, CacheWriter* out) {
   out->Number(variable.index);
   out->Number(static_cast<uint64_t>(variable.offset));
 }
 
-ThreadVariable DecodeVariable(Reader* in) {
+ThreadVariable DecodeVariable(CacheReader* in) {
   ThreadVariable variable;
   variable.index = in->Number<uint64_t>();
   variable.offset = static_cast<int64_t>(in->Number<uint64_t>());
@@ -294,7 +190,7 @@ ThreadVariable DecodeVariable(Reader* in) {
 
 constexpr uint8_t kNoGradMode = 0xff;
 
-void EncodeAutograd(const AutogradFacts& facts, Writer* out) {
+void EncodeAutograd(const AutogradFacts& facts, CacheWriter* out) {
   EncodeVariable(facts.sequence, out);
   EncodeVariable(facts.thread_number, out);
   EncodeVariable(facts.state, out);
@@ -306,7 +202,7 @@ void EncodeAutograd(const AutogradFacts& facts, Writer* out) {
   out->Number(static_cast<uint8_t>(facts.highest_only));
 }
 
-bool DecodeAutograd(Reader* in, AutogradFacts* facts) {
+bool DecodeAutograd(CacheReader* in, AutogradFacts* facts) {
   facts->sequence = DecodeVariable(in);
   facts->thread_number = DecodeVariable(in);
   facts->state = DecodeVariable(in);
@@ -320,14 +216,14 @@ bool DecodeAutograd(Reader* in, AutogradFacts* facts) {
   return in->ok() && facts->lowest_key < 64 && facts->lowest_key_of_alias < 64;
 }
 
-void EncodeRow(const MadeRow& row, Writer* out) {
+void EncodeRow(const MadeRow& row, CacheWriter* out) {
   out->Text(row.symbol);
   out->Text(row.literal);
   out->Number(static_cast<uint32_t>(row.probes.size()));
   for (const RowProbe& probe : row.probes) EncodeProbe(probe, out);
 }
 
-bool DecodeProbes(Reader* in, uint64_t file_bytes, std::vector<RowProbe>* probes) {
+bool DecodeProbes(CacheReader* in, uint64_t file_bytes, std::vector<RowProbe>* probes) {
   const uint32_t count = in->Number<uint32_t>();
   if (!in->ok() || count > kMaxFunctions) return false;
   for (uint32_t i = 0; i < count; ++i) {
@@ -339,7 +235,7 @@ bool DecodeProbes(Reader* in, uint64_t file_bytes, std::vector<RowProbe>* probes
 }  // namespace
 
 std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts) {
-  Writer out;
+  CacheWriter out;
   out.Text(identity);
   out.Number(facts.dispatcher_slot);
   out.Number(facts.python_node_vtable);
@@ -365,7 +261,7 @@ std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts) {
 
 std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view identity,
                                        uint64_t file_bytes) {
-  Reader in(bytes);
+  CacheReader in(bytes);
   if (in.Text() != identity || !in.ok()) return std::nullopt;
   ModuleFacts facts;
   facts.dispatcher_slot = in.Number<uint64_t>();
@@ -408,85 +304,17 @@ std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view 
   return facts;
 }
 
-std::string SealEntry(std::string_view content) {
-  std::string entry(kMagic, sizeof(kMagic));
-  const auto put = [&entry](auto value) {
-    entry.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  };
-  put(kVersion);
-  put(uint32_t{0});
-  put(static_cast<uint64_t>(content.size()));
-  put(static_cast<uint64_t>(XXH3_64bits(content.data(), content.size())));
-  entry.append(content);
-  return entry;
-}
-
-std::optional<std::string_view> OpenEntry(std::string_view entry) {
-  if (entry.size() < kHeaderBytes || std::memcmp(entry.data(), kMagic, sizeof(kMagic)) != 0) {
-    return std::nullopt;
-  }
-  uint32_t version;
-  uint64_t size;
-  uint64_t checksum;
-  std::memcpy(&version, entry.data() + 8, sizeof(version));
-  std::memcpy(&size, entry.data() + 16, sizeof(size));
-  std::memcpy(&checksum, entry.data() + 24, sizeof(checksum));
-  const std::string_view content = entry.substr(kHeaderBytes);
-  if (version != kVersion || size != content.size() ||
-      checksum != XXH3_64bits(content.data(), content.size())) {
-    return std::nullopt;
-  }
-  return content;
-}
-
-PlanCache::PlanCache(const std::string& directory) {
-  if (directory.empty()) return;
-  // Parents with the usual mode, the last component for us alone.
-  for (size_t slash = directory.find('/', 1); slash != std::string::npos;
-       slash = directory.find('/', slash + 1)) {
-    mkdir(directory.substr(0, slash).c_str(), 0755);
-  }
-  mkdir(directory.c_str(), 0700);
-  UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat status;
-  if (fd.valid() && fstat(fd.get(), &status) == 0 && IsOursAlone(status)) {
-    directory_ = std::move(fd);
-  }
-}
-
 std::optional<ModuleFacts> PlanCache::Load(const ElfFile& file) const {
-  if (!usable()) return std::nullopt;
-  const std::string identity = Identity(file);
-  const UniqueFd fd(openat(directory_.get(), EntryName(identity).c_str(),
-                           O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  struct stat status;
-  if (!fd.valid() || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-      !IsOursAlone(status) || status.st_size <= 0 ||
-      static_cast<uint64_t>(status.st_size) > kMaxEntryBytes) {
-    return std::nullopt;
-  }
-  std::string entry(static_cast<size_t>(status.st_size), '\0');
-  if (!ReadFully(fd.get(), entry.data(), entry.size())) return std::nullopt;
-  const auto content = OpenEntry(entry);
+  const std::string identity = FileIdentity(file);
+  const std::optional<std::string> content = folder_.Load(kPlanFormat, identity);
   if (!content) return std::nullopt;
   return DecodeFacts(*content, identity, static_cast<uint64_t>(file.status().st_size));
 }
 
 void PlanCache::Store(const ElfFile& file, const ModuleFacts& facts) const {
   if (!usable()) return;
-  const std::string identity = Identity(file);
-  const std::string entry = SealEntry(EncodeFacts(identity, facts));
-  const std::string name = EntryName(identity);
-  const std::string temporary = absl::StrCat(name, ".", getpid(), ".tmp");
-  if (entry.size() > kMaxEntryBytes) return;
-  unlinkat(directory_.get(), temporary.c_str(), 0);
-  const UniqueFd fd(openat(directory_.get(), temporary.c_str(),
-                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd.valid()) return;
-  if (!WriteFully(fd.get(), entry) ||
-      renameat(directory_.get(), temporary.c_str(), directory_.get(), name.c_str()) != 0) {
-    unlinkat(directory_.get(), temporary.c_str(), 0);
-  }
+  const std::string identity = FileIdentity(file);
+  folder_.Store(kPlanFormat, identity, EncodeFacts(identity, facts));
 }
 
 }  // namespace proftrace

@@ -2,6 +2,7 @@
 // tests.
 //   plan_dump PID [CACHE_DIRECTORY]     plan_dump --shapes PID [CACHE_DIRECTORY]
 //   plan_dump --schemas PID [CACHE_DIRECTORY]     plan_dump LIBRARY.so
+//   plan_dump --patch PID [CACHE_DIRECTORY]     plan_dump --windows PID [CACHE_DIRECTORY]
 #include <absl/strings/numbers.h>
 #include <fcntl.h>
 
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "symbols/module_analysis.h"
+#include "symbols/plan_dump_patches.h"
 #include "symbols/planner.h"
 #include "userspace/base/exit_status.h"
 
@@ -104,6 +106,16 @@ int DumpSchemas(Pid pid, const char* cache) {
   return 0;
 }
 
+int DumpPatches(Pid pid, const char* cache, bool lists) {
+  const auto plan = BuildProbePlan(pid, PlanOptions{cache});
+  if (!plan.ok()) {
+    std::fprintf(stderr, "plan_dump: %s\n", std::string(plan.status().message()).c_str());
+    return static_cast<int>(ExitCodeOf(plan.status()));
+  }
+  PrintPatches(*plan, lists);
+  return 0;
+}
+
 void PrintPlace(const abi::pt_place& place) {
   std::printf(" r%d", place.base);
   if (place.address != 0) std::printf(" %#lx", static_cast<unsigned long>(place.address));
@@ -176,13 +188,20 @@ int DumpLibrary(const char* path) {
 int main(int argc, char** argv) {
   uint32_t pid = 0;
   if (argc < 2) {
-    std::fprintf(stderr,
-                 "usage: plan_dump [--shapes | --schemas] PID [CACHE_DIRECTORY] | plan_dump "
-                 "LIBRARY.so\n");
+    std::fprintf(
+        stderr,
+        "usage: plan_dump [--shapes | --schemas | --patch | --windows] PID [CACHE_DIRECTORY] | "
+        "plan_dump LIBRARY.so\n");
     return 2;
   }
   if (argc > 2 && std::string_view(argv[1]) == "--schemas" && absl::SimpleAtoi(argv[2], &pid)) {
     return proftrace::DumpSchemas(proftrace::Pid{pid}, argc > 3 ? argv[3] : "");
+  }
+  const std::string_view option = argv[1];
+  if (argc > 2 && (option == "--patch" || option == "--windows") &&
+      absl::SimpleAtoi(argv[2], &pid)) {
+    return proftrace::DumpPatches(proftrace::Pid{pid}, argc > 3 ? argv[3] : "",
+                                  option == "--windows");
   }
   const int first = argc > 2 && std::string_view(argv[1]) == "--shapes" ? 2 : 1;
   if (absl::SimpleAtoi(argv[first], &pid)) {

@@ -47,6 +47,14 @@ struct ProbePoint {
   uint16_t signature = 0;  // 1 + index into ProbePlan::signatures of what is read, 0 = nothing
 };
 
+// Of its cookie. Site 0: others do not belong to it.
+inline uint16_t SiteOf(const ProbePoint& point) { return static_cast<uint16_t>(point.cookie); }
+// enum pt_role.
+inline uint8_t RoleOf(const ProbePoint& point) { return static_cast<uint8_t>(point.cookie >> 16); }
+inline void SetRole(abi::pt_role role, ProbePoint* point) {
+  point->cookie = (point->cookie & ~0xff0000ull) | static_cast<uint64_t>(role) << 16;
+}
+
 // A file as the kernel knows it.
 struct FileId {
   uint64_t device = 0;
@@ -61,8 +69,11 @@ struct ModulePlan {
   std::string build_id;  // hex; may be empty
   FileId file;           // all 0 = not known
   // A path through which the tracer (and the kernel, for it) opens exactly the mapped file, also
-  // when it was replaced or lies in another mount namespace: /proc/PID/map_files/START-END.
+  // when it was replaced or lies in another mount namespace: /proc/PID/map_files/START-END, or
+  // below /proc/PID/root for those who may not follow that.
   std::string open_path;
+  // /proc/PID/map_files/START-END of its first mapping: where the process has it.
+  std::string mapped_path;
   std::vector<ProbePoint> points;  // ascending by file_offset, no two equal
   // Second probes right behind operators' begins, with their begin's site: how long after a begin's
   // record theirs comes is what one hit costs in this process. Only attached to measure that.
@@ -126,6 +137,7 @@ struct ProbePlan {
   // Of operators that have no function of their own. Their number counts `signatures` likewise.
   std::vector<OperatorSignature> operator_signatures;
   uint16_t node_signature = 0;  // of autograd nodes: 1 + index into `signatures`, 0 = not read
+  uint16_t node_signature_number = 0;  // the kernel's of it
 };
 
 }  // namespace proftrace

@@ -1,5 +1,4 @@
 #include "symbols/process.h"
-#include "symbols/text.h"
 
 #include <absl/strings/str_cat.h>
 #include <limits.h>
@@ -8,6 +7,7 @@
 #include <algorithm>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "symbols/elf_file.h"
 #include "symbols/process_maps.h"
-#include "symbols/text.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

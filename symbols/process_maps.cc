@@ -18,8 +18,9 @@
 #include <optional>
 #include <utility>
 
-#include "symbols/text.h"
+#include "symbols/process_memory.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -197,13 +198,45 @@ absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {
   return ParseMaps(ReadSmallFile(path, kMaxMapsBytes));
 }
 
+std::string MapFilesPath(Pid pid, const Mapping& mapping) {
+  return absl::StrFormat("/proc/%u/map_files/%x-%x", Raw(pid), mapping.start, mapping.end);
+}
+
+namespace {
+
+// Whether the file begins with what the process has at the begin of the mapping: an ELF header, and
+// mostly the build id.
+bool HasSameBegin(Pid pid, const Mapping& mapping, const UniqueFd& fd) {
+  constexpr size_t kPageBytes = 4096;
+  std::string there(std::min<size_t>(kPageBytes, mapping.end - mapping.start), '\0');
+  std::string here(there.size(), '\0');
+  return !mapping.executable && mapping.file_offset == 0 &&
+         ProcessMemory(pid).Read(mapping.start, there.data(), there.size()) &&
+         pread(fd.get(), here.data(), here.size(), 0) == static_cast<ssize_t>(here.size()) &&
+         there == here;
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file) {
+  UniqueFd fd = OpenInTargetRoot(pid, file.path);
+  struct stat status;
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) {
+    return absl::NotFoundError(absl::StrCat("cannot open ", file.path));
+  }
+  const bool is_same = (status.st_dev == file.device && status.st_ino == file.inode) ||
+                       HasSameBegin(pid, file.mappings.front(), fd);
+  if (!is_same) return absl::NotFoundError(absl::StrCat(file.path, " is another file by now"));
+  return OpenedFile{std::move(fd),
+                    absl::StrCat("/proc/", Raw(pid), "/root", PathInTarget(pid, file.path))};
+}
+
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
   int error = ENOENT;
   for (const Mapping& mapping : file.mappings) {
     // The link is the mapping's own file. Its numbers are not compared: overlayfs and btrfs show
     // others in maps.
-    const std::string path =
-        absl::StrFormat("/proc/%u/map_files/%x-%x", Raw(pid), mapping.start, mapping.end);
+    const std::string path = MapFilesPath(pid, mapping);
     UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat status;
     if (fd.valid() && fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode)) {
@@ -211,15 +244,9 @@ absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
     }
     if (!fd.valid()) error = errno;
   }
-  // Without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE map_files is closed, and the path may name
-  // another file by now.
-  UniqueFd fd = OpenInTargetRoot(pid, file.path);
-  struct stat status;
-  if (fd.valid() && fstat(fd.get(), &status) == 0 && status.st_dev == file.device &&
-      status.st_ino == file.inode) {
-    return OpenedFile{std::move(fd),
-                      absl::StrCat("/proc/", Raw(pid), "/root", PathInTarget(pid, file.path))};
-  }
+  // Without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE map_files is closed.
+  absl::StatusOr<OpenedFile> opened = OpenMappedFileByPath(pid, file);
+  if (opened.ok()) return opened;
   return absl::NotFoundError(absl::StrCat("cannot open ", file.path, ": ", ErrnoText(error)));
 }
 

@@ -50,6 +50,14 @@ absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid);
 // mount namespace), else through /proc/PID/root when that is the same file.
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file);
 
+// The second of these ways alone. Where its numbers are not those in maps (btrfs, and overlayfs
+// before Linux 6.8), the file is the same one if it begins with what the process has mapped first.
+absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file);
+
+// The link to a mapping's file. It is there for whoever may read the process's map; only some may
+// follow it.
+std::string MapFilesPath(Pid pid, const Mapping& mapping);
+
 // A path of /proc/PID/maps as a process with that root has it: the kernel says it from our root on
 // where that leads to the file, as for a process that was only chroot()ed. `root`: what
 // /proc/PID/root says.

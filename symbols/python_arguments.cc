@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "symbols/text.h"
 #include "symbols/value_walk.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

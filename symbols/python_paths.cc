@@ -10,7 +10,7 @@
 
 #include "symbols/cached_memory.h"
 #include "symbols/python_objects.h"
-#include "symbols/text.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

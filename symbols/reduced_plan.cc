@@ -8,10 +8,10 @@
 namespace proftrace {
 namespace {
 
-uint64_t RoleOf(const ProbePoint& point) { return point.cookie >> 16 & 0xff; }
-
-void SetRole(abi::pt_role role, ProbePoint* point) {
-  point->cookie = (point->cookie & ~0xff0000ull) | static_cast<uint64_t>(role) << 16;
+void DropRowInputs(ProbePlan* plan) {
+  plan->row_inputs.clear();
+  plan->operator_signatures.clear();
+  for (abi::pt_place& place : plan->places) place.inputs = 0;
 }
 
 }  // namespace
@@ -33,11 +33,15 @@ void RemoveInputs(const std::string& reason, ProbePlan* plan) {
     }
   }
   plan->has_input_probes = false;
-  plan->node_signature = 0;
-  plan->row_inputs.clear();
-  plan->operator_signatures.clear();
-  for (abi::pt_place& place : plan->places) place.inputs = 0;
+  plan->node_signature = plan->node_signature_number = 0;
+  DropRowInputs(plan);
   plan->gaps.push_back({"inputs of operators (--record-shapes)", reason});
+}
+
+void RemoveRowInputs(const std::string& reason, ProbePlan* plan) {
+  if (plan->row_inputs.empty()) return;
+  DropRowInputs(plan);
+  plan->gaps.push_back({"inputs of rows that are no functions (--record-shapes)", reason});
 }
 
 }  // namespace proftrace

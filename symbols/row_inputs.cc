@@ -8,9 +8,9 @@
 
 #include "symbols/instruction.h"
 #include "symbols/key_set.h"
-#include "symbols/text.h"
 #include "symbols/value_sums.h"
 #include "symbols/value_walk.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

@@ -18,8 +18,8 @@
 #include "symbols/python_arguments.h"
 #include "symbols/relocated_pointers.h"
 #include "symbols/row_extent.h"
-#include "symbols/text.h"
 #include "symbols/value_walk.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <vector>
 
-#include "symbols/text.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

@@ -47,12 +47,22 @@ UnwindTable UnwindTable::Read(const ElfFile& file) {
   return table;
 }
 
-std::optional<std::pair<uint64_t, uint64_t>> UnwindTable::Find(const ElfFile& file,
-                                                               uint64_t address) const {
+const UnwindTable::Entry* UnwindTable::EntryAt(uint64_t address) const {
   const auto after = std::upper_bound(entries_.begin(), entries_.end(), address,
                                       [](uint64_t a, const Entry& e) { return a < e.start; });
-  if (after == entries_.begin()) return std::nullopt;
-  const Entry& entry = *(after - 1);
+  return after == entries_.begin() ? nullptr : &*(after - 1);
+}
+
+std::optional<uint64_t> UnwindTable::RecordAt(uint64_t address) const {
+  const Entry* const entry = EntryAt(address);
+  return entry == nullptr ? std::nullopt : std::optional(entry->record);
+}
+
+std::optional<std::pair<uint64_t, uint64_t>> UnwindTable::Find(const ElfFile& file,
+                                                               uint64_t address) const {
+  const Entry* const found = EntryAt(address);
+  if (found == nullptr) return std::nullopt;
+  const Entry& entry = *found;
   // length, CIE pointer, start, range: 4 bytes each. The start and range are encoded as the CIE
   // says; the compilers for x86-64 use pc-relative 4-byte values, which is checked by the start
   // being the expected one.

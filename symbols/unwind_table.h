@@ -19,6 +19,8 @@ class UnwindTable {
 
   // [start, end) of the entry that covers `address`.
   std::optional<std::pair<uint64_t, uint64_t>> Find(const ElfFile& file, uint64_t address) const;
+  // Address of the record (FDE) of the last entry that starts at or before `address`.
+  std::optional<uint64_t> RecordAt(uint64_t address) const;
   size_t size() const { return entries_.size(); }
 
  private:
@@ -26,6 +28,9 @@ class UnwindTable {
     uint64_t start;
     uint64_t record;  // address of the FDE
   };
+  // The last one that starts at or before `address`.
+  const Entry* EntryAt(uint64_t address) const;
+
   std::vector<Entry> entries_;  // ascending by start
 };
 

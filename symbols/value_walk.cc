@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "symbols/disassembler.h"
-#include "symbols/text.h"
 #include "symbols/value_sums.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

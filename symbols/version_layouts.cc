@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "symbols/text.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {

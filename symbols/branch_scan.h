@@ -1,0 +1,26 @@
+// Jumps and calls from anywhere in a file into a few places, found by one pass over its code.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "symbols/elf_file.h"
+
+namespace proftrace {
+
+struct AddressRange {
+  uint64_t first = 0;
+  uint64_t last = 0;  // the one behind it
+};
+
+struct Branch {
+  uint64_t address = 0;
+  uint64_t target = 0;
+};
+
+// Everything that looks like a jmp, jcc or call with a 4-byte distance into one of `places`
+// (ascending, apart from each other), at any byte: what lies in the middle of another instruction
+// is found too, users decode. Short jumps, which do not leave a section's function, are not.
+std::vector<Branch> FindBranchesInto(const ElfFile& file, const std::vector<AddressRange>& places);
+
+}  // namespace proftrace

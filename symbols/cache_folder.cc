@@ -1,0 +1,146 @@
+#include "symbols/cache_folder.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kHeaderBytes = 8 + 4 + 4 + 8 + 8;  // magic, version, 0, size, checksum
+constexpr size_t kMaxEntryBytes = size_t{64} << 20;
+
+std::string EntryName(const EntryFormat& format, std::string_view identity) {
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_128bits_reset(state);
+  XXH3_128bits_update(state, format.magic.data(), format.magic.size());
+  XXH3_128bits_update(state, identity.data(), identity.size());
+  const XXH128_hash_t hash = XXH3_128bits_digest(state);
+  XXH3_freeState(state);
+  return absl::StrFormat("%016x%016x.plan", hash.high64, hash.low64);
+}
+
+bool IsOursAlone(const struct stat& status) {
+  return status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+bool ReadFully(int fd, char* buffer, size_t bytes) {
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = read(fd, buffer + done, bytes - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    done += static_cast<size_t>(got);
+  }
+  return true;
+}
+
+bool WriteFully(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(put));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string FileIdentity(const ElfFile& file) {
+  const struct stat& s = file.status();
+  return absl::StrFormat("%s %x %x %x %x.%x %x.%x", file.build_id(), s.st_dev, s.st_ino, s.st_size,
+                         s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
+}
+
+std::string SealEntry(const EntryFormat& format, std::string_view content) {
+  std::string entry(format.magic.data(), format.magic.size());
+  const auto put = [&entry](auto value) {
+    entry.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  put(format.version);
+  put(uint32_t{0});
+  put(static_cast<uint64_t>(content.size()));
+  put(static_cast<uint64_t>(XXH3_64bits(content.data(), content.size())));
+  entry.append(content);
+  return entry;
+}
+
+std::optional<std::string_view> OpenEntry(const EntryFormat& format, std::string_view entry) {
+  if (entry.size() < kHeaderBytes ||
+      std::memcmp(entry.data(), format.magic.data(), format.magic.size()) != 0) {
+    return std::nullopt;
+  }
+  uint32_t version;
+  uint64_t size;
+  uint64_t checksum;
+  std::memcpy(&version, entry.data() + 8, sizeof(version));
+  std::memcpy(&size, entry.data() + 16, sizeof(size));
+  std::memcpy(&checksum, entry.data() + 24, sizeof(checksum));
+  const std::string_view content = entry.substr(kHeaderBytes);
+  if (version != format.version || size != content.size() ||
+      checksum != XXH3_64bits(content.data(), content.size())) {
+    return std::nullopt;
+  }
+  return content;
+}
+
+CacheFolder::CacheFolder(const std::string& directory) {
+  if (directory.empty()) return;
+  // Parents with the usual mode, the last component for us alone.
+  for (size_t slash = directory.find('/', 1); slash != std::string::npos;
+       slash = directory.find('/', slash + 1)) {
+    mkdir(directory.substr(0, slash).c_str(), 0755);
+  }
+  mkdir(directory.c_str(), 0700);
+  UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status;
+  if (fd.valid() && fstat(fd.get(), &status) == 0 && IsOursAlone(status)) {
+    directory_ = std::move(fd);
+  }
+}
+
+std::optional<std::string> CacheFolder::Load(const EntryFormat& format,
+                                             std::string_view identity) const {
+  if (!usable()) return std::nullopt;
+  const UniqueFd fd(openat(directory_.get(), EntryName(format, identity).c_str(),
+                           O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  struct stat status;
+  if (!fd.valid() || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      !IsOursAlone(status) || status.st_size <= 0 ||
+      static_cast<uint64_t>(status.st_size) > kMaxEntryBytes) {
+    return std::nullopt;
+  }
+  std::string entry(static_cast<size_t>(status.st_size), '\0');
+  if (!ReadFully(fd.get(), entry.data(), entry.size())) return std::nullopt;
+  const auto content = OpenEntry(format, entry);
+  if (!content) return std::nullopt;
+  return std::string(*content);
+}
+
+void CacheFolder::Store(const EntryFormat& format, std::string_view identity,
+                        std::string_view content) const {
+  if (!usable()) return;
+  const std::string entry = SealEntry(format, content);
+  const std::string name = EntryName(format, identity);
+  const std::string temporary = absl::StrCat(name, ".", getpid(), ".tmp");
+  if (entry.size() > kMaxEntryBytes) return;
+  unlinkat(directory_.get(), temporary.c_str(), 0);
+  const UniqueFd fd(openat(directory_.get(), temporary.c_str(),
+                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.valid()) return;
+  if (!WriteFully(fd.get(), entry) ||
+      renameat(directory_.get(), temporary.c_str(), directory_.get(), name.c_str()) != 0) {
+    unlinkat(directory_.get(), temporary.c_str(), 0);
+  }
+}
+
+}  // namespace proftrace

@@ -1,0 +1,27 @@
+// Where a jump through a table may lead.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "symbols/code_image.h"
+#include "symbols/instruction.h"
+
+namespace proftrace {
+
+struct JumpTable {
+  // What the words there say, as many as are read, whether or not they are the table's.
+  std::vector<uint64_t> targets;
+  // How many the check before the jump lets through; all of them where none was found.
+  size_t count = 0;
+};
+
+// The table of the indirect jump that is the last of `code`, as compilers write position
+// independent ones:
+//   lea base, [rip + table]; movsxd reg, [base + reg * 4]; add reg, base; jmp reg.
+// Empty where that is not what the code does.
+JumpTable ReadJumpTable(const CodeImage& image, std::span<const Instruction> code);
+
+}  // namespace proftrace
