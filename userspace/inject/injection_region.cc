@@ -18,59 +18,21 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/injection_code.h"
+#include "userspace/inject/quiet_moment.h"
 #include "userspace/inject/remote_calls.h"
+#include "userspace/inject/room.h"
 #include "userspace/inject/seccomp_filter.h"
-#include "userspace/inject/thread_checks.h"
 
 namespace proftrace {
 namespace {
 
 static_assert(kRegionBytes == 2 * INJECT_PAGE_BYTES + INJECT_STACK_BYTES);
 
-constexpr uint64_t kReach = 0x7800'0000;  // of a jump, less what one module may be long
-constexpr uint64_t kMargin = 0x10000;     // left free beside other mappings
-constexpr uint64_t kLowest = 0x10000;
-// How long all threads may take to stand still, by the number of the try: one that waits for a
-// processor stops when it gets one, and the others must not wait for that long. They go on, and it
-// is tried again; only where that never helps they wait.
-constexpr int kMostTries = 60;
-constexpr int64_t StopLimitNs(int tries) {
-  return tries < 30 ? 4'000'000 : tries < 45 ? 20'000'000 : 300'000'000;
-}
 constexpr int64_t kOneStopLimitNs = 2'000'000'000;  // of one thread alone: the others run on
-constexpr useconds_t kRetryUs = 1500;
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
 constexpr uint64_t kNoFile = ~uint64_t{0};
 constexpr uint64_t kMemfdCloexec = 1;
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
-
-// Lets the calling thread run before all ordinary ones, where that is permitted: a stop lasts until
-// it has run. It sleeps between its looks.
-class Hurry {
- public:
-  Hurry() : nice_(getpriority(PRIO_PROCESS, 0)), policy_(sched_getscheduler(0)) {
-    sched_getparam(0, &parameters_);
-    sched_param first{};
-    first.sched_priority = 1;
-    has_policy_ = policy_ == SCHED_OTHER &&
-                  sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) == 0;
-    if (!has_policy_) setpriority(PRIO_PROCESS, 0, -20);
-  }
-  ~Hurry() {
-    if (has_policy_) {
-      sched_setscheduler(0, policy_, &parameters_);
-    }
-    setpriority(PRIO_PROCESS, 0, nice_);
-  }
-  Hurry(const Hurry&) = delete;
-  Hurry& operator=(const Hurry&) = delete;
-
- private:
-  int nice_;
-  int policy_;
-  sched_param parameters_{};
-  bool has_policy_ = false;
-};
 
 // Of a process; 0 = there is none.
 uint64_t StartTicks(uint32_t pid) {
@@ -124,25 +86,7 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, const std::vector<PatchS
     lowest = std::min(lowest, site.address);
     highest = std::max(highest, site.end());
   }
-  const auto distance = [&](uint64_t at) {
-    const uint64_t end = at + kRegionBytes;
-    const uint64_t below = at < highest ? highest - at : 0;
-    const uint64_t above = end > lowest ? end - lowest : 0;
-    return std::max(below, above);
-  };
-  uint64_t best = 0;
-  for (size_t i = 0; i + 1 < mappings.size(); ++i) {
-    const uint64_t start = mappings[i].end;
-    const uint64_t end = mappings[i + 1].start;
-    if (end < start + kRegionBytes + 2 * kMargin || start < kLowest) continue;
-    const uint64_t low = start + kMargin;
-    const uint64_t high = (end - kRegionBytes - kMargin) & ~uint64_t{INJECT_PAGE_BYTES - 1};
-    for (const uint64_t at : {low, high}) {
-      if (at == low && mappings[i].path == "[heap]") continue;  // it grows there
-      if (distance(at) < kReach && (best == 0 || distance(at) < distance(best))) best = at;
-    }
-  }
-  return best;
+  return FindRoom(mappings, lowest, highest, kRegionBytes);
 }
 
 bool InjectionRegion::IsStillThere() const {
@@ -260,46 +204,15 @@ bool InjectionRegion::IsPatched(const PatchSite& site) const {
   return HasInside(site.address + kJumpBytes + static_cast<uint64_t>(int64_t{distance}));
 }
 
-void InjectionRegion::NoteStop(int64_t let_go_ns) {
-  if (stop_begin_ns_ == 0) return;
-  const int64_t stop_ns = let_go_ns - stop_begin_ns_;
-  if (stop_ns > longest_stop_ns_) {
-    longest_stop_ns_ = stop_ns;
-    longest_wait_ns_ = std::min(still_ns_, let_go_ns) - stop_begin_ns_;
-  }
-  stop_begin_ns_ = 0;
-}
-
-template <typename IsInTheWay, typename Work>
-absl::Status InjectionRegion::WithAllStopped(const IsInTheWay& is_in_the_way, const Work& work) {
-  absl::Status status = absl::UnavailableError("its threads were in the way all the time");
-  for (int tries = 0; tries < kMostTries; ++tries) {
-    if (tries > 0) usleep(kRetryUs);
-    const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
-    if (!mappings.ok()) return mappings.status();
-    const Hurry hurry;
-    stop_begin_ns_ = MonotonicNs();
-    StoppedThreads threads;
-    status = threads.StopAll(pid_, stop_begin_ns_ + StopLimitNs(tries));
-    still_ns_ = MonotonicNs();
-    ++stops_;
-    bool is_done = false;
-    if (status.ok()) {
-      if (!IsStillThere()) {
-        status = State().status();
-        is_done = true;
-      } else if (!AnyThreadGoesOn(threads.threads(), *mappings, memory_, is_in_the_way)) {
-        status = work(&threads);
-        is_done = true;
-      } else {
-        status = absl::UnavailableError("a thread stood where the code was to be changed");
-      }
-      threads.Release();
-    }
-    NoteStop(threads.let_go_ns());
-    if (is_done || !absl::IsUnavailable(status)) return status;
-  }
-  return status;
+absl::Status InjectionRegion::WithAllStopped(
+    const std::function<bool(uint64_t)>& is_in_the_way,
+    const std::function<absl::Status(QuietMoment*)>& work) {
+  return AtQuietMoment(
+      pid_, memory_, is_in_the_way,
+      [this, &work](QuietMoment* moment) {
+        return IsStillThere() ? work(moment) : State().status();
+      },
+      &stops_);
 }
 
 absl::Status InjectionRegion::Patch() {
@@ -307,7 +220,7 @@ absl::Status InjectionRegion::Patch() {
     return std::any_of(sites_.begin(), sites_.end(),
                        [address](const PatchSite& site) { return site.HasInside(address); });
   };
-  return WithAllStopped(is_in_the_way, [this](StoppedThreads*) {
+  return WithAllStopped(is_in_the_way, [this](QuietMoment*) {
     for (size_t i = 0; i < sites_.size(); ++i) {
       const absl::StatusOr<std::vector<uint8_t>> jump = JumpTo(sites_[i], stubs_[i]);
       if (!jump.ok()) return jump.status();
@@ -354,7 +267,7 @@ absl::Status InjectionRegion::Remove() {
   // First the jumps: then threads that are in the region leave it.
   const auto nobody = [](uint64_t) { return false; };
   uint32_t state = INJECT_IDLE;
-  absl::Status status = WithAllStopped(nobody, [&](StoppedThreads*) {
+  absl::Status status = WithAllStopped(nobody, [&](QuietMoment*) {
     data_.assign(INJECT_PAGE_BYTES, 0);
     memory_.Read(address_, data_.data(), data_.size());
     std::memcpy(&state, data_.data() + INJECT_STATE, sizeof(state));
@@ -371,16 +284,9 @@ absl::Status InjectionRegion::Remove() {
     return absl::UnavailableError("a thread of it is still loading the library; " + stays);
   }
   status = WithAllStopped([this](uint64_t address) { return HasInside(address); },
-                          [this](StoppedThreads* threads) {
-                            for (const StoppedThread& thread : threads->threads()) {
-                              if (thread.is_gone) continue;
-                              // The others need not wait for the system calls.
-                              const StoppedThread kept = thread;
-                              threads->Release(kept.tid);
-                              NoteStop(threads->let_go_ns());
-                              return Unmap(kept);
-                            }
-                            return absl::OkStatus();
+                          [this](QuietMoment* moment) {
+                            const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
+                            return kept.has_value() ? Unmap(*kept) : absl::OkStatus();
                           });
   if (absl::IsUnavailable(status)) {
     return absl::UnavailableError(stays + ": " + std::string(status.message()));

@@ -6,11 +6,13 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "symbols/process_maps.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/patch_site.h"
+#include "userspace/inject/quiet_moment.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/inject/writable_memory.h"
 #include "userspace/model/ids.h"
@@ -51,9 +53,7 @@ class InjectionRegion {
   const std::vector<uint8_t>& data() const { return data_; }
   uint64_t address() const { return address_; }
   int library_fd() const { return library_fd_; }
-  int64_t longest_stop_ns() const { return longest_stop_ns_; }
-  int64_t longest_wait_ns() const { return longest_wait_ns_; }
-  uint32_t stops() const { return stops_; }
+  const StopTimes& stops() const { return stops_; }
 
  private:
   bool HasInside(uint64_t address) const {
@@ -61,13 +61,9 @@ class InjectionRegion {
   }
   bool IsStillThere() const;
   bool IsPatched(const PatchSite& site) const;
-  // Stops all threads, at moments when none goes on at an address that `is_in_the_way`, and calls
-  // `work` then.
-  template <typename IsInTheWay, typename Work>
-  absl::Status WithAllStopped(const IsInTheWay& is_in_the_way, const Work& work);
+  absl::Status WithAllStopped(const std::function<bool(uint64_t)>& is_in_the_way,
+                              const std::function<absl::Status(QuietMoment*)>& work);
   absl::Status Unmap(const StoppedThread& thread);
-  // The threads that were stopped go on since `let_go_ns`.
-  void NoteStop(int64_t let_go_ns);
 
   Pid pid_;
   const WritableMemory& memory_;
@@ -77,11 +73,7 @@ class InjectionRegion {
   std::vector<PatchSite> sites_;
   std::vector<uint64_t> stubs_;  // of the sites
   std::vector<uint8_t> data_;
-  int64_t stop_begin_ns_ = 0;  // 0 = none is stopped
-  int64_t still_ns_ = 0;       // when all stood still, or were not waited for any longer
-  int64_t longest_stop_ns_ = 0;
-  int64_t longest_wait_ns_ = 0;  // its part until then
-  uint32_t stops_ = 0;
+  StopTimes stops_;
 };
 
 }  // namespace proftrace

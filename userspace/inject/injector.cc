@@ -80,20 +80,26 @@ class Injection {
 absl::Status Injection::FindSites() {
   const std::vector<MappedFile> files = GroupByFile(mappings_);
   std::string reasons;
+  const auto pass_over = [&reasons](const SafePoint& point, const std::string& reason) {
+    reasons += "; " + point.symbol + ": " + reason;
+  };
   for (const SafePoint& point : request_.safe_points) {
     uint64_t bytes = 0;
     const uint64_t address =
         FindExportedFunction(request_.pid, files, point.file_prefix, point.symbol, &bytes);
-    if (address == 0) continue;
+    if (address == 0) continue;  // of the many that there may be
     // By the file: in the process a breakpoint may hide the first instruction.
     std::vector<uint8_t> code(std::min<size_t>(bytes, kMostFunctionBytes));
-    if (!ReadMappedFile(request_.pid, mappings_, address, code.data(), code.size())) continue;
+    if (!ReadMappedFile(request_.pid, mappings_, address, code.data(), code.size())) {
+      pass_over(point, "its file cannot be read");
+      continue;
+    }
     absl::StatusOr<PatchSite> site = FindPatchSite(code, address);
     if (site.ok() && !IsAsInFile(*site)) {
       site = absl::FailedPreconditionError("something else has changed its code");
     }
     if (!site.ok()) {
-      reasons += "; " + point.symbol + ": " + std::string(site.status().message());
+      pass_over(point, std::string(site.status().message()));
       continue;
     }
     // Within reach of one region, and each place once.
@@ -102,7 +108,12 @@ absl::Status Injection::FindSites() {
     const bool is_known = std::any_of(sites_.begin(), sites_.end(), [&](const PatchSite& known) {
       return known.address == site->address;
     });
-    if (!is_known && FindRoom(mappings_, with) != 0) sites_ = std::move(with);
+    if (is_known) continue;
+    if (FindRoom(mappings_, with) != 0) {
+      sites_ = std::move(with);
+    } else {
+      pass_over(point, "there is no free memory near it");
+    }
   }
   if (!sites_.empty()) return absl::OkStatus();
   return Fail(ExitCode::kHostUnfit, "no safe point was found in " + Target(request_.pid) +
@@ -294,9 +305,9 @@ absl::StatusOr<InjectionReport> Injection::Run() {
                           std::string(status.message()) + "; " + std::string(removed.message()));
   }
   if (!status.ok()) return status;
-  report_.longest_stop_ns = region.longest_stop_ns();
-  report_.longest_wait_ns = region.longest_wait_ns();
-  report_.stops = region.stops();
+  report_.longest_stop_ns = region.stops().longest_stop_ns;
+  report_.longest_wait_ns = region.stops().longest_wait_ns;
+  report_.stops = region.stops().stops;
   report_.total_ns = MonotonicNs() - begin_ns;
   return report_;
 }

@@ -21,6 +21,8 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kCallLimitNs = 2'000'000'000;
+constexpr int kSpins = 50;  // looks without a pause: most calls return within microseconds
+constexpr useconds_t kLookUs = 20;
 constexpr uint64_t kRedZoneBytes = 256;  // 128 by the ABI
 constexpr uint64_t kDirectionFlag = 0x400;
 
@@ -102,6 +104,8 @@ absl::Status RemoteCalls::PlaceReturnFrame(const WritableMemory& memory) {
   }
   const uint64_t fp_address = (saved_.rsp - kRedZoneBytes - state.size() - 64) & ~uint64_t{63};
   frame_ = ((fp_address - 1024) & ~uint64_t{15}) - sizeof(uint64_t);
+  static_assert(sizeof(uint64_t) + sizeof(FrameContext) <= kScratchOffset &&
+                kScratchOffset + kScratchBytes <= 1024);
   FrameContext context{};
   context.flags = kContextFlags;
   context.stack_flags = kKeepAlternateStack;
@@ -189,6 +193,7 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
   enum { kToEntry, kToExit, kToStop } phase = kToEntry;
   ptrace(PTRACE_SYSCALL, tid_, nullptr, nullptr);
   const int64_t deadline_ns = MonotonicNs() + kCallLimitNs;
+  int looks = 0;
   while (true) {
     int status = 0;
     const pid_t got = waitpid(tid_, &status, __WALL | WNOHANG);
@@ -196,8 +201,11 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
       if (MonotonicNs() > deadline_ns) {
         return absl::UnavailableError("a system call in the target did not return in time");
       }
+      // On a busy machine it may be this processor that the thread waits for.
+      if (++looks > kSpins) usleep(kLookUs);
       continue;
     }
+    looks = 0;
     if (got < 0 || !WIFSTOPPED(status)) {
       is_active_ = false;
       return Gone(tid_);

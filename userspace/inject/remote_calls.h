@@ -34,11 +34,16 @@ class RemoteCalls {
 
   // What the kernel returned: a negative errno where it failed. An error when the thread is gone.
   absl::StatusOr<int64_t> Call(long number, const std::array<uint64_t, 6>& arguments);
+  // kScratchBytes on the thread's stack for what calls are to read or to write.
+  uint64_t scratch_address() const { return frame_ + kScratchOffset; }
+  static constexpr uint64_t kScratchBytes = 256;
 
  private:
   RemoteCalls(const StoppedThread& thread, const SystemCallPlaces& places)
       : tid_(thread.tid), saved_(thread.registers), places_(places) {}
   absl::Status PlaceReturnFrame(const WritableMemory& memory);
+
+  static constexpr uint64_t kScratchOffset = 512;  // behind the frame's registers
 
   int tid_;
   user_regs_struct saved_;

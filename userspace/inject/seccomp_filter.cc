@@ -111,8 +111,8 @@ absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid
     if (count < 0 && errno == ENOENT) return filters;
     if (count < 0) {
       return Fail(ExitCode::kNotPermitted,
-                  "its seccomp filter cannot be read, and might kill it for the system calls of an "
-                  "injection: " +
+                  "its seccomp filter cannot be read (only root may), and might kill it for the "
+                  "system calls of an injection: " +
                       ErrnoText(errno));
     }
     std::vector<sock_filter>& filter = filters.emplace_back(static_cast<size_t>(count));

@@ -113,7 +113,7 @@ absl::Status StoppedThreads::StopAll(Pid pid, int64_t deadline_ns, const std::se
       }
     }
   }
-  if (status.ok() && threads_.empty()) {
+  if (status.ok() && threads_.empty() && except.empty()) {
     status = Fail(ExitCode::kNoTarget, "PID " + std::to_string(Raw(pid)) + " has ended");
   }
   for (StoppedThread& thread : threads_) {

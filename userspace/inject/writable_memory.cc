@@ -7,6 +7,7 @@
 #include <string>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/inject/trace_permission.h"
 
 namespace proftrace {
 
@@ -14,10 +15,12 @@ absl::StatusOr<WritableMemory> WritableMemory::Open(Pid pid) {
   const std::string path = "/proc/" + std::to_string(Raw(pid)) + "/mem";
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (fd.valid()) return WritableMemory(std::move(fd));
-  const bool is_gone = errno == ENOENT || errno == ESRCH;
-  return Fail(is_gone ? ExitCode::kNoTarget : ExitCode::kNotPermitted,
-              "the memory of PID " + std::to_string(Raw(pid)) +
-                  " may not be written (ptrace access is needed): " + ErrnoText(errno));
+  if (errno == ENOENT || errno == ESRCH) {
+    return Fail(ExitCode::kNoTarget,
+                "PID " + std::to_string(Raw(pid)) +
+                    " has ended, or its first thread has: its memory cannot be reached");
+  }
+  return TraceRefusal(pid, errno);
 }
 
 bool WritableMemory::Read(uint64_t address, void* buffer, size_t bytes) const {

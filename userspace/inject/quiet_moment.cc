@@ -1,0 +1,120 @@
+#include "userspace/inject/quiet_moment.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "symbols/process_maps.h"
+#include "userspace/base/clock.h"
+#include "userspace/inject/thread_checks.h"
+
+namespace proftrace {
+namespace {
+
+// How long all threads may take to stand still, by the number of the try: one that waits for a
+// processor stops when it gets one, and the others must not wait for that long. They go on, and it
+// is tried again; only where that never helps they wait.
+constexpr int kMostTries = 60;
+constexpr int64_t StopLimitNs(int tries) {
+  return tries < 30 ? 4'000'000 : tries < 45 ? 20'000'000 : 300'000'000;
+}
+constexpr useconds_t kRetryUs = 1500;
+
+}  // namespace
+
+Hurry::Hurry() : nice_(getpriority(PRIO_PROCESS, 0)), policy_(sched_getscheduler(0)) {
+  sched_param parameters{};
+  sched_getparam(0, &parameters);
+  priority_ = parameters.sched_priority;
+  sched_param first{};
+  first.sched_priority = 1;
+  has_policy_ = policy_ == SCHED_OTHER &&
+                sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) == 0;
+  if (!has_policy_) setpriority(PRIO_PROCESS, 0, -20);
+}
+
+Hurry::~Hurry() {
+  if (has_policy_) {
+    sched_param parameters{};
+    parameters.sched_priority = priority_;
+    sched_setscheduler(0, policy_, &parameters);
+  }
+  setpriority(PRIO_PROCESS, 0, nice_);
+}
+
+void QuietMoment::NoteStop() {
+  if (begin_ns_ == 0) return;
+  const int64_t let_go_ns = threads_.let_go_ns();
+  const int64_t stop_ns = let_go_ns - begin_ns_;
+  if (stop_ns > times_->longest_stop_ns) {
+    times_->longest_stop_ns = stop_ns;
+    times_->longest_wait_ns = std::min(still_ns_, let_go_ns) - begin_ns_;
+  }
+  begin_ns_ = 0;
+}
+
+std::optional<StoppedThread> QuietMoment::ReleaseAllButOne() {
+  for (const StoppedThread& thread : threads_.threads()) {
+    if (thread.is_gone) continue;
+    const StoppedThread kept = thread;
+    threads_.Release(kept.tid);
+    NoteStop();
+    return kept;
+  }
+  return std::nullopt;
+}
+
+bool QuietMoment::Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
+                      const std::function<bool(uint64_t)>& is_in_the_way,
+                      const std::function<absl::Status(QuietMoment*)>& work, absl::Status* status) {
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  if (!mappings.ok()) {
+    *status = mappings.status();
+    return true;
+  }
+  const Hurry hurry;
+  begin_ns_ = MonotonicNs();
+  std::set<int> held;
+  if (held_ != nullptr) {
+    for (const StoppedThread& thread : held_->threads()) held.insert(thread.tid);
+  }
+  *status = threads_.StopAll(pid, begin_ns_ + limit_ns, held);
+  still_ns_ = MonotonicNs();
+  ++times_->stops;
+  bool is_done = false;
+  if (status->ok()) {
+    const auto goes_on = [&](StoppedThreads* stopped) {
+      return AnyThreadGoesOn(stopped->threads(), *mappings, memory, is_in_the_way);
+    };
+    if (!goes_on(&threads_) && (held_ == nullptr || !goes_on(held_))) {
+      *status = work(this);
+      is_done = true;
+    } else {
+      *status = absl::UnavailableError("a thread stood where the code was to be changed");
+    }
+    threads_.Release();
+  }
+  NoteStop();
+  return is_done || !absl::IsUnavailable(*status);
+}
+
+absl::Status AtQuietMoment(Pid pid, const WritableMemory& memory,
+                           const std::function<bool(uint64_t)>& is_in_the_way,
+                           const std::function<absl::Status(QuietMoment*)>& work, StopTimes* times,
+                           StoppedThreads* held) {
+  absl::Status status;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    if (tries > 0) usleep(kRetryUs);
+    QuietMoment moment;
+    moment.times_ = times;
+    moment.held_ = held;
+    if (moment.Try(StopLimitNs(tries), pid, memory, is_in_the_way, work, &status)) break;
+  }
+  return status;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,229 @@
+// What a killed run has left in a process, by the header of its ring.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/patch_memory.h"
+#include "symbols/process.h"
+#include "symbols/process_maps.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/inject/loader_places.h"
+#include "userspace/patch/patched_process.h"
+#include "userspace/patch/ring_file.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kMostJumps = 1u << 20;
+constexpr size_t kMostStatusBytes = 8192;
+constexpr int kMostRuns = 64;  // that were killed one after the other
+// The kernel closes a killed tracer's files, its lock among them, before it lets go of the threads
+// that it has stopped.
+constexpr int64_t kLetGoNs = 500'000'000;
+constexpr useconds_t kLookUs = 5000;
+
+struct Leftovers {
+  AddressRange ring;  // none: address 0
+  std::vector<AddressRange> regions;
+  std::vector<uint64_t> jumps;
+  std::vector<int> descriptors;  // of a ring that was being mapped
+
+  bool IsEmpty() const { return ring.address == 0 && regions.empty() && descriptors.empty(); }
+};
+
+// One that has been killed may still be about to end, without any memory, or wait for its parent to
+// notice.
+bool IsRunning(uint32_t pid, uint64_t start_ticks) {
+  const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(Pid{pid});
+  if (!info.ok() || info->start_ticks != start_ticks) return false;
+  const std::string status =
+      ReadSmallFile("/proc/" + std::to_string(pid) + "/status", kMostStatusBytes);
+  const std::string_view state = StatusValue(status, "State");
+  if (const auto mappings = ReadMaps(Pid{pid}); mappings.ok() && mappings->empty()) return false;
+  return !state.empty() && state.front() != 'Z' && state.front() != 'X';
+}
+
+// Fails where it is still running: a forked child of a process that it is patching, or its lock is
+// not seen from here.
+absl::Status CheckOwner(Pid pid, uint32_t owner, uint64_t start_ticks) {
+  if (owner == 0 || owner == static_cast<uint32_t>(getpid()) || !IsRunning(owner, start_ticks)) {
+    return absl::OkStatus();
+  }
+  return Fail(ExitCode::kNotPermitted, "PID " + std::to_string(Raw(pid)) +
+                                           " is being patched by proftrace PID " +
+                                           std::to_string(owner));
+}
+
+// By the control pages. Those of a forked child are empty: it has its parent's ring.
+absl::Status FindRegions(Pid pid, const WritableMemory& memory,
+                         const std::vector<Mapping>& mappings, Leftovers* left) {
+  for (const Mapping& mapping : mappings) {
+    if (mapping.inode != 0 || mapping.executable || !mapping.path.empty()) continue;
+    uint64_t fields[PATCH_CONTROL_FIELDS / 8] = {};
+    if (!memory.Read(mapping.start, fields, sizeof(fields)) ||
+        fields[PATCH_CONTROL_MAGIC / 8] != PATCH_RING_MAGIC_VALUE) {
+      continue;
+    }
+    const AddressRange range{mapping.start, fields[PATCH_CONTROL_REGION / 8]};
+    if (!IsRegionMapped(range, mappings)) continue;
+    const auto owner = static_cast<uint32_t>(fields[PATCH_CONTROL_OWNER / 8]);
+    if (absl::Status status = CheckOwner(pid, owner, fields[PATCH_CONTROL_OWNER_START / 8]);
+        !status.ok()) {
+      return status;
+    }
+    left->regions.push_back(range);
+  }
+  return absl::OkStatus();
+}
+
+// A ring's header: that of the mapped one, or of the file that has not been mapped yet.
+struct Header {
+  std::vector<std::byte> bytes = std::vector<std::byte>(PATCH_RING_HEADER_BYTES);
+
+  template <typename T>
+  T Field(size_t offset) const {
+    T value{};
+    std::memcpy(&value, bytes.data() + offset, sizeof(value));
+    return value;
+  }
+  bool IsValid() const {
+    return Field<uint64_t>(PATCH_RING_MAGIC) == PATCH_RING_MAGIC_VALUE &&
+           Field<uint32_t>(PATCH_RING_VERSION) == PATCH_RING_VERSION_VALUE;
+  }
+};
+
+std::optional<Header> ReadHeader(Pid pid, const WritableMemory& memory, const Leftovers& left) {
+  Header header;
+  if (left.ring.address != 0) {
+    if (!memory.Read(left.ring.address, header.bytes.data(), header.bytes.size())) {
+      return std::nullopt;
+    }
+  } else if (!left.descriptors.empty()) {
+    const std::string path =
+        "/proc/" + std::to_string(Raw(pid)) + "/fd/" + std::to_string(left.descriptors.front());
+    const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file.valid() || pread(file.get(), header.bytes.data(), header.bytes.size(), 0) !=
+                             static_cast<ssize_t>(header.bytes.size())) {
+      return std::nullopt;
+    }
+  }
+  return header.IsValid() ? std::optional<Header>(std::move(header)) : std::nullopt;
+}
+
+// Regions that do not say themselves that they are ours: not yet, or a fork has emptied the page.
+void AddAnnouncedRegions(const Header& header, const WritableMemory& memory,
+                         const std::vector<Mapping>& mappings, Leftovers* left) {
+  for (size_t i = 0; i < PATCH_RING_MOST_REGIONS; ++i) {
+    const auto range = header.Field<AddressRange>(PATCH_RING_REGIONS + i * sizeof(AddressRange));
+    if (range.address == 0) break;
+    const bool is_known =
+        std::any_of(left->regions.begin(), left->regions.end(),
+                    [&range](const AddressRange& known) { return known.address == range.address; });
+    uint64_t magic = 1;
+    if (!is_known && IsRegionMapped(range, mappings) &&
+        memory.ReadValue(range.address + PATCH_CONTROL_MAGIC, &magic) && magic == 0) {
+      left->regions.push_back(range);
+    }
+  }
+}
+
+absl::Status FindRing(Pid pid, const WritableMemory& memory, const std::vector<Mapping>& mappings,
+                      Leftovers* left) {
+  if (const std::optional<Mapping> ring = FindRingMapping(mappings); ring.has_value()) {
+    left->ring = {ring->start, ring->end - ring->start};
+  }
+  left->descriptors = FindRingDescriptors(pid);
+  const std::optional<Header> header = ReadHeader(pid, memory, *left);
+  if (!header.has_value()) return absl::OkStatus();
+  const auto self = header->Field<uint64_t>(PATCH_RING_SELF);
+  if (self != 0 && left->ring.address != 0 && self != left->ring.address) {
+    // It reads this ring, and is not the one that writes it.
+    left->ring = {};
+    return absl::OkStatus();
+  }
+  if (absl::Status status = CheckOwner(pid, header->Field<uint32_t>(PATCH_RING_OWNER),
+                                       header->Field<uint64_t>(PATCH_RING_OWNER_START));
+      !status.ok()) {
+    return status;
+  }
+  AddAnnouncedRegions(*header, memory, mappings, left);
+  const auto jumps = header->Field<uint64_t>(PATCH_RING_JUMPS);
+  PatchRingOptions options;
+  options.slot_words = static_cast<uint32_t>(header->Field<uint64_t>(PATCH_RING_MASK) + 1);
+  const uint64_t offset = PatchRing::JumpsOffset(options);
+  if (jumps > kMostJumps || offset > left->ring.bytes || jumps * 8 > left->ring.bytes - offset) {
+    return absl::OkStatus();
+  }
+  left->jumps.resize(jumps);
+  if (!memory.Read(left->ring.address + offset, left->jumps.data(), jumps * 8)) {
+    left->jumps.clear();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool HasPatches(Pid pid) {
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  return mappings.ok() && FindRingMapping(*mappings).has_value();
+}
+
+absl::StatusOr<bool> PatchedProcess::RemoveOneLeft(Pid pid, RemovedPatches* removed) {
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  if (!mappings.ok()) return mappings.status();
+  absl::StatusOr<WritableMemory> memory = WritableMemory::Open(pid);
+  if (!memory.ok()) return memory.status();
+  Leftovers left;
+  absl::Status status = FindRegions(pid, *memory, *mappings, &left);
+  if (status.ok()) status = FindRing(pid, *memory, *mappings, &left);
+  if (!status.ok()) return status;
+  if (left.IsEmpty()) return false;
+  const absl::StatusOr<LoaderPlaces> places = FindLoaderPlaces(pid, *mappings);
+  if (!places.ok()) return places.status();
+  PatchedProcess process(pid, *std::move(memory));
+  process.system_calls_ = places->system_calls;
+  process.code_.TakeOver(left.regions, left.jumps, *mappings);
+  process.ring_address_ = left.ring.address;
+  process.ring_bytes_ = left.ring.bytes;
+  process.descriptors_ = left.descriptors;
+  const int64_t deadline_ns = MonotonicNs() + kLetGoNs;
+  status = process.Detach();
+  while (ExitCodeOf(status) == ExitCode::kNotPermitted && MonotonicNs() < deadline_ns) {
+    usleep(kLookUs);
+    status = process.Detach();
+  }
+  if (!status.ok()) return status;
+  if (removed != nullptr) {
+    removed->jumps += process.code_.CountJumps();
+    removed->bytes += left.ring.bytes;
+    for (const AddressRange& region : left.regions) removed->bytes += region.bytes;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> PatchedProcess::RemoveLeft(Pid pid, RemovedPatches* removed) {
+  for (int runs = 0; runs < kMostRuns; ++runs) {
+    const absl::StatusOr<bool> is_more = RemoveOneLeft(pid, removed);
+    if (!is_more.ok()) return is_more.status();
+    if (!*is_more) return runs > 0;
+  }
+  return Fail(ExitCode::kHostUnfit, "what a killed proftrace has left in PID " +
+                                        std::to_string(Raw(pid)) +
+                                        " cannot be taken away: it is there again each time");
+}
+
+absl::StatusOr<bool> RemoveLeftPatches(Pid pid, RemovedPatches* removed) {
+  const absl::StatusOr<TargetLock> lock = TargetLock::Take(pid);
+  if (!lock.ok()) return lock.status();
+  return PatchedProcess::RemoveLeft(pid, removed);
+}
+
+}  // namespace proftrace

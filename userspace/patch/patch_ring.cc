@@ -1,0 +1,259 @@
+#include "userspace/patch/patch_ring.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "symbols/process.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint32_t kFewestWords = 4096;
+constexpr uint64_t kTableEnd = PATCH_RING_HEADER_BYTES + (PATCH_SLOTS << PATCH_SLOT_SHIFT);
+// For so long a record that others follow may stay unfinished: its thread may be in a signal
+// handler, or wait for a processor in it.
+constexpr int64_t kPatienceNs = 1'000'000'000;
+constexpr uint64_t kCounterBytes = PATCH_COUNTERS * 8;  // of a slot
+static_assert(PATCH_END_KIND == abi::PT_SPAN_END);
+
+template <typename T>
+T Load(const T* at) {
+  return std::atomic_ref<T>(*const_cast<T*>(at)).load(std::memory_order_acquire);
+}
+
+template <typename T>
+void Store(T* at, T value) {
+  std::atomic_ref<T>(*at).store(value, std::memory_order_release);
+}
+
+uint64_t SlotBytes(uint32_t words) { return uint64_t{words} * 8 + PATCH_SLACK_BYTES; }
+
+}  // namespace
+
+uint64_t PatchRing::JumpsOffset(const PatchRingOptions& options) {
+  return kTableEnd + PATCH_SLOTS * SlotBytes(options.slot_words);
+}
+
+uint64_t PatchRing::Bytes(const PatchRingOptions& options) {
+  const uint64_t end = JumpsOffset(options) + options.jumps.size() * 8 + PATCH_DEMOTION_BYTES +
+                       PATCH_SLOTS * kCounterBytes;
+  return options.reads_inputs ? end + PATCH_SLOTS * PATCH_INPUTS_BYTES : end;
+}
+
+uint64_t PatchRing::InputsOffset() const { return CountersOffset(PATCH_SLOTS); }
+
+uint64_t PatchRing::WordsOffset(size_t index) const {
+  return kTableEnd + index * SlotBytes(options_.slot_words);
+}
+
+uint64_t PatchRing::DemotionsOffset() const {
+  return JumpsOffset(options_) + options_.jumps.size() * 8;
+}
+
+uint64_t PatchRing::CountersOffset(size_t index) const {
+  return DemotionsOffset() + PATCH_DEMOTION_BYTES + index * kCounterBytes;
+}
+
+absl::StatusOr<std::unique_ptr<PatchRing>> PatchRing::Make(const UniqueFd& memory,
+                                                           const PatchRingOptions& options,
+                                                           ThreadNumber thread_number) {
+  if (!std::has_single_bit(options.slot_words) || options.slot_words < kFewestWords ||
+      options.regions.size() > PATCH_RING_MOST_REGIONS) {
+    return Fail(ExitCode::kBug, "the ring cannot be laid out so");
+  }
+  std::unique_ptr<PatchRing> ring(new PatchRing(options, std::move(thread_number)));
+  void* at = mmap(nullptr, Bytes(options), PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (at == MAP_FAILED) {
+    return Fail(ExitCode::kHostUnfit, "the ring cannot be mapped: " + ErrnoText(errno));
+  }
+  ring->memory_ = static_cast<std::byte*>(at);
+  ring->slots_.resize(PATCH_SLOTS);
+  ring->LayOut();
+  return ring;
+}
+
+PatchRing::~PatchRing() {
+  if (memory_ != nullptr) munmap(memory_, Bytes(options_));
+}
+
+void PatchRing::LayOut() {
+  *HeaderField<uint32_t>(PATCH_RING_VERSION) = PATCH_RING_VERSION_VALUE;
+  *HeaderField<uint32_t>(PATCH_RING_SLOTS) = PATCH_SLOTS;
+  *HeaderField<int32_t>(PATCH_RING_TID_OFFSET) = options_.tid_offset;
+  *HeaderField<uint32_t>(PATCH_RING_SALT) = options_.salt;
+  *HeaderField<uint64_t>(PATCH_RING_MASK) = options_.slot_words - 1;
+  *HeaderField<uint64_t>(PATCH_RING_LIMIT) = options_.slot_words - PATCH_HANDLER_WORDS;
+  *HeaderField<uint64_t>(PATCH_RING_SELF) = options_.address;
+  if (options_.reads_inputs) {
+    *HeaderField<uint64_t>(PATCH_RING_INPUTS) = options_.address + InputsOffset();
+  }
+  *HeaderField<uint64_t>(PATCH_RING_DEMOTIONS) = options_.address + DemotionsOffset();
+  for (size_t i = 0; i < PATCH_SLOTS; ++i) {
+    *SlotField<uint64_t>(i, PATCH_SLOT_WORDS) = options_.address + WordsOffset(i);
+    *SlotField<uint64_t>(i, PATCH_SLOT_COUNTS) = options_.address + CountersOffset(i);
+  }
+  const size_t regions = std::min<size_t>(options_.regions.size(), PATCH_RING_MOST_REGIONS);
+  std::memcpy(memory_ + PATCH_RING_REGIONS, options_.regions.data(),
+              regions * sizeof(AddressRange));
+  *HeaderField<uint64_t>(PATCH_RING_JUMPS) = options_.jumps.size();
+  std::memcpy(memory_ + JumpsOffset(options_), options_.jumps.data(),
+              options_.jumps.size() * sizeof(uint64_t));
+  const auto owner = static_cast<uint32_t>(getpid());
+  const absl::StatusOr<ProcessInfo> self = ReadProcessInfo(Pid{owner});
+  *HeaderField<uint32_t>(PATCH_RING_OWNER) = owner;
+  *HeaderField<uint64_t>(PATCH_RING_OWNER_START) = self.ok() ? self->start_ticks : 0;
+  Store(HeaderField<uint64_t>(PATCH_RING_MAGIC), uint64_t{PATCH_RING_MAGIC_VALUE});
+}
+
+int64_t PatchRing::LetWrite(int64_t ns) {
+  clock_.Advance();
+  const int64_t now_ns = MonotonicNs();
+  const int64_t lapse_ns = deadline_ns_ == 0 ? 0 : std::max<int64_t>(0, now_ns - deadline_ns_);
+  for (size_t i = 0; lapse_ns > 0 && i < slots_.size(); ++i) {
+    const bool is_used = Load(SlotField<uint64_t>(i, PATCH_SLOT_OWNER)) != 0;
+    if (is_used && slots_[i].lapse_ns == 0) slots_[i].lapse_ns = deadline_ns_;
+  }
+  deadline_ns_ = now_ns + ns;
+  Store(HeaderField<uint64_t>(PATCH_RING_DEADLINE), clock_.CounterAfter(ns));
+  return lapse_ns;
+}
+
+void PatchRing::Stop() {
+  deadline_ns_ = 0;
+  Store(HeaderField<uint64_t>(PATCH_RING_DEADLINE), uint64_t{0});
+}
+
+bool PatchRing::CopyRecord(size_t index, uint64_t position) {
+  const std::byte* words = memory_ + WordsOffset(index);
+  const std::byte* at = words + (position & (options_.slot_words - 1)) * 8;
+  const auto* number = reinterpret_cast<const uint32_t*>(at + offsetof(abi::pt_record, pid));
+  if (Load(number) != static_cast<uint32_t>(position) + options_.salt) return false;
+  const auto count = std::to_integer<size_t>(at[offsetof(abi::pt_record, words)]);
+  if (count < PATCH_RECORD_WORDS) return false;
+  std::memcpy(record_, at, count * 8);
+  // The job may have changed it since it was looked at.
+  record_[offsetof(abi::pt_record, words)] = static_cast<std::byte>(count);
+  return true;
+}
+
+uint64_t PatchRing::NextRecord(size_t index, uint64_t position, uint64_t tail) {
+  while (++position < tail) {
+    if (CopyRecord(index, position)) return position;
+  }
+  return tail;
+}
+
+void PatchRing::TellMissing(Slot* slot, uint32_t tid, const OnRecord& on_record) {
+  abi::pt_pointer_record loss{};
+  loss.head.time_ns = slot->last_ns;
+  loss.head.pid = Raw(options_.pid);
+  loss.head.tid = tid;
+  loss.head.kind = abi::PT_LOSS;
+  loss.head.words = PATCH_LOSS_WORDS;
+  loss.value = std::exchange(slot->missing, 0);
+  on_record(std::as_bytes(std::span(&loss, 1)));
+}
+
+uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
+  Slot& slot = slots_[index];
+  const uint64_t tail = Load(SlotField<uint64_t>(index, PATCH_SLOT_TAIL));
+  uint64_t taken = 0;
+  if (tail - slot.head > options_.slot_words) {
+    // No writer of ours can have done that.
+    ++counts_.damages;
+    ++slot.missing;
+    slot.head = tail;
+  }
+  while (slot.head != tail) {
+    if (!CopyRecord(index, slot.head)) {
+      const int64_t now_ns = MonotonicNs();
+      if (slot.waits_since_ns == 0) slot.waits_since_ns = now_ns;
+      if (now_ns - slot.waits_since_ns < kPatienceNs) break;
+      const uint64_t next = NextRecord(index, slot.head, tail);
+      if (next == tail) break;
+      ++counts_.abandoned;
+      ++slot.missing;
+      slot.head = next;
+    }
+    slot.waits_since_ns = 0;
+    auto* record = reinterpret_cast<abi::pt_record*>(record_);
+    if (record->time_ns > clock_.now()) break;  // converted the next time
+    slot.head += record->words;
+    record->time_ns = static_cast<uint64_t>(clock_.ToNs(record->time_ns));
+    // A loss is told of right before what comes behind it, which may have taken its time before.
+    if (record->kind == abi::PT_LOSS && slot.last_ns != 0) record->time_ns = slot.last_ns;
+    record->pid = Raw(options_.pid);
+    record->tid = thread_number_(record->tid);
+    if (slot.lapse_ns != 0 && static_cast<int64_t>(record->time_ns) > slot.lapse_ns) {
+      slot.lapse_ns = 0;
+      ++counts_.lapses;
+      ++slot.missing;
+    }
+    if (slot.missing > 0) TellMissing(&slot, record->tid, on_record);
+    slot.last_ns = record->time_ns;
+    if (record->kind == abi::PT_LOSS && record->words >= PATCH_LOSS_WORDS) {
+      uint64_t lost = 0;
+      std::memcpy(&lost, record_ + sizeof(abi::pt_record), sizeof(lost));
+      slot.told_lost += lost;
+    }
+    on_record({record_, size_t{record->words} * 8});
+    ++taken;
+  }
+  Store(SlotField<uint64_t>(index, PATCH_SLOT_HEAD), slot.head);
+  return taken;
+}
+
+uint64_t PatchRing::Drain(const OnRecord& on_record) {
+  clock_.Advance();
+  uint64_t taken = 0;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (Load(SlotField<uint64_t>(i, PATCH_SLOT_OWNER)) != 0) taken += DrainSlot(i, on_record);
+  }
+  counts_.records += taken;
+  return taken;
+}
+
+bool PatchRing::Demote(uint16_t site, bool records_ends) {
+  auto known = std::find(demoted_sites_.begin(), demoted_sites_.end(), site);
+  if (known == demoted_sites_.end()) {
+    if (demoted_sites_.size() + 1 >= PATCH_COUNTERS) return false;
+    known = demoted_sites_.insert(known, site);
+  }
+  const auto counter = static_cast<unsigned>(known - demoted_sites_.begin()) + 1;
+  Store(HeaderField<uint16_t>(DemotionsOffset() + size_t{site} * 2),
+        static_cast<uint16_t>(counter << 1 | (records_ends ? 0 : 1)));
+  return true;
+}
+
+uint64_t PatchRing::CountedCalls(uint16_t site) const {
+  const auto known = std::find(demoted_sites_.begin(), demoted_sites_.end(), site);
+  if (known == demoted_sites_.end()) return 0;
+  const auto counter = static_cast<size_t>(known - demoted_sites_.begin()) + 1;
+  uint64_t calls = 0;
+  for (size_t i = 0; i < PATCH_SLOTS; ++i) {
+    if (Load(SlotField<uint64_t>(i, PATCH_SLOT_OWNER)) == 0) continue;
+    calls += Load(HeaderField<uint64_t>(CountersOffset(i) + counter * 8));
+  }
+  return calls;
+}
+
+PatchRingCounts PatchRing::counts() const {
+  PatchRingCounts counts = counts_;
+  counts.read_failed = Load(HeaderField<uint64_t>(PATCH_RING_READ_FAILED));
+  counts.lost = Load(HeaderField<uint64_t>(PATCH_RING_UNSLOTTED));
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    counts.lost += slots_[i].told_lost + Load(SlotField<uint64_t>(i, PATCH_SLOT_LOST));
+  }
+  return counts;
+}
+
+}  // namespace proftrace

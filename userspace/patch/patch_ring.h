@@ -1,0 +1,156 @@
+// The loader's end of the ring that a patched job's threads write their records into
+// (patch_memory.h): lays it out, takes records out of it, and says how long writers may go on.
+//
+// The memory belongs to the job, too, so nothing in it is trusted: records are copied before they
+// are checked, positions and addresses are the loader's own, and what is wrong is counted.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bpf/abi/patch_memory.h"
+#include "bpf/abi/records.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/model/ids.h"
+#include "userspace/patch/tsc_clock.h"
+
+namespace proftrace {
+
+struct AddressRange {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+
+  bool Holds(uint64_t other) const { return other >= address && other - address < bytes; }
+};
+
+// What the recorder has to know of a job.
+struct JobFacts {
+  abi::pt_autograd_layout autograd{};  // all zero: operators have no sequence numbers
+  // Vtables of autograd nodes of Python's; 0 behind the last one.
+  std::array<uint64_t, PATCH_PYTHON_NODES> python_nodes{};
+  struct AnnotationOperator {
+    uint64_t address = 0;  // of its OperatorDef
+    uint64_t step = 0;     // enum pt_annotation_step
+  };
+  std::array<AnnotationOperator, PATCH_ANNOTATIONS> annotations{};  // likewise
+};
+
+struct PatchRingOptions {
+  Pid pid{};                       // what records get
+  uint32_t slot_words = 1u << 17;  // of a thread; a power of two, 4096 at least
+  // Where a thread of the job has its id, from its thread control block, in bytes.
+  int32_t tid_offset = 0;
+  uint64_t address = 0;  // where the job has the memory mapped
+  uint32_t salt = 0;     // any number
+  JobFacts facts;
+  // What the cookies of spots count from 1 on.
+  std::vector<abi::pt_place> places;
+  std::vector<abi::pt_signature> signatures;
+  uint16_t node_signature = 0;  // that of autograd nodes; 0 = none
+  bool reads_inputs = false;    // there are buffers for what operators are called with
+  // What a later run needs to take all of it away (leftovers.h).
+  std::vector<AddressRange> regions;
+  std::vector<uint64_t> jumps;
+};
+
+struct PatchRingCounts {
+  uint64_t lapses = 0;       // threads that recorded nothing for a while, each time
+  uint64_t records = 0;      // handed on
+  uint64_t lost = 0;         // there was no room, or no slot, for them
+  uint64_t abandoned = 0;    // begun and never finished
+  uint64_t damages = 0;      // places where no record could be read
+  uint64_t read_failed = 0;  // a part of a record could not be had
+};
+
+class PatchRing {
+ public:
+  // Gets whole records with the loader's pid and tid, aligned, valid during the call. Of one thread
+  // they come in the order of time but for those of signal handlers.
+  using OnRecord = std::function<void(std::span<const std::byte> record)>;
+  // The loader's number of a thread, from its number in the job's PID namespace; 0 = not known.
+  using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
+
+  // Bytes of the memory.
+  static uint64_t Bytes(const PatchRingOptions& options);
+  // Where in it the addresses of jumps begin.
+  static uint64_t JumpsOffset(const PatchRingOptions& options);
+
+  // `memory`: a memfd of Bytes() that is empty and cannot shrink.
+  static absl::StatusOr<std::unique_ptr<PatchRing>> Make(const UniqueFd& memory,
+                                                         const PatchRingOptions& options,
+                                                         ThreadNumber thread_number);
+  ~PatchRing();
+  PatchRing(const PatchRing&) = delete;
+  PatchRing& operator=(const PatchRing&) = delete;
+
+  // Threads record for so long from now on. Also Advance()s the clock. For how long they may not
+  // have recorded, because it comes too late, in nanoseconds: what they did then is lost.
+  int64_t LetWrite(int64_t ns);
+  // Nobody records from here on.
+  void Stop();
+  // Hands on what is there and was recorded until now; how many records.
+  uint64_t Drain(const OnRecord& on_record);
+  PatchRingCounts counts() const;
+
+  // From here on calls at `site` are only counted, and their ends are recorded or not. Threads see
+  // it at once. False: there is no counter left for it.
+  bool Demote(uint16_t site, bool records_ends);
+  // How many calls were only counted at `site`.
+  uint64_t CountedCalls(uint16_t site) const;
+  const TscClock& clock() const { return clock_; }
+  const PatchRingOptions& options() const { return options_; }
+
+ private:
+  struct Slot {
+    uint64_t head = 0;
+    int64_t waits_since_ns = 0;  // for the record at `head`, which others follow; 0 = it does not
+    uint64_t told_lost = 0;      // by PT_LOSS records
+    uint64_t last_ns = 0;        // of the last record
+    uint64_t missing = 0;        // records, at least, that a PT_LOSS has to tell of before the next
+    int64_t lapse_ns = 0;  // when it stopped recording for a while; 0 = it did not, or is told
+  };
+
+  PatchRing(const PatchRingOptions& options, ThreadNumber thread_number)
+      : options_(options), thread_number_(std::move(thread_number)) {}
+  void LayOut();
+  uint64_t DrainSlot(size_t index, const OnRecord& on_record);
+  // Tells of what is missing before a record of this thread.
+  void TellMissing(Slot* slot, uint32_t tid, const OnRecord& on_record);
+  // Whether a valid record is at `position`; in record_ then.
+  bool CopyRecord(size_t index, uint64_t position);
+  // Of the first valid record behind `position`; `tail` = there is none.
+  uint64_t NextRecord(size_t index, uint64_t position, uint64_t tail);
+
+  template <typename T>
+  T* HeaderField(size_t offset) const {
+    return reinterpret_cast<T*>(memory_ + offset);
+  }
+  template <typename T>
+  T* SlotField(size_t index, size_t offset) const {
+    return reinterpret_cast<T*>(memory_ + PATCH_RING_HEADER_BYTES + (index << PATCH_SLOT_SHIFT) +
+                                offset);
+  }
+  uint64_t WordsOffset(size_t index) const;
+  uint64_t InputsOffset() const;
+  uint64_t DemotionsOffset() const;
+  uint64_t CountersOffset(size_t index) const;
+
+  PatchRingOptions options_;
+  ThreadNumber thread_number_;
+  std::byte* memory_ = nullptr;
+  TscClock clock_;
+  int64_t deadline_ns_ = 0;  // of writers; 0 = they have none
+  std::vector<Slot> slots_;
+  PatchRingCounts counts_;
+  std::vector<uint16_t> demoted_sites_;  // the counter of a site is 1 + its index
+  alignas(8) std::byte record_[255 * 8];
+};
+
+}  // namespace proftrace

@@ -1,0 +1,425 @@
+#include "userspace/patch/patched_code.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "bpf/abi/patch_memory.h"
+#include "symbols/process.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/inject/loader_places.h"
+#include "userspace/inject/room.h"
+#include "userspace/patch/recorder_code.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kGroupBytes = 0x4000'0000;  // spots of one region are no further apart
+constexpr size_t kMostWindowBytes = 64;
+constexpr uint8_t kBreakpoint = 0xcc;
+constexpr uint64_t kAlignment = 16;  // of trampolines
+// Every call that the job makes takes its thread to a stop and back, and what is dropped of a
+// file's pages costs no more than a fault for 16 of them.
+constexpr uint64_t kMostGapBytes = 1024 * kPageBytes;
+
+uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
+uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+bool HasOnlyBreakpoints(std::span<const uint8_t> original, std::span<const uint8_t> now) {
+  for (size_t i = 0; i < original.size(); ++i) {
+    if (now[i] != original[i] && now[i] != kBreakpoint) return false;
+  }
+  return true;
+}
+
+// What the pages of a process are (Documentation/admin-guide/mm/pagemap.rst).
+class PageMap {
+ public:
+  explicit PageMap(Pid pid)
+      : file_(open(("/proc/" + std::to_string(Raw(pid)) + "/pagemap").c_str(),
+                   O_RDONLY | O_CLOEXEC)) {}
+
+  // Whether none is the process's own, or it has no page there.
+  bool AreOfFile(uint64_t begin, uint64_t end) const {
+    constexpr uint64_t kPresent = uint64_t{1} << 63;
+    constexpr uint64_t kSwapped = uint64_t{1} << 62;
+    constexpr uint64_t kOfFile = uint64_t{1} << 61;
+    std::vector<uint64_t> entries((end - begin) / kPageBytes);
+    const auto bytes = static_cast<ssize_t>(entries.size() * sizeof(uint64_t));
+    const auto at = static_cast<off_t>(begin / kPageBytes * sizeof(uint64_t));
+    return pread(file_.get(), entries.data(), static_cast<size_t>(bytes), at) == bytes &&
+           std::all_of(entries.begin(), entries.end(), [](uint64_t entry) {
+             return (entry & kSwapped) == 0 && ((entry & kPresent) == 0 || (entry & kOfFile) != 0);
+           });
+  }
+
+ private:
+  UniqueFd file_;
+};
+
+}  // namespace
+
+bool IsRegionMapped(const AddressRange& range, const std::vector<Mapping>& mappings) {
+  const uint64_t end = range.address + range.bytes;
+  if (end <= range.address || range.bytes <= PATCH_CONTROL_BYTES) return false;
+  bool has_begin = false;
+  bool has_end = false;
+  for (const Mapping& mapping : mappings) {
+    if (mapping.inode != 0 || !mapping.path.empty()) continue;
+    has_begin =
+        has_begin || (mapping.start == range.address && !mapping.executable &&
+                      (mapping.end == end || mapping.end == range.address + PATCH_CONTROL_BYTES));
+    has_end = has_end || mapping.end == end;
+  }
+  return has_begin && has_end;
+}
+
+void PatchedCode::PlaceRegions(std::vector<PatchSpot> spots, const std::vector<Mapping>& mappings) {
+  spots_ = std::move(spots);
+  std::vector<Mapping> taken = mappings;
+  size_t first = 0;
+  while (first < spots_.size()) {
+    size_t end = first;
+    while (end < spots_.size() && spots_[end].address() - spots_[first].address() < kGroupBytes) {
+      ++end;
+    }
+    Region region;
+    for (size_t i = first; i < end; ++i) region.spots.push_back(i);
+    const uint64_t tables = PATCH_CONTROL_BYTES + RoundUp(RecorderCode().size(), kAlignment);
+    region.range.bytes =
+        RoundUp(tables + RoundUp(tables_.bytes().size(), kAlignment) +
+                    region.spots.size() * RoundUp(kMostTrampolineBytes, kAlignment),
+                kPageBytes);
+    region.range.address =
+        FindRoom(taken, spots_[first].address(),
+                 spots_[end - 1].bias + spots_[end - 1].window.end(), region.range.bytes);
+    region.tables = region.range.address + tables;
+    if (region.range.address == 0) {
+      for (const size_t i : region.spots) {
+        Refuse(i, "there is no free memory within 2 GiB of the code");
+      }
+    } else {
+      Mapping mapping;
+      mapping.start = region.range.address;
+      mapping.end = region.range.address + region.range.bytes;
+      taken.insert(std::upper_bound(taken.begin(), taken.end(), mapping.start,
+                                    [](uint64_t at, const Mapping& m) { return at < m.start; }),
+                   mapping);
+      regions_.push_back(std::move(region));
+    }
+    first = end;
+  }
+}
+
+void PatchedCode::TakeFrom(const PatchedCode& parent) {
+  facts_ = parent.facts_;
+  tables_ = parent.tables_;
+  node_signature_ = parent.node_signature_;
+  spots_ = parent.spots_;
+  regions_ = parent.regions_;
+  jumps_ = parent.jumps_;
+  runs_ = parent.runs_;
+  refused_ = parent.refused_;
+  trampoline_bytes_ = parent.trampoline_bytes_;
+}
+
+void PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
+                           const std::vector<uint64_t>& jumps,
+                           const std::vector<Mapping>& mappings) {
+  for (const AddressRange& range : regions) regions_.push_back({range, {}, true, 0});
+  for (const uint64_t address : jumps) {
+    Jump jump;
+    jump.address = address;
+    jump.bytes.resize(kWindowBytes);
+    jump.original.resize(kWindowBytes);
+    if (!memory_.Read(address, jump.bytes.data(), kWindowBytes) ||
+        !ReadMappedFile(pid_, mappings, address, jump.original.data(), kWindowBytes)) {
+      continue;
+    }
+    // Where there is no jump (any more), the page may still be the process's own.
+    if (jump.bytes == jump.original) {
+      jumps_.push_back(std::move(jump));
+      continue;
+    }
+    int32_t distance = 0;
+    std::memcpy(&distance, jump.bytes.data() + 1, sizeof(distance));
+    if (jump.bytes[0] != 0xe9 ||
+        !IsInsideRegion(address + kWindowBytes + static_cast<uint64_t>(int64_t{distance}))) {
+      continue;
+    }
+    jump.is_written = true;
+    jumps_.push_back(std::move(jump));
+  }
+  std::sort(jumps_.begin(), jumps_.end(),
+            [](const Jump& a, const Jump& b) { return a.address < b.address; });
+  FindRuns();
+}
+
+bool PatchedCode::Claim(const Region& region) const {
+  const auto owner = static_cast<uint32_t>(getpid());
+  const absl::StatusOr<ProcessInfo> self = ReadProcessInfo(Pid{owner});
+  const uint64_t fields[] = {0, PATCH_RING_MAGIC_VALUE, region.range.bytes, owner,
+                             self.ok() ? self->start_ticks : 0};
+  static_assert(sizeof(fields) == PATCH_CONTROL_AUTOGRAD);
+  static_assert(
+      PATCH_CONTROL_AUTOGRAD + sizeof(facts_) == PATCH_CONTROL_FIELDS &&
+      PATCH_CONTROL_AUTOGRAD + offsetof(JobFacts, python_nodes) == PATCH_CONTROL_PYTHON_NODES &&
+      PATCH_CONTROL_AUTOGRAD + offsetof(JobFacts, annotations) == PATCH_CONTROL_ANNOTATIONS);
+  const uint64_t tables[] = {region.tables, tables_.place_count(),
+                             region.tables + tables_.signatures_at(), tables_.signature_count(),
+                             node_signature_};
+  static_assert(PATCH_CONTROL_NODE_SIGNATURE == PATCH_CONTROL_PLACES + 32);
+  return memory_.Write(region.range.address, fields, sizeof(fields)) &&
+         memory_.Write(region.range.address + PATCH_CONTROL_AUTOGRAD, &facts_, sizeof(facts_)) &&
+         memory_.Write(region.range.address + PATCH_CONTROL_PLACES, tables, sizeof(tables));
+}
+
+bool PatchedCode::IsStillThere() const {
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
+  return mappings.ok() && std::all_of(regions_.begin(), regions_.end(), [&](const Region& region) {
+           uint64_t magic = 0;
+           if (!region.is_mapped) return true;
+           if (!memory_.ReadValue(region.range.address + PATCH_CONTROL_MAGIC, &magic)) return false;
+           // That of a forked child is empty, and one that has not been claimed yet; so may be
+           // another program's memory there.
+           return magic == PATCH_RING_MAGIC_VALUE ||
+                  (magic == 0 && IsRegionMapped(region.range, *mappings));
+         });
+}
+
+std::vector<uint64_t> PatchedCode::JumpAddresses() const {
+  std::vector<uint64_t> addresses;
+  for (const PatchSpot& spot : spots_) addresses.push_back(spot.address());
+  return addresses;
+}
+
+absl::Status PatchedCode::WriteTrampolines() {
+  for (Region& region : regions_) {
+    const uint64_t recorder = region.range.address + PATCH_CONTROL_BYTES;
+    std::vector<uint8_t> code(RecorderCode().begin(), RecorderCode().end());
+    code.resize(region.tables - recorder, kBreakpoint);
+    code.insert(code.end(), tables_.bytes().begin(), tables_.bytes().end());
+    for (const size_t i : region.spots) {
+      code.resize(RoundUp(code.size(), kAlignment), kBreakpoint);
+      const uint64_t to = recorder + code.size();
+      const uint16_t number = spots_[i].signature;
+      const uint64_t signature = number != 0 ? region.tables + tables_.SignatureAt(number) : 0;
+      const absl::StatusOr<std::vector<uint8_t>> bytes =
+          MakeTrampoline(spots_[i], to, recorder, signature);
+      absl::StatusOr<std::vector<uint8_t>> jump = JumpBytes(spots_[i], to);
+      if (!bytes.ok() || !jump.ok()) {
+        Refuse(i, std::string((bytes.ok() ? jump.status() : bytes.status()).message()));
+        continue;
+      }
+      if (PATCH_CONTROL_BYTES + code.size() + bytes->size() > region.range.bytes) {
+        Refuse(i, "its trampoline has no room");
+        continue;
+      }
+      code.insert(code.end(), bytes->begin(), bytes->end());
+      const std::vector<uint8_t>& original = spots_[i].original;
+      jumps_.push_back({i,
+                        spots_[i].address(),
+                        *std::move(jump),
+                        {original.begin(), original.begin() + kWindowBytes},
+                        original,
+                        false,
+                        false});
+    }
+    if (!memory_.Write(recorder, code.data(), code.size())) {
+      return absl::UnavailableError("its memory cannot be written");
+    }
+    trampoline_bytes_ += code.size();
+  }
+  DropPartialGroups();
+  FindRuns();
+  MakeOwnPages();
+  return absl::OkStatus();
+}
+
+void PatchedCode::DropPartialGroups() {
+  std::set<uint32_t> partial;
+  for (const Refusal& refusal : refused_) partial.insert(spots_[refusal.spot].group);
+  for (const Jump& jump : jumps_) {
+    const uint32_t group = spots_[jump.spot].group;
+    if (group == 0 || partial.contains(group)) continue;
+    std::vector<uint8_t> now(jump.window.size());
+    if (!memory_.Read(jump.address, now.data(), now.size()) || now != jump.window) {
+      partial.insert(group);
+    }
+  }
+  partial.erase(0);
+  std::erase_if(jumps_, [&](const Jump& jump) {
+    if (!partial.contains(spots_[jump.spot].group)) return false;
+    Refuse(jump.spot, "another place of the same rows cannot have a jump");
+    return true;
+  });
+}
+
+void PatchedCode::FindRuns() {
+  for (size_t i = 0; i < jumps_.size(); ++i) {
+    const uint64_t page = PageOf(jumps_[i].address);
+    if (runs_.empty() || page > runs_.back().address + runs_.back().bytes) {
+      runs_.push_back({page, 0, i, 0});
+    }
+    PageRun& run = runs_.back();
+    run.bytes = page + kPageBytes - run.address;
+    ++run.jumps;
+  }
+}
+
+void PatchedCode::MakeOwnPages() {
+  uint64_t last = 0;
+  for (const Jump& jump : jumps_) {
+    if (PageOf(jump.address) == last) continue;
+    last = PageOf(jump.address);
+    std::vector<uint8_t> now(kWindowBytes);
+    if (memory_.Read(jump.address, now.data(), now.size()) && now == jump.original) {
+      memory_.Write(jump.address, now.data(), now.size());
+    }
+  }
+}
+
+std::vector<size_t> PatchedCode::WrittenSpots() const {
+  std::vector<size_t> written;
+  for (const Jump& jump : jumps_) {
+    if (jump.is_written) written.push_back(jump.spot);
+  }
+  return written;
+}
+
+std::vector<size_t> PatchedCode::ChangedSpots() const {
+  std::vector<size_t> changed;
+  for (const Jump& jump : jumps_) {
+    if (jump.is_changed) changed.push_back(jump.spot);
+  }
+  return changed;
+}
+
+size_t PatchedCode::WriteJumps() {
+  size_t written = 0;
+  std::vector<uint8_t> now;
+  for (PageRun& run : runs_) {
+    // A window may reach beyond its jump's page.
+    now.resize(run.bytes + kMostWindowBytes);
+    bool is_read = memory_.Read(run.address, now.data(), now.size());
+    if (!is_read) {
+      now.resize(run.bytes);
+      is_read = memory_.Read(run.address, now.data(), now.size());
+    }
+    size_t here = 0;
+    for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
+      Jump& jump = jumps_[i];
+      uint8_t* at = now.data() + (jump.address - run.address);
+      const auto seen = std::span(now).subspan(jump.address - run.address);
+      const auto window = std::span(jump.window).first(std::min(jump.window.size(), seen.size()));
+      jump.is_written = is_read && std::equal(window.begin(), window.end(), seen.begin());
+      jump.is_changed = is_read && !jump.is_written && !HasOnlyBreakpoints(window, seen);
+      if (!jump.is_written) continue;
+      std::copy(jump.bytes.begin(), jump.bytes.end(), at);
+      ++here;
+    }
+    if (here == 0) continue;
+    if (!memory_.Write(run.address, now.data(), run.bytes)) {
+      for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
+        jumps_[i].is_written = false;
+      }
+      continue;
+    }
+    written += here;
+  }
+  return written;
+}
+
+size_t PatchedCode::CountJumps() const {
+  return static_cast<size_t>(std::count_if(jumps_.begin(), jumps_.end(),
+                                           [](const Jump& jump) { return jump.is_written; }));
+}
+
+bool PatchedCode::Publish(uint64_t ring) const {
+  bool is_written = true;
+  for (const Region& region : regions_) {
+    is_written = is_written && memory_.WriteValue(region.range.address + PATCH_CONTROL_RING, ring);
+  }
+  return is_written;
+}
+
+bool PatchedCode::SetFacts(const JobFacts& facts) {
+  facts_ = facts;
+  return std::all_of(regions_.begin(), regions_.end(), [&](const Region& region) {
+    return !region.is_mapped ||
+           memory_.Write(region.range.address + PATCH_CONTROL_AUTOGRAD, &facts, sizeof(facts));
+  });
+}
+
+bool PatchedCode::RemoveJumps() {
+  bool is_clean = true;
+  std::vector<uint8_t> now;
+  for (PageRun& run : runs_) {
+    now.resize(run.bytes);
+    if (!memory_.Read(run.address, now.data(), now.size())) continue;
+    bool is_changed = false;
+    for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
+      Jump& jump = jumps_[i];
+      uint8_t* at = now.data() + (jump.address - run.address);
+      if (!jump.is_written || !std::equal(jump.bytes.begin(), jump.bytes.end(), at)) continue;
+      std::copy(jump.original.begin(), jump.original.end(), at);
+      is_changed = true;
+    }
+    if (is_changed) is_clean = memory_.Write(run.address, now.data(), now.size()) && is_clean;
+  }
+  return is_clean;
+}
+
+bool PatchedCode::IsInsideJump(uint64_t address) const {
+  auto at = std::upper_bound(jumps_.begin(), jumps_.end(), address,
+                             [](uint64_t a, const Jump& jump) { return a < jump.address; });
+  if (at == jumps_.begin()) return false;
+  --at;
+  return address > at->address && address < at->address + kWindowBytes;
+}
+
+bool PatchedCode::IsInsideRegion(uint64_t address) const {
+  return std::any_of(regions_.begin(), regions_.end(),
+                     [address](const Region& region) { return region.range.Holds(address); });
+}
+
+std::vector<AddressRange> PatchedCode::RestoredRuns() const {
+  std::vector<AddressRange> restored;
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
+  if (!mappings.ok()) return restored;
+  const PageMap pages(pid_);
+  const auto are_of_file = [&](uint64_t begin, uint64_t end) {
+    return std::any_of(mappings->begin(), mappings->end(),
+                       [&](const Mapping& mapping) {
+                         return mapping.start <= begin && end <= mapping.end;
+                       }) &&
+           pages.AreOfFile(begin, end);
+  };
+  std::vector<uint8_t> now(kPageBytes);
+  std::vector<uint8_t> file(kPageBytes);
+  for (const PageRun& run : runs_) {
+    for (uint64_t page = run.address; page < run.address + run.bytes; page += kPageBytes) {
+      if (!memory_.Read(page, now.data(), now.size()) ||
+          !ReadMappedFile(pid_, *mappings, page, file.data(), file.size()) || now != file) {
+        continue;
+      }
+      const uint64_t last = restored.empty() ? 0 : restored.back().address + restored.back().bytes;
+      if (last != 0 && page - last <= kMostGapBytes && are_of_file(last, page)) {
+        restored.back().bytes = page + kPageBytes - restored.back().address;
+      } else {
+        restored.push_back({page, kPageBytes});
+      }
+    }
+  }
+  return restored;
+}
+
+}  // namespace proftrace

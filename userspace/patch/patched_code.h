@@ -1,0 +1,130 @@
+// The code side of a patched process: where regions for trampolines lie, what is in them, and the
+// jumps. Reads and writes the process's memory; stops nobody.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "symbols/process_maps.h"
+#include "userspace/inject/writable_memory.h"
+#include "userspace/model/ids.h"
+#include "userspace/patch/patch_ring.h"
+#include "userspace/patch/recorder_tables.h"
+#include "userspace/patch/trampoline.h"
+
+namespace proftrace {
+
+// Whether a region is mapped as one of ours is: in one piece before its code is made executable,
+// and in two then. What a process's memory says of itself is only believed if the map says so, too.
+bool IsRegionMapped(const AddressRange& range, const std::vector<Mapping>& mappings);
+
+class PatchedCode {
+ public:
+  struct Region {
+    AddressRange range;         // its control page is at the begin, the recorder behind that
+    std::vector<size_t> spots;  // indexes
+    bool is_mapped = false;
+    uint64_t tables = 0;  // address of its copy of the recorder's tables
+  };
+  struct Refusal {
+    size_t spot = 0;
+    std::string reason;
+  };
+
+  PatchedCode(Pid pid, const WritableMemory& memory) : pid_(pid), memory_(memory) {}
+
+  // What the cookies of spots count, and which of the signatures autograd nodes have (0 = none).
+  // Before PlaceRegions().
+  void SetTables(RecorderTables tables, uint16_t node_signature) {
+    tables_ = std::move(tables);
+    node_signature_ = node_signature;
+  }
+  // Known to regions that are claimed from here on, and to those that are there.
+  bool SetFacts(const JobFacts& facts);
+  const JobFacts& facts() const { return facts_; }
+  // Chooses where the regions go, in free memory of `mappings`. Spots without room are refused.
+  void PlaceRegions(std::vector<PatchSpot> spots, const std::vector<Mapping>& mappings);
+  std::vector<Region>& regions() { return regions_; }
+  const std::vector<PatchSpot>& spots() const { return spots_; }
+  // Why spots have no jump, each once.
+  const std::vector<Refusal>& refused() const { return refused_; }
+  uint64_t trampoline_bytes() const { return trampoline_bytes_; }
+
+  // A forked child has what its parent had.
+  void TakeFrom(const PatchedCode& parent);
+  // What an earlier run has left in the process, as far as it is true: jumps into one of the
+  // `regions`, over code of files, and pages that had some. For RemoveJumps(), RestoredRuns().
+  void TakeOver(const std::vector<AddressRange>& regions, const std::vector<uint64_t>& jumps,
+                const std::vector<Mapping>& mappings);
+
+  // Makes a region that has just been mapped known as ours, before anything else is done to it.
+  bool Claim(const Region& region) const;
+  // Whether the regions are still there: the process goes on with the same program.
+  bool IsStillThere() const;
+  // Fills the regions, which are mapped now; the process goes on.
+  absl::Status WriteTrampolines();
+  // All threads stand still for these. How many jumps there are.
+  size_t WriteJumps();
+  // `ring`: what the recorders' control pages say of it; 0 = recording is off.
+  bool Publish(uint64_t ring) const;
+  size_t CountJumps() const;
+  // False: something of it could not be written back.
+  bool RemoveJumps();
+
+  // Spots that have a jump now.
+  std::vector<size_t> WrittenSpots() const;
+  // Spots whose code was not as in the file, but for a breakpoint (the kernel's probes are such).
+  std::vector<size_t> ChangedSpots() const;
+  // Where jumps are, or may be written.
+  std::vector<uint64_t> JumpAddresses() const;
+  // Whether a thread that goes on there would find itself inside of a jump.
+  bool IsInsideJump(uint64_t address) const;
+  bool IsInsideRegion(uint64_t address) const;
+  // Pages that had jumps and are as in their files again, as runs, with pages between them that are
+  // their file's.
+  std::vector<AddressRange> RestoredRuns() const;
+
+ private:
+  struct Jump {
+    size_t spot = 0;
+    uint64_t address = 0;
+    std::vector<uint8_t> bytes;     // of the jump
+    std::vector<uint8_t> original;  // as many
+    std::vector<uint8_t> window;    // by the file: what the trampoline has in place of it
+    bool is_written = false;
+    bool is_changed = false;  // by somebody else
+  };
+  // Pages side by side that jumps lie in.
+  struct PageRun {
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    size_t first_jump = 0;
+    size_t jumps = 0;
+  };
+
+  void Refuse(size_t spot, std::string reason) { refused_.push_back({spot, std::move(reason)}); }
+  void FindRuns();
+  // Of groups of which a spot has no trampoline, or other code by now than in its file.
+  void DropPartialGroups();
+  // Writing what is there makes a page the process's own: it takes its time before threads stand
+  // still, and not then.
+  void MakeOwnPages();
+
+  Pid pid_;
+  const WritableMemory& memory_;
+  JobFacts facts_;
+  RecorderTables tables_;
+  uint16_t node_signature_ = 0;
+  std::vector<PatchSpot> spots_;  // ascending by address
+  std::vector<Region> regions_;
+  std::vector<Jump> jumps_;  // ascending by address
+  std::vector<PageRun> runs_;
+  std::vector<Refusal> refused_;
+  uint64_t trampoline_bytes_ = 0;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,386 @@
+#include "userspace/patch/patched_process.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "bpf/abi/patch_memory.h"
+#include "symbols/process.h"
+#include "symbols/process_maps.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/inject/loader_places.h"
+#include "userspace/inject/remote_calls.h"
+#include "userspace/inject/seccomp_filter.h"
+#include "userspace/inject/stopped_threads.h"
+#include "userspace/patch/ring_file.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kOneStopLimitNs = 2'000'000'000;
+// Memory near the code that is free may be the process's own a moment later.
+constexpr int kMostTries = 5;
+constexpr char kTaken[] = "the memory near the code was taken meanwhile";
+constexpr uint64_t kMapFixedNoReplace = 0x100000;
+constexpr uint64_t kNoFile = ~uint64_t{0};
+constexpr uint64_t kMemfdFlags = 1 | 2;   // MFD_CLOEXEC | MFD_ALLOW_SEALING
+constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
+// Of a thread control block: what of it may hold the thread's id.
+constexpr size_t kControlBlockBytes = 2304;
+
+absl::Status Refused(const char* what, int64_t result) {
+  return Fail(ExitCode::kNotPermitted, std::string("the kernel refused it ") + what + ": " +
+                                           ErrnoText(static_cast<int>(-result)));
+}
+
+absl::Status CheckFilters(Pid pid, int tid, uint64_t instruction) {
+  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
+  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
+  if (!filters.ok()) return filters.status();
+  constexpr uint64_t kReadWrite = PROT_READ | PROT_WRITE;
+  const FilteredCall calls[] = {
+      {SYS_mmap, "mmap", {0, 4096, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}},
+      {SYS_mmap, "mmap of shared memory", {0, 4096, kReadWrite, MAP_SHARED, 3, 0}},
+      {SYS_mprotect, "mprotect", {0, 4096, PROT_READ | PROT_EXEC, 0, 0, 0}},
+      {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK, 0, 0, 0}},
+      {SYS_madvise, "madvise", {0, 4096, MADV_DONTNEED, 0, 0, 0}},
+      {SYS_munmap, "munmap", {0, 4096, 0, 0, 0, 0}},
+      {SYS_memfd_create, "memfd_create", {0, kMemfdFlags, 0, 0, 0, 0}},
+      {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
+      {SYS_rt_sigreturn, "rt_sigreturn", {}},
+  };
+  return CheckSeccomp(*filters, calls, instruction);
+}
+
+// A thread's number in its own PID namespace.
+uint32_t OwnNumber(Pid pid, int tid) {
+  const std::string status = ReadSmallFile(
+      "/proc/" + std::to_string(Raw(pid)) + "/task/" + std::to_string(tid) + "/status", 4096);
+  const std::string_view numbers = StatusValue(status, "NSpid");
+  const size_t space = numbers.find_last_of("\t ");
+  return static_cast<uint32_t>(
+      std::strtoul(std::string(numbers.substr(space + 1)).c_str(), nullptr, 10));
+}
+
+// Where threads have their number, from their control block: every libc keeps it there. -1 = it is
+// not known.
+int32_t FindTidOffset(Pid pid, const WritableMemory& memory,
+                      const std::vector<StoppedThread>& threads) {
+  std::set<int32_t> places;
+  bool is_first = true;
+  for (const StoppedThread& thread : threads) {
+    if (thread.is_gone || thread.registers.fs_base == 0) continue;
+    std::array<uint32_t, kControlBlockBytes / 4> block{};
+    if (!memory.Read(thread.registers.fs_base, block.data(), sizeof(block))) continue;
+    const uint32_t number = OwnNumber(pid, thread.tid);
+    std::set<int32_t> here;
+    for (size_t i = 0; i < block.size(); ++i) {
+      const auto offset = static_cast<int32_t>(i * 4);
+      if (block[i] == number && (is_first || places.contains(offset))) here.insert(offset);
+    }
+    places = std::move(here);
+    is_first = false;
+  }
+  return places.empty() ? -1 : *places.begin();
+}
+
+absl::Status Gone() { return Fail(ExitCode::kNoTarget, "it has ended, or runs another program"); }
+
+bool HasShadowStack(Pid pid) {
+  const std::string status = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/status", 8192);
+  return StatusValue(status, "x86_Thread_features").find("shstk") != std::string_view::npos;
+}
+
+// And what belongs to them.
+void RemoveMovedCalls(std::vector<PatchSpot>* spots) {
+  std::set<uint32_t> groups;
+  for (const PatchSpot& spot : *spots) {
+    if (spot.window.has_call && spot.group != 0) groups.insert(spot.group);
+  }
+  std::erase_if(*spots, [&groups](const PatchSpot& spot) {
+    return spot.window.has_call || groups.contains(spot.group);
+  });
+}
+
+}  // namespace
+
+absl::Status CheckPatchable(Pid pid) {
+  if (absl::Status status = CheckTimeStampCounter(); !status.ok()) return status;
+  const absl::StatusOr<WritableMemory> memory = WritableMemory::Open(pid);
+  if (!memory.ok()) return memory.status();
+  const std::string status = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/status", 8192);
+  if (const std::string_view tracer = StatusValue(status, "TracerPid"); tracer != "0") {
+    return Fail(ExitCode::kNotPermitted, "PID " + std::string(tracer) + " traces it already");
+  }
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  if (!mappings.ok()) return mappings.status();
+  if (FindRingMapping(*mappings).has_value()) {
+    return Fail(ExitCode::kNotPermitted,
+                "it has jumps already: another proftrace records it, or was killed ("
+                "'proftrace clean' takes out what that has left)");
+  }
+  return FindLoaderPlaces(pid, *mappings).status();
+}
+
+absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchedProcess::Attach(
+    Pid pid, std::vector<PatchSpot> spots, const PatchRingOptions& ring,
+    PatchRing::ThreadNumber thread_number, StoppedThreads* held) {
+  if (absl::Status status = CheckTimeStampCounter(); !status.ok()) return status;
+  absl::StatusOr<WritableMemory> memory = WritableMemory::Open(pid);
+  if (!memory.ok()) return memory.status();
+  absl::StatusOr<TargetLock> lock = TargetLock::Take(pid);
+  if (!lock.ok()) return lock.status();
+  std::unique_ptr<PatchedProcess> process(new PatchedProcess(pid, *std::move(memory)));
+  process->lock_ = *std::move(lock);
+  absl::Status status;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    status = process->Start(spots, ring, thread_number, held);
+    if (status.ok()) return process;
+    if (held != nullptr) held->Release();  // it is to take everything out
+    held = nullptr;
+    if (const absl::Status left = process->TakeOut(); !left.ok()) {
+      return absl::Status(status.code(),
+                          std::string(status.message()) + "; " + std::string(left.message()));
+    }
+    if (!absl::IsAborted(status)) break;
+    absl::StatusOr<WritableMemory> again = WritableMemory::Open(pid);
+    if (!again.ok()) return again.status();
+    TargetLock kept = std::move(process->lock_);
+    process.reset(new PatchedProcess(pid, *std::move(again)));
+    process->lock_ = std::move(kept);
+  }
+  return status;
+}
+
+PatchedProcess::~PatchedProcess() { (void)Detach(); }
+
+absl::Status PatchedProcess::Start(std::vector<PatchSpot> spots, const PatchRingOptions& ring,
+                                   PatchRing::ThreadNumber thread_number, StoppedThreads* held) {
+  if (const absl::StatusOr<bool> left = RemoveLeft(pid_, nullptr); !left.ok()) {
+    return left.status();
+  }
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
+  if (!mappings.ok()) return mappings.status();
+  const absl::StatusOr<LoaderPlaces> places = FindLoaderPlaces(pid_, *mappings);
+  if (!places.ok()) return places.status();
+  system_calls_ = places->system_calls;
+  std::sort(spots.begin(), spots.end(),
+            [](const PatchSpot& a, const PatchSpot& b) { return a.address() < b.address(); });
+  if (HasShadowStack(pid_)) RemoveMovedCalls(&spots);
+  code_.SetTables(RecorderTables(ring.places, ring.signatures), ring.node_signature);
+  code_.PlaceRegions(std::move(spots), *mappings);
+  (void)code_.SetFacts(ring.facts);
+  if (code_.regions().empty()) {
+    return Fail(ExitCode::kHostUnfit, "there is no place in it that a jump can be put at");
+  }
+  PatchRingOptions options = ring;
+  options.pid = pid_;
+  UniqueFd memory;
+  if (absl::Status status = MapAll(&options, &memory, held); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<PatchRing>> made =
+      PatchRing::Make(memory, options, std::move(thread_number));
+  if (!made.ok()) return made.status();
+  ring_ = *std::move(made);
+  if (absl::Status status = code_.WriteTrampolines(); !status.ok()) return status;
+  const auto inside_jump = [this](uint64_t address) { return code_.IsInsideJump(address); };
+  absl::Status status = AtQuietMoment(
+      pid_, memory_, inside_jump,
+      [this](QuietMoment*) {
+        report_.jumps = code_.WriteJumps();
+        ring_->LetWrite(kPatchLeaseNs);
+        return code_.Publish(ring_address_)
+                   ? absl::OkStatus()
+                   : absl::UnavailableError("its memory cannot be written");
+      },
+      &report_.attach, held);
+  report_.trampoline_bytes = code_.trampoline_bytes();
+  for (const PatchedCode::Refusal& refusal : code_.refused()) {
+    report_.refused.push_back({refusal.spot, refusal.reason});
+  }
+  return status;
+}
+
+absl::StatusOr<RemoteCalls> PatchedProcess::BeginCalls(StoppedThreads* threads, int64_t* begin_ns,
+                                                       int32_t* tid_offset) {
+  absl::Status status;
+  if (threads->threads().empty()) {
+    status = threads->StopOne(pid_, MonotonicNs() + kOneStopLimitNs);
+  }
+  *begin_ns = MonotonicNs();
+  if (!status.ok()) return status;
+  const StoppedThread& thread = threads->threads().front();
+  status = CheckFilters(pid_, thread.tid, system_calls_.call);
+  if (!status.ok()) return status;
+  *tid_offset = FindTidOffset(pid_, memory_, threads->threads());
+  if (*tid_offset < 0) {
+    return Fail(ExitCode::kHostUnfit,
+                "its libc keeps the numbers of threads at a place that is not known");
+  }
+  return RemoteCalls::Begin(thread, memory_, system_calls_);
+}
+
+absl::Status PatchedProcess::MapAll(PatchRingOptions* options, UniqueFd* memory,
+                                    StoppedThreads* held) {
+  for (const PatchedCode::Region& region : code_.regions()) {
+    options->regions.push_back(region.range);
+  }
+  options->jumps = code_.JumpAddresses();
+  ring_bytes_ = PatchRing::Bytes(*options);
+  const std::vector<std::byte> header = AnnouncedHeader(*options);
+  const Hurry hurry;
+  int64_t begin_ns = 0;
+  StoppedThreads threads;
+  absl::StatusOr<RemoteCalls> calls =
+      BeginCalls(held != nullptr ? held : &threads, &begin_ns, &options->tid_offset);
+  if (!calls.ok()) return calls.status();
+  absl::Status status = MakeRingFile(&*calls, header, memory);
+  for (PatchedCode::Region& region : code_.regions()) {
+    if (status.ok()) status = MapRegion(&*calls, &region);
+  }
+  if (status.ok()) status = MapRing(&*calls);
+  options->address = ring_address_;
+  report_.held_ns = MonotonicNs() - begin_ns;
+  return status;
+}
+
+absl::Status PatchedProcess::MakeRingFile(RemoteCalls* calls, const std::vector<std::byte>& header,
+                                          UniqueFd* memory) {
+  const uint64_t name = calls->scratch_address();
+  if (!memory_.Write(name, kRingName, sizeof(kRingName))) {
+    return absl::UnavailableError("its memory cannot be written");
+  }
+  absl::StatusOr<int64_t> fd = calls->Call(SYS_memfd_create, {name, kMemfdFlags, 0, 0, 0, 0});
+  if (fd.ok() && *fd == -EACCES) {
+    fd = calls->Call(SYS_memfd_create, {name, kMemfdFlags | kMemfdNoexecSeal, 0, 0, 0, 0});
+  }
+  if (!fd.ok()) return fd.status();
+  if (*fd < 0) return Refused("a memfd", *fd);
+  descriptors_.push_back(static_cast<int>(*fd));
+  const UniqueFd process(
+      static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(Raw(pid_)), 0)));
+  *memory = UniqueFd(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), *fd, 0)));
+  if (!memory->valid()) {
+    return Fail(ExitCode::kNotPermitted, "a file of it cannot be shared: " + ErrnoText(errno));
+  }
+  if (ftruncate(memory->get(), static_cast<off_t>(ring_bytes_)) != 0 ||
+      fcntl(memory->get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+      pwrite(memory->get(), header.data(), header.size(), 0) !=
+          static_cast<ssize_t>(header.size())) {
+    return Fail(ExitCode::kHostUnfit, "the ring cannot be made: " + ErrnoText(errno));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PatchedProcess::MapRegion(RemoteCalls* calls, PatchedCode::Region* region) {
+  const AddressRange& range = region->range;
+  absl::StatusOr<int64_t> result = calls->Call(
+      SYS_mmap, {range.address, range.bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | kMapFixedNoReplace, kNoFile, 0});
+  if (!result.ok()) return result.status();
+  if (*result == -EEXIST) return absl::AbortedError(kTaken);
+  if (*result < 0) return Refused("memory", *result);
+  if (static_cast<uint64_t>(*result) != range.address) {  // before Linux 4.17: a hint
+    (void)calls->Call(SYS_munmap, {static_cast<uint64_t>(*result), range.bytes, 0, 0, 0, 0});
+    return absl::AbortedError(kTaken);
+  }
+  region->is_mapped = true;
+  if (!code_.Claim(*region)) return absl::UnavailableError("its memory cannot be written");
+  result = calls->Call(SYS_mprotect,
+                       {range.address + PATCH_CONTROL_BYTES, range.bytes - PATCH_CONTROL_BYTES,
+                        PROT_READ | PROT_EXEC, 0, 0, 0});
+  if (!result.ok()) return result.status();
+  if (*result < 0) return Refused("memory for code", *result);
+  result = calls->Call(SYS_madvise, {range.address, PATCH_CONTROL_BYTES, MADV_WIPEONFORK, 0, 0, 0});
+  if (!result.ok()) return result.status();
+  return *result < 0 ? Refused("memory that forks do not inherit", *result) : absl::OkStatus();
+}
+
+absl::Status PatchedProcess::MapRing(RemoteCalls* calls) {
+  const auto fd = static_cast<uint64_t>(descriptors_.front());
+  const absl::StatusOr<int64_t> result = calls->Call(
+      SYS_mmap, {0, ring_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0});
+  if (!result.ok()) return result.status();
+  if (*result < 0) return Refused("the ring", *result);
+  ring_address_ = static_cast<uint64_t>(*result);
+  const absl::StatusOr<int64_t> closed = calls->Call(SYS_close, {fd, 0, 0, 0, 0, 0});
+  if (!closed.ok()) return closed.status();
+  descriptors_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status PatchedProcess::UnmapAll(const StoppedThread& thread) {
+  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
+  if (!calls.ok()) return calls.status();
+  // The ring, which tells a later run of the rest, goes last.
+  for (const AddressRange& run : code_.RestoredRuns()) {
+    (void)calls->Call(SYS_madvise, {run.address, run.bytes, MADV_DONTNEED, 0, 0, 0});
+  }
+  for (PatchedCode::Region& region : code_.regions()) {
+    if (!region.is_mapped) continue;
+    (void)calls->Call(SYS_munmap, {region.range.address, region.range.bytes, 0, 0, 0, 0});
+    region.is_mapped = false;
+  }
+  if (ring_address_ != 0) {
+    (void)calls->Call(SYS_munmap, {ring_address_, ring_bytes_, 0, 0, 0, 0});
+    ring_address_ = 0;
+  }
+  for (const int descriptor : descriptors_) {
+    // The process may have closed it, and have another file under its number.
+    if (!IsRingDescriptor(pid_, descriptor)) continue;
+    (void)calls->Call(SYS_close, {static_cast<uint64_t>(descriptor), 0, 0, 0, 0, 0});
+  }
+  descriptors_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status PatchedProcess::Detach() {
+  absl::Status status = TakeOut();
+  if (status.ok()) lock_ = TargetLock();
+  return status;
+}
+
+absl::Status PatchedProcess::TakeOut() {
+  const bool is_mapped =
+      std::any_of(code_.regions().begin(), code_.regions().end(),
+                  [](const PatchedCode::Region& region) { return region.is_mapped; });
+  if (!is_mapped && ring_address_ == 0 && descriptors_.empty()) return absl::OkStatus();
+  // First the jumps: then threads that are in a trampoline leave it.
+  absl::Status status = AtQuietMoment(
+      pid_, memory_, [](uint64_t) { return false; },
+      [this](QuietMoment*) {
+        if (!code_.IsStillThere()) return Gone();
+        (void)code_.Publish(0);
+        return code_.RemoveJumps() ? absl::OkStatus()
+                                   : absl::InternalError("not all of its code could be put back");
+      },
+      &report_.detach);
+  if (status.ok()) {
+    status = AtQuietMoment(
+        pid_, memory_, [this](uint64_t address) { return code_.IsInsideRegion(address); },
+        [this](QuietMoment* moment) {
+          if (!code_.IsStillThere()) return Gone();
+          const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
+          return kept.has_value() ? UnmapAll(*kept) : absl::OkStatus();
+        },
+        &report_.detach);
+  }
+  if (ExitCodeOf(status) == ExitCode::kNoTarget) {
+    for (PatchedCode::Region& region : code_.regions()) region.is_mapped = false;
+    ring_address_ = 0;
+    descriptors_.clear();
+    return absl::OkStatus();  // and all of it with the program
+  }
+  return status;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,231 @@
+#include "userspace/patch/plan_spots.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "bpf/abi/records.h"
+#include "symbols/elf_file.h"
+#include "symbols/module_image.h"
+#include "symbols/patch_windows.h"
+#include "symbols/process_maps.h"
+#include "symbols/window_cache.h"
+
+namespace proftrace {
+namespace {
+
+constexpr uint32_t kPlainWords = sizeof(abi::pt_record) / 8;
+
+// The kind of the plain record that a point writes; nothing for one that writes more.
+std::optional<uint8_t> PlainKind(const ProbePoint& point) {
+  switch (RoleOf(point)) {
+    case abi::PT_ROLE_BEGIN:
+      return abi::PT_SPAN_BEGIN;
+    case abi::PT_ROLE_END:
+      return abi::PT_SPAN_END;
+    case abi::PT_ROLE_CATCH:
+      return abi::PT_CATCH;
+    case abi::PT_ROLE_LITERAL_BEGIN:
+      return abi::PT_LITERAL_BEGIN;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Names and operators that code has in variables of its own are there as long as the code is. A job
+// that reads any other name, which without a profiler nobody reads, may find it gone.
+bool CanReadPlace(const ProbePoint& point, const ProbePlan& plan) {
+  if (point.place == 0) return true;
+  if (point.place > plan.places.size()) return false;
+  const abi::pt_place& place = plan.places[point.place - 1];
+  if (place.inputs != 0) return false;
+  // The operator that is about to be called.
+  if (RoleOf(point) == abi::PT_ROLE_PLACED_BEGIN) return place.base <= abi::PT_PLACE_ADDRESS;
+  return place.form == abi::PT_PLACE_NOTHING ||
+         (place.form == abi::PT_PLACE_C_STRING && place.base == abi::PT_PLACE_ADDRESS);
+}
+
+// Whether the recorder has the code of the BPF program for it (bpf/job_recorder.c).
+bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan) {
+  switch (RoleOf(point)) {
+    case abi::PT_ROLE_OPERATOR_CALL:
+    case abi::PT_ROLE_INPUTS_BEGIN:
+    case abi::PT_ROLE_SPILLED_INPUTS:
+      return point.signature != 0 && point.signature <= plan.signatures.size();
+    case abi::PT_ROLE_NODE_BEGIN:
+    case abi::PT_ROLE_BOXED_BEGIN:
+    case abi::PT_ROLE_BOXED_END:
+      return point.signature <= plan.signatures.size();
+    case abi::PT_ROLE_GUARD_BEGIN:
+    case abi::PT_ROLE_PLACED_BEGIN:
+      return CanReadPlace(point, plan);
+    case abi::PT_ROLE_GUARD_END:
+    case abi::PT_ROLE_GUARD_UNWOUND:
+    case abi::PT_ROLE_ANNOTATION_GUARD:
+    case abi::PT_ROLE_SEQUENCE:
+    case abi::PT_ROLE_SIZED_BEGIN:
+    case abi::PT_ROLE_OPERATOR_BEGIN:
+    case abi::PT_ROLE_ALLOCATION:
+    case abi::PT_ROLE_FREE:
+    case abi::PT_ROLE_CPU_OUT_OF_MEMORY:
+    case abi::PT_ROLE_DEVICE_MEMORY:
+    case abi::PT_ROLE_DEVICE_OUT_OF_MEMORY:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// An annotation's begin is told of at an operator's begin, and its handle at the end.
+bool IsBoxed(const ProbePoint& point) {
+  return RoleOf(point) == abi::PT_ROLE_BOXED_BEGIN || RoleOf(point) == abi::PT_ROLE_BOXED_END;
+}
+
+// The kernel counts places and signatures in another way.
+uint64_t JobCookie(const ProbePoint& point) {
+  const uint16_t number = point.place != 0 ? point.place : point.signature;
+  if (number == 0) return point.cookie;
+  return (point.cookie & ~PT_COOKIE_PLACE(0xffff)) | PT_COOKIE_PLACE(number);
+}
+
+class SpotFinder {
+ public:
+  SpotFinder(const ProbePlan& plan, const std::vector<MappedFile>& files,
+             const std::string& cache_directory)
+      : plan_(plan), files_(files), cache_(cache_directory) {}
+
+  PlanSpots Run() {
+    for (size_t m = 0; m < plan_.modules.size(); ++m) AddModule(m);
+    const bool is_one_left =
+        std::any_of(out_.unpatched.begin(), out_.unpatched.end(), [this](const auto& point) {
+          return IsBoxed(plan_.modules[point.module].points[point.point]);
+        });
+    if (is_one_left) LeaveBoxed();
+    return std::move(out_);
+  }
+
+ private:
+  void LeaveBoxed() {
+    for (const PatchSpot& spot : out_.spots) {
+      if (spot.group == kBoxedGroup)
+        Leave(spot.module, spot.point, "one that goes with it has no room");
+    }
+    std::erase_if(out_.spots, [](const PatchSpot& spot) { return spot.group == kBoxedGroup; });
+  }
+
+  void Leave(size_t module, size_t point, std::string_view reason) {
+    out_.unpatched.push_back({module, point, std::string(reason)});
+  }
+
+  void LeaveAll(size_t module, std::string_view reason) {
+    for (size_t p = 0; p < plan_.modules[module].points.size(); ++p) Leave(module, p, reason);
+  }
+
+  void AddModule(size_t m) {
+    const ModulePlan& module = plan_.modules[m];
+    const auto mapped =
+        std::find_if(files_.begin(), files_.end(), [&module](const MappedFile& file) {
+          return file.device == module.file.device && file.inode == module.file.inode;
+        });
+    if (mapped == files_.end() || module.file.time != 0) {
+      return LeaveAll(m, "its file is not mapped once");
+    }
+    const auto file = ElfFile::Open(UniqueFd(open(module.open_path.c_str(), O_RDONLY | O_CLOEXEC)));
+    if (!file.ok()) return LeaveAll(m, std::string(file.status().message()));
+    const std::optional<uint64_t> bias = LoadBias(**file, *mapped);
+    if (!bias.has_value()) return LeaveAll(m, "where it is mapped does not fit its file");
+    const ModuleImage image(file->get(), ModuleImage::Symbols::kExported);
+    const std::vector<PointPatch> patches = FindKeptWindows(image, module, plan_, cache_);
+    for (size_t p = 0; p < patches.size(); ++p) AddPoint(m, p, patches[p], image, *bias);
+  }
+
+  void AddPoint(size_t m, size_t p, const PointPatch& patch, const ModuleImage& image,
+                uint64_t bias) {
+    const ProbePoint& point = plan_.modules[m].points[p];
+    const std::optional<uint8_t> kind = PlainKind(point);
+    if (!kind.has_value() && !HasFullRecord(point, plan_)) {
+      return Leave(m, p, "its record is made by the kernel's probe alone");
+    }
+    if (!patch.window.has_value()) return Leave(m, p, patch.reason);
+    if (patch.window->loses_reads && !kind.has_value()) {
+      return Leave(m, p, "what it reads has changed where there is room");
+    }
+    PatchSpot spot;
+    spot.bias = bias;
+    spot.window = *patch.window;
+    spot.original.resize(spot.window.size);
+    if (image.ReadCode(spot.window.address, spot.original.data(), spot.original.size()) !=
+        spot.original.size()) {
+      return Leave(m, p, "its code cannot be read");
+    }
+    if (kind.has_value()) {
+      spot.info = SiteOf(point) | uint32_t{*kind} << 16 | kPlainWords << 24;
+    } else {
+      spot.cookie = JobCookie(point);
+    }
+    if (RoleOf(point) == abi::PT_ROLE_OPERATOR_CALL) {
+      spot.cookie &= 0xffffff;
+      spot.cookie |= plan_.signatures[point.signature - 1].begin;
+      spot.signature = point.signature;
+    }
+    if (IsBoxed(point)) spot.group = kBoxedGroup;
+    spot.module = m;
+    spot.point = p;
+    out_.spots.push_back(std::move(spot));
+  }
+
+  const ProbePlan& plan_;
+  const std::vector<MappedFile>& files_;
+  const WindowCache cache_;
+  PlanSpots out_;
+};
+
+}  // namespace
+
+uint32_t AnnotationStep(const ProbePlan& plan, const OperatorInfo& info) {
+  if (info.name == "profiler::_record_function_exit") return abi::PT_ANNOTATION_EXIT;
+  if (info.name != "profiler::_record_function_enter" &&
+      info.name != "profiler::_record_function_enter_new") {
+    return 0;
+  }
+  uint32_t step = abi::PT_ANNOTATION_ENTER;
+  if (plan.old_string_abi) step |= abi::PT_ANNOTATION_OLD_STRINGS;
+  return step;
+}
+
+bool AddAnnotations(const ProbePlan& plan, const std::vector<OperatorInfo>& operators,
+                    JobFacts* facts) {
+  bool is_new = false;
+  for (const OperatorInfo& info : operators) {
+    const uint32_t step = AnnotationStep(plan, info);
+    if (step == 0) continue;
+    for (JobFacts::AnnotationOperator& known : facts->annotations) {
+      if (known.address == info.address) break;
+      if (known.address != 0) continue;
+      known = {info.address, step};
+      is_new = true;
+      break;
+    }
+  }
+  return is_new;
+}
+
+JobFacts FactsOf(const ProbePlan& plan) {
+  JobFacts facts;
+  if (plan.autograd.has_value()) facts.autograd = *plan.autograd;
+  facts.python_nodes[0] = plan.python_node_vtable;
+  AddAnnotations(plan, plan.operators, &facts);
+  return facts;
+}
+
+absl::StatusOr<PlanSpots> FindPlanSpots(Pid pid, const ProbePlan& plan,
+                                        const std::string& cache_directory) {
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  if (!mappings.ok()) return mappings.status();
+  return SpotFinder(plan, GroupByFile(*mappings), cache_directory).Run();
+}
+
+}  // namespace proftrace

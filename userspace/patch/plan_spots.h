@@ -1,0 +1,49 @@
+// Which points of a probe plan can be jumps in a process, and where.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "userspace/model/ids.h"
+#include "userspace/patch/patch_ring.h"
+#include "userspace/patch/trampoline.h"
+
+namespace proftrace {
+
+// PatchSpot::group of boxed operators: an annotation's begin is told of at the begin of one, and
+// its handle at the end.
+inline constexpr uint32_t kBoxedGroup = 0x8000'0000;
+
+// A point that stays a probe of the kernel.
+struct UnpatchedPoint {
+  size_t module = 0;  // index into ProbePlan::modules
+  size_t point = 0;   // into ModulePlan::points
+  std::string reason;
+};
+
+struct PlanSpots {
+  std::vector<PatchSpot> spots;
+  std::vector<UnpatchedPoint> unpatched;
+};
+
+// What an operator does to annotations (enum pt_annotation_step), 0 = nothing.
+uint32_t AnnotationStep(const ProbePlan& plan, const OperatorInfo& info);
+
+// Adds those of `operators` that are none of `facts` yet, as far as there is room; whether there
+// were any.
+bool AddAnnotations(const ProbePlan& plan, const std::vector<OperatorInfo>& operators,
+                    JobFacts* facts);
+
+// What the recorder has to know of a process with that plan.
+JobFacts FactsOf(const ProbePlan& plan);
+
+// Reads the process's map and the plan's files. Fails with kNoTarget or kNotPermitted. What takes
+// long is kept in `cache_directory` (PlanOptions).
+absl::StatusOr<PlanSpots> FindPlanSpots(Pid pid, const ProbePlan& plan,
+                                        const std::string& cache_directory);
+
+}  // namespace proftrace

@@ -1,0 +1,224 @@
+// Writes a plain record into the calling thread's slot of the ring (patch_memory.h). Runs in the
+// job, in every thread, between any two instructions of its code: it calls nothing, makes no system
+// call, locks nothing but once a thread, and reads no memory but its own and the thread's id.
+#include "bpf/abi/patch_memory.h"
+
+        .intel_syntax noprefix
+        .text
+        .balign 64
+        .globl proftrace_recorder_code, proftrace_recorder_call, proftrace_recorder_full
+        .globl proftrace_control
+        .hidden proftrace_recorder_code, proftrace_recorder_call, proftrace_recorder_full
+        .hidden proftrace_control
+
+#define SLOT_TABLE PATCH_RING_HEADER_BYTES
+
+        // Where the control page is in a job, for the distances to it.
+proftrace_control:
+        .skip   PATCH_CONTROL_BYTES
+proftrace_recorder_code:
+        mov     rcx, [rip + proftrace_control + PATCH_CONTROL_RING]
+        test    rcx, rcx
+        jz      leave
+        mov     r8, [rcx + PATCH_RING_DEMOTIONS]
+        movzx   eax, r10w               // the site
+        movzx   eax, word ptr [r8 + rax * 2]
+        test    eax, eax
+        jnz     demoted
+record:
+        rdtsc
+        shl     rdx, 32
+        or      rax, rdx
+        mov     rdx, rcx
+        cmp     rax, [rdx + PATCH_RING_DEADLINE]
+        ja      leave
+        mov     rcx, fs:[0x10]          // the thread control block's own address
+        movabs  r8, PATCH_SLOT_SPREAD  // spreads addresses a whole stack apart
+        imul    r8, rcx
+        shr     r8, 64 - PATCH_SLOT_BITS
+        shl     r8d, PATCH_SLOT_SHIFT
+        lea     r8, [rdx + r8 + SLOT_TABLE]
+        cmp     [r8 + PATCH_SLOT_OWNER], rcx
+        jne     first_record
+have_slot:
+        mov     rcx, [r8 + PATCH_SLOT_TAIL]
+        sub     rcx, [r8 + PATCH_SLOT_FLOOR]
+        cmp     rcx, [rdx + PATCH_RING_LIMIT]
+        ja      look_again
+reserve:
+        // One instruction: a signal handler may write records before and after it, not within.
+        mov     ecx, PATCH_RECORD_WORDS
+        xadd    [r8 + PATCH_SLOT_TAIL], rcx
+        shl     r10, 32                 // info | sp >> 3: a record's third word
+        shr     r11, 3
+        mov     r11d, r11d
+        or      r10, r11
+        mov     r11, rcx
+        and     rcx, [rdx + PATCH_RING_MASK]
+        mov     r8, [r8 + PATCH_SLOT_WORDS]
+        lea     r8, [r8 + rcx * 8]
+        mov     [r8], rax
+        mov     [r8 + 16], r10
+        movsxd  rcx, dword ptr [rdx + PATCH_RING_TID_OFFSET]
+        mov     ecx, fs:[rcx]
+        mov     [r8 + 12], ecx
+        add     r11d, [rdx + PATCH_RING_SALT]
+        mov     [r8 + 8], r11d          // valid from here on
+leave:
+        ret
+
+first_record:
+        call    find_slot
+        test    r8, r8
+        jnz     have_slot
+        ret
+
+        // Of a site whose calls are only counted: an end, or (where the way of operators' begins
+        // is not to be had) a begin.
+demoted:
+        mov     edx, r10d
+        shr     edx, 16
+        cmp     dl, PATCH_END_KIND
+        jne     count
+        test    eax, 1
+        jz      record
+        ret
+count:
+        shr     eax, 1
+        movzx   eax, al                 // below PATCH_COUNTERS, whatever the job has written there
+        mov     rdx, rcx
+        mov     rcx, fs:[0x10]
+        movabs  r8, PATCH_SLOT_SPREAD
+        imul    r8, rcx
+        shr     r8, 64 - PATCH_SLOT_BITS
+        shl     r8d, PATCH_SLOT_SHIFT
+        lea     r8, [rdx + r8 + SLOT_TABLE]
+        cmp     [r8 + PATCH_SLOT_OWNER], rcx
+        je      1f
+        call    find_slot
+        test    r8, r8
+        jz      leave
+1:      mov     r8, [r8 + PATCH_SLOT_COUNTS]
+        inc     qword ptr [r8 + rax * 8]
+        ret
+
+        // In r8 the slot of this thread, or a free one, which is its own from then on; 0: there is
+        // none.
+find_slot:
+        push    rax
+        push    r9
+        mov     r9d, PATCH_SLOT_PROBES
+1:      xor     eax, eax
+        cmp     [r8 + PATCH_SLOT_OWNER], rax
+        jne     2f
+        lock cmpxchg [r8 + PATCH_SLOT_OWNER], rcx
+        je      3f
+2:      cmp     [r8 + PATCH_SLOT_OWNER], rcx
+        je      3f
+        sub     r8, rdx
+        add     r8, (1 << PATCH_SLOT_SHIFT) - SLOT_TABLE
+        and     r8d, (PATCH_SLOTS << PATCH_SLOT_SHIFT) - 1
+        lea     r8, [rdx + r8 + SLOT_TABLE]
+        dec     r9d
+        jnz     1b
+        lock inc qword ptr [rdx + PATCH_RING_UNSLOTTED]
+        xor     r8d, r8d
+3:      pop     r9
+        pop     rax
+        ret
+
+        // No room by what the reader had taken the last time, or records were lost since.
+look_again:
+        mov     rcx, [r8 + PATCH_SLOT_HEAD]
+        mov     [r8 + PATCH_SLOT_FLOOR], rcx
+        sub     rcx, [r8 + PATCH_SLOT_TAIL]
+        neg     rcx
+        cmp     rcx, [rdx + PATCH_RING_LIMIT]
+        ja      lose
+        cmp     qword ptr [r8 + PATCH_SLOT_LOST], 0
+        je      reserve
+        // First what was lost. A handler in between tells of a part of it, or of nothing.
+        push    rbx
+        push    r9
+        xor     r9d, r9d
+        xchg    r9, [r8 + PATCH_SLOT_LOST]
+        test    r9, r9
+        jz      5f
+        mov     ecx, PATCH_LOSS_WORDS
+        xadd    [r8 + PATCH_SLOT_TAIL], rcx
+        mov     ebx, ecx
+        and     rcx, [rdx + PATCH_RING_MASK]
+        shl     rcx, 3
+        add     rcx, [r8 + PATCH_SLOT_WORDS]
+        mov     [rcx], rax
+        mov     [rcx + 24], r9
+        mov     dword ptr [rcx + 16], 0
+        mov     dword ptr [rcx + 20], PATCH_LOSS_INFO
+        movsxd  r9, dword ptr [rdx + PATCH_RING_TID_OFFSET]
+        mov     r9d, fs:[r9]
+        mov     [rcx + 12], r9d
+        add     ebx, [rdx + PATCH_RING_SALT]
+        mov     [rcx + 8], ebx
+5:      pop     r9
+        pop     rbx
+        jmp     reserve
+
+lose:
+        inc     qword ptr [r8 + PATCH_SLOT_LOST]
+        // So that the next record comes here, too, and tells of the loss first.
+        mov     rcx, [r8 + PATCH_SLOT_TAIL]
+        sub     rcx, [rdx + PATCH_RING_LIMIT]
+        dec     rcx
+        mov     [r8 + PATCH_SLOT_FLOOR], rcx
+        ret
+
+        // The registers that a signature counts, for C, which keeps them itself.
+proftrace_recorder_call:
+        push    r15
+        push    r14
+        push    r13
+        push    r12
+        push    rbp
+        push    rbx
+        mov     r9, rsp
+        call    proftrace_on_call
+        add     rsp, 48
+        ret
+
+        // struct pt_regs on the stack, for C. Its last words are filled as far as they are used.
+proftrace_recorder_full:
+        sub     rsp, 40                 // ip, cs, flags, sp, ss
+        mov     [rsp + 24], r11
+        push    r10                     // orig_ax
+        push    rdi
+        push    rsi
+        push    rdx
+        push    rcx
+        push    rax
+        push    r8
+        push    r9
+        push    [rsp + 8 * 8 + 40 + 8]  // r10
+        push    [rsp + 9 * 8 + 40 + 16] // r11
+        push    rbx
+        push    rbp
+        push    r12
+        push    r13
+        push    r14
+        push    r15
+        mov     rdi, rsp
+        mov     rbp, rsp
+        and     rsp, -16
+        call    proftrace_on_point
+        mov     rsp, rbp
+        mov     rbp, [rsp + 4 * 8]
+        add     rsp, 8 * 8              // those that a call keeps, r10 and r11
+        pop     r9
+        pop     r8
+        pop     rax
+        pop     rcx
+        pop     rdx
+        pop     rsi
+        pop     rdi
+        add     rsp, 48
+        ret
+        .section .note.GNU-stack, "", @progbits

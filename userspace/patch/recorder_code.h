@@ -1,0 +1,32 @@
+// The code that runs in jobs: recorder_code.S and bpf/job_recorder.c.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace proftrace {
+
+// What trampolines call, position independent, to be put right behind a control page
+// (bpf/abi/patch_memory.h). In: r11 = the stack pointer that is recorded.
+//   at the begin: a plain record. r10d = site | kind << 16 | words << 24 (as in struct pt_record).
+//     Writes rax, rcx, rdx, r8, r10, r11 and the flags.
+//   proftrace_recorder_full: what the BPF program writes for a probe whose cookie is r10. What r10
+//     and r11 were before lies on the stack, r10 on top. Writes r10, r11 and the flags.
+//   proftrace_on_operator: an operator's begin. By the ABI: its dispatch key set, its site |
+//     lowest key << 16 | 1 << 24 where only the highest key counts (records.h), and (not in r11)
+//     the stack pointer.
+//   proftrace_recorder_call: the same with inputs. Likewise: the address of its signature, and the
+//     stack pointer that this counts from.
+extern "C" const uint8_t proftrace_recorder_code[];
+extern "C" const uint8_t proftrace_recorder_full[];
+extern "C" const uint8_t proftrace_recorder_call[];
+extern "C" const uint8_t proftrace_on_operator[];
+// The end of all. The linker makes the name.
+extern "C" const uint8_t __stop_proftrace_in_job[];  // NOLINT(bugprone-reserved-identifier)
+
+// All of it.
+inline std::span<const uint8_t> RecorderCode() {
+  return {proftrace_recorder_code, __stop_proftrace_in_job};
+}
+
+}  // namespace proftrace

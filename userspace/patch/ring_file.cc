@@ -1,0 +1,64 @@
+#include "userspace/patch/ring_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "bpf/abi/patch_memory.h"
+#include "symbols/process.h"
+
+namespace proftrace {
+namespace {
+
+constexpr char kRingPath[] = "/memfd:proftrace_patch (deleted)";
+
+std::string ProcPath(Pid pid, const char* name) {
+  return "/proc/" + std::to_string(Raw(pid)) + "/" + name;
+}
+
+}  // namespace
+
+std::optional<Mapping> FindRingMapping(const std::vector<Mapping>& mappings) {
+  const auto at = std::find_if(mappings.begin(), mappings.end(),
+                               [](const Mapping& mapping) { return mapping.path == kRingPath; });
+  if (at == mappings.end()) return std::nullopt;
+  return *at;
+}
+
+bool IsRingDescriptor(Pid pid, int descriptor) {
+  char path[sizeof(kRingPath)];
+  const std::string link = ProcPath(pid, "fd/") + std::to_string(descriptor);
+  const ssize_t bytes = readlink(link.c_str(), path, sizeof(path));
+  return bytes > 0 && std::string_view(path, static_cast<size_t>(bytes)) == kRingPath;
+}
+
+std::vector<int> FindRingDescriptors(Pid pid) {
+  std::vector<int> found;
+  for (const uint32_t number : ReadNumberedEntries(ProcPath(pid, "fd"))) {
+    const auto descriptor = static_cast<int>(number);
+    if (IsRingDescriptor(pid, descriptor)) found.push_back(descriptor);
+  }
+  return found;
+}
+
+std::vector<std::byte> AnnouncedHeader(const PatchRingOptions& options) {
+  std::vector<std::byte> header(PATCH_RING_HEADER_BYTES);
+  const auto set = [&header](size_t offset, const auto& value) {
+    std::memcpy(header.data() + offset, &value, sizeof(value));
+  };
+  const auto owner = static_cast<uint32_t>(getpid());
+  const absl::StatusOr<ProcessInfo> self = ReadProcessInfo(Pid{owner});
+  set(PATCH_RING_MAGIC, uint64_t{PATCH_RING_MAGIC_VALUE});
+  set(PATCH_RING_VERSION, uint32_t{PATCH_RING_VERSION_VALUE});
+  set(PATCH_RING_OWNER, owner);
+  set(PATCH_RING_OWNER_START, self.ok() ? self->start_ticks : uint64_t{0});
+  const size_t regions = std::min<size_t>(options.regions.size(), PATCH_RING_MOST_REGIONS);
+  std::memcpy(header.data() + PATCH_RING_REGIONS, options.regions.data(),
+              regions * sizeof(AddressRange));
+  return header;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,27 @@
+// The file behind a ring (patch_memory.h), as others see it: its name in a process's maps and
+// descriptors, and the header that it has before anything is mapped.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "symbols/process_maps.h"
+#include "userspace/model/ids.h"
+#include "userspace/patch/patch_ring.h"
+
+namespace proftrace {
+
+inline constexpr char kRingName[] = "proftrace_patch";
+
+// The process's mapping of a ring; nothing = it has none.
+std::optional<Mapping> FindRingMapping(const std::vector<Mapping>& mappings);
+// The process's descriptors of rings: it has some while a ring is being made.
+std::vector<int> FindRingDescriptors(Pid pid);
+bool IsRingDescriptor(Pid pid, int descriptor);
+
+// Says whose it is, and which regions there will be: by it a later run knows those that are mapped
+// and do not say so themselves yet. One page: a file has it whole, or not at all.
+std::vector<std::byte> AnnouncedHeader(const PatchRingOptions& options);
+
+}  // namespace proftrace

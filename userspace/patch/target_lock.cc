@@ -1,0 +1,93 @@
+#include "userspace/patch/target_lock.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "symbols/process_maps.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kWaitNs = 1'000'000'000;
+constexpr useconds_t kLookUs = 5000;
+constexpr size_t kMostLocksBytes = size_t{4} << 20;
+constexpr long kPidFsMagic = 0x50494446;  // linux/magic.h of 6.9
+
+UniqueFd OpenPidFd(Pid pid) {
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(Raw(pid)), 0)));
+}
+
+UniqueFd OpenPlace(TargetLock::Place place, Pid pid) {
+  if (place == TargetLock::Place::kPidFd) return OpenPidFd(pid);
+  return UniqueFd(
+      open(absl::StrCat("/proc/", Raw(pid)).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+// "proftrace PID 7": who has the lock, as /proc/locks has it ("1: FLOCK  ADVISORY  WRITE 7
+// 00:15:6529779 0 EOF"). Those of other PID namespaces are not in there.
+std::string HolderOf(const UniqueFd& fd) {
+  struct stat file {};
+  if (fstat(fd.get(), &file) != 0) return "another proftrace";
+  const std::string name = absl::StrFormat("%02x:%02x:%u", major(file.st_dev), minor(file.st_dev),
+                                           static_cast<uint64_t>(file.st_ino));
+  const std::string locks = ReadSmallFile("/proc/locks", kMostLocksBytes);
+  for (const std::string_view line : SplitText(locks, "\n", /*skip_empty=*/true)) {
+    const std::vector<std::string_view> words = SplitText(line, " ", /*skip_empty=*/true);
+    if (words.size() > 5 && words[1] == "FLOCK" && words[5] == name) {
+      return absl::StrCat("proftrace PID ", std::string(words[4]));
+    }
+  }
+  return "another proftrace";
+}
+
+}  // namespace
+
+std::vector<TargetLock::Place> TargetLock::Places() {
+  // Before Linux 6.9 all pidfds have one inode, and so one lock.
+  const UniqueFd self = OpenPidFd(Pid{static_cast<uint32_t>(getpid())});
+  struct statfs facts {};
+  if (self.valid() && fstatfs(self.get(), &facts) == 0 && facts.f_type == kPidFsMagic) {
+    return {Place::kPidFd, Place::kProcFolder};
+  }
+  return {Place::kProcFolder};
+}
+
+absl::StatusOr<TargetLock> TargetLock::Take(Pid pid) { return TakeAt(Places().front(), pid); }
+
+absl::StatusOr<TargetLock> TargetLock::TakeAt(Place place, Pid pid) {
+  UniqueFd fd = OpenPlace(place, pid);
+  if (!fd.valid()) {
+    return Fail(ExitCode::kNoTarget, absl::StrCat("there is no process with PID ", Raw(pid)));
+  }
+  const int64_t deadline_ns = MonotonicNs() + kWaitNs;
+  while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) {
+      return Fail(ExitCode::kHostUnfit,
+                  absl::StrCat("PID ", Raw(pid), " cannot be locked: ", ErrnoText(errno)));
+    }
+    if (MonotonicNs() > deadline_ns) {
+      return Fail(ExitCode::kNotPermitted,
+                  absl::StrCat("PID ", Raw(pid), " is being patched by ", HolderOf(fd)));
+    }
+    usleep(kLookUs);
+  }
+  return TargetLock(std::move(fd));
+}
+
+}  // namespace proftrace

@@ -1,0 +1,205 @@
+#include "userspace/patch/trampoline.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <span>
+
+#include "bpf/abi/patch_memory.h"
+#include "bpf/abi/records.h"
+#include "symbols/instruction.h"
+#include "symbols/moved_code.h"
+#include "userspace/patch/recorder_code.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::initializer_list<uint8_t> kJump = {0xe9};
+constexpr std::initializer_list<uint8_t> kCall = {0xe8};
+constexpr std::initializer_list<uint8_t> kLeaRcx = {0x48, 0x8d, 0x0d};  // of rip
+constexpr int32_t kRedZoneBytes = 128;
+
+// What the recorder writes (recorder_code.S), what its C code may write, and what it looks at and
+// keeps by itself.
+constexpr unsigned kR10 = 10;
+constexpr unsigned kR11 = 11;
+constexpr unsigned kPlainWrites[] = {kRax, kRcx, kRdx, kR8, kR10, kR11};
+constexpr unsigned kCallWrites[] = {kRax, kRcx, kRdx, kRsi, kRdi, kR8, kR9, kR10, kR11};
+constexpr unsigned kFullWrites[] = {kR10, kR11};
+
+class CodeWriter {
+ public:
+  explicit CodeWriter(uint64_t to) : to_(to) {}
+
+  void Add(std::span<const uint8_t> bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+  void Add(std::initializer_list<uint8_t> bytes) { bytes_.insert(bytes_.end(), bytes); }
+  void Add32(uint32_t value) {
+    uint8_t bytes[4];
+    std::memcpy(bytes, &value, sizeof(value));
+    Add(bytes);
+  }
+  // One that takes a distance from its end, in its last 4 bytes. False: it is too far.
+  // mov: of a register; of memory at an offset from one.
+  void LoadRdi(unsigned base) { Add({Wide(base), 0x8b, static_cast<uint8_t>(0xf8 | (base & 7))}); }
+  void LoadRdi(unsigned base, int32_t offset) {
+    Add({Wide(base), 0x8b, static_cast<uint8_t>(0xb8 | (base & 7))});
+    if ((base & 7) == kRsp) Add({0x24});  // or r12
+    Add32(static_cast<uint32_t>(offset));
+  }
+  [[nodiscard]] bool AddRelative(std::initializer_list<uint8_t> opcode, uint64_t target) {
+    const auto distance = static_cast<int64_t>(target - (here() + opcode.size() + 4));
+    if (distance > std::numeric_limits<int32_t>::max() ||
+        distance < std::numeric_limits<int32_t>::min()) {
+      return false;
+    }
+    Add(opcode);
+    Add32(static_cast<uint32_t>(static_cast<int32_t>(distance)));
+    return true;
+  }
+  void Push(unsigned number) {
+    if (number >= 8) Add({0x41});
+    Add({static_cast<uint8_t>(0x50 + (number & 7))});
+  }
+  void Pop(unsigned number) {
+    if (number >= 8) Add({0x41});
+    Add({static_cast<uint8_t>(0x58 + (number & 7))});
+  }
+  uint64_t here() const { return to_ + bytes_.size(); }
+  std::vector<uint8_t> Take() { return std::move(bytes_); }
+
+ private:
+  static uint8_t Wide(unsigned base) { return base >= 8 ? 0x49 : 0x48; }
+
+  uint64_t to_;
+  std::vector<uint8_t> bytes_;
+};
+
+absl::Status TooFar() {
+  return absl::OutOfRangeError("there is no free memory within 2 GiB of the code");
+}
+
+uint64_t RoleOf(const PatchSpot& spot) { return spot.cookie >> 16 & 0xff; }
+
+bool IsOperator(const PatchSpot& spot) {
+  return RoleOf(spot) == abi::PT_ROLE_OPERATOR_BEGIN || RoleOf(spot) == abi::PT_ROLE_OPERATOR_CALL;
+}
+
+// Calls the recorder. `up`: from the stack pointer there to the one that is recorded.
+bool AddPlainCall(const PatchSpot& spot, int32_t up, uint64_t recorder, CodeWriter* code) {
+  code->Add({0x4c, 0x8d, 0x9c, 0x24});  // lea up(%rsp), %r11
+  code->Add32(static_cast<uint32_t>(up));
+  code->Add({0x41, 0xba});  // mov $info, %r10d
+  code->Add32(spot.info);
+  return code->AddRelative(kCall, recorder);
+}
+
+bool AddFullCall(const PatchSpot& spot, int32_t up, uint64_t recorder, CodeWriter* code) {
+  code->Add({0x4c, 0x8d, 0x9c, 0x24});  // lea up(%rsp), %r11
+  code->Add32(static_cast<uint32_t>(up));
+  code->Add({0x49, 0xba});  // movabs $cookie, %r10
+  code->Add32(static_cast<uint32_t>(spot.cookie));
+  code->Add32(static_cast<uint32_t>(spot.cookie >> 32));
+  recorder += static_cast<uint64_t>(proftrace_recorder_full - proftrace_recorder_code);
+  return code->AddRelative(kCall, recorder);
+}
+
+// In the way of every operator: what the record needs is worked out here (records.h has the
+// cookie, which for PT_ROLE_OPERATOR_CALL is the same one).
+bool AddOperatorCall(const PatchSpot& spot, int32_t up, uint64_t recorder, uint64_t signature,
+                     CodeWriter* code) {
+  const auto base = static_cast<unsigned>(spot.cookie >> 24 & 0xf);
+  if ((spot.cookie >> 24 & PT_KEY_SET_IN_MEMORY) != 0) {
+    const auto offset = static_cast<int16_t>(spot.cookie >> 32);
+    code->LoadRdi(base, base == kRsp ? offset + up : offset);
+  } else {
+    code->LoadRdi(base);
+  }
+  const auto frame_words = static_cast<int32_t>(spot.cookie >> 48 & (PT_FRAME_WORDS_LIMIT - 1));
+  code->Add({0x48, 0x8d, 0x94, 0x24});  // lea up(%rsp), %rdx
+  code->Add32(static_cast<uint32_t>(up + frame_words * 8));
+  code->Add({0xbe});  // mov $site | lowest key << 16 | only the highest << 24, %esi
+  code->Add32(static_cast<uint32_t>((spot.cookie & 0xffff) | (spot.cookie >> 57 & 0x3f) << 16 |
+                                    spot.cookie >> 63 << 24));
+  if (RoleOf(spot) == abi::PT_ROLE_OPERATOR_CALL) {
+    code->Add({0x4c, 0x8d, 0x84, 0x24});  // lea up(%rsp), %r8
+    code->Add32(static_cast<uint32_t>(up));
+    if (!code->AddRelative(kLeaRcx, signature)) return false;
+    recorder += static_cast<uint64_t>(proftrace_recorder_call - proftrace_recorder_code);
+  } else {
+    recorder += static_cast<uint64_t>(proftrace_on_operator - proftrace_recorder_code);
+  }
+  return code->AddRelative(kCall, recorder);
+}
+
+// Calls the recorder, and leaves all that is alive as it was.
+bool AddRecording(const PatchSpot& spot, uint64_t recorder, uint64_t signature, CodeWriter* code) {
+  const PatchWindow& window = spot.window;
+  const bool is_full = spot.cookie != 0 && !IsOperator(spot);
+  std::vector<unsigned> saved;
+  if (is_full) {  // it looks at what they were
+    saved.assign(std::begin(kFullWrites), std::end(kFullWrites));
+  } else {
+    const auto written = spot.cookie != 0 ? std::span<const unsigned>(kCallWrites)
+                                          : std::span<const unsigned>(kPlainWrites);
+    std::copy_if(written.begin(), written.end(), std::back_inserter(saved),
+                 [&window](unsigned number) { return (window.dead >> number & 1) == 0; });
+  }
+  int32_t pushed = 0;
+  if (window.red_zone_may_be_used) {
+    code->Add({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
+    pushed += kRedZoneBytes;
+  }
+  if (window.flags_are_live) {
+    code->Add({0x9c});  // pushfq
+    pushed += 8;
+  }
+  for (auto number = saved.rbegin(); number != saved.rend(); ++number) {
+    code->Push(*number);
+    pushed += 8;
+  }
+  const int32_t up = pushed + window.stack_change;
+  const bool is_called = is_full            ? AddFullCall(spot, up, recorder, code)
+                         : spot.cookie != 0 ? AddOperatorCall(spot, up, recorder, signature, code)
+                                            : AddPlainCall(spot, up, recorder, code);
+  if (!is_called) return false;
+  for (const unsigned number : saved) code->Pop(number);
+  if (window.flags_are_live) code->Add({0x9d});  // popfq
+  if (window.red_zone_may_be_used) {
+    code->Add({0x48, 0x8d, 0xa4, 0x24, 0x80, 0x00, 0x00, 0x00});  // lea 128(%rsp), %rsp
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint8_t>> JumpBytes(const PatchSpot& spot, uint64_t target) {
+  CodeWriter code(spot.address());
+  if (!code.AddRelative(kJump, target)) return TooFar();
+  return code.Take();
+}
+
+absl::StatusOr<std::vector<uint8_t>> MakeTrampoline(const PatchSpot& spot, uint64_t to,
+                                                    uint64_t recorder, uint64_t signature) {
+  const PatchWindow& window = spot.window;
+  const std::span<const uint8_t> original(spot.original);
+  const uint64_t before = window.recorder - window.address;
+  CodeWriter code(to);
+  absl::StatusOr<std::vector<uint8_t>> moved =
+      MoveCode(original.first(before), spot.address(), code.here(), MovedEnd::kFallThrough);
+  if (!moved.ok()) return moved.status();
+  code.Add(*moved);
+  if (!AddRecording(spot, recorder, signature, &code)) return TooFar();
+  if (before == original.size()) {
+    if (!code.AddRelative(kJump, spot.bias + window.end())) return TooFar();
+    return code.Take();
+  }
+  moved = MoveCode(original.subspan(before), spot.bias + window.recorder, code.here());
+  if (!moved.ok()) return moved.status();
+  code.Add(*moved);
+  return code.Take();
+}
+
+}  // namespace proftrace

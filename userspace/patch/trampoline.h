@@ -1,0 +1,42 @@
+// What a jump that is put over running code leads to: the recorder is called, the instructions that
+// the jump took the place of run, and control goes on behind them.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "symbols/patch_windows.h"
+
+namespace proftrace {
+
+// A place in a process that a jump is put over.
+struct PatchSpot {
+  uint64_t bias = 0;              // what the file's addresses lie higher by in the process
+  PatchWindow window;             // addresses before relocation
+  std::vector<uint8_t> original;  // the window's bytes, by the file
+  uint32_t info = 0;              // of its plain records: site | kind << 16 | words << 24
+  uint64_t cookie = 0;            // not 0: records are what the probe with this cookie writes
+  uint16_t signature = 0;         // of PT_ROLE_OPERATOR_CALL: counts RecorderTables' from 1 on
+  size_t module = 0;              // index into ProbePlan::modules
+  size_t point = 0;               // into ModulePlan::points
+  uint32_t group = 0;             // not 0: only together with all others of this group
+
+  uint64_t address() const { return bias + window.address; }
+};
+
+// The jump's bytes: `jmp rel32` to `target`. Fails when that is too far away.
+absl::StatusOr<std::vector<uint8_t>> JumpBytes(const PatchSpot& spot, uint64_t target);
+
+// The code for `spot` at the address `to`; `recorder`: where the recorder is (patch_memory.h);
+// `signature`: where that of the spot is, if it has one. Fails where an instruction cannot be moved
+// there.
+absl::StatusOr<std::vector<uint8_t>> MakeTrampoline(const PatchSpot& spot, uint64_t to,
+                                                    uint64_t recorder, uint64_t signature = 0);
+
+// No trampoline is longer.
+inline constexpr size_t kMostTrampolineBytes = 320;
+
+}  // namespace proftrace
