@@ -29,8 +29,6 @@ struct PerfLinkAttributes {
   uint64_t bpf_cookie;
 };
 
-uint16_t SiteOf(const ProbePoint& point) { return static_cast<uint16_t>(point.cookie); }
-
 absl::Status AttachError(int error, const ModulePlan& module, std::optional<Pid> pid) {
   const std::string where =
       module.name + (pid.has_value() ? " of PID " + std::to_string(Raw(*pid)) : "");

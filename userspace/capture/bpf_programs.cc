@@ -20,6 +20,8 @@
 #include "userspace/capture/kernel_types.h"
 #include "userspace/capture/pid_namespace.h"
 #include "userspace/capture/probe_cost.h"
+#include "userspace/capture/process_watch.h"
+#include "userspace/capture/record_ring.h"
 
 namespace proftrace {
 namespace {
@@ -29,6 +31,8 @@ constexpr uint32_t kMostNumbers =
 // Whose stacks are kept at once (the one that was least used gives way), and of what.
 constexpr uint32_t kMostPythonThreads = 2048;
 constexpr uint32_t kMostPythonObjects = 65536;
+// That run while links are exchanged: of more, a hit may be recorded twice.
+constexpr uint32_t kMostHandedThreads = 16384;
 constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
 
 // libbpf's messages are for its own developers; the first warning of a failed load is kept for the
@@ -62,12 +66,13 @@ struct ProgramDeleter {
 }  // namespace
 
 struct BpfPrograms::Impl {
-  std::shared_ptr<LinkGuard> guard = LinkGuard::Start();
+  std::shared_ptr<LinkGuard> guard;
   std::unique_ptr<proftrace_bpf, ProgramDeleter> skeleton;
-  ring_buffer* ring = nullptr;
-  const RecordCallback* callback = nullptr;
+  RecordRing ring;
   std::vector<bpf_link*> links;
   bool empty_program = false;
+  std::unique_ptr<ProcessWatch> watch;  // without the kernel
+  uint32_t handovers = 0;
   // Entries of a map that cookies name by number, by their content.
   using Numbers = std::map<std::string, uint16_t>;
   std::mutex numbers_mutex;  // processes are attached to on two threads
@@ -75,24 +80,35 @@ struct BpfPrograms::Impl {
   Numbers signatures;
   Numbers row_inputs;
 
+  // `map`: null where nothing is loaded.
   absl::StatusOr<uint16_t> Number(const bpf_map* map, std::string content, Numbers* numbers);
 
   ~Impl() {
     for (bpf_link* link : links) bpf_link__destroy(link);
-    ring_buffer__free(ring);
-  }
-
-  static int OnRecord(void* context, void* data, size_t bytes) {
-    const auto* self = static_cast<const Impl*>(context);
-    if (self->callback != nullptr) {
-      (*self->callback)(std::span(static_cast<const std::byte*>(data), bytes));
-    }
-    return 0;
   }
 };
 
 BpfPrograms::BpfPrograms() : impl_(std::make_unique<Impl>()) {}
 BpfPrograms::~BpfPrograms() = default;
+
+std::unique_ptr<BpfPrograms> BpfPrograms::WithoutKernel(const BpfOptions& options) {
+  std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
+  programs->impl_->watch = std::make_unique<ProcessWatch>(options.follow_children);
+  programs->reads_inputs_ = options.record_shapes;  // by jumps
+  // A few for each process.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  return programs;
+}
+
+bool BpfPrograms::is_loaded() const { return impl_->watch == nullptr; }
+
+int64_t BpfPrograms::longest_unwatched_ns() const {
+  return is_loaded() ? 0 : impl_->watch->longest_interval_ns();
+}
 
 int BpfPrograms::probe_program_fd() const {
   const auto& programs = impl_->skeleton->progs;
@@ -101,6 +117,12 @@ int BpfPrograms::probe_program_fd() const {
 
 absl::StatusOr<LinkSet> BpfPrograms::Attach(const ModulePlan& module, std::optional<Pid> pid,
                                             AttachReport* report) const {
+  if (!is_loaded()) {
+    for (const ProbePoint& point : module.points) {
+      report->refused.push_back(RefusedPoint{module.name, point.file_offset, ENOSYS});
+    }
+    return LinkSet();
+  }
   return AttachModule(api_, impl_->guard.get(), probe_program_fd(), module, pid, report);
 }
 
@@ -113,6 +135,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
   setrlimit(RLIMIT_MEMLOCK, &unlimited);
 
   std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
+  programs->impl_->guard = LinkGuard::Start();
   // A kernel without multi links refuses programs that name them: the second try is for the perf
   // links.
   struct Form {
@@ -129,7 +152,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     const bool stacks = loops && options.with_stack;
     Impl& impl = *programs->impl_;
     impl.empty_program = options.empty_program;
-    ring_buffer__free(std::exchange(impl.ring, nullptr));
+    impl.ring.Close();
     impl.skeleton.reset(proftrace_bpf__open());
     if (impl.skeleton == nullptr) {
       g_load_message = nullptr;
@@ -151,6 +174,12 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       bpf_map__set_max_entries(skeleton->maps.python_codes, kMostPythonObjects);
       bpf_map__set_max_entries(skeleton->maps.python_modules, kMostPythonObjects);
     }
+    if (options.has_budget) {
+      skeleton->rodata->config_has_budget = true;
+      bpf_map__set_max_entries(skeleton->maps.demotions, PT_MOST_DEMOTIONS);
+      bpf_map__set_max_entries(skeleton->maps.demoted_calls, PT_MOST_DEMOTIONS);
+      bpf_map__set_max_entries(skeleton->maps.handed_hits, kMostHandedThreads);
+    }
     bpf_map__set_max_entries(skeleton->maps.ring, options.ring_bytes);
     if (options.loss_threads > 0) {
       bpf_map__set_max_entries(skeleton->maps.lost_by_thread, options.loss_threads);
@@ -166,8 +195,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       g_load_message = nullptr;
       return LoadError(error, message);
     }
-    impl.ring = ring_buffer__new(bpf_map__fd(skeleton->maps.ring), Impl::OnRecord, &impl, nullptr);
-    if (impl.ring == nullptr) {
+    if (!impl.ring.Open(skeleton->maps.ring)) {
       g_load_message = nullptr;
       return LoadError(errno, "the ring buffer");
     }
@@ -175,8 +203,9 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     programs->reads_inputs_ = inputs;
     programs->wants_stacks_ = options.with_stack;
     programs->reads_stacks_ = stacks;
+    programs->has_budget_ = options.has_budget;
     absl::Status status = FindPidNamespace(bpf_program__fd(skeleton->progs.read_pidns_level));
-    if (status.ok()) status = programs->MeasureHit(programs->api_);
+    if (status.ok()) status = programs->MeasureCosts(programs->api_);
     if (status.ok()) break;
     if (!multi || ExitCodeOf(status) == ExitCode::kNotPermitted) {
       g_load_message = nullptr;
@@ -187,24 +216,79 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
   return programs;
 }
 
-absl::Status BpfPrograms::MeasureHit(UprobeApi api) {
+absl::StatusOr<double> BpfPrograms::MeasureHit(UprobeApi api) {
   // A record takes its own bytes and the ring's header of 8.
   const uint32_t ring_records =
       bpf_map__max_entries(impl_->skeleton->maps.ring) / (sizeof(abi::pt_record) + 8);
-  absl::StatusOr<double> cost = MeasureProbeCost(
+  return MeasureProbeCost(
       static_cast<int>(ring_records / 2),
       [this, api](const ModulePlan& module) {
         AttachReport report;
         return AttachModule(api, impl_->guard.get(), probe_program_fd(), module,
                             Pid{static_cast<uint32_t>(getpid())}, &report);
       },
-      [this] { ring_buffer__consume(impl_->ring); });  // the loop's own records are nobody's
-  if (!cost.ok()) return cost.status();
-  ns_per_hit_ = *cost;
+      [this] { impl_->ring.Discard(); });  // the loop's own records are nobody's
+}
+
+absl::Status BpfPrograms::MeasureCosts(UprobeApi api) {
+  const absl::StatusOr<double> ns_per_hit = MeasureHit(api);
+  if (!ns_per_hit.ok()) return ns_per_hit.status();
+  ns_per_hit_ = *ns_per_hit;
+  if (!has_budget_) return absl::OkStatus();
+  // The number 0 is nobody else's.
+  const Pid self{static_cast<uint32_t>(getpid())};
+  absl::Status status = Demote(self, kProbeCostSite, 0, abi::PT_DEMOTION_WHOLE);
+  if (!status.ok()) return status;
+  const absl::StatusOr<double> ns_per_count = MeasureHit(api);
+  ForgetDemotions(self);
+  if (!ns_per_count.ok()) return ns_per_count.status();
+  ns_per_count_ = std::min(ns_per_hit_, *ns_per_count);
   return absl::OkStatus();
 }
 
+absl::Status BpfPrograms::Demote(Pid pid, uint16_t site, uint32_t number, abi::pt_demotion state) {
+  if (!is_loaded()) return absl::OkStatus();
+  const abi::pt_demotion_key key{Raw(pid), site};
+  auto* bss = impl_->skeleton->bss;
+  bss->demotion_states[number % PT_MOST_DEMOTIONS] = static_cast<uint8_t>(state);
+  const int fd = bpf_map__fd(impl_->skeleton->maps.demotions);
+  if (bpf_map_update_elem(fd, &key, &number, BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, "too many demoted operators: " + ErrnoText(errno));
+  }
+  bss->demoted_sites[site] = 1;
+  return absl::OkStatus();
+}
+
+uint64_t BpfPrograms::CountedCalls(uint32_t number) const {
+  if (!is_loaded()) return 0;
+  uint64_t calls = 0;
+  const int fd = bpf_map__fd(impl_->skeleton->maps.demoted_calls);
+  return bpf_map_lookup_elem(fd, &number, &calls) == 0 ? calls : 0;
+}
+
+void BpfPrograms::ForgetDemotions(Pid pid) {
+  const int fd = bpf_map__fd(impl_->skeleton->maps.demotions);
+  std::vector<abi::pt_demotion_key> keys;
+  abi::pt_demotion_key key{};
+  const abi::pt_demotion_key* previous = nullptr;
+  for (uint32_t i = 0; i < PT_MOST_DEMOTIONS; ++i) {
+    if (bpf_map_get_next_key(fd, previous, &key) != 0) break;
+    if (key.tgid == Raw(pid)) keys.push_back(key);
+    previous = &key;
+  }
+  for (const abi::pt_demotion_key& mine : keys) bpf_map_delete_elem(fd, &mine);
+}
+
+void BpfPrograms::BeginHandover() {
+  if (is_loaded()) impl_->skeleton->bss->handover = ++impl_->handovers;
+}
+
+void BpfPrograms::EndHandover() {
+  if (is_loaded()) impl_->skeleton->bss->handover = 0;
+}
+
 absl::Status BpfPrograms::AttachProcessEvents() {
+  if (!is_loaded()) return absl::OkStatus();
   const auto& programs = impl_->skeleton->progs;
   for (bpf_program* program :
        {programs.on_process_fork, programs.on_process_exec, programs.on_process_exit}) {
@@ -220,6 +304,7 @@ absl::Status BpfPrograms::AttachProcessEvents() {
 }
 
 absl::Status BpfPrograms::TraceProcess(Pid pid) {
+  if (!is_loaded()) return impl_->watch->Add(pid);
   const uint32_t key = Raw(pid);
   const uint8_t one = 1;
   if (bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.traced), &key, &one, BPF_ANY) != 0) {
@@ -263,6 +348,8 @@ void ForgetAddresses(const bpf_map* map, Pid pid) {
 }  // namespace
 
 void BpfPrograms::ForgetProcess(Pid pid) {
+  if (!is_loaded()) return;
+  ForgetDemotions(pid);
   ForgetAddresses(impl_->skeleton->maps.annotation_operators, pid);
   ForgetAddresses(impl_->skeleton->maps.node_vtables, pid);
   ForgetAddresses(impl_->skeleton->maps.operator_signatures, pid);
@@ -275,15 +362,18 @@ void BpfPrograms::ForgetProcess(Pid pid) {
 }
 
 absl::Status BpfPrograms::AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step) {
+  if (!is_loaded()) return absl::OkStatus();
   return AddAddress(impl_->skeleton->maps.annotation_operators, pid, operator_def, step);
 }
 
 absl::Status BpfPrograms::AddNodeVtable(Pid pid, uint64_t vtable, bool is_python) {
+  if (!is_loaded()) return absl::OkStatus();
   return AddAddress(impl_->skeleton->maps.node_vtables, pid, vtable,
                     is_python ? abi::PT_NODE_PYTHON : abi::PT_NODE_PLAIN);
 }
 
 absl::Status BpfPrograms::AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout) {
+  if (!is_loaded()) return absl::OkStatus();
   const uint32_t key = Raw(pid);
   const int fd = bpf_map__fd(impl_->skeleton->maps.autograd_layouts);
   if (bpf_map_update_elem(fd, &key, &layout, BPF_ANY) != 0) {
@@ -293,6 +383,7 @@ absl::Status BpfPrograms::AddAutogradLayout(Pid pid, const abi::pt_autograd_layo
 }
 
 absl::Status BpfPrograms::AddPythonLayout(Pid pid, const abi::pt_python_layout& layout) {
+  if (!is_loaded()) return absl::OkStatus();
   const uint32_t key = Raw(pid);
   const int fd = bpf_map__fd(impl_->skeleton->maps.python_layouts);
   if (bpf_map_update_elem(fd, &key, &layout, BPF_ANY) != 0) {
@@ -302,6 +393,7 @@ absl::Status BpfPrograms::AddPythonLayout(Pid pid, const abi::pt_python_layout& 
 }
 
 void BpfPrograms::RemoveAutogradLayout(Pid pid) {
+  if (!is_loaded()) return;
   const uint32_t process = Raw(pid);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &process);
   // What its threads have found already. Those of other processes find it again.
@@ -319,7 +411,10 @@ absl::StatusOr<uint16_t> BpfPrograms::Impl::Number(const bpf_map* map, std::stri
   const auto known = numbers->find(content);
   if (known != numbers->end()) return known->second;
   const uint32_t number = static_cast<uint32_t>(numbers->size()) + 1;
-  if (number > kMostNumbers ||
+  if (number > kMostNumbers) {
+    return Fail(ExitCode::kHostUnfit, "too many numbers in the cookies of probes");
+  }
+  if (map != nullptr &&
       bpf_map_update_elem(bpf_map__fd(map), &number, content.data(), BPF_ANY) != 0) {
     return Fail(ExitCode::kHostUnfit, std::string("too many entries for the BPF map ") +
                                           bpf_map__name(map) + ": " + ErrnoText(errno));
@@ -329,28 +424,30 @@ absl::StatusOr<uint16_t> BpfPrograms::Impl::Number(const bpf_map* map, std::stri
 }
 
 absl::StatusOr<uint16_t> BpfPrograms::AddValuePlace(const abi::pt_place& place) {
-  return impl_->Number(impl_->skeleton->maps.value_places,
+  return impl_->Number(is_loaded() ? impl_->skeleton->maps.value_places : nullptr,
                        std::string(reinterpret_cast<const char*>(&place), sizeof(place)),
                        &impl_->places);
 }
 
 absl::StatusOr<uint16_t> BpfPrograms::AddSignature(const abi::pt_signature& signature) {
-  return impl_->Number(impl_->skeleton->maps.signatures,
+  return impl_->Number(is_loaded() ? impl_->skeleton->maps.signatures : nullptr,
                        std::string(reinterpret_cast<const char*>(&signature), sizeof(signature)),
                        &impl_->signatures);
 }
 
 absl::StatusOr<uint16_t> BpfPrograms::AddRowInputs(const abi::pt_row_inputs& inputs) {
-  return impl_->Number(impl_->skeleton->maps.row_inputs,
+  return impl_->Number(is_loaded() ? impl_->skeleton->maps.row_inputs : nullptr,
                        std::string(reinterpret_cast<const char*>(&inputs), sizeof(inputs)),
                        &impl_->row_inputs);
 }
 
 absl::Status BpfPrograms::AddOperatorSignature(Pid pid, uint64_t operator_def, uint16_t signature) {
+  if (!is_loaded()) return absl::OkStatus();
   return AddAddress(impl_->skeleton->maps.operator_signatures, pid, operator_def, signature);
 }
 
 absl::Status BpfPrograms::SetNodeSignature(Pid pid, uint16_t signature) {
+  if (!is_loaded()) return absl::OkStatus();
   const uint32_t key = Raw(pid);
   const uint32_t value = signature;
   const int fd = bpf_map__fd(impl_->skeleton->maps.node_signatures);
@@ -361,18 +458,16 @@ absl::Status BpfPrograms::SetNodeSignature(Pid pid, uint16_t signature) {
 }
 
 absl::StatusOr<uint64_t> BpfPrograms::Poll(int timeout_ms, const RecordCallback& callback) {
-  impl_->callback = &callback;
-  // Most records come without a wake-up: whatever poll says, everything that is there is taken.
-  const int polled = ring_buffer__poll(impl_->ring, timeout_ms);
-  const int consumed = ring_buffer__consume(impl_->ring);
-  impl_->callback = nullptr;
-  if (consumed < 0) {
-    return Fail(ExitCode::kBug, "cannot read the ring: " + ErrnoText(-consumed));
+  if (!is_loaded()) return impl_->watch->WaitAndTake(timeout_ms, callback);
+  const int64_t taken = impl_->ring.WaitAndTake(timeout_ms, callback);
+  if (taken < 0) {
+    return Fail(ExitCode::kBug, "cannot read the ring: " + ErrnoText(static_cast<int>(-taken)));
   }
-  return static_cast<uint64_t>(consumed) + static_cast<uint64_t>(polled > 0 ? polled : 0);
+  return static_cast<uint64_t>(taken);
 }
 
 KernelCounters BpfPrograms::ReadCounters() const {
+  if (!is_loaded()) return KernelCounters();
   const int cpus = libbpf_num_possible_cpus();
   std::vector<uint64_t> values(static_cast<size_t>(cpus > 0 ? cpus : 1));
   const int fd = bpf_map__fd(impl_->skeleton->maps.drops);
@@ -387,6 +482,8 @@ KernelCounters BpfPrograms::ReadCounters() const {
                         sum(abi::PT_DROP_FORK)};
 }
 
-void BpfPrograms::StopRecording() { impl_->skeleton->bss->stopped = 1; }
+void BpfPrograms::StopRecording() {
+  if (is_loaded()) impl_->skeleton->bss->stopped = 1;
+}
 
 }  // namespace proftrace

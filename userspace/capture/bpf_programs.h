@@ -1,5 +1,6 @@
 // The loaded BPF object: its programs, maps and the ring. One owner; everything in the kernel goes
-// with it.
+// with it. Or, where there is no eBPF, what stands in for it (WithoutKernel): nothing is probed
+// then.
 #pragma once
 
 #include <absl/status/status.h>
@@ -25,6 +26,7 @@ struct BpfOptions {
   bool follow_children = true;
   bool record_shapes = false;     // with the programs that read operators' inputs
   bool with_stack = false;        // with those that read Python's frames
+  bool has_budget = false;        // operators may be demoted (--max-overhead)
   bool empty_program = false;     // the kernel's floor: probes that record nothing (tests/bench)
   bool force_perf_links = false;  // as on kernels before 6.6 (tests)
   // Threads whose losses can be told apart; 0 = as many as the programs have room for (tests).
@@ -45,10 +47,15 @@ class BpfPrograms {
   // Loads the object, finds out which way of attaching the kernel has, and measures what one hit
   // costs here. Fails with kNotPermitted or kHostUnfit.
   static absl::StatusOr<std::unique_ptr<BpfPrograms>> Load(const BpfOptions& options);
+  // Asks nothing of the kernel: no probe is ever attached, what the programs would be told is
+  // dropped, and forks, execs and ends come as records from a ProcessWatch.
+  static std::unique_ptr<BpfPrograms> WithoutKernel(const BpfOptions& options);
   ~BpfPrograms();
   BpfPrograms(const BpfPrograms&) = delete;
   BpfPrograms& operator=(const BpfPrograms&) = delete;
 
+  // Whether there are programs in the kernel.
+  bool is_loaded() const;
   UprobeApi api() const { return api_; }
   // AttachModule with the recording program.
   absl::StatusOr<LinkSet> Attach(const ModulePlan& module, std::optional<Pid> pid,
@@ -59,8 +66,11 @@ class BpfPrograms {
   // The same of Python's frames.
   bool wants_stacks() const { return wants_stacks_; }
   bool reads_stacks() const { return reads_stacks_; }
-  // Nanoseconds that one hit takes, record included: the measured median of a loop in this process.
+  // Nanoseconds that one hit takes, record included: the measured median of a loop in this process;
+  // 0 where nothing is loaded.
   double ns_per_hit() const { return ns_per_hit_; }
+  // Likewise of a hit that is only counted; 0 where nothing is ever demoted.
+  double ns_per_count() const { return ns_per_count_; }
 
   // Forks, execs and exits of traced processes are recorded from here on.
   absl::Status AttachProcessEvents();
@@ -85,10 +95,23 @@ class BpfPrograms {
   // By which the inputs of the process' autograd nodes are read.
   absl::Status SetNodeSignature(Pid pid, uint16_t signature);
 
+  // Calls at a site of the process are only counted from here on. `number`: of this demotion, from
+  // 1 to PT_MOST_DEMOTIONS - 1, of which no two have the same. May be called again.
+  absl::Status Demote(Pid pid, uint16_t site, uint32_t number, abi::pt_demotion state);
+  uint64_t CountedCalls(uint32_t number) const;
+  // From the first on two links may have the same probes, whose cookies differ in
+  // PT_COOKIE_GENERATION: each hit is recorded by one of them.
+  void BeginHandover();
+  void EndHandover();
+  bool can_exchange_links() const { return has_budget_ && api_ == UprobeApi::kMulti; }
+
   // Waits up to `timeout_ms` for a wake-up, then hands every record that is there to `callback`;
   // how many.
   absl::StatusOr<uint64_t> Poll(int timeout_ms, const RecordCallback& callback);
   KernelCounters ReadCounters() const;
+  // The longest time, in nanoseconds, for which nobody looked at the processes; 0 where the kernel
+  // tells of them.
+  int64_t longest_unwatched_ns() const;
   // No probe records anything from here on, whether its link is still there or not.
   void StopRecording();
 
@@ -96,14 +119,18 @@ class BpfPrograms {
   struct Impl;
   BpfPrograms();
   int probe_program_fd() const;
-  absl::Status MeasureHit(UprobeApi api);
+  absl::StatusOr<double> MeasureHit(UprobeApi api);
+  absl::Status MeasureCosts(UprobeApi api);
+  void ForgetDemotions(Pid pid);
 
   std::unique_ptr<Impl> impl_;
   UprobeApi api_ = UprobeApi::kMulti;
   bool reads_inputs_ = false;
   bool wants_stacks_ = false;
   bool reads_stacks_ = false;
+  bool has_budget_ = false;
   double ns_per_hit_ = 0;
+  double ns_per_count_ = 0;
 };
 
 }  // namespace proftrace

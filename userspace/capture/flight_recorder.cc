@@ -183,6 +183,7 @@ Ledger FlightRecorder::LossesSince(int64_t time_ns) const {
   since.ring_lost = now.ring_lost - before->ring_lost;
   since.read_failed = now.read_failed - before->read_failed;
   since.follow_failed = now.follow_failed - before->follow_failed;
+  since.demoted = now.demoted - before->demoted;
   since.samples_lost = now.samples_lost - before->samples_lost;
   since.samples_unsteady = now.samples_unsteady - before->samples_unsteady;
   return since;

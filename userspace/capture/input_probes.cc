@@ -44,7 +44,7 @@ absl::Status NumberSignatures(BpfPrograms* programs, ProbePlan* plan) {
   std::vector<uint16_t> numbers;
   absl::Status status = NumberSignatures(programs, plan->signatures, &plan->modules, &numbers);
   if (!status.ok()) return status;
-  if (plan->node_signature != 0) plan->node_signature = numbers[plan->node_signature - 1];
+  if (plan->node_signature != 0) plan->node_signature_number = numbers[plan->node_signature - 1];
   for (OperatorSignature& entry : plan->operator_signatures) {
     entry.signature = numbers[entry.signature - 1];
   }

@@ -49,6 +49,7 @@ class LiveMeter {
   }
 
   const Hits& all() const { return all_; }
+  Hits HitsOf(uint32_t tid) const;
   // Of the thread with the most of them.
   Hits busiest_thread() const;
 

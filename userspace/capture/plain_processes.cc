@@ -6,6 +6,7 @@
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/python_stacks.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/wire/metadata.h"
 
@@ -44,6 +45,8 @@ absl::Status PlainProcesses::AddHost() {
 
 void PlainProcesses::Describe(Pid pid, bool followed) {
   living_.insert(Raw(pid));
+  // One that is gone already has no samples.
+  if (sampler_ != nullptr) (void)PrepareSamples(sampler_, pid);
   ProcessEntry entry;
   entry.target = DescribeProcess(pid);
   entry.target.followed = followed;

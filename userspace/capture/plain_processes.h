@@ -5,11 +5,13 @@
 #include <absl/status/status.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <vector>
 
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/sampler.h"
 #include "userspace/capture/system_programs.h"
 #include "userspace/model/ids.h"
 
@@ -17,19 +19,24 @@ namespace proftrace {
 
 class PlainProcesses {
  public:
-  // All must outlive it.
-  PlainProcesses(BpfPrograms* programs, SystemPrograms* system, CaptureSink* sink)
-      : programs_(programs), system_(system), sink_(sink) {}
+  // All must outlive it. `sampler`: null where nothing is sampled.
+  PlainProcesses(BpfPrograms* programs, SystemPrograms* system, Sampler* sampler, CaptureSink* sink)
+      : programs_(programs), system_(system), sampler_(sampler), sink_(sink) {}
 
   // Records a process and its descendants from here on.
   absl::Status Add(Pid pid, bool with_descendants);
   // Every process of the host but this one.
   absl::Status AddHost();
 
-  // What the kernel told of recorded processes.
-  void OnFork(Pid child) { Describe(child, /*followed=*/true); }
+  // What the kernel told of recorded processes, as it is told to a ProcessSet.
+  void OnFork(Pid /*parent*/, Pid child, int64_t /*time_ns*/) {
+    Describe(child, /*followed=*/true);
+  }
   void OnExec(Pid pid) { Describe(pid, /*followed=*/true); }
-  void OnExit(Pid pid) { living_.erase(Raw(pid)); }
+  void OnExit(Pid pid) {
+    living_.erase(Raw(pid));
+    if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
+  }
 
   // Names of threads that still live.
   void CollectLastNames();
@@ -43,6 +50,7 @@ class PlainProcesses {
 
   BpfPrograms* programs_;
   SystemPrograms* system_;
+  Sampler* sampler_;
   CaptureSink* sink_;
   std::set<uint32_t> living_;  // pids
 };

@@ -90,7 +90,8 @@ absl::StatusOr<double> MeasureProbeCost(
   ModulePlan module;
   module.name = "proftrace itself";
   module.open_path = "/proc/self/exe";
-  module.points.push_back(ProbePoint{code.file_offset, PT_COOKIE(0, abi::PT_ROLE_BEGIN, 0, 0)});
+  module.points.push_back(
+      ProbePoint{code.file_offset, PT_COOKIE(kProbeCostSite, abi::PT_ROLE_BEGIN, 0, 0)});
 
   const double without_ns = MedianRoundNs(calls, between_rounds);
   absl::StatusOr<LinkSet> links = attach(module);

@@ -3,12 +3,16 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <functional>
 
 #include "symbols/probe_plan.h"
 #include "userspace/capture/attach.h"
 
 namespace proftrace {
+
+// Of that probe: no plan has so many.
+inline constexpr uint16_t kProbeCostSite = 65535;
 
 // Times a loop over a small function of this program (its first instruction is a push, as in
 // libtorch) with and without the probe that `attach` puts there. Nanoseconds a hit, the median of

@@ -1,6 +1,7 @@
 #include "userspace/capture/process_plan.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/target_info.h"
+#include "userspace/patch/plan_spots.h"
 
 namespace proftrace {
 namespace {
@@ -52,15 +54,6 @@ absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
   return status;
 }
 
-// The step that an operator takes in an annotation's life, 0 = none.
-uint32_t AnnotationStep(const std::string& name) {
-  if (name == "profiler::_record_function_enter" ||
-      name == "profiler::_record_function_enter_new") {
-    return abi::PT_ANNOTATION_ENTER;
-  }
-  return name == "profiler::_record_function_exit" ? abi::PT_ANNOTATION_EXIT : 0;
-}
-
 }  // namespace
 
 absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options) {
@@ -69,18 +62,28 @@ absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options) {
   return plan;
 }
 
-ModulePlan ModuleOfChild(ModulePlan module, Pid child) {
+namespace {
+
+// "/proc/PID/…" of a process as that of another one.
+std::string PathOfChild(const std::string& path, Pid child) {
   const std::string prefix = "/proc/";
-  const size_t slash = module.open_path.find('/', prefix.size());
-  if (module.open_path.starts_with(prefix) && slash != std::string::npos) {
-    module.open_path = prefix + std::to_string(Raw(child)) + module.open_path.substr(slash);
-  }
+  const size_t slash = path.find('/', prefix.size());
+  if (!path.starts_with(prefix) || slash == std::string::npos) return path;
+  return prefix + std::to_string(Raw(child)) + path.substr(slash);
+}
+
+}  // namespace
+
+ModulePlan ModuleOfChild(ModulePlan module, Pid child) {
+  module.open_path = PathOfChild(module.open_path, child);
+  module.mapped_path = PathOfChild(module.mapped_path, child);
   return module;
 }
 
 bool HasFiles(Pid child, const ProbePlan& plan) {
   return std::all_of(plan.modules.begin(), plan.modules.end(), [child](const ModulePlan& module) {
-    return access(ModuleOfChild(module, child).open_path.c_str(), F_OK) == 0;
+    struct stat link {};
+    return lstat(PathOfChild(module.mapped_path, child).c_str(), &link) == 0;
   });
 }
 
@@ -111,12 +114,10 @@ bool RefusesMemory(const ProbePlan& plan, const AttachReport& report) {
 
 absl::Status AddAnnotationOperators(BpfPrograms* programs, Pid pid, const ProbePlan& plan,
                                     const std::vector<OperatorInfo>& operators) {
-  const uint32_t flags =
-      plan.old_string_abi ? static_cast<uint32_t>(abi::PT_ANNOTATION_OLD_STRINGS) : 0u;
   for (const OperatorInfo& info : operators) {
-    const uint32_t step = AnnotationStep(info.name);
+    const uint32_t step = AnnotationStep(plan, info);
     if (step == 0) continue;
-    absl::Status status = programs->AddAnnotationOperator(pid, info.address, step | flags);
+    absl::Status status = programs->AddAnnotationOperator(pid, info.address, step);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -131,8 +132,8 @@ absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan) 
     absl::Status status = programs->AddAutogradLayout(pid, *plan.autograd);
     if (!status.ok()) return status;
   }
-  if (plan.node_signature != 0) {
-    absl::Status status = programs->SetNodeSignature(pid, plan.node_signature);
+  if (plan.node_signature_number != 0) {
+    absl::Status status = programs->SetNodeSignature(pid, plan.node_signature_number);
     if (!status.ok()) return status;
   }
   for (const auto& [operator_def, signature] : plan.operator_signatures) {

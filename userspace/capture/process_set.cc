@@ -30,16 +30,21 @@ constexpr size_t kMostProcesses = 1024;
 constexpr char kNoInputPrograms[] =
     "this kernel does not take the programs; Linux 5.17 or later is needed";
 
+constexpr char kNoRowInputs[] =
+    "those of rows of at::RecordFunction, of custom Functions and of operators without a function "
+    "are read by the kernel's probes";
+
 bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
 
 }  // namespace
 
 ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system,
-                       CaptureSink* sink, PlanOptions plan_options, OnFollow on_follow,
-                       OnAwaited on_awaited, OnChange on_change)
+                       PatchRecorder* patch, CaptureSink* sink, PlanOptions plan_options,
+                       OnFollow on_follow, OnAwaited on_awaited, OnChange on_change)
     : programs_(programs),
       sampler_(sampler),
       system_(system),
+      patch_(patch),
       sink_(sink),
       plan_options_(std::move(plan_options)),
       on_follow_(std::move(on_follow)),
@@ -140,9 +145,10 @@ absl::Status ProcessSet::AwaitOwn(Pid pid) {
   return absl::OkStatus();
 }
 
-absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
+absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed, StoppedThreads* held) {
   uint32_t image;
   if (!programs_->reads_inputs()) RemoveInputs(kNoInputPrograms, &plan);
+  if (!programs_->is_loaded()) RemoveRowInputs(kNoRowInputs, &plan);
   {
     const std::lock_guard lock(mutex_);
     image = next_image_++;
@@ -152,7 +158,7 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
   if (!plan_id.ok()) return plan_id.status();
   WriteOperators(image, plan.operators);
   const auto shared = std::make_shared<const ProbePlan>(std::move(plan));
-  absl::Status status = AttachWithPlan(pid, shared, *plan_id, image, followed);
+  absl::Status status = AttachWithPlan(pid, shared, *plan_id, image, followed, held);
   if (status.ok()) schemas_.Request(pid, shared, image);
   return status;
 }
@@ -160,7 +166,10 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed) {
 void ProcessSet::AddLibraries(Pid pid) {
   on_change_(pid, Pid{});
   // At once: the second PyTorch counts for itself, and a plan may take a second.
-  if (HasRepeatedTorch(pid)) programs_->RemoveAutogradLayout(pid);
+  if (HasRepeatedTorch(pid)) {
+    programs_->RemoveAutogradLayout(pid);
+    if (patch_ != nullptr) patch_->RemoveAutogradLayout(pid);
+  }
   PlanOptions options = plan_options_;
   if (HasAgent(pid)) options.cuda_calls = CudaCalls::kNever;
   absl::StatusOr<ProbePlan> now = BuildProbePlan(pid, options);
@@ -177,10 +186,10 @@ void ProcessSet::AddLibraries(Pid pid) {
     it->second.plan = extended.plan;
     ++late_libraries_;
   }
-  LinkSet links;
+  ProcessLinks links;
   AttachReport report;
   // What is live of a library is kept.
-  const absl::Status status = AttachModules(pid, extended.added, &links, &report);
+  const absl::Status status = AttachModules(pid, *extended.plan, extended.added, &links, &report);
   const std::lock_guard lock(mutex_);
   AddRefused(report);
   if (!status.ok() && ExitCodeOf(status) != ExitCode::kNoTarget) {
@@ -190,7 +199,7 @@ void ProcessSet::AddLibraries(Pid pid) {
   }
   const auto it = processes_.find(Raw(pid));
   if (it == processes_.end()) return;
-  std::move(links.begin(), links.end(), std::back_inserter(it->second.links));
+  it->second.links.Add(std::move(links));
 }
 
 void ProcessSet::WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators) {
@@ -208,10 +217,12 @@ void ProcessSet::AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image
   schemas_.Collect(pid, plan, image, added);
   (void)AddAnnotationOperators(programs_, pid, plan,
                                added);  // a full map costs annotations, not the recording
+  if (patch_ != nullptr) patch_->AddOperators(pid, plan, added);
 }
 
 absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan,
-                                        uint32_t plan_id, uint32_t image, bool followed) {
+                                        uint32_t plan_id, uint32_t image, bool followed,
+                                        StoppedThreads* held) {
   ProcessEntry entry;
   entry.plan = plan_id;
   entry.image = image;
@@ -243,12 +254,15 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     process.image = image;
     process.plan_id = plan_id;
     process.plan = plan;
-    process.links.clear();
+    process.links = {};
   }
   closer_.Postpone();
-  LinkSet links;
+  ProcessLinks links;
   AttachReport report;
-  absl::Status status = AttachModules(pid, plan->modules, &links, &report);
+  entry.target.probes_begin_ns = MonotonicNs();
+  const absl::StatusOr<std::vector<ModulePlan>> modules = PutJumps(pid, plan, followed, held);
+  absl::Status status = modules.status();
+  if (status.ok()) status = AttachModules(pid, *plan, *modules, &links, &report);
   // Also of one that ended meanwhile: what its first probes gave came before this moment, and is
   // known to be outside the window.
   entry.target.probes_on_ns = MonotonicNs();
@@ -265,35 +279,26 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   return absl::OkStatus();
 }
 
-absl::Status ProcessSet::AttachModules(Pid pid, const std::vector<ModulePlan>& modules,
-                                       LinkSet* links, AttachReport* report) {
-  for (const ModulePlan& module : modules) {
-    absl::StatusOr<LinkSet> added = programs_->Attach(ModuleOfChild(module, pid), pid, report);
-    if (!added.ok()) return added.status();
-    std::move(added->begin(), added->end(), std::back_inserter(*links));
-  }
-  return absl::OkStatus();
-}
-
-LinkSet ProcessSet::AttachCostPoints() {
-  std::vector<std::pair<Pid, std::shared_ptr<const ProbePlan>>> plans;
-  {
+absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
+                                                             std::shared_ptr<const ProbePlan> plan,
+                                                             bool followed, StoppedThreads* held) {
+  if (patch_ != nullptr) {
+    absl::StatusOr<std::vector<ModulePlan>> left = patch_->Attach(pid, plan, held);
+    const bool has_probes = programs_->is_loaded();
+    if (left.ok() || !has_probes || !followed || !HasFiles(pid, *plan)) return left;
+    // A child that cannot have jumps is recorded all the same.
     const std::lock_guard lock(mutex_);
-    for (const auto& [pid, process] : processes_) plans.emplace_back(Pid{pid}, process.plan);
+    AddGap({"jumps in the job's code",
+            "PID " + std::to_string(Raw(pid)) +
+                " is recorded by the kernel's probes: " + std::string(left.status().message())});
   }
-  LinkSet links;
-  for (const auto& [pid, plan] : plans) {
-    std::vector<ModulePlan> second;
-    for (const ModulePlan& module : plan->modules) {
-      if (module.cost_points.empty()) continue;
-      second.push_back(module);
-      second.back().points = module.cost_points;
-    }
-    AttachReport report;
-    // Fails in a process that has ended, say: what it costs there is not needed any more.
-    (void)AttachModules(pid, second, &links, &report);
+  // A kernel's probe inside of a jump would kill the process: what a killed run or the parent of a
+  // fork has left goes first.
+  if (HasPatches(pid)) {
+    const absl::StatusOr<bool> cleaned = RemoveLeftPatches(pid);
+    if (!cleaned.ok()) return cleaned.status();
   }
-  return links;
+  return plan->modules;
 }
 
 void ProcessSet::OnFork(Pid parent, Pid child, int64_t time_ns) {
@@ -357,6 +362,7 @@ void ProcessSet::FollowFork(const Task& task) {
   }
   // A child of vfork() runs in its parent's memory until it execs: the parent's probes are its own.
   if (task.is_over || SharesMemory(task.parent, task.pid)) return;
+  if (!HasFiles(task.pid, *child.plan)) return;  // it runs something else by now, or nothing
   const absl::Status status =
       AttachWithPlan(task.pid, child.plan, child.plan_id, child.image, /*followed=*/true);
   const int64_t live_ns = MonotonicNs();
@@ -368,7 +374,7 @@ void ProcessSet::FollowFork(const Task& task) {
     longest_follow_ns_ = std::max(longest_follow_ns_, live_ns - task.time_ns);
     return;
   }
-  // One that ended at once, or runs something else by now, needs no probes.
+  // The same may have happened meanwhile.
   if (HasFiles(task.pid, *child.plan) && ExitCodeOf(status) != ExitCode::kNoTarget) {
     Refuse(task.pid, status);
   }
@@ -380,7 +386,7 @@ LinkSet ProcessSet::Forget(Pid pid) {
     const std::lock_guard lock(mutex_);
     const auto it = processes_.find(Raw(pid));
     if (it == processes_.end()) return links;
-    links = std::move(it->second.links);
+    links = it->second.links.TakeAll();
     processes_.erase(it);
     operator_watch_.Remove(pid);
     library_watch_.Remove(pid);
@@ -388,6 +394,7 @@ LinkSet ProcessSet::Forget(Pid pid) {
   // Before its number is another process's.
   if (!links.empty()) programs_->ForgetProcess(pid);
   if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
+  if (patch_ != nullptr) patch_->Forget(pid);
   return links;
 }
 
@@ -410,7 +417,8 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
       held.Hold(pid);
       plan.operators = ReadOperators(pid, plan);
     }
-    status = AttachImage(pid, std::move(plan), /*followed=*/true);
+    status = AttachImage(pid, std::move(plan), /*followed=*/true,
+                         held.threads().empty() ? nullptr : &held);
     if (status.ok() && on_awaited_) on_awaited_(pid, operators);
     held.Release();
     if (status.ok()) on_change_(pid, Pid{});
@@ -495,6 +503,9 @@ void ProcessSet::RunFollower() {
       case TaskKind::kExit:
         closer_.Close(Forget(task.pid));
         break;
+      case TaskKind::kRemoveProbes:
+        FollowRemoval(task.pid);
+        break;
     }
     lock.lock();
   }
@@ -507,11 +518,12 @@ void ProcessSet::Detach() {
     changed_.notify_all();
   }
   if (follower_.joinable()) follower_.join();
+  if (patch_ != nullptr) patch_->Detach();
 
   std::vector<LinkSet> links;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [pid, process] : processes_) links.push_back(std::move(process.links));
+    for (auto& [pid, process] : processes_) links.push_back(process.links.TakeAll());
   }
   if (programs_->api() == UprobeApi::kMulti) return;
   // The kernel removes perf events one by one, a tenth of a second each (it waits for readers of

@@ -30,7 +30,9 @@
 #include "userspace/capture/link_closer.h"
 #include "userspace/capture/loading_process.h"
 #include "userspace/capture/module_collector.h"
+#include "userspace/capture/operator_links.h"
 #include "userspace/capture/operator_watch.h"
+#include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/plan_registry.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/schema_collector.h"
@@ -52,9 +54,9 @@ class ProcessSet {
   // since; `parent`: who forked it, 0 = not known. From the follower's thread or the caller's.
   using OnChange = std::function<void(Pid pid, Pid parent)>;
 
-  // `programs`, `sampler`, `system` (both may be null) and `sink` must outlive the set.
-  ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system, CaptureSink* sink,
-             PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
+  // `programs`, `sampler`, `system`, `patch` (these may be null) and `sink` must outlive the set.
+  ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system, PatchRecorder* patch,
+             CaptureSink* sink, PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
              OnChange on_change);
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
@@ -97,6 +99,14 @@ class ProcessSet {
 
   // The label of a site of a recorded process's plan.
   std::optional<Label> SiteLabel(Pid pid, uint16_t site) const;
+  // Whether calls at the site may be only counted.
+  bool IsDemotable(Pid pid, uint16_t site) const;
+
+  // Takes probes of demoted operators out of a process, on the follower's thread. Not while others
+  // are being taken out.
+  void RemoveProbes(Pid pid, RemovedProbes removed);
+  // Whether that is still to be done, or being done.
+  bool IsRemovingProbes(Pid pid) const;
 
   // Takes every probe out. No child is attached to afterwards.
   void Detach();
@@ -120,13 +130,15 @@ class ProcessSet {
     uint32_t image = 0;
     uint32_t plan_id = 0;
     std::shared_ptr<const ProbePlan> plan;
-    LinkSet links;
+    ProcessLinks links;
+    RemovedProbes removed;
+    uint32_t removals = 0;  // that are still to be done
   };
   struct Awaited {
     std::shared_ptr<LoadingProcess> loading;  // used by the follower alone
     bool has_torch = false;
   };
-  enum class TaskKind { kFork, kExec, kExit };
+  enum class TaskKind { kFork, kExec, kExit, kRemoveProbes };
   struct Task {
     TaskKind kind;
     Pid pid;
@@ -135,14 +147,19 @@ class ProcessSet {
     bool is_over = false;  // a fork whose child has ended since
   };
 
+  // `held` (may be null), here and below: threads that stand still, and are not let go.
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
-                              uint32_t image, bool followed);
+                              uint32_t image, bool followed, StoppedThreads* held = nullptr);
+  // The points of the plan that are for the kernel's probes: all, or those that have no jump.
+  absl::StatusOr<std::vector<ModulePlan>> PutJumps(Pid pid, std::shared_ptr<const ProbePlan> plan,
+                                                   bool followed, StoppedThreads* held);
   // The kernel tells of it from here on.
   absl::Status Trace(Pid pid);
-  absl::Status AttachImage(Pid pid, ProbePlan plan, bool followed);
+  absl::Status AttachImage(Pid pid, ProbePlan plan, bool followed, StoppedThreads* held = nullptr);
   // Adds to `links`, also what there is when it fails.
-  absl::Status AttachModules(Pid pid, const std::vector<ModulePlan>& modules, LinkSet* links,
-                             AttachReport* report);
+  absl::Status AttachModules(Pid pid, const ProbePlan& plan, const std::vector<ModulePlan>& modules,
+                             ProcessLinks* links, AttachReport* report);
+  void FollowRemoval(Pid pid);
   void FollowFork(const Task& task);
   void FollowExec(Pid pid);
   // It has ended, or runs something else. Its links, for the caller to close: at once if it goes
@@ -159,6 +176,8 @@ class ProcessSet {
   void AddGap(Unsupported gap);
   void AddGaps(const ProbePlan& plan);
   void AddRefused(const AttachReport& report);
+  // Names what is not recorded of these where there is no eBPF.
+  void AddUnprobed(const std::vector<ModulePlan>& modules);
   void AddLibraries(Pid pid);
   void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
                         const std::vector<OperatorInfo>& added);
@@ -167,6 +186,7 @@ class ProcessSet {
   BpfPrograms* programs_;
   Sampler* sampler_;
   SystemPrograms* system_;
+  PatchRecorder* patch_;
   CaptureSink* sink_;
   PlanOptions plan_options_;
   OnFollow on_follow_;

@@ -2,6 +2,7 @@
 
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_set.h"
+#include "userspace/capture/unprobed_points.h"
 
 // What a ProcessSet says of itself: how much it records, and what it could not.
 
@@ -37,11 +38,17 @@ void ProcessSet::AddGaps(const ProbePlan& plan) {
 }
 
 void ProcessSet::AddRefused(const AttachReport& report) {
-  if (report.refused.empty()) return;
+  if (report.refused.empty() || !programs_->is_loaded()) return;
   const RefusedPoint& first = report.refused.front();
   AddGap(Unsupported{"probes", std::to_string(report.refused.size()) +
                                    " places were refused by the kernel (" + first.module + ": " +
                                    ErrnoText(first.error) + ")"});
+}
+
+void ProcessSet::AddUnprobed(const std::vector<ModulePlan>& modules) {
+  if (programs_->is_loaded()) return;
+  const std::lock_guard lock(mutex_);
+  for (Unsupported& gap : DescribeUnprobed(modules)) AddGap(std::move(gap));
 }
 
 size_t ProcessSet::process_count() const {
@@ -81,6 +88,14 @@ std::vector<Unsupported> ProcessSet::gaps() const {
         "fast detach",
         "this kernel has no uprobe.multi (6.6): its probes record nothing after the end, but are "
         "removed while proftrace exits, which takes minutes"});
+  }
+  if (const int64_t unwatched_ns = programs_->longest_unwatched_ns(); unwatched_ns > 0) {
+    gaps.push_back(Unsupported{
+        "forks, execs and ends of processes",
+        "without eBPF they are found by looking, at intervals of up to " +
+            std::to_string(unwatched_ns / 1'000'000 + 1) +
+            " ms: a child that was gone by then is missing, and what was open at an end is longer "
+            "by as much"});
   }
   if (late_libraries_ > 0) {
     gaps.push_back(

@@ -39,6 +39,11 @@ absl::StatusOr<PythonRuntime> FindPython(Pid pid, const TargetMemory& memory) {
 
 }  // namespace
 
+std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid) {
+  const ProcessMemory memory(pid);
+  return Sample(sampler, pid, FindPython(pid, memory));
+}
+
 std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, ModuleCollector* modules,
                                        Sampler* sampler, Pid pid, Target* target) {
   const ProcessMemory memory(pid);

@@ -17,5 +17,7 @@ namespace proftrace {
 // not of all its Python, why. `sampler`: null where nothing is sampled.
 std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, ModuleCollector* modules,
                                        Sampler* sampler, Pid pid, Target* target);
+// The same of a process whose operators are not recorded: the sampler alone is told.
+std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid);
 
 }  // namespace proftrace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "bpf/abi/python_records.h"
@@ -19,6 +20,8 @@ constexpr int kPollMs = 20;
 constexpr int64_t kFlushNs = 200'000'000;
 constexpr int64_t kProgressNs = 500'000'000;
 constexpr int64_t kStepLookNs = 100'000'000;
+// What two sources tell of one thread is put in order so long after it happened.
+constexpr int64_t kMergeNs = 20'000'000;
 // Outside the window, and only as long as it takes: a job that is idle then says nothing.
 constexpr int64_t kLongestCostNs = 100'000'000;
 
@@ -28,15 +31,42 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
   abi::pt_record head;
   if (record.size() < sizeof(head)) return;
   std::memcpy(&head, record.data(), sizeof(head));
-  // What is told of once is needed later, too.
-  if (static_cast<int64_t>(head.time_ns) < begin_ns_ && !abi::IsOfStacks(head.kind)) return;
+  if (IsBeforeBegin(head)) return;
   if (measures_hit_) job_hit_cost_.Observe(head);
   if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
+  meter_.Count(head);
+  if (patch_ != nullptr) {
+    merger_.Add(record, RecordOrigin::kProbe);
+  } else {
+    Keep(head, record);
+  }
+  React(head, record);
+}
+
+bool RecordSession::IsBeforeBegin(const abi::pt_record& head) const {
+  // What is told of once is needed later, too.
+  return static_cast<int64_t>(head.time_ns) < begin_ns_ && !abi::IsOfStacks(head.kind);
+}
+
+void RecordSession::Keep(const abi::pt_record& head, std::span<const std::byte> record) {
   sink_.Append(record);
   ++result_.records;
-  meter_.Count(head);
   if (step_watch_ != nullptr) step_watch_->Observe(record);
+  if (budget_ != nullptr) budget_->Observe(head);
   if (flight_ != nullptr) flight_->Observe(head, record);
+}
+
+void RecordSession::KeepMerged(int64_t until_ns) {
+  merger_.Emit(until_ns, [this](std::span<const std::byte> record, RecordOrigin origin) {
+    abi::pt_record head;
+    std::memcpy(&head, record.data(), sizeof(head));
+    if (IsBeforeBegin(head)) return;
+    if (origin == RecordOrigin::kJump) jump_meter_.Count(head);
+    Keep(head, record);
+  });
+}
+
+void RecordSession::React(const abi::pt_record& head, std::span<const std::byte> record) {
   if (head.kind <= abi::PT_CATCH) return;  // the common ones: nothing to look up
   switch (head.kind) {
     case abi::PT_NODE_BEGIN:
@@ -48,33 +78,30 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
     case abi::PT_FORK: {
       abi::pt_fork_record fork{};
       std::memcpy(&fork, record.data(), std::min(record.size(), sizeof(fork)));
-      if (plain_ != nullptr) {
-        plain_->OnFork(Pid{fork.child_pid});
-      } else {
-        processes_->OnFork(Pid{head.pid}, Pid{fork.child_pid}, static_cast<int64_t>(head.time_ns));
-      }
+      WithProcesses([&](auto& processes) {
+        processes.OnFork(Pid{head.pid}, Pid{fork.child_pid}, static_cast<int64_t>(head.time_ns));
+      });
       break;
     }
     case abi::PT_EXEC:
       if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExec);
-      if (plain_ != nullptr) {
-        plain_->OnExec(Pid{head.pid});
-      } else {
-        processes_->OnExec(Pid{head.pid});
+      if (budget_ != nullptr) {
+        budget_->OnProcessEnd(Pid{head.pid}, static_cast<int64_t>(head.time_ns));
       }
+      WithProcesses([&](auto& processes) { processes.OnExec(Pid{head.pid}); });
       break;
     case abi::PT_THREAD_EXIT: {
       names_->Observe(record);
       abi::pt_exit_record exit{};
       std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
       if (flight_ != nullptr) meter_.OnThreadExit(head.tid);
+      if (flight_ != nullptr) jump_meter_.OnThreadExit(head.tid);
       if (exit.group_dead == 0) break;
       if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExit);
-      if (plain_ != nullptr) {
-        plain_->OnExit(Pid{head.pid});
-      } else {
-        processes_->OnExit(Pid{head.pid});
+      if (budget_ != nullptr) {
+        budget_->OnProcessEnd(Pid{head.pid}, static_cast<int64_t>(head.time_ns));
       }
+      WithProcesses([&](auto& processes) { processes.OnExit(Pid{head.pid}); });
       break;
     }
     default:
@@ -116,6 +143,17 @@ absl::Status RecordSession::Drain(int timeout_ms) {
   TakeSystemRecords();
   absl::StatusOr<uint64_t> taken =
       programs_->Poll(timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
+  if (patch_ != nullptr) {
+    // Both have given all until then, but for a probe whose thread was preempted for longer.
+    const int64_t until_ns = std::min(patch_->emptied_until_ns(), MonotonicNs() - kMergeNs);
+    patch_->Take([this](std::span<const std::byte> record) {
+      abi::pt_record head{};
+      std::memcpy(&head, record.data(), sizeof(head));
+      merger_.Add(record, RecordOrigin::kJump);
+      if (!IsBeforeBegin(head)) React(head, record);
+    });
+    KeepMerged(until_ns);
+  }
   return taken.ok() ? sink_.status() : taken.status();
 }
 
@@ -135,6 +173,7 @@ void RecordSession::ReportProgress(int64_t now_ns) {
   progress.records_per_s = static_cast<double>(result_.records - last_progress_records_) /
                            std::max(1e-9, ToSeconds(now_ns - last_progress_ns_));
   progress.lost = programs_->ReadCounters().ring_lost - lost_before_start_;
+  if (patch_ != nullptr) progress.lost += patch_->lost();
   if (system_ != nullptr) progress.lost += system_->lost();
   if (const std::optional<RecordedSteps> steps = step_watch_->Find(); steps.has_value()) {
     const auto& [start_ns, end_ns] = steps->intervals.back();
@@ -170,6 +209,7 @@ absl::Status RecordSession::Loop() {
           flight_->OnSteps(*steps, now_ns);
       }
     }
+    KeepBudget(now_ns);
     if (flight_ != nullptr) TakeFlight(now_ns);
     if (options_.steps.has_value() && now_ns - last_look_ns >= kStepLookNs) {
       if (step_watch_->HasSurely(*options_.steps)) break;
@@ -181,8 +221,8 @@ absl::Status RecordSession::Loop() {
 }
 
 absl::Status RecordSession::MeasureHitInJob() {
-  // Perf events by the thousand take the kernel minutes to remove.
-  if (programs_->api() != UprobeApi::kMulti) return absl::OkStatus();
+  // Perf events by the thousand take the kernel minutes to remove. Beside jumps no probe may go in.
+  if (programs_->api() != UprobeApi::kMulti || patch_ != nullptr) return absl::OkStatus();
   const LinkSet links = processes_->AttachCostPoints();
   if (links.empty()) return absl::OkStatus();
   measures_hit_ = true;
@@ -198,10 +238,33 @@ absl::Status RecordSession::MeasureHitInJob() {
   return status;
 }
 
+HitCost RecordSession::CostsOfHits() const {
+  HitCost costs;
+  costs.in_tracer = programs_->ns_per_hit();
+  costs.in_job = job_ns_per_hit_;
+  costs.call_in_job = job_ns_per_call_;
+  if (jump_cost_) {
+    costs.jump = jump_cost_->record;
+    costs.count_jump = jump_cost_->count;
+  }
+  if (system_ != nullptr) costs.system = system_->ns_per_call();
+  if (budget_ != nullptr) costs.counted = budget_->counted_ns();
+  return costs;
+}
+
+void RecordSession::KeepBudget(int64_t now_ns) {
+  if (budget_ == nullptr) return;
+  const BudgetNews news = budget_->Look(now_ns, CostsOfHits());
+  if (news.empty()) return;
+  if (callbacks_.on_budget) callbacks_.on_budget(news, ToSeconds(now_ns - info_.window.start_ns));
+  // A killed recording is to say it, too.
+  const Cost cost = MeasureCost(now_ns - info_.window.start_ns, 0);
+  const Budget budget = budget_->Describe(cost.estimated_overhead_percent);
+  sink_.AddMetadata([&budget](MetadataWriter& writer) { writer.AddBudget(budget); });
+}
+
 Cost RecordSession::MeasureCost(int64_t window_ns, uint64_t lost) const {
-  Cost cost = EstimateCost(meter_, window_ns, lost,
-                           {programs_->ns_per_hit(), job_ns_per_hit_, job_ns_per_call_,
-                            system_ != nullptr ? system_->ns_per_call() : std::nullopt});
+  Cost cost = EstimateCost(meter_, jump_meter_, window_ns, lost, CostsOfHits());
   cost.tracer_cpu_s = ToSeconds(ProcessCpuNs() - cpu_at_start_ns_);
   return cost;
 }
@@ -221,12 +284,17 @@ Ledger RecordSession::ReadLosses() const {
   Ledger ledger;
   ledger.ring_lost = counters.ring_lost - lost_before_start_;
   ledger.read_failed = counters.read_failed + names_->read_failed();
+  if (patch_ != nullptr) {
+    ledger.ring_lost += patch_->lost();
+    ledger.read_failed += patch_->read_failed();
+  }
   ledger.follow_failed = processes_->follow_failed() + counters.forks_lost;
   if (sampler_ != nullptr) {
     ledger.samples_lost = sampler_->lost();
     ledger.samples_unsteady = sampler_->unsteady();
   }
   if (system_ != nullptr) ledger.system_lost = system_->lost();
+  if (budget_ != nullptr) ledger.demoted = budget_->counted_calls();
   return ledger;
 }
 
@@ -249,10 +317,11 @@ void RecordSession::TakeFlight(int64_t now_ns) {
   if (system_ != nullptr) {
     for (const Unsupported& gap : system_->gaps()) words.AddUnsupported(gap);
   }
-  for (const Pid pid : plain_ != nullptr ? plain_->pids() : processes_->pids()) {
+  for (const Pid pid : WithProcesses([](auto& processes) { return processes.pids(); })) {
     for (const ThreadEntry& thread : ReadThreads(pid)) words.AddThread(thread);
   }
   const Cost cost = MeasureCost(now_ns - info_.window.start_ns, losses.ring_lost);
+  if (budget_ != nullptr) words.AddBudget(budget_->Describe(cost.estimated_overhead_percent));
   if (callbacks_.on_dump) {
     callbacks_.on_dump(
         flight_->Take(now_ns, /*is_end=*/false, *keeper_, info_.window, cost, &words));
@@ -261,6 +330,7 @@ void RecordSession::TakeFlight(int64_t now_ns) {
 
 void RecordSession::Stop() {
   const int64_t end_ns = MonotonicNs();
+  if (budget_ != nullptr) budget_->Finish(end_ns);
   absl::Status status;
   if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();
   if (sampler_ != nullptr) sampler_->Stop();
@@ -269,6 +339,7 @@ void RecordSession::Stop() {
   const int64_t detached_ns = MonotonicNs();
   if (agents_ != nullptr) agents_->Stop();
   if (status.ok()) status = Drain(0);
+  if (patch_ != nullptr) KeepMerged(std::numeric_limits<int64_t>::max());
   processes_->CollectLastNames();
   if (plain_ != nullptr) plain_->CollectLastNames();
 
@@ -277,6 +348,7 @@ void RecordSession::Stop() {
   info_.window.detach_s = ToSeconds(detached_ns - end_ns);
   const Ledger ledger = ReadLosses();
   const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
+  if (budget_ != nullptr) result_.budget = budget_->Describe(cost.estimated_overhead_percent);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     const bool has_agent = agents_ != nullptr && agents_->has_run();
     for (const Unsupported& gap : processes_->gaps()) {
@@ -288,11 +360,15 @@ void RecordSession::Stop() {
     if (system_ != nullptr) {
       for (const Unsupported& gap : system_->gaps()) writer.AddUnsupported(gap);
     }
+    if (patch_ != nullptr) {
+      for (const Unsupported& gap : patch_->gaps()) writer.AddUnsupported(gap);
+    }
     if (has_agent || processes_->has_cuda_calls()) writer.AddGpu(has_agent ? "agent" : "launch");
     if (agents_ != nullptr) {
       for (const Unsupported& gap : agents_->gaps()) writer.AddUnsupported(gap);
     }
     if (result_.steps.has_value()) writer.AddSteps(*result_.steps);
+    if (result_.budget.has_value()) writer.AddBudget(*result_.budget);
     writer.AddEnd(info_.window, cost, ledger);
   });
   const absl::Status finished = sink_.Finish();
@@ -311,6 +387,7 @@ void RecordSession::Stop() {
   if (flight_ == nullptr) return;
   flight_->NoteLosses(end_ns, ledger);
   MetadataWriter words;
+  if (result_.budget.has_value()) words.AddBudget(*result_.budget);
   result_.last_dump = flight_->Take(end_ns, /*is_end=*/true, *keeper_, info_.window, cost, &words);
   result_.window = result_.last_dump->window;
   result_.triggers_passed_over = flight_->passed_over();

@@ -11,23 +11,28 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "userspace/base/clock.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/capture/budget_keeper.h"
 #include "userspace/capture/capture_sink.h"
 #include "userspace/capture/flight_recorder.h"
 #include "userspace/capture/job_hit_cost.h"
 #include "userspace/capture/live_meter.h"
 #include "userspace/capture/map_watch.h"
 #include "userspace/capture/name_resolver.h"
+#include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/plain_processes.h"
 #include "userspace/capture/process_set.h"
+#include "userspace/capture/record_merger.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/step_watch.h"
 #include "userspace/capture/system_programs.h"
+#include "userspace/patch/jump_cost.h"
 
 namespace proftrace {
 
@@ -58,6 +63,7 @@ class RecordSession {
  private:
   absl::Status Start();
   absl::Status PlanTargets();
+  absl::Status LoadPrograms();
   // Until an instant of CLOCK_MONOTONIC, or the user's signal. Records are taken meanwhile.
   absl::Status WaitUntil(int64_t time_ns);
   absl::Status AttachTargets();
@@ -67,6 +73,13 @@ class RecordSession {
   absl::Status Loop();
   void Stop();
   void OnRecord(std::span<const std::byte> record);
+  // What a record asks to be done at once.
+  void React(const abi::pt_record& head, std::span<const std::byte> record);
+  // Writes it to the capture.
+  void Keep(const abi::pt_record& head, std::span<const std::byte> record);
+  // Records of jumps and of probes that have their order by now.
+  void KeepMerged(int64_t until_ns);
+  bool IsBeforeBegin(const abi::pt_record& head) const;
   // -a: processes that have begun to load PyTorch.
   void TakeMapNews();
   void TakeSamples();
@@ -80,11 +93,19 @@ class RecordSession {
   // Of the steps that were found, those asked for; the window ends with the last of them.
   void KeepSteps();
   absl::Status MeasureHitInJob();
+  HitCost CostsOfHits() const;
+  // --max-overhead: looks what the recording takes, and has operators demoted.
+  void KeepBudget(int64_t now_ns);
   Cost MeasureCost(int64_t window_ns, uint64_t lost) const;
   // What was lost since the window began.
   Ledger ReadLosses() const;
   // A flight recorder's turn: gives out the dump that is due. The ring goes on filling meanwhile.
   void TakeFlight(int64_t now_ns);
+  // What `visit` gives for those who keep the recorded processes.
+  template <typename Visit>
+  auto WithProcesses(Visit visit) {
+    return plain_ != nullptr ? visit(*plain_) : visit(*processes_);
+  }
 
   const RecordOptions& options_;
   const RecordCallbacks& callbacks_;
@@ -97,6 +118,8 @@ class RecordSession {
   std::unique_ptr<Sampler> sampler_;        // none: nothing is sampled
   std::unique_ptr<SystemPrograms> system_;  // none: no activities of the kernel
   std::unique_ptr<PlainProcesses> plain_;   // none: operators are recorded
+  std::unique_ptr<PatchRecorder> patch_;    // none: the kernel's probes record all
+  RecordMerger merger_;
   std::unique_ptr<ProcessSet> processes_;
   std::unique_ptr<GpuAgents> agents_;  // none: nothing is put into processes
   std::unique_ptr<NameResolver> names_;
@@ -104,11 +127,15 @@ class RecordSession {
   std::vector<UniqueFd> target_fds_;
   std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;  // until they are attached
   LiveMeter meter_;
+  LiveMeter jump_meter_;
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
+  std::unique_ptr<BudgetKeeper> budget_;   // none: there is no budget
   JobHitCost job_hit_cost_;
   bool measures_hit_ = false;
   std::optional<double> job_ns_per_hit_;
   std::optional<double> job_ns_per_call_;  // of a begin that reads inputs
+  std::optional<JumpCost> jump_cost_;
+  std::string without_bpf_;  // why; empty: the programs are loaded
   RecordingInfo info_;
   int64_t cpu_at_start_ns_ = 0;
   uint64_t lost_before_start_ = 0;  // while probes were put in: outside the window

@@ -15,6 +15,7 @@
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/recording_cost.h"
 #include "userspace/capture/target_info.h"
+#include "userspace/inject/trace_permission.h"
 
 // How a recording begins: plans, programs, probes.
 
@@ -47,6 +48,13 @@ absl::StatusOr<UniqueFd> OpenPidfd(Pid pid) {
                                         ErrnoText(errno) + "; Linux 5.15 or later is needed");
 }
 
+// What was asked for and is not recorded by jumps; empty = nothing.
+std::string AskedOfBpf(const RecordOptions& options) {
+  if (options.info.system.any()) return "--activities " + options.info.system.ToText();
+  if (options.sample_period_ns.has_value()) return "--sample";
+  return options.bpf.with_stack ? "--with-stack" : "";
+}
+
 }  // namespace
 
 absl::Status RecordSession::PlanTargets() {
@@ -61,6 +69,10 @@ absl::Status RecordSession::PlanTargets() {
   const std::vector<Pid> found = options_.all ? FindTorchProcesses().pids : std::vector<Pid>();
   if (agents_ != nullptr) agents_->Start(options_.all ? found : options_.pids);
   for (const Pid pid : options_.pids) {
+    // Before the analysis, which can do without and take its time.
+    if (options_.puts_jumps) {
+      if (absl::Status status = CheckTraceable(pid); !status.ok()) return status;
+    }
     plans_.emplace_back(pid, PlanRunning(pid));
     if (!plans_.back().second.ok()) return plans_.back().second.status();
   }
@@ -99,11 +111,43 @@ absl::Status RecordSession::WaitUntil(int64_t time_ns) {
   return status;
 }
 
+absl::Status RecordSession::LoadPrograms() {
+  absl::Status refused;
+  if (options_.without_bpf) {
+    without_bpf_ = "it was not to be used (--no-bpf)";
+    refused = Fail(ExitCode::kUsage, without_bpf_);
+  } else {
+    absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
+    if (programs.ok()) {
+      programs_ = *std::move(programs);
+      return absl::OkStatus();
+    }
+    refused = programs.status();
+    if (!options_.puts_jumps) {
+      if (ExitCodeOf(refused) != ExitCode::kNotPermitted) return refused;
+      return Fail(ExitCode::kNotPermitted, std::string(refused.message()) +
+                                               "; a running job of one's own can be recorded "
+                                               "without: -p PID --tier patch");
+    }
+    without_bpf_ = std::string(refused.message());
+  }
+  if (const std::string asked = AskedOfBpf(options_); !asked.empty()) {
+    return Fail(ExitCodeOf(refused), asked + " needs eBPF: " + without_bpf_);
+  }
+  programs_ = BpfPrograms::WithoutKernel(options_.bpf);
+  sink_.AddMetadata([this](MetadataWriter& writer) {
+    writer.AddUnsupported({"eBPF", without_bpf_});
+  });
+  return absl::OkStatus();
+}
+
 absl::Status RecordSession::LoadActivities() {
-  if (options_.sample_period_ns.has_value()) {
-    absl::StatusOr<std::unique_ptr<SamplePrograms>> samples = SamplePrograms::Load();
+  if (options_.sample_period_ns.has_value() || options_.samples_wakers) {
+    absl::StatusOr<std::unique_ptr<SamplePrograms>> samples =
+        SamplePrograms::Load(options_.samples_wakers);
     if (!samples.ok()) return samples.status();
-    sampler_ = std::make_unique<Sampler>(*std::move(samples), *options_.sample_period_ns);
+    sampler_ =
+        std::make_unique<Sampler>(*std::move(samples), options_.sample_period_ns.value_or(0));
   }
   if (options_.info.system.any()) {
     absl::StatusOr<std::unique_ptr<SystemPrograms>> system = SystemPrograms::Load(
@@ -115,7 +159,7 @@ absl::Status RecordSession::LoadActivities() {
 }
 
 absl::Status RecordSession::AttachPlain() {
-  plain_ = std::make_unique<PlainProcesses>(programs_.get(), system_.get(), &sink_);
+  plain_ = std::make_unique<PlainProcesses>(programs_.get(), system_.get(), sampler_.get(), &sink_);
   if (options_.all) return plain_->AddHost();
   std::vector<Pid> all = options_.pids;
   all.insert(all.end(), options_.awaited.begin(), options_.awaited.end());
@@ -178,21 +222,26 @@ absl::Status RecordSession::Start() {
     if (absl::Status status = WaitUntil(start_ns - kAttachLeadNs); !status.ok()) return status;
     begin_ns_ = MonotonicNs();
   }
-  absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
-  if (!programs.ok()) return programs.status();
-  programs_ = *std::move(programs);
+  if (absl::Status status = LoadPrograms(); !status.ok()) return status;
   if (absl::Status status = LoadActivities(); !status.ok()) return status;
-  processes_ = std::make_unique<ProcessSet>(programs_.get(), sampler_.get(), system_.get(), &sink_,
-                                            options_.plan, callbacks_.on_follow,
-                                            callbacks_.on_awaited, [this](Pid pid, Pid parent) {
-                                              if (agents_ != nullptr)
-                                                agents_->Consider(pid, parent);
-                                            });
+  if (options_.puts_jumps) {
+    const absl::StatusOr<JumpCost> jump_cost = MeasureJumpCost();
+    if (!jump_cost.ok()) return jump_cost.status();
+    jump_cost_ = *jump_cost;
+    patch_ = std::make_unique<PatchRecorder>(/*alone=*/!programs_->is_loaded(),
+                                             options_.plan.cache_directory);
+  }
+  processes_ = std::make_unique<ProcessSet>(
+      programs_.get(), sampler_.get(), system_.get(), patch_.get(), &sink_, options_.plan,
+      callbacks_.on_follow, callbacks_.on_awaited, [this](Pid pid, Pid parent) {
+        if (agents_ != nullptr) agents_->Consider(pid, parent);
+      });
   names_ = std::make_unique<NameResolver>(
       [this](Pid pid) { return processes_->ImageOf(pid); },
       [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
       [this](Pid pid, uint64_t vtable, bool is_python) {
         (void)programs_->AddNodeVtable(pid, vtable, is_python);
+        if (patch_ != nullptr && is_python) patch_->AddPythonNode(pid, vtable);
       });
   if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
   if (options_.all && options_.info.system.operators) {
@@ -216,11 +265,19 @@ absl::Status RecordSession::Start() {
   }
   // A signal may have come before.
   const int64_t ready_ns = std::max(attached_ns, std::min(start_ns, MonotonicNs()));
-  if (AskedForSteps() || callbacks_.on_progress ||
+  if (AskedForSteps() || callbacks_.on_progress || options_.max_overhead_percent.has_value() ||
       (options_.flight.has_value() && options_.flight->WatchesSteps())) {
     step_watch_ = std::make_unique<StepWatch>(
         [this](Pid pid, uint16_t site) { return processes_->SiteLabel(pid, site); }, ready_ns,
         options_.flight.has_value() ? FlightRecorder::kMostSteps : 0);
+  }
+  if (options_.max_overhead_percent.has_value()) {
+    budget_ = std::make_unique<BudgetKeeper>(
+        BudgetKeeper::Options{*options_.max_overhead_percent, AskedForSteps(),
+                              options_.keeps_counting},
+        BudgetKeeper::Parts{programs_.get(), patch_.get(), processes_.get(), step_watch_.get(),
+                            &meter_, &jump_meter_},
+        ready_ns);
   }
   if (options_.flight.has_value()) {
     // What is let go is given back at once, whatever lies beside it.
@@ -244,9 +301,11 @@ absl::Status RecordSession::Start() {
   }
   cpu_at_start_ns_ = ProcessCpuNs();
   lost_before_start_ = programs_->ReadCounters().ring_lost;
+  if (patch_ != nullptr) lost_before_start_ += patch_->lost();
+  if (!without_bpf_.empty() && callbacks_.on_without_bpf) callbacks_.on_without_bpf(without_bpf_);
   if (callbacks_.on_ready) {
     callbacks_.on_ready(
-        Ready{plain_ != nullptr ? plain_->process_count() : processes_->process_count(),
+        Ready{WithProcesses([](auto& processes) { return processes.process_count(); }),
               processes_->operator_count(), info_.window.attach_s});
   }
   processes_->OnReady();

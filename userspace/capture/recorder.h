@@ -20,6 +20,14 @@
 
 namespace proftrace {
 
+// What is new of a budget since the last look.
+struct BudgetNews {
+  std::vector<std::string> demoted;        // the names of operators
+  std::optional<double> measured_percent;  // what is left of the overhead, when all is carried out
+
+  bool empty() const { return demoted.empty() && !measured_percent.has_value(); }
+};
+
 // What the live line shows.
 struct Progress {
   double elapsed_s = 0;
@@ -47,8 +55,19 @@ struct RecordOptions {
   std::optional<uint64_t> steps;     // until so many steps of the job are over
   // Find the steps, however many: they are in the result and in the capture.
   bool counts_steps = false;
+  // What recording may take of the processes' time; operators are demoted to keep it. None: nothing
+  // is.
+  std::optional<double> max_overhead_percent;
+  bool keeps_counting = false;  // then none is left out altogether (tests)
   // Threads are sampled so far apart (--sample); none: not at all.
   std::optional<int64_t> sample_period_ns;
+  // Threads are sampled when they wake others (--waker-stacks).
+  bool samples_wakers = false;
+  // Tier patch: jumps in the code of the processes where they can be, the kernel's probes
+  // elsewhere.
+  bool puts_jumps = false;
+  // With jumps: no BPF program is loaded. Without it they are loaded where that is possible.
+  bool without_bpf = false;
   BpfOptions bpf;
   PlanOptions plan;
   // Activity of GPUs by CUPTI: an agent is put into running processes that use one. None: not.
@@ -62,6 +81,11 @@ struct RecordOptions {
 
 struct RecordCallbacks {
   std::function<void(const Ready&)> on_ready;
+  // There is no eBPF, and jumps record alone; `why`: a sentence.
+  std::function<void(const std::string& why)> on_without_bpf;
+  // --max-overhead: operators were demoted, or what is left was measured; so long after the
+  // window's begin.
+  std::function<void(const BudgetNews&, double after_s)> on_budget;
   // A forked child is recorded, `after_ns` after its fork. On another thread.
   std::function<void(Pid child, int64_t after_ns)> on_follow;
   // An awaited process has loaded PyTorch and is recorded. On another thread.
@@ -78,6 +102,7 @@ struct RecordResult {
   uint64_t ring_lost = 0;
   Window window;
   Cost cost;
+  std::optional<Budget> budget;         // when there was one
   std::optional<RecordedSteps> steps;   // when they were asked for and found
   std::optional<FlightDump> last_dump;  // a flight recorder's; `window` is its own
   uint64_t triggers_passed_over = 0;    // those that fired and made no dump

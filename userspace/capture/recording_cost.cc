@@ -5,9 +5,14 @@
 
 namespace proftrace {
 
-Cost EstimateCost(const LiveMeter& meter, int64_t window_ns, uint64_t lost, const HitCost& hit) {
+Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window_ns, uint64_t lost,
+                  const HitCost& hit) {
   Cost cost;
-  cost.probe_hits = meter.all().hits + lost;
+  cost.ns_per_jump = hit.jump.value_or(0);
+  // Where there are jumps, nearly all records are theirs.
+  (hit.jump.has_value() ? cost.jumps : cost.probe_hits) = lost;
+  cost.jumps += jumps.all().hits;
+  cost.probe_hits += meter.all().hits;
   cost.measured_in_job = hit.in_job.has_value();
   cost.probe_ns_per_hit = hit.in_job.value_or(hit.in_tracer);
   cost.input_readings = meter.all().readings;
@@ -21,17 +26,27 @@ Cost EstimateCost(const LiveMeter& meter, int64_t window_ns, uint64_t lost, cons
   const double cost_ns =
       share * (static_cast<double>(busiest.hits) * cost.probe_ns_per_hit +
                static_cast<double>(busiest.readings) * cost.input_ns_per_reading.value_or(0)) +
-      static_cast<double>(busiest.system) * hit.system.value_or(0);
+      static_cast<double>(busiest.system) * hit.system.value_or(0) +
+      static_cast<double>(jumps.busiest_thread().hits) * cost.ns_per_jump + hit.counted;
   cost.estimated_overhead_percent = 100.0 * cost_ns / std::max(1.0, static_cast<double>(window_ns));
+  const bool has_probes = hit.in_job || hit.in_tracer > 0;
   cost.basis =
       std::string("hits of the busiest thread times the cost of a hit over the window; ") +
-      (hit.in_job ? "measured in the job itself, outside the window: the time between two "
-                    "probes that follow each other"
-                  : "the job was idle when that was to be measured, so it is that of a loop "
-                    "in proftrace itself: a lower bound, in a job a hit finds colder caches");
+      (!has_probes ? "there are no probes of the kernel"
+       : hit.in_job
+           ? "measured in the job itself, outside the window: the time between two "
+             "probes that follow each other"
+           : "that of a loop in proftrace itself, as the job was idle or has jumps when it "
+             "was to be measured: a lower bound, in a job a hit finds colder caches");
+  if (hit.jump.has_value()) {
+    cost.basis += "; a jump's record as in a loop in proftrace: a lower bound";
+  }
   if (hit.system.has_value()) {
     cost.basis += "; system activity at " + std::to_string(static_cast<int64_t>(*hit.system)) +
                   " ns a record, as system calls in a loop in proftrace";
+  }
+  if (hit.counted > 0) {
+    cost.basis += "; calls that were only counted at what that takes in a loop in proftrace";
   }
   return cost;
 }

@@ -14,10 +14,15 @@ struct HitCost {
   double in_tracer = 0;               // of a hit, in a loop in proftrace
   std::optional<double> in_job;       // likewise, in the job
   std::optional<double> call_in_job;  // of a begin that reads inputs
+  std::optional<double> jump;         // of a jump's record, in a loop in proftrace
   std::optional<double> system;       // of a system call that is recorded, in a loop in proftrace
+  std::optional<double> count_jump;   // of a jump whose call is only counted, likewise
+  double counted = 0;                 // of all calls that were only counted, together
 };
 
 // All but the tracer's own time, of a recording of `window_ns` that has lost so many records.
-Cost EstimateCost(const LiveMeter& meter, int64_t window_ns, uint64_t lost, const HitCost& hit);
+// `jumps`: what jumps recorded; the rest is of probes.
+Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window_ns, uint64_t lost,
+                  const HitCost& hit);
 
 }  // namespace proftrace

@@ -18,11 +18,14 @@
 #include "userspace/base/unique_fd.h"
 #include "userspace/capture/kernel_types.h"
 #include "userspace/capture/pid_namespace.h"
+#include "userspace/capture/record_ring.h"
 
 namespace proftrace {
 namespace {
 
 constexpr uint32_t kSmallestRing = 4u << 20;
+// Some thousand wakers.
+constexpr uint32_t kSmallestWakerRing = 32u << 20;
 // Of each CPU, between two looks of the tracer.
 constexpr uint32_t kSamplesPerCpu = 8;
 constexpr size_t kReadBytes = 65536;
@@ -31,8 +34,8 @@ struct ProgramDeleter {
   void operator()(samples_bpf* skeleton) const { samples_bpf__destroy(skeleton); }
 };
 
-uint32_t RingBytes(uint32_t cpus) {
-  uint32_t bytes = kSmallestRing;
+uint32_t RingBytes(uint32_t cpus, bool wakers) {
+  uint32_t bytes = wakers ? kSmallestWakerRing : kSmallestRing;
   while (bytes < cpus * kSamplesPerCpu * sizeof(abi::pt_raw_sample) && bytes < (1u << 30)) {
     bytes *= 2;
   }
@@ -49,35 +52,25 @@ absl::Status Failed(const char* what, int error) {
 
 struct SamplePrograms::Impl {
   std::unique_ptr<samples_bpf, ProgramDeleter> skeleton;
-  ring_buffer* ring = nullptr;
+  RecordRing ring;
   bpf_link* lister = nullptr;
-  std::vector<bpf_link*> clocks;
-  const OnSample* on_sample = nullptr;
+  std::vector<bpf_link*> links;  // of the clocks, and of wakers
 
-  void StopClocks() {
-    for (bpf_link* link : clocks) bpf_link__destroy(link);
-    clocks.clear();
+  void Detach() {
+    for (bpf_link* link : links) bpf_link__destroy(link);
+    links.clear();
   }
 
   ~Impl() {
-    StopClocks();
+    Detach();
     bpf_link__destroy(lister);
-    ring_buffer__free(ring);
-  }
-
-  static int OnRecord(void* context, void* data, size_t bytes) {
-    const auto* self = static_cast<const Impl*>(context);
-    if (self->on_sample != nullptr && bytes >= PT_RAW_SAMPLE_HEAD_BYTES) {
-      (*self->on_sample)(*static_cast<const abi::pt_raw_sample*>(data));
-    }
-    return 0;
   }
 };
 
 SamplePrograms::SamplePrograms() : impl_(std::make_unique<Impl>()) {}
 SamplePrograms::~SamplePrograms() = default;
 
-absl::StatusOr<std::unique_ptr<SamplePrograms>> SamplePrograms::Load() {
+absl::StatusOr<std::unique_ptr<SamplePrograms>> SamplePrograms::Load(bool wakers) {
   std::unique_ptr<SamplePrograms> programs(new SamplePrograms);
   Impl& impl = *programs->impl_;
   impl.skeleton.reset(samples_bpf__open());
@@ -85,22 +78,29 @@ absl::StatusOr<std::unique_ptr<SamplePrograms>> SamplePrograms::Load() {
   samples_bpf* skeleton = impl.skeleton.get();
   const auto cpus = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus()));
   bpf_map__set_max_entries(skeleton->maps.sample_buffers, cpus);
-  bpf_map__set_max_entries(skeleton->maps.sample_ring, RingBytes(cpus));
+  bpf_map__set_max_entries(skeleton->maps.waker_buffers, wakers ? cpus : 1);
+  bpf_map__set_max_entries(skeleton->maps.sample_ring, RingBytes(cpus, wakers));
+  bpf_program__set_autoload(skeleton->progs.on_waker, wakers);
   if (const int error = LoadPrograms([skeleton] { return samples_bpf__load(skeleton); });
       error != 0) {
     return Failed("the kernel does not take the programs; Linux 5.17 or later is needed", -error);
   }
   absl::Status status = FindPidNamespace(bpf_program__fd(skeleton->progs.read_pidns_level));
   if (!status.ok()) return status;
-  impl.ring =
-      ring_buffer__new(bpf_map__fd(skeleton->maps.sample_ring), Impl::OnRecord, &impl, nullptr);
-  if (impl.ring == nullptr) return Failed("the ring buffer", errno);
+  if (!impl.ring.Open(skeleton->maps.sample_ring)) return Failed("the ring buffer", errno);
   impl.lister = bpf_program__attach_iter(skeleton->progs.list_threads, nullptr);
   if (impl.lister == nullptr) return Failed("the list of threads", errno);
   return programs;
 }
 
 absl::Status SamplePrograms::Start(int64_t period_ns) {
+  bpf_program* on_waker = impl_->skeleton->progs.on_waker;
+  if (bpf_program__autoload(on_waker)) {
+    bpf_link* link = bpf_program__attach(on_waker);
+    if (link == nullptr) return Failed("threads that wake others", errno);
+    impl_->links.push_back(link);
+  }
+  if (period_ns == 0) return absl::OkStatus();
   perf_event_attr attributes{};
   attributes.size = sizeof(attributes);
   attributes.type = PERF_TYPE_SOFTWARE;
@@ -108,6 +108,7 @@ absl::Status SamplePrograms::Start(int64_t period_ns) {
   attributes.sample_period = static_cast<uint64_t>(period_ns);
   const int cpus = libbpf_num_possible_cpus();
   int error = 0;
+  bool is_open = false;
   for (int cpu = 0; cpu < cpus; ++cpu) {
     UniqueFd fd(static_cast<int>(
         syscall(SYS_perf_event_open, &attributes, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
@@ -119,12 +120,13 @@ absl::Status SamplePrograms::Start(int64_t period_ns) {
     if (link == nullptr) return Failed("the clock of a CPU", errno);
     // The link has it from here on.
     (void)fd.Release();
-    impl_->clocks.push_back(link);
+    impl_->links.push_back(link);
+    is_open = true;
   }
-  return impl_->clocks.empty() ? Failed("the clock of a CPU", error) : absl::OkStatus();
+  return is_open ? absl::OkStatus() : Failed("the clock of a CPU", error);
 }
 
-void SamplePrograms::Stop() { impl_->StopClocks(); }
+void SamplePrograms::Stop() { impl_->Detach(); }
 
 absl::Status SamplePrograms::AddProcess(Pid pid, const abi::pt_sampled_process& process) {
   const uint32_t key = Raw(pid);
@@ -141,9 +143,10 @@ void SamplePrograms::RemoveProcess(Pid pid) {
 }
 
 void SamplePrograms::Drain(const OnSample& on_sample) {
-  impl_->on_sample = &on_sample;
-  ring_buffer__consume(impl_->ring);
-  impl_->on_sample = nullptr;
+  (void)impl_->ring.Take([&on_sample](std::span<const std::byte> record) {
+    if (record.size() < PT_RAW_SAMPLE_HEAD_BYTES) return;
+    on_sample(*reinterpret_cast<const abi::pt_raw_sample*>(record.data()));
+  });
 }
 
 absl::StatusOr<std::vector<abi::pt_thread_state>> SamplePrograms::ListThreads() const {

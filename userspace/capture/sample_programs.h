@@ -1,5 +1,5 @@
-// The BPF programs of --sample: a clock on every CPU, and a list of threads. An object of its own
-// beside BpfPrograms; everything in the kernel goes with it.
+// The BPF programs of --sample and --waker-stacks: a clock on every CPU, and a list of threads. An
+// object of its own beside BpfPrograms; everything in the kernel goes with it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -19,16 +19,18 @@ namespace proftrace {
 
 class SamplePrograms {
  public:
-  // A sample that a clock took; shorter than the struct by what is not there of the stack.
+  // A sample that a clock took, or a waker's; shorter than the struct by what is not there of the
+  // stack.
   using OnSample = std::function<void(const abi::pt_raw_sample&)>;
 
   // kNotPermitted, or kHostUnfit: this kernel does not take them (Linux 5.17 or later is needed).
-  static absl::StatusOr<std::unique_ptr<SamplePrograms>> Load();
+  // `wakers`: threads are sampled when they wake others.
+  static absl::StatusOr<std::unique_ptr<SamplePrograms>> Load(bool wakers);
   ~SamplePrograms();
   SamplePrograms(const SamplePrograms&) = delete;
   SamplePrograms& operator=(const SamplePrograms&) = delete;
 
-  // Sets the clocks going, each `period_ns` apart.
+  // Sets the clocks going, each `period_ns` apart; 0: none. Wakers are sampled from here on.
   absl::Status Start(int64_t period_ns);
   // Stops them.
   void Stop();

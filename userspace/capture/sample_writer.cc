@@ -90,7 +90,19 @@ void SampleWriter::Write(const SampleOf& sample) {
     lost_ += sample.count;
     return;
   }
-  if (sample.count > 0) {
+  if (Raw(sample.woken) != 0) {
+    abi::pt_waker_record record{};
+    record.head.time_ns = static_cast<uint64_t>(sample.time_ns);
+    record.head.pid = Raw(sample.pid);
+    record.head.tid = Raw(sample.tid);
+    record.head.kind = abi::PT_WAKER;
+    record.head.words = sizeof(record) / 8;
+    record.frame = named->second.frame;
+    record.woken_tid = Raw(sample.woken);
+    record.flags = named->second.flags;
+    const auto* bytes = reinterpret_cast<const std::byte*>(&record);
+    records_.insert(records_.end(), bytes, bytes + sizeof(record));
+  } else if (sample.count > 0) {
     abi::pt_sample_record record{};
     record.head.time_ns = static_cast<uint64_t>(sample.time_ns);
     record.head.pid = Raw(sample.pid);

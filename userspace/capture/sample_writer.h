@@ -31,6 +31,7 @@ struct SampleOf {
   uint32_t count = 0;
   int32_t call = -1;
   uint8_t state = 0;  // enum pt_sample_state
+  Tid woken{};        // not a look, but what it was in when it woke this one; 0 = a look
 };
 
 class SampleWriter {

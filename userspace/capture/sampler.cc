@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kSecondNs = 1'000'000'000;
 // What rests is written so often: a recorder that is killed loses no more of it.
 constexpr int64_t kWriteNs = kSecondNs;
+// Between two looks at the ring, where nothing else is looked at.
+constexpr int64_t kDrainNs = 5'000'000;
 constexpr int64_t kBetweenSearchesNs = 50'000'000;
 // At the end, for the names of what was read last.
 constexpr int64_t kLongestFinishNs = 10 * kSecondNs;
@@ -95,7 +97,17 @@ void Sampler::TakeNews() {
   }
 }
 
-void Sampler::Run() {
+void Sampler::DrainUntilStopped() {
+  while (!stop_.load(std::memory_order_relaxed)) {
+    TakeNews();
+    programs_->Drain([this](const abi::pt_raw_sample& raw) { OnRunning(raw); });
+    writer_.Wake();
+    const timespec pause{0, kDrainNs};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+void Sampler::LookUntilStopped() {
   const int64_t start_ns = MonotonicNs();
   int64_t number = 0;
   int64_t last_write_ns = start_ns;
@@ -116,6 +128,14 @@ void Sampler::Run() {
     const int64_t next_ns = start_ns + number * period_ns_;
     const timespec next{next_ns / kSecondNs, next_ns % kSecondNs};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, nullptr);
+  }
+}
+
+void Sampler::Run() {
+  if (period_ns_ == 0) {
+    DrainUntilStopped();
+  } else {
+    LookUntilStopped();
   }
   programs_->Stop();
   programs_->Drain([this](const abi::pt_raw_sample& raw) { OnRunning(raw); });
@@ -144,6 +164,7 @@ void Sampler::OnRunning(const abi::pt_raw_sample& raw) {
   sample.count = 1;
   sample.call = static_cast<int32_t>(raw.registers.call);
   sample.state = abi::PT_SAMPLE_RUNNING;
+  sample.woken = Tid{raw.woken_tid};
   (void)writer_.Add(std::move(reading));
   writer_.Add(sample);
 }

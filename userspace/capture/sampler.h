@@ -1,6 +1,7 @@
-// Takes samples of the recorded processes' threads at regular moments (--sample), on a thread of
-// its own. Those that run are sampled by the kernel; those that do not are read here, and kept only
-// if they have not run meanwhile. Nothing is ever stopped.
+// Takes samples of the recorded processes' threads at regular moments (--sample), and of those that
+// wake others (--waker-stacks), on a thread of its own. Those that run are sampled by the kernel;
+// those that do not are read here, and kept only if they have not run meanwhile. Nothing is ever
+// stopped.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -26,7 +27,7 @@ namespace proftrace {
 
 class Sampler {
  public:
-  // `period_ns`: between two samples of a thread.
+  // `period_ns`: between two samples of a thread; 0: only of wakers.
   Sampler(std::unique_ptr<SamplePrograms> programs, int64_t period_ns);
   ~Sampler();
   Sampler(const Sampler&) = delete;
@@ -79,6 +80,8 @@ class Sampler {
   };
 
   void Run();
+  void LookUntilStopped();
+  void DrainUntilStopped();
   void TakeNews();
   // `threads`: as they are now; `elapsed`: periods since the last look.
   void Look(const std::vector<abi::pt_thread_state>& threads, uint32_t elapsed);

@@ -6,6 +6,15 @@ namespace proftrace {
 namespace {
 
 static_assert(kSystemCallNumbers == PT_SYSTEM_CALLS);
+static_assert(kMostArguments + 1 == PT_SYSTEM_FIRST_FIELD);
+
+abi::pt_u8 ShapeOf(const abi::pt_system_call& facts) {
+  if (facts.second_path != 0 || facts.time != 0 || facts.address != 0 || facts.structure != 0 ||
+      (facts.flags & abi::PT_SYSTEM_CALL_EXECS) != 0) {
+    return abi::PT_SYSTEM_CALL_IS_LONG;
+  }
+  return facts.path != 0 ? abi::PT_SYSTEM_CALL_HAS_PATH : abi::PT_SYSTEM_CALL_IS_PLAIN;
+}
 
 abi::pt_system_call FactsOf(const SystemCallInfo& info) {
   abi::pt_system_call facts{};
@@ -18,6 +27,10 @@ abi::pt_system_call FactsOf(const SystemCallInfo& info) {
   facts.time = info.places.time;
   facts.address = info.places.address;
   facts.address_bytes = info.places.address_bytes;
+  facts.structure = info.places.structure;
+  facts.field_bytes = info.fields_are_32 ? 4 : 8;
+  facts.structure_bytes = static_cast<abi::pt_u8>(info.fields.size() * facts.field_bytes);
+  facts.message_bytes = info.message_bytes;
   const auto set = [&facts](bool is_set, abi::pt_system_call_flag flag) {
     if (is_set) facts.flags = static_cast<abi::pt_u8>(facts.flags | flag);
   };
@@ -26,9 +39,10 @@ abi::pt_system_call FactsOf(const SystemCallInfo& info) {
   set(info.renames, abi::PT_SYSTEM_CALL_RENAMES);
   set(info.execs, abi::PT_SYSTEM_CALL_EXECS);
   set(info.fills_address, abi::PT_SYSTEM_CALL_FILLS_ADDRESS);
-  set(info.ends_thread, abi::PT_SYSTEM_CALL_ENDS_THREAD);
+  set(info.second_is_text, abi::PT_SYSTEM_CALL_SECOND_IS_TEXT);
   set(info.time_is_32, abi::PT_SYSTEM_CALL_TIME_IS_32);
   set(info.time_is_timeval, abi::PT_SYSTEM_CALL_TIME_IS_TIMEVAL);
+  facts.shape = ShapeOf(facts);
   return facts;
 }
 

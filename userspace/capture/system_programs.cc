@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bpf/abi/system_records.h"
 #include "system_activity.skel.h"
@@ -21,6 +24,7 @@
 #include "userspace/base/unique_fd.h"
 #include "userspace/capture/kernel_types.h"
 #include "userspace/capture/pid_namespace.h"
+#include "userspace/capture/record_ring.h"
 #include "userspace/capture/system_facts.h"
 
 namespace proftrace {
@@ -73,11 +77,10 @@ int ArgumentsOf(const btf* types, const char* tracepoint) {
 
 struct SystemPrograms::Impl {
   std::unique_ptr<system_activity_bpf, ProgramDeleter> skeleton;
-  ring_buffer* ring = nullptr;
+  RecordRing ring;
   bpf_link* begin_lister = nullptr;
   bpf_link* open_lister = nullptr;
   std::vector<bpf_link*> links;
-  const RecordCallback* callback = nullptr;
   std::mutex mutex;  // of iterated_tgid
 
   void Detach() {
@@ -89,15 +92,24 @@ struct SystemPrograms::Impl {
     Detach();
     bpf_link__destroy(begin_lister);
     bpf_link__destroy(open_lister);
-    ring_buffer__free(ring);
   }
 
-  static int OnRecord(void* context, void* data, size_t bytes) {
-    const auto* self = static_cast<const Impl*>(context);
-    if (self->callback != nullptr) {
-      (*self->callback)(std::span(static_cast<const std::byte*>(data), bytes));
+  absl::Status ForgetThreads() const {
+    const int others = bpf_map__fd(skeleton->maps.other_threads);
+    uint32_t tid = 0;
+    while (bpf_map_get_next_key(others, nullptr, &tid) == 0) {
+      if (bpf_map_delete_elem(others, &tid) != 0) break;
     }
-    return 0;
+    const bpf_map* map = skeleton->maps.system_threads;
+    uint32_t count = bpf_map__max_entries(map);
+    std::vector<uint32_t> places(count);
+    std::iota(places.begin(), places.end(), 0);
+    const std::vector<std::byte> nothing(size_t{count} * bpf_map__value_size(map));
+    if (bpf_map_update_batch(bpf_map__fd(map), places.data(), nothing.data(), &count, nullptr) !=
+        0) {
+      return Failed("the list of threads", errno);
+    }
+    return absl::OkStatus();
   }
 
   // Runs an iterator over all threads to its end.
@@ -124,13 +136,11 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   impl.skeleton.reset(system_activity_bpf__open());
   if (impl.skeleton == nullptr) return Failed("the BPF programs", errno);
   system_activity_bpf* skeleton = impl.skeleton.get();
-  skeleton->rodata->config_calls = activities.calls;
-  skeleton->rodata->config_io = activities.io;
   skeleton->rodata->config_sched = activities.sched;
   skeleton->rodata->config_faults = activities.faults;
   skeleton->rodata->config_children = options.follow_children;
   bpf_map__set_max_entries(skeleton->maps.system_ring, options.ring_bytes);
-  bpf_map__set_max_entries(skeleton->maps.system_threads, kMostThreads);
+  bpf_map__set_max_entries(skeleton->maps.other_threads, kMostThreads);
 
   const auto& all = skeleton->progs;
   const bool has_calls = activities.calls || activities.io;
@@ -150,6 +160,8 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   const int completion = types == nullptr ? 0 : ArgumentsOf(types, "io_uring_complete");
   const bool has_requests =
       completion > 0 && ArgumentsOf(types, "io_uring_submit_req") > 0 && activities.io;
+  skeleton->rodata->config_casts =
+      types != nullptr && btf__find_by_name_kind(types, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
   btf__free(types);
   bpf_program__set_autoload(all.on_request, has_requests);
   bpf_program__set_autoload(all.on_request_done, has_requests && completion <= kShortCompletion);
@@ -165,16 +177,18 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   }
   absl::Status status = FindPidNamespace(bpf_program__fd(all.read_pidns_level));
   if (!status.ok()) return status;
-  const std::vector<abi::pt_system_call> facts = SystemCallFactsForKernel();
+  std::vector<abi::pt_system_call> facts = SystemCallFactsForKernel();
+  for (abi::pt_system_call& call : facts) {
+    const bool is_io = (call.flags & abi::PT_SYSTEM_CALL_IS_IO) != 0;
+    call.is_recorded = activities.calls || (activities.io && is_io) ? 1 : 0;
+  }
   for (uint32_t key = 0; key < facts.size(); ++key) {
     if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.system_calls), &key, &facts[key], BPF_ANY) !=
         0) {
       return Failed("the table of system calls", errno);
     }
   }
-  impl.ring =
-      ring_buffer__new(bpf_map__fd(skeleton->maps.system_ring), Impl::OnRecord, &impl, nullptr);
-  if (impl.ring == nullptr) return Failed("the ring buffer", errno);
+  if (!impl.ring.Open(skeleton->maps.system_ring)) return Failed("the ring buffer", errno);
   const double plain_ns = has_calls ? CallNs() : 0;
   status = programs->Attach(activities);
   if (status.ok() && has_calls) status = programs->MeasureCall(plain_ns);
@@ -214,12 +228,9 @@ absl::Status SystemPrograms::MeasureCall(double plain_ns) {
   ns_per_call_ = std::max(0.0, CallNs() - plain_ns);
   // As if nothing had been.
   (void)bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.watched), &own);
-  const int threads = bpf_map__fd(impl_->skeleton->maps.system_threads);
-  uint32_t tid = 0;
-  while (bpf_map_get_next_key(threads, nullptr, &tid) == 0) {
-    if (bpf_map_delete_elem(threads, &tid) != 0) break;
-  }
-  ring_buffer__consume(impl_->ring);
+  status = impl_->ForgetThreads();
+  if (!status.ok()) return status;
+  impl_->ring.Discard();
   impl_->skeleton->bss->system_lost = 0;
   return absl::OkStatus();
 }
@@ -268,11 +279,7 @@ absl::Status SystemPrograms::AddProcess(Pid pid) {
   return Impl::Iterate(impl_->begin_lister);
 }
 
-void SystemPrograms::Drain(const RecordCallback& callback) {
-  impl_->callback = &callback;
-  ring_buffer__consume(impl_->ring);
-  impl_->callback = nullptr;
-}
+void SystemPrograms::Drain(const RecordCallback& callback) { (void)impl_->ring.Take(callback); }
 
 void SystemPrograms::TellOpen() { (void)Impl::Iterate(impl_->open_lister); }
 

@@ -1,6 +1,8 @@
 #include "userspace/pipeline/build_timeline.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <optional>
@@ -31,9 +33,33 @@ void NameThreads(const CaptureMetadata& metadata, uint32_t thread_count,
   }
 }
 
+// The reason is the same for all, so that a table has one line of them.
+void AddDemoted(RecordingInfo* info) {
+  if (!info->budget.has_value()) return;
+  std::array<char, 160> text;
+  std::snprintf(text.data(), text.size(),
+                "only counted, to keep --max-overhead %g%%; in the self times of their callers",
+                info->budget->max_overhead_percent);
+  const std::string reason = text.data();
+  for (const DemotedOperator& demoted : info->budget->demoted) {
+    std::snprintf(text.data(), text.size(), " calls from %.3f s on (PID %u)",
+                  static_cast<double>(demoted.since_ns - info->window.start_ns) * 1e-9,
+                  Raw(demoted.pid));
+    std::string feature =
+        "times of " + demoted.name + ", " + std::to_string(demoted.calls) + text.data();
+    if (demoted.removed_ns != 0) {
+      std::snprintf(text.data(), text.size(), ", from %.3f s on not even counted",
+                    static_cast<double>(demoted.removed_ns - info->window.start_ns) * 1e-9);
+      feature += text.data();
+    }
+    info->unsupported.push_back({std::move(feature), reason});
+  }
+}
+
 RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   RecordingInfo info = metadata.info;
   info.has_end = metadata.has_end;
+  AddDemoted(&info);
   for (const ProcessEntry& process : metadata.processes) {
     // One that ran another program before, with no more to say of it.
     const bool is_again = !info.targets.empty() && info.targets.back().pid == process.target.pid &&
@@ -124,6 +150,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
     window_end_ns = metadata.info.window.start_ns + metadata.info.window.duration_ns;
   }
   SpanBuilder spans(decoder.labels(), window_end_ns, &timeline, &ledger);
+  if (metadata.info.budget.has_value()) spans.SetDemoted(metadata.info.budget->demoted);
 
   DeviceLedger device_ledger;
   DeviceDecoder device_decoder(&device_ledger);

@@ -13,7 +13,8 @@ namespace {
 
 // A table's slot and what the allocator adds.
 constexpr size_t kBytesBeside = 96;
-// Four times as many as the kernel's side remembers (bpf/system_files.bpf.h).
+// Twice as many as can be told of before the kernel's side tells of one again
+// (MOST_FILES_SINCE, bpf/system_files.bpf.h).
 constexpr uint64_t kFilesKept = 65536;
 constexpr size_t kMostStackWords = std::size(abi::pt_python_stack_record{}.words);
 
@@ -55,6 +56,9 @@ void DefinitionUses::Add(std::span<const std::byte> records) {
         break;
       case abi::PT_SAMPLE:
         keys.insert({abi::PT_SAMPLE_FRAME, 0, ReadRecord<abi::pt_sample_record>(record).frame});
+        break;
+      case abi::PT_WAKER:
+        keys.insert({abi::PT_SAMPLE_FRAME, 0, ReadRecord<abi::pt_waker_record>(record).frame});
         break;
       case abi::PT_SAMPLE_FRAME: {
         const auto frame = ReadRecord<abi::pt_sample_frame_record>(record);

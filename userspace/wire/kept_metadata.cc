@@ -35,7 +35,7 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
       entry.tid = Number(json_entry, "tid");
       entry.image = Number(json_entry, "image");
       entry.text = json_entry.dump(-1, ' ', false, json::error_handler_t::replace);
-      if (type == "recording" || type == "end" || type == "steps") {
+      if (type == "recording" || type == "end" || type == "steps" || type == "budget") {
         bytes_ += entry.text.size() - last_[type].size();
         last_[type] = std::move(entry.text);
         continue;
@@ -103,7 +103,7 @@ std::vector<std::string> KeptMetadata::ToJson() const {
     if (const auto it = last_.find(type); it != last_.end()) add(it->second);
   }
   for (const Entry& entry : entries_) add(entry.text);
-  for (const char* type : {"steps", "end"}) {
+  for (const char* type : {"steps", "budget", "end"}) {
     if (const auto it = last_.find(type); it != last_.end()) add(it->second);
   }
   for (std::string& array : arrays) array += "]";

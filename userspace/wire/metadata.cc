@@ -5,97 +5,16 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/wire/budget_metadata.h"
+#include "userspace/wire/metadata_json.h"
 
 namespace proftrace {
 namespace {
 
-using nlohmann::json;
-
-// Names from a target need not be UTF-8; they are kept byte for byte, as Latin-1 code points.
-std::string ToJsonText(std::string_view bytes) {
-  std::string text;
-  text.reserve(bytes.size());
-  for (const unsigned char c : bytes) {
-    if (c < 0x80) {
-      text.push_back(static_cast<char>(c));
-    } else {
-      text.push_back(static_cast<char>(0xc0 | (c >> 6)));
-      text.push_back(static_cast<char>(0x80 | (c & 0x3f)));
-    }
-  }
-  return text;
-}
-
-std::string FromJsonText(const std::string& text) {
-  std::string bytes;
-  bytes.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    const unsigned char c = static_cast<unsigned char>(text[i]);
-    if ((c == 0xc2 || c == 0xc3) && i + 1 < text.size()) {
-      bytes.push_back(static_cast<char>(((c & 3) << 6) | (text[++i] & 0x3f)));
-    } else {
-      bytes.push_back(static_cast<char>(c));
-    }
-  }
-  return bytes;
-}
-
-// Fields of a foreign document: a missing one or one of another type leaves the default.
-std::string Text(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? FromJsonText(it->get_ref<const std::string&>())
-                                               : std::string();
-}
-
-std::optional<double> RealNumber(const json& number) {
-  if (!number.is_number()) return std::nullopt;
-  return number.get<double>();
-}
-
-// Nothing when the number does not fit T: a number cut to T would be another process's or thread's.
-template <typename T>
-std::optional<T> WholeNumber(const json& number) {
-  if (number.is_number_unsigned()) {
-    const uint64_t value = number.get<uint64_t>();
-    if (std::in_range<T>(value)) return static_cast<T>(value);
-  } else if (number.is_number_integer()) {
-    const int64_t value = number.get<int64_t>();
-    if (std::in_range<T>(value)) return static_cast<T>(value);
-  }
-  return std::nullopt;
-}
-
-template <typename T>
-T Number(const json& object, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end()) return T{};
-  if constexpr (std::is_integral_v<T>) {
-    return WholeNumber<T>(*it).value_or(T{});
-  } else {
-    return RealNumber(*it).value_or(T{});
-  }
-}
-
-// A time or duration from 0 to `latest_ns`; else 0.
-int64_t Nanoseconds(const json& object, const char* key, int64_t latest_ns = kLatestMonotonicNs) {
-  const int64_t value = Number<int64_t>(object, key);
-  return value >= 0 && value <= latest_ns ? value : 0;
-}
-
-bool Flag(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_boolean() && it->get<bool>();
-}
-
-const json& Member(const json& object, const char* key) {
-  static const json kNothing;
-  const auto it = object.find(key);
-  return it != object.end() ? *it : kNothing;
-}
+using namespace metadata_json;  // NOLINT(google-build-using-namespace)
 
 json LabelToJson(const Label& label) {
   return json::array({ToJsonText(label.name), ToJsonText(label.overload_name),
@@ -150,6 +69,7 @@ json ProcessToJson(const ProcessEntry& process) {
           {"world_size", OptionalNumber(target.world_size)},
           {"threads", target.threads},
           {"followed", target.followed},
+          {"probes_begin_ns", target.probes_begin_ns},
           {"probes_on_ns", target.probes_on_ns},
           {"operator_count", target.operator_count},
           {"inputs", target.inputs_recorded},
@@ -178,6 +98,7 @@ ProcessEntry ProcessFromJson(const json& entry) {
   target.world_size = OptionalNumber(entry, "world_size");
   target.threads = Number<uint32_t>(entry, "threads");
   target.followed = Flag(entry, "followed");
+  target.probes_begin_ns = Nanoseconds(entry, "probes_begin_ns");
   target.probes_on_ns = Nanoseconds(entry, "probes_on_ns");
   target.operator_count = Number<uint32_t>(entry, "operator_count");
   target.inputs_recorded = Flag(entry, "inputs");
@@ -231,9 +152,8 @@ void MergeRecording(const json& entry, RecordingInfo* info) {
 }
 
 void MergeEnd(const json& entry, CaptureMetadata* metadata) {
-  Window& window = metadata->info.window;
-  window.duration_ns = Nanoseconds(entry, "duration_ns");
-  window.detach_s = Number<double>(entry, "detach_s");
+  metadata->info.window.duration_ns = Nanoseconds(entry, "duration_ns");
+  metadata->info.window.detach_s = Number<double>(entry, "detach_s");
   const json& cost = Member(entry, "cost");
   metadata->info.cost = Cost{Number<double>(cost, "tracer_cpu_s"),
                              Number<uint64_t>(cost, "probe_hits"),
@@ -242,12 +162,10 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
                              Number<double>(cost, "estimated_overhead_percent"),
                              Text(cost, "basis"),
                              Number<uint64_t>(cost, "input_readings"),
-                             std::nullopt};
-  if (Member(cost, "input_ns_per_reading").is_number()) {
-    metadata->info.cost.input_ns_per_reading = Number<double>(cost, "input_ns_per_reading");
-  }
-  // Only these: a replay counts the others itself, and their identities must hold whatever a file
-  // says.
+                             RealNumber(Member(cost, "input_ns_per_reading")),
+                             Number<uint64_t>(cost, "jumps"),
+                             Number<double>(cost, "ns_per_jump")};
+  // Only these: a replay counts the others itself.
   const json& ledger = Member(entry, "ledger");
   metadata->kernel_ledger.ring_lost = Number<uint64_t>(ledger, "ring_lost");
   metadata->kernel_ledger.read_failed = Number<uint64_t>(ledger, "read_failed");
@@ -357,8 +275,7 @@ void MergeSchemas(const json& entry, CaptureMetadata* metadata) {
 }  // namespace
 
 absl::Status CaptureMetadata::Merge(std::string_view json_array) {
-  // Deeper values than our own are dropped while parsing: "[[[[…" would cost 50 times its size in
-  // memory.
+  // Deeper values than our own are dropped while parsing: "[[[[…" would cost 50 times its size.
   constexpr int kDeepest = 8;
   const auto is_shallow = [](int depth, json::parse_event_t, json&) { return depth <= kDeepest; };
   const json entries = json::parse(json_array, is_shallow, /*allow_exceptions=*/false);
@@ -400,6 +317,8 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       MergeGpuAgent(entry, &info);
     } else if (type == "steps") {
       MergeSteps(entry, &info);
+    } else if (type == "budget") {
+      info.budget = BudgetFromJson(entry);
     } else if (type == "cut") {
       info.window.start_ns = Nanoseconds(entry, "start_ns");
       is_part = true;
@@ -551,6 +470,10 @@ void MetadataWriter::AddSteps(const RecordedSteps& steps) {
                             {"times", std::move(times)}});
 }
 
+void MetadataWriter::AddBudget(const Budget& budget) {
+  impl_->entries.push_back(BudgetToJson(budget));
+}
+
 void MetadataWriter::AddCut(int64_t start_ns) {
   impl_->entries.push_back({{"type", "cut"}, {"start_ns", start_ns}});
 }
@@ -576,6 +499,8 @@ void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger
                               {"estimated_overhead_percent", cost.estimated_overhead_percent},
                               {"basis", cost.basis},
                               {"input_readings", cost.input_readings},
+                              {"jumps", cost.jumps},
+                              {"ns_per_jump", cost.ns_per_jump},
                               {"input_ns_per_reading", cost.input_ns_per_reading.has_value()
                                                            ? json(*cost.input_ns_per_reading)
                                                            : json(nullptr)}}},

@@ -115,6 +115,8 @@ class MetadataWriter {
   // What the GPU agent of a process says of itself; its last words count.
   void AddGpuAgent(const GpuAgent& agent);
   void AddSteps(const RecordedSteps& steps);
+  // The last one counts.
+  void AddBudget(const Budget& budget);
   // The part of the recording that the capture holds begins later: cut out of a longer one.
   void AddCut(int64_t start_ns);
   // It is what a flight recorder had.

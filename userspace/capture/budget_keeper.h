@@ -1,0 +1,133 @@
+// Keeps a recording within its budget (--max-overhead): measures what it takes of the recorded
+// processes, lets an OverheadBudget decide for each of them, and has operators demoted in the
+// kernel's programs, in the rings of patched jobs and in the links.
+//
+// An operator that is demoted goes through three states: its begins are counted and its ends
+// recorded, as calls may be open; then neither is recorded; then its probes at ends are gone. Where
+// that is not enough, the one at its begin goes, too. Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "userspace/capture/live_meter.h"
+#include "userspace/capture/operator_links.h"
+#include "userspace/capture/operator_meter.h"
+#include "userspace/capture/overhead_budget.h"
+#include "userspace/capture/patch_recorder.h"
+#include "userspace/capture/process_set.h"
+#include "userspace/capture/recorder.h"
+#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/step_watch.h"
+#include "userspace/model/recording.h"
+
+namespace proftrace {
+
+class BudgetKeeper {
+ public:
+  // All must outlive the keeper.
+  struct Parts {
+    BpfPrograms* programs = nullptr;
+    PatchRecorder* patch = nullptr;  // null: no jumps
+    ProcessSet* processes = nullptr;
+    StepWatch* steps = nullptr;
+    const LiveMeter* probe_meter = nullptr;
+    const LiveMeter* jump_meter = nullptr;
+  };
+  struct Options {
+    double max_percent = 0;
+    bool keeps_steps = false;     // they are waited for: nothing goes that they may be told by
+    bool keeps_counting = false;  // no operator loses its last probe (tests)
+  };
+  BudgetKeeper(const Options& options, const Parts& parts, int64_t start_ns)
+      : options_(options), parts_(parts), last_look_ns_(start_ns) {}
+
+  // Any record, thread by thread in their order.
+  void Observe(const abi::pt_record& head) { meter_.Observe(head); }
+  // It has ended, or runs another program.
+  void OnProcessEnd(Pid pid, int64_t time_ns);
+  // To be called often; looks about every 250 ms.
+  BudgetNews Look(int64_t now_ns, const HitCost& hit);
+  // Nothing is demoted, and no call is counted, from here on.
+  void Finish(int64_t now_ns);
+
+  // As things are. `estimated_percent`: of the whole recording, where nothing else is known.
+  Budget Describe(double estimated_percent) const;
+  // Calls that were only counted, as of the last look.
+  uint64_t counted_calls() const;
+  // What these took the process that has most of them, in nanoseconds.
+  double counted_ns() const;
+
+ private:
+  enum class State { kBegins, kWhole };
+  // Of a thread, all that were counted.
+  struct Hits {
+    LiveMeter::Hits probes;
+    LiveMeter::Hits jumps;
+  };
+  struct Demotion {
+    uint32_t number = 0;
+    DemotedOperator what;
+    State state = State::kBegins;
+    int looks = 0;  // since it began
+    bool is_removed = false;
+    bool is_over = false;
+  };
+  struct Process {
+    explicit Process(OverheadBudget made) : budget(made) {}
+    OverheadBudget budget;
+    RemovedProbes removed;
+    size_t demoted = 0;
+    double counted_ns = 0;     // what counting took its busiest thread
+    double busiest_share = 1;  // which part of its recording that thread had in the last look
+    bool is_settled = true;
+    bool is_told = true;  // how the last change went
+  };
+
+  // Of several processes: whether all keep the budget, and the one with the most overhead.
+  struct Outcome {
+    bool is_known = false;
+    bool is_kept = true;
+    std::optional<double> before_percent;
+    std::optional<double> after_percent;
+
+    double counted_ns = 0;  // the most of any
+
+    void Add(const Process& process);
+  };
+
+  BudgetCosts CostsOf(const HitCost& hit) const;
+  // What recording took a thread from `before` to `now`.
+  static double CostBetween(const Hits& before, const Hits& now, const HitCost& hit);
+  std::map<uint32_t, BudgetLook> TakeLooks(int64_t elapsed_ns, const HitCost& hit,
+                                           const BudgetCosts& costs);
+  void AddCounted(const BudgetCosts& costs, std::map<uint32_t, BudgetLook>* looks);
+  void ReadCalls(Demotion* demotion);
+  DemotionRank RankOf(Pid pid, uint16_t site) const;
+  // Demotions that wait for something.
+  void Advance(int64_t now_ns);
+  bool IsSettled(Pid pid) const;
+  void Apply(Pid pid, Process* process, const BudgetChange& change, int64_t now_ns);
+  bool Demote(Pid pid, uint16_t site, uint32_t number, State state);
+  void SetSteps(Budget* budget) const;
+
+  Options options_;
+  Parts parts_;
+  int64_t last_look_ns_;
+  OperatorMeter meter_;
+  std::map<uint32_t, Hits> last_hits_;     // by tid
+  std::map<uint32_t, Process> processes_;  // by pid
+  Outcome ended_;                          // of processes that are not there any more
+  std::vector<Demotion> demotions_;
+  bool has_steps_ = false;
+  int looks_ = 0;
+  bool is_finished_ = false;
+  int64_t first_change_ns_ = 0;  // 0 = there was none
+  int64_t last_change_ns_ = 0;   // likewise; when it was carried out
+};
+
+}  // namespace proftrace

@@ -1,0 +1,52 @@
+#include "userspace/capture/job_threads.h"
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "symbols/process_maps.h"
+#include "userspace/base/clock.h"
+
+namespace proftrace {
+namespace {
+
+// A number that is not known may be asked for again and again.
+constexpr int64_t kLookIntervalNs = 20'000'000;
+
+uint64_t PidNamespace(const std::string& process) {
+  struct stat entry {};
+  return stat(("/proc/" + process + "/ns/pid").c_str(), &entry) == 0 ? entry.st_ino : 0;
+}
+
+}  // namespace
+
+JobThreads::JobThreads(Pid pid)
+    : pid_(pid),
+      is_same_namespace_(PidNamespace(std::to_string(Raw(pid))) == PidNamespace("self")) {}
+
+uint32_t JobThreads::NumberOf(uint32_t own_number) {
+  if (is_same_namespace_) return own_number;
+  auto it = numbers_.find(own_number);
+  if (it != numbers_.end()) return it->second;
+  Look();
+  it = numbers_.find(own_number);
+  return it != numbers_.end() ? it->second : 0;
+}
+
+void JobThreads::Look() {
+  const int64_t now_ns = MonotonicNs();
+  if (now_ns - last_look_ns_ < kLookIntervalNs) return;
+  last_look_ns_ = now_ns;
+  const std::string folder = "/proc/" + std::to_string(Raw(pid_)) + "/task";
+  for (const uint32_t tid : ReadNumberedEntries(folder)) {
+    const std::string status = ReadSmallFile(folder + "/" + std::to_string(tid) + "/status", 4096);
+    const std::string_view numbers = StatusValue(status, "NSpid");
+    const size_t space = numbers.find_last_of("\t ");
+    const auto own = static_cast<uint32_t>(
+        std::strtoul(std::string(numbers.substr(space + 1)).c_str(), nullptr, 10));
+    if (own != 0) numbers_[own] = tid;
+  }
+}
+
+}  // namespace proftrace

@@ -1,0 +1,58 @@
+// The kernel's probes at the operators of one module of a process, in a link that is exchanged for
+// one with fewer probes while the job runs (--max-overhead). No hit is recorded twice meanwhile,
+// and none is missed (bpf/demotions.bpf.h).
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "userspace/capture/attach.h"
+#include "userspace/capture/bpf_programs.h"
+
+namespace proftrace {
+
+// Sites that have fewer probes, or none.
+struct RemovedProbes {
+  std::set<uint16_t> ends;
+  std::set<uint16_t> all;
+
+  bool empty() const { return ends.empty() && all.empty(); }
+};
+
+// Whether calls at `site` may be only counted: an operator's with a name and probes of its own.
+bool IsDemotable(const ProbePlan& plan, uint16_t site);
+
+class OperatorLinks {
+ public:
+  // Takes the points of operators out of `module`, and puts them in. As AttachModule().
+  static absl::StatusOr<OperatorLinks> Attach(const BpfPrograms& programs, const ProbePlan& plan,
+                                              Pid pid, ModulePlan* module, AttachReport* report);
+  OperatorLinks(OperatorLinks&&) = default;
+  OperatorLinks& operator=(OperatorLinks&&) = default;
+
+  // On failure all stay as they are.
+  absl::Status Remove(BpfPrograms* programs, Pid pid, const RemovedProbes& removed);
+  LinkSet TakeLinks() { return std::move(links_); }
+
+ private:
+  explicit OperatorLinks(ModulePlan module) : module_(std::move(module)) {}
+
+  ModulePlan module_;  // its points: those that have probes
+  LinkSet links_;
+};
+
+// All of a process.
+struct ProcessLinks {
+  LinkSet rest;
+  std::vector<OperatorLinks> operators;
+
+  bool empty() const { return rest.empty() && operators.empty(); }
+  void Add(ProcessLinks more);
+  LinkSet TakeAll();
+};
+
+}  // namespace proftrace

@@ -1,0 +1,367 @@
+#include "userspace/capture/patch_recorder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "symbols/process.h"
+#include "symbols/process_maps.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/job_threads.h"
+#include "userspace/capture/target_info.h"
+#include "userspace/inject/quiet_moment.h"
+#include "userspace/patch/whole_sites.h"
+
+namespace proftrace {
+namespace {
+
+// The busiest thread fills its part of the ring in 10 ms.
+constexpr useconds_t kDrainUs = 1000;
+// Of a thread's part of the ring, in words, where nobody lets us run first: a busy machine keeps us
+// waiting for longer.
+constexpr uint32_t kPatientSlotWords = 1u << 19;
+// More is not kept: the rings fill, and what is lost is counted.
+constexpr size_t kMostBytes = size_t{256} << 20;
+
+std::string ExecutableOf(Pid pid) {
+  char path[4096];
+  const std::string link = "/proc/" + std::to_string(Raw(pid)) + "/exe";
+  const ssize_t bytes = readlink(link.c_str(), path, sizeof(path));
+  return bytes > 0 ? std::string(path, static_cast<size_t>(bytes)) : std::string();
+}
+
+uint64_t LostOf(const PatchRingCounts& counts) {
+  return counts.lost + counts.abandoned + counts.damages + counts.lapses;
+}
+
+}  // namespace
+
+PatchRecorder::PatchRecorder(bool alone, std::string cache_directory)
+    : alone_(alone),
+      cache_directory_(std::move(cache_directory)),
+      guardian_(PatchGuardian::Start()),
+      emptied_until_ns_(MonotonicNs()) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+PatchRecorder::~PatchRecorder() { Detach(); }
+
+void PatchRecorder::Run() {
+  // A ring is full in milliseconds.
+  const Hurry hurry;
+  while (true) {
+    const int64_t now_ns = MonotonicNs();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+      bool is_empty = true;
+      for (auto& [pid, process] : processes_) is_empty &= Drain(&process);
+      if (is_empty) emptied_until_ns_ = begun_.empty() ? now_ns : std::min(now_ns, *begun_.begin());
+    }
+    usleep(kDrainUs);
+  }
+}
+
+bool PatchRecorder::Drain(Process* process) {
+  PatchRing* ring = process->patched->ring();
+  lapse_ns_ += ring->LetWrite(kPatchLeaseNs);
+  if (records_.size() > kMostBytes) return false;
+  ring->Drain([this](std::span<const std::byte> record) {
+    records_.insert(records_.end(), record.begin(), record.end());
+  });
+  return true;
+}
+
+absl::StatusOr<PlanSpots> PatchRecorder::SpotsOf(Pid pid,
+                                                 const std::shared_ptr<const ProbePlan>& plan) {
+  const std::lock_guard lock(spots_mutex_);
+  if (last_plan_.lock() == plan) return last_spots_;
+  absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, *plan, cache_directory_);
+  if (spots.ok() && alone_) KeepWholeSites(*plan, &*spots);
+  if (spots.ok()) {
+    last_plan_ = plan;
+    last_spots_ = *spots;
+  }
+  return spots;
+}
+
+PatchRing::ThreadNumber NumbersOf(Pid pid) {
+  return [threads = std::make_shared<JobThreads>(pid)](uint32_t tid) {
+    return threads->NumberOf(tid);
+  };
+}
+
+std::unique_ptr<PatchedProcess> PatchRecorder::AttachFork(Pid pid) {
+  if (!HasPatches(pid)) return nullptr;
+  std::shared_ptr<PatchedProcess> parent;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(ReadParent(pid)));
+    if (it == processes_.end()) return nullptr;
+    parent = it->second.patched;
+  }
+  absl::StatusOr<std::unique_ptr<PatchedProcess>> child =
+      PatchedProcess::AttachFork(pid, *parent, NumbersOf(pid));
+  return child.ok() ? *std::move(child) : nullptr;
+}
+
+void PatchRecorder::Add(Pid pid, Process process) {
+  const std::lock_guard lock(mutex_);
+  processes_[Raw(pid)] = std::move(process);
+}
+
+// While it lives, a process may record that is not among those whose rings are emptied.
+class PatchRecorder::Begun {
+ public:
+  explicit Begun(PatchRecorder* recorder) : recorder_(*recorder) {
+    const std::lock_guard lock(recorder_.mutex_);
+    at_ = recorder_.begun_.insert(MonotonicNs());
+  }
+  ~Begun() {
+    const std::lock_guard lock(recorder_.mutex_);
+    recorder_.begun_.erase(at_);
+  }
+  Begun(const Begun&) = delete;
+  Begun& operator=(const Begun&) = delete;
+
+ private:
+  PatchRecorder& recorder_;
+  std::multiset<int64_t>::iterator at_;
+};
+
+absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
+    Pid pid, const std::shared_ptr<const ProbePlan>& plan, StoppedThreads* held) {
+  {
+    const Begun begun(this);
+    std::shared_ptr<PatchedProcess> child = AttachFork(pid);
+    if (child != nullptr) Add(pid, {child, plan});
+    if (child != nullptr) return child;
+  }
+  absl::StatusOr<PlanSpots> spots = SpotsOf(pid, plan);
+  if (!spots.ok()) return spots.status();
+  PatchRingOptions options;
+  options.pid = pid;
+  options.salt = static_cast<uint32_t>(MonotonicNs());
+  if (!Hurry().is_first()) options.slot_words = kPatientSlotWords;
+  options.facts = FactsOf(*plan);
+  options.places = plan->places;
+  options.reads_inputs = plan->has_input_probes;
+  options.signatures = plan->signatures;
+  options.node_signature = plan->node_signature;
+  const Begun begun(this);
+  absl::StatusOr<std::shared_ptr<PatchedProcess>> made =
+      PatchedProcess::Attach(pid, std::move(spots->spots), options, NumbersOf(pid), held);
+  if (made.ok()) Add(pid, {*made, plan});
+  return made;
+}
+
+absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
+                                                              std::shared_ptr<const ProbePlan> plan,
+                                                              StoppedThreads* held) {
+  guardian_->Watch(pid);
+  const absl::StatusOr<std::shared_ptr<PatchedProcess>> patched = Patch(pid, plan, held);
+  if (!patched.ok()) return patched.status();
+  std::set<std::pair<size_t, size_t>> has_jump;
+  const PatchedCode& code = *(*patched)->code();
+  for (const size_t i : code.WrittenSpots()) {
+    has_jump.emplace(code.spots()[i].module, code.spots()[i].point);
+  }
+  // Where the code is not as in its file somebody else is at work: no probe goes there either.
+  const std::vector<size_t> changed = code.ChangedSpots();
+  for (const size_t i : changed) {
+    has_jump.emplace(code.spots()[i].module, code.spots()[i].point);
+  }
+  std::vector<ModulePlan> left = plan->modules;
+  for (size_t m = 0; m < left.size(); ++m) {
+    std::vector<ProbePoint> points;
+    for (size_t p = 0; p < plan->modules[m].points.size(); ++p) {
+      if (!has_jump.contains({m, p})) points.push_back(plan->modules[m].points[p]);
+    }
+    left[m].points = std::move(points);
+  }
+  if (!changed.empty()) {
+    const std::lock_guard lock(mutex_);
+    gaps_.push_back({"places in the code", "PID " + std::to_string(Raw(pid)) + ": " +
+                                               std::to_string(changed.size()) +
+                                               " were changed by somebody else and are not "
+                                               "recorded"});
+  }
+  return left;
+}
+
+void PatchRecorder::RemoveAutogradLayout(Pid pid) {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return;
+  PatchedCode* code = it->second.patched->code();
+  JobFacts facts = code->facts();
+  facts.autograd = {};
+  (void)code->SetFacts(facts);
+}
+
+void PatchRecorder::AddOperators(Pid pid, const ProbePlan& plan,
+                                 const std::vector<OperatorInfo>& added) {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return;
+  PatchedCode* code = it->second.patched->code();
+  JobFacts facts = code->facts();
+  if (AddAnnotations(plan, added, &facts)) (void)code->SetFacts(facts);
+}
+
+void PatchRecorder::AddPythonNode(Pid pid, uint64_t vtable) {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return;
+  PatchedCode* code = it->second.patched->code();
+  JobFacts facts = code->facts();
+  for (uint64_t& known : facts.python_nodes) {
+    if (known == vtable) return;
+    if (known != 0) continue;
+    known = vtable;
+    (void)code->SetFacts(facts);
+    return;
+  }
+}
+
+bool PatchRecorder::Demote(Pid pid, uint16_t site, uint32_t number, bool records_ends) {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return true;
+  if (!it->second.patched->ring()->Demote(site, records_ends)) return false;
+  demoted_.try_emplace(number, Demoted{pid, site, std::nullopt});
+  return true;
+}
+
+uint64_t PatchRecorder::CountedCalls(uint32_t number) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = demoted_.find(number);
+  if (known == demoted_.end()) return 0;
+  const Demoted& demoted = known->second;
+  if (demoted.calls.has_value()) return *demoted.calls;
+  const auto it = processes_.find(Raw(demoted.pid));
+  return it == processes_.end() ? 0 : it->second.patched->ring()->CountedCalls(demoted.site);
+}
+
+void PatchRecorder::Close(Pid pid, Process process) {
+  const absl::Status status = process.patched->Detach();
+  if (status.ok()) guardian_->Forget(pid);
+  const std::lock_guard lock(mutex_);
+  process.patched->ring()->Stop();
+  process.patched->ring()->Drain([this](std::span<const std::byte> record) {
+    records_.insert(records_.end(), record.begin(), record.end());
+  });
+  for (auto& [number, demoted] : demoted_) {
+    if (demoted.pid != pid || demoted.calls.has_value()) continue;
+    demoted.calls = process.patched->ring()->CountedCalls(demoted.site);
+  }
+  const PatchRingCounts counts = process.patched->ring()->counts();
+  ended_.lost += LostOf(counts);
+  ended_.read_failed += counts.read_failed;
+  if (!status.ok()) {
+    gaps_.push_back({"jumps in the job's code",
+                     "PID " + std::to_string(Raw(pid)) +
+                         " keeps them: " + std::string(status.message()) +
+                         "; 'proftrace clean -p " + std::to_string(Raw(pid)) + "' takes them out"});
+  }
+}
+
+void PatchRecorder::Forget(Pid pid) {
+  Process process;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(pid));
+    if (it == processes_.end()) return;
+    process = std::move(it->second);
+    processes_.erase(it);
+  }
+  Close(pid, std::move(process));
+}
+
+void PatchRecorder::CleanForks(const std::vector<Pid>& pids) {
+  std::set<std::string> executables;
+  for (const Pid pid : pids) executables.insert(ExecutableOf(pid));
+  executables.erase("");
+  for (const uint32_t number : ReadNumberedEntries("/proc")) {
+    const Pid pid{number};
+    if (std::find(pids.begin(), pids.end(), pid) != pids.end()) continue;
+    if (executables.contains(ExecutableOf(pid)) && HasPatches(pid)) (void)RemoveLeftPatches(pid);
+  }
+}
+
+void PatchRecorder::Detach() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+  std::map<uint32_t, Process> processes;
+  {
+    const std::lock_guard lock(mutex_);
+    processes = std::exchange(processes_, {});
+  }
+  std::vector<Pid> pids;
+  for (auto& [pid, process] : processes) {
+    pids.push_back(Pid{pid});
+    Close(Pid{pid}, std::move(process));
+  }
+  CleanForks(pids);
+  const std::lock_guard lock(mutex_);
+  emptied_until_ns_ = MonotonicNs();
+}
+
+void PatchRecorder::Take(const std::function<void(std::span<const std::byte>)>& on_record) {
+  std::vector<std::byte> records;
+  {
+    const std::lock_guard lock(mutex_);
+    records.swap(records_);
+  }
+  for (size_t at = 0; at < records.size();) {
+    abi::pt_record head{};
+    std::memcpy(&head, records.data() + at, sizeof(head));
+    const size_t bytes = size_t{head.words} * 8;
+    on_record({records.data() + at, bytes});
+    at += bytes;
+  }
+}
+
+int64_t PatchRecorder::emptied_until_ns() const {
+  const std::lock_guard lock(mutex_);
+  return emptied_until_ns_;
+}
+
+uint64_t PatchRecorder::lost() const {
+  const std::lock_guard lock(mutex_);
+  uint64_t lost = ended_.lost;
+  for (const auto& [pid, process] : processes_) {
+    lost += LostOf(process.patched->ring()->counts());
+  }
+  return lost;
+}
+
+uint64_t PatchRecorder::read_failed() const {
+  const std::lock_guard lock(mutex_);
+  uint64_t failed = ended_.read_failed;
+  for (const auto& [pid, process] : processes_) {
+    failed += process.patched->ring()->counts().read_failed;
+  }
+  return failed;
+}
+
+std::vector<Unsupported> PatchRecorder::gaps() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Unsupported> gaps = gaps_;
+  if (lapse_ns_ > 0) {
+    gaps.push_back({"records of jumps",
+                    "proftrace had no processor for so long that nothing was recorded for " +
+                        std::to_string(lapse_ns_ / 1'000'000) + " ms in all"});
+  }
+  return gaps;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,118 @@
+// Tier patch: jumps in the code of jobs in place of the kernel's probes (userspace/patch). Keeps
+// the patched processes; a thread of its own empties their rings and lets them write on.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "userspace/model/ids.h"
+#include "userspace/model/recording.h"
+#include "userspace/patch/guardian.h"
+#include "userspace/patch/patched_process.h"
+#include "userspace/patch/plan_spots.h"
+
+namespace proftrace {
+
+class PatchRecorder {
+ public:
+  // `alone`: there are no probes of the kernel beside the jumps. `cache_directory`: as
+  // PlanOptions'.
+  PatchRecorder(bool alone, std::string cache_directory);
+  ~PatchRecorder();
+  PatchRecorder(const PatchRecorder&) = delete;
+  PatchRecorder& operator=(const PatchRecorder&) = delete;
+
+  // Puts jumps at the points of `plan` that can have one. What is left of its modules is for the
+  // kernel's probes, which must come after the jumps, or for nobody. Fails with why the process
+  // cannot be patched; it is as it was then. `held` (may be null): what stands still of it.
+  absl::StatusOr<std::vector<ModulePlan>> Attach(Pid pid, std::shared_ptr<const ProbePlan> plan,
+                                                 StoppedThreads* held);
+  // Its operators have no sequence numbers from here on (a second PyTorch was loaded).
+  void RemoveAutogradLayout(Pid pid);
+  // Operators that were registered late: those that begin and end annotations matter.
+  void AddOperators(Pid pid, const ProbePlan& plan, const std::vector<OperatorInfo>& added);
+  // A class of autograd nodes that are Python's.
+  void AddPythonNode(Pid pid, uint64_t vtable);
+  // Calls at a site are only counted from here on. `number`: of this demotion, of which no two have
+  // the same. May be called again. False: there is no counter left for it; true also for a process
+  // that has no jumps.
+  bool Demote(Pid pid, uint16_t site, uint32_t number, bool records_ends);
+  uint64_t CountedCalls(uint32_t number) const;
+  // It has ended, or runs another program.
+  void Forget(Pid pid);
+  // Takes every jump out, also of forked children that nobody recorded.
+  void Detach();
+
+  // Hands over what was recorded since the last time.
+  void Take(const std::function<void(std::span<const std::byte> record)>& on_record);
+  // All rings have been emptied up to then (CLOCK_MONOTONIC).
+  int64_t emptied_until_ns() const;
+
+  // Records that found no room, of all processes.
+  uint64_t lost() const;
+  uint64_t read_failed() const;
+  // What stays in a process, and what was not recorded.
+  std::vector<Unsupported> gaps() const;
+
+ private:
+  struct Process {
+    std::shared_ptr<PatchedProcess> patched;
+    std::shared_ptr<const ProbePlan> plan;
+  };
+
+  class Begun;
+
+  void Run();
+  void Add(Pid pid, Process process);
+  // The caller holds the lock. Whether the ring has been emptied.
+  bool Drain(Process* process);
+  // Puts the jumps in, and adds the process to those whose rings are emptied.
+  absl::StatusOr<std::shared_ptr<PatchedProcess>> Patch(
+      Pid pid, const std::shared_ptr<const ProbePlan>& plan, StoppedThreads* held);
+  void Close(Pid pid, Process process);
+  void CleanForks(const std::vector<Pid>& pids);
+  // Of a forked child of one that is patched; null: it is none, or that did not work.
+  std::unique_ptr<PatchedProcess> AttachFork(Pid pid);
+  absl::StatusOr<PlanSpots> SpotsOf(Pid pid, const std::shared_ptr<const ProbePlan>& plan);
+
+  const bool alone_;
+  const std::string cache_directory_;
+  std::unique_ptr<PatchGuardian> guardian_;
+  mutable std::mutex mutex_;
+  std::map<uint32_t, Process> processes_;  // by pid
+  std::vector<std::byte> records_;         // taken out of the rings
+  PatchRingCounts ended_;                  // of processes that are not there any more
+  struct Demoted {
+    Pid pid{};
+    uint16_t site = 0;
+    std::optional<uint64_t> calls;  // when its process is not there any more
+  };
+  std::map<uint32_t, Demoted> demoted_;  // by the demotion's number
+  std::vector<Unsupported> gaps_;
+  int64_t emptied_until_ns_ = 0;
+  std::multiset<int64_t> begun_;  // when attaches began that go on (CLOCK_MONOTONIC)
+  int64_t lapse_ns_ = 0;          // in which processes did not record
+  bool stop_ = false;
+  std::thread thread_;
+
+  std::mutex spots_mutex_;
+  // A forked child has its parent's code at the same places.
+  std::weak_ptr<const ProbePlan> last_plan_;
+  PlanSpots last_spots_;
+};
+
+}  // namespace proftrace

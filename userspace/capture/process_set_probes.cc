@@ -1,0 +1,100 @@
+#include <utility>
+
+#include "userspace/capture/process_plan.h"
+#include "userspace/capture/process_set.h"
+
+// How a ProcessSet puts the kernel's probes in, and takes single ones out while it records.
+
+namespace proftrace {
+
+absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
+                                       const std::vector<ModulePlan>& modules, ProcessLinks* links,
+                                       AttachReport* report) {
+  AddUnprobed(modules);
+  for (const ModulePlan& planned : modules) {
+    ModulePlan module = ModuleOfChild(planned, pid);
+    // Beside jumps no link is made anew.
+    if (patch_ == nullptr && programs_->can_exchange_links()) {
+      absl::StatusOr<OperatorLinks> operators =
+          OperatorLinks::Attach(*programs_, plan, pid, &module, report);
+      if (!operators.ok()) return operators.status();
+      links->operators.push_back(*std::move(operators));
+    }
+    absl::StatusOr<LinkSet> added = programs_->Attach(module, pid, report);
+    if (!added.ok()) return added.status();
+    links->Add({*std::move(added), {}});
+  }
+  return absl::OkStatus();
+}
+
+LinkSet ProcessSet::AttachCostPoints() {
+  std::vector<std::pair<Pid, std::shared_ptr<const ProbePlan>>> plans;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [pid, process] : processes_) plans.emplace_back(Pid{pid}, process.plan);
+  }
+  ProcessLinks links;
+  for (const auto& [pid, plan] : plans) {
+    std::vector<ModulePlan> second;
+    for (const ModulePlan& module : plan->modules) {
+      if (module.cost_points.empty()) continue;
+      second.push_back(module);
+      second.back().points = module.cost_points;
+    }
+    AttachReport report;
+    // Fails in a process that has ended, say: what it costs there is not needed any more.
+    (void)AttachModules(pid, *plan, second, &links, &report);
+  }
+  return links.TakeAll();
+}
+
+bool ProcessSet::IsDemotable(Pid pid, uint16_t site) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  return it != processes_.end() && it->second.plan != nullptr &&
+         proftrace::IsDemotable(*it->second.plan, site);
+}
+
+void ProcessSet::RemoveProbes(Pid pid, RemovedProbes removed) {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return;
+  it->second.removed = std::move(removed);
+  ++it->second.removals;
+  tasks_.push_back(Task{TaskKind::kRemoveProbes, pid, Pid{}, 0});
+  changed_.notify_all();
+}
+
+bool ProcessSet::IsRemovingProbes(Pid pid) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  return it != processes_.end() && it->second.removals > 0;
+}
+
+void ProcessSet::FollowRemoval(Pid pid) {
+  std::vector<OperatorLinks> operators;
+  RemovedProbes removed;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(pid));
+    if (it == processes_.end()) return;
+    operators = std::exchange(it->second.links.operators, {});
+    removed = it->second.removed;
+  }
+  closer_.Postpone();
+  absl::Status status;
+  for (OperatorLinks& links : operators) {
+    if (absl::Status one = links.Remove(programs_, pid, removed); !one.ok()) status = one;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return;
+  it->second.links.Add({{}, std::move(operators)});
+  --it->second.removals;
+  if (status.ok()) return;
+  AddGap({"fewer probes",
+          "PID " + std::to_string(Raw(pid)) +
+              " keeps those of operators that are only counted: " + std::string(status.message())});
+}
+
+}  // namespace proftrace

@@ -1,0 +1,107 @@
+// Tells of forks, execs and ends of processes and threads where no BPF program does: by looking at
+// /proc some twenty times a second, and by pidfds, which tell at once that a process has ended.
+// What is found comes as the records that bpf/process.bpf.c writes.
+//
+// It is later than the kernel's word, and never wrong: a child that was forked and ended, or lost
+// its parent, between two looks is missing; a thread's end has the time at which it was found.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "userspace/base/unique_fd.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+class ProcessWatch {
+ public:
+  // Whole records, struct pt_record at the front; valid during the call.
+  using OnRecord = std::function<void(std::span<const std::byte> record)>;
+
+  // `follow_children`: forks are told of, and children are watched like their parents.
+  explicit ProcessWatch(bool follow_children);
+  ~ProcessWatch();
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+
+  // Watches a process until it ends. From any thread; one that has ended already is told of like
+  // that. Fails with kHostUnfit: too many descriptors.
+  absl::Status Add(Pid pid);
+
+  // Waits up to `timeout_ms` for the end of a process, looks when it is time, and hands over what
+  // was found; how many records. By one thread.
+  uint64_t WaitAndTake(int timeout_ms, const OnRecord& on_record);
+
+  // The longest time between two looks, in nanoseconds.
+  int64_t longest_interval_ns() const;
+
+ private:
+  struct Thread {
+    std::string name;
+    int64_t seen_ns = 0;   // first
+    int64_t named_ns = 0;  // when its name was last read
+  };
+  struct Watched {
+    UniqueFd fd;  // pidfd
+    std::string image;
+    std::map<uint32_t, Thread> threads;  // by tid
+    std::set<uint32_t> children;         // as of the last look
+    int64_t looked_ns = 0;
+  };
+  // Until the looking thread takes it.
+  struct Added {
+    UniqueFd fd;
+    std::string image;
+    int64_t time_ns = 0;
+  };
+  // A pidfd; invalid where the process is gone.
+  static absl::StatusOr<UniqueFd> Open(Pid pid);
+
+  void TakeAdded();
+  void Wait(int timeout_ms) const;
+  void TellEnds();
+  void LookAtAll();
+  void Look(Pid pid, Watched* watched, std::vector<Pid>* forked);
+  void LookAtThreads(Pid pid, Watched* watched, const std::vector<uint32_t>& tids);
+  void LookAtChildren(Pid pid, Watched* watched, const std::vector<uint32_t>& tids,
+                      std::vector<Pid>* forked);
+  // Children that a process has, each with the thread that counts as its parent.
+  std::map<uint32_t, uint32_t> ChildrenOf(Pid pid, const std::vector<uint32_t>& tids) const;
+  template <typename Record>
+  void Tell(const Record& record);
+  void TellThreadEnd(Pid pid, uint32_t tid, const std::string& name, bool group_dead,
+                     uint32_t exit_code);
+
+  const bool follow_children_;
+  const bool has_children_files_;  // /proc/PID/task/TID/children
+  std::map<uint32_t, Watched> processes_;
+  std::map<uint32_t, uint32_t> parents_;  // of all processes: where there are no such files
+  const OnRecord* on_record_ = nullptr;
+  uint64_t told_ = 0;
+  int64_t next_look_ns_ = 0;
+  int64_t last_look_ns_ = 0;
+
+  mutable std::mutex mutex_;         // of what follows
+  std::map<uint32_t, Added> added_;  // by pid
+  int64_t longest_interval_ns_ = 0;
+};
+
+// What a process runs: another string after each exec, the same one in a forked child. Empty where
+// it cannot be read, or is about to end.
+std::string ReadImageMark(Pid pid);
+
+// How a process that has ended did, as wait() tells it; 0 where nobody says. `fd`: its pidfd.
+uint32_t ReadExitCode(Pid pid, const UniqueFd& fd);
+
+}  // namespace proftrace

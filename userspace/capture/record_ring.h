@@ -1,0 +1,64 @@
+// The reading end of a ring buffer that BPF programs write. For one thread at a time.
+#pragma once
+
+#include <bpf/libbpf.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+
+namespace proftrace {
+
+class RecordRing {
+ public:
+  // The record is there during the call only.
+  using Callback = std::function<void(std::span<const std::byte>)>;
+
+  RecordRing() = default;
+  ~RecordRing() { Close(); }
+  RecordRing(const RecordRing&) = delete;
+  RecordRing& operator=(const RecordRing&) = delete;
+
+  // false: errno says why.
+  bool Open(const bpf_map* map) {
+    Close();
+    ring_ = ring_buffer__new(bpf_map__fd(map), OnRecord, this, nullptr);
+    return ring_ != nullptr;
+  }
+  void Close() { ring_buffer__free(std::exchange(ring_, nullptr)); }
+
+  // Hands over all records that are there: how many, or a negative errno.
+  int64_t Take(const Callback& callback) {
+    callback_ = &callback;
+    const int taken = ring_buffer__consume(ring_);
+    callback_ = nullptr;
+    return taken;
+  }
+
+  // The same, after it has waited for a wake-up, with which most records do not come.
+  int64_t WaitAndTake(int timeout_ms, const Callback& callback) {
+    callback_ = &callback;
+    const int polled = ring_buffer__poll(ring_, timeout_ms);
+    const int64_t taken = Take(callback);
+    return taken < 0 ? taken : taken + std::max(polled, 0);
+  }
+
+  void Discard() { (void)ring_buffer__consume(ring_); }
+
+ private:
+  static int OnRecord(void* context, void* data, size_t bytes) {
+    const auto* self = static_cast<const RecordRing*>(context);
+    if (self->callback_ != nullptr) {
+      (*self->callback_)(std::span(static_cast<const std::byte*>(data), bytes));
+    }
+    return 0;
+  }
+
+  ring_buffer* ring_ = nullptr;
+  const Callback* callback_ = nullptr;
+};
+
+}  // namespace proftrace
