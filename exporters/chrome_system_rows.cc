@@ -33,7 +33,7 @@ void ChromeSystemRows::Write(uint32_t index, int64_t end_ns) {
   writer_.Microseconds(end_ns - event.start_ns);
   writer_.Text(", \"args\": {\"Ev Idx\": ");
   writer_.Unsigned(number);
-  if (const std::string args = SystemArgs(timeline_.system_tables(), event); !args.empty()) {
+  if (const std::string args = SystemArgs(timeline_, event); !args.empty()) {
     writer_.Text(", ");
     writer_.Text(args);
   }
@@ -58,7 +58,7 @@ void ChromeSystemRows::WriteRequest(uint64_t number, const SystemEvent& event) {
   writer_.Text(", \"args\": {\"Ev Idx\": ");
   writer_.Unsigned(number);
   writer_.Text(", ");
-  writer_.Text(SystemArgs(timeline_.system_tables(), event));
+  writer_.Text(SystemArgs(timeline_, event));
   if (event.end != SpanEnd::kReturn) {
     writer_.Text(", \"end\": \"");
     writer_.Text(SpanEndName(event.end));

@@ -387,7 +387,7 @@ class EventsCsvWriter {
     row.thread = event.thread;
     row.start_ns = event.start_ns;
     row.duration_ns = event.duration_ns;
-    row.args = SystemArgs(timeline_.system_tables(), event);
+    row.args = SystemArgs(timeline_, event);
     row.end = event.end;
     for (uint32_t at = event.around; at != kNoSystemEvent; at = timeline_.system_event(at).around) {
       row.between.push_back(SystemEventName(timeline_.system_event(at)));

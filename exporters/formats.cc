@@ -21,6 +21,7 @@
 #include "exporters/speedscope.h"
 #include "exporters/summary_json.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -61,9 +62,9 @@ absl::Status WriteGpuIdle(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteDataWaits(const ExportInput& input, ByteSink& sink) {
-  if (input.aggregates.data_waits.empty()) {
+  if (!IsRecorded(FormatNeeds::kDataWaits, input.timeline)) {
     return Fail(ExitCode::kUsage,
-                "no waits for a DataLoader are in this recording; record with --activities "
+                "no time off the CPU is in this recording; record with --activities "
                 "cpu,syscalls,sched");
   }
   return ExportDataWaitsCsv(input.timeline, input.aggregates.data_waits, sink);
@@ -247,9 +248,7 @@ absl::Status AddFormat(std::string_view name, std::vector<const Format*>* format
 absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list) {
   std::vector<const Format*> formats;
   if (list == "none") return formats;
-  while (true) {
-    const size_t comma = list.find(',');
-    const std::string_view name = list.substr(0, comma);
+  for (const std::string_view name : SplitText(list, ",", /*skip_empty=*/false)) {
     if (absl::Status status = AddFormat(name, &formats); !status.ok()) return status;
     // torch's one call gives either; here one name gives both.
     if (name == "memory-timeline") {
@@ -257,9 +256,8 @@ absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list
         return status;
       }
     }
-    if (comma == std::string_view::npos) return formats;
-    list.remove_prefix(comma + 1);
   }
+  return formats;
 }
 
 std::string DefaultFileName(const Format& format, const Timeline& timeline, StackWeight metric) {

@@ -8,11 +8,13 @@
 namespace proftrace {
 namespace {
 
-// A column a cause, in the order of IdleCause.
+// A column a cause, in the order of IdleCause: names of columns keep their places.
 constexpr std::string_view kHeader =
     "pid,device,start_ns,duration_ns,main_cause,operator_ns,synchronizing_ns,cuda_call_ns,"
     "dataloader_ns,outside_operators_ns,launched_ns,unknown_ns,tid,next_stream,next_name,next_"
-    "operator\n";
+    "operator,io_ns,lock_ns,run_queue_ns,system_ns\n";
+// Those that came later are the last columns.
+constexpr auto kFirstLateCause = static_cast<size_t>(IdleCause::kIo);
 
 }  // namespace
 
@@ -29,9 +31,9 @@ absl::Status ExportGpuIdleCsv(const Timeline& timeline, const std::vector<Device
       writer.Text(",");
       writer.Integer(gap.end_ns - gap.start_ns);
       writer.Text("," + std::string(IdleCauseName(gap.main_cause())));
-      for (const int64_t ns : gap.by_cause_ns) {
+      for (size_t cause = 0; cause < kFirstLateCause; ++cause) {
         writer.Text(",");
-        writer.Integer(ns);
+        writer.Integer(gap.by_cause_ns[cause]);
       }
       const DeviceActivity& next = timeline.device_activities().at(gap.next_work);
       writer.Text(",");
@@ -41,6 +43,10 @@ absl::Status ExportGpuIdleCsv(const Timeline& timeline, const std::vector<Device
       writer.Text("," + CsvField(timeline.device_name(next.name)) + ",");
       if (next.op != kNoSpan) {
         writer.Text(CsvField(timeline.label(timeline.span(next.op).label).name));
+      }
+      for (size_t cause = kFirstLateCause; cause < kIdleCauses; ++cause) {
+        writer.Text(",");
+        writer.Integer(gap.by_cause_ns[cause]);
       }
       writer.Text("\n");
     }

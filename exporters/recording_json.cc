@@ -61,18 +61,56 @@ OrderedJson GpuJson(const Timeline& timeline) {
           {"clocks", std::move(clocks)}};
 }
 
+namespace {
+
+OrderedJson NumberOrNull(const std::optional<double>& number) {
+  return number.has_value() ? OrderedJson(*number) : OrderedJson(nullptr);
+}
+
+void AddBudget(const RecordingInfo& info, OrderedJson* json) {
+  const Budget& budget = *info.budget;
+  const auto seconds = [&info](int64_t time_ns) {
+    return static_cast<double>(time_ns - info.window.start_ns) * 1e-9;
+  };
+  (*json)["max_overhead_percent"] = budget.max_overhead_percent;
+  (*json)["max_overhead_kept"] = budget.is_kept;
+  (*json)["overhead_before_percent"] = NumberOrNull(budget.before_percent);
+  (*json)["overhead_after_percent"] = NumberOrNull(budget.after_percent);
+  (*json)["step_before_us"] = NumberOrNull(budget.step_before_us);
+  (*json)["step_after_us"] = NumberOrNull(budget.step_after_us);
+  OrderedJson demoted = OrderedJson::array();
+  for (const DemotedOperator& one : budget.demoted) {
+    demoted.push_back(
+        {{"pid", Raw(one.pid)},
+         {"name", ToValidUtf8(one.name)},
+         {"calls", one.calls},
+         {"since_s", seconds(one.since_ns)},
+         {"counted_until_s",
+          one.removed_ns != 0 ? OrderedJson(seconds(one.removed_ns)) : OrderedJson(nullptr)}});
+  }
+  (*json)["demoted"] = std::move(demoted);
+}
+
+}  // namespace
+
 OrderedJson CostJson(const RecordingInfo& info) {
   if (!info.has_end) return nullptr;
   const Cost& cost = info.cost;
-  return {{"tracer_cpu_s", cost.tracer_cpu_s},
-          {"probe_hits", cost.probe_hits},
-          {"probe_ns_per_hit", cost.probe_ns_per_hit},
-          {"estimated_overhead_percent", cost.estimated_overhead_percent},
-          {"input_readings", cost.input_readings},
-          {"input_ns_per_reading", cost.input_ns_per_reading.has_value()
-                                       ? OrderedJson(*cost.input_ns_per_reading)
-                                       : OrderedJson(nullptr)},
-          {"basis", ToValidUtf8(cost.basis)}};
+  OrderedJson json = {{"tracer_cpu_s", cost.tracer_cpu_s},
+                      {"probe_hits", cost.probe_hits},
+                      {"probe_ns_per_hit", cost.probe_ns_per_hit},
+                      {"estimated_overhead_percent", cost.estimated_overhead_percent},
+                      {"input_readings", cost.input_readings},
+                      {"input_ns_per_reading", cost.input_ns_per_reading.has_value()
+                                                   ? OrderedJson(*cost.input_ns_per_reading)
+                                                   : OrderedJson(nullptr)},
+                      {"basis", ToValidUtf8(cost.basis)}};
+  if (cost.jumps > 0) {
+    json["jumps"] = cost.jumps;
+    json["ns_per_jump"] = cost.ns_per_jump;
+  }
+  if (info.budget.has_value()) AddBudget(info, &json);
+  return json;
 }
 
 OrderedJson UnsupportedJson(const RecordingInfo& info) {

@@ -9,10 +9,13 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "exporters/args_text.h"
+#include "userspace/aggregate/sample_text.h"
 #include "userspace/aggregate/system_flags.h"
+#include "userspace/model/ioctl_names.h"
 #include "userspace/model/system_calls.h"
 
 namespace proftrace {
@@ -39,7 +42,11 @@ class CallArgs {
         file_(tables.File(event.file)),
         paths_(tables.Paths(call_.paths)) {
     count_ = std::min<size_t>(call_.argument_count, call_.arguments.size());
-    if (info_ != nullptr) count_ = std::min<size_t>(count_, info_->argument_count);
+    if (info_ == nullptr) return;
+    count_ = std::min<size_t>(count_, info_->argument_count);
+    if (paths_ != nullptr && paths_->fields.size() == info_->fields.size() && IsStructureWhole()) {
+      fields_ = paths_->fields;
+    }
   }
 
   std::string Take() {
@@ -56,26 +63,44 @@ class CallArgs {
   }
 
  private:
+  // Arguments, and behind the most that there can be the structure's fields.
   uint64_t Value(size_t i) const {
+    if (i >= kMostArguments)
+      return i - kMostArguments < fields_.size() ? fields_[i - kMostArguments] : 0;
     return call_.abi == SystemAbi::kI386 ? static_cast<uint32_t>(call_.arguments[i])
                                          : call_.arguments[i];
   }
-  int32_t Int(size_t i) const { return static_cast<int32_t>(call_.arguments[i]); }
+  int32_t Int(size_t i) const { return static_cast<int32_t>(Value(i)); }
 
-  // The first argument of a kind.
+  // The first argument, or field, of a kind.
   std::optional<size_t> Find(ArgumentKind kind) const {
     for (size_t i = 0; i < count_; ++i) {
       if (info_->arguments[i].kind == kind) return i;
     }
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      if (info_->fields[i].kind == kind) return kMostArguments + i;
+    }
     return std::nullopt;
+  }
+
+  // The kernel looks at nothing of a structure that is said to be shorter than it was at first.
+  bool IsStructureWhole() const {
+    const std::optional<size_t> size = Find(ArgumentKind::kStructureSize);
+    return !size.has_value() || Value(*size) >= info_->fields.size() * sizeof(uint64_t);
   }
 
   // Whether the kernel looks at the argument at all.
   bool IsUsed(size_t i) const {
-    if (info_->arguments[i].kind == ArgumentKind::kMode) {
+    const bool is_field = i >= kMostArguments;
+    const ArgumentInfo& argument =
+        is_field ? info_->fields[i - kMostArguments] : info_->arguments[i];
+    if (argument.kind == ArgumentKind::kMode) {
+      // openat2 refuses a mode that it does not need.
+      if (is_field && Value(i) != 0) return true;
       const std::optional<size_t> flags = Find(ArgumentKind::kOpenFlags);
       return !flags.has_value() || (Int(*flags) & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) != 0;
     }
+    if (is_field) return !argument.name.empty();
     const std::optional<size_t> operation = Find(ArgumentKind::kFutexOperation);
     return !operation.has_value() || IsUsedByFutex(Int(*operation) & FUTEX_CMD_MASK, i);
   }
@@ -117,6 +142,7 @@ class CallArgs {
         return args_.Unsigned(argument.name, static_cast<uint32_t>(Value(i)));
       case ArgumentKind::kSize:
         return args_.Unsigned("bytes", Value(i));
+      case ArgumentKind::kStructureSize:
       case ArgumentKind::kOtherSize:
         return args_.Unsigned(argument.name, Value(i));
       case ArgumentKind::kFd:
@@ -130,6 +156,17 @@ class CallArgs {
       case ArgumentKind::kSecondPath:
         if (paths_ == nullptr || paths_->second.empty()) return AddPointer(i, argument);
         return args_.Text("path2", paths_->second);
+      case ArgumentKind::kText:
+        if (paths_ == nullptr || paths_->second.empty()) return AddPointer(i, argument);
+        return args_.Text(argument.name, paths_->second);
+      case ArgumentKind::kOpenHow:
+      case ArgumentKind::kCloneArgs:
+      case ArgumentKind::kMessage:
+      case ArgumentKind::kReceivedMessage:
+      case ArgumentKind::kMessages:
+        return AddStructure(i, argument);
+      case ArgumentKind::kIoctlArgument:
+        return AddIoctlArgument(i, argument);
       case ArgumentKind::kOffset:
       case ArgumentKind::kOffset64:
       case ArgumentKind::kOffsetPages:
@@ -163,8 +200,25 @@ class CallArgs {
     }
   }
 
+  void AddStructure(size_t i, const ArgumentInfo& argument) {
+    if (fields_.empty()) return AddPointer(i, argument);
+    for (size_t field = 0; field < fields_.size(); ++field) {
+      const size_t place = kMostArguments + field;
+      if (IsUsed(place)) AddArgument(place, info_->fields[field]);
+    }
+  }
+
   void AddPointer(size_t i, const ArgumentInfo& argument) {
     args_.Text(argument.name, HexText(Value(i)));
+  }
+
+  // Only some requests point to an int, and only those that did something left one there.
+  void AddIoctlArgument(size_t i, const ArgumentInfo& argument) {
+    const std::optional<size_t> request = Find(ArgumentKind::kIoctlRequest);
+    const bool is_int =
+        request.has_value() && IoctlTakesInt(static_cast<uint32_t>(Value(*request)));
+    if (!is_int || fields_.empty() || call_.result < 0) return AddPointer(i, argument);
+    AddStructure(i, argument);
   }
 
   void AddFd(size_t i) {
@@ -245,9 +299,10 @@ class CallArgs {
 
   const SystemEvent& event_;
   const SystemCallFacts& call_;
-  const SystemCallInfo* info_;  // nullptr: not known
-  const SystemFile* file_;      // nullptr: none
-  const SystemPaths* paths_;    // nullptr: none
+  const SystemCallInfo* info_;        // nullptr: not known
+  const SystemFile* file_;            // nullptr: none
+  const SystemPaths* paths_;          // nullptr: none
+  std::span<const uint64_t> fields_;  // of the structure that an argument points to
   size_t count_ = 0;
   bool has_path_ = false;
   ArgsText args_;
@@ -315,6 +370,20 @@ std::string SystemArgs(const SystemTables& tables, const SystemEvent& event) {
       return RequestArgs(tables, event);
   }
   return "";
+}
+
+std::string SystemArgs(const Timeline& timeline, const SystemEvent& event) {
+  constexpr size_t kMostFrames = 64;
+  std::string args = SystemArgs(timeline.system_tables(), event);
+  if (event.kind != SystemKind::kOffCpu || event.off_cpu.waker_frame == 0) return args;
+  std::string stack;
+  for (const std::string& function :
+       SampleStackTexts(timeline, event.off_cpu.waker_frame, kMostFrames)) {
+    stack += (stack.empty() ? "" : " < ") + function;
+  }
+  ArgsText text;
+  text.Text("waker_stack", stack);
+  return args + ", " + text.Take();
 }
 
 }  // namespace proftrace

@@ -11,6 +11,7 @@
 #include "userspace/aggregate/call_times.h"
 #include "userspace/aggregate/file_io.h"
 #include "userspace/aggregate/python_text.h"
+#include "userspace/aggregate/sample_text.h"
 #include "userspace/aggregate/wait_sums.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/model/system_calls.h"
@@ -125,9 +126,26 @@ std::string PlaceText(const Timeline& timeline, const WaitPlace& place) {
   return text;
 }
 
+// "futex_wake < notify < main": of those that have one, the functions that the table has room for.
+Cell StackCell(const Timeline& timeline, uint32_t frame) {
+  constexpr size_t kShown = 5;
+  constexpr size_t kTold = 128;
+  OrderedJson all = OrderedJson::array();
+  std::string text;
+  const std::vector<std::string> functions = SampleStackTexts(timeline, frame, kTold);
+  for (size_t i = 0; i < functions.size(); ++i) {
+    all.push_back(ToValidUtf8(functions[i]));
+    if (i < kShown) text += (i == 0 ? "" : " < ") + functions[i];
+  }
+  return {"waker_stack", "Waker's stack", text, std::move(all), false};
+}
+
 std::vector<Row> WaitRows(const Timeline& timeline) {
   std::vector<Row> rows;
-  for (const WaitSum& wait : SumWaits(timeline)) {
+  const std::vector<WaitSum> waits = SumWaits(timeline);
+  const bool has_stacks = std::any_of(waits.begin(), waits.end(),
+                                      [](const WaitSum& wait) { return wait.waker_frame != 0; });
+  for (const WaitSum& wait : waits) {
     const Thread& thread = timeline.thread(wait.thread);
     const bool is_woken = Raw(wait.waker_tid) != 0;
     const std::string waker_name =
@@ -157,6 +175,7 @@ std::vector<Row> WaitRows(const Timeline& timeline) {
       row.push_back(Text("waker_python", "", StackText(timeline, wait.waker)));
       row.push_back(Text("waker_syscall", "", CallText(wait.waker)));
     }
+    if (has_stacks) row.push_back(StackCell(timeline, wait.waker_frame));
     rows.push_back(std::move(row));
   }
   return rows;

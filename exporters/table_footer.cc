@@ -182,9 +182,50 @@ std::string CostLine(const Cost& cost) {
                 cost.estimated_overhead_percent, static_cast<unsigned long long>(cost.probe_hits),
                 cost.probe_ns_per_hit);
   std::string line = text.data() + ReadingsText(cost);
+  if (cost.jumps > 0) {
+    std::snprintf(text.data(), text.size(), ", %llu jumps at %.0f ns",
+                  static_cast<unsigned long long>(cost.jumps), cost.ns_per_jump);
+    line += text.data();
+  }
   std::snprintf(text.data(), text.size(), "), tracer CPU time %.2f s", cost.tracer_cpu_s);
   line += text.data();
   if (!cost.basis.empty()) line += "; " + TableText(cost.basis);
+  return line + "\n";
+}
+
+// So many are named; summary.json names all.
+constexpr size_t kMostDemoted = 20;
+
+std::string BudgetLine(const std::optional<Budget>& budget) {
+  if (!budget.has_value()) return "";
+  std::array<char, 160> text;
+  std::snprintf(text.data(), text.size(), "Budget: --max-overhead %g%%, %s",
+                budget->max_overhead_percent, budget->is_kept ? "kept" : "NOT KEPT");
+  std::string line = text.data();
+  const auto add = [&](const char* what, const std::optional<double>& percent) {
+    if (!percent.has_value()) return;
+    std::snprintf(text.data(), text.size(), "; %s %.2f %%", what, *percent);
+    line += text.data();
+  };
+  if (budget->demoted.empty()) {
+    add("estimated overhead", budget->after_percent);
+    return line + "; no operator was demoted\n";
+  }
+  add("estimated overhead before", budget->before_percent);
+  add("after", budget->after_percent);
+  line += "; only counted: ";
+  for (size_t i = 0; i < std::min(kMostDemoted, budget->demoted.size()); ++i) {
+    const DemotedOperator& one = budget->demoted[i];
+    line += (i == 0 ? "" : ", ") + TableText(one.name) + " " + std::to_string(one.calls);
+  }
+  if (budget->demoted.size() > kMostDemoted) {
+    line += ", and " + std::to_string(budget->demoted.size() - kMostDemoted) + " operators more";
+  }
+  if (budget->step_before_us.has_value() && budget->step_after_us.has_value()) {
+    std::snprintf(text.data(), text.size(), "; median step before %.3f ms, after %.3f ms",
+                  *budget->step_before_us * 1e-3, *budget->step_after_us * 1e-3);
+    line += text.data();
+  }
   return line + "\n";
 }
 
@@ -294,6 +335,7 @@ std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggreg
             " not in the table: the end was not seen\n";
   }
   text += timeline.info().has_end ? CostLine(timeline.info().cost) : "Cost: not known\n";
+  text += BudgetLine(timeline.info().budget);
   return text + UnsupportedLines(timeline.info().unsupported);
 }
 

@@ -20,7 +20,7 @@ inline constexpr size_t kMaxNumberBytes =
 
 // These write at `at` and return what follows; the caller has made room.
 inline char* PutText(char* at, std::string_view text) {
-  std::memcpy(at, text.data(), text.size());
+  if (!text.empty()) std::memcpy(at, text.data(), text.size());
   return at + text.size();
 }
 template <typename Integer>

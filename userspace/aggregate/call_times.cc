@@ -6,6 +6,7 @@
 
 #include "userspace/aggregate/io_roles.h"
 #include "userspace/aggregate/system_text.h"
+#include "userspace/aggregate/thread_events.h"
 #include "userspace/base/saturating.h"
 
 namespace proftrace {
@@ -46,13 +47,8 @@ std::vector<CallTimes> SumCallTimes(const Timeline& timeline) {
   for (uint32_t i = 0; i < timeline.system_event_count(); ++i) {
     const SystemEvent& event = timeline.system_event(i);
     if (event.kind == SystemKind::kOffCpu) {
-      for (uint32_t at = event.around; at != kNoSystemEvent;) {
-        const SystemEvent& around = timeline.system_event(at);
-        if (around.kind == SystemKind::kCall) {
-          row_of(around).times.off_cpu_ns += event.duration_ns;
-          break;
-        }
-        at = around.around;
+      if (const SystemEvent* call = CallAround(timeline, event); call != nullptr) {
+        row_of(*call).times.off_cpu_ns += event.duration_ns;
       }
     }
     if (event.kind != SystemKind::kCall && event.kind != SystemKind::kRequest) continue;
@@ -63,7 +59,7 @@ std::vector<CallTimes> SumCallTimes(const Timeline& timeline) {
     times.unfinished += event.end == SpanEnd::kTruncated ? 1 : 0;
     times.total_ns += event.duration_ns;
     times.max_ns = std::max(times.max_ns, event.duration_ns);
-    times.bytes = SaturatingSum(times.bytes, IoOf(event).bytes);
+    times.bytes = SaturatingSum(times.bytes, IoOf(timeline.system_tables(), event).bytes);
     row.durations_ns.push_back(event.duration_ns);
   }
   std::vector<CallTimes> result;

@@ -1,13 +1,12 @@
 #include "userspace/aggregate/data_waits.h"
 
-#include <absl/container/flat_hash_map.h>
-
 #include <algorithm>
 #include <optional>
-#include <string_view>
 
+#include "userspace/aggregate/each_span.h"
+#include "userspace/aggregate/io_roles.h"
 #include "userspace/aggregate/thread_events.h"
-#include "userspace/model/system_calls.h"
+#include "userspace/base/saturating.h"
 
 namespace proftrace {
 namespace {
@@ -17,40 +16,26 @@ constexpr int kMostHops = 6;
 // A call begins at most so long before the time that it is looked for in.
 constexpr size_t kMostCallsBefore = 4096;
 
-uint64_t ThreadKey(Pid pid, Tid tid) { return uint64_t{Raw(pid)} << 32 | Raw(tid); }
-
 int64_t OverlapNs(const SystemEvent& event, int64_t from_ns, int64_t until_ns) {
   return std::max<int64_t>(0,
                            std::min(event.end_ns(), until_ns) - std::max(event.start_ns, from_ns));
 }
 
-bool ReadsBytes(const SystemEvent& event) {
-  if (!IsIoCall(event) || event.call.result <= 0) return false;
-  const std::string_view name = FindSystemCall(event.call.abi, event.call.number)->name;
-  return name.find("read") != std::string_view::npos || name.starts_with("recv");
-}
-
 class Finder {
  public:
   Finder(const Timeline& timeline, const Steps& steps)
-      : timeline_(timeline), steps_(steps), events_(timeline) {
-    for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
-      const Thread& thread = timeline.thread(ThreadIndex{i});
-      threads_[ThreadKey(thread.pid, thread.tid)] = ThreadIndex{i};
-    }
-  }
+      : timeline_(timeline), steps_(steps), events_(timeline), threads_(timeline) {}
 
-  std::vector<DataWait> Run() {
+  std::vector<DataWait> Run(const DataLoaderRows& rows) {
     std::vector<DataWait> waits;
-    for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
-      if (IsDataLoaderSpan(timeline_, SpanId{i})) waits.push_back(Look(SpanId{i}));
-    }
+    ForEachSpan(timeline_, [&](SpanId id, const Span& span) {
+      if (rows.Has(span)) waits.push_back(Look(id, span));
+    });
     return waits;
   }
 
  private:
-  DataWait Look(SpanId id) {
-    const Span& span = timeline_.span(id);
+  DataWait Look(SpanId id, const Span& span) {
     DataWait wait;
     wait.span = id;
     if (const ProcessSteps* process = steps_.Of(span.thread); process != nullptr) {
@@ -83,19 +68,22 @@ class Finder {
   void LookAtWorker(int64_t from_ns, int64_t until_ns, DataWait* wait) {
     // It loads on its first thread (torch/utils/data/_utils/worker.py); others send, or wait to be
     // asked.
-    const auto thread = threads_.find(ThreadKey(wait->worker, Tid{Raw(wait->worker)}));
-    if (thread == threads_.end()) return;
-    ForEachIn(thread->second, from_ns, until_ns, [&](uint32_t index, const SystemEvent& event) {
+    const auto thread = threads_.Find(wait->worker, Tid{Raw(wait->worker)});
+    if (!thread) return;
+    ForEachIn(*thread, from_ns, until_ns, [&](uint32_t index, const SystemEvent& event) {
       const int64_t ns = OverlapNs(event, from_ns, until_ns);
       const bool is_in_io =
-          event.around != kNoSystemEvent && IsIoCall(timeline_.system_event(event.around));
+          event.around != kNoSystemEvent && IsIo(timeline_.system_event(event.around));
       if (event.kind == SystemKind::kOffCpu && !is_in_io &&
           event.off_cpu.reason != WaitReason::kPreempted) {
         wait->worker_off_ns += ns;
       }
-      if (!IsIoCall(event)) return;
+      if (!IsIo(event)) return;
       wait->worker_io_ns += ns;
-      if (ReadsBytes(event) && event.end_ns() <= until_ns) wait->worker_bytes += event.call.result;
+      if (const IoFacts io = IoOf(timeline_.system_tables(), event);
+          io.role == IoRole::kRead && event.end_ns() <= until_ns) {
+        wait->worker_bytes = SaturatingSum(wait->worker_bytes, io.bytes);
+      }
       if (ns <= wait->longest_call_ns) return;
       wait->longest_call_ns = ns;
       wait->longest_call = index;
@@ -124,9 +112,9 @@ class Finder {
   }
 
   const SystemEvent* LastWakeBefore(Pid pid, Tid tid, int64_t time_ns) const {
-    const auto thread = threads_.find(ThreadKey(pid, tid));
-    if (thread == threads_.end()) return nullptr;
-    const std::vector<uint32_t>& events = events_.of(thread->second);
+    const auto thread = threads_.Find(pid, tid);
+    if (!thread) return nullptr;
+    const std::vector<uint32_t>& events = events_.of(*thread);
     auto at = std::lower_bound(events.begin(), events.end(), time_ns,
                                [this](uint32_t index, int64_t until_ns) {
                                  return timeline_.system_event(index).start_ns < until_ns;
@@ -144,14 +132,16 @@ class Finder {
   const Timeline& timeline_;
   const Steps& steps_;
   ThreadEvents events_;
-  absl::flat_hash_map<uint64_t, ThreadIndex> threads_;
+  ThreadsByNumber threads_;
 };
 
 }  // namespace
 
 std::vector<DataWait> FindDataWaits(const Timeline& timeline, const Steps& steps) {
   if (!timeline.has_sched()) return {};
-  return Finder(timeline, steps).Run();
+  const DataLoaderRows rows(timeline);
+  if (rows.empty()) return {};
+  return Finder(timeline, steps).Run(rows);
 }
 
 }  // namespace proftrace

@@ -6,6 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "userspace/aggregate/thread_events.h"
+#include "userspace/aggregate/thread_uses.h"
+
 namespace proftrace {
 namespace {
 
@@ -25,6 +28,25 @@ IdleCause CauseOf(const Label& label) {
   return label.name.starts_with(kNextBatch) ? IdleCause::kDataLoader : IdleCause::kOtherCode;
 }
 
+// What the kernel knows better; nothing of `cause` otherwise.
+bool IsRefined(IdleCause cause) {
+  return cause == IdleCause::kOperator || cause == IdleCause::kCudaCall ||
+         cause == IdleCause::kOtherCode;
+}
+
+IdleCause CauseOf(TimeUse use) {
+  switch (use) {
+    case TimeUse::kIo:
+      return IdleCause::kIo;
+    case TimeUse::kLock:
+      return IdleCause::kLock;
+    case TimeUse::kRunQueue:
+      return IdleCause::kRunQueue;
+    default:
+      return IdleCause::kSystem;
+  }
+}
+
 // The gaps of all devices that a thread launches the next work of, while its rows go by in order of
 // time.
 class ThreadWalk {
@@ -33,6 +55,9 @@ class ThreadWalk {
   void AddGap(size_t device, IdleGap* gap, int64_t launched_ns) {
     devices_[device].push_back({gap, launched_ns});
   }
+
+  bool empty() const { return devices_.empty(); }
+  void SetUses(std::vector<TimedUse> uses) { uses_ = std::move(uses); }
 
   void OnSpan(const Span& span, IdleCause cause) {
     if (devices_.empty()) return;
@@ -76,16 +101,32 @@ class ThreadWalk {
         const int64_t until_ns = std::clamp(gaps[next].launched_ns, gap.start_ns, gap.end_ns);
         const int64_t from_ns = std::max(now_ns_, gap.start_ns);
         const int64_t to_ns = std::min(time_ns, until_ns);
-        if (to_ns > from_ns) gap.by_cause_ns[static_cast<size_t>(cause)] += to_ns - from_ns;
+        if (to_ns > from_ns) Charge(from_ns, to_ns, cause, &gap);
         if (until_ns > time_ns) break;
       }
     }
     now_ns_ = time_ns;
   }
 
+  void Charge(int64_t from_ns, int64_t to_ns, IdleCause cause, IdleGap* gap) const {
+    int64_t rest_ns = to_ns - from_ns;
+    if (IsRefined(cause)) {
+      auto use = std::upper_bound(
+          uses_.begin(), uses_.end(), from_ns,
+          [](int64_t time_ns, const TimedUse& other) { return time_ns < other.end_ns; });
+      for (; use != uses_.end() && use->start_ns < to_ns; ++use) {
+        const int64_t ns = std::min(to_ns, use->end_ns) - std::max(from_ns, use->start_ns);
+        gap->by_cause_ns[static_cast<size_t>(CauseOf(use->use))] += ns;
+        rest_ns -= ns;
+      }
+    }
+    gap->by_cause_ns[static_cast<size_t>(cause)] += rest_ns;
+  }
+
   std::map<size_t, std::vector<Waiting>> devices_;
   std::map<size_t, size_t> next_;  // the first gap that is not over
   std::vector<Open> open_;
+  std::vector<TimedUse> uses_;
   int64_t now_ns_ = std::numeric_limits<int64_t>::min();
 };
 
@@ -136,6 +177,14 @@ std::string_view IdleCauseName(IdleCause cause) {
       return "launched, not begun";
     case IdleCause::kUnknown:
       return "not known";
+    case IdleCause::kIo:
+      return "I/O";
+    case IdleCause::kLock:
+      return "lock";
+    case IdleCause::kRunQueue:
+      return "run queue";
+    case IdleCause::kSystem:
+      return "other system calls and waits";
   }
   return "not known";
 }
@@ -155,6 +204,12 @@ std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline) {
       const Span& span = timeline.span(call);
       gap.thread = span.thread;
       walks[Raw(span.thread)].AddGap(device, &gap, span.end_ns());
+    }
+  }
+  if (timeline.system_event_count() > 0) {
+    const ThreadEvents events(timeline);
+    for (uint32_t i = 0; i < walks.size(); ++i) {
+      if (!walks[i].empty()) walks[i].SetUses(UsesOfThread(timeline, events, ThreadIndex{i}));
     }
   }
   std::vector<IdleCause> causes;

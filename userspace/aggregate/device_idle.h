@@ -20,8 +20,14 @@ enum class IdleCause : uint8_t {
   kOtherCode,      // in no operator and no call: Python, mostly
   kLaunched,       // the next work was launched already, and had not begun
   kUnknown,        // the next work's call was not recorded
+  // With the kernel's activities recorded, of what would else be the operator's, the CUDA call's or
+  // other code's:
+  kIo,        // in a system call that moves bytes of files or the network
+  kLock,      // off the CPU, for a lock
+  kRunQueue,  // it could run, and had no CPU
+  kSystem,    // in another system call or a page fault; off the CPU for another reason
 };
-inline constexpr size_t kIdleCauses = 7;
+inline constexpr size_t kIdleCauses = 11;
 
 // "operator dispatch", "synchronizing call", …
 std::string_view IdleCauseName(IdleCause cause);

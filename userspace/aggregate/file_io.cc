@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "userspace/aggregate/io_roles.h"
+#include "userspace/aggregate/thread_events.h"
 #include "userspace/base/saturating.h"
 #include "userspace/model/system_calls.h"
 
@@ -63,7 +64,7 @@ class FileSummer {
   }
 
   void AddIo(const SystemEvent& event) {
-    const IoFacts io = IoOf(event);
+    const IoFacts io = IoOf(timeline_.system_tables(), event);
     if (io.role == IoRole::kMove) AddOtherEnd(event, io.bytes);
     FileIo* row = RowOf(event);
     if (row == nullptr) return;
@@ -99,15 +100,9 @@ class FileSummer {
   }
 
   void AddOffCpu(const SystemEvent& event) {
-    for (uint32_t at = event.around; at != kNoSystemEvent;) {
-      const SystemEvent& around = timeline_.system_event(at);
-      if (around.kind == SystemKind::kCall) {
-        FileIo* row = IsIo(around) ? RowOf(around) : nullptr;
-        if (row != nullptr) row->off_cpu_ns += event.duration_ns;
-        return;
-      }
-      at = around.around;
-    }
+    const SystemEvent* call = CallAround(timeline_, event);
+    FileIo* row = call != nullptr && IsIo(*call) ? RowOf(*call) : nullptr;
+    if (row != nullptr) row->off_cpu_ns += event.duration_ns;
   }
 
   void AddFault(const SystemEvent& event) {

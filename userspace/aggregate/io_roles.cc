@@ -12,18 +12,21 @@ namespace {
 
 constexpr int64_t kLastErrno = 4095;  // the kernel's MAX_ERRNO
 
+// Where the number of bytes is.
+enum class Bytes : uint8_t { kNone, kResult, kMessages };
+
 struct NamedRole {
   std::string_view name;
   IoRole role;
-  bool has_bytes = true;
+  Bytes bytes = Bytes::kResult;
 };
 
 // The kernel's names.
 constexpr NamedRole kCalls[] = {
-    {"open", IoRole::kOpen, false},
-    {"openat", IoRole::kOpen, false},
-    {"openat2", IoRole::kOpen, false},
-    {"creat", IoRole::kOpen, false},
+    {"open", IoRole::kOpen, Bytes::kNone},
+    {"openat", IoRole::kOpen, Bytes::kNone},
+    {"openat2", IoRole::kOpen, Bytes::kNone},
+    {"creat", IoRole::kOpen, Bytes::kNone},
     {"read", IoRole::kRead},
     {"pread64", IoRole::kRead},
     {"readv", IoRole::kRead},
@@ -32,8 +35,8 @@ constexpr NamedRole kCalls[] = {
     {"recv", IoRole::kRead},
     {"recvfrom", IoRole::kRead},
     {"recvmsg", IoRole::kRead},
-    {"recvmmsg", IoRole::kRead, false},
-    {"recvmmsg_time64", IoRole::kRead, false},
+    {"recvmmsg", IoRole::kRead, Bytes::kMessages},
+    {"recvmmsg_time64", IoRole::kRead, Bytes::kMessages},
     {"write", IoRole::kWrite},
     {"pwrite64", IoRole::kWrite},
     {"writev", IoRole::kWrite},
@@ -42,7 +45,7 @@ constexpr NamedRole kCalls[] = {
     {"send", IoRole::kWrite},
     {"sendto", IoRole::kWrite},
     {"sendmsg", IoRole::kWrite},
-    {"sendmmsg", IoRole::kWrite, false},
+    {"sendmmsg", IoRole::kWrite, Bytes::kMessages},
     {"vmsplice", IoRole::kWrite},
     {"sendfile", IoRole::kMove},
     {"sendfile64", IoRole::kMove},
@@ -52,14 +55,22 @@ constexpr NamedRole kCalls[] = {
 
 // As RequestName() has them.
 constexpr NamedRole kRequests[] = {
-    {"OPENAT", IoRole::kOpen, false}, {"OPENAT2", IoRole::kOpen, false},
-    {"READ", IoRole::kRead},          {"READV", IoRole::kRead},
-    {"READ_FIXED", IoRole::kRead},    {"READ_MULTISHOT", IoRole::kRead},
-    {"RECV", IoRole::kRead},          {"RECVMSG", IoRole::kRead},
-    {"WRITE", IoRole::kWrite},        {"WRITEV", IoRole::kWrite},
-    {"WRITE_FIXED", IoRole::kWrite},  {"SEND", IoRole::kWrite},
-    {"SENDMSG", IoRole::kWrite},      {"SEND_ZC", IoRole::kWrite},
-    {"SENDMSG_ZC", IoRole::kWrite},   {"SPLICE", IoRole::kMove},
+    {"OPENAT", IoRole::kOpen, Bytes::kNone},
+    {"OPENAT2", IoRole::kOpen, Bytes::kNone},
+    {"READ", IoRole::kRead},
+    {"READV", IoRole::kRead},
+    {"READ_FIXED", IoRole::kRead},
+    {"READ_MULTISHOT", IoRole::kRead},
+    {"RECV", IoRole::kRead},
+    {"RECVMSG", IoRole::kRead},
+    {"WRITE", IoRole::kWrite},
+    {"WRITEV", IoRole::kWrite},
+    {"WRITE_FIXED", IoRole::kWrite},
+    {"SEND", IoRole::kWrite},
+    {"SENDMSG", IoRole::kWrite},
+    {"SEND_ZC", IoRole::kWrite},
+    {"SENDMSG_ZC", IoRole::kWrite},
+    {"SPLICE", IoRole::kMove},
 };
 
 template <size_t kCount>
@@ -106,12 +117,27 @@ int64_t ResultOf(const SystemEvent& event) {
   return event.kind == SystemKind::kRequest ? event.request.result : 0;
 }
 
+int64_t BytesOfMessages(const SystemTables& tables, const SystemEvent& event) {
+  const SystemPaths* told = tables.Paths(event.call.paths);
+  if (ResultOf(event) <= 0 || told == nullptr || told->fields.size() != 1) return 0;
+  // A damaged capture may have any number here.
+  return static_cast<int64_t>(std::min<uint64_t>(told->fields[0], INT64_MAX));
+}
+
 }  // namespace
 
-IoFacts IoOf(const SystemEvent& event) {
+IoFacts IoOf(const SystemTables& tables, const SystemEvent& event) {
   const NamedRole* role = RoleOf(event);
   if (role == nullptr) return IoFacts{};
-  return IoFacts{role->role, role->has_bytes ? std::max<int64_t>(ResultOf(event), 0) : 0};
+  switch (role->bytes) {
+    case Bytes::kNone:
+      break;
+    case Bytes::kResult:
+      return IoFacts{role->role, std::max<int64_t>(ResultOf(event), 0)};
+    case Bytes::kMessages:
+      return IoFacts{role->role, BytesOfMessages(tables, event)};
+  }
+  return IoFacts{role->role, 0};
 }
 
 bool IsIo(const SystemEvent& event) {

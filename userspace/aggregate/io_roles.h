@@ -21,9 +21,9 @@ struct IoFacts {
   int64_t bytes = 0;  // moved, as the kernel returned them; 0 of one that failed or never returned
 };
 
-// Of a call or a request; nothing of all else. recvmmsg and sendmmsg have no bytes: they return how
-// many messages they moved. From any thread.
-IoFacts IoOf(const SystemEvent& event);
+// Of a call or a request; nothing of all else. recvmmsg and sendmmsg return how many messages they
+// moved: their bytes are those that `tables` have. From any thread.
+IoFacts IoOf(const SystemTables& tables, const SystemEvent& event);
 
 // Whether the event is I/O of files or of the network: a call of that class, or a request.
 bool IsIo(const SystemEvent& event);

@@ -26,6 +26,14 @@ std::string SampleLineText(const Timeline& timeline, const SampleFrame& frame) {
   return SampleFunctionText(function);
 }
 
+std::vector<std::string> SampleStackTexts(const Timeline& timeline, uint32_t frame, size_t most) {
+  std::vector<std::string> texts;
+  for (; frame != 0 && texts.size() < most; frame = timeline.sample_frames()[frame].parent) {
+    texts.push_back(SampleLineText(timeline, timeline.sample_frames()[frame]));
+  }
+  return texts;
+}
+
 std::string_view SampleStateName(SampleState state) {
   switch (state) {
     case SampleState::kRunning:

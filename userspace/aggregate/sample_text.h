@@ -1,7 +1,11 @@
 // Frames of samples as they are shown.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "userspace/model/timeline.h"
 
@@ -12,6 +16,9 @@ namespace proftrace {
 std::string SampleFunctionText(const SampleFunction& function);
 // The same, a function of Python with the line that is executed, where that is known.
 std::string SampleLineText(const Timeline& timeline, const SampleFrame& frame);
+
+// The functions of a stack, the innermost first: at most `most` of them.
+std::vector<std::string> SampleStackTexts(const Timeline& timeline, uint32_t frame, size_t most);
 
 // "running", "runnable", "sleeping", "uninterruptible".
 std::string_view SampleStateName(SampleState state);

@@ -7,6 +7,7 @@
 #include <linux/io_uring.h>
 #include <linux/membarrier.h>
 #include <linux/memfd.h>
+#include <linux/openat2.h>
 #include <linux/prctl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,7 +19,6 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -34,6 +34,8 @@
 #include <charconv>
 #include <span>
 #include <string_view>
+
+#include "userspace/model/ioctl_names.h"
 
 namespace proftrace {
 namespace {
@@ -143,6 +145,10 @@ constexpr NamedValue kReadWriteBits[] = {NAMED(RWF_HIPRI), NAMED(RWF_DSYNC), NAM
 
 constexpr NamedValue kRenameBits[] = {NAMED(RENAME_NOREPLACE), NAMED(RENAME_EXCHANGE),
                                       NAMED(RENAME_WHITEOUT)};
+
+constexpr NamedValue kResolveBits[] = {NAMED(RESOLVE_NO_XDEV),     NAMED(RESOLVE_NO_MAGICLINKS),
+                                       NAMED(RESOLVE_NO_SYMLINKS), NAMED(RESOLVE_BENEATH),
+                                       NAMED(RESOLVE_IN_ROOT),     NAMED(RESOLVE_CACHED)};
 
 constexpr NamedValue kSpliceBits[] = {NAMED(SPLICE_F_MOVE), NAMED(SPLICE_F_NONBLOCK),
                                       NAMED(SPLICE_F_MORE), NAMED(SPLICE_F_GIFT)};
@@ -342,9 +348,6 @@ constexpr NamedValue kRandomBits[] = {NAMED(GRND_NONBLOCK), NAMED(GRND_RANDOM),
                                       NAMED(GRND_INSECURE)};
 constexpr NamedValue kAccessAtBits[] = {NAMED(AT_EACCESS), NAMED(AT_SYMLINK_NOFOLLOW),
                                         NAMED(AT_EMPTY_PATH)};
-constexpr NamedValue kIoctlRequests[] = {
-    NAMED(TCGETS),   NAMED(TCSETS),  NAMED(TIOCGPGRP), NAMED(TIOCSPGRP), NAMED(TIOCGWINSZ),
-    NAMED(FIONREAD), NAMED(FIONBIO), NAMED(FIONCLEX),  NAMED(FIOCLEX),   NAMED(FIOASYNC)};
 constexpr NamedValue kSocketOptions[] = {
     NAMED(SO_DEBUG),         NAMED(SO_REUSEADDR),   NAMED(SO_TYPE),         NAMED(SO_ERROR),
     NAMED(SO_DONTROUTE),     NAMED(SO_BROADCAST),   NAMED(SO_SNDBUF),       NAMED(SO_RCVBUF),
@@ -378,6 +381,10 @@ constexpr uint32_t kAll = 0xffffffff;
 constexpr uint32_t kSocketTypeMask = 0xf;
 constexpr uint32_t kMapTypeMask = 0xf;
 constexpr uint32_t kExitSignalMask = 0xff;  // CSIGNAL
+// Bits that only clone3 has (linux/sched.h, later than some headers).
+constexpr uint32_t kNewTime = 0x80;
+constexpr uint64_t kClearSignalHandlers = uint64_t{1} << 32;
+constexpr uint64_t kIntoCgroup = uint64_t{1} << 33;
 
 constexpr KindNames kKinds[] = {
     {ArgumentKind::kClock, kClocks, kAll, {}},
@@ -399,9 +406,9 @@ constexpr KindNames kKinds[] = {
     {ArgumentKind::kFlockOperation, {}, 0, kFlockBits},
     {ArgumentKind::kReadWriteFlags, {}, 0, kReadWriteBits},
     {ArgumentKind::kRenameFlags, {}, 0, kRenameBits},
+    {ArgumentKind::kResolveFlags, {}, 0, kResolveBits},
     {ArgumentKind::kSpliceFlags, {}, 0, kSpliceBits},
     {ArgumentKind::kStatxMask, {}, 0, kStatxBits},
-    {ArgumentKind::kIoctlRequest, kIoctlRequests, kAll, {}},
     {ArgumentKind::kInotifyMask, {}, 0, kInotifyBits},
     {ArgumentKind::kUringFlags, {}, 0, kUringBits},
     {ArgumentKind::kSocketDomain, kSocketDomains, kAll, {}},
@@ -481,6 +488,18 @@ std::string CloneText(uint32_t value) {
   return text.empty() ? "0" : text;
 }
 
+// Without a signal.
+std::string Clone3Text(uint64_t value) {
+  std::string text;
+  AddBits(kCloneBits, static_cast<uint32_t>(value) & ~kNewTime, &text);
+  if ((value & kNewTime) != 0) Add("CLONE_NEWTIME", &text);
+  if ((value & kClearSignalHandlers) != 0) Add("CLONE_CLEAR_SIGHAND", &text);
+  if ((value & kIntoCgroup) != 0) Add("CLONE_INTO_CGROUP", &text);
+  const uint64_t rest = (value >> 32 << 32) & ~(kClearSignalHandlers | kIntoCgroup);
+  if (rest != 0) Add(HexText(rest), &text);
+  return text.empty() ? "0" : text;
+}
+
 std::string OctalText(uint32_t value) {
   std::array<char, 16> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 8);
@@ -497,15 +516,18 @@ std::string HexText(uint64_t value) {
 
 bool HasFlagsText(ArgumentKind kind) {
   return kind == ArgumentKind::kSignal || kind == ArgumentKind::kCloneFlags ||
-         kind == ArgumentKind::kMode || NamesOf(kind) != nullptr;
+         kind == ArgumentKind::kClone3Flags || kind == ArgumentKind::kMode ||
+         kind == ArgumentKind::kIoctlRequest || NamesOf(kind) != nullptr;
 }
 
 std::string FlagsText(ArgumentKind kind, uint64_t value) {
-  // The kernel looks at 32 bits of all of them.
+  if (kind == ArgumentKind::kClone3Flags) return Clone3Text(value);
+  // The kernel looks at 32 bits of all others.
   const uint32_t low = static_cast<uint32_t>(value);
   if (kind == ArgumentKind::kSignal) return SignalName(static_cast<int>(low));
   if (kind == ArgumentKind::kCloneFlags) return CloneText(low);
   if (kind == ArgumentKind::kMode) return OctalText(low);
+  if (kind == ArgumentKind::kIoctlRequest) return IoctlRequestText(low);
   const KindNames* names = NamesOf(kind);
   return names == nullptr ? HexText(value) : TextOf(*names, low);
 }

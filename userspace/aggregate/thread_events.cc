@@ -2,8 +2,6 @@
 
 #include <string_view>
 
-#include "userspace/model/system_calls.h"
-
 namespace proftrace {
 namespace {
 
@@ -20,22 +18,43 @@ ThreadEvents::ThreadEvents(const Timeline& timeline) {
   }
 }
 
-bool IsDataLoaderSpan(const Timeline& timeline, SpanId span) {
-  const Label& label = timeline.label(timeline.span(span).label);
-  return label.kind == SpanKind::kAnnotation && label.name.starts_with(kDataLoaderPrefix);
+ThreadsByNumber::ThreadsByNumber(const Timeline& timeline) {
+  for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
+    const Thread& thread = timeline.threads()[i];
+    threads_.try_emplace({Raw(thread.pid), Raw(thread.tid)}, ThreadIndex{i});
+  }
 }
 
-bool IsInDataLoader(const Timeline& timeline, SpanId span) {
-  for (; span != kNoSpan; span = timeline.span(span).parent) {
-    if (IsDataLoaderSpan(timeline, span)) return true;
+std::optional<ThreadIndex> ThreadsByNumber::Find(Pid pid, Tid tid) const {
+  const auto found = threads_.find({Raw(pid), Raw(tid)});
+  return found == threads_.end() ? std::nullopt : std::optional(found->second);
+}
+
+const SystemEvent* CallAround(const Timeline& timeline, const SystemEvent& event) {
+  for (uint32_t at = event.around; at != kNoSystemEvent;) {
+    const SystemEvent& around = timeline.system_event(at);
+    if (around.kind == SystemKind::kCall) return &around;
+    at = around.around;
+  }
+  return nullptr;
+}
+
+DataLoaderRows::DataLoaderRows(const Timeline& timeline)
+    : timeline_(timeline), is_of_loader_(timeline.labels().size()) {
+  for (size_t i = 0; i < is_of_loader_.size(); ++i) {
+    const Label& label = timeline.labels()[i];
+    if (label.kind != SpanKind::kAnnotation || !label.name.starts_with(kDataLoaderPrefix)) continue;
+    is_of_loader_[i] = true;
+    is_empty_ = false;
+  }
+}
+
+bool DataLoaderRows::IsIn(SpanId span) const {
+  if (is_empty_) return false;
+  for (; span != kNoSpan; span = timeline_.span(span).parent) {
+    if (Has(timeline_.span(span))) return true;
   }
   return false;
-}
-
-bool IsIoCall(const SystemEvent& event) {
-  if (event.kind != SystemKind::kCall) return false;
-  const SystemCallInfo* info = FindSystemCall(event.call.abi, event.call.number);
-  return info != nullptr && info->is_io;
 }
 
 }  // namespace proftrace

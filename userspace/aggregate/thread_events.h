@@ -1,7 +1,12 @@
-// System events by thread, in order of their start.
+// What aggregates of system activity share: its events by thread, in order of their start, threads
+// by number, and rows that wait for data.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "userspace/model/timeline.h"
@@ -20,14 +25,35 @@ class ThreadEvents {
   std::vector<std::vector<uint32_t>> by_thread_;
 };
 
-// Whether the span or one that it lies in waits for a batch of torch's DataLoader.
-bool IsInDataLoader(const Timeline& timeline, SpanId span);
-// Whether it is such a span itself:
-// "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__".
-bool IsDataLoaderSpan(const Timeline& timeline, SpanId span);
+class ThreadsByNumber {
+ public:
+  explicit ThreadsByNumber(const Timeline& timeline);
 
-// Whether the event is a system call that moves bytes of files or of the network, or looks for
-// them.
-bool IsIoCall(const SystemEvent& event);
+  // Nothing: it was not recorded. The first one, where a number was used again.
+  std::optional<ThreadIndex> Find(Pid pid, Tid tid) const;
+
+ private:
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, ThreadIndex> threads_;
+};
+
+// The innermost system call that the event lies in; nullptr: none.
+const SystemEvent* CallAround(const Timeline& timeline, const SystemEvent& event);
+
+// Rows that wait for a batch of torch's DataLoader:
+// "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__". `timeline` must outlive it.
+class DataLoaderRows {
+ public:
+  explicit DataLoaderRows(const Timeline& timeline);
+
+  bool empty() const { return is_empty_; }
+  bool Has(const Span& span) const { return is_of_loader_[Raw(span.label)]; }
+  // Whether it is one, or lies in one; kNoSpan does not.
+  bool IsIn(SpanId span) const;
+
+ private:
+  const Timeline& timeline_;
+  std::vector<bool> is_of_loader_;  // by label
+  bool is_empty_ = true;
+};
 
 }  // namespace proftrace

@@ -5,77 +5,41 @@
 #include <utility>
 
 #include "userspace/aggregate/thread_events.h"
+#include "userspace/aggregate/thread_uses.h"
 
 namespace proftrace {
 namespace {
 
 using Interval = std::pair<int64_t, int64_t>;
 
-// Of the part of time off the CPU that is not spent in the run queue.
-TimeUse UseOfBlocked(const Timeline& timeline, const SystemEvent& event) {
-  const WaitReason reason = event.off_cpu.reason;
-  if (reason == WaitReason::kPreempted || reason == WaitReason::kNew) return TimeUse::kRunQueue;
-  if (IsInDataLoader(timeline, event.span)) return TimeUse::kData;
-  switch (reason) {
-    case WaitReason::kIo:
-      return TimeUse::kIo;
-    case WaitReason::kLock:
-      return TimeUse::kLock;
-    case WaitReason::kFault:
-      return TimeUse::kFaults;
-    default:
-      return TimeUse::kOther;
-  }
-}
-
 class Breaker {
  public:
   Breaker(const Timeline& timeline, std::vector<Interval> intervals)
-      : timeline_(timeline), intervals_(std::move(intervals)), uses_(intervals_.size()) {
+      : loader_(timeline), intervals_(std::move(intervals)), uses_(intervals_.size()) {
     for (size_t i = 0; i < intervals_.size(); ++i) {
       uses_[i][static_cast<size_t>(TimeUse::kCompute)] = intervals_[i].second - intervals_[i].first;
     }
   }
 
-  void Add(const SystemEvent& event) {
-    const TimeUse around = event.around == kNoSystemEvent
-                               ? TimeUse::kCompute
-                               : UseOf(timeline_.system_event(event.around));
-    if (event.kind != SystemKind::kOffCpu) {
-      Move({event.start_ns, event.end_ns()}, around, UseOf(event));
-      return;
+  // The time was counted as computing.
+  void Add(const TimedUse& part) {
+    const bool is_data = part.is_blocked && loader_.IsIn(part.span);
+    const TimeUse use = is_data ? TimeUse::kData : part.use;
+    auto at = std::upper_bound(
+        intervals_.begin(), intervals_.end(), part.start_ns,
+        [](int64_t time_ns, const Interval& interval) { return time_ns < interval.second; });
+    for (; at != intervals_.end() && at->first < part.end_ns; ++at) {
+      const int64_t ns = std::min(part.end_ns, at->second) - std::max(part.start_ns, at->first);
+      TimeUses& uses = uses_[static_cast<size_t>(at - intervals_.begin())];
+      uses[static_cast<size_t>(TimeUse::kCompute)] -= ns;
+      uses[static_cast<size_t>(use)] += ns;
     }
-    const int64_t runnable_ns = event.end_ns() - event.off_cpu.run_queue_ns;
-    TimeUse blocked = UseOfBlocked(timeline_, event);
-    // A wait in a read is part of it, whatever is waited for.
-    if (blocked == TimeUse::kOther && around == TimeUse::kIo) blocked = TimeUse::kIo;
-    Move({event.start_ns, runnable_ns}, around, blocked);
-    Move({runnable_ns, event.end_ns()}, around, TimeUse::kRunQueue);
   }
 
   std::vector<TimeUses> TakeUses() { return std::move(uses_); }
 
  private:
-  static TimeUse UseOf(const SystemEvent& event) {
-    if (event.kind == SystemKind::kFault) return TimeUse::kFaults;
-    return IsIoCall(event) ? TimeUse::kIo : TimeUse::kOther;
-  }
-
-  // The time was counted as what is around it.
-  void Move(const Interval& part, TimeUse from, TimeUse to) {
-    auto at = std::upper_bound(
-        intervals_.begin(), intervals_.end(), part.first,
-        [](int64_t time_ns, const Interval& interval) { return time_ns < interval.second; });
-    for (; at != intervals_.end() && at->first < part.second; ++at) {
-      const int64_t ns = std::min(part.second, at->second) - std::max(part.first, at->first);
-      if (ns <= 0) continue;
-      TimeUses& uses = uses_[static_cast<size_t>(at - intervals_.begin())];
-      uses[static_cast<size_t>(from)] -= ns;
-      uses[static_cast<size_t>(to)] += ns;
-    }
-  }
-
-  const Timeline& timeline_;
+  DataLoaderRows loader_;
   std::vector<Interval> intervals_;  // in order, without overlaps
   std::vector<TimeUses> uses_;
 };
@@ -117,10 +81,8 @@ std::optional<TimeBreakdown> BreakTimeDown(const Timeline& timeline, const Steps
     intervals.emplace_back(window.start_ns, window.start_ns + window.duration_ns);
   }
   Breaker breaker(timeline, std::move(intervals));
-  for (uint32_t i = 0; i < timeline.system_event_count(); ++i) {
-    const SystemEvent& event = timeline.system_event(i);
-    if (event.thread == result.thread && event.kind != SystemKind::kRequest) breaker.Add(event);
-  }
+  const ThreadEvents events(timeline);
+  for (const TimedUse& use : UsesOfThread(timeline, events, result.thread)) breaker.Add(use);
   result.steps = breaker.TakeUses();
   for (const TimeUses& uses : result.steps) {
     for (size_t i = 0; i < kTimeUses; ++i) {

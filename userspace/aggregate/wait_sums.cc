@@ -9,6 +9,7 @@
 
 #include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/frame_tree.h"
+#include "userspace/aggregate/thread_events.h"
 
 namespace proftrace {
 namespace {
@@ -24,12 +25,8 @@ struct Wait {
 
 class WaitSummer {
  public:
-  explicit WaitSummer(const Timeline& timeline) : timeline_(timeline), frames_(timeline) {
-    for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
-      const Thread& thread = timeline.threads()[i];
-      threads_.try_emplace({Raw(thread.pid), Raw(thread.tid)}, ThreadIndex{i});
-    }
-  }
+  explicit WaitSummer(const Timeline& timeline)
+      : timeline_(timeline), frames_(timeline), threads_(timeline) {}
 
   std::vector<WaitSum> Run() {
     FindWaits();
@@ -43,10 +40,10 @@ class WaitSummer {
   }
 
  private:
-  // The thread, the reason, its path, stack and call; the waker's process, thread, path, stack and
-  // call.
+  // The thread, the reason, its path, stack and call; the waker's process, thread, path, stack,
+  // call and frame.
   using Key = std::tuple<uint32_t, WaitReason, uint32_t, uint32_t, int32_t, uint32_t, uint32_t,
-                         uint32_t, uint32_t, int32_t>;
+                         uint32_t, uint32_t, int32_t, uint32_t>;
 
   void FindWaits() {
     for (uint32_t i = 0; i < timeline_.system_event_count(); ++i) {
@@ -58,10 +55,10 @@ class WaitSummer {
       wait.event = i;
       wait.woken_ns = event.end_ns() - facts.run_queue_ns;
       if (wait.woken_ns <= event.start_ns) continue;
-      const auto waker = threads_.find({Raw(facts.waker_pid), Raw(facts.waker_tid)});
-      if (Raw(facts.waker_tid) != 0 && waker != threads_.end()) {
+      const auto waker = threads_.Find(facts.waker_pid, facts.waker_tid);
+      if (Raw(facts.waker_tid) != 0 && waker) {
         wait.waker_is_known = true;
-        wait.waker_thread = waker->second;
+        wait.waker_thread = *waker;
       }
       waits_.push_back(wait);
     }
@@ -135,9 +132,9 @@ class WaitSummer {
       waker.call = call.number;
       waker.abi = call.abi;
     }
-    const Key key{
-        Raw(event.thread),    facts.reason,         Raw(place.path), Raw(place.stack), place.call,
-        Raw(facts.waker_pid), Raw(facts.waker_tid), Raw(waker.path), Raw(waker.stack), waker.call};
+    const Key key{Raw(event.thread), facts.reason,         Raw(place.path),      Raw(place.stack),
+                  place.call,        Raw(facts.waker_pid), Raw(facts.waker_tid), Raw(waker.path),
+                  Raw(waker.stack),  waker.call,           facts.waker_frame};
     const auto [it, inserted] = by_key_.try_emplace(key, sums_.size());
     if (inserted) {
       WaitSum sum;
@@ -149,6 +146,7 @@ class WaitSummer {
       sum.waker_is_known = wait.waker_is_known;
       sum.waker_thread = wait.waker_thread;
       sum.waker = waker;
+      sum.waker_frame = facts.waker_frame;
       sums_.push_back(sum);
     }
     WaitSum& sum = sums_[it->second];
@@ -161,7 +159,7 @@ class WaitSummer {
 
   const Timeline& timeline_;
   FrameTree frames_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, ThreadIndex> threads_;  // by process, number
+  ThreadsByNumber threads_;
   std::vector<Wait> waits_;  // in order of their wake-ups
   absl::flat_hash_map<Key, size_t> by_key_;
   std::vector<WaitSum> sums_;
@@ -174,8 +172,8 @@ std::vector<WaitSum> SumWaits(const Timeline& timeline) { return WaitSummer(time
 std::string PathText(const Timeline& timeline, PathId path) {
   std::string text;
   for (; path != kRootPath; path = timeline.path(path).parent) {
-    const std::string& name = timeline.label(timeline.path(path).label).name;
-    text = text.empty() ? name : name + "/" + text;
+    if (!text.empty()) text.insert(0, "/");
+    text.insert(0, timeline.label(timeline.path(path).label).name);
   }
   return text;
 }

@@ -30,6 +30,7 @@ struct WaitSum {
   bool waker_is_known = false;  // it was recorded, and `waker` is its place at the wake-up
   ThreadIndex waker_thread{};
   WaitPlace waker;
+  uint32_t waker_frame = 0;  // OffCpuFacts::waker_frame
   uint64_t count = 0;
   uint64_t unfinished = 0;  // not over when the recording ended
   int64_t blocked_ns = 0;

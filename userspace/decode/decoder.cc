@@ -83,9 +83,11 @@ Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger,
     for (const Label& label : plan.sites) site_labels_[id].push_back(InternLabel(label));
   }
   for (const ProcessEntry& entry : metadata.processes) {
-    processes_[Raw(entry.target.pid)].push_back(Process{entry.target.probes_on_ns, entry.plan,
-                                                        entry.image,
-                                                        InputFormOf(entry.target.torch_version)});
+    const Target& target = entry.target;
+    const int64_t begin_ns =
+        target.probes_begin_ns != 0 ? target.probes_begin_ns : target.probes_on_ns;
+    processes_[Raw(target.pid)].push_back({begin_ns, target.probes_on_ns, entry.plan, entry.image,
+                                           InputFormOf(target.torch_version)});
   }
 }
 
@@ -105,7 +107,7 @@ const Decoder::Process* Decoder::FindProcess(uint32_t pid, int64_t time_ns) {
   }
   // The last one that was live by then; before that, the first: its sites have the same meaning.
   for (auto it = last_processes_->rbegin(); it != last_processes_->rend(); ++it) {
-    if (it->probes_on_ns <= time_ns) return &*it;
+    if (it->probes_begin_ns <= time_ns) return &*it;
   }
   return &last_processes_->front();
 }
@@ -368,7 +370,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
   const Process* process = FindProcess(head.pid, event->time_ns);
   if (process == nullptr) {
     // Known only when the capture lost its metadata: nothing can be said about the event.
-    static const Process kNone{0, 0xffffffff, 0xffffffff};
+    static const Process kNone{0, 0, 0xffffffff, 0xffffffff};
     process = &kNone;
   }
   event->outside_window =
@@ -496,6 +498,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_FAULT:
     case abi::PT_REQUEST:
     case abi::PT_SYSTEM_FILE:
+    case abi::PT_WAKER:
     case abi::PT_FORK:
       return false;  // for the recorder; nothing to nest
   }
@@ -539,7 +542,8 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     }
     ++ledger_->decoded;
     // These come by ways of their own, and between any two records of the others.
-    const bool is_sample = head.kind >= abi::PT_SAMPLE && head.kind <= abi::PT_SAMPLE_FRAME;
+    const bool is_sample = (head.kind >= abi::PT_SAMPLE && head.kind <= abi::PT_SAMPLE_FRAME) ||
+                           head.kind == abi::PT_WAKER;
     const bool is_system = head.kind >= abi::PT_SYSTEM_CALL && head.kind <= abi::PT_SYSTEM_FILE;
     if (is_sample || is_system) {
       if (!(is_sample ? samples_.OnRecord(record) : system_.OnRecord(record))) {

@@ -48,6 +48,7 @@ class Decoder {
  private:
   // One process from `from_ns` on. A process that execs, or a pid that is used again, has several.
   struct Process {
+    int64_t probes_begin_ns = 0;
     int64_t probes_on_ns = 0;
     uint32_t plan = 0;
     uint32_t image = 0;

@@ -81,6 +81,8 @@ size_t MinimumRecordBytes(uint8_t kind) {
       return sizeof(abi::pt_request_record);
     case abi::PT_SYSTEM_FILE:
       return PT_SYSTEM_FILE_HEAD_BYTES;
+    case abi::PT_WAKER:
+      return sizeof(abi::pt_waker_record);
   }
   return 0;
 }

@@ -34,6 +34,8 @@ bool SampleDecoder::OnRecord(std::span<const std::byte> record) {
                             PT_SAMPLE_FUNCTION_HEAD_BYTES);
     case abi::PT_SAMPLE_FRAME:
       return OnFrame(Copy<abi::pt_sample_frame_record>(record));
+    case abi::PT_WAKER:
+      return OnWaker(Copy<abi::pt_waker_record>(record));
   }
   return false;
 }
@@ -88,6 +90,13 @@ bool SampleDecoder::OnFrame(const abi::pt_sample_frame_record& record) {
   }
   frame_numbers_[record.id] = static_cast<uint32_t>(tables_.frames.size());
   tables_.frames.push_back({FrameOf(record.parent), function->second, record.line});
+  return true;
+}
+
+bool SampleDecoder::OnWaker(const abi::pt_waker_record& record) {
+  if (record.woken_tid == 0) return false;
+  tables_.wakers.push_back({static_cast<int64_t>(record.head.time_ns), Tid{record.head.tid},
+                            Tid{record.woken_tid}, FrameOf(record.frame)});
   return true;
 }
 

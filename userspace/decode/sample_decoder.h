@@ -22,10 +22,18 @@ struct DecodedSample {
   Sample sample;
 };
 
+// What a thread ran when it woke another one.
+struct DecodedWaker {
+  int64_t time_ns = 0;  // CLOCK_MONOTONIC
+  Tid waker{};
+  Tid woken{};
+  uint32_t frame = 0;  // the innermost one; 0 = nothing could be read
+};
+
 class SampleDecoder {
  public:
-  // A PT_SAMPLE, PT_SAMPLE_FUNCTION or PT_SAMPLE_FRAME, with its smallest size at least. False when
-  // its contents are impossible.
+  // A PT_SAMPLE, PT_SAMPLE_FUNCTION, PT_SAMPLE_FRAME or PT_WAKER, with its smallest size at least.
+  // False when its contents are impossible.
   bool OnRecord(std::span<const std::byte> record);
 
   // At the end. `paths_of`: a process's folders of modules (Target::python_paths).
@@ -33,6 +41,7 @@ class SampleDecoder {
     std::vector<SampleFunction> functions;
     std::vector<SampleFrame> frames;
     std::vector<DecodedSample> samples;
+    std::vector<DecodedWaker> wakers;
   };
   Tables TakeTables(const std::function<std::vector<std::string>(Pid)>& paths_of);
 
@@ -40,10 +49,11 @@ class SampleDecoder {
   bool OnSample(const abi::pt_sample_record& record);
   bool OnFunction(const abi::pt_sample_function_record& record, size_t room);
   bool OnFrame(const abi::pt_sample_frame_record& record);
+  bool OnWaker(const abi::pt_waker_record& record);
   // 0 for one that did not come: its block was lost.
   uint32_t FrameOf(uint32_t id) const;
 
-  Tables tables_{{}, std::vector<SampleFrame>(1), {}};
+  Tables tables_{{}, std::vector<SampleFrame>(1), {}, {}};
   absl::flat_hash_map<uint32_t, uint32_t> function_numbers_;  // by id
   absl::flat_hash_map<uint32_t, uint32_t> frame_numbers_;     // by id
 };

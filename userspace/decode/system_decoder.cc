@@ -44,6 +44,22 @@ WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
   return reason == WaitReason::kOther && is_disk ? WaitReason::kIo : reason;
 }
 
+// The first fields of the structure that the call's argument points to, from `at` on in the tail.
+std::vector<uint64_t> FieldsOf(const abi::pt_system_call_record& record, size_t at,
+                               size_t tail_bytes) {
+  const SystemCallInfo* info = FindSystemCall(static_cast<SystemAbi>(record.abi), record.head.site);
+  if (info == nullptr || (record.flags & abi::PT_SYSTEM_HAS_STRUCTURE) == 0) return {};
+  const size_t field_bytes = info->fields_are_32 ? sizeof(uint32_t) : sizeof(uint64_t);
+  at = (at + 7) / 8 * 8;
+  if (at + info->fields.size() * field_bytes > tail_bytes) return {};
+  std::vector<uint64_t> fields(info->fields.size());
+  for (uint64_t& field : fields) {
+    std::memcpy(&field, record.tail + at, field_bytes);
+    at += field_bytes;
+  }
+  return fields;
+}
+
 }  // namespace
 
 bool SystemDecoder::OnRecord(std::span<const std::byte> record) {
@@ -54,7 +70,7 @@ bool SystemDecoder::OnRecord(std::span<const std::byte> record) {
       const size_t needed = size_t{8} * call.arguments +
                             ((call.flags & abi::PT_SYSTEM_HAS_TIME) != 0 ? 16 : 0) +
                             call.address_bytes + call.path_bytes + (call.path_bytes != 0 ? 8 : 0);
-      return needed <= tail && OnCall(call);
+      return needed <= tail && OnCall(call, tail);
     }
     case abi::PT_OFF_CPU:
       return OnOffCpu(Copy<abi::pt_off_cpu_record>(record));
@@ -120,6 +136,7 @@ SystemPathsId SystemDecoder::InternPaths(SystemPaths paths) {
   std::string key = paths.first;
   key.append(1, '\0').append(paths.second).append(1, '\0').append(paths.address);
   key.append(1, '\0').append(std::to_string(paths.time_ns));
+  for (const uint64_t field : paths.fields) key.append(1, '\0').append(std::to_string(field));
   const auto [it, is_new] = paths_ids_.try_emplace(
       std::move(key), SystemPathsId{static_cast<uint32_t>(tables_.paths.size())});
   if (!is_new) return it->second;
@@ -128,7 +145,7 @@ SystemPathsId SystemDecoder::InternPaths(SystemPaths paths) {
   return it->second;
 }
 
-bool SystemDecoder::OnCall(const abi::pt_system_call_record& record) {
+bool SystemDecoder::OnCall(const abi::pt_system_call_record& record, size_t tail_bytes) {
   SystemEvent event;
   if (record.abi >= abi::PT_SYSTEM_ABIS || record.arguments > 6 ||
       !Begin(record.head, record.duration_ns, record.lost, record.flags, &event)) {
@@ -169,7 +186,9 @@ bool SystemDecoder::OnCall(const abi::pt_system_call_record& record) {
       const std::string_view second = text.substr(end + 1);
       paths.second = Absolute(directories[1], second.substr(0, second.find('\0')));
     }
+    at += record.path_bytes;
   }
+  paths.fields = FieldsOf(record, at, tail_bytes);
   call.paths = InternPaths(std::move(paths));
   Add(event);
   return true;
@@ -184,6 +203,7 @@ bool SystemDecoder::OnOffCpu(const abi::pt_off_cpu_record& record) {
   event.kind = SystemKind::kOffCpu;
   OffCpuFacts facts{};
   facts.run_queue_ns = static_cast<int64_t>(record.run_queue_ns);
+  facts.waker_frame = 0;
   facts.call = std::max(record.call, -1);
   facts.from_cpu = record.head.site;
   facts.to_cpu = record.cpu;

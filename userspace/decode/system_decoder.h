@@ -58,7 +58,8 @@ class SystemDecoder {
     int64_t last_end_ns = 0;
   };
 
-  bool OnCall(const abi::pt_system_call_record& record);
+  // `tail_bytes`: of the record's tail.
+  bool OnCall(const abi::pt_system_call_record& record, size_t tail_bytes);
   bool OnOffCpu(const abi::pt_off_cpu_record& record);
   bool OnFault(const abi::pt_fault_record& record);
   bool OnRequest(const abi::pt_request_record& record);

@@ -34,11 +34,37 @@ void PlaceBefore(int64_t time_ns, TimelineBuilder* timeline, ThreadSamples* thre
   }
 }
 
+// A wait is ended by the last waking in it: those before found the thread awake.
+void LinkWakers(std::vector<DecodedWaker> wakers, TimelineBuilder* timeline) {
+  SystemEventStore* events = timeline->system_events();
+  if (wakers.empty() || events == nullptr) return;
+  std::stable_sort(wakers.begin(), wakers.end(), [](const DecodedWaker& a, const DecodedWaker& b) {
+    return a.time_ns < b.time_ns;
+  });
+  absl::flat_hash_map<uint32_t, std::vector<const DecodedWaker*>> by_woken;
+  for (const DecodedWaker& waker : wakers) by_woken[Raw(waker.woken)].push_back(&waker);
+  for (uint32_t i = 0; i < events->size(); ++i) {
+    SystemEvent& event = events->at(i);
+    if (event.kind != SystemKind::kOffCpu || Raw(event.off_cpu.waker_tid) == 0) continue;
+    const auto found = by_woken.find(Raw(timeline->thread(event.thread).tid));
+    if (found == by_woken.end()) continue;
+    auto at = std::upper_bound(
+        found->second.begin(), found->second.end(), event.end_ns(),
+        [](int64_t time_ns, const DecodedWaker* waker) { return time_ns < waker->time_ns; });
+    while (at != found->second.begin() && (*--at)->time_ns >= event.start_ns) {
+      if ((*at)->waker != event.off_cpu.waker_tid) continue;
+      event.off_cpu.waker_frame = (*at)->frame;
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 void LinkSamples(SampleDecoder::Tables tables, int64_t window_start_ns,
                  std::optional<int64_t> window_end_ns, TimelineBuilder* timeline) {
-  if (tables.samples.empty()) return;
+  if (tables.samples.empty() && tables.wakers.empty()) return;
+  LinkWakers(std::move(tables.wakers), timeline);
   std::stable_sort(tables.samples.begin(), tables.samples.end(),
                    [](const DecodedSample& a, const DecodedSample& b) {
                      return a.sample.time_ns < b.sample.time_ns;

@@ -14,6 +14,8 @@ constexpr uint64_t ThreadKey(Pid pid, Tid tid) {
   return (static_cast<uint64_t>(Raw(pid)) << 32) | Raw(tid);
 }
 
+constexpr uint64_t SiteKey(Pid pid, uint16_t site) { return uint64_t{Raw(pid)} << 16 | site; }
+
 }  // namespace
 
 SpanBuilder::SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
@@ -40,6 +42,22 @@ SpanBuilder::ThreadState& SpanBuilder::StateOf(Pid pid, Tid tid) {
 
 bool SpanBuilder::IsOutside(const Event& event) const {
   return event.outside_window || (window_end_ns_.has_value() && event.time_ns > *window_end_ns_);
+}
+
+void SpanBuilder::SetDemoted(const std::vector<DemotedOperator>& demoted) {
+  for (const DemotedOperator& one : demoted) {
+    demoted_[SiteKey(one.pid, one.site)].push_back(one);
+  }
+}
+
+bool SpanBuilder::IsOfCountedCall(const Event& end) const {
+  if (demoted_.empty()) return false;
+  const auto known = demoted_.find(SiteKey(end.pid, end.site));
+  return known != demoted_.end() &&
+         std::any_of(known->second.begin(), known->second.end(), [&end](const auto& demoted) {
+           return end.time_ns >= demoted.since_ns &&
+                  (demoted.until_ns == 0 || end.time_ns <= demoted.until_ns);
+         });
 }
 
 LabelId SpanBuilder::TimelineLabel(EventLabel label) {
@@ -262,7 +280,7 @@ void SpanBuilder::OnEnd(const Event& event, ThreadState& thread) {
     }
     break;  // what is open encloses this call: its begin was not recorded
   }
-  ++ledger_->unmatched_end;
+  if (!IsOfCountedCall(event)) ++ledger_->unmatched_end;
 }
 
 void SpanBuilder::OnCatch(const Event& event, ThreadState& thread) {

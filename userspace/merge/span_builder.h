@@ -31,6 +31,7 @@
 #include "userspace/decode/event.h"
 #include "userspace/merge/forward_links.h"
 #include "userspace/merge/memory_tracker.h"
+#include "userspace/model/recording.h"
 #include "userspace/model/timeline.h"
 #include "userspace/stats/ledger.h"
 
@@ -60,6 +61,10 @@ class SpanBuilder {
   // it are left out.
   SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
               TimelineBuilder* timeline, Ledger* ledger);
+
+  // Operators whose calls were only counted, each from some moment on: until all calls were over
+  // that were open then, their ends came without a begin.
+  void SetDemoted(const std::vector<DemotedOperator>& demoted);
 
   // Events in order of time. Fails only when the timeline cannot grow.
   absl::Status Add(const Event& event);
@@ -158,9 +163,12 @@ class SpanBuilder {
   void CountEnd(SpanEnd end);
   LabelId TimelineLabel(EventLabel label);
   bool IsOutside(const Event& event) const;
+  // Whether its begin was counted and not recorded.
+  bool IsOfCountedCall(const Event& end) const;
 
   const std::vector<Label>& labels_;
   std::optional<int64_t> window_end_ns_;
+  absl::flat_hash_map<uint64_t, std::vector<DemotedOperator>> demoted_;  // by pid and site
   TimelineBuilder* timeline_;
   Ledger* ledger_;
   MemoryTracker memory_;
