@@ -19,6 +19,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& arguments,
 void AddReportCommand(CLI::App& app, Action* action);
 void AddExportCommand(CLI::App& app, Action* action);
 void AddDumpCommand(CLI::App& app, Action* action);
+void AddCleanCommand(CLI::App& app, Action* action);
 void AddListCommand(CLI::App& app, Action* action);
 void AddDoctorCommand(CLI::App& app, Action* action);
 

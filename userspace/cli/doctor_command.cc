@@ -21,11 +21,19 @@
 #include "userspace/cli/commands.h"
 #include "userspace/cli/version.h"
 #include "userspace/inject/injector.h"
+#include "userspace/inject/trace_permission.h"
+#include "userspace/patch/jump_cost.h"
+#include "userspace/patch/patched_process.h"
+#include "userspace/patch/plan_spots.h"
+#include "userspace/patch/tsc_clock.h"
+#include "userspace/patch/whole_sites.h"
 
 namespace proftrace {
 namespace {
 
 using nlohmann::json;
+
+constexpr char kJumps[] = "jumps (--tier patch)";
 
 // One thing that a recording needs, and whether it is there.
 struct Check {
@@ -38,6 +46,7 @@ struct Check {
 struct Diagnosis {
   std::vector<Check> checks;
   absl::Status status;
+  bool has_bpf = false;
 
   void Add(const std::string& name, bool ok, const std::string& detail) {
     checks.push_back(Check{name, ok, detail});
@@ -62,6 +71,18 @@ std::string ExitRuleName(ExitRule rule) {
   return "unknown";
 }
 
+// What may be recorded on this host, and by whom.
+void CheckTiers(const absl::Status& bpf, Diagnosis* diagnosis) {
+  diagnosis->Add("tier bpf", bpf.ok(),
+                 bpf.ok() ? "possible" : "not possible: the BPF programs cannot be loaded");
+  const absl::Status clock = CheckTimeStampCounter();
+  const std::string whose = geteuid() == 0 ? "any process" : "processes of this user";
+  std::string text =
+      clock.ok() ? "possible for running jobs, " + whose : std::string(clock.message());
+  if (clock.ok() && !bpf.ok()) text += ", without eBPF: jumps record alone";
+  diagnosis->Add("tier patch", clock.ok(), text);
+}
+
 void CheckHost(Diagnosis* diagnosis) {
   utsname name{};
   uname(&name);
@@ -73,10 +94,10 @@ void CheckHost(Diagnosis* diagnosis) {
   BpfOptions options;
   options.ring_bytes = 1u << 20;
   absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options);
-  if (!programs.ok()) {
-    diagnosis->Add("BPF programs", programs.status());
-    return;
-  }
+  diagnosis->has_bpf = programs.ok();
+  if (!programs.ok()) diagnosis->Add("BPF programs", programs.status());
+  CheckTiers(programs.status(), diagnosis);
+  if (!programs.ok()) return;
   diagnosis->Add("BPF programs", true, "load");
   diagnosis->Add("probes", true,
                  (*programs)->api() == UprobeApi::kMulti
@@ -140,6 +161,24 @@ void CheckStacks(Pid pid, Diagnosis* diagnosis) {
   }
 }
 
+void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
+  absl::Status status = CheckPatchable(pid);
+  absl::StatusOr<PlanSpots> spots =
+      status.ok() ? FindPlanSpots(pid, plan, CacheDirectory()) : status;
+  if (spots.ok() && !diagnosis->has_bpf) KeepWholeSites(plan, &*spots);
+  const absl::StatusOr<JumpCost> cost = spots.ok() ? MeasureJumpCost() : spots.status();
+  if (!cost.ok()) {
+    diagnosis->Add(kJumps, false, std::string(cost.status().message()));
+    return;
+  }
+  char text[160];
+  std::snprintf(text, sizeof(text),
+                "%zu of %zu places can have one, %.0f ns each in a loop; the others %s",
+                spots->spots.size(), spots->spots.size() + spots->unpatched.size(), cost->record,
+                diagnosis->has_bpf ? "keep probes" : "are not recorded, as there is no eBPF");
+  diagnosis->Add(kJumps, true, text);
+}
+
 void CheckGpu(Pid pid, Diagnosis* diagnosis) {
   if (!HasCudaDriver(pid)) {
     diagnosis->Add("GPU", true, "not used: the CUDA driver is not loaded");
@@ -169,6 +208,9 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
   if (!plan.ok()) {
     diagnosis->Add("PyTorch", plan.status());
+    if (const absl::Status status = CheckTraceable(pid); !status.ok()) {
+      diagnosis->Add(kJumps, status);
+    }
     return;
   }
   diagnosis->Add("PyTorch", true,
@@ -189,6 +231,7 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   for (const PlanGap& gap : plan->gaps) diagnosis->Add(gap.feature, false, gap.reason);
   CheckInputs(pid, options, *plan, diagnosis);
   CheckStacks(pid, diagnosis);
+  CheckJumps(pid, *plan, diagnosis);
   CheckGpu(pid, diagnosis);
 }
 

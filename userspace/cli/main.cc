@@ -17,8 +17,8 @@
 namespace proftrace {
 namespace {
 
-constexpr std::array<std::string_view, 6> kCommands = {"record", "report", "export",
-                                                       "dump",   "list",   "doctor"};
+constexpr std::array<std::string_view, 7> kCommands = {"record", "report", "export", "dump",
+                                                       "clean",  "list",   "doctor"};
 
 // `record` may be left out: everything that is no command and asks for no help is for it.
 void InsertRecord(std::vector<std::string>* arguments) {
@@ -69,6 +69,7 @@ int Main(int argc, char** argv) {
   AddReportCommand(app, &action);
   AddExportCommand(app, &action);
   AddDumpCommand(app, &action);
+  AddCleanCommand(app, &action);
   AddListCommand(app, &action);
   AddDoctorCommand(app, &action);
   try {

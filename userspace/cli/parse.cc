@@ -36,6 +36,18 @@ absl::StatusOr<int64_t> ParseFrequency(const std::string& text) {
   return std::llround(1e9 / hertz);
 }
 
+absl::StatusOr<double> ParsePercent(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string unit(rest, end);
+  if (error != std::errc() || (!unit.empty() && unit != "%") || !(value > 0) || value >= 100) {
+    return Fail(ExitCode::kUsage,
+                "'" + text + "' is not a part of the time between 0 and 100 %; write 5% or 0.5%");
+  }
+  return value;
+}
+
 absl::StatusOr<int64_t> ParseInstant(const std::string& text, int64_t now_ns) {
   if (text.starts_with("+") || text.starts_with("/")) {
     const absl::StatusOr<double> seconds = ParseDuration(text.substr(1));

@@ -16,6 +16,9 @@ absl::StatusOr<double> ParseDuration(const std::string& text);
 // "99Hz", "1kHz", "99" (a second) as the nanoseconds in between: 1 Hz to 10 kHz.
 absl::StatusOr<int64_t> ParseFrequency(const std::string& text);
 
+// "5%", "5", "0.5%": more than 0 and less than 100. Fails with kUsage for anything else.
+absl::StatusOr<double> ParsePercent(const std::string& text);
+
 // An instant in nanoseconds since the Unix epoch: RFC 3339 ("2026-11-22T02:35:00Z", with a fraction
 // or an offset), "+5s" from `now_ns` on, or "/10s", the next multiple of that many seconds since
 // the epoch: the same instant on all hosts whose clocks agree.

@@ -20,9 +20,9 @@
 #include "symbols/python_objects.h"
 #include "symbols/python_runtime.h"
 #include "symbols/python_stacks.h"
-#include "symbols/text.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/model/python_lines.h"
 #include "userspace/model/python_stack.h"
@@ -277,14 +277,10 @@ void ReadRunning(Pid pid, const PythonLayout& layout, Moment* moment) {
   }
 }
 
-// Calls whose first argument is a descriptor, for which it matters which.
-bool HasDescriptor(uint64_t number) {
-  constexpr uint64_t kCalls[] = {
-      SYS_read,      SYS_write,     SYS_pread64,    SYS_pwrite64,   SYS_readv,      SYS_writev,
-      SYS_recvfrom,  SYS_sendto,    SYS_recvmsg,    SYS_sendmsg,    SYS_accept,     SYS_accept4,
-      SYS_connect,   SYS_ioctl,     SYS_fsync,      SYS_flock,      SYS_fcntl,      SYS_fdatasync,
-      SYS_fallocate, SYS_ftruncate, SYS_getdents64, SYS_epoll_wait, SYS_epoll_pwait};
-  return std::find(std::begin(kCalls), std::end(kCalls), number) != std::end(kCalls);
+// Whether its first argument is the file that it works on.
+bool BeginsWithFile(uint64_t number) {
+  const SystemCallInfo* info = FindSystemCall(SystemAbi::kX86_64, number);
+  return info != nullptr && info->places.fd == 1;
 }
 
 std::string DescriptorName(Pid pid, uint64_t descriptor) {
@@ -346,7 +342,7 @@ class DumpMaker {
     thread.kernel_function = system.kernel_function == "0" ? "" : system.kernel_function;
     if (system.system_call) {
       thread.system_call = SystemCallName(SystemAbi::kX86_64, *system.system_call);
-      if (HasDescriptor(*system.system_call)) {
+      if (BeginsWithFile(*system.system_call)) {
         thread.file = DescriptorName(pid_, system.first_argument);
       }
     }

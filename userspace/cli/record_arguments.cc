@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
+#include "userspace/cli/parse.h"
 
 namespace proftrace {
 namespace {
@@ -13,12 +15,8 @@ namespace {
 constexpr std::string_view kActivities[] = {"cpu", "cuda", "syscalls", "io", "sched", "faults"};
 
 bool HasActivity(std::string_view list, std::string_view name) {
-  while (!list.empty()) {
-    const size_t comma = list.find(',');
-    if (list.substr(0, comma) == name) return true;
-    list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
-  }
-  return false;
+  const std::vector<std::string_view> parts = SplitText(list, ",", /*skip_empty=*/true);
+  return std::find(parts.begin(), parts.end(), name) != parts.end();
 }
 
 }  // namespace
@@ -55,16 +53,11 @@ absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
 
 absl::Status ParseActivities(const RecordArguments& arguments, RecordOptions* options) {
   if (!arguments.activities.has_value()) return absl::OkStatus();
-  std::string_view rest = *arguments.activities;
-  while (true) {
-    const size_t comma = rest.find(',');
-    const std::string_view name = rest.substr(0, comma);
+  for (const std::string_view name : SplitText(*arguments.activities, ",", /*skip_empty=*/false)) {
     if (std::find(std::begin(kActivities), std::end(kActivities), name) == std::end(kActivities)) {
       return Fail(ExitCode::kUsage, "--activities " + *arguments.activities +
                                         ": it is a list of cpu, cuda, syscalls, io, sched, faults");
     }
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
   }
   options->info.system = SystemActivities::FromText(*arguments.activities);
   if (options->info.system.operators) return absl::OkStatus();
@@ -80,6 +73,23 @@ absl::Status ParseActivities(const RecordArguments& arguments, RecordOptions* op
     return Fail(ExitCode::kUsage, std::string(name) + " needs operators: give --activities cpu," +
                                       *arguments.activities);
   }
+  return absl::OkStatus();
+}
+
+absl::Status ParseBudget(const RecordArguments& arguments, RecordOptions* options) {
+  if (!arguments.max_overhead.has_value()) return absl::OkStatus();
+  const absl::StatusOr<double> percent = ParsePercent(*arguments.max_overhead);
+  if (!percent.ok()) {
+    return Fail(ExitCode::kUsage, "--max-overhead: " + std::string(percent.status().message()));
+  }
+  if (!options->info.system.operators) {
+    return Fail(ExitCode::kUsage,
+                "--max-overhead is kept by counting operators: give --activities cpu," +
+                    *arguments.activities);
+  }
+  options->max_overhead_percent = *percent;
+  options->keeps_counting = arguments.keep_counting;
+  options->bpf.has_budget = true;
   return absl::OkStatus();
 }
 

@@ -24,7 +24,9 @@ struct RecordArguments {
   std::string output;
   std::string formats = "table,csv,chrome,folded,flamegraph";
   std::string buffer_size = "32M";
+  std::optional<std::string> max_overhead;
   std::optional<std::string> sample;
+  bool waker_stacks = false;
   std::optional<std::string> activities;
   std::string tier = "bpf";
   std::string gpu = "auto";
@@ -39,6 +41,7 @@ struct RecordArguments {
   bool with_modules = false;
   bool all_options = false;
   bool no_inject = false;
+  bool no_bpf = false;
   bool strict = false;
   bool force = false;
   bool quiet = false;
@@ -46,11 +49,14 @@ struct RecordArguments {
   int verbose = 0;
   std::string probe_program = "record";
   bool perf_links = false;
+  bool keep_counting = false;
   uint32_t loss_threads = 0;
 };
 
 // --activities, as far as it is not for GPUs: sets `info.system`. These fail with kUsage.
 absl::Status ParseActivities(const RecordArguments& arguments, RecordOptions* options);
+// --max-overhead; after --activities.
+absl::Status ParseBudget(const RecordArguments& arguments, RecordOptions* options);
 // What --activities and --gpu say of CUDA.
 absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments);
 // The agent, where CUPTI may be used. Also kHostUnfit.

@@ -108,6 +108,11 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
     options.sample_period_ns = *period_ns;
   }
   if (absl::Status status = ParseActivities(arguments, &options); !status.ok()) return status;
+  if (absl::Status status = ParseBudget(arguments, &options); !status.ok()) return status;
+  if (arguments.waker_stacks && !options.info.system.sched) {
+    return Fail(ExitCode::kUsage, "--waker-stacks needs sched in --activities");
+  }
+  options.samples_wakers = arguments.waker_stacks;
   options.plan.cache_directory = CacheDirectory();
   options.plan.profile_memory = arguments.profile_memory;
   // Flops are made of shapes.
@@ -121,6 +126,9 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   absl::StatusOr<std::optional<AgentOptions>> agent = ChooseAgent(arguments, *cuda_calls);
   if (!agent.ok()) return agent.status();
   options.agent = *std::move(agent);
+  options.puts_jumps = arguments.tier == "patch";
+  options.without_bpf = arguments.no_bpf;
+  options.info.tier = arguments.tier;
   options.info.with_flops = arguments.with_flops;
   options.info.proftrace_version = kVersion;
   options.info.arguments = all;
@@ -147,8 +155,15 @@ absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
   if (arguments.steps.has_value() && arguments.schedule.has_value()) {
     return Fail(ExitCode::kUsage, "give --steps or --schedule, not both");
   }
-  if (arguments.tier != "bpf") {
-    return Fail(ExitCode::kUsage, "--tier " + arguments.tier + ": this version has 'bpf'");
+  if (arguments.tier != "bpf" && arguments.tier != "patch") {
+    return Fail(ExitCode::kUsage, "--tier " + arguments.tier + ": choose bpf or patch");
+  }
+  if (arguments.no_bpf && arguments.tier != "patch") {
+    return Fail(ExitCode::kUsage, "--no-bpf is for --tier patch: tier bpf records by eBPF alone");
+  }
+  if (arguments.tier == "patch" && (arguments.with_stack || arguments.with_modules)) {
+    return Fail(ExitCode::kUsage,
+                "--tier patch records no Python stacks and modules: take --tier bpf for them");
   }
   return absl::OkStatus();
 }
@@ -190,6 +205,22 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
   } else {
     callbacks.on_ready = ReadyLine(target, all);
   }
+  if (!arguments.no_bpf) {
+    callbacks.on_without_bpf = [](const std::string& why) {
+      std::fprintf(stderr, "proftrace: jumps record alone, without eBPF: %s\n", why.c_str());
+    };
+  }
+  callbacks.on_budget = [is_verbose = arguments.verbose > 0](const BudgetNews& news,
+                                                             double after_s) {
+    if (!news.demoted.empty()) {
+      std::string names;
+      for (const std::string& name : news.demoted) names += (names.empty() ? "" : ", ") + name;
+      std::fprintf(stderr, "proftrace: from %.2f s on only counted: %s\n", after_s, names.c_str());
+    }
+    if (is_verbose && news.measured_percent.has_value()) {
+      std::fprintf(stderr, "proftrace: estimated overhead now %.2f %%\n", *news.measured_percent);
+    }
+  };
   const auto started = std::chrono::steady_clock::now();
   callbacks.on_awaited = [started](Pid pid, uint32_t operator_count) {
     const std::chrono::duration<double> after = std::chrono::steady_clock::now() - started;
@@ -218,6 +249,21 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
   return callbacks;
 }
 
+void PrintBudget(const std::optional<Budget>& budget) {
+  if (!budget.has_value()) return;
+  if (!budget->demoted.empty()) {
+    std::fprintf(stderr, "proftrace: %zu operators were only counted to keep --max-overhead %g%%\n",
+                 budget->demoted.size(), budget->max_overhead_percent);
+  }
+  if (budget->is_kept) return;
+  std::fprintf(stderr, "proftrace: warning: --max-overhead %g%% was not kept",
+               budget->max_overhead_percent);
+  if (budget->after_percent.has_value()) {
+    std::fprintf(stderr, ": %.1f %% is estimated since the last change", *budget->after_percent);
+  }
+  std::fputs("\n", stderr);
+}
+
 // What was recorded, lost, and where it is.
 void PrintEnd(const RecordArguments& arguments, const RecordResult& result, const Results& results,
               const std::vector<std::string>& names, const std::string& directory) {
@@ -233,6 +279,7 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result, cons
       static_cast<double>(result.window.duration_ns) * 1e-9,
       static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
       result.cost.measured_in_job ? "about" : "at least", result.cost.estimated_overhead_percent);
+  PrintBudget(result.budget);
   std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
   for (const std::string& name : names) std::fprintf(stderr, " %s", name.c_str());
   std::fputs(" capture.ptrec\n", stderr);
@@ -460,13 +507,22 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
                    "record the Python stacks in which operators are called");
   record->add_flag("--with-modules", arguments->with_modules,
                    "record which nn.Modules call operators, eager ones, too; as --with-stack does");
+  record->add_option("--max-overhead", arguments->max_overhead,
+                     "what recording may take of the job's time, 5% say: the hottest small "
+                     "operators are only counted where it would take more");
   record->add_option("--sample", arguments->sample,
                      "look at every thread so often, whatever it does, 99Hz say: its frames of "
                      "Python and of C, and what it waits for");
+  record->add_flag("--waker-stacks", arguments->waker_stacks,
+                   "with sched: what a thread was in when it woke another one, frames of Python "
+                   "and of C");
   record->add_flag("--all", arguments->all_options,
                    "all of --record-shapes, --with-flops, --profile-memory, --with-stack and "
                    "--with-modules");
   record->add_option("--tier", arguments->tier, "how events are captured")->capture_default_str();
+  record->add_flag("--no-bpf", arguments->no_bpf,
+                   "with --tier patch: load no BPF programs, as where this user may not; what "
+                   "needs them is named as missing");
   record
       ->add_option("--gpu", arguments->gpu,
                    "how GPU activity is captured: agent = by CUPTI, in the process; launch = the "
@@ -491,6 +547,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->check(CLI::IsMember({"record", "empty"}))
       ->group("");
   record->add_flag("--perf-links", arguments->perf_links)->group("");
+  record->add_flag("--keep-counting", arguments->keep_counting)->group("");
   record->add_option("--loss-threads", arguments->loss_threads)->group("");
   record->callback([arguments, all, command, action] {
     if (arguments->all_options) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 
@@ -28,10 +29,7 @@ absl::StatusOr<StepSchedule> ParseSchedule(const std::string& text) {
                     "' is not a schedule; write skip_first=10,wait=5,warmup=1,active=3,repeat=2, "
                     "with an active of 1 at least");
   };
-  std::string_view rest = text;
-  while (true) {
-    const size_t comma = rest.find(',');
-    const std::string_view part = rest.substr(0, comma);
+  for (const std::string_view part : SplitText(text, ",", /*skip_empty=*/false)) {
     const size_t equals = part.find('=');
     if (equals == std::string_view::npos) return wrong();
     const auto field = fields.find(part.substr(0, equals));
@@ -40,8 +38,6 @@ absl::StatusOr<StepSchedule> ParseSchedule(const std::string& text) {
     const auto [stop, error] = std::from_chars(part.data() + equals + 1, end, *field->second);
     if (error != std::errc() || stop != end || *field->second > kMost) return wrong();
     fields.erase(field);
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
   }
   if (schedule.active == 0) return wrong();
   return schedule;
