@@ -93,6 +93,33 @@ inline void CheckDevices(const Timeline& timeline) {
   Require(charged_ns == work_ns, "all work of operators is charged to one");
 }
 
+// What must hold of system activity.
+inline void CheckSystem(const Timeline& timeline) {
+  int64_t last_ns = INT64_MIN;
+  for (uint32_t i = 0; i < timeline.system_event_count(); ++i) {
+    const SystemEvent& event = timeline.system_event(i);
+    Require(event.duration_ns >= 0, "durations", i);
+    Require(event.start_ns >= last_ns, "order of time", i);
+    last_ns = event.start_ns;
+    Require(Raw(event.thread) < timeline.threads().size(), "thread", i);
+    Require(event.span == kNoSpan || Raw(event.span) < timeline.span_count(), "span", i);
+    Require(event.around == kNoSystemEvent || event.around < i, "an event around it", i);
+    Require((event.around == kNoSystemEvent) == (event.depth == 0), "depth of an event", i);
+    if (event.kind == SystemKind::kOffCpu) {
+      Require(event.off_cpu.run_queue_ns >= 0 && event.off_cpu.run_queue_ns <= event.duration_ns,
+              "time in the queue", i);
+    }
+  }
+  for (uint32_t i = 0; i < timeline.span_count(); ++i) {
+    const SpanSystem system = timeline.columns().system.at(SpanId{i});
+    Require(system.self_off_cpu_ns >= 0 && system.self_off_cpu_ns <= system.off_cpu_ns,
+            "self time off the CPU", i);
+    Require(system.run_queue_ns <= system.off_cpu_ns, "time in queues of a span", i);
+    Require(system.self_calls <= system.calls && system.self_faults <= system.faults, "self counts",
+            i);
+  }
+}
+
 // Every output, and those that are JSON read back.
 inline void ExportAll(const Timeline& timeline) {
   const Aggregates aggregates = Aggregate(timeline, {});
@@ -101,8 +128,11 @@ inline void ExportAll(const Timeline& timeline) {
     // Refused, and rightly so, where that was not recorded.
     if (!IsRecorded(format.needs, timeline)) continue;
     StringSink sink;
-    Require(format.write({timeline, aggregates, table}, sink).ok(),
-            "an output without a disk cannot fail");
+    const absl::Status status = format.write({timeline, aggregates, table}, sink);
+    if (!status.ok()) {
+      std::fprintf(stderr, "%s: %s\n", std::string(format.name).c_str(), status.ToString().c_str());
+    }
+    Require(status.ok(), "an output without a disk cannot fail");
     const bool is_json = format.name == "chrome" || format.name == "summary";
     if (is_json) Require(nlohmann::json::accept(sink.text()), "JSON that parses");
   }

@@ -6,14 +6,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bpf/abi/gpu_records.h"
+#include "bpf/abi/system_records.h"
 #include "tests/support/gpu_record_maker.h"
 #include "tests/support/pipeline_metadata.h"
 #include "tests/support/record_maker.h"
@@ -93,6 +96,167 @@ std::vector<std::byte> EveryKind() {
   abi::pt_fork_record fork{};
   fork.head = RecordMaker::Head(abi::PT_FORK, 1, 1200, 0, 0);
   maker.Add(fork);
+  return maker.bytes();
+}
+
+// Numbers of system calls on x86-64.
+constexpr uint16_t kReadCall = 0;
+constexpr uint16_t kConnectCall = 42;
+constexpr uint16_t kRecvmsgCall = 47;
+constexpr uint16_t kSymlinkCall = 88;
+constexpr uint16_t kFutexCall = 202;
+constexpr uint16_t kRenameatCall = 264;
+constexpr uint16_t kOpenat2Call = 437;
+
+// A call whose tail is put together piece by piece, in the order of the ABI.
+class CallRecord {
+ public:
+  CallRecord(uint32_t tid, int64_t start_ns, int64_t end_ns, uint16_t number, int64_t result,
+             const std::vector<uint64_t>& arguments) {
+    record_.head = RecordMaker::Head(abi::PT_SYSTEM_CALL, tid, start_ns, number, 1);
+    record_.duration_ns = static_cast<uint64_t>(end_ns - start_ns);
+    record_.result = result;
+    record_.arguments = static_cast<uint8_t>(arguments.size());
+    Append(arguments.data(), arguments.size() * sizeof(uint64_t));
+  }
+  CallRecord& Time(uint64_t seconds, uint64_t nanoseconds) {
+    const uint64_t words[] = {seconds, nanoseconds};
+    record_.flags |= abi::PT_SYSTEM_HAS_TIME;
+    return Append(words, sizeof(words));
+  }
+  // 127.0.0.1:80.
+  CallRecord& Address() {
+    constexpr uint8_t kAddress[16] = {2, 0, 0, 80, 127, 0, 0, 1};
+    record_.address_bytes = sizeof(kAddress);
+    return Append(kAddress, sizeof(kAddress));
+  }
+  // `text`: each with its NUL.
+  CallRecord& Paths(std::string_view text, uint8_t flags) {
+    const uint32_t directories[] = {2, 2};
+    Append(directories, sizeof(directories));
+    record_.path_bytes = static_cast<uint16_t>(text.size());
+    record_.flags |= flags;
+    return Append(text.data(), text.size());
+  }
+  CallRecord& Structure(const std::vector<uint64_t>& fields) {
+    bytes_ = (bytes_ + 7) / 8 * 8;
+    record_.flags |= abi::PT_SYSTEM_HAS_STRUCTURE;
+    return Append(fields.data(), fields.size() * sizeof(uint64_t));
+  }
+  CallRecord& Lost(uint16_t records) {
+    record_.lost = records;
+    return *this;
+  }
+  CallRecord& Flags(uint8_t flags) {
+    record_.flags |= flags;
+    return *this;
+  }
+  void AddTo(RecordMaker* maker) const {
+    maker->AddBytes(&record_, PT_SYSTEM_CALL_HEAD_BYTES + (bytes_ + 7) / 8 * 8);
+  }
+
+ private:
+  CallRecord& Append(const void* data, size_t size) {
+    if (size > 0) std::memcpy(record_.tail + bytes_, data, size);
+    bytes_ += size;
+    return *this;
+  }
+
+  abi::pt_system_call_record record_{};
+  size_t bytes_ = 0;  // of the tail
+};
+
+void AddFile(uint32_t id, abi::pt_system_file_kind kind, std::string_view text,
+             RecordMaker* maker) {
+  abi::pt_system_file_record file{};
+  file.head = RecordMaker::Head(abi::PT_SYSTEM_FILE, 1, 1, 0, id);
+  file.kind = kind;
+  file.inode = 42;
+  file.bytes = static_cast<uint16_t>(text.size());
+  std::memcpy(file.text, text.data(), text.size());
+  maker->AddBytes(&file, PT_SYSTEM_FILE_HEAD_BYTES + (text.size() + 7) / 8 * 8);
+}
+
+void AddSocket(uint32_t id, uint16_t family, RecordMaker* maker) {
+  abi::pt_socket_place place{};
+  place.family = family;
+  place.type = 1;
+  place.local_port = 80;
+  place.peer_port = 8080;
+  AddFile(id, abi::PT_SYSTEM_FILE_SOCKET, {reinterpret_cast<const char*>(&place), sizeof(place)},
+          maker);
+}
+
+void AddOffCpu(uint32_t tid, int64_t start_ns, int64_t end_ns, int32_t call, uint32_t waker,
+               RecordMaker* maker) {
+  abi::pt_off_cpu_record off{};
+  off.head = RecordMaker::Head(abi::PT_OFF_CPU, tid, start_ns, 1, 0);
+  off.duration_ns = static_cast<uint64_t>(end_ns - start_ns);
+  off.run_queue_ns = off.duration_ns / 4;
+  off.waker_pid = waker == 0 ? 0 : RecordMaker::kPid;
+  off.waker_tid = waker;
+  off.state = call < 0 ? 0 : 1;
+  off.call = call;
+  off.cpu = 1;
+  off.off_flags = abi::PT_OFF_CPU_VOLUNTARY;
+  maker->Add(off);
+}
+
+// System activity of two threads, in spans and outside of them.
+std::vector<std::byte> EverySystemKind() {
+  using std::literals::string_view_literals::operator""sv;
+  constexpr uint32_t kMain = RecordMaker::kPid;
+  RecordMaker maker;
+  AddFile(1, abi::PT_SYSTEM_FILE_REGULAR, "x\0data\0"sv, &maker);
+  AddFile(2, abi::PT_SYSTEM_FILE_DIRECTORY, "data\0"sv, &maker);
+  AddFile(3, abi::PT_SYSTEM_FILE_PIPE, "", &maker);
+  AddFile(4, abi::PT_SYSTEM_FILE_ANONYMOUS, "[eventfd]\0"sv, &maker);
+  AddSocket(5, 2, &maker);
+  AddSocket(6, 1, &maker);
+  maker.AnnotationBegin(kMain, 1000,
+                        "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
+  maker.Begin(kMain, 1500, 1, 0);
+  AddOffCpu(kMain, 2100, 2900, kFutexCall, 2, &maker);
+  CallRecord(kMain, 2000, 3000, kFutexCall, -110, {1, 128, 2, 3, 4, 5}).Time(1, 5).AddTo(&maker);
+  CallRecord(kMain, 3100, 3200, kReadCall, 512, {3, 0x7f00, 4096}).AddTo(&maker);
+  CallRecord(kMain, 3300, 3400, kConnectCall, -115, {3, 0x7f00, 16}).Address().AddTo(&maker);
+  CallRecord(kMain, 3500, 3600, kRenameatCall, 0, {3, 1, 4, 2})
+      .Paths("from\0./to\0"sv, abi::PT_SYSTEM_HAS_PATH | abi::PT_SYSTEM_HAS_SECOND_PATH)
+      .AddTo(&maker);
+  CallRecord(kMain, 3700, 3800, kSymlinkCall, 0, {1, 2})
+      .Paths("/link\0target\0"sv, abi::PT_SYSTEM_HAS_PATH | abi::PT_SYSTEM_HAS_SECOND_PATH)
+      .AddTo(&maker);
+  CallRecord(kMain, 3900, 4000, kOpenat2Call, 7, {3, 1, 2, 24})
+      .Paths("new\0"sv, abi::PT_SYSTEM_HAS_PATH)
+      .Structure({0102, 0640, 8})
+      .AddTo(&maker);
+  CallRecord(kMain, 4100, 4200, kRecvmsgCall, 10, {5, 1, 0})
+      .Address()
+      .Structure({0x7f00, 16, 0x7e00, 2})
+      .AddTo(&maker);
+  maker.End(kMain, 4300, 1, 0);
+  abi::pt_fault_record fault{};
+  fault.head = RecordMaker::Head(abi::PT_FAULT, kMain, 4400, 0, 1);
+  fault.duration_ns = 50;
+  fault.address = 0x7f0000001000;
+  fault.offset = 8192;
+  fault.area = abi::PT_FAULT_FILE;
+  fault.fault_flags = abi::PT_FAULT_MAJOR | abi::PT_FAULT_WRITE;
+  maker.Add(fault);
+  abi::pt_request_record request{};
+  request.head = RecordMaker::Head(abi::PT_REQUEST, kMain, 4500, 22, 1);
+  request.duration_ns = 900;
+  request.result = 512;
+  request.bytes = 512;
+  request.user_data = 77;
+  maker.Add(request);
+  maker.AnnotationEnd(kMain, 9000, 0);
+  AddOffCpu(2, 1000, 1800, -1, 0, &maker);
+  CallRecord(2, 1900, 2500, kReadCall, -512, {0, 1, 2}).Lost(3).AddTo(&maker);
+  CallRecord(2, 2600, 2700, kReadCall, 0, {}).Flags(abi::PT_SYSTEM_OPEN_AT_BEGIN).AddTo(&maker);
+  CallRecord(2, 2800, 2900, kReadCall, -512, {}).AddTo(&maker);
+  maker.ThreadExit(2, 3000, false);
+  CallRecord(3, 2800, 9900, kReadCall, 0, {}).Flags(abi::PT_SYSTEM_UNFINISHED).AddTo(&maker);
   return maker.bytes();
 }
 
@@ -189,6 +353,8 @@ int Run(const std::filesystem::path& root) {
   WriteSeed(root, "pipeline_records_fuzz", "overlapping", 2, Text(Overlapping()));
   WriteSeed(root, "pipeline_records_fuzz", "long", 2, Text(Long()));
   WriteSeed(root, "pipeline_records_fuzz", "nesting", 0, Text(Overlapping()));
+  WriteSeed(root, "pipeline_records_fuzz", "system", 6, Text(EverySystemKind()));
+  WriteSeed(root, "pipeline_records_fuzz", "system_gap", 5, Text(EverySystemKind()));
   WriteSeed(root, "pipeline_device_fuzz", "every_kind", 2, Text(EveryDeviceKind()));
   WriteSeed(root, "pipeline_device_fuzz", "gap", 1, Text(EveryDeviceKind()));
   WriteSeed(root, "pipeline_metadata_fuzz", "everything", 0, Metadata());

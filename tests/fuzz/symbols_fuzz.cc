@@ -11,11 +11,14 @@
 #include "symbols/argument_use.h"
 #include "symbols/exit_sites.h"
 #include "symbols/module_analysis.h"
+#include "symbols/moved_code.h"
 #include "symbols/operator_registry.h"
 #include "symbols/operator_schema.h"
+#include "symbols/patch_windows.h"
 #include "symbols/plan_cache.h"
 #include "symbols/process.h"
 #include "symbols/row_inputs.h"
+#include "symbols/window_cache.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {
@@ -43,12 +46,41 @@ void FuzzElf(const uint8_t* data, size_t size) {
   auto file = ElfFile::Open(std::move(fd));
   if (!file.ok()) return;
   MayContribute(**file, true);
-  AnalyzeModule(file->get());
+  const ModuleFacts facts = AnalyzeModule(file->get());
+  const ModuleImage image(file->get());
+  ModulePlan module;
+  for (const ProbedFunction& function : facts.functions) {
+    module.points.push_back({function.begin, PT_COOKIE(1, abi::PT_ROLE_BEGIN, 0, 0)});
+  }
+  // And whatever is at the file's begin, which no analysis has accepted.
+  for (uint64_t offset = 0; offset < std::min<size_t>(size, 64); ++offset) {
+    module.points.push_back({offset, PT_COOKIE(1, abi::PT_ROLE_END, 0, 0)});
+  }
+  FindPatchWindows(image, module, ProbePlan());
+}
+
+void FuzzWindows(const CodeImage& image, uint64_t start, uint64_t end) {
+  const auto code = FunctionCode::Read(image, start, end);
+  if (!code.ok()) return;
+  std::vector<PatchPoint> points;
+  for (const Instruction& instruction : code->instructions()) {
+    if (points.size() < 64) points.push_back({instruction.address, {}});
+  }
+  for (const PatchPoint& point : points) {
+    const PointPatch patch = ChooseWindows(image, *code, {point})[0];
+    if (!patch.window) continue;
+    std::vector<uint8_t> bytes(patch.window->size);
+    bytes.resize(image.ReadCode(patch.window->address, bytes.data(), bytes.size()));
+    const auto moved = MoveCode(bytes, patch.window->address, patch.window->address + 0x100000);
+    // Only what it refers to may be too far from there.
+    if (!moved.ok() && !absl::IsOutOfRange(moved.status())) __builtin_trap();
+  }
 }
 
 void FuzzCode(const uint8_t* data, size_t size) {
   FakeCode image;
   image.Add(0x1000, std::vector<uint8_t>(data, data + size));
+  FuzzWindows(image, 0x1000, 0x1000 + size);
   const auto graph = FlowGraph::Build(image, 0x1000, 0x1000 + size);
   if (!graph.ok()) return;
   FindExitSites(*graph, WorkRule::kDispatch);
@@ -97,7 +129,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 3:
       DecodeFacts(text, "", UINT64_MAX);
-      OpenEntry(text);
+      OpenEntry({}, text);
+      DecodeWindows(text, "", std::vector<PatchPoint>(2));
       break;
     case 4:
       ReadOperatorList(RepeatedMemory(rest, left), 0, left % 2 == 0);

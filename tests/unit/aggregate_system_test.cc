@@ -64,6 +64,23 @@ TEST_F(SystemSumsTest, BytesOfAFileAreThoseThatTheKernelReturned) {
   EXPECT_EQ(files[1].errors, 1u);
 }
 
+TEST_F(SystemSumsTest, BytesOfSeveralMessagesAreToldBesideTheirNumber) {
+  const SystemFileId socket = maker_.AddSystemFile(SystemFileKind::kSocket, "socket:[1]");
+  SystemEvent send = MakeCall(thread_, "sendmmsg", 0, 10, 2, {3, 0x1000, 2, 0});
+  send.file = socket;
+  maker_.AddSystemEvent(send);  // they could not be read
+  SystemPaths told;
+  told.fields = {300};
+  send.call.paths = maker_.AddSystemPaths(told);
+  maker_.AddSystemEvent(send);
+  send.call.result = -EAGAIN;
+  maker_.AddSystemEvent(send);
+  const std::vector<FileIo> files = SumFileIo(*maker_.Finish());
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].writes, 3u);
+  EXPECT_EQ(files[0].bytes_written, 300);
+}
+
 TEST_F(SystemSumsTest, WhatIsMovedCountsForBothFiles) {
   const SystemFileId in = maker_.AddSystemFile(SystemFileKind::kRegular, "/in");
   AddIo("sendfile", in, 0, 10, 500, {7, 3, 0, 500});

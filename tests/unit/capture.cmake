@@ -6,5 +6,10 @@ proftrace_unit_test(capture_test
     capture_flight_recorder_test.cc
     capture_job_hit_cost_test.cc
     capture_map_watch_test.cc
+    capture_operator_meter_test.cc
+    capture_overhead_budget_test.cc
+    capture_process_watch_test.cc
+    capture_record_merger_test.cc
     capture_step_watch_test.cc
+    capture_system_facts_test.cc
   LIBS proftrace_capture proftrace_pipeline GTest::gmock)

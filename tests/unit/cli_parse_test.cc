@@ -36,6 +36,19 @@ TEST(ParseFrequencyTest, IsThePeriodInNanoseconds) {
   }
 }
 
+TEST(ParsePercentTest, IsMoreThanNothingAndLessThanAll) {
+  EXPECT_DOUBLE_EQ(*ParsePercent("5%"), 5);
+  EXPECT_DOUBLE_EQ(*ParsePercent("5"), 5);
+  EXPECT_DOUBLE_EQ(*ParsePercent("0.5%"), 0.5);
+  EXPECT_DOUBLE_EQ(*ParsePercent("99.9%"), 99.9);
+  for (const char* text :
+       {"", "%", "0", "0%", "-1%", "100", "100%", "1e9%", "nan", "inf", "5 %", "5%%", "five"}) {
+    const auto result = ParsePercent(text);
+    EXPECT_FALSE(result.ok()) << text;
+    EXPECT_EQ(ExitCodeOf(result.status()), ExitCode::kUsage) << text;
+  }
+}
+
 TEST(ParseInstantTest, TakesTheThreeForms) {
   constexpr int64_t kNow = 1'795'310'695'018'600'000;
   EXPECT_EQ(*ParseInstant("+5s", kNow), kNow + 5'000'000'000);

@@ -17,6 +17,7 @@
 #include "exporters/key_averages_csv.h"
 #include "exporters/summary_json.h"
 #include "tests/support/gpu_record_maker.h"
+#include "tests/support/system_record_maker.h"
 #include "tests/unit/pipeline_timeline.h"
 #include "userspace/aggregate/occupancy.h"
 
@@ -91,7 +92,7 @@ class DeviceOutputTest : public testing::Test {
   }
 
   CaptureMetadata metadata_ = TestMetadata();
-  RecordMaker cpu_;
+  SystemRecordMaker cpu_;
   GpuRecordMaker gpu_;
   std::vector<GpuRecordMaker*> more_;
   uint64_t launch_ = 0;
@@ -412,7 +413,49 @@ TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheLaunchingThreadDid) {
                         "27.0 %, outside of operators 27.0 %, DataLoader 18.9 %"));
   EXPECT_THAT(Text((*FindFormat("gpu-idle"))->write),
               HasSubstr("100,0,2500,7000,synchronizing call,400,2000,200,1400,2000,1000,0,1,7,"
-                        "kernel(),aten::a\n"));
+                        "kernel(),aten::a,0,0,0,0\n"));
+}
+
+// With the kernel's activities: what the operator or Python waited for, but not what a wait for the
+// GPU or for data is made of.
+TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheKernelDid) {
+  constexpr uint16_t kWrite = 1;
+  constexpr int32_t kFutex = 202;
+  metadata_.info.system = SystemActivities::FromText("cpu,syscalls,sched,faults");
+  const uint64_t synchronize = gpu_.Name("cudaStreamSynchronize_v3020");
+  gpu_.Kernel(1000, 2000, kernel_, 100);
+  gpu_.Call(kThread, 2100, 3000, synchronize, 1);
+  cpu_.OffCpu(kThread, 2200, 2900, 100);
+  // Python: a file is written, with a wait for a CPU in the middle.
+  cpu_.SystemCall(kThread, 3200, 3700, kWrite, 10);
+  cpu_.OffCpu(kThread, 3300, 3400, 100);
+  // An operator waits for a lock, and meets a page fault.
+  cpu_.Begin(kThread, 4000, 1, 0);
+  cpu_.SystemCall(kThread, 4100, 5000, kFutex, 0);
+  cpu_.OffCpu(kThread, 4200, 4900, 50, kFutex);
+  cpu_.Fault(kThread, 5200, 5300);
+  gpu_.Call(kThread, 5500, 5600, launch_, 2);
+  cpu_.End(kThread, 6000, 1, 0);
+  gpu_.Kernel(6000, 7000, kernel_, 2);
+  const std::vector<DeviceIdle> devices = FindDeviceIdle(Build());
+  ASSERT_EQ(devices.size(), 1u);
+  ASSERT_EQ(devices[0].gaps.size(), 1u);
+  const auto cause = [&](IdleCause what) {
+    return devices[0].gaps[0].by_cause_ns[static_cast<size_t>(what)];
+  };
+  EXPECT_EQ(cause(IdleCause::kSynchronizing), 900);
+  EXPECT_EQ(cause(IdleCause::kIo), 400);
+  EXPECT_EQ(cause(IdleCause::kRunQueue), 100 + 50);
+  EXPECT_EQ(cause(IdleCause::kLock), 650);
+  EXPECT_EQ(cause(IdleCause::kSystem), 200 + 100);  // the futex call's own time, the fault
+  EXPECT_EQ(cause(IdleCause::kOtherCode), 100 + 500);
+  EXPECT_EQ(cause(IdleCause::kOperator), 1500 - 900 - 100);
+  EXPECT_EQ(cause(IdleCause::kCudaCall), 100);
+  EXPECT_EQ(cause(IdleCause::kLaunched), 400);
+  EXPECT_EQ(devices[0].idle_ns, 4000);
+  EXPECT_THAT(Text((*FindFormat("gpu-idle"))->write),
+              HasSubstr("synchronizing call,500,900,100,0,600,400,0,1,7,kernel(),aten::a,400,650,"
+                        "150,300\n"));
 }
 
 TEST_F(DeviceOutputTest, EventsCsvHasARowForEachActivity) {

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -226,6 +227,100 @@ TEST_F(SystemArgsTest, AddressesOfSockets) {
                   {"ret", 10}}));
 }
 
+TEST_F(SystemArgsTest, AnOpenat2HasWhatItsStructureSays) {
+  const SystemEvent open = Call("openat2", {3, 0x1000, 0x2000, 24}, 4);
+  paths_[1].first = "/data/x";
+  EXPECT_EQ(Args(open),
+            Json({{"dirfd", 3}, {"path", "/data/x"}, {"how", "0x2000"}, {"size", 24}, {"ret", 4}}));
+  paths_[1].fields = {O_RDONLY | O_CLOEXEC, 0, 0x04 | 0x08};
+  EXPECT_EQ(Args(open), Json({{"dirfd", 3},
+                              {"path", "/data/x"},
+                              {"flags", "O_RDONLY|O_CLOEXEC"},
+                              {"resolve", "RESOLVE_NO_SYMLINKS|RESOLVE_BENEATH"},
+                              {"size", 24},
+                              {"ret", 4}}));
+  paths_[1].fields = {O_RDWR | O_CREAT, 0, 0};
+  EXPECT_EQ(Args(open)["mode"], "00");
+  EXPECT_EQ(Args(open)["resolve"], "0");
+  paths_[1].fields = {O_RDWR, 0640, 0};
+  EXPECT_EQ(Args(open)["mode"], "0640");
+  // The kernel did not look at it.
+  const Json refused = Args(Call("openat2", {3, 0x1000, 0x2000, 16}, -EINVAL));
+  EXPECT_EQ(refused["how"], "0x2000");
+  EXPECT_FALSE(refused.contains("flags"));
+}
+
+TEST_F(SystemArgsTest, AClone3HasItsFlagsAndItsSignal) {
+  paths_[1].fields = {CLONE_VM | 0x80 | 0x100000000 | 0x1000000000, 1, 2, 3, SIGCHLD, 0, 8192, 4};
+  EXPECT_EQ(Args(Call("clone3", {0x2000, 88}, 77)),
+            Json({{"flags", "CLONE_VM|CLONE_NEWTIME|CLONE_CLEAR_SIGHAND|0x1000000000"},
+                  {"exit_signal", "SIGCHLD"},
+                  {"stack", "0x0"},
+                  {"stack_size", 8192},
+                  {"size", 88},
+                  {"ret", 77}}));
+  paths_[1].fields.pop_back();  // of a damaged record
+  EXPECT_EQ(Args(Call("clone3", {0x2000, 88}, 77)),
+            Json({{"cl_args", "0x2000"}, {"size", 88}, {"ret", 77}}));
+}
+
+TEST_F(SystemArgsTest, AMessageHasItsAddressAndItsParts) {
+  const SystemEvent send = Call("sendmsg", {3, 0x2000, MSG_NOSIGNAL}, 5);
+  paths_[1].fields = {0x3000, 16, 0x4000, 2};
+  EXPECT_EQ(Args(send), Json({{"fd", 3},
+                              {"msg_name", "0x3000"},  // it could not be read
+                              {"msg_namelen", 16},
+                              {"msg_iovlen", 2},
+                              {"flags", "MSG_NOSIGNAL"},
+                              {"ret", 5}}));
+  paths_[1].address = "127.0.0.1:80";
+  const Json with_address({{"fd", 3},
+                           {"address", "127.0.0.1:80"},
+                           {"msg_iovlen", 2},
+                           {"flags", "MSG_NOSIGNAL"},
+                           {"ret", 5}});
+  EXPECT_EQ(Args(send), with_address);
+  EXPECT_EQ(Args(Call("sendmsg", {3, 0x2000, MSG_NOSIGNAL}, 5, SystemAbi::kI386)), with_address);
+  paths_[1] = {};
+  paths_[1].fields = {0, 0, 0x4000, 1};
+  EXPECT_EQ(Args(Call("recvmsg", {3, 0x2000, 0}, 5)),
+            Json({{"fd", 3}, {"msg_iovlen", 1}, {"flags", "0"}, {"ret", 5}}));
+  paths_[1] = {};
+  EXPECT_EQ(Args(Call("recvmsg", {3, 0x2000, 0}, -EFAULT))["msg"], "0x2000");
+}
+
+TEST_F(SystemArgsTest, SeveralMessagesHaveTheirBytes) {
+  const SystemEvent receive = Call("recvmmsg", {3, 0x2000, 8, 0, 0}, 2);
+  EXPECT_EQ(Args(receive)["msgvec"], "0x2000");
+  paths_[1].fields = {300};
+  EXPECT_EQ(Args(receive),
+            Json({{"fd", 3}, {"bytes", 300}, {"vlen", 8}, {"flags", "0"}, {"ret", 2}}));
+}
+
+TEST_F(SystemArgsTest, AnIoctlHasItsRequestAndTheIntThatItIsAbout) {
+  const auto ioctl = [this](uint64_t request, int64_t result) {
+    return Args(Call("ioctl", {3, request, 0x2000}, result));
+  };
+  paths_[1].fields = {17};
+  EXPECT_EQ(ioctl(FIONREAD, 0), Json({{"fd", 3}, {"op", "FIONREAD"}, {"value", 17}, {"ret", 0}}));
+  EXPECT_EQ(ioctl(FIONREAD, -EFAULT)["argp"], "0x2000");
+  EXPECT_EQ(ioctl(TIOCGWINSZ, 0),
+            Json({{"fd", 3}, {"op", "TIOCGWINSZ"}, {"argp", "0x2000"}, {"ret", 0}}));
+  EXPECT_EQ(ioctl(_IOC(_IOC_READ | _IOC_WRITE, 'F', 0x2a, 0x20), 0)["op"],
+            "_IOC(_IOC_READ|_IOC_WRITE, 0x46, 0x2a, 0x20)");
+  EXPECT_EQ(ioctl(_IOC(_IOC_NONE, 0xff, 0, 0), 0)["op"], "_IOC(_IOC_NONE, 0xff, 0, 0)");
+  paths_[1] = {};
+  EXPECT_EQ(ioctl(FIONREAD, 0)["argp"], "0x2000");
+}
+
+TEST_F(SystemArgsTest, ASymbolicLinkHasItsTarget) {
+  paths_[1].first = "/data/link";
+  EXPECT_EQ(Args(Call("symlink", {1, 2}, 0))["target"], "0x1");  // it could not be read
+  paths_[1].second = "../x \"y\"";
+  EXPECT_EQ(Args(Call("symlinkat", {1, 3, 2}, 0)),
+            Json({{"target", "../x \"y\""}, {"newdirfd", 3}, {"path", "/data/link"}, {"ret", 0}}));
+}
+
 TEST_F(SystemArgsTest, OptionsAreNamedByTheirLevel) {
   const auto option = [this](uint64_t level, uint64_t name) {
     return Args(Call("setsockopt", {3, level, name, 0, 4}, 0))["optname"];
@@ -336,7 +431,7 @@ TEST_F(SystemArgsTest, AnyCallWithAnyArgumentsIsJson) {
   files_[1].name =
       "/some\xff"
       "file";
-  paths_[1] = {"/first", "/second", "1.2.3.4:5", 77};
+  paths_[1] = {"/first", "/second", "1.2.3.4:5", 77, {}};
   for (int abi = 0; abi < 4; ++abi) {
     for (uint32_t number = 0; number <= kSystemCallNumbers; ++number) {
       for (int round = 0; round < 6; ++round) {
@@ -349,6 +444,8 @@ TEST_F(SystemArgsTest, AnyCallWithAnyArgumentsIsJson) {
         if (random() % 2 == 0) event.call.result = -event.call.result;
         event.file = SystemFileId{static_cast<uint32_t>(random() % 4)};
         event.call.paths = SystemPathsId{static_cast<uint32_t>(random() % 4)};
+        paths_[1].fields.resize(random() % 9);
+        for (uint64_t& field : paths_[1].fields) field = random() >> random() % 64;
         ASSERT_TRUE(Parsed(SystemArgs({files_, paths_}, event)).is_object());
         ASSERT_FALSE(SystemEventName(event).empty());
       }
@@ -379,6 +476,8 @@ TEST(FlagsTextTest, NamesOfBitsAndValues) {
   EXPECT_EQ(FlagsText(K::kAtFlags, 0), "0");
   EXPECT_EQ(FlagsText(K::kCloneFlags, CLONE_VM | CLONE_VFORK | SIGCHLD),
             "CLONE_VM|CLONE_VFORK|SIGCHLD");
+  EXPECT_EQ(FlagsText(K::kClone3Flags, CLONE_FS | uint64_t{1} << 33), "CLONE_FS|CLONE_INTO_CGROUP");
+  EXPECT_EQ(FlagsText(K::kClone3Flags, 0), "0");
   EXPECT_EQ(FlagsText(K::kCloneFlags, 0), "0");
   EXPECT_EQ(FlagsText(K::kSocketType, SOCK_NONBLOCK), "SOCK_NONBLOCK");
   EXPECT_EQ(FlagsText(K::kSocketType, 0), "0");

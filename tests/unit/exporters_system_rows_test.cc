@@ -264,5 +264,19 @@ TEST_F(SystemRowsTest, PfwWantsSystemCalls) {
   EXPECT_NE(status.message().find("record with --activities syscalls or io"), std::string::npos);
 }
 
+// A job whose DataLoader is fast, or that has none.
+TEST_F(SystemRowsTest, DataWaitsOfAJobWithoutAnyAreATableWithoutRows) {
+  maker_.info().system.sched = true;
+  timeline_ = maker_.Finish();
+  const absl::StatusOr<const Format*> format = FindFormat("data-waits");
+  ASSERT_TRUE(format.ok());
+  const Aggregates aggregates = Aggregate(*timeline_, {});
+  StringSink sink;
+  const absl::Status status = (*format)->write({*timeline_, aggregates, TableOptions()}, sink);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(std::count(sink.text().begin(), sink.text().end(), '\n'), 1);
+  EXPECT_NE(sink.text().find("blocked_ns"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -3,12 +3,17 @@
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <string>
 
+#include "userspace/base/exit_status.h"
 #include "userspace/inject/injection_region.h"
 #include "userspace/inject/patch_site.h"
+#include "userspace/inject/room.h"
 #include "userspace/inject/seccomp_filter.h"
+#include "userspace/inject/trace_permission.h"
 
 namespace proftrace {
 namespace {
@@ -114,12 +119,24 @@ TEST(FindRoomTest, TakesTheNearestGapWithinReach) {
             0u);
 }
 
+TEST(FindRoomTest, ThereIsRoomBelowAProgramWithItsHeapCloseBehind) {
+  const uint64_t program = 0x5555'5000'0000;
+  std::vector<Mapping> mappings = {Mapped(program, program + 0x5000),
+                                   Mapped(program + 0x6000, program + 0x2'7000),
+                                   Mapped(0x7fff'0000'0000, 0x7fff'0100'0000)};
+  mappings[1].path = "[heap]";
+  const uint64_t room = FindRoom(mappings, program + 0x1000, program + 0x2000, 0x8'0000);
+  EXPECT_NE(room, 0u);
+  EXPECT_LT(room + 0x8'0000, program);
+  EXPECT_GT(room, program - 0x10'0000);
+}
+
 TEST(FindRoomTest, LeavesTheHeapItsRoom) {
   PatchSite site;
   site.address = 0x555500001000;
   site.size = 5;
   const uint64_t room = FindRoom(
-      {Mapped(0x555500000000, 0x555500010000, "/bin/program"),
+      {Mapped(0x1000, 0x555500000000), Mapped(0x555500000000, 0x555500010000, "/bin/program"),
        Mapped(0x555500010000, 0x555500020000, "[heap]"), Mapped(0x555540000000, 0x555540001000)},
       {site});
   EXPECT_GT(room, 0x55553f000000u);
@@ -178,6 +195,37 @@ TEST(SeccompFilterTest, RefusesWhatTheKernelWouldNotHaveTaken) {
   EXPECT_EQ(RunSeccompFilter(no_end, Call(1)), SECCOMP_RET_KILL_PROCESS);
   const std::vector<sock_filter> beyond = {BPF_JUMP(BPF_JMP | BPF_JA, 1000, 0, 0)};
   EXPECT_EQ(RunSeccompFilter(beyond, Call(1)), SECCOMP_RET_KILL_PROCESS);
+}
+
+TEST(TracePermissionTest, SaysWhy) {
+  constexpr Pid kPid{4711};
+  TraceFacts facts{.own_user = 1000, .target_user = 0, .error = 13};
+  const auto text = [&facts] {
+    const absl::Status status = TraceRefusal(kPid, facts);
+    EXPECT_EQ(ExitCodeOf(status), ExitCode::kNotPermitted);
+    EXPECT_THAT(status.message(), HasSubstr("PID 4711"));
+    return std::string(status.message());
+  };
+  EXPECT_THAT(text(), HasSubstr("belongs to user 0"));
+  facts.target_user = 1000;
+  facts.is_dumpable = false;
+  facts.ptrace_scope = 1;
+  EXPECT_THAT(text(), HasSubstr("PR_SET_DUMPABLE"));
+  facts.is_dumpable = true;
+  EXPECT_THAT(text(), HasSubstr("kernel.yama.ptrace_scope is 1 and lets only parents"));
+  EXPECT_THAT(text(), HasSubstr("PR_SET_PTRACER"));
+  facts.ptrace_scope = 2;
+  EXPECT_THAT(text(), HasSubstr("ptrace_scope is 2: only root"));
+  facts.ptrace_scope = 0;
+  EXPECT_THAT(text(), HasSubstr("capabilities"));
+  EXPECT_THAT(text(), HasSubstr("Permission denied"));
+  // Root is refused for other reasons.
+  facts = {.own_user = 0, .target_user = 1000, .is_dumpable = false, .error = 1};
+  EXPECT_THAT(text(), HasSubstr("Operation not permitted"));
+}
+
+TEST(TracePermissionTest, OnesOwnProcessIsFine) {
+  EXPECT_TRUE(CheckTraceable(Pid{static_cast<uint32_t>(getpid())}).ok());
 }
 
 }  // namespace

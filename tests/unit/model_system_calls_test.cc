@@ -126,9 +126,22 @@ TEST(SystemCallTest, PlacesArePlacesOfTheirKind) {
       expect_kind(info->places.fd, ArgumentKind::kFd);
       expect_kind(info->places.path, ArgumentKind::kPath);
       expect_kind(info->places.directory, ArgumentKind::kDirectoryFd);
-      expect_kind(info->places.second_path, ArgumentKind::kSecondPath);
+      expect_kind(info->places.second_path,
+                  info->second_is_text ? ArgumentKind::kText : ArgumentKind::kSecondPath);
       expect_kind(info->places.second_directory, ArgumentKind::kSecondDirectoryFd);
-      expect_kind(info->places.address, ArgumentKind::kSockaddr);
+      if (info->places.address <= kMostArguments) {
+        expect_kind(info->places.address, ArgumentKind::kSockaddr);
+      } else {
+        const size_t field = info->places.address - kMostArguments - 1;
+        ASSERT_LT(field + 1, info->fields.size());
+        EXPECT_EQ(info->fields[field].kind, ArgumentKind::kSockaddr);
+        EXPECT_EQ(info->fields[field + 1].kind, ArgumentKind::kSockaddrLength);
+        EXPECT_EQ(info->places.address_bytes, info->places.address + 1);
+      }
+      EXPECT_EQ(info->places.structure != 0, !info->fields.empty());
+      for (const ArgumentInfo& field : info->fields) {
+        EXPECT_TRUE(field.name.empty() || names.insert(field.name).second) << field.name;
+      }
       if (info->places.directory != 0) EXPECT_NE(info->places.path, 0);
       if (info->places.second_directory != 0) EXPECT_NE(info->places.second_path, 0);
       EXPECT_EQ(info->places.address != 0, info->places.address_bytes != 0);
@@ -148,6 +161,18 @@ TEST(SystemCallTest, OffsetsOf64BitsAreTwoArgumentsOnI386) {
   EXPECT_EQ(ByName("fallocate", SystemAbi::kI386).argument_count, 6);
   EXPECT_EQ(ByName("preadv2").argument_count, 6);
   EXPECT_EQ(ByName("preadv2", SystemAbi::kX32).argument_count, 5);
+}
+
+// What `proftrace dump` names the file of.
+TEST(SystemCallTest, TheFileComesFirst) {
+  for (const std::string_view name :
+       {"read",      "write",     "pread64",   "pwrite64",   "readv",       "writev",
+        "recvfrom",  "sendto",    "recvmsg",   "sendmsg",    "recvmmsg",    "accept",
+        "accept4",   "connect",   "ioctl",     "fsync",      "flock",       "fcntl",
+        "fdatasync", "fallocate", "ftruncate", "getdents64", "epoll_wait",  "epoll_pwait",
+        "preadv",    "pwritev",   "splice",    "lseek",      "epoll_pwait2"}) {
+    EXPECT_EQ(ByName(name).places.fd, 1) << name;
+  }
 }
 
 TEST(SystemCallTest, AbisHaveTheirOwnArgumentsWhereTheyDiffer) {
@@ -230,6 +255,32 @@ TEST(SystemCallTest, WhatCallsDoToFilesAndThreads) {
   EXPECT_EQ(renameat.path, 2);
   EXPECT_EQ(renameat.second_directory, 3);
   EXPECT_EQ(renameat.second_path, 4);
+}
+
+TEST(SystemCallTest, StructuresAreTheSameInEachAbiButThoseOfLongs) {
+  for (const SystemAbi abi : kAbis) {
+    const bool is_32 = abi != SystemAbi::kX86_64;
+    const SystemCallInfo& send = ByName("sendmsg", abi);
+    EXPECT_EQ(send.places.structure, 2);
+    EXPECT_EQ(send.places.address, 7);
+    EXPECT_EQ(send.fields_are_32, is_32);
+    EXPECT_FALSE(send.fills_address);
+    EXPECT_TRUE(ByName("recvmsg", abi).fills_address);
+    const SystemCallInfo& open = ByName("openat2", abi);
+    EXPECT_EQ(open.places.structure, 3);
+    EXPECT_EQ(open.fields.size(), 3u);
+    EXPECT_FALSE(open.fields_are_32);
+    EXPECT_EQ(ByName("clone3", abi).places.structure, 1);
+    EXPECT_FALSE(ByName("clone3", abi).fields_are_32);
+  }
+}
+
+TEST(SystemCallTest, TheTargetOfASymbolicLinkIsText) {
+  const SystemCallInfo& link = ByName("symlinkat");
+  EXPECT_TRUE(link.second_is_text);
+  EXPECT_EQ(link.places.second_path, 1);
+  EXPECT_EQ(link.places.path, 3);
+  EXPECT_FALSE(ByName("linkat").second_is_text);
 }
 
 TEST(SystemCallTest, CallsWithoutARowHaveSixArguments) {

@@ -2,6 +2,7 @@
 proftrace_unit_test(pipeline_test
   SOURCES
     pipeline_autograd_test.cc
+    pipeline_budget_test.cc
     pipeline_capture_file_test.cc
     pipeline_decoder_test.cc
     pipeline_device_test.cc

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "bpf/abi/sample_records.h"
+#include "tests/support/system_record_maker.h"
 #include "tests/unit/pipeline_timeline.h"
+#include "userspace/aggregate/sample_text.h"
+#include "userspace/aggregate/wait_sums.h"
 
 namespace proftrace {
 namespace {
@@ -18,7 +21,7 @@ using testing::IsEmpty;
 constexpr uint32_t kTid = 7;
 constexpr uint64_t kPeriodNs = 1000;
 
-class Job : public RecordMaker {
+class Job : public SystemRecordMaker {
  public:
   void Function(uint32_t id, abi::pt_sample_frame_kind kind, const std::string& name,
                 const std::string& file, int32_t first_line = 0) {
@@ -51,6 +54,13 @@ class Job : public RecordMaker {
     record.frame = frame;
     record.call = call;
     record.state = state;
+    AddBytes(&record, sizeof(record));
+  }
+  void Waker(uint32_t tid, int64_t ns, uint32_t woken, uint32_t frame) {
+    abi::pt_waker_record record{};
+    record.head = Head(abi::PT_WAKER, tid, ns, 0, 0);
+    record.frame = frame;
+    record.woken_tid = woken;
     AddBytes(&record, sizeof(record));
   }
   void Operator(uint32_t tid, int64_t begin_ns, int64_t end_ns, uint16_t site = 1) {
@@ -171,6 +181,43 @@ TEST(SamplesTest, ImpossibleRecordsAreCounted) {
   const auto timeline = Build(job, Metadata());
   EXPECT_EQ(timeline->ledger().malformed, 4u);
   EXPECT_THAT(timeline->samples(), IsEmpty());
+}
+
+TEST(WakersTest, AWaitHasTheStackOfTheWakingThatEndedIt) {
+  constexpr uint32_t kOther = 8;
+  constexpr uint32_t kThird = 9;
+  Job job;
+  job.Function(1, abi::PT_SAMPLE_FRAME_NATIVE, "main", "/job");
+  job.Function(2, abi::PT_SAMPLE_FRAME_NATIVE, "notify", "/lib/libc.so");
+  job.Frame(1, 0, 1);
+  job.Frame(2, 1, 2);
+  // Samples come by a way of their own: before or after the waits.
+  job.Waker(kOther, 900, kTid, 1);  // it did not sleep yet
+  job.Waker(kOther, 1850, kTid, 1);
+  job.Waker(kOther, 1890, kTid, 2);
+  job.Waker(kThird, 1895, kTid, 1);    // the kernel tells of another waker
+  job.Waker(kOther, 3500, kThird, 2);  // it woke another thread
+  job.OffCpu(kTid, 1000, 2000, 100, -1, kOther);
+  job.OffCpu(kTid, 3000, 4000, 100, -1, kOther);
+  job.OffCpu(kTid, 5000, 6000, 100);
+  job.Waker(kOther, 5900, kTid, 2);  // an interrupt woke it
+  const auto timeline = Build(job, Metadata());
+  ASSERT_EQ(timeline->system_event_count(), 3u);
+  const uint32_t frame = timeline->system_event(0).off_cpu.waker_frame;
+  EXPECT_THAT(SampleStackTexts(*timeline, frame, 9), ElementsAre("notify", "main"));
+  EXPECT_THAT(SampleStackTexts(*timeline, frame, 1), ElementsAre("notify"));
+  EXPECT_EQ(timeline->system_event(1).off_cpu.waker_frame, 0u);
+  EXPECT_EQ(timeline->system_event(2).off_cpu.waker_frame, 0u);
+  EXPECT_THAT(timeline->samples(), IsEmpty());
+  const std::vector<WaitSum> waits = SumWaits(*timeline);
+  ASSERT_EQ(waits.size(), 3u);
+  EXPECT_EQ(waits[0].waker_frame + waits[1].waker_frame + waits[2].waker_frame, frame);
+}
+
+TEST(WakersTest, AWakingOfNobodyIsMalformed) {
+  Job job;
+  job.Waker(kTid, 1000, 0, 0);
+  EXPECT_EQ(Build(job, Metadata())->ledger().malformed, 1u);
 }
 
 }  // namespace

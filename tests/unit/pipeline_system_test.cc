@@ -14,6 +14,7 @@
 
 #include "bpf/abi/system_records.h"
 #include "tests/support/memory_capture.h"
+#include "tests/support/system_record_maker.h"
 #include "tests/unit/pipeline_timeline.h"
 #include "userspace/aggregate/data_waits.h"
 #include "userspace/aggregate/time_breakdown.h"
@@ -25,61 +26,19 @@ namespace proftrace {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 constexpr uint32_t kTid = 7;
 constexpr uint16_t kRead = 0;  // x86-64
 constexpr uint16_t kPoll = 7;
 constexpr uint16_t kOpenat = 257;
 constexpr uint16_t kFutex = 202;
+constexpr uint16_t kRecvmmsg = 299;
+constexpr uint16_t kSymlink = 88;
+constexpr uint16_t kOpenat2 = 437;
+constexpr uint16_t kSendmsgOfI386 = 370;
 
-class Job : public RecordMaker {
- public:
-  abi::pt_system_call_record CallRecord(uint32_t tid, int64_t begin_ns, int64_t end_ns,
-                                        uint16_t number, int64_t result) {
-    abi::pt_system_call_record record{};
-    record.head = Head(abi::PT_SYSTEM_CALL, tid, begin_ns, number, 0);
-    record.duration_ns = static_cast<uint64_t>(end_ns - begin_ns);
-    record.result = result;
-    return record;
-  }
-  void SystemCall(uint32_t tid, int64_t begin_ns, int64_t end_ns, uint16_t number = kRead,
-                  int64_t result = 0, uint16_t lost = 0) {
-    abi::pt_system_call_record record = CallRecord(tid, begin_ns, end_ns, number, result);
-    record.lost = lost;
-    AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES);
-  }
-  void OffCpu(uint32_t tid, int64_t begin_ns, int64_t end_ns, int64_t queue_ns = 0,
-              int32_t call = -1, uint32_t waker = 0, uint32_t waker_pid = kPid,
-              uint32_t state = 1) {
-    abi::pt_off_cpu_record record{};
-    record.head = Head(abi::PT_OFF_CPU, tid, begin_ns, 0, 0);
-    record.duration_ns = static_cast<uint64_t>(end_ns - begin_ns);
-    record.run_queue_ns = static_cast<uint64_t>(queue_ns);
-    record.state = state;
-    record.call = call;
-    if (waker != 0) {
-      record.waker_pid = waker_pid;
-      record.waker_tid = waker;
-    }
-    AddBytes(&record, sizeof(record));
-  }
-  void Fault(uint32_t tid, int64_t begin_ns, int64_t end_ns) {
-    abi::pt_fault_record record{};
-    record.head = Head(abi::PT_FAULT, tid, begin_ns, 0, 0);
-    record.duration_ns = static_cast<uint64_t>(end_ns - begin_ns);
-    record.area = abi::PT_FAULT_HEAP;
-    AddBytes(&record, sizeof(record));
-  }
-  void File(uint32_t id, abi::pt_system_file_kind kind, const std::string& names) {
-    abi::pt_system_file_record record{};
-    record.head = Head(abi::PT_SYSTEM_FILE, kTid, 1, 0, id);
-    record.kind = kind;
-    record.inode = 42;
-    record.bytes = static_cast<uint16_t>(names.size());
-    std::memcpy(record.text, names.data(), names.size());
-    AddBytes(&record, PT_SYSTEM_FILE_HEAD_BYTES + (names.size() + 7) / 8 * 8);
-  }
-};
+using Job = SystemRecordMaker;
 
 CaptureMetadata Metadata(int64_t start_ns = 0, int64_t end_ns = 1'000'000) {
   CaptureMetadata metadata = TestMetadata();
@@ -246,6 +205,65 @@ TEST(SystemTest, PathsStartAtTheirDirectories) {
   EXPECT_THAT(paths, ElementsAre("/home/data/x/y", "/home/data/z", "/etc/passwd", "unknown"));
 }
 
+TEST(SystemTest, StructuresLieBehindThePaths) {
+  Job job;
+  abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kOpenat2, 3);
+  const char path[] = "/x";
+  std::memcpy(record.tail + 8, path, sizeof(path));
+  record.path_bytes = sizeof(path);
+  const uint64_t how[] = {5, 6, 7};
+  std::memcpy(record.tail + 16, how, sizeof(how));
+  record.flags = abi::PT_SYSTEM_HAS_PATH | abi::PT_SYSTEM_HAS_STRUCTURE;
+  job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + 40);
+  record.head.time_ns += 1;
+  job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + 32);  // a field is missing
+  record.head.time_ns += 1;
+  record.flags = abi::PT_SYSTEM_HAS_PATH;  // of an earlier version
+  job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + 16);
+  const auto timeline = Build(job, Metadata());
+  ASSERT_EQ(timeline->system_event_count(), 3u);
+  const auto paths = [&](uint32_t event) {
+    return timeline->system_tables().Paths(timeline->system_event(event).call.paths);
+  };
+  EXPECT_THAT(paths(0)->fields, ElementsAre(5, 6, 7));
+  for (const uint32_t event : {0, 1, 2}) EXPECT_EQ(paths(event)->first, "/x");
+  EXPECT_THAT(paths(1)->fields, IsEmpty());
+  EXPECT_THAT(paths(2)->fields, IsEmpty());
+}
+
+TEST(SystemTest, FieldsOf32Bits) {
+  Job job;
+  abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kSendmsgOfI386, 3);
+  record.abi = abi::PT_SYSTEM_I386;
+  const uint32_t message[] = {5, 6, 7, 0xffffffff};
+  std::memcpy(record.tail, message, sizeof(message));
+  record.flags = abi::PT_SYSTEM_HAS_STRUCTURE;
+  job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + sizeof(message));
+  const auto timeline = Build(job, Metadata());
+  ASSERT_EQ(timeline->system_event_count(), 1u);
+  const SystemPaths* paths = timeline->system_tables().Paths(timeline->system_event(0).call.paths);
+  EXPECT_THAT(paths->fields, ElementsAre(5, 6, 7, 0xffffffff));
+}
+
+// A relative text is not taken for a path.
+TEST(SystemTest, TheTargetOfALinkStaysAsItIs) {
+  Job job;
+  job.File(1, abi::PT_SYSTEM_FILE_DIRECTORY, Names({"home"}));
+  abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kSymlink, 0);
+  const uint32_t directories[] = {1, 0};
+  const std::string text = Names({"link", "target"});
+  std::memcpy(record.tail, directories, sizeof(directories));
+  std::memcpy(record.tail + 8, text.data(), text.size());
+  record.path_bytes = static_cast<uint16_t>(text.size());
+  record.flags = abi::PT_SYSTEM_HAS_PATH | abi::PT_SYSTEM_HAS_SECOND_PATH;
+  job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + 24);
+  const auto timeline = Build(job, Metadata());
+  ASSERT_EQ(timeline->system_event_count(), 1u);
+  const SystemPaths* paths = timeline->system_tables().Paths(timeline->system_event(0).call.paths);
+  EXPECT_EQ(paths->first, "/home/link");
+  EXPECT_EQ(paths->second, "target");
+}
+
 TEST(SystemTest, ImpossibleRecordsAreMalformed) {
   Job job;
   abi::pt_system_call_record call = job.CallRecord(kTid, 1000, 2000, kRead, 0);
@@ -380,17 +398,18 @@ TEST(DataWaitsTest, TheWorkerIsFollowedThroughTheThreadThatPins) {
   class Worker : public RecordMaker {
    public:
     Worker() : RecordMaker(kWorker) {}
-    void Read(int64_t begin_ns, int64_t end_ns) {
+    void Call(int64_t begin_ns, int64_t end_ns, uint16_t number) {
       abi::pt_system_call_record record{};
-      record.head = Head(abi::PT_SYSTEM_CALL, kWorker, begin_ns, kRead, 0);
+      record.head = Head(abi::PT_SYSTEM_CALL, kWorker, begin_ns, number, 0);
       record.duration_ns = static_cast<uint64_t>(end_ns - begin_ns);
       record.result = 4096;
       AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES);
     }
   } worker;
-  worker.Read(200, 300);
-  worker.Read(2000, 6000);
-  worker.Read(6100, 6200);
+  worker.Call(200, 300, kRead);
+  worker.Call(2000, 6000, kRead);
+  worker.Call(6100, 6200, kRead);
+  worker.Call(6300, 6400, kRecvmmsg);  // its result is messages, not bytes
   job.bytes().insert(job.bytes().end(), worker.bytes().begin(), worker.bytes().end());
   const auto timeline = Build(job, Metadata(0, 20'000));
   const std::vector<DataWait> waits = FindDataWaits(*timeline, FindSteps(*timeline));
@@ -398,7 +417,7 @@ TEST(DataWaitsTest, TheWorkerIsFollowedThroughTheThreadThatPins) {
   EXPECT_EQ(waits[0].blocked_ns, 6500);
   EXPECT_EQ(Raw(waits[0].worker), kWorker);
   EXPECT_EQ(Raw(waits[0].waker), kFeeder);
-  EXPECT_EQ(waits[0].worker_io_ns, 4100);
+  EXPECT_EQ(waits[0].worker_io_ns, 4200);
   EXPECT_EQ(waits[0].worker_bytes, 8192);
   ASSERT_NE(waits[0].longest_call, kNoSystemEvent);
   EXPECT_EQ(timeline->system_event(waits[0].longest_call).start_ns, 2000);

@@ -13,8 +13,26 @@ proftrace_unit_test(symbols_inputs_test
 proftrace_unit_test(symbols_kept_arguments_test
   SOURCES symbols_kept_arguments_test.cc
   LIBS proftrace_symbols)
+# Has made-up functions, whose windows it looks for in its own file.
+proftrace_unit_test(symbols_module_patches_test
+  SOURCES symbols_module_patches_test.cc
+  LIBS proftrace_symbols GTest::gmock)
+proftrace_unit_test(symbols_moved_code_test
+  SOURCES symbols_moved_code_test.cc
+  LIBS proftrace_symbols GTest::gmock)
+pkg_check_modules(UNICORN IMPORTED_TARGET unicorn>=2)
+if(UNICORN_FOUND)
+  proftrace_unit_test(symbols_moved_code_emulated_test
+    SOURCES symbols_moved_code_emulated_test.cc symbols_emulator.cc
+    LIBS proftrace_symbols PkgConfig::CAPSTONE PkgConfig::UNICORN)
+else()
+  message(STATUS "no Unicorn 2: moved code is not run in an emulator")
+endif()
 proftrace_unit_test(symbols_native_test
   SOURCES symbols_native_test.cc
+  LIBS proftrace_symbols GTest::gmock)
+proftrace_unit_test(symbols_patch_windows_test
+  SOURCES symbols_patch_windows_test.cc
   LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_rows_test
   SOURCES symbols_rows_test.cc

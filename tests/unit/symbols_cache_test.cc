@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "symbols/plan_cache.h"
+#include "symbols/window_cache.h"
 
 namespace proftrace {
 namespace {
@@ -112,17 +113,18 @@ TEST_F(PlanCacheTest, GivesBackWhatWasStored) {
   EXPECT_EQ(status.st_mode & 0777, 0700u);
 }
 
-TEST_F(PlanCacheTest, EveryDamagedByteIsNoticed) {
-  const PlanCache cache(directory_.string());
-  cache.Store(*file_, SomeFacts());
-  std::ifstream in(Entry(), std::ios::binary);
-  const std::string good((std::istreambuf_iterator<char>(in)), {});
+TEST(CacheEntryTest, EveryDamagedByteIsNoticed) {
+  const EntryFormat format{{'A', 'B'}, 3};
+  const std::string good = SealEntry(format, "content");
+  EXPECT_EQ(OpenEntry(format, good), "content");
+  EXPECT_FALSE(OpenEntry({{'A', 'C'}, 3}, good));
+  EXPECT_FALSE(OpenEntry({{'A', 'B'}, 4}, good));
   for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_FALSE(OpenEntry(format, good.substr(0, i))) << i;
     if (i >= 12 && i < 16) continue;  // reserved
     std::string bad = good;
     bad[i] = static_cast<char>(bad[i] ^ 0x41);
-    EXPECT_FALSE(OpenEntry(bad)) << i;
-    EXPECT_FALSE(OpenEntry(good.substr(0, i))) << i;
+    EXPECT_FALSE(OpenEntry(format, bad)) << i;
   }
 }
 
@@ -186,6 +188,64 @@ TEST(PlanEntryTest, SurvivesEveryCutAndFlip) {
       std::string bad = good;
       bad[i] = static_cast<char>(bad[i] ^ flip);
       DecodeFacts(bad, "id", 0x100);
+    }
+  }
+}
+
+const std::vector<PatchPoint> kPoints = {
+    {0x1020, {1, true, MemoryPlace{4, -8, 8}, false}}, {0x1040, {}}, {0x1060, {}}};
+
+std::vector<PointPatch> SomePatches() {
+  PatchWindow window;
+  window.address = 0x101a;
+  window.size = 6;
+  window.recorder = 0x1020;
+  window.stack_change = -16;
+  window.changed = 5;
+  window.dead = 0x0ff0;
+  window.loses_reads = true;
+  window.flags_are_live = false;
+  window.has_call = true;
+  std::vector<PointPatch> patches = {
+      {0x1020, window, ""}, {0x1040, std::nullopt, "no room"}, {0x1060, PatchWindow(), ""}};
+  patches[2].window->address = patches[2].window->recorder = 0x1060;
+  patches[2].window->size = 5;
+  return patches;
+}
+
+TEST_F(PlanCacheTest, WindowsAreKeptForTheirPointsAlone) {
+  const WindowCache cache(directory_.string());
+  cache.Store(*file_, kPoints, SomePatches());
+  const auto patches = cache.Load(*file_, kPoints);
+  ASSERT_TRUE(patches);
+  ASSERT_EQ(patches->size(), 3u);
+  EXPECT_EQ(EncodeWindows("", *patches), EncodeWindows("", SomePatches()));
+  const PatchWindow& window = *(*patches)[0].window;
+  EXPECT_EQ(window.recorder, 0x1020u);
+  EXPECT_EQ(window.stack_change, -16);
+  EXPECT_TRUE(window.loses_reads && window.has_call);
+  EXPECT_FALSE(window.flags_are_live || window.memory_changed);
+  EXPECT_EQ((*patches)[1].reason, "no room");
+  std::vector<PatchPoint> others = kPoints;
+  others[1].reads.registers = 2;
+  EXPECT_FALSE(cache.Load(*file_, others));
+  EXPECT_FALSE(cache.Load(*file_, {}));
+}
+
+TEST(WindowEntryTest, SurvivesEveryCutAndFlip) {
+  const std::string good = EncodeWindows("id", SomePatches());
+  EXPECT_FALSE(DecodeWindows(good, "other", kPoints));
+  for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_FALSE(DecodeWindows(good.substr(0, i), "id", kPoints)) << i;
+    for (const int flip : {1, 0x80, 0xff}) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ flip);
+      const auto patches = DecodeWindows(bad, "id", kPoints);
+      for (const PointPatch& patch : patches.value_or(std::vector<PointPatch>())) {
+        if (!patch.window) continue;
+        EXPECT_GE(patch.window->size, kWindowBytes);
+        EXPECT_LE(patch.window->recorder, patch.window->end());
+      }
     }
   }
 }

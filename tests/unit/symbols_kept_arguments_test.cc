@@ -257,5 +257,25 @@ TEST(ReducedPlanTest, WithoutInputsProbesAreWhatTheyWere) {
   EXPECT_EQ(points[1].cookie, PT_COOKIE(8, abi::PT_ROLE_BEGIN, 0, 0));
 }
 
+TEST(ReducedPlanTest, WithoutInputsOfRowsOperatorsKeepTheirs) {
+  ProbePlan plan;
+  plan.has_input_probes = true;
+  plan.node_signature = 1;
+  RemoveRowInputs("why", &plan);
+  EXPECT_TRUE(plan.gaps.empty());
+  plan.row_inputs.resize(1);
+  plan.operator_signatures.resize(1);
+  plan.places.resize(1);
+  plan.places[0].inputs = 1;
+  RemoveRowInputs("why", &plan);
+  EXPECT_TRUE(plan.has_input_probes);
+  EXPECT_EQ(plan.node_signature, 1);
+  EXPECT_TRUE(plan.row_inputs.empty());
+  EXPECT_TRUE(plan.operator_signatures.empty());
+  EXPECT_EQ(plan.places[0].inputs, 0u);
+  ASSERT_EQ(plan.gaps.size(), 1u);
+  EXPECT_EQ(plan.gaps[0].reason, "why");
+}
+
 }  // namespace
 }  // namespace proftrace

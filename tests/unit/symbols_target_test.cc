@@ -286,6 +286,25 @@ TEST(TargetFilesTest, OnlyRegularFilesInsideTheTargetsRootAreOpened) {
   EXPECT_FALSE(OpenInTargetRoot(self, "/no/such/file").valid());
 }
 
+TEST(TargetFilesTest, AMappedFileIsKnownByItsBeginWhereItsNumbersDiffer) {
+  const Pid self{static_cast<uint32_t>(getpid())};
+  const absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(self);
+  ASSERT_TRUE(maps.ok());
+  const std::vector<MappedFile> files = GroupByFile(*maps);
+  ASSERT_GE(files.size(), 2u);
+  MappedFile file = files[0];
+  EXPECT_TRUE(OpenMappedFileByPath(self, file).ok());
+  file.inode += 1;
+  const absl::StatusOr<OpenedFile> opened = OpenMappedFileByPath(self, file);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->path.find("/proc/"), 0u);
+  // Another one lies at the path.
+  file.path = files[1].path;
+  EXPECT_FALSE(OpenMappedFileByPath(self, file).ok());
+  file.path += " (deleted)";
+  EXPECT_FALSE(OpenMappedFileByPath(self, file).ok());
+}
+
 TEST(TargetFilesTest, ValuesOfAStatusFile) {
   constexpr std::string_view kStatus =
       "Name:\tState: R\nState:\tS "

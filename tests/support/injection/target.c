@@ -1,6 +1,6 @@
 // target KIND SECONDS: a program whose threads come by safe_point() all the time, and that checks
-// what it computes. Prints `ready`, then `passed N failures M`. Kinds, any number, joined by
-// commas:
+// what it computes. Prints `ready`, and `passed N failures M` at its end: after so many seconds, or
+// at SIGTERM. Kinds, any number, joined by commas:
 //   threads   four threads allocate, free, compute with vectors and write files
 //   signals   a timer's handler runs every 2 ms, on an alternate stack
 //   forks     children are forked and wait for their end; also vfork and exec
@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile int stop;
+static volatile int stop, is_over;
 static long passed, failures, interrupted;
 
 // A function with the first instructions of most: it pushes, and makes room.
@@ -75,7 +75,7 @@ static void* work(void* argument) {
 }
 
 static void* finish(void* until) {
-  while (now() < *(double*)until) usleep(10000);
+  while (now() < *(double*)until && !is_over) usleep(10000);
   stop = 1;
   usleep(300000);
   printf("passed %ld failures %ld interrupted %ld\n", passed, failures, interrupted);
@@ -111,6 +111,8 @@ static void on_signal(int number) {
   while (now() < until) spin *= 1.0001;
 }
 
+static void on_end(int number) { is_over = number; }
+
 static void filter(int number, unsigned action) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
@@ -128,7 +130,10 @@ static void filter(int number, unsigned action) {
 
 int main(int count, char** arguments) {
   const char* kind = count > 1 ? arguments[1] : "";
-  double until = now() + (count > 2 ? atof(arguments[2]) : 5);
+  static double until;
+  until = now() + (count > 2 ? atof(arguments[2]) : 5);
+  struct sigaction end = {.sa_handler = on_end, .sa_flags = SA_RESTART};
+  sigaction(SIGTERM, &end, NULL);
   if (strstr(kind, "docker")) filter(SYS_kexec_load, SECCOMP_RET_ERRNO | EPERM);
   if (strstr(kind, "deny")) filter(SYS_memfd_create, SECCOMP_RET_ERRNO | EPERM);
   if (strstr(kind, "kill")) filter(SYS_memfd_create, SECCOMP_RET_KILL_PROCESS);
@@ -153,8 +158,13 @@ int main(int count, char** arguments) {
   }
   printf("ready\n");
   fflush(stdout);
+  if (strstr(kind, "headless")) {
+    pthread_t last;
+    pthread_create(&last, NULL, finish, &until);
+    pthread_exit(NULL);
+  }
   long rounds = 0;
-  while (now() < until) {
+  while (now() < until && !is_over) {
     if (strstr(kind, "forks")) {
       int status = 0;
       pid_t child = fork();

@@ -6,6 +6,9 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,6 +26,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -321,6 +325,194 @@ static void compat(void) {
   }
 }
 
+/* struct msghdr of calls of 32 bits. */
+struct old_message {
+  unsigned name, name_bytes, parts, part_count, control, control_bytes, flags;
+};
+
+static int bound_socket(int family, void* address, socklen_t* bytes) {
+  int fd = socket(family, SOCK_DGRAM, 0);
+
+  bind(fd, address, *bytes);
+  getsockname(fd, address, bytes);
+  return fd;
+}
+
+static void send_and_receive(int from, int to, void* address, socklen_t bytes) {
+  struct sockaddr_storage sender;
+  char text[16];
+  struct iovec sent[3] = {{"a", 1}, {"bc", 2}, {"def", 3}}, received = {text, sizeof(text)};
+  struct msghdr message = {
+      .msg_name = address, .msg_namelen = bytes, .msg_iov = sent, .msg_iovlen = 3};
+  struct msghdr answer = {
+      .msg_name = &sender, .msg_namelen = sizeof(sender), .msg_iov = &received, .msg_iovlen = 1};
+
+  sendmsg(from, &message, MSG_NOSIGNAL);
+  recvmsg(to, &answer, MSG_DONTWAIT);
+  answer.msg_name = NULL;
+  answer.msg_namelen = 0;
+  sendmsg(from, &message, 0);
+  recvmsg(to, &answer, MSG_TRUNC);
+}
+
+/* Several messages at once, and what ioctls take. */
+static void send_and_receive_many(int from, int to, void* address, socklen_t bytes, int round) {
+  char texts[3][64] = {"one", "three", "eleven"};
+  struct iovec parts[3];
+  struct mmsghdr messages[3] = {0};
+  int pair[2], number = 1;
+
+  for (int i = 0; i < 3; ++i) {
+    parts[i] = (struct iovec){texts[i], 3 + round + 8 * i};
+    messages[i].msg_hdr = (struct msghdr){
+        .msg_name = address, .msg_namelen = bytes, .msg_iov = &parts[i], .msg_iovlen = 1};
+  }
+  sendmmsg(from, messages, 3, 0);
+  ioctl(to, FIONREAD, &number);
+  for (int i = 0; i < 3; ++i) {
+    parts[i].iov_len = 16;
+    messages[i].msg_hdr.msg_name = NULL;
+    messages[i].msg_hdr.msg_namelen = 0;
+  }
+  recvmmsg(to, messages, 3, MSG_DONTWAIT, NULL);
+  recvmmsg(to, messages, 3, MSG_DONTWAIT, NULL);
+  sendmmsg(from, NULL, 2, 0);
+  if (pipe(pair) != 0) return;
+  (void)!write(pair[1], texts, 5 + round);
+  ioctl(pair[0], FIONREAD, &number);
+  ioctl(pair[0], FIONBIO, &number);
+  ioctl(pair[0], TIOCGWINSZ, texts);
+  ioctl(pair[0], FIONREAD, NULL);
+  ioctl(pair[0], _IOC(_IOC_READ | _IOC_WRITE, 'F', 0x2a, 0x20), texts);
+  close(pair[0]);
+  close(pair[1]);
+}
+/* Calls whose arguments point to structures and to texts. */
+static void structures(void) {
+  struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+  struct sockaddr_un own = {.sun_family = AF_UNIX}, peer = {.sun_family = AF_UNIX};
+  char* low =
+      mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+  struct old_message* old = (struct old_message*)low;
+  unsigned* old_part = (unsigned*)(low + 64);
+  socklen_t in_bytes = sizeof(in), in6_bytes = sizeof(in6);
+  socklen_t own_bytes = sizeof(own), peer_bytes = sizeof(peer);
+  int sockets[4];
+  char path[256], link[256];
+
+  snprintf(path, sizeof(path), "%s/opened", folder);
+  snprintf(link, sizeof(link), "%s/link", folder);
+  snprintf(own.sun_path, sizeof(own.sun_path), "%s/own", folder);
+  snprintf(peer.sun_path, sizeof(peer.sun_path), "%s/peer", folder);
+  sockets[0] = bound_socket(AF_INET, &in, &in_bytes);
+  sockets[1] = bound_socket(AF_INET6, &in6, &in6_bytes);
+  sockets[2] = bound_socket(AF_UNIX, &own, &own_bytes);
+  sockets[3] = bound_socket(AF_UNIX, &peer, &peer_bytes);
+  for (int i = 0; i < rounds; ++i) {
+    struct open_how how = {.flags = O_CREAT | O_RDWR | O_CLOEXEC, .mode = 0640};
+    struct clone_args clone = {.flags = CLONE_PARENT_SETTID | CLONE_FS,
+                               .parent_tid = (unsigned long)&low[128],
+                               .exit_signal = SIGCHLD};
+    pthread_t thread;
+
+    close((int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)));
+    how = (struct open_how){.flags = O_PATH, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_IN_ROOT};
+    syscall(SYS_openat2, AT_FDCWD, "missing", &how, sizeof(how));
+    syscall(SYS_openat2, AT_FDCWD, "missing", &how, 8);
+    syscall(SYS_openat2, AT_FDCWD, "missing", NULL, sizeof(how));
+    if (syscall(SYS_clone3, &clone, sizeof(clone)) == 0) _exit(0);
+    wait(NULL);
+    syscall(SYS_clone3, &clone, 8);
+    pthread_create(&thread, NULL, end_thread, NULL);
+    pthread_join(thread, NULL);
+    (void)!symlink("../else\"where", link);
+    unlink(link);
+    (void)!symlinkat("target", AT_FDCWD, link);
+    (void)!symlinkat("again", AT_FDCWD, link);
+    unlink(link);
+    send_and_receive(sockets[0], sockets[0], &in, in_bytes);
+    send_and_receive(sockets[1], sockets[1], &in6, in6_bytes);
+    send_and_receive(sockets[2], sockets[3], &peer, peer_bytes);
+    send_and_receive_many(sockets[0], sockets[0], &in, in_bytes, i);
+    sendmsg(sockets[0], NULL, 0);
+    memcpy(low + 256, &in, in_bytes);
+    old_part[0] = (unsigned)(unsigned long)low;
+    old_part[1] = 5;
+    *old = (struct old_message){.name = (unsigned)(unsigned long)(low + 256),
+                                .name_bytes = in_bytes,
+                                .parts = (unsigned)(unsigned long)old_part,
+                                .part_count = 1};
+    old_call(370, sockets[0], (long)low, 0); /* sendmsg */
+    *old = (struct old_message){.name = (unsigned)(unsigned long)(low + 256),
+                                .name_bytes = 64,
+                                .parts = (unsigned)(unsigned long)old_part,
+                                .part_count = 1};
+    old_part[0] = (unsigned)(unsigned long)(low + 512);
+    old_call(372, sockets[0], (long)low, 0); /* recvmsg */
+  }
+}
+
+static int most_pids(void) {
+  FILE* file = fopen("/proc/sys/kernel/pid_max", "r");
+  int most = 0;
+
+  if (file == NULL || fscanf(file, "%d", &most) != 1) _exit(4);
+  fclose(file);
+  return most;
+}
+
+/* A child whose pid is that of `other` but for a multiple of 8192, as far as one is free. */
+static pid_t fork_beside(pid_t other) {
+  const int most = most_pids();
+
+  for (pid_t pid = other % 8192; pid < most; pid += 8192) {
+    struct clone_args clone = {
+        .exit_signal = SIGCHLD, .set_tid = (unsigned long)&pid, .set_tid_size = 1};
+    long child;
+
+    if (pid < 300 || pid == other) continue;
+    child = syscall(SYS_clone3, &clone, sizeof(clone));
+    if (child >= 0) return child;
+  }
+  _exit(5);
+}
+
+/* Processes with pids that are alike in their lower bits. The first of them ends before the second
+ * is half done; a third one comes then. */
+static void alike(void) {
+  pid_t first;
+  int held[2], done[2];
+  char byte;
+
+  if (pipe(held) || pipe(done)) return;
+  first = fork();
+  if (first == 0) {
+    pid_t own = (pid_t)syscall(SYS_getpid);
+
+    if (fork_beside(own) == 0) {
+      for (int i = 0; i < rounds; ++i) syscall(SYS_getppid);
+      (void)!write(done[1], "x", 1);
+      (void)!read(held[0], &byte, 1);
+      for (int i = 0; i < rounds; ++i) syscall(SYS_getppid);
+      _exit(0);
+    }
+    (void)!read(done[0], &byte, 1);
+    for (int i = 0; i < rounds; ++i) syscall(SYS_getppid);
+    _exit(0);
+  }
+  waitpid(first, NULL, 0);
+  if (fork_beside(first) == 0) {
+    for (int i = 0; i < rounds; ++i) syscall(SYS_getppid);
+    (void)!write(held[1], "x", 1);
+    _exit(0);
+  }
+  close(done[1]);
+  wait(NULL);
+  /* The second one's end. */
+  (void)!read(done[0], &byte, 1);
+}
+
 static void* block(void* argument) {
   char byte;
 
@@ -392,12 +584,17 @@ int main(int argc, char** argv) {
     signals();
   else if (!strcmp(mode, "compat"))
     compat();
+  else if (!strcmp(mode, "structures"))
+    structures();
+  else if (!strcmp(mode, "alike"))
+    alike();
   else if (!strcmp(mode, "end_in_calls"))
     end_in_calls();
   else
     return 2;
   clock_gettime(CLOCK_MONOTONIC, &end);
-  printf("TOOK %ld\n", (end.tv_sec - begin.tv_sec) * 1000000000L + end.tv_nsec - begin.tv_nsec);
+  printf("TOOK %ld %ld\n", (end.tv_sec - begin.tv_sec) * 1000000000L + end.tv_nsec - begin.tv_nsec,
+         clock() * (1000000000L / CLOCKS_PER_SEC));
   wait_for_line("DONE");
   return 0;
 }

@@ -1,0 +1,14 @@
+// Kills a piece of work at each of its steps, one after the other.
+#pragma once
+
+#include <functional>
+
+namespace proftrace {
+
+// Steps: system calls of `work` that do something to another process. For point = first, first +
+// step, …: a child does the work, and is killed instead of making the call with that number; then
+// "killed POINT CALL" is printed and a line awaited from the standard input. Where the work ends
+// before its point, "whole POINTS RESULT" is printed: how many there are, and what `work` returned.
+int KillAtEachPoint(int first, int step, const std::function<int()>& work);
+
+}  // namespace proftrace

@@ -1,0 +1,165 @@
+// patch_tool PID SECONDS [CYCLES]: puts jumps into a process as tier patch does it, CYCLES times
+// for SECONDS each, and prints a line a cycle and how often each operator began and ended.
+// patch_tool guarded PID SECONDS [CYCLES]: with a guardian.
+// patch_tool killed PID POINT STEP: is killed at each STEPth step of putting jumps there and taking
+// them out, from POINT on (kill_points.h).
+// patch_tool clean -p PID [-p PID...]: takes away what a killed one has left.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "symbols/planner.h"
+#include "tests/support/patch/kill_points.h"
+#include "userspace/base/clock.h"
+#include "userspace/patch/clean_family.h"
+#include "userspace/patch/guardian.h"
+#include "userspace/patch/patched_process.h"
+#include "userspace/patch/plan_spots.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kLeaseNs = 2'000'000'000;
+
+volatile std::sig_atomic_t is_interrupted = 0;
+
+struct Count {
+  uint64_t begins = 0;
+  uint64_t ends = 0;
+};
+
+int Run(Pid pid, double seconds, int cycles, PatchGuardian* guardian) {
+  std::signal(SIGINT, [](int) { is_interrupted = 1; });
+  PlanOptions options;
+  options.cache_directory = "/tmp/patch_tool_cache";
+  const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  if (!plan.ok()) {
+    std::fprintf(stderr, "%s\n", plan.status().ToString().c_str());
+    return 1;
+  }
+  const int64_t begin_ns = MonotonicNs();
+  const absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, *plan, options.cache_directory);
+  if (!spots.ok()) {
+    std::fprintf(stderr, "%s\n", spots.status().ToString().c_str());
+    return 1;
+  }
+  std::printf("spots found in %.1f ms\n", static_cast<double>(MonotonicNs() - begin_ns) / 1e6);
+  std::map<uint16_t, Count> counts;
+  for (int cycle = 0; cycle < cycles; ++cycle) {
+    const int64_t start_ns = MonotonicNs();
+    PatchRingOptions ring;
+    ring.pid = pid;
+    ring.salt = static_cast<uint32_t>(start_ns);
+    ring.facts = FactsOf(*plan);
+    ring.places = plan->places;
+    if (guardian != nullptr) guardian->Watch(pid);
+    auto process =
+        PatchedProcess::Attach(pid, spots->spots, ring, [](uint32_t tid) { return tid; });
+    if (!process.ok()) {
+      std::fprintf(stderr, "%s\n", process.status().ToString().c_str());
+      return 1;
+    }
+    const int64_t attached_ns = MonotonicNs();
+    const auto on_record = [&counts](std::span<const std::byte> bytes) {
+      abi::pt_record record{};
+      std::memcpy(&record, bytes.data(), sizeof(record));
+      if (record.kind == abi::PT_SPAN_BEGIN) ++counts[record.site].begins;
+      if (record.kind == abi::PT_SPAN_END) ++counts[record.site].ends;
+    };
+    PatchRing* reader = (*process)->ring();
+    while (!is_interrupted && MonotonicNs() - attached_ns < static_cast<int64_t>(seconds * 1e9)) {
+      reader->LetWrite(kLeaseNs);
+      if (reader->Drain(on_record) < 1000) usleep(1000);
+    }
+    reader->Stop();
+    reader->Drain(on_record);
+    const PatchRingCounts totals = reader->counts();
+    const int64_t leaving_ns = MonotonicNs();
+    const absl::Status status = (*process)->Detach();
+    if (guardian != nullptr && status.ok()) guardian->Forget(pid);
+    const PatchReport& report = (*process)->report();
+    std::printf(
+        "cycle %d: spots %zu left %zu jumps %zu refused %zu; attach %.1f ms "
+        "(held %.2f, stop %.2f), detach %.1f ms (stop %.2f); records %lu lost %lu abandoned %lu "
+        "damages %lu; %s\n",
+        cycle, spots->spots.size(), spots->unpatched.size(), report.jumps, report.refused.size(),
+        static_cast<double>(attached_ns - start_ns) / 1e6,
+        static_cast<double>(report.held_ns) / 1e6,
+        static_cast<double>(report.attach.longest_stop_ns) / 1e6,
+        static_cast<double>(MonotonicNs() - leaving_ns) / 1e6,
+        static_cast<double>(report.detach.longest_stop_ns) / 1e6,
+        static_cast<unsigned long>(totals.records), static_cast<unsigned long>(totals.lost),
+        static_cast<unsigned long>(totals.abandoned), static_cast<unsigned long>(totals.damages),
+        status.ToString().c_str());
+    std::fflush(stdout);
+  }
+  for (const auto& [site, count] : counts) {
+    std::printf("%s %lu %lu\n", plan->sites[site].label.name.c_str(),
+                static_cast<unsigned long>(count.begins), static_cast<unsigned long>(count.ends));
+  }
+  return 0;
+}
+
+int RunKilled(Pid pid, int point, int step) {
+  PlanOptions options;
+  options.cache_directory = "/tmp/patch_tool_cache";
+  const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  if (!plan.ok()) return 1;
+  const absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, *plan, options.cache_directory);
+  if (!spots.ok()) return 1;
+  return KillAtEachPoint(point, step, [&plan, &spots, pid] {
+    PatchRingOptions ring;
+    ring.pid = pid;
+    ring.salt = static_cast<uint32_t>(MonotonicNs());
+    ring.facts = FactsOf(*plan);
+    ring.places = plan->places;
+    auto process =
+        PatchedProcess::Attach(pid, spots->spots, ring, [](uint32_t tid) { return tid; });
+    if (!process.ok()) std::fprintf(stderr, "%s\n", process.status().ToString().c_str());
+    return process.ok() && (*process)->Detach().ok() ? 0 : 1;
+  });
+}
+
+int Clean(std::span<char*> words) {
+  bool is_found = false;
+  for (const char* word : words) {
+    if (std::strcmp(word, "-p") == 0) continue;
+    for (const CleanedProcess& one : CleanFamily(Pid{static_cast<uint32_t>(std::atoi(word))})) {
+      if (!one.status.ok()) {
+        std::printf("%s\n", one.status.ToString().c_str());
+        return 1;
+      }
+      is_found = is_found || one.is_found;
+    }
+  }
+  std::puts(is_found ? "cleaned" : "nothing left");
+  return 0;
+}
+
+}  // namespace
+}  // namespace proftrace
+
+int main(int argc, char** argv) {
+  std::span<char*> words(argv + 1, argv + argc);
+  if (words.size() < 2) return 2;
+  if (std::strcmp(words[0], "clean") == 0) return proftrace::Clean(words.subspan(1));
+  if (std::strcmp(words[0], "killed") == 0 && words.size() == 4) {
+    return proftrace::RunKilled(proftrace::Pid{static_cast<uint32_t>(std::atoi(words[1]))},
+                                std::atoi(words[2]), std::atoi(words[3]));
+  }
+  std::unique_ptr<proftrace::PatchGuardian> guardian;
+  if (std::strcmp(words[0], "guarded") == 0) {
+    guardian = proftrace::PatchGuardian::Start();
+    words = words.subspan(1);
+  }
+  return proftrace::Run(proftrace::Pid{static_cast<uint32_t>(std::atoi(words[0]))},
+                        std::atof(words[1]), words.size() > 2 ? std::atoi(words[2]) : 1,
+                        guardian.get());
+}

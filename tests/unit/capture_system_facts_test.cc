@@ -1,0 +1,77 @@
+// What the BPF programs are told of system calls.
+#include "userspace/capture/system_facts.h"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/system_calls.h"
+
+namespace proftrace {
+namespace {
+
+class SystemFactsTest : public testing::Test {
+ protected:
+  const abi::pt_system_call& Of(std::string_view name, SystemAbi abi = SystemAbi::kX86_64) const {
+    for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
+      const SystemCallInfo* info = FindSystemCall(abi, number);
+      if (info != nullptr && info->name == name) {
+        return facts_[static_cast<size_t>(abi) * PT_SYSTEM_CALLS + number];
+      }
+    }
+    ADD_FAILURE() << name;
+    return facts_.front();
+  }
+
+  const std::vector<abi::pt_system_call> facts_ = SystemCallFactsForKernel();
+};
+
+TEST_F(SystemFactsTest, AMessagesAddressIsAFieldOfIt) {
+  for (const SystemAbi abi : {SystemAbi::kX86_64, SystemAbi::kI386, SystemAbi::kX32}) {
+    const abi::pt_system_call& send = Of("sendmsg", abi);
+    EXPECT_EQ(send.structure, 2);
+    EXPECT_EQ(send.field_bytes, abi == SystemAbi::kX86_64 ? 8 : 4);
+    EXPECT_EQ(send.structure_bytes, 4 * send.field_bytes);
+    EXPECT_EQ(send.address, PT_SYSTEM_FIRST_FIELD);
+    EXPECT_EQ(send.address_bytes, PT_SYSTEM_FIRST_FIELD + 1);
+    EXPECT_EQ(send.flags & abi::PT_SYSTEM_CALL_FILLS_ADDRESS, 0);
+    EXPECT_NE(Of("recvmsg", abi).flags & abi::PT_SYSTEM_CALL_FILLS_ADDRESS, 0);
+  }
+}
+
+TEST_F(SystemFactsTest, StructuresHaveTheSizeThatTheyHadAtFirst) {
+  EXPECT_EQ(Of("openat2").structure_bytes, 24);                   // OPEN_HOW_SIZE_VER0
+  EXPECT_EQ(Of("clone3", SystemAbi::kI386).structure_bytes, 64);  // CLONE_ARGS_SIZE_VER0
+  for (const abi::pt_system_call& facts : facts_) {
+    EXPECT_LE(facts.structure_bytes, PT_SYSTEM_STRUCTURE_BYTES);
+    EXPECT_EQ(facts.structure != 0, facts.structure_bytes != 0);
+    // The kernel reads fields for these only.
+    if (facts.address >= PT_SYSTEM_FIRST_FIELD) EXPECT_NE(facts.structure, 0);
+  }
+}
+
+TEST_F(SystemFactsTest, MessagesAreAsLargeAsTheirPointersMakeThem) {
+  EXPECT_EQ(Of("sendmmsg").message_bytes, 64);
+  EXPECT_EQ(Of("recvmmsg").message_bytes, 64);
+  EXPECT_EQ(Of("sendmmsg", SystemAbi::kI386).message_bytes, 32);
+  EXPECT_EQ(Of("recvmmsg_time64", SystemAbi::kI386).message_bytes, 32);
+  EXPECT_EQ(Of("sendmmsg").structure_bytes, 8);
+  EXPECT_EQ(Of("sendmsg").message_bytes, 0);
+}
+
+TEST_F(SystemFactsTest, ShapesFollowFromWhatIsTold) {
+  EXPECT_EQ(Of("read").shape, abi::PT_SYSTEM_CALL_IS_PLAIN);
+  EXPECT_EQ(Of("openat").shape, abi::PT_SYSTEM_CALL_HAS_PATH);
+  for (const char* name : {"rename", "execve", "nanosleep", "sendmsg", "connect", "openat2"}) {
+    EXPECT_EQ(Of(name).shape, abi::PT_SYSTEM_CALL_IS_LONG) << name;
+  }
+}
+
+TEST_F(SystemFactsTest, TextStartsAtNoDirectory) {
+  EXPECT_NE(Of("symlink").flags & abi::PT_SYSTEM_CALL_SECOND_IS_TEXT, 0);
+  EXPECT_EQ(Of("rename").flags & abi::PT_SYSTEM_CALL_SECOND_IS_TEXT, 0);
+}
+
+}  // namespace
+}  // namespace proftrace
