@@ -18,14 +18,7 @@ LATEST_PROBES_S = 0.7
 
 class ChildrenTest(LiveTest):
     def record(self, job: Job, *lines: str, options: tuple[str, ...] = ()) -> tuple[Result, list[dict[str, str]]]:
-        """Records while the job does `lines`; the result, and the answers."""
-        with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", *options) as tracer:
-            tracer.wait_until_recording()
-            answers = [job.do(line) for line in lines]
-            self.assertEqual(tracer.stop(), 0, tracer.text())
-        result = Result(self.out)
-        self.assert_lossless(result)
-        return result, answers
+        return self.record_by(Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", *options), job, *lines)
 
     def spans_by_pid(self, result: Result) -> dict[int, list[dict[str, str]]]:
         spans: dict[int, list[dict[str, str]]] = collections.defaultdict(list)

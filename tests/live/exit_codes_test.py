@@ -41,7 +41,7 @@ class UsageTest(LiveTest):
 
     def test_help_and_version_are_0(self) -> None:
         for arguments in (("--help",), ("--version",), ("record", "--help"), ("report", "--help"), ("export", "--help"),
-                          ("dump", "--help"), ("list", "--help"), ("doctor", "--help")):
+                          ("dump", "--help"), ("clean", "--help"), ("list", "--help"), ("doctor", "--help")):
             with self.subTest(arguments=arguments):
                 done = self.run_proftrace(*arguments)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))

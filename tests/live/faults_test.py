@@ -77,7 +77,7 @@ class SecondTorchTest(LiveTest):
                 tracer.wait_until_recording()
                 if not before:
                     job.do(f"load {path}")
-                    time.sleep(0.05 * live.READY_S)  # nothing says when the tracer has seen it
+                    time.sleep(1)  # nothing says when the tracer has seen it
                 job.do(f"here {STEPS}")
                 job.do(f"there {PRODUCTS}")
                 job.do(f"here {STEPS}")

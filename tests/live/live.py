@@ -33,8 +33,10 @@ from process import LineReader, Stopped  # noqa: E402
 JOB = HERE / "job.py"
 BINARY = Path(os.environ.get("PROFTRACE_BINARY", HERE.parents[1] / "build/release/bin/proftrace"))
 SKIP = 77
-# PROFTRACE_LIVE_PATIENCE: how many times as long as on a quiet machine is waited.
-START_S, READY_S, WORK_S, STOP_S = (seconds * float(os.environ.get("PROFTRACE_LIVE_PATIENCE", "1"))
+# PROFTRACE_LIVE_TIER=patch: what records does it by jumps.
+TIER = ("--tier", os.environ["PROFTRACE_LIVE_TIER"]) if "PROFTRACE_LIVE_TIER" in os.environ else ()
+# PROFTRACE_LIVE_PATIENCE: how many times as long as a quiet machine needs is waited at most.
+START_S, READY_S, WORK_S, STOP_S = (seconds * float(os.environ.get("PROFTRACE_LIVE_PATIENCE", "4"))
                                     for seconds in (30.0, 15.0, 20.0, 15.0))
 NOBODY = 65534
 # Namespaces for the command that follows. In a chroot / is no mount, and how mounts spread cannot be set from there: so it is
@@ -132,11 +134,20 @@ class Job:
         return self.process.wait(STOP_S)
 
 
+def with_tier(arguments: tuple[object, ...]) -> list[str]:
+    """The words of a proftrace command; of one that records with TIER, if it does not say how."""
+    words = [str(argument) for argument in arguments]
+    if (words[:1] != ["record"] and not words[0].startswith("-")) or "--tier" in words:
+        return words
+    end = words.index("--") if "--" in words else len(words)
+    return [*words[:end], *TIER, *words[end:]]
+
+
 class Tracer:
     """A `proftrace` process. Leaving the context kills it if it still runs."""
 
     def __init__(self, *arguments: object, prefix: tuple[str, ...] = (), **options: object) -> None:
-        command = [*prefix, str(BINARY), *map(str, arguments)]
+        command = [*prefix, str(BINARY), *with_tier(arguments)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, **options)  # type: ignore[call-overload]
         self.lines = LineReader(self.process.stderr)
@@ -197,6 +208,11 @@ def in_kernel(ids: tuple[set[int], set[int]]) -> list[str]:
     return found
 
 
+def patches(pid: int) -> list[str]:
+    """The rings of --tier patch that a process has mapped."""
+    return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "proftrace_patch" in line]
+
+
 def changed_text_bytes(pid: int) -> int:
     """In how many bytes the code of torch and libstdc++ in the process differs from the files: probes are such bytes."""
     changed = 0
@@ -246,8 +262,18 @@ class LiveTest(unittest.TestCase):
 
     def run_proftrace(self, *arguments: object, prefix: tuple[str, ...] = (), **options: object
                       ) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run([*prefix, str(BINARY), *map(str, arguments)], capture_output=True, text=True,
+        return subprocess.run([*prefix, str(BINARY), *with_tier(arguments)], capture_output=True, text=True,
                               timeout=WORK_S, cwd=self.directory, **options)  # type: ignore[call-overload]
+
+    def record_by(self, tracer: Tracer, job: Job, *lines: str) -> tuple[Result, list[dict[str, str]]]:
+        """Lets the job do `lines` while it records; the result, and the job's answers."""
+        with tracer:
+            tracer.wait_until_recording()
+            answers = [job.do(line) for line in lines]
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        result = Result(self.out)
+        self.assert_lossless(result)
+        return result, answers
 
     def assert_one_sentence(self, stderr: str, *words: str) -> None:
         """One line on stderr that begins with the program's name and says `words`."""

@@ -55,7 +55,9 @@ class StepsTest(LiveTest):
     def test_a_recording_ends_after_its_steps(self) -> None:
         table = self.record("gan", "--steps", 10)
         self.assertRegex(table, r"ProfilerStep\* .* 10 ")
-        self.assertRegex(table, r"Steps: 10, median .* by optimizer steps, 2 a round \(confidence")
+        # How the job's pauses fell decides whether the last part is known: said, and trusted less, where it is not.
+        self.assertRegex(table, r"Steps: 10, median .* ms; by optimizer steps, 2 a round"
+                                r"(; which step zeroed gradients belong to is a guess)? \(confidence 0\.\d\d\)")
         self.check_steps(self.out, list(range(10)))
 
     def test_a_cycle_of_the_schedule_is_a_result_directory(self) -> None:

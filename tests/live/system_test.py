@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 import live
@@ -64,8 +65,8 @@ class SystemJob:
         return self.process.wait(live.STOP_S)
 
 
-def read_strace(path: Path) -> Calls:
-    calls: Calls = collections.defaultdict(list)
+def strace_texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Each call as one text, those that another thread's lines interrupt as well."""
     begun: dict[int, str] = {}
     for line in path.read_text(errors="replace").splitlines():
         tid_text, text = line.split(maxsplit=1)
@@ -79,8 +80,16 @@ def read_strace(path: Path) -> Calls:
         if resumed:
             # An exec that another thread called goes on as the first one.
             text = begun.pop(tid, f"{resumed[1]}(") + text[resumed.end():]
+        yield tid, text
+    for tid, text in begun.items():
+        yield tid, f"{text}) = ?"
+
+
+def read_strace(path: Path) -> Calls:
+    calls: Calls = collections.defaultdict(list)
+    for tid, text in strace_texts(path):
         done = re.match(r"(\w+)\(.*\) += (\S+)(?: (\w+))?", text)
-        assert done is not None, line
+        assert done is not None, text
         name, result, error = done.groups()
         if result == "?":
             result = error if error in RESTARTS else "?"
@@ -89,9 +98,33 @@ def read_strace(path: Path) -> Calls:
         else:
             result = str(int(result, 0))
         calls[tid].append((name, result))
-    for tid, text in begun.items():
-        calls[tid].append((text.split("(")[0], "?"))
     return calls
+
+
+# What strace shows of structures and texts, by our names.
+STRACE_ARGS = {
+    "flags": r"\{flags=([^,}]+)",
+    "mode": r" mode=(\d+)",
+    "resolve": r" resolve=([^,}]+)",
+    "exit_signal": r" exit_signal=(\w+)",
+    "stack_size": r" stack_size=(\w+)",
+    "msg_iovlen": r" msg_iovlen=(\d+)",
+    "target": r'^symlink(?:at)?\("((?:[^"\\]|\\.)*)"',
+}
+STRACE_ADDRESSES = {
+    r'sin_port=htons\((\d+)\), sin_addr=inet_addr\("(.+?)"\)': r"\2:\1",
+    r'sin6_port=htons\((\d+)\),.* inet_pton\(AF_INET6, "(.+?)"': r"[\2]:\1",
+    r'sun_path="(.+?)"': r"unix:\1",
+}
+
+
+def strace_args(text: str) -> dict[str, str]:
+    args = {name: found[1].replace('\\"', '"') for name, pattern in STRACE_ARGS.items()
+            if (found := re.search(pattern, text)) is not None}
+    for pattern, address in STRACE_ADDRESSES.items():
+        if found := re.search(pattern, text):
+            args["address"] = found.expand(address)
+    return args
 
 
 def read_ours(result: Result) -> Calls:
@@ -149,6 +182,50 @@ class AgainstStrace(LiveTest):
     def test_calls_of_32_bits(self) -> None:
         self.compare("compat", 1, 20)
 
+    def test_structures_and_texts(self) -> None:
+        calls = ("openat2", "clone3", "symlink", "symlinkat", "sendmsg", "recvmsg")
+        result, _ = self.compare("structures", 1, 10)
+        theirs, ours = collections.defaultdict(list), collections.defaultdict(list)
+        for _, text in strace_texts(self.directory / "strace.txt"):
+            theirs[text.split("(")[0]].append(strace_args(text))
+        for row in result.events():
+            args = json.loads(row["args"])
+            if row["name"] in ("sendmsg", "recvmsg"):
+                args.pop("flags")  # they are no part of the structure
+            ours[row["name"]].append({name: str(value) for name, value in args.items()
+                                      if name in STRACE_ARGS or name == "address"})
+        for args in (*theirs["clone3"], *ours["clone3"]):
+            if "stack_size" in args:
+                args["stack_size"] = str(int(args["stack_size"], 0))
+        for name in calls:
+            self.assertGreaterEqual(len(theirs[name]), 10, name)
+            self.assertEqual(*([{key: set(value.split("|")) for key, value in args.items()} for args in rows[name]]
+                               for rows in (ours, theirs)), name)
+
+    def test_several_messages_and_ioctls(self) -> None:
+        result, _ = self.compare("structures", 1, 10)
+        theirs, ours = collections.defaultdict(list), collections.defaultdict(list)
+        for _, text in strace_texts(self.directory / "strace.txt"):
+            name = text.split("(")[0]
+            if name in ("sendmmsg", "recvmmsg"):
+                theirs[name].append(sum(map(int, re.findall(r"msg_len=(\d+)", text))))
+            elif name == "ioctl" and (found := re.match(r"ioctl\(\d+, (_IOC\(.+?\)|\w+)(?:, \[(\d+)\])?", text)):
+                theirs[name].append((found[1], int(found[2]) if found[2] else None))
+        for row in result.events():
+            args = json.loads(row["args"])
+            if row["name"] in ("sendmmsg", "recvmmsg"):
+                # Of calls that failed there is but the pointer.
+                self.assertEqual("bytes" in args, args["ret"] > 0, args)
+                ours[row["name"]].append(args.get("bytes", 0))
+            elif row["name"] == "ioctl":
+                ours[row["name"]].append((args["op"], args.get("value")))
+        for name in ("sendmmsg", "recvmmsg", "ioctl"):
+            self.assertGreaterEqual(len(theirs[name]), 20, name)
+            self.assertEqual(ours[name], theirs[name], name)
+        moved = {name: sum(counts) for name, counts in theirs.items() if name != "ioctl"}
+        report = json.loads(self.run_proftrace("report", result.path, "--by-syscall", "--json").stdout)
+        self.assertEqual({row["name"]: row["bytes"] for row in report["rows"] if row["name"] in moved}, moved)
+
     def test_requests_of_io_uring(self) -> None:
         result, _ = self.compare("uring", 1, 100)
         requests = [row for row in result.events() if row["category"] == "io_request"]
@@ -188,6 +265,12 @@ class Ends(LiveTest):
         # The last program is the shell that a thread, which is not the first, called.
         self.assertEqual(calls[self.pid][-1][0], "exit_group")
         self.assertIn(("execve", "0"), calls[self.pid])
+
+    def test_threads_with_ids_that_are_alike(self) -> None:
+        calls = read_ours(self.record("alike", 1, 40))
+        counts = {pid: sum(name == "getppid" for name, _ in made) for pid, made in calls.items() if pid != self.pid}
+        self.assertEqual(sorted(counts.values()), [40, 40, 80], counts)
+        self.assertEqual(len({pid % 8192 for pid in counts}), 1, counts)
 
     def test_exit_with_calls_open(self) -> None:
         calls = read_ours(self.record("end_in_calls", 4, 1))
@@ -288,6 +371,43 @@ print('DONE', flush=True); sys.stdin.readline()
         self.assertEqual(len(sent), 1)
         self.assertRegex(sent[0]["path"], rf"^tcp:127\.0\.0\.1:\d+->127\.0\.0\.1:{port}$")
         self.assertEqual(len(find("unlinkat", path=f"{folder}/before", ret=0)), 1)
+
+    def test_more_files_than_are_remembered(self) -> None:
+        script = self.directory / "job.py"
+        script.write_text("""
+import os, sys
+names = [os.path.join(sys.argv[1], f'file_{i}') for i in range(50)]
+opened = [os.open(name, os.O_RDWR | os.O_CREAT) for name in names]
+print('READY', os.getpid(), flush=True); sys.stdin.readline()
+for i in range(25000):
+    ends = os.pipe()
+    os.write(ends[1], b'x' * (1 + i % 7)); os.close(ends[0]); os.close(ends[1])
+    os.pwrite(opened[i % 50], b'y' * (1000 + i % 50), 0)
+print('DONE', flush=True); sys.stdin.readline()
+""")
+        job = subprocess.Popen(["/usr/bin/python3", str(script), str(self.directory)], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        job.stdout.readline()
+        with Tracer("-p", job.pid, "--activities", "io", "--format", "events-csv", "-o", self.out,
+                    "--buffer-size", "64M") as tracer:
+            tracer.wait_until_recording()
+            job.stdin.write("\n")
+            job.stdin.flush()
+            job.stdout.readline()
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        job.stdin.close()
+        job.stdout.close()
+        moved = [(row["name"], json.loads(row["args"])) for row in Result(self.out).events()
+                 if row["name"] in ("write", "pwrite64")]
+        files = [args for name, args in moved if name == "pwrite64"]
+        self.assertEqual([(args["path"], args["ret"]) for args in files],
+                         [(f"{self.directory}/file_{i % 50}", 1000 + i % 50) for i in range(25_000)])
+        # Each pipe has a name of its own.
+        pipes = [args["path"] for name, args in moved if name == "write" and args["path"].startswith("pipe:")]
+        self.assertGreaterEqual(len(pipes), 25_000)
+        self.assertGreaterEqual(len(set(pipes)), 25_000)
 
     def test_bytes_as_the_kernel_counts_them(self) -> None:
         def counted(pid: int) -> tuple[int, int]:

@@ -2,6 +2,9 @@
 
 A frame is a file, a function and, for nn.Modules, the class and the number of the instance. torch has the line where a function
 begins, we have the line that runs: tests/live/stacks_test.py checks that one.
+
+torch.profiler remembers a module's class by its address, also when the module is gone and another one lies there: a frame of a
+Linear then runs the forward() of an observer. Such frames of torch's are told by the file of the forward() that follows.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from compare import paired_rows
 from model import Oracle, Row, Threads
@@ -27,12 +31,15 @@ class StackResult:
     right: int = 0
     frames: int = 0
     modules: int = 0
+    stale: int = 0  # rows that are right but for modules that torch takes for others
     wrong: Counter[str] = dataclasses.field(default_factory=Counter)  # by name
     examples: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def lines(self) -> list[str]:
         share = 100 * self.right / self.rows if self.rows else 0
         lines = [f"stacks of {self.rows} rows: {self.right} right ({share:.3f} %), {self.frames} frames, {self.modules} of nn.Modules"]
+        if self.stale:
+            lines.append(f"in {self.stale} of them torch names, or counts, a module that was gone")
         lines += [f"different stacks: {count} of {name!r}: {self.examples[name]}" for name, count in self.wrong.most_common(SHOWN)]
         return lines
 
@@ -49,16 +56,80 @@ def parts(frame: str) -> tuple[str, ...]:
     return (found[1], found[3]) if found else (frame,)
 
 
-def compare_row(theirs: Row, ours: Row, result: StackResult) -> None:
-    if theirs.stack is None:
-        return
-    left = [parts(frame) for frame in theirs.stack if not OPEN_CALL.fullmatch(frame)]
+def forwards(frames: list[tuple[str, ...]]) -> Iterator[tuple[int, str, str]]:
+    """Where nn.Modules are, their classes, and the files of the forward() that each runs."""
+    for i, frame in enumerate(frames):
+        if not frame[0].startswith("nn.Module: "):
+            continue
+        for later in frames[i + 1:]:
+            if later[0].startswith("nn.Module: "):
+                break
+            if len(later) == 2 and later[1] == "forward":
+                yield i, frame[0].removeprefix("nn.Module: ").rpartition("_")[0], later[0]
+                break
+
+
+class Classes:
+    """Which classes run which files, by most of torch's own stacks."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.pairs: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            self.pairs.update((name, file) for _, name, file in forwards([parts(frame) for frame in row.stack or []]))
+
+    def is_stale(self, name: str, file: str) -> bool:
+        own = self.pairs[name, file]
+        runs_another = any(count > own for (other, path), count in self.pairs.items() if other == name and path != file)
+        is_run_by_another = any(count > own for (other, path), count in self.pairs.items() if path == file and other != name)
+        return runs_another and is_run_by_another
+
+
+def stale_frames(left: list[tuple[str, ...]], right: list[tuple[str, ...]], classes: Classes) -> list[int]:
+    """Where torch names a module that was gone, and we another one that runs the same file."""
+    ours = {i: (name, file) for i, name, file in forwards(right)}
+    return [i for i, name, file in forwards(left)
+            if classes.is_stale(name, file) and i in ours and ours[i][1] == file and not classes.is_stale(*ours[i])]
+
+
+class Instances:
+    """torch counts the instances of a class, but not those that it took for another's."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, set[int]] = {}
+
+    def add(self, frame: tuple[str, ...]) -> None:
+        name, _, number = frame[0].rpartition("_")
+        self.taken.setdefault(name, set()).add(int(number))
+
+    def ours(self, frame: tuple[str, ...]) -> tuple[str, ...]:
+        name, _, number = frame[0].rpartition("_")
+        if name not in self.taken:
+            return frame
+        count = int(number)
+        for taken in sorted(self.taken[name]):
+            count += taken <= count
+        return (f"{name}_{count}",)
+
+
+def both_stacks(theirs: Row, ours: Row) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    left = [parts(frame) for frame in theirs.stack or [] if not OPEN_CALL.fullmatch(frame)]
     right = [parts(frame) for frame in ours.stack or [] if not any(file in frame and name in frame for file, name in LEFT_OUT)]
+    return left, right
+
+
+def compare_row(theirs: Row, ours: Row, classes: Classes, instances: Instances, result: StackResult) -> None:
+    left, right = both_stacks(theirs, ours)
     result.rows += 1
     result.frames += len(left)
     result.modules += sum(frame[0].startswith("nn.Module: ") for frame in left)
     if left == right:
         result.right += 1
+        return
+    stale = stale_frames(left, right, classes)
+    mended = [right[i] if i in stale else instances.ours(frame) if frame[0].startswith("nn.Module: ") else frame for i, frame in enumerate(left)]
+    if mended == right:
+        result.right += 1
+        result.stale += 1
         return
     result.wrong[theirs.name] += 1
     if theirs.name in result.examples:
@@ -71,6 +142,12 @@ def compare_row(theirs: Row, ours: Row, result: StackResult) -> None:
 
 def compare_stacks(oracles: list[Oracle], ours: Threads) -> StackResult:
     result = StackResult()
-    for _, theirs, mine in paired_rows(oracles, ours):
-        compare_row(theirs, mine, result)
+    pairs = [(theirs, mine) for _, theirs, mine in paired_rows(oracles, ours) if theirs.stack is not None]
+    classes = Classes(theirs for theirs, _ in pairs)
+    instances = Instances()
+    for left, right in (both_stacks(*pair) for pair in pairs):
+        for i in stale_frames(left, right, classes):
+            instances.add(right[i])
+    for theirs, mine in pairs:
+        compare_row(theirs, mine, classes, instances, result)
     return result

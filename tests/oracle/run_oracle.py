@@ -2,6 +2,7 @@
 """Records real jobs with proftrace and with torch.profiler at once, and compares the two answers.
 
     sudo run_oracle.py --python /usr/bin/python3 mlp transformer ...      (no names: all workloads)
+    run_oracle.py --tier patch ...                                        (without root: by jumps alone)
 
 For each workload: the job starts and becomes idle, proftrace attaches by PID, the job runs its steps under
 torch.profiler, proftrace is stopped by SIGINT, events.csv is laid beside the answer (compare.py), and the ledger's
@@ -157,7 +158,8 @@ def record(options: argparse.Namespace, workload: str, out: Path) -> tuple[list[
     result = out / "result"
     with Job(options.python, workload, "profile", out, steps_of(options, workload), options.seed,
              options.memory, options.shapes, options.stacks) as job:
-        more = ["--profile-memory"] * options.memory + ["--record-shapes"] * options.shapes + ["--with-stack"] * options.stacks
+        more = ["--tier", options.tier] + ["--no-bpf"] * options.no_bpf
+        more += ["--profile-memory"] * options.memory + ["--record-shapes"] * options.shapes + ["--with-stack"] * options.stacks
         said = job.lines.wait(r"READY (?P<pid>\d+)|NOT APPLICABLE (?P<reason>.*)", START_S)
         if said["reason"]:
             raise NotApplicable(said["reason"])
@@ -281,7 +283,7 @@ def consumer_problems(python: str, result: Path) -> list[str]:
 
 
 def reason_not_to_run(options: argparse.Namespace) -> str | None:
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 and options.tier != "patch":
         return "needs root: uprobes and BPF"
     if not options.proftrace.is_file():
         return f"no proftrace at {options.proftrace}"
@@ -312,6 +314,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="profile memory on both sides, and compare it")
     parser.add_argument("--shapes", action="store_true", help="record shapes on both sides, and compare the inputs")
     parser.add_argument("--stacks", action="store_true", help="record Python stacks on both sides, and compare them")
+    parser.add_argument("--tier", choices=("bpf", "patch"), default="bpf", help="how proftrace records")
+    parser.add_argument("--no-bpf", action="store_true", help="with --tier patch: by jumps alone, as every user can")
     parser.add_argument("--consumers", metavar="PYTHON", help="also load the files (consumers/install.sh made PYTHON)")
     parser.add_argument("--keep", type=Path, help="keep everything in this directory")
     return parser.parse_args()

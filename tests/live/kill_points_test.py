@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""A tracer that is killed at each step of putting jumps into a job and taking them out: the job goes on, and `clean` makes it as it was.
+
+PROFTRACE_KILL_POINTS=all: at every step; else a sample of them.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import random
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+import live
+from patch_test import TOOL, PatchJob, files, patch, patch_regions
+
+# Of some hundreds: others each time, as the first one is drawn.
+SAMPLES = 20
+IS_ALL = os.environ.get("PROFTRACE_KILL_POINTS") == "all"
+ITERATIONS = 30_000 if IS_ALL else 5000
+THREADS = 2
+# By this point the regions and the ring are mapped.
+MAPPED = 64
+LONG = 1_000_000
+
+
+def anonymous_text_kb(pid: int) -> int:
+    """What of the code of files is memory of the process's own."""
+    kb, is_text = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if re.match(r"^[0-9a-f]+-[0-9a-f]+ ", line):
+            is_text = " r-xp " in line and "/" in line
+        elif is_text and line.startswith("Anonymous:"):
+            kb += int(line.split()[1])
+    return kb
+
+
+def anonymous_sizes(pid: int) -> collections.Counter[int]:
+    """How many anonymous mappings there are of each size, the parts of one that has been split together."""
+    sizes: collections.Counter[int] = collections.Counter()
+    begin = last = 0
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        low, high = (int(word, 16) for word in line.split()[0].split("-"))
+        if len(line.split()) > 5:
+            continue
+        if low != last:
+            sizes[last - begin] += 1
+            begin = low
+        last = high
+    sizes[last - begin] += 1
+    return sizes
+
+
+class KillPointsTest(live.LiveTest):
+    def setUp(self) -> None:
+        super().setUp()
+        # After each point. Pages that are as in their files should be the files' again.
+        self.own_text_kb: list[int] = []
+        self.calls: collections.Counter[str] = collections.Counter()  # before which it was killed
+
+    def region_bytes(self) -> int:
+        """Of the one region of this job: control page and code."""
+        with PatchJob(THREADS, ITERATIONS) as job:
+            tool = subprocess.Popen([TOOL, str(job.pid), "2"], stdout=subprocess.DEVNULL)
+            live.wait_until(lambda: any(" r-xp " in line for line in patch_regions(job.pid)), 60, "patched")
+            line = next(line for line in patch_regions(job.pid) if " r-xp " in line)
+            tool.wait()
+            low, high = (int(word, 16) for word in line.split()[0].split("-"))
+            return high - low + 4096
+
+    def check_point(self, pid: int, region: int, what: str) -> bool:
+        """False: the job has ended meanwhile."""
+        done = self.run_proftrace("clean", "-p", pid)
+        if done.returncode == 3:
+            return False
+        self.assertEqual((done.returncode, done.stderr), (0, ""), what)
+        try:
+            state = (live.changed_text_bytes(pid), anonymous_sizes(pid)[region], patch_regions(pid), files(pid))
+            self.own_text_kb.append(anonymous_text_kb(pid))
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        if not Path(f"/proc/{pid}/maps").read_text():
+            return False
+        self.assertEqual(state, (0, 0, [], 0), what)
+        return True
+
+    def killed_at(self, job: PatchJob, region: int, first: int, last: int, step: int) -> tuple[int, int]:
+        """Kills before each of these points. The point to go on at where the job has ended, and how many there are in all (0: it is not known)."""
+        point = first
+        tool = subprocess.Popen([TOOL, "killed", str(job.pid), str(point), str(step)], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True, bufsize=1)
+        try:
+            while point <= last:
+                words = tool.stdout.readline().split()
+                if not words or job.process.poll() is not None:
+                    break
+                if words[0] == "whole":
+                    self.assertEqual(words[2], "0")
+                    return point, int(words[1])
+                if not self.check_point(job.pid, region, f"killed at {words[1]}, before {words[2]}"):
+                    break
+                self.calls[words[2]] += 1
+                point = int(words[1]) + step
+                tool.stdin.write("\n")
+                tool.stdin.flush()
+        finally:
+            tool.kill()
+            tool.communicate()
+        return point, 0
+
+    def test_a_tracer_killed_while_it_maps(self) -> None:
+        region = self.region_bytes()
+        with PatchJob(THREADS, LONG) as job:
+            point, _ = self.killed_at(job, region, random.randint(1, 3), MAPPED, 1 if IS_ALL else 3)
+            self.assertGreater(point, MAPPED)
+            self.assertIsNone(job.process.poll())
+
+    def test_a_tracer_killed_at_each_step(self) -> None:
+        with PatchJob(THREADS, ITERATIONS) as job:
+            expected = job.result()
+        self.assertEqual(expected[0], 0)
+        region = self.region_bytes()
+        step = 1
+        if not IS_ALL:
+            with PatchJob(THREADS, ITERATIONS) as job:
+                done = subprocess.run([TOOL, "killed", str(job.pid), "100000", "1"], capture_output=True, text=True, timeout=120)
+                step = max(1, int(done.stdout.split()[1]) // SAMPLES)
+        point = 1 if IS_ALL else random.randint(1, step)
+        points = 0
+        while points == 0:
+            with PatchJob(THREADS, ITERATIONS) as job:
+                point, points = self.killed_at(job, region, point, LONG, step)
+                self.assertEqual(job.result(), expected, f"before point {point}")
+        print(f"{points} points, killed at {sum(self.calls.values())}: {dict(self.calls)}; "
+              f"pages of their own stayed {sum(kb > 0 for kb in self.own_text_kb)} times, {max(self.own_text_kb)} kB at most", flush=True)
+        self.assertGreater(points, 100)
+
+
+if __name__ == "__main__":
+    live.run()

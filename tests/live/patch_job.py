@@ -1,0 +1,64 @@
+"""patch_job.py THREADS ITERATIONS: trains small models on threads, with exceptions, collections, signals, forks and short threads meanwhile. Prints its PID,
+and at the end what it computed: the same each time, whatever was done to its code."""
+
+import gc
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import torch
+
+
+def train(seed: int, iterations: int, results: dict) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.1)
+    optimizer = torch.optim.Adam(model.parameters())
+    total = 0.0
+    for i in range(iterations):
+        data = torch.randn(16, 32, generator=generator)
+        loss = torch.nn.functional.cross_entropy(model(data), torch.randint(0, 10, (16,), generator=generator))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        if i % 7 == 0:
+            try:
+                torch.mm(data, data)
+            except RuntimeError:
+                total += 1
+    results[seed] = total, [parameter.double().sum().item() for parameter in model.parameters()]
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGPROF, lambda *unused: None)
+    signal.setitimer(signal.ITIMER_PROF, 0.003, 0.003)
+    train(0, 1, {})  # what is imported by the first one is there then
+    results: dict = {}
+    threads = [threading.Thread(target=train, args=(seed, int(sys.argv[2]), results)) for seed in range(int(sys.argv[1]))]
+    for thread in threads:
+        thread.start()
+    print(os.getpid(), flush=True)
+    while any(thread.is_alive() for thread in threads):
+        subprocess.run(["true"], check=True)
+        child = os.fork()
+        if child == 0:
+            # No operator: another thread of the parent may have held a lock.
+            os._exit(0 if sum(range(1000)) == 499500 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        threading.Thread(target=lambda: torch.ones(5).mul(2)).start()
+        gc.collect()
+        time.sleep(0.05)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    print(hashlib.md5(repr(sorted(results.items())).encode()).hexdigest(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""--tier patch in the command line: what recordings by the kernel's probes are tested with (children, execs, threads, exceptions, killed tracers),
+by jumps; and what is different."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+os.environ["PROFTRACE_LIVE_TIER"] = "patch"
+
+import harmless_test  # noqa: E402
+import live  # noqa: E402
+from children_test import ChildrenTest, CommandTest, ExecTest  # noqa: E402, F401
+from live import Job, LiveTest, Result, Tracer  # noqa: E402
+
+
+class HarmlessTest(harmless_test.HarmlessTest):
+    def test_two_tracers_at_once_both_complete(self) -> None:
+        """Two that change one process's code would kill it: the second is refused, of whichever tier."""
+        with Job() as job:
+            job.tell("loop")
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "none") as first:
+                first.wait_until_recording()
+                for tier in ("patch", "bpf"):
+                    self.assert_fails(4, ("-p", job.pid, "-d", "1", "-o", self.directory / tier, "--tier", tier), "patched|records it",
+                                      str(first.process.pid))
+                self.assertEqual(first.stop(), 0, first.text())
+            self.assert_same_results(job.finish_loop())
+            self.assertEqual(job.end(), 0)
+
+
+class PatchTierTest(LiveTest):
+    def test_nearly_all_comes_by_jumps(self) -> None:
+        with Job() as job:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", "--profile-memory") as tracer:
+                tracer.wait_until_recording()
+                self.assertEqual(len(live.patches(job.pid)), 1)
+                answer = job.do("steps 200")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            self.assertEqual((live.patches(job.pid), live.changed_text_bytes(job.pid)), ([], 0))
+            self.assert_same_results(answer)
+        result = Result(self.out)
+        self.assert_lossless(result)
+        self.assertEqual(result.summary["proftrace"]["tier"], "patch")
+        cost = result.summary["cost"]
+        self.assertGreater(cost["jumps"], 5 * cost["probe_hits"])
+        self.assertTrue(0 < cost["ns_per_jump"] < cost["probe_ns_per_hit"])
+        rows = list(result.events())
+        steps = sum(row["name"] == "step" for row in rows)
+        self.assertEqual(steps, 200)
+        for name, count in (("aten::linear", 3), ("aten::relu", 3), ("AddmmBackward0", 3)):
+            self.assertEqual(sum(row["name"] == name for row in rows), count * steps, name)
+        # Annotations are probes' rows, operators in them jumps': in one order.
+        linear = [row for row in rows if row["name"] == "aten::linear"]
+        self.assertEqual({row["path"] for row in linear}, {"step/forward/aten::linear"})
+        self.assertGreater(sum(row["name"] == "[memory]" for row in rows), steps)
+        self.assertTrue(result.summary["memory"]["totals_known"])
+
+    def test_inputs_are_those_of_the_probes(self) -> None:
+        """By probes, by both, and by jumps alone: operators and nodes are called with the same."""
+        calls = []
+        with Job() as job:
+            for name, options in (("bpf", ("--tier", "bpf")), ("both", ()), ("alone", ("--no-bpf",))):
+                out = self.directory / name
+                with Tracer("-p", job.pid, "-o", out, "--format", "events-csv", "--record-shapes", *options) as tracer:
+                    tracer.wait_until_recording()
+                    self.assert_same_results(job.do("steps 20"))
+                    self.assertEqual(tracer.stop(), 0, tracer.text())
+                result = Result(out)
+                self.assert_lossless(result)
+                self.assertEqual(result.summary["ledger"]["inputs_unread"], 0)
+                columns = ("path", "name", "input_shapes", "input_types", "input_strides", "concrete_inputs")
+                # torch's own RECORD_FUNCTION of 1.13 has no jumps.
+                calls.append([tuple(row[column] for column in columns) for row in result.events()
+                              if row["path"].startswith("step/") and row["name"] != "detach"])
+            self.assertEqual((live.patches(job.pid), live.changed_text_bytes(job.pid)), ([], 0))
+        self.assertEqual(calls[0], calls[1])
+        self.assertEqual(calls[0], calls[2])
+        self.assertGreater(sum(row[2] == "[[8], [4, 8], [8, 8], [], []]" for row in calls[0]), 50)
+
+    def test_beside_a_tracer_with_probes(self) -> None:
+        """Where another's probes are no jump goes, and both record all."""
+        with Job() as job:
+            other = self.directory / "other"
+            with Tracer("-p", job.pid, "-o", other, "--format", "events-csv", "--tier", "bpf") as first:
+                first.wait_until_recording()
+                with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv") as second:
+                    second.wait_until_recording()
+                    self.assert_same_results(job.do("steps 100"))
+                    self.assertEqual(second.stop(), 0, second.text())
+                self.assertEqual(first.stop(), 0, first.text())
+            self.assertEqual((live.patches(job.pid), live.changed_text_bytes(job.pid)), ([], 0))
+            self.assertEqual(job.end(), 0)
+        names = []
+        for path in (self.out, other):
+            result = Result(path)
+            self.assert_lossless(result)
+            names.append([(row["path"], row["name"]) for row in result.events() if row["path"].startswith("step/")])
+        self.assertEqual(names[0], names[1])
+        self.assertGreater(len(names[0]), 1000)
+
+    def test_what_it_does_not_have_is_refused(self) -> None:
+        with Job() as job:
+            for option in ("--with-stack", "--with-modules"):
+                self.assert_fails(2, ("-p", job.pid, "-d", "1", option), "tier bpf")
+            self.assert_fails(2, ("-p", job.pid, "--tier", "magic"), "bpf or patch")
+            self.assertEqual(live.changed_text_bytes(job.pid), 0)
+
+    def test_another_debugger_is_not_disturbed(self) -> None:
+        """A process that somebody else traces is refused, and goes on."""
+        with Job() as job:
+            with subprocess.Popen(["strace", "-f", "-q", "-o", "/dev/null", "-p", str(job.pid)]) as other:
+                live.wait_until(lambda: "TracerPid:\t0" not in Path(f"/proc/{job.pid}/status").read_text(), live.READY_S, "strace attached")
+                self.assert_fails(4, ("-p", job.pid, "-d", "1", "-o", self.out), "trac|permit")
+                other.terminate()
+            self.assert_same_results(job.do("steps 3"))
+            self.assertEqual(live.changed_text_bytes(job.pid), 0)
+
+
+if __name__ == "__main__":
+    live.run()
