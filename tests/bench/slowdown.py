@@ -8,7 +8,7 @@ proftrace, untraced, torch.profiler with its defaults. A tracer attaches while t
 is stopped. With --before another build's proftrace in turn with this one's, by the CPU time of the job's thread too. With
 --memory also --profile-memory (of the floor too) and torch.profiler(profile_memory=True), and what an allocation or free costs
 over the default; with --shapes also --record-shapes and record_shapes=True, and what an operator does; with --stacks
-also --with-stack and with_stack=True; with --sample proftrace with and without --sample 99Hz. The result, twice: the median of the rounds' medians, its ratio to the untraced neighbours in the same round, and the extra
+also --with-stack and with_stack=True; with --sample proftrace with and without --sample 99Hz; with --jumps also --tier patch. The result, twice: the median of the rounds' medians, its ratio to the untraced neighbours in the same round, and the extra
 time per operator; and the same from the quiet steps (quiet_us). Ratios are from one run; absolute times are this machine's.
 """
 
@@ -42,8 +42,9 @@ MEMORY_CONFIGURATIONS = ["floor", "floor, memory", "proftrace", "proftrace, memo
 SHAPES_CONFIGURATIONS = ["proftrace", "proftrace, shapes", "torch.profiler", "torch.profiler, shapes"]
 STACKS_CONFIGURATIONS = ["proftrace", "proftrace, stacks", "torch.profiler", "torch.profiler, stacks"]
 SAMPLE_CONFIGURATIONS = ["proftrace", "proftrace, sample"]
+JUMPS_CONFIGURATIONS = ["proftrace", "proftrace, jumps", "torch.profiler"]
 FEATURES = {"memory": "--profile-memory", "shapes": "--record-shapes", "stacks": "--with-stack",
-            "sample": "--sample=99Hz"}  # a configuration's last word
+            "sample": "--sample=99Hz", "jumps": "--tier=patch"}  # a configuration's last word
 WAIT_S = 300.0
 Work = TypeVar("Work")
 
@@ -102,6 +103,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
                       SHAPES_CONFIGURATIONS if options.shapes else
                       STACKS_CONFIGURATIONS if options.stacks else
                       SAMPLE_CONFIGURATIONS if options.sample else
+                      JUMPS_CONFIGURATIONS if options.jumps else
                       BEFORE_CONFIGURATIONS if options.before else CONFIGURATIONS)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ["untraced", *configurations]}
     ratios: dict[str, list[float]] = {name: [] for name in ["untraced", *configurations]}
@@ -204,6 +206,7 @@ def main() -> int:
     parser.add_argument("--shapes", action="store_true", help="what shapes cost over the defaults")
     parser.add_argument("--stacks", action="store_true", help="what Python stacks cost over the defaults")
     parser.add_argument("--sample", action="store_true", help="what samples cost over the defaults")
+    parser.add_argument("--jumps", action="store_true", help="what --tier patch costs")
     parser.add_argument("--json", type=Path, help="also write the raw figures here")
     options = parser.parse_args()
     if os.geteuid() != 0:

@@ -20,8 +20,8 @@ JOB = ROOT / "build/release/tests/support/system/system_job"
 
 
 def run(mode: str, threads: int, rounds: int, folder: Path, activities: str | None, prefix: tuple[str, ...] = (),
-        preload: str | None = None) -> tuple[int, str]:
-    """Nanoseconds that the work took, and what proftrace said of it."""
+        preload: str | None = None) -> tuple[int, int, str]:
+    """Nanoseconds that the work took, those of processors, and what proftrace said of it."""
     environment = dict(os.environ)
     if preload:
         environment.update(LD_PRELOAD=preload, DFTRACER_ENABLE="1", DFTRACER_INIT="PRELOAD", DFTRACER_DATA_DIR="all",
@@ -38,7 +38,7 @@ def run(mode: str, threads: int, rounds: int, folder: Path, activities: str | No
         tracer.stderr.readline()
     job.stdin.write("\n")
     job.stdin.flush()
-    took = int(job.stdout.readline().split()[1])
+    took, on_cpu = map(int, job.stdout.readline().split()[1:])
     job.stdout.readline()
     said = ""
     if tracer:
@@ -47,7 +47,7 @@ def run(mode: str, threads: int, rounds: int, folder: Path, activities: str | No
     job.stdin.write("\n")
     job.stdin.close()
     job.wait()
-    return took, said
+    return took, on_cpu, said
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ def main() -> None:
         times: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(arguments.rounds):
             for way, options in ways.items():
-                took, said = run("storm", 1, 1000, folder, options.get("activities"))
+                took, on_cpu, said = run("storm", 1, 1000, folder, options.get("activities"))
                 times[way].append(took / 1e6)
         base = statistics.median(times["untraced"])
         for way, figures in times.items():
@@ -75,23 +75,28 @@ def main() -> None:
         if arguments.dftracer:
             ways["DFTracer"] = {"preload": arguments.dftracer}
         times = {way: [] for way in ways}
+        on_cpus: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(arguments.rounds):
             for way, options in ways.items():
                 count = 2000 if "prefix" in options else 20000
-                took, said = run("mix", 1, count, folder, options.get("activities"), options.get("prefix", ()),
+                took, on_cpu, said = run("mix", 1, count, folder, options.get("activities"), options.get("prefix", ()),
                                  options.get("preload"))
                 times[way].append(took / count)
+                on_cpus[way].append(on_cpu / count)
         base = statistics.median(times["untraced"])
+        # Without the sleeps in it, which a busy machine makes longer.
+        cpu_base = statistics.median(on_cpus["untraced"])
         for way, figures in times.items():
             print(f"  {way:20} {statistics.median(figures):8.0f} ns a round, {statistics.median(figures) - base:+7.0f},"
-                  f" {(statistics.median(figures) - base) / 3.9:+7.0f} a call")
+                  f" {(statistics.median(figures) - base) / 3.9:+7.0f} a call; processor time"
+                  f" {(statistics.median(on_cpus[way]) - cpu_base) / 3.9:+7.0f} a call")
         for mode, threads, count, what in (("futex", 2, 20000, "two threads that take turns (futex), a turn"),
                                            ("compute", 6, 200, "six threads that compute on every core, a million rounds")):
             print(what)
             times = {"untraced": [], "sched": []}
             for _ in range(arguments.rounds):
                 for way in times:
-                    took, said = run(mode, threads, count, folder, None if way == "untraced" else "sched")
+                    took, on_cpu, said = run(mode, threads, count, folder, None if way == "untraced" else "sched")
                     times[way].append(took / count / threads)
             base = statistics.median(times["untraced"])
             for way, figures in times.items():
