@@ -9,6 +9,7 @@ proftrace_unit_test(capture_test
     capture_operator_meter_test.cc
     capture_overhead_budget_test.cc
     capture_process_watch_test.cc
+    capture_record_blocks_test.cc
     capture_record_merger_test.cc
     capture_step_watch_test.cc
     capture_system_facts_test.cc

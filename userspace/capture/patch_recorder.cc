@@ -3,10 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <deque>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
@@ -20,7 +21,7 @@
 namespace proftrace {
 namespace {
 
-// The busiest thread fills its part of the ring in 10 ms.
+// The busiest thread fills its part of the ring in 20 ms.
 constexpr useconds_t kDrainUs = 1000;
 // Of a thread's part of the ring, in words, where nobody lets us run first: a busy machine keeps us
 // waiting for longer.
@@ -70,10 +71,8 @@ void PatchRecorder::Run() {
 bool PatchRecorder::Drain(Process* process) {
   PatchRing* ring = process->patched->ring();
   lapse_ns_ += ring->LetWrite(kPatchLeaseNs);
-  if (records_.size() > kMostBytes) return false;
-  ring->Drain([this](std::span<const std::byte> record) {
-    records_.insert(records_.end(), record.begin(), record.end());
-  });
+  if (records_.bytes() > kMostBytes) return false;
+  ring->Drain([this](std::span<const std::byte> record) { records_.Add(record); });
   return true;
 }
 
@@ -253,9 +252,8 @@ void PatchRecorder::Close(Pid pid, Process process) {
   if (status.ok()) guardian_->Forget(pid);
   const std::lock_guard lock(mutex_);
   process.patched->ring()->Stop();
-  process.patched->ring()->Drain([this](std::span<const std::byte> record) {
-    records_.insert(records_.end(), record.begin(), record.end());
-  });
+  process.patched->ring()->Drain(
+      [this](std::span<const std::byte> record) { records_.Add(record); });
   for (auto& [number, demoted] : demoted_) {
     if (demoted.pid != pid || demoted.calls.has_value()) continue;
     demoted.calls = process.patched->ring()->CountedCalls(demoted.site);
@@ -316,18 +314,14 @@ void PatchRecorder::Detach() {
 }
 
 void PatchRecorder::Take(const std::function<void(std::span<const std::byte>)>& on_record) {
-  std::vector<std::byte> records;
+  std::deque<std::vector<std::byte>> blocks;
   {
     const std::lock_guard lock(mutex_);
-    records.swap(records_);
+    blocks = records_.Take();
   }
-  for (size_t at = 0; at < records.size();) {
-    abi::pt_record head{};
-    std::memcpy(&head, records.data() + at, sizeof(head));
-    const size_t bytes = size_t{head.words} * 8;
-    on_record({records.data() + at, bytes});
-    at += bytes;
-  }
+  RecordBlocks::ForEach(blocks, on_record);
+  const std::lock_guard lock(mutex_);
+  records_.GiveBack(std::move(blocks));
 }
 
 int64_t PatchRecorder::emptied_until_ns() const {

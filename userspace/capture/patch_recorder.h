@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
+#include "userspace/capture/record_blocks.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 #include "userspace/patch/guardian.h"
@@ -94,7 +95,7 @@ class PatchRecorder {
   std::unique_ptr<PatchGuardian> guardian_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Process> processes_;  // by pid
-  std::vector<std::byte> records_;         // taken out of the rings
+  RecordBlocks records_;                   // taken out of the rings
   PatchRingCounts ended_;                  // of processes that are not there any more
   struct Demoted {
     Pid pid{};

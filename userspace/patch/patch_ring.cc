@@ -22,6 +22,8 @@ constexpr uint64_t kTableEnd = PATCH_RING_HEADER_BYTES + (PATCH_SLOTS << PATCH_S
 // For so long a record that others follow may stay unfinished: its thread may be in a signal
 // handler, or wait for a processor in it.
 constexpr int64_t kPatienceNs = 1'000'000'000;
+// Writers are told of the room after so many words, not only when all is taken.
+constexpr uint64_t kToldWords = 1u << 13;
 constexpr uint64_t kCounterBytes = PATCH_COUNTERS * 8;  // of a slot
 static_assert(PATCH_END_KIND == abi::PT_SPAN_END);
 
@@ -167,6 +169,7 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
   Slot& slot = slots_[index];
   const uint64_t tail = Load(SlotField<uint64_t>(index, PATCH_SLOT_TAIL));
   uint64_t taken = 0;
+  uint64_t told = slot.head;
   if (tail - slot.head > options_.slot_words) {
     // No writer of ours can have done that.
     ++counts_.damages;
@@ -185,6 +188,10 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
       slot.head = next;
     }
     slot.waits_since_ns = 0;
+    if (slot.head - told > kToldWords) {
+      told = slot.head;
+      Store(SlotField<uint64_t>(index, PATCH_SLOT_HEAD), told);
+    }
     auto* record = reinterpret_cast<abi::pt_record*>(record_);
     if (record->time_ns > clock_.now()) break;  // converted the next time
     slot.head += record->words;

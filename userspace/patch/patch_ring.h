@@ -44,7 +44,7 @@ struct JobFacts {
 
 struct PatchRingOptions {
   Pid pid{};                       // what records get
-  uint32_t slot_words = 1u << 17;  // of a thread; a power of two, 4096 at least
+  uint32_t slot_words = 1u << 18;  // of a thread; a power of two, 4096 at least
   // Where a thread of the job has its id, from its thread control block, in bytes.
   int32_t tid_offset = 0;
   uint64_t address = 0;  // where the job has the memory mapped
