@@ -2,7 +2,7 @@
 #
 # Those whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
 # second chance. What is to show that a job is never harmed has none.
-set(undisturbed clean guardian harmless kill_points namespaces patch patch_tier)
+set(undisturbed clean guardian harmless kill_points namespaces patch patch_harmless)
 set(live_python "$ENV{PROFTRACE_PYTHON}")
 if(PROFTRACE_ORACLE_PYTHON)
   list(GET PROFTRACE_ORACLE_PYTHON 0 live_python)
@@ -20,23 +20,27 @@ set(only_budget BudgetTest.test_arguments BudgetTest.test_hot_small_operators_ar
   BudgetTest.test_two_processes_have_a_budget_each BudgetTest.test_what_cannot_be_kept_is_said
   PatchBudgetTest.test_a_generous_budget_demotes_nothing PatchBudgetTest.test_hot_small_operators_are_demoted_and_all_calls_counted
   PatchBudgetTest.test_steps_are_still_found)
-# Of the tests that tier bpf has as well those that a busy machine does not disturb: a thread's ring is small, and one that runs over is
-# counted, but then not all is there.
-set(only_patch_tier PatchTierTest HarmlessTest.test_attaches_change_nothing HarmlessTest.test_exceptions_pass_probes_that_come_and_go
-  HarmlessTest.test_two_tracers_at_once_both_complete ExecTest ChildrenTest.test_a_storm_of_short_children_harms_nothing
-  ChildrenTest.test_each_of_many_children_in_a_row_is_recorded
+# Of the tests that tier bpf has as well; patch_harmless: what changes nothing in the job.
+set(only_patch_tier PatchTierTest ExecTest ChildrenTest.test_each_of_many_children_in_a_row_is_recorded
   CommandTest.test_the_operators_of_a_command_and_of_its_children_are_recorded)
+set(file_patch_harmless patch_tier)
+set(only_patch_harmless HarmlessTest.test_attaches_change_nothing HarmlessTest.test_exceptions_pass_probes_that_come_and_go
+  HarmlessTest.test_two_tracers_at_once_both_complete ChildrenTest.test_a_storm_of_short_children_harms_nothing)
 # Children are found by looking for them, which a busy machine does late.
 set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children
   ChildrenTest.test_a_storm_of_short_children_harms_nothing)
 
-foreach(test IN ITEMS agent all bounds budget children clean cuda damage dump exit_codes faults flight gpu gpu_children gpu_kinds guardian harmless injection kill_points loss memory namespaces options outputs patch patch_tier ranges ranks sample sched stacks steps system threads unprivileged views)
+foreach(test IN ITEMS agent all bounds budget children clean cuda damage dump exit_codes faults flight gpu gpu_children gpu_kinds guardian harmless injection kill_points loss memory namespaces options outputs patch patch_harmless patch_tier ranges ranks sample sched stacks steps system threads unprivileged views)
   set(python "${live_python}")
   if(test MATCHES "^(agent|cuda)$")
     set(python "${cuda_python}")
   endif()
+  set(file "${test}")
+  if(DEFINED file_${test})
+    set(file "${file_${test}}")
+  endif()
   add_test(NAME live_${test}
-    COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/${test}_test.py ${only_${test}})
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/${file}_test.py ${only_${test}})
   set(labels live)
   if(NOT test IN_LIST undisturbed)
     list(APPEND labels disturbable)

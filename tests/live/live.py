@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 from pathlib import Path
 from typing import Callable, Iterator
@@ -246,10 +247,37 @@ class Result:
             yield from csv.DictReader(stream)
 
 
+class RecordsLost(AssertionError):
+    """Records found no room in a ring: the tracer got no processor in time."""
+
+
+def twice_where_records_are_lost(test: Callable[[], None]) -> "Callable[[LiveTest], None]":
+    @functools.wraps(test)
+    def run(case: LiveTest) -> None:
+        try:
+            test()
+        except RecordsLost as lost:
+            print(f"{lost}; once more ... ", end="", file=sys.stderr, flush=True)
+            case.tearDown()
+            case.doCleanups()
+            case.setUp()
+            test()
+    return run
+
+
 class LiveTest(unittest.TestCase):
-    """A directory for each test, and the checks that many of them need."""
+    """A directory for each test, and the checks that many of them need.
+
+    A test in which records were lost is done once more: a machine with other work may have kept the tracer waiting. Whatever else fails has failed.
+    """
 
     python = "/usr/bin/python3"
+
+    def __init__(self, methodName: str = "runTest") -> None:  # noqa: N803 (unittest's name)
+        super().__init__(methodName)
+        test = getattr(self, methodName, None)
+        if test is not None:
+            setattr(self, methodName, types.MethodType(twice_where_records_are_lost(test), self))
 
     def setUp(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="proftrace-live-"))
@@ -297,7 +325,9 @@ class LiveTest(unittest.TestCase):
 
     def assert_lossless(self, result: Result) -> None:
         self.assert_identities(result.ledger)
-        for name in ("ring_lost", "malformed", "end_lost", "late", "unnamed", "read_failed", "follow_failed"):
+        if result.ledger["ring_lost"] != 0:
+            raise RecordsLost(f"ring_lost: {result.ledger['ring_lost']}")
+        for name in ("malformed", "end_lost", "late", "unnamed", "read_failed", "follow_failed"):
             self.assertEqual(result.ledger[name], 0, name)
         self.assertGreater(result.ledger["begins"], 0)
 
