@@ -8,6 +8,7 @@ With --keep-counting no operator loses its last probe, however small the budget 
 
 from __future__ import annotations
 
+import collections
 import csv
 import os
 import re
@@ -145,6 +146,27 @@ class BudgetTest(LiveTest):
             of_name = sum(row["name"] == f"aten::{name}" for row in rows)
             self.assertEqual(of_name + only_counted.get(f"aten::{name}", 0), int(calls), name)
         self.assertEqual(sum(row["name"] == "step" for row in result.events()), 5)
+
+    def test_a_forked_child_has_its_own(self) -> None:
+        """The child forks off while its parent's operators are only counted, and both go on."""
+        with Job(script=JOB) as job:
+            with Tracer("-p", job.pid, "-v", "-o", self.out, "--format", FORMATS, "--max-overhead", "0.05%", "--keep-counting") as tracer:
+                tracer.wait_until_recording()
+                job.do("start")
+                tracer.lines.wait(SETTLED, live.WORK_S)
+                child = job.do("fork")["pid"]
+                tracer.lines.wait(rf"PID {child}.*only counted: ", live.WORK_S)
+                counts = {child: job.do("join"), str(job.pid): job.do("stop")}
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            self.assertEqual(job.end(), 0)
+        result = Result(self.out)
+        self.assert_lossless(result)
+        calls = collections.Counter((row["pid"], row["name"]) for row in result.events())
+        for row in result.summary["cost"]["demoted"]:
+            calls[str(row["pid"]), row["name"]] += row["calls"]
+        for pid, names in counts.items():
+            for name, count in names.items():
+                self.assertEqual(calls[pid, f"aten::{name}"], int(count), (pid, name))
 
     def test_report_says_the_same_as_record(self) -> None:
         result, _, _ = self.record("0.05%", "--keep-counting", until=r"only counted: ")

@@ -184,31 +184,35 @@ void BudgetKeeper::Advance(int64_t now_ns) {
   }
 }
 
-BudgetNews BudgetKeeper::Look(int64_t now_ns, const HitCost& hit) {
-  BudgetNews news;
+std::vector<BudgetNews> BudgetKeeper::Look(int64_t now_ns, const HitCost& hit) {
+  std::vector<BudgetNews> news;
   if (is_finished_ || now_ns - last_look_ns_ < kLookNs) return news;
   const int64_t elapsed_ns = now_ns - std::exchange(last_look_ns_, now_ns);
   if (looks_++ % kLooksASearch == 0) has_steps_ = parts_.steps->Find().has_value();
   const BudgetCosts costs = CostsOf(hit);
   std::map<uint32_t, BudgetLook> looks = TakeLooks(elapsed_ns, hit, costs);
   if (looks_ == 1) return news;  // with what came before the window
-  const size_t before = demotions_.size();
   for (auto& [pid, look] : looks) {
     Process& process =
         processes_.try_emplace(pid, OverheadBudget(options_.max_percent, costs)).first->second;
     process.budget.SetCosts(costs);
     if (!process.is_settled) continue;
+    BudgetNews of_process{.pid = Pid{pid}, .demoted = {}, .measured_percent = std::nullopt};
+    const size_t before = demotions_.size();
     for (const BudgetChange& change : process.budget.Look(std::move(look))) {
       Apply(Pid{pid}, &process, change, now_ns);
     }
-    if (process.is_told || !process.budget.has_measured()) continue;
-    process.is_told = true;
-    news.measured_percent = process.budget.after_percent();
+    for (size_t i = before; i < demotions_.size(); ++i) {
+      of_process.demoted.push_back(demotions_[i].what.name);
+    }
+    if (!process.is_told && process.budget.has_measured()) {
+      process.is_told = true;
+      of_process.measured_percent = process.budget.after_percent();
+    }
+    if (of_process.demoted.empty() && !of_process.measured_percent.has_value()) continue;
+    news.push_back(std::move(of_process));
   }
   Advance(now_ns);
-  for (size_t i = before; i < demotions_.size(); ++i) {
-    news.demoted.push_back(demotions_[i].what.name);
-  }
   return news;
 }
 

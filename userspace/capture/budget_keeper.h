@@ -51,7 +51,7 @@ class BudgetKeeper {
   // It has ended, or runs another program.
   void OnProcessEnd(Pid pid, int64_t time_ns);
   // To be called often; looks about every 250 ms.
-  BudgetNews Look(int64_t now_ns, const HitCost& hit);
+  std::vector<BudgetNews> Look(int64_t now_ns, const HitCost& hit);
   // Nothing is demoted, and no call is counted, from here on.
   void Finish(int64_t now_ns);
 

@@ -254,9 +254,12 @@ HitCost RecordSession::CostsOfHits() const {
 
 void RecordSession::KeepBudget(int64_t now_ns) {
   if (budget_ == nullptr) return;
-  const BudgetNews news = budget_->Look(now_ns, CostsOfHits());
+  const std::vector<BudgetNews> news = budget_->Look(now_ns, CostsOfHits());
   if (news.empty()) return;
-  if (callbacks_.on_budget) callbacks_.on_budget(news, ToSeconds(now_ns - info_.window.start_ns));
+  if (callbacks_.on_budget) {
+    const double after_s = ToSeconds(now_ns - info_.window.start_ns);
+    for (const BudgetNews& of_process : news) callbacks_.on_budget(of_process, after_s);
+  }
   // A killed recording is to say it, too.
   const Cost cost = MeasureCost(now_ns - info_.window.start_ns, 0);
   const Budget budget = budget_->Describe(cost.estimated_overhead_percent);

@@ -20,12 +20,11 @@
 
 namespace proftrace {
 
-// What is new of a budget since the last look.
+// What is new of a process's budget since the last look.
 struct BudgetNews {
+  Pid pid{};
   std::vector<std::string> demoted;        // the names of operators
   std::optional<double> measured_percent;  // what is left of the overhead, when all is carried out
-
-  bool empty() const { return demoted.empty() && !measured_percent.has_value(); }
 };
 
 // What the live line shows.

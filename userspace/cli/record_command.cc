@@ -215,10 +215,12 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
     if (!news.demoted.empty()) {
       std::string names;
       for (const std::string& name : news.demoted) names += (names.empty() ? "" : ", ") + name;
-      std::fprintf(stderr, "proftrace: from %.2f s on only counted: %s\n", after_s, names.c_str());
+      std::fprintf(stderr, "proftrace: PID %u: from %.2f s on only counted: %s\n", Raw(news.pid),
+                   after_s, names.c_str());
     }
     if (is_verbose && news.measured_percent.has_value()) {
-      std::fprintf(stderr, "proftrace: estimated overhead now %.2f %%\n", *news.measured_percent);
+      std::fprintf(stderr, "proftrace: PID %u: estimated overhead now %.2f %%\n", Raw(news.pid),
+                   *news.measured_percent);
     }
   };
   const auto started = std::chrono::steady_clock::now();
