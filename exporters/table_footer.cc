@@ -213,7 +213,7 @@ std::string BudgetLine(const std::optional<Budget>& budget) {
   }
   add("estimated overhead before", budget->before_percent);
   add("after", budget->after_percent);
-  line += "; only counted: ";
+  line += budget->is_of_longer ? "; only counted in the whole recording: " : "; only counted: ";
   for (size_t i = 0; i < std::min(kMostDemoted, budget->demoted.size()); ++i) {
     const DemotedOperator& one = budget->demoted[i];
     line += (i == 0 ? "" : ", ") + TableText(one.name) + " " + std::to_string(one.calls);

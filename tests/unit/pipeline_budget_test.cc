@@ -108,6 +108,18 @@ TEST(BudgetTest, DemotedOperatorsAreNamed) {
   EXPECT_THAT(timeline->info().unsupported[0].feature, HasSubstr("aten::b, 12345 calls from "));
   EXPECT_THAT(timeline->info().unsupported[0].feature, HasSubstr("not even counted"));
   EXPECT_THAT(timeline->info().unsupported[0].reason, HasSubstr("--max-overhead 5%"));
+  EXPECT_FALSE(timeline->info().budget->is_of_longer);
+}
+
+TEST(BudgetTest, CallsCountedInALongerRecordingAreSaidToBeThat) {
+  CaptureMetadata metadata = TestMetadata();
+  metadata.info.budget = SomeBudget();
+  metadata.is_part = true;
+  RecordMaker maker = Demoted();
+  const auto timeline = Build(maker, metadata);
+  EXPECT_TRUE(timeline->info().budget->is_of_longer);
+  EXPECT_THAT(timeline->info().unsupported[0].feature,
+              HasSubstr("aten::b, 12345 calls of the whole recording from "));
 }
 
 }  // namespace

@@ -98,6 +98,8 @@ struct Budget {
   std::optional<double> step_before_us;
   std::optional<double> step_after_us;
   std::vector<DemotedOperator> demoted;
+  // The recording is a part of a longer one (a cycle, a dump), of which all of this speaks.
+  bool is_of_longer = false;
 };
 
 struct Unsupported {

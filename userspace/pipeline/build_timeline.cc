@@ -42,7 +42,8 @@ void AddDemoted(RecordingInfo* info) {
                 info->budget->max_overhead_percent);
   const std::string reason = text.data();
   for (const DemotedOperator& demoted : info->budget->demoted) {
-    std::snprintf(text.data(), text.size(), " calls from %.3f s on (PID %u)",
+    std::snprintf(text.data(), text.size(), " calls%s from %.3f s on (PID %u)",
+                  info->budget->is_of_longer ? " of the whole recording" : "",
                   static_cast<double>(demoted.since_ns - info->window.start_ns) * 1e-9,
                   Raw(demoted.pid));
     std::string feature =
@@ -59,6 +60,7 @@ void AddDemoted(RecordingInfo* info) {
 RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   RecordingInfo info = metadata.info;
   info.has_end = metadata.has_end;
+  if (info.budget.has_value()) info.budget->is_of_longer = metadata.is_part;
   AddDemoted(&info);
   for (const ProcessEntry& process : metadata.processes) {
     // One that ran another program before, with no more to say of it.
