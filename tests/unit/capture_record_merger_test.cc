@@ -61,6 +61,19 @@ TEST(RecordMerger, PutsTwoSourcesInOrder) {
   EXPECT_TRUE(Emit(&merger, kAll).empty());
 }
 
+// What a thread of a pool begins may have its name from the one that asked for it.
+TEST(RecordMerger, PutsThreadsInOrder) {
+  RecordMerger merger;
+  for (uint16_t i = 0; i < 300; ++i) {
+    const auto origin = i % 7 < 3 ? RecordOrigin::kJump : RecordOrigin::kProbe;
+    merger.Add(Record(100 + (i * 37) % 50, 10 + i, i), origin);
+  }
+  const std::vector<Seen> seen = Emit(&merger, 209);
+  ASSERT_EQ(seen.size(), 200u);
+  for (uint16_t i = 0; i < 200; ++i) EXPECT_EQ(seen[i].site, i);
+  EXPECT_EQ(Emit(&merger, kAll).front().site, 200);
+}
+
 TEST(RecordMerger, KeepsWhatIsTooYoung) {
   RecordMerger merger;
   merger.Add(Record(7, 10, 1), RecordOrigin::kJump);

@@ -1,13 +1,15 @@
-// One order of records for each thread, from two sources: jumps in the job's code write into a ring
-// of their own, and the kernel's probes into another. Each source gives a thread's records in their
-// order, but not in step with the other.
+// One order of records, from two sources: jumps in the job's code write into a ring of their own,
+// and the kernel's probes into another. Each source gives a thread's records in their order, but
+// not in step with the other, and jumps' thread by thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -21,21 +23,29 @@ class RecordMerger {
 
   // A whole record, struct pt_record at the front.
   void Add(std::span<const std::byte> record, RecordOrigin origin);
-  // Gives out what is not younger than `until_ns` (CLOCK_MONOTONIC), thread by thread, by time.
-  // Until there both sources must have given all. Between records of the same nanosecond the jump's
-  // comes first.
+  // Gives out what is not younger than `until_ns` (CLOCK_MONOTONIC), by time: what one thread does
+  // may name what another one does next. A thread's records of one source stay in their order,
+  // whatever their times. Until there both sources must have given all. Between records of the same
+  // nanosecond the jump's comes first.
   void Emit(int64_t until_ns, const OnRecord& on_record);
 
  private:
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+
   struct Queue {
     std::vector<std::byte> bytes;
     size_t head = 0;
 
+    int64_t next_ns() const;  // kNone when it is empty
+    void EmitOne(RecordOrigin origin, const OnRecord& on_record);
     void Compact();
   };
   struct Thread {
     Queue jumps;
     Queue probes;
+
+    int64_t next_ns() const { return std::min(jumps.next_ns(), probes.next_ns()); }
+    void EmitOne(const OnRecord& on_record);
   };
 
   absl::flat_hash_map<uint32_t, Thread> threads_;  // by tid
