@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kFunctionAlignment = 16;
 constexpr uint8_t kBreakpoint = 0xcc;
+constexpr uint8_t kJumpOpcode = 0xe9;  // jmp rel32
 // How far a window may begin from its point, in bytes.
 constexpr uint64_t kReach = 40;
 // So many registers without saving them are all that a recorder has use for.
@@ -65,6 +66,13 @@ bool IsStraight(const Instruction& instruction) {
     default:
       return false;
   }
+}
+
+// A jump alone is as long as ours, and begins with the same byte. So a breakpoint at it, with which
+// others save and put back that byte and do what the file has there, harms nobody.
+bool IsJumpAlone(const Instruction& instruction) {
+  return instruction.kind == InstructionKind::kJump && instruction.size == kWindowBytes &&
+         instruction.bytes[0] == kJumpOpcode;
 }
 
 bool IsPadding(const Instruction& instruction) {
@@ -150,7 +158,7 @@ PointPatch WindowSearch::Find(const PatchPoint& point) {
 
 void WindowSearch::Try(size_t index, size_t point_index, const PatchPoint& point) {
   const size_t first = at(0).kind == InstructionKind::kEndbr64 ? 1 : 0;
-  if (index <= first) return Refuse(Refusal::kFirstInstruction);
+  if (index <= first && !IsJumpAlone(at(index))) return Refuse(Refusal::kFirstInstruction);
   PatchWindow window;
   window.address = at(index).address;
   window.size = static_cast<uint8_t>(MeasureWindow(index, &window.has_call));

@@ -23,7 +23,7 @@ inline constexpr size_t kWindowBytes = 5;  // jmp rel32
 
 struct PatchWindow {
   // Of its begin, before relocation; never a function's first instruction, which is where others
-  // (perf, bpftrace, gdb) set their breakpoints.
+  // (perf, bpftrace, gdb) set their breakpoints, but where that is a jmp rel32 itself.
   uint64_t address = 0;
   // In bytes, padding behind a last return or jump included. The jump takes the first 5, which lie
   // in one page; those behind it are to stay as they are.

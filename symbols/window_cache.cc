@@ -11,7 +11,7 @@ namespace proftrace {
 namespace {
 
 // Raise the version with every change to how windows are chosen, or to what is written here.
-constexpr EntryFormat kWindowFormat{{'P', 'T', 'W', 'I', 'N', 'D', 'O', '\n'}, 1};
+constexpr EntryFormat kWindowFormat{{'P', 'T', 'W', 'I', 'N', 'D', 'O', '\n'}, 2};
 // From a point to what its window holds.
 constexpr uint64_t kMostReach = 64;
 

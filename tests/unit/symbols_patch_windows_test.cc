@@ -103,6 +103,21 @@ TEST(PatchWindowTest, RefusesRoomAtTheFirstInstructionOnly) {
   EXPECT_FALSE(patch.window);
 }
 
+TEST(PatchWindowTest, TakesAFirstInstructionThatIsAJumpItself) {
+  // jmp free; nop
+  const std::vector<uint8_t> jump = {0xe9, 0xeb, 0x7f, 0, 0, 0x90};
+  const PointPatch patch = Made(jump).At(kBase);
+  ASSERT_TRUE(patch.window) << patch.reason;
+  EXPECT_EQ(patch.window->address, kBase);
+  EXPECT_EQ(patch.window->size, 5);
+  // endbr64; jmp free
+  const PointPatch behind = Made(Join({{0xf3, 0x0f, 0x1e, 0xfa}, jump})).At(kBase + 4);
+  ASSERT_TRUE(behind.window) << behind.reason;
+  EXPECT_EQ(behind.window->address, kBase + 4);
+  // jmp +2; nops: shorter than ours, whose end would not be what a breakpoint there runs.
+  EXPECT_FALSE(Made({0xeb, 0x02, 0x90, 0x90, 0x90, 0x90, 0xc3}).At(kBase).window);
+}
+
 TEST(PatchWindowTest, TellsWhatTheRecorderDoesNotSee) {
   // push rbx; mov rdi, rsi; mov [rdi], rax; ret: the only window is behind the push
   const Made made({0x53, 0x48, 0x89, 0xf7, 0x48, 0x89, 0x07, 0xc3});

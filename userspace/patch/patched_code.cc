@@ -25,7 +25,8 @@ constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kGroupBytes = 0x4000'0000;  // spots of one region are no further apart
 constexpr size_t kMostWindowBytes = 64;
 constexpr uint8_t kBreakpoint = 0xcc;
-constexpr uint64_t kAlignment = 16;  // of trampolines
+constexpr uint8_t kJumpOpcode = 0xe9;  // jmp rel32
+constexpr uint64_t kAlignment = 16;    // of trampolines
 // Every call that the job makes takes its thread to a stop and back, and what is dropped of a
 // file's pages costs no more than a fault for 16 of them.
 constexpr uint64_t kMostGapBytes = 1024 * kPageBytes;
@@ -38,6 +39,20 @@ bool HasOnlyBreakpoints(std::span<const uint8_t> original, std::span<const uint8
     if (now[i] != original[i] && now[i] != kBreakpoint) return false;
   }
   return true;
+}
+
+// Where others have set breakpoints since, these stay: they put back what the file has there.
+bool IsOurJump(std::span<const uint8_t> ours, const uint8_t* now) {
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (now[i] != ours[i] && now[i] != kBreakpoint) return false;
+  }
+  return true;
+}
+
+void PutBack(std::span<const uint8_t> ours, std::span<const uint8_t> original, uint8_t* now) {
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (now[i] == ours[i]) now[i] = original[i];
+  }
 }
 
 // What the pages of a process are (Documentation/admin-guide/mm/pagemap.rst).
@@ -151,7 +166,8 @@ void PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
     }
     int32_t distance = 0;
     std::memcpy(&distance, jump.bytes.data() + 1, sizeof(distance));
-    if (jump.bytes[0] != 0xe9 ||
+    if (jump.bytes[0] == kBreakpoint) jump.bytes[0] = kJumpOpcode;
+    if (jump.bytes[0] != kJumpOpcode ||
         !IsInsideRegion(address + kWindowBytes + static_cast<uint64_t>(int64_t{distance}))) {
       continue;
     }
@@ -369,8 +385,8 @@ bool PatchedCode::RemoveJumps() {
     for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
       Jump& jump = jumps_[i];
       uint8_t* at = now.data() + (jump.address - run.address);
-      if (!jump.is_written || !std::equal(jump.bytes.begin(), jump.bytes.end(), at)) continue;
-      std::copy(jump.original.begin(), jump.original.end(), at);
+      if (!jump.is_written || !IsOurJump(jump.bytes, at)) continue;
+      PutBack(jump.bytes, jump.original, at);
       is_changed = true;
     }
     if (is_changed) is_clean = memory_.Write(run.address, now.data(), now.size()) && is_clean;
