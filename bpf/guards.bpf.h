@@ -104,11 +104,15 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 
 	if (!name)
 		return 0;
-	if (!place || place->form == PT_PLACE_NOTHING) {
+	if (!place || place->form == PT_PLACE_NOTHING || place->form == PT_PLACE_PYTHON_TYPE) {
 		record = reserve(PT_GUARD_RECORD_SHORT_BYTES);
 		if (!record)
 			return 0;
 		fill_guard(record, ctx, cookie, kind, PT_GUARD_RECORD_SHORT_BYTES);
+		if (place && place->form == PT_PLACE_PYTHON_TYPE) {
+			record->object = value_at(ctx, place);
+			record->length = PT_TEXT_PYTHON_TYPE;
+		}
 		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 		return 0;
 	}

@@ -4,11 +4,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "bpf/abi/records.h"
+#include "symbols/instruction.h"
 #include "symbols/process_maps.h"
 #include "userspace/inject/writable_memory.h"
 #include "userspace/patch/patched_code.h"
@@ -155,6 +158,52 @@ TEST_F(GroupTest, OneThatSomebodyHasChangedKeepsTheOthersOfItsGroupFromJumps) {
   code_[kDistance + 4] = 0xcc;
   EXPECT_EQ(Patch(), (std::vector<size_t>{2}));
   EXPECT_EQ(code_[1], kFunction[1]);
+}
+
+abi::pt_place TypeName(uint8_t base, std::vector<int32_t> offsets) {
+  abi::pt_place place{};
+  place.base = base;
+  place.count = static_cast<uint8_t>(offsets.size());
+  std::copy(offsets.begin(), offsets.end(), place.offsets);
+  place.form = abi::PT_PLACE_C_STRING;
+  return place;
+}
+
+// Of `module`, with one row that begins at each place.
+ProbePlan PlanOf(const std::string& module, const std::vector<abi::pt_place>& places) {
+  ProbePlan plan;
+  plan.places = places;
+  plan.modules.resize(1);
+  plan.modules[0].name = module;
+  for (uint16_t i = 0; i < places.size(); ++i) {
+    ProbePoint point{i, 1, static_cast<uint16_t>(i + 1), 0};
+    SetRole(abi::PT_ROLE_GUARD_BEGIN, &point);
+    plan.modules[0].points.push_back(point);
+  }
+  return plan;
+}
+
+TEST(PlacesWithoutBpfTest, NamesOfPythonTypesAreLeftToTheLoader) {
+  const auto places = PlacesWithoutBpf(
+      PlanOf("libtorch_python.so",
+             {TypeName(kRbp, {24, 0}), TypeName(kRbp, {-704, 24, 0}), TypeName(kRbp, {704, 24, 0}),
+              TypeName(kRdi, {-8, 24, 0}), TypeName(kRdi, {32, 0}), TypeName(kRdi, {24, 8})}));
+  ASSERT_EQ(places.size(), 6u);
+  EXPECT_EQ(places[0].form, abi::PT_PLACE_PYTHON_TYPE);
+  EXPECT_EQ(places[0].count, 1);
+  EXPECT_EQ(places[0].offsets[0], 0);
+  EXPECT_EQ(places[1].form, abi::PT_PLACE_PYTHON_TYPE);  // a slot of the frame
+  EXPECT_EQ(places[1].count, 2);
+  EXPECT_EQ(places[1].offsets[0], -704);
+  EXPECT_EQ(places[1].offsets[1], 0);
+  for (size_t i = 2; i < places.size(); ++i) {
+    EXPECT_EQ(places[i].form, abi::PT_PLACE_C_STRING) << i;
+  }
+}
+
+TEST(PlacesWithoutBpfTest, OtherLibrariesHaveOtherObjects) {
+  const auto places = PlacesWithoutBpf(PlanOf("libtorch_cpu.so", {TypeName(kRbp, {24, 0})}));
+  EXPECT_EQ(places[0].form, abi::PT_PLACE_C_STRING);
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ void NameResolver::Observe(std::span<const std::byte> record) {
   abi::pt_record head;
   std::memcpy(&head, record.data(), sizeof(head));
   if (head.kind == abi::PT_NODE_BEGIN) ObserveNode(record);
+  if (head.kind == abi::PT_GUARD_BEGIN) ObserveGuard(record);
   if (head.kind == abi::PT_THREAD_EXIT) ObserveExit(record);
 }
 
@@ -86,14 +87,26 @@ void NameResolver::ObserveNode(std::span<const std::byte> record) {
   // The kernel side gives the type's name with the record once it knows the vtable; the first ones
   // come without.
   if (node.type_name[0] != '\0' || !python_nodes_.contains(vtable_key)) return;
-  if (!seen_.insert({*image, node.python_type}).second) return;
-  const std::optional<std::string> name = ReadPythonTypeName(memory, node.python_type);
+  ObservePythonType(pid, *image, node.python_type);
+}
+
+void NameResolver::ObserveGuard(std::span<const std::byte> record) {
+  abi::pt_guard_record guard{};
+  std::memcpy(&guard, record.data(), std::min(record.size(), sizeof(guard)));
+  if (guard.length != PT_TEXT_PYTHON_TYPE) return;
+  const Pid pid{guard.head.pid};
+  const std::optional<uint32_t> image = image_of_(pid);
+  if (image.has_value()) ObservePythonType(pid, *image, guard.object);
+}
+
+void NameResolver::ObservePythonType(Pid pid, uint32_t image, uint64_t type) {
+  if (!seen_.insert({image, type}).second) return;
+  const std::optional<std::string> name = ReadPythonTypeName(ProcessMemory(pid), type);
   if (!name.has_value()) {
     ++read_failed_;
     return;
   }
-  add_metadata_(
-      [&](MetadataWriter& writer) { writer.AddPythonTypeName(*image, node.python_type, *name); });
+  add_metadata_([&](MetadataWriter& writer) { writer.AddPythonTypeName(image, type, *name); });
 }
 
 void NameResolver::ObserveExit(std::span<const std::byte> record) {

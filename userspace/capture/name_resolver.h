@@ -42,6 +42,8 @@ class NameResolver {
   uint64_t read_failed() const { return read_failed_; }
 
  private:
+  void ObservePythonType(Pid pid, uint32_t image, uint64_t type);
+  void ObserveGuard(std::span<const std::byte> record);
   void ObserveNode(std::span<const std::byte> record);
   void ObserveExit(std::span<const std::byte> record);
 

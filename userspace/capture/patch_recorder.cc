@@ -80,7 +80,7 @@ absl::StatusOr<PlanSpots> PatchRecorder::SpotsOf(Pid pid,
                                                  const std::shared_ptr<const ProbePlan>& plan) {
   const std::lock_guard lock(spots_mutex_);
   if (last_plan_.lock() == plan) return last_spots_;
-  absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, *plan, cache_directory_);
+  absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, *plan, PlacesOf(*plan), cache_directory_);
   if (spots.ok() && alone_) KeepWholeSites(*plan, &*spots);
   if (spots.ok()) {
     last_plan_ = plan;
@@ -93,6 +93,10 @@ PatchRing::ThreadNumber NumbersOf(Pid pid) {
   return [threads = std::make_shared<JobThreads>(pid)](uint32_t tid) {
     return threads->NumberOf(tid);
   };
+}
+
+std::vector<abi::pt_place> PatchRecorder::PlacesOf(const ProbePlan& plan) const {
+  return alone_ ? PlacesWithoutBpf(plan) : plan.places;
 }
 
 std::unique_ptr<PatchedProcess> PatchRecorder::AttachFork(Pid pid) {
@@ -148,7 +152,7 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
   options.salt = static_cast<uint32_t>(MonotonicNs());
   if (!Hurry().is_first()) options.slot_words = kPatientSlotWords;
   options.facts = FactsOf(*plan);
-  options.places = plan->places;
+  options.places = PlacesOf(*plan);
   options.reads_inputs = plan->has_input_probes;
   options.signatures = plan->signatures;
   options.node_signature = plan->node_signature;
@@ -288,7 +292,10 @@ void PatchRecorder::CleanForks(const std::vector<Pid>& pids) {
   for (const uint32_t number : ReadNumberedEntries("/proc")) {
     const Pid pid{number};
     if (std::find(pids.begin(), pids.end(), pid) != pids.end()) continue;
-    if (executables.contains(ExecutableOf(pid)) && HasPatches(pid)) (void)RemoveLeftPatches(pid);
+    // Those of another tracer are locked, for as long as it records.
+    if (executables.contains(ExecutableOf(pid)) && HasOwnPatches(pid)) {
+      (void)RemoveLeftPatches(pid);
+    }
   }
 }
 

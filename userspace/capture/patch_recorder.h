@@ -85,6 +85,8 @@ class PatchRecorder {
   absl::StatusOr<std::shared_ptr<PatchedProcess>> Patch(
       Pid pid, const std::shared_ptr<const ProbePlan>& plan, StoppedThreads* held);
   void Close(Pid pid, Process process);
+  // As recorders in jobs read them.
+  std::vector<abi::pt_place> PlacesOf(const ProbePlan& plan) const;
   void CleanForks(const std::vector<Pid>& pids);
   // Of a forked child of one that is patched; null: it is none, or that did not work.
   std::unique_ptr<PatchedProcess> AttachFork(Pid pid);

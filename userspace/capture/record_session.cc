@@ -70,6 +70,7 @@ void RecordSession::React(const abi::pt_record& head, std::span<const std::byte>
   if (head.kind <= abi::PT_CATCH) return;  // the common ones: nothing to look up
   switch (head.kind) {
     case abi::PT_NODE_BEGIN:
+    case abi::PT_GUARD_BEGIN:
       names_->Observe(record);
       break;
     case abi::PT_PYTHON_MODULE:

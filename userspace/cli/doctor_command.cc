@@ -164,7 +164,7 @@ void CheckStacks(Pid pid, Diagnosis* diagnosis) {
 void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
   absl::Status status = CheckPatchable(pid);
   absl::StatusOr<PlanSpots> spots =
-      status.ok() ? FindPlanSpots(pid, plan, CacheDirectory()) : status;
+      status.ok() ? FindPlanSpots(pid, plan, plan.places, CacheDirectory()) : status;
   if (spots.ok() && !diagnosis->has_bpf) KeepWholeSites(plan, &*spots);
   const absl::StatusOr<JumpCost> cost = spots.ok() ? MeasureJumpCost() : spots.status();
   if (!cost.ok()) {

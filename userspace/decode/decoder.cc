@@ -32,15 +32,6 @@ Event DeviceTotals(Event event, const abi::pt_memory_record& record) {
   return event;
 }
 
-constexpr std::string_view kGeneratedPrefix = "torch::autograd::generated::";
-
-// A node's name() as torch gives it: generated classes override it with the bare class name, the
-// others give their demangled type (torch/csrc/autograd/function.cpp).
-std::string_view NodeNameFromClass(std::string_view name) {
-  if (name.starts_with(kGeneratedPrefix)) name.remove_prefix(kGeneratedPrefix.size());
-  return name;
-}
-
 // No program makes as many nodes, or threads, as these: a greater number was no number. torch
 // itself keeps 48 and 16 bits of them (torch/csrc/profiler/collection.cpp, getForwardThreadKey).
 constexpr uint64_t kSequenceLimit = uint64_t{1} << 48;
@@ -139,43 +130,6 @@ EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
   return result;
 }
 
-std::string Decoder::NodeName(const ImageTable& image, const abi::pt_node_record& record) const {
-  if (record.type_name[0] != '\0') {
-    return std::string(record.type_name, strnlen(record.type_name, sizeof(record.type_name)));
-  }
-  const auto found = image.node_names.find(record.vtable);
-  if (found == image.node_names.end()) return "";
-  if (found->second == "torch::autograd::PyNode") {
-    const auto type = image.python_type_names.find(record.python_type);
-    return type == image.python_type_names.end() ? "" : type->second;
-  }
-  return std::string(NodeNameFromClass(found->second));
-}
-
-EventLabel Decoder::NodeLabel(const Process& process, uint16_t site,
-                              const abi::pt_node_record& record) {
-  const EventLabel prefix_label = SiteLabel(process, site);
-  if (prefix_label == kUnnamedLabel) return kUnnamedLabel;
-  // Everything that the name depends on, as a key.
-  std::string key(reinterpret_cast<const char*>(&record.vtable),
-                  sizeof(record) - offsetof(abi::pt_node_record, vtable));
-  key.append(reinterpret_cast<const char*>(&process.image), sizeof(process.image));
-  key.append(reinterpret_cast<const char*>(&prefix_label), sizeof(prefix_label));
-  const auto it = node_labels_.find(key);
-  if (it != node_labels_.end()) return it->second;
-
-  EventLabel result = kUnnamedLabel;
-  const auto image = metadata_.images.find(process.image);
-  const std::string name = image == metadata_.images.end() ? "" : NodeName(image->second, record);
-  if (!name.empty()) {
-    Label label = labels_[prefix_label];
-    label.name += name;
-    result = InternLabel(label);
-  }
-  node_labels_.emplace(std::move(key), result);
-  return result;
-}
-
 EventLabel Decoder::TextLabel(std::string text, uint32_t length, Scope scope) {
   Label label = LabelOfScope(scope);
   label.name = std::move(text);
@@ -200,7 +154,18 @@ bool Decoder::DecodeAnnotation(const abi::pt_text_record& record, Event* event) 
   return true;
 }
 
-bool Decoder::DecodeGuard(const abi::pt_guard_record& record, EventLabel site_label, Event* event) {
+EventLabel Decoder::PythonTypeLabel(const Process& process, uint64_t type, Scope scope) {
+  const auto image = metadata_.images.find(process.image);
+  if (image == metadata_.images.end()) return kUnnamedLabel;
+  const auto name = image->second.python_type_names.find(type);
+  if (name == image->second.python_type_names.end()) return kUnnamedLabel;
+  Label label = LabelOfScope(scope);
+  label.name = name->second;
+  return InternLabel(label);
+}
+
+bool Decoder::DecodeGuard(const abi::pt_guard_record& record, const Process& process,
+                          Event* event) {
   event->type =
       record.head.kind == abi::PT_FRAME_BEGIN ? EventType::kFrameBegin : EventType::kGuardBegin;
   event->value = record.handle;
@@ -208,6 +173,11 @@ bool Decoder::DecodeGuard(const abi::pt_guard_record& record, EventLabel site_la
   event->label = kUnnamedLabel;
   const Scope scope = KnownScope(record.scope);
   if (size_t{record.head.words} * 8 < sizeof(record)) {
+    if (record.length == PT_TEXT_PYTHON_TYPE) {
+      event->label = PythonTypeLabel(process, record.object, scope);
+      return true;
+    }
+    const EventLabel site_label = SiteLabel(process, record.head.site);
     if (site_label == kUnnamedLabel || labels_[site_label].name.empty()) return true;
     Label label = LabelOfScope(scope);
     label.name = labels_[site_label].name;
@@ -406,7 +376,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       break;
     case abi::PT_GUARD_BEGIN:
     case abi::PT_FRAME_BEGIN:
-      return DecodeGuard(Copy<abi::pt_guard_record>(record), SiteLabel(*process, head.site), event);
+      return DecodeGuard(Copy<abi::pt_guard_record>(record), *process, event);
     case abi::PT_WORK_TITLE: {
       const auto work = Copy<abi::pt_guard_record>(record);
       if (work.length == PT_TEXT_READ_FAILED) return false;

@@ -73,7 +73,9 @@ class Decoder {
 
   // False when the rest of the name is to follow: the event is kept until it is there.
   bool DecodeAnnotation(const abi::pt_text_record& record, Event* event);
-  bool DecodeGuard(const abi::pt_guard_record& record, EventLabel site_label, Event* event);
+  bool DecodeGuard(const abi::pt_guard_record& record, const Process& process, Event* event);
+  // Of the row of a custom autograd Function.
+  EventLabel PythonTypeLabel(const Process& process, uint64_t type, Scope scope);
   // False when torch shows no row for the work: it has no title.
   bool DecodeWork(const abi::pt_pointer_record& record, Event* event);
   // False when what was read cannot be a node's.

@@ -176,6 +176,19 @@ bool HasPatches(Pid pid) {
   return mappings.ok() && FindRingMapping(*mappings).has_value();
 }
 
+bool HasOwnPatches(Pid pid) {
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  if (!mappings.ok()) return false;
+  const std::optional<Mapping> ring = FindRingMapping(*mappings);
+  const absl::StatusOr<WritableMemory> memory = WritableMemory::Open(pid);
+  if (!ring.has_value() || !memory.ok()) return false;
+  Leftovers left;
+  left.ring = {ring->start, ring->end - ring->start};
+  const std::optional<Header> header = ReadHeader(pid, *memory, left);
+  return header.has_value() &&
+         header->Field<uint32_t>(PATCH_RING_OWNER) == static_cast<uint32_t>(getpid());
+}
+
 absl::StatusOr<bool> PatchedProcess::RemoveOneLeft(Pid pid, RemovedPatches* removed) {
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();

@@ -129,5 +129,7 @@ absl::Status CheckPatchable(Pid pid);
 
 // Whether there may be jumps in a process, its own or its parent's, by what it has mapped.
 bool HasPatches(Pid pid);
+// Whether this program has put them there.
+bool HasOwnPatches(Pid pid);
 
 }  // namespace proftrace

@@ -18,6 +18,9 @@ namespace proftrace {
 namespace {
 
 constexpr uint32_t kPlainWords = sizeof(abi::pt_record) / 8;
+constexpr std::string_view kPythonLibrary = "libtorch_python.";
+// Of tp_name in PyTypeObject: PyVarObject is three words in every CPython with a GIL.
+constexpr int32_t kTypeNameOffset = 24;
 
 // The kind of the plain record that a point writes; nothing for one that writes more.
 std::optional<uint8_t> PlainKind(const ProbePoint& point) {
@@ -37,19 +40,20 @@ std::optional<uint8_t> PlainKind(const ProbePoint& point) {
 
 // Names and operators that code has in variables of its own are there as long as the code is. A job
 // that reads any other name, which without a profiler nobody reads, may find it gone.
-bool CanReadPlace(const ProbePoint& point, const ProbePlan& plan) {
+bool CanReadPlace(const ProbePoint& point, const std::vector<abi::pt_place>& places) {
   if (point.place == 0) return true;
-  if (point.place > plan.places.size()) return false;
-  const abi::pt_place& place = plan.places[point.place - 1];
+  if (point.place > places.size()) return false;
+  const abi::pt_place& place = places[point.place - 1];
   if (place.inputs != 0) return false;
   // The operator that is about to be called.
   if (RoleOf(point) == abi::PT_ROLE_PLACED_BEGIN) return place.base <= abi::PT_PLACE_ADDRESS;
-  return place.form == abi::PT_PLACE_NOTHING ||
+  return place.form == abi::PT_PLACE_NOTHING || place.form == abi::PT_PLACE_PYTHON_TYPE ||
          (place.form == abi::PT_PLACE_C_STRING && place.base == abi::PT_PLACE_ADDRESS);
 }
 
 // Whether the recorder has the code of the BPF program for it (bpf/job_recorder.c).
-bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan) {
+bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan,
+                   const std::vector<abi::pt_place>& places) {
   switch (RoleOf(point)) {
     case abi::PT_ROLE_OPERATOR_CALL:
     case abi::PT_ROLE_INPUTS_BEGIN:
@@ -61,7 +65,7 @@ bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan) {
       return point.signature <= plan.signatures.size();
     case abi::PT_ROLE_GUARD_BEGIN:
     case abi::PT_ROLE_PLACED_BEGIN:
-      return CanReadPlace(point, plan);
+      return CanReadPlace(point, places);
     case abi::PT_ROLE_GUARD_END:
     case abi::PT_ROLE_GUARD_UNWOUND:
     case abi::PT_ROLE_ANNOTATION_GUARD:
@@ -93,9 +97,9 @@ uint64_t JobCookie(const ProbePoint& point) {
 
 class SpotFinder {
  public:
-  SpotFinder(const ProbePlan& plan, const std::vector<MappedFile>& files,
-             const std::string& cache_directory)
-      : plan_(plan), files_(files), cache_(cache_directory) {}
+  SpotFinder(const ProbePlan& plan, const std::vector<abi::pt_place>& places,
+             const std::vector<MappedFile>& files, const std::string& cache_directory)
+      : plan_(plan), places_(places), files_(files), cache_(cache_directory) {}
 
   PlanSpots Run() {
     for (size_t m = 0; m < plan_.modules.size(); ++m) AddModule(m);
@@ -146,7 +150,7 @@ class SpotFinder {
                 uint64_t bias) {
     const ProbePoint& point = plan_.modules[m].points[p];
     const std::optional<uint8_t> kind = PlainKind(point);
-    if (!kind.has_value() && !HasFullRecord(point, plan_)) {
+    if (!kind.has_value() && !HasFullRecord(point, plan_, places_)) {
       return Leave(m, p, "its record is made by the kernel's probe alone");
     }
     if (!patch.window.has_value()) return Leave(m, p, patch.reason);
@@ -178,6 +182,7 @@ class SpotFinder {
   }
 
   const ProbePlan& plan_;
+  const std::vector<abi::pt_place>& places_;
   const std::vector<MappedFile>& files_;
   const WindowCache cache_;
   PlanSpots out_;
@@ -221,11 +226,49 @@ JobFacts FactsOf(const ProbePlan& plan) {
   return facts;
 }
 
+namespace {
+
+// Where `place` is the name of the Python type that a register or a slot of the function's own
+// frame holds: that type. Nothing of it is read.
+void TakeTypeAlone(abi::pt_place* place) {
+  const bool is_slot = place->count == 3 && ((place->base == kRsp && place->offsets[0] >= 0) ||
+                                             (place->base == kRbp && place->offsets[0] < 0));
+  const bool is_register =
+      place->count == 2 && place->base < abi::PT_PLACE_ADDRESS && place->base != kRsp;
+  if (place->form != abi::PT_PLACE_C_STRING || place->inputs != 0 || !(is_slot || is_register) ||
+      place->offsets[place->count - 2] != kTypeNameOffset ||
+      place->offsets[place->count - 1] != 0) {
+    return;
+  }
+  place->form = abi::PT_PLACE_PYTHON_TYPE;
+  --place->count;
+  place->offsets[place->count - 1] = 0;
+}
+
+}  // namespace
+
+std::vector<abi::pt_place> PlacesWithoutBpf(const ProbePlan& plan) {
+  std::vector<bool> is_python(plan.places.size(), true);  // read by Python's library alone
+  for (const ModulePlan& module : plan.modules) {
+    const bool is_here = module.name.starts_with(kPythonLibrary);
+    for (const ProbePoint& point : module.points) {
+      if (point.place == 0 || point.place > plan.places.size()) continue;
+      if (!is_here || RoleOf(point) != abi::PT_ROLE_GUARD_BEGIN) is_python[point.place - 1] = false;
+    }
+  }
+  std::vector<abi::pt_place> places = plan.places;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (is_python[i]) TakeTypeAlone(&places[i]);
+  }
+  return places;
+}
+
 absl::StatusOr<PlanSpots> FindPlanSpots(Pid pid, const ProbePlan& plan,
+                                        const std::vector<abi::pt_place>& places,
                                         const std::string& cache_directory) {
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
-  return SpotFinder(plan, GroupByFile(*mappings), cache_directory).Run();
+  return SpotFinder(plan, places, GroupByFile(*mappings), cache_directory).Run();
 }
 
 }  // namespace proftrace

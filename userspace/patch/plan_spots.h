@@ -41,9 +41,14 @@ bool AddAnnotations(const ProbePlan& plan, const std::vector<OperatorInfo>& oper
 // What the recorder has to know of a process with that plan.
 JobFacts FactsOf(const ProbePlan& plan);
 
-// Reads the process's map and the plan's files. Fails with kNoTarget or kNotPermitted. What takes
-// long is kept in `cache_directory` (PlanOptions).
+// The plan's places as the recorder in a job is to read them where there is no eBPF: the names of
+// Python types, which custom autograd Functions' rows have, are left to the loader.
+std::vector<abi::pt_place> PlacesWithoutBpf(const ProbePlan& plan);
+
+// `places`: the plan's, or PlacesWithoutBpf(). Reads the process's map and the plan's files. Fails
+// with kNoTarget or kNotPermitted. What takes long is kept in `cache_directory` (PlanOptions).
 absl::StatusOr<PlanSpots> FindPlanSpots(Pid pid, const ProbePlan& plan,
+                                        const std::vector<abi::pt_place>& places,
                                         const std::string& cache_directory);
 
 }  // namespace proftrace

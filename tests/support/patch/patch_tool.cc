@@ -45,7 +45,8 @@ int Run(Pid pid, double seconds, int cycles, PatchGuardian* guardian) {
     return 1;
   }
   const int64_t begin_ns = MonotonicNs();
-  const absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, *plan, options.cache_directory);
+  const absl::StatusOr<PlanSpots> spots =
+      FindPlanSpots(pid, *plan, plan->places, options.cache_directory);
   if (!spots.ok()) {
     std::fprintf(stderr, "%s\n", spots.status().ToString().c_str());
     return 1;
@@ -112,7 +113,8 @@ int RunKilled(Pid pid, int point, int step) {
   options.cache_directory = "/tmp/patch_tool_cache";
   const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
   if (!plan.ok()) return 1;
-  const absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, *plan, options.cache_directory);
+  const absl::StatusOr<PlanSpots> spots =
+      FindPlanSpots(pid, *plan, plan->places, options.cache_directory);
   if (!spots.ok()) return 1;
   return KillAtEachPoint(point, step, [&plan, &spots, pid] {
     PatchRingOptions ring;

@@ -1,0 +1,62 @@
+// What rows of autograd nodes are called.
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "bpf/abi/records.h"
+#include "userspace/decode/decoder.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kGeneratedPrefix = "torch::autograd::generated::";
+
+// A node's name() as torch gives it: generated classes override it with the bare class name, the
+// others give their demangled type (torch/csrc/autograd/function.cpp).
+std::string_view NodeNameFromClass(std::string_view name) {
+  if (name.starts_with(kGeneratedPrefix)) name.remove_prefix(kGeneratedPrefix.size());
+  return name;
+}
+
+}  // namespace
+
+std::string Decoder::NodeName(const ImageTable& image, const abi::pt_node_record& record) const {
+  if (record.type_name[0] != '\0') {
+    return std::string(record.type_name, strnlen(record.type_name, sizeof(record.type_name)));
+  }
+  const auto found = image.node_names.find(record.vtable);
+  if (found == image.node_names.end()) return "";
+  if (found->second == "torch::autograd::PyNode") {
+    const auto type = image.python_type_names.find(record.python_type);
+    return type == image.python_type_names.end() ? "" : type->second;
+  }
+  return std::string(NodeNameFromClass(found->second));
+}
+
+EventLabel Decoder::NodeLabel(const Process& process, uint16_t site,
+                              const abi::pt_node_record& record) {
+  const EventLabel prefix_label = SiteLabel(process, site);
+  if (prefix_label == kUnnamedLabel) return kUnnamedLabel;
+  // Everything that the name depends on, as a key.
+  std::string key(reinterpret_cast<const char*>(&record.vtable),
+                  sizeof(record) - offsetof(abi::pt_node_record, vtable));
+  key.append(reinterpret_cast<const char*>(&process.image), sizeof(process.image));
+  key.append(reinterpret_cast<const char*>(&prefix_label), sizeof(prefix_label));
+  const auto it = node_labels_.find(key);
+  if (it != node_labels_.end()) return it->second;
+
+  EventLabel result = kUnnamedLabel;
+  const auto image = metadata_.images.find(process.image);
+  const std::string name = image == metadata_.images.end() ? "" : NodeName(image->second, record);
+  if (!name.empty()) {
+    Label label = labels_[prefix_label];
+    label.name += name;
+    result = InternLabel(label);
+  }
+  node_labels_.emplace(std::move(key), result);
+  return result;
+}
+
+}  // namespace proftrace
