@@ -204,14 +204,33 @@ TEST(UnprobedPointsTest, EndsCountForWhatTheyEnd) {
                    Point(1, abi::PT_ROLE_END), Point(2, abi::PT_ROLE_BEGIN),
                    Point(0, abi::PT_ROLE_CATCH)};
   std::vector<std::string> texts;
-  for (const Unsupported& gap : DescribeUnprobed({module})) {
+  for (const Unsupported& gap : DescribeUnprobed({module}, {})) {
     texts.push_back(gap.feature + ": " + gap.reason);
   }
   EXPECT_EQ(texts.size(), 3u);
   EXPECT_THAT(texts, Contains(::testing::AllOf(HasSubstr("boxed"), HasSubstr(": 3 places"))));
   EXPECT_THAT(texts, Contains(::testing::StartsWith("operators and functions: 1 place")));
   EXPECT_THAT(texts, Contains(HasSubstr("exception")));
-  EXPECT_TRUE(DescribeUnprobed({}).empty());
+  EXPECT_TRUE(DescribeUnprobed({}, {}).empty());
+}
+
+TEST(UnprobedPointsTest, RowsOfFunctionsHaveTheirNames) {
+  std::vector<SiteInfo> sites(4);
+  sites[1].symbol = "_ZN12_GLOBAL__N_117THPFunction_applyEP7_objectS1_";
+  ModulePlan module;
+  module.points = {Point(1, abi::PT_ROLE_GUARD_BEGIN), Point(2, abi::PT_ROLE_GUARD_BEGIN),
+                   Point(0, abi::PT_ROLE_GUARD_END), Point(3, abi::PT_ROLE_WORK_TITLE)};
+  std::vector<std::string> texts;
+  for (const Unsupported& gap : DescribeUnprobed({module}, sites)) {
+    texts.push_back(gap.feature + ": " + gap.reason);
+  }
+  EXPECT_EQ(texts.size(), 3u);
+  EXPECT_THAT(texts,
+              Contains(::testing::AllOf(::testing::StartsWith("rows of function "),
+                                        HasSubstr("THPFunction_apply"), HasSubstr(": 1 place "))));
+  EXPECT_THAT(texts,
+              Contains(::testing::StartsWith("rows of at::RecordFunction in C++: 2 places")));
+  EXPECT_THAT(texts, Contains(HasSubstr("c10d")));
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ class ProcessSet {
   void AddGaps(const ProbePlan& plan);
   void AddRefused(const AttachReport& report);
   // Names what is not recorded of these where there is no eBPF.
-  void AddUnprobed(const std::vector<ModulePlan>& modules);
+  void AddUnprobed(const std::vector<ModulePlan>& modules, const ProbePlan& plan);
   void AddLibraries(Pid pid);
   void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
                         const std::vector<OperatorInfo>& added);

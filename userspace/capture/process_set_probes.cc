@@ -10,7 +10,7 @@ namespace proftrace {
 absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
                                        const std::vector<ModulePlan>& modules, ProcessLinks* links,
                                        AttachReport* report) {
-  AddUnprobed(modules);
+  AddUnprobed(modules, plan);
   for (const ModulePlan& planned : modules) {
     ModulePlan module = ModuleOfChild(planned, pid);
     // Beside jumps no link is made anew.

@@ -45,10 +45,10 @@ void ProcessSet::AddRefused(const AttachReport& report) {
                                    ErrnoText(first.error) + ")"});
 }
 
-void ProcessSet::AddUnprobed(const std::vector<ModulePlan>& modules) {
+void ProcessSet::AddUnprobed(const std::vector<ModulePlan>& modules, const ProbePlan& plan) {
   if (programs_->is_loaded()) return;
   const std::lock_guard lock(mutex_);
-  for (Unsupported& gap : DescribeUnprobed(modules)) AddGap(std::move(gap));
+  for (Unsupported& gap : DescribeUnprobed(modules, plan.sites)) AddGap(std::move(gap));
 }
 
 size_t ProcessSet::process_count() const {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bpf/abi/records.h"
+#include "symbols/code_image.h"
 
 namespace proftrace {
 namespace {
@@ -28,9 +29,10 @@ std::optional<std::string> KindOf(uint8_t role) {
     case abi::PT_ROLE_GUARD_END:
     case abi::PT_ROLE_GUARD_UNWOUND:
     case abi::PT_ROLE_ANNOTATION_GUARD:
+      return "rows of at::RecordFunction in C++";
     case abi::PT_ROLE_WORK_TITLE:
     case abi::PT_ROLE_WORK_BEGIN:
-      return "rows of at::RecordFunction in C++";
+      return "rows of what c10d does on threads of its own";
     case abi::PT_ROLE_FRAME_BEGIN:
     case abi::PT_ROLE_FRAME_END:
       return "frames of TorchScript";
@@ -49,9 +51,20 @@ std::optional<std::string> KindOf(uint8_t role) {
   }
 }
 
+// The function whose rows begin there; nothing for other kinds of rows.
+std::optional<std::string> FunctionOf(const ProbePoint& point, const std::vector<SiteInfo>& sites) {
+  if (RoleOf(point) != abi::PT_ROLE_GUARD_BEGIN || SiteOf(point) >= sites.size()) {
+    return std::nullopt;
+  }
+  const std::string& symbol = sites[SiteOf(point)].symbol;
+  if (symbol.empty()) return std::nullopt;
+  return "rows of function " + ReadableName(symbol);
+}
+
 }  // namespace
 
-std::vector<Unsupported> DescribeUnprobed(const std::vector<ModulePlan>& modules) {
+std::vector<Unsupported> DescribeUnprobed(const std::vector<ModulePlan>& modules,
+                                          const std::vector<SiteInfo>& sites) {
   std::map<uint16_t, std::string> kinds;  // by site
   for (const ModulePlan& module : modules) {
     for (const ProbePoint& point : module.points) {
@@ -61,7 +74,8 @@ std::vector<Unsupported> DescribeUnprobed(const std::vector<ModulePlan>& modules
   std::map<std::string, size_t> places;
   for (const ModulePlan& module : modules) {
     for (const ProbePoint& point : module.points) {
-      std::optional<std::string> kind = KindOf(RoleOf(point));
+      std::optional<std::string> kind = FunctionOf(point, sites);
+      if (!kind) kind = KindOf(RoleOf(point));
       if (const auto known = kinds.find(SiteOf(point)); !kind && known != kinds.end()) {
         kind = known->second;
       }
@@ -70,9 +84,9 @@ std::vector<Unsupported> DescribeUnprobed(const std::vector<ModulePlan>& modules
   }
   std::vector<Unsupported> gaps;
   for (const auto& [kind, count] : places) {
-    gaps.push_back({kind, std::to_string(count) +
-                              " places in the code cannot have a jump, and there is no eBPF for a "
-                              "probe: what is recorded there only is missing"});
+    gaps.push_back({kind, std::to_string(count) + (count == 1 ? " place" : " places") +
+                              " in the code cannot have a jump, and there is no eBPF for a probe: "
+                              "what is recorded there only is missing"});
   }
   return gaps;
 }

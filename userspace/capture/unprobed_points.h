@@ -8,7 +8,9 @@
 
 namespace proftrace {
 
-// By kind of row, with the number of places.
-std::vector<Unsupported> DescribeUnprobed(const std::vector<ModulePlan>& modules);
+// By kind of row, with the number of places; rows of torch's own at::RecordFunction by their
+// function. `sites`: the plan's.
+std::vector<Unsupported> DescribeUnprobed(const std::vector<ModulePlan>& modules,
+                                          const std::vector<SiteInfo>& sites);
 
 }  // namespace proftrace
