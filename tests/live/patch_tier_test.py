@@ -73,34 +73,47 @@ class PatchTierTest(LiveTest):
                 self.assert_lossless(result)
                 self.assertEqual(result.summary["ledger"]["inputs_unread"], 0)
                 columns = ("path", "name", "input_shapes", "input_types", "input_strides", "concrete_inputs")
-                # torch's own RECORD_FUNCTION of 1.13 has no jumps.
-                calls.append([tuple(row[column] for column in columns) for row in result.events()
-                              if row["path"].startswith("step/") and row["name"] != "detach"])
+                calls.append([tuple(row[column] for column in columns) for row in result.events() if row["path"].startswith("step/")])
             self.assertEqual((live.patches(job.pid), live.changed_text_bytes(job.pid)), ([], 0))
         self.assertEqual(calls[0], calls[1])
         self.assertEqual(calls[0], calls[2])
         self.assertGreater(sum(row[2] == "[[8], [4, 8], [8, 8], [], []]" for row in calls[0]), 50)
 
     def test_beside_a_tracer_with_probes(self) -> None:
-        """Where another's probes are no jump goes, and both record all."""
+        """Jumps and another's probes at once: both record the same rows, in all that a row has but its times."""
+        options = ("--format", "events-csv", "--record-shapes", "--profile-memory")
         with Job() as job:
             other = self.directory / "other"
-            with Tracer("-p", job.pid, "-o", other, "--format", "events-csv", "--tier", "bpf") as first:
+            with Tracer("-p", job.pid, "-o", other, "--tier", "bpf", *options) as first:
                 first.wait_until_recording()
-                with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv") as second:
+                with Tracer("-p", job.pid, "-o", self.out, *options) as second:
                     second.wait_until_recording()
-                    self.assert_same_results(job.do("steps 100"))
+                    self.assert_same_results(job.do("steps 50"))
+                    job.do("raise 50")
+                    job.do("threads 4")
                     self.assertEqual(second.stop(), 0, second.text())
                 self.assertEqual(first.stop(), 0, first.text())
             self.assertEqual((live.patches(job.pid), live.changed_text_bytes(job.pid)), ([], 0))
             self.assertEqual(job.end(), 0)
-        names = []
+        columns = ("path", "name", "overload_name", "category", "scope", "sequence_nr", "fwd_tid", "is_async", "input_shapes", "input_types",
+                   "input_strides", "concrete_inputs", "cpu_memory_bytes", "self_cpu_memory_bytes", "end")
+        threads: list[dict[str, list[tuple[str, ...]]]] = []
         for path in (self.out, other):
             result = Result(path)
             self.assert_lossless(result)
-            names.append([(row["path"], row["name"]) for row in result.events() if row["path"].startswith("step/")])
-        self.assertEqual(names[0], names[1])
-        self.assertGreater(len(names[0]), 1000)
+            threads.append({})
+            for row in result.events():
+                if row["path"].startswith(("step", "throwing", "forward")):
+                    threads[-1].setdefault(row["tid"], []).append(tuple(row[column] for column in columns))
+        jumps = Result(self.out).summary["cost"]
+        self.assertGreater(jumps["jumps"], 1000, jumps)
+        self.assertEqual(threads[0].keys(), threads[1].keys())
+        self.assertGreater(len(threads[0]), 3)
+        for tid, rows in threads[0].items():
+            self.assertEqual(rows, threads[1][tid])
+        rows = [row for thread in threads[0].values() for row in thread]
+        self.assertGreater(len(rows), 1000)
+        self.assertLessEqual({"return", "exception"}, {row[-1] for row in rows})
 
     def test_what_it_does_not_have_is_refused(self) -> None:
         with Job() as job:

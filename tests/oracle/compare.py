@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from model import (BEGIN, END, FILTERED, Oracle, Row, Threads, counts, keep, read_events, read_oracles, window,
+from model import (BEGIN, END, FILTERED, Oracle, Row, Threads, counts, keep, listed, read_events, read_oracles, window,
                    without_names, without_only_children)
 
 SHOWN_DIFFERENCES = 5
@@ -255,14 +255,11 @@ def compare_counts(oracle: Oracle, ours: Threads, missing: set[str], notes: list
     return found
 
 
-def listed(oracle: Oracle, rows: list[Row]) -> Counter[str]:
-    return counts(rows if oracle.deduplicated else without_only_children(rows))
-
-
 def compare(oracles: list[Oracle], ours: Threads, allowed: frozenset[str]) -> Result:
     total = Result()
     judged: set[tuple[int, int]] = set()
     for oracle in oracles:
+        total.not_covered += oracle.left_out
         missing: set[str] = set()
         for key in sorted(oracle.threads):
             result = compare_thread(oracle, key, ours, allowed)

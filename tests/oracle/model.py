@@ -32,6 +32,7 @@ class Row:
     number: int = -1  # of the row in its file, from 0 on
     inputs: dict[str, Any] | None = None  # "dims", "types", "strides", "concrete": as in Kineto's args
     stack: list[str] | None = None  # frames of Python, outermost first
+    scope: str = ""  # torch's RecordScope
 
 
 Threads = dict[tuple[int, int], list[Row]]  # (pid, tid): rows in the order of their starts
@@ -48,22 +49,28 @@ class Oracle:
     threads: Threads
     key_averages: dict[str, int]
     tensors_only: frozenset[str] = frozenset()  # rows of which torch shows no other inputs
+    left_out: Counter[str] = dataclasses.field(default_factory=Counter)  # rows of scopes that the recording lacks, by name
 
 
-def read_oracles(directory: Path) -> list[Oracle]:
+# Rows of custom autograd Functions, which have torch's scope of operators: among the scopes that a recording may lack.
+CUSTOM_FUNCTION = "CUSTOM_FUNCTION"
+
+
+def read_oracles(directory: Path, without_scopes: frozenset[str] = frozenset()) -> list[Oracle]:
     """Every oracle-*.jsonl of a job, with the key averages beside it."""
     paths = sorted(directory.glob("oracle-*.jsonl"))
     if not paths:
         raise ValueError(f"{directory}: no oracle-*.jsonl; did the job run with --mode profile?")
-    return [read_oracle(path) for path in paths]
+    return [read_oracle(path, without_scopes) for path in paths]
 
 
-def read_oracle(path: Path) -> Oracle:
+def read_oracle(path: Path, without_scopes: frozenset[str] = frozenset()) -> Oracle:
     lines = path.read_text(encoding="utf-8").splitlines()
     header = json.loads(lines[0])
     records = [json.loads(line) for line in lines[1:]]
     averages_path = path.with_name(path.name.replace("oracle-", "key_averages-")).with_suffix(".json")
     averages = {row["name"]: row["count"] for row in json.loads(averages_path.read_text(encoding="utf-8"))}
+    functions = frozenset(header.get("functions", []))
     threads: Threads = {}
     places: list[tuple[list[Row], int]] = []
     for number, record in enumerate(records):
@@ -75,11 +82,34 @@ def read_oracle(path: Path) -> Oracle:
                 raise ValueError(f"{path}: {record['name']!r} has a parent on another thread")
             depth = rows[parent].depth + 1
         places.append((rows, len(rows)))
+        scope = record.get("scope", "")
+        if scope == "FUNCTION" and record["name"] in functions:
+            scope = CUSTOM_FUNCTION
         duration = record["end_ns"] - record["start_ns"]
         rows.append(Row(record["name"], record["start_ns"], duration, parent, depth, record["cat"],
-                        number=number, inputs=record.get("inputs"), stack=record.get("stack")))
-    return Oracle(header["pid"], header["torch"], header["source"], header["deduplicated"], threads, averages,
-                  frozenset(header.get("tensors_only", [])))
+                        number=number, inputs=record.get("inputs"), stack=record.get("stack"), scope=scope))
+    oracle = Oracle(header["pid"], header["torch"], header["source"], header["deduplicated"], threads, averages,
+                    frozenset(header.get("tensors_only", [])))
+    leave_out(oracle, without_scopes)
+    return oracle
+
+
+def leave_out(oracle: Oracle, scopes: frozenset[str]) -> None:
+    """Rows of these scopes, also of what is counted."""
+    for key, rows in oracle.threads.items():
+        left = keep(rows, [row.scope not in scopes for row in rows])
+        if len(left) == len(rows):
+            continue
+        oracle.threads[key] = left
+        oracle.left_out += Counter(row.name for row in rows if row.scope in scopes)
+        before, after = listed(oracle, rows), listed(oracle, left)
+        for name in before | after:
+            oracle.key_averages[name] = oracle.key_averages.get(name, 0) + after[name] - before[name]
+
+
+def listed(oracle: Oracle, rows: list[Row]) -> Counter[str]:
+    """What key_averages() counts of them."""
+    return counts(rows if oracle.deduplicated else without_only_children(rows))
 
 
 COMPARED = frozenset({"cpu_op", "user_annotation"})

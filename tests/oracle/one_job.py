@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Callable
 
+import tier
 from process import LineReader
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +22,7 @@ WAIT_S = 120.0
 def record(options: argparse.Namespace, job: str, flags: list[str], out: Path) -> str:
     """Records `jobs/JOB OUT/torch.json` into OUT/result from its READY to its DONE. Returns the line that it ends with."""
     command = [options.python, str(HERE / "jobs" / job), str(out / "torch.json")]
-    record_it = [str(options.proftrace), "record", *flags, "-o", str(out / "result"), "-p"]
+    record_it = [str(options.proftrace), "record", *tier.flags(options), *flags, "-o", str(out / "result"), "-p"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
         lines = LineReader(process.stdout)
@@ -46,8 +46,9 @@ def main(description: str, check: Callable[[argparse.Namespace, Path], list[str]
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that imports torch")
     parser.add_argument("--proftrace", type=Path, default=ROOT / "build/release/bin/proftrace")
+    tier.add_options(parser)
     options = parser.parse_args()
-    if os.geteuid() != 0 or not options.proftrace.is_file():
+    if tier.is_refused(options) or not options.proftrace.is_file():
         print("SKIPPED: needs root and a built proftrace")
         return SKIP
     with tempfile.TemporaryDirectory(prefix="proftrace-job-") as directory:

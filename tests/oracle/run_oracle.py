@@ -33,6 +33,7 @@ import compare_inputs
 import compare_memory
 import compare_stacks
 import model
+import tier
 from process import LineReader, Stopped
 
 HERE = Path(__file__).resolve().parent
@@ -71,7 +72,7 @@ class NotApplicable(Exception):
 
 
 class Job:
-    """A job.py process. Leaving the context ends it."""
+    """A job.py process. Leaving the context ends it, and what is left of its children, which have its pipes too."""
 
     def __init__(self, python: str, workload: str, mode: str, out: Path, steps: int, seed: int,
                  memory: bool = False, shapes: bool = False, stacks: bool = False) -> None:
@@ -85,7 +86,7 @@ class Job:
             environment["PROFTRACE_ORACLE_STACKS"] = "1"
         self.errors = (out / f"job-{mode}.stderr").open("w")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-                                        env=environment, cwd=out)
+                                        env=environment, cwd=out, start_new_session=True)
         assert self.process.stdout is not None
         self.lines = LineReader(self.process.stdout)
 
@@ -93,8 +94,8 @@ class Job:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.lines.close()
         self.errors.close()
@@ -161,7 +162,7 @@ def record(options: argparse.Namespace, workload: str, out: Path) -> tuple[list[
     result = out / "result"
     with Job(options.python, workload, "profile", out, steps_of(options, workload), options.seed,
              options.memory, options.shapes, options.stacks) as job:
-        more = ["--tier", options.tier] + ["--no-bpf"] * options.no_bpf
+        more = tier.flags(options)
         more += ["--profile-memory"] * options.memory + ["--record-shapes"] * options.shapes + ["--with-stack"] * options.stacks
         said = job.lines.wait(r"READY (?P<pid>\d+)|NOT APPLICABLE (?P<reason>.*)", START_S)
         if said["reason"]:
@@ -238,7 +239,8 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
             return Verdict(workload, problems + [f"no {', '.join(missing)} in the result directory"], "")
         problems += check_summary(out / "result" / "summary.json")
         allowed = frozenset(NOT_COVERED.get(workload, []) + options.allow_missing)
-        result = compare.compare(model.read_oracles(out), model.read_events(out / "result" / "events.csv"), allowed)
+        absent = tier.absent_scopes(options, out / "result" / "summary.json")
+        result = compare.compare(model.read_oracles(out, absent), model.read_events(out / "result" / "events.csv"), allowed)
         if options.stacks:
             # With frames in it, torch's tree ends an annotation with the frame of its __enter__: places are compared without.
             result.differences = [text for text in result.differences if re.search(r": (missing|extra) ", text)]
@@ -249,7 +251,7 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
         problems += [f"a difference in the program of seed {seed}: repeat with --seed {seed} --seeds 1" for seed in failing[:SHOWN_SEEDS]]
         if workload == "exceptions" and not result.ends["exception"]:
             problems.append("no span ended by an exception")
-        autograd = compare_autograd.compare_autograd(out, out / "result")
+        autograd = compare_autograd.compare_autograd(out, out / "result", absent)
         problems += autograd.problems
         detail = compare.report(result) + "\n" + autograd.line()
         if options.memory:
@@ -259,7 +261,7 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
         if options.shapes:
             unread = compare_inputs.names_unread(out / "result" / "summary.json") | allowed
             inputs = compare_inputs.compare_inputs(
-                model.read_oracles(out), model.read_events(out / "result" / "events.csv"), unread)
+                model.read_oracles(out, absent), model.read_events(out / "result" / "events.csv"), unread)
             problems += inputs.problems()
             detail = "\n".join([detail, *inputs.lines()])
         if options.stacks:
@@ -286,7 +288,7 @@ def consumer_problems(python: str, result: Path) -> list[str]:
 
 
 def reason_not_to_run(options: argparse.Namespace) -> str | None:
-    if os.geteuid() != 0 and options.tier != "patch":
+    if tier.is_refused(options):
         return "needs root: uprobes and BPF"
     if not options.proftrace.is_file():
         return f"no proftrace at {options.proftrace}"
@@ -317,8 +319,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="profile memory on both sides, and compare it")
     parser.add_argument("--shapes", action="store_true", help="record shapes on both sides, and compare the inputs")
     parser.add_argument("--stacks", action="store_true", help="record Python stacks on both sides, and compare them")
-    parser.add_argument("--tier", choices=("bpf", "patch"), default="bpf", help="how proftrace records")
-    parser.add_argument("--no-bpf", action="store_true", help="with --tier patch: by jumps alone, as every user can")
+    tier.add_options(parser)
     parser.add_argument("--consumers", metavar="PYTHON", help="also load the files (consumers/install.sh made PYTHON)")
     parser.add_argument("--keep", type=Path, help="keep everything in this directory")
     return parser.parse_args()

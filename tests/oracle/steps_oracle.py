@@ -24,6 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import tier
 from process import LineReader, Stopped
 
 HERE = Path(__file__).resolve().parent
@@ -48,7 +49,8 @@ def run_job(options: argparse.Namespace, kind: str, out: Path) -> tuple[int, int
     command = [options.python, str(JOB), kind, "--seed", str(options.seed)]
     command += [] if middle else ["--steps", str(options.steps or STEPS.get(kind, 40))]
     environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
-    record = [str(options.proftrace), "record", "-o", str(out / "result"), "--format", "table,events-csv,csv,chrome", *options.record]
+    record = [str(options.proftrace), "record", "-o", str(out / "result"), "--format", "table,events-csv,csv,chrome",
+              *tier.flags(options), *options.record]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as job:
         assert job.stdin is not None and job.stdout is not None
         lines = LineReader(job.stdout)
@@ -138,8 +140,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", nargs="*", default=[], help="more options for record")
     parser.add_argument("--keep", type=Path)
+    tier.add_options(parser)
     options = parser.parse_args()
-    if os.geteuid() != 0 or not options.proftrace.is_file():
+    if tier.is_refused(options) or not options.proftrace.is_file():
         print("SKIPPED: needs root and a built proftrace")
         return SKIP
     failed = []

@@ -1,8 +1,9 @@
 """torch.profiler's own answer for a window, written to files that compare.py reads.
 
-oracle-PID.jsonl: the first line is a header {pid, torch, source, deduplicated, tensors_only}; each further line is one row of the
+oracle-PID.jsonl: the first line is a header {pid, torch, source, deduplicated, tensors_only, functions}; each further line is one row of the
 profiler's event tree, parents before children, in the order of the starts of a thread:
-{"name", "tid", "start_ns", "end_ns", "cat", "is_async", "parent", "seq", "fwd", "fwd_tid", "arrow"}; `tid` is the
+{"name", "tid", "start_ns", "end_ns", "cat", "is_async", "parent", "seq", "fwd", "fwd_tid", "arrow",
+"scope"}; `tid` is the
 kernel's, `parent` the line's index (0 = the first row) or -1; autograd.py says what the last four are. key_averages-PID.json: [{name, count, self_cpu_us, cpu_us}]. trace-PID.json: the chrome trace, where this build
 of torch has Kineto. events-PID.jsonl: prof.events(). With PROFTRACE_ORACLE_MEMORY in the environment, memory is profiled
 too: memory-PID.json is {"tid", "memory": [[ns, bytes, address, total]] between the markers, "rows": [[name, start_us, end_us, total bytes, self
@@ -132,11 +133,11 @@ def tree_rows(roots: list[Any]) -> list[dict[str, Any]]:
         fields = event.extra_fields
         if not hasattr(fields, "scope"):
             raise SystemExit(f"the profiler's tree has a row that is no operator: {event.name!r}")
-        user = str(fields.scope).endswith("USER_SCOPE")
+        scope = str(fields.scope).rpartition(".")[2]
         index = len(rows)
         rows.append({
             "name": event.name, "tid": event.start_tid, "start_ns": event.start_time_ns, "end_ns": event.end_time_ns,
-            "cat": "user_annotation" if user else "cpu_op", "is_async": False, "parent": parent,
+            "cat": "user_annotation" if scope == "USER_SCOPE" else "cpu_op", "scope": scope, "is_async": False, "parent": parent,
             "correlation": event.correlation_id})
         if RECORDS_SHAPES and not has_kineto():
             rows[-1]["inputs"] = tree_inputs(fields)
@@ -245,7 +246,7 @@ class LegacyProfile:
 def write_rows(out: str, source: str, deduplicated: bool, rows: list[dict[str, Any]], suffix: str = "",
                tensors_only: list[str] | None = None) -> None:
     header = {"pid": os.getpid(), "torch": torch.__version__, "source": source, "deduplicated": deduplicated,
-              "tensors_only": tensors_only or []}
+              "tensors_only": tensors_only or [], "functions": sorted(function_names(torch.autograd.Function))}
     path = os.path.join(out, f"oracle-{os.getpid()}{suffix}.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         for record in [header, *rows]:

@@ -16,11 +16,13 @@ import profiles
 import scripts
 from draws import BINARY, PLAIN, SIDE, THROWING, UNARY
 from functions import Cubed, Nested, Refusing
+from odd import ODD
 from scripts import branching, failing, forking_to_the_end, parts
 from workload import Context, Workload, say
 
 STATEMENTS = 15
 DEEPEST = 5
+SMALL_STACK_BYTES = 1 << 18
 
 
 class Randomized(Workload):
@@ -65,7 +67,7 @@ class Randomized(Workload):
     def statement(self, depth: int) -> None:
         kinds = [(self.unary, 30), (self.binary, 20), (self.plain, 8), (self.throw, 8), (self.backward, 6), (self.train, 4),
                  (self.function, 5), (self.refusal, 3), (self.script, 5), (self.packet, 4), (self.hooked, 3), (self.twice, 2),
-                 (self.remembered, 2), (self.recurrent, 2)]
+                 (self.remembered, 2), (self.recurrent, 2), (self.odd, 5)]
         if profiles.has_kineto():  # without it torch.profiler cannot tell the forks' threads apart
             kinds.append((self.fork, 1))
         if depth < DEEPEST:
@@ -189,10 +191,15 @@ class Randomized(Workload):
         (hidden + state).sum().backward()
         self.keep(hidden)
 
+    def odd(self) -> None:
+        self.keep(self.random.choice(ODD)(self.random, self.draw))
+
     def threaded(self) -> None:
-        """On a thread that ends with it."""
+        """On a thread that ends with it, at times with a small stack."""
+        before = threading.stack_size(self.random.choice([0, 0, SMALL_STACK_BYTES]))
         thread = threading.Thread(target=self.block, args=(DEEPEST - 2,))
         thread.start()
+        threading.stack_size(before)
         thread.join()
 
     def fast(self, depth: int) -> None:
