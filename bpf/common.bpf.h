@@ -81,6 +81,8 @@ static __noinline int note_loss(void)
 	return 0;
 }
 
+#define note_no_buffer() note_loss()
+
 static __always_inline void fill_head_at(struct pt_record *record, __u64 time_ns, __u64 sp,
 					 __u16 site, __u8 kind, __u32 bytes)
 {

@@ -303,7 +303,7 @@ static __always_inline int write_inputs(struct pt_regs *ctx, __u64 site,
 	struct input_buffer *buffer = take_buffer();
 
 	if (!buffer) {
-		note_loss();
+		note_no_buffer();
 		return 0;
 	}
 	buffer->arguments[PT_RDI] = LOAD_REGISTER(PT_REGS_PARM1(ctx));

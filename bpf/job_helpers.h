@@ -21,8 +21,9 @@ typedef int32_t __s32;
 typedef int16_t __s16;
 typedef int8_t __s8;
 
-#include "bpf/abi/records.h"
 #include "bpf/abi/patch_memory.h"
+#include "bpf/abi/python_records.h"
+#include "bpf/abi/records.h"
 
 /* As the kernel lays it out; recorder_code.S fills it. */
 struct pt_regs {
@@ -145,12 +146,23 @@ static __always_inline struct pt_autograd_layout *autograd_layout(void)
 	return layout->sequence.index ? layout : NULL;
 }
 
+static __always_inline struct pt_python_layout *python_layout(void)
+{
+	char *ring = job_ring();
+
+	return ring && FIELD(__u32, ring, PATCH_RING_PYTHON_STATE)
+		   ? (struct pt_python_layout *)(ring + PATCH_RING_PYTHON_LAYOUT)
+		   : NULL;
+}
+
+#define IS_MAP_OF(map, type) __builtin_types_compatible_p(__typeof__(*(map)->value), type)
 /* Nothing is kept of a thread: addresses of its variables are good while it runs only. */
 #define bpf_map_lookup_elem(map, key)                                                              \
 	((void)(key),                                                                              \
-	 (__typeof__((map)->value))(__builtin_types_compatible_p(__typeof__(*(map)->value),        \
-								 struct pt_autograd_layout)        \
+	 (__typeof__((map)->value))(IS_MAP_OF(map, struct pt_autograd_layout)                      \
 					? (void *)autograd_layout()                                \
+				    : IS_MAP_OF(map, struct pt_python_layout)                      \
+					? (void *)python_layout()                                  \
 					: NULL))
 static __always_inline long bpf_map_update_elem(void *map, const void *key, const void *value,
 						__u64 flags)
@@ -295,6 +307,7 @@ static __noinline bool look_again(char *ring, char *slot)
 	FIELD(__u64, slot, PATCH_SLOT_FLOOR) = head;
 	if (tail - head > limit) {
 		++FIELD(__u64, slot, PATCH_SLOT_LOST);
+		++FIELD(__u32, slot, PATCH_SLOT_LOSSES);
 		/* So that the next record comes here, too, and tells of the loss first. */
 		FIELD(__u64, slot, PATCH_SLOT_FLOOR) = tail - limit - 1;
 		return false;
@@ -351,6 +364,44 @@ static __always_inline void bpf_ringbuf_submit(void *record, __u64 flags)
 	commit(ring, record, tail - ((tail - index) & FIELD(__u64, ring, PATCH_RING_MASK)));
 }
 
+/* Until the ring is taken away, too: in a child that a signal handler has forked. */
+#define bpf_loop(times, visit, context, flags)                                                     \
+	({                                                                                         \
+		__u32 loop_times = (times);                                                        \
+		__u32 loop_round = 0;                                                              \
+		while (loop_round < loop_times && job_ring() && !visit(loop_round, context))       \
+			++loop_round;                                                              \
+		loop_round;                                                                        \
+	})
+
+/* Records without room are counted in their slot. */
+#define note_loss() ((void)0)
+#define announce_loss() 1
+#define bpf_ringbuf_reserve(map, bytes, flags) reserve(bytes)
+
+/* A record that lies elsewhere; 0 = it is written. */
+static __noinline int write_copy(const __u64 *words, __u64 bytes)
+{
+	char *ring = job_ring();
+	char *slot = ring ? own_slot(ring) : NULL;
+	__u64 position;
+	__u64 *to;
+
+	if (unlikely(!slot) || words[0] > FIELD(__u64, ring, PATCH_RING_DEADLINE) ||
+	    !has_room(ring, slot))
+		return -1;
+	position = take_words(slot, bytes / 8);
+	to = (__u64 *)record_at(ring, slot, position);
+	to[0] = words[0];
+	/* The low half of the second word makes it valid. */
+	((__u32 *)to)[3] = ((const __u32 *)words)[3];
+	for (__u64 i = 2; i < bytes / 8; ++i)
+		to[i] = words[i];
+	commit(ring, (struct pt_record *)to, position);
+	return 0;
+}
+#define bpf_ringbuf_output(map, record, bytes, flags) write_copy((const __u64 *)(record), (bytes))
+
 static __always_inline __u32 *announced_tid(void)
 {
 	char *ring = job_ring();
@@ -386,9 +437,10 @@ static __always_inline int write_pointer(__u64 sp, __u16 site, __u8 kind, __u64 
 }
 
 /* A string that ends with a zero byte; as long as the kernel's helper says, with that. */
-static __always_inline long bpf_probe_read_user_str(char *to, __u32 bytes, const void *from)
+static __always_inline long bpf_probe_read_user_str(void *text_to, __u32 bytes, const void *from)
 {
 	const char *text = from;
+	char *to = text_to;
 
 	if ((__u64)text < 0x10000)
 		return -1;

@@ -55,43 +55,6 @@ static __always_inline __u32 *node_signature(__u32 *number)
 /* Objects of torch, and arrays of words, lie at such addresses. */
 #define MAY_BE_WORDS(address) (!((address)&7))
 
-#define bpf_loop(times, visit, context, flags)                                                     \
-	({                                                                                         \
-		__u32 loop_times = (times);                                                        \
-		__u32 loop_round = 0;                                                              \
-		while (loop_round < loop_times && !visit(loop_round, context))                     \
-			++loop_round;                                                              \
-		loop_round;                                                                        \
-	})
-
-/* What has no buffer is as good as not read; records without room are counted in their slot. */
-static __always_inline int note_loss(void)
-{
-	count_drop(PT_DROP_READ_FAILED);
-	return 0;
-}
-#define announce_loss() 1
-
-/* A record that lies elsewhere. */
-static __noinline int write_copy(const __u64 *words, __u64 bytes)
-{
-	char *ring = job_ring();
-	char *slot = ring ? own_slot(ring) : NULL;
-	__u64 position;
-	__u64 *to;
-
-	if (unlikely(!slot) || !has_room(ring, slot))
-		return 0;
-	position = take_words(slot, bytes / 8);
-	to = (__u64 *)record_at(ring, slot, position);
-	to[0] = words[0];
-	/* The low half of the second word makes it valid. */
-	((__u32 *)to)[3] = ((const __u32 *)words)[3];
-	for (__u64 i = 2; i < bytes / 8; ++i)
-		to[i] = words[i];
-	commit(ring, (struct pt_record *)to, position);
-	return 0;
-}
-#define bpf_ringbuf_output(map, record, bytes, flags) write_copy((const __u64 *)(record), (bytes))
-
+/* As good as not read. */
+#define note_no_buffer() count_drop(PT_DROP_READ_FAILED)
 #endif

@@ -5,6 +5,7 @@
  */
 #include "bpf/job_helpers.h"
 #include "bpf/job_inputs.h"
+#include "bpf/job_stacks.h"
 
 #include "bpf/autograd.bpf.h"
 #include "bpf/guards.bpf.h"
@@ -12,8 +13,70 @@
 #include "bpf/boxed.bpf.h"
 #include "bpf/memory.bpf.c"
 #include "bpf/nodes.bpf.h"
+#include "bpf/python_stacks.bpf.h"
 
 _Static_assert(sizeof(struct input_buffer) <= PATCH_INPUTS_BYTES, "input_buffer");
+
+/* A signal handler's row, while its thread's stack is being read: it has none. */
+static __noinline void write_unread_stack(struct job_stacks *stacks)
+{
+	struct pt_python_stack_record *record = reserve(PT_PYTHON_STACK_HEAD_BYTES);
+
+	stacks->disturbed = 1;
+	if (!record)
+		return;
+	fill_head(&record->head, 0, 0, PT_PYTHON_STACK, PT_PYTHON_STACK_HEAD_BYTES);
+	((__u64 *)record)[3] = 0;
+	record->flags = PT_PYTHON_STACK_FAILED;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+static __noinline void begin_stacks(const char *ring, struct job_stacks *stacks)
+{
+	__u32 lost = FIELD(__u32, ring, PATCH_RING_STACKS_LOST);
+
+	if (stacks->tid != current_tid(ring)) {
+		/* The slot was another thread's. */
+		stacks->tid = current_tid(ring);
+		stacks->thread.count[0] = 0;
+		stacks->thread.count[1] = 0;
+		stacks->thread.flags = 0;
+		stacks->thread.open_sp = 0;
+	}
+	if (stacks->lost != lost) {
+		stacks->lost = lost;
+		for (int i = 0; i < JOB_CODES; ++i)
+			*(volatile __u64 *)&stacks->codes[i].address = 0;
+		for (int i = 0; i < JOB_MODULES; ++i)
+			*(volatile __u64 *)&stacks->modules[i].address = 0;
+	}
+	stacks->disturbed = 0;
+	stacks->thread.generation = python_generation - 1;
+}
+
+/* Tells of the stack that a row begins with. */
+static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 holds)
+{
+	char *slot = own_slot(ring);
+	struct job_stacks *stacks;
+
+	stacks = slot ? (struct job_stacks *)FIELD(__u64, slot, PATCH_SLOT_STACKS) : NULL;
+	if (!stacks)
+		return;
+	if (unlikely(FIELD(__u64, stacks, 0))) {
+		if (stacks->tid == current_tid(ring)) {
+			write_unread_stack(stacks);
+			return;
+		}
+		/* Its thread was another one, which has ended in the middle of it. */
+	}
+	FIELD(__u64, stacks, 0) = 1;
+	if (unlikely(stacks->tid != current_tid(ring) || stacks->disturbed ||
+		     stacks->lost != FIELD(__u32, ring, PATCH_RING_STACKS_LOST)))
+		begin_stacks(ring, stacks);
+	on_python_stack(sp, cookie, holds);
+	FIELD(__u64, stacks, 0) = 0;
+}
 
 /* Whether the thread's variables are all there, as they are once it has been announced; then what
  * sequence_number(0) would give. */
@@ -84,6 +147,19 @@ __attribute__((visibility("hidden"))) void proftrace_on_operator(__u64 keys, __u
 	commit(ring, &record->head, position);
 }
 
+/* Of `facts`: jumps see the operator's ends. */
+#define STACK_HOLDS (1U << 25)
+
+__attribute__((visibility("hidden"))) void proftrace_on_operator_stack(__u64 keys, __u32 facts,
+								       __u64 sp)
+{
+	char *ring = job_ring();
+
+	if (ring && !demotion_of(ring, facts))
+		write_stack(ring, sp, (__u16)facts, facts & STACK_HOLDS);
+	proftrace_on_operator(keys, facts & ~STACK_HOLDS, sp);
+}
+
 /* on_operator_call(), likewise. `kept`: what registers held, as the signature counts them, where
  * `point_sp` was the stack pointer. */
 __attribute__((visibility("hidden"))) void proftrace_on_call(__u64 keys, __u32 facts, __u64 sp,
@@ -114,6 +190,27 @@ __attribute__((visibility("hidden"))) void proftrace_on_call(__u64 keys, __u32 f
 	*(volatile __u64 *)&buffer->busy = 0;
 }
 
+__attribute__((visibility("hidden"))) void
+proftrace_on_call_stack(__u64 keys, __u32 facts, __u64 sp, struct pt_signature *signature,
+			__u64 point_sp, const __u64 *kept)
+{
+	char *ring = job_ring();
+
+	if (ring && !demotion_of(ring, facts))
+		write_stack(ring, sp, (__u16)facts, facts & STACK_HOLDS);
+	proftrace_on_call(keys, facts & ~STACK_HOLDS, sp, signature, point_sp, kept);
+}
+
+static __always_inline void write_plain(struct pt_regs *ctx, __u64 cookie, __u8 kind)
+{
+	struct pt_record *record = reserve(sizeof(*record));
+
+	if (!record)
+		return;
+	fill_head(record, PT_REGS_SP(ctx), cookie, kind, sizeof(*record));
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
 __attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ctx)
 {
 	__u64 cookie = ctx->orig_ax;
@@ -121,7 +218,17 @@ __attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ct
 
 	if (!ring)
 		return;
+	if (unlikely(FIELD(__u32, ring, PATCH_RING_PYTHON_STATE)) && begins_row(cookie >> 16) &&
+	    !demotion_of(ring, cookie))
+		write_stack(ring, PT_REGS_SP(ctx), cookie, false);
 	switch (cookie >> 16 & 0xff) {
+	case PT_ROLE_BEGIN: /* these two: of rows that have stacks; else they are plain */
+		if (!is_only_counted(ring, cookie))
+			write_plain(ctx, cookie, PT_SPAN_BEGIN);
+		break;
+	case PT_ROLE_LITERAL_BEGIN:
+		write_plain(ctx, cookie, PT_LITERAL_BEGIN);
+		break;
 	case PT_ROLE_INPUTS_BEGIN:
 		if (is_only_counted(ring, cookie))
 			break;

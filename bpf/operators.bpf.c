@@ -35,29 +35,6 @@ static __always_inline int write_plain(struct pt_regs *ctx, __u64 cookie, __u8 k
 	return 0;
 }
 
-/* Rows that have a stack of Python's. */
-static __always_inline bool begins_row(__u8 role)
-{
-	const __u64 rows = 1ULL << PT_ROLE_BEGIN | 1ULL << PT_ROLE_BOXED_BEGIN |
-			   1ULL << PT_ROLE_NODE_BEGIN | 1ULL << PT_ROLE_LITERAL_BEGIN |
-			   1ULL << PT_ROLE_GUARD_BEGIN | 1ULL << PT_ROLE_FRAME_BEGIN |
-			   1ULL << PT_ROLE_PLACED_BEGIN | 1ULL << PT_ROLE_WORK_BEGIN |
-			   1ULL << PT_ROLE_INPUTS_BEGIN | 1ULL << PT_ROLE_OPERATOR_BEGIN |
-			   1ULL << PT_ROLE_OPERATOR_CALL;
-
-	if (role >= 64)
-		return role == PT_ROLE_RANGE_PUSH || role == PT_ROLE_RANGE_MARK ||
-		       role == PT_ROLE_SIZED_BEGIN;
-	return rows >> role & 1;
-}
-
-/* Of these rows the end is always seen, or an exception's catch. */
-static __always_inline bool is_operator(__u8 role)
-{
-	return role == PT_ROLE_OPERATOR_BEGIN || role == PT_ROLE_BEGIN ||
-	       role == PT_ROLE_OPERATOR_CALL || role == PT_ROLE_INPUTS_BEGIN;
-}
-
 /* "/uprobe" says nothing: libbpf before 0.7 knows programs by names with a slash only. */
 SEC("kprobe/uprobe")
 int on_probe(struct pt_regs *ctx)

@@ -7,7 +7,7 @@
 #define PROFTRACE_BPF_PYTHON_OBJECTS_H
 
 #include "bpf/abi/python_records.h"
-#include "bpf/python_values.bpf.h"
+#include "bpf/python_types.bpf.h"
 
 /* Set by the loader. */
 const volatile bool config_with_stack = false;
@@ -109,6 +109,26 @@ struct {
 
 __u32 python_code_count = 0;
 
+/* A job's own threads keep these elsewhere (bpf/job_stacks.h). */
+#ifndef PYTHON_TABLES_ARE_OF_THREADS
+#define PYTHON_CODE(key) bpf_map_lookup_elem(&python_codes, key)
+#define KEEP_PYTHON_CODE(key, code) bpf_map_update_elem(&python_codes, key, code, BPF_ANY)
+#define PYTHON_MODULE(key) bpf_map_lookup_elem(&python_modules, key)
+#define KEEP_PYTHON_MODULE(key, type) bpf_map_update_elem(&python_modules, key, type, BPF_ANY)
+#define NEXT_PYTHON_CODE() (__sync_fetch_and_add(&python_code_count, 1) + 1)
+/* What may be gone is read all the same. */
+#define IS_CELL(object) true
+#define IS_CODE(object) true
+#define IS_SAME_TEXT(layout, known) ((known)->file_text == text_at((known)->file_end))
+
+static __always_inline struct python_thread *this_python_thread(void)
+{
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+
+	return bpf_map_lookup_elem(&python_threads, &tid);
+}
+#endif
+
 static __always_inline __u64 read_python_module(struct pt_python_layout *layout, __u64 frame,
 						bool in_cell)
 {
@@ -117,7 +137,7 @@ static __always_inline __u64 read_python_module(struct pt_python_layout *layout,
 	if (bpf_probe_read_user(&object, sizeof(object), (void *)(frame + layout->frame_locals)))
 		return 0;
 	object &= ~(__u64)layout->pointer_tags;
-	if (in_cell && object &&
+	if (in_cell && object && IS_CELL(object) &&
 	    bpf_probe_read_user(&object, sizeof(object), (void *)(object + layout->cell_value)))
 		return 0;
 	return object;
@@ -132,10 +152,11 @@ static __always_inline __u64 text_at(__u64 address)
 }
 
 /* Whether what lies at `address` is still what was told of. */
-static __always_inline bool is_told(struct python_code *known, struct python_code *now)
+static __always_inline bool is_told(struct pt_python_layout *layout, struct python_code *known,
+				    struct python_code *now)
 {
 	return known && known->file == now->file && known->name == now->name &&
-	       known->file_text == text_at(known->file_end);
+	       IS_SAME_TEXT(layout, known);
 }
 
 static __always_inline bool read_python_code(struct pt_python_layout *layout, __u64 address,
@@ -155,9 +176,7 @@ static __always_inline void *reserve_python(struct python_thread *thread, __u8 k
 		note_loss();
 		return NULL;
 	}
-	*record = thread->record.head;
-	record->kind = kind;
-	record->words = bytes / 8;
+	fill_head_at(record, thread->record.head.time_ns, 0, 0, kind, bytes);
 	return record;
 }
 
@@ -227,6 +246,9 @@ static __noinline int write_python_text(struct python_text *text, __u32 most_byt
 	return !text->failed;
 }
 
+/* Of the byte at text_state: the characters lie in the object. */
+#define PYTHON_COMPACT (1 << 5)
+
 /* A str. Inline, as what follows: a program may have eight calls in each other, and that is how
  * many there are. */
 static __always_inline void find_python_text(struct pt_python_layout *layout, __u64 object,
@@ -237,7 +259,7 @@ static __always_inline void find_python_text(struct pt_python_layout *layout, __
 
 	if (!bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->text_length)) &&
 	    !bpf_probe_read_user(&state, sizeof(state), (void *)(object + layout->text_state)) &&
-	    length < 0x10000000) {
+	    state & PYTHON_COMPACT && length < 0x10000000) {
 		text->width = state >> 2 & 7;
 		text->total = length * text->width;
 		text->address = object + (state >> 6 & 1 ? layout->text_ascii : layout->text_wide);
@@ -302,10 +324,11 @@ static __always_inline int write_python_lines(struct python_thread *thread,
 
 /* nn.Module.__call__ is _wrapped_call_impl, and before torch 2.1 _call_impl, which the other calls
  * since: `is_called` then. */
-static __always_inline __u32 kind_of_code(struct pt_python_layout *layout, __u64 frame, __u64 name,
-					  bool is_called)
+static __always_inline __u32 kind_of_code(struct pt_python_layout *layout, __u64 address,
+					  __u64 frame, __u64 name, bool is_called)
 {
 	__u64 text[4] = {};
+	__u32 arguments = 0;
 	__u64 object = 0;
 	__u64 type = 0;
 	__u64 type_name[1] = {};
@@ -316,19 +339,17 @@ static __always_inline __u32 kind_of_code(struct pt_python_layout *layout, __u64
 	      text[2] == TEXT_WRAPPED_3) &&
 	    !(text[0] == TEXT_CALL_1 && text[1] == TEXT_CALL_2 && !is_called))
 		return 0;
+	/* Its first local variable is there from the begin on. */
+	if (bpf_probe_read_user(&arguments, sizeof(arguments),
+				(void *)(address + layout->code_arguments)) ||
+	    !arguments)
+		return 0;
 	object = read_python_module(layout, frame, false);
 	if (!object || bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE)) ||
 	    bpf_probe_read_user(&type, sizeof(type), (void *)(type + PYTHON_TYPE_NAME)) ||
 	    bpf_probe_read_user_str(type_name, sizeof(type_name), (void *)type) < 0)
 		return 0;
 	return PYTHON_CODE_CALL | (type_name[0] == 0x6c6c6563 /* cell */ ? PYTHON_CODE_CELL : 0);
-}
-
-static __always_inline struct python_thread *this_python_thread(void)
-{
-	__u32 tid = (__u32)bpf_get_current_pid_tgid();
-
-	return bpf_map_lookup_elem(&python_threads, &tid);
 }
 
 /* A code that was not seen before, of the frame at `frame`: then it is known; 0 = it could not be
@@ -344,10 +365,10 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 	__u64 name = 0;
 
 	layout = bpf_map_lookup_elem(&python_layouts, &tgid);
-	if (!thread || !layout || !read_python_code(layout, address, &code))
+	if (!thread || !layout || !IS_CODE(address) || !read_python_code(layout, address, &code))
 		return 0;
-	code.id = __sync_fetch_and_add(&python_code_count, 1) + 1;
-	code.kind = kind_of_code(layout, frame, code.name, is_called);
+	code.id = NEXT_PYTHON_CODE();
+	code.kind = kind_of_code(layout, address, frame, code.name, is_called);
 	fill_file_text(layout, &code);
 	record = reserve_python(thread, PT_PYTHON_CODE, sizeof(*record));
 	if (!record)
@@ -368,7 +389,7 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 		return 0;
 	if (!write_python_lines(thread, layout, address, code.id))
 		return 0;
-	return !bpf_map_update_elem(&python_codes, &key, &code, BPF_ANY);
+	return !KEEP_PYTHON_CODE(&key, &code);
 }
 
 /* Whether it was told, or was known. */
@@ -384,7 +405,7 @@ __noinline int tell_python_module(__u64 object)
 
 	text.thread = this_python_thread();
 	bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE));
-	known = bpf_map_lookup_elem(&python_modules, &key);
+	known = PYTHON_MODULE(&key);
 	if (known && *known == type)
 		return 1;
 	if (!text.thread)
@@ -404,7 +425,7 @@ __noinline int tell_python_module(__u64 object)
 	}
 	if (!write_python_text(&text, 0))
 		return 0;
-	return !bpf_map_update_elem(&python_modules, &key, &type, BPF_ANY);
+	return !KEEP_PYTHON_MODULE(&key, &type);
 }
 
 #endif

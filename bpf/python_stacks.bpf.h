@@ -10,13 +10,42 @@
 
 #include "bpf/python_objects.bpf.h"
 
-#define MOST_PYTHON_THREADS 4096
-#define PYTHON_SEARCH_NS 1000000
-
 struct python_walk {
 	struct python_thread *thread;
 	struct pt_python_layout *layout;
 };
+
+/* Rows that have a stack of Python's. */
+static __always_inline bool begins_row(__u8 role)
+{
+	const __u64 rows = 1ULL << PT_ROLE_BEGIN | 1ULL << PT_ROLE_BOXED_BEGIN |
+			   1ULL << PT_ROLE_NODE_BEGIN | 1ULL << PT_ROLE_LITERAL_BEGIN |
+			   1ULL << PT_ROLE_GUARD_BEGIN | 1ULL << PT_ROLE_FRAME_BEGIN |
+			   1ULL << PT_ROLE_PLACED_BEGIN | 1ULL << PT_ROLE_WORK_BEGIN |
+			   1ULL << PT_ROLE_INPUTS_BEGIN | 1ULL << PT_ROLE_OPERATOR_BEGIN |
+			   1ULL << PT_ROLE_OPERATOR_CALL;
+
+	if (role >= 64)
+		return role == PT_ROLE_RANGE_PUSH || role == PT_ROLE_RANGE_MARK ||
+		       role == PT_ROLE_SIZED_BEGIN;
+	return rows >> role & 1;
+}
+
+/* Of these rows the end is always seen, or an exception's catch. */
+static __always_inline bool is_operator(__u8 role)
+{
+	return role == PT_ROLE_OPERATOR_BEGIN || role == PT_ROLE_BEGIN ||
+	       role == PT_ROLE_OPERATOR_CALL || role == PT_ROLE_INPUTS_BEGIN;
+}
+
+/* A job's own threads have ways of their own to these (bpf/job_stacks.h). */
+#ifndef PYTHON_TABLES_ARE_OF_THREADS
+
+#define MOST_PYTHON_THREADS 4096
+#define PYTHON_SEARCH_NS 1000000
+/* Set by the loader: ends of rows, or catches, are seen by somebody else. */
+const volatile bool config_ends_elsewhere = false;
+#define ENDS_ARE_SEEN() (!config_ends_elsewhere)
 
 struct python_search {
 	struct pt_python_layout *layout;
@@ -73,10 +102,51 @@ __noinline __u64 find_python_thread(__u64 id)
 	return search.found;
 }
 
+/* The PyThreadState of the thread, 0 = it has none. */
+static __always_inline __u64 python_state(struct python_thread *thread,
+					  struct pt_python_layout *layout)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u64 id = BPF_CORE_READ(task, thread.fsbase);
+	__u64 found = 0;
+
+	if (thread->state &&
+	    !bpf_probe_read_user(&found, sizeof(found),
+				 (void *)(thread->state + layout->thread_id)) &&
+	    found == id)
+		return thread->state;
+	/* A thread of C++ alone has none; one that comes back to Python has another one. */
+	thread->state = 0;
+	found = bpf_ktime_get_ns();
+	if (found < thread->search_ns)
+		return 0;
+	thread->search_ns = found + PYTHON_SEARCH_NS;
+	thread->state = find_python_thread(id);
+	return thread->state;
+}
+
+static __noinline struct python_thread *new_python_thread(void)
+{
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+	__u32 zero = 0;
+	struct python_thread *empty = bpf_map_lookup_elem(&python_no_thread, &zero);
+
+	if (empty)
+		bpf_map_update_elem(&python_threads, &tid, empty, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&python_threads, &tid);
+}
+
+static __always_inline bool read_python_frame(struct python_thread *thread, __u32 bytes)
+{
+	return !bpf_probe_read_user(thread->buffer, bytes, (void *)thread->frame);
+}
+
 static __always_inline __u64 frame_word(struct python_thread *thread, __u32 offset)
 {
 	return thread->buffer[(offset / 8) & (PT_PYTHON_FRAME_BYTES / 8 - 1)];
 }
+
+#endif
 
 static long visit_python_frame(__u32 i, struct python_walk *walk)
 {
@@ -95,7 +165,7 @@ static long visit_python_frame(__u32 i, struct python_walk *walk)
 	asm volatile("" : "+r"(bytes));
 	if (bytes > PT_PYTHON_FRAME_BYTES)
 		bytes = PT_PYTHON_FRAME_BYTES;
-	if (bpf_probe_read_user(thread->buffer, bytes, (void *)thread->frame)) {
+	if (!read_python_frame(thread, bytes)) {
 		thread->new_flags |= PT_PYTHON_STACK_FAILED;
 		return 1;
 	}
@@ -129,7 +199,7 @@ static __always_inline bool is_same_made(struct python_walk *walk, __u64 address
 	struct python_code now = {};
 
 	return read_python_code(walk->layout, address, &now) &&
-	       is_told(bpf_map_lookup_elem(&python_codes, &key), &now);
+	       is_told(walk->layout, PYTHON_CODE(&key), &now);
 }
 
 /* Whether the i-th frame from the root is what it was. */
@@ -181,15 +251,15 @@ static long put_python_frame(__u32 i, struct python_walk *walk)
 	key.address = frame->code;
 	if (!read_python_code(layout, frame->code, &code))
 		return 1;
-	known = bpf_map_lookup_elem(&python_codes, &key);
-	if (!is_told(known, &code)) {
+	known = PYTHON_CODE(&key);
+	if (!is_told(layout, known, &code)) {
 		__u32 is_called = 0;
 
 		if (place)
 			is_called = frame_from_root(thread, thread->next, place - 1)->module != 0;
 		if (!tell_python_code(frame->code, frame->address, is_called))
 			return 1;
-		known = bpf_map_lookup_elem(&python_codes, &key);
+		known = PYTHON_CODE(&key);
 		if (!known)
 			return 1;
 	}
@@ -267,43 +337,17 @@ __noinline int send_python_stack(void)
 	return 1;
 }
 
-static __noinline struct python_thread *new_python_thread(void)
-{
-	__u32 tid = (__u32)bpf_get_current_pid_tgid();
-	__u32 zero = 0;
-	struct python_thread *empty = bpf_map_lookup_elem(&python_no_thread, &zero);
-
-	if (empty)
-		bpf_map_update_elem(&python_threads, &tid, empty, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&python_threads, &tid);
-}
-
 /* The address of the thread's innermost frame; 0 = it runs no Python. */
 static __always_inline __u64 innermost_frame(struct python_thread *thread,
 					     struct pt_python_layout *layout)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	__u64 id = BPF_CORE_READ(task, thread.fsbase);
-	__u64 found = 0;
+	__u64 state = python_state(thread, layout);
 	__u64 frame = 0;
 
-	if (thread->state &&
-	    !bpf_probe_read_user(&found, sizeof(found),
-				 (void *)(thread->state + layout->thread_id)) &&
-	    found == id)
-		goto known;
-	/* A thread of C++ alone has none; one that comes back to Python has another one. */
-	thread->state = 0;
-	found = bpf_ktime_get_ns();
-	if (found < thread->search_ns)
+	if (!state)
 		return 0;
-	thread->search_ns = found + PYTHON_SEARCH_NS;
-	thread->state = find_python_thread(id);
-	if (!thread->state)
-		return 0;
-known:
 	if (bpf_probe_read_user(&frame, sizeof(frame),
-				(void *)(thread->state + layout->thread_frame)))
+				(void *)(state + layout->thread_frame)))
 		return 0;
 	if (layout->thread_indirect && frame &&
 	    bpf_probe_read_user(&frame, sizeof(frame),
@@ -351,7 +395,7 @@ __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 				return 0;
 		}
 	} else {
-		thread->open_sp = holds ? sp : 0;
+		thread->open_sp = holds && ENDS_ARE_SEEN() ? sp : 0;
 		thread->open_frame = frame;
 		thread->open_site = (__u16)cookie;
 	}

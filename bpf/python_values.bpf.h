@@ -7,19 +7,9 @@
 #ifndef PROFTRACE_BPF_PYTHON_VALUES_H
 #define PROFTRACE_BPF_PYTHON_VALUES_H
 
+#include "bpf/python_types.bpf.h"
 #include "bpf/values.bpf.h"
 
-/* PyObject, PyVarObject, PyTypeObject. */
-#define PYTHON_TYPE 8
-#define PYTHON_SIZE 16
-#define PYTHON_VALUE 16 /* of a float, a complex */
-#define PYTHON_LIST_ITEMS 24
-#define PYTHON_DIGITS 24
-#define PYTHON_TYPE_NAME 24
-#define PYTHON_TYPE_FLAGS 168
-#define PYTHON_TYPE_BASE 256
-#define PYTHON_HEAP_TYPE (1 << 9) /* a class that is made by running code */
-#define PYTHON_DIGIT_BITS 30
 #define MOST_PYTHON_BASES 12
 #define MOST_PYTHON_ITEMS 256
 

@@ -32,6 +32,7 @@ constexpr StackWord kStackWords[] = {
     {&Stack::frame_owner, 33, 36},         {&Stack::frame_locals, 32, 35},
     {&Stack::code_file, 35, 40},           {&Stack::code_name, 36, 41},
     {&Stack::code_qualified_name, 37, 42}, {&Stack::code_first_line, 39, 44},
+    {&Stack::code_arguments, 40, 45},
     {&Stack::code_lines, 38, 43},          {&Stack::code_instructions, 43, 48},
     {&Stack::text_length, 69, 79},         {&Stack::text_state, 68, 78},
     {&Stack::text_ascii, 70, 80},          {&Stack::bytes_length, 65, 75},
@@ -43,7 +44,7 @@ struct LayoutWord {
   uint8_t word_314;
 };
 constexpr LayoutWord kLayoutWords[] = {
-    {&PythonLayout::interpreters_head, 5, 5},     {&PythonLayout::interpreter_id, 7, 7},
+    {&PythonLayout::finalizing, 4, 4},            {&PythonLayout::interpreters_head, 5, 5},     {&PythonLayout::interpreter_id, 7, 7},
     {&PythonLayout::interpreter_modules, 11, 12}, {&PythonLayout::interpreter_variables, 12, 13},
     {&PythonLayout::interpreter_gil, 14, 15},     {&PythonLayout::gil_holder, 18, 19},
     {&PythonLayout::gil_locked, 17, 18},          {&PythonLayout::native_thread_id, 25, 28},
@@ -91,11 +92,13 @@ PythonLayout ObjectFrames(uint32_t version) {
   stack.frame_locals = is_39 ? 360 : 352;
   stack.instruction_shift = is_39 ? 1 : 0;
   stack.code_first_line = 40;
+  stack.code_arguments = 16;
   stack.code_file = 104;
   stack.code_name = 112;
   stack.code_lines = 120;
   stack.text_ascii = 48;
   stack.text_wide = 72;
+  layout.finalizing = 16;
   layout.interpreters_head = 32;
   layout.interpreter_id = 24;
   layout.interpreter_modules = 856;
@@ -123,6 +126,7 @@ PythonLayout StackFrames(uint32_t version) {
   stack.owner_limit = kOwnerLimit;
   stack.frame_locals = 72;
   stack.code_first_line = is_311 ? 72 : 68;
+  stack.code_arguments = is_311 ? 56 : 52;
   stack.code_file = 112;
   stack.code_name = 120;
   stack.code_qualified_name = 128;
@@ -130,6 +134,7 @@ PythonLayout StackFrames(uint32_t version) {
   stack.code_instructions = is_311 ? 184 : 192;
   stack.text_ascii = is_311 ? 48 : 40;
   stack.text_wide = is_311 ? 72 : 56;
+  layout.finalizing = 24;
   layout.interpreters_head = 40;
   layout.interpreter_id = is_311 ? 48 : 8;
   layout.interpreter_modules = is_311 ? 888 : 944;

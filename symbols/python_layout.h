@@ -25,6 +25,7 @@ inline constexpr uint32_t kPython314 = 0x030e;
 struct PythonLayout {
   abi::pt_python_layout stack{};       // `interpreters` is 0 until the place of _PyRuntime is known
   uint16_t interpreters_head = 0;      // in _PyRuntime
+  uint16_t finalizing = 0;             // there, too: a pointer, not 0 from when it ends
   uint16_t interpreter_id = 0;         // 8 bytes; 0 is the main interpreter's
   uint16_t interpreter_modules = 0;    // to the dict sys.modules
   uint16_t interpreter_variables = 0;  // to the dict of the module sys

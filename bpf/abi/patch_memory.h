@@ -3,7 +3,8 @@
 // sizes.
 //
 // The ring is a memfd mapped by the job and by proftrace: header | slot table | each slot's words |
-// addresses of jumps | demotions | each slot's counters | each slot's buffer for inputs.
+// addresses of jumps | demotions | each slot's counters | each slot's buffer for inputs | each
+// slot's stack of Python's.
 // A slot belongs to one thread of the job, found by the address of its thread control block. Only
 // that thread (and its signal handlers) write to it, so nothing is locked. A record is struct
 // pt_record (bpf/abi/records.h) and what belongs to it, but that time_ns holds the time stamp
@@ -35,6 +36,16 @@
 // only counted, by the counter with the number in bits 1..15; bit 0: their ends are not recorded
 // either.
 #define PATCH_RING_DEMOTIONS 104
+// Changed where the reader tells of a loss that threads do not know of: all that has been told of
+// Python's code and stacks is to be told again.
+#define PATCH_RING_STACKS_LOST 112    // 32 bits
+#define PATCH_RING_PYTHON_CODES 116   // 32 bits: code objects that have been told of
+// Where a thread has its PyThreadState, from its control block, and whose thread that is, it says
+// itself. 0 = stacks are not recorded.
+#define PATCH_RING_PYTHON_STATE 120   // 32 bits
+#define PATCH_RING_ENDS_ARE_SEEN 124  // 32 bits: each operator's end, or the exception's catch
+#define PATCH_RING_FINALIZING 128     // address of a word that is not 0 as soon as Python ends
+#define PATCH_RING_PYTHON_LAYOUT 136  // struct pt_python_layout
 #define PATCH_RING_REGIONS 1024 // address and bytes of each region; 0 ends them
 #define PATCH_RING_MOST_REGIONS 64
 #define PATCH_RING_HEADER_BYTES 4096
@@ -49,11 +60,13 @@
 #define PATCH_SLOT_WORDS 24	// where the job has the slot's words
 #define PATCH_SLOT_LOST 32	// records lost since the last PT_LOSS
 #define PATCH_SLOT_ANNOUNCED 40 // 32 bits: the thread whose PT_THREAD_NUMBER has been written
+#define PATCH_SLOT_LOSSES 44	// 32 bits: how often a record was lost
 // Where the Stack is of an annotation's enter that runs (0 = none does), and the stack pointer at
 // its entry.
 #define PATCH_SLOT_ENTER 48
 #define PATCH_SLOT_HEAD 64   // position that the reader has got to
 #define PATCH_SLOT_COUNTS 72 // where the job has the slot's counters of calls
+#define PATCH_SLOT_STACKS 80 // where the job has the slot's struct job_stacks; 0 = none
 #define PATCH_SLOT_PROBES 16 // slots that a thread looks at before it gives up
 // Times the address of a thread's control block: its highest bits are the first slot to look at.
 #define PATCH_SLOT_SPREAD 0x9e3779b97f4a7c15
@@ -69,6 +82,10 @@
 #define PATCH_SLACK_BYTES 4096
 // A slot's buffer for what operators are called with (struct input_buffer, bpf/values.bpf.h).
 #define PATCH_INPUTS_BYTES (17 * 4096)
+// A slot's stack of Python's (struct job_stacks, bpf/job_stacks.h), and two fields of it.
+#define PATCH_STACKS_BYTES (24 * 4096)
+#define PATCH_STACKS_OPEN_SP 48
+#define PATCH_STACKS_OPEN_SITE 64
 // Words that are left free for what signal handlers write between a look at the room and the
 // reservation.
 #define PATCH_HANDLER_WORDS 1536

@@ -53,7 +53,8 @@ struct pt_python_layout {
 	pt_u8 instruction_shift; /* 3.9: frame_instruction counts bytes: shift by 1 */
 	pt_u8 reserved;
 	pt_u16 frame_entry; /* 1 byte: C code called it (3.11); 0 = frames do not say it */
-	pt_u8 reserved_bytes[4];
+	pt_u16 code_arguments; /* 4 bytes: how many arguments by position it takes */
+	pt_u8 reserved_bytes[2];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_python_layout) == 80, "pt_python_layout");
 #define PT_PYTHON_FRAME_BYTES 128

@@ -95,6 +95,7 @@ std::unique_ptr<BpfPrograms> BpfPrograms::WithoutKernel(const BpfOptions& option
   std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
   programs->impl_->watch = std::make_unique<ProcessWatch>(options.follow_children);
   programs->reads_inputs_ = options.record_shapes;  // by jumps
+  programs->wants_stacks_ = options.with_stack;
   // A few for each process.
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -170,6 +171,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     }
     if (stacks) {
       skeleton->rodata->config_with_stack = true;
+      skeleton->rodata->config_ends_elsewhere = options.beside_jumps;
       bpf_map__set_max_entries(skeleton->maps.python_threads, kMostPythonThreads);
       bpf_map__set_max_entries(skeleton->maps.python_codes, kMostPythonObjects);
       bpf_map__set_max_entries(skeleton->maps.python_modules, kMostPythonObjects);

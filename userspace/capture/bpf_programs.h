@@ -26,6 +26,7 @@ struct BpfOptions {
   bool follow_children = true;
   bool record_shapes = false;     // with the programs that read operators' inputs
   bool with_stack = false;        // with those that read Python's frames
+  bool beside_jumps = false;      // which see a part of the ends of rows, and of catches
   bool has_budget = false;        // operators may be demoted (--max-overhead)
   bool empty_program = false;     // the kernel's floor: probes that record nothing (tests/bench)
   bool force_perf_links = false;  // as on kernels before 6.6 (tests)

@@ -42,8 +42,9 @@ uint64_t LostOf(const PatchRingCounts& counts) {
 
 }  // namespace
 
-PatchRecorder::PatchRecorder(bool alone, std::string cache_directory)
+PatchRecorder::PatchRecorder(bool alone, bool with_stack, std::string cache_directory)
     : alone_(alone),
+      with_stack_(with_stack),
       cache_directory_(std::move(cache_directory)),
       guardian_(PatchGuardian::Start()),
       emptied_until_ns_(MonotonicNs()) {
@@ -82,6 +83,7 @@ absl::StatusOr<PlanSpots> PatchRecorder::SpotsOf(Pid pid,
   if (last_plan_.lock() == plan) return last_spots_;
   absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, *plan, PlacesOf(*plan), cache_directory_);
   if (spots.ok() && alone_) KeepWholeSites(*plan, &*spots);
+  if (spots.ok() && with_stack_) AddStacks(*plan, &*spots);
   if (spots.ok()) {
     last_plan_ = plan;
     last_spots_ = *spots;
@@ -142,8 +144,12 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
   {
     const Begun begun(this);
     std::shared_ptr<PatchedProcess> child = AttachFork(pid);
-    if (child != nullptr) Add(pid, {child, plan});
-    if (child != nullptr) return child;
+    if (child != nullptr) {
+      Add(pid, {child, plan});
+      const std::lock_guard lock(mutex_);
+      pythons_.erase(Raw(pid));  // it has its parent's
+      return child;
+    }
   }
   absl::StatusOr<PlanSpots> spots = SpotsOf(pid, plan);
   if (!spots.ok()) return spots.status();
@@ -156,10 +162,23 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
   options.reads_inputs = plan->has_input_probes;
   options.signatures = plan->signatures;
   options.node_signature = plan->node_signature;
+  options.reads_stacks = with_stack_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto python = pythons_.find(Raw(pid)); python != pythons_.end()) {
+      options.python = python->second;
+      pythons_.erase(python);
+    }
+  }
   const Begun begun(this);
   absl::StatusOr<std::shared_ptr<PatchedProcess>> made =
       PatchedProcess::Attach(pid, std::move(spots->spots), options, NumbersOf(pid), held);
-  if (made.ok()) Add(pid, {*made, plan});
+  if (!made.ok()) return made;
+  const PatchedCode& code = *(*made)->code();
+  if (with_stack_ && AreEndsSeen(*plan, code.spots(), code.WrittenSpots())) {
+    (*made)->ring()->SetEndsAreSeen(true);
+  }
+  Add(pid, {*made, plan});
   return made;
 }
 
@@ -195,6 +214,17 @@ absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
                                                "recorded"});
   }
   return left;
+}
+
+void PatchRecorder::AddPython(Pid pid, const PythonFacts& python) {
+  const std::lock_guard lock(mutex_);
+  pythons_[Raw(pid)] = python;
+}
+
+void PatchRecorder::OnLateCatch(Pid pid) {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it != processes_.end()) it->second.patched->ring()->SetEndsAreSeen(false);
 }
 
 void PatchRecorder::RemoveAutogradLayout(Pid pid) {
@@ -277,6 +307,7 @@ void PatchRecorder::Forget(Pid pid) {
   Process process;
   {
     const std::lock_guard lock(mutex_);
+    pythons_.erase(Raw(pid));
     const auto it = processes_.find(Raw(pid));
     if (it == processes_.end()) return;
     process = std::move(it->second);

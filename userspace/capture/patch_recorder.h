@@ -30,9 +30,10 @@ namespace proftrace {
 
 class PatchRecorder {
  public:
-  // `alone`: there are no probes of the kernel beside the jumps. `cache_directory`: as
+  // `alone`: there are no probes of the kernel beside the jumps. `with_stack`: rows have the stacks
+  // of Python. `cache_directory`: as
   // PlanOptions'.
-  PatchRecorder(bool alone, std::string cache_directory);
+  PatchRecorder(bool alone, bool with_stack, std::string cache_directory);
   ~PatchRecorder();
   PatchRecorder(const PatchRecorder&) = delete;
   PatchRecorder& operator=(const PatchRecorder&) = delete;
@@ -42,6 +43,10 @@ class PatchRecorder {
   // cannot be patched; it is as it was then. `held` (may be null): what stands still of it.
   absl::StatusOr<std::vector<ModulePlan>> Attach(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                                  StoppedThreads* held);
+  // The rows of the process have stacks: before it is attached.
+  void AddPython(Pid pid, const PythonFacts& python);
+  // A library was loaded late in which exceptions may be caught that jumps do not see.
+  void OnLateCatch(Pid pid);
   // Its operators have no sequence numbers from here on (a second PyTorch was loaded).
   void RemoveAutogradLayout(Pid pid);
   // Operators that were registered late: those that begin and end annotations matter.
@@ -93,6 +98,8 @@ class PatchRecorder {
   absl::StatusOr<PlanSpots> SpotsOf(Pid pid, const std::shared_ptr<const ProbePlan>& plan);
 
   const bool alone_;
+  const bool with_stack_;
+  std::map<uint32_t, PythonFacts> pythons_;  // by pid: of processes that are not attached yet
   const std::string cache_directory_;
   std::unique_ptr<PatchGuardian> guardian_;
   mutable std::mutex mutex_;

@@ -186,6 +186,13 @@ void ProcessSet::AddLibraries(Pid pid) {
     it->second.plan = extended.plan;
     ++late_libraries_;
   }
+  const bool has_catch =
+      std::any_of(extended.added.begin(), extended.added.end(), [](const ModulePlan& module) {
+        return std::any_of(module.points.begin(), module.points.end(), [](const ProbePoint& point) {
+          return RoleOf(point) == abi::PT_ROLE_CATCH;
+        });
+      });
+  if (has_catch && patch_ != nullptr) patch_->OnLateCatch(pid);
   ProcessLinks links;
   AttachReport report;
   // What is live of a library is kept.
@@ -242,7 +249,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   if (absl::Status status = PrepareMaps(programs_, pid, *plan); !status.ok()) return status;
   if (programs_->wants_stacks() || sampler_ != nullptr) {
     std::vector<Unsupported> gaps =
-        PrepareStacks(programs_, &modules_, sampler_, pid, &entry.target);
+        PrepareStacks(programs_, patch_, &modules_, sampler_, pid, &entry.target);
     const std::lock_guard lock(mutex_);
     for (Unsupported& gap : gaps) AddGap(std::move(gap));
   }

@@ -7,6 +7,7 @@
 #include "symbols/process_memory.h"
 #include "symbols/python_paths.h"
 #include "symbols/python_runtime.h"
+#include "symbols/python_state_place.h"
 
 namespace proftrace {
 namespace {
@@ -44,8 +45,9 @@ std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid) {
   return Sample(sampler, pid, FindPython(pid, memory));
 }
 
-std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, ModuleCollector* modules,
-                                       Sampler* sampler, Pid pid, Target* target) {
+std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* patch,
+                                       ModuleCollector* modules, Sampler* sampler, Pid pid,
+                                       Target* target) {
   const ProcessMemory memory(pid);
   const absl::StatusOr<PythonRuntime> python = FindPython(pid, memory);
   std::vector<Unsupported> gaps;
@@ -61,12 +63,25 @@ std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, ModuleCollector* m
                                 " interpreters; their threads' stacks are shown alike"));
   }
   if (!programs->wants_stacks()) return gaps;
-  if (!programs->reads_stacks()) {
-    gaps.push_back(
-        {kFeature, "this kernel does not take the programs; Linux 5.17 or later is needed"});
-    return gaps;
+  bool are_read = false;
+  if (patch != nullptr) {
+    const absl::StatusOr<uint32_t> place = FindPythonStatePlace(memory, *python);
+    if (place.ok()) {
+      are_read = true;
+      patch->AddPython(pid, {python->layout.stack, *place,
+                             python->address + python->layout.finalizing});
+    } else {
+      gaps.push_back(Gap(pid, "rows that jumps record have none: " +
+                                  std::string(place.status().message())));
+    }
   }
-  if (absl::Status status = programs->AddPythonLayout(pid, python->layout.stack); !status.ok()) {
+  if (!programs->reads_stacks()) {
+    if (programs->is_loaded()) {
+      gaps.push_back(
+          {kFeature, "this kernel does not take the programs; Linux 5.17 or later is needed"});
+    }
+    if (!are_read) return gaps;
+  } else if (absl::Status status = programs->AddPythonLayout(pid, python->layout.stack); !status.ok()) {
     gaps.push_back(Gap(pid, std::string(status.message())));
     return gaps;
   }

@@ -1,5 +1,5 @@
 // Tells who reads the Python of a process how it lies in memory: the kernel's side and the
-// collector of modules (--with-stack), the sampler (--sample).
+// collector of modules (--with-stack), the jumps, the sampler (--sample).
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/module_collector.h"
+#include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
@@ -15,8 +16,10 @@ namespace proftrace {
 
 // Before the process's first probe. Sets what of `target` is about stacks; where there are none, or
 // not of all its Python, why. `sampler`: null where nothing is sampled.
-std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, ModuleCollector* modules,
-                                       Sampler* sampler, Pid pid, Target* target);
+// `patch`: null where there are no jumps.
+std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* patch,
+                                       ModuleCollector* modules, Sampler* sampler, Pid pid,
+                                       Target* target);
 // The same of a process whose operators are not recorded: the sampler alone is told.
 std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid);
 

@@ -62,7 +62,12 @@ void RecordSession::KeepMerged(int64_t until_ns) {
     std::memcpy(&head, record.data(), sizeof(head));
     if (IsBeforeBegin(head)) return;
     if (origin == RecordOrigin::kJump) jump_meter_.Count(head);
-    Keep(head, record);
+    if (stacks_ == nullptr) return Keep(head, record);
+    stacks_->Add(record, origin, [this](std::span<const std::byte> made) {
+      abi::pt_record head_of_made;
+      std::memcpy(&head_of_made, made.data(), sizeof(head_of_made));
+      Keep(head_of_made, made);
+    });
   });
 }
 

@@ -30,6 +30,7 @@
 #include "userspace/capture/record_merger.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/capture/sampler.h"
+#include "userspace/capture/stack_merger.h"
 #include "userspace/capture/step_watch.h"
 #include "userspace/capture/system_programs.h"
 #include "userspace/patch/jump_cost.h"
@@ -120,6 +121,7 @@ class RecordSession {
   std::unique_ptr<PlainProcesses> plain_;   // none: operators are recorded
   std::unique_ptr<PatchRecorder> patch_;    // none: the kernel's probes record all
   RecordMerger merger_;
+  std::unique_ptr<StackMerger> stacks_;  // of two sources; none: there are not two, or no stacks
   std::unique_ptr<ProcessSet> processes_;
   std::unique_ptr<GpuAgents> agents_;  // none: nothing is put into processes
   std::unique_ptr<NameResolver> names_;

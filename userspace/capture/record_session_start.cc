@@ -52,7 +52,7 @@ absl::StatusOr<UniqueFd> OpenPidfd(Pid pid) {
 std::string AskedOfBpf(const RecordOptions& options) {
   if (options.info.system.any()) return "--activities " + options.info.system.ToText();
   if (options.sample_period_ns.has_value()) return "--sample";
-  return options.bpf.with_stack ? "--with-stack" : "";
+  return "";
 }
 
 }  // namespace
@@ -228,8 +228,9 @@ absl::Status RecordSession::Start() {
     const absl::StatusOr<JumpCost> jump_cost = MeasureJumpCost();
     if (!jump_cost.ok()) return jump_cost.status();
     jump_cost_ = *jump_cost;
-    patch_ = std::make_unique<PatchRecorder>(/*alone=*/!programs_->is_loaded(),
-                                             options_.plan.cache_directory);
+    patch_ = std::make_unique<PatchRecorder>(
+        /*alone=*/!programs_->is_loaded(), options_.bpf.with_stack, options_.plan.cache_directory);
+    if (options_.bpf.with_stack) stacks_ = std::make_unique<StackMerger>();
   }
   processes_ = std::make_unique<ProcessSet>(
       programs_.get(), sampler_.get(), system_.get(), patch_.get(), &sink_, options_.plan,

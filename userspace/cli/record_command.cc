@@ -119,6 +119,7 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.plan.record_shapes = arguments.record_shapes || arguments.with_flops;
   // An nn.Module is known by the frame of its call.
   options.bpf.with_stack = arguments.with_stack || arguments.with_modules;
+  options.bpf.beside_jumps = arguments.tier == "patch";
   options.bpf.record_shapes = options.plan.record_shapes;
   absl::StatusOr<CudaCalls> cuda_calls = ChooseCudaCalls(arguments);
   if (!cuda_calls.ok()) return cuda_calls.status();
@@ -160,10 +161,6 @@ absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
   }
   if (arguments.no_bpf && arguments.tier != "patch") {
     return Fail(ExitCode::kUsage, "--no-bpf is for --tier patch: tier bpf records by eBPF alone");
-  }
-  if (arguments.tier == "patch" && (arguments.with_stack || arguments.with_modules)) {
-    return Fail(ExitCode::kUsage,
-                "--tier patch records no Python stacks and modules: take --tier bpf for them");
   }
   return absl::OkStatus();
 }

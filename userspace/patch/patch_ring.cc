@@ -48,10 +48,16 @@ uint64_t PatchRing::JumpsOffset(const PatchRingOptions& options) {
 uint64_t PatchRing::Bytes(const PatchRingOptions& options) {
   const uint64_t end = JumpsOffset(options) + options.jumps.size() * 8 + PATCH_DEMOTION_BYTES +
                        PATCH_SLOTS * kCounterBytes;
-  return options.reads_inputs ? end + PATCH_SLOTS * PATCH_INPUTS_BYTES : end;
+  const uint64_t inputs = options.reads_inputs ? PATCH_SLOTS * PATCH_INPUTS_BYTES : 0;
+  return end + inputs + (options.reads_stacks ? PATCH_SLOTS * PATCH_STACKS_BYTES : 0);
 }
 
 uint64_t PatchRing::InputsOffset() const { return CountersOffset(PATCH_SLOTS); }
+
+uint64_t PatchRing::StacksOffset(size_t index) const {
+  const uint64_t inputs = options_.reads_inputs ? PATCH_SLOTS * PATCH_INPUTS_BYTES : 0;
+  return InputsOffset() + inputs + index * PATCH_STACKS_BYTES;
+}
 
 uint64_t PatchRing::WordsOffset(size_t index) const {
   return kTableEnd + index * SlotBytes(options_.slot_words);
@@ -99,9 +105,17 @@ void PatchRing::LayOut() {
     *HeaderField<uint64_t>(PATCH_RING_INPUTS) = options_.address + InputsOffset();
   }
   *HeaderField<uint64_t>(PATCH_RING_DEMOTIONS) = options_.address + DemotionsOffset();
+  if (options_.reads_stacks && options_.python.has_value()) {
+    *HeaderField<uint32_t>(PATCH_RING_PYTHON_STATE) = options_.python->state_offset;
+    *HeaderField<uint64_t>(PATCH_RING_FINALIZING) = options_.python->finalizing;
+    *HeaderField<abi::pt_python_layout>(PATCH_RING_PYTHON_LAYOUT) = options_.python->layout;
+  }
   for (size_t i = 0; i < PATCH_SLOTS; ++i) {
     *SlotField<uint64_t>(i, PATCH_SLOT_WORDS) = options_.address + WordsOffset(i);
     *SlotField<uint64_t>(i, PATCH_SLOT_COUNTS) = options_.address + CountersOffset(i);
+    if (options_.reads_stacks) {
+      *SlotField<uint64_t>(i, PATCH_SLOT_STACKS) = options_.address + StacksOffset(i);
+    }
   }
   const size_t regions = std::min<size_t>(options_.regions.size(), PATCH_RING_MOST_REGIONS);
   std::memcpy(memory_ + PATCH_RING_REGIONS, options_.regions.data(),
@@ -124,6 +138,7 @@ int64_t PatchRing::LetWrite(int64_t ns) {
     const bool is_used = Load(SlotField<uint64_t>(i, PATCH_SLOT_OWNER)) != 0;
     if (is_used && slots_[i].lapse_ns == 0) slots_[i].lapse_ns = deadline_ns_;
   }
+  if (lapse_ns > 0) NoteLossOfStacks();
   deadline_ns_ = now_ns + ns;
   Store(HeaderField<uint64_t>(PATCH_RING_DEADLINE), clock_.CounterAfter(ns));
   return lapse_ns;
@@ -132,6 +147,19 @@ int64_t PatchRing::LetWrite(int64_t ns) {
 void PatchRing::Stop() {
   deadline_ns_ = 0;
   Store(HeaderField<uint64_t>(PATCH_RING_DEADLINE), uint64_t{0});
+}
+
+void PatchRing::SetEndsAreSeen(bool seen) {
+  Store(HeaderField<uint32_t>(PATCH_RING_ENDS_ARE_SEEN), uint32_t{seen});
+}
+
+bool PatchRing::ends_are_seen() const {
+  return Load(HeaderField<uint32_t>(PATCH_RING_ENDS_ARE_SEEN)) != 0;
+}
+
+void PatchRing::NoteLossOfStacks() {
+  auto* lost = HeaderField<uint32_t>(PATCH_RING_STACKS_LOST);
+  Store(lost, Load(lost) + 1);
 }
 
 bool PatchRing::CopyRecord(size_t index, uint64_t position) {
@@ -174,6 +202,7 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
     // No writer of ours can have done that.
     ++counts_.damages;
     ++slot.missing;
+    NoteLossOfStacks();
     slot.head = tail;
   }
   while (slot.head != tail) {
@@ -185,6 +214,7 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
       if (next == tail) break;
       ++counts_.abandoned;
       ++slot.missing;
+      NoteLossOfStacks();
       slot.head = next;
     }
     slot.waits_since_ns = 0;

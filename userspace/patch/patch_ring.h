@@ -12,10 +12,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "bpf/abi/patch_memory.h"
+#include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/model/ids.h"
@@ -42,6 +44,13 @@ struct JobFacts {
   std::array<AnnotationOperator, PATCH_ANNOTATIONS> annotations{};  // likewise
 };
 
+// What the recorder has to know of a job's CPython.
+struct PythonFacts {
+  abi::pt_python_layout layout{};
+  uint32_t state_offset = 0;  // of a thread's PyThreadState, from its control block
+  uint64_t finalizing = 0;    // address of a word that is not 0 as soon as Python ends
+};
+
 struct PatchRingOptions {
   Pid pid{};                       // what records get
   uint32_t slot_words = 1u << 18;  // of a thread; a power of two, 4096 at least
@@ -55,6 +64,8 @@ struct PatchRingOptions {
   std::vector<abi::pt_signature> signatures;
   uint16_t node_signature = 0;  // that of autograd nodes; 0 = none
   bool reads_inputs = false;    // there are buffers for what operators are called with
+  bool reads_stacks = false;    // there is memory for threads' stacks of Python's
+  std::optional<PythonFacts> python;
   // What a later run needs to take all of it away (leftovers.h).
   std::vector<AddressRange> regions;
   std::vector<uint64_t> jumps;
@@ -98,6 +109,10 @@ class PatchRing {
   // Hands on what is there and was recorded until now; how many records.
   uint64_t Drain(const OnRecord& on_record);
   PatchRingCounts counts() const;
+  // Whether jumps see the end of every operator, and every catch: an operator's stack need not
+  // be looked at again in what it calls.
+  void SetEndsAreSeen(bool seen);
+  bool ends_are_seen() const;
 
   // From here on calls at `site` are only counted, and their ends are recorded or not. Threads see
   // it at once. False: there is no counter left for it.
@@ -139,6 +154,9 @@ class PatchRing {
   }
   uint64_t WordsOffset(size_t index) const;
   uint64_t InputsOffset() const;
+  uint64_t StacksOffset(size_t index) const;
+  // Stacks are told of as what is new of each: after a loss that threads do not know of, anew.
+  void NoteLossOfStacks();
   uint64_t DemotionsOffset() const;
   uint64_t CountersOffset(size_t index) const;
 

@@ -50,6 +50,7 @@ absl::Status PatchedProcess::StartFork(const PatchedProcess& parent,
       PatchRing::Make(memory, options, std::move(thread_number));
   if (!made.ok()) return made.status();
   ring_ = *std::move(made);
+  ring_->SetEndsAreSeen(parent.ring_->ends_are_seen());
   ring_->LetWrite(kPatchLeaseNs);
   for (const PatchedCode::Region& region : code_.regions()) {
     if (!code_.Claim(region)) return absl::UnavailableError("its memory cannot be written");

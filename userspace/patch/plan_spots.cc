@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "bpf/abi/records.h"
@@ -261,6 +262,45 @@ std::vector<abi::pt_place> PlacesWithoutBpf(const ProbePlan& plan) {
     if (is_python[i]) TakeTypeAlone(&places[i]);
   }
   return places;
+}
+
+void AddStacks(const ProbePlan& plan, PlanSpots* spots) {
+  std::set<uint16_t> partial;
+  for (const UnpatchedPoint& left : spots->unpatched) {
+    const ProbePoint& point = plan.modules[left.module].points[left.point];
+    if (RoleOf(point) == abi::PT_ROLE_END) partial.insert(SiteOf(point));
+  }
+  for (PatchSpot& spot : spots->spots) {
+    const ProbePoint& point = plan.modules[spot.module].points[spot.point];
+    const uint8_t role = RoleOf(point);
+    spot.has_stack = true;
+    spot.ends_are_seen = !partial.contains(SiteOf(point));
+    if (role == abi::PT_ROLE_BEGIN || role == abi::PT_ROLE_LITERAL_BEGIN) {
+      spot.info = 0;
+      spot.cookie = JobCookie(point);
+    }
+  }
+}
+
+bool AreEndsSeen(const ProbePlan& plan, const std::vector<PatchSpot>& spots,
+                 const std::vector<size_t>& written) {
+  std::set<std::pair<size_t, size_t>> has_jump;
+  std::set<uint16_t> held;  // sites
+  for (const size_t i : written) {
+    has_jump.emplace(spots[i].module, spots[i].point);
+    const ProbePoint& point = plan.modules[spots[i].module].points[spots[i].point];
+    if (spots[i].ends_are_seen && RoleOf(point) != abi::PT_ROLE_END) held.insert(SiteOf(point));
+  }
+  for (size_t m = 0; m < plan.modules.size(); ++m) {
+    for (size_t p = 0; p < plan.modules[m].points.size(); ++p) {
+      const ProbePoint& point = plan.modules[m].points[p];
+      const bool is_needed =
+          RoleOf(point) == abi::PT_ROLE_CATCH ||
+          (RoleOf(point) == abi::PT_ROLE_END && held.contains(SiteOf(point)));
+      if (is_needed && !has_jump.contains({m, p})) return false;
+    }
+  }
+  return true;
 }
 
 absl::StatusOr<PlanSpots> FindPlanSpots(Pid pid, const ProbePlan& plan,

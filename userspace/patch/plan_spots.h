@@ -45,6 +45,13 @@ JobFacts FactsOf(const ProbePlan& plan);
 // Python types, which custom autograd Functions' rows have, are left to the loader.
 std::vector<abi::pt_place> PlacesWithoutBpf(const ProbePlan& plan);
 
+// Makes of them spots whose records say of Python's stacks, too.
+void AddStacks(const ProbePlan& plan, PlanSpots* spots);
+
+// Whether, with jumps at these of the spots, all that AddStacks() took for granted holds.
+bool AreEndsSeen(const ProbePlan& plan, const std::vector<PatchSpot>& spots,
+                 const std::vector<size_t>& written);
+
 // `places`: the plan's, or PlacesWithoutBpf(). Reads the process's map and the plan's files. Fails
 // with kNoTarget or kNotPermitted. What takes long is kept in `cache_directory` (PlanOptions).
 absl::StatusOr<PlanSpots> FindPlanSpots(Pid pid, const ProbePlan& plan,

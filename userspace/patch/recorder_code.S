@@ -7,7 +7,9 @@
         .text
         .balign 64
         .globl proftrace_recorder_code, proftrace_recorder_call, proftrace_recorder_full
+        .globl proftrace_recorder_end, proftrace_recorder_stack_call
         .globl proftrace_control
+        .hidden proftrace_recorder_end, proftrace_recorder_stack_call
         .hidden proftrace_recorder_code, proftrace_recorder_call, proftrace_recorder_full
         .hidden proftrace_control
 
@@ -163,8 +165,36 @@ look_again:
         pop     rbx
         jmp     reserve
 
+        // The end of an operator, or a catch (site 0), where stacks of Python's are recorded: what
+        // the thread holds to be open is not any more (on_python_row_end()).
+proftrace_recorder_end:
+        mov     rdx, [rip + proftrace_control + PATCH_CONTROL_RING]
+        test    rdx, rdx
+        jz      leave
+        mov     rcx, fs:[0x10]
+        movabs  r8, PATCH_SLOT_SPREAD
+        imul    r8, rcx
+        shr     r8, 64 - PATCH_SLOT_BITS
+        shl     r8d, PATCH_SLOT_SHIFT
+        lea     r8, [rdx + r8 + SLOT_TABLE]
+        cmp     [r8 + PATCH_SLOT_OWNER], rcx
+        je      1f
+        call    find_slot
+        test    r8, r8
+        jz      proftrace_recorder_code
+1:      mov     r8, [r8 + PATCH_SLOT_STACKS]
+        test    r8, r8
+        jz      proftrace_recorder_code
+        test    r10w, r10w
+        jz      2f
+        cmp     [r8 + PATCH_STACKS_OPEN_SITE], r10w
+        jne     proftrace_recorder_code
+2:      mov     qword ptr [r8 + PATCH_STACKS_OPEN_SP], 0
+        jmp     proftrace_recorder_code
+
 lose:
         inc     qword ptr [r8 + PATCH_SLOT_LOST]
+        inc     dword ptr [r8 + PATCH_SLOT_LOSSES]
         // So that the next record comes here, too, and tells of the loss first.
         mov     rcx, [r8 + PATCH_SLOT_TAIL]
         sub     rcx, [rdx + PATCH_RING_LIMIT]
@@ -173,7 +203,7 @@ lose:
         ret
 
         // The registers that a signature counts, for C, which keeps them itself.
-proftrace_recorder_call:
+        .macro  call_with_registers function
         push    r15
         push    r14
         push    r13
@@ -181,9 +211,14 @@ proftrace_recorder_call:
         push    rbp
         push    rbx
         mov     r9, rsp
-        call    proftrace_on_call
+        call    \function
         add     rsp, 48
         ret
+        .endm
+proftrace_recorder_call:
+        call_with_registers proftrace_on_call
+proftrace_recorder_stack_call:
+        call_with_registers proftrace_on_call_stack
 
         // struct pt_regs on the stack, for C. Its last words are filled as far as they are used.
 proftrace_recorder_full:

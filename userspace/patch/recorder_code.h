@@ -17,10 +17,16 @@ namespace proftrace {
 //     the stack pointer.
 //   proftrace_recorder_call: the same with inputs. Likewise: the address of its signature, and the
 //     stack pointer that this counts from.
+// Where stacks of Python's are recorded, in place of these, by the same rules:
+//   proftrace_recorder_end at an operator's end and at a catch, proftrace_on_operator_stack,
+//   proftrace_recorder_stack_call; the site | 1 << 25 where the operator's ends have jumps.
 extern "C" const uint8_t proftrace_recorder_code[];
 extern "C" const uint8_t proftrace_recorder_full[];
 extern "C" const uint8_t proftrace_recorder_call[];
 extern "C" const uint8_t proftrace_on_operator[];
+extern "C" const uint8_t proftrace_recorder_end[];
+extern "C" const uint8_t proftrace_on_operator_stack[];
+extern "C" const uint8_t proftrace_recorder_stack_call[];
 // The end of all. The linker makes the name.
 extern "C" const uint8_t __stop_proftrace_in_job[];  // NOLINT(bugprone-reserved-identifier)
 

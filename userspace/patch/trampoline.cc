@@ -93,6 +93,10 @@ bool AddPlainCall(const PatchSpot& spot, int32_t up, uint64_t recorder, CodeWrit
   code->Add32(static_cast<uint32_t>(up));
   code->Add({0x41, 0xba});  // mov $info, %r10d
   code->Add32(spot.info);
+  const auto kind = spot.info >> 16 & 0xff;
+  if (spot.has_stack && (kind == abi::PT_SPAN_END || kind == abi::PT_CATCH)) {
+    recorder += static_cast<uint64_t>(proftrace_recorder_end - proftrace_recorder_code);
+  }
   return code->AddRelative(kCall, recorder);
 }
 
@@ -122,14 +126,18 @@ bool AddOperatorCall(const PatchSpot& spot, int32_t up, uint64_t recorder, uint6
   code->Add32(static_cast<uint32_t>(up + frame_words * 8));
   code->Add({0xbe});  // mov $site | lowest key << 16 | only the highest << 24, %esi
   code->Add32(static_cast<uint32_t>((spot.cookie & 0xffff) | (spot.cookie >> 57 & 0x3f) << 16 |
-                                    spot.cookie >> 63 << 24));
+                                    spot.cookie >> 63 << 24 |
+                                    uint32_t{spot.has_stack && spot.ends_are_seen} << 25));
   if (RoleOf(spot) == abi::PT_ROLE_OPERATOR_CALL) {
     code->Add({0x4c, 0x8d, 0x84, 0x24});  // lea up(%rsp), %r8
     code->Add32(static_cast<uint32_t>(up));
     if (!code->AddRelative(kLeaRcx, signature)) return false;
-    recorder += static_cast<uint64_t>(proftrace_recorder_call - proftrace_recorder_code);
+    const uint8_t* call =
+        spot.has_stack ? proftrace_recorder_stack_call : proftrace_recorder_call;
+    recorder += static_cast<uint64_t>(call - proftrace_recorder_code);
   } else {
-    recorder += static_cast<uint64_t>(proftrace_on_operator - proftrace_recorder_code);
+    const uint8_t* call = spot.has_stack ? proftrace_on_operator_stack : proftrace_on_operator;
+    recorder += static_cast<uint64_t>(call - proftrace_recorder_code);
   }
   return code->AddRelative(kCall, recorder);
 }

@@ -19,6 +19,8 @@ struct PatchSpot {
   std::vector<uint8_t> original;  // the window's bytes, by the file
   uint32_t info = 0;              // of its plain records: site | kind << 16 | words << 24
   uint64_t cookie = 0;            // not 0: records are what the probe with this cookie writes
+  bool has_stack = false;         // stacks of Python's are recorded
+  bool ends_are_seen = false;     // of an operator's begin: all of its ends have jumps, too
   uint16_t signature = 0;         // of PT_ROLE_OPERATOR_CALL: counts RecorderTables' from 1 on
   size_t module = 0;              // index into ProbePlan::modules
   size_t point = 0;               // into ModulePlan::points

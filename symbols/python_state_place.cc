@@ -1,0 +1,63 @@
+#include "symbols/python_state_place.h"
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "symbols/python_stacks.h"
+
+namespace proftrace {
+namespace {
+
+// Of glibc's thread control block: its first data of threads ends before.
+constexpr size_t kControlBlockBytes = 2304;
+constexpr size_t kWords = kControlBlockBytes / 8;
+// In front of each datum glibc keeps which use of its key it belongs to: odd, and not many.
+constexpr uint64_t kMostUses = uint64_t{1} << 32;
+constexpr int kTries = 64;  // threads begin and end meanwhile
+constexpr PythonLimits kAllThreads{.threads = 4096, .frames = 1};
+
+// A thread may have a state in each interpreter.
+using StatesOfThreads = std::map<uint64_t, std::set<uint64_t>>;  // by the control block
+
+std::optional<uint32_t> PlaceInAll(const TargetMemory& memory, const StatesOfThreads& threads) {
+  std::set<size_t> places;
+  bool is_first = true;
+  for (const auto& [block, states] : threads) {
+    std::array<uint64_t, kWords> words{};
+    if (!memory.Read(block, words.data(), sizeof(words))) return std::nullopt;
+    std::set<size_t> here;
+    for (size_t i = 1; i < words.size(); ++i) {
+      const bool is_datum = (words[i - 1] & 1) != 0 && words[i - 1] < kMostUses;
+      if (is_datum && states.contains(words[i]) && (is_first || places.contains(i))) here.insert(i);
+    }
+    places = std::move(here);
+    is_first = false;
+  }
+  if (places.empty()) return std::nullopt;
+  // Others who keep it for themselves (pybind11) made their keys later than Python.
+  return static_cast<uint32_t>(*places.begin() * 8);
+}
+
+}  // namespace
+
+absl::StatusOr<uint32_t> FindPythonStatePlace(const TargetMemory& memory,
+                                              const PythonRuntime& runtime) {
+  if (memory.ReadWord(runtime.address + runtime.layout.finalizing) != 0U) {
+    return absl::FailedPreconditionError("its Python is about to end");
+  }
+  for (int i = 0; i < kTries; ++i) {
+    StatesOfThreads states;
+    for (const PythonThread& thread :
+         ReadPythonThreads(memory, runtime.layout, kAllThreads).threads) {
+      if (thread.thread_id != 0) states[thread.thread_id].insert(thread.state);
+    }
+    if (const std::optional<uint32_t> place = PlaceInAll(memory, states)) return *place;
+  }
+  return absl::FailedPreconditionError(
+      "where its threads keep their PyThreadState was not found: that is known of glibc");
+}
+
+}  // namespace proftrace

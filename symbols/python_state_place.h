@@ -1,0 +1,20 @@
+// Where a thread of a CPython keeps the pointer to its own PyThreadState: with its other
+// thread-specific data (pthread_getspecific), which glibc has in the thread control block.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+
+#include "symbols/process_memory.h"
+#include "symbols/python_runtime.h"
+
+namespace proftrace {
+
+// The offset from the thread control block, in bytes, by all threads that have such a state.
+// FailedPrecondition, with the reason: no place is the same one in all of them, as with another C
+// library than glibc, or Python has begun to end.
+absl::StatusOr<uint32_t> FindPythonStatePlace(const TargetMemory& memory,
+                                              const PythonRuntime& runtime);
+
+}  // namespace proftrace

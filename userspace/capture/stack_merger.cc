@@ -1,0 +1,223 @@
+#include "userspace/capture/stack_merger.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "bpf/abi/records.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMostWords = sizeof(abi::pt_python_stack_record::words) / 8;
+// A job that makes code all the time: then it is told of again.
+constexpr size_t kMostCodes = 1 << 16;
+constexpr size_t kMostNumbers = 1 << 20;
+
+bool BeginsRow(uint8_t kind) {
+  return kind != abi::PT_SPAN_END && kind != abi::PT_CATCH && kind != abi::PT_LOSS &&
+         kind != abi::PT_LOSS_ANYWHERE && kind != abi::PT_THREAD_EXIT && kind != abi::PT_FORK &&
+         kind != abi::PT_EXEC;
+}
+
+uint32_t CodeOf(uint64_t word) { return static_cast<uint32_t>(word >> 32) & 0x7fffffff; }
+
+}  // namespace
+
+void StackMerger::Add(std::span<const std::byte> record, RecordOrigin origin,
+                      const OnRecord& on_record) {
+  abi::pt_record head{};
+  if (record.size() < sizeof(head)) return;
+  std::memcpy(&head, record.data(), sizeof(head));
+  if (!abi::IsOfStacks(head.kind)) {
+    if (head.kind == abi::PT_LOSS_ANYWHERE) {
+      for (auto& [tid, thread] : threads_) thread.told = thread.probes.stack = {};
+    }
+    if (head.kind == abi::PT_EXEC) OnProcessEnd(head.pid);
+    const auto it = threads_.find(head.tid);
+    if (it != threads_.end() && it->second.pid == head.pid) {
+      Thread& thread = it->second;
+      Source& source = origin == RecordOrigin::kJump ? thread.jumps : thread.probes;
+      if (head.kind == abi::PT_LOSS) thread.told = source.stack = {};
+      if (thread.last != origin && BeginsRow(head.kind)) {
+        thread.last = origin;
+        Tell(head, source.stack, &thread, on_record);
+      }
+    }
+    on_record(record);
+    if (head.kind != abi::PT_THREAD_EXIT) return;
+    threads_.erase(head.tid);
+    abi::pt_exit_record exit{};
+    std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
+    if (exit.group_dead != 0) OnProcessEnd(head.pid);
+    return;
+  }
+  Thread& thread = threads_[head.tid];
+  if (thread.pid != head.pid) thread = Thread();
+  thread.pid = head.pid;
+  Source& source = origin == RecordOrigin::kJump ? thread.jumps : thread.probes;
+  if (head.kind != abi::PT_PYTHON_TEXT && origin == RecordOrigin::kJump) {
+    EndCode(&thread, on_record);
+  }
+  switch (head.kind) {
+    case abi::PT_PYTHON_CODE:
+      if (origin == RecordOrigin::kJump) {
+        OnCode(record, &thread, on_record);
+      } else {
+        on_record(record);
+      }
+      break;
+    case abi::PT_PYTHON_TEXT:
+      OnText(record, origin, &thread, on_record);
+      break;
+    case abi::PT_PYTHON_MODULE:
+      OnModule(record, &source, on_record);
+      break;
+    default:
+      OnStack(record, origin, &thread, on_record);
+      break;
+  }
+}
+
+void StackMerger::OnProcessEnd(uint32_t pid) { modules_.erase(pid); }
+
+void StackMerger::OnCode(std::span<const std::byte> record, Thread* thread,
+                         const OnRecord& on_record) {
+  abi::pt_python_code_record code{};
+  if (record.size() < sizeof(code)) return on_record(record);
+  std::memcpy(&code, record.data(), sizeof(code));
+  thread->code = code.id;
+  thread->pieces.assign(record.begin(), record.end());
+  thread->text.assign(reinterpret_cast<const char*>(&code.head.pid), sizeof(code.head.pid));
+  thread->text.append(reinterpret_cast<const char*>(&code.first_line), sizeof(code.first_line));
+}
+
+void StackMerger::OnText(std::span<const std::byte> record, RecordOrigin origin, Thread* thread,
+                         const OnRecord& on_record) {
+  const Source& source = origin == RecordOrigin::kJump ? thread->jumps : thread->probes;
+  abi::pt_python_text_record text{};
+  if (record.size() < PT_PYTHON_TEXT_HEAD_BYTES) return on_record(record);
+  std::memcpy(&text, record.data(), std::min(record.size(), sizeof(text)));
+  if (text.part == abi::PT_PYTHON_CLASS_NAME) {
+    if (!source.skips_class) on_record(record);
+    return;
+  }
+  if (origin != RecordOrigin::kJump) return on_record(record);
+  if (text.id != thread->code) return;  // what it belongs to was lost
+  thread->pieces.insert(thread->pieces.end(), record.begin(), record.end());
+  const size_t bytes =
+      std::min<size_t>(text.bytes, std::min(record.size(), sizeof(text)) - PT_PYTHON_TEXT_HEAD_BYTES);
+  // The part, where it begins, how long it and this piece are, the width, and the characters.
+  const uint64_t facts[] = {text.offset, text.total, bytes,
+                            static_cast<uint64_t>(text.part) << 8 | text.width};
+  thread->text.append(reinterpret_cast<const char*>(facts), sizeof(facts));
+  thread->text.append(reinterpret_cast<const char*>(text.text), bytes);
+}
+
+void StackMerger::EndCode(Thread* thread, const OnRecord& on_record) {
+  if (thread->code == 0) return;
+  if (codes_.size() >= kMostCodes) codes_.clear();
+  const auto [it, is_new] = codes_.try_emplace(std::move(thread->text), next_code_);
+  if (is_new) ++next_code_;
+  if (numbers_.size() >= kMostNumbers) numbers_.clear();
+  numbers_[{thread->pid, thread->code}] = it->second;
+  for (size_t at = 0; is_new && at < thread->pieces.size();) {
+    abi::pt_record head{};
+    std::byte* piece = thread->pieces.data() + at;
+    std::memcpy(&head, piece, sizeof(head));
+    const size_t id = head.kind == abi::PT_PYTHON_CODE ? offsetof(abi::pt_python_code_record, id)
+                                                       : offsetof(abi::pt_python_text_record, id);
+    std::memcpy(piece + id, &it->second, sizeof(it->second));
+    on_record({piece, size_t{head.words} * 8});
+    at += size_t{head.words} * 8;
+  }
+  thread->code = 0;
+  thread->text.clear();
+  thread->pieces.clear();
+}
+
+void StackMerger::OnModule(std::span<const std::byte> record, Source* source,
+                           const OnRecord& on_record) {
+  abi::pt_pair_record pair{};
+  if (record.size() < sizeof(pair)) return on_record(record);
+  std::memcpy(&pair, record.data(), sizeof(pair));
+  const auto [it, is_new] = modules_[pair.head.pid].try_emplace(pair.handle, pair.object);
+  source->skips_class = !is_new && it->second == pair.object;
+  it->second = pair.object;
+  if (!source->skips_class) on_record(record);
+}
+
+bool StackMerger::ReadStack(const abi::pt_python_stack_record& record, size_t words,
+                            RecordOrigin origin, Stack* stack) {
+  if (record.common > 0 && (!stack->is_known || record.common > stack->frames.size())) return false;
+  stack->frames.resize(record.common);
+  stack->flags = record.flags;
+  size_t at = 0;
+  for (uint32_t i = 0; i < record.count; ++i) {
+    if (at >= words) return false;
+    Frame frame{record.words[at++], 0};
+    if ((frame.word & PT_PYTHON_FRAME_HAS_MODULE) != 0) {
+      if (at >= words) return false;
+      frame.module = record.words[at++];
+    }
+    if (origin == RecordOrigin::kJump) {
+      const auto number = numbers_.find({record.head.pid, CodeOf(frame.word)});
+      if (number == numbers_.end()) return false;
+      frame.word = (frame.word & (PT_PYTHON_FRAME_HAS_MODULE | 0xffffffff)) |
+                   uint64_t{number->second} << 32;
+    }
+    stack->frames.push_back(frame);
+  }
+  stack->is_known = true;
+  return true;
+}
+
+void StackMerger::OnStack(std::span<const std::byte> record, RecordOrigin origin, Thread* thread,
+                          const OnRecord& on_record) {
+  abi::pt_python_stack_record read{};
+  if (record.size() < PT_PYTHON_STACK_HEAD_BYTES) return on_record(record);
+  const size_t bytes = std::min(record.size(), sizeof(read));
+  std::memcpy(&read, record.data(), bytes);
+  Stack& stack = (origin == RecordOrigin::kJump ? thread->jumps : thread->probes).stack;
+  if (!ReadStack(read, (bytes - PT_PYTHON_STACK_HEAD_BYTES) / 8, origin, &stack)) stack = {};
+  thread->last = origin;
+  Tell(read.head, stack, thread, on_record);
+}
+
+void StackMerger::Tell(const abi::pt_record& head, const Stack& stack, Thread* thread,
+                       const OnRecord& on_record) {
+  Stack& told = thread->told;
+  // Of what is not known nothing has to be told but that.
+  if (!stack.is_known && (!told.is_known || told.frames.empty())) return;
+  if (stack.is_known && told.is_known && stack.frames == told.frames && stack.flags == told.flags) {
+    return;
+  }
+  size_t done = 0;
+  if (told.is_known) {
+    const auto differ = std::mismatch(stack.frames.begin(), stack.frames.end(),
+                                      told.frames.begin(), told.frames.end());
+    done = static_cast<size_t>(differ.first - stack.frames.begin());
+  }
+  do {
+    abi::pt_python_stack_record made{};
+    made.head = head;
+    made.head.kind = abi::PT_PYTHON_STACK;
+    made.head.site = 0;
+    made.head.sp = 0;
+    made.common = static_cast<uint16_t>(done);
+    size_t words = 0;
+    while (done < stack.frames.size() && words + 2 <= kMostWords) {
+      const Frame& frame = stack.frames[done++];
+      made.words[words++] = frame.word;
+      if ((frame.word & PT_PYTHON_FRAME_HAS_MODULE) != 0) made.words[words++] = frame.module;
+      ++made.count;
+    }
+    // In the last one, which all is in.
+    if (done == stack.frames.size()) made.flags = stack.flags;
+    const size_t bytes = PT_PYTHON_STACK_HEAD_BYTES + words * 8;
+    made.head.words = static_cast<uint8_t>(bytes / 8);
+    on_record({reinterpret_cast<const std::byte*>(&made), bytes});
+  } while (done < stack.frames.size());
+  told = stack;
+}
+
+}  // namespace proftrace
