@@ -82,9 +82,13 @@ struct python_code {
 	__u64 name;
 	__u64 file_end; /* the address of the last characters of the file's name, and these */
 	__u64 file_text;
+	__u64 made; /* of PYTHON_CODE_MADE: what its name and its lines are */
 	__u32 id;
 	__u32 kind; /* of enum python_code_kind */
 };
+
+/* Of the byte at text_state: the characters lie in the object. */
+#define PYTHON_COMPACT (1 << 5)
 
 enum python_code_kind {
 	PYTHON_CODE_CALL = 1, /* of torch.nn.Module.__call__: its first local is the module */
@@ -151,12 +155,45 @@ static __always_inline __u64 text_at(__u64 address)
 	return text;
 }
 
+static __always_inline __u64 mixed(__u64 text, __u64 more)
+{
+	return (text ^ more) * 0x9e3779b97f4a7c15ULL;
+}
+
+/* Of code that is made and run in a loop: its name and its lines may lie where those of the one
+ * before lay. From their first and last words. */
+static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address)
+{
+	__u64 object = 0;
+	__u64 length = 0;
+	__u8 state = 0;
+	__u64 text;
+
+	bpf_probe_read_user(&object, sizeof(object), (void *)(address + layout->code_name));
+	bpf_probe_read_user(&state, sizeof(state), (void *)(object + layout->text_state));
+	bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->text_length));
+	/* ASCII, or else other words of the object, which are as good. */
+	text = mixed(length, text_at(object + layout->text_ascii));
+	if (state & PYTHON_COMPACT && length > 8 && length < PT_PYTHON_NAME_BYTES)
+		text = mixed(text, text_at(object + layout->text_ascii + ((length - 1) & ~7ULL)));
+	object = 0;
+	length = 0;
+	bpf_probe_read_user(&object, sizeof(object), (void *)(address + layout->code_lines));
+	bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->bytes_length));
+	text = mixed(text, length);
+	text = mixed(text, text_at(object + layout->bytes_data));
+	if (length > 8 && length < PT_PYTHON_LINES_BYTES)
+		text = mixed(text, text_at(object + layout->bytes_data + ((length - 1) & ~7ULL)));
+	return mixed(text, (__u32)text_at(address + layout->code_first_line));
+}
+
 /* Whether what lies at `address` is still what was told of. */
 static __always_inline bool is_told(struct pt_python_layout *layout, struct python_code *known,
-				    struct python_code *now)
+				    struct python_code *now, __u64 address)
 {
 	return known && known->file == now->file && known->name == now->name &&
-	       IS_SAME_TEXT(layout, known);
+	       IS_SAME_TEXT(layout, known) &&
+	       (!(known->kind & PYTHON_CODE_MADE) || known->made == made_text(layout, address));
 }
 
 static __always_inline bool read_python_code(struct pt_python_layout *layout, __u64 address,
@@ -245,9 +282,6 @@ static __noinline int write_python_text(struct python_text *text, __u32 most_byt
 		bpf_loop(most_bytes / PT_PYTHON_MORE_TEXT_BYTES, write_more_python_text, text, 0);
 	return !text->failed;
 }
-
-/* Of the byte at text_state: the characters lie in the object. */
-#define PYTHON_COMPACT (1 << 5)
 
 /* A str. Inline, as what follows: a program may have eight calls in each other, and that is how
  * many there are. */
@@ -370,6 +404,8 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 	code.id = NEXT_PYTHON_CODE();
 	code.kind = kind_of_code(layout, address, frame, code.name, is_called);
 	fill_file_text(layout, &code);
+	if (code.kind & PYTHON_CODE_MADE)
+		code.made = made_text(layout, address);
 	record = reserve_python(thread, PT_PYTHON_CODE, sizeof(*record));
 	if (!record)
 		return 0;

@@ -199,7 +199,7 @@ static __always_inline bool is_same_made(struct python_walk *walk, __u64 address
 	struct python_code now = {};
 
 	return read_python_code(walk->layout, address, &now) &&
-	       is_told(walk->layout, PYTHON_CODE(&key), &now);
+	       is_told(walk->layout, PYTHON_CODE(&key), &now, address);
 }
 
 /* Whether the i-th frame from the root is what it was. */
@@ -252,7 +252,7 @@ static long put_python_frame(__u32 i, struct python_walk *walk)
 	if (!read_python_code(layout, frame->code, &code))
 		return 1;
 	known = PYTHON_CODE(&key);
-	if (!is_told(layout, known, &code)) {
+	if (!is_told(layout, known, &code, frame->code)) {
 		__u32 is_called = 0;
 
 		if (place)

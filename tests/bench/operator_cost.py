@@ -51,17 +51,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--shapes", action="store_true", help="also with what operators are called with")
+    parser.add_argument("--stacks", action="store_true", help="with the stacks of Python, some frames deep and 33 frames deeper")
     parser.add_argument("options", nargs="*", default=["--tier", "patch"], help="of proftrace (default: --tier patch)")
     arguments = parser.parse_args()
     job = Job(arguments.python, arguments.threads)
     times: dict[tuple[str, str], list[list[float]]] = {}
     for _ in range(arguments.rounds):
-        for kind in ("plain", "gradients"):
+        for kind in ("plain", "deep") if arguments.stacks else ("plain", "gradients"):
             times.setdefault((kind, "untraced"), []).append(job.ask(f"{kind} {BATCHES}"))
-            for word in ("profiler", "shapes")[:1 + arguments.shapes]:
+            for word in ("stacks",) if arguments.stacks else ("profiler", "shapes")[:1 + arguments.shapes]:
                 times.setdefault((kind, f"torch.profiler, {word}"), []).append(job.ask(f"{kind} {PROFILED_BATCHES} {word}"))
             for binary in arguments.proftrace:
-                for more in ([], ["--record-shapes"])[:1 + arguments.shapes]:
+                ways = ([], ["--with-stack"]) if arguments.stacks else ([], ["--record-shapes"])[:1 + arguments.shapes]
+                for more in ways:
                     times.setdefault((kind, " ".join([str(binary), *more])), []).append(recorded(job, binary, kind, arguments.options + more))
     job.process.kill()
     job.process.wait()

@@ -1,5 +1,5 @@
 """operator_job.py THREADS: loops of tiny operators on so many threads. Each line of the standard input, "KIND BATCHES [profiler]", is answered with the fastest
-batch of the first thread and its fastest tenth's slowest, in nanoseconds an operator. "profiler" may be "shapes": with record_shapes."""
+batch of the first thread and its fastest tenth's slowest, in nanoseconds an operator. "profiler" may be "shapes" or "stacks": with record_shapes, or with_stack."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def gradients(values: list[torch.Tensor]) -> int:
     return 2 * ROUNDS
 
 
+def deep(values: list[torch.Tensor], frames: int = 32) -> int:
+    """plain(), so many calls of Python further in."""
+    return deep(values, frames - 1) if frames else plain(values)
+
+
 def measure(work, batches: int) -> tuple[float, float]:
     values = [torch.ones(4), torch.ones(4), torch.ones(4, requires_grad=True)]
     times = []
@@ -44,7 +49,7 @@ def measure(work, batches: int) -> tuple[float, float]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    kinds = {"plain": plain, "gradients": gradients}
+    kinds = {"plain": plain, "gradients": gradients, "deep": deep}
     for work in kinds.values():
         measure(work, 200)
     print("READY", flush=True)
@@ -55,7 +60,7 @@ def main() -> None:
             thread.start()
         # torch.profiler records the thread that it is started on.
         activities = [torch.profiler.ProfilerActivity.CPU]
-        with torch.profiler.profile(activities=activities, record_shapes="shapes" in profiled) if profiled else contextlib.nullcontext():
+        with torch.profiler.profile(activities=activities, record_shapes="shapes" in profiled, with_stack="stacks" in profiled) if profiled else contextlib.nullcontext():
             result = measure(kinds[kind], int(batches))
         for thread in others:
             thread.join()

@@ -11,6 +11,7 @@ proftrace_unit_test(capture_test
     capture_process_watch_test.cc
     capture_record_blocks_test.cc
     capture_record_merger_test.cc
+    capture_stack_merger_test.cc
     capture_step_watch_test.cc
     capture_system_facts_test.cc
   LIBS proftrace_capture proftrace_pipeline GTest::gmock)

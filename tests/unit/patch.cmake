@@ -13,3 +13,6 @@ proftrace_unit_test(patch_whole_sites_test
 proftrace_unit_test(patch_inputs_test
   SOURCES patch_inputs_test.cc
   LIBS proftrace_patch proftrace_warnings)
+proftrace_unit_test(patch_stacks_test
+  SOURCES patch_stacks_test.cc
+  LIBS proftrace_patch proftrace_warnings)

@@ -5,6 +5,7 @@
 #include "symbols/python_objects.h"
 #include "symbols/python_runtime.h"
 #include "symbols/python_stacks.h"
+#include "symbols/python_state_place.h"
 #include "tests/unit/symbols_fake_memory.h"
 
 namespace proftrace {
@@ -317,6 +318,35 @@ TEST(PythonNameTest, SaysTheVersion) {
   EXPECT_EQ(version("libpython2.7.so"), "none");
   EXPECT_EQ(version("libtorch_python.so"), "none");
   EXPECT_EQ(version("python3.99999"), "none");
+}
+
+TEST(PythonStatePlace, IsTheFirstDatumThatAllThreadsKeep) {
+  FakePython python(kPython311);
+  const PythonRuntime runtime{.layout = python.layout, .address = kRuntime};
+  const uint64_t block = python.memory.Allocate(2304);
+  python.memory.PutWord(block, block);
+  python.memory.PutWord(python.thread + python.layout.stack.thread_id, block);
+  EXPECT_FALSE(FindPythonStatePlace(python.memory, runtime).ok());  // nowhere
+  python.memory.PutWord(block + 400, python.thread);
+  EXPECT_FALSE(FindPythonStatePlace(python.memory, runtime).ok());  // no datum of a key
+  for (const uint64_t place : {784, 816, 832}) {
+    python.memory.PutWord(block + place, 1);
+    python.memory.PutWord(block + place + 8, python.thread);
+  }
+  EXPECT_EQ(*FindPythonStatePlace(python.memory, runtime), 792u);
+  // A second thread, that keeps it in two of these places.
+  const uint64_t second = python.memory.Allocate(512);
+  const uint64_t its = python.memory.Allocate(2304);
+  python.memory.PutWord(second + python.layout.stack.thread_id, its);
+  python.memory.PutWord(python.thread + python.layout.stack.thread_next, second);
+  EXPECT_FALSE(FindPythonStatePlace(python.memory, runtime).ok());
+  for (const uint64_t place : {816, 832}) {
+    python.memory.PutWord(its + place, 3);
+    python.memory.PutWord(its + place + 8, second);
+  }
+  EXPECT_EQ(*FindPythonStatePlace(python.memory, runtime), 824u);
+  python.memory.PutWord(kRuntime + python.layout.finalizing, python.thread);
+  EXPECT_TRUE(IsRefused(FindPythonStatePlace(python.memory, runtime).status(), "about to end"));
 }
 
 }  // namespace

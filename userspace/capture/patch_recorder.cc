@@ -42,9 +42,11 @@ uint64_t LostOf(const PatchRingCounts& counts) {
 
 }  // namespace
 
-PatchRecorder::PatchRecorder(bool alone, bool with_stack, std::string cache_directory)
+PatchRecorder::PatchRecorder(bool alone, bool with_stack, std::string cache_directory,
+                             std::function<void(std::span<const std::byte>)> on_module)
     : alone_(alone),
       with_stack_(with_stack),
+      on_module_(std::move(on_module)),
       cache_directory_(std::move(cache_directory)),
       guardian_(PatchGuardian::Start()),
       emptied_until_ns_(MonotonicNs()) {
@@ -73,7 +75,13 @@ bool PatchRecorder::Drain(Process* process) {
   PatchRing* ring = process->patched->ring();
   lapse_ns_ += ring->LetWrite(kPatchLeaseNs);
   if (records_.bytes() > kMostBytes) return false;
-  ring->Drain([this](std::span<const std::byte> record) { records_.Add(record); });
+  ring->Drain([this](std::span<const std::byte> record) {
+    abi::pt_record head{};
+    std::memcpy(&head, record.data(), sizeof(head));
+    // Its place among the others is looked for while it lives.
+    if (head.kind == abi::PT_PYTHON_MODULE) on_module_(record);
+    records_.Add(record);
+  });
   return true;
 }
 

@@ -33,7 +33,10 @@ class PatchRecorder {
   // `alone`: there are no probes of the kernel beside the jumps. `with_stack`: rows have the stacks
   // of Python. `cache_directory`: as
   // PlanOptions'.
-  PatchRecorder(bool alone, bool with_stack, std::string cache_directory);
+  // `on_module`: gets each PT_PYTHON_MODULE as soon as it is there, on the recorder's own thread,
+  // until Detach() has returned.
+  PatchRecorder(bool alone, bool with_stack, std::string cache_directory,
+                std::function<void(std::span<const std::byte> record)> on_module);
   ~PatchRecorder();
   PatchRecorder(const PatchRecorder&) = delete;
   PatchRecorder& operator=(const PatchRecorder&) = delete;
@@ -99,6 +102,7 @@ class PatchRecorder {
 
   const bool alone_;
   const bool with_stack_;
+  const std::function<void(std::span<const std::byte>)> on_module_;
   std::map<uint32_t, PythonFacts> pythons_;  // by pid: of processes that are not attached yet
   const std::string cache_directory_;
   std::unique_ptr<PatchGuardian> guardian_;

@@ -36,7 +36,7 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
   if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
   meter_.Count(head);
   if (patch_ != nullptr) {
-    merger_.Add(record, RecordOrigin::kProbe);
+    Merge(record, RecordOrigin::kProbe);
   } else {
     Keep(head, record);
   }
@@ -54,6 +54,17 @@ void RecordSession::Keep(const abi::pt_record& head, std::span<const std::byte> 
   if (step_watch_ != nullptr) step_watch_->Observe(record);
   if (budget_ != nullptr) budget_->Observe(head);
   if (flight_ != nullptr) flight_->Observe(head, record);
+}
+
+void RecordSession::Merge(std::span<const std::byte> record, RecordOrigin origin) {
+  if (stacks_ != nullptr) {
+    record = stacks_->Observe(record, origin, [this](std::span<const std::byte> told) {
+      abi::pt_record head;
+      std::memcpy(&head, told.data(), sizeof(head));
+      Keep(head, told);
+    });
+  }
+  if (!record.empty()) merger_.Add(record, origin);
 }
 
 void RecordSession::KeepMerged(int64_t until_ns) {
@@ -155,8 +166,9 @@ absl::Status RecordSession::Drain(int timeout_ms) {
     patch_->Take([this](std::span<const std::byte> record) {
       abi::pt_record head{};
       std::memcpy(&head, record.data(), sizeof(head));
-      merger_.Add(record, RecordOrigin::kJump);
-      if (!IsBeforeBegin(head)) React(head, record);
+      Merge(record, RecordOrigin::kJump);
+      // Modules have been told of already.
+      if (!IsBeforeBegin(head) && head.kind != abi::PT_PYTHON_MODULE) React(head, record);
     });
     KeepMerged(until_ns);
   }

@@ -78,6 +78,8 @@ class RecordSession {
   void React(const abi::pt_record& head, std::span<const std::byte> record);
   // Writes it to the capture.
   void Keep(const abi::pt_record& head, std::span<const std::byte> record);
+  // Has it put in order.
+  void Merge(std::span<const std::byte> record, RecordOrigin origin);
   // Records of jumps and of probes that have their order by now.
   void KeepMerged(int64_t until_ns);
   bool IsBeforeBegin(const abi::pt_record& head) const;

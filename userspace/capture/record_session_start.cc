@@ -229,7 +229,10 @@ absl::Status RecordSession::Start() {
     if (!jump_cost.ok()) return jump_cost.status();
     jump_cost_ = *jump_cost;
     patch_ = std::make_unique<PatchRecorder>(
-        /*alone=*/!programs_->is_loaded(), options_.bpf.with_stack, options_.plan.cache_directory);
+        /*alone=*/!programs_->is_loaded(), options_.bpf.with_stack, options_.plan.cache_directory,
+        [this](std::span<const std::byte> record) {
+          if (processes_ != nullptr) processes_->OnModule(record);
+        });
     if (options_.bpf.with_stack) stacks_ = std::make_unique<StackMerger>();
   }
   processes_ = std::make_unique<ProcessSet>(

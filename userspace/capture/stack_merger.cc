@@ -23,106 +23,124 @@ uint32_t CodeOf(uint64_t word) { return static_cast<uint32_t>(word >> 32) & 0x7f
 
 }  // namespace
 
+std::span<const std::byte> StackMerger::Observe(std::span<const std::byte> record,
+                                                RecordOrigin origin, const OnRecord& on_record) {
+  abi::pt_record head{};
+  if (record.size() < sizeof(head)) return record;
+  std::memcpy(&head, record.data(), sizeof(head));
+  if (!abi::IsOfStacks(head.kind)) {
+    if (head.kind == abi::PT_EXEC) OnProcessEnd(head.pid);
+    if (head.kind != abi::PT_THREAD_EXIT) return record;
+    tellers_.erase({head.tid, RecordOrigin::kJump});
+    tellers_.erase({head.tid, RecordOrigin::kProbe});
+    abi::pt_exit_record exit{};
+    std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
+    if (exit.group_dead != 0) OnProcessEnd(head.pid);
+    return record;
+  }
+  Teller& teller = tellers_[{head.tid, origin}];
+  if (teller.pid != head.pid) teller = Teller();
+  teller.pid = head.pid;
+  const bool is_jump = origin == RecordOrigin::kJump;
+  if (head.kind != abi::PT_PYTHON_TEXT) EndCode(&teller, on_record);
+  switch (head.kind) {
+    case abi::PT_PYTHON_CODE:
+      if (is_jump) {
+        OnCode(record, &teller, on_record);
+      } else {
+        on_record(record);
+      }
+      return {};
+    case abi::PT_PYTHON_TEXT:
+      OnText(record, origin, &teller, on_record);
+      return {};
+    case abi::PT_PYTHON_MODULE:
+      OnModule(record, &teller, on_record);
+      return {};
+    default:
+      return is_jump ? Renumber(record) : record;
+  }
+}
+
 void StackMerger::Add(std::span<const std::byte> record, RecordOrigin origin,
                       const OnRecord& on_record) {
   abi::pt_record head{};
   if (record.size() < sizeof(head)) return;
   std::memcpy(&head, record.data(), sizeof(head));
-  if (!abi::IsOfStacks(head.kind)) {
-    if (head.kind == abi::PT_LOSS_ANYWHERE) {
-      for (auto& [tid, thread] : threads_) thread.told = thread.probes.stack = {};
+  if (head.kind == abi::PT_PYTHON_STACK) {
+    abi::pt_python_stack_record read{};
+    if (record.size() < PT_PYTHON_STACK_HEAD_BYTES) return on_record(record);
+    const size_t bytes = std::min(record.size(), sizeof(read));
+    std::memcpy(&read, record.data(), bytes);
+    Thread& thread = threads_[head.tid];
+    if (thread.pid != head.pid) thread = Thread();
+    thread.pid = head.pid;
+    Stack& stack = origin == RecordOrigin::kJump ? thread.jumps : thread.probes;
+    if (!ReadStack(read, (bytes - PT_PYTHON_STACK_HEAD_BYTES) / 8, &stack)) stack = {};
+    thread.last = origin;
+    return Tell(head, stack, &thread, on_record);
+  }
+  if (head.kind == abi::PT_LOSS_ANYWHERE) {
+    for (auto& [tid, thread] : threads_) thread.told = thread.probes = {};
+  }
+  const auto it = threads_.find(head.tid);
+  if (it != threads_.end() && it->second.pid == head.pid) {
+    Thread& thread = it->second;
+    Stack& stack = origin == RecordOrigin::kJump ? thread.jumps : thread.probes;
+    if (head.kind == abi::PT_LOSS) thread.told = stack = {};
+    if (thread.last != origin && BeginsRow(head.kind)) {
+      thread.last = origin;
+      Tell(head, stack, &thread, on_record);
     }
-    if (head.kind == abi::PT_EXEC) OnProcessEnd(head.pid);
-    const auto it = threads_.find(head.tid);
-    if (it != threads_.end() && it->second.pid == head.pid) {
-      Thread& thread = it->second;
-      Source& source = origin == RecordOrigin::kJump ? thread.jumps : thread.probes;
-      if (head.kind == abi::PT_LOSS) thread.told = source.stack = {};
-      if (thread.last != origin && BeginsRow(head.kind)) {
-        thread.last = origin;
-        Tell(head, source.stack, &thread, on_record);
-      }
-    }
-    on_record(record);
-    if (head.kind != abi::PT_THREAD_EXIT) return;
-    threads_.erase(head.tid);
-    abi::pt_exit_record exit{};
-    std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
-    if (exit.group_dead != 0) OnProcessEnd(head.pid);
-    return;
   }
-  Thread& thread = threads_[head.tid];
-  if (thread.pid != head.pid) thread = Thread();
-  thread.pid = head.pid;
-  Source& source = origin == RecordOrigin::kJump ? thread.jumps : thread.probes;
-  if (head.kind != abi::PT_PYTHON_TEXT && origin == RecordOrigin::kJump) {
-    EndCode(&thread, on_record);
-  }
-  switch (head.kind) {
-    case abi::PT_PYTHON_CODE:
-      if (origin == RecordOrigin::kJump) {
-        OnCode(record, &thread, on_record);
-      } else {
-        on_record(record);
-      }
-      break;
-    case abi::PT_PYTHON_TEXT:
-      OnText(record, origin, &thread, on_record);
-      break;
-    case abi::PT_PYTHON_MODULE:
-      OnModule(record, &source, on_record);
-      break;
-    default:
-      OnStack(record, origin, &thread, on_record);
-      break;
-  }
+  on_record(record);
+  if (head.kind == abi::PT_THREAD_EXIT) threads_.erase(head.tid);
 }
 
 void StackMerger::OnProcessEnd(uint32_t pid) { modules_.erase(pid); }
 
-void StackMerger::OnCode(std::span<const std::byte> record, Thread* thread,
+void StackMerger::OnCode(std::span<const std::byte> record, Teller* teller,
                          const OnRecord& on_record) {
   abi::pt_python_code_record code{};
   if (record.size() < sizeof(code)) return on_record(record);
   std::memcpy(&code, record.data(), sizeof(code));
-  thread->code = code.id;
-  thread->pieces.assign(record.begin(), record.end());
-  thread->text.assign(reinterpret_cast<const char*>(&code.head.pid), sizeof(code.head.pid));
-  thread->text.append(reinterpret_cast<const char*>(&code.first_line), sizeof(code.first_line));
+  teller->code = code.id;
+  teller->pieces.assign(record.begin(), record.end());
+  teller->text.assign(reinterpret_cast<const char*>(&code.head.pid), sizeof(code.head.pid));
+  teller->text.append(reinterpret_cast<const char*>(&code.first_line), sizeof(code.first_line));
 }
 
-void StackMerger::OnText(std::span<const std::byte> record, RecordOrigin origin, Thread* thread,
+void StackMerger::OnText(std::span<const std::byte> record, RecordOrigin origin, Teller* teller,
                          const OnRecord& on_record) {
-  const Source& source = origin == RecordOrigin::kJump ? thread->jumps : thread->probes;
   abi::pt_python_text_record text{};
   if (record.size() < PT_PYTHON_TEXT_HEAD_BYTES) return on_record(record);
   std::memcpy(&text, record.data(), std::min(record.size(), sizeof(text)));
   if (text.part == abi::PT_PYTHON_CLASS_NAME) {
-    if (!source.skips_class) on_record(record);
+    if (!teller->skips_class) on_record(record);
     return;
   }
   if (origin != RecordOrigin::kJump) return on_record(record);
-  if (text.id != thread->code) return;  // what it belongs to was lost
-  thread->pieces.insert(thread->pieces.end(), record.begin(), record.end());
+  if (text.id != teller->code) return;  // what it belongs to was lost
+  teller->pieces.insert(teller->pieces.end(), record.begin(), record.end());
   const size_t bytes =
       std::min<size_t>(text.bytes, std::min(record.size(), sizeof(text)) - PT_PYTHON_TEXT_HEAD_BYTES);
   // The part, where it begins, how long it and this piece are, the width, and the characters.
   const uint64_t facts[] = {text.offset, text.total, bytes,
                             static_cast<uint64_t>(text.part) << 8 | text.width};
-  thread->text.append(reinterpret_cast<const char*>(facts), sizeof(facts));
-  thread->text.append(reinterpret_cast<const char*>(text.text), bytes);
+  teller->text.append(reinterpret_cast<const char*>(facts), sizeof(facts));
+  teller->text.append(reinterpret_cast<const char*>(text.text), bytes);
 }
 
-void StackMerger::EndCode(Thread* thread, const OnRecord& on_record) {
-  if (thread->code == 0) return;
+void StackMerger::EndCode(Teller* teller, const OnRecord& on_record) {
+  if (teller->code == 0) return;
   if (codes_.size() >= kMostCodes) codes_.clear();
-  const auto [it, is_new] = codes_.try_emplace(std::move(thread->text), next_code_);
+  const auto [it, is_new] = codes_.try_emplace(std::move(teller->text), next_code_);
   if (is_new) ++next_code_;
   if (numbers_.size() >= kMostNumbers) numbers_.clear();
-  numbers_[{thread->pid, thread->code}] = it->second;
-  for (size_t at = 0; is_new && at < thread->pieces.size();) {
+  numbers_[{teller->pid, teller->code}] = it->second;
+  for (size_t at = 0; is_new && at < teller->pieces.size();) {
     abi::pt_record head{};
-    std::byte* piece = thread->pieces.data() + at;
+    std::byte* piece = teller->pieces.data() + at;
     std::memcpy(&head, piece, sizeof(head));
     const size_t id = head.kind == abi::PT_PYTHON_CODE ? offsetof(abi::pt_python_code_record, id)
                                                        : offsetof(abi::pt_python_text_record, id);
@@ -130,24 +148,48 @@ void StackMerger::EndCode(Thread* thread, const OnRecord& on_record) {
     on_record({piece, size_t{head.words} * 8});
     at += size_t{head.words} * 8;
   }
-  thread->code = 0;
-  thread->text.clear();
-  thread->pieces.clear();
+  teller->code = 0;
+  teller->text.clear();
+  teller->pieces.clear();
 }
 
-void StackMerger::OnModule(std::span<const std::byte> record, Source* source,
+void StackMerger::OnModule(std::span<const std::byte> record, Teller* teller,
                            const OnRecord& on_record) {
   abi::pt_pair_record pair{};
   if (record.size() < sizeof(pair)) return on_record(record);
   std::memcpy(&pair, record.data(), sizeof(pair));
   const auto [it, is_new] = modules_[pair.head.pid].try_emplace(pair.handle, pair.object);
-  source->skips_class = !is_new && it->second == pair.object;
+  teller->skips_class = !is_new && it->second == pair.object;
   it->second = pair.object;
-  if (!source->skips_class) on_record(record);
+  if (!teller->skips_class) on_record(record);
+}
+
+std::span<const std::byte> StackMerger::Renumber(std::span<const std::byte> record) {
+  if (record.size() < PT_PYTHON_STACK_HEAD_BYTES) return record;
+  const size_t bytes = std::min(record.size(), sizeof(renumbered_));
+  std::memcpy(&renumbered_, record.data(), bytes);
+  const size_t words = (bytes - PT_PYTHON_STACK_HEAD_BYTES) / 8;
+  const std::span<const std::byte> all(reinterpret_cast<const std::byte*>(&renumbered_), bytes);
+  for (size_t i = 0; i < words; ++i) {
+    uint64_t& word = renumbered_.words[i];
+    const auto number = numbers_.find({renumbered_.head.pid, CodeOf(word)});
+    if (number == numbers_.end()) {
+      // What was told of it is lost. Nothing is better than the frames of another row.
+      renumbered_.common = renumbered_.count = 0;
+      renumbered_.flags = abi::PT_PYTHON_STACK_FAILED;
+      renumbered_.head.words = PT_PYTHON_STACK_HEAD_BYTES / 8;
+      return all.first(PT_PYTHON_STACK_HEAD_BYTES);
+    }
+    const bool has_module = (word & PT_PYTHON_FRAME_HAS_MODULE) != 0;
+    word =
+        (word & (PT_PYTHON_FRAME_HAS_MODULE | 0xffffffff)) | uint64_t{number->second} << 32;
+    if (has_module) ++i;
+  }
+  return all;
 }
 
 bool StackMerger::ReadStack(const abi::pt_python_stack_record& record, size_t words,
-                            RecordOrigin origin, Stack* stack) {
+                            Stack* stack) {
   if (record.common > 0 && (!stack->is_known || record.common > stack->frames.size())) return false;
   stack->frames.resize(record.common);
   stack->flags = record.flags;
@@ -159,28 +201,10 @@ bool StackMerger::ReadStack(const abi::pt_python_stack_record& record, size_t wo
       if (at >= words) return false;
       frame.module = record.words[at++];
     }
-    if (origin == RecordOrigin::kJump) {
-      const auto number = numbers_.find({record.head.pid, CodeOf(frame.word)});
-      if (number == numbers_.end()) return false;
-      frame.word = (frame.word & (PT_PYTHON_FRAME_HAS_MODULE | 0xffffffff)) |
-                   uint64_t{number->second} << 32;
-    }
     stack->frames.push_back(frame);
   }
   stack->is_known = true;
   return true;
-}
-
-void StackMerger::OnStack(std::span<const std::byte> record, RecordOrigin origin, Thread* thread,
-                          const OnRecord& on_record) {
-  abi::pt_python_stack_record read{};
-  if (record.size() < PT_PYTHON_STACK_HEAD_BYTES) return on_record(record);
-  const size_t bytes = std::min(record.size(), sizeof(read));
-  std::memcpy(&read, record.data(), bytes);
-  Stack& stack = (origin == RecordOrigin::kJump ? thread->jumps : thread->probes).stack;
-  if (!ReadStack(read, (bytes - PT_PYTHON_STACK_HEAD_BYTES) / 8, origin, &stack)) stack = {};
-  thread->last = origin;
-  Tell(read.head, stack, thread, on_record);
 }
 
 void StackMerger::Tell(const abi::pt_record& head, const Stack& stack, Thread* thread,

@@ -26,7 +26,12 @@ class StackMerger {
  public:
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
 
-  // Records of a thread, of both sources, in their order (RecordMerger).
+  // Each source's records, as it gives them. Code and modules come out at once, as stacks of other
+  // threads may have them, too; what is left goes on to be merged, until the next call: nothing, or
+  // the record.
+  std::span<const std::byte> Observe(std::span<const std::byte> record, RecordOrigin origin,
+                                     const OnRecord& on_record);
+  // What is left: of each thread in the order of both sources (RecordMerger).
   void Add(std::span<const std::byte> record, RecordOrigin origin, const OnRecord& on_record);
 
   // Numbers of code objects that jumps tell of; probes count from 1 on.
@@ -44,43 +49,45 @@ class StackMerger {
     bool is_known = false;
     uint8_t flags = 0;
   };
-  struct Source {
-    Stack stack;
-    bool skips_class = false;  // of a module that was known
-  };
   struct Thread {
     uint32_t pid = 0;
-    Source probes;
-    Source jumps;
+    Stack probes;
+    Stack jumps;
     Stack told;
     RecordOrigin last = RecordOrigin::kProbe;
+  };
+  // What a thread is telling of.
+  struct Teller {
+    uint32_t pid = 0;
+    bool skips_class = false;  // of a module that was known
     // A code object that jumps tell of: its records, as long as they may not be all.
     uint32_t code = 0;              // its number there; 0 = none
     std::vector<std::byte> pieces;  // whole records
     std::string text;               // what they say
   };
 
-  void OnCode(std::span<const std::byte> record, Thread* thread, const OnRecord& on_record);
-  void OnText(std::span<const std::byte> record, RecordOrigin origin, Thread* thread,
+  void OnCode(std::span<const std::byte> record, Teller* teller, const OnRecord& on_record);
+  void OnText(std::span<const std::byte> record, RecordOrigin origin, Teller* teller,
               const OnRecord& on_record);
-  void OnModule(std::span<const std::byte> record, Source* source, const OnRecord& on_record);
-  void OnStack(std::span<const std::byte> record, RecordOrigin origin, Thread* thread,
-               const OnRecord& on_record);
+  void OnModule(std::span<const std::byte> record, Teller* teller, const OnRecord& on_record);
+  // The stack of a jump's record with our numbers, in renumbered_.
+  std::span<const std::byte> Renumber(std::span<const std::byte> record);
   // False where it cannot be: the stack is not known then.
-  bool ReadStack(const abi::pt_python_stack_record& record, size_t words, RecordOrigin origin,
-                 Stack* stack);
+  static bool ReadStack(const abi::pt_python_stack_record& record, size_t words, Stack* stack);
   // The code that is being told of is whole.
-  void EndCode(Thread* thread, const OnRecord& on_record);
+  void EndCode(Teller* teller, const OnRecord& on_record);
   // Tells of `stack` before a record of this head.
   void Tell(const abi::pt_record& head, const Stack& stack, Thread* thread,
             const OnRecord& on_record);
   void OnProcessEnd(uint32_t pid);
 
   absl::flat_hash_map<uint32_t, Thread> threads_;                          // by tid
+  absl::flat_hash_map<std::pair<uint32_t, RecordOrigin>, Teller> tellers_;  // by tid
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;   // by pid, theirs: ours
   absl::flat_hash_map<std::string, uint32_t> codes_;                       // by pid and contents
   absl::flat_hash_map<uint32_t, absl::flat_hash_map<uint64_t, uint64_t>> modules_;  // by pid: types
   uint32_t next_code_ = kFirstCode;
+  abi::pt_python_stack_record renumbered_{};
 };
 
 }  // namespace proftrace

@@ -1,0 +1,497 @@
+// A thread of this process with a made-up CPython records its stacks by the recorder's own code.
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "userspace/patch/patch_ring.h"
+#include "userspace/patch/recorder_code.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kLong = 3'600'000'000'000;
+constexpr uint16_t kSite = 7;
+constexpr uint64_t kSp = 0x7fff0000;
+
+uint64_t ControlBlock() {
+  uint64_t block = 0;
+  asm volatile("mov %%fs:0x10, %0" : "=r"(block));
+  return block;
+}
+
+int32_t TidOffset() {
+  const auto tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  for (int32_t offset = 0; offset < 2048; offset += 4) {
+    uint32_t word = 0;
+    std::memcpy(&word, reinterpret_cast<const void*>(ControlBlock() + static_cast<uint64_t>(offset)),
+                sizeof(word));
+    if (word == tid) return offset;
+  }
+  return -1;
+}
+
+struct Object {
+  alignas(16) std::array<uint64_t, 64> words{};
+  uint64_t at() const { return reinterpret_cast<uint64_t>(this); }
+  void SetText(size_t offset, const std::string& text) {
+    std::memcpy(reinterpret_cast<char*>(words.data()) + offset, text.c_str(), text.size() + 1);
+  }
+};
+
+// Types, code objects and frames that lie as CPython's could.
+class Python {
+ public:
+  Python() {
+    EXPECT_EQ(pthread_key_create(&key_, nullptr), 0);
+    facts_.layout.version = 0x030b;
+    facts_.layout.thread_id = 16;
+    facts_.layout.thread_frame = 24;
+    facts_.layout.frame_bytes = 40;
+    facts_.layout.frame_code = 0;
+    facts_.layout.frame_previous = 8;
+    facts_.layout.frame_instruction = 16;
+    facts_.layout.frame_owner = 32;
+    facts_.layout.owner_limit = 3;
+    facts_.layout.frame_locals = 40;
+    facts_.layout.code_file = 32;
+    facts_.layout.code_name = 40;
+    facts_.layout.code_first_line = 48;
+    facts_.layout.code_arguments = 52;
+    facts_.layout.code_lines = 56;
+    facts_.layout.code_instructions = 64;
+    facts_.layout.text_length = 16;
+    facts_.layout.text_state = 32;
+    facts_.layout.text_ascii = 40;
+    facts_.layout.text_wide = 56;
+    facts_.layout.bytes_length = 16;
+    facts_.layout.bytes_data = 32;
+    facts_.layout.cell_value = 16;
+    facts_.finalizing = reinterpret_cast<uint64_t>(&finalizing);
+    code_type_ = Type("code");
+    module_type_ = Type("Linear");
+    state_ = New();
+    state_->words[2] = ControlBlock();
+    SetState(state_->at());
+    for (uint32_t offset = 8; offset < 2304; offset += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, reinterpret_cast<const void*>(ControlBlock() + offset), sizeof(word));
+      if (word == state_->at()) facts_.state_offset = offset;
+    }
+    EXPECT_NE(facts_.state_offset, 0u);
+  }
+  ~Python() { pthread_key_delete(key_); }
+
+  void SetState(uint64_t state) const {
+    EXPECT_EQ(pthread_setspecific(key_, reinterpret_cast<const void*>(state)), 0);
+  }
+  Object* New() { return objects_.emplace_back(std::make_unique<Object>()).get(); }
+  Object* Type(const std::string& name) {
+    Object* type = New();
+    Object* text = New();
+    text->SetText(0, name);
+    type->words[3] = text->at();
+    return type;
+  }
+  Object* Text(const std::string& text, bool is_compact = true) {
+    Object* object = New();
+    object->words[2] = text.size();
+    object->words[4] = 1 << 2 | 1 << 6 | (is_compact ? 1 << 5 : 0);
+    object->SetText(40, text);
+    return object;
+  }
+  Object* Code(const std::string& name, uint32_t arguments = 0) {
+    Object* code = New();
+    code->words[1] = code_type_->at();
+    code->words[4] = Text("/job.py")->at();
+    code->words[5] = Text(name)->at();
+    code->words[6] = 12 | uint64_t{arguments} << 32;
+    Object* lines = New();
+    lines->words[2] = 3;
+    code->words[7] = lines->at();
+    return code;
+  }
+  // In front of the others: the innermost one.
+  Object* Push(const Object* code) {
+    Object* frame = New();
+    frame->words[0] = code->at();
+    frame->words[1] = state_->words[3];
+    frame->words[2] = code->at() + 64 + 6;
+    state_->words[3] = frame->at();
+    return frame;
+  }
+  void Pop() { state_->words[3] = reinterpret_cast<const Object*>(state_->words[3])->words[1]; }
+  Object* Module() {
+    Object* module = New();
+    module->words[1] = module_type_->at();
+    return module;
+  }
+  Object* state() { return state_; }
+  const PythonFacts& facts() const { return facts_; }
+
+  uint64_t finalizing = 0;
+
+ private:
+  pthread_key_t key_ = 0;
+  PythonFacts facts_;
+  std::vector<std::unique_ptr<Object>> objects_;
+  Object* code_type_ = nullptr;
+  Object* module_type_ = nullptr;
+  Object* state_ = nullptr;
+};
+
+struct Told {
+  std::vector<std::string> texts;  // of code objects and classes, in their order
+  std::vector<abi::pt_python_stack_record> stacks;
+  size_t codes = 0;
+  size_t modules = 0;
+  size_t begins = 0;
+  size_t losses = 0;
+};
+
+class Recorder {
+ public:
+  explicit Recorder(const Python& python) {
+    PatchRingOptions options;
+    options.slot_words = 4096;
+    options.reads_stacks = true;
+    options.python = python.facts();
+    options.tid_offset = TidOffset();
+    options.salt = 99;
+    bytes_ = PatchRing::Bytes(options);
+    UniqueFd memory(static_cast<int>(syscall(SYS_memfd_create, "ring", 0)));
+    EXPECT_EQ(ftruncate(memory.get(), static_cast<off_t>(bytes_)), 0);
+    at_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+    options.address = reinterpret_cast<uint64_t>(at_);
+    code_bytes_ = PATCH_CONTROL_BYTES + RecorderCode().size();
+    code_ = static_cast<uint8_t*>(
+        mmap(nullptr, code_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    std::memcpy(code_ + PATCH_CONTROL_RING, &options.address, sizeof(options.address));
+    std::memcpy(code_ + PATCH_CONTROL_BYTES, RecorderCode().data(), RecorderCode().size());
+    EXPECT_EQ(mprotect(code_ + PATCH_CONTROL_BYTES, code_bytes_ - PATCH_CONTROL_BYTES,
+                       PROT_READ | PROT_EXEC),
+              0);
+    absl::StatusOr<std::unique_ptr<PatchRing>> ring =
+        PatchRing::Make(memory, options, [](uint32_t tid) { return tid; });
+    EXPECT_TRUE(ring.ok()) << ring.status();
+    ring_ = *std::move(ring);
+    ring_->SetEndsAreSeen(true);
+    ring_->LetWrite(kLong);
+  }
+  ~Recorder() {
+    munmap(code_, code_bytes_);
+    munmap(at_, bytes_);
+  }
+
+  // An operator's begin.
+  void Begin(uint64_t sp = kSp, uint16_t site = kSite) const {
+    reinterpret_cast<void (*)(uint64_t, uint32_t, uint64_t)>(Place(proftrace_on_operator_stack))(
+        0, site | 1u << 25, sp);
+  }
+  void End(uint64_t sp = kSp, uint16_t site = kSite, uint8_t kind = abi::PT_SPAN_END) const {
+    register uint64_t info asm("r10") = site | uint64_t{kind} << 16 | 3ull << 24;
+    register uint64_t stack asm("r11") = sp;
+    asm volatile("call *%[code]"
+                 : "+r"(info), "+r"(stack)
+                 : [code] "b"(Place(proftrace_recorder_end))
+                 : "rax", "rcx", "rdx", "r8", "memory", "cc");
+  }
+
+  Told Drain() {
+    Told told;
+    ring_->Drain([&told](std::span<const std::byte> bytes) {
+      abi::pt_record head{};
+      std::memcpy(&head, bytes.data(), sizeof(head));
+      EXPECT_EQ(bytes.size(), size_t{head.words} * 8);
+      told.codes += head.kind == abi::PT_PYTHON_CODE;
+      told.modules += head.kind == abi::PT_PYTHON_MODULE;
+      told.begins += head.kind == abi::PT_SPAN_BEGIN;
+      told.losses += head.kind == abi::PT_LOSS;
+      if (head.kind == abi::PT_PYTHON_TEXT) {
+        abi::pt_python_text_record text{};
+        std::memcpy(&text, bytes.data(), std::min(bytes.size(), sizeof(text)));
+        if (text.part != abi::PT_PYTHON_LINES) {
+          told.texts.emplace_back(reinterpret_cast<const char*>(text.text), text.bytes);
+        }
+      }
+      if (head.kind == abi::PT_PYTHON_STACK) {
+        abi::pt_python_stack_record& stack = told.stacks.emplace_back();
+        std::memcpy(&stack, bytes.data(), std::min(bytes.size(), sizeof(stack)));
+      }
+    });
+    return told;
+  }
+  // What the begin of a row has told of.
+  Told OneRow(uint64_t sp = kSp) {
+    Begin(sp);
+    Told told = Drain();
+    EXPECT_EQ(told.begins, 1u);
+    return told;
+  }
+  PatchRing* ring() { return ring_.get(); }
+
+ private:
+  const uint8_t* Place(const uint8_t* code) const {
+    return code_ + PATCH_CONTROL_BYTES + (code - proftrace_recorder_code);
+  }
+  uint64_t bytes_ = 0;
+  void* at_ = nullptr;
+  size_t code_bytes_ = 0;
+  uint8_t* code_ = nullptr;
+  std::unique_ptr<PatchRing> ring_;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST(PatchStacks, TellsWhatIsNewOfAStackAndCodeOnce) {
+  Python python;
+  Recorder recorder(python);
+  python.Push(python.Code("main"));
+  Object* inner = python.Push(python.Code("inner"));
+  Told told = recorder.OneRow();
+  EXPECT_EQ(told.texts, (Texts{"/job.py", "main", "/job.py", "inner"}));
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].common, 0);
+  EXPECT_EQ(told.stacks[0].count, 2);
+  EXPECT_EQ(told.stacks[0].words[0], 1ull << 32 | 3);
+  EXPECT_EQ(told.stacks[0].words[1], 2ull << 32 | 3);
+  recorder.End();
+  EXPECT_TRUE(recorder.OneRow().stacks.empty());
+  recorder.End();
+  inner->words[2] += 2;
+  told = recorder.OneRow();
+  EXPECT_EQ(told.codes, 0u);
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].common, 1);
+  EXPECT_EQ(told.stacks[0].words[0], 2ull << 32 | 4);
+  recorder.End();
+  python.Pop();
+  told = recorder.OneRow();
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].common, 1);
+  EXPECT_EQ(told.stacks[0].count, 0);
+}
+
+TEST(PatchStacks, WhatAnOperatorCallsHasItsStackUntilItEnds) {
+  Python python;
+  Recorder recorder(python);
+  Object* outer = python.Push(python.Code("main"));
+  python.Push(python.Code("inner"));
+  (void)recorder.OneRow();
+  // Nothing further out moves as long as it runs; once it has ended, or thrown, that may be.
+  outer->words[2] += 2;
+  EXPECT_TRUE(recorder.OneRow(kSp - 64).stacks.empty());
+  recorder.End(kSp, kSite + 1);
+  EXPECT_TRUE(recorder.OneRow(kSp - 64).stacks.empty());
+  recorder.End();
+  EXPECT_EQ(recorder.OneRow(kSp - 64).stacks.size(), 1u);
+  recorder.End(kSp - 64);
+  (void)recorder.OneRow();
+  outer->words[2] += 2;
+  recorder.End(kSp, 0, abi::PT_CATCH);
+  EXPECT_EQ(recorder.OneRow(kSp - 64).stacks.size(), 1u);
+  // Ends that are not all seen by jumps say nothing.
+  recorder.ring()->SetEndsAreSeen(false);
+  recorder.End();
+  (void)recorder.OneRow();
+  outer->words[2] += 2;
+  EXPECT_EQ(recorder.OneRow(kSp - 64).stacks.size(), 1u);
+}
+
+TEST(PatchStacks, CallsOfModulesAreToldOnce) {
+  Python python;
+  Recorder recorder(python);
+  python.Push(python.Code("main"));
+  Object* call = python.Push(python.Code("_call_impl", 1));
+  const Object* module = python.Module();
+  call->words[5] = module->at();
+  Told told = recorder.OneRow();
+  EXPECT_EQ(told.modules, 1u);
+  EXPECT_EQ(told.texts.back(), "Linear");
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].words[1], PT_PYTHON_FRAME_HAS_MODULE | 2ull << 32 | 3);
+  EXPECT_EQ(told.stacks[0].words[2], module->at());
+  recorder.End();
+  call->words[5] = python.Module()->at();
+  told = recorder.OneRow();
+  EXPECT_EQ(told.modules, 1u);
+  EXPECT_EQ(told.codes, 0u);
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].common, 1);
+}
+
+TEST(PatchStacks, ALocalVariableThatIsNoArgumentIsNotFollowed) {
+  Python python;
+  Recorder recorder(python);
+  Object* call = python.Push(python.Code("_call_impl", 0));
+  call->words[5] = 0x7ffffff00000;  // whatever lies on its stack
+  const Told told = recorder.OneRow();
+  EXPECT_EQ(told.modules, 0u);
+  EXPECT_EQ(told.stacks.size(), 1u);
+}
+
+TEST(PatchStacks, CodeAtTheAddressOfAnotherIsTold) {
+  Python python;
+  Recorder recorder(python);
+  Object* code = python.Code("first");
+  python.Push(code);
+  (void)recorder.OneRow();
+  recorder.End();
+  python.Push(python.Code("other"));
+  (void)recorder.OneRow();
+  recorder.End();
+  python.Pop();
+  code->words[5] = python.Text("second")->at();
+  // What a code object is called is looked at where it comes anew.
+  python.Pop();
+  (void)recorder.OneRow();
+  recorder.End();
+  python.Push(code);
+  EXPECT_EQ(recorder.OneRow().texts, (Texts{"/job.py", "second"}));
+}
+
+TEST(PatchStacks, ThreadsWithoutPythonHaveNone) {
+  Python python;
+  Recorder recorder(python);
+  python.Push(python.Code("main"));
+  EXPECT_EQ(recorder.OneRow().stacks.size(), 1u);
+  recorder.End();
+  python.SetState(0);
+  Told told = recorder.OneRow();
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].common + told.stacks[0].count, 0);
+  recorder.End();
+  python.SetState(python.state()->at());
+  EXPECT_EQ(recorder.OneRow().stacks.size(), 1u);
+  recorder.End();
+  // That of another thread, and Python that ends.
+  python.state()->words[2] = ControlBlock() + 4096;
+  EXPECT_EQ(recorder.OneRow().stacks.size(), 1u);
+  recorder.End();
+  python.state()->words[2] = ControlBlock();
+  EXPECT_EQ(recorder.OneRow().stacks.size(), 1u);
+  recorder.End();
+  python.finalizing = 1;
+  told = recorder.OneRow();
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].common + told.stacks[0].count, 0);
+  recorder.End();
+  std::thread([&] {
+    const Told its = recorder.OneRow();
+    ASSERT_EQ(its.stacks.size(), 1u);
+    EXPECT_EQ(its.stacks[0].common + its.stacks[0].count, 0);
+  }).join();
+}
+
+TEST(PatchStacks, ASlotsNextThreadStartsAnew) {
+  Python python;
+  Recorder recorder(python);
+  python.Push(python.Code("main"));
+  (void)recorder.OneRow();
+  recorder.End();
+  // Its control block has another thread's number: as when it is used again.
+  auto* tid = reinterpret_cast<volatile uint32_t*>(ControlBlock() +
+                                                   static_cast<uint64_t>(TidOffset()));
+  const uint32_t kept = *tid;
+  *tid = kept + 1;
+  recorder.Begin();
+  recorder.End();
+  *tid = kept;
+  const Told told = recorder.Drain();
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].common, 0);
+  EXPECT_EQ(told.stacks[0].count, 1);
+  EXPECT_EQ(told.codes, 0u);  // the process's code is what it was
+}
+
+TEST(PatchStacks, FramesThatCannotBeAreNotFollowed) {
+  Python python;
+  Recorder recorder(python);
+  Object* frame = python.Push(python.Code("main"));
+  for (const uint64_t wrong : {uint64_t{16}, uint64_t{0xffff800000000000}, uint64_t{0x7ffffffff000},
+                               uint64_t{0x123456789abcdef0}, frame->at() + 4}) {
+    frame->words[1] = wrong;
+    const Told told = recorder.OneRow();
+    ASSERT_EQ(told.stacks.size(), 1u);
+    EXPECT_EQ(told.stacks[0].flags, abi::PT_PYTHON_STACK_FAILED);
+    EXPECT_EQ(told.stacks[0].count, 1);
+    recorder.End();
+    frame->words[1] = 0;
+    EXPECT_EQ(recorder.OneRow().stacks.size(), 1u);
+    recorder.End();
+  }
+  frame->words[1] = frame->at();
+  const Told told = recorder.OneRow();
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].flags, abi::PT_PYTHON_STACK_CUT);
+  EXPECT_EQ(told.stacks[0].count, PT_PYTHON_MOST_FRAMES);
+}
+
+TEST(PatchStacks, NamesThatAreNotCompactAreNotRead) {
+  Python python;
+  Recorder recorder(python);
+  Object* code = python.Code("main");
+  code->words[5] = python.Text("elsewhere", /*is_compact=*/false)->at();
+  python.Push(code);
+  EXPECT_EQ(recorder.OneRow().texts, (Texts{"/job.py", ""}));
+}
+
+TEST(PatchStacks, AfterALossTheStackIsToldAnew) {
+  Python python;
+  Recorder recorder(python);
+  python.Push(python.Code("main"));
+  (void)recorder.OneRow();
+  recorder.End();
+  for (int i = 0; i < 2000; ++i) recorder.Begin(kSp - 8 * (i & 1));
+  EXPECT_EQ(recorder.Drain().losses, 0u);
+  const Told told = recorder.OneRow();
+  EXPECT_EQ(told.losses, 1u);
+  EXPECT_EQ(told.codes, 0u);
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].count, 1);
+}
+
+TEST(PatchStacks, AfterTheReadersOwnLossAllIsToldAnew) {
+  Python python;
+  Recorder recorder(python);
+  python.Push(python.Code("main"));
+  (void)recorder.OneRow();
+  recorder.End();
+  EXPECT_EQ(recorder.ring()->LetWrite(1), 0);
+  while (recorder.ring()->LetWrite(kLong) == 0) recorder.ring()->LetWrite(1);
+  const Told told = recorder.OneRow();
+  EXPECT_EQ(told.losses, 1u);
+  EXPECT_EQ(told.codes, 1u);
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].count, 1);
+}
+
+TEST(PatchStacks, MoreCodeThanTheTableHoldsIsToldAgain) {
+  Python python;
+  Recorder recorder(python);
+  std::vector<Object*> codes(3000);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = python.Code("f" + std::to_string(i));
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < codes.size(); ++i) {
+      python.Push(codes[i]);
+      const Told told = recorder.OneRow();
+      python.Pop();
+      recorder.End();
+      ASSERT_EQ(told.stacks.size(), 1u);
+      if (round == 0 || told.codes != 0) {
+        ASSERT_EQ(told.texts, (Texts{"/job.py", "f" + std::to_string(i)}));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace proftrace
