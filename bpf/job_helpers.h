@@ -158,12 +158,11 @@ static __always_inline struct pt_python_layout *python_layout(void)
 #define IS_MAP_OF(map, type) __builtin_types_compatible_p(__typeof__(*(map)->value), type)
 /* Nothing is kept of a thread: addresses of its variables are good while it runs only. */
 #define bpf_map_lookup_elem(map, key)                                                              \
-	((void)(key),                                                                              \
-	 (__typeof__((map)->value))(IS_MAP_OF(map, struct pt_autograd_layout)                      \
-					? (void *)autograd_layout()                                \
-				    : IS_MAP_OF(map, struct pt_python_layout)                      \
-					? (void *)python_layout()                                  \
-					: NULL))
+	((void)(key), (__typeof__((map)->value))(IS_MAP_OF(map, struct pt_autograd_layout)         \
+						     ? (void *)autograd_layout()                   \
+						 : IS_MAP_OF(map, struct pt_python_layout)         \
+						     ? (void *)python_layout()                     \
+						     : NULL))
 static __always_inline long bpf_map_update_elem(void *map, const void *key, const void *value,
 						__u64 flags)
 {

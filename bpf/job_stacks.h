@@ -3,7 +3,8 @@
  * What python_stacks.bpf.h needs in a job's own threads, beside job_helpers.h: a thread's own state
  * and tables, which lie in its slot's part of the ring, and care with addresses. A thread reads its
  * own frames while it runs C code that these have called: they, their code objects and their first
- * arguments are alive until it returns. Of others, and of what was read before, nothing is followed.
+ * arguments are alive until it returns. Of others, and of what was read before, nothing is
+ * followed.
  */
 #ifndef PROFTRACE_BPF_JOB_STACKS_H
 #define PROFTRACE_BPF_JOB_STACKS_H

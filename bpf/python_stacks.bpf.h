@@ -346,8 +346,7 @@ static __always_inline __u64 innermost_frame(struct python_thread *thread,
 
 	if (!state)
 		return 0;
-	if (bpf_probe_read_user(&frame, sizeof(frame),
-				(void *)(state + layout->thread_frame)))
+	if (bpf_probe_read_user(&frame, sizeof(frame), (void *)(state + layout->thread_frame)))
 		return 0;
 	if (layout->thread_indirect && frame &&
 	    bpf_probe_read_user(&frame, sizeof(frame),

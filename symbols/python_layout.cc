@@ -32,11 +32,10 @@ constexpr StackWord kStackWords[] = {
     {&Stack::frame_owner, 33, 36},         {&Stack::frame_locals, 32, 35},
     {&Stack::code_file, 35, 40},           {&Stack::code_name, 36, 41},
     {&Stack::code_qualified_name, 37, 42}, {&Stack::code_first_line, 39, 44},
-    {&Stack::code_arguments, 40, 45},
-    {&Stack::code_lines, 38, 43},          {&Stack::code_instructions, 43, 48},
-    {&Stack::text_length, 69, 79},         {&Stack::text_state, 68, 78},
-    {&Stack::text_ascii, 70, 80},          {&Stack::bytes_length, 65, 75},
-    {&Stack::bytes_data, 66, 76},
+    {&Stack::code_arguments, 40, 45},      {&Stack::code_lines, 38, 43},
+    {&Stack::code_instructions, 43, 48},   {&Stack::text_length, 69, 79},
+    {&Stack::text_state, 68, 78},          {&Stack::text_ascii, 70, 80},
+    {&Stack::bytes_length, 65, 75},        {&Stack::bytes_data, 66, 76},
 };
 struct LayoutWord {
   uint16_t PythonLayout::*field;
@@ -44,10 +43,15 @@ struct LayoutWord {
   uint8_t word_314;
 };
 constexpr LayoutWord kLayoutWords[] = {
-    {&PythonLayout::finalizing, 4, 4},            {&PythonLayout::interpreters_head, 5, 5},     {&PythonLayout::interpreter_id, 7, 7},
-    {&PythonLayout::interpreter_modules, 11, 12}, {&PythonLayout::interpreter_variables, 12, 13},
-    {&PythonLayout::interpreter_gil, 14, 15},     {&PythonLayout::gil_holder, 18, 19},
-    {&PythonLayout::gil_locked, 17, 18},          {&PythonLayout::native_thread_id, 25, 28},
+    {&PythonLayout::finalizing, 4, 4},
+    {&PythonLayout::interpreters_head, 5, 5},
+    {&PythonLayout::interpreter_id, 7, 7},
+    {&PythonLayout::interpreter_modules, 11, 12},
+    {&PythonLayout::interpreter_variables, 12, 13},
+    {&PythonLayout::interpreter_gil, 14, 15},
+    {&PythonLayout::gil_holder, 18, 19},
+    {&PythonLayout::gil_locked, 17, 18},
+    {&PythonLayout::native_thread_id, 25, 28},
     {&PythonLayout::tuple_items, 51, 57},
 };
 

@@ -38,15 +38,15 @@
 #define PATCH_RING_DEMOTIONS 104
 // Changed where the reader tells of a loss that threads do not know of: all that has been told of
 // Python's code and stacks is to be told again.
-#define PATCH_RING_STACKS_LOST 112    // 32 bits
-#define PATCH_RING_PYTHON_CODES 116   // 32 bits: code objects that have been told of
+#define PATCH_RING_STACKS_LOST 112  // 32 bits
+#define PATCH_RING_PYTHON_CODES 116 // 32 bits: code objects that have been told of
 // Where a thread has its PyThreadState, from its control block, and whose thread that is, it says
 // itself. 0 = stacks are not recorded.
-#define PATCH_RING_PYTHON_STATE 120   // 32 bits
-#define PATCH_RING_ENDS_ARE_SEEN 124  // 32 bits: each operator's end, or the exception's catch
-#define PATCH_RING_FINALIZING 128     // address of a word that is not 0 as soon as Python ends
-#define PATCH_RING_PYTHON_LAYOUT 136  // struct pt_python_layout
-#define PATCH_RING_REGIONS 1024 // address and bytes of each region; 0 ends them
+#define PATCH_RING_PYTHON_STATE 120  // 32 bits
+#define PATCH_RING_ENDS_ARE_SEEN 124 // 32 bits: each operator's end, or the exception's catch
+#define PATCH_RING_FINALIZING 128    // address of a word that is not 0 as soon as Python ends
+#define PATCH_RING_PYTHON_LAYOUT 136 // struct pt_python_layout
+#define PATCH_RING_REGIONS 1024	     // address and bytes of each region; 0 ends them
 #define PATCH_RING_MOST_REGIONS 64
 #define PATCH_RING_HEADER_BYTES 4096
 

@@ -52,7 +52,7 @@ struct pt_python_layout {
 	pt_u16 pointer_tags;	 /* bits of a frame's references that are no address: 3 in 3.14 */
 	pt_u8 instruction_shift; /* 3.9: frame_instruction counts bytes: shift by 1 */
 	pt_u8 reserved;
-	pt_u16 frame_entry; /* 1 byte: C code called it (3.11); 0 = frames do not say it */
+	pt_u16 frame_entry;    /* 1 byte: C code called it (3.11); 0 = frames do not say it */
 	pt_u16 code_arguments; /* 4 bytes: how many arguments by position it takes */
 	pt_u8 reserved_bytes[2];
 };

@@ -1,6 +1,6 @@
 """stacks_job.py's annotations where stacks are hard to read: on threads that come and go, in signal handlers, in finalizers that the collector of garbage
-runs, in code that is made and forgotten, in forked children, beside threads of C++. "storm N" on stdin; "fork N"
-does it in a child."""
+runs, in code that is made and forgotten, in forked children, beside threads of C++. "storm N" on
+stdin; "fork N" does it in a child."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import torch
 from stacks_job import mark
 
 stacks_job.lock = threading.RLock()  # type: ignore[assignment]  # a handler may come while it is held
+
 
 @torch.jit.script
 def neg_often(value: torch.Tensor, count: int) -> torch.Tensor:
@@ -125,7 +126,7 @@ def main() -> None:
             print(f"DONE truth={write_truth()}", flush=True)
         elif words[0] == "fork":
             in_child(int(words[1]))
-            print("DONE", flush=True)
+            print("DONE ok=1", flush=True)
 
 
 if __name__ == "__main__":

@@ -168,8 +168,8 @@ TEST(StackMerger, AModuleIsToldOnceUntilItsPlaceIsAnothers) {
     merged.Add(Bytes(pair, abi::PT_PYTHON_MODULE), origin);
     abi::pt_python_text_record name{};
     name.part = abi::PT_PYTHON_CLASS_NAME;
-    merged.Add(
-        Bytes(name, abi::PT_PYTHON_TEXT, PT_PYTHON_TEXT_HEAD_BYTES + PT_PYTHON_TEXT_BYTES), origin);
+    merged.Add(Bytes(name, abi::PT_PYTHON_TEXT, PT_PYTHON_TEXT_HEAD_BYTES + PT_PYTHON_TEXT_BYTES),
+               origin);
   };
   tell(1, RecordOrigin::kJump);
   tell(1, RecordOrigin::kProbe);

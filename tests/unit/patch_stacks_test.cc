@@ -32,7 +32,8 @@ int32_t TidOffset() {
   const auto tid = static_cast<uint32_t>(syscall(SYS_gettid));
   for (int32_t offset = 0; offset < 2048; offset += 4) {
     uint32_t word = 0;
-    std::memcpy(&word, reinterpret_cast<const void*>(ControlBlock() + static_cast<uint64_t>(offset)),
+    std::memcpy(&word,
+                reinterpret_cast<const void*>(ControlBlock() + static_cast<uint64_t>(offset)),
                 sizeof(word));
     if (word == tid) return offset;
   }
@@ -398,8 +399,8 @@ TEST(PatchStacks, ASlotsNextThreadStartsAnew) {
   (void)recorder.OneRow();
   recorder.End();
   // Its control block has another thread's number: as when it is used again.
-  auto* tid = reinterpret_cast<volatile uint32_t*>(ControlBlock() +
-                                                   static_cast<uint64_t>(TidOffset()));
+  auto* tid =
+      reinterpret_cast<volatile uint32_t*>(ControlBlock() + static_cast<uint64_t>(TidOffset()));
   const uint32_t kept = *tid;
   *tid = kept + 1;
   recorder.Begin();

@@ -68,11 +68,11 @@ std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* pat
     const absl::StatusOr<uint32_t> place = FindPythonStatePlace(memory, *python);
     if (place.ok()) {
       are_read = true;
-      patch->AddPython(pid, {python->layout.stack, *place,
-                             python->address + python->layout.finalizing});
+      patch->AddPython(pid,
+                       {python->layout.stack, *place, python->address + python->layout.finalizing});
     } else {
-      gaps.push_back(Gap(pid, "rows that jumps record have none: " +
-                                  std::string(place.status().message())));
+      gaps.push_back(
+          Gap(pid, "rows that jumps record have none: " + std::string(place.status().message())));
     }
   }
   if (!programs->reads_stacks()) {
@@ -81,7 +81,8 @@ std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* pat
           {kFeature, "this kernel does not take the programs; Linux 5.17 or later is needed"});
     }
     if (!are_read) return gaps;
-  } else if (absl::Status status = programs->AddPythonLayout(pid, python->layout.stack); !status.ok()) {
+  } else if (absl::Status status = programs->AddPythonLayout(pid, python->layout.stack);
+             !status.ok()) {
     gaps.push_back(Gap(pid, std::string(status.message())));
     return gaps;
   }

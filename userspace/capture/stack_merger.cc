@@ -122,8 +122,8 @@ void StackMerger::OnText(std::span<const std::byte> record, RecordOrigin origin,
   if (origin != RecordOrigin::kJump) return on_record(record);
   if (text.id != teller->code) return;  // what it belongs to was lost
   teller->pieces.insert(teller->pieces.end(), record.begin(), record.end());
-  const size_t bytes =
-      std::min<size_t>(text.bytes, std::min(record.size(), sizeof(text)) - PT_PYTHON_TEXT_HEAD_BYTES);
+  const size_t bytes = std::min<size_t>(
+      text.bytes, std::min(record.size(), sizeof(text)) - PT_PYTHON_TEXT_HEAD_BYTES);
   // The part, where it begins, how long it and this piece are, the width, and the characters.
   const uint64_t facts[] = {text.offset, text.total, bytes,
                             static_cast<uint64_t>(text.part) << 8 | text.width};
@@ -181,15 +181,13 @@ std::span<const std::byte> StackMerger::Renumber(std::span<const std::byte> reco
       return all.first(PT_PYTHON_STACK_HEAD_BYTES);
     }
     const bool has_module = (word & PT_PYTHON_FRAME_HAS_MODULE) != 0;
-    word =
-        (word & (PT_PYTHON_FRAME_HAS_MODULE | 0xffffffff)) | uint64_t{number->second} << 32;
+    word = (word & (PT_PYTHON_FRAME_HAS_MODULE | 0xffffffff)) | uint64_t{number->second} << 32;
     if (has_module) ++i;
   }
   return all;
 }
 
-bool StackMerger::ReadStack(const abi::pt_python_stack_record& record, size_t words,
-                            Stack* stack) {
+bool StackMerger::ReadStack(const abi::pt_python_stack_record& record, size_t words, Stack* stack) {
   if (record.common > 0 && (!stack->is_known || record.common > stack->frames.size())) return false;
   stack->frames.resize(record.common);
   stack->flags = record.flags;
@@ -217,8 +215,8 @@ void StackMerger::Tell(const abi::pt_record& head, const Stack& stack, Thread* t
   }
   size_t done = 0;
   if (told.is_known) {
-    const auto differ = std::mismatch(stack.frames.begin(), stack.frames.end(),
-                                      told.frames.begin(), told.frames.end());
+    const auto differ = std::mismatch(stack.frames.begin(), stack.frames.end(), told.frames.begin(),
+                                      told.frames.end());
     done = static_cast<size_t>(differ.first - stack.frames.begin());
   }
   do {

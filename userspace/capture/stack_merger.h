@@ -81,10 +81,10 @@ class StackMerger {
             const OnRecord& on_record);
   void OnProcessEnd(uint32_t pid);
 
-  absl::flat_hash_map<uint32_t, Thread> threads_;                          // by tid
+  absl::flat_hash_map<uint32_t, Thread> threads_;                           // by tid
   absl::flat_hash_map<std::pair<uint32_t, RecordOrigin>, Teller> tellers_;  // by tid
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;   // by pid, theirs: ours
-  absl::flat_hash_map<std::string, uint32_t> codes_;                       // by pid and contents
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;    // by pid, theirs: ours
+  absl::flat_hash_map<std::string, uint32_t> codes_;                        // by pid and contents
   absl::flat_hash_map<uint32_t, absl::flat_hash_map<uint64_t, uint64_t>> modules_;  // by pid: types
   uint32_t next_code_ = kFirstCode;
   abi::pt_python_stack_record renumbered_{};

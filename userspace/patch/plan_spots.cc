@@ -294,9 +294,8 @@ bool AreEndsSeen(const ProbePlan& plan, const std::vector<PatchSpot>& spots,
   for (size_t m = 0; m < plan.modules.size(); ++m) {
     for (size_t p = 0; p < plan.modules[m].points.size(); ++p) {
       const ProbePoint& point = plan.modules[m].points[p];
-      const bool is_needed =
-          RoleOf(point) == abi::PT_ROLE_CATCH ||
-          (RoleOf(point) == abi::PT_ROLE_END && held.contains(SiteOf(point)));
+      const bool is_needed = RoleOf(point) == abi::PT_ROLE_CATCH ||
+                             (RoleOf(point) == abi::PT_ROLE_END && held.contains(SiteOf(point)));
       if (is_needed && !has_jump.contains({m, p})) return false;
     }
   }

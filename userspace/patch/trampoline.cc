@@ -132,8 +132,7 @@ bool AddOperatorCall(const PatchSpot& spot, int32_t up, uint64_t recorder, uint6
     code->Add({0x4c, 0x8d, 0x84, 0x24});  // lea up(%rsp), %r8
     code->Add32(static_cast<uint32_t>(up));
     if (!code->AddRelative(kLeaRcx, signature)) return false;
-    const uint8_t* call =
-        spot.has_stack ? proftrace_recorder_stack_call : proftrace_recorder_call;
+    const uint8_t* call = spot.has_stack ? proftrace_recorder_stack_call : proftrace_recorder_call;
     recorder += static_cast<uint64_t>(call - proftrace_recorder_code);
   } else {
     const uint8_t* call = spot.has_stack ? proftrace_on_operator_stack : proftrace_on_operator;
