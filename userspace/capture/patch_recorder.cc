@@ -75,14 +75,16 @@ bool PatchRecorder::Drain(Process* process) {
   PatchRing* ring = process->patched->ring();
   lapse_ns_ += ring->LetWrite(kPatchLeaseNs);
   if (records_.bytes() > kMostBytes) return false;
-  ring->Drain([this](std::span<const std::byte> record) {
-    abi::pt_record head{};
-    std::memcpy(&head, record.data(), sizeof(head));
-    // Its place among the others is looked for while it lives.
-    if (head.kind == abi::PT_PYTHON_MODULE) on_module_(record);
-    records_.Add(record);
-  });
+  ring->Drain([this](std::span<const std::byte> record) { Keep(record); });
   return true;
+}
+
+void PatchRecorder::Keep(std::span<const std::byte> record) {
+  abi::pt_record head{};
+  std::memcpy(&head, record.data(), sizeof(head));
+  // Its place among the others is looked for while it lives.
+  if (head.kind == abi::PT_PYTHON_MODULE) on_module_(record);
+  records_.Add(record);
 }
 
 absl::StatusOr<PlanSpots> PatchRecorder::SpotsOf(Pid pid,
@@ -294,8 +296,7 @@ void PatchRecorder::Close(Pid pid, Process process) {
   if (status.ok()) guardian_->Forget(pid);
   const std::lock_guard lock(mutex_);
   process.patched->ring()->Stop();
-  process.patched->ring()->Drain(
-      [this](std::span<const std::byte> record) { records_.Add(record); });
+  process.patched->ring()->Drain([this](std::span<const std::byte> record) { Keep(record); });
   for (auto& [number, demoted] : demoted_) {
     if (demoted.pid != pid || demoted.calls.has_value()) continue;
     demoted.calls = process.patched->ring()->CountedCalls(demoted.site);

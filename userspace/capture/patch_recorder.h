@@ -89,6 +89,7 @@ class PatchRecorder {
   void Add(Pid pid, Process process);
   // The caller holds the lock. Whether the ring has been emptied.
   bool Drain(Process* process);
+  void Keep(std::span<const std::byte> record);
   // Puts the jumps in, and adds the process to those whose rings are emptied.
   absl::StatusOr<std::shared_ptr<PatchedProcess>> Patch(
       Pid pid, const std::shared_ptr<const ProbePlan>& plan, StoppedThreads* held);
