@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "symbols/python_stacks.h"
 
@@ -16,7 +17,8 @@ constexpr size_t kControlBlockBytes = 2304;
 constexpr size_t kWords = kControlBlockBytes / 8;
 // In front of each datum glibc keeps which use of its key it belongs to: odd, and not many.
 constexpr uint64_t kMostUses = uint64_t{1} << 32;
-constexpr int kTries = 64;  // threads begin and end meanwhile
+constexpr int kTries = 64;                                  // threads begin and end meanwhile
+constexpr std::string_view kClearsLinkedFrames = "3.11.0";  // CPython's issue 99729
 constexpr PythonLimits kAllThreads{.threads = 4096, .frames = 1};
 
 // A thread may have a state in each interpreter.
@@ -47,6 +49,10 @@ absl::StatusOr<uint32_t> FindPythonStatePlace(const TargetMemory& memory,
                                               const PythonRuntime& runtime) {
   if (memory.ReadWord(runtime.address + runtime.layout.finalizing) != 0U) {
     return absl::FailedPreconditionError("its Python is about to end");
+  }
+  if (runtime.version == kClearsLinkedFrames) {
+    return absl::FailedPreconditionError(
+        "Python 3.11.0 gives up what a frame holds before the frame is out of sight");
   }
   for (int i = 0; i < kTries; ++i) {
     StatesOfThreads states;

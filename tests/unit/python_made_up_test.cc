@@ -322,7 +322,7 @@ TEST(PythonNameTest, SaysTheVersion) {
 
 TEST(PythonStatePlace, IsTheFirstDatumThatAllThreadsKeep) {
   FakePython python(kPython311);
-  const PythonRuntime runtime{.layout = python.layout, .address = kRuntime};
+  PythonRuntime runtime{.layout = python.layout, .address = kRuntime};
   const uint64_t block = python.memory.Allocate(2304);
   python.memory.PutWord(block, block);
   python.memory.PutWord(python.thread + python.layout.stack.thread_id, block);
@@ -345,6 +345,10 @@ TEST(PythonStatePlace, IsTheFirstDatumThatAllThreadsKeep) {
     python.memory.PutWord(its + place + 8, second);
   }
   EXPECT_EQ(*FindPythonStatePlace(python.memory, runtime), 824u);
+  runtime.version = "3.11.0";
+  EXPECT_TRUE(IsRefused(FindPythonStatePlace(python.memory, runtime).status(), "3.11.0"));
+  runtime.version = "3.11.1";
+  EXPECT_TRUE(FindPythonStatePlace(python.memory, runtime).ok());
   python.memory.PutWord(kRuntime + python.layout.finalizing, python.thread);
   EXPECT_TRUE(IsRefused(FindPythonStatePlace(python.memory, runtime).status(), "about to end"));
 }
