@@ -115,10 +115,8 @@ class PatchTierTest(LiveTest):
         self.assertGreater(len(rows), 1000)
         self.assertLessEqual({"return", "exception"}, {row[-1] for row in rows})
 
-    def test_what_it_does_not_have_is_refused(self) -> None:
+    def test_another_tier_is_refused(self) -> None:
         with Job() as job:
-            for option in ("--with-stack", "--with-modules"):
-                self.assert_fails(2, ("-p", job.pid, "-d", "1", option), "tier bpf")
             self.assert_fails(2, ("-p", job.pid, "--tier", "magic"), "bpf or patch")
             self.assertEqual(live.changed_text_bytes(job.pid), 0)
 
