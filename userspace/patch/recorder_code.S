@@ -15,6 +15,18 @@
 
 #define SLOT_TABLE PATCH_RING_HEADER_BYTES
 
+        // In r8 the slot where this thread is looked for first, of the ring in rdx; equal: it is its
+        // own. In rcx what find_slot needs.
+.macro first_slot
+        mov     rcx, fs:[0x10]          // the thread control block's own address
+        movabs  r8, PATCH_SLOT_SPREAD  // spreads addresses a whole stack apart
+        imul    r8, rcx
+        shr     r8, 64 - PATCH_SLOT_BITS
+        shl     r8d, PATCH_SLOT_SHIFT
+        lea     r8, [rdx + r8 + SLOT_TABLE]
+        cmp     [r8 + PATCH_SLOT_OWNER], rcx
+.endm
+
         // Where the control page is in a job, for the distances to it.
 proftrace_control:
         .skip   PATCH_CONTROL_BYTES
@@ -34,13 +46,7 @@ record:
         mov     rdx, rcx
         cmp     rax, [rdx + PATCH_RING_DEADLINE]
         ja      leave
-        mov     rcx, fs:[0x10]          // the thread control block's own address
-        movabs  r8, PATCH_SLOT_SPREAD  // spreads addresses a whole stack apart
-        imul    r8, rcx
-        shr     r8, 64 - PATCH_SLOT_BITS
-        shl     r8d, PATCH_SLOT_SHIFT
-        lea     r8, [rdx + r8 + SLOT_TABLE]
-        cmp     [r8 + PATCH_SLOT_OWNER], rcx
+        first_slot
         jne     first_record
 have_slot:
         mov     rcx, [r8 + PATCH_SLOT_TAIL]
@@ -89,13 +95,7 @@ count:
         shr     eax, 1
         movzx   eax, al                 // below PATCH_COUNTERS, whatever the job has written there
         mov     rdx, rcx
-        mov     rcx, fs:[0x10]
-        movabs  r8, PATCH_SLOT_SPREAD
-        imul    r8, rcx
-        shr     r8, 64 - PATCH_SLOT_BITS
-        shl     r8d, PATCH_SLOT_SHIFT
-        lea     r8, [rdx + r8 + SLOT_TABLE]
-        cmp     [r8 + PATCH_SLOT_OWNER], rcx
+        first_slot
         je      1f
         call    find_slot
         test    r8, r8
@@ -171,13 +171,7 @@ proftrace_recorder_end:
         mov     rdx, [rip + proftrace_control + PATCH_CONTROL_RING]
         test    rdx, rdx
         jz      leave
-        mov     rcx, fs:[0x10]
-        movabs  r8, PATCH_SLOT_SPREAD
-        imul    r8, rcx
-        shr     r8, 64 - PATCH_SLOT_BITS
-        shl     r8d, PATCH_SLOT_SHIFT
-        lea     r8, [rdx + r8 + SLOT_TABLE]
-        cmp     [r8 + PATCH_SLOT_OWNER], rcx
+        first_slot
         je      1f
         call    find_slot
         test    r8, r8
