@@ -16,6 +16,14 @@
 #include "bpf/python_stacks.bpf.h"
 
 _Static_assert(sizeof(struct input_buffer) <= PATCH_INPUTS_BYTES, "input_buffer");
+_Static_assert(offsetof(struct pt_autograd_layout, sequence) == PATCH_AUTOGRAD_SEQUENCE &&
+		   offsetof(struct pt_autograd_layout, grad_mode) == PATCH_AUTOGRAD_GRAD_MODE &&
+		   offsetof(struct pt_thread_variable, offset) == 8,
+	       "pt_autograd_layout");
+_Static_assert(PATCH_BEGIN_INFO == (PT_SPAN_BEGIN << 16 | (sizeof(struct pt_record) / 8) << 24) &&
+		   PATCH_NUMBERED_BEGIN_INFO ==
+		       (PT_SPAN_BEGIN << 16 | (sizeof(struct pt_pointer_record) / 8) << 24),
+	       "begins");
 
 /* A signal handler's row, while its thread's stack is being read: it has none. */
 static __noinline void write_unread_stack(struct job_stacks *stacks)

@@ -76,7 +76,10 @@
 
 #define PATCH_RECORD_WORDS 3 // of a plain record
 #define PATCH_END_KIND 2     // PT_SPAN_END
-#define PATCH_LOSS_WORDS 4   // of a PT_LOSS
+// kind << 16 | words << 24 of a PT_SPAN_BEGIN, and of one with a sequence number.
+#define PATCH_BEGIN_INFO (1 << 16 | 3 << 24)
+#define PATCH_NUMBERED_BEGIN_INFO (1 << 16 | 4 << 24)
+#define PATCH_LOSS_WORDS 4 // of a PT_LOSS
 #define PATCH_LOSS_INFO (9 << 16 | PATCH_LOSS_WORDS << 24)
 // Behind a slot's last word: more than a record is long (255 words).
 #define PATCH_SLACK_BYTES 4096
@@ -93,11 +96,13 @@
 // Offsets in the control page.
 #define PATCH_CONTROL_RING 0 // where the job has the ring; 0 = off
 // What tells a region whose ring is not there yet, or not any more, to be ours.
-#define PATCH_CONTROL_MAGIC 8	       // PATCH_RING_MAGIC_VALUE
-#define PATCH_CONTROL_REGION 16	       // bytes of the region
-#define PATCH_CONTROL_OWNER 24	       // as PATCH_RING_OWNER
-#define PATCH_CONTROL_OWNER_START 32   // as PATCH_RING_OWNER_START
-#define PATCH_CONTROL_AUTOGRAD 40      // struct pt_autograd_layout
+#define PATCH_CONTROL_MAGIC 8	     // PATCH_RING_MAGIC_VALUE
+#define PATCH_CONTROL_REGION 16	     // bytes of the region
+#define PATCH_CONTROL_OWNER 24	     // as PATCH_RING_OWNER
+#define PATCH_CONTROL_OWNER_START 32 // as PATCH_RING_OWNER_START
+#define PATCH_CONTROL_AUTOGRAD 40    // struct pt_autograd_layout
+#define PATCH_AUTOGRAD_SEQUENCE 0    // of this, each of 16 bytes: the address, then an offset
+#define PATCH_AUTOGRAD_GRAD_MODE 32
 #define PATCH_CONTROL_PYTHON_NODES 112 // vtables of torch::autograd::PyNode and its like; 0 = none
 #define PATCH_PYTHON_NODES 8	       // so many
 #define PATCH_CONTROL_ANNOTATIONS 176  // OperatorDef*, enum pt_annotation_step; 0 ends them

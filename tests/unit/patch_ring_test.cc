@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "bpf/abi/records.h"
 #include "userspace/base/clock.h"
 #include "userspace/patch/recorder_code.h"
 
@@ -92,17 +93,25 @@ class Recorder {
   void Record(uint16_t site, uint8_t kind, uint64_t sp) const {
     register uint64_t info asm("r10") = site | uint64_t{kind} << 16 | 3ull << 24;
     register uint64_t stack asm("r11") = sp;
-    asm volatile("call *%[code]"
+    asm volatile("lea -128(%%rsp), %%rsp; call *%[code]; lea 128(%%rsp), %%rsp"
                  : "+r"(info), "+r"(stack)
                  : [code] "b"(code_ + PATCH_CONTROL_BYTES)
                  : "rax", "rcx", "rdx", "r8", "memory", "cc");
   }
 
-  // The same for an operator's begin.
-  void RecordOperator(uint16_t site) const {
-    const uint8_t* code =
-        code_ + PATCH_CONTROL_BYTES + (proftrace_on_operator - proftrace_recorder_code);
-    reinterpret_cast<void (*)(uint64_t, uint32_t, uint64_t)>(code)(0, site, 64);
+  // The same for an operator's begin. `facts`: as recorder_code.h has them, without the site.
+  void RecordOperator(uint16_t site, uint64_t key_set = 0, uint32_t facts = 0) const {
+    register uint64_t info asm("r10") = site | facts;
+    register uint64_t stack asm("r11") = 64;
+    asm volatile("lea -128(%%rsp), %%rsp; call *%[code]; lea 128(%%rsp), %%rsp"
+                 : "+r"(info), "+r"(stack), "+D"(key_set)
+                 : [code] "b"(code_ + PATCH_CONTROL_BYTES +
+                              (proftrace_recorder_operator - proftrace_recorder_code))
+                 : "rax", "rcx", "rdx", "r8", "memory", "cc");
+  }
+
+  void SetAutograd(const abi::pt_autograd_layout& layout) const {
+    std::memcpy(code_ + PATCH_CONTROL_AUTOGRAD, &layout, sizeof(layout));
   }
 
   std::vector<Seen> Drain() {
@@ -361,6 +370,66 @@ TEST(PatchRing, CountsDemotedSites) {
   EXPECT_EQ(seen[0].site, 8);
   EXPECT_EQ(recorder.ring()->CountedCalls(7), 2u);
   EXPECT_EQ(recorder.ring()->CountedCalls(8), 0u);
+}
+
+struct AutogradState {
+  uint64_t next = 41;
+  uint64_t thread_number = 5;
+  uint8_t mode = 1;
+  uint8_t is_set = 1;
+};
+thread_local AutogradState autograd_state;
+
+// Sequence numbers are those of the thread, of operators with an autograd key while gradients are
+// on; a thread's own number comes before the first of them.
+TEST(PatchRing, RecordsSequenceNumbers) {
+  constexpr uint32_t kLowestKey = 21;
+  constexpr uint32_t kHighestOnly = 1u << 24;
+  Recorder recorder;
+  const uint64_t* dtv = nullptr;
+  asm("mov %%fs:8, %0" : "=r"(dtv));
+  // This program is the first module.
+  const uint64_t index[2] = {1, reinterpret_cast<uint64_t>(&autograd_state) - dtv[2]};
+  const auto variable = [&](size_t offset) {
+    return abi::pt_thread_variable{reinterpret_cast<uint64_t>(index),
+                                   static_cast<abi::pt_s64>(offset)};
+  };
+  abi::pt_autograd_layout layout{};
+  layout.sequence = variable(offsetof(AutogradState, next));
+  layout.thread_number = variable(offsetof(AutogradState, thread_number));
+  layout.grad_mode = variable(offsetof(AutogradState, mode));
+  layout.grad_mode_set = variable(offsetof(AutogradState, is_set));
+  recorder.SetAutograd(layout);
+  const auto run = [&] {
+    for (const uint64_t keys : {0, 1, 4, 8, 9, 0x40}) {
+      recorder.RecordOperator(7, keys << kLowestKey | 0xfffff, kLowestKey << 16);
+      recorder.RecordOperator(8, keys << kLowestKey, kLowestKey << 16 | kHighestOnly);
+      ++autograd_state.next;
+    }
+    autograd_state.mode = 0;
+    recorder.RecordOperator(9, uint64_t{1} << kLowestKey, kLowestKey << 16);
+  };
+  for (const bool is_other : {false, true}) {
+    if (is_other) {
+      std::thread([&] {
+        autograd_state.next = 41;
+        run();
+      }).join();
+    } else {
+      run();
+    }
+    using testing::Pair;
+    std::vector<std::pair<uint16_t, uint64_t>> seen;
+    for (const Seen& record : recorder.Drain()) {
+      EXPECT_EQ(record.kind, record.site == 0 ? abi::PT_THREAD_NUMBER : abi::PT_SPAN_BEGIN);
+      EXPECT_EQ(record.sp, record.site == 0 ? 0u : 8u);
+      seen.emplace_back(record.site, record.value);
+    }
+    EXPECT_THAT(seen,
+                testing::ElementsAre(Pair(7, 0), Pair(8, 0), Pair(0, 5), Pair(7, 42), Pair(8, 42),
+                                     Pair(7, 43), Pair(8, 43), Pair(7, 0), Pair(8, 0), Pair(7, 45),
+                                     Pair(8, 0), Pair(7, 0), Pair(8, 0), Pair(9, 0)));
+  }
 }
 
 TEST(PatchRing, CountsDemotedOperators) {

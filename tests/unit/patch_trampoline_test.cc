@@ -28,15 +28,15 @@ constexpr uint8_t kRecorder[] = {
 constexpr size_t kInfoAt = 0x27;
 constexpr size_t kStackAt = 0x2f;
 
-// Writes all that a call may, and keeps what it got.
+// The same for an operator's begin, which gets rdi and may write it, too.
 constexpr uint8_t kOperatorRecorder[] = {
-    0x48, 0x89, 0x3d, 0x21, 0x00, 0x00, 0x00,  // mov %rdi, 0x21(%rip): to +0x28
-    0x48, 0x89, 0x35, 0x22, 0x00, 0x00, 0x00,  // mov %rsi, 0x22(%rip): to +0x30
-    0x48, 0x89, 0x15, 0x23, 0x00, 0x00, 0x00,  // mov %rdx, 0x23(%rip): to +0x38
-    0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2,        // xor of eax, ecx, edx
-    0x31, 0xf6, 0x31, 0xff,                    // of esi, edi
-    0x4d, 0x31, 0xc0, 0x4d, 0x31, 0xc9,        // of r8, r9
-    0xc3,                                      // ret
+    0x48, 0x89, 0x3d, 0x21, 0x00, 0x00, 0x00,        // mov %rdi, 0x21(%rip): to +0x28
+    0x4c, 0x89, 0x15, 0x22, 0x00, 0x00, 0x00,        // mov %r10, 0x22(%rip): to +0x30
+    0x4c, 0x89, 0x1d, 0x23, 0x00, 0x00, 0x00,        // mov %r11, 0x23(%rip): to +0x38
+    0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, 0x31, 0xff,  // xor of eax, ecx, edx, edi
+    0x4d, 0x31, 0xc0, 0x4d, 0x31, 0xd2,              // of r8, r10
+    0x4d, 0x31, 0xdb,                                // of r11
+    0xc3,                                            // ret
 };
 constexpr size_t kKeysAt = 0x28;
 constexpr size_t kFactsAt = 0x30;
@@ -51,7 +51,7 @@ constexpr uint8_t kFunction[] = {0x53, 0x48, 0x89, 0xfb, 0x48, 0x8d, 0x04, 0x5e,
 class TrampolineTest : public testing::Test {
  protected:
   const size_t kOperatorOffset =
-      static_cast<size_t>(proftrace_on_operator - proftrace_recorder_code);
+      static_cast<size_t>(proftrace_recorder_operator - proftrace_recorder_code);
 
   void SetUp() override {
     memory_ = static_cast<uint8_t*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE | PROT_EXEC,
@@ -153,8 +153,8 @@ TEST_F(TrampolineTest, RecordsInside) {
   }
 }
 
-// An operator's begin: its key set from a register or from memory, also by what a call overwrites
-// and by the stack pointer, and its caller's stack pointer.
+// An operator's begin: its key set from a register or from memory, also by what the recorder
+// overwrites and by the stack pointer, and its caller's stack pointer.
 TEST_F(TrampolineTest, RecordsOperators) {
   constexpr uint64_t kSite = 77;
   for (const bool red_zone : {false, true}) {

@@ -8,10 +8,10 @@
         .balign 64
         .globl proftrace_recorder_code, proftrace_recorder_call, proftrace_recorder_full
         .globl proftrace_recorder_end, proftrace_recorder_stack_call
-        .globl proftrace_control
+        .globl proftrace_control, proftrace_recorder_operator
         .hidden proftrace_recorder_end, proftrace_recorder_stack_call
         .hidden proftrace_recorder_code, proftrace_recorder_call, proftrace_recorder_full
-        .hidden proftrace_control
+        .hidden proftrace_control, proftrace_recorder_operator
 
 #define SLOT_TABLE PATCH_RING_HEADER_BYTES
 
@@ -27,6 +27,24 @@
         cmp     [r8 + PATCH_SLOT_OWNER], rcx
 .endm
 
+        // In rax one more than the address of this thread's variable (struct pt_thread_variable), by
+        // the dtv in rcx, as find_sequence() finds it; to `seldom` where it has none. Writes rdi.
+.macro thread_variable place
+        mov     rdi, [rip + proftrace_control + PATCH_CONTROL_AUTOGRAD + \place]
+        test    rdi, rdi
+        jz      seldom
+        mov     rax, [rdi]
+        cmp     rax, [rcx - 16]
+        ja      seldom
+        shl     rax, 4
+        mov     rax, [rcx + rax]
+        inc     rax
+        cmp     rax, 1
+        jbe     seldom
+        add     rax, [rdi + 8]
+        add     rax, [rip + proftrace_control + PATCH_CONTROL_AUTOGRAD + \place + 8]
+.endm
+
         // Where the control page is in a job, for the distances to it.
 proftrace_control:
         .skip   PATCH_CONTROL_BYTES
@@ -40,22 +58,25 @@ proftrace_recorder_code:
         test    eax, eax
         jnz     demoted
 record:
+        mov     rdx, rcx
+        first_slot
+        jne     first_record
+have_slot:
+        mov     rcx, rdx
         rdtsc
         shl     rdx, 32
         or      rax, rdx
         mov     rdx, rcx
         cmp     rax, [rdx + PATCH_RING_DEADLINE]
         ja      leave
-        first_slot
-        jne     first_record
-have_slot:
         mov     rcx, [r8 + PATCH_SLOT_TAIL]
         sub     rcx, [r8 + PATCH_SLOT_FLOOR]
         cmp     rcx, [rdx + PATCH_RING_LIMIT]
         ja      look_again
 reserve:
         // One instruction: a signal handler may write records before and after it, not within.
-        mov     ecx, PATCH_RECORD_WORDS
+        mov     ecx, r10d
+        shr     ecx, 24                 // its words
         xadd    [r8 + PATCH_SLOT_TAIL], rcx
         shl     r10, 32                 // info | sp >> 3: a record's third word
         shr     r11, 3
@@ -70,9 +91,67 @@ reserve:
         movsxd  rcx, dword ptr [rdx + PATCH_RING_TID_OFFSET]
         mov     ecx, fs:[rcx]
         mov     [r8 + 12], ecx
+        bt      r10, 32 + 24 + 2        // four words
+        jc      with_number
+commit:
         add     r11d, [rdx + PATCH_RING_SALT]
         mov     [r8 + 8], r11d          // valid from here on
 leave:
+        ret
+with_number:
+        mov     [r8 + 24], rdi
+        jmp     commit
+
+        // An operator's begin, as proftrace_on_operator, which does what is seldom.
+proftrace_recorder_operator:
+        mov     rcx, [rip + proftrace_control + PATCH_CONTROL_RING]
+        test    rcx, rcx
+        jz      leave
+        mov     r8, [rcx + PATCH_RING_DEMOTIONS]
+        movzx   eax, r10w
+        movzx   eax, word ptr [r8 + rax * 2]
+        test    eax, eax
+        jnz     count
+        mov     rdx, rcx
+        mov     ecx, r10d
+        shr     ecx, 16
+        shr     rdi, cl                 // by its low 6 bits
+        test    dil, 7
+        jz      no_number
+        test    r10d, 1 << 24
+        jz      1f
+        cmp     rdi, 7
+        ja      no_number
+1:      first_slot
+        jne     seldom
+        movsxd  rdi, dword ptr [rdx + PATCH_RING_TID_OFFSET]
+        mov     edi, fs:[rdi]
+        cmp     edi, [r8 + PATCH_SLOT_ANNOUNCED]
+        jne     seldom
+        mov     rcx, [rcx + 8]
+        thread_variable PATCH_AUTOGRAD_GRAD_MODE
+        test    byte ptr [rax - 1], 1
+        jz      no_number
+        thread_variable PATCH_AUTOGRAD_SEQUENCE
+        mov     rdi, [rax - 1]
+        movzx   r10d, r10w
+        or      r10d, PATCH_NUMBERED_BEGIN_INFO
+        jmp     have_slot
+no_number:
+        movzx   r10d, r10w
+        or      r10d, PATCH_BEGIN_INFO
+        mov     rcx, rdx
+        jmp     record
+        // The thread has no slot yet, or not all of its variables.
+seldom:
+        push    rsi
+        push    r9
+        mov     edi, 1                  // a key that asks for the number
+        movzx   esi, r10w
+        mov     rdx, r11
+        call    proftrace_on_operator
+        pop     r9
+        pop     rsi
         ret
 
 first_record:

@@ -12,9 +12,10 @@ namespace proftrace {
 //     Writes rax, rcx, rdx, r8, r10, r11 and the flags.
 //   proftrace_recorder_full: what the BPF program writes for a probe whose cookie is r10. What r10
 //     and r11 were before lies on the stack, r10 on top. Writes r10, r11 and the flags.
-//   proftrace_on_operator: an operator's begin. By the ABI: its dispatch key set, its site |
-//     lowest key << 16 | 1 << 24 where only the highest key counts (records.h), and (not in r11)
-//     the stack pointer.
+//   proftrace_recorder_operator: an operator's begin. rdi = its dispatch key set, r10d = its site |
+//     lowest key << 16 | 1 << 24 where only the highest key counts (records.h). Writes rax, rcx,
+//     rdx, rdi, r8, r10, r11 and the flags.
+//   proftrace_on_operator: the same, by the ABI: both, and the stack pointer (not in r11).
 //   proftrace_recorder_call: the same with inputs. Likewise: the address of its signature, and the
 //     stack pointer that this counts from.
 // Where stacks of Python's are recorded, in place of these, by the same rules:
@@ -23,6 +24,7 @@ namespace proftrace {
 extern "C" const uint8_t proftrace_recorder_code[];
 extern "C" const uint8_t proftrace_recorder_full[];
 extern "C" const uint8_t proftrace_recorder_call[];
+extern "C" const uint8_t proftrace_recorder_operator[];
 extern "C" const uint8_t proftrace_on_operator[];
 extern "C" const uint8_t proftrace_recorder_end[];
 extern "C" const uint8_t proftrace_on_operator_stack[];

@@ -25,6 +25,7 @@ constexpr int32_t kRedZoneBytes = 128;
 constexpr unsigned kR10 = 10;
 constexpr unsigned kR11 = 11;
 constexpr unsigned kPlainWrites[] = {kRax, kRcx, kRdx, kR8, kR10, kR11};
+constexpr unsigned kOperatorWrites[] = {kRax, kRcx, kRdx, kRdi, kR8, kR10, kR11};
 constexpr unsigned kCallWrites[] = {kRax, kRcx, kRdx, kRsi, kRdi, kR8, kR9, kR10, kR11};
 constexpr unsigned kFullWrites[] = {kR10, kR11};
 
@@ -87,6 +88,18 @@ bool IsOperator(const PatchSpot& spot) {
   return RoleOf(spot) == abi::PT_ROLE_OPERATOR_BEGIN || RoleOf(spot) == abi::PT_ROLE_OPERATOR_CALL;
 }
 
+// One of which a plain begin is recorded.
+bool IsPlainOperator(const PatchSpot& spot) {
+  return RoleOf(spot) == abi::PT_ROLE_OPERATOR_BEGIN && !spot.has_stack;
+}
+
+// What the recorder writes for it (recorder_code.h).
+std::span<const unsigned> Writes(const PatchSpot& spot) {
+  if (spot.cookie == 0) return kPlainWrites;
+  if (IsPlainOperator(spot)) return kOperatorWrites;
+  return IsOperator(spot) ? std::span<const unsigned>(kCallWrites) : kFullWrites;
+}
+
 // Calls the recorder. `up`: from the stack pointer there to the one that is recorded.
 bool AddPlainCall(const PatchSpot& spot, int32_t up, uint64_t recorder, CodeWriter* code) {
   code->Add({0x4c, 0x8d, 0x9c, 0x24});  // lea up(%rsp), %r11
@@ -122,12 +135,22 @@ bool AddOperatorCall(const PatchSpot& spot, int32_t up, uint64_t recorder, uint6
     code->LoadRdi(base);
   }
   const auto frame_words = static_cast<int32_t>(spot.cookie >> 48 & (PT_FRAME_WORDS_LIMIT - 1));
+  const uint32_t facts =
+      static_cast<uint32_t>((spot.cookie & 0xffff) | (spot.cookie >> 57 & 0x3f) << 16 |
+                            spot.cookie >> 63 << 24) |
+      uint32_t{spot.has_stack && spot.ends_are_seen} << 25;
+  if (IsPlainOperator(spot)) {
+    code->Add({0x4c, 0x8d, 0x9c, 0x24});  // lea up(%rsp), %r11
+    code->Add32(static_cast<uint32_t>(up + frame_words * 8));
+    code->Add({0x41, 0xba});  // mov $facts, %r10d
+    code->Add32(facts);
+    return code->AddRelative(kCall, recorder + static_cast<uint64_t>(proftrace_recorder_operator -
+                                                                     proftrace_recorder_code));
+  }
   code->Add({0x48, 0x8d, 0x94, 0x24});  // lea up(%rsp), %rdx
   code->Add32(static_cast<uint32_t>(up + frame_words * 8));
-  code->Add({0xbe});  // mov $site | lowest key << 16 | only the highest << 24, %esi
-  code->Add32(static_cast<uint32_t>((spot.cookie & 0xffff) | (spot.cookie >> 57 & 0x3f) << 16 |
-                                    spot.cookie >> 63 << 24 |
-                                    uint32_t{spot.has_stack && spot.ends_are_seen} << 25));
+  code->Add({0xbe});  // mov $facts, %esi
+  code->Add32(facts);
   if (RoleOf(spot) == abi::PT_ROLE_OPERATOR_CALL) {
     code->Add({0x4c, 0x8d, 0x84, 0x24});  // lea up(%rsp), %r8
     code->Add32(static_cast<uint32_t>(up));
@@ -135,8 +158,7 @@ bool AddOperatorCall(const PatchSpot& spot, int32_t up, uint64_t recorder, uint6
     const uint8_t* call = spot.has_stack ? proftrace_recorder_stack_call : proftrace_recorder_call;
     recorder += static_cast<uint64_t>(call - proftrace_recorder_code);
   } else {
-    const uint8_t* call = spot.has_stack ? proftrace_on_operator_stack : proftrace_on_operator;
-    recorder += static_cast<uint64_t>(call - proftrace_recorder_code);
+    recorder += static_cast<uint64_t>(proftrace_on_operator_stack - proftrace_recorder_code);
   }
   return code->AddRelative(kCall, recorder);
 }
@@ -146,14 +168,9 @@ bool AddRecording(const PatchSpot& spot, uint64_t recorder, uint64_t signature, 
   const PatchWindow& window = spot.window;
   const bool is_full = spot.cookie != 0 && !IsOperator(spot);
   std::vector<unsigned> saved;
-  if (is_full) {  // it looks at what they were
-    saved.assign(std::begin(kFullWrites), std::end(kFullWrites));
-  } else {
-    const auto written = spot.cookie != 0 ? std::span<const unsigned>(kCallWrites)
-                                          : std::span<const unsigned>(kPlainWrites);
-    std::copy_if(written.begin(), written.end(), std::back_inserter(saved),
-                 [&window](unsigned number) { return (window.dead >> number & 1) == 0; });
-  }
+  std::ranges::copy_if(Writes(spot), std::back_inserter(saved), [&](unsigned number) {
+    return is_full || (window.dead >> number & 1) == 0;  // it looks at what they were
+  });
   int32_t pushed = 0;
   if (window.red_zone_may_be_used) {
     code->Add({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
