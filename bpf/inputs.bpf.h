@@ -94,6 +94,14 @@ static __always_inline bool is_content(struct input_buffer *buffer, const struct
 	return buffer->contents >> (place->place & 63) & 1;
 }
 
+static __always_inline void put_argument_tensor(struct input_walk *walk, __u64 address)
+{
+	__u64 impl = 0;
+
+	if (read_words(walk->buffer, &impl, sizeof(impl), address))
+		put_tensor(walk->buffer, walk->signature, impl);
+}
+
 static __always_inline int put_argument(struct input_walk *walk, const struct pt_argument *place,
 					__u64 word)
 {
@@ -104,8 +112,8 @@ static __always_inline int put_argument(struct input_walk *walk, const struct pt
 	case PT_ARGUMENT_TENSOR:
 		if (is_content(buffer, place))
 			put_tensor(buffer, walk->signature, word);
-		else if (read_words(buffer, &value, sizeof(value), word))
-			put_tensor(buffer, walk->signature, value);
+		else
+			put_argument_tensor(walk, word);
 		return 0;
 	case PT_ARGUMENT_TENSORS:
 		put_tensors(walk, word, argument_word(buffer, place->second), 8);
@@ -170,7 +178,13 @@ static long visit_argument(__u32 i, struct input_walk *walk)
 	if (i >= PT_MOST_ARGUMENTS)
 		return 1;
 	place = &walk->signature->arguments[i];
-	if (place->kind == PT_ARGUMENT_OTHER) {
+	if (likely(place->kind == PT_ARGUMENT_TENSOR && place->flag == PT_ARGUMENT_NOWHERE &&
+		   place->place < PT_ARGUMENT_VECTOR_REGISTER &&
+		   !(buffer->unknown | buffer->contents))) {
+		/* A tensor of an operator, as most arguments are. */
+		put_argument_tensor(walk, argument_word(buffer, place->place) +
+					      (__s64)place->value_offset);
+	} else if (place->kind == PT_ARGUMENT_OTHER) {
 		put_other(buffer, 0);
 	} else if (place->kind == PT_ARGUMENT_SAVED_DOUBLE) {
 		__u64 base = place->place ? buffer->bp : buffer->sp;

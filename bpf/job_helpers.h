@@ -126,6 +126,10 @@ static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
 			((__u64 *)to)[i] = ((const __u64 *)from)[i];
 	else if (__builtin_constant_p(bytes))
 		__builtin_memcpy(to, from, bytes);
+	else if (bytes % 8 == 0 && bytes / 8 <= MOST_COPIED_WORDS)
+#pragma GCC unroll 1
+		for (__u64 i = 0; i < bytes / 8; ++i)
+			((__u64 *)to)[i] = ((const __u64 *)from)[i];
 	else
 		asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
 }

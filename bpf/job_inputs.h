@@ -55,6 +55,18 @@ static __always_inline __u32 *node_signature(__u32 *number)
 /* Objects of torch, and arrays of words, lie at such addresses. */
 #define MAY_BE_WORDS(address) (!((address)&7))
 
+#define view_words(buffer, words, bytes, address)                                                  \
+	({                                                                                         \
+		__u64 words_at = (address);                                                        \
+		(void)(words);                                                                     \
+		if (unlikely(!MAY_BE_WORDS(words_at) ||                                            \
+			     words_at - LOWEST_ADDRESS > HIGHEST_ADDRESS - LOWEST_ADDRESS)) {      \
+			(buffer)->flags |= PT_INPUTS_FAILED;                                       \
+			words_at = 0;                                                              \
+		}                                                                                  \
+		(const __u64 *)words_at;                                                           \
+	})
+
 /* As good as not read. */
 #define note_no_buffer() count_drop(PT_DROP_READ_FAILED)
 #endif

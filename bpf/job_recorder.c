@@ -168,6 +168,28 @@ __attribute__((visibility("hidden"))) void proftrace_on_operator_stack(__u64 key
 	proftrace_on_operator(keys, facts & ~STACK_HOLDS, sp);
 }
 
+/* write_call(), likewise. */
+static __always_inline void put_call(char *ring, char *slot, const struct input_buffer *buffer,
+				     __u64 sp, __u16 site, __s64 number, __u64 time)
+{
+	__u64 words = buffer->flags ? 0 : buffer->position - INPUT_HEAD_WORDS;
+	struct pt_call_record *record;
+	__u64 position;
+
+	/* A child that has been forked meanwhile has no ring. */
+	if (job_ring() != ring || !has_room(ring, slot))
+		return;
+	position = take_words(slot, PT_CALL_HEAD_BYTES / 8 + words);
+	record = (struct pt_call_record *)record_at(ring, slot, position);
+	fill_head_at(&record->head, time, sp, site, PT_OPERATOR_CALL,
+		     PT_CALL_HEAD_BYTES + 8 * words);
+	record->facts = call_facts(number, buffer->count, buffer->flags);
+#pragma GCC unroll 1
+	for (__u64 i = 0; i < words; ++i)
+		((__u64 *)record)[PT_CALL_HEAD_BYTES / 8 + i] = buffer->words[INPUT_HEAD_WORDS + i];
+	commit(ring, &record->head, position);
+}
+
 /* on_operator_call(), likewise. `kept`: what registers held, as the signature counts them, where
  * `point_sp` was the stack pointer. */
 __attribute__((visibility("hidden"))) void proftrace_on_call(__u64 keys, __u32 facts, __u64 sp,
@@ -194,7 +216,10 @@ __attribute__((visibility("hidden"))) void proftrace_on_call(__u64 keys, __u32 f
 	for (int i = 0; i < PT_ARGUMENT_STACK; ++i)
 		buffer->arguments[i] = kept[i];
 	read_inputs(buffer, signature, point_sp);
-	write_call(buffer, sp, facts, number, time);
+	if (likely(buffer->position <= INPUT_HEAD_WORDS + MOST_RECORD_WORDS))
+		put_call(ring, slot, buffer, sp, facts, number, time);
+	else
+		write_call(buffer, sp, facts, number, time);
 	*(volatile __u64 *)&buffer->busy = 0;
 }
 

@@ -139,6 +139,16 @@ static __always_inline bool read_words(struct input_buffer *buffer, __u64 *words
 	return false;
 }
 
+/* Words of the target: read into `words`, or (code in a job, bpf/job_inputs.h) where they are.
+ * NULL: not to be had. What is used twice may change meanwhile. */
+#ifndef view_words
+static __always_inline const __u64 *view_words(struct input_buffer *buffer, __u64 *words,
+					       __u32 bytes, __u64 address)
+{
+	return read_words(buffer, words, bytes, address) ? words : NULL;
+}
+#endif
+
 static __noinline int put_int(struct input_buffer *buffer, __u64 value)
 {
 	if ((__s64)(value << 8) >> 8 == (__s64)value) {
@@ -174,8 +184,9 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 				 __u64 impl)
 {
 	const struct pt_torch_layout *layout = &signature->layout;
-	__u64 tensor[TENSOR_WORDS]; /* the kernel checks a read to the stack faster than one to a
-				       map */
+	__u64 words[TENSOR_WORDS]; /* the kernel checks a read to the stack faster than one to a
+				      map */
+	const __u64 *tensor;
 	__u64 position = buffer->position;
 	__u64 flags = PT_TENSOR_STRIDED;
 	__u64 numel = 1;
@@ -187,8 +198,9 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 		put_other(buffer, 0);
 		return 0;
 	}
-	if (!read_words(buffer, tensor, sizeof(tensor),
-			impl + layout->key_set_offset - 8 * TENSOR_KEYS)) {
+	tensor = view_words(buffer, words, sizeof(words),
+			    impl + layout->key_set_offset - 8 * TENSOR_KEYS);
+	if (!tensor) {
 		put_other(buffer, 0);
 		return 0;
 	}
@@ -202,8 +214,8 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 	}
 	if (tensor[TENSOR_KEYS] & layout->unstrided_keys)
 		flags = 0;
-	dimensions = tensor[TENSOR_DIMENSIONS];
-	type = tensor[TENSOR_TYPE] & 0xffff;
+	dimensions = *(const volatile __u64 *)&tensor[TENSOR_DIMENSIONS];
+	type = *(const volatile __u64 *)&tensor[TENSOR_TYPE] & 0xffff;
 	if (dimensions > MOST_DIMENSIONS || type >= layout->dtypes) {
 		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
 		return 0;
