@@ -11,6 +11,11 @@
 #include "bpf/common.bpf.h"
 #include "bpf/registers.bpf.h"
 
+/* Code in a job keeps nothing of a thread (bpf/job_helpers.h). */
+#ifndef NO_AUTOGRAD_PLACES
+#include "bpf/autograd_places.bpf.h"
+#endif
+
 /* Key: tgid. Filled by the loader. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -36,6 +41,7 @@ struct {
 
 static __always_inline void forget_autograd_thread(__u32 tid)
 {
+	free_autograd_place(tid);
 	bpf_map_delete_elem(&autograd_threads, &tid);
 }
 
@@ -152,6 +158,27 @@ static __noinline __s64 first_sequence_number(int any_mode)
 	if (!thread->announced && thread->number > VARIABLE_UNREADABLE &&
 	    !bpf_probe_read_user(&number, sizeof(number), (void *)thread->number) && number)
 		thread->announced = announce_thread(number);
+	if (thread->announced)
+		take_autograd_place(tid, thread->sequence, thread->grad_mode);
+	return sequence;
+}
+
+#define SEQUENCE_UNREADABLE (-2)
+
+/* Not inline: as read_word(). */
+static __noinline __s64 read_sequence(__u64 sequence_address, __u64 mode_address)
+{
+	__s64 sequence;
+	__u8 mode;
+
+	if (mode_address) {
+		if (bpf_probe_read_user(&mode, sizeof(mode), (void *)mode_address))
+			return SEQUENCE_UNREADABLE;
+		if (!(mode & 1))
+			return NO_SEQUENCE;
+	}
+	if (bpf_probe_read_user(&sequence, sizeof(sequence), (void *)sequence_address))
+		return SEQUENCE_UNREADABLE;
 	return sequence;
 }
 
@@ -159,24 +186,19 @@ static __noinline __s64 first_sequence_number(int any_mode)
  * gradients are on. */
 static __always_inline __s64 sequence_number(int any_mode)
 {
-	__u32 tid = (__u32)bpf_get_current_pid_tgid();
-	struct autograd_thread *thread = bpf_map_lookup_elem(&autograd_threads, &tid);
+	__u64 sequence_address;
+	__u64 mode_address;
 	__s64 sequence;
-	__u8 mode = 1;
 
-	/* An announced thread has all its variables. */
-	if (unlikely(!thread || !thread->announced))
+	if (unlikely(
+		!read_autograd_place(bpf_get_current_pid_tgid(), &sequence_address, &mode_address)))
 		return first_sequence_number(any_mode);
-	if (!any_mode && bpf_probe_read_user(&mode, sizeof(mode), (void *)thread->grad_mode))
-		goto failed;
-	if (!(mode & 1))
+	sequence = read_sequence(sequence_address, any_mode ? 0 : mode_address);
+	if (unlikely(sequence == SEQUENCE_UNREADABLE)) {
+		count_drop(PT_DROP_READ_FAILED);
 		return NO_SEQUENCE;
-	if (bpf_probe_read_user(&sequence, sizeof(sequence), (void *)thread->sequence))
-		goto failed;
+	}
 	return sequence;
-failed:
-	count_drop(PT_DROP_READ_FAILED);
-	return NO_SEQUENCE;
 }
 
 /* Whether the key set at the cookie's place makes torch record the sequence number. */
@@ -218,7 +240,7 @@ static __always_inline int write_operator_begin(__u64 sp, __u64 site, __s64 numb
 			return 0;
 		fill_head_at(plain, time_ns ?: bpf_ktime_get_ns(), sp, site, PT_SPAN_BEGIN,
 			     sizeof(*plain));
-		bpf_ringbuf_submit(plain, BPF_RB_NO_WAKEUP);
+		submit(plain);
 		return 0;
 	}
 	record = reserve(sizeof(*record));
@@ -227,7 +249,7 @@ static __always_inline int write_operator_begin(__u64 sp, __u64 site, __s64 numb
 	fill_head_at(&record->head, time_ns ?: bpf_ktime_get_ns(), sp, site, PT_SPAN_BEGIN,
 		     sizeof(*record));
 	record->value = number;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 
@@ -313,8 +335,8 @@ static __always_inline __s64 node_word(const struct node_head *head, __u64 node,
 	return word;
 }
 
-static __always_inline void write_node_forward(__u64 sp, __u64 cookie, const struct node_head *head,
-					       __u64 node)
+static __always_inline void write_node_forward(__u64 time_ns, __u64 sp, __u64 cookie,
+					       const struct node_head *head, __u64 node)
 {
 	struct pt_pair_record *record;
 	__s64 sequence;
@@ -329,10 +351,10 @@ static __always_inline void write_node_forward(__u64 sp, __u64 cookie, const str
 	record = reserve(sizeof(*record));
 	if (!record)
 		return;
-	fill_head(&record->head, sp, 0, PT_NODE_FORWARD, sizeof(*record));
+	fill_head_at(&record->head, time_ns, sp, 0, PT_NODE_FORWARD, sizeof(*record));
 	record->handle = sequence;
 	record->object = thread;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 }
 
 #endif

@@ -64,7 +64,7 @@ static __always_inline void write_annotation_begin(__u64 sp, __u64 stack, bool o
 		length = read_string_ivalue(read_word(top - 2 * IVALUE_BYTES), old_abi,
 					    record->text, &characters);
 	record->length = length;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	if (length == PT_TEXT_READ_FAILED) {
 		count_drop(PT_DROP_READ_FAILED);
 		return;
@@ -84,7 +84,7 @@ static __always_inline void write_handle(__u64 sp, __u8 kind, __u64 stack)
 	/* The handle is the last value: the only argument of the exit, the result of the enter. */
 	top = read_word(stack + 8);
 	record->value = top ? read_word(top - IVALUE_BYTES) : 0;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 }
 
 /* Dispatcher::callBoxed(op, stack): the operator by its OperatorDef*, and annotations by their
@@ -106,7 +106,7 @@ static __noinline int on_boxed_begin(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	fill_head(&record->head, sp, cookie, PT_BOXED_BEGIN, sizeof(*record));
 	record->value = key.address;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 
 	step = ANNOTATION_STEP(&key);
 	if (!step)
@@ -141,7 +141,7 @@ static __noinline int on_boxed_end(struct pt_regs *ctx, __u64 cookie)
 	if (!record)
 		return 0;
 	fill_head(record, sp, cookie, PT_SPAN_END, sizeof(*record));
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 

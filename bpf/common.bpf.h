@@ -4,12 +4,8 @@
 #define PROFTRACE_BPF_COMMON_H
 
 #include "bpf/pid_namespace.bpf.h"
+#include "bpf/ring.bpf.h"
 #include "bpf/abi/records.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 32 << 20); /* set by the loader (--buffer-size) */
-} ring SEC(".maps");
 
 /* Processes that are recorded. Key: the tgid in the tracer's PID namespace. */
 struct {
@@ -112,13 +108,13 @@ static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 
 
 static __always_inline bool write_loss(__u8 kind, __u64 count)
 {
-	struct pt_pointer_record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+	struct pt_pointer_record *record = reserve_room(sizeof(*record));
 
 	if (!record)
 		return false;
 	fill_head(&record->head, 0, 0, kind, sizeof(*record));
 	record->value = count;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return true;
 }
 
@@ -155,7 +151,7 @@ static __always_inline void *reserve(__u64 bytes)
 		note_loss();
 		return NULL;
 	}
-	record = bpf_ringbuf_reserve(&ring, bytes, 0);
+	record = reserve_room(bytes);
 	if (unlikely(!record))
 		note_loss();
 	return record;
@@ -170,7 +166,7 @@ static __always_inline int write_pointer(__u64 sp, __u16 site, __u8 kind, __u64 
 		return 0;
 	fill_head(&record->head, sp, site, kind, sizeof(*record));
 	record->value = value;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 1;
 }
 

@@ -113,7 +113,7 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 			record->object = value_at(ctx, place);
 			record->length = PT_TEXT_PYTHON_TYPE;
 		}
-		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+		submit(record);
 		return 0;
 	}
 	length = read_name(ctx, place, name, &characters);
@@ -124,7 +124,7 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 	record->length = length;
 	if (length != PT_TEXT_READ_FAILED)
 		put_name(record->text, name, characters, length);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	if (length == PT_TEXT_READ_FAILED) {
 		count_drop(PT_DROP_READ_FAILED);
 		return 0;
@@ -150,7 +150,7 @@ static __always_inline int on_frame_end(struct pt_regs *ctx, __u64 cookie)
 	fill_head(&record->head, PT_REGS_SP(ctx), 0, PT_FRAME_END, sizeof(*record));
 	record->handle = cookie_handle(ctx, cookie);
 	record->object = read_word(record->handle);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 
@@ -162,7 +162,7 @@ static __always_inline int on_work_begin(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_WORK_BEGIN, sizeof(*record));
 	record->value = read_word(cookie_handle(ctx, cookie));
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 
@@ -179,7 +179,7 @@ static __always_inline int on_placed_begin(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_BOXED_BEGIN, sizeof(*record));
 	record->value = value_at(ctx, place);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	write_placed_sequence(ctx, cookie);
 	return 0;
 }

@@ -259,7 +259,7 @@ static long send_piece(__u32 i, struct input_sending *sending)
 	record->flags = buffer->flags;
 	record->spilled = buffer->spilled;
 	record->words = i ? sent : sending->total;
-	if (bpf_ringbuf_output(&ring, record, PT_INPUTS_HEAD_BYTES + 8 * words, BPF_RB_NO_WAKEUP)) {
+	if (!copy_record(record, PT_INPUTS_HEAD_BYTES + 8 * words)) {
 		note_loss();
 		return 1;
 	}
@@ -355,7 +355,7 @@ static __noinline int write_call_without_inputs(__u64 sp, __u64 site, __s64 numb
 		return 0;
 	fill_head(&record->head, sp, site, PT_OPERATOR_CALL, PT_CALL_HEAD_BYTES);
 	record->value = call_facts(number, 0, PT_INPUTS_CUT);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 
@@ -377,7 +377,7 @@ static __noinline int write_call(struct input_buffer *buffer, __u64 sp, __u64 si
 	fill_head_at(&record->head, time_ns ?: bpf_ktime_get_ns(), sp, site, PT_OPERATOR_CALL,
 		     PT_CALL_HEAD_BYTES + 8 * words);
 	record->facts = call_facts(number, buffer->count, buffer->flags);
-	if (bpf_ringbuf_output(&ring, record, PT_CALL_HEAD_BYTES + 8 * words, BPF_RB_NO_WAKEUP))
+	if (!copy_record(record, PT_CALL_HEAD_BYTES + 8 * words))
 		note_loss();
 	return 0;
 }
@@ -441,7 +441,7 @@ static __always_inline void write_annotation_inputs(__u64 sp)
 	record->spilled = 0;
 	record->words = 1;
 	record->values[0] = PT_VALUE_OTHER;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 }
 
 #endif

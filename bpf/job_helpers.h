@@ -52,8 +52,6 @@ enum { BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_LRU_HASH };
 #define BPF_ANY 0
 #define BPF_NOEXIST 1
 #define BPF_F_NO_PREALLOC 1
-#define BPF_RB_NO_WAKEUP 1
-#define BPF_RB_FORCE_WAKEUP 2
 /* The control page of the region that this code is in. */
 extern const char proftrace_control[] __attribute__((visibility("hidden")));
 
@@ -352,14 +350,13 @@ static __always_inline void *reserve(__u64 bytes)
 }
 
 /* A record's position is the last one behind the tail that has its place. */
-static __always_inline void bpf_ringbuf_submit(void *record, __u64 flags)
+static __always_inline void submit(void *record)
 {
 	char *ring = job_ring();
 	char *slot = ring ? own_slot(ring) : NULL;
 	__u64 index;
 	__u64 tail;
 
-	(void)flags;
 	if (unlikely(!slot))
 		return;
 	index = ((__u64)record - FIELD(__u64, slot, PATCH_SLOT_WORDS)) / 8;
@@ -380,10 +377,13 @@ static __always_inline void bpf_ringbuf_submit(void *record, __u64 flags)
 /* Records without room are counted in their slot. */
 #define note_loss() ((void)0)
 #define announce_loss() 1
-#define bpf_ringbuf_reserve(map, bytes, flags) reserve(bytes)
+#define reserve_room(bytes) reserve(bytes)
+/* The loader looks often enough. */
+#define wake_loader() ((void)0)
+#define submit_and_wake(record) submit(record)
 
-/* A record that lies elsewhere; 0 = it is written. */
-static __noinline int write_copy(const __u64 *words, __u64 bytes)
+/* A record that lies elsewhere; whether it is written. */
+static __noinline bool write_copy(const __u64 *words, __u64 bytes)
 {
 	char *ring = job_ring();
 	char *slot = ring ? own_slot(ring) : NULL;
@@ -392,7 +392,7 @@ static __noinline int write_copy(const __u64 *words, __u64 bytes)
 
 	if (unlikely(!slot) || words[0] > FIELD(__u64, ring, PATCH_RING_DEADLINE) ||
 	    !has_room(ring, slot))
-		return -1;
+		return false;
 	position = take_words(slot, bytes / 8);
 	to = (__u64 *)record_at(ring, slot, position);
 	to[0] = words[0];
@@ -401,9 +401,9 @@ static __noinline int write_copy(const __u64 *words, __u64 bytes)
 	for (__u64 i = 2; i < bytes / 8; ++i)
 		to[i] = words[i];
 	commit(ring, (struct pt_record *)to, position);
-	return 0;
+	return true;
 }
-#define bpf_ringbuf_output(map, record, bytes, flags) write_copy((const __u64 *)(record), (bytes))
+#define copy_record(record, bytes) write_copy((const __u64 *)(record), (bytes))
 
 static __always_inline __u32 *announced_tid(void)
 {
@@ -421,6 +421,12 @@ static __always_inline __u64 is_announced(void)
 }
 #define IS_ANNOUNCED() is_announced()
 
+/* Addresses of a thread's variables are good while it runs only. */
+#define NO_AUTOGRAD_PLACES
+#define read_autograd_place(tid, sequence, grad_mode) (*(sequence) = *(grad_mode) = 0, false)
+#define take_autograd_place(tid, sequence, grad_mode) ((void)(tid))
+#define free_autograd_place(tid) ((void)(tid))
+
 static __always_inline int write_pointer(__u64 sp, __u16 site, __u8 kind, __u64 value)
 {
 	struct pt_pointer_record *record = reserve(sizeof(*record));
@@ -429,7 +435,7 @@ static __always_inline int write_pointer(__u64 sp, __u16 site, __u8 kind, __u64 
 		return 0;
 	fill_head(&record->head, sp, site, kind, sizeof(*record));
 	record->value = value;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	if (kind == PT_THREAD_NUMBER) {
 		__u32 *announced = announced_tid();
 
@@ -458,20 +464,19 @@ static __always_inline long bpf_probe_read_user_str(void *text_to, __u32 bytes, 
 
 /* The loader says which classes of nodes are Python's. Of others no more is read than every node
  * has. */
-static __always_inline __u32 *node_class_of(__u64 vtable, __u32 *node_class)
+static __always_inline __u32 node_class_of(__u64 vtable)
 {
-	*node_class = PT_NODE_PLAIN;
 	for (int i = 0; i < PATCH_PYTHON_NODES; ++i) {
 		__u64 known = FIELD(__u64, proftrace_control, PATCH_CONTROL_PYTHON_NODES + 8 * i);
 
 		if (!known)
 			break;
 		if (known == vtable)
-			*node_class = PT_NODE_PYTHON;
+			return PT_NODE_PYTHON;
 	}
-	return node_class;
+	return PT_NODE_PLAIN;
 }
-#define NODE_CLASS(key) node_class_of((key)->address, &(__u32){0})
+#define NODE_CLASS(key) node_class_of((key)->address)
 
 /* Names are not copied before they go into a record. */
 #define NAMES_ARE_READ_IN_PLACE

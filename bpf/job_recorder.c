@@ -36,7 +36,7 @@ static __noinline void write_unread_stack(struct job_stacks *stacks)
 	fill_head(&record->head, 0, 0, PT_PYTHON_STACK, PT_PYTHON_STACK_HEAD_BYTES);
 	((__u64 *)record)[3] = 0;
 	record->flags = PT_PYTHON_STACK_FAILED;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 }
 
 static __noinline void begin_stacks(const char *ring, struct job_stacks *stacks)
@@ -241,7 +241,7 @@ static __always_inline void write_plain(struct pt_regs *ctx, __u64 cookie, __u8 
 	if (!record)
 		return;
 	fill_head(record, PT_REGS_SP(ctx), cookie, kind, sizeof(*record));
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 }
 
 __attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ctx)

@@ -22,7 +22,7 @@ static __noinline int on_allocation(struct pt_regs *ctx)
 		return 0;
 	fill_block_head(&record->head, PT_REGS_PARM2(ctx), PT_ALLOCATION, sizeof(*record));
 	record->value = PT_REGS_PARM3(ctx);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 
@@ -34,7 +34,7 @@ static __noinline int on_free(struct pt_regs *ctx)
 	if (!record)
 		return 0;
 	fill_block_head(record, PT_REGS_PARM2(ctx), PT_FREE, sizeof(*record));
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 
@@ -54,7 +54,7 @@ static __always_inline int write_memory(__u64 sp, __u8 kind, __u64 address, __u6
 	record->device_type = device;
 	record->device_index = device >> 8;
 	__builtin_memset(record->reserved_bytes, 0, sizeof(record->reserved_bytes));
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 

@@ -17,7 +17,14 @@ struct {
 
 /* Code in a job has it from elsewhere (bpf/job_helpers.h). */
 #ifndef NODE_CLASS
-#define NODE_CLASS(key) bpf_map_lookup_elem(&node_vtables, key)
+/* 0 = not known yet. */
+static __always_inline __u32 find_node_class(const struct address_key *key)
+{
+	__u32 *known = bpf_map_lookup_elem(&node_vtables, key);
+
+	return known ? *known : 0;
+}
+#define NODE_CLASS(key) find_node_class(key)
 #endif
 
 /* torch::autograd::Node*: its vtable names its class; a PyNode's class is that of its Python
@@ -30,9 +37,10 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	struct node_head head = {};
 	__u64 vtable;
 	__u64 python_type = 0;
-	__u64 wakeup = BPF_RB_NO_WAKEUP;
+	bool is_new = false;
+	__u64 time_ns;
 	struct pt_node_record *record;
-	__u32 *node_class;
+	__u32 node_class;
 
 	/* The engine's row has no inputs, and no offsets in its cookie. */
 	if (config_record_shapes && cookie >> 48)
@@ -47,9 +55,9 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 		/* The loader reads the name from the process, which may end soon: it is told at
 		 * once, but not again and again when the map is full. */
 		if (!bpf_map_update_elem(&node_vtables, &key, &seen, BPF_NOEXIST))
-			wakeup = BPF_RB_FORCE_WAKEUP;
+			is_new = true;
 	}
-	if (object_offset && !(node_class && *node_class == PT_NODE_PLAIN)) {
+	if (object_offset && node_class != PT_NODE_PLAIN) {
 		__u64 object = 0;
 
 		/* Other nodes may be smaller: what is read behind them is ignored, and so is a
@@ -58,7 +66,7 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 			bpf_probe_read_user(&python_type, sizeof(python_type),
 					    (void *)(object + 8));
 	}
-	if (python_type && node_class && *node_class == PT_NODE_PYTHON) {
+	if (python_type && node_class == PT_NODE_PYTHON) {
 		record = reserve(sizeof(*record));
 		if (!record)
 			return 0;
@@ -74,10 +82,14 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 		fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_NODE_BEGIN,
 			  PT_NODE_RECORD_SHORT_BYTES);
 	}
+	/* What is written is read by others: not to be read again once it is submitted. */
+	time_ns = record->head.time_ns;
 	record->vtable = vtable;
 	record->python_type = python_type;
-	bpf_ringbuf_submit(record, wakeup);
-	write_node_forward(PT_REGS_SP(ctx), cookie, &head, node);
+	submit(record);
+	if (unlikely(is_new))
+		wake_loader();
+	write_node_forward(time_ns, PT_REGS_SP(ctx), cookie, &head, node);
 	return 0;
 }
 

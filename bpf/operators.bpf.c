@@ -31,7 +31,7 @@ static __always_inline int write_plain(struct pt_regs *ctx, __u64 cookie, __u8 k
 	if (unlikely(!record))
 		return 0;
 	fill_head(record, PT_REGS_SP(ctx), cookie, kind, sizeof(*record));
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 

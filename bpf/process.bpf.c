@@ -29,7 +29,7 @@ int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 	fill_head(&record->head, 0, 0, PT_FORK, sizeof(*record));
 	record->child_pid = child_tgid;
 	record->child_tid = tid_of(child);
-	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	submit_and_wake(record);
 	return 0;
 }
 
@@ -50,7 +50,7 @@ int on_process_exec(struct bpf_raw_tracepoint_args *ctx)
 	if (!record)
 		return 0;
 	fill_head(record, 0, 0, PT_EXEC, sizeof(*record));
-	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	submit_and_wake(record);
 	return 0;
 }
 
@@ -81,6 +81,6 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	if (record->group_dead)
 		bpf_map_delete_elem(&traced, &tgid);
-	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	submit_and_wake(record);
 	return 0;
 }

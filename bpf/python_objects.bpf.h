@@ -207,7 +207,7 @@ static __always_inline bool read_python_code(struct pt_python_layout *layout, __
  * what they tell of is told again when one of them is lost. */
 static __always_inline void *reserve_python(struct python_thread *thread, __u8 kind, __u64 bytes)
 {
-	struct pt_record *record = bpf_ringbuf_reserve(&ring, bytes, 0);
+	struct pt_record *record = reserve_room(bytes);
 
 	if (!record) {
 		note_loss();
@@ -265,7 +265,7 @@ static long write_more_python_text(__u32 i, struct python_text *text)
 		return 1;
 	}
 	fill_python_text(record, text, PT_PYTHON_MORE_TEXT_BYTES);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 
@@ -277,7 +277,7 @@ static __noinline int write_python_text(struct python_text *text, __u32 most_byt
 	if (!record)
 		return 0;
 	fill_python_text(record, text, PT_PYTHON_TEXT_BYTES);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	if (text->offset < text->total)
 		bpf_loop(most_bytes / PT_PYTHON_MORE_TEXT_BYTES, write_more_python_text, text, 0);
 	return !text->failed;
@@ -414,7 +414,7 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 	if (bpf_probe_read_user(&record->first_line, sizeof(record->first_line),
 				(void *)(address + layout->code_first_line)))
 		record->first_line = 0;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	if (!write_python_string(thread, layout, code.file, code.id, PT_PYTHON_FILE) ||
 	    !write_python_string(thread, layout, code.name, code.id, PT_PYTHON_NAME))
 		return 0;
@@ -452,7 +452,7 @@ __noinline int tell_python_module(__u64 object)
 	record->handle = object;
 	record->object = type;
 	/* The loader looks for its place among the others while it lives. */
-	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	submit_and_wake(record);
 	if (!bpf_probe_read_user(&text.address, sizeof(text.address),
 				 (void *)(type + PYTHON_TYPE_NAME))) {
 		length = bpf_probe_read_user_str(name, sizeof(name), (void *)text.address);

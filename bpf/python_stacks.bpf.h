@@ -330,7 +330,7 @@ __noinline int send_python_stack(void)
 		bytes = MOST_RECORD_WORDS;
 	bytes = PT_PYTHON_STACK_HEAD_BYTES + 8 * bytes;
 	thread->record.head.words = bytes / 8;
-	if (bpf_ringbuf_output(&ring, &thread->record, bytes, BPF_RB_NO_WAKEUP)) {
+	if (!copy_record(&thread->record, bytes)) {
 		note_loss();
 		return 0;
 	}

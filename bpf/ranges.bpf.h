@@ -16,7 +16,7 @@ static __noinline int write_range_handle(struct pt_regs *ctx, __u8 kind)
 		return 0;
 	fill_head(&record->head, PT_REGS_SP(ctx), 0, kind, sizeof(*record));
 	record->value = PT_RANGE_HANDLE(record->head.tid);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 0;
 }
 
@@ -39,7 +39,7 @@ static __noinline int on_range_push(struct pt_regs *ctx)
 	record->reserved = 0;
 	if (length != PT_TEXT_READ_FAILED)
 		put_name(record->text, name, characters, length);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	if (length == PT_TEXT_READ_FAILED) {
 		count_drop(PT_DROP_READ_FAILED);
 	} else {

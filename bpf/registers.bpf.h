@@ -83,7 +83,9 @@ static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
 	return hardware_register_here(ctx, number);
 }
 
-static __always_inline __u64 read_word(__u64 address)
+/* Not inline: in a frame below 64 bytes, which is on the kernel's stack, the kernel copies without
+ * a look at what object lies there. */
+static __noinline __u64 read_word(__u64 address)
 {
 	__u64 word = 0;
 

@@ -5,12 +5,8 @@
 #define PROFTRACE_BPF_SYSTEM_H
 
 #include "bpf/pid_namespace.bpf.h"
+#include "bpf/ring.bpf.h"
 #include "bpf/abi/system_records.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 32 << 20); /* set by the loader (--buffer-size) */
-} system_ring SEC(".maps");
 
 /* Processes that are recorded. Key: the tgid in the tracer's PID namespace. */
 struct {
@@ -191,7 +187,7 @@ static __always_inline void note_lost(struct system_thread *thread)
 /* Hands the record over. `size`: at most that of the object. */
 static __always_inline int write_system(struct system_thread *thread, void *record, __u64 size)
 {
-	if (bpf_ringbuf_output(&system_ring, record, size, BPF_RB_NO_WAKEUP) == 0) {
+	if (copy_record(record, size)) {
 		if (unlikely(thread->lost))
 			thread->lost = 0;
 		return 1;

@@ -329,8 +329,7 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 /* A path of at most so many bytes, with its NUL, is not copied more than needed. */
 #define SHORT_PATH_BYTES 64
 
-#define RESERVE_PATH(count)                                                                        \
-	bpf_ringbuf_reserve(&system_ring, PT_SYSTEM_CALL_HEAD_BYTES + 48 + 8 + (count)*8, 0)
+#define RESERVE_PATH(count) reserve_room(PT_SYSTEM_CALL_HEAD_BYTES + 48 + 8 + (count)*8)
 
 /* A call whose arguments point to nothing but one short path; whether it is one. Not static, for
  * the same reason. */
@@ -392,12 +391,11 @@ __noinline int write_path_call(struct system_thread *thread, struct call_end *en
 	if (count > 3)
 		__builtin_memcpy(words + 13, path + 6, 16);
 	thread->lost = 0;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 	return 1;
 }
 
-#define RESERVE_CALL(count)                                                                        \
-	bpf_ringbuf_reserve(&system_ring, PT_SYSTEM_CALL_HEAD_BYTES + (count)*8, 0)
+#define RESERVE_CALL(count) reserve_room(PT_SYSTEM_CALL_HEAD_BYTES + (count)*8)
 
 /* The record is made where it is to be. The size of that is known when this is compiled, the rest
  * is the same for all: little code stays in the processor's cache. */
@@ -455,7 +453,7 @@ static __always_inline void write_arguments(struct system_thread *thread, struct
 	if (count > 5)
 		words[11] = thread->arguments[5];
 	thread->lost = 0;
-	bpf_ringbuf_submit(words, BPF_RB_NO_WAKEUP);
+	submit(words);
 }
 
 static __always_inline void write_call(struct task_struct *task, struct system_thread *thread,

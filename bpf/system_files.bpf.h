@@ -314,7 +314,7 @@ static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 	asm volatile("" : "+r"(size));
 	if (size > sizeof(*record))
 		return 0;
-	return bpf_ringbuf_output(&system_ring, record, size, BPF_RB_NO_WAKEUP) == 0;
+	return copy_record(record, size);
 }
 
 /* Of all that a file is known by, as kernel objects are used again for others; `file`: 0 where it

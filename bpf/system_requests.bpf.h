@@ -86,7 +86,7 @@ static __always_inline int end_request(__u64 key, __s64 result)
 	record.offset = begun->offset;
 	record.bytes = begun->bytes;
 	record.user_data = begun->user_data;
-	if (bpf_ringbuf_output(&system_ring, &record, sizeof(record), BPF_RB_NO_WAKEUP))
+	if (!copy_record(&record, sizeof(record)))
 		__sync_fetch_and_add(&system_lost, 1);
 	bpf_map_delete_elem(&system_requests, &key);
 	return 0;

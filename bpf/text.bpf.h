@@ -66,7 +66,7 @@ static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 le
 		record->bytes = 0;
 		count_drop(PT_DROP_READ_FAILED);
 	}
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	submit(record);
 }
 
 #endif

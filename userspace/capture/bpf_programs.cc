@@ -18,10 +18,10 @@
 #include "proftrace.skel.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/kernel_types.h"
+#include "userspace/capture/mapped_ring.h"
 #include "userspace/capture/pid_namespace.h"
 #include "userspace/capture/probe_cost.h"
 #include "userspace/capture/process_watch.h"
-#include "userspace/capture/record_ring.h"
 
 namespace proftrace {
 namespace {
@@ -68,7 +68,7 @@ struct ProgramDeleter {
 struct BpfPrograms::Impl {
   std::shared_ptr<LinkGuard> guard;
   std::unique_ptr<proftrace_bpf, ProgramDeleter> skeleton;
-  RecordRing ring;
+  MappedRing ring;
   std::vector<bpf_link*> links;
   bool empty_program = false;
   std::unique_ptr<ProcessWatch> watch;  // without the kernel
@@ -182,7 +182,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       bpf_map__set_max_entries(skeleton->maps.demoted_calls, PT_MOST_DEMOTIONS);
       bpf_map__set_max_entries(skeleton->maps.handed_hits, kMostHandedThreads);
     }
-    bpf_map__set_max_entries(skeleton->maps.ring, options.ring_bytes);
+    SetRingBytes(skeleton, options.ring_bytes);
     if (options.loss_threads > 0) {
       bpf_map__set_max_entries(skeleton->maps.lost_by_thread, options.loss_threads);
     }
@@ -197,7 +197,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       g_load_message = nullptr;
       return LoadError(error, message);
     }
-    if (!impl.ring.Open(skeleton->maps.ring)) {
+    if (!impl.ring.Open(skeleton)) {
       g_load_message = nullptr;
       return LoadError(errno, "the ring buffer");
     }
@@ -219,9 +219,8 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
 }
 
 absl::StatusOr<double> BpfPrograms::MeasureHit(UprobeApi api) {
-  // A record takes its own bytes and the ring's header of 8.
-  const uint32_t ring_records =
-      bpf_map__max_entries(impl_->skeleton->maps.ring) / (sizeof(abi::pt_record) + 8);
+  const uint64_t ring_records =
+      impl_->skeleton->bss->ring_bytes / (sizeof(abi::pt_record) + PT_RING_HEAD_BYTES);
   return MeasureProbeCost(
       static_cast<int>(ring_records / 2),
       [this, api](const ModulePlan& module) {
@@ -399,6 +398,7 @@ void BpfPrograms::RemoveAutogradLayout(Pid pid) {
   const uint32_t process = Raw(pid);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &process);
   // What its threads have found already. Those of other processes find it again.
+  for (auto& place : impl_->skeleton->bss->autograd_places) place.tid = 0;
   const bpf_map* threads = impl_->skeleton->maps.autograd_threads;
   uint32_t tid = 0;
   for (uint32_t i = 0; i < bpf_map__max_entries(threads); ++i) {
@@ -461,11 +461,7 @@ absl::Status BpfPrograms::SetNodeSignature(Pid pid, uint16_t signature) {
 
 absl::StatusOr<uint64_t> BpfPrograms::Poll(int timeout_ms, const RecordCallback& callback) {
   if (!is_loaded()) return impl_->watch->WaitAndTake(timeout_ms, callback);
-  const int64_t taken = impl_->ring.WaitAndTake(timeout_ms, callback);
-  if (taken < 0) {
-    return Fail(ExitCode::kBug, "cannot read the ring: " + ErrnoText(static_cast<int>(-taken)));
-  }
-  return static_cast<uint64_t>(taken);
+  return impl_->ring.WaitAndTake(timeout_ms, callback);
 }
 
 KernelCounters BpfPrograms::ReadCounters() const {

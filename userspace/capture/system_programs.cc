@@ -23,8 +23,8 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/capture/kernel_types.h"
+#include "userspace/capture/mapped_ring.h"
 #include "userspace/capture/pid_namespace.h"
-#include "userspace/capture/record_ring.h"
 #include "userspace/capture/system_facts.h"
 
 namespace proftrace {
@@ -77,7 +77,7 @@ int ArgumentsOf(const btf* types, const char* tracepoint) {
 
 struct SystemPrograms::Impl {
   std::unique_ptr<system_activity_bpf, ProgramDeleter> skeleton;
-  RecordRing ring;
+  MappedRing ring;
   bpf_link* begin_lister = nullptr;
   bpf_link* open_lister = nullptr;
   std::vector<bpf_link*> links;
@@ -139,7 +139,7 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   skeleton->rodata->config_sched = activities.sched;
   skeleton->rodata->config_faults = activities.faults;
   skeleton->rodata->config_children = options.follow_children;
-  bpf_map__set_max_entries(skeleton->maps.system_ring, options.ring_bytes);
+  SetRingBytes(skeleton, options.ring_bytes);
   bpf_map__set_max_entries(skeleton->maps.other_threads, kMostThreads);
 
   const auto& all = skeleton->progs;
@@ -188,7 +188,7 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
       return Failed("the table of system calls", errno);
     }
   }
-  if (!impl.ring.Open(skeleton->maps.system_ring)) return Failed("the ring buffer", errno);
+  if (!impl.ring.Open(skeleton)) return Failed("the ring", errno);
   const double plain_ns = has_calls ? CallNs() : 0;
   status = programs->Attach(activities);
   if (status.ok() && has_calls) status = programs->MeasureCall(plain_ns);

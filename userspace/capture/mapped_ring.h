@@ -1,0 +1,79 @@
+// The reading end of a ring that BPF programs write without calling the kernel (bpf/ring.bpf.h).
+// For one thread at a time.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "bpf/abi/ring.h"
+
+struct bpf_map;
+struct ring_buffer;
+
+namespace proftrace {
+
+// What programs and reader have in common beside the memory: the programs' variables.
+struct RingVariables {
+  uint64_t* reserved = nullptr;
+  uint64_t* consumed = nullptr;
+};
+
+// Chunks of a ring of so many bytes, a power of two.
+constexpr uint32_t RingChunks(uint32_t ring_bytes) {
+  return ring_bytes <= PT_RING_CHUNK_BYTES ? 1 : ring_bytes / PT_RING_CHUNK_BYTES;
+}
+
+void SetRingChunks(bpf_map* ring, uint32_t chunks);
+// Gives the map `ring` and the variables of a skeleton their size, before it is loaded.
+template <typename Skeleton>
+void SetRingBytes(Skeleton* skeleton, uint32_t ring_bytes) {
+  SetRingChunks(skeleton->maps.ring, RingChunks(ring_bytes));
+  skeleton->bss->ring_bytes = ring_bytes;
+  skeleton->bss->ring_chunk_mask = RingChunks(ring_bytes) - 1;
+}
+
+class MappedRing {
+ public:
+  // The record is there during the call only.
+  using Callback = std::function<void(std::span<const std::byte>)>;
+
+  MappedRing() = default;
+  ~MappedRing() { Close(); }
+  MappedRing(const MappedRing&) = delete;
+  MappedRing& operator=(const MappedRing&) = delete;
+
+  // Of a skeleton that is loaded, and stays until Close(). false: errno says why.
+  template <typename Skeleton>
+  bool Open(Skeleton* skeleton) {
+    return Map(skeleton->maps.ring, skeleton->maps.doorbell,
+               {reinterpret_cast<uint64_t*>(&skeleton->bss->ring_reserved),
+                reinterpret_cast<uint64_t*>(&skeleton->bss->ring_consumed)});
+  }
+  // The same on memory that somebody else has; nobody rings.
+  void OpenMemory(std::byte* memory, uint32_t chunks, const RingVariables& variables);
+  void Close();
+
+  // Hands over the records that are there, in the order in which their room was taken, up to the
+  // first one that is not whole yet: how many.
+  uint64_t Take(const Callback& callback);
+  // The same, after it has waited for somebody to ring, which most records do not.
+  uint64_t WaitAndTake(int timeout_ms, const Callback& callback);
+  void Discard();
+
+ private:
+  bool Map(const bpf_map* ring, const bpf_map* doorbell, const RingVariables& variables);
+  std::byte* At(uint64_t position) const;
+
+  std::byte* memory_ = nullptr;
+  size_t mapped_bytes_ = 0;
+  ring_buffer* doorbell_ = nullptr;
+  RingVariables variables_;
+  uint64_t chunks_ = 0;
+  uint64_t position_ = 0;
+};
+
+}  // namespace proftrace
