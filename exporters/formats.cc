@@ -15,6 +15,7 @@
 #include "exporters/memory_timeline.h"
 #include "exporters/memory_viz.h"
 #include "exporters/modules_csv.h"
+#include "exporters/perfetto_trace.h"
 #include "exporters/pfw.h"
 #include "exporters/pprof.h"
 #include "exporters/samples_csv.h"
@@ -37,6 +38,11 @@ absl::Status WriteKeyAveragesCsv(const ExportInput& input, ByteSink& sink) {
 absl::Status WriteChromeTrace(const ExportInput& input, ByteSink& sink) {
   return ExportChromeTrace(input.timeline, sink, input.aggregates.step_rows, input.rank,
                            input.aggregates.device_idle, input.aggregates.python_rows);
+}
+
+absl::Status WritePerfettoTrace(const ExportInput& input, ByteSink& sink) {
+  return ExportPerfettoTrace(input.timeline, input.aggregates.step_rows,
+                             input.aggregates.python_rows, sink);
 }
 
 absl::Status WriteEventsCsv(const ExportInput& input, ByteSink& sink) {
@@ -159,6 +165,8 @@ const std::vector<Format>& Formats() {
       {"csv", "key_averages.csv", "any spreadsheet or pandas", WriteKeyAveragesCsv},
       {"chrome", "trace.json.gz", "https://ui.perfetto.dev, HTA, TraceLens", WriteChromeTrace},
       {"tensorboard", "", "tensorboard --logdir DIR, with torch-tb-profiler", WriteChromeTrace},
+      {"perfetto", "trace.pftrace.gz",
+       "https://ui.perfetto.dev, trace_processor; with thread states", WritePerfettoTrace},
       {"events-csv", "events.csv", "pandas or a database; one row an event", WriteEventsCsv},
       {"folded", "stacks_self_cpu.folded", "flamegraph.pl, inferno, https://www.speedscope.app",
        WriteFolded, FormatNeeds::kNothing, true},

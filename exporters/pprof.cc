@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exporters/escape.h"
+#include "exporters/protobuf.h"
 #include "exporters/text_writer.h"
 
 namespace proftrace {
@@ -35,34 +36,6 @@ enum FunctionField : uint32_t {
   kStartLine = 5,
 };
 
-// A message of protocol buffers: https://protobuf.dev/programming-guides/encoding.
-class Message {
- public:
-  const std::string& bytes() const { return bytes_; }
-  void Number(uint32_t field, int64_t value) {
-    Varint(field << 3);
-    Varint(static_cast<uint64_t>(value));
-  }
-  void Bytes(uint32_t field, std::string_view value) {
-    Varint(field << 3 | 2);
-    Varint(value.size());
-    bytes_ += value;
-  }
-  void Packed(uint32_t field, const std::vector<int64_t>& values) {
-    Message packed;
-    for (const int64_t value : values) packed.Varint(static_cast<uint64_t>(value));
-    Bytes(field, packed.bytes());
-  }
-
- private:
-  void Varint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<char>(value | 0x80));
-    bytes_.push_back(static_cast<char>(value));
-  }
-
-  std::string bytes_;
-};
-
 class PprofWriter {
  public:
   PprofWriter(const Timeline& timeline, const FoldedStacks& stacks, StackWeight first,
@@ -75,7 +48,7 @@ class PprofWriter {
     for (uint32_t node = 1; node < stacks_.nodes.size() && writer_.ok(); ++node) WriteSample(node);
     for (uint32_t frame = 0; frame < stacks_.frames.size(); ++frame) WriteFrame(frame);
     const Window& window = timeline_.info().window;
-    Message rest;
+    ProtobufMessage rest;
     rest.Number(kTimeNanos, timeline_.ToUnixNs(window.start_ns));
     rest.Number(kDurationNanos, std::max<int64_t>(window.duration_ns, 0));
     rest.Number(kDefaultSampleType, StringNumber(std::string(InfoOf(first_).pprof_type)));
@@ -92,14 +65,14 @@ class PprofWriter {
     return it->second;
   }
 
-  void Write(uint32_t field, const Message& message) {
-    Message framed;
+  void Write(uint32_t field, const ProtobufMessage& message) {
+    ProtobufMessage framed;
     framed.Bytes(field, message.bytes());
     writer_.Text(framed.bytes());
   }
 
   void WriteValueType(const StackWeightInfo& info) {
-    Message message;
+    ProtobufMessage message;
     message.Number(kType, StringNumber(std::string(info.pprof_type)));
     message.Number(kUnit, StringNumber(info.unit == StackUnit::kNanoseconds ? "nanoseconds"
                                        : info.unit == StackUnit::kBytes     ? "bytes"
@@ -115,7 +88,7 @@ class PprofWriter {
     for (const uint32_t at : PathOf(stacks_, node)) {
       locations.push_back(stacks_.nodes[at].frame + int64_t{1});
     }
-    Message message;
+    ProtobufMessage message;
     message.Packed(kLocationIds, locations);
     message.Packed(kValues, sums);
     Write(kSample, message);
@@ -125,11 +98,11 @@ class PprofWriter {
   void WriteFrame(uint32_t frame) {
     const int64_t number = frame + int64_t{1};
     const StackFrame& shown = stacks_.frames[frame];
-    Message function;
+    ProtobufMessage function;
     function.Number(kFunctionId, number);
     function.Number(kName, StringNumber(shown.name));
     function.Number(kSystemName, StringNumber(shown.name));
-    Message line;
+    ProtobufMessage line;
     line.Number(kLineFunctionId, number);
     if (!shown.file.empty()) {
       function.Number(kFilename, StringNumber(shown.file));
@@ -137,7 +110,7 @@ class PprofWriter {
       line.Number(kLineNumber, shown.line);
     }
     Write(kFunction, function);
-    Message location;
+    ProtobufMessage location;
     location.Number(kLocationId, number);
     location.Bytes(kLine, line.bytes());
     Write(kLocation, location);

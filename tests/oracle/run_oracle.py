@@ -40,8 +40,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 JOB = HERE / "jobs" / "job.py"
 SKIP = 77
-FORMATS = "table,csv,events-csv,chrome,folded,flamegraph"
-OUTPUTS = ["capture.ptrec", "key_averages.txt", "key_averages.csv", "events.csv", "trace.json.gz",
+FORMATS = "table,csv,events-csv,chrome,perfetto,folded,flamegraph"
+OUTPUTS = ["capture.ptrec", "key_averages.txt", "key_averages.csv", "events.csv", "trace.json.gz", "trace.pftrace.gz",
            "stacks_self_cpu.folded", "flamegraph.html", "summary.json"]
 # Recorded by torch.profiler and by no probe: rows that a RecordFunction of their own makes, outside the dispatcher, the
 # autograd engine and annotations. Each is printed with its count where it is missing.

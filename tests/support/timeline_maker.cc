@@ -177,13 +177,16 @@ StackId TimelineMaker::AddFrame(StackId caller, uint32_t code, uint32_t instruct
 }
 
 absl::Status TimelineMaker::AddKernel(SpanId asker, const std::string& name, int64_t start_ns,
-                                      int64_t duration_ns) {
+                                      int64_t duration_ns, SpanId call) {
   if (info_.gpu_agents.empty()) info_.gpu_agents.emplace_back();
   DeviceActivity kernel;
   kernel.op = asker;
+  kernel.call = call;
+  kernel.kernel = builder_.kernel_count();
   kernel.name = builder_.InternDeviceName(name);
   kernel.start_ns = start_ns;
   kernel.duration_ns = duration_ns;
+  if (absl::Status status = builder_.AddKernel({}); !status.ok()) return status;
   return builder_.AddDeviceActivity(kernel);
 }
 

@@ -23,6 +23,7 @@ proftrace_unit_test(exporters_test
     exporters_device_test.cc
     exporters_memory_test.cc
     exporters_output_test.cc
+    exporters_perfetto_test.cc
     exporters_profiles_test.cc
     exporters_stacks_test.cc
     exporters_system_args_test.cc

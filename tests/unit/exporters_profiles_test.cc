@@ -9,6 +9,7 @@
 
 #include "exporters/pprof.h"
 #include "exporters/speedscope.h"
+#include "tests/support/protobuf_reader.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"
 
@@ -64,72 +65,23 @@ TEST_F(ProfilesTest, SpeedscopeHasASampleAPath) {
   }
 }
 
-// Fields of a message by their numbers, in order: numbers as they are, bytes in `texts`.
-struct Fields {
-  std::multimap<uint64_t, uint64_t> numbers;
-  std::multimap<uint64_t, std::string> texts;
-
-  uint64_t Number(uint64_t field) const {
-    EXPECT_EQ(numbers.count(field), 1u) << field;
-    return numbers.count(field) == 1 ? numbers.find(field)->second : 0;
-  }
-  std::vector<std::string> Texts(uint64_t field) const {
-    std::vector<std::string> found;
-    for (auto [it, end] = texts.equal_range(field); it != end; ++it) found.push_back(it->second);
-    return found;
-  }
-};
-
-uint64_t ReadVarint(const std::string& bytes, size_t* at) {
-  uint64_t value = 0;
-  for (int shift = 0; *at < bytes.size(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(bytes[(*at)++]);
-    value |= static_cast<uint64_t>(byte & 0x7F) << shift;
-    if (byte < 0x80) return value;
-  }
-  ADD_FAILURE() << "a number has no end";
-  return 0;
-}
-
-std::vector<uint64_t> ReadPacked(const std::string& bytes) {
-  std::vector<uint64_t> values;
-  for (size_t at = 0; at < bytes.size();) values.push_back(ReadVarint(bytes, &at));
-  return values;
-}
-
-Fields Read(const std::string& bytes) {
-  Fields fields;
-  for (size_t at = 0; at < bytes.size();) {
-    const uint64_t key = ReadVarint(bytes, &at);
-    const uint64_t value = ReadVarint(bytes, &at);
-    if ((key & 7) == 0) {
-      fields.numbers.emplace(key >> 3, value);
-      continue;
-    }
-    EXPECT_EQ(key & 7, 2u);
-    EXPECT_LE(value, bytes.size() - at);
-    fields.texts.emplace(key >> 3, bytes.substr(at, value));
-    at += value;
-  }
-  return fields;
-}
-
 TEST_F(ProfilesTest, PprofHasASampleAPathTheInnermostFirst) {
   StringSink sink;
   ASSERT_TRUE(ExportPprof(*timeline_, aggregates_.stacks, StackWeight::kSelfCpuTime, sink).ok());
-  const Fields profile = Read(sink.text());
+  const ProtobufFields profile = ReadProtobuf(sink.text());
   const std::vector<std::string> strings = profile.Texts(6);
   ASSERT_FALSE(strings.empty());
   EXPECT_EQ(strings[0], "");
   std::vector<std::string> types;
   for (const std::string& type : profile.Texts(1)) {
-    types.push_back(strings.at(Read(type).Number(1)) + "/" + strings.at(Read(type).Number(2)));
+    types.push_back(strings.at(ReadProtobuf(type).Number(1)) + "/" +
+                    strings.at(ReadProtobuf(type).Number(2)));
   }
   EXPECT_EQ(types, (std::vector<std::string>{"self_cpu_time/nanoseconds", "spans/count"}));
 
   std::map<uint64_t, std::string> functions;
   for (const std::string& bytes : profile.Texts(5)) {
-    const Fields function = Read(bytes);
+    const ProtobufFields function = ReadProtobuf(bytes);
     const std::string& name = functions[function.Number(1)] = strings.at(function.Number(2));
     if (name != "a.py(12): main") continue;
     EXPECT_EQ(strings.at(function.Number(4)), "a.py");
@@ -137,16 +89,17 @@ TEST_F(ProfilesTest, PprofHasASampleAPathTheInnermostFirst) {
   }
   std::map<uint64_t, std::string> locations;
   for (const std::string& bytes : profile.Texts(4)) {
-    const Fields location = Read(bytes);
-    const Fields line = Read(location.Texts(4).at(0));
+    const ProtobufFields location = ReadProtobuf(bytes);
+    const ProtobufFields line = ReadProtobuf(location.Texts(4).at(0));
     locations[location.Number(1)] = functions.at(line.Number(1));
   }
   std::map<std::string, std::vector<uint64_t>> samples;
   for (const std::string& bytes : profile.Texts(2)) {
-    const Fields sample = Read(bytes);
+    const ProtobufFields sample = ReadProtobuf(bytes);
     std::string path;
-    for (const uint64_t id : ReadPacked(sample.Texts(1).at(0))) path += locations.at(id) + ";";
-    samples[path] = ReadPacked(sample.Texts(2).at(0));
+    for (const uint64_t id : ReadPackedNumbers(sample.Texts(1).at(0)))
+      path += locations.at(id) + ";";
+    samples[path] = ReadPackedNumbers(sample.Texts(2).at(0));
   }
   EXPECT_EQ(samples, (std::map<std::string, std::vector<uint64_t>>{
                          {"aten::add;a.py(12): main;", {16'000, 2}},

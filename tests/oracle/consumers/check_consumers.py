@@ -184,20 +184,28 @@ def perfetto_engine() -> Path:
     return engines[-1].parent
 
 
+def ask_perfetto(trace: Path, *queries: str) -> list[list[list]]:
+    """The rows of each query's answer."""
+    answer = subprocess.run(["node", str(HERE / "perfetto_query.js"), str(perfetto_engine()), str(trace), *queries], check=True,
+                            capture_output=True, text=True)
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
 def check_perfetto(directory: Path) -> list[str]:
+    return check_perfetto_trace(directory, "trace.json.gz")
+
+
+def check_perfetto_trace(directory: Path, name: str) -> list[str]:
     """The trace processor must drop nothing, report no error, and nest every row as events.csv does."""
-    queries = [
+    stats, slices, counts, arrows = ask_perfetto(
+        directory / name,
         "select name, value from stats where severity != 'info' and value > 0",
         "select t.tid, s.name, s.depth, s.dur from slice s join thread_track k on s.track_id = k.id "
         "join thread t using (utid) where s.category in ('cpu_op', 'user_annotation') order by s.ts, s.depth, s.id",
         "select category, count(*) from slice group by category",
         # Each arrow from a call to what it asked for; its ends are in the slices that it was written for.
         "select o.category, i.category, count(*), sum(i.ts < o.ts) from flow f join slice o on f.slice_out = o.id "
-        "join slice i on f.slice_in = i.id where i.category in ('kernel', 'gpu_memcpy', 'gpu_memset') group by 1, 2",
-    ]
-    answer = subprocess.run(["node", str(HERE / "perfetto_query.js"), str(perfetto_engine()), str(directory / "trace.json.gz"),
-                             *queries], check=True, capture_output=True, text=True)
-    stats, slices, counts, arrows = map(json.loads, answer.stdout.splitlines())
+        "join slice i on f.slice_in = i.id where i.category in ('kernel', 'gpu_memcpy', 'gpu_memset') group by 1, 2")
     problems = [f"Perfetto: {name} is {value}" for name, value in stats]
     rows = pandas.DataFrame(slices, columns=["tid", "name", "depth", "duration_ns"])
     events = read_events(directory)
@@ -221,7 +229,50 @@ def check_perfetto(directory: Path) -> list[str]:
     return problems + different_threads("Perfetto", expected, rows)
 
 
-CHECKS: dict[str, Callable[[Path], list[str]]] = {"pandas": check_pandas, "HTA": check_hta, "Perfetto": check_perfetto}
+def check_perfetto_format(directory: Path) -> list[str]:
+    """Perfetto's own format: as the chrome trace, and threads' states and wakings are those of events.csv."""
+    problems = check_perfetto_trace(directory, "trace.pftrace.gz")
+    events = read_events(directory)
+    waits = events[(events["category"] == "sched") & (events["duration_ns"] > 0)].sort_values(["tid", "start_ns"])
+    if waits.empty or summary_of(directory)["ledger"]["system_lost"]:
+        return problems
+    states, arrows = ask_perfetto(
+        directory / "trace.pftrace.gz",
+        "select t.tid, case s.state when 'D' then 'S' else s.state end, sum(s.dur) from thread_state s "
+        "join thread t using (utid) where s.dur >= 0 and s.state in ('S', 'D', 'R', 'Running') group by 1, 2",
+        "select wt.tid, ot.tid, count(*), sum(i.ts < o.ts) from flow f join slice o on f.slice_out = o.id "
+        "join slice i on f.slice_in = i.id join thread_track ok on o.track_id = ok.id join thread ot on ok.utid = ot.utid "
+        "join thread_track wk on i.track_id = wk.id join thread wt on wk.utid = wt.utid "
+        "where i.category = 'sched_runnable' group by 1, 2")
+    theirs = {(tid, state): duration for tid, state, duration in states}
+    ours: collections.Counter[tuple[int, str]] = collections.Counter()
+    wakings: collections.Counter[tuple[int, int]] = collections.Counter()
+    known = set(events["tid"])
+    for tid, rows in waits.groupby("tid"):
+        end = None
+        for row in rows.itertuples():
+            args = json.loads(row.args)
+            queued = row.duration_ns if row.name == "preempted" else args["run_queue_ns"]
+            ours[tid, "R"] += queued
+            ours[tid, "S"] += row.duration_ns - queued
+            ours[tid, "Running"] += 0 if end is None else row.start_ns - end
+            end = row.start_ns + row.duration_ns
+            if 0 < queued < row.duration_ns and args.get("waker_tid") in known:
+                wakings[tid, args["waker_tid"]] += 1
+    for key, duration in ours.items():
+        # Before its first wait and behind its last one a thread runs, too.
+        found = theirs.get(key, 0)
+        if found != duration and (key[1] != "Running" or found < duration):
+            problems.append(f"Perfetto: thread {key[0]} is {found} ns in state {key[1]}, by events.csv {duration}")
+    if any(backwards for *_, backwards in arrows):
+        problems.append("Perfetto: an arrow from a waker points backwards")
+    if {(woken, waker): count for woken, waker, count, _ in arrows} != dict(wakings):
+        problems.append(f"Perfetto holds the wakings {arrows}, events.csv {dict(wakings)}")
+    return problems
+
+
+CHECKS: dict[str, Callable[[Path], list[str]]] = {"pandas": check_pandas, "HTA": check_hta, "Perfetto": check_perfetto,
+                                                   "Perfetto's own format": check_perfetto_format}
 
 
 def main() -> int:
@@ -237,7 +288,7 @@ def main() -> int:
         if len(sys.argv) == 4:
             subprocess.run([sys.argv[1], directory, *sys.argv[2:]], check=True)
             return check(Path(directory))
-        subprocess.run([sys.argv[1], "export", sys.argv[2], "--format", "csv,events-csv,summary,chrome", "-o", directory],
+        subprocess.run([sys.argv[1], "export", sys.argv[2], "--format", "csv,events-csv,summary,chrome,perfetto", "-o", directory],
                        check=True, stderr=subprocess.DEVNULL)
         return check(Path(directory))
 
