@@ -43,6 +43,17 @@ std::set<std::string_view> NamesOf(SystemAbi abi) {
   return names;
 }
 
+TEST(SystemCallTest, CallsNewerThanTheHeadersHaveNames) {
+  for (const SystemAbi abi : kAbis) {
+    EXPECT_EQ(SystemCallName(abi, 451), "cachestat");
+    EXPECT_EQ(SystemCallName(abi, 455), "futex_wait");
+    EXPECT_EQ(SystemCallName(abi, 468), "file_getattr");
+    EXPECT_TRUE(ByName("file_getattr", abi).is_io);
+    EXPECT_EQ(ByName("fchmodat2", abi).places.path, 2);
+  }
+  EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, 455), WaitReason::kLock);
+}
+
 TEST(SystemCallTest, NumbersHaveTheNamesOfTheirAbi) {
   EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 0), "read");
   EXPECT_EQ(SystemCallName(SystemAbi::kI386, 3), "read");

@@ -90,6 +90,8 @@ constexpr SystemCallRow kRows[] = {
     {"madvise", kMemory, {kAddr, kMapLength, kAdvice}},
     {"process_madvise", kMemory, {kPidFd, Pointer("iovec"), Unsigned("vlen"), kAdvice, kFlags}},
     {"process_mrelease", kMemory, {kPidFd, kFlags}},
+    {"mseal", kMemory, {kAddr, kLen, kFlags}},
+    {"map_shadow_stack", kMemory, {kAddr, kSize, kFlags}},
     {"msync", CallClass::kFileIo, {kAddr, kMapLength, {"flags", K::kMapSyncFlags}}},
     {"mincore", kMemory, {kAddr, kMapLength, Pointer("vec")}},
     {"mlock", kMemory, {kAddr, kLen}},

@@ -181,6 +181,13 @@ constexpr SystemCallRow kRows[] = {
     {"removexattr", kFile, {kPathname, kName}},
     {"lremovexattr", kFile, {kPathname, kName}},
     {"fremovexattr", kFile, {kFd, kName}},
+    {"setxattrat", kFile, {kDirFd, kPathname, kAtFlags, kName, Pointer("uargs"), kSize}},
+    {"getxattrat", kFile, {kDirFd, kPathname, kAtFlags, kName, Pointer("uargs"), kSize}},
+    {"listxattrat", kFile, {kDirFd, kPathname, kAtFlags, Pointer("list"), kSize}},
+    {"removexattrat", kFile, {kDirFd, kPathname, kAtFlags, kName}},
+    {"file_getattr", kFile, {kDirFd, kPathname, Pointer("ufattr"), kSize, kAtFlags}},
+    {"file_setattr", kFile, {kDirFd, kPathname, Pointer("ufattr"), kSize, kAtFlags}},
+    {"cachestat", kFile, {kFd, Pointer("cstat_range"), Pointer("cstat"), kFlags}},
     // Names. A symbolic link's target is text: it starts at the link, whatever is there.
     {"rename", kFile, {kOldPath, kNewPath}, kRenames},
     {"renameat", kFile, {kOldDirFd, kOldPath, kNewDirFd, kNewPath}, kRenames},
