@@ -253,8 +253,10 @@ def check_perfetto_format(directory: Path) -> list[str]:
         for row in rows.itertuples():
             args = json.loads(row.args)
             queued = row.duration_ns if row.name == "preempted" else args["run_queue_ns"]
-            ours[tid, "R"] += queued
-            ours[tid, "S"] += row.duration_ns - queued
+            # A thread's last state, where the recording ended in it, has no end.
+            is_open = row.end == "truncated"
+            ours[tid, "R"] += 0 if is_open else queued
+            ours[tid, "S"] += 0 if is_open and not queued else row.duration_ns - queued
             ours[tid, "Running"] += 0 if end is None else row.start_ns - end
             end = row.start_ns + row.duration_ns
             if 0 < queued < row.duration_ns and args.get("waker_tid") in known:
