@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loads a result directory in the programs that people use: pandas, HolisticTraceAnalysis, Perfetto.
+"""Loads a result directory in the programs that people use: pandas, HolisticTraceAnalysis, Perfetto, TensorBoard's plugin.
 
     check_consumers.py RESULT_DIRECTORY      with the interpreter that install.sh made
     check_consumers.py PROFTRACE CAPTURE     the same of what PROFTRACE makes of a capture
@@ -33,6 +33,8 @@ try:
     from hta.common.trace_call_graph import CallGraph
     from hta.configs.parser_config import ParserConfig
     from hta.trace_analysis import TraceAnalysis
+    from torch_tb_profiler.io import Cache
+    from torch_tb_profiler.profiler.loader import RunLoader
 except ImportError as error:
     print(f"SKIPPED: {error} (tests/oracle/consumers/install.sh)")
     sys.exit(SKIP)
@@ -273,8 +275,30 @@ def check_perfetto_format(directory: Path) -> list[str]:
     return problems
 
 
+def check_tensorboard(directory: Path) -> list[str]:
+    """What the plugin makes of operators is the same with system activity among them and without."""
+    with gzip.open(directory / "trace.json.gz", "rt", encoding="utf-8") as file:
+        trace = json.load(file)
+    # It reads modules where all of their operators are there, which those at a recording's ends have not.
+    rows = [row for row in trace["traceEvents"] if row.get("cat") != "python_function"]
+    plain = [row for row in rows if row.get("cat") not in SYSTEM_ROWS and row["ph"] != "T"]
+    if len(rows) == len(plain) or not any(row.get("cat") == "cpu_op" for row in rows):
+        return []
+    views = []
+    for kept in (rows, plain):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "host_1.pt.trace.json").write_text(json.dumps({**trace, "traceEvents": kept}))
+            run = RunLoader("run", folder, Cache()).load()
+        views.append([json.dumps({key: value for key, value in vars(profile).items() if "operation" in key or key == "overview"},
+                                 default=str, sort_keys=True) for profile in run.profiles.values()])
+    if not views[1] or len(views[1][0]) < 1000:
+        return ["TensorBoard's plugin finds no operators"]
+    return [] if views[0] == views[1] else ["TensorBoard's plugin has other operators where there is system activity"]
+
+
 CHECKS: dict[str, Callable[[Path], list[str]]] = {"pandas": check_pandas, "HTA": check_hta, "Perfetto": check_perfetto,
-                                                   "Perfetto's own format": check_perfetto_format}
+                                                   "Perfetto's own format": check_perfetto_format,
+                                                   "TensorBoard": check_tensorboard}
 
 
 def main() -> int:
