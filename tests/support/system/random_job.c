@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/openat2.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,7 +29,8 @@
 
 struct drawer {
   unsigned state;
-  int depth; /* of processes and threads around it */
+  int depth;  /* of processes and threads around it */
+  pid_t gone; /* a child that ended by itself; its number is free; 0 = none */
   int files[OPEN_FILES];
   char buffer[8192];
 };
@@ -267,6 +269,7 @@ static void begin_drawer(struct drawer* drawer, const struct drawer* parent, uns
   memset(drawer->files, -1, sizeof(drawer->files));
   drawer->state = seed;
   drawer->depth = parent == NULL ? 0 : parent->depth + 1;
+  drawer->gone = 0;
 }
 
 struct start {
@@ -313,20 +316,40 @@ static void run_child(struct drawer* drawer) {
   _exit(4);
 }
 
+/* A child with a number that another one had. */
+static void reuse_number(struct drawer* drawer) {
+  const pid_t number = drawer->gone;
+  struct clone_args clone = {
+      .exit_signal = SIGCHLD, .set_tid = (unsigned long)&number, .set_tid_size = 1};
+  long child;
+
+  drawer->gone = 0;
+  if (number == 0) return;
+  child = syscall(SYS_clone3, &clone, sizeof(clone));
+  if (child == 0) {
+    drawer->depth += 2;
+    some_calls(drawer, 1 + (int)below(drawer, 12));
+    _exit(4);
+  }
+  if (child > 0) waitpid((pid_t)child, NULL, 0);
+}
+
 static void family_call(struct drawer* drawer) {
   const struct itimerval soon = {{0, 0}, {0, 1 + below(drawer, 900)}};
   struct start start = {drawer, below(drawer, 1u << 20), 1 + (int)below(drawer, 20)};
   pthread_t thread;
   pid_t child;
+  int status;
 
-  switch (below(drawer, 4)) {
+  switch (below(drawer, 5)) {
     case 0:
       if (pthread_create(&thread, NULL, calls_of_thread, &start) == 0) pthread_join(thread, NULL);
       break;
     case 1:
       child = fork();
       if (child == 0) run_child(drawer);
-      waitpid(child, NULL, 0);
+      if (waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 4)
+        drawer->gone = child;
       break;
     case 2:
       child = vfork();
@@ -335,6 +358,9 @@ static void family_call(struct drawer* drawer) {
         _exit(6);
       }
       waitpid(child, NULL, 0);
+      break;
+    case 3:
+      reuse_number(drawer);
       break;
     default:
       /* To any of the threads. */
