@@ -31,16 +31,24 @@ static __always_inline __u64 cookie_handle(struct pt_regs *ctx, __u64 cookie)
 	return hardware_register(ctx, (cookie >> 24) & 0xf) + (__s64)(__s16)(cookie >> 32);
 }
 
+static __always_inline __u64 index_at(struct pt_regs *ctx, const struct pt_place *place, int step)
+{
+	if (!place->index || place->index_step != step)
+		return 0;
+	return hardware_register(ctx, place->index - 1) << (place->index_shift & 63);
+}
+
 static __always_inline __u64 value_at(struct pt_regs *ctx, const struct pt_place *place)
 {
 	__u64 value =
 	    place->base == PT_PLACE_ADDRESS ? place->address : hardware_register(ctx, place->base);
 
-	value += (__s64)place->offsets[0];
+	value += (__s64)place->offsets[0] + index_at(ctx, place, 0);
 #pragma unroll
 	for (int i = 1; i < PT_PLACE_OFFSETS; ++i) {
 		if (i < place->count)
-			value = read_word(value) + (__s64)place->offsets[i];
+			value =
+			    read_word(value) + (__s64)place->offsets[i] + index_at(ctx, place, i);
 	}
 	return value;
 }
@@ -64,8 +72,15 @@ static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_plac
 				       struct long_name *name, __u64 *characters)
 {
 	__u64 address = value_at(ctx, place);
+	__u32 key = place->otherwise;
 	long bytes;
 
+	if (!address && key) {
+		place = VALUE_PLACE(&key);
+		if (!place)
+			return PT_TEXT_READ_FAILED;
+		address = value_at(ctx, place);
+	}
 	if (place->form == PT_PLACE_PYTHON_STRING && address)
 		address = python_characters(address, place->text_offset);
 	if (!address)
@@ -166,14 +181,24 @@ static __always_inline int on_work_begin(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
+static __always_inline int on_named_begin(struct pt_regs *ctx, __u64 cookie,
+					  const struct pt_place *place)
+{
+	__u64 symbol = place && place->form == PT_PLACE_SYMBOL ? (__u32)value_at(ctx, place) : 0;
+
+	write_pointer(PT_REGS_SP(ctx), cookie, PT_NAMED_BEGIN,
+		      symbol | (__u64)PT_REGS_PARM2(ctx) << 32);
+	return 0;
+}
+
 static __always_inline int on_placed_begin(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 key = cookie >> 48;
-	struct pt_place *place = VALUE_PLACE(&key);
+	struct pt_place *place = key ? VALUE_PLACE(&key) : NULL;
 	struct pt_pointer_record *record;
 
-	if (!place)
-		return 0;
+	if (!place || place->form != PT_PLACE_WORD)
+		return on_named_begin(ctx, cookie, place);
 	record = reserve(sizeof(*record));
 	if (!record)
 		return 0;

@@ -19,6 +19,17 @@ constexpr std::string_view kFirstSymbol = "namespaces::prim";
 
 uint64_t EntryBytes(bool old_abi) { return old_abi ? 8 + 2 * 8 : 8 + 2 * 32; }
 uint64_t UnqualifiedOffset(bool old_abi) { return old_abi ? 8 + 8 : 8 + 32; }
+constexpr uint64_t kQualifiedOffset = 8;
+
+// std::vector: begin, end, end of what is allocated.
+bool IsVectorOfSymbols(const uint64_t* words, bool old_abi) {
+  const uint64_t entry_bytes = EntryBytes(old_abi);
+  if (words[0] < 4096 || words[1] < words[0] || words[2] < words[1]) return false;
+  const uint64_t bytes = words[1] - words[0];
+  const uint64_t count = bytes / entry_bytes;
+  return bytes % entry_bytes == 0 && (words[2] - words[0]) % entry_bytes == 0 &&
+         count >= kLeastSymbols && count <= kMostSymbols;
+}
 
 }  // namespace
 
@@ -27,27 +38,37 @@ std::optional<InternedStrings> InternedStrings::Find(const TargetMemory& memory,
   if (data.bytes < 24 || data.bytes > kMaxDataBytes) return std::nullopt;
   std::vector<uint64_t> words(data.bytes / 8);
   if (!memory.Read(data.address, words.data(), words.size() * 8)) return std::nullopt;
-  const uint64_t entry_bytes = EntryBytes(old_abi);
   for (size_t i = 0; i + 2 < words.size(); ++i) {
-    const uint64_t begin = words[i];
-    const uint64_t bytes = words[i + 1] - begin;
-    if (begin < 4096 || words[i + 1] < begin || words[i + 2] < words[i + 1]) continue;
-    if (bytes % entry_bytes != 0 || (words[i + 2] - begin) % entry_bytes != 0) continue;
-    const uint64_t count = bytes / entry_bytes;
-    if (count < kLeastSymbols || count > kMostSymbols) continue;
-    const auto first = ReadStdString(memory, begin + 8, old_abi, kMaxNameBytes);
-    if (first != kFirstSymbol) continue;
-    InternedStrings found(memory, begin, count, old_abi);
-    if (found.UnqualifiedName(0) == "prim") return found;
+    if (!IsVectorOfSymbols(&words[i], old_abi)) continue;
+    if (auto found = At(memory, data.address + i * 8, old_abi)) return found;
   }
   return std::nullopt;
 }
 
-std::optional<std::string> InternedStrings::UnqualifiedName(uint32_t symbol) const {
+std::optional<InternedStrings> InternedStrings::At(const TargetMemory& memory, uint64_t place,
+                                                   bool old_abi) {
+  uint64_t words[3] = {};
+  if (!memory.Read(place, words, sizeof(words)) || !IsVectorOfSymbols(words, old_abi)) {
+    return std::nullopt;
+  }
+  InternedStrings found(memory, place, words[0], (words[1] - words[0]) / EntryBytes(old_abi),
+                        old_abi);
+  const bool is_it = found.QualifiedName(0) == kFirstSymbol && found.UnqualifiedName(0) == "prim";
+  return is_it ? std::optional(found) : std::nullopt;
+}
+
+std::optional<std::string> InternedStrings::TextAt(uint32_t symbol, uint64_t offset) const {
   if (symbol >= count_) return std::nullopt;
-  return ReadStdString(*memory_,
-                       begin_ + symbol * EntryBytes(old_abi_) + UnqualifiedOffset(old_abi_),
-                       old_abi_, kMaxNameBytes);
+  return ReadStdString(*memory_, begin_ + symbol * EntryBytes(old_abi_) + offset, old_abi_,
+                       kMaxNameBytes);
+}
+
+std::optional<std::string> InternedStrings::UnqualifiedName(uint32_t symbol) const {
+  return TextAt(symbol, UnqualifiedOffset(old_abi_));
+}
+
+std::optional<std::string> InternedStrings::QualifiedName(uint32_t symbol) const {
+  return TextAt(symbol, kQualifiedOffset);
 }
 
 }  // namespace proftrace

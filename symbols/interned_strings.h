@@ -20,14 +20,25 @@ class InternedStrings {
   static std::optional<InternedStrings> Find(const TargetMemory& memory, const MemoryRange& data,
                                              bool old_abi);
 
+  // The one whose vector lies at `place`, where Find() has found it before: it grows.
+  static std::optional<InternedStrings> At(const TargetMemory& memory, uint64_t place,
+                                           bool old_abi);
+
   // The part of a symbol's name after "::"; nothing for a number that is none.
   std::optional<std::string> UnqualifiedName(uint32_t symbol) const;
+  // The whole of it, "aten::relu".
+  std::optional<std::string> QualifiedName(uint32_t symbol) const;
+  uint64_t place() const { return place_; }
 
  private:
-  InternedStrings(const TargetMemory& memory, uint64_t begin, uint64_t count, bool old_abi)
-      : memory_(&memory), begin_(begin), count_(count), old_abi_(old_abi) {}
+  InternedStrings(const TargetMemory& memory, uint64_t place, uint64_t begin, uint64_t count,
+                  bool old_abi)
+      : memory_(&memory), place_(place), begin_(begin), count_(count), old_abi_(old_abi) {}
+
+  std::optional<std::string> TextAt(uint32_t symbol, uint64_t offset) const;
 
   const TargetMemory* memory_;
+  uint64_t place_;
   uint64_t begin_;
   uint64_t count_;
   bool old_abi_;

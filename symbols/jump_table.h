@@ -21,6 +21,7 @@ struct JumpTable {
 // The table of the indirect jump that is the last of `code`, as compilers write position
 // independent ones:
 //   lea base, [rip + table]; movsxd reg, [base + reg * 4]; add reg, base; jmp reg.
+// In a loop the first of these may stand before it.
 // Empty where that is not what the code does.
 JumpTable ReadJumpTable(const CodeImage& image, std::span<const Instruction> code);
 

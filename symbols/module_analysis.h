@@ -74,6 +74,8 @@ struct RowProbe {
   int16_t handle_offset = 0;
   std::optional<abi::pt_place> place;  // addresses are those before relocation
   RowInputs inputs;                    // likewise
+  // What the row is called if `place` leads through a null pointer.
+  std::optional<abi::pt_place> otherwise;
 };
 
 // A row that a piece of a function makes: an at::RecordFunction of its own, a frame of

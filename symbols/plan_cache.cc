@@ -9,7 +9,7 @@ namespace proftrace {
 namespace {
 
 // Raise the version with every change to the analysis or to what is written here.
-constexpr EntryFormat kPlanFormat{{'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}, 77};
+constexpr EntryFormat kPlanFormat{{'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}, 78};
 constexpr size_t kMaxFunctions = 65536;
 constexpr size_t kMaxEnds = 16;
 constexpr uint32_t kMaxPieces = 8 * KeptPiece::kSources;
@@ -127,6 +127,9 @@ void EncodePlace(const abi::pt_place& place, CacheWriter* out) {
   out->Number(place.form);
   out->Number(place.is_byte);
   out->Number(place.is_content);
+  out->Number(place.index);
+  out->Number(place.index_shift);
+  out->Number(place.index_step);
 }
 
 bool DecodePlace(CacheReader* in, uint8_t last_base, abi::pt_place* place) {
@@ -137,8 +140,12 @@ bool DecodePlace(CacheReader* in, uint8_t last_base, abi::pt_place* place) {
   place->form = in->Number<uint8_t>();
   place->is_byte = in->Number<uint8_t>();
   place->is_content = in->Number<uint8_t>();
+  place->index = in->Number<uint8_t>();
+  place->index_shift = in->Number<uint8_t>();
+  place->index_step = in->Number<uint8_t>();
   return in->ok() && place->base <= last_base && place->count > 0 &&
-         place->count <= PT_PLACE_OFFSETS && place->form <= abi::PT_PLACE_PYTHON_STRING;
+         place->count <= PT_PLACE_OFFSETS && place->form <= abi::PT_PLACE_SYMBOL &&
+         place->index <= abi::PT_PLACE_ADDRESS && place->index_shift < 64;
 }
 
 void EncodeProbe(const RowProbe& probe, CacheWriter* out) {
@@ -148,6 +155,8 @@ void EncodeProbe(const RowProbe& probe, CacheWriter* out) {
   out->Number(static_cast<uint16_t>(probe.handle_offset));
   out->Number(static_cast<uint8_t>(probe.place.has_value()));
   if (probe.place) EncodePlace(*probe.place, out);
+  out->Number(static_cast<uint8_t>(probe.otherwise.has_value()));
+  if (probe.otherwise) EncodePlace(*probe.otherwise, out);
   out->Number(static_cast<uint8_t>(probe.inputs.kind));
   out->Number(static_cast<uint8_t>(probe.inputs.words.size()));
   for (const abi::pt_place& word : probe.inputs.words) EncodePlace(word, out);
@@ -161,6 +170,10 @@ bool DecodeProbe(CacheReader* in, uint64_t file_bytes, RowProbe* probe) {
   if (in->Number<uint8_t>() != 0) {
     probe->place.emplace();
     if (!DecodePlace(in, abi::PT_PLACE_ADDRESS, &*probe->place)) return false;
+  }
+  if (in->Number<uint8_t>() != 0) {
+    probe->otherwise.emplace();
+    if (!DecodePlace(in, abi::PT_PLACE_ADDRESS, &*probe->otherwise)) return false;
   }
   const uint8_t kind = in->Number<uint8_t>();
   const uint8_t words = in->Number<uint8_t>();

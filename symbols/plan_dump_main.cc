@@ -121,6 +121,9 @@ void PrintPlace(const abi::pt_place& place) {
   if (place.address != 0) std::printf(" %#lx", static_cast<unsigned long>(place.address));
   for (int i = 0; i < place.count && i < PT_PLACE_OFFSETS; ++i) {
     std::printf(" %+d", place.offsets[i]);
+    if (place.index != 0 && place.index_step == i) {
+      std::printf("+r%d<<%d", place.index - 1, place.index_shift);
+    }
   }
 }
 
@@ -133,6 +136,10 @@ void PrintRow(const MadeRow& row) {
     if (probe.place) {
       std::printf(" place");
       PrintPlace(*probe.place);
+    }
+    if (probe.otherwise) {
+      std::printf(" or");
+      PrintPlace(*probe.otherwise);
     }
     if (probe.inputs.kind != RowInputKind::kNone) {
       std::printf(" inputs of kind %d", static_cast<int>(probe.inputs.kind));

@@ -38,7 +38,12 @@ class Renumbering {
     for (ProbePoint& point : *points) {
       point.cookie = (point.cookie & ~kSiteBits) | Site(point.cookie & kSiteBits);
       if (point.place == 0 || point.place > now_.places.size()) continue;
-      extension_->places.push_back(now_.places[point.place - 1]);
+      abi::pt_place place = now_.places[point.place - 1];
+      if (place.otherwise != 0 && place.otherwise <= now_.places.size()) {
+        extension_->places.push_back(now_.places[place.otherwise - 1]);
+        place.otherwise = static_cast<uint16_t>(extension_->places.size());
+      }
+      extension_->places.push_back(place);
       point.place = static_cast<uint16_t>(extension_->places.size());
     }
   }

@@ -83,6 +83,19 @@ std::optional<GivenInputs> InputsOfCall(std::string_view callee, const ValueStat
 // An array of the function's own in its frame, or the last values of a Stack, as torch::jit::last()
 // takes them: its end, less the bytes of `count` of them.
 std::optional<RowInputs> PlacesOf(const GivenInputs& inputs, ValueSums* sums) {
+  if (inputs.count.is_number() && inputs.count.offsets[0] == 0) return RowInputs();
+  // All that a std::vector has: from its begin, the difference of its end and that.
+  Value end = sums->Add(inputs.data, inputs.count, kValueBytes);
+  if (!inputs.data.offsets.empty() && inputs.data.offsets.back() == 0 &&
+      inputs.data.offsets.size() >= 2) {
+    Value vector = inputs.data;
+    vector.offsets.pop_back();
+    Value vector_end = vector;
+    vector_end.offsets.back() += kVectorEnd;
+    vector_end.offsets.push_back(0);
+    const auto place = WordPlace(vector);
+    if (end == vector_end && place) return RowInputs{RowInputKind::kStack, {*place}};
+  }
   const auto count = WordPlace(inputs.count);
   if (!count) return std::nullopt;
   const bool is_array = inputs.count.is_number() && inputs.count.offsets[0] > 0 &&
@@ -91,7 +104,6 @@ std::optional<RowInputs> PlacesOf(const GivenInputs& inputs, ValueSums* sums) {
   if (is_array && data && data->count == 1) {
     return RowInputs{RowInputKind::kValues, {*data, *count}};
   }
-  Value end = sums->Add(inputs.data, inputs.count, kValueBytes);
   if (end.base > Value::kAddress || end.offsets.size() < 2 || end.offsets.back() != 0) {
     return std::nullopt;
   }

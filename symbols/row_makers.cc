@@ -13,6 +13,7 @@
 #include "symbols/argument_use.h"
 #include "symbols/code_image.h"
 #include "symbols/frame_ends.h"
+#include "symbols/given_names.h"
 #include "symbols/graph_analysis.h"
 #include "symbols/key_set.h"
 #include "symbols/python_arguments.h"
@@ -24,14 +25,15 @@
 namespace proftrace {
 namespace {
 
-constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
-constexpr std::string_view kWithScope = "_ZN2at6detail26record_function_with_scopeI";
 constexpr std::string_view kGlooWork = "_ZN4c10d16ProcessGroupGloo9AsyncWork";
+constexpr std::string_view kScriptMethod = "5torch3jit6Method";
+// What a Method of a module calls: the one torch::jit::Function that TorchScript's compiler makes.
+constexpr std::string_view kScriptFunctionTable = "_ZTVN5torch3jit13GraphFunctionE";
+constexpr uint64_t kVtableFunctions = 16;  // behind the offset to the top and the typeinfo
 constexpr std::string_view kCold = ".cold";
 // The flag lies behind the dispatch table of an OperatorDef, which has a hundred entries and more.
 constexpr int64_t kLeastFlagOffset = 1024;
 constexpr int64_t kMostFlagOffset = 32768;
-constexpr size_t kLongestLiteral = 256;
 constexpr uint64_t kScopeBytes = 24;
 constexpr int64_t kPythonObjectBytes = 16;
 
@@ -49,32 +51,6 @@ bool IsAnnotation(const FunctionRange& range) {
          Contains(range.name, "record_function_enter_");
 }
 
-// The text that a call gives a row as its name; nothing when the call names none.
-std::optional<Value> TextArgument(std::string_view callee, const ValueState& state) {
-  std::string_view rest = callee;
-  const bool with_scope = ConsumeText(&rest, kWithScope);
-  if (!with_scope && !ConsumeText(&rest, kBefore)) return std::nullopt;
-  // By value on the stack: std::variant<std::string_view, …>, whose length comes first (libstdc++).
-  const bool variant = with_scope
-                           ? Contains(rest, "7variantI")
-                           : rest.starts_with("St7variantI") || rest.starts_with("N3c107variantI");
-  if (variant) return state.Load(state.reg(kRsp), 8);
-  if (with_scope ? Contains(rest, "PKc") : rest.starts_with("PKc")) return state.reg(kRsi);
-  const bool string = with_scope ? Contains(rest, "Ss") || Contains(rest, "basic_string")
-                                 : rest.starts_with("Ss") || rest.starts_with("NSt7__cxx1112basic");
-  // A std::string by value is passed by address; its first word points to the characters.
-  if (string) return state.Load(state.reg(kRsi), 0);
-  return std::nullopt;
-}
-
-std::optional<std::string> TextAt(const CodeImage& image, uint64_t address) {
-  char text[kLongestLiteral] = {};
-  const size_t got = image.ReadCode(address, text, sizeof(text));
-  const size_t length = strnlen(text, got);
-  if (length == 0 || length == got) return std::nullopt;
-  return std::string(text, length);
-}
-
 bool IsMemberOf(const std::vector<uint64_t>& targets, uint64_t address) {
   return std::binary_search(targets.begin(), targets.end(), address);
 }
@@ -88,39 +64,6 @@ std::optional<uint32_t> NodeAt(const FlowGraph& graph, uint64_t address) {
 }
 
 }  // namespace
-
-std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& graph, uint32_t from,
-                                     const std::vector<uint64_t>& stops) {
-  std::optional<RowName> found;
-  bool clear = true;
-  const std::vector<bool> leading = NodesLeadingToCalls(graph, [](std::string_view callee) {
-    return callee.starts_with(kBefore) || callee.starts_with(kWithScope);
-  });
-  ValueWalk(graph).Run(from, [&](uint32_t node, const ValueState& state) {
-    const FlowNode& call = graph.node(node);
-    if (!leading[node]) return false;
-    if (!call.is_call || node == from) return true;
-    if (IsMemberOf(stops, call.instruction.target)) return false;
-    const auto text = TextArgument(call.callee, state);
-    if (!text) return true;
-    RowName name;
-    if (text->is_address()) {
-      name.literal = TextAt(image, static_cast<uint64_t>(text->offsets[0])).value_or("");
-      clear &= !name.literal.empty();
-    } else {
-      name.place = PlaceOf(*text, abi::PT_PLACE_C_STRING);
-      // The same name is given with and without inputs: one of both ways may be hard to follow.
-      if (!name.place) return false;
-    }
-    const auto same_place = [](const auto& a, const auto& b) {
-      return a.has_value() == b.has_value() && (!a || std::memcmp(&*a, &*b, sizeof(*a)) == 0);
-    };
-    if (found) clear &= found->literal == name.literal && same_place(found->place, name.place);
-    found = name;
-    return false;
-  });
-  return clear ? found : std::nullopt;
-}
 
 std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t from) {
   std::optional<abi::pt_place> found;
@@ -171,6 +114,27 @@ absl::StatusOr<FlowGraph> RowMakerSearch::Graph(const FunctionRange& range) cons
   return FlowGraph::Build(image_, range.start, whole ? unwind->end : range.end);
 }
 
+// What the virtual function of a TorchScript function at this offset of its vtable returns.
+std::optional<Value> RowMakerSearch::NamesFunctionReturn(int64_t offset) {
+  uint64_t table = 0;
+  image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
+    if (symbol.is_defined && symbol.name() == kScriptFunctionTable) table = symbol.address;
+  });
+  if (table == 0 || offset < 0) return std::nullopt;
+  if (pointers_.empty()) pointers_ = ReadRelocatedPointers(image_.file());
+  const uint64_t place = table + kVtableFunctions + static_cast<uint64_t>(offset);
+  const auto at =
+      std::lower_bound(pointers_.begin(), pointers_.end(), place,
+                       [](const RelocatedPointer& p, uint64_t a) { return p.place < a; });
+  if (at == pointers_.end() || at->place != place) return std::nullopt;
+  const auto range = image_.FunctionAt(at->points_to);
+  if (!range || range->start != at->points_to) return std::nullopt;
+  const auto graph = Graph(*range);
+  if (!graph.ok()) return std::nullopt;
+  const Value returned = ValueWalk(*graph).ReturnValue();
+  return returned.known() ? std::optional(returned) : std::nullopt;
+}
+
 std::optional<RowProbe> RowMakerSearch::Probe(uint64_t address, uint8_t role, uint8_t reg,
                                               int64_t offset) const {
   const auto file_offset = image_.file().FileOffset(address);
@@ -200,18 +164,24 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
            std::string(graph.status().message()));
     return;
   }
+  VirtualReturn names;
+  if (Contains(function.range.name, kScriptMethod)) {
+    names = [this](int64_t offset) { return NamesFunctionReturn(offset); };
+  }
   size_t unnamed = 0;
   for (const CallSite& call : function.calls) {
     if (!IsMemberOf(targets_.constructors, call.target)) continue;
     const auto node = NodeAt(*graph, call.address);
-    const auto name = node ? FindGivenName(image_, *graph, *node, targets_.constructors)
+    const auto name = node ? FindGivenName(image_, *graph, *node, targets_.constructors, names)
                            : std::optional<RowName>();
+    const bool is_symbol = name && name->place && name->place->form == abi::PT_PLACE_SYMBOL;
     auto probe = Probe(call.address, abi::PT_ROLE_GUARD_BEGIN, kRdi, 0);
-    if (!name || !probe) {
+    if (!name || is_symbol || !probe) {
       ++unnamed;
       continue;
     }
     probe->place = name->place;
+    probe->otherwise = name->otherwise;
     probe->inputs = FindGivenInputs(image_, *graph, *node).value_or(RowInputs());
     // The object may be out of sight where its inputs are stored: then it seems to have none.
     if (probe->inputs.kind == RowInputKind::kUnknown || probe->inputs.kind == RowInputKind::kNone) {
@@ -366,6 +336,22 @@ bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGr
   return true;
 }
 
+// A call with another name than an operator's, one way with callbacks and one without: static
+// runtime's.
+bool RowMakerSearch::AddNamedCall(const FunctionRange& function, const FlowGraph& graph,
+                                  uint32_t call) {
+  const auto name = FindGivenName(image_, graph, call, {});
+  const auto meeting = FindMeetingPoint(graph, call);
+  if (!name || !meeting || (name->place && name->place->form != abi::PT_PLACE_SYMBOL)) return false;
+  auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_PLACED_BEGIN, 0, 0);
+  const auto end = Probe(graph.node(*meeting).instruction.address, abi::PT_ROLE_END, 0, 0);
+  if (!begin || !end) return false;
+  begin->place = name->place;
+  begin->inputs = FindGivenInputs(image_, graph, call).value_or(RowInputs());
+  facts_->rows.push_back({SymbolOf(function), name->literal, {*begin, *end}});
+  return true;
+}
+
 bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& graph,
                                uint32_t call) {
   // The at::RecordFunction goes to the heap and into a field of the frame.
@@ -409,7 +395,8 @@ bool RowMakerSearch::AddCaller(const FunctionRange& range) {
       if (!IsMemberOf(targets_.step_callbacks, call.target)) continue;
       const auto node = NodeAt(*graph, call.address);
       if (!node) continue;  // in code that only exceptions run
-      all &= AddOperatorCall(range, *graph, *node) || AddFrames(range, *graph, *node);
+      all &= AddOperatorCall(range, *graph, *node) || AddFrames(range, *graph, *node) ||
+             AddNamedCall(range, *graph, *node);
     }
   }
   return all;

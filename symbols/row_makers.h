@@ -15,6 +15,8 @@
 #include "symbols/flow_graph.h"
 #include "symbols/module_analysis.h"
 #include "symbols/module_image.h"
+#include "symbols/relocated_pointers.h"
+#include "symbols/value_walk.h"
 
 namespace proftrace {
 
@@ -26,17 +28,6 @@ struct RowTargets {
   std::vector<uint64_t> ends;               // ~RecordFunction, RecordFunction::end
   std::vector<uint64_t> engine;             // Engine::evaluate_function: has probes of its own
 };
-
-// A row's name is a text of the file, or is at a place of the target.
-struct RowName {
-  std::string literal;
-  std::optional<abi::pt_place> place;
-};
-
-// The name that the code after node `from` (a call that begins a row) gives the row; nothing where
-// it is not clear. `stops`: calls of these begin another row.
-std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& graph, uint32_t from,
-                                     const std::vector<uint64_t>& stops);
 
 // Where the OperatorDef* is at the call `from` to getStepCallbacksUnlessEmpty that the inlined
 // dispatcher makes: the code tests its is-observed flag when there are callbacks.
@@ -70,6 +61,7 @@ class RowMakerSearch {
     std::vector<CallSite> calls;  // to any target
   };
 
+  std::optional<Value> NamesFunctionReturn(int64_t offset);
   absl::StatusOr<FlowGraph> Graph(const FunctionRange& range) const;
   void AddGuardsOf(const Function& function);
   bool IsNamelessAnnotation(const Function& function) const;
@@ -78,6 +70,7 @@ class RowMakerSearch {
   void AddWork(const Function& function, const WorkArguments& arguments);
   std::vector<RowProbe> FindWorkProbes() const;
   bool AddOperatorCall(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
+  bool AddNamedCall(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
   bool AddFrames(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
   void AddFrameEnds(const FunctionRange& function, int64_t slot_offset, uint64_t code_offset);
   std::optional<RowProbe> Probe(uint64_t address, uint8_t role, uint8_t reg, int64_t offset) const;
@@ -90,6 +83,7 @@ class RowMakerSearch {
   std::vector<Function> functions_;  // with a call to any target, ascending
   std::set<uint64_t> contexts_;      // functions that AddFastContexts has taken
   ModuleFacts* facts_;
+  std::vector<RelocatedPointer> pointers_;  // of the file; read when they are first needed
 };
 
 }  // namespace proftrace

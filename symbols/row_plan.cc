@@ -20,7 +20,7 @@ ProbePoint RowPlanner::PointOf(const RowProbe& probe, size_t site, uint64_t load
   if (!plan_->autograd) handle &= 0xf;  // no sequence numbers
   point.cookie = PT_COOKIE(site, probe.role, handle, static_cast<uint16_t>(probe.handle_offset));
   const uint32_t inputs = inputs_ == nullptr ? 0 : inputs_->AddRow(probe.inputs, load_bias);
-  if ((!probe.place && inputs == 0) || plan_->places.size() >= kMaxSites) return point;
+  if ((!probe.place && inputs == 0) || plan_->places.size() + 1 >= kMaxSites) return point;
   abi::pt_place place{};
   if (probe.place) {
     place = *probe.place;
@@ -32,6 +32,12 @@ ProbePoint RowPlanner::PointOf(const RowProbe& probe, size_t site, uint64_t load
   if (place.base == abi::PT_PLACE_ADDRESS) place.address += load_bias;
   if (place.form == abi::PT_PLACE_PYTHON_STRING) place.text_offset = python_text_offset_;
   place.inputs = inputs;
+  if (probe.otherwise) {
+    abi::pt_place other = *probe.otherwise;
+    if (other.base == abi::PT_PLACE_ADDRESS) other.address += load_bias;
+    plan_->places.push_back(other);
+    place.otherwise = static_cast<uint16_t>(plan_->places.size());
+  }
   plan_->places.push_back(place);
   point.place = static_cast<uint16_t>(plan_->places.size());
   return point;

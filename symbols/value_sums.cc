@@ -1,6 +1,7 @@
 #include "symbols/value_sums.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <tuple>
 
@@ -24,7 +25,7 @@ bool IsLarge(int64_t number) { return number > kLargest || number < -kLargest; }
 }  // namespace
 
 bool ValueSums::TakeApart(const Value& value, Sum* sum) const {
-  if (!value.known() || value.is_byte || value.offsets.empty()) return false;
+  if (!value.known() || !value.is_whole() || value.offsets.empty()) return false;
   const int64_t last = value.offsets.back();
   if (value.base == Value::kSum && value.offsets.size() == 2) {
     const auto number = static_cast<size_t>(value.offsets[0]);
@@ -85,6 +86,34 @@ Value ValueSums::Add(const Value& left, const Value& right, int64_t factor) {
     }
   }
   return Number(std::move(sum));
+}
+
+std::optional<ValueSums::Element> ValueSums::ElementOf(const Value& value) const {
+  if (value.base != Value::kSum || !value.is_whole() || value.offsets.size() < 2) return {};
+  const auto number = static_cast<size_t>(value.offsets[0]);
+  if (number >= sums_.size() || sums_[number].size() != 2) return {};
+  for (const size_t which : {size_t{0}, size_t{1}}) {
+    const auto& [index, factor] = sums_[number][which];
+    const auto& [array, times] = sums_[number][1 - which];
+    const bool is_register =
+        index.base >= 0 && index.base < Value::kAddress && index.offsets.size() == 1;
+    if (!is_register || times != kUnit || factor < kUnit || factor % kUnit != 0 ||
+        !std::has_single_bit(static_cast<uint64_t>(factor))) {
+      continue;
+    }
+    // Of two registers, either may be the index.
+    if (array.base > Value::kAddress || (factor == kUnit && array.offsets.size() == 1)) continue;
+    Element element;
+    element.index = static_cast<unsigned>(index.base);
+    element.shift = static_cast<unsigned>(std::countr_zero(static_cast<uint64_t>(factor / kUnit)));
+    element.step = array.offsets.size() - 1;
+    element.whole = array;
+    element.whole.offsets.back() += value.offsets[1];
+    element.whole.offsets.insert(element.whole.offsets.end(), value.offsets.begin() + 2,
+                                 value.offsets.end());
+    return element;
+  }
+  return {};
 }
 
 Value ValueSums::Divide(const Value& value, unsigned shift) {

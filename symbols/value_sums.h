@@ -2,7 +2,9 @@
 // has loaded.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,17 @@ class ValueSums {
   // value / 2^shift. Code divides sizes of arrays by those of their elements, which they are
   // multiples of: it is taken for exact.
   Value Divide(const Value& value, unsigned shift);
+
+  // What is reached through an element of an array whose number is in a register: `whole` is the
+  // way from the array on without the index, which counts `1 << shift` bytes and is added after
+  // whole.offsets[step].
+  struct Element {
+    Value whole;
+    unsigned index = 0;  // the register, by its hardware number
+    unsigned shift = 0;
+    size_t step = 0;
+  };
+  std::optional<Element> ElementOf(const Value& value) const;
 
  private:
   // Of a value whose last offset is 0, in parts of kUnit.

@@ -25,7 +25,7 @@ int WideNumber(unsigned reg) {
 }
 
 Value Plus(Value value, int64_t offset) {
-  if (value.is_byte) return Value();
+  if (!value.is_whole() && offset != 0) return Value();
   if (value.known()) {
     value.offsets.back() = static_cast<int64_t>(static_cast<uint64_t>(value.offsets.back()) +
                                                 static_cast<uint64_t>(offset));
@@ -39,6 +39,9 @@ Value AddressValue(uint64_t address) {
 
 // Only words of the frame, and those that an address without a load names, are told apart.
 bool IsPlainAddress(const Value& value) { return value.known() && value.offsets.size() == 1; }
+
+// c10::Symbol::toQualString() const: the text of a number that is kept in 32 bits.
+constexpr std::string_view kSymbolText = "_ZNK3c106Symbol12toQualStringEv";
 
 // A text that is made from another one: which argument holds that, and how.
 enum class StringSource : uint8_t { kNone, kString, kCharacters, kPointer };
@@ -80,8 +83,8 @@ StringSource SourceOfString(std::string_view callee) {
 }  // namespace
 
 std::optional<abi::pt_place> PlaceOf(const Value& value, abi::pt_place_form form) {
-  if (!value.known() || value.is_byte || value.base > Value::kAddress || value.offsets.empty() ||
-      value.offsets.size() > kMaxOffsets) {
+  if (!value.known() || !value.is_whole() || value.base > Value::kAddress ||
+      value.offsets.empty() || value.offsets.size() > kMaxOffsets) {
     return std::nullopt;
   }
   abi::pt_place place{};
@@ -108,7 +111,7 @@ ValueState::ValueState() {
 
 Value ValueState::Load(const Value& value, int64_t offset) const {
   const Value address = Plus(value, offset);
-  if (!address.known()) return Value();
+  if (!address.known() || !address.is_whole()) return Value();
   if (IsPlainAddress(address)) {
     const auto found = memory_.find({address.base, address.offsets[0]});
     if (found != memory_.end()) return found->second;
@@ -174,7 +177,13 @@ void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   if (source == StringSource::kNone) source = SourceOfVariant(call.callee);
   const Value text = source == StringSource::kCharacters ? state->registers_[kRsi]
                                                          : state->Load(state->registers_[kRsi], 0);
-  const Returned returned = ReturnedBy(call, *state);
+  Returned returned = ReturnedBy(call, *state);
+  if (follows_names_ && call.callee == kSymbolText) {
+    returned.rax = state->Load(first, 0);
+    returned.rax.is_half = false;
+    returned.rax.is_symbol = returned.rax.known();
+  }
+  if (virtual_return_ && call.is_indirect) returned.rax = VirtuallyReturnedBy(node, *state);
   state->ForgetObjects();
   if (source != StringSource::kNone) state->Store(state->registers_[kRdi], offset, text);
   state->ForgetAfterCall();
@@ -278,6 +287,30 @@ std::optional<ValueWalk::ComparedByte> ValueWalk::ComparedByteAt(uint32_t node,
   return ComparedByte{state.reg(static_cast<unsigned>(base)), left.mem.disp};
 }
 
+Value ValueWalk::TestedAt(uint32_t node, const ValueState& state) const {
+  const Disassembled* now = Decode(node);
+  if (now == nullptr || now->operands().op_count != 2) return Value();
+  const cs_x86_op& left = now->operands().operands[0];
+  const cs_x86_op& right = now->operands().operands[1];
+  const bool is_test = now->id() == X86_INS_TEST && left.type == X86_OP_REG &&
+                       right.type == X86_OP_REG && left.reg == right.reg;
+  const bool is_zero =
+      now->id() == X86_INS_CMP && left.size == 8 && right.type == X86_OP_IMM && right.imm == 0;
+  if (!is_test && !is_zero) return Value();
+  if (left.type == X86_OP_MEM) {
+    return state.Load(AddressOf(left, state, graph_.node(node).instruction.next()), 0);
+  }
+  const int number = left.type == X86_OP_REG ? RegisterNumber(left.reg) : -1;
+  return number < 0 ? Value() : state.reg(static_cast<unsigned>(number));
+}
+
+// A move that is made or not, by whether what was tested is 0.
+bool ValueWalk::IsChoice(uint32_t node) const {
+  if (!follows_names_ || graph_.node(node).is_call) return false;
+  const Disassembled* now = Decode(node);
+  return now != nullptr && (now->id() == X86_INS_CMOVE || now->id() == X86_INS_CMOVNE);
+}
+
 Value ValueWalk::CalledAt(uint32_t node, const ValueState& state) {
   const Disassembled* now = Decode(node);
   if (now == nullptr) return Value();
@@ -349,7 +382,14 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
   const cs_x86_op& from = detail.operands[1];
   const bool pair = detail.op_count == 2;
   const auto address_of = [&](const cs_x86_op& operand) {
-    return AddressOf(operand, *state, where.next());
+    const int index = RegisterNumber(operand.mem.index);
+    const int base = RegisterNumber(operand.mem.base);
+    if (!follows_names_ || index < 0 || base < 0 || operand.mem.segment != X86_REG_INVALID) {
+      return AddressOf(operand, *state, where.next());
+    }
+    return Plus(sums_->Add(state->reg(static_cast<unsigned>(base)),
+                           state->reg(static_cast<unsigned>(index)), operand.mem.scale),
+                operand.mem.disp);
   };
 
   // What is written, computed before anything changes.
@@ -362,13 +402,17 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     Value value;
   };
   std::vector<Written> stores;
-  if (id == X86_INS_MOV && pair && to.type == X86_OP_REG) {
+  if ((id == X86_INS_MOV || IsChoice(node)) && pair && to.type == X86_OP_REG) {
     general = RegisterNumber(to.reg);
     if (from.type == X86_OP_REG) {
       const int source = RegisterNumber(from.reg);
       if (source >= 0) moved = state->reg(static_cast<unsigned>(source));
     } else if (from.type == X86_OP_MEM && from.size == 8) {
       moved = state->Load(address_of(from), 0);
+    } else if (from.type == X86_OP_MEM && from.size == 4 && follows_names_) {
+      general = WholeRegisterNumber(to.reg);
+      moved = state->Load(address_of(from), 0);
+      moved.is_half = moved.known() && moved.is_whole();
     }
     // A write of the lower half clears the upper one.
     if (from.type == X86_OP_IMM && tells_numbers_ && to.size >= 4) {
@@ -387,8 +431,9 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     const int source = from.type == X86_OP_REG ? RegisterNumber(from.reg) : -1;
     Value stored = source >= 0 ? state->reg(static_cast<unsigned>(source)) : Value();
     const int part = from.type == X86_OP_REG ? WholeRegisterNumber(from.reg) : -1;
-    if (source < 0 && part >= 0 && state->reg(static_cast<unsigned>(part)).is_byte) {
-      stored = state->reg(static_cast<unsigned>(part));
+    if (source < 0 && part >= 0) {
+      const Value& whole = state->reg(static_cast<unsigned>(part));
+      if (whole.is_byte || (whole.is_half && to.size == 4)) stored = whole;
     }
     if (from.type == X86_OP_IMM && tells_numbers_ && to.size == 8) {
       stored = Value{Value::kConstant, {from.imm}};
@@ -494,41 +539,6 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
   }
 }
 
-ValueState ValueWalk::FrameAt(uint32_t start) {
-  std::optional<ValueState> agreed;
-  Run(0, [&](uint32_t node, const ValueState& state) {
-    if (node != start) return true;
-    if (!agreed) agreed = state;
-    for (size_t i = 0; i < state.registers_.size(); ++i) {
-      if (agreed->registers_[i] != state.registers_[i]) agreed->registers_[i] = Value();
-    }
-    std::erase_if(agreed->memory_, [&state](const auto& word) {
-      const auto found = state.memory_.find(word.first);
-      return found == state.memory_.end() || found->second != word.second;
-    });
-    return false;
-  });
-  ValueState frame;
-  if (!agreed) return frame;
-  const Value stack = agreed->reg(kRsp);
-  const auto is_in_frame = [](const Value& value) {
-    return IsPlainAddress(value) && value.base == static_cast<int>(kRsp);
-  };
-  if (!is_in_frame(stack)) return frame;
-  const auto by_stack = [&stack](int64_t offset) {
-    return Value{stack.base, {offset - stack.offsets[0]}};
-  };
-  for (size_t i = 0; i < frame.registers_.size(); ++i) {
-    const Value& value = agreed->registers_[i];
-    if (is_in_frame(value)) frame.registers_[i] = by_stack(value.offsets[0]);
-  }
-  for (const auto& [word, value] : agreed->memory_) {
-    if (word.first != stack.base || word.second < stack.offsets[0] || !is_in_frame(value)) continue;
-    frame.Store(by_stack(word.second), 0, by_stack(value.offsets[0]));
-  }
-  return frame;
-}
-
 void ValueWalk::Run(uint32_t start, ValueState first, const Visitor& visitor) {
   std::vector<uint8_t> visits(graph_.size());
   std::vector<std::pair<uint32_t, ValueState>> work;
@@ -542,12 +552,15 @@ void ValueWalk::Run(uint32_t start, ValueState first, const Visitor& visitor) {
     ++visits[node];
     ++visited;
     if (!visitor(node, state)) continue;
+    std::optional<ValueState> not_moved;
+    if (IsChoice(node)) not_moved = state;
     Step(node, &state);
     ways.clear();
     for (const uint32_t next : graph_.successors(node)) {
       if (visits[next] < kMaxVisits) ways.push_back(next);
     }
     if (ways.empty()) continue;
+    if (not_moved) work.emplace_back(ways.front(), *std::move(not_moved));
     // Mostly there is one: copying a state takes far longer than a step.
     for (size_t i = 0; i + 1 < ways.size(); ++i) work.emplace_back(ways[i], state);
     work.emplace_back(ways.back(), std::move(state));

@@ -30,8 +30,11 @@ struct Value {
 
   int base = kUnknown;  // hardware number of a register at the walk's start, or one of these
   std::vector<int64_t> offsets;
-  bool is_byte = false;  // the lowest byte of it; likewise
+  bool is_byte = false;    // the lowest byte of it; likewise
+  bool is_half = false;    // the lower half of it; only where the walk follows names
+  bool is_symbol = false;  // the text of the c10::Symbol in its lower half; likewise
 
+  bool is_whole() const { return !is_byte && !is_half && !is_symbol; }
   bool known() const { return base != kUnknown; }
   bool is_address() const { return base == kAddress && offsets.size() == 1; }
   bool is_number() const { return base == kConstant && offsets.size() == 1; }
@@ -103,12 +106,30 @@ class ValueWalk {
   // The function that an indirect call at the node calls.
   Value CalledAt(uint32_t node, const ValueState& state);
 
+  // The value that the instruction compares with 0, where it does: a whole word.
+  Value TestedAt(uint32_t node, const ValueState& state) const;
+
   // A store that Run has seen: `value` into the word at `address` (whatever its base is).
   using StoreVisitor = std::function<void(const Value& address, const Value& value)>;
   void set_store_visitor(StoreVisitor visitor) { on_store_ = std::move(visitor); }
 
   // Numbers in the code are values too (Value::kConstant), and bytes that are loaded as numbers.
   void set_tells_numbers() { tells_numbers_ = true; }
+
+  // What names are made of is told too: numbers of symbols, elements of arrays, and both values of
+  // a choice by a null pointer. `sums` must outlive the walk.
+  void set_follows_names(ValueSums* sums) {
+    follows_names_ = true;
+    sums_ = sums;
+  }
+
+  // What a virtual function returns, by its offset in the vtable and in terms of rdi; nothing where
+  // that is not known. Of objects whose class the code does not tell.
+  using VirtualReturn = std::function<std::optional<Value>(int64_t offset)>;
+  void set_virtual_return(VirtualReturn returned) { virtual_return_ = std::move(returned); }
+
+  // What the function that the graph is of returns, in terms of the registers at its entry.
+  Value ReturnValue();
 
   // Sums and differences are values too, and what small functions of the file return.
   void set_sums(ValueSums* sums, const CodeImage* image) {
@@ -118,6 +139,7 @@ class ValueWalk {
 
  private:
   const Disassembled* Decode(uint32_t node) const;
+  bool IsChoice(uint32_t node) const;
   void Step(uint32_t node, ValueState* state);
   void StepCall(uint32_t node, ValueState* state);
   Value ComputedBy(uint32_t node, const Disassembled& now, const ValueState& state) const;
@@ -125,11 +147,14 @@ class ValueWalk {
     Value rax;
     Value rdx;
   };
+  Value VirtuallyReturnedBy(uint32_t node, const ValueState& state);
   Returned ReturnedBy(const FlowNode& call, const ValueState& state);
 
   const FlowGraph& graph_;
   StoreVisitor on_store_;
   bool tells_numbers_ = false;
+  bool follows_names_ = false;
+  VirtualReturn virtual_return_;
   ValueSums* sums_ = nullptr;
   const CodeImage* image_ = nullptr;  // of functions that are followed
   // Functions that are called, by their addresses; nothing for one that is not followed.

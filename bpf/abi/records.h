@@ -91,6 +91,9 @@ enum pt_kind {
 				  struct pt_call_record */
 	PT_SIZED_BEGIN = 52,   /* a PT_SPAN_BEGIN; struct pt_pointer_record: how many bytes the
 				  call copies, sets or allocates */
+	PT_NAMED_BEGIN = 53,   /* a call that is no operator's begins; struct pt_pointer_record: the
+				  number of the c10::Symbol that names it (PT_PLACE_SYMBOL; 0 = it
+				  has the site's name), its at::RecordScope << 32 */
 	/* --with-stack (bpf/abi/python_records.h). */
 	PT_PYTHON_CODE = 60,
 	PT_PYTHON_TEXT = 61,
@@ -396,9 +399,10 @@ enum pt_register {
 
 /*
  * Where the target keeps something, from its registers on: value = base + offsets[0], then for each
- * further offset value = *(u64 *)value + offset.
+ * further offset value = *(u64 *)value + offset. With an index, what a register holds is added too,
+ * after the offset of one step: an element of an array.
  */
-#define PT_PLACE_OFFSETS 5
+#define PT_PLACE_OFFSETS 6
 enum pt_place_base {
 	PT_PLACE_RAX = 0, /* registers by their hardware numbers: rax, rcx, rdx, rbx, rsp, rbp, rsi,
 			     rdi, r8 to r15 */
@@ -412,6 +416,8 @@ enum pt_place_form {
 	PT_PLACE_PYTHON_STRING = 2, /* the address of a Python str */
 	PT_PLACE_NOTHING = 3,	    /* no name: only what the row is called with */
 	PT_PLACE_PYTHON_TYPE = 4,   /* the address of a Python type, whose name the loader reads */
+	PT_PLACE_SYMBOL = 5,	    /* the number of a c10::Symbol (32 bits), likewise. Of
+				       PT_ROLE_PLACED_BEGIN only */
 };
 struct pt_place {
 	pt_u64 address;
@@ -423,9 +429,14 @@ struct pt_place {
 	pt_u32 inputs;	   /* of the row that begins there: key of the map `row_inputs`, 0 = none */
 	pt_u8 is_byte;	   /* set = only the lowest byte is the value */
 	pt_u8 is_content;  /* set = what will be in the object whose address is the argument */
-	pt_u8 reserved[2];
+	pt_u8 index;	   /* 1 + a register by its hardware number, 0 = no index */
+	pt_u8 index_shift; /* added: register << shift */
+	pt_u8 index_step;  /* after which of the offsets, from 0 */
+	pt_u8 reserved;
+	pt_u16 otherwise; /* 1 + index of the place that is read where this one leads through a null
+			     pointer, 0 = none */
 };
-PT_STATIC_ASSERT(sizeof(struct pt_place) == 40, "pt_place");
+PT_STATIC_ASSERT(sizeof(struct pt_place) == 48, "pt_place");
 
 /* How an argument is passed, and what torch shows of it. */
 enum pt_argument_kind {
@@ -535,7 +546,7 @@ struct pt_row_inputs {
 	pt_u32 count;	  /* of words */
 	struct pt_place words[PT_ROW_WORDS];
 };
-PT_STATIC_ASSERT(sizeof(struct pt_row_inputs) == 568, "pt_row_inputs");
+PT_STATIC_ASSERT(sizeof(struct pt_row_inputs) == 680, "pt_row_inputs");
 
 /* What an operator means for annotations: the value of the map `annotation_operators`. */
 enum pt_annotation_step {

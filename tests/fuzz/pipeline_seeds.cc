@@ -314,6 +314,7 @@ std::string Metadata() {
   writer.AddNodeName(1, 0xa0, "torch::autograd::generated::AddBackward0");
   writer.AddNodeName(1, 0xb0, "torch::autograd::PyNode");
   writer.AddPythonTypeName(1, 0x77, "MyBackward");
+  writer.AddSymbolName(1, 700, "aten::relu");
   ProcessEntry process = tables.processes.front();
   process.target.rank = 1;
   process.target.cmdline = {"python3", "job.py"};

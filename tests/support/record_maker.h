@@ -80,6 +80,11 @@ class RecordMaker {
   void Boxed(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint64_t operator_def) {
     AddPointer(abi::PT_BOXED_BEGIN, tid, ns, site, Sp(depth), operator_def);
   }
+  // A call with the name of a symbol, or of its site.
+  void Named(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint32_t symbol,
+             uint32_t scope) {
+    AddPointer(abi::PT_NAMED_BEGIN, tid, ns, site, Sp(depth), symbol | uint64_t{scope} << 32);
+  }
   // A code object, with as many pieces of text as the programs write; `lines`: its table.
   void PythonCode(uint32_t tid, int64_t ns, uint32_t id, int32_t first_line,
                   const std::string& file, const std::string& name, const std::string& lines = "",

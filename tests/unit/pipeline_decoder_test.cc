@@ -47,6 +47,28 @@ TEST(DecoderTest, UnknownOperatorIsCountedNotGuessed) {
   EXPECT_EQ(NameOf(*timeline, 0), "<unnamed>");
 }
 
+TEST(DecoderTest, CallsAreNamedByTheirSymbolOrByTheirSite) {
+  CaptureMetadata metadata = TestMetadata();
+  metadata.images[1].symbol_names[700] = "aten::relu";
+  RecordMaker maker;
+  int64_t ns = 0;
+  const auto add = [&](uint16_t site, uint32_t symbol, Scope scope) {
+    maker.Named(1, ns += 10, site, 0, symbol, static_cast<uint32_t>(scope));
+    maker.End(1, ns += 10, site, 0);
+  };
+  add(5, 700, Scope::kStaticRuntimeOp);
+  add(1, 0, Scope::kStaticRuntimeModel);
+  add(5, 701, Scope::kStaticRuntimeOp);  // was not told
+  const auto timeline = Build(maker, metadata);
+  ASSERT_EQ(timeline->span_count(), 3u);
+  EXPECT_EQ(NameOf(*timeline, 0), "aten::relu");
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{0}).label).scope, Scope::kStaticRuntimeOp);
+  EXPECT_EQ(NameOf(*timeline, 1), metadata.plans.at(1).sites[1].name);
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{1}).label).scope, Scope::kStaticRuntimeModel);
+  EXPECT_EQ(NameOf(*timeline, 2), "<unnamed>");
+  EXPECT_EQ(timeline->ledger().unnamed, 1u);
+}
+
 TEST(DecoderTest, NodesAreNamedByClassOrPythonType) {
   RecordMaker maker;
   int64_t ns = 0;

@@ -157,6 +157,40 @@ TEST(FlowGraphTest, FollowsAJumpTable) {
   EXPECT_TRUE(found);
 }
 
+TEST(FlowGraphTest, FollowsAJumpTableThatALoopKeepsInARegister) {
+  // lea r14, [rip+table]; L: call rcx; cmp dl, 1; ja L2 (0x1f); movzx eax, dl; movsxd rax,
+  // [r14+rax*4]; add rax, r14; jmp rax; (0x1d) jmp L; L2: ret
+  constexpr uint64_t kTable = kBase + 0x100;
+  const auto code_with = [&](uint8_t far_register) {
+    std::vector<uint8_t> code = {far_register, 0x8d, 0x35, 0,    0,    0,    0,    0xff,
+                                 0xd1,         0x80, 0xfa, 0x01, 0x77, 0x0f, 0x0f, 0xb6,
+                                 0xc2,         0x49, 0x63, 0x04, 0x86, 0x4c, 0x01, 0xf0,
+                                 0xff,         0xe0, 0x90, 0x90, 0x90, 0xeb, 0xe8, 0xc3};
+    const int32_t to_table = static_cast<int32_t>(kTable - (kBase + 7));
+    std::memcpy(code.data() + 3, &to_table, 4);
+    return code;
+  };
+  std::vector<uint8_t> table(12);
+  for (int i = 0; i < 3; ++i) {
+    const int32_t entry = static_cast<int32_t>(kBase + (i == 0 ? 0x1d : 0x1f) - kTable);
+    std::memcpy(table.data() + 4 * i, &entry, 4);
+  }
+  const auto ways_of_jump = [&](uint8_t far_register) {
+    FakeCode image = Image(code_with(far_register));
+    image.Add(kTable, table);
+    const auto graph = Graph(image);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    for (size_t i = 0; graph.ok() && i < graph->size(); ++i) {
+      if (graph->node(i).instruction.kind != InstructionKind::kIndirectJump) continue;
+      const auto next = graph->successors(i);
+      return next.last - next.first;
+    }
+    return std::ptrdiff_t{-1};
+  };
+  EXPECT_EQ(ways_of_jump(0x4c), 2);  // lea r14
+  EXPECT_EQ(ways_of_jump(0x48), 0);  // lea rsi: not what the load takes
+}
+
 TEST(FlowGraphTest, FollowsAColdPartThatComesBack) {
   // push rbx; test eax, eax; jne cold; call rax; test eax, eax; jne +0; pop rbx; ret. Cold: jmp
   // back to the call.

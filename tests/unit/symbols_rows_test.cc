@@ -7,6 +7,7 @@
 
 #include "symbols/cuda_functions.h"
 #include "symbols/frame_ends.h"
+#include "symbols/given_names.h"
 #include "symbols/planner.h"
 #include "symbols/range_functions.h"
 #include "symbols/row_extent.h"
@@ -135,6 +136,84 @@ TEST_F(RowMakersTest, ATextThatACalleeMakesIsNoName) {
                                     .Bytes({0xc3}),
                                 kBeforeString);
   EXPECT_FALSE(FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker}));
+}
+
+TEST_F(RowMakersTest, ANameMayBeOfAnElementOfAnArray) {
+  // call maker; mov rax, r12; shl rax, 6; add rax, [rbx+0x30]; mov rsi, [rax+8]; call before; ret
+  const FlowGraph graph = Build(Code()
+                                    .Call(kMaker)
+                                    .Bytes({0x4c, 0x89, 0xe0, 0x48, 0xc1, 0xe0, 0x06})
+                                    .Bytes({0x48, 0x03, 0x43, 0x30, 0x48, 0x8b, 0x70, 0x08})
+                                    .Call(kBefore)
+                                    .Bytes({0xc3}));
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name && name->place);
+  EXPECT_EQ(name->place->base, 3);  // rbx
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0x30, 8, 0}));
+  EXPECT_EQ(name->place->index, 12 + 1);
+  EXPECT_EQ(name->place->index_shift, 6);
+  EXPECT_EQ(name->place->index_step, 1);
+}
+
+// call maker; mov rdx, [rbx+0x10]; lea rax, [rbx+0x40]; test TESTED; lea rcx, [rdx+0x38]; cmovne
+// rax, rcx; mov rsi, [rax]; call before; ret
+Code ChosenName(std::vector<uint8_t> test) {
+  Code code;
+  code.Call(kMaker).Bytes({0x48, 0x8b, 0x53, 0x10, 0x48, 0x8d, 0x43, 0x40}).Bytes(std::move(test));
+  code.Bytes({0x48, 0x8d, 0x4a, 0x38, 0x48, 0x0f, 0x45, 0xc1, 0x48, 0x8b, 0x30});
+  return code.Call(kBefore).Bytes({0xc3});
+}
+
+TEST_F(RowMakersTest, OfTwoNamesTheOneBehindAPointerThatIsTestedComesFirst) {
+  const FlowGraph graph = Build(ChosenName({0x48, 0x85, 0xd2}));  // rdx, rdx
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name && name->place && name->otherwise);
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0x10, 0x38, 0}));
+  EXPECT_EQ(Offsets(*name->otherwise), (std::vector<int32_t>{0x40, 0}));
+}
+
+TEST_F(RowMakersTest, OfTwoNamesNeitherIsKnownWhereSomethingElseIsTested) {
+  const FlowGraph graph = Build(ChosenName({0x4d, 0x85, 0xc0}));  // r8, r8
+  EXPECT_FALSE(FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker}));
+}
+
+TEST_F(RowMakersTest, ANameMayBeTheTextOfASymbol) {
+  // call maker; mov rax, [rbx]; mov eax, [rax+8]; lea rdi, [rbp-0x20]; mov [rbp-0x20], eax; call
+  // toQualString; mov rsi, rax; call before; ret
+  image_.AddStub(kOther + 0x100, "_ZNK3c106Symbol12toQualStringEv");
+  const FlowGraph graph = Build(Code()
+                                    .Call(kMaker)
+                                    .Bytes({0x48, 0x8b, 0x03, 0x8b, 0x40, 0x08})
+                                    .Bytes({0x48, 0x8d, 0x7d, 0xe0, 0x89, 0x45, 0xe0})
+                                    .Call(kOther + 0x100)
+                                    .Bytes({0x48, 0x89, 0xc6})
+                                    .Call(kBefore)
+                                    .Bytes({0xc3}));
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name && name->place);
+  EXPECT_EQ(name->place->form, abi::PT_PLACE_SYMBOL);
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0, 8, 0}));
+}
+
+TEST_F(RowMakersTest, ANameMayBeWhereAVirtualFunctionReturnsIt) {
+  // call maker; mov rdi, [rbx+0x30]; mov rax, [rdi]; call [rax+0x20]; mov rsi, [rax+0x58]; call
+  // before; ret
+  const FlowGraph graph = Build(Code()
+                                    .Call(kMaker)
+                                    .Bytes({0x48, 0x8b, 0x7b, 0x30, 0x48, 0x8b, 0x07})
+                                    .Bytes({0xff, 0x50, 0x20, 0x48, 0x8b, 0x70, 0x58})
+                                    .Call(kBefore)
+                                    .Bytes({0xc3}));
+  const uint32_t maker = CallTo(graph, kMaker);
+  const auto known = [](int64_t slot) {
+    return slot == 0x20 ? std::optional(Value{7, {8}}) : std::nullopt;  // rdi + 8
+  };
+  const auto name = FindGivenName(image_, graph, maker, {kMaker}, known);
+  ASSERT_TRUE(name && name->place);
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0x30, 0x60, 0}));
+  EXPECT_FALSE(FindGivenName(image_, graph, maker, {kMaker}));
+  const auto of_others = [](int64_t) { return std::optional<Value>(); };
+  EXPECT_FALSE(FindGivenName(image_, graph, maker, {kMaker}, of_others));
 }
 
 TEST_F(RowMakersTest, TwoNamesAreNone) {

@@ -327,6 +327,22 @@ TEST(OperatorSchemaTest, DamagedMemoryEndsInFewerSchemasNeverInACrash) {
   }
 }
 
+TEST(InternedStringsTest, TheListIsFoundAgainWhereItWas) {
+  for (const Form& form : kForms) {
+    FakeTorch torch(form);
+    const MemoryRange data = torch.PutSymbols({"prim", "a", "b", "*"});
+    const auto found = InternedStrings::Find(torch.memory, data, form.old_abi);
+    ASSERT_TRUE(found.has_value());
+    const auto again = InternedStrings::At(torch.memory, found->place(), form.old_abi);
+    ASSERT_TRUE(again.has_value());
+    EXPECT_EQ(again->QualifiedName(0), "namespaces::prim");
+    EXPECT_EQ(again->UnqualifiedName(1), "a");
+    EXPECT_FALSE(again->QualifiedName(0xffffffff).has_value());
+    EXPECT_FALSE(InternedStrings::At(torch.memory, found->place() + 8, form.old_abi).has_value());
+    EXPECT_FALSE(InternedStrings::At(torch.memory, 8, form.old_abi).has_value());
+  }
+}
+
 TEST(InternedStringsTest, AVectorOfOtherThingsIsNotTaken) {
   FakeTorch torch(kForms[3]);
   const MemoryRange data = torch.PutSymbols({"aten", "a"});

@@ -23,7 +23,7 @@ class LiveMeter {
     const bool is_row = head.kind <= abi::PT_NODE_BEGIN || head.kind == abi::PT_LITERAL_BEGIN ||
                         (head.kind >= abi::PT_GUARD_BEGIN && head.kind <= abi::PT_FRAME_END) ||
                         head.kind == abi::PT_OPERATOR_CALL || head.kind == abi::PT_SIZED_BEGIN ||
-                        head.kind == abi::PT_SPILLED_INPUTS;
+                        head.kind == abi::PT_NAMED_BEGIN || head.kind == abi::PT_SPILLED_INPUTS;
     const bool is_reading = head.kind == abi::PT_OPERATOR_CALL || head.kind == abi::PT_INPUTS;
     const bool is_memory = head.kind >= abi::PT_ALLOCATION && head.kind <= abi::PT_OUT_OF_MEMORY;
     const bool is_system = head.kind >= abi::PT_SYSTEM_CALL && head.kind <= abi::PT_REQUEST;

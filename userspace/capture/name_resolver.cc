@@ -51,16 +51,19 @@ std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64
 }
 
 NameResolver::NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of,
-                           AddMetadata add_metadata, OnNodeClass on_node_class)
+                           AddMetadata add_metadata, OnNodeClass on_node_class,
+                           SymbolName symbol_name)
     : image_of_(std::move(image_of)),
       add_metadata_(std::move(add_metadata)),
-      on_node_class_(std::move(on_node_class)) {}
+      on_node_class_(std::move(on_node_class)),
+      symbol_name_(std::move(symbol_name)) {}
 
 void NameResolver::Observe(std::span<const std::byte> record) {
   abi::pt_record head;
   std::memcpy(&head, record.data(), sizeof(head));
   if (head.kind == abi::PT_NODE_BEGIN) ObserveNode(record);
   if (head.kind == abi::PT_GUARD_BEGIN) ObserveGuard(record);
+  if (head.kind == abi::PT_NAMED_BEGIN) ObserveNamed(record);
   if (head.kind == abi::PT_THREAD_EXIT) ObserveExit(record);
 }
 
@@ -97,6 +100,21 @@ void NameResolver::ObserveGuard(std::span<const std::byte> record) {
   const Pid pid{guard.head.pid};
   const std::optional<uint32_t> image = image_of_(pid);
   if (image.has_value()) ObservePythonType(pid, *image, guard.object);
+}
+
+void NameResolver::ObserveNamed(std::span<const std::byte> record) {
+  abi::pt_pointer_record named{};
+  std::memcpy(&named, record.data(), std::min(record.size(), sizeof(named)));
+  const auto symbol = static_cast<uint32_t>(named.value);
+  const Pid pid{named.head.pid};
+  const std::optional<uint32_t> image = image_of_(pid);
+  if (symbol == 0 || !image.has_value() || !symbols_.insert({*image, symbol}).second) return;
+  const std::optional<std::string> name = symbol_name_(pid, symbol);
+  if (!name.has_value()) {
+    ++read_failed_;
+    return;
+  }
+  add_metadata_([&](MetadataWriter& writer) { writer.AddSymbolName(*image, symbol, *name); });
 }
 
 void NameResolver::ObservePythonType(Pid pid, uint32_t image, uint64_t type) {

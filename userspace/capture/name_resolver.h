@@ -1,6 +1,6 @@
 // Names behind the addresses in records, read from the process while it lives: classes of autograd
-// nodes by their RTTI, Python types by their tp_name, threads by their comm. Each address is looked
-// up once.
+// nodes by their RTTI, Python types by their tp_name, symbols by torch's list of them, threads by
+// their comm. Each address is looked up once.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -30,12 +30,14 @@ std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64
 class NameResolver {
  public:
   using AddMetadata = std::function<void(const std::function<void(MetadataWriter&)>&)>;
+  // The text of a c10::Symbol in a process.
+  using SymbolName = std::function<std::optional<std::string>(Pid, uint32_t symbol)>;
   // The class of a vtable has been read; `is_python`: it is PyNode.
   using OnNodeClass = std::function<void(Pid, uint64_t vtable, bool is_python)>;
 
   // `image_of`: the address space of a process, none when it is not recorded.
   NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of, AddMetadata add_metadata,
-               OnNodeClass on_node_class);
+               OnNodeClass on_node_class, SymbolName symbol_name);
 
   // Looks at a raw record of a kind that refers to names.
   void Observe(std::span<const std::byte> record);
@@ -43,6 +45,7 @@ class NameResolver {
 
  private:
   void ObservePythonType(Pid pid, uint32_t image, uint64_t type);
+  void ObserveNamed(std::span<const std::byte> record);
   void ObserveGuard(std::span<const std::byte> record);
   void ObserveNode(std::span<const std::byte> record);
   void ObserveExit(std::span<const std::byte> record);
@@ -50,8 +53,10 @@ class NameResolver {
   std::function<std::optional<uint32_t>(Pid)> image_of_;
   AddMetadata add_metadata_;
   OnNodeClass on_node_class_;
+  SymbolName symbol_name_;
   absl::flat_hash_set<std::pair<uint32_t, uint64_t>> seen_;  // image and address
   absl::flat_hash_set<std::pair<uint32_t, uint64_t>> python_nodes_;
+  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> symbols_;  // image and number
   uint64_t read_failed_ = 0;
 };
 

@@ -75,6 +75,7 @@ void OperatorMeter::Observe(const abi::pt_record& head) {
     case abi::PT_NODE_BEGIN:
     case abi::PT_LITERAL_BEGIN:
     case abi::PT_SIZED_BEGIN:
+    case abi::PT_NAMED_BEGIN:
       Open(head, StateOf(head));
       break;
     case abi::PT_SPAN_END:

@@ -5,6 +5,7 @@
 
 #include "bpf/abi/records.h"
 #include "symbols/plan_extension.h"
+#include "userspace/base/exit_status.h"
 #include "userspace/capture/input_probes.h"
 
 namespace proftrace {
@@ -20,7 +21,12 @@ std::vector<Label> LabelsOf(const std::vector<SiteInfo>& sites) {
 absl::Status NumberPlaces(BpfPrograms* programs, const std::vector<abi::pt_place>& places,
                           std::vector<ModulePlan>* modules) {
   std::vector<uint16_t> numbers;
-  for (const abi::pt_place& place : places) {
+  for (abi::pt_place place : places) {
+    // One that comes before it.
+    if (place.otherwise != 0) {
+      if (place.otherwise > numbers.size()) return Fail(ExitCode::kBug, "a place of no plan");
+      place.otherwise = numbers[place.otherwise - 1];
+    }
     const absl::StatusOr<uint16_t> number = programs->AddValuePlace(place);
     if (!number.ok()) return number.status();
     numbers.push_back(*number);

@@ -99,6 +99,8 @@ class ProcessSet {
 
   // The label of a site of a recorded process's plan.
   std::optional<Label> SiteLabel(Pid pid, uint16_t site) const;
+  // The text of a c10::Symbol in a recorded process.
+  std::optional<std::string> SymbolName(Pid pid, uint32_t symbol);
   // Whether calls at the site may be only counted.
   bool IsDemotable(Pid pid, uint16_t site) const;
 
@@ -204,8 +206,9 @@ class ProcessSet {
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
-  std::map<uint32_t, Awaited> awaited_;  // by pid
-  std::set<uint32_t> refused_;           // pids; the first of them are among gaps_
+  std::map<uint32_t, Awaited> awaited_;        // by pid
+  std::map<uint32_t, uint64_t> symbol_lists_;  // by image: where torch's list of symbols is
+  std::set<uint32_t> refused_;                 // pids; the first of them are among gaps_
   std::vector<Unsupported> gaps_;
   uint64_t late_libraries_ = 0;
   uint32_t next_image_ = 1;

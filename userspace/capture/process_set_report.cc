@@ -1,5 +1,7 @@
 #include <utility>
 
+#include "symbols/interned_strings.h"
+#include "symbols/process_memory.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/unprobed_points.h"
@@ -49,6 +51,23 @@ void ProcessSet::AddUnprobed(const std::vector<ModulePlan>& modules, const Probe
   if (programs_->is_loaded()) return;
   const std::lock_guard lock(mutex_);
   for (Unsupported& gap : DescribeUnprobed(modules, plan.sites)) AddGap(std::move(gap));
+}
+
+std::optional<std::string> ProcessSet::SymbolName(Pid pid, uint32_t symbol) {
+  const std::lock_guard lock(mutex_);
+  const auto it = processes_.find(Raw(pid));
+  if (it == processes_.end()) return std::nullopt;
+  const ProbePlan& plan = *it->second.plan;
+  const ProcessMemory memory(pid);
+  const auto known = symbol_lists_.find(it->second.image);
+  std::optional<InternedStrings> symbols;
+  if (known != symbol_lists_.end()) {
+    symbols = InternedStrings::At(memory, known->second, plan.old_string_abi);
+  } else {
+    symbols = InternedStrings::Find(memory, plan.torch_data, plan.old_string_abi);
+    if (symbols) symbol_lists_.emplace(it->second.image, symbols->place());
+  }
+  return symbols ? symbols->QualifiedName(symbol) : std::nullopt;
 }
 
 size_t ProcessSet::process_count() const {

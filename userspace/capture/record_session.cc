@@ -87,6 +87,7 @@ void RecordSession::React(const abi::pt_record& head, std::span<const std::byte>
   switch (head.kind) {
     case abi::PT_NODE_BEGIN:
     case abi::PT_GUARD_BEGIN:
+    case abi::PT_NAMED_BEGIN:
       names_->Observe(record);
       break;
     case abi::PT_PYTHON_MODULE:

@@ -246,7 +246,8 @@ absl::Status RecordSession::Start() {
       [this](Pid pid, uint64_t vtable, bool is_python) {
         (void)programs_->AddNodeVtable(pid, vtable, is_python);
         if (patch_ != nullptr && is_python) patch_->AddPythonNode(pid, vtable);
-      });
+      },
+      [this](Pid pid, uint32_t symbol) { return processes_->SymbolName(pid, symbol); });
   if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
   if (options_.all && options_.info.system.operators) {
     // Before they are looked for, so that none is missed in between.

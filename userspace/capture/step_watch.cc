@@ -185,6 +185,7 @@ void StepWatch::Observe(std::span<const std::byte> record) {
       OnBegin(head, 0, thread);
       break;
     case abi::PT_BOXED_BEGIN:
+    case abi::PT_NAMED_BEGIN:
       OnBegin(head, value(), thread);
       break;
     case abi::PT_NODE_BEGIN:

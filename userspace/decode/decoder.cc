@@ -130,27 +130,33 @@ EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
   return result;
 }
 
-EventLabel Decoder::TextLabel(std::string text, uint32_t length, Scope scope) {
+EventLabel Decoder::TextLabel(std::string text, uint32_t length, Scope scope,
+                              const std::string& prefix) {
   Label label = LabelOfScope(scope);
-  label.name = std::move(text);
-  if (label.name.size() < length) {
+  label.name = prefix + text;
+  if (text.size() < length) {
     label.name += "…";
     ++ledger_->names_cut;
   }
   return InternLabel(label);
 }
 
-bool Decoder::DecodeAnnotation(const abi::pt_text_record& record, Event* event) {
+bool Decoder::DecodeAnnotation(const abi::pt_text_record& record, const Process& process,
+                               Event* event) {
   event->type = EventType::kAnnotationBegin;
   event->label = kUnnamedLabel;
   if (record.length == PT_TEXT_READ_FAILED) return true;
+  // A range that is only known to start has a site that says so.
+  const EventLabel site =
+      record.head.site == 0 ? kUnnamedLabel : SiteLabel(process, record.head.site);
+  const std::string prefix = site == kUnnamedLabel ? "" : labels_[site].name;
   std::string text(record.text, std::min<size_t>(record.length, PT_TEXT_BYTES));
   if (record.length > PT_TEXT_BYTES) {
     pending_names_[Raw(event->tid)] =
-        PendingName{*event, std::move(text), record.length, Scope::kUserScope};
+        PendingName{*event, std::move(text), record.length, Scope::kUserScope, prefix};
     return false;
   }
-  event->label = TextLabel(std::move(text), record.length, Scope::kUserScope);
+  event->label = TextLabel(std::move(text), record.length, Scope::kUserScope, prefix);
   return true;
 }
 
@@ -162,6 +168,20 @@ EventLabel Decoder::PythonTypeLabel(const Process& process, uint64_t type, Scope
   Label label = LabelOfScope(scope);
   label.name = name->second;
   return InternLabel(label);
+}
+
+EventLabel Decoder::NamedLabel(const Process& process, uint16_t site, uint64_t symbol_and_scope) {
+  Label label = LabelOfScope(KnownScope(static_cast<uint32_t>(symbol_and_scope >> 32)));
+  const auto symbol = static_cast<uint32_t>(symbol_and_scope);
+  if (symbol == 0) {
+    const EventLabel site_label = SiteLabel(process, site);
+    if (site_label != kUnnamedLabel) label.name = labels_[site_label].name;
+  } else if (const auto image = metadata_.images.find(process.image);
+             image != metadata_.images.end()) {
+    const auto name = image->second.symbol_names.find(symbol);
+    if (name != image->second.symbol_names.end()) label.name = name->second;
+  }
+  return label.name.empty() ? kUnnamedLabel : InternLabel(label);
 }
 
 bool Decoder::DecodeGuard(const abi::pt_guard_record& record, const Process& process,
@@ -233,7 +253,8 @@ void Decoder::FinishPending(uint32_t tid, std::vector<Event>* events) {
   const auto it = pending_names_.find(tid);
   if (it == pending_names_.end()) return;
   PendingName& pending = it->second;
-  pending.event.label = TextLabel(std::move(pending.text), pending.length, pending.scope);
+  pending.event.label =
+      TextLabel(std::move(pending.text), pending.length, pending.scope, pending.prefix);
   events->push_back(it->second.event);
   pending_names_.erase(it);
 }
@@ -318,6 +339,8 @@ void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> reco
   event->type = EventType::kBegin;
   if (head.kind == abi::PT_BOXED_BEGIN) {
     event->label = BoxedLabel(process, Copy<abi::pt_pointer_record>(record).value);
+  } else if (head.kind == abi::PT_NAMED_BEGIN) {
+    event->label = NamedLabel(process, head.site, Copy<abi::pt_pointer_record>(record).value);
   } else if (head.kind == abi::PT_NODE_BEGIN) {
     event->label = NodeLabel(process, head.site, Copy<abi::pt_node_record>(record));
   } else if (head.kind == abi::PT_OPERATOR_CALL) {
@@ -352,6 +375,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_BOXED_BEGIN:
     case abi::PT_NODE_BEGIN:
     case abi::PT_SIZED_BEGIN:
+    case abi::PT_NAMED_BEGIN:
       DecodeBegin(head, record, *process, event);
       break;
     case abi::PT_SPAN_END:
@@ -361,7 +385,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->type = EventType::kCatch;
       break;
     case abi::PT_ANNOTATION_BEGIN:
-      return DecodeAnnotation(Copy<abi::pt_text_record>(record), event);
+      return DecodeAnnotation(Copy<abi::pt_text_record>(record), *process, event);
     case abi::PT_ANNOTATION_HANDLE:
       event->type = EventType::kAnnotationHandle;
       event->value = Copy<abi::pt_pointer_record>(record).value;

@@ -69,10 +69,12 @@ class Decoder {
     std::string text;
     uint32_t length = 0;
     Scope scope = Scope::kUserScope;
+    std::string prefix;
   };
 
   // False when the rest of the name is to follow: the event is kept until it is there.
-  bool DecodeAnnotation(const abi::pt_text_record& record, Event* event);
+  bool DecodeAnnotation(const abi::pt_text_record& record, const Process& process, Event* event);
+  EventLabel NamedLabel(const Process& process, uint16_t site, uint64_t symbol_and_scope);
   bool DecodeGuard(const abi::pt_guard_record& record, const Process& process, Event* event);
   // Of the row of a custom autograd Function.
   EventLabel PythonTypeLabel(const Process& process, uint64_t type, Scope scope);
@@ -85,7 +87,8 @@ class Decoder {
   void NoteLoss(uint64_t records) {
     if (!metadata_.has_end) ledger_->ring_lost += records;
   }
-  EventLabel TextLabel(std::string text, uint32_t length, Scope scope);
+  EventLabel TextLabel(std::string text, uint32_t length, Scope scope,
+                       const std::string& prefix = "");
   void AppendText(uint32_t tid, const abi::pt_text_more_record& record, std::vector<Event>* events);
   // Another record of `tid` came: its pending annotation is as complete as it gets.
   void FinishPending(uint32_t tid, std::vector<Event>* events);

@@ -27,6 +27,7 @@ size_t MinimumRecordBytes(uint8_t kind) {
     case abi::PT_SEQUENCE:
     case abi::PT_THREAD_NUMBER:
     case abi::PT_SIZED_BEGIN:
+    case abi::PT_NAMED_BEGIN:
       return sizeof(abi::pt_pointer_record);
     case abi::PT_GUARD_BEGIN:
     case abi::PT_FRAME_BEGIN:

@@ -47,7 +47,9 @@ bool CanReadPlace(const ProbePoint& point, const std::vector<abi::pt_place>& pla
   const abi::pt_place& place = places[point.place - 1];
   if (place.inputs != 0) return false;
   // The operator that is about to be called.
-  if (RoleOf(point) == abi::PT_ROLE_PLACED_BEGIN) return place.base <= abi::PT_PLACE_ADDRESS;
+  if (RoleOf(point) == abi::PT_ROLE_PLACED_BEGIN) {
+    return place.form == abi::PT_PLACE_WORD && place.base <= abi::PT_PLACE_ADDRESS;
+  }
   return place.form == abi::PT_PLACE_NOTHING || place.form == abi::PT_PLACE_PYTHON_TYPE ||
          (place.form == abi::PT_PLACE_C_STRING && place.base == abi::PT_PLACE_ADDRESS);
 }

@@ -47,7 +47,7 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
       } else if (type == "module" || type == "process_groups" || type == "gpu_agent") {
         entry.kind = Kind::kOfProcess;
       } else if (type == "operators" || type == "schemas" || type == "node" ||
-                 type == "python_type") {
+                 type == "python_type" || type == "symbol") {
         entry.kind = Kind::kOfImage;
       } else if (type == "unsupported") {
         if (notes_.size() >= kMostNotes || !notes_.insert(entry.text).second) continue;

@@ -299,6 +299,9 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
     } else if (type == "python_type") {
       images[Number<uint32_t>(entry, "image")]
           .python_type_names[Number<uint64_t>(entry, "address")] = Text(entry, "name");
+    } else if (type == "symbol") {
+      images[Number<uint32_t>(entry, "image")].symbol_names[Number<uint32_t>(entry, "number")] =
+          Text(entry, "name");
     } else if (type == "module") {
       module_paths[{Number<uint32_t>(entry, "pid"), Number<uint64_t>(entry, "address")}] =
           Text(entry, "path");
@@ -397,6 +400,11 @@ void MetadataWriter::AddNodeName(uint32_t image, uint64_t vtable, const std::str
 void MetadataWriter::AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name) {
   impl_->entries.push_back(
       {{"type", "python_type"}, {"image", image}, {"address", type}, {"name", ToJsonText(name)}});
+}
+
+void MetadataWriter::AddSymbolName(uint32_t image, uint32_t symbol, const std::string& name) {
+  impl_->entries.push_back(
+      {{"type", "symbol"}, {"image", image}, {"number", symbol}, {"name", ToJsonText(name)}});
 }
 
 void MetadataWriter::AddModulePath(Pid pid, uint64_t object, const std::string& path) {

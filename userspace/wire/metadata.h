@@ -55,6 +55,7 @@ struct ImageTable {
   std::map<uint64_t, OperatorEntry> operators;
   std::map<uint64_t, std::string> node_names;  // vtable -> class of an autograd node, demangled
   std::map<uint64_t, std::string> python_type_names;  // PyTypeObject* -> tp_name
+  std::map<uint32_t, std::string> symbol_names;       // number of a c10::Symbol -> "aten::relu"
 };
 
 // A process that is recorded, from `target.probes_on_ns` on.
@@ -105,6 +106,7 @@ class MetadataWriter {
   void AddSchemas(uint32_t image, const std::vector<SchemaEntry>& schemas);
   void AddNodeName(uint32_t image, uint64_t vtable, const std::string& name);
   void AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name);
+  void AddSymbolName(uint32_t image, uint32_t symbol, const std::string& name);
   void AddModulePath(Pid pid, uint64_t object, const std::string& path);
   void AddProcess(const ProcessEntry& process);
   void AddThread(const ThreadEntry& thread);

@@ -65,13 +65,13 @@ TORCH_LIBRARY_IMPL(NAMESPACE, Autograd, library) { library.impl("squared", squar
 """
 
 
-def build(namespace: str, optimisation: str) -> str:
+def build(namespace: str, optimisation: str, source: str = SOURCE) -> str:
     """The library's path."""
     directory = os.path.join(tempfile.gettempdir(), f"{namespace}-{torch.__version__}-{os.getuid()}")
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, "operators.cpp")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(SOURCE.replace("NAMESPACE", namespace))
+        file.write(source.replace("NAMESPACE", namespace))
     library = os.path.join(directory, f"{namespace}.so")
     if os.path.exists(library):
         return library

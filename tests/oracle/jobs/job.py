@@ -37,6 +37,7 @@ WORKLOADS = {
     "exceptions": ("raising", "Exceptions"),
     "boxed": ("boxed", "Boxed"),
     "scripted": ("scripts", "Scripted"),
+    "runtimes": ("runtimes", "Runtimes"),
     "functions": ("functions", "Functions"),
     "families": ("families", "Families"),
     "compiled": ("compiled", "Compiled"),

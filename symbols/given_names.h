@@ -1,0 +1,34 @@
+// The name that code gives a row while a profiler runs, and how it can be read where the row
+// begins.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "symbols/code_image.h"
+#include "symbols/flow_graph.h"
+#include "symbols/value_walk.h"
+
+namespace proftrace {
+
+// A text of the file, or at a place of the target.
+struct RowName {
+  std::string literal;
+  std::optional<abi::pt_place> place;
+  // Where the name is if `place` leads through a null pointer.
+  std::optional<abi::pt_place> otherwise;
+};
+
+// What virtual functions return that names are read from.
+using VirtualReturn = ValueWalk::VirtualReturn;
+
+// The name that the code after node `from` (a call that begins a row) gives the row; nothing where
+// it is not clear. `stops`: calls of these begin another row.
+std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& graph, uint32_t from,
+                                     const std::vector<uint64_t>& stops,
+                                     const VirtualReturn& virtual_return = nullptr);
+
+}  // namespace proftrace
