@@ -30,6 +30,8 @@ constexpr std::string_view kScriptMethod = "5torch3jit6Method";
 // What a Method of a module calls: the one torch::jit::Function that TorchScript's compiler makes.
 constexpr std::string_view kScriptFunctionTable = "_ZTVN5torch3jit13GraphFunctionE";
 constexpr uint64_t kVtableFunctions = 16;  // behind the offset to the top and the typeinfo
+// Its lists have element types of another class (c10::DynamicType).
+constexpr std::string_view kMobile = "5torch3jit6mobile";
 constexpr std::string_view kCold = ".cold";
 // The flag lies behind the dispatch table of an OperatorDef, which has a hundred entries and more.
 constexpr int64_t kLeastFlagOffset = 1024;
@@ -187,6 +189,9 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
     if (probe->inputs.kind == RowInputKind::kUnknown || probe->inputs.kind == RowInputKind::kNone) {
       const auto arguments = FindPythonArguments(*graph, *node);
       if (arguments) probe->inputs = *arguments;
+    }
+    if (Contains(function.range.name, kMobile)) {
+      probe->inputs = RowInputs{RowInputKind::kUnknown, {}};
     }
     if (CallsPeek(*graph)) {
       probe->handle_register |= PT_GUARD_HAS_SEQUENCE;

@@ -298,8 +298,8 @@ TEST(FrameEndsTest, FindsSlotsOfTheFrameAndOfTheOneBeforeAPointer) {
 }
 
 TEST(PlaceTest, WhatTakesTooManyStepsHasNoPlace) {
-  EXPECT_TRUE(PlaceOf(Value{3, {0, 8, 16, 24, 0}}, abi::PT_PLACE_WORD));
-  EXPECT_FALSE(PlaceOf(Value{3, {0, 8, 16, 24, 32, 0}}, abi::PT_PLACE_WORD));
+  EXPECT_TRUE(PlaceOf(Value{3, {0, 8, 16, 24, 32, 0}}, abi::PT_PLACE_WORD));
+  EXPECT_FALSE(PlaceOf(Value{3, {0, 8, 16, 24, 32, 40, 0}}, abi::PT_PLACE_WORD));
   EXPECT_FALSE(PlaceOf(Value{3, {int64_t{1} << 40}}, abi::PT_PLACE_WORD));
   EXPECT_FALSE(PlaceOf(Value(), abi::PT_PLACE_WORD));
   const auto place = PlaceOf(Value{Value::kAddress, {int64_t{1} << 40, 8}}, abi::PT_PLACE_WORD);
