@@ -20,7 +20,7 @@ static __noinline int write_range_handle(struct pt_regs *ctx, __u8 kind)
 	return 0;
 }
 
-static __noinline int on_range_push(struct pt_regs *ctx)
+static __noinline int on_range_push(struct pt_regs *ctx, __u16 site)
 {
 	struct pt_place place = {.base = 7 /* rdi */, .count = 1, .form = PT_PLACE_C_STRING};
 	struct long_name *name = name_buffer();
@@ -34,7 +34,7 @@ static __noinline int on_range_push(struct pt_regs *ctx)
 	record = reserve(sizeof(*record));
 	if (!record)
 		return 0;
-	fill_head(&record->head, PT_REGS_SP(ctx), 0, PT_ANNOTATION_BEGIN, sizeof(*record));
+	fill_head(&record->head, PT_REGS_SP(ctx), site, PT_ANNOTATION_BEGIN, sizeof(*record));
 	record->length = length;
 	record->reserved = 0;
 	if (length != PT_TEXT_READ_FAILED)
@@ -55,7 +55,7 @@ static __noinline int on_range(struct pt_regs *ctx, __u64 cookie)
 	__u8 role = cookie >> 16;
 
 	if (role != PT_ROLE_RANGE_POP)
-		on_range_push(ctx);
+		on_range_push(ctx, cookie);
 	if (role != PT_ROLE_RANGE_PUSH)
 		write_range_handle(ctx, PT_ANNOTATION_END);
 	return 0;

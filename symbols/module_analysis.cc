@@ -311,6 +311,7 @@ void Analysis::AddRanges() {
   for (const auto& [address, symbol] : range_functions_) {
     MadeRow row;
     row.symbol = std::string(symbol.name);
+    row.literal = std::string(RangePrefix(symbol.name));
     const auto graph = analysis_.BuildGraph(address, address + symbol.size);
     const auto begin = graph.ok() ? FindBeginSite(*graph) : std::nullopt;
     const auto offset = begin ? image_.file().FileOffset(begin->address) : std::nullopt;

@@ -11,5 +11,7 @@ namespace proftrace {
 
 // enum pt_role of a probe at the function's entry; 0 for any other symbol.
 uint8_t RangeRole(std::string_view symbol);
+// What stands before the name that the function is given.
+std::string_view RangePrefix(std::string_view symbol);
 
 }  // namespace proftrace

@@ -27,8 +27,9 @@ class RangesTest(LiveTest):
         for row in rows:
             counts[row["tid"]][row["path"]] += 1
         for tid in answer["tids"].split(","):
+            starts = ["range_start: long"] * (kind == "nvtx")
             once = [path for number in range(COUNT) for path in (
-                f"outer {number}", f"outer {number}/aten::add", f"outer {number}/between", f"outer {number}/between/inner",
+                *(f"outer {number}/between/inner/{start}" for start in starts), f"outer {number}", f"outer {number}/aten::add", f"outer {number}/between", f"outer {number}/between/inner",
                 f"outer {number}/between/inner/here", f"outer {number}/between/inner/aten::mul")]
             self.assertEqual({path: counts[tid][path] for path in once}, dict.fromkeys(once, 1))
             outer = {path for path in counts[tid] if path.startswith("outer")}

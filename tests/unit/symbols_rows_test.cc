@@ -312,7 +312,10 @@ TEST(RangeTest, FunctionsAreToldByTheirWholeNames) {
   EXPECT_EQ(RangeRole("nvtxRangePop"), abi::PT_ROLE_RANGE_POP);
   EXPECT_EQ(RangeRole("_ZN5torch8profiler8itt_markEPKc"), abi::PT_ROLE_RANGE_MARK);
   EXPECT_EQ(RangeRole("nvtxRangePushA_impl_init_v3"), 0);
-  EXPECT_EQ(RangeRole("nvtxRangeStartA"), 0);
+  EXPECT_EQ(RangeRole("nvtxRangeStartA"), abi::PT_ROLE_RANGE_MARK);
+  EXPECT_EQ(RangePrefix("nvtxRangeStartA"), "range_start: ");
+  EXPECT_EQ(RangePrefix("nvtxMarkA"), "");
+  EXPECT_EQ(RangeRole("nvtxRangeStartA_impl_init_v3"), 0);
   EXPECT_EQ(RangeRole(""), 0);
 }
 
