@@ -16,12 +16,14 @@ namespace {
 
 constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
 constexpr std::string_view kWithScope = "_ZN2at6detail26record_function_with_scopeI";
+constexpr std::string_view kWithHandle =
+    "_ZN2at6detail43record_function_with_scope_and_debug_handleI";
 constexpr size_t kLongestLiteral = 256;
 
 // The text that a call gives a row as its name; nothing when the call names none.
 std::optional<Value> TextArgument(std::string_view callee, const ValueState& state) {
   std::string_view rest = callee;
-  const bool with_scope = ConsumeText(&rest, kWithScope);
+  const bool with_scope = ConsumeText(&rest, kWithScope) || ConsumeText(&rest, kWithHandle);
   if (!with_scope && !ConsumeText(&rest, kBefore)) return std::nullopt;
   // By value on the stack: std::variant<std::string_view, …>, whose length comes first (libstdc++).
   const bool variant = with_scope
@@ -111,7 +113,8 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
   std::vector<Value> tested;
   ValueSums sums;
   const std::vector<bool> leading = NodesLeadingToCalls(graph, [](std::string_view callee) {
-    return callee.starts_with(kBefore) || callee.starts_with(kWithScope);
+    return callee.starts_with(kBefore) || callee.starts_with(kWithScope) ||
+           callee.starts_with(kWithHandle);
   });
   const auto note = [](const Value& value, std::vector<Value>* values) {
     if (std::find(values->begin(), values->end(), value) == values->end()) values->push_back(value);

@@ -9,7 +9,7 @@ namespace proftrace {
 namespace {
 
 // Raise the version with every change to the analysis or to what is written here.
-constexpr EntryFormat kPlanFormat{{'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}, 79};
+constexpr EntryFormat kPlanFormat{{'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}, 80};
 constexpr size_t kMaxFunctions = 65536;
 constexpr size_t kMaxEnds = 16;
 constexpr uint32_t kMaxPieces = 8 * KeptPiece::kSources;

@@ -155,6 +155,24 @@ TEST_F(RowMakersTest, ANameMayBeOfAnElementOfAnArray) {
   EXPECT_EQ(name->place->index_step, 1);
 }
 
+TEST_F(RowMakersTest, ANameMayGoThroughTorchsOwnHelpers) {
+  // call maker; sub rsp, 0x20; mov [rsp+8], rbx; call helper(…, std::variant<…>, …); ret
+  for (const char* helper : {"_ZN2at6detail26record_function_with_scopeI",
+                             "_ZN2at6detail43record_function_with_scope_and_debug_handleI"}) {
+    const FlowGraph graph =
+        Build(Code()
+                  .Call(kMaker)
+                  .Bytes({0x48, 0x83, 0xec, 0x20, 0x48, 0x89, 0x5c, 0x24, 0x08})
+                  .Call(kBefore)
+                  .Bytes({0xc3}),
+              std::string(helper) + "EEvRNS_14RecordFunctionESt7variantIJSt17basic_string_viewIc");
+    const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+    ASSERT_TRUE(name && name->place) << helper;
+    EXPECT_EQ(name->place->base, 3);
+    EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0}));
+  }
+}
+
 // call maker; mov rdx, [rbx+0x10]; lea rax, [rbx+0x40]; test TESTED; lea rcx, [rdx+0x38]; cmovne
 // rax, rcx; mov rsi, [rax]; call before; ret
 Code ChosenName(std::vector<uint8_t> test) {
