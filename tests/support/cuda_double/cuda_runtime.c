@@ -48,11 +48,24 @@ result cudaLaunchKernel(const void* function, struct dim3 grid, struct dim3 bloc
                            (unsigned)shared_bytes, stream, arguments, NULL));
 }
 
-result cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
-  result (*copy)(void*, const void*, size_t, void*) = driver_function("cuMemcpyHtoDAsync_v2");
+result cudaGraphLaunch(void* graph, void* stream) {
+  result (*launch)(void*, void*) = driver_function("cuGraphLaunch");
   struct cuda_double_call call;
 
-  if (kind != 1 || !copy) return copy ? 1 : 35;
+  if (!launch) return 35;
+  begin(&call, "cudaGraphLaunch");
+  return end(&call, launch(graph, stream));
+}
+
+result cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
+  static const char* const copies[] = {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+                                       "cuMemcpyDtoDAsync_v2"};
+  const int is_known = kind >= 1 && kind <= 3;
+  result (*copy)(void*, const void*, size_t, void*) =
+      driver_function(copies[is_known ? kind - 1 : 0]);
+  struct cuda_double_call call;
+
+  if (!is_known || !copy) return copy ? 1 : 35;
   begin(&call, "cudaMemcpyAsync");
   return end(&call, copy(to, from, bytes, stream));
 }

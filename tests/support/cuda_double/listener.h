@@ -25,6 +25,10 @@ struct cuda_double_event {
   unsigned grid[3];
   unsigned block[3];
   unsigned shared_bytes;
+  unsigned stream;     /* its handle's number; 0 = the default one */
+  unsigned graph;      /* of a kernel of a CUDA graph; 0 = none */
+  uint64_t graph_node; /* likewise */
+  int copy_kind;       /* cudaMemcpyKind: 1 = to the device, 2 = from it, 3 = on it */
   unsigned value;
   int result;
   int is_driver; /* CUDA_DOUBLE_CALL: called by itself, not by the Runtime */
@@ -41,11 +45,18 @@ void cuda_double_set_correlation(unsigned next);
 
 /* Around each call: what it causes is told in between. */
 struct cuda_double_call {
-  struct cuda_double_event event;
+  struct cuda_double_event event; /* of the call; `start` and `end` are its own */
   int is_outermost;
 };
 void cuda_double_begin(struct cuda_double_call* call, const char* name, int is_driver);
 void cuda_double_work(struct cuda_double_call* call, enum cuda_double_what what);
 int cuda_double_end(struct cuda_double_call* call, int result); /* gives `result` */
+
+/* What a test gives as the handle of a CUDA graph. */
+struct cuda_double_graph {
+  unsigned id;
+  unsigned kernels; /* that it launches, one after the other */
+  const char* name; /* of each of them */
+};
 
 #endif

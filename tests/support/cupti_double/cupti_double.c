@@ -193,6 +193,7 @@ static const struct {
         {CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020, "cudaMemsetAsync_v3020"},
         {CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020, "cudaStreamSynchronize_v3020"},
         {CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel_v7000"},
+        {CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, "cudaGraphLaunch_v10000"},
         {CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020, "cudaEventRecord_v3020"},
         {CUPTI_RUNTIME_TRACE_CBID_cudaStreamWaitEvent_v3020, "cudaStreamWaitEvent_v3020"},
 },
@@ -202,10 +203,18 @@ static const struct {
       {CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2, "cuMemFree_v2"},
       {CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync_v2"},
       {CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async, "cuMemsetD8Async"},
+      {CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync_v2"},
+      {CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync_v2"},
       {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel"},
+      {CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, "cuGraphLaunch"},
       {CUPTI_DRIVER_TRACE_CBID_cuCtxGetDevice, "cuCtxGetDevice"},
 };
 #define COUNT(array) (sizeof(array) / sizeof(array[0]))
+
+#define DEFAULT_STREAM 7
+static uint32_t stream_of(const struct cuda_double_event* event) {
+  return event->stream ? event->stream : DEFAULT_STREAM;
+}
 
 static int is_enabled(CUpti_ActivityKind kind) { return cupti_double.enabled >> kind & 1; }
 
@@ -253,7 +262,9 @@ static void hear_kernel(const struct cuda_double_event* event) {
   kernel.end = event->end;
   kernel.deviceId = 0;
   kernel.contextId = 1;
-  kernel.streamId = 7;
+  kernel.streamId = stream_of(event);
+  kernel.graphId = event->graph;
+  kernel.graphNodeId = event->graph_node;
   kernel.gridX = (int)event->grid[0], kernel.gridY = (int)event->grid[1];
   kernel.gridZ = (int)event->grid[2];
   kernel.blockX = (int)event->block[0], kernel.blockY = (int)event->block[1];
@@ -290,15 +301,19 @@ static void hear_copy(const struct cuda_double_event* event) {
   if (!is_enabled(CUPTI_ACTIVITY_KIND_MEMCPY)) return;
   memset(&copy, 0, sizeof(copy));
   copy.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
-  copy.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
-  copy.srcKind = CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE;
-  copy.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+  copy.copyKind = event->copy_kind == 1   ? CUPTI_ACTIVITY_MEMCPY_KIND_HTOD
+                  : event->copy_kind == 2 ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOH
+                                          : CUPTI_ACTIVITY_MEMCPY_KIND_DTOD;
+  copy.srcKind = event->copy_kind == 1 ? CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE
+                                       : CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+  copy.dstKind = event->copy_kind == 2 ? CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE
+                                       : CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
   copy.flags = CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC;
   copy.bytes = event->bytes;
   copy.start = event->start;
   copy.end = event->end;
   copy.contextId = 1;
-  copy.streamId = 7;
+  copy.streamId = stream_of(event);
   copy.correlationId = event->correlation;
   emit(CUPTI_ACTIVITY_KIND_MEMCPY, &copy);
 }
@@ -314,7 +329,7 @@ static void hear_memset(const struct cuda_double_event* event) {
   set.start = event->start;
   set.end = event->end;
   set.contextId = 1;
-  set.streamId = 7;
+  set.streamId = stream_of(event);
   set.correlationId = event->correlation;
   set.flags = CUPTI_ACTIVITY_FLAG_MEMSET_ASYNC;
   set.memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
@@ -332,12 +347,13 @@ static void hear_synchronization(const struct cuda_double_event* event) {
   wait.end = event->end;
   wait.correlationId = event->correlation;
   wait.contextId = 1;
-  wait.streamId = 7;
+  wait.streamId = stream_of(event);
   wait.cudaEventId = CUPTI_SYNCHRONIZATION_INVALID_VALUE;
   emit(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, &wait);
 }
 
 static void hear(const struct cuda_double_event* event) {
+  cupti_double_emit_external_ids(event->correlation);
   switch (event->what) {
     case CUDA_DOUBLE_CALL:
       hear_call(event);

@@ -43,6 +43,13 @@ __attribute__((visibility("default"))) void cupti_double_emit(const void* record
 size_t cupti_double_size(unsigned kind);
 
 /*
+ * As CUPTI's: with each call of a thread that has pushed ids, one record for each kind of id,
+ * before all others of the call.
+ */
+#define CUPTI_DOUBLE_ID_KINDS 8
+void cupti_double_emit_external_ids(uint32_t correlation);
+
+/*
  * Puts in a record of each kind (every_kind.c), with calls of this thread from `start` on, a
  * millisecond in all, and the ids from `correlation` on.
  */
