@@ -5,6 +5,7 @@
 
 #include "exporters/device_args.h"
 #include "exporters/escape.h"
+#include "userspace/aggregate/python_text.h"
 
 namespace proftrace {
 namespace {
@@ -250,13 +251,18 @@ void ChromeDeviceRows::WriteIdle(const DeviceIdle& device) {
     const uint32_t stream = timeline_.device_activities().at(gap.next_work).stream;
     const Track& track = TrackOf({Raw(device.pid), device.device, stream, TrackKind::kStream});
     const Place place{track.pid, track.lanes.front().tid, false};
-    const std::string name = Quoted("idle: " + std::string(IdleCauseName(gap.main_cause())));
+    const std::string what = device.stream.has_value() ? "stream idle: " : "idle: ";
+    const std::string name = Quoted(what + std::string(IdleCauseName(gap.main_cause())));
     const uint64_t id = kIdleRows + ++idle_rows_;
     BeginRow("gpu_idle", name, place, gap.start_ns, gap.end_ns - gap.start_ns, id);
     for (size_t cause = 0; cause < kIdleCauses; ++cause) {
       if (gap.by_cause_ns[cause] == 0) continue;
       Number(std::string(IdleCauseName(static_cast<IdleCause>(cause))) + " ns",
              gap.by_cause_ns[cause]);
+    }
+    if (gap.python != kNoStack) {
+      Key("Python function");
+      writer_.Text(Quoted(PythonFrameText(timeline_, gap.python)));
     }
     EndRow("gpu_idle", name, place, gap.end_ns, id);
   }

@@ -45,8 +45,8 @@ class ChromeDeviceRows {
   // All rows of devices, their arrows, and the names of their tracks. To be called when the rows of
   // the CPU are written: an arrow begins at one of them.
   void WriteRows();
-  // The longer gaps of a device, as pairs of asynchronous events: readers that add rows up leave
-  // those alone.
+  // The longer gaps of a device or a stream, as pairs of asynchronous events: readers that add rows
+  // up leave those alone.
   void WriteIdle(const DeviceIdle& device);
 
  private:

@@ -4,6 +4,7 @@
 
 #include "exporters/escape.h"
 #include "exporters/text_writer.h"
+#include "userspace/aggregate/python_text.h"
 
 namespace proftrace {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 constexpr std::string_view kHeader =
     "pid,device,start_ns,duration_ns,main_cause,operator_ns,synchronizing_ns,cuda_call_ns,"
     "dataloader_ns,outside_operators_ns,launched_ns,unknown_ns,tid,next_stream,next_name,next_"
-    "operator,io_ns,lock_ns,run_queue_ns,system_ns\n";
+    "operator,io_ns,lock_ns,run_queue_ns,system_ns,python_ns,python_function,stream\n";
 // Those that came later are the last columns.
 constexpr auto kFirstLateCause = static_cast<size_t>(IdleCause::kIo);
 
@@ -48,6 +49,10 @@ absl::Status ExportGpuIdleCsv(const Timeline& timeline, const std::vector<Device
         writer.Text(",");
         writer.Integer(gap.by_cause_ns[cause]);
       }
+      writer.Text(",");
+      if (gap.python != kNoStack) writer.Text(CsvField(PythonFrameText(timeline, gap.python)));
+      writer.Text(",");
+      if (device.stream.has_value()) writer.Unsigned(*device.stream);
       writer.Text("\n");
     }
   }

@@ -1,5 +1,5 @@
-// gpu_idle.csv: one row a gap in which no stream of a device worked, with what the thread that
-// launched the next piece of work did meanwhile.
+// gpu_idle.csv: one row a gap in which no stream of a device worked, or one of its busiest streams
+// (column `stream`), with what the thread that launched the next piece of work did meanwhile.
 #pragma once
 
 #include <absl/status/status.h>

@@ -174,6 +174,26 @@ OrderedJson TimeJson(const Timeline& timeline, const TimeBreakdown& time) {
           {"steps", std::move(steps)}};
 }
 
+// Why devices, and their busiest streams, had nothing to do.
+OrderedJson IdleJson(const std::vector<DeviceIdle>& devices) {
+  OrderedJson list = OrderedJson::array();
+  for (const DeviceIdle& device : devices) {
+    OrderedJson causes = OrderedJson::object();
+    for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+      if (device.by_cause_ns[cause] == 0) continue;
+      causes[std::string(IdleCauseName(static_cast<IdleCause>(cause)))] = device.by_cause_ns[cause];
+    }
+    list.push_back({{"pid", Raw(device.pid)},
+                    {"device", device.device},
+                    {"stream", NumberOrNull(device.stream.has_value(), device.stream.value_or(0))},
+                    {"busy_ns", device.busy_ns},
+                    {"idle_ns", device.idle_ns},
+                    {"gaps", device.gaps.size()},
+                    {"by_cause_ns", std::move(causes)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) {
@@ -213,7 +233,10 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
   if (timeline.has_device_records()) AddDeviceCounts(timeline, &json["events"]);
   if (info.system.any()) AddSystemCounts(timeline, &json["events"]);
   json["ledger"] = LedgerJson(timeline.ledger());
-  if (timeline.has_device_records()) json["gpu"] = GpuJson(timeline);
+  if (timeline.has_device_records()) {
+    json["gpu"] = GpuJson(timeline);
+    json["gpu"]["idle"] = IdleJson(aggregates.device_idle);
+  }
   json["cost"] = CostJson(info);
   if (timeline.has_memory()) json["memory"] = MemoryJson(timeline);
   if (!timeline.samples().empty()) json["samples"] = SamplesJson(timeline);

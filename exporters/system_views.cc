@@ -1,6 +1,8 @@
 #include "exporters/system_views.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,9 +11,12 @@
 #include "exporters/recording_json.h"
 #include "exporters/text_table.h"
 #include "userspace/aggregate/call_times.h"
+#include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/file_io.h"
+#include "userspace/aggregate/python_rows.h"
 #include "userspace/aggregate/python_text.h"
 #include "userspace/aggregate/sample_text.h"
+#include "userspace/aggregate/steps.h"
 #include "userspace/aggregate/wait_sums.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/model/system_calls.h"
@@ -215,8 +220,40 @@ std::string FormatText(const std::vector<Row>& rows, size_t shown) {
   return text;
 }
 
+// Each cause of each device's idle time, and of its busiest streams'.
+std::vector<Row> IdleRows(const Timeline& timeline) {
+  std::vector<Row> rows;
+  const PythonRows python =
+      timeline.has_stacks() ? PythonRows(timeline, StepRows(), "") : PythonRows();
+  for (const DeviceIdle& device : FindDeviceIdle(timeline, python)) {
+    for (const IdleShare& share : SharesOf(device)) {
+      std::array<char, 16> percent;
+      std::snprintf(percent.data(), percent.size(), "%.1f %%",
+                    static_cast<double>(share.ns) * 100 / static_cast<double>(device.idle_ns));
+      Cell stream = Text("stream", "Stream", "all");
+      if (device.stream.has_value()) stream = Number("stream", "Stream", *device.stream);
+      const std::string function =
+          share.python == kNoStack ? "" : PythonFrameText(timeline, share.python);
+      rows.push_back({Number("pid", "PID", Raw(device.pid)), Number("device", "GPU", device.device),
+                      std::move(stream),
+                      Text("cause", "Idle: the launching thread was in",
+                           std::string(IdleCauseName(share.cause))),
+                      Time("ns", "Time", share.ns), Text("", "Of idle", percent.data()),
+                      Number("gaps", "Gaps", share.gaps),
+                      Time("longest_ns", "Longest", share.longest_ns),
+                      Text("python_function", "Mostly below", function)});
+    }
+  }
+  return rows;
+}
+
 absl::Status CheckRecorded(const Timeline& timeline, SystemView view) {
   const SystemActivities& recorded = timeline.info().system;
+  if (view == SystemView::kGpuIdle) {
+    if (timeline.has_device_records()) return absl::OkStatus();
+    return Fail(ExitCode::kUsage,
+                "--gpu-idle: what GPUs did is not in this recording; record with --gpu agent");
+  }
   if (view == SystemView::kWaits) {
     if (recorded.sched) return absl::OkStatus();
     return Fail(ExitCode::kUsage,
@@ -230,14 +267,26 @@ absl::Status CheckRecorded(const Timeline& timeline, SystemView view) {
                   "io");
 }
 
+std::vector<Row> RowsOf(const Timeline& timeline, SystemView view) {
+  switch (view) {
+    case SystemView::kByFile:
+      return FileRows(timeline);
+    case SystemView::kBySystemCall:
+      return CallRows(timeline);
+    case SystemView::kWaits:
+      return WaitRows(timeline);
+    case SystemView::kGpuIdle:
+      return IdleRows(timeline);
+  }
+  return {};
+}
+
 }  // namespace
 
 absl::Status ExportSystemView(const Timeline& timeline, const SystemViewOptions& options,
                               ByteSink& sink) {
   if (absl::Status status = CheckRecorded(timeline, options.view); !status.ok()) return status;
-  const std::vector<Row> rows = options.view == SystemView::kByFile         ? FileRows(timeline)
-                                : options.view == SystemView::kBySystemCall ? CallRows(timeline)
-                                                                            : WaitRows(timeline);
+  const std::vector<Row> rows = RowsOf(timeline, options.view);
   const size_t shown = options.row_limit < 0
                            ? rows.size()
                            : std::min(rows.size(), static_cast<size_t>(options.row_limit));

@@ -1,4 +1,4 @@
-// What `report --by-file`, `--by-syscall` and `--waits` print.
+// What `report --by-file`, `--by-syscall`, `--waits` and `--gpu-idle` print.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,7 +10,7 @@
 
 namespace proftrace {
 
-enum class SystemView { kByFile, kBySystemCall, kWaits };
+enum class SystemView { kByFile, kBySystemCall, kWaits, kGpuIdle };
 
 struct SystemViewOptions {
   SystemView view = SystemView::kByFile;

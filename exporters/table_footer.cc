@@ -72,23 +72,19 @@ std::string IdleLines(const std::vector<DeviceIdle>& devices) {
     const int64_t whole_ns = device.end_ns - device.start_ns;
     if (whole_ns <= 0) continue;
     std::array<char, 200> line;
-    std::snprintf(line.data(), line.size(), "GPU %u of PID %u: idle %.3f of %.3f ms (%.1f %%)",
-                  device.device, Raw(device.pid), static_cast<double>(device.idle_ns) * 1e-6,
-                  static_cast<double>(whole_ns) * 1e-6,
+    const std::string stream =
+        device.stream.has_value() ? ", stream " + std::to_string(*device.stream) : "";
+    std::snprintf(line.data(), line.size(), "GPU %u of PID %u%s: idle %.3f of %.3f ms (%.1f %%)",
+                  device.device, Raw(device.pid), stream.c_str(),
+                  static_cast<double>(device.idle_ns) * 1e-6, static_cast<double>(whole_ns) * 1e-6,
                   static_cast<double>(device.idle_ns) * 100 / static_cast<double>(whole_ns));
     text += line.data();
-    std::vector<size_t> causes;
-    for (size_t cause = 0; cause < kIdleCauses; ++cause) {
-      if (device.by_cause_ns[cause] > 0) causes.push_back(cause);
-    }
-    std::stable_sort(causes.begin(), causes.end(), [&device](size_t a, size_t b) {
-      return device.by_cause_ns[a] > device.by_cause_ns[b];
-    });
-    for (const size_t cause : causes) {
-      std::snprintf(line.data(), line.size(), "%s %s %.1f %%", cause == causes.front() ? ";" : ",",
-                    std::string(IdleCauseName(static_cast<IdleCause>(cause))).c_str(),
-                    static_cast<double>(device.by_cause_ns[cause]) * 100 /
-                        static_cast<double>(device.idle_ns));
+    const std::vector<IdleShare> shares = SharesOf(device);
+    for (const IdleShare& share : shares) {
+      std::snprintf(line.data(), line.size(), "%s %s %.1f %%",
+                    &share == &shares.front() ? ";" : ",",
+                    std::string(IdleCauseName(share.cause)).c_str(),
+                    static_cast<double>(share.ns) * 100 / static_cast<double>(device.idle_ns));
       text += line.data();
     }
     text += "\n";

@@ -7,6 +7,7 @@ real N (rounds of calls of the Runtime that torch brings) |
 init (the Driver) |
 agent (rounds until an agent records here) |
 kinds CORRELATION (a record of each kind of CUPTI's, within an annotation) |
+idle ROUNDS (of launches with something planted between them, which keeps the GPU idle) |
 spawncuda CUPTI RUNTIME N SECONDS (a spawned child, which lives on for so long) |
 forkcuda CUPTI RUNTIME N (rounds in a forked child and here).
 """
@@ -16,8 +17,10 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
+import queue
 import threading
 import time
+from typing import Callable
 
 import torch
 from torch.autograd.profiler import record_function
@@ -26,6 +29,9 @@ import job
 from cuda_job_facts import ALLOCATED, COPIED, SET
 
 TO_DEVICE = 1
+PLANT_S, COMPUTED = 0.004, 60_000
+OTHER_STREAM, EMPTY_STREAM = 20, 30
+BEFORE, PLANTED, OTHER = (ctypes.create_string_buffer(name, 64) for name in (b"_Z6beforev", b"_Z7plantedv", b"_Z5otherv"))
 AGENT_S = 20.0
 STATE_OFFSET, RUNNING = 32, 1  # of struct pt_agent_page
 
@@ -60,6 +66,58 @@ def spawned(cupti: str, runtime: str, rounds: int, seconds: float, tell: "multip
 
 class Dim3(ctypes.Structure):
     _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+
+
+# What keeps a thread from launching, each in a function of its own; an operator at both ends tells of the function.
+def known(value: torch.Tensor = torch.ones(4)) -> None:
+    value.add(1)
+
+
+def later(work: "queue.SimpleQueue[Callable[[], object]]") -> None:
+    """On a thread of its own, which is there already: starting one waits for it."""
+    while True:
+        do = work.get()
+        time.sleep(PLANT_S)
+        do()
+
+
+class Plants:
+    def __init__(self) -> None:
+        self.later: "queue.SimpleQueue[Callable[[], object]]" = queue.SimpleQueue()
+        threading.Thread(target=later, args=(self.later,), daemon=True).start()
+        self.reading, self.writing = os.pipe()
+        self.numbers = torch.rand(200_000)
+
+    def plant_sleep(self) -> None:
+        known()
+        time.sleep(PLANT_S)
+        known()
+
+    def plant_read(self) -> None:
+        known()
+        self.later.put(lambda: os.write(self.writing, b"x"))
+        os.read(self.reading, 1)
+        known()
+
+    def plant_lock(self) -> None:
+        known()
+        lock = threading.Lock()
+        lock.acquire()
+        self.later.put(lock.release)
+        lock.acquire()
+        known()
+
+    def plant_compute(self) -> None:
+        known()
+        sum(number & 3 for number in range(COMPUTED))
+        known()
+
+    def plant_operator(self) -> None:
+        self.numbers.sort()
+
+    def plant_data(self) -> None:
+        with record_function("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+            time.sleep(PLANT_S)
 
 
 class CudaJob(job.Job):
@@ -119,6 +177,32 @@ class CudaJob(job.Job):
         os.waitpid(pid, 0)
         os.close(reading), os.close(writing)
         return f"pid={pid} failures={own},{answer}"
+
+    def launch(self, kernel: ctypes.Array, columns: int = 1, stream: int = 0) -> None:
+        self.runtime.cudaLaunchKernel(ctypes.addressof(kernel), Dim3(columns, 1, 1), Dim3(1, 1, 1), None, 0, stream)
+
+    def on_idle(self, rounds: str) -> str:
+        """Between two kernels, when the first has ended, one thing that takes longer than both."""
+        of = Plants()
+        plants = [of.plant_sleep, of.plant_read, of.plant_lock, of.plant_compute, of.plant_operator, self.plant_synchronize, of.plant_data]
+        took = []
+        for _ in range(int(rounds)):
+            for plant in plants:
+                self.launch(BEFORE)
+                self.runtime.cudaStreamSynchronize(None)
+                begin = time.monotonic_ns()
+                plant()
+                took.append(f"{plant.__name__.removeprefix('plant_')}:{time.monotonic_ns() - begin}")
+                self.launch(PLANTED)
+                self.runtime.cudaStreamSynchronize(None)
+            self.launch(OTHER, 8, OTHER_STREAM)
+            self.runtime.cudaStreamSynchronize(OTHER_STREAM)
+        return f"took={','.join(took)}"
+
+    def plant_synchronize(self) -> None:
+        """A stream that never had work keeps its waiter, and leaves the device idle."""
+        for _ in range(3):
+            self.runtime.cudaStreamSynchronize(EMPTY_STREAM)
 
     def one_round(self, failures: list[int]) -> None:
         runtime = self.runtime

@@ -16,15 +16,18 @@
 #include "exporters/formats.h"
 #include "exporters/key_averages_csv.h"
 #include "exporters/summary_json.h"
+#include "exporters/system_views.h"
 #include "tests/support/gpu_record_maker.h"
 #include "tests/support/system_record_maker.h"
 #include "tests/unit/pipeline_timeline.h"
 #include "userspace/aggregate/occupancy.h"
+#include "userspace/aggregate/python_text.h"
 
 namespace proftrace {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -392,9 +395,17 @@ TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheLaunchingThreadDid) {
   cpu_.End(kThread, 9000, 1, 0);
   gpu_.Kernel(9500, 10'000, kernel_, 2);
   gpu_.Kernel(10'400, 10'500, kernel_, 3);  // without a call
-  const std::vector<DeviceIdle> devices = FindDeviceIdle(Build());
-  ASSERT_EQ(devices.size(), 1u);
+  const std::vector<DeviceIdle> devices = FindDeviceIdle(Build(), PythonRows());
+  ASSERT_EQ(devices.size(), 3u);
   ASSERT_EQ(devices[0].gaps.size(), 2u);
+  // Alone, the streams were idle longer: one from 2000 on, the other has done nothing after 2500.
+  EXPECT_EQ(devices[1].stream, std::optional<uint32_t>(7));
+  ASSERT_EQ(devices[1].gaps.size(), 2u);
+  EXPECT_EQ(devices[1].gaps[0].start_ns, 2000);
+  EXPECT_EQ(devices[1].gaps[0].end_ns, 9500);
+  EXPECT_EQ(devices[1].busy_ns, 1000 + 500 + 100);
+  EXPECT_EQ(devices[2].stream, std::optional<uint32_t>(9));
+  EXPECT_EQ(devices[2].gaps.size(), 0u);
   const auto cause = [&](size_t gap, IdleCause what) {
     return devices[0].gaps[gap].by_cause_ns[static_cast<size_t>(what)];
   };
@@ -411,9 +422,13 @@ TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheLaunchingThreadDid) {
   EXPECT_THAT(Text((*FindFormat("table"))->write),
               HasSubstr("GPU 0 of PID 100: idle 0.007 of 0.009 ms (77.9 %); synchronizing call "
                         "27.0 %, outside of operators 27.0 %, DataLoader 18.9 %"));
-  EXPECT_THAT(Text((*FindFormat("gpu-idle"))->write),
-              HasSubstr("100,0,2500,7000,synchronizing call,400,2000,200,1400,2000,1000,0,1,7,"
-                        "kernel(),aten::a,0,0,0,0\n"));
+  EXPECT_THAT(
+      Text((*FindFormat("gpu-idle"))->write),
+      AllOf(HasSubstr("\n100,0,2500,7000,synchronizing call,400,2000,200,1400,2000,1000,0,1,"
+                      "7,kernel(),aten::a,0,0,0,0,0,,\n"),
+            HasSubstr("\n100,0,2000,7500,synchronizing call,400,2400,200,1400,2100,1000,0,1,"
+                      "7,kernel(),aten::a,0,0,0,0,0,,7\n")));
+  EXPECT_THAT(Text((*FindFormat("table"))->write), HasSubstr("GPU 0 of PID 100, stream 7: idle "));
 }
 
 // With the kernel's activities: what the operator or Python waited for, but not what a wait for the
@@ -437,7 +452,7 @@ TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheKernelDid) {
   gpu_.Call(kThread, 5500, 5600, launch_, 2);
   cpu_.End(kThread, 6000, 1, 0);
   gpu_.Kernel(6000, 7000, kernel_, 2);
-  const std::vector<DeviceIdle> devices = FindDeviceIdle(Build());
+  const std::vector<DeviceIdle> devices = FindDeviceIdle(Build(), PythonRows());
   ASSERT_EQ(devices.size(), 1u);
   ASSERT_EQ(devices[0].gaps.size(), 1u);
   const auto cause = [&](IdleCause what) {
@@ -455,7 +470,57 @@ TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheKernelDid) {
   EXPECT_EQ(devices[0].idle_ns, 4000);
   EXPECT_THAT(Text((*FindFormat("gpu-idle"))->write),
               HasSubstr("synchronizing call,500,900,100,0,600,400,0,1,7,kernel(),aten::a,400,650,"
-                        "150,300\n"));
+                        "150,300,0,,\n"));
+}
+
+// With stacks: outside of operators it is Python's functions, by name; a wait in one of them is a
+// wait, and the function's.
+TEST_F(DeviceOutputTest, GapsAreChargedToPythonByName) {
+  constexpr int32_t kPoll = 7;
+  metadata_.processes[0].target.python_version = "3.11.2";
+  metadata_.processes[0].target.stacks_recorded = true;
+  metadata_.info.system = SystemActivities::FromText("cpu,sched");
+  cpu_.PythonCode(kThread, 900, 1, 10, "train.py", "main");
+  cpu_.PythonCode(kThread, 900, 2, 20, "data.py", "slow");
+  const auto in = [&](int64_t ns, std::vector<uint32_t> codes, uint32_t correlation) {
+    std::vector<uint64_t> words;
+    for (const uint32_t code : codes) words.push_back(RecordMaker::PythonFrameWord(code, 0));
+    cpu_.PythonStack(kThread, ns, 0, static_cast<uint16_t>(codes.size()), words);
+    cpu_.Begin(kThread, ns, 1, 0);
+    cpu_.End(kThread, ns + 200, 1, 0);
+    if (correlation != 0) gpu_.Call(kThread, ns + 100, ns + 200, launch_, correlation);
+  };
+  in(1000, {1}, 1);
+  gpu_.Kernel(1200, 2000, kernel_, 1);
+  in(3000, {1, 2}, 0);  // from here to 8200 the thread is in slow()
+  cpu_.OffCpu(kThread, 4000, 7000, 0, kPoll);
+  in(8000, {1, 2}, 0);
+  in(9000, {1}, 2);
+  gpu_.Kernel(9200, 9900, kernel_, 2);
+  const Timeline& timeline = Build();
+  const PythonRows python(timeline, StepRows(), "");
+  const std::vector<DeviceIdle> devices = FindDeviceIdle(timeline, python);
+  ASSERT_EQ(devices.size(), 1u);
+  ASSERT_EQ(devices[0].gaps.size(), 1u);
+  const IdleGap& gap = devices[0].gaps[0];
+  const auto cause = [&](IdleCause what) { return gap.by_cause_ns[static_cast<size_t>(what)]; };
+  EXPECT_EQ(cause(IdleCause::kPython), 1000 + (800 + 1000) + 800);
+  EXPECT_EQ(cause(IdleCause::kSystem), 3000);
+  EXPECT_EQ(cause(IdleCause::kOtherCode), 0);
+  EXPECT_EQ(cause(IdleCause::kOperator), 2 * 200 + 100);
+  EXPECT_EQ(cause(IdleCause::kCudaCall), 100);
+  EXPECT_EQ(PythonFrameText(timeline, gap.python), "data.py(20): slow");
+  EXPECT_THAT(Text((*FindFormat("gpu-idle"))->write),
+              HasSubstr(",0,0,0,3000,3600,data.py(20): slow,\n"));
+  StringSink sink;
+  ASSERT_TRUE(ExportSystemView(*timeline_, {SystemView::kGpuIdle, 100, true}, sink).ok());
+  const Json rows = Json::parse(sink.text())["rows"];
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0]["cause"], "Python");
+  EXPECT_EQ(rows[0]["ns"], 3600);
+  EXPECT_EQ(rows[0]["stream"], "all");
+  EXPECT_EQ(rows[1]["cause"], "other system calls and waits");
+  EXPECT_EQ(rows[1]["python_function"], "data.py(20): slow");
 }
 
 TEST_F(DeviceOutputTest, EventsCsvHasARowForEachActivity) {

@@ -14,7 +14,9 @@ Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options) 
     aggregates.python_rows = PythonRows(timeline, aggregates.step_rows, options.spill_directory);
     aggregates.modules = SumModules(timeline, aggregates.python_rows);
   }
-  if (timeline.has_device_records()) aggregates.device_idle = FindDeviceIdle(timeline);
+  if (timeline.has_device_records()) {
+    aggregates.device_idle = FindDeviceIdle(timeline, aggregates.python_rows);
+  }
   aggregates.time = BreakTimeDown(timeline, aggregates.steps);
   aggregates.data_waits = FindDataWaits(timeline, aggregates.steps);
   return aggregates;

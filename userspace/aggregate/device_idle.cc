@@ -47,17 +47,79 @@ IdleCause CauseOf(TimeUse use) {
   }
 }
 
+// A moment of a thread in the innermost of its functions of Python.
+struct PythonMoment {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  StackId frame = kNoStack;
+};
+
+// The rows of a thread, which come in the order of their begins, as moments without overlaps.
+class PythonMoments {
+ public:
+  void OnRow(const PythonRow& row) {
+    CloseUntil(row.start_ns);
+    AddUntil(row.start_ns);
+    open_.push_back({row.start_ns, row.end_ns, row.frame});
+  }
+
+  std::vector<PythonMoment> Take() {
+    CloseUntil(std::numeric_limits<int64_t>::max());
+    return std::move(moments_);
+  }
+
+ private:
+  void CloseUntil(int64_t time_ns) {
+    while (!open_.empty() && open_.back().end_ns <= time_ns) {
+      AddUntil(open_.back().end_ns);
+      open_.pop_back();
+    }
+  }
+  void AddUntil(int64_t time_ns) {
+    if (!open_.empty() && time_ns > now_ns_) {
+      moments_.push_back({now_ns_, time_ns, open_.back().frame});
+    }
+    now_ns_ = std::max(now_ns_, time_ns);
+  }
+
+  std::vector<PythonMoment> open_;
+  std::vector<PythonMoment> moments_;
+  int64_t now_ns_ = std::numeric_limits<int64_t>::min();
+};
+
+// The first of those in order, without overlaps, that ends after `time_ns`.
+template <typename Interval>
+typename std::vector<Interval>::const_iterator FirstEndingAfter(
+    const std::vector<Interval>& intervals, int64_t time_ns) {
+  return std::upper_bound(
+      intervals.begin(), intervals.end(), time_ns,
+      [](int64_t time, const Interval& interval) { return time < interval.end_ns; });
+}
+
+StackId LongestIn(const std::map<StackId, int64_t>& by_frame_ns) {
+  StackId longest = kNoStack;
+  int64_t most_ns = 0;
+  for (const auto& [frame, ns] : by_frame_ns) {
+    if (ns > most_ns) longest = frame;
+    most_ns = std::max(most_ns, ns);
+  }
+  return longest;
+}
+
 // The gaps of all devices that a thread launches the next work of, while its rows go by in order of
 // time.
 class ThreadWalk {
  public:
   // Gaps of one device, in order.
   void AddGap(size_t device, IdleGap* gap, int64_t launched_ns) {
-    devices_[device].push_back({gap, launched_ns});
+    devices_[device].push_back({gap, launched_ns, {}});
   }
 
   bool empty() const { return devices_.empty(); }
   void SetUses(std::vector<TimedUse> uses) { uses_ = std::move(uses); }
+  void OnPythonRow(const PythonRow& row) { rows_.OnRow(row); }
+  // Before the first span.
+  void EndPythonRows() { python_ = rows_.Take(); }
 
   void OnSpan(const Span& span, IdleCause cause) {
     if (devices_.empty()) return;
@@ -81,6 +143,7 @@ class ThreadWalk {
   struct Waiting {
     IdleGap* gap = nullptr;
     int64_t launched_ns = 0;  // when the call that launched the next work was over
+    std::map<StackId, int64_t> in_python_ns;
   };
 
   void CloseUntil(int64_t time_ns) {
@@ -97,65 +160,126 @@ class ThreadWalk {
     for (auto& [device, gaps] : devices_) {
       size_t& next = next_[device];
       for (; next < gaps.size(); ++next) {
-        IdleGap& gap = *gaps[next].gap;
+        const IdleGap& gap = *gaps[next].gap;
         const int64_t until_ns = std::clamp(gaps[next].launched_ns, gap.start_ns, gap.end_ns);
         const int64_t from_ns = std::max(now_ns_, gap.start_ns);
         const int64_t to_ns = std::min(time_ns, until_ns);
-        if (to_ns > from_ns) Charge(from_ns, to_ns, cause, &gap);
+        if (to_ns > from_ns) Charge(from_ns, to_ns, cause, &gaps[next]);
         if (until_ns > time_ns) break;
+        NamePython(&gaps[next]);
       }
     }
     now_ns_ = time_ns;
   }
 
-  void Charge(int64_t from_ns, int64_t to_ns, IdleCause cause, IdleGap* gap) const {
-    int64_t rest_ns = to_ns - from_ns;
+  void Charge(int64_t from_ns, int64_t to_ns, IdleCause cause, Waiting* waiting) const {
+    auto& by_cause_ns = waiting->gap->by_cause_ns;
+    int64_t done_ns = from_ns;  // charged until here
     if (IsRefined(cause)) {
-      auto use = std::upper_bound(
-          uses_.begin(), uses_.end(), from_ns,
-          [](int64_t time_ns, const TimedUse& other) { return time_ns < other.end_ns; });
-      for (; use != uses_.end() && use->start_ns < to_ns; ++use) {
-        const int64_t ns = std::min(to_ns, use->end_ns) - std::max(from_ns, use->start_ns);
-        gap->by_cause_ns[static_cast<size_t>(CauseOf(use->use))] += ns;
-        rest_ns -= ns;
+      for (auto use = FirstEndingAfter(uses_, from_ns); use != uses_.end() && use->start_ns < to_ns;
+           ++use) {
+        const int64_t start_ns = std::max(from_ns, use->start_ns);
+        const int64_t end_ns = std::min(to_ns, use->end_ns);
+        ChargeRest(done_ns, start_ns, cause, &by_cause_ns);
+        by_cause_ns[static_cast<size_t>(CauseOf(use->use))] += end_ns - start_ns;
+        done_ns = end_ns;
       }
     }
-    gap->by_cause_ns[static_cast<size_t>(cause)] += rest_ns;
+    ChargeRest(done_ns, to_ns, cause, &by_cause_ns);
+    if (cause != IdleCause::kOtherCode) return;
+    ForEachPython(from_ns, to_ns,
+                  [waiting](StackId frame, int64_t ns) { waiting->in_python_ns[frame] += ns; });
+  }
+
+  // What the kernel has no word on.
+  void ChargeRest(int64_t from_ns, int64_t to_ns, IdleCause cause,
+                  std::array<int64_t, kIdleCauses>* by_cause_ns) const {
+    int64_t rest_ns = std::max<int64_t>(0, to_ns - from_ns);
+    if (cause == IdleCause::kOtherCode) {
+      ForEachPython(from_ns, to_ns, [&](StackId, int64_t ns) {
+        (*by_cause_ns)[static_cast<size_t>(IdleCause::kPython)] += ns;
+        rest_ns -= ns;
+      });
+    }
+    (*by_cause_ns)[static_cast<size_t>(cause)] += rest_ns;
+  }
+
+  template <typename Function>
+  void ForEachPython(int64_t from_ns, int64_t to_ns, Function function) const {
+    for (auto moment = FirstEndingAfter(python_, from_ns);
+         moment != python_.end() && moment->start_ns < to_ns; ++moment) {
+      function(moment->frame,
+               std::min(to_ns, moment->end_ns) - std::max(from_ns, moment->start_ns));
+    }
+  }
+
+  static void NamePython(Waiting* waiting) {
+    waiting->gap->python = LongestIn(waiting->in_python_ns);
+    waiting->in_python_ns.clear();
   }
 
   std::map<size_t, std::vector<Waiting>> devices_;
   std::map<size_t, size_t> next_;  // the first gap that is not over
   std::vector<Open> open_;
   std::vector<TimedUse> uses_;
+  PythonMoments rows_;
+  std::vector<PythonMoment> python_;
   int64_t now_ns_ = std::numeric_limits<int64_t>::min();
 };
 
-using DeviceKey = std::pair<uint32_t, uint32_t>;  // process, device
+// The next piece of work of a device or a stream.
+void AddWork(const DeviceActivity& activity, uint32_t index, DeviceIdle* device) {
+  if (device->end_ns == 0) {
+    device->start_ns = device->end_ns = activity.start_ns;
+  } else if (activity.start_ns > device->end_ns) {
+    IdleGap& gap = device->gaps.emplace_back();
+    gap.start_ns = device->end_ns;
+    gap.end_ns = activity.start_ns;
+    gap.next_work = index;
+    device->idle_ns += gap.end_ns - gap.start_ns;
+  }
+  const int64_t from_ns = std::max(device->end_ns, activity.start_ns);
+  device->busy_ns += std::max<int64_t>(0, activity.end_ns() - from_ns);
+  device->end_ns = std::max(device->end_ns, activity.end_ns());
+}
+
+using StreamGaps = std::map<uint32_t, DeviceIdle>;
+struct DeviceGaps {
+  DeviceIdle whole;
+  StreamGaps streams;
+};
+
+// Of the streams of a device, where there are several, those that it is used for.
+void AddBusiestStreams(StreamGaps* streams, std::vector<DeviceIdle>* devices) {
+  constexpr int64_t kPartOfTheBusiest = 10;
+  if (streams->size() < 2) return;
+  int64_t most_ns = 0;
+  for (const auto& [number, stream] : *streams) most_ns = std::max(most_ns, stream.busy_ns);
+  for (auto& [number, stream] : *streams) {
+    if (stream.busy_ns >= most_ns / kPartOfTheBusiest) devices->push_back(std::move(stream));
+  }
+}
 
 std::vector<DeviceIdle> FindGaps(const Timeline& timeline) {
-  std::map<DeviceKey, DeviceIdle> found;
+  std::map<std::pair<uint32_t, uint32_t>, DeviceGaps> found;  // by process and device
   const DeviceActivityStore& activities = timeline.device_activities();
   for (uint32_t i = 0; i < activities.size(); ++i) {
     const DeviceActivity& activity = activities.at(i);
     if (!IsDeviceWork(activity.kind)) continue;
-    DeviceIdle& device = found[{Raw(activity.pid), activity.device}];
-    device.pid = activity.pid;
-    device.device = activity.device;
-    if (device.end_ns == 0) {
-      device.start_ns = device.end_ns = activity.start_ns;
-    } else if (activity.start_ns > device.end_ns) {
-      IdleGap& gap = device.gaps.emplace_back();
-      gap.start_ns = device.end_ns;
-      gap.end_ns = activity.start_ns;
-      gap.next_work = i;
-      device.idle_ns += gap.end_ns - gap.start_ns;
+    DeviceGaps& device = found[{Raw(activity.pid), activity.device}];
+    DeviceIdle& stream = device.streams[activity.stream];
+    stream.stream = activity.stream;
+    for (DeviceIdle* idle : {&device.whole, &stream}) {
+      idle->pid = activity.pid;
+      idle->device = activity.device;
+      AddWork(activity, i, idle);
     }
-    const int64_t from_ns = std::max(device.end_ns, activity.start_ns);
-    device.busy_ns += std::max<int64_t>(0, activity.end_ns() - from_ns);
-    device.end_ns = std::max(device.end_ns, activity.end_ns());
   }
   std::vector<DeviceIdle> devices;
-  for (auto& [key, device] : found) devices.push_back(std::move(device));
+  for (auto& [key, device] : found) {
+    devices.push_back(std::move(device.whole));
+    AddBusiestStreams(&device.streams, &devices);
+  }
   return devices;
 }
 
@@ -185,6 +309,8 @@ std::string_view IdleCauseName(IdleCause cause) {
       return "run queue";
     case IdleCause::kSystem:
       return "other system calls and waits";
+    case IdleCause::kPython:
+      return "Python";
   }
   return "not known";
 }
@@ -194,7 +320,7 @@ IdleCause IdleGap::main_cause() const {
   return static_cast<IdleCause>(most - by_cause_ns.begin());
 }
 
-std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline) {
+std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline, const PythonRows& python) {
   std::vector<DeviceIdle> devices = FindGaps(timeline);
   std::vector<ThreadWalk> walks(timeline.threads().size());
   for (size_t device = 0; device < devices.size(); ++device) {
@@ -212,6 +338,11 @@ std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline) {
       if (!walks[i].empty()) walks[i].SetUses(UsesOfThread(timeline, events, ThreadIndex{i}));
     }
   }
+  for (uint32_t i = 0; i < python.size(); ++i) {
+    ThreadWalk& walk = walks[Raw(python.at(i).thread)];
+    if (!walk.empty()) walk.OnPythonRow(python.at(i));
+  }
+  for (ThreadWalk& walk : walks) walk.EndPythonRows();
   std::vector<IdleCause> causes;
   for (const Label& label : timeline.labels()) causes.push_back(CauseOf(label));
   const SpanStore& spans = timeline.spans();
@@ -235,6 +366,28 @@ std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline) {
     }
   }
   return devices;
+}
+
+std::vector<IdleShare> SharesOf(const DeviceIdle& device) {
+  std::vector<IdleShare> shares;
+  for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+    if (device.by_cause_ns[cause] == 0) continue;
+    IdleShare& share = shares.emplace_back();
+    share.cause = static_cast<IdleCause>(cause);
+    share.ns = device.by_cause_ns[cause];
+    std::map<StackId, int64_t> in_python_ns;
+    for (const IdleGap& gap : device.gaps) {
+      const int64_t ns = gap.by_cause_ns[cause];
+      if (ns == 0) continue;
+      ++share.gaps;
+      share.longest_ns = std::max(share.longest_ns, ns);
+      if (gap.python != kNoStack) in_python_ns[gap.python] += ns;
+    }
+    share.python = LongestIn(in_python_ns);
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const IdleShare& a, const IdleShare& b) { return a.ns > b.ns; });
+  return shares;
 }
 
 }  // namespace proftrace

@@ -1,13 +1,15 @@
-// Why a device had nothing to do: each gap in which none of its streams worked, charged to what the
-// thread that launched the next piece of work did meanwhile.
+// Why a device had nothing to do: each gap in which none of its streams worked, or one of its
+// busiest streams, charged to what the thread that launched the next piece of work did meanwhile.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "userspace/aggregate/python_rows.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -17,7 +19,7 @@ enum class IdleCause : uint8_t {
   kSynchronizing,  // in a call of CUDA that waits (its name says so)
   kCudaCall,       // in another one
   kDataLoader,     // in no operator, but in the annotation around the DataLoader's next batch
-  kOtherCode,      // in no operator and no call: Python, mostly
+  kOtherCode,      // in no operator and no call; not known to be Python
   kLaunched,       // the next work was launched already, and had not begun
   kUnknown,        // the next work's call was not recorded
   // With the kernel's activities recorded, of what would else be the operator's, the CUDA call's or
@@ -26,8 +28,9 @@ enum class IdleCause : uint8_t {
   kLock,      // off the CPU, for a lock
   kRunQueue,  // it could run, and had no CPU
   kSystem,    // in another system call or a page fault; off the CPU for another reason
+  kPython,    // with stacks recorded: a function of Python ran, of what would else be other code's
 };
-inline constexpr size_t kIdleCauses = 11;
+inline constexpr size_t kIdleCauses = 12;
 
 // "operator dispatch", "synchronizing call", …
 std::string_view IdleCauseName(IdleCause cause);
@@ -38,24 +41,45 @@ struct IdleGap {
   ThreadIndex thread{};    // of the call that launched the next work; meaningless for kUnknown
   uint32_t next_work = 0;  // index into Timeline::device_activities()
   std::array<int64_t, kIdleCauses> by_cause_ns{};  // their sum is the gap
+  // The function of Python in which the thread was the longest, outside of operators, calls of CUDA
+  // and the DataLoader, whether it ran or waited; kNoStack: none, or not recorded.
+  StackId python = kNoStack;
 
   // The one with the largest part.
   IdleCause main_cause() const;
 };
 
-// One device as one process uses it: what other processes do there meanwhile does not count.
+// One device, or one of its streams, as one process uses it: what other processes do there
+// meanwhile does not count.
 struct DeviceIdle {
   Pid pid{};
   uint32_t device = 0;
-  int64_t start_ns = 0;  // of its first work
-  int64_t end_ns = 0;    // of its last
+  std::optional<uint32_t> stream;  // none: all of them together
+  int64_t start_ns = 0;            // of its first work
+  int64_t end_ns = 0;              // of its last
   int64_t busy_ns = 0;
   int64_t idle_ns = 0;
   std::array<int64_t, kIdleCauses> by_cause_ns{};
   std::vector<IdleGap> gaps;  // in order; they do not overlap
 };
 
-// By process, then device. Memory: a hundred bytes a gap, and the open rows of each thread.
-std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline);
+// By process, then device; after each device with several streams at work the busiest of these: the
+// one that worked longest, and those that worked a tenth of that or more. A stream that waits for
+// another, or for other processes' parts of a collective, is seen there alone. Memory: a hundred
+// bytes a gap, the open rows of each thread, and 48 bytes for a row of `python` on a thread that
+// launches.
+std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline, const PythonRows& python);
+
+// A cause's part of the idle time of a device or a stream.
+struct IdleShare {
+  IdleCause cause = IdleCause::kOperator;
+  int64_t ns = 0;
+  uint64_t gaps = 0;          // that have a part of it
+  int64_t longest_ns = 0;     // the largest of these
+  StackId python = kNoStack;  // the function of Python of most of these gaps, by time
+};
+
+// The causes that there are, the largest first.
+std::vector<IdleShare> SharesOf(const DeviceIdle& device);
 
 }  // namespace proftrace

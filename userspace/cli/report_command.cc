@@ -122,6 +122,8 @@ void AddViews(CLI::App* report, ReportArguments* arguments,
   add("--by-file", SystemView::kByFile, "I/O by file, pipe and socket (--activities syscalls, io)");
   add("--by-syscall", SystemView::kBySystemCall, "system calls by name (likewise)");
   add("--waits", SystemView::kWaits, "which thread waited for which (--activities sched)");
+  add("--gpu-idle", SystemView::kGpuIdle,
+      "why GPUs had nothing to do: what the launching threads did meanwhile");
 }
 
 }  // namespace
@@ -131,7 +133,8 @@ void AddReportCommand(CLI::App& app, Action* action) {
   CLI::App* report = app.add_subcommand(
       "report",
       "Print the table of key averages of a recording, without root, on any machine; or, with "
-      "--by-file, --by-syscall and --waits, what the kernel did.\n"
+      "--by-file, --by-syscall and --waits, what the kernel did, with --gpu-idle, why GPUs were "
+      "idle.\n"
       "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
   report->add_option("capture", arguments->capture, "result directory or .ptrec file")->required();
   report->add_option("--row-limit", arguments->row_limit, "-1 = all")->capture_default_str();
