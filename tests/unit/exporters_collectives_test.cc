@@ -22,7 +22,8 @@ class CollectiveTest : public testing::Test {
       const std::string& row_name = "record_param_comms") {
     TimelineMaker maker;
     const ThreadIndex thread = maker.AddThread(kPid, kPid, "python");
-    maker.Begin(thread, maker.AddOperator(op), 0);
+    const SpanId around = maker.Begin(thread, maker.AddOperator(op), 0);
+    if (of_operator_.has_value()) EXPECT_TRUE(maker.SetInputs(around, *of_operator_).ok());
     const SpanId row = maker.Begin(thread, maker.AddOperator(row_name), 10);
     EXPECT_TRUE(maker.SetInputs(row, inputs).ok());
     maker.End(thread, 20);
@@ -50,6 +51,7 @@ class CollectiveTest : public testing::Test {
     return inputs;
   }
 
+  std::optional<OperatorInputs> of_operator_;
   std::vector<ProcessGroup> groups_ = {{"0", "default_pg", "nccl", 6, 16},
                                        {"3", "rows", "nccl", 1, 8}};
 };
@@ -83,6 +85,44 @@ TEST_F(CollectiveTest, OutputsFollowFromTheKind) {
   EXPECT_EQ(scattered->name, "_reduce_scatter_base");
   EXPECT_EQ(scattered->type, "BFloat16");  // the tensor's own, whatever the kernel is called
   EXPECT_EQ(scattered->out_elements, 8);
+}
+
+// What torch 2.11 has of the operators (dist.gather and its like): lists of lists have no shapes.
+TEST_F(CollectiveTest, ListsOfListsFollowFromTheOperator) {
+  const std::string send_receive = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
+  const auto check = [&](const char* op, const OperatorInputs& row, const char* name, int64_t in,
+                         int64_t out) {
+    const auto made = Made(op, row, send_receive);
+    ASSERT_TRUE(made.has_value()) << op;
+    EXPECT_EQ(made->name, name);
+    EXPECT_EQ(made->type, "BFloat16") << op;
+    EXPECT_EQ(made->in_elements, in) << op;
+    EXPECT_EQ(made->out_elements, out) << op;
+    EXPECT_EQ(made->group, "3") << op;
+  };
+  of_operator_.emplace();
+  of_operator_->list_type = "c10::BFloat16";
+  of_operator_->dims = "[[], [[4, 3]], [], [], [], []]";
+  check("c10d::gather_", Inputs("[[4, 3]]", "TensorList"), "gather", 12, 96);
+  of_operator_->dims = "[[[4, 3]], [], [], [], [], []]";
+  check("c10d::scatter_", Inputs("[]", ""), "scatter", 96, 12);
+  check("c10d::reduce_scatter_", Inputs("[]", ""), "reduce_scatter", 96, 12);
+  of_operator_->dims = "[[[2], [5]], [[1], [9]], [], [], []]";
+  check("c10d::alltoall_", Inputs("[[1], [9]]", "TensorList", "[1, 9]", "[2, 5]"), "all_to_all", 10,
+        7);
+  of_operator_.reset();
+  EXPECT_FALSE(Made("c10d::scatter_", Inputs("[]", "float")).has_value());
+}
+
+TEST_F(CollectiveTest, ARootsRankIsNotTakenForTheOwn) {
+  const auto made = Made("c10d::broadcast_", Inputs("[[1]]", "TensorList"));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->group, "3");
+  groups_.push_back(
+      {"5", "columns", "nccl", 6, 8});  // the root's rank, 1, is not the own one there
+  const auto unclear = Made("c10d::broadcast_", Inputs("[[1]]", "TensorList"));
+  ASSERT_TRUE(unclear.has_value());
+  EXPECT_EQ(unclear->group, "");
 }
 
 TEST_F(CollectiveTest, UnequalParts) {
@@ -126,7 +166,7 @@ TEST_F(CollectiveTest, NothingWhereAFactIsMissing) {
   const OperatorInputs good = Inputs("[[1]]", "TensorList");
   EXPECT_TRUE(Made("c10d::allreduce_", good).has_value());
   EXPECT_FALSE(Made("c10d::allreduce_", good, "ncclDevKernel_Generic_1").has_value());  // of what?
-  EXPECT_FALSE(Made("c10d::gather_", good).has_value());
+  EXPECT_FALSE(Made("c10d::barrier", good).has_value());
   EXPECT_FALSE(
       Made("c10d::allreduce_", good, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "aten::mul")
           .has_value());

@@ -17,8 +17,10 @@ constexpr int kMostAncestors = 4;   // between the row and the operator that say
 constexpr size_t kMostListed = 30;  // torch cuts longer lists (saveNcclMeta)
 constexpr int64_t kMostRanks = 1 << 20;
 
-// How many elements come out, by those that go in.
-enum class Output : uint8_t { kSame, kTimesGroup, kByGroup };
+// How many elements come out, by those that go in; or what the operator's own lists of tensors
+// tell, where what goes in is a list of lists, of which neither torch nor we tell the shapes, or
+// what comes out has shapes of its own.
+enum class Output : uint8_t { kSame, kTimesGroup, kByGroup, kOfOutputs, kOfBothLists };
 
 struct CollectiveKind {
   std::string_view op;    // the operator's name without its namespace
@@ -26,8 +28,7 @@ struct CollectiveKind {
   Output output;
 };
 
-// Operators of c10d and _c10d_functional. Not those whose output does not follow from what is
-// recorded: gather, scatter, reduce_scatter of lists, all_to_all of lists.
+// Operators of c10d and _c10d_functional.
 constexpr CollectiveKind kKinds[] = {
     {"allreduce_", "allreduce", Output::kSame},
     {"allreduce_coalesced_", "allreduce_coalesced", Output::kSame},
@@ -44,6 +45,10 @@ constexpr CollectiveKind kKinds[] = {
     {"_reduce_scatter_base_", "_reduce_scatter_base", Output::kByGroup},
     {"reduce_scatter_tensor", "_reduce_scatter_base", Output::kByGroup},
     {"reduce_scatter_tensor_coalesced_", "reduce_scatter_tensor_coalesced", Output::kByGroup},
+    {"reduce_scatter_", "reduce_scatter", Output::kOfOutputs},
+    {"gather_", "gather", Output::kTimesGroup},
+    {"scatter_", "scatter", Output::kOfOutputs},
+    {"alltoall_", "all_to_all", Output::kOfBothLists},
     {"alltoall_base_", "all_to_all", Output::kSame},
     {"all_to_all_single", "all_to_all", Output::kSame},
     {"send", "send", Output::kSame},
@@ -140,19 +145,52 @@ std::string Listed(const Numbers& numbers) {
   return text + "]";
 }
 
-const CollectiveKind* KindOf(const Timeline& timeline, SpanId row) {
+struct Operator {
+  const CollectiveKind* kind = nullptr;
+  SpanId span = kNoSpan;
+};
+
+Operator OperatorOf(const Timeline& timeline, SpanId row) {
   SpanId above = timeline.span(row).parent;
   for (int i = 0; i < kMostAncestors && above != kNoSpan; ++i) {
     const std::string_view name = timeline.label(timeline.span(above).label).name;
     for (const std::string_view space : {"c10d::", "_c10d_functional::"}) {
       if (!name.starts_with(space)) continue;
       for (const CollectiveKind& kind : kKinds) {
-        if (name.substr(space.size()) == kind.op) return &kind;
+        if (name.substr(space.size()) == kind.op) return {&kind, above};
       }
     }
     above = timeline.span(above).parent;
   }
-  return nullptr;
+  return {};
+}
+
+// Elements in and out. `in`: of the row's own tensors.
+struct Elements {
+  std::optional<int64_t> in;
+  std::optional<int64_t> out;
+};
+
+Elements ElementsOf(const Operator& op, const OperatorInputs* of_op, std::optional<int64_t> in,
+                    int64_t group_size) {
+  // The operator's first argument is what comes out, and has been allocated.
+  const Json dims = of_op == nullptr ? Json() : Parse(of_op->dims);
+  const bool has_outputs = dims.is_array() && !dims.empty();
+  const std::optional<int64_t> outputs =
+      has_outputs ? AllElementsOf(dims[0], /*is_list=*/true) : std::nullopt;
+  switch (op.kind->output) {
+    case Output::kSame:
+      return {in, in};
+    case Output::kTimesGroup:
+      return {in, in ? Product(*in, group_size) : in};
+    case Output::kByGroup:
+      return {in, in ? std::optional(*in / group_size) : in};
+    case Output::kOfOutputs:
+      return {outputs ? Product(*outputs, group_size) : outputs, outputs};
+    case Output::kOfBothLists:
+      return {in, outputs};
+  }
+  return {};
 }
 
 // A part of the kernel's name between two underscores.
@@ -188,13 +226,24 @@ std::string RanksOf(const Json& concrete, size_t first, int64_t size) {
   return Listed(ranks);
 }
 
-// The group of that size in which the process has that rank, if there is but one.
-const ProcessGroup* GroupOf(const Timeline& timeline, Pid pid, int64_t rank, int64_t size) {
+// Whether torch gives the rank of the root or of the peer (in some versions) instead of the own
+// one.
+bool MayHaveAnothersRank(std::string_view name) {
+  for (const std::string_view one : {"broadcast", "reduce", "gather", "scatter", "send", "recv"}) {
+    if (name == one) return true;
+  }
+  return false;
+}
+
+// The group of that size in which the process has that rank, if there is but one. No rank: any.
+const ProcessGroup* GroupOf(const Timeline& timeline, Pid pid, std::optional<int64_t> rank,
+                            int64_t size) {
   const ProcessGroup* found = nullptr;
   for (const Target& target : timeline.info().targets) {
     if (target.pid != pid) continue;
     for (const ProcessGroup& group : target.process_groups) {
-      if (group.rank != rank || group.size != size || group.name.empty()) continue;
+      if (group.size != size || group.name.empty()) continue;
+      if (rank.has_value() && group.rank != *rank) continue;
       if (found != nullptr) return nullptr;
       found = &group;
     }
@@ -210,8 +259,9 @@ std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
   const Span& row = timeline.span(op);
   if (timeline.label(row.label).name != "record_param_comms") return std::nullopt;
   const OperatorInputs* inputs = timeline.inputs_of(op);
-  const CollectiveKind* kind = KindOf(timeline, op);
-  if (inputs == nullptr || kind == nullptr) return std::nullopt;
+  const Operator around = OperatorOf(timeline, op);
+  if (inputs == nullptr || around.kind == nullptr) return std::nullopt;
+  const OperatorInputs* of_operator = timeline.inputs_of(around.span);
 
   // ParamCommsUtils.hpp: [tensors,] number, group, rank, collective, splits of the input and of the
   // output, then (2.3 and later) the first rank and the stride, and the size (2.1 and later).
@@ -221,27 +271,30 @@ std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
   if (!dims.is_array() || !concrete.is_array()) return std::nullopt;
   const std::string first_type = TextAt(types, 0);
   const bool is_list = first_type == "TensorList";
-  std::string type = is_list ? TypeByKernel(kernel) : TypeByName(first_type);
+  std::string type = TypeByName(first_type);
+  if (type.empty()) type = TypeByName(inputs->list_type);
+  if (type.empty() && of_operator != nullptr) type = TypeByName(of_operator->list_type);
+  if (type.empty()) type = TypeByKernel(kernel);
   constexpr size_t kBeforeSplits = 5;  // with the tensors
   const size_t after_splits = kBeforeSplits + 2;
   const bool has_series = concrete.size() >= after_splits + 3;
   const std::optional<int64_t> size = NumberAt(concrete, after_splits + (has_series ? 2 : 0));
   const std::optional<int64_t> rank = NumberAt(concrete, 3);
-  const std::optional<int64_t> in = dims.empty() ? std::nullopt : AllElementsOf(dims[0], is_list);
-  if (type.empty() || !in || !size || *size <= 0) return std::nullopt;
+  if (type.empty() || !size || *size <= 0) return std::nullopt;
+  const auto [in, all_out] = ElementsOf(
+      around, of_operator, dims.empty() ? std::nullopt : AllElementsOf(dims[0], is_list), *size);
+  if (!in) return std::nullopt;
 
   Collective collective;
-  collective.name = std::string(kind->name);
+  collective.name = std::string(around.kind->name);
   collective.type = std::move(type);
   collective.in_elements = *in;
   collective.group_size = *size;
   collective.rank = rank;
   const std::optional<Numbers> in_split = NumbersOf(Parse(TextAt(concrete, kBeforeSplits)));
   const std::optional<Numbers> out_split = NumbersOf(Parse(TextAt(concrete, kBeforeSplits + 1)));
-  std::optional<int64_t> out = in;
-  if (kind->output == Output::kTimesGroup) out = Product(*in, *size);
-  if (kind->output == Output::kByGroup) out = *in / *size;
-  if (collective.name == "all_to_all" && out_split && !out_split->empty()) {
+  std::optional<int64_t> out = all_out;
+  if (collective.name == "all_to_all" && !is_list && out_split && !out_split->empty()) {
     // Rows of equal length, shared out unequally.
     collective.name = "all_to_allv";
     const std::optional<Numbers> shape = NumbersOf(dims[0]);
@@ -257,7 +310,10 @@ std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
   if (out_split) collective.out_split = Listed(*out_split);
   if (has_series) collective.ranks = RanksOf(concrete, after_splits, *size);
   const Pid pid = timeline.thread(row.thread).pid;
-  if (const ProcessGroup* group = rank ? GroupOf(timeline, pid, *rank, *size) : nullptr) {
+  const std::optional<int64_t> own_rank =
+      MayHaveAnothersRank(collective.name) ? std::nullopt : rank;
+  const ProcessGroup* group = rank ? GroupOf(timeline, pid, own_rank, *size) : nullptr;
+  if (group != nullptr) {
     collective.group = group->name;
     collective.group_description = group->description;
   }

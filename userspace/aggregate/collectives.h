@@ -19,7 +19,7 @@ struct Collective {
   int64_t in_elements = 0;
   int64_t out_elements = 0;
   int64_t group_size = 0;
-  std::optional<int64_t> rank;  // of the process in the group
+  std::optional<int64_t> rank;  // as torch has it: the process's in the group, or the root's
   std::string in_split;         // "[1, 2]"; "[]" where all ranks get alike
   std::string out_split;        // likewise
   std::string group;            // the process group's name, where no other one of the process fits
@@ -30,8 +30,8 @@ struct Collective {
 // The collective of the kernel `kernel` (its demangled name or what there is) that was launched in
 // the row `op`. Nothing where the row is no record_param_comms, what it was called with was not
 // recorded (--record-shapes), or one of the five facts does not follow from that: torch keeps the
-// output's size and the type of lists of tensors to itself. The first follows from the kind of
-// collective, the second from the kernel's name.
+// output's size to itself. It follows from the kind of collective, or from what the operator around
+// the row was called with.
 std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
                                        std::string_view kernel);
 

@@ -75,6 +75,7 @@ struct Shown {
   std::string strides = "[]";
   std::string type;
   std::string concrete;
+  std::string list_type;  // of the first tensor in a list
   bool is_list = false;
   bool is_well_formed = true;
 };
@@ -183,6 +184,7 @@ Shown InputReader::Tensors(uint64_t count) {
     if (!element.is_well_formed) return Malformed();
     AppendItem(element.dims, &dims);
     AppendItem(element.strides, &strides);
+    if (i == 0) shown.list_type = element.type;
   }
   if (!form_.has_nested_lists || count > kMostShownTensors) return shown;
   shown.dims = dims + "]";
@@ -257,7 +259,7 @@ std::optional<OperatorInputs> FormatInputs(std::span<const uint64_t> values, uin
                                            const InputForm& form) {
   if (count > kMostArguments) return std::nullopt;
   InputReader reader(values, doubles, form);
-  OperatorInputs inputs{"[", "[", "[", "[", "["};
+  OperatorInputs inputs{"[", "[", "[", "[", "[", ""};
   for (uint32_t i = 0; i < count; ++i) {
     const Shown shown = reader.Next();
     if (!shown.is_well_formed) return std::nullopt;
@@ -266,6 +268,7 @@ std::optional<OperatorInputs> FormatInputs(std::span<const uint64_t> values, uin
     AppendItem("\"" + shown.type + "\"", &inputs.types);
     AppendItem(shown.strides, &inputs.strides);
     AppendItem("\"" + shown.concrete + "\"", &inputs.concrete);
+    if (inputs.list_type.empty()) inputs.list_type = shown.list_type;
   }
   if (!reader.at_end()) return std::nullopt;
   for (std::string* list :

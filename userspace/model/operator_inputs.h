@@ -13,6 +13,8 @@ struct OperatorInputs {
   std::string types;     // "Input type": ["float", "Scalar", "TensorList"]
   std::string strides;   // "Input Strides"; empty: this version of torch has none
   std::string concrete;  // "Concrete Inputs": ["", "1", ""]
+  // Of the first tensor in the first list of them; torch shows none. Empty: there is none.
+  std::string list_type;  // "float"
 };
 
 // An index into Timeline::inputs().
