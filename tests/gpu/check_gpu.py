@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """What only a GPU can show: proftrace's device activity against torch.profiler's in a separate, identical run (both need CUPTI).
 
-    python3 tests/gpu/check_gpu.py --proftrace PROFTRACE --out FOLDER [--python PY] [--steps 50] [KIND...]
+    python3 tests/gpu/check_gpu.py --proftrace PROFTRACE --out FOLDER [--python PY] [--steps 50] [--job FILE] [KIND...]
 
-For each kind of job: the same kernels, copies and memsets (name, grid, block, bytes, how often); device time within 10 % in all; every
-kernel linked to its call; the same loss; the step's time before, while and after. Then 20 attach cycles, and a torch.profiler that is on
-already, which must be left alone. FOLDER gets captures and traces, to become golden data. Exit code: 0 all right, 1 something differs.
+For each kind of job: the same kernels, copies and memsets (name, grid, block, bytes, how often); device time within 10 % in all, and of each
+operator, its own and with those below it; every kernel linked to its call, and by its arrow; the same loss; the step's time before, while and
+after, and with torch.profiler. Then attach cycles, and a torch.profiler that is on already, which must be left alone. FOLDER gets captures and
+traces, to become golden data. --job tests/gpu/double_job.py: with the stand-ins for CUDA and CUPTI, without a GPU. Exit code: 0 all right, 1
+something differs.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import csv
 import gzip
 import json
 import os
@@ -21,15 +24,16 @@ import sys
 from pathlib import Path
 
 JOB = Path(__file__).resolve().parent / "gpu_job.py"
-KINDS = ["mlp", "transformer", "streams", "graphs", "copies"]
+KINDS = ["mlp", "transformer", "streams", "graphs", "copies", "oom"]
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+CALLS = ("cuda_runtime", "cuda_driver")
 TIME_TOLERANCE = 0.10
-CYCLES = 20
+LEAST_US = 5.0  # of an operator's device time: less is noise
 
 
 class GpuJob:
     def __init__(self, arguments: argparse.Namespace, kind: str, *more: str):
-        command = [arguments.python, str(JOB), kind, str(arguments.steps), *more]
+        command = [arguments.python, str(arguments.job), kind, str(arguments.steps), *more]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         words = self.process.stdout.readline().split()
         if words[:1] != ["READY"]:
@@ -69,10 +73,14 @@ class Recording:
         return json.loads((self.out / "summary.json").read_text())
 
 
-def device_rows(path: Path) -> list[dict]:
+def events(path: Path) -> list[dict]:
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as stream:
-        return [event for event in json.load(stream)["traceEvents"] if event.get("cat") in WORK and event.get("ph") == "X"]
+        return json.load(stream)["traceEvents"]
+
+
+def device_rows(path: Path) -> list[dict]:
+    return [event for event in events(path) if event.get("cat") in WORK and event.get("ph") == "X"]
 
 
 def key(event: dict) -> tuple:
@@ -80,11 +88,65 @@ def key(event: dict) -> tuple:
     return (event["cat"], event["name"], str(arguments.get("grid", "")), str(arguments.get("block", "")), arguments.get("bytes", ""))
 
 
+def operator_times(trace: list[dict]) -> dict[str, list[float]]:
+    """Device times by name, in us: of what each operator asked for itself, and of all that lies in it. Not from key_averages(), which also
+    gives an operator's kernels to the call of CUDA whose correlation id happens to be the operator's number."""
+    rows = [event for event in trace if event.get("cat") in ("cpu_op", "user_annotation") and event.get("ph") == "X"]
+    own: collections.Counter = collections.Counter()
+    for event in trace:
+        if event.get("cat") in WORK and event.get("ph") == "X" and "External id" in event["args"]:
+            own[event["args"]["External id"]] += event["dur"]
+    times: dict[str, list[float]] = collections.defaultdict(lambda: [0.0, 0.0])
+    open_rows: dict[tuple, list[dict]] = collections.defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row["ts"], -row["dur"])):
+        around = open_rows[row["pid"], row["tid"]]
+        while around and around[-1]["ts"] + around[-1]["dur"] <= row["ts"]:
+            around.pop()
+        mine = own[row["args"].get("External id")]
+        times[row["name"]][0] += mine
+        for outer in (*around, row):
+            times[outer["name"]][1] += mine
+        around.append(row)
+    return times
+
+
+def check_operators(theirs: dict[str, list[float]], path: Path) -> list[str]:
+    with open(path, encoding="utf-8", newline="") as stream:
+        ours = {row["name"]: row for row in csv.DictReader(stream) if row["device_type"] == "CPU"}
+    faults, compared = [], 0
+    for name in sorted(set(theirs) | set(ours)):
+        for column, expected in zip(("self_device_time_total_us", "device_time_total_us"), theirs.get(name, (0.0, 0.0))):
+            told = float(ours.get(name, {}).get(column) or 0)
+            if max(told, expected) < LEAST_US:
+                continue
+            compared += 1
+            if abs(told - expected) > TIME_TOLERANCE * max(told, expected):
+                faults.append(f"{column} of {name}: torch.profiler has {expected:.1f}, proftrace {told:.1f}")
+    print(f"  {compared} device times of operators compared")
+    return faults if compared or not any(own for own, _ in theirs.values()) else [*faults, "no device time of an operator was compared"]
+
+
+def check_links(trace: list[dict]) -> list[str]:
+    """Each piece of a GPU's work has a call with its correlation id, and an arrow that begins there and ends here."""
+    calls = {event["args"]["correlation"]: event for event in trace if event.get("cat") in CALLS and "correlation" in event.get("args", {})}
+    ends = {(event["pid"], event["tid"], event["ts"]): event["id"] for event in trace if event.get("cat") == "ac2g" and event["ph"] == "f"}
+    starts = {event["id"]: event for event in trace if event.get("cat") == "ac2g" and event["ph"] == "s"}
+    faults = []
+    for event in trace:
+        if event.get("cat") not in WORK or event.get("ph") != "X":
+            continue
+        call = calls.get(event["args"].get("correlation"))
+        start = starts.get(ends.get((event["pid"], event["tid"], event["ts"])))
+        if call is None or start is None or (start["tid"], start["ts"]) != (call["tid"], call["ts"]):
+            faults.append(f"no link: {event['name']}")
+    return faults[:5]
+
+
 def check_kind(arguments: argparse.Namespace, kind: str) -> list[str]:
     faults = []
     reference = arguments.out / f"{kind}.torch.json"
     theirs_job = GpuJob(arguments, kind, str(reference))
-    _, loss = theirs_job.train("last")
+    profiled, loss = theirs_job.train("last")
     theirs_job.end()
     job = GpuJob(arguments, kind)
     before, _ = job.train()
@@ -105,11 +167,13 @@ def check_kind(arguments: argparse.Namespace, kind: str) -> list[str]:
     times = sum(event["dur"] for event in theirs), sum(event["dur"] for event in ours)
     if abs(times[1] / max(times[0], 1e-9) - 1) > TIME_TOLERANCE:
         faults.append(f"device time {times[1]:.1f} us, torch.profiler has {times[0]:.1f}")
+    faults += check_links(events(arguments.out / kind / "trace.json.gz"))
+    faults += check_operators(operator_times(events(reference)), arguments.out / kind / "key_averages.csv")
     ledger = summary["gpu"]["ledger"]
     if ledger["unlinked"] or ledger["malformed"] or ledger["unknown"] or ledger["unread"] or ledger["ring_dropped"] or ledger["cupti_dropped"]:
         faults.append(f"ledger: {ledger}")
     print(f"{kind}: {len(theirs)} and {len(ours)} device rows, {times[0]:.0f} and {times[1]:.0f} us; step {before * 1e6:.1f} us before, "
-          f"{during * 1e6:.1f} while, {after * 1e6:.1f} after; CUPTI {summary['gpu']['agents'][0]['cupti_version']}, clock {summary['gpu']['clocks']}")
+          f"{during * 1e6:.1f} while, {after * 1e6:.1f} after, {profiled * 1e6:.1f} with torch.profiler; CUPTI {summary['gpu']['agents'][0]['cupti_version']}, clock {summary['gpu']['clocks']}")
     return faults
 
 
@@ -117,7 +181,7 @@ def check_cycles(arguments: argparse.Namespace) -> list[str]:
     faults, threads = [], set()
     job = GpuJob(arguments, "mlp")
     job.train()
-    for cycle in range(CYCLES):
+    for cycle in range(arguments.cycles):
         recording = Recording(arguments, job.pid, arguments.out / f"cycle{cycle}")
         job.train()
         summary = recording.stop()
@@ -126,7 +190,7 @@ def check_cycles(arguments: argparse.Namespace) -> list[str]:
             faults.append(f"cycle {cycle}: no kernels: {summary['unsupported']}")
     if job.end() != 0:
         faults.append("the job failed")
-    print(f"cycles: {CYCLES}, threads of the job {sorted(threads)}")
+    print(f"cycles: {arguments.cycles}, threads of the job {sorted(threads)}")
     return faults
 
 
@@ -151,7 +215,9 @@ def main() -> int:
     parser.add_argument("--proftrace", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--job", type=Path, default=JOB)
     parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--cycles", type=int, default=20)
     parser.add_argument("kinds", nargs="*", metavar="KIND")
     arguments = parser.parse_args()
     checks = [(kind, lambda kind=kind: check_kind(arguments, kind)) for kind in arguments.kinds or KINDS]

@@ -1,7 +1,8 @@
 """A job that trains on a GPU: KIND STEPS [PROFILE]. Prints `READY PID` after its warm-up, waits for a line, trains, and prints
 `DONE SECONDS_A_STEP LOSS`; with PROFILE (a file) torch.profiler records the steps and writes its trace there.
 
-Kinds: mlp, transformer, streams (work on three streams), graphs (a CUDA graph is replayed), copies (every kind of copy).
+Kinds: mlp, transformer, streams (work on three streams), graphs (a CUDA graph is replayed), copies (every kind of copy), oom (an
+allocation that is refused in each step).
 """
 
 from __future__ import annotations
@@ -89,10 +90,26 @@ def copies() -> Callable[[], torch.Tensor]:
     return step
 
 
-def main() -> None:
+def oom() -> Callable[[], torch.Tensor]:
+    value = torch.randn(512, 512, device=DEVICE)
+
+    def step() -> torch.Tensor:
+        try:
+            torch.empty(1 << 50, dtype=torch.uint8, device=DEVICE)
+        except torch.OutOfMemoryError:
+            return (value @ value).mean()
+        raise SystemExit("a petabyte was allocated")
+
+    return step
+
+
+KINDS = {"mlp": mlp, "transformer": transformer, "streams": streams, "graphs": graphs, "copies": copies, "oom": oom}
+
+
+def main(kinds: dict[str, Callable[[], Callable[[], torch.Tensor]]]) -> None:
     kind, steps = sys.argv[1], int(sys.argv[2])
     torch.manual_seed(0)
-    step = {"mlp": mlp, "transformer": transformer, "streams": streams, "graphs": graphs, "copies": copies}[kind]()
+    step = kinds[kind]()
     for _ in range(10):
         step()
     torch.cuda.synchronize()
@@ -123,4 +140,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(KINDS)
