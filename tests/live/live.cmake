@@ -1,4 +1,8 @@
-# Real attaches, one CTest test a file: they time things and look at what is left in the kernel, so they run alone.
+# Real attaches, one CTest test a file, as many at once as there are processors. What is looked at in the kernel is what the test's
+# own tracer had there.
+#
+# Those of `alone` run by themselves: they record every process of the host, or compare times with limits.
+set(alone all gpu_children ranks system unprivileged bounds budget cuda dump flight guardian injection sched)
 #
 # Those whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
 # second chance. What is to show that a job is never harmed has none.
@@ -49,8 +53,12 @@ foreach(test IN ITEMS agent all bounds budget children clean cuda damage dump ex
   if(NOT test IN_LIST undisturbed)
     list(APPEND labels disturbable)
   endif()
+  set(is_alone OFF)
+  if(test IN_LIST alone)
+    set(is_alone ON)
+  endif()
   set_tests_properties(live_${test} PROPERTIES
-    LABELS "${labels}" SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 600 RUN_SERIAL ON
+    LABELS "${labels}" SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 600 RUN_SERIAL ${is_alone}
     ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_SYSTEM_JOB=$<TARGET_FILE:system_job>;PROFTRACE_PATCH_TOOL=$<TARGET_FILE:patch_tool>;PROFTRACE_CUPTI_DOUBLE=${cupti_double}")
 endforeach()
 
@@ -58,11 +66,11 @@ add_executable(perf_links_test perf_links_test.cc root_main.cc)
 target_link_libraries(perf_links_test PRIVATE proftrace_capture proftrace_warnings GTest::gtest)
 add_test(NAME live_perf_links COMMAND perf_links_test)
 set_tests_properties(live_perf_links PROPERTIES
-  LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180 RUN_SERIAL ON)
+  LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180)
 
 add_executable(hostile_inputs_test hostile_inputs_test.cc root_main.cc)
 target_link_libraries(hostile_inputs_test
   PRIVATE proftrace_capture proftrace_decode proftrace_warnings GTest::gtest)
 add_test(NAME live_hostile_inputs COMMAND hostile_inputs_test)
 set_tests_properties(live_hostile_inputs PROPERTIES
-  LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180 RUN_SERIAL ON)
+  LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180)

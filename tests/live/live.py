@@ -1,7 +1,8 @@
 """What the live tests share: the recorded job, `proftrace record` as a process, what it left, and why they cannot run.
 
 Environment: PROFTRACE_BINARY (default: the release build's), PROFTRACE_ORACLE_PYTHON or PROFTRACE_PYTHON (the first one
-whose interpreter imports torch; default: /usr/bin/python3), PROFTRACE_LIVE_PATIENCE.
+that has torch; default: /usr/bin/python3), PROFTRACE_LIVE_PATIENCE, PROFTRACE_LIVE_PLANS (a directory for plans that several
+files share; default: each file makes them anew).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ TIER = ("--tier", os.environ["PROFTRACE_LIVE_TIER"]) if "PROFTRACE_LIVE_TIER" in
 START_S, READY_S, WORK_S, STOP_S = (seconds * float(os.environ.get("PROFTRACE_LIVE_PATIENCE", "4"))
                                     for seconds in (30.0, 15.0, 20.0, 15.0))
 NOBODY = 65534
+HAS_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
 # Namespaces for the command that follows. In a chroot / is no mount, and how mounts spread cannot be set from there: so it is
 # set on the mount that is changed.
 ROOT_IS_MOUNT = any(line.split()[4] == "/" for line in Path("/proc/self/mountinfo").read_text().splitlines())
@@ -62,12 +64,12 @@ def nobody() -> tuple[str, ...]:
 
 
 def find_python() -> str | None:
-    """The first interpreter that imports torch."""
+    """The first interpreter that has torch. It is not imported, which takes seconds: one that is broken is no reason to skip."""
     candidates = os.environ.get("PROFTRACE_ORACLE_PYTHON", "").split(";")
     candidates += [os.environ.get("PROFTRACE_PYTHON", ""), "/usr/bin/python3"]
     for candidate in filter(None, candidates):
         with contextlib.suppress(OSError):
-            if subprocess.run([candidate, "-c", "import torch"], capture_output=True).returncode == 0:
+            if subprocess.run([candidate, "-c", HAS_TORCH], capture_output=True).returncode == 0:
                 return candidate
     return None
 
@@ -349,11 +351,11 @@ def run(module: str = "__main__") -> None:
     elif not BINARY.is_file():
         reason = f"no proftrace at {BINARY}"
     elif python is None:
-        reason = "no Python that imports torch (PROFTRACE_ORACLE_PYTHON, PROFTRACE_PYTHON, /usr/bin/python3)"
+        reason = "no Python that has torch (PROFTRACE_ORACLE_PYTHON, PROFTRACE_PYTHON, /usr/bin/python3)"
     if reason is not None:
         print(f"SKIPPED: {reason}")
         sys.exit(SKIP)
     LiveTest.python = str(python)
     with tempfile.TemporaryDirectory(prefix="proftrace-plans-") as plans:
-        os.environ["PROFTRACE_CACHE_DIR"] = plans
+        os.environ["PROFTRACE_CACHE_DIR"] = os.environ.get("PROFTRACE_LIVE_PLANS", plans)
         unittest.main(module=module, verbosity=2)
