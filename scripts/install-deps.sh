@@ -13,7 +13,7 @@ build_packages=(
   git python3 python3-numpy python3-venv procps kmod strace sudo)
 # Better where they exist, done without where not.
 optional_packages=(libisal-dev libunicorn-dev clang-format chromium)
-dev_packages=(clang-format clang-tidy libclang-rt-14-dev chromium-driver python3-selenium gdb)
+dev_packages=(clang-format clang-tidy chromium-driver python3-selenium gdb)
 # Packages of headers whose libraries a built proftrace loads.
 library_packages=(libbpf-dev libelf-dev libdw-dev libcapstone-dev libabsl-dev libzstd-dev libxxhash-dev zlib1g-dev
   libisal-dev)
@@ -113,7 +113,8 @@ main() {
       install_missing python3-torch python3-numpy ;;
     --dev|"")
       install_missing "${build_packages[@]}"
-      install_available "${optional_packages[@]}"
+      # clang's sanitizers and libFuzzer; some releases have them in clang itself.
+      install_available "${optional_packages[@]}" "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
       install_bpftool
       install_compiler
       "$(dirname "$0")/install-cupti-headers.sh" >/dev/null || say "no headers of CUPTI: the GPU agent's tests are done without"

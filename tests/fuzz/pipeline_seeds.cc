@@ -17,6 +17,9 @@
 
 #include "bpf/abi/gpu_records.h"
 #include "bpf/abi/system_records.h"
+#include "symbols/plan_cache.h"
+#include "symbols/window_cache.h"
+#include "tests/fuzz/record_seeds.h"
 #include "tests/support/gpu_record_maker.h"
 #include "tests/support/pipeline_metadata.h"
 #include "tests/support/record_maker.h"
@@ -348,7 +351,55 @@ std::string Capture() {
   return bytes == static_cast<ssize_t>(file.size()) ? file : "";
 }
 
+std::string FileText(const char* path, size_t from, size_t bytes) {
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(from));
+  std::string text(bytes, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(bytes));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+// A small program of the system is the file, and its code the code.
+void WriteSymbolsSeeds(const std::filesystem::path& root) {
+  const auto write = [&](const char* name, char parser, std::string_view bytes) {
+    WriteSeed(root, "symbols_fuzz", name, parser, bytes);
+  };
+  constexpr char kProgram[] = "/bin/true";
+  constexpr size_t kLongest = 65535;
+  write("elf", 0, FileText(kProgram, 0, kLongest));
+  write("code", 1, FileText(kProgram, 0x2800, 2048));
+  write("maps", 2, FileText("/proc/self/maps", 0, kLongest));
+  ModuleFacts facts;
+  facts.functions.push_back({});
+  facts.rows.push_back({});
+  write("plan", 3, EncodeFacts("", facts));
+  write("windows", 3, EncodeWindows("", std::vector<PointPatch>(2)));
+  write("operators", 4, std::string(64, '\1'));
+  write("version", 5, "2.11.0+cu130");
+  write("schemas", 6, std::string(64, '\10'));
+  // Pointers that lie in the memory, which repeats itself, and small numbers.
+  std::string words;
+  for (char word = 0; word < 64; ++word) words += {word, 0, 0, 0, 0, 0, 0, 0};
+  for (char version = 0; version < 6; ++version) {
+    WriteSeed(root, "python_fuzz", "python_3_" + std::to_string(9 + version), version, words);
+  }
+}
+
 int Run(const std::filesystem::path& root) {
+  const std::vector<std::byte> records[] = {EveryKind(),       EveryRowKind(),    EveryPythonKind(),
+                                            EverySampleKind(), EverySystemKind(), Overlapping()};
+  if (const std::string wrong = WrongWithSeeds(records); !wrong.empty()) {
+    std::cerr << wrong;
+    return 1;
+  }
+  WriteSymbolsSeeds(root);
+  WriteSeed(root, "pipeline_records_fuzz", "rows", 2, Text(EveryRowKind()));
+  WriteSeed(root, "pipeline_records_fuzz", "rows_gap", 1, Text(EveryRowKind()));
+  WriteSeed(root, "pipeline_records_fuzz", "python", 2, Text(EveryPythonKind()));
+  WriteSeed(root, "pipeline_records_fuzz", "python_gap", 1, Text(EveryPythonKind()));
+  WriteSeed(root, "pipeline_records_fuzz", "samples", 6, Text(EverySampleKind()));
+  WriteSeed(root, "pipeline_records_fuzz", "samples_gap", 5, Text(EverySampleKind()));
   WriteSeed(root, "pipeline_records_fuzz", "every_kind", 2, Text(EveryKind()));
   WriteSeed(root, "pipeline_records_fuzz", "gap", 1, Text(EveryKind()));
   WriteSeed(root, "pipeline_records_fuzz", "overlapping", 2, Text(Overlapping()));

@@ -3,20 +3,24 @@ proftrace_unit_test(pipeline_test
   SOURCES
     pipeline_autograd_test.cc
     pipeline_budget_test.cc
-    pipeline_capture_file_test.cc
-    pipeline_decoder_test.cc
     pipeline_device_test.cc
     pipeline_flight_test.cc
     pipeline_guards_test.cc
-    pipeline_inputs_test.cc
     pipeline_memory_test.cc
-    pipeline_metadata_test.cc
     pipeline_nesting_property_test.cc
-    pipeline_samples_test.cc
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc
     pipeline_stacks_test.cc
     pipeline_system_test.cc
+  LIBS proftrace_pipeline proftrace_aggregate GTest::gmock)
+# Of these the parts that read bytes.
+proftrace_unit_test(wire_test PARSER
+  SOURCES
+    pipeline_capture_file_test.cc
+    pipeline_decoder_test.cc
+    pipeline_inputs_test.cc
+    pipeline_metadata_test.cc
+    pipeline_samples_test.cc
   LIBS proftrace_pipeline proftrace_aggregate GTest::gmock)
 proftrace_unit_test(model_test
   SOURCES model_span_columns_test.cc model_system_calls_test.cc

@@ -2,12 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "bpf/abi/sample_records.h"
-#include "tests/support/system_record_maker.h"
+#include "tests/support/sample_record_maker.h"
 #include "tests/unit/pipeline_timeline.h"
 #include "userspace/aggregate/sample_text.h"
 #include "userspace/aggregate/wait_sums.h"
@@ -19,50 +18,10 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr uint32_t kTid = 7;
-constexpr uint64_t kPeriodNs = 1000;
+constexpr uint64_t kPeriodNs = SampleRecordMaker::kPeriodNs;
 
-class Job : public SystemRecordMaker {
+class Job : public SampleRecordMaker {
  public:
-  void Function(uint32_t id, abi::pt_sample_frame_kind kind, const std::string& name,
-                const std::string& file, int32_t first_line = 0) {
-    abi::pt_sample_function_record record{};
-    record.head = Head(abi::PT_SAMPLE_FUNCTION, kTid, 1, 0, 0);
-    record.id = id;
-    record.kind = kind;
-    record.first_line = first_line;
-    record.name_bytes = static_cast<uint16_t>(name.size());
-    record.file_bytes = static_cast<uint16_t>(file.size());
-    const std::string text = name + file;
-    std::memcpy(record.text, text.data(), text.size());
-    AddBytes(&record, PT_SAMPLE_FUNCTION_HEAD_BYTES + (text.size() + 7) / 8 * 8);
-  }
-  void Frame(uint32_t id, uint32_t parent, uint32_t function, int32_t line = 0) {
-    abi::pt_sample_frame_record record{};
-    record.head = Head(abi::PT_SAMPLE_FRAME, kTid, 1, 0, 0);
-    record.id = id;
-    record.parent = parent;
-    record.function = function;
-    record.line = line;
-    AddBytes(&record, sizeof(record));
-  }
-  void Sample(uint32_t tid, int64_t ns, uint32_t frame, uint32_t count = 1,
-              uint8_t state = abi::PT_SAMPLE_RUNNING, int32_t call = -1) {
-    abi::pt_sample_record record{};
-    record.head = Head(abi::PT_SAMPLE, tid, ns, 0, 0);
-    record.period_ns = kPeriodNs;
-    record.count = count;
-    record.frame = frame;
-    record.call = call;
-    record.state = state;
-    AddBytes(&record, sizeof(record));
-  }
-  void Waker(uint32_t tid, int64_t ns, uint32_t woken, uint32_t frame) {
-    abi::pt_waker_record record{};
-    record.head = Head(abi::PT_WAKER, tid, ns, 0, 0);
-    record.frame = frame;
-    record.woken_tid = woken;
-    AddBytes(&record, sizeof(record));
-  }
   void Operator(uint32_t tid, int64_t begin_ns, int64_t end_ns, uint16_t site = 1) {
     Begin(tid, begin_ns, site, site);
     End(tid, end_ns, site, site);

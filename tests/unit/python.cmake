@@ -3,13 +3,13 @@ add_library(python_process STATIC ${PROJECT_SOURCE_DIR}/tests/support/python_pro
 target_include_directories(python_process PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(python_process PRIVATE proftrace_warnings)
 
-proftrace_unit_test(python_lines_test
+proftrace_unit_test(python_lines_test PARSER
   SOURCES python_lines_test.cc
   LIBS proftrace_decode python_process)
 proftrace_unit_test(python_runtime_test
   SOURCES python_runtime_test.cc
   LIBS proftrace_symbols proftrace_decode python_process)
-proftrace_unit_test(python_made_up_test
+proftrace_unit_test(python_made_up_test PARSER
   SOURCES python_made_up_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(python_objects_test

@@ -1,4 +1,4 @@
-proftrace_unit_test(symbols_code_test
+proftrace_unit_test(symbols_code_test PARSER
   SOURCES symbols_code_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_arguments_test
@@ -17,7 +17,7 @@ proftrace_unit_test(symbols_kept_arguments_test
 proftrace_unit_test(symbols_module_patches_test
   SOURCES symbols_module_patches_test.cc
   LIBS proftrace_symbols GTest::gmock)
-proftrace_unit_test(symbols_moved_code_test
+proftrace_unit_test(symbols_moved_code_test PARSER
   SOURCES symbols_moved_code_test.cc
   LIBS proftrace_symbols GTest::gmock)
 pkg_check_modules(UNICORN IMPORTED_TARGET unicorn>=2)
@@ -28,25 +28,25 @@ if(UNICORN_FOUND)
 else()
   message(STATUS "no Unicorn 2: moved code is not run in an emulator")
 endif()
-proftrace_unit_test(symbols_native_test
+proftrace_unit_test(symbols_native_test PARSER
   SOURCES symbols_native_test.cc
   LIBS proftrace_symbols GTest::gmock)
-proftrace_unit_test(symbols_patch_windows_test
+proftrace_unit_test(symbols_patch_windows_test PARSER
   SOURCES symbols_patch_windows_test.cc
   LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_rows_test
   SOURCES symbols_rows_test.cc
   LIBS proftrace_symbols)
-proftrace_unit_test(symbols_row_inputs_test
+proftrace_unit_test(symbols_row_inputs_test PARSER
   SOURCES symbols_row_inputs_test.cc
   LIBS proftrace_symbols)
-proftrace_unit_test(symbols_target_test
+proftrace_unit_test(symbols_target_test PARSER
   SOURCES symbols_target_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_late_libraries_test
   SOURCES symbols_late_libraries_test.cc
   LIBS proftrace_symbols)
-proftrace_unit_test(symbols_cache_test
+proftrace_unit_test(symbols_cache_test PARSER
   SOURCES symbols_cache_test.cc
   LIBS proftrace_symbols)
 # Exports made-up operators, so that it can plan itself.
@@ -54,7 +54,7 @@ proftrace_unit_test(symbols_plan_test
   SOURCES symbols_plan_test.cc
   LIBS proftrace_symbols)
 set_target_properties(symbols_plan_test PROPERTIES ENABLE_EXPORTS ON)
-proftrace_unit_test(symbols_schema_test
+proftrace_unit_test(symbols_schema_test PARSER
   SOURCES symbols_schema_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_groups_test
