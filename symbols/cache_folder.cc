@@ -1,9 +1,9 @@
 #include "symbols/cache_folder.h"
 
-#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -15,13 +15,13 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kHeaderBytes = 8 + 4 + 4 + 8 + 8;  // magic, version, 0, size, checksum
+constexpr size_t kHeaderBytes = 8 + 8 + 8 + 8;  // kind, builder, size, checksum
 constexpr size_t kMaxEntryBytes = size_t{64} << 20;
 
 std::string EntryName(const EntryFormat& format, std::string_view identity) {
   XXH3_state_t* state = XXH3_createState();
   XXH3_128bits_reset(state);
-  XXH3_128bits_update(state, format.magic.data(), format.magic.size());
+  XXH3_128bits_update(state, format.kind.data(), format.kind.size());
   XXH3_128bits_update(state, identity.data(), identity.size());
   const XXH128_hash_t hash = XXH3_128bits_digest(state);
   XXH3_freeState(state);
@@ -62,12 +62,11 @@ std::string FileIdentity(const ElfFile& file) {
 }
 
 std::string SealEntry(const EntryFormat& format, std::string_view content) {
-  std::string entry(format.magic.data(), format.magic.size());
+  std::string entry(format.kind.data(), format.kind.size());
   const auto put = [&entry](auto value) {
     entry.append(reinterpret_cast<const char*>(&value), sizeof(value));
   };
-  put(format.version);
-  put(uint32_t{0});
+  put(format.builder);
   put(static_cast<uint64_t>(content.size()));
   put(static_cast<uint64_t>(XXH3_64bits(content.data(), content.size())));
   entry.append(content);
@@ -76,25 +75,27 @@ std::string SealEntry(const EntryFormat& format, std::string_view content) {
 
 std::optional<std::string_view> OpenEntry(const EntryFormat& format, std::string_view entry) {
   if (entry.size() < kHeaderBytes ||
-      std::memcmp(entry.data(), format.magic.data(), format.magic.size()) != 0) {
+      std::memcmp(entry.data(), format.kind.data(), format.kind.size()) != 0) {
     return std::nullopt;
   }
-  uint32_t version;
+  uint64_t builder;
   uint64_t size;
   uint64_t checksum;
-  std::memcpy(&version, entry.data() + 8, sizeof(version));
+  std::memcpy(&builder, entry.data() + 8, sizeof(builder));
   std::memcpy(&size, entry.data() + 16, sizeof(size));
   std::memcpy(&checksum, entry.data() + 24, sizeof(checksum));
   const std::string_view content = entry.substr(kHeaderBytes);
-  if (version != format.version || size != content.size() ||
+  if (builder != format.builder || size != content.size() ||
       checksum != XXH3_64bits(content.data(), content.size())) {
     return std::nullopt;
   }
   return content;
 }
 
-CacheFolder::CacheFolder(const std::string& directory) {
-  if (directory.empty()) return;
+CacheFolder::CacheFolder(const std::string& directory, std::array<char, 8> kind,
+                         std::string_view builder)
+    : format_{kind, XXH3_64bits(builder.data(), builder.size())} {
+  if (directory.empty() || builder.empty()) return;
   // Parents with the usual mode, the last component for us alone.
   for (size_t slash = directory.find('/', 1); slash != std::string::npos;
        slash = directory.find('/', slash + 1)) {
@@ -108,10 +109,9 @@ CacheFolder::CacheFolder(const std::string& directory) {
   }
 }
 
-std::optional<std::string> CacheFolder::Load(const EntryFormat& format,
-                                             std::string_view identity) const {
+std::optional<std::string> CacheFolder::Load(std::string_view identity) const {
   if (!usable()) return std::nullopt;
-  const UniqueFd fd(openat(directory_.get(), EntryName(format, identity).c_str(),
+  const UniqueFd fd(openat(directory_.get(), EntryName(format_, identity).c_str(),
                            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   struct stat status;
   if (!fd.valid() || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
@@ -121,19 +121,20 @@ std::optional<std::string> CacheFolder::Load(const EntryFormat& format,
   }
   std::string entry(static_cast<size_t>(status.st_size), '\0');
   if (!ReadFully(fd.get(), entry.data(), entry.size())) return std::nullopt;
-  const auto content = OpenEntry(format, entry);
+  const auto content = OpenEntry(format_, entry);
   if (!content) return std::nullopt;
   return std::string(*content);
 }
 
-void CacheFolder::Store(const EntryFormat& format, std::string_view identity,
-                        std::string_view content) const {
+void CacheFolder::Store(std::string_view identity, std::string_view content) const {
   if (!usable()) return;
-  const std::string entry = SealEntry(format, content);
-  const std::string name = EntryName(format, identity);
-  const std::string temporary = absl::StrCat(name, ".", getpid(), ".tmp");
+  const std::string entry = SealEntry(format_, content);
+  const std::string name = EntryName(format_, identity);
   if (entry.size() > kMaxEntryBytes) return;
-  unlinkat(directory_.get(), temporary.c_str(), 0);
+  // PIDs are told apart within one namespace only, and threads not at all.
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof(random), 0) != sizeof(random)) return;
+  const std::string temporary = absl::StrFormat("%s.%016x.tmp", name, random);
   const UniqueFd fd(openat(directory_.get(), temporary.c_str(),
                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid()) return;

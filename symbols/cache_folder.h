@@ -1,10 +1,11 @@
 // A folder of small files that hold what was found out about libraries, with a checksum each.
 //
-// An entry belongs to one file on this machine: its name and content hold the build-id, device,
-// inode, size and both times (the change time cannot be set by its owner). The build-id alone would
-// not do: a hostile process could map a file of its own with torch's build-id, and its sites would
-// be put into other people's jobs. Entries are read only from a directory and files that nobody but
-// our own user can write.
+// An entry belongs to one build of this program, whose analysis it is: two builds that share a
+// folder make their own anew. And to one file on this machine: its name and content hold the
+// build-id, device, inode, size and both times (the change time cannot be set by its owner). The
+// build-id alone would not do: a hostile process could map a file of its own with torch's build-id,
+// and its sites would be put into other people's jobs. Entries are read only from a directory and
+// files that nobody but our own user can write.
 #pragma once
 
 #include <array>
@@ -14,15 +15,16 @@
 #include <string_view>
 
 #include "symbols/elf_file.h"
+#include "symbols/program_identity.h"
 #include "userspace/base/unique_fd.h"
 
 namespace proftrace {
 
 // What is in an entry: others are not opened.
 struct EntryFormat {
-  std::array<char, 8> magic{};
-  // Raised with every change to the analysis or to the format: older entries are then made anew.
-  uint32_t version = 0;
+  std::array<char, 8> kind{};
+  // Of the program that made it (program_identity.h).
+  uint64_t builder = 0;
 };
 
 // With header and checksum.
@@ -35,17 +37,19 @@ std::string FileIdentity(const ElfFile& file);
 
 class CacheFolder {
  public:
-  // Empty `directory`: no cache. It is made (mode 0700) when it is missing.
-  explicit CacheFolder(const std::string& directory);
+  // Empty `directory` or `builder`: no cache. It is made (mode 0700) when it is missing.
+  CacheFolder(const std::string& directory, std::array<char, 8> kind,
+              std::string_view builder = ProgramIdentity());
 
   bool usable() const { return directory_.valid(); }
   // The content of the entry of `identity` (any text), which the content should hold again: names
   // are hashes. Nothing where there is no entry, or none that passes every check.
-  std::optional<std::string> Load(const EntryFormat& format, std::string_view identity) const;
+  std::optional<std::string> Load(std::string_view identity) const;
   // Written to a temporary file, then renamed. A failure only costs the next run its time.
-  void Store(const EntryFormat& format, std::string_view identity, std::string_view content) const;
+  void Store(std::string_view identity, std::string_view content) const;
 
  private:
+  EntryFormat format_;
   UniqueFd directory_;
 };
 

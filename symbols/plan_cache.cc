@@ -8,8 +8,6 @@
 namespace proftrace {
 namespace {
 
-// Raise the version with every change to the analysis or to what is written here.
-constexpr EntryFormat kPlanFormat{{'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}, 80};
 constexpr size_t kMaxFunctions = 65536;
 constexpr size_t kMaxEnds = 16;
 constexpr uint32_t kMaxPieces = 8 * KeptPiece::kSources;
@@ -319,7 +317,7 @@ std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view 
 
 std::optional<ModuleFacts> PlanCache::Load(const ElfFile& file) const {
   const std::string identity = FileIdentity(file);
-  const std::optional<std::string> content = folder_.Load(kPlanFormat, identity);
+  const std::optional<std::string> content = folder_.Load(identity);
   if (!content) return std::nullopt;
   return DecodeFacts(*content, identity, static_cast<uint64_t>(file.status().st_size));
 }
@@ -327,7 +325,7 @@ std::optional<ModuleFacts> PlanCache::Load(const ElfFile& file) const {
 void PlanCache::Store(const ElfFile& file, const ModuleFacts& facts) const {
   if (!usable()) return;
   const std::string identity = FileIdentity(file);
-  folder_.Store(kPlanFormat, identity, EncodeFacts(identity, facts));
+  folder_.Store(identity, EncodeFacts(identity, facts));
 }
 
 }  // namespace proftrace

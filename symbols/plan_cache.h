@@ -15,7 +15,8 @@ namespace proftrace {
 
 class PlanCache {
  public:
-  explicit PlanCache(const std::string& directory) : folder_(directory) {}
+  explicit PlanCache(const std::string& directory)
+      : folder_(directory, {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}) {}
 
   bool usable() const { return folder_.usable(); }
   // Nothing where there is no entry, or none that passes every check.

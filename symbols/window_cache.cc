@@ -10,8 +10,6 @@
 namespace proftrace {
 namespace {
 
-// Raise the version with every change to how windows are chosen, or to what is written here.
-constexpr EntryFormat kWindowFormat{{'P', 'T', 'W', 'I', 'N', 'D', 'O', '\n'}, 2};
 // From a point to what its window holds.
 constexpr uint64_t kMostReach = 64;
 
@@ -126,7 +124,7 @@ std::optional<std::vector<PointPatch>> WindowCache::Load(
     const ElfFile& file, const std::vector<PatchPoint>& points) const {
   if (!folder_.usable()) return std::nullopt;
   const std::string key = KeyOf(file, points);
-  const std::optional<std::string> content = folder_.Load(kWindowFormat, key);
+  const std::optional<std::string> content = folder_.Load(key);
   return content ? DecodeWindows(*content, key, points) : std::nullopt;
 }
 
@@ -134,7 +132,7 @@ void WindowCache::Store(const ElfFile& file, const std::vector<PatchPoint>& poin
                         const std::vector<PointPatch>& patches) const {
   if (!folder_.usable()) return;
   const std::string key = KeyOf(file, points);
-  folder_.Store(kWindowFormat, key, EncodeWindows(key, patches));
+  folder_.Store(key, EncodeWindows(key, patches));
 }
 
 std::vector<PointPatch> FindKeptWindows(const ModuleImage& image, const ModulePlan& module,

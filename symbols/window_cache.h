@@ -17,7 +17,8 @@ namespace proftrace {
 
 class WindowCache {
  public:
-  explicit WindowCache(const std::string& directory) : folder_(directory) {}
+  explicit WindowCache(const std::string& directory)
+      : folder_(directory, {'P', 'T', 'W', 'I', 'N', 'D', 'O', '\n'}) {}
 
   // Those of these points of the file, in their order; nothing where they are not known.
   std::optional<std::vector<PointPatch>> Load(const ElfFile& file,
