@@ -3,7 +3,7 @@
 # its interpreter: install-torch-wheel.sh [VERSION]. Does nothing where it is there already.
 #
 # A wheel for Linux links the CUDA libraries and does not load without them. Of what it requires, these are left out,
-# since `import torch` on the CPU does not load them: triton, cuda-bindings, cuSOLVER, NVRTC, NVTX (3.6 of 4.7 GB remain
+# as far as `import torch` on the CPU does not load them: triton, cuda-bindings, cuSOLVER, NVRTC, NVTX (3.6 of 4.7 GB remain
 # for 2.11.0).
 set -euo pipefail
 version=${1:-2.11.0}
@@ -32,11 +32,22 @@ mapfile -t requirements < <("$python" - <<'PYTHON'
 import importlib.metadata
 import re
 
-for line in importlib.metadata.requires("torch") or []:
+from pip._vendor.packaging.markers import Marker
+
+torch = importlib.metadata.distribution("torch")
+needed = torch.locate_file("torch/lib/libtorch_global_deps.so").read_bytes()
+left_out = ["triton", "cuda-bindings", "setuptools"]
+for name, library in (("nvtx", b"libnvToolsExt"), ("cusolver", b"libcusolver"), ("nvrtc", b"libnvrtc")):
+    if library not in needed:
+        left_out += [f"nvidia-{name}", f"nvidia-cuda-{name}", name]
+for line in torch.requires or []:
     requirement, _, marker = (part.strip() for part in line.partition(";"))
-    if "extra ==" in marker or re.match(r"(triton|cuda-bindings|setuptools|nvidia-(nvtx|cusolver|cuda-nvrtc))", requirement):
+    if "extra ==" in marker or (marker and not Marker(marker).evaluate()):
         continue
-    print(re.sub(r"\b(cusolver|nvrtc|nvtx),?", "", requirement).replace(",]", "]") if "[" in requirement else requirement)
+    if re.match(rf"({'|'.join(left_out)})\b", requirement):
+        continue
+    extras = rf"\b({'|'.join(left_out)})\b,?"
+    print(re.sub(extras, "", requirement).replace(",]", "]") if "[" in requirement else requirement)
 PYTHON
 )
 # Older wheels were built before numpy 2.
