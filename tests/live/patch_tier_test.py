@@ -4,8 +4,10 @@ by jumps; and what is different."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import time
 import unittest
 from pathlib import Path
 
@@ -19,15 +21,39 @@ from live import Job, LiveTest, Result, Tracer  # noqa: E402
 
 class HarmlessTest(harmless_test.HarmlessTest):
     def test_two_tracers_at_once_both_complete(self) -> None:
-        """Two that change one process's code would kill it: the second is refused, of whichever tier."""
+        """Two that change one process's code would kill it: the second goes on without jumps, of whichever tier, and with no probe at those of the
+        first, which records all; whoever ends first."""
         with Job() as job:
             job.tell("loop")
             with Tracer("-p", job.pid, "-o", self.out, "--format", "none") as first:
                 first.wait_until_recording()
+                written = live.changed_text_bytes(job.pid)
                 for tier in ("patch", "bpf"):
-                    self.assert_fails(4, ("-p", job.pid, "-d", "1", "-o", self.directory / tier, "--tier", tier), "patched|records it",
-                                      str(first.process.pid))
+                    out = self.directory / tier
+                    with Tracer("-p", job.pid, "-o", out, "--tier", tier, "--format", "events-csv", "--activities", "cpu,syscalls") as second:
+                        second.wait_until_recording()
+                        time.sleep(1)
+                        self.assertEqual(live.changed_text_bytes(job.pid), written)
+                        self.assertEqual(second.stop(), 0, second.text())
+                    self.assertRegex(second.text(), rf"PID {job.pid}: another proftrace has its jumps in it")
+                    result = Result(out)
+                    self.assertIn("another proftrace", json.dumps(result.summary["unsupported"]))
+                    self.assertEqual(result.ledger["end_lost"], 0)
+                    # What is not by the job's code is there.
+                    self.assertGreater(sum(row["category"] == "syscall" for row in result.events()), 0)
+                    self.assert_fails(4, ("-p", job.pid, "-d", "1", "-o", self.directory / f"{tier}-alone", "--tier", "patch", "--no-bpf"),
+                                      "patched|records it", str(first.process.pid))
+                late = Tracer("-p", job.pid, "-o", self.directory / "late", "--format", "none")
+                late.wait_until_recording()
                 self.assertEqual(first.stop(), 0, first.text())
+            self.assertEqual(live.changed_text_bytes(job.pid) // 100, 0)
+            with late:
+                # By now its code is free; who has no jumps does not keep others from having some.
+                with Tracer("-p", job.pid, "-o", self.directory / "third", "--format", "none") as third:
+                    third.wait_until_recording()
+                    self.assertGreater(live.changed_text_bytes(job.pid), 1000)
+                    self.assertEqual(third.stop(), 0, third.text())
+                self.assertEqual(late.stop(), 0, late.text())
             self.assert_same_results(job.finish_loop())
             self.assertEqual(job.end(), 0)
 

@@ -2,8 +2,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <string>
+#include <thread>
 
 #include "userspace/base/exit_status.h"
 #include "userspace/patch/target_lock.h"
@@ -46,6 +48,28 @@ TEST_P(TargetLockTest, HasOneHolderWhoIsNamed) {
                                            std::to_string(getpid()));
   *first = TargetLock();
   EXPECT_TRUE(TargetLock::TakeAt(GetParam(), target.pid()).ok());
+}
+
+TEST(CodeLockTest, JumpsAndProbesExcludeEachOther) {
+  const Sleeper target;
+  EXPECT_FALSE(TargetLock::IsTaken(target.pid()));
+  const auto owner = TargetLock::Take(target.pid());
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  EXPECT_TRUE(TargetLock::IsTaken(target.pid()));
+  // Beside the owner's lock, and several at once.
+  auto probes = TargetLock::TakeForProbes(target.pid());
+  ASSERT_TRUE(probes.ok()) << probes.status();
+  EXPECT_TRUE(TargetLock::TakeForProbes(target.pid()).ok());
+  std::atomic<bool> are_there = false;
+  std::thread jumps([&] {
+    EXPECT_TRUE(TargetLock::TakeForJumps(target.pid()).ok());
+    are_there = true;
+  });
+  usleep(50'000);
+  EXPECT_FALSE(are_there);
+  *probes = TargetLock();
+  jumps.join();
+  EXPECT_TRUE(are_there);
 }
 
 TEST_P(TargetLockTest, GoesWithAKilledHolder) {

@@ -17,6 +17,7 @@
 #include "userspace/capture/python_stacks.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/stopped_threads.h"
+#include "userspace/patch/free_points.h"
 
 namespace proftrace {
 namespace {
@@ -292,18 +293,23 @@ absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
   if (patch_ != nullptr) {
     absl::StatusOr<std::vector<ModulePlan>> left = patch_->Attach(pid, plan, held);
     const bool has_probes = programs_->is_loaded();
-    if (left.ok() || !has_probes || !followed || !HasFiles(pid, *plan)) return left;
+    if (left.ok() || !has_probes) return left;
+    if (IsPatchedByAnother(pid)) {
+      NoteAnothersJumps(pid, *plan);
+      return plan->modules;
+    }
+    if (!followed || !HasFiles(pid, *plan)) return left;
     // A child that cannot have jumps is recorded all the same.
     const std::lock_guard lock(mutex_);
     AddGap({"jumps in the job's code",
             "PID " + std::to_string(Raw(pid)) +
                 " is recorded by the kernel's probes: " + std::string(left.status().message())});
   }
-  // A kernel's probe inside of a jump would kill the process: what a killed run or the parent of a
-  // fork has left goes first.
+  // What a killed run or the parent of a fork has left goes first.
   if (HasPatches(pid)) {
     const absl::StatusOr<bool> cleaned = RemoveLeftPatches(pid);
-    if (!cleaned.ok()) return cleaned.status();
+    if (!cleaned.ok() && !IsPatchedByAnother(pid)) return cleaned.status();
+    if (!cleaned.ok()) NoteAnothersJumps(pid, *plan);
   }
   return plan->modules;
 }

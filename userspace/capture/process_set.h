@@ -118,6 +118,8 @@ class ProcessSet {
 
   size_t process_count() const;  // that are recorded now
   std::vector<Pid> pids() const;
+  // Of processes that have another tracer's jumps: a sentence; empty = none has.
+  std::string anothers_jumps() const;
   // Of the first process: what the ready line shows.
   uint32_t operator_count() const;
   uint64_t follow_failed() const;
@@ -159,8 +161,10 @@ class ProcessSet {
   absl::Status Trace(Pid pid);
   absl::Status AttachImage(Pid pid, ProbePlan plan, bool followed, StoppedThreads* held = nullptr);
   // Adds to `links`, also what there is when it fails.
-  absl::Status AttachModules(Pid pid, const ProbePlan& plan, const std::vector<ModulePlan>& modules,
+  absl::Status AttachModules(Pid pid, const ProbePlan& plan, std::vector<ModulePlan> modules,
                              ProcessLinks* links, AttachReport* report);
+  // Another tracer has its jumps there, and keeps them.
+  void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
   void FollowRemoval(Pid pid);
   void FollowFork(const Task& task);
   void FollowExec(Pid pid);
@@ -210,6 +214,7 @@ class ProcessSet {
   std::map<uint32_t, uint64_t> symbol_lists_;  // by image: where torch's list of symbols is
   std::set<uint32_t> refused_;                 // pids; the first of them are among gaps_
   std::vector<Unsupported> gaps_;
+  std::string anothers_jumps_;
   uint64_t late_libraries_ = 0;
   uint32_t next_image_ = 1;
   uint32_t operator_count_ = 0;

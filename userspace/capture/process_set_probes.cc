@@ -2,15 +2,29 @@
 
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
+#include "userspace/patch/free_points.h"
+#include "userspace/patch/patched_process.h"
+#include "userspace/patch/target_lock.h"
 
 // How a ProcessSet puts the kernel's probes in, and takes single ones out while it records.
 
 namespace proftrace {
 
 absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
-                                       const std::vector<ModulePlan>& modules, ProcessLinks* links,
+                                       std::vector<ModulePlan> modules, ProcessLinks* links,
                                        AttachReport* report) {
   AddUnprobed(modules, plan);
+  TargetLock code;
+  if (programs_->is_loaded()) {
+    absl::StatusOr<TargetLock> lock = TargetLock::TakeForProbes(pid);
+    if (!lock.ok()) return lock.status();
+    code = *std::move(lock);
+    if (HasPatches(pid) && !HasOwnPatches(pid)) {
+      absl::StatusOr<std::vector<ModulePlan>> free = PointsBesideJumps(pid, std::move(modules));
+      if (!free.ok()) return free.status();
+      modules = *std::move(free);
+    }
+  }
   for (const ModulePlan& planned : modules) {
     ModulePlan module = ModuleOfChild(planned, pid);
     // Beside jumps no link is made anew.

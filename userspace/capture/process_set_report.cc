@@ -5,6 +5,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/unprobed_points.h"
+#include "userspace/patch/free_points.h"
 
 // What a ProcessSet says of itself: how much it records, and what it could not.
 
@@ -37,6 +38,27 @@ void ProcessSet::AddGap(Unsupported gap) {
 void ProcessSet::AddGaps(const ProbePlan& plan) {
   if (plan.has_cuda_calls) has_cuda_calls_ = true;
   for (const PlanGap& gap : plan.gaps) AddGap(Unsupported{gap.feature, gap.reason});
+}
+
+void ProcessSet::NoteAnothersJumps(Pid pid, const ProbePlan& plan) {
+  size_t all = 0;
+  size_t free = 0;
+  for (const ModulePlan& module : plan.modules) all += module.points.size();
+  if (const auto left = PointsBesideJumps(pid, plan.modules); left.ok()) {
+    for (const ModulePlan& module : *left) free += module.points.size();
+  }
+  const std::string who = "PID " + std::to_string(Raw(pid));
+  const std::string why = "another proftrace has its jumps in it, where no probe may go: " +
+                          std::to_string(all - free) + " of " + std::to_string(all) +
+                          " places are not recorded here";
+  const std::lock_guard lock(mutex_);
+  if (anothers_jumps_.empty()) anothers_jumps_ = who + ": " + why;
+  AddGap({"jumps in the job's code", who + " is recorded without them: " + why});
+}
+
+std::string ProcessSet::anothers_jumps() const {
+  const std::lock_guard lock(mutex_);
+  return anothers_jumps_;
 }
 
 void ProcessSet::AddRefused(const AttachReport& report) {

@@ -308,6 +308,10 @@ absl::Status RecordSession::Start() {
   lost_before_start_ = programs_->ReadCounters().ring_lost;
   if (patch_ != nullptr) lost_before_start_ += patch_->lost();
   if (!without_bpf_.empty() && callbacks_.on_without_bpf) callbacks_.on_without_bpf(without_bpf_);
+  if (const std::string why = processes_->anothers_jumps();
+      !why.empty() && callbacks_.on_anothers_jumps) {
+    callbacks_.on_anothers_jumps(why);
+  }
   if (callbacks_.on_ready) {
     callbacks_.on_ready(
         Ready{WithProcesses([](auto& processes) { return processes.process_count(); }),

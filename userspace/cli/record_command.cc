@@ -207,6 +207,9 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
       std::fprintf(stderr, "proftrace: jumps record alone, without eBPF: %s\n", why.c_str());
     };
   }
+  callbacks.on_anothers_jumps = [](const std::string& why) {
+    std::fprintf(stderr, "proftrace: %s\n", why.c_str());
+  };
   callbacks.on_budget = [is_verbose = arguments.verbose > 0](const BudgetNews& news,
                                                              double after_s) {
     if (!news.demoted.empty()) {

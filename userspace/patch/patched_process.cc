@@ -144,6 +144,8 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchedProcess::Attach(
   process->lock_ = *std::move(lock);
   absl::Status status;
   for (int tries = 0; tries < kMostTries; ++tries) {
+    const absl::StatusOr<TargetLock> code = TargetLock::TakeForJumps(pid);
+    if (!code.ok()) return code.status();
     status = process->Start(spots, ring, thread_number, held);
     if (status.ok()) return process;
     if (held != nullptr) held->Release();  // it is to take everything out

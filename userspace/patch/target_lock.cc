@@ -24,6 +24,8 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kWaitNs = 1'000'000'000;
+// The kernel takes its time for thousands of probes, on a busy machine or before Linux 6.6.
+constexpr int64_t kWaitForCodeNs = 20'000'000'000;
 constexpr useconds_t kLookUs = 5000;
 constexpr size_t kMostLocksBytes = size_t{4} << 20;
 constexpr long kPidFsMagic = 0x50494446;  // linux/magic.h of 6.9
@@ -55,6 +57,28 @@ std::string HolderOf(const UniqueFd& fd) {
   return "another proftrace";
 }
 
+// `how`: LOCK_EX or LOCK_SH.
+absl::Status WaitForLock(const UniqueFd& fd, int how, int64_t wait_ns, Pid pid) {
+  const int64_t deadline_ns = MonotonicNs() + wait_ns;
+  while (flock(fd.get(), how | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) {
+      return Fail(ExitCode::kHostUnfit,
+                  absl::StrCat("PID ", Raw(pid), " cannot be locked: ", ErrnoText(errno)));
+    }
+    if (MonotonicNs() > deadline_ns) {
+      return Fail(ExitCode::kNotPermitted,
+                  absl::StrCat("PID ", Raw(pid), " is being patched by ", HolderOf(fd)));
+    }
+    usleep(kLookUs);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NoProcess(Pid pid) {
+  return Fail(ExitCode::kNoTarget, absl::StrCat("there is no process with PID ", Raw(pid)));
+}
+
 }  // namespace
 
 std::vector<TargetLock::Place> TargetLock::Places() {
@@ -71,23 +95,26 @@ absl::StatusOr<TargetLock> TargetLock::Take(Pid pid) { return TakeAt(Places().fr
 
 absl::StatusOr<TargetLock> TargetLock::TakeAt(Place place, Pid pid) {
   UniqueFd fd = OpenPlace(place, pid);
-  if (!fd.valid()) {
-    return Fail(ExitCode::kNoTarget, absl::StrCat("there is no process with PID ", Raw(pid)));
-  }
-  const int64_t deadline_ns = MonotonicNs() + kWaitNs;
-  while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) {
-      return Fail(ExitCode::kHostUnfit,
-                  absl::StrCat("PID ", Raw(pid), " cannot be locked: ", ErrnoText(errno)));
-    }
-    if (MonotonicNs() > deadline_ns) {
-      return Fail(ExitCode::kNotPermitted,
-                  absl::StrCat("PID ", Raw(pid), " is being patched by ", HolderOf(fd)));
-    }
-    usleep(kLookUs);
-  }
+  if (!fd.valid()) return NoProcess(pid);
+  if (absl::Status status = WaitForLock(fd, LOCK_EX, kWaitNs, pid); !status.ok()) return status;
   return TargetLock(std::move(fd));
 }
+
+bool TargetLock::IsTaken(Pid pid) {
+  const UniqueFd fd = OpenPlace(Places().front(), pid);
+  return fd.valid() && flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+absl::StatusOr<TargetLock> TargetLock::TakeForCode(Pid pid, int how) {
+  UniqueFd fd(
+      open(absl::StrCat("/proc/", Raw(pid), "/task").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return NoProcess(pid);
+  if (absl::Status status = WaitForLock(fd, how, kWaitForCodeNs, pid); !status.ok()) return status;
+  return TargetLock(std::move(fd));
+}
+
+absl::StatusOr<TargetLock> TargetLock::TakeForJumps(Pid pid) { return TakeForCode(pid, LOCK_EX); }
+
+absl::StatusOr<TargetLock> TargetLock::TakeForProbes(Pid pid) { return TakeForCode(pid, LOCK_SH); }
 
 }  // namespace proftrace

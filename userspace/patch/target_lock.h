@@ -27,10 +27,18 @@ class TargetLock {
   // PID of the process that has it.
   static absl::StatusOr<TargetLock> Take(Pid pid);
   static absl::StatusOr<TargetLock> TakeAt(Place place, Pid pid);
+  // Whether somebody has it now, this program included.
+  static bool IsTaken(Pid pid);
+  // Another lock: jumps are not written while somebody looks for places without any and puts the
+  // kernel's probes there, which several may do at once. A probe inside of a jump would kill the
+  // process. Shared by those who use the same mount of /proc.
+  static absl::StatusOr<TargetLock> TakeForJumps(Pid pid);
+  static absl::StatusOr<TargetLock> TakeForProbes(Pid pid);
   // Where this kernel can have it, the best place first.
   static std::vector<Place> Places();
 
  private:
+  static absl::StatusOr<TargetLock> TakeForCode(Pid pid, int how);
   explicit TargetLock(UniqueFd fd) : fd_(std::move(fd)) {}
 
   UniqueFd fd_;

@@ -1,0 +1,21 @@
+// Where the kernel's probes may go in a process that has another tracer's jumps.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// Whether another proftrace, which still runs, has jumps in the process.
+bool IsPatchedByAnother(Pid pid);
+
+// Of `modules`, which are a plan's: the points of those sites that have
+// no changed code near any of them. A probe inside of a jump would kill the process, and behind one
+// it is not reached. The caller holds TargetLock::TakeForProbes().
+absl::StatusOr<std::vector<ModulePlan>> PointsBesideJumps(Pid pid, std::vector<ModulePlan> modules);
+
+}  // namespace proftrace
