@@ -3,6 +3,10 @@
 A frame is a file, a function and, for nn.Modules, the class and the number of the instance. torch has the line where a function
 begins, we have the line that runs: tests/live/stacks_test.py checks that one.
 
+torch gives what runs in a node of a backward the stack of the node's forward. Before 2.3 its events() have times in microseconds, and
+the rows around one are found by these: a row whose end is then behind its node's is not seen to be in it, nor is what comes after it in
+that node. `misplaced` does as torch/autograd/profiler_util.py does, and such rows are counted and not compared.
+
 torch.profiler remembers a module's class by its address, also when the module is gone and another one lies there: a frame of a
 Linear then runs the forward() of an observer. Such frames of torch's are told by the file of the forward() that follows.
 """
@@ -14,12 +18,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from compare import paired_rows
-from model import Oracle, Row, Threads
+from compare import pair_up, window_or_span
+from model import FILTERED, Oracle, Row, Threads
 
 SHOWN = 8
 ENOUGH = 0.999
 # Frames that events() leaves out (torch/autograd/profiler_util.py, _filter_stack_entry).
+LAST_MICROSECONDS = (2, 2)
+MOST_MISPLACED = 0.15
 LEFT_OUT = [("autograd/__init__", "_make_grads"), ("autograd/__init__", "backward"), ("torch/tensor", "backward")]
 # With Python 3.9 torch.profiler has a second frame for calls that were open when it began: the function's repr.
 OPEN_CALL = re.compile(r"<function .* at 0x[0-9a-f]+>")
@@ -31,6 +37,7 @@ class StackResult:
     right: int = 0
     frames: int = 0
     modules: int = 0
+    misplaced: int = 0  # rows that torch does not find in their node; not among `rows`
     stale: int = 0  # rows that are right but for modules that torch takes for others
     wrong: Counter[str] = dataclasses.field(default_factory=Counter)  # by name
     examples: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -38,6 +45,8 @@ class StackResult:
     def lines(self) -> list[str]:
         share = 100 * self.right / self.rows if self.rows else 0
         lines = [f"stacks of {self.rows} rows: {self.right} right ({share:.3f} %), {self.frames} frames, {self.modules} of nn.Modules"]
+        if self.misplaced:
+            lines.append(f"of {self.misplaced} more rows torch finds another node around them, by times cut to microseconds: not compared")
         if self.stale:
             lines.append(f"in {self.stale} of them torch names, or counts, a module that was gone")
         lines += [f"different stacks: {count} of {name!r}: {self.examples[name]}" for name, count in self.wrong.most_common(SHOWN)]
@@ -46,6 +55,8 @@ class StackResult:
     def problems(self) -> list[str]:
         if not self.frames:
             return ["torch.profiler recorded no stacks"]
+        if self.misplaced > MOST_MISPLACED * (self.rows + self.misplaced):
+            return [f"torch misplaces {self.misplaced} rows, and {self.rows} are left to compare"]
         if self.right < ENOUGH * self.rows:
             return [f"{self.rows - self.right} of {self.rows} rows have another stack"]
         return []
@@ -140,9 +151,75 @@ def compare_row(theirs: Row, ours: Row, classes: Classes, instances: Instances, 
     result.examples[theirs.name] = f"after {same} frames {left[same:]}, we say {right[same:]}"
 
 
+def node_of(row: int, parents: list[int], rows: list[Row]) -> int:
+    while row >= 0 and rows[row].scope != "BACKWARD_FUNCTION":
+        row = parents[row]
+    return row
+
+
+def cut_nodes(rows: list[Row]) -> tuple[list[int], list[int]]:
+    """Rows in torch's order, and the node of each, by times that are cut to microseconds (EventList._populate_cpu_children)."""
+    starts = [row.start_ns // 1000 for row in rows]
+    ends = [start + row.duration_ns // 1000 for start, row in zip(starts, rows)]
+    parents = [-1] * len(rows)
+    around: list[int] = []
+    order = sorted((i for i, row in enumerate(rows) if row.name not in FILTERED), key=lambda i: (starts[i], -ends[i]))
+    for row in order:
+        while around and (starts[row] >= ends[around[-1]] or ends[row] > ends[around[-1]]):
+            around.pop()
+        parents[row] = around[-1] if around else -1
+        around.append(row)
+    return order, [node_of(i, parents, rows) for i in range(len(rows))]
+
+
+Forwards = dict[tuple[int, int], Row]  # by sequence number and thread: whose stack nodes have
+
+
+def misplaced(threads: dict[int, list[Row]]) -> dict[int, set[int]]:
+    """By thread: rows that are in another node by cut times than by whole ones, or in one that has another's forward for its own
+    (EventList._set_backward_stacktraces)."""
+    nodes: dict[int, tuple[list[int], list[int]]] = {}
+    whole, cut = Forwards(), Forwards()
+    for tid, rows in threads.items():
+        parents = [row.parent for row in rows]
+        own = [node_of(i, parents, rows) for i in range(len(rows))]
+        order, by_cut = cut_nodes(rows)
+        nodes[tid] = own, by_cut
+        for forwards_of, in_node, rows_of in ((whole, own, range(len(rows))), (cut, by_cut, order)):
+            for i in rows_of:
+                if in_node[i] < 0 and rows[i].stack is not None:
+                    forwards_of.setdefault((rows[i].sequence, tid), rows[i])
+    wrong: dict[int, set[int]] = {}
+    for tid, rows in threads.items():
+        own, by_cut = nodes[tid]
+        wrong[tid] = {i for i in range(len(rows)) if own[i] != by_cut[i]}
+        for i, node in enumerate(own):
+            key = (rows[node].sequence, rows[node].forward_tid) if node >= 0 else None
+            if key and whole.get(key) is not cut.get(key):
+                wrong[tid].add(i)
+    return wrong
+
+
+def compared_rows(oracles: list[Oracle], ours: Threads, result: StackResult) -> Iterator[tuple[Row, Row]]:
+    for oracle in oracles:
+        has_microseconds = tuple(int(part) for part in oracle.torch.split(".")[:2]) <= LAST_MICROSECONDS
+        windows = {key: window_or_span(rows, oracle.threads.values(), "torch.profiler") or [] for key, rows in oracle.threads.items()}
+        wrong = misplaced({tid: rows for (_, tid), rows in windows.items()}) if has_microseconds else {}
+        for key, theirs in windows.items():
+            same_process = [other for other_key, other in ours.items() if other_key[0] == key[0]]
+            mine = window_or_span(ours.get(key, []), same_process, "proftrace") or []
+            for left, right in pair_up(theirs, mine):
+                if left is None or right is None or theirs[left].stack is None:
+                    continue
+                if left in wrong.get(key[1], ()):
+                    result.misplaced += 1
+                else:
+                    yield theirs[left], mine[right]
+
+
 def compare_stacks(oracles: list[Oracle], ours: Threads) -> StackResult:
     result = StackResult()
-    pairs = [(theirs, mine) for _, theirs, mine in paired_rows(oracles, ours) if theirs.stack is not None]
+    pairs = list(compared_rows(oracles, ours, result))
     classes = Classes(theirs for theirs, _ in pairs)
     instances = Instances()
     for left, right in (both_stacks(*pair) for pair in pairs):

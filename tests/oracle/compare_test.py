@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 import compare
 import compare_inputs
+import compare_stacks
 import model
 
 PID, TID = 100, 101
@@ -95,6 +96,43 @@ def remove(events: list[Record], gone: Callable[[Record], bool]) -> list[Record]
         depths[event["id"]] = event["depth"]
         kept.append(event)
     return kept
+
+
+class StacksTest(unittest.TestCase):
+    """Before 2.3 torch looks for the node around a row by times in microseconds."""
+
+    def rows(self) -> list[model.Row]:
+        def row(name: str, start: int, end: int, parent: int, **more: Any) -> model.Row:
+            return model.Row(name, start, end - start, parent, 0, "cpu_op", stack=["a.py(1): f"], **more)
+        return [row("aten::mul", 500, 900, -1, sequence=7),
+                row("NodeBackward0", 1000, 5900, -1, scope="BACKWARD_FUNCTION", sequence=7, forward_tid=1),
+                row("aten::in_it", 2000, 3000, 1),
+                row("aten::behind_it_when_cut", 4500, 5890, 1),  # the node: 1 to 5; this one: 4 to 5
+                row("OtherBackward0", 7999, 9000, -1, scope="BACKWARD_FUNCTION", sequence=8, forward_tid=1),
+                row("aten::past_it_when_cut", 8000, 9000, 4, sequence=9),  # 8 to 9, its node 7 to 8
+                row("aten::after_that", 8500, 8600, 4),
+                row("ThirdBackward0", 11000, 12000, -1, scope="BACKWARD_FUNCTION", sequence=9, forward_tid=1),
+                row("aten::by_another_forward", 11000, 11500, 7)]
+
+    def test_rows_that_are_misplaced_by_cut_times(self) -> None:
+        self.assertEqual(compare_stacks.misplaced({1: self.rows()}), {1: {5, 6, 7, 8}})
+
+    def test_they_are_counted_and_not_compared(self) -> None:
+        def in_window() -> list[model.Row]:
+            begin, end = (model.Row(name, start, 10, -1, 0, "user_annotation") for name, start in ((model.BEGIN, 0), (model.END, 20000)))
+            rows = self.rows()
+            for row in rows:
+                row.parent += row.parent >= 0
+            return [begin, *rows, end]
+
+        oracle = model.Oracle(1, "2.1.2", "", False, {(1, 1): in_window()}, {})
+        mine = {(1, 1): in_window()}
+        mine[1, 1][7].stack = ["b.py(2): g"]  # aten::after_that
+        result = compare_stacks.compare_stacks([oracle], mine)
+        self.assertEqual((result.rows, result.right, result.misplaced), (5, 5, 4))
+        oracle.torch = "2.5.1"
+        result = compare_stacks.compare_stacks([oracle], mine)
+        self.assertEqual((result.rows, result.right, result.misplaced), (9, 8, 0))
 
 
 class CompareTest(unittest.TestCase):

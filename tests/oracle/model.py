@@ -33,6 +33,8 @@ class Row:
     inputs: dict[str, Any] | None = None  # "dims", "types", "strides", "concrete": as in Kineto's args
     stack: list[str] | None = None  # frames of Python, outermost first
     scope: str = ""  # torch's RecordScope
+    sequence: int = -1
+    forward_tid: int = 0  # of a node: the thread of its forward
 
 
 Threads = dict[tuple[int, int], list[Row]]  # (pid, tid): rows in the order of their starts
@@ -87,7 +89,8 @@ def read_oracle(path: Path, without_scopes: frozenset[str] = frozenset()) -> Ora
             scope = CUSTOM_FUNCTION
         duration = record["end_ns"] - record["start_ns"]
         rows.append(Row(record["name"], record["start_ns"], duration, parent, depth, record["cat"],
-                        number=number, inputs=record.get("inputs"), stack=record.get("stack"), scope=scope))
+                        number=number, inputs=record.get("inputs"), stack=record.get("stack"), scope=scope,
+                        sequence=record.get("seq", -1), forward_tid=record.get("fwd_tid", 0)))
     oracle = Oracle(header["pid"], header["torch"], header["source"], header["deduplicated"], threads, averages,
                     frozenset(header.get("tensors_only", [])))
     leave_out(oracle, without_scopes)
