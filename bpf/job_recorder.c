@@ -82,6 +82,7 @@ static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 hol
 	if (unlikely(stacks->tid != current_tid(ring) || stacks->disturbed ||
 		     stacks->lost != FIELD(__u32, ring, PATCH_RING_STACKS_LOST)))
 		begin_stacks(ring, stacks);
+	stacks->begun = bpf_ktime_get_ns();
 	on_python_stack(sp, cookie, holds);
 	FIELD(__u64, stacks, 0) = 0;
 }

@@ -77,6 +77,7 @@ static __always_inline bool job_ends_are_seen(void)
 #define KEEP_PYTHON_CODE(key, code) keep_job_python_code(key, code)
 #define PYTHON_MODULE(key) job_python_module(key)
 #define KEEP_PYTHON_MODULE(key, type) keep_job_python_module(key, *(type))
+#define STACK_BEGUN() job_stack_begun()
 #define NEXT_PYTHON_CODE() next_python_code()
 #define IS_CELL(object) has_type(object, "cell")
 #define IS_CODE(object) has_type(object, "code")
@@ -107,7 +108,7 @@ struct job_stacks {
 	__u64 disturbed; /* a signal handler has told of a stack meanwhile */
 	__u32 tid;	 /* whose `thread` is */
 	__u32 lost;	 /* PATCH_RING_STACKS_LOST that the tables go with */
-	__u64 reserved;
+	__u64 begun;	 /* the time at which that began */
 	struct python_thread thread;
 	struct job_code codes[JOB_CODES];
 	struct job_module modules[JOB_MODULES];
@@ -124,6 +125,13 @@ static __always_inline struct job_stacks *own_stacks(void)
 	char *slot = ring ? own_slot(ring) : NULL;
 
 	return slot ? (struct job_stacks *)FIELD(__u64, slot, PATCH_SLOT_STACKS) : NULL;
+}
+
+static __always_inline __u64 job_stack_begun(void)
+{
+	struct job_stacks *stacks = own_stacks();
+
+	return stacks ? stacks->begun : 0;
 }
 
 static __always_inline struct python_thread *this_python_thread(void)

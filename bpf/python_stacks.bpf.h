@@ -309,6 +309,9 @@ __noinline int send_python_stack(void)
 		return 0;
 	}
 	fill_head(&thread->record.head, 0, 0, PT_PYTHON_STACK, 0);
+#ifdef STACK_BEGUN
+	thread->record.head.time_ns = STACK_BEGUN();
+#endif
 	thread->words = 0;
 	thread->failed = 0;
 	bpf_loop(PT_PYTHON_MOST_FRAMES, put_python_frame, &walk, 0);

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 import unittest
@@ -140,6 +141,26 @@ class PatchTierTest(LiveTest):
         rows = [row for thread in threads[0].values() for row in thread]
         self.assertGreater(len(rows), 1000)
         self.assertLessEqual({"return", "exception"}, {row[-1] for row in rows})
+
+    def test_what_stacks_cost_is_measured_in_the_job(self) -> None:
+        with Job() as job:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", "--with-stack") as tracer:
+                tracer.wait_until_recording()
+                begin = time.monotonic_ns()
+                self.assert_same_results(job.do("steps 300"))
+                elapsed_ns = time.monotonic_ns() - begin
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+        result = Result(self.out)
+        self.assert_lossless(result)
+        cost = result.summary["cost"]
+        found = re.search(r"stacks of Python's that jumps read at (\d+) ns each", cost["basis"])
+        self.assertIsNotNone(found, cost)
+        self.assertTrue(20 <= int(found[1]) <= 20_000, cost)
+        # What was measured is counted, beside the jumps, and is no more than there was.
+        jumps_ns = cost["jumps"] * cost["ns_per_jump"]
+        estimated_ns = cost["estimated_overhead_percent"] / 100 * result.summary["window"]["duration_ns"]
+        self.assertGreater(estimated_ns, 1.5 * jumps_ns, cost)
+        self.assertLess(estimated_ns, elapsed_ns, cost)
 
     def test_another_tier_is_refused(self) -> None:
         with Job() as job:

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "userspace/capture/job_stack_cost.h"
+#include "userspace/capture/live_meter.h"
+#include "userspace/capture/recording_cost.h"
+
 namespace proftrace {
 namespace {
 
@@ -68,6 +72,37 @@ TEST(JobHitCostTest, SaysNothingWithFewPairs) {
     cost.Observe(Record(abi::PT_COST, 1, 5, i * 10000 + 500));
   }
   EXPECT_FALSE(cost.median_ns());
+}
+
+TEST(JobStackCostTest, IsTheMedianTimeUntilTheRow) {
+  JobStackCost cost;
+  for (uint64_t i = 0; i < JobStackCost::kMost + 50; ++i) {
+    EXPECT_EQ(cost.median_ns().has_value(), i >= JobStackCost::kFewest) << i;
+    const uint64_t ns = i < 50 ? 9000 : 300;  // the first ones are forgotten
+    cost.Observe(Record(abi::PT_PYTHON_STACK, 1, 0, i * 10000));
+    cost.Observe(Record(abi::PT_SPAN_BEGIN, 2, 6, i * 10000 + 10));  // another thread's
+    cost.Observe(Record(abi::PT_SPAN_BEGIN, 1, 5, i * 10000 + ns));
+    cost.Observe(Record(abi::PT_SPAN_END, 1, 5, i * 10000 + ns + 1));  // has none
+  }
+  EXPECT_EQ(cost.median_ns(), 300.0);
+}
+
+TEST(RecordingCostTest, CountsStacksOfJumps) {
+  LiveMeter jumps;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    jumps.Count(Record(abi::PT_PYTHON_STACK, 1, 0, i));
+    jumps.Count(Record(abi::PT_SPAN_BEGIN, 1, 5, i));
+    jumps.Count(Record(abi::PT_SPAN_END, 1, 5, i));
+  }
+  HitCost hit;
+  hit.jump = 25;
+  const Cost without = EstimateCost(LiveMeter(), jumps, 1'000'000, 0, hit);
+  EXPECT_EQ(without.jumps, 2000u);
+  EXPECT_DOUBLE_EQ(without.estimated_overhead_percent, 5.0);
+  hit.stack = 100;
+  const Cost with = EstimateCost(LiveMeter(), jumps, 1'000'000, 0, hit);
+  EXPECT_DOUBLE_EQ(with.estimated_overhead_percent, 15.0);
+  EXPECT_NE(with.basis.find("at 100 ns each"), std::string::npos);
 }
 
 }  // namespace

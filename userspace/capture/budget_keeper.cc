@@ -38,7 +38,10 @@ BudgetCosts BudgetKeeper::CostsOf(const HitCost& hit) const {
   const double jump_share = parts_.patch != nullptr && jumps > 0 ? jumps / (probes + jumps) : 0;
   BudgetCosts costs;
   costs.can_remove = loses_ends && !options_.keeps_counting;
-  costs.recorded = jump_share * 2 * hit.jump.value_or(0) +
+  const double stacks_a_jump =
+      jumps > 0 ? static_cast<double>(parts_.jump_meter->all().stacks) / jumps : 0;
+  const double a_jump = hit.jump.value_or(0) + stacks_a_jump * hit.stack.value_or(0);
+  costs.recorded = jump_share * 2 * a_jump +
                    (1 - jump_share) * (a_hit + std::max(a_hit, hit.call_in_job.value_or(0)));
   costs.counted = jump_share * 2 * hit.count_jump.value_or(0) +
                   (1 - jump_share) * (loses_ends ? 1 : 2) * a_hit * count_share;
@@ -51,7 +54,8 @@ double BudgetKeeper::CostBetween(const Hits& before, const Hits& now, const HitC
   return Since(now.probes.hits, before.probes.hits) * a_hit +
          Since(now.probes.readings, before.probes.readings) * a_reading +
          Since(now.probes.system, before.probes.system) * hit.system.value_or(0) +
-         Since(now.jumps.hits, before.jumps.hits) * hit.jump.value_or(0);
+         Since(now.jumps.hits, before.jumps.hits) * hit.jump.value_or(0) +
+         Since(now.jumps.stacks, before.jumps.stacks) * hit.stack.value_or(0);
 }
 
 DemotionRank BudgetKeeper::RankOf(Pid pid, uint16_t site) const {

@@ -14,6 +14,7 @@ class LiveMeter {
   struct Hits {
     uint64_t hits = 0;      // of probes
     uint64_t readings = 0;  // of them, such that read inputs
+    uint64_t stacks = 0;    // of Python's that were told of
     uint64_t system = 0;    // system calls, times off the CPU and faults
 
     uint64_t all() const { return hits + system; }
@@ -27,7 +28,8 @@ class LiveMeter {
     const bool is_reading = head.kind == abi::PT_OPERATOR_CALL || head.kind == abi::PT_INPUTS;
     const bool is_memory = head.kind >= abi::PT_ALLOCATION && head.kind <= abi::PT_OUT_OF_MEMORY;
     const bool is_system = head.kind >= abi::PT_SYSTEM_CALL && head.kind <= abi::PT_REQUEST;
-    if (!is_row && !is_memory && !is_reading && !is_system) return;
+    const bool is_stack = head.kind == abi::PT_PYTHON_STACK;
+    if (!is_row && !is_memory && !is_reading && !is_system && !is_stack) return;
     if (head.tid != last_tid_ || last_thread_ == nullptr) {
       last_tid_ = head.tid;
       last_thread_ = &threads_[head.tid];
@@ -35,6 +37,7 @@ class LiveMeter {
     for (Hits* hits : {&all_, last_thread_}) {
       hits->hits += is_row || is_memory ? 1 : 0;
       hits->readings += is_reading ? 1 : 0;
+      hits->stacks += is_stack ? 1 : 0;
       hits->system += is_system ? 1 : 0;
     }
   }

@@ -72,7 +72,10 @@ void RecordSession::KeepMerged(int64_t until_ns) {
     abi::pt_record head;
     std::memcpy(&head, record.data(), sizeof(head));
     if (IsBeforeBegin(head)) return;
-    if (origin == RecordOrigin::kJump) jump_meter_.Count(head);
+    if (origin == RecordOrigin::kJump) {
+      jump_meter_.Count(head);
+      if (stacks_ != nullptr) stack_cost_.Observe(head);
+    }
     if (stacks_ == nullptr) return Keep(head, record);
     stacks_->Add(record, origin, [this](std::span<const std::byte> made) {
       abi::pt_record head_of_made;
@@ -266,6 +269,7 @@ HitCost RecordSession::CostsOfHits() const {
     costs.jump = jump_cost_->record;
     costs.count_jump = jump_cost_->count;
   }
+  costs.stack = stack_cost_.median_ns();
   if (system_ != nullptr) costs.system = system_->ns_per_call();
   if (budget_ != nullptr) costs.counted = budget_->counted_ns();
   return costs;

@@ -21,6 +21,7 @@
 #include "userspace/capture/capture_sink.h"
 #include "userspace/capture/flight_recorder.h"
 #include "userspace/capture/job_hit_cost.h"
+#include "userspace/capture/job_stack_cost.h"
 #include "userspace/capture/live_meter.h"
 #include "userspace/capture/map_watch.h"
 #include "userspace/capture/name_resolver.h"
@@ -135,6 +136,7 @@ class RecordSession {
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
   std::unique_ptr<BudgetKeeper> budget_;   // none: there is no budget
   JobHitCost job_hit_cost_;
+  JobStackCost stack_cost_;
   bool measures_hit_ = false;
   std::optional<double> job_ns_per_hit_;
   std::optional<double> job_ns_per_call_;  // of a begin that reads inputs

@@ -27,7 +27,8 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window
       share * (static_cast<double>(busiest.hits) * cost.probe_ns_per_hit +
                static_cast<double>(busiest.readings) * cost.input_ns_per_reading.value_or(0)) +
       static_cast<double>(busiest.system) * hit.system.value_or(0) +
-      static_cast<double>(jumps.busiest_thread().hits) * cost.ns_per_jump + hit.counted;
+      static_cast<double>(jumps.busiest_thread().hits) * cost.ns_per_jump +
+      static_cast<double>(jumps.busiest_thread().stacks) * hit.stack.value_or(0) + hit.counted;
   cost.estimated_overhead_percent = 100.0 * cost_ns / std::max(1.0, static_cast<double>(window_ns));
   const bool has_probes = hit.in_job || hit.in_tracer > 0;
   cost.basis =
@@ -40,6 +41,11 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window
              "was to be measured: a lower bound, in a job a hit finds colder caches");
   if (hit.jump.has_value()) {
     cost.basis += "; a jump's record as in a loop in proftrace: a lower bound";
+  }
+  if (hit.stack.has_value()) {
+    cost.basis += "; stacks of Python's that jumps read at " +
+                  std::to_string(static_cast<int64_t>(*hit.stack)) +
+                  " ns each, measured in the job, as far as they were not those told of last";
   }
   if (hit.system.has_value()) {
     cost.basis += "; system activity at " + std::to_string(static_cast<int64_t>(*hit.system)) +

@@ -15,6 +15,7 @@ struct HitCost {
   std::optional<double> in_job;       // likewise, in the job
   std::optional<double> call_in_job;  // of a begin that reads inputs
   std::optional<double> jump;         // of a jump's record, in a loop in proftrace
+  std::optional<double> stack;        // of a stack of Python's that a jump tells of, in the job
   std::optional<double> system;       // of a system call that is recorded, in a loop in proftrace
   std::optional<double> count_jump;   // of a jump whose call is only counted, likewise
   double counted = 0;                 // of all calls that were only counted, together

@@ -1,0 +1,53 @@
+// What a stack of Python's costs in the job itself: a jump says when it began to read one, and the
+// record of its row, which comes next, when that was done.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "bpf/abi/python_records.h"
+#include "bpf/abi/records.h"
+
+namespace proftrace {
+
+class JobStackCost {
+ public:
+  // Fewer than this say nothing.
+  static constexpr size_t kFewest = 50;
+  // As many of the last ones are kept: stacks may become deeper.
+  static constexpr size_t kMost = 1024;
+
+  // Every record of a jump, in each thread's order.
+  void Observe(const abi::pt_record& head) {
+    if (head.kind == abi::PT_PYTHON_STACK) {
+      begun_ns_[head.tid] = head.time_ns;
+      return;
+    }
+    const auto begun = begun_ns_.find(head.tid);
+    if (begun == begun_ns_.end()) return;
+    if (head.time_ns >= begun->second) Keep(head.time_ns - begun->second);
+    begun_ns_.erase(begun);
+  }
+
+  // Nanoseconds a stack that was told of, the median; nothing for too few.
+  std::optional<double> median_ns() const;
+
+ private:
+  void Keep(uint64_t ns) {
+    if (last_ns_.size() < kMost) {
+      last_ns_.push_back(ns);
+    } else {
+      last_ns_[next_++ % kMost] = ns;
+    }
+  }
+
+  absl::flat_hash_map<uint32_t, uint64_t> begun_ns_;  // by tid
+  std::vector<uint64_t> last_ns_;
+  size_t next_ = 0;
+};
+
+}  // namespace proftrace
