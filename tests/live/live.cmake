@@ -38,7 +38,7 @@ set(only_stack_storms StackStormsTest.test_stacks_are_right_in_a_storm
 set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children
   ChildrenTest.test_a_storm_of_short_children_harms_nothing)
 
-foreach(test IN ITEMS agent all bounds budget children clean cuda damage dump exit_codes faults flight gpu gpu_check gpu_children gpu_idle gpu_kinds guardian harmless injection kill_points loss memory namespaces options outputs patch patch_harmless patch_tier ranges ranks sample sched stack_storms stacks steps system threads unprivileged views)
+foreach(test IN ITEMS agent all bounds budget children clean cuda damage dump exit_codes faults flight gpu gpu_check gpu_children gpu_idle gpu_kinds guardian harmless injection interrupted kill_points loss memory namespaces options outputs patch patch_harmless patch_tier ranges ranks sample sched stack_storms stacks steps system threads unprivileged views)
   set(python "${live_python}")
   if(test MATCHES "^(agent|cuda|gpu_check)$")
     set(python "${cuda_python}")
