@@ -258,6 +258,19 @@ static __always_inline void fill_call(struct pt_system_call_record *record,
 	record->path_bytes = 0;
 }
 
+/* The file that a call moves bytes to. */
+static __always_inline void add_target(struct call_tail *tail, __s32 fd)
+{
+	__u32 file = directory_id(fd, true);
+
+	if (!file || tail->bytes != 48)
+		return;
+	add_words(tail, (__u64)file << 32, 0);
+	tail->bytes -= 6;
+	tail->record->path_bytes = 2;
+	tail->record->flags |= PT_SYSTEM_HAS_SECOND_PATH;
+}
+
 /* A call with something that its arguments point to. Not static: it is verified once, and not with
  * each of its callers. */
 __noinline int write_long_call(struct system_thread *thread, struct call_end *end)
@@ -316,6 +329,8 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 					 facts->second_directory);
 		__builtin_memcpy(record->tail + begin - 8, directories, 8);
 		record->path_bytes = tail.bytes - begin;
+	} else if (facts && facts->second_directory && !facts->second_path) {
+		add_target(&tail, argument_at(thread->arguments, facts->second_directory));
 	}
 	add_structure(&tail, buffer, structure_bytes);
 	size = (PT_SYSTEM_CALL_HEAD_BYTES + tail.bytes + 7) & ~7ULL;

@@ -147,6 +147,10 @@ class CallArgs {
         return args_.Unsigned(argument.name, Value(i));
       case ArgumentKind::kFd:
         return AddFd(i);
+      case ArgumentKind::kTargetFd:
+        args_.Number(argument.name, Int(i));
+        if (paths_ != nullptr && !paths_->second.empty()) args_.Text("path2", paths_->second);
+        return;
       case ArgumentKind::kDirectoryFd:
       case ArgumentKind::kSecondDirectoryFd:
         if (Int(i) == AT_FDCWD) return args_.Text(argument.name, "AT_FDCWD");

@@ -35,9 +35,9 @@ struct pt_system_call {
 	pt_u8 path;
 	pt_u8 directory; /* file descriptor that `path` starts at; none = the current directory */
 	pt_u8 second_path;
-	pt_u8 second_directory;
-	pt_u8 time;    /* address of a struct timespec */
-	pt_u8 address; /* of a struct sockaddr */
+	pt_u8 second_directory; /* without `second_path`: the file that bytes go to */
+	pt_u8 time;		/* address of a struct timespec */
+	pt_u8 address;		/* of a struct sockaddr */
 	pt_u8 address_bytes;
 	pt_u8 structure;       /* address of one whose first fields are told */
 	pt_u8 structure_bytes; /* of these fields, at most PT_SYSTEM_STRUCTURE_BYTES */
@@ -99,8 +99,9 @@ struct pt_system_call_record {
 	pt_u8 address_bytes; /* a multiple of 8 */
 	pt_u16 path_bytes;   /* of both, each with its NUL */
 	/* The arguments; then the time; then the address; then, if there is a path, two ids of the
-	 * directories that they start at (u32), and the paths; then, from the next multiple of 8
-	 * to the record's end, the first fields of the structure. */
+	 * directories that they start at (u32), and the paths (PT_SYSTEM_HAS_SECOND_PATH alone: two
+	 * empty ones, and the second id is that of the file that bytes go to); then, from the next
+	 * multiple of 8 to the record's end, the first fields of the structure. */
 	pt_u8 tail[PT_SYSTEM_TAIL_BYTES];
 };
 #define PT_SYSTEM_CALL_HEAD_BYTES 48

@@ -33,10 +33,13 @@ def move_bytes():
     got[source] += os.preadv(fd, [bytearray(500)], 10)
     put[copy] += os.writev(out, [b"1" * 10, b"2" * 20])
     put[copy] += os.pwritev(out, [b"q" * 77], 5)
-    got[source] += os.sendfile(out, fd, 100, 5000)
-    got[source] += os.copy_file_range(fd, out, 3000, 0, 50_000)
     reader, writer = os.pipe()
-    got[source] += os.splice(fd, writer, 2000, offset_src=0)
+    pipe = os.readlink(f"/proc/self/fd/{writer}")
+    put[pipe] = 0
+    for target, moved in ((copy, os.sendfile(out, fd, 100, 5000)), (copy, os.copy_file_range(fd, out, 3000, 0, 50_000)),
+                          (pipe, os.splice(fd, writer, 2000, offset_src=0))):
+        got[source] += moved
+        put[target] += moved
     os.read(reader, 5000)
     one, other = socket.socketpair()
     one.send(b"a" * 11)

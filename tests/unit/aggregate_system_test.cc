@@ -94,6 +94,19 @@ TEST_F(SystemSumsTest, WhatIsMovedCountsForBothFiles) {
   EXPECT_EQ(files[1].time_ns, 0);
 }
 
+TEST_F(SystemSumsTest, AFileThatBytesAreMovedToHasItsName) {
+  const SystemFileId in = maker_.AddSystemFile(SystemFileKind::kRegular, "/in");
+  maker_.AddSystemFile(SystemFileKind::kRegular, "/out");
+  SystemEvent move = MakeCall(thread_, "sendfile", 0, 10, 500);
+  move.file = in;
+  move.call.paths = maker_.AddSystemPaths({.first = "", .second = "/out", .address = ""});
+  maker_.AddSystemEvent(move);
+  const std::vector<FileIo> files = SumFileIo(*maker_.Finish());
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[1].name, "/out");
+  EXPECT_EQ(files[1].bytes_written, 500);
+}
+
 TEST_F(SystemSumsTest, AFileHasItsWaitsItsFaultsAndItsRequests) {
   const SystemFileId file = maker_.AddSystemFile(SystemFileKind::kRegular, "/map");
   const uint32_t call = AddIo("read", file, 0, 100, 1, {3, 0, 1});

@@ -264,6 +264,22 @@ TEST(SystemTest, TheTargetOfALinkStaysAsItIs) {
   EXPECT_EQ(paths->second, "target");
 }
 
+TEST(SystemTest, TheFileThatBytesAreMovedToIsTheSecondPlace) {
+  Job job;
+  job.File(1, abi::PT_SYSTEM_FILE_REGULAR, Names({"out", "home"}));
+  abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kRead, 500);
+  const uint32_t files[] = {0, 1};
+  std::memcpy(record.tail, files, sizeof(files));
+  record.path_bytes = 2;
+  record.flags = abi::PT_SYSTEM_HAS_SECOND_PATH;
+  job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + 16);
+  const auto timeline = Build(job, Metadata());
+  ASSERT_EQ(timeline->system_event_count(), 1u);
+  const SystemPaths* paths = timeline->system_tables().Paths(timeline->system_event(0).call.paths);
+  EXPECT_EQ(paths->first, "");
+  EXPECT_EQ(paths->second, "/home/out");
+}
+
 TEST(SystemTest, ImpossibleRecordsAreMalformed) {
   Job job;
   abi::pt_system_call_record call = job.CallRecord(kTid, 1000, 2000, kRead, 0);

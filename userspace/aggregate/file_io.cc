@@ -88,11 +88,14 @@ class FileSummer {
     if (event.kind != SystemKind::kCall) return;
     const SystemCallInfo* info = FindSystemCall(event.call.abi, event.call.number);
     for (size_t i = 0; i < info->argument_count; ++i) {
-      if (info->arguments[i].kind != ArgumentKind::kOtherFd) continue;
-      const auto fd = static_cast<int32_t>(event.call.arguments[i]);
-      const uint32_t pid = Raw(timeline_.thread(event.thread).pid);
-      FileIo* row = RowOf("fd " + std::to_string(fd) + " of PID " + std::to_string(pid),
-                          SystemFileKind::kOther);
+      if (info->arguments[i].kind != ArgumentKind::kTargetFd) continue;
+      const SystemPaths* paths = tables_.Paths(event.call.paths);
+      std::string name = paths != nullptr ? paths->second : "";
+      if (name.empty()) {
+        name = "fd " + std::to_string(static_cast<int32_t>(event.call.arguments[i])) + " of PID " +
+               std::to_string(Raw(timeline_.thread(event.thread).pid));
+      }
+      FileIo* row = RowOf(name, SystemFileKind::kOther);
       ++row->calls;
       ++row->writes;
       row->bytes_written = SaturatingSum(row->bytes_written, bytes);

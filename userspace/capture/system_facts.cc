@@ -9,7 +9,8 @@ static_assert(kSystemCallNumbers == PT_SYSTEM_CALLS);
 static_assert(kMostArguments + 1 == PT_SYSTEM_FIRST_FIELD);
 
 abi::pt_u8 ShapeOf(const abi::pt_system_call& facts) {
-  if (facts.second_path != 0 || facts.time != 0 || facts.address != 0 || facts.structure != 0 ||
+  if (facts.second_path != 0 || (facts.path == 0 && facts.second_directory != 0) ||
+      facts.time != 0 || facts.address != 0 || facts.structure != 0 ||
       (facts.flags & abi::PT_SYSTEM_CALL_EXECS) != 0) {
     return abi::PT_SYSTEM_CALL_IS_LONG;
   }

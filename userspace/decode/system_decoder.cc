@@ -183,8 +183,11 @@ bool SystemDecoder::OnCall(const abi::pt_system_call_record& record, size_t tail
     const size_t end = std::min(text.find('\0'), text.size());
     paths.first = Absolute(directories[0], text.substr(0, end));
     if ((record.flags & abi::PT_SYSTEM_HAS_SECOND_PATH) != 0 && end + 1 < text.size()) {
-      const std::string_view second = text.substr(end + 1);
-      paths.second = Absolute(directories[1], second.substr(0, second.find('\0')));
+      const std::string_view rest = text.substr(end + 1);
+      const std::string_view second = rest.substr(0, rest.find('\0'));
+      const bool is_file = second.empty() && (record.flags & abi::PT_SYSTEM_HAS_PATH) == 0;
+      paths.second = is_file ? tables_.files[Raw(FileOf(directories[1]))].name
+                             : Absolute(directories[1], second);
     }
     at += record.path_bytes;
   }

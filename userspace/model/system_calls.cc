@@ -171,6 +171,7 @@ void SetPlaces(SystemAbi abi, bool has_wide_times, SystemCallInfo* info) {
         info->places.second_path = place;
         break;
       case ArgumentKind::kSecondDirectoryFd:
+      case ArgumentKind::kTargetFd:
         info->places.second_directory = place;
         break;
       case ArgumentKind::kText:

@@ -40,6 +40,7 @@ enum class ArgumentKind : uint8_t {
   // Places.
   kFd,
   kOtherFd,
+  kTargetFd,  // that it moves bytes to
   kPath,
   kDirectoryFd,  // that the path starts at
   kSecondPath,
@@ -146,11 +147,11 @@ std::span<const ArgumentInfo> StructureFields(ArgumentKind kind);
 struct CallPlaces {
   uint8_t fd = 0;
   uint8_t path = 0;
-  uint8_t directory = 0;    // none = the current directory
-  uint8_t second_path = 0;  // or text
-  uint8_t second_directory = 0;
-  uint8_t time = 0;     // a pointer
-  uint8_t address = 0;  // of a socket
+  uint8_t directory = 0;         // none = the current directory
+  uint8_t second_path = 0;       // or text
+  uint8_t second_directory = 0;  // or, where there is no second path, the file that bytes go to
+  uint8_t time = 0;              // a pointer
+  uint8_t address = 0;           // of a socket
   uint8_t address_bytes = 0;
   uint8_t structure = 0;  // a pointer
 };
