@@ -22,11 +22,13 @@ std::vector<std::byte> EveryRowKind() {
   maker.Numbered(1, 1060, 1, 3, 7);
   maker.Sequence(1, 1070, 3, 8);
   maker.Add(RecordMaker::Head(abi::PT_LITERAL_BEGIN, 1, 1080, 6, RecordMaker::Sp(4)));
+  maker.Named(1, 1085, 1, 5, 71, 0);
   maker.Allocation(1, 1090, 0x7f0000001000, 4096);
   maker.Free(1, 1100, 0x7f0000001000);
   maker.Memory(abi::PT_DEVICE_MEMORY, 1, 1110, 1, 0, 0x8000, 512, 1024, 4096);
   maker.Memory(abi::PT_DEVICE_MEMORY, 1, 1120, 1, 0, 0x8000, -512, 512, 4096);
   maker.Memory(abi::PT_OUT_OF_MEMORY, 1, 1130, 1, 0, 0, 1 << 30, 512, 4096);
+  maker.End(1, 1135, 1, 5);
   maker.End(1, 1140, 6, 4);
   maker.End(1, 1150, 1, 3);
   maker.GuardEnd(1, 1160, 1, 0x64);
