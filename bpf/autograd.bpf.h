@@ -158,7 +158,9 @@ static __noinline __s64 first_sequence_number(int any_mode)
 	if (!thread->announced && thread->number > VARIABLE_UNREADABLE &&
 	    !bpf_probe_read_user(&number, sizeof(number), (void *)thread->number) && number)
 		thread->announced = announce_thread(number);
-	if (thread->announced)
+	/* Else the thread has to be looked at again: it may get its mode later. */
+	if (thread->announced && thread->sequence > VARIABLE_UNREADABLE &&
+	    thread->grad_mode > VARIABLE_UNREADABLE)
 		take_autograd_place(tid, thread->sequence, thread->grad_mode);
 	return sequence;
 }

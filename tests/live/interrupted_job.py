@@ -74,7 +74,7 @@ def calls() -> dict[str, tuple[object, ...]]:
     ranged = tempfile.NamedTemporaryFile()
     # Of another process: one's own locks do not keep one waiting.
     holder = subprocess.Popen([sys.executable, "-c", "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); "
-                               "print(); sys.stdin.read()", ranged.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                               "print(flush=True); sys.stdin.read()", ranged.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     holder.stdout.readline()
     context = ctypes.c_long()
     libc.syscall(ctypes.c_long(206), ctypes.c_long(1), ctypes.byref(context))
