@@ -1,5 +1,4 @@
-// A message of protocol buffers, written by hand:
-// https://protobuf.dev/programming-guides/encoding.
+// A message of protocol buffers, written by hand by the rules of their wire format.
 #pragma once
 
 #include <cstdint>

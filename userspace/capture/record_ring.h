@@ -1,9 +1,9 @@
-// The reading end of a ring buffer that BPF programs write. For one thread at a time.
+// The reading end of a ring buffer of the kernel's that BPF programs write (samples; the others:
+// mapped_ring.h). For one thread at a time.
 #pragma once
 
 #include <bpf/libbpf.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -37,16 +37,6 @@ class RecordRing {
     callback_ = nullptr;
     return taken;
   }
-
-  // The same, after it has waited for a wake-up, with which most records do not come.
-  int64_t WaitAndTake(int timeout_ms, const Callback& callback) {
-    callback_ = &callback;
-    const int polled = ring_buffer__poll(ring_, timeout_ms);
-    const int64_t taken = Take(callback);
-    return taken < 0 ? taken : taken + std::max(polled, 0);
-  }
-
-  void Discard() { (void)ring_buffer__consume(ring_); }
 
  private:
   static int OnRecord(void* context, void* data, size_t bytes) {
