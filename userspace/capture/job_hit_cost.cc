@@ -1,15 +1,13 @@
 #include "userspace/capture/job_hit_cost.h"
 
-#include <algorithm>
+#include "userspace/base/median.h"
 
 namespace proftrace {
 namespace {
 
-std::optional<double> Median(std::vector<uint64_t>* values) {
-  if (values->size() < JobHitCost::kFewestPairs) return std::nullopt;
-  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
-  std::nth_element(values->begin(), middle, values->end());
-  return static_cast<double>(*middle);
+std::optional<double> MedianGap(const std::vector<uint64_t>& gaps_ns) {
+  if (gaps_ns.size() < JobHitCost::kFewestPairs) return std::nullopt;
+  return static_cast<double>(Median(gaps_ns));
 }
 
 }  // namespace
@@ -43,9 +41,9 @@ void JobHitCost::Observe(const abi::pt_record& record) {
 
 std::optional<double> JobHitCost::median_ns() {
   // Without inputs all begins are alike; with them only few have none, and those are not typical.
-  return Median(calls_ns_.empty() ? &begins_ns_ : &costs_ns_);
+  return MedianGap(calls_ns_.empty() ? begins_ns_ : costs_ns_);
 }
 
-std::optional<double> JobHitCost::median_call_ns() { return Median(&calls_ns_); }
+std::optional<double> JobHitCost::median_call_ns() { return MedianGap(calls_ns_); }
 
 }  // namespace proftrace
