@@ -98,8 +98,6 @@ static __noinline int on_boxed_begin(struct pt_regs *ctx, __u64 cookie)
 	__u32 *step;
 
 	DROP_STALE_ENTER();
-	if (config_record_shapes && cookie >> 48)
-		on_inputs(ctx, cookie, PT_INPUTS);
 	key.address = read_word(read_register(ctx, (cookie >> 24) & 0xff));
 	record = reserve(sizeof(*record));
 	if (!record)

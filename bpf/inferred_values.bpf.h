@@ -8,17 +8,17 @@
 
 #include "bpf/python_values.bpf.h"
 
-/* A list's items are elsewhere. Whether they could be found; `sequence->items` and `count` are set
- * then. */
-static __always_inline bool find_python_items(struct python_sequence *sequence, __u64 object)
+/* A list's items are elsewhere. Whether they could be found; the sequence's `items` and `count` are
+ * set then. */
+static __always_inline bool find_python_items(struct input_walk *walk, __u64 object, bool is_tuple)
 {
-	struct input_walk *walk = sequence->walk;
 	struct input_buffer *buffer = walk->buffer;
+	struct item_sequence *sequence = &buffer->sequence;
 
 	sequence->items = object + walk->signature->layout.python_items;
 	if (!read_words(buffer, &sequence->count, sizeof(sequence->count), object + PYTHON_SIZE) ||
-	    (!sequence->is_tuple && !read_words(buffer, &sequence->items, sizeof(sequence->items),
-						object + PYTHON_LIST_ITEMS)))
+	    (!is_tuple && !read_words(buffer, &sequence->items, sizeof(sequence->items),
+				      object + PYTHON_LIST_ITEMS)))
 		return false;
 	if (sequence->count <= MOST_PYTHON_ITEMS)
 		return true;
@@ -27,12 +27,12 @@ static __always_inline bool find_python_items(struct python_sequence *sequence, 
 }
 
 /* Of a sequence that is a value itself. Those of a list have one type, which its first has told. */
-static long put_inferred_item(__u32 i, struct python_sequence *sequence)
+static long put_inferred_item(__u32 i, struct input_walk *walk)
 {
-	struct input_buffer *buffer = sequence->walk->buffer;
-	struct pt_signature *signature = sequence->walk->signature;
+	struct input_buffer *buffer = walk->buffer;
+	struct item_sequence *sequence = &buffer->sequence;
+	struct pt_signature *signature = walk->signature;
 	__u64 item = 0;
-	__u64 impl = 0;
 	__u32 kind;
 
 	if (!read_words(buffer, &item, sizeof(item), sequence->items + 8 * i))
@@ -46,8 +46,8 @@ static long put_inferred_item(__u32 i, struct python_sequence *sequence)
 	if (buffer->flags || !sequence->is_told)
 		return buffer->flags != 0;
 	if (kind == PYTHON_TENSOR) {
-		if (read_words(buffer, &impl, sizeof(impl), item + signature->layout.python_tensor))
-			put_tensor(buffer, signature, impl);
+		if (read_words(buffer, &item, sizeof(item), item + signature->layout.python_tensor))
+			put_tensor(buffer, signature, item);
 	} else {
 		put_python_number(buffer, signature, item, kind);
 	}
@@ -57,31 +57,34 @@ static long put_inferred_item(__u32 i, struct python_sequence *sequence)
 static __noinline int put_inferred_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
-	struct python_sequence sequence = {.walk = walk, .is_tuple = is_tuple};
+	struct item_sequence *sequence = &buffer->sequence;
+	__u32 kind = PYTHON_OTHER;
 	__u64 first = 0;
 
-	if (!find_python_items(&sequence, object))
+	if (!find_python_items(walk, object, is_tuple))
 		return 0;
-	if (!sequence.count && !is_tuple)
+	if (!sequence->count && !is_tuple)
 		return 0; /* of what it is a list cannot be told: no value */
 	++buffer->count;
 	if (!is_tuple) {
-		if (!read_words(buffer, &first, sizeof(first), sequence.items))
+		if (!read_words(buffer, &first, sizeof(first), sequence->items))
 			return 0;
-		sequence.kind = python_kind(first);
+		kind = python_kind(first);
 	}
+	sequence->kind = kind;
+	sequence->is_tuple = is_tuple;
+	sequence->is_told = true;
 	/* torch shows what is in lists of tensors, and in those of numbers that are not long. */
-	if (sequence.kind == PYTHON_TENSOR) {
-		sequence.is_told = true;
-		put(buffer, sequence.count << 8 | PT_VALUE_TENSORS);
-	} else if (sequence.kind >= PYTHON_BOOL && sequence.kind <= PYTHON_COMPLEX &&
-		   sequence.count <= MOST_SCALARS) {
-		sequence.is_told = true;
-		put(buffer, sequence.count << 8 | PT_VALUE_LIST);
+	if (kind == PYTHON_TENSOR) {
+		put(buffer, sequence->count << 8 | PT_VALUE_TENSORS);
+	} else if (kind >= PYTHON_BOOL && kind <= PYTHON_COMPLEX &&
+		   sequence->count <= MOST_SCALARS) {
+		put(buffer, sequence->count << 8 | PT_VALUE_LIST);
 	} else {
+		sequence->is_told = false;
 		put_other(buffer, 0);
 	}
-	bpf_loop(sequence.count, put_inferred_item, &sequence, 0);
+	bpf_loop(sequence->count, put_inferred_item, walk, 0);
 	return 0;
 }
 
@@ -90,18 +93,17 @@ static long put_inferred_value(__u32 i, struct input_walk *walk)
 	struct input_buffer *buffer = walk->buffer;
 	struct pt_signature *signature = walk->signature;
 	__u64 object = 0;
-	__u64 word = 0;
 	__u32 kind;
 
-	if (!read_words(buffer, &object, sizeof(object), walk->values + 8 * i))
+	if (!read_words(buffer, &object, sizeof(object), buffer->values + 8 * i))
 		return 1;
 	kind = python_kind(object);
 	switch (kind) {
 	case PYTHON_TENSOR:
 		++buffer->count;
-		if (read_words(buffer, &word, sizeof(word),
+		if (read_words(buffer, &object, sizeof(object),
 			       object + signature->layout.python_tensor))
-			put_tensor(buffer, signature, word);
+			put_tensor(buffer, signature, object);
 		break;
 	case PYTHON_NONE:
 	case PYTHON_TEXT:
@@ -114,7 +116,7 @@ static long put_inferred_value(__u32 i, struct input_walk *walk)
 		break;
 	case PYTHON_DICT:
 		/* Of what an empty one is cannot be told: no value. */
-		if (read_words(buffer, &word, sizeof(word), object + PYTHON_SIZE) && word)
+		if (read_words(buffer, &object, sizeof(object), object + PYTHON_SIZE) && object)
 			buffer->flags |= PT_INPUTS_UNTOLD;
 		break;
 	case PYTHON_UNREADABLE:
@@ -134,7 +136,6 @@ static long put_inferred_value(__u32 i, struct input_walk *walk)
 static __noinline int put_inferred_values(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
-	struct python_sequence sequence = {.walk = walk};
 	__u32 kind;
 
 	buffer->count = 0;
@@ -147,11 +148,10 @@ static __noinline int put_inferred_values(struct input_walk *walk, __u64 object)
 		buffer->flags |= PT_INPUTS_UNTOLD;
 	if (buffer->flags)
 		return 0;
-	sequence.is_tuple = kind == PYTHON_TUPLE;
-	if (!find_python_items(&sequence, object))
+	if (!find_python_items(walk, object, kind == PYTHON_TUPLE))
 		return 0;
-	walk->values = sequence.items;
-	bpf_loop(sequence.count, put_inferred_value, walk, 0);
+	buffer->values = buffer->sequence.items;
+	bpf_loop(buffer->sequence.count, put_inferred_value, walk, 0);
 	return 0;
 }
 

@@ -57,8 +57,8 @@ static __noinline int put_tensor_vector(struct input_walk *walk, __u64 address)
 		buffer->flags |= PT_INPUTS_CUT;
 		return 0;
 	}
-	walk->address = ends.begin;
-	walk->stride = 8;
+	buffer->address = ends.begin;
+	buffer->stride = 8;
 	bpf_loop(count, put_vector_tensor, walk, 0);
 	return 0;
 }
@@ -311,14 +311,14 @@ __noinline int read_inputs(struct input_buffer *buffer, struct pt_signature *sig
 	return 0;
 }
 
-static __always_inline int write_inputs(struct pt_regs *ctx, __u64 site,
-					struct pt_signature *signature, __u32 kind)
+static __always_inline void write_inputs(struct pt_regs *ctx, __u64 site,
+					 struct pt_signature *signature, __u32 kind)
 {
 	struct input_buffer *buffer = take_buffer();
 
 	if (!buffer) {
 		note_no_buffer();
-		return 0;
+		return;
 	}
 	buffer->arguments[PT_RDI] = LOAD_REGISTER(PT_REGS_PARM1(ctx));
 	buffer->arguments[PT_RSI] = LOAD_REGISTER(PT_REGS_PARM2(ctx));
@@ -331,14 +331,6 @@ static __always_inline int write_inputs(struct pt_regs *ctx, __u64 site,
 	read_inputs(buffer, signature, PT_REGS_SP(ctx));
 	send_inputs(buffer, PT_REGS_SP(ctx), site, kind);
 	*(volatile __u64 *)&buffer->busy = 0;
-	return 0;
-}
-
-static __always_inline int write_inputs_by(struct pt_regs *ctx, __u64 site, __u32 key, __u32 kind)
-{
-	struct pt_signature *signature = SIGNATURE(&key);
-
-	return signature ? write_inputs(ctx, site, signature, kind) : 0;
 }
 
 static __always_inline __u64 call_facts(__s64 number, __u64 count, __u64 flags)
@@ -414,18 +406,32 @@ static __noinline int on_operator_call(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* By the cookie's place. */
-static __always_inline int on_inputs(struct pt_regs *ctx, __u64 cookie, __u32 kind)
+/* Of what has its inputs in a record before its own. Called by the program itself: all calls in
+ * each other have 512 bytes of stack together on kernels before 6.13. */
+static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 {
-	return write_inputs_by(ctx, cookie, cookie >> 48, kind);
-}
+	__u8 role = cookie >> 16;
+	struct pt_signature *signature;
+	__u32 key = cookie >> 48;
+	__u32 tgid;
+	__u32 *found;
 
-static __always_inline int on_node_inputs(struct pt_regs *ctx, __u64 cookie)
-{
-	__u32 tgid = current_tgid();
-	__u32 *key = NODE_SIGNATURE(&tgid);
-
-	return key ? write_inputs_by(ctx, cookie, *key, PT_INPUTS) : 0;
+	if (role == PT_ROLE_NODE_BEGIN && key) {
+		/* Not the engine's row, which has no offsets in its cookie. */
+		tgid = current_tgid();
+		found = NODE_SIGNATURE(&tgid);
+		key = found ? *found : 0;
+	} else if (role != PT_ROLE_INPUTS_BEGIN && role != PT_ROLE_SPILLED_INPUTS &&
+		   role != PT_ROLE_BOXED_BEGIN) {
+		return 0;
+	}
+	if (!key)
+		return 0;
+	signature = SIGNATURE(&key);
+	if (signature)
+		write_inputs(ctx, cookie, signature,
+			     role == PT_ROLE_SPILLED_INPUTS ? PT_SPILLED_INPUTS : PT_INPUTS);
+	return 0;
 }
 
 /* An annotation's only argument is a text, which torch shows nothing of. */

@@ -266,21 +266,25 @@ __attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ct
 	case PT_ROLE_INPUTS_BEGIN:
 		if (is_only_counted(ring, cookie))
 			break;
-		on_inputs(ctx, cookie, PT_INPUTS);
+		write_inputs_before(ctx, cookie);
 		write_operator_begin(PT_REGS_SP(ctx), cookie, NO_SEQUENCE, 0);
 		break;
 	case PT_ROLE_SPILLED_INPUTS:
 		if (!demotion_of(ring, cookie))
-			on_inputs(ctx, cookie, PT_SPILLED_INPUTS);
+			write_inputs_before(ctx, cookie);
 		break;
 	case PT_ROLE_SEQUENCE:
 		if (!demotion_of(ring, cookie))
 			write_sequence(entry_sp(ctx, cookie), operator_sequence(ctx, cookie));
 		break;
 	case PT_ROLE_NODE_BEGIN:
+		if (config_record_shapes)
+			write_inputs_before(ctx, cookie);
 		on_node_begin(ctx, cookie);
 		break;
 	case PT_ROLE_BOXED_BEGIN:
+		if (config_record_shapes)
+			write_inputs_before(ctx, cookie);
 		on_boxed_begin(ctx, cookie);
 		break;
 	case PT_ROLE_BOXED_END:

@@ -225,7 +225,7 @@ static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 {
 	struct python_text text = {};
 
-	find_python_text((struct pt_python_layout *)layout, known->file, &text);
+	find_python_text((struct pt_python_layout *)layout, known->names.file, &text);
 	if (text.total > sizeof(known->file_text))
 		text.address += text.total - sizeof(known->file_text);
 	return text.address == known->file_end && known->file_text == text_at(text.address);

@@ -28,7 +28,7 @@ static __always_inline __u32 find_node_class(const struct address_key *key)
 #endif
 
 /* torch::autograd::Node*: its vtable names its class; a PyNode's class is that of its Python
- * object. */
+ * object. Its inputs come before (write_inputs_before). */
 static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 {
 	struct address_key key = {.tgid = current_tgid()};
@@ -42,9 +42,6 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 	struct pt_node_record *record;
 	__u32 node_class;
 
-	/* The engine's row has no inputs, and no offsets in its cookie. */
-	if (config_record_shapes && cookie >> 48)
-		on_node_inputs(ctx, cookie);
 	read_node_head(&head, node, cookie);
 	vtable = head.words[0];
 	key.address = vtable;

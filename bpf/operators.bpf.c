@@ -64,22 +64,26 @@ int on_probe(struct pt_regs *ctx)
 		return on_operator_begin(ctx, cookie);
 	if (config_record_shapes && role == PT_ROLE_OPERATOR_CALL)
 		return on_operator_call(ctx, cookie);
-	if (config_record_shapes && role == PT_ROLE_INPUTS_BEGIN) {
-		on_inputs(ctx, cookie, PT_INPUTS);
-		role = PT_SPAN_BEGIN;
-	}
 	if (unlikely(role > PT_ROLE_CATCH)) {
-		if (config_record_shapes && role == PT_ROLE_SPILLED_INPUTS)
-			return on_inputs(ctx, cookie, PT_SPILLED_INPUTS);
 		switch (role) {
+		case PT_ROLE_INPUTS_BEGIN:
+			if (config_record_shapes)
+				write_inputs_before(ctx, cookie);
+			return write_plain(ctx, cookie, PT_SPAN_BEGIN);
+		case PT_ROLE_SPILLED_INPUTS:
+			return config_record_shapes ? write_inputs_before(ctx, cookie) : 0;
 		case PT_ROLE_SEQUENCE:
 			return write_sequence(entry_sp(ctx, cookie),
 					      operator_sequence(ctx, cookie));
 		case PT_ROLE_BOXED_BEGIN:
+			if (config_record_shapes)
+				write_inputs_before(ctx, cookie);
 			return on_boxed_begin(ctx, cookie);
 		case PT_ROLE_BOXED_END:
 			return on_boxed_end(ctx, cookie);
 		case PT_ROLE_NODE_BEGIN:
+			if (config_record_shapes)
+				write_inputs_before(ctx, cookie);
 			return on_node_begin(ctx, cookie);
 		case PT_ROLE_LITERAL_BEGIN:
 			role = PT_LITERAL_BEGIN;

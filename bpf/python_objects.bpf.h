@@ -29,6 +29,27 @@ struct python_frame {
 	__u64 kind;	   /* of its code */
 };
 
+struct python_object_key {
+	__u64 address;
+	__u64 tgid;
+};
+
+/* These tell another code at the same address: code that is made and run in a loop, say, whose
+ * names lie where those before them lay. */
+struct python_code_names {
+	__u64 file;
+	__u64 name;
+};
+
+struct python_code {
+	struct python_code_names names;
+	__u64 file_end; /* the address of the last characters of the file's name, and these */
+	__u64 file_text;
+	__u64 made; /* of PYTHON_CODE_MADE: what its name and its lines are */
+	__u32 id;
+	__u32 kind; /* of enum python_code_kind */
+};
+
 /* What was read and sent last of a thread. Nobody else touches it: a thread is in one probe at a
  * time. */
 struct python_thread {
@@ -49,7 +70,10 @@ struct python_thread {
 	__u32 words;  /* of what is sent */
 	__u32 new_flags;
 	__u32 failed;
-	__u64 buffer[PT_PYTHON_FRAME_BYTES / 8];
+	/* Here and not in the programs' frames, of which all calls together have 512 bytes on
+	 * kernels before 6.13. */
+	struct python_code new_code;		 /* that is told of */
+	__u64 buffer[PT_PYTHON_FRAME_BYTES / 8]; /* a frame; then the name of a class */
 	struct python_frame frames[2][PT_PYTHON_MOST_FRAMES]; /* innermost first */
 	struct pt_python_stack_record record;
 };
@@ -69,23 +93,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct python_thread);
 } python_no_thread SEC(".maps");
-
-struct python_object_key {
-	__u64 address;
-	__u64 tgid;
-};
-
-struct python_code {
-	/* These tell another code at the same address: code that is made and run in a loop, say,
-	 * whose names lie where those before them lay. */
-	__u64 file;
-	__u64 name;
-	__u64 file_end; /* the address of the last characters of the file's name, and these */
-	__u64 file_text;
-	__u64 made; /* of PYTHON_CODE_MADE: what its name and its lines are */
-	__u32 id;
-	__u32 kind; /* of enum python_code_kind */
-};
 
 /* Of the byte at text_state: the characters lie in the object. */
 #define PYTHON_COMPACT (1 << 5)
@@ -189,18 +196,18 @@ static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address
 
 /* Whether what lies at `address` is still what was told of. */
 static __always_inline bool is_told(struct pt_python_layout *layout, struct python_code *known,
-				    struct python_code *now, __u64 address)
+				    struct python_code_names *now, __u64 address)
 {
-	return known && known->file == now->file && known->name == now->name &&
+	return known && known->names.file == now->file && known->names.name == now->name &&
 	       IS_SAME_TEXT(layout, known) &&
 	       (!(known->kind & PYTHON_CODE_MADE) || known->made == made_text(layout, address));
 }
 
 static __always_inline bool read_python_code(struct pt_python_layout *layout, __u64 address,
-					     struct python_code *code)
+					     struct python_code_names *names)
 {
-	return !bpf_probe_read_user(&code->file, 8, (void *)(address + layout->code_file)) &&
-	       !bpf_probe_read_user(&code->name, 8, (void *)(address + layout->code_name));
+	return !bpf_probe_read_user(&names->file, 8, (void *)(address + layout->code_file)) &&
+	       !bpf_probe_read_user(&names->name, 8, (void *)(address + layout->code_name));
 }
 
 /* A record of this thread: its head has all but the kind and the size. These come in a row, and
@@ -302,24 +309,13 @@ static __always_inline void find_python_text(struct pt_python_layout *layout, __
 	}
 }
 
-static __always_inline int write_python_string(struct python_thread *thread,
-					       struct pt_python_layout *layout, __u64 object,
-					       __u32 id, __u8 part)
-{
-	struct python_text text = {.thread = thread, .id = id, .part = part};
-
-	find_python_text(layout, object, &text);
-	return write_python_text(&text, PT_PYTHON_NAME_BYTES);
-}
-
 /* The end of the file's name, and whether it is one. */
-static __always_inline void fill_file_text(struct pt_python_layout *layout,
-					   struct python_code *code)
+static __noinline int fill_file_text(struct pt_python_layout *layout, struct python_code *code)
 {
 	struct python_text text = {};
 	__u8 first = 0;
 
-	find_python_text(layout, code->file, &text);
+	find_python_text(layout, code->names.file, &text);
 	code->file_end = text.address;
 	if (text.total > sizeof(code->file_text))
 		code->file_end += text.total - sizeof(code->file_text);
@@ -327,26 +323,48 @@ static __always_inline void fill_file_text(struct pt_python_layout *layout,
 	bpf_probe_read_user(&first, sizeof(first), (void *)text.address);
 	if (first == '<')
 		code->kind |= PYTHON_CODE_MADE;
+	return 0;
 }
 
-/* Of a bytes: the table of lines. */
-static __always_inline int write_python_lines(struct python_thread *thread,
-					      struct pt_python_layout *layout, __u64 code, __u32 id)
+/* A bytes: the table of lines. */
+static __always_inline void find_python_bytes(struct pt_python_layout *layout, __u64 object,
+					      struct python_text *text)
 {
-	struct python_text text = {.thread = thread, .id = id, .part = PT_PYTHON_LINES, .width = 1};
 	__u64 length = 0;
-	__u64 object = 0;
 
-	if (bpf_probe_read_user(&object, sizeof(object), (void *)(code + layout->code_lines)) ||
-	    bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->bytes_length)) ||
-	    length > 0x10000000) {
-		text.width = 0;
-		length = 0;
+	if (!bpf_probe_read_user(&length, sizeof(length),
+				 (void *)(object + layout->bytes_length)) &&
+	    length < 0x10000000) {
+		text->width = 1;
+		text->total = length;
+		text->address = object + layout->bytes_data;
+	} else {
 		count_drop(PT_DROP_READ_FAILED);
 	}
-	text.total = length;
-	text.address = object + layout->bytes_data;
-	return write_python_text(&text, PT_PYTHON_LINES_BYTES);
+}
+
+/* Of the code object at `address`: enum pt_python_part. Whether there is such a part. */
+static __noinline int find_code_text(struct pt_python_layout *layout, __u64 address, __u32 part,
+				     struct python_text *text)
+{
+	__u64 object = 0;
+	__u32 offset = part == PT_PYTHON_FILE	 ? layout->code_file
+		       : part == PT_PYTHON_NAME	 ? layout->code_name
+		       : part == PT_PYTHON_LINES ? layout->code_lines
+						 : layout->code_qualified_name;
+
+	if (!offset)
+		return 0;
+	text->part = part;
+	text->offset = 0;
+	text->total = 0;
+	text->width = 0;
+	bpf_probe_read_user(&object, sizeof(object), (void *)(address + offset));
+	if (part == PT_PYTHON_LINES)
+		find_python_bytes(layout, object, text);
+	else
+		find_python_text(layout, object, text);
+	return 1;
 }
 
 /* "_wrapped_call_impl", "_call_impl" */
@@ -358,14 +376,12 @@ static __always_inline int write_python_lines(struct python_thread *thread,
 
 /* nn.Module.__call__ is _wrapped_call_impl, and before torch 2.1 _call_impl, which the other calls
  * since: `is_called` then. */
-static __always_inline __u32 kind_of_code(struct pt_python_layout *layout, __u64 address,
-					  __u64 frame, __u64 name, bool is_called)
+static __noinline __u32 kind_of_code(struct pt_python_layout *layout, __u64 address, __u64 frame,
+				     __u64 name, bool is_called)
 {
 	__u64 text[4] = {};
-	__u32 arguments = 0;
-	__u64 object = 0;
 	__u64 type = 0;
-	__u64 type_name[1] = {};
+	__u64 object;
 
 	if (bpf_probe_read_user_str(text, sizeof(text), (void *)(name + layout->text_ascii)) < 0)
 		return 0;
@@ -374,16 +390,16 @@ static __always_inline __u32 kind_of_code(struct pt_python_layout *layout, __u64
 	    !(text[0] == TEXT_CALL_1 && text[1] == TEXT_CALL_2 && !is_called))
 		return 0;
 	/* Its first local variable is there from the begin on. */
-	if (bpf_probe_read_user(&arguments, sizeof(arguments),
-				(void *)(address + layout->code_arguments)) ||
-	    !arguments)
+	if (bpf_probe_read_user(&type, sizeof(__u32), (void *)(address + layout->code_arguments)) ||
+	    !(__u32)type)
 		return 0;
 	object = read_python_module(layout, frame, false);
 	if (!object || bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE)) ||
 	    bpf_probe_read_user(&type, sizeof(type), (void *)(type + PYTHON_TYPE_NAME)) ||
-	    bpf_probe_read_user_str(type_name, sizeof(type_name), (void *)type) < 0)
+	    bpf_probe_read_user_str(text, sizeof(text[0]), (void *)type) < 0)
 		return 0;
-	return PYTHON_CODE_CALL | (type_name[0] == 0x6c6c6563 /* cell */ ? PYTHON_CODE_CELL : 0);
+	return PYTHON_CODE_CALL |
+	       ((text[0] & 0xffffffffff) == 0x6c6c6563 /* cell */ ? PYTHON_CODE_CELL : 0);
 }
 
 /* A code that was not seen before, of the frame at `frame`: then it is known; 0 = it could not be
@@ -394,38 +410,38 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 	struct python_thread *thread = this_python_thread();
 	struct pt_python_code_record *record;
 	struct pt_python_layout *layout;
-	struct python_code code = {};
-	__u32 tgid = key.tgid;
-	__u64 name = 0;
+	struct python_code *code;
+	struct python_text text = {.thread = thread};
 
-	layout = bpf_map_lookup_elem(&python_layouts, &tgid);
-	if (!thread || !layout || !IS_CODE(address) || !read_python_code(layout, address, &code))
+	/* Of its tgid the low half, which comes first. */
+	layout = bpf_map_lookup_elem(&python_layouts, &key.tgid);
+	if (!thread || !layout)
 		return 0;
-	code.id = NEXT_PYTHON_CODE();
-	code.kind = kind_of_code(layout, address, frame, code.name, is_called);
-	fill_file_text(layout, &code);
-	if (code.kind & PYTHON_CODE_MADE)
-		code.made = made_text(layout, address);
+	code = &thread->new_code;
+	if (!IS_CODE(address) || !read_python_code(layout, address, &code->names))
+		return 0;
+	code->id = NEXT_PYTHON_CODE();
+	code->kind = kind_of_code(layout, address, frame, code->names.name, is_called);
+	fill_file_text(layout, code);
+	code->made = code->kind & PYTHON_CODE_MADE ? made_text(layout, address) : 0;
 	record = reserve_python(thread, PT_PYTHON_CODE, sizeof(*record));
 	if (!record)
 		return 0;
 	record->address = address;
-	record->id = code.id;
+	record->id = code->id;
 	if (bpf_probe_read_user(&record->first_line, sizeof(record->first_line),
 				(void *)(address + layout->code_first_line)))
 		record->first_line = 0;
 	submit(record);
-	if (!write_python_string(thread, layout, code.file, code.id, PT_PYTHON_FILE) ||
-	    !write_python_string(thread, layout, code.name, code.id, PT_PYTHON_NAME))
-		return 0;
-	if (layout->code_qualified_name &&
-	    !bpf_probe_read_user(&name, sizeof(name),
-				 (void *)(address + layout->code_qualified_name)) &&
-	    !write_python_string(thread, layout, name, code.id, PT_PYTHON_QUALIFIED_NAME))
-		return 0;
-	if (!write_python_lines(thread, layout, address, code.id))
-		return 0;
-	return !KEEP_PYTHON_CODE(&key, &code);
+	text.id = code->id;
+#pragma clang loop unroll(disable)
+	for (__u32 part = PT_PYTHON_FILE; part <= PT_PYTHON_LINES; ++part) {
+		if (find_code_text(layout, address, part, &text) &&
+		    !write_python_text(&text, part == PT_PYTHON_LINES ? PT_PYTHON_LINES_BYTES
+								      : PT_PYTHON_NAME_BYTES))
+			return 0;
+	}
+	return !KEEP_PYTHON_CODE(&key, code);
 }
 
 /* Whether it was told, or was known. */
@@ -436,7 +452,6 @@ __noinline int tell_python_module(__u64 object)
 	struct pt_pair_record *record;
 	__u64 type = 0;
 	__u64 *known;
-	char name[128];
 	long length;
 
 	text.thread = this_python_thread();
@@ -455,7 +470,8 @@ __noinline int tell_python_module(__u64 object)
 	submit_and_wake(record);
 	if (!bpf_probe_read_user(&text.address, sizeof(text.address),
 				 (void *)(type + PYTHON_TYPE_NAME))) {
-		length = bpf_probe_read_user_str(name, sizeof(name), (void *)text.address);
+		length = bpf_probe_read_user_str(text.thread->buffer, PT_PYTHON_FRAME_BYTES,
+						 (void *)text.address);
 		if (length > 0)
 			text.total = length - 1;
 	}

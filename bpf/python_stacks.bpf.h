@@ -193,13 +193,17 @@ static __always_inline struct python_frame *frame_from_root(struct python_thread
 	return &thread->frames[which & 1][place & (PT_PYTHON_MOST_FRAMES - 1)];
 }
 
-static __always_inline bool is_same_made(struct python_walk *walk, __u64 address)
+/* What has been told of the code object at `address`; NULL: nothing, or of another one. */
+static __noinline struct python_code *told_code(struct pt_python_layout *layout, __u64 address)
 {
 	struct python_object_key key = {.address = address, .tgid = current_tgid()};
-	struct python_code now = {};
+	struct python_code_names names;
+	struct python_code *known;
 
-	return read_python_code(walk->layout, address, &now) &&
-	       is_told(walk->layout, PYTHON_CODE(&key), &now, address);
+	if (!read_python_code(layout, address, &names))
+		return NULL;
+	known = PYTHON_CODE(&key);
+	return is_told(layout, known, &names, address) ? known : NULL;
 }
 
 /* Whether the i-th frame from the root is what it was. */
@@ -215,7 +219,7 @@ static long compare_python_frame(__u32 i, struct python_walk *walk)
 	before = frame_from_root(thread, thread->next ^ 1, i);
 	if (frame->code != before->code || frame->instruction != before->instruction)
 		return 1;
-	if (before->kind & PYTHON_CODE_MADE && !is_same_made(walk, frame->code))
+	if (before->kind & PYTHON_CODE_MADE && !told_code(walk->layout, frame->code))
 		return 1;
 	if (before->module) {
 		__u64 module = read_python_module(walk->layout, frame->address,
@@ -234,32 +238,27 @@ static long compare_python_frame(__u32 i, struct python_walk *walk)
 /* The i-th of the frames that are new, outer ones first, into the record. */
 static long put_python_frame(__u32 i, struct python_walk *walk)
 {
-	struct python_object_key key = {.tgid = current_tgid()};
 	struct pt_python_layout *layout = walk->layout;
 	struct python_thread *thread = walk->thread;
 	__u32 place = thread->common + i;
 	__u32 words = thread->words;
 	struct python_frame *frame;
 	struct python_code *known;
-	struct python_code code = {};
 	__u64 number;
 
 	if (place >= thread->count[thread->next & 1])
 		return 1;
 	thread->failed = 1;
 	frame = frame_from_root(thread, thread->next, place);
-	key.address = frame->code;
-	if (!read_python_code(layout, frame->code, &code))
-		return 1;
-	known = PYTHON_CODE(&key);
-	if (!is_told(layout, known, &code, frame->code)) {
+	known = told_code(layout, frame->code);
+	if (!known) {
 		__u32 is_called = 0;
 
 		if (place)
 			is_called = frame_from_root(thread, thread->next, place - 1)->module != 0;
 		if (!tell_python_code(frame->code, frame->address, is_called))
 			return 1;
-		known = PYTHON_CODE(&key);
+		known = told_code(layout, frame->code);
 		if (!known)
 			return 1;
 	}
@@ -341,8 +340,8 @@ __noinline int send_python_stack(void)
 }
 
 /* The address of the thread's innermost frame; 0 = it runs no Python. */
-static __always_inline __u64 innermost_frame(struct python_thread *thread,
-					     struct pt_python_layout *layout)
+static __noinline __u64 innermost_frame(struct python_thread *thread,
+					struct pt_python_layout *layout)
 {
 	__u64 state = python_state(thread, layout);
 	__u64 frame = 0;
@@ -358,6 +357,21 @@ static __always_inline __u64 innermost_frame(struct python_thread *thread,
 	return frame;
 }
 
+/* Whether the frame at `frame` is still where it was when it was sent as the innermost one. */
+static __noinline bool stands_still(struct pt_python_layout *layout,
+				    const struct python_frame *sent, __u64 frame)
+{
+	__u64 instruction = 0;
+
+	if (frame != sent->address ||
+	    bpf_probe_read_user(&instruction, sizeof(instruction),
+				(void *)(frame + layout->frame_instruction)))
+		return false;
+	if (!layout->code_instructions)
+		instruction &= 0xffffffff;
+	return instruction == sent->instruction;
+}
+
 /* A row begins: what is sent before it is its stack, unless that is the one that was sent last.
  * `holds`: the row is an operator, whose end is seen: until then nothing further out moves. */
 __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
@@ -365,8 +379,6 @@ __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 	struct python_walk walk = {};
 	__u32 tgid = current_tgid();
 	struct python_thread *thread;
-	struct python_frame *inner;
-	__u64 instruction = 0;
 	__u64 frame;
 	bool whole;
 
@@ -385,17 +397,11 @@ __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 	thread->next = thread->current ^ 1;
 	thread->before = whole ? 0 : thread->count[thread->current & 1];
 	if (!whole && thread->open_sp && sp < thread->open_sp) {
-		inner = &thread->frames[thread->current & 1][0];
 		if (!frame && !thread->before)
 			return 0;
-		if (frame == thread->open_frame && frame == inner->address && thread->before &&
-		    !bpf_probe_read_user(&instruction, sizeof(instruction),
-					 (void *)(frame + walk.layout->frame_instruction))) {
-			if (!walk.layout->code_instructions)
-				instruction &= 0xffffffff;
-			if (instruction == inner->instruction)
-				return 0;
-		}
+		if (frame == thread->open_frame && thread->before &&
+		    stands_still(walk.layout, &thread->frames[thread->current & 1][0], frame))
+			return 0;
 	} else {
 		thread->open_sp = holds && ENDS_ARE_SEEN() ? sp : 0;
 		thread->open_frame = frame;

@@ -105,13 +105,14 @@ __noinline __u32 python_kind(__u64 object)
 static __always_inline int put_python_int(struct input_buffer *buffer,
 					  struct pt_signature *signature, __u64 object)
 {
-	__u32 digits[3] = {};
-	__u64 size = 0;
+	__u64 *digits = buffer->items; /* of four bytes each */
 	bool negative;
 	__u64 value;
+	__u64 size;
 
-	if (!read_words(buffer, &size, sizeof(size), object + PYTHON_SIZE))
+	if (!read_words(buffer, digits, sizeof(size), object + PYTHON_SIZE))
 		return 0;
+	size = digits[0];
 	if (signature->layout.python_long_tag) {
 		negative = (size & 3) == 2;
 		size >>= 3;
@@ -123,11 +124,12 @@ static __always_inline int put_python_int(struct input_buffer *buffer,
 		put_other(buffer, PT_INPUTS_IMPLAUSIBLE); /* torch has no such number either */
 		return 0;
 	}
-	if (size &&
-	    bpf_probe_read_user(digits, size * sizeof(digits[0]), (void *)(object + PYTHON_DIGITS)))
+	digits[0] = 0;
+	digits[1] = 0;
+	if (size && bpf_probe_read_user(digits, size * 4, (void *)(object + PYTHON_DIGITS)))
 		buffer->flags |= PT_INPUTS_FAILED;
-	value = digits[0] | (__u64)digits[1] << PYTHON_DIGIT_BITS |
-		(__u64)digits[2] << 2 * PYTHON_DIGIT_BITS;
+	value = (digits[0] & 0xffffffff) | digits[0] >> 32 << PYTHON_DIGIT_BITS |
+		digits[1] << 2 * PYTHON_DIGIT_BITS;
 	return put_int(buffer, negative ? -value : value);
 }
 
@@ -136,8 +138,10 @@ static __always_inline int put_python_number(struct input_buffer *buffer,
 					     struct pt_signature *signature, __u64 object,
 					     __u32 kind)
 {
-	__u64 words[2] = {};
+	__u64 *words = buffer->items;
 
+	words[0] = 0;
+	words[1] = 0;
 	switch (kind) {
 	case PYTHON_BOOL:
 		read_words(buffer, words, 4, object + PYTHON_DIGITS);
@@ -160,18 +164,10 @@ static __always_inline int put_python_number(struct input_buffer *buffer,
 	return 0;
 }
 
-struct python_sequence {
-	struct input_walk *walk;
-	__u64 items;
-	__u64 count;
-	__u64 kind; /* of all items so far */
-	bool is_tuple;
-	bool is_told;
-};
-
-static long put_python_item(__u32 i, struct python_sequence *sequence)
+static long put_python_item(__u32 i, struct input_walk *walk)
 {
-	struct input_buffer *buffer = sequence->walk->buffer;
+	struct input_buffer *buffer = walk->buffer;
+	struct item_sequence *sequence = &buffer->sequence;
 	__u64 item = 0;
 	__u32 kind;
 
@@ -187,7 +183,7 @@ static long put_python_item(__u32 i, struct python_sequence *sequence)
 	if (kind > PYTHON_COMPLEX || (!sequence->is_tuple && i && kind != sequence->kind))
 		buffer->flags |= PT_INPUTS_UNTOLD;
 	sequence->kind = kind;
-	put_python_number(buffer, sequence->walk->signature, item, kind);
+	put_python_number(buffer, walk->signature, item, kind);
 	return buffer->flags != 0;
 }
 
@@ -196,29 +192,29 @@ static long put_python_item(__u32 i, struct python_sequence *sequence)
 static __noinline int put_python_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
-	struct python_sequence sequence = {
-	    .walk = walk,
-	    .items = object + walk->signature->layout.python_items,
-	    .is_tuple = is_tuple,
-	    .is_told = true,
-	};
+	struct item_sequence *sequence = &buffer->sequence;
 	__u64 position = buffer->position;
+	__u64 count;
 
-	if (!read_words(buffer, &sequence.count, sizeof(sequence.count), object + PYTHON_SIZE) ||
-	    (!is_tuple &&
-	     !read_words(buffer, &sequence.items, sizeof(__u64), object + PYTHON_LIST_ITEMS)))
+	sequence->items = object + walk->signature->layout.python_items;
+	sequence->kind = PYTHON_OTHER;
+	sequence->is_tuple = is_tuple;
+	sequence->is_told = true;
+	if (!read_words(buffer, &sequence->count, sizeof(sequence->count), object + PYTHON_SIZE) ||
+	    (!is_tuple && !read_words(buffer, &sequence->items, sizeof(sequence->items),
+				      object + PYTHON_LIST_ITEMS)))
 		return 0;
-	if (!sequence.count && !is_tuple)
+	count = sequence->count;
+	if (!count && !is_tuple)
 		return 0; /* of what it is a list cannot be told */
-	put(buffer, sequence.count << 8 | PT_VALUE_LIST);
-	bpf_loop(sequence.count < MOST_SCALARS ? sequence.count : MOST_SCALARS, put_python_item,
-		 &sequence, 0);
-	if (!sequence.is_told) {
+	put(buffer, count << 8 | PT_VALUE_LIST);
+	bpf_loop(count < MOST_SCALARS ? count : MOST_SCALARS, put_python_item, walk, 0);
+	if (!sequence->is_told) {
 		buffer->position = position; /* nothing that torch shows */
 		return 0;
 	}
 	++buffer->count;
-	if (is_tuple || sequence.count > MOST_SCALARS || sequence.kind == PYTHON_NONE) {
+	if (is_tuple || count > MOST_SCALARS || sequence->kind == PYTHON_NONE) {
 		buffer->position = position;
 		put_other(buffer, 0);
 	}
@@ -234,7 +230,7 @@ static long put_python_value(__u32 i, struct input_walk *walk)
 	__u64 impl = 0;
 	__u32 kind;
 
-	if (!read_words(buffer, &object, sizeof(object), walk->values + 8 * i))
+	if (!read_words(buffer, &object, sizeof(object), buffer->values + 8 * i))
 		return 1;
 	kind = python_kind(object);
 	if (kind == PYTHON_UNREADABLE)
@@ -271,7 +267,7 @@ static long put_python_argument(__u32 i, struct input_walk *walk)
 	__u64 count = buffer->count;
 	__u32 kind;
 
-	if (!read_words(buffer, &object, sizeof(object), walk->values + 8 * i))
+	if (!read_words(buffer, &object, sizeof(object), buffer->values + 8 * i))
 		return 1;
 	kind = python_kind(object);
 	switch (kind) {
@@ -313,7 +309,7 @@ static __always_inline __u64 open_python_tuple(struct input_walk *walk, __u64 tu
 		buffer->flags |= PT_INPUTS_CUT;
 		return 0;
 	}
-	walk->values = tuple + walk->signature->layout.python_items;
+	buffer->values = tuple + walk->signature->layout.python_items;
 	return count;
 }
 

@@ -67,7 +67,7 @@ static long load_row_word(__u32 i, struct row_walk *walk)
 	return 0;
 }
 
-static __always_inline struct pt_signature *
+static __noinline struct pt_signature *
 row_signature(struct pt_regs *ctx, const struct pt_row_inputs *row, const struct pt_place *place)
 {
 	struct address_key key = {.tgid = current_tgid()};

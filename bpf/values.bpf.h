@@ -55,6 +55,16 @@ struct {
 #define TENSOR_TYPE 13 /* its low 16 bits */
 #define TENSOR_KEYS 14
 
+/* A list or tuple of Python's (bpf/python_values.bpf.h). */
+struct item_sequence {
+	__u64 items; /* address of the first one */
+	__u64 count;
+	__u32 kind; /* of all items so far: enum python_kind */
+	__u8 is_tuple;
+	__u8 is_told;
+	__u16 reserved;
+};
+
 /* Where the values of one call are put together. Not per CPU: a task that is preempted here keeps
  * its buffer. */
 struct input_buffer {
@@ -70,6 +80,12 @@ struct input_buffer {
 	 * object will have. Else 0. */
 	__u64 unknown;
 	__u64 contents;
+	/* Of what is walked through. Here and not in the programs' frames, of which all calls
+	 * together have 512 bytes on kernels before 6.13. */
+	__u64 values;  /* address of a boxed call's first value */
+	__u64 address; /* of a list's first element */
+	__u64 stride;
+	struct item_sequence sequence;
 	__u64 items[2 * MOST_SCALARS];
 	/* The head, the values, and room for a last one or a last record that begins in them. */
 	__u64 words[INPUT_WORDS + sizeof(struct pt_inputs_record) / 8];
@@ -107,9 +123,6 @@ static __always_inline struct input_buffer *take_buffer(void)
 struct input_walk {
 	struct input_buffer *buffer;
 	struct pt_signature *signature;
-	__u64 values;  /* address of a boxed call's first value */
-	__u64 address; /* of a list's first element */
-	__u64 stride;
 };
 
 static __always_inline void put(struct input_buffer *buffer, __u64 word)
@@ -224,15 +237,13 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 		buffer->flags |= PT_INPUTS_CUT;
 		return 0;
 	}
+	buffer->words[position] = flags << 32 | type << 16 | dimensions << 8 | PT_VALUE_TENSOR;
 	if (dimensions > INLINE_DIMENSIONS) {
-		if (!read_words(buffer, &buffer->words[position + 1], dimensions * 16,
-				tensor[TENSOR_SIZES])) {
+		if (read_words(buffer, &buffer->words[position + 1], dimensions * 16,
+			       tensor[TENSOR_SIZES]))
+			buffer->position = position + 1 + 2 * dimensions;
+		else
 			put_other(buffer, 0);
-			return 0;
-		}
-		buffer->words[position] =
-		    flags << 32 | type << 16 | dimensions << 8 | PT_VALUE_TENSOR;
-		buffer->position = position + 1 + 2 * dimensions;
 		return 0;
 	}
 	for (__u32 i = 0; i < INLINE_DIMENSIONS; ++i) {
@@ -262,10 +273,9 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 			buffer->words[position + 1 + i] =
 			    tensor[TENSOR_SIZES + i] | tensor[TENSOR_STRIDES + i] << 32;
 		}
-		flags |= PT_TENSOR_PACKED;
+		*(volatile __u64 *)&buffer->words[position] |= (__u64)PT_TENSOR_PACKED << 32;
 		used = 1 + dimensions;
 	}
-	buffer->words[position] = flags << 32 | type << 16 | dimensions << 8 | PT_VALUE_TENSOR;
 	buffer->position = position + used;
 	return 0;
 }
@@ -337,11 +347,11 @@ static __noinline int put_number(struct input_buffer *buffer, struct pt_signatur
 static long put_list_tensor(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
-	__u64 address = walk->address + i * walk->stride;
+	__u64 address = buffer->address + i * buffer->stride;
 	__u64 value[2] = {0, IVALUE_TENSOR};
 
 	if (!read_words(buffer, &value[0], sizeof(value[0]), address) ||
-	    (walk->stride == IVALUE_BYTES &&
+	    (buffer->stride == IVALUE_BYTES &&
 	     !read_words(buffer, &value[1], sizeof(value[1]), address + sizeof(value[0]))))
 		return 1;
 	if ((__u32)value[1] == IVALUE_TENSOR)
@@ -360,8 +370,8 @@ static __always_inline void put_tensors(struct input_walk *walk, __u64 address, 
 		return;
 	}
 	put(walk->buffer, count << 8 | PT_VALUE_TENSORS);
-	walk->address = address;
-	walk->stride = stride;
+	walk->buffer->address = address;
+	walk->buffer->stride = stride;
 	bpf_loop(count, put_list_tensor, walk, 0);
 }
 
@@ -382,41 +392,42 @@ static __always_inline bool read_vector(struct input_buffer *buffer, __u64 addre
 	return true;
 }
 
-/* A c10::List: its object, behind the header, has a vector of IValues and the elements' type. */
-struct list_object {
-	struct vector_ends ends;
-	__u64 capacity;
-	__u64 element_type;
-};
+/* A c10::List: its object, behind the header, has a vector of IValues and the elements' type: so
+ * many words. */
+#define LIST_WORDS 4
+#define LIST_BEGIN 0
+#define LIST_END 1
+#define LIST_ELEMENT_TYPE 3
 
 static __noinline int put_value_list(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
-	struct list_object list;
-	__u64 vtable = 0;
+	__u64 *list = buffer->items;
+	__u64 begin;
 	__u64 count;
 
-	if (!read_words(buffer, &list.ends.begin, sizeof(list),
+	if (!read_words(buffer, list, 8 * LIST_WORDS,
 			object + walk->signature->layout.object_header)) {
 		put_other(buffer, 0);
 		return 0;
 	}
-	if (list.ends.end < list.ends.begin) {
+	begin = list[LIST_BEGIN];
+	if (list[LIST_END] < begin) {
 		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
 		return 0;
 	}
-	count = (list.ends.end - list.ends.begin) / IVALUE_BYTES;
-	/* TorchScript has types of its own for tensors of some shape. */
-	if (!read_words(buffer, &vtable, sizeof(vtable), list.element_type)) {
+	count = (list[LIST_END] - begin) / IVALUE_BYTES;
+	/* TorchScript has types of its own for tensors of some shape, told by their vtables. */
+	if (!read_words(buffer, list, sizeof(*list), list[LIST_ELEMENT_TYPE])) {
 		put_other(buffer, 0);
 		return 0;
 	}
-	if (vtable == walk->signature->layout.tensor_vtable) {
-		put_tensors(walk, list.ends.begin, count, IVALUE_BYTES);
+	if (list[0] == walk->signature->layout.tensor_vtable) {
+		put_tensors(walk, begin, count, IVALUE_BYTES);
 		return 0;
 	}
 	if (count > MOST_SCALARS ||
-	    (count && !read_words(buffer, buffer->items, count * IVALUE_BYTES, list.ends.begin))) {
+	    (count && !read_words(buffer, buffer->items, count * IVALUE_BYTES, begin))) {
 		put_other(buffer, 0);
 		return 0;
 	}
@@ -441,7 +452,7 @@ static long put_stack_value(__u32 i, struct input_walk *walk)
 	__u64 words[2] = {};
 	__u32 tag;
 
-	if (!read_words(buffer, words, sizeof(words), walk->values + i * IVALUE_BYTES))
+	if (!read_words(buffer, words, sizeof(words), buffer->values + i * IVALUE_BYTES))
 		return 1;
 	tag = (__u32)words[1];
 	if (tag == IVALUE_TENSOR)
@@ -463,7 +474,7 @@ static __always_inline int put_values(struct input_walk *walk, __u64 address, __
 		buffer->flags |= PT_INPUTS_CUT;
 		return 0;
 	}
-	walk->values = address;
+	buffer->values = address;
 	bpf_loop(count, put_stack_value, walk, 0);
 	return 0;
 }
