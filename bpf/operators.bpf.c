@@ -35,6 +35,16 @@ static __always_inline int write_plain(struct pt_regs *ctx, __u64 cookie, __u8 k
 	return 0;
 }
 
+/* Empty for ever. Linux 6.13 and later put larger frames into memory of the CPU's own, where each
+ * read of user memory into them takes longer, but not those of programs that may call another one.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} no_program SEC(".maps");
+
 /* "/uprobe" says nothing: libbpf before 0.7 knows programs by names with a slash only. */
 SEC("kprobe/uprobe")
 int on_probe(struct pt_regs *ctx)
@@ -42,8 +52,10 @@ int on_probe(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u8 role = cookie >> 16;
 
-	if (unlikely(stopped))
+	if (unlikely(stopped)) {
+		bpf_tail_call(ctx, &no_program, 0);
 		return 0;
+	}
 	if (config_has_budget) {
 		if (unlikely(handover) && is_second_of_hit(ctx, !!(cookie & PT_COOKIE_GENERATION)))
 			return 0;
