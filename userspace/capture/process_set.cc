@@ -29,7 +29,7 @@ constexpr int64_t kSearchIntervalNs = 1'000'000'000;
 // Recorded at once: bounds the kernel's maps and our memory.
 constexpr size_t kMostProcesses = 1024;
 constexpr char kNoInputPrograms[] =
-    "this kernel does not take the programs; Linux 6.13 or later is needed, or --tier patch";
+    "this kernel does not take the programs; Linux 5.17 or later is needed, or --tier patch";
 
 constexpr char kNoRowInputs[] =
     "those of rows of at::RecordFunction, of custom Functions and of operators without a function "

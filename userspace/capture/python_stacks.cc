@@ -78,7 +78,7 @@ std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* pat
   if (!programs->reads_stacks()) {
     if (programs->is_loaded()) {
       gaps.push_back({kFeature,
-                      "this kernel does not take the programs; Linux 6.13 or later is needed, or "
+                      "this kernel does not take the programs; Linux 5.17 or later is needed, or "
                       "--tier patch"});
     }
     if (!are_read) return gaps;
