@@ -39,7 +39,11 @@ static __always_inline __u32 read_string_ivalue(__u64 object, bool old_abi, char
 		return PT_TEXT_READ_FAILED;
 	if (words[1] > 0x10000000)
 		return PT_TEXT_READ_FAILED;
-	bytes = words[1] < PT_TEXT_BYTES ? words[1] : PT_TEXT_BYTES;
+	bytes = words[1];
+	/* What is compared is what is used: the verifier knows no other bound. */
+	asm volatile("" : "+r"(bytes));
+	if (bytes > PT_TEXT_BYTES)
+		bytes = PT_TEXT_BYTES;
 	if (bytes && bpf_probe_read_user(text, bytes, (void *)words[0]))
 		return PT_TEXT_READ_FAILED;
 	*characters = words[0];
