@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdarg>
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -18,6 +17,7 @@
 #include "proftrace.skel.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/kernel_types.h"
+#include "userspace/capture/load_messages.h"
 #include "userspace/capture/mapped_ring.h"
 #include "userspace/capture/pid_namespace.h"
 #include "userspace/capture/probe_cost.h"
@@ -35,28 +35,15 @@ constexpr uint32_t kMostPythonObjects = 65536;
 constexpr uint32_t kMostHandedThreads = 16384;
 constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
 
-// libbpf's messages are for its own developers; the first warning of a failed load is kept for the
-// error.
-std::string* g_load_message = nullptr;
-
-int KeepMessage(libbpf_print_level level, const char* format, va_list arguments) {
-  if (level != LIBBPF_WARN || g_load_message == nullptr || !g_load_message->empty()) return 0;
-  char text[256];
-  vsnprintf(text, sizeof(text), format, arguments);
-  *g_load_message = text;
-  while (!g_load_message->empty() && g_load_message->back() == '\n') g_load_message->pop_back();
-  return 0;
-}
-
-absl::Status LoadError(int error, const std::string& message) {
-  if (error == EPERM || error == EACCES) {
+absl::Status LoadError(int error, const LoadMessages& messages) {
+  if (messages.IsNotPermitted(error)) {
     return Fail(ExitCode::kNotPermitted,
                 "the kernel does not permit this user to load BPF programs; run 'sudo proftrace', "
                 "or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and CAP_SYS_PTRACE");
   }
   return Fail(ExitCode::kHostUnfit,
-              "the kernel does not take the BPF programs: " + ErrnoText(error) +
-                  (message.empty() ? "" : " (" + message + ")") + "; 'proftrace doctor' says more");
+              "the kernel does not take the BPF programs: " + ErrnoText(error) + messages.Text() +
+                  "; 'proftrace doctor' says more");
 }
 
 struct ProgramDeleter {
@@ -128,9 +115,7 @@ absl::StatusOr<LinkSet> BpfPrograms::Attach(const ModulePlan& module, std::optio
 }
 
 absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions& options) {
-  std::string message;
-  g_load_message = &message;
-  libbpf_set_print(KeepMessage);
+  LoadMessages messages;
   // Kernels before 5.11 charge maps to the locked memory of the user.
   const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
   setrlimit(RLIMIT_MEMLOCK, &unlimited);
@@ -149,16 +134,14 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
         (loops && !options.record_shapes && !options.with_stack)) {
       continue;
     }
+    messages.Clear();
     const bool inputs = loops && options.record_shapes;
     const bool stacks = loops && options.with_stack;
     Impl& impl = *programs->impl_;
     impl.empty_program = options.empty_program;
     impl.ring.Close();
     impl.skeleton.reset(proftrace_bpf__open());
-    if (impl.skeleton == nullptr) {
-      g_load_message = nullptr;
-      return LoadError(errno, message);
-    }
+    if (impl.skeleton == nullptr) return LoadError(errno, messages);
     proftrace_bpf* skeleton = impl.skeleton.get();
     skeleton->rodata->config_follow_children = options.follow_children;
     if (inputs) {
@@ -193,13 +176,11 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     const int error = -LoadPrograms([skeleton] { return proftrace_bpf__load(skeleton); });
     if (error != 0) {
       const bool may_go_without = multi || loops;
-      if (may_go_without && error != EPERM && (loops || error != EACCES)) continue;
-      g_load_message = nullptr;
-      return LoadError(error, message);
+      if (may_go_without && (loops ? error != EPERM : !messages.IsNotPermitted(error))) continue;
+      return LoadError(error, messages);
     }
     if (!impl.ring.Open(skeleton)) {
-      g_load_message = nullptr;
-      return LoadError(errno, "the ring buffer");
+      return Fail(ExitCode::kHostUnfit, "the ring buffer of the BPF programs: " + ErrnoText(errno));
     }
     programs->api_ = multi ? UprobeApi::kMulti : UprobeApi::kPerf;
     programs->reads_inputs_ = inputs;
@@ -209,12 +190,8 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     absl::Status status = FindPidNamespace(bpf_program__fd(skeleton->progs.read_pidns_level));
     if (status.ok()) status = programs->MeasureCosts(programs->api_);
     if (status.ok()) break;
-    if (!multi || ExitCodeOf(status) == ExitCode::kNotPermitted) {
-      g_load_message = nullptr;
-      return status;
-    }
+    if (!multi || ExitCodeOf(status) == ExitCode::kNotPermitted) return status;
   }
-  g_load_message = nullptr;
   return programs;
 }
 

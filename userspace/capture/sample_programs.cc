@@ -17,6 +17,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/capture/kernel_types.h"
+#include "userspace/capture/load_messages.h"
 #include "userspace/capture/pid_namespace.h"
 #include "userspace/capture/record_ring.h"
 
@@ -81,9 +82,10 @@ absl::StatusOr<std::unique_ptr<SamplePrograms>> SamplePrograms::Load(bool wakers
   bpf_map__set_max_entries(skeleton->maps.waker_buffers, wakers ? cpus : 1);
   bpf_map__set_max_entries(skeleton->maps.sample_ring, RingBytes(cpus, wakers));
   bpf_program__set_autoload(skeleton->progs.on_waker, wakers);
+  const LoadMessages messages;
   if (const int error = LoadPrograms([skeleton] { return samples_bpf__load(skeleton); });
       error != 0) {
-    return Failed("the kernel does not take the programs; Linux 5.17 or later is needed", -error);
+    return messages.Refusal("cannot sample, which needs Linux 5.17 or later", -error);
   }
   absl::Status status = FindPidNamespace(bpf_program__fd(skeleton->progs.read_pidns_level));
   if (!status.ok()) return status;

@@ -1,4 +1,5 @@
 #include "userspace/capture/system_programs.h"
+#include "userspace/capture/load_messages.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -171,9 +172,11 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
         {"io_uring", "this kernel does not tell of its requests; Linux 6.3 or later is needed"});
   }
 
+  const LoadMessages messages;
   if (const int error = LoadPrograms([skeleton] { return system_activity_bpf__load(skeleton); });
       error != 0) {
-    return Failed("the kernel does not take the programs; Linux 5.17 or later is needed", -error);
+    return messages.Refusal("cannot record system activity, which needs Linux 5.17 or later",
+                            -error);
   }
   absl::Status status = FindPidNamespace(bpf_program__fd(all.read_pidns_level));
   if (!status.ok()) return status;
