@@ -71,20 +71,21 @@ static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 hol
 	stacks = slot ? (struct job_stacks *)FIELD(__u64, slot, PATCH_SLOT_STACKS) : NULL;
 	if (!stacks)
 		return;
-	if (unlikely(FIELD(__u64, stacks, 0))) {
+	if (unlikely(__atomic_load_n(&stacks->busy, __ATOMIC_RELAXED))) {
 		if (stacks->tid == current_tid(ring)) {
 			write_unread_stack(stacks);
 			return;
 		}
 		/* Its thread was another one, which has ended in the middle of it. */
 	}
-	FIELD(__u64, stacks, 0) = 1;
+	/* Before it is looked at whether Python ends. */
+	__atomic_exchange_n(&stacks->busy, 1, __ATOMIC_SEQ_CST);
 	if (unlikely(stacks->tid != current_tid(ring) || stacks->disturbed ||
 		     stacks->lost != FIELD(__u32, ring, PATCH_RING_STACKS_LOST)))
 		begin_stacks(ring, stacks);
 	stacks->begun = bpf_ktime_get_ns();
 	on_python_stack(sp, cookie, holds);
-	FIELD(__u64, stacks, 0) = 0;
+	__atomic_store_n(&stacks->busy, 0, __ATOMIC_RELEASE);
 }
 
 /* Whether the thread's variables are all there, as they are once it has been announced; then what
@@ -250,6 +251,10 @@ __attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ct
 	__u64 cookie = ctx->orig_ax;
 	char *ring = job_ring();
 
+	if (unlikely((cookie >> 16 & 0xff) == PT_ROLE_PYTHON_END)) {
+		wait_for_readers();
+		return;
+	}
 	if (!ring)
 		return;
 	if (unlikely(FIELD(__u32, ring, PATCH_RING_PYTHON_STATE)) && begins_row(cookie >> 16) &&

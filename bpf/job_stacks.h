@@ -232,7 +232,7 @@ static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 }
 
 /* As CPython keeps it for each thread, and takes it away before it is gone; but at its end Python
- * frees those of other threads, too. */
+ * frees those of other threads, too, once it has waited for them (wait_for_readers()). */
 static __always_inline __u64 python_state(struct python_thread *thread,
 					  const struct pt_python_layout *layout)
 {
@@ -262,6 +262,34 @@ static __always_inline bool read_python_frame(struct python_thread *thread, __u3
 	(void)bytes;
 	return !(thread->frame & 7) &&
 	       thread->frame - LOWEST_ADDRESS <= HIGHEST_ADDRESS - LOWEST_ADDRESS;
+}
+
+/* What PT_ROLE_PYTHON_END does: other threads' states are freed behind it. Who reads his own began
+ * before Python said that it ends, and is waited for; who comes later sees that. */
+static __noinline void wait_for_readers(void)
+{
+	char *ring = (char *)FIELD(__u64, proftrace_control, PATCH_CONTROL_PYTHON_END);
+	__u64 begun = bpf_ktime_get_ns();
+	__u64 ends = 0;
+
+	if (!ring ||
+	    bpf_probe_read_user(&ends, sizeof(ends),
+				(void *)FIELD(__u64, ring, PATCH_RING_FINALIZING)) ||
+	    !ends)
+		return;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (int i = 0; i < PATCH_SLOTS; ++i) {
+		char *slot = ring + PATCH_RING_HEADER_BYTES + ((__u64)i << PATCH_SLOT_SHIFT);
+		__u64 owner = FIELD(__u64, slot, PATCH_SLOT_OWNER);
+		char *stacks = (char *)FIELD(__u64, slot, PATCH_SLOT_STACKS);
+
+		if (!owner || owner == thread_pointer() || !stacks)
+			continue;
+		/* A thread that has been ended in the middle of it never says so. */
+		while (FIELD(__u64, stacks, offsetof(struct job_stacks, busy)) &&
+		       bpf_ktime_get_ns() - begun < FIELD(__u64, ring, PATCH_RING_END_WAIT))
+			__builtin_ia32_pause();
+	}
 }
 
 /* In place: the aligned word that a field is in. */

@@ -266,6 +266,7 @@ PointReads ReadsOf(const ProbePoint& point, const ProbePlan& plan) {
     case abi::PT_ROLE_COST_AGAIN:
     case abi::PT_ROLE_LITERAL_BEGIN:
     case abi::PT_ROLE_RANGE_POP:
+    case abi::PT_ROLE_PYTHON_END:
       break;
     case abi::PT_ROLE_OPERATOR_BEGIN:
     case abi::PT_ROLE_SEQUENCE:

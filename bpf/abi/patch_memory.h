@@ -46,7 +46,9 @@
 #define PATCH_RING_ENDS_ARE_SEEN 124 // 32 bits: each operator's end, or the exception's catch
 #define PATCH_RING_FINALIZING 128    // address of a word that is not 0 as soon as Python ends
 #define PATCH_RING_PYTHON_LAYOUT 136 // struct pt_python_layout
-#define PATCH_RING_REGIONS 1024	     // address and bytes of each region; 0 ends them
+#define PATCH_RING_END_WAIT 216	  // time stamp counts that Python's end waits for readers at most
+#define PATCH_RING_PYTHON_END 224 // address of the jump at which it does; 0 = there is none
+#define PATCH_RING_REGIONS 1024	  // address and bytes of each region; 0 ends them
 #define PATCH_RING_MOST_REGIONS 64
 #define PATCH_RING_HEADER_BYTES 4096
 
@@ -115,6 +117,8 @@
 #define PATCH_CONTROL_SIGNATURES 528
 #define PATCH_CONTROL_SIGNATURE_COUNT 536
 #define PATCH_CONTROL_NODE_SIGNATURE 544
+// As PATCH_CONTROL_RING, but there as long as a thread may still be in the recorder.
+#define PATCH_CONTROL_PYTHON_END 552
 #define PATCH_CONTROL_BYTES 4096
 
 #define PATCH_RING_MAGIC_VALUE 0x676e697268637470

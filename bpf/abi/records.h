@@ -333,6 +333,8 @@ enum pt_role {
 	PT_ROLE_RANGE_POP = 71,	  /* f() */
 	PT_ROLE_RANGE_MARK = 72,  /* f(const char *name): a range that is over at once */
 	PT_ROLE_SIZED_BEGIN = 80, /* PT_ROLE_BEGIN, and the argument's value */
+	/* Jumps only: where Python, once it ends, gives up what its threads have. No record. */
+	PT_ROLE_PYTHON_END = 81,
 };
 
 /* Of every range of a thread: the last one that is open ends first. Odd, as no pointer is. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -160,7 +161,7 @@ struct Told {
 
 class Recorder {
  public:
-  explicit Recorder(const Python& python) {
+  explicit Recorder(const Python& python, bool let_read = true) {
     PatchRingOptions options;
     options.slot_words = 4096;
     options.reads_stacks = true;
@@ -176,6 +177,7 @@ class Recorder {
     code_ = static_cast<uint8_t*>(
         mmap(nullptr, code_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     std::memcpy(code_ + PATCH_CONTROL_RING, &options.address, sizeof(options.address));
+    std::memcpy(code_ + PATCH_CONTROL_PYTHON_END, &options.address, sizeof(options.address));
     std::memcpy(code_ + PATCH_CONTROL_BYTES, RecorderCode().data(), RecorderCode().size());
     EXPECT_EQ(mprotect(code_ + PATCH_CONTROL_BYTES, code_bytes_ - PATCH_CONTROL_BYTES,
                        PROT_READ | PROT_EXEC),
@@ -185,6 +187,7 @@ class Recorder {
     EXPECT_TRUE(ring.ok()) << ring.status();
     ring_ = *std::move(ring);
     ring_->SetEndsAreSeen(true);
+    if (let_read) ring_->LetReadStacks();
     ring_->LetWrite(kLong);
   }
   ~Recorder() {
@@ -236,6 +239,32 @@ class Recorder {
     Told told = Drain();
     EXPECT_EQ(told.begins, 1u);
     return told;
+  }
+  // The place where Python, which ends, gives up what threads have; on the calling thread.
+  void PythonEnds() const {
+    register uint64_t cookie asm("r10") = PT_COOKIE(0, abi::PT_ROLE_PYTHON_END, 0, 0);
+    register uint64_t stack asm("r11") = kSp;
+    // What r10 and r11 were before lies on the stack.
+    asm volatile("push %%r11\n\tpush %%r10\n\tcall *%[code]\n\tadd $16, %%rsp"
+                 : "+r"(cookie), "+r"(stack)
+                 : [code] "b"(Place(proftrace_recorder_full))
+                 : "memory", "cc");
+  }
+  void SetEndWait(uint64_t counts) const {
+    std::memcpy(static_cast<std::byte*>(at_) + PATCH_RING_END_WAIT, &counts, sizeof(counts));
+  }
+  // Of this thread, as it is while its frames are read.
+  std::atomic_ref<uint64_t> Busy() const {
+    const auto* table = static_cast<const std::byte*>(at_) + PATCH_RING_HEADER_BYTES;
+    for (size_t i = 0; i < PATCH_SLOTS; ++i) {
+      uint64_t owner = 0;
+      uint64_t* stacks = nullptr;
+      std::memcpy(&owner, table + (i << PATCH_SLOT_SHIFT) + PATCH_SLOT_OWNER, sizeof(owner));
+      std::memcpy(&stacks, table + (i << PATCH_SLOT_SHIFT) + PATCH_SLOT_STACKS, sizeof(stacks));
+      if (owner == ControlBlock()) return std::atomic_ref(*stacks);
+    }
+    ADD_FAILURE() << "it has no slot";
+    return std::atomic_ref(*static_cast<uint64_t*>(at_));
   }
   PatchRing* ring() { return ring_.get(); }
 
@@ -390,6 +419,56 @@ TEST(PatchStacks, ThreadsWithoutPythonHaveNone) {
     ASSERT_EQ(its.stacks.size(), 1u);
     EXPECT_EQ(its.stacks[0].common + its.stacks[0].count, 0);
   }).join();
+}
+
+TEST(PatchStacks, PythonsEndWaitsForThreadsThatRead) {
+  Python python;
+  Recorder recorder(python);
+  recorder.Begin();
+  const std::atomic_ref<uint64_t> busy = recorder.Busy();
+  EXPECT_EQ(busy, 0u);
+  busy = 1;
+  recorder.SetEndWait(~uint64_t{0});
+  std::thread([&] { recorder.PythonEnds(); }).join();  // another thread's end
+  recorder.PythonEnds();
+  python.finalizing = 1;
+  recorder.PythonEnds();  // its own reading it does not wait for
+  std::atomic<int> step = 0;
+  std::thread ends([&] {
+    recorder.Begin();
+    step = 1;
+    recorder.PythonEnds();
+    step = 2;
+  });
+  while (step == 0) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) std::this_thread::yield();
+  EXPECT_EQ(step, 1);
+  busy = 0;
+  ends.join();
+  EXPECT_EQ(step, 2);
+}
+
+TEST(PatchStacks, PythonsEndDoesNotWaitForThreadsThatAreNoMore) {
+  Python python;
+  Recorder recorder(python);
+  recorder.Begin();
+  const std::atomic_ref<uint64_t> busy = recorder.Busy();
+  busy = 1;
+  python.finalizing = 1;
+  recorder.SetEndWait(1'000'000);
+  std::thread([&] { recorder.PythonEnds(); }).join();
+  EXPECT_EQ(busy, 1u);
+}
+
+TEST(PatchStacks, NothingIsReadBeforePythonsEndCanWait) {
+  Python python;
+  Recorder recorder(python, /*let_read=*/false);
+  python.Push(python.Code("main"));
+  EXPECT_FALSE(recorder.ring()->are_stacks_read());
+  EXPECT_TRUE(recorder.OneRow().stacks.empty());
+  recorder.End();
+  recorder.ring()->LetReadStacks();
+  EXPECT_EQ(recorder.OneRow().stacks.size(), 1u);
 }
 
 TEST(PatchStacks, ASlotsNextThreadStartsAnew) {

@@ -16,6 +16,7 @@
 #include "userspace/capture/job_threads.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/quiet_moment.h"
+#include "userspace/patch/python_end.h"
 #include "userspace/patch/whole_sites.h"
 
 namespace proftrace {
@@ -176,7 +177,8 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
   {
     const std::lock_guard lock(mutex_);
     if (const auto python = pythons_.find(Raw(pid)); python != pythons_.end()) {
-      options.python = python->second;
+      options.python = python->second.facts;
+      spots->spots.push_back(std::move(python->second.end));
       pythons_.erase(python);
     }
   }
@@ -185,6 +187,13 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
       PatchedProcess::Attach(pid, std::move(spots->spots), options, NumbersOf(pid), held);
   if (!made.ok()) return made;
   const PatchedCode& code = *(*made)->code();
+  if (options.python.has_value() && !(*made)->ring()->are_stacks_read()) {
+    const std::lock_guard lock(mutex_);
+    gaps_.push_back({"Python stacks", "PID " + std::to_string(Raw(pid)) +
+                                          ": rows that jumps record have none: the place where "
+                                          "Python's end would wait for threads that read was "
+                                          "changed by somebody else"});
+  }
   if (with_stack_ && AreEndsSeen(*plan, code.spots(), code.WrittenSpots())) {
     (*made)->ring()->SetEndsAreSeen(true);
   }
@@ -201,11 +210,13 @@ absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
   std::set<std::pair<size_t, size_t>> has_jump;
   const PatchedCode& code = *(*patched)->code();
   for (const size_t i : code.WrittenSpots()) {
+    if (IsPythonEnd(code.spots()[i])) continue;
     has_jump.emplace(code.spots()[i].module, code.spots()[i].point);
   }
   // Where the code is not as in its file somebody else is at work: no probe goes there either.
   const std::vector<size_t> changed = code.ChangedSpots();
   for (const size_t i : changed) {
+    if (IsPythonEnd(code.spots()[i])) continue;
     has_jump.emplace(code.spots()[i].module, code.spots()[i].point);
   }
   std::vector<ModulePlan> left = plan->modules;
@@ -226,9 +237,13 @@ absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
   return left;
 }
 
-void PatchRecorder::AddPython(Pid pid, const PythonFacts& python) {
+absl::Status PatchRecorder::AddPython(Pid pid, const std::string& file, PythonFacts python) {
+  absl::StatusOr<PatchSpot> end = FindPythonEnd(pid, file, cache_directory_);
+  if (!end.ok()) return end.status();
+  python.end = end->address();
   const std::lock_guard lock(mutex_);
-  pythons_[Raw(pid)] = python;
+  pythons_[Raw(pid)] = {python, *std::move(end)};
+  return absl::OkStatus();
 }
 
 void PatchRecorder::OnLateCatch(Pid pid) {

@@ -46,8 +46,8 @@ class PatchRecorder {
   // cannot be patched; it is as it was then. `held` (may be null): what stands still of it.
   absl::StatusOr<std::vector<ModulePlan>> Attach(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                                  StoppedThreads* held);
-  // The rows of the process have stacks: before it is attached.
-  void AddPython(Pid pid, const PythonFacts& python);
+  // The rows of the process have stacks: before it is attached. Fails with why they cannot.
+  absl::Status AddPython(Pid pid, const std::string& file, PythonFacts python);
   // A library was loaded late in which exceptions may be caught that jumps do not see.
   void OnLateCatch(Pid pid);
   // Its operators have no sequence numbers from here on (a second PyTorch was loaded).
@@ -104,7 +104,11 @@ class PatchRecorder {
   const bool alone_;
   const bool with_stack_;
   const std::function<void(std::span<const std::byte>)> on_module_;
-  std::map<uint32_t, PythonFacts> pythons_;  // by pid: of processes that are not attached yet
+  struct Python {
+    PythonFacts facts;
+    PatchSpot end;
+  };
+  std::map<uint32_t, Python> pythons_;  // by pid: of processes that are not attached yet
   const std::string cache_directory_;
   std::unique_ptr<PatchGuardian> guardian_;
   mutable std::mutex mutex_;

@@ -66,13 +66,16 @@ std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* pat
   bool are_read = false;
   if (patch != nullptr) {
     const absl::StatusOr<uint32_t> place = FindPythonStatePlace(memory, *python);
-    if (place.ok()) {
-      are_read = true;
-      patch->AddPython(pid,
-                       {python->layout.stack, *place, python->address + python->layout.finalizing});
-    } else {
+    absl::Status status = place.status();
+    if (status.ok()) {
+      status = patch->AddPython(
+          pid, python->file,
+          {python->layout.stack, *place, python->address + python->layout.finalizing, 0});
+    }
+    are_read = status.ok();
+    if (!are_read) {
       gaps.push_back(
-          Gap(pid, "rows that jumps record have none: " + std::string(place.status().message())));
+          Gap(pid, "rows that jumps record have none: " + std::string(status.message())));
     }
   }
   if (!programs->reads_stacks()) {

@@ -34,6 +34,7 @@ struct Leftovers {
   AddressRange ring;  // none: address 0
   std::vector<AddressRange> regions;
   std::vector<uint64_t> jumps;
+  uint64_t python_end = 0;       // of the jumps: where Python's end waits for threads that read
   std::vector<int> descriptors;  // of a ring that was being mapped
 
   bool IsEmpty() const { return ring.address == 0 && regions.empty() && descriptors.empty(); }
@@ -155,6 +156,7 @@ absl::Status FindRing(Pid pid, const WritableMemory& memory, const std::vector<M
     return status;
   }
   AddAnnouncedRegions(*header, memory, mappings, left);
+  left->python_end = header->Field<uint64_t>(PATCH_RING_PYTHON_END);
   const auto jumps = header->Field<uint64_t>(PATCH_RING_JUMPS);
   PatchRingOptions options;
   options.slot_words = static_cast<uint32_t>(header->Field<uint64_t>(PATCH_RING_MASK) + 1);
@@ -207,6 +209,7 @@ absl::StatusOr<bool> PatchedProcess::RemoveOneLeft(Pid pid, RemovedPatches* remo
   process.ring_address_ = left.ring.address;
   process.ring_bytes_ = left.ring.bytes;
   process.descriptors_ = left.descriptors;
+  process.python_end_ = left.python_end;
   const int64_t deadline_ns = MonotonicNs() + kLetGoNs;
   status = process.Detach();
   while (ExitCodeOf(status) == ExitCode::kNotPermitted && MonotonicNs() < deadline_ns) {

@@ -21,6 +21,9 @@ constexpr uint32_t kFewestWords = 4096;
 constexpr uint64_t kTableEnd = PATCH_RING_HEADER_BYTES + (PATCH_SLOTS << PATCH_SLOT_SHIFT);
 // For so long a record that others follow may stay unfinished: its thread may be in a signal
 // handler, or wait for a processor in it.
+// A thread that reads has a processor by then, also beside one that has priority over it: the
+// kernel leaves ordinary threads a twentieth of each second.
+constexpr int64_t kEndWaitNs = 2'000'000'000;
 constexpr int64_t kPatienceNs = 1'000'000'000;
 // Writers are told of the room after so many words, not only when all is taken.
 constexpr uint64_t kToldWords = 1u << 13;
@@ -106,8 +109,9 @@ void PatchRing::LayOut() {
   }
   *HeaderField<uint64_t>(PATCH_RING_DEMOTIONS) = options_.address + DemotionsOffset();
   if (options_.reads_stacks && options_.python.has_value()) {
-    *HeaderField<uint32_t>(PATCH_RING_PYTHON_STATE) = options_.python->state_offset;
+    static_assert(PATCH_RING_PYTHON_LAYOUT + sizeof(abi::pt_python_layout) <= PATCH_RING_END_WAIT);
     *HeaderField<uint64_t>(PATCH_RING_FINALIZING) = options_.python->finalizing;
+    *HeaderField<uint64_t>(PATCH_RING_PYTHON_END) = options_.python->end;
     *HeaderField<abi::pt_python_layout>(PATCH_RING_PYTHON_LAYOUT) = options_.python->layout;
   }
   for (size_t i = 0; i < PATCH_SLOTS; ++i) {
@@ -155,6 +159,16 @@ void PatchRing::SetEndsAreSeen(bool seen) {
 
 bool PatchRing::ends_are_seen() const {
   return Load(HeaderField<uint32_t>(PATCH_RING_ENDS_ARE_SEEN)) != 0;
+}
+
+void PatchRing::LetReadStacks() {
+  if (!options_.reads_stacks || !options_.python.has_value()) return;
+  *HeaderField<uint64_t>(PATCH_RING_END_WAIT) = clock_.CounterAfter(kEndWaitNs) - clock_.now();
+  Store(HeaderField<uint32_t>(PATCH_RING_PYTHON_STATE), options_.python->state_offset);
+}
+
+bool PatchRing::are_stacks_read() const {
+  return Load(HeaderField<uint32_t>(PATCH_RING_PYTHON_STATE)) != 0;
 }
 
 void PatchRing::NoteLossOfStacks() {

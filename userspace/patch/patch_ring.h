@@ -49,6 +49,7 @@ struct PythonFacts {
   abi::pt_python_layout layout{};
   uint32_t state_offset = 0;  // of a thread's PyThreadState, from its control block
   uint64_t finalizing = 0;    // address of a word that is not 0 as soon as Python ends
+  uint64_t end = 0;           // address of the jump at which its end waits for those who read
 };
 
 struct PatchRingOptions {
@@ -113,6 +114,10 @@ class PatchRing {
   // be looked at again in what it calls.
   void SetEndsAreSeen(bool seen);
   bool ends_are_seen() const;
+  // Threads read stacks of Python's from here on: there is the jump at which its end waits for
+  // them.
+  void LetReadStacks();
+  bool are_stacks_read() const;
 
   // From here on calls at `site` are only counted, and their ends are recorded or not. Threads see
   // it at once. False: there is no counter left for it.

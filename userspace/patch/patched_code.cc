@@ -362,6 +362,10 @@ size_t PatchedCode::CountJumps() const {
 bool PatchedCode::Publish(uint64_t ring) const {
   bool is_written = true;
   for (const Region& region : regions_) {
+    if (ring != 0) {
+      is_written =
+          is_written && memory_.WriteValue(region.range.address + PATCH_CONTROL_PYTHON_END, ring);
+    }
     is_written = is_written && memory_.WriteValue(region.range.address + PATCH_CONTROL_RING, ring);
   }
   return is_written;
@@ -375,7 +379,7 @@ bool PatchedCode::SetFacts(const JobFacts& facts) {
   });
 }
 
-bool PatchedCode::RemoveJumps() {
+bool PatchedCode::RemoveJumps(uint64_t kept) {
   bool is_clean = true;
   std::vector<uint8_t> now;
   for (PageRun& run : runs_) {
@@ -385,7 +389,7 @@ bool PatchedCode::RemoveJumps() {
     for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
       Jump& jump = jumps_[i];
       uint8_t* at = now.data() + (jump.address - run.address);
-      if (!jump.is_written || !IsOurJump(jump.bytes, at)) continue;
+      if (!jump.is_written || jump.address == kept || !IsOurJump(jump.bytes, at)) continue;
       PutBack(jump.bytes, jump.original, at);
       is_changed = true;
     }

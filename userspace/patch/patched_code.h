@@ -69,11 +69,12 @@ class PatchedCode {
   absl::Status WriteTrampolines();
   // All threads stand still for these. How many jumps there are.
   size_t WriteJumps();
-  // `ring`: what the recorders' control pages say of it; 0 = recording is off.
+  // `ring`: what the recorders' control pages say of it; 0 = recording is off. Where Python's end
+  // waits for those who read, it knows the ring until the regions are gone.
   bool Publish(uint64_t ring) const;
   size_t CountJumps() const;
-  // False: something of it could not be written back.
-  bool RemoveJumps();
+  // `kept`: the address of one that stays. False: something could not be written back.
+  bool RemoveJumps(uint64_t kept = 0);
 
   // Spots that have a jump now.
   std::vector<size_t> WrittenSpots() const;

@@ -37,6 +37,7 @@ absl::Status PatchedProcess::StartFork(const PatchedProcess& parent,
   system_calls_ = parent.system_calls_;
   code_.TakeFrom(parent.code_);
   report_.jumps = parent.report_.jumps;
+  python_end_ = parent.python_end_;
   if (!code_.IsStillThere()) return absl::NotFoundError("it has ended, or runs another program");
   ring_address_ = inherited->start;
   ring_bytes_ = inherited->end - inherited->start;
@@ -51,6 +52,7 @@ absl::Status PatchedProcess::StartFork(const PatchedProcess& parent,
   if (!made.ok()) return made.status();
   ring_ = *std::move(made);
   ring_->SetEndsAreSeen(parent.ring_->ends_are_seen());
+  if (parent.ring_->are_stacks_read()) ring_->LetReadStacks();
   ring_->LetWrite(kPatchLeaseNs);
   for (const PatchedCode::Region& region : code_.regions()) {
     if (!code_.Claim(region)) return absl::UnavailableError("its memory cannot be written");

@@ -22,6 +22,7 @@
 #include "userspace/inject/remote_calls.h"
 #include "userspace/inject/seccomp_filter.h"
 #include "userspace/inject/stopped_threads.h"
+#include "userspace/patch/python_end.h"
 #include "userspace/patch/ring_file.h"
 
 namespace proftrace {
@@ -95,6 +96,8 @@ int32_t FindTidOffset(Pid pid, const WritableMemory& memory,
 }
 
 absl::Status Gone() { return Fail(ExitCode::kNoTarget, "it has ended, or runs another program"); }
+
+absl::Status NotPutBack() { return absl::InternalError("not all of its code could be put back"); }
 
 bool HasShadowStack(Pid pid) {
   const std::string status = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/status", 8192);
@@ -187,6 +190,7 @@ absl::Status PatchedProcess::Start(std::vector<PatchSpot> spots, const PatchRing
   }
   PatchRingOptions options = ring;
   options.pid = pid_;
+  if (options.python.has_value()) python_end_ = options.python->end;
   UniqueFd memory;
   if (absl::Status status = MapAll(&options, &memory, held); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<PatchRing>> made =
@@ -199,6 +203,11 @@ absl::Status PatchedProcess::Start(std::vector<PatchSpot> spots, const PatchRing
       pid_, memory_, inside_jump,
       [this](QuietMoment*) {
         report_.jumps = code_.WriteJumps();
+        const std::vector<size_t> written = code_.WrittenSpots();
+        if (std::any_of(written.begin(), written.end(),
+                        [this](size_t i) { return IsPythonEnd(code_.spots()[i]); })) {
+          ring_->LetReadStacks();
+        }
         ring_->LetWrite(kPatchLeaseNs);
         return code_.Publish(ring_address_)
                    ? absl::OkStatus()
@@ -356,14 +365,14 @@ absl::Status PatchedProcess::TakeOut() {
       std::any_of(code_.regions().begin(), code_.regions().end(),
                   [](const PatchedCode::Region& region) { return region.is_mapped; });
   if (!is_mapped && ring_address_ == 0 && descriptors_.empty()) return absl::OkStatus();
-  // First the jumps: then threads that are in a trampoline leave it.
+  // First the jumps: then threads that are in a trampoline leave it. Python's end waits for those
+  // until the last of them has.
   absl::Status status = AtQuietMoment(
       pid_, memory_, [](uint64_t) { return false; },
       [this](QuietMoment*) {
         if (!code_.IsStillThere()) return Gone();
         (void)code_.Publish(0);
-        return code_.RemoveJumps() ? absl::OkStatus()
-                                   : absl::InternalError("not all of its code could be put back");
+        return code_.RemoveJumps(python_end_) ? absl::OkStatus() : NotPutBack();
       },
       &report_.detach);
   if (status.ok()) {
@@ -371,6 +380,7 @@ absl::Status PatchedProcess::TakeOut() {
         pid_, memory_, [this](uint64_t address) { return code_.IsInsideRegion(address); },
         [this](QuietMoment* moment) {
           if (!code_.IsStillThere()) return Gone();
+          if (python_end_ != 0 && !code_.RemoveJumps()) return NotPutBack();
           const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
           return kept.has_value() ? UnmapAll(*kept) : absl::OkStatus();
         },

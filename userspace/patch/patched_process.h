@@ -114,6 +114,7 @@ class PatchedProcess {
   std::unique_ptr<PatchRing> ring_;
   uint64_t ring_address_ = 0;  // 0 = not mapped
   uint64_t ring_bytes_ = 0;
+  uint64_t python_end_ = 0;       // address of the jump at which it waits; 0 = there is none
   std::vector<int> descriptors_;  // of the ring, in the process: none as soon as it is mapped
   PatchReport report_;
 };

@@ -14,6 +14,7 @@
 #include "symbols/patch_windows.h"
 #include "symbols/process_maps.h"
 #include "symbols/window_cache.h"
+#include "userspace/patch/python_end.h"
 
 namespace proftrace {
 namespace {
@@ -289,6 +290,7 @@ bool AreEndsSeen(const ProbePlan& plan, const std::vector<PatchSpot>& spots,
   std::set<std::pair<size_t, size_t>> has_jump;
   std::set<uint16_t> held;  // sites
   for (const size_t i : written) {
+    if (IsPythonEnd(spots[i])) continue;
     has_jump.emplace(spots[i].module, spots[i].point);
     const ProbePoint& point = plan.modules[spots[i].module].points[spots[i].point];
     if (spots[i].ends_are_seen && RoleOf(point) != abi::PT_ROLE_END) held.insert(SiteOf(point));
