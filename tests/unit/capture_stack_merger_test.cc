@@ -108,6 +108,39 @@ uint64_t Jumped(uint64_t code, uint64_t instruction) {
 
 using Words = std::vector<uint64_t>;
 
+TEST(StackMerger, AThreadsEndThatIsSeenBeforeItsLastStackTakesNoCodeAway) {
+  StackMerger merger;
+  std::vector<std::byte> out;
+  const auto take = [&out](std::span<const std::byte> record) {
+    out.assign(record.begin(), record.end());
+  };
+  abi::pt_python_code_record code{};
+  code.id = 7;
+  EXPECT_TRUE(merger.Observe(Bytes(code, abi::PT_PYTHON_CODE), RecordOrigin::kJump, take).empty());
+  const std::vector<std::byte> exit = Bytes(abi::pt_exit_record{}, abi::PT_THREAD_EXIT);
+  EXPECT_FALSE(merger.Observe(exit, RecordOrigin::kProbe, take).empty());
+  abi::pt_python_stack_record stack{};
+  stack.count = 1;
+  stack.words[0] = Frame(7, 5);
+  const std::vector<std::byte> told =
+      Bytes(stack, abi::PT_PYTHON_STACK, PT_PYTHON_STACK_HEAD_BYTES + 8);
+  const std::span<const std::byte> left = merger.Observe(told, RecordOrigin::kJump, take);
+  abi::pt_python_stack_record seen{};
+  ASSERT_EQ(left.size(), told.size());
+  std::memcpy(&seen, left.data(), left.size());
+  EXPECT_EQ(seen.flags, 0);
+  EXPECT_EQ(seen.words[0], Jumped(0, 5));
+  // Others of the process may have that code, too: those that go on with its slot.
+  merger.Add(exit, RecordOrigin::kProbe, take);
+  abi::pt_python_stack_record others = stack;
+  others.head.tid = kTid + 1;
+  EXPECT_EQ(merger
+                .Observe(Bytes(others, abi::PT_PYTHON_STACK, PT_PYTHON_STACK_HEAD_BYTES + 8),
+                         RecordOrigin::kJump, take)
+                .size(),
+            told.size());
+}
+
 TEST(StackMerger, EachRowHasTheStackOfItsOwnSource) {
   Merged merged;
   merged.Code(1, "f", RecordOrigin::kJump);

@@ -31,8 +31,6 @@ std::span<const std::byte> StackMerger::Observe(std::span<const std::byte> recor
   if (!abi::IsOfStacks(head.kind)) {
     if (head.kind == abi::PT_EXEC) OnProcessEnd(head.pid);
     if (head.kind != abi::PT_THREAD_EXIT) return record;
-    tellers_.erase({head.tid, RecordOrigin::kJump});
-    tellers_.erase({head.tid, RecordOrigin::kProbe});
     abi::pt_exit_record exit{};
     std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
     if (exit.group_dead != 0) OnProcessEnd(head.pid);
@@ -94,7 +92,11 @@ void StackMerger::Add(std::span<const std::byte> record, RecordOrigin origin,
     }
   }
   on_record(record);
-  if (head.kind == abi::PT_THREAD_EXIT) threads_.erase(head.tid);
+  if (head.kind != abi::PT_THREAD_EXIT) return;
+  threads_.erase(head.tid);
+  // Only now: its end, which the kernel tells of, is observed before what its jumps told of last.
+  tellers_.erase({head.tid, RecordOrigin::kJump});
+  tellers_.erase({head.tid, RecordOrigin::kProbe});
 }
 
 void StackMerger::OnProcessEnd(uint32_t pid) { modules_.erase(pid); }
