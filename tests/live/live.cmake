@@ -33,7 +33,8 @@ set(only_patch_harmless HarmlessTest.test_attaches_change_nothing HarmlessTest.t
   HarmlessTest.test_two_tracers_at_once_both_complete ChildrenTest.test_a_storm_of_short_children_harms_nothing)
 # Both ways, and what is left of a killed tracer.
 set(only_stack_storms StackStormsTest.test_stacks_are_right_in_a_storm
-  StackStormsTest.test_stacks_are_right_in_a_storm_by_jumps_alone)
+  StackStormsTest.test_stacks_are_right_in_a_storm_by_jumps_alone
+  StackStormsTest.test_threads_of_a_containers_first_process_are_told_apart)
 # The other one takes as long as one likes: python_end_test.py 2000
 set(only_python_end PythonEndTest.test_python_ends_when_a_thread_has_read_its_frames)
 # Children are found by looking for them, which a busy machine does late.

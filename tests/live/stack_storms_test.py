@@ -13,6 +13,7 @@ from pathlib import Path
 os.environ.setdefault("PROFTRACE_LIVE_TIER", "patch")
 
 import live  # noqa: E402
+import namespaces_test  # noqa: E402
 import stacks_test  # noqa: E402
 from live import HERE, Job, Result, Tracer  # noqa: E402
 
@@ -61,6 +62,20 @@ class StackStormsTest(live.LiveTest):
 
     def test_stacks_are_right_in_a_storm_by_jumps_alone(self) -> None:
         self.storm("--no-bpf")
+
+    def test_threads_of_a_containers_first_process_are_told_apart(self) -> None:
+        with Job(prefix=live.CONTAINER, script=SCRIPT) as job:
+            self.assertEqual(job.own_pid, 1)
+            with Tracer("-p", namespaces_test.child_of(job.pid), "-o", self.out, "--format", "events-csv", "--with-stack") as tracer:
+                tracer.wait_until_recording()
+                truth = Path(job.do("storm 2")["truth"])
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+        result = Result(self.out)
+        self.check(result, json.loads(truth.read_text(encoding="utf-8")))
+        self.assertEqual(result.ledger["end_lost"], 0)
+        os.unlink(truth)
+        threads = {row["tid"] for row in result.events() if row["name"].endswith("short thread")}
+        self.assertEqual(len(threads), 48)  # also of those that had ended before they were looked for
 
     def test_forked_children_have_stacks(self) -> None:
         with Job(script=SCRIPT) as job:

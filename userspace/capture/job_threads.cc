@@ -11,8 +11,10 @@
 namespace proftrace {
 namespace {
 
-// A number that is not known may be asked for again and again.
+// A number that was not found may be asked for again and again.
 constexpr int64_t kLookIntervalNs = 20'000'000;
+// Above all that Linux gives (PID_MAX_LIMIT).
+constexpr uint32_t kEnded = 1u << 30;
 
 uint64_t PidNamespace(const std::string& process) {
   struct stat entry {};
@@ -27,17 +29,19 @@ JobThreads::JobThreads(Pid pid)
 
 uint32_t JobThreads::NumberOf(uint32_t own_number) {
   if (is_same_namespace_) return own_number;
-  auto it = numbers_.find(own_number);
-  if (it != numbers_.end()) return it->second;
-  Look();
-  it = numbers_.find(own_number);
-  return it != numbers_.end() ? it->second : 0;
+  const auto [it, is_new] = numbers_.try_emplace(own_number, 0);
+  if (it->second != 0) return it->second;
+  // One that is asked for the first time may be about to end.
+  const int64_t now_ns = MonotonicNs();
+  if (is_new || now_ns - last_look_ns_ >= kLookIntervalNs) {
+    last_look_ns_ = now_ns;
+    Look();
+  }
+  const uint32_t number = numbers_[own_number];
+  return number != 0 ? number : kEnded | own_number;
 }
 
 void JobThreads::Look() {
-  const int64_t now_ns = MonotonicNs();
-  if (now_ns - last_look_ns_ < kLookIntervalNs) return;
-  last_look_ns_ = now_ns;
   const std::string folder = "/proc/" + std::to_string(Raw(pid_)) + "/task";
   for (const uint32_t tid : ReadNumberedEntries(folder)) {
     const std::string status = ReadSmallFile(folder + "/" + std::to_string(tid) + "/status", 4096);

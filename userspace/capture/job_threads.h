@@ -14,7 +14,7 @@ class JobThreads {
  public:
   explicit JobThreads(Pid pid);
 
-  // 0 = there is no such thread any more.
+  // Of a thread that had ended before it was asked for: a number that no thread has.
   uint32_t NumberOf(uint32_t own_number);
 
  private:

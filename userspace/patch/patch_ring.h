@@ -86,7 +86,7 @@ class PatchRing {
   // Gets whole records with the loader's pid and tid, aligned, valid during the call. Of one thread
   // they come in the order of time but for those of signal handlers.
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
-  // The loader's number of a thread, from its number in the job's PID namespace; 0 = not known.
+  // The loader's number of a thread, from its number in the job's PID namespace.
   using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
 
   // Bytes of the memory.

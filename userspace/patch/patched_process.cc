@@ -73,8 +73,18 @@ uint32_t OwnNumber(Pid pid, int tid) {
       std::strtoul(std::string(numbers.substr(space + 1)).c_str(), nullptr, 10));
 }
 
+// Where glibc keeps a thread's number: two words in front of the list of robust futexes that it has
+// told the kernel of.
+int32_t GlibcTidOffset(const StoppedThread& thread) {
+  uint64_t list = 0;
+  size_t bytes = 0;
+  if (syscall(SYS_get_robust_list, thread.tid, &list, &bytes) != 0) return -1;
+  const uint64_t offset = list - 16 - thread.registers.fs_base;
+  return offset < kControlBlockBytes ? static_cast<int32_t>(offset) : -1;
+}
+
 // Where threads have their number, from their control block: every libc keeps it there. -1 = it is
-// not known.
+// not known: small numbers, as of a container's first process, stand at other places as well.
 int32_t FindTidOffset(Pid pid, const WritableMemory& memory,
                       const std::vector<StoppedThread>& threads) {
   std::set<int32_t> places;
@@ -92,7 +102,12 @@ int32_t FindTidOffset(Pid pid, const WritableMemory& memory,
     places = std::move(here);
     is_first = false;
   }
-  return places.empty() ? -1 : *places.begin();
+  if (places.size() == 1) return *places.begin();
+  for (const StoppedThread& thread : threads) {
+    const int32_t offset = thread.is_gone ? -1 : GlibcTidOffset(thread);
+    if (places.contains(offset)) return offset;
+  }
+  return -1;
 }
 
 absl::Status Gone() { return Fail(ExitCode::kNoTarget, "it has ended, or runs another program"); }
