@@ -12,6 +12,7 @@ import torch
 
 from workload import Context, Workload
 
+LONGEST_WAIT_S = 15.0
 SOURCE = """
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
@@ -89,6 +90,31 @@ def build(namespace: str, optimisation: str, source: str = SOURCE) -> str:
     return library
 
 
+def code_of(library: str) -> list[tuple[int, int, int]]:
+    """Where this process has it: begin, end, offset in the file."""
+    places = []
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for fields in (line.split(maxsplit=5) for line in maps):
+            if fields[-1].strip() == library and "x" in fields[1]:
+                begin, end = (int(number, 16) for number in fields[0].split("-"))
+                places.append((begin, end, int(fields[2], 16)))
+    return places
+
+
+def wait_for_probes(library: str) -> None:
+    """What a library does before its probes are live is not recorded. They are bytes of its code; where there are none the wait ends."""
+    end = time.monotonic() + LONGEST_WAIT_S
+    with open("/proc/self/mem", "rb", buffering=0) as memory, open(library, "rb") as file:
+        while time.monotonic() < end:
+            for begin, last, offset in code_of(library):
+                memory.seek(begin)
+                file.seek(offset)
+                code = file.read(last - begin)
+                if memory.read(len(code)) != code:
+                    return
+            time.sleep(0.01)
+
+
 class Extension(Workload):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -100,7 +126,8 @@ class Extension(Workload):
 
     def before_window(self) -> None:
         torch.ops.load_library(self.later)
-        time.sleep(1)  # what a library does before its probes are live is not recorded
+        if self.context.profiled:
+            wait_for_probes(self.later)
         self.namespaces.append("proftrace_later")
         self.step()
 
