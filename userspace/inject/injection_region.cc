@@ -17,11 +17,11 @@
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/inject/injection_calls.h"
 #include "userspace/inject/injection_code.h"
 #include "userspace/inject/quiet_moment.h"
 #include "userspace/inject/remote_calls.h"
 #include "userspace/inject/room.h"
-#include "userspace/inject/seccomp_filter.h"
 
 namespace proftrace {
 namespace {
@@ -43,38 +43,6 @@ uint64_t StartTicks(uint32_t pid) {
 absl::Status Refused(const char* call, int64_t result) {
   return Fail(ExitCode::kNotPermitted, std::string("the kernel refused it ") + call + ": " +
                                            ErrnoText(static_cast<int>(-result)));
-}
-
-// What the injecting thread, and then the job's own, will ask of the kernel.
-absl::Status CheckFilters(Pid pid, int tid, uint64_t instruction) {
-  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
-  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
-  if (!filters.ok()) return filters.status();
-  constexpr uint64_t kReadExecute = PROT_READ | PROT_EXEC;
-  const FilteredCall calls[] = {
-      {SYS_mmap,
-       "mmap",
-       {0, kRegionBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}},
-      {SYS_mmap, "mmap of code", {0, 4096, kReadExecute, MAP_PRIVATE, 3, 0}},
-      {SYS_mmap, "mmap of shared memory", {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0}},
-      {SYS_mprotect, "mprotect", {0, 4096, kReadExecute, 0, 0, 0}},
-      {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK, 0, 0, 0}},
-      {SYS_munmap, "munmap", {0, kRegionBytes, 0, 0, 0, 0}},
-      {SYS_memfd_create, "memfd_create", {0, kMemfdCloexec, 0, 0, 0, 0}},
-      {SYS_ftruncate, "ftruncate", {3, 4096, 0, 0, 0, 0}},
-      {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
-      {SYS_openat, "openat", {static_cast<uint64_t>(-100), 0, 0, 0, 0, 0}},
-      {SYS_read, "read", {3, 0, 832, 0, 0, 0}},
-      {SYS_pread64, "pread64", {3, 0, 832, 0, 0, 0}},
-      {SYS_newfstatat, "newfstatat", {3, 0, 0, 0x1000, 0, 0}},
-      {SYS_fstat, "fstat", {3, 0, 0, 0, 0, 0}},
-      {SYS_rt_sigprocmask, "rt_sigprocmask", {2, 0, 0, 8, 0, 0}},
-      {SYS_rt_sigreturn, "rt_sigreturn", {}},
-      {SYS_gettid, "gettid", {}},
-      {SYS_futex, "futex", {}},
-      {SYS_clone, "clone", {0x3d0f00, 0, 0, 0, 0, 0}},
-  };
-  return CheckSeccomp(*filters, calls, instruction);
 }
 
 }  // namespace
@@ -105,6 +73,8 @@ absl::StatusOr<uint32_t> InjectionRegion::State() const {
 }
 
 absl::Status InjectionRegion::Map(uint64_t address, const std::string& name) {
+  if (absl::Status status = CheckOtherFilters(pid_, system_calls_.call); !status.ok())
+    return status;
   const Hurry hurry;
   const int64_t begin_ns = MonotonicNs();
   StoppedThreads threads;
@@ -112,7 +82,8 @@ absl::Status InjectionRegion::Map(uint64_t address, const std::string& name) {
     return status;
   }
   const StoppedThread& thread = threads.threads().front();
-  if (absl::Status status = CheckFilters(pid_, thread.tid, system_calls_.call); !status.ok()) {
+  if (absl::Status status = CheckInjectionCalls(pid_, thread.tid, system_calls_.call);
+      !status.ok()) {
     return status;
   }
   absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);

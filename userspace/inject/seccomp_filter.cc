@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
@@ -53,6 +54,12 @@ bool Compare(uint16_t code, uint32_t a, uint32_t b) {
     default:  // BPF_JSET
       return (a & b) != 0;
   }
+}
+
+int NumberInStatus(Pid pid, int tid, std::string_view name) {
+  const std::string status = ReadSmallFile(
+      "/proc/" + std::to_string(Raw(pid)) + "/task/" + std::to_string(tid) + "/status", 8192);
+  return std::atoi(std::string(StatusValue(status, name)).c_str());
 }
 
 }  // namespace
@@ -123,11 +130,9 @@ absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid
   return Fail(ExitCode::kNotPermitted, "it has more seccomp filters than are looked at");
 }
 
-int SeccompMode(Pid pid, int tid) {
-  const std::string status = ReadSmallFile(
-      "/proc/" + std::to_string(Raw(pid)) + "/task/" + std::to_string(tid) + "/status", 8192);
-  return std::atoi(std::string(StatusValue(status, "Seccomp")).c_str());
-}
+int SeccompMode(Pid pid, int tid) { return NumberInStatus(pid, tid, "Seccomp"); }
+
+int SeccompFilterCount(Pid pid, int tid) { return NumberInStatus(pid, tid, "Seccomp_filters"); }
 
 absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
                           std::span<const FilteredCall> calls, uint64_t instruction) {
@@ -140,6 +145,7 @@ absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
     for (const std::vector<sock_filter>& filter : filters) {
       const uint32_t action = RunSeccompFilter(filter, data) & SECCOMP_RET_ACTION_FULL;
       if (action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG) continue;
+      if (action == SECCOMP_RET_ERRNO && call.may_fail) continue;
       return Fail(ExitCode::kNotPermitted, std::string("its seccomp filter does not allow ") +
                                                call.name + ", which an injection needs");
     }

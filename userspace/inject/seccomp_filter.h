@@ -26,11 +26,14 @@ absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid
 
 // 0 = none, 1 = strict, 2 = filters; of a thread of the process, by /proc.
 int SeccompMode(Pid pid, int tid);
+// How many filters it has; 0 before Linux 5.9.
+int SeccompFilterCount(Pid pid, int tid);
 
 struct FilteredCall {
   long number;
   const char* name;
   std::array<uint64_t, 6> arguments;
+  bool may_fail = false;  // an error does no harm: only what kills, or asks somebody, is refused
 };
 
 // Ok when each of the calls would be made, else one sentence with the first that would not.

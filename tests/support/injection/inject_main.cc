@@ -1,15 +1,22 @@
 // inject LIBRARY FUNCTION PID [FILE_PREFIX:SYMBOL...]: one injection, as `key value` lines. Exit
 // code 0, or 1 with the reason.
+// inject --calls: the numbers of the system calls that one makes, joined by commas.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 
+#include "userspace/inject/injection_calls.h"
 #include "userspace/inject/injector.h"
 
 int main(int count, char** arguments) {
   using namespace proftrace;
+  if (count == 2 && std::string_view(arguments[1]) == "--calls") {
+    for (const FilteredCall& call : InjectionCalls()) std::printf("%ld,", call.number);
+    return 0;
+  }
   if (count < 4) return 2;
   InjectionRequest request;
   std::ifstream file(arguments[1], std::ios::binary);
