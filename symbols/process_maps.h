@@ -18,9 +18,10 @@ struct Mapping {
   uint64_t end = 0;
   uint64_t file_offset = 0;
   bool executable = false;
-  uint64_t device = 0;  // as dev_t
-  uint64_t inode = 0;   // 0 = no file
-  std::string path;     // in the target's mount namespace; may end in " (deleted)"
+  bool accessible = true;  // false: nothing may be done with it, as with the page below a stack
+  uint64_t device = 0;     // as dev_t
+  uint64_t inode = 0;      // 0 = no file
+  std::string path;        // in the target's mount namespace; may end in " (deleted)"
 };
 
 // One file with at least one executable mapping, with all its mappings, ascending by address.

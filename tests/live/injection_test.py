@@ -20,6 +20,11 @@ PLACE = "injection_target:safe_point"
 STOP_LIMIT_US = 10_000.0
 CYCLES = 25
 KILLS = 60
+# What hostile.c does, and injections into it; with PROFTRACE_ALL ten times as many.
+HOSTILE = {"alone": 20, "threads": 20, "threads,starts": 10, "threads,sequences": 10, "threads,handlers": 20, "alone,handlers": 5}
+MANY = 10 if os.environ.get("PROFTRACE_ALL") else 1
+WAITS = ("nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "futex", "read", "write", "wait4", "vfork", "posix_spawn")
+INTERRUPTED_WAITS = ("epoll_wait", "sigtimedwait", "recv_with_a_timeout")  # signal(7)
 
 
 def libraries(pid: int) -> list[str]:
@@ -65,8 +70,11 @@ class Target:
         return self.process.wait(), int(found[1]) if found else -1
 
 
-def inject(pid: int, function: str = "injected", place: str = PLACE, **more: str) -> dict[str, str]:
-    run = subprocess.run([TOOLS / "inject", LIBRARY, function, str(pid), place], capture_output=True, text=True, timeout=60,
+HOSTILE_PLACE = "hostile:state_point"
+
+
+def inject(pid: int, function: str = "injected", place: str = PLACE, library: Path = LIBRARY, **more: str) -> dict[str, str]:
+    run = subprocess.run([TOOLS / "inject", library, function, str(pid), place], capture_output=True, text=True, timeout=60,
                          env={**os.environ, **more})
     return dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
 
@@ -188,6 +196,46 @@ class InjectionTest(unittest.TestCase):
                 target.process.kill()
                 output = tool.communicate(timeout=30)[0]
                 self.assertRegex(output, "^(error|result)")
+
+    def check_hostile(self, kind: str, count: int, is_sure: bool = True) -> int:
+        """Nothing that a thread has is another after injections. Returns how many of the first thread's waits were interrupted."""
+        with Target(kind, 600, "hostile") as target:
+            answers = [inject(target.pid, place=HOSTILE_PLACE) for _ in range(count)]
+            target.process.terminate()
+            text = target.process.stdout.read()
+            self.assertRegex(text, "failures 0 ")
+            self.assertEqual(target.process.wait(), 0)
+        done = sum("result" in answer for answer in answers)
+        self.assertGreaterEqual(done, count if is_sure else 1, answers)
+        return int(re.search(r"interrupted (\d+)", text)[1])
+
+    def test_all_that_a_thread_has_stays(self) -> None:
+        """Registers, vectors, x87, flags, red zone, errno, signal mask, queued signals, a tight alternate stack, restartable sequences,
+        robust list, TLS, affinity, policy, name; also of threads that have just begun."""
+        for kind, count in HOSTILE.items():
+            with self.subTest(kind=kind):
+                # A first thread that is in handlers most of the time may come by too late.
+                self.check_hostile(kind, count * MANY, is_sure=kind != "alone,handlers")
+
+    def test_calls_in_progress_go_on(self) -> None:
+        for call in WAITS + INTERRUPTED_WAITS:
+            with self.subTest(call=call):
+                interrupted = self.check_hostile(f"in={call}", 2 * MANY)
+                if call in WAITS:
+                    self.assertEqual(interrupted, 0)
+
+    def test_a_filter_that_kills_for_every_other_call(self) -> None:
+        """All that is called is looked at before; also where a single thread has the filter."""
+        calls = subprocess.run([TOOLS / "inject", "--calls"], capture_output=True, text=True, check=True).stdout
+        for missing, threads in (("", "threads"), ("", "threads,some"), ("435,", "threads,some")):  # clone3
+            with self.subTest(missing=missing, threads=threads), \
+                    Target(f"{threads},listed={calls.replace(missing, '', 1)}", 600, "hostile") as target:
+                for library, function in ((LIBRARY, "injected"), (live.BINARY.parent / "libproftrace_agent.so", "proftrace_agent_start")):
+                    answer = inject(target.pid, function, HOSTILE_PLACE, library=library)
+                    self.assertIn("clone3" if missing else "result", str(answer))
+                time.sleep(0.1)  # the agent's thread looks for CUDA
+                target.process.terminate()
+                self.assertEqual(target.verdict(), (0, 0))
 
     def kill_once(self, target: Target) -> None:
         tool = subprocess.Popen([TOOLS / "inject", LIBRARY, "injected", str(target.pid), PLACE], stdout=subprocess.DEVNULL)

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 
@@ -13,6 +14,7 @@
 #include "userspace/inject/patch_site.h"
 #include "userspace/inject/room.h"
 #include "userspace/inject/seccomp_filter.h"
+#include "userspace/inject/stack_room.h"
 #include "userspace/inject/trace_permission.h"
 
 namespace proftrace {
@@ -195,6 +197,46 @@ TEST(SeccompFilterTest, RefusesWhatTheKernelWouldNotHaveTaken) {
   EXPECT_EQ(RunSeccompFilter(no_end, Call(1)), SECCOMP_RET_KILL_PROCESS);
   const std::vector<sock_filter> beyond = {BPF_JUMP(BPF_JMP | BPF_JA, 1000, 0, 0)};
   EXPECT_EQ(RunSeccompFilter(beyond, Call(1)), SECCOMP_RET_KILL_PROCESS);
+}
+
+TEST(SeccompFilterTest, AnErrorIsNoHarmWhereItMayBe) {
+  const auto always = [](uint32_t action) {
+    return std::vector<sock_filter>{BPF_STMT(BPF_RET | BPF_K, action)};
+  };
+  const FilteredCall may_fail[] = {{SYS_clone3, "clone3", {}, true}};
+  const FilteredCall must_not[] = {{SYS_clone3, "clone3", {}}};
+  EXPECT_TRUE(CheckSeccomp({always(SECCOMP_RET_ERRNO | ENOSYS)}, may_fail, 0).ok());
+  EXPECT_FALSE(CheckSeccomp({always(SECCOMP_RET_ERRNO | ENOSYS)}, must_not, 0).ok());
+  EXPECT_FALSE(CheckSeccomp({always(SECCOMP_RET_KILL_PROCESS)}, may_fail, 0).ok());
+  EXPECT_FALSE(CheckSeccomp({always(SECCOMP_RET_TRAP)}, may_fail, 0).ok());
+}
+
+TEST(StackRoomTest, OnlyAMappingThatIsAStackHasRoom) {
+  const std::vector<Mapping> mappings = ParseMaps(
+      "10000000-10100000 rw-p 00000000 00:00 0 [heap]\n"
+      "7f0000000000-7f0000021000 rw-p 00000000 00:00 0\n"
+      "7f0000021000-7f0004000000 ---p 00000000 00:00 0\n"
+      "7f0004000000-7f0004021000 rw-p 00000000 00:00 0\n"
+      "7f0004021000-7f0008000000 ---p 00000000 00:00 0\n"
+      "7f0010000000-7f0010001000 ---p 00000000 00:00 0\n"
+      "7f0010001000-7f0010801000 rw-p 00000000 00:00 0\n"
+      "7f0020000000-7f0020001000 ---p 00000000 08:01 7 /a.so\n"
+      "7f0020001000-7f0020801000 rw-p 00000000 08:01 7 /a.so\n"
+      "7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0 [stack]\n");
+  const auto stands = [&mappings](uint64_t rsp) {
+    StoppedThread thread;
+    thread.registers.rsp = rsp;
+    return StandsOnItsOwnStack(thread, mappings);
+  };
+  EXPECT_TRUE(stands(0x7ffc00020000));
+  EXPECT_FALSE(stands(0x7ffc00002000)) << "hardly any room";
+  EXPECT_TRUE(stands(0x7f0010800f00)) << "above a page that nobody may touch";
+  EXPECT_FALSE(stands(0x7f0010002000)) << "hardly any room";
+  EXPECT_FALSE(stands(0x10080000)) << "the heap";
+  EXPECT_FALSE(stands(0x7f0000020000)) << "an arena";
+  EXPECT_FALSE(stands(0x7f0004020000)) << "an arena behind the rest of another";
+  EXPECT_FALSE(stands(0x7f0020800000)) << "a file's data";
+  EXPECT_FALSE(stands(0x7fff00000000)) << "nothing";
 }
 
 TEST(TracePermissionTest, SaysWhy) {

@@ -25,7 +25,8 @@ proftrace_injection_code:
 1:      ret
 
 work:
-        cld
+        push    2                       // no flag is set: string instructions go up, nothing is aligned
+        popfq
         push    rbx
         push    rcx
         push    rdx

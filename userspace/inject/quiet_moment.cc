@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
+#include "userspace/inject/stack_room.h"
 #include "userspace/inject/thread_checks.h"
 
 namespace proftrace {
@@ -23,6 +23,7 @@ constexpr int64_t StopLimitNs(int tries) {
   return tries < 30 ? 4'000'000 : tries < 45 ? 20'000'000 : 300'000'000;
 }
 constexpr useconds_t kRetryUs = 1500;
+constexpr int64_t kOneStopLimitNs = 2'000'000'000;  // of one thread alone: the others run on
 
 }  // namespace
 
@@ -59,23 +60,28 @@ void QuietMoment::NoteStop() {
 
 std::optional<StoppedThread> QuietMoment::ReleaseAllButOne() {
   for (const StoppedThread& thread : threads_.threads()) {
-    if (thread.is_gone) continue;
+    if (thread.is_gone || !StandsOnItsOwnStack(thread, mappings_)) continue;
     const StoppedThread kept = thread;
     threads_.Release(kept.tid);
     NoteStop();
     return kept;
   }
-  return std::nullopt;
+  threads_.Release();
+  NoteStop();
+  if (!threads_.StopOne(pid_, MonotonicNs() + kOneStopLimitNs).ok()) return std::nullopt;
+  return threads_.threads().front();
 }
 
 bool QuietMoment::Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
                       const std::function<bool(uint64_t)>& is_in_the_way,
                       const std::function<absl::Status(QuietMoment*)>& work, absl::Status* status) {
-  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok()) {
     *status = mappings.status();
     return true;
   }
+  pid_ = pid;
+  mappings_ = *std::move(mappings);
   const Hurry hurry;
   begin_ns_ = MonotonicNs();
   std::set<int> held;
@@ -88,7 +94,7 @@ bool QuietMoment::Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
   bool is_done = false;
   if (status->ok()) {
     const auto goes_on = [&](StoppedThreads* stopped) {
-      return AnyThreadGoesOn(stopped->threads(), *mappings, memory, is_in_the_way);
+      return AnyThreadGoesOn(stopped->threads(), mappings_, memory, is_in_the_way);
     };
     if (!goes_on(&threads_) && (held_ == nullptr || !goes_on(held_))) {
       *status = work(this);

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
+#include "symbols/process_maps.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/inject/writable_memory.h"
 #include "userspace/model/ids.h"
@@ -40,7 +42,8 @@ struct StopTimes {
 
 class QuietMoment {
  public:
-  // All but one go on; nothing when no thread is left.
+  // All but one go on, one that stands on a stack of its own where there is such a thread, or comes
+  // to be one soon (stack_room.h); nothing when no thread is left.
   std::optional<StoppedThread> ReleaseAllButOne();
 
  private:
@@ -54,6 +57,8 @@ class QuietMoment {
            const std::function<absl::Status(QuietMoment*)>& work, absl::Status* status);
   void NoteStop();
 
+  Pid pid_{};
+  std::vector<Mapping> mappings_;
   StoppedThreads threads_;
   StopTimes* times_ = nullptr;
   StoppedThreads* held_ = nullptr;

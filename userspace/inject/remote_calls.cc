@@ -16,6 +16,7 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/inject/restartable_sequence.h"
 
 namespace proftrace {
 namespace {
@@ -143,6 +144,7 @@ absl::StatusOr<RemoteCalls> RemoteCalls::Begin(const StoppedThread& thread,
                                                const WritableMemory& memory,
                                                const SystemCallPlaces& places) {
   RemoteCalls calls(thread, places);
+  LeaveRestartableSequence(calls.tid_, memory, &calls.saved_);
   if (ptrace(PTRACE_GETSIGMASK, calls.tid_, sizeof(calls.signals_), &calls.signals_) != 0) {
     return Gone(calls.tid_);
   }

@@ -13,6 +13,7 @@
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/inject/stack_room.h"
 
 namespace proftrace {
 namespace {
@@ -22,6 +23,8 @@ constexpr useconds_t kLookUs = 20;
 constexpr int64_t kLongestHoldNs = 500'000'000;
 constexpr int64_t kReleaseWaitNs = 1'000'000'000;
 constexpr int64_t kWaitForOneNs = 100'000'000;
+constexpr int64_t kWaitForStackNs = 1'000'000'000;  // until a handler on another stack is over
+constexpr useconds_t kStackRetryUs = 1000;
 
 std::vector<int> ThreadsOf(Pid pid) {
   const std::vector<uint32_t> tids =
@@ -150,14 +153,23 @@ absl::Status StoppedThreads::StopOne(Pid pid, int64_t deadline_ns) {
   const auto first = std::find(tids.begin(), tids.end(), static_cast<int>(Raw(pid)));
   if (first != tids.end()) std::iter_swap(tids.begin(), first);
   absl::Status status = Fail(ExitCode::kNoTarget, "PID " + std::to_string(Raw(pid)) + " has ended");
+  const int64_t any_stack_ns = MonotonicNs() + kWaitForStackNs;
   // Where more threads want to run than there are processors, the only one may be late: again.
   do {
+    const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+    if (!mappings.ok()) return mappings.status();
     for (const int tid : tids) {
       const int64_t now_ns = MonotonicNs();
       status = StopThread(tid, std::min(deadline_ns, now_ns + kWaitForOneNs));
-      if (status.ok() || ExitCodeOf(status) == ExitCode::kNotPermitted) return status;
+      if (ExitCodeOf(status) == ExitCode::kNotPermitted) return status;
+      if (status.ok()) {
+        if (now_ns > any_stack_ns || StandsOnItsOwnStack(threads_.back(), *mappings)) return status;
+        Release();
+        status = absl::UnavailableError("no thread stands on a stack of its own");
+      }
       if (now_ns > deadline_ns) break;
     }
+    if (absl::IsUnavailable(status)) usleep(kStackRetryUs);
   } while (absl::IsUnavailable(status) && MonotonicNs() < deadline_ns);
   return status;
 }

@@ -40,7 +40,8 @@ class StoppedThreads {
   absl::Status StopThread(int tid, int64_t deadline_ns);
   // Stops the first thread of a process, if it can be within half a second.
   void Hold(Pid pid);
-  // Stops one thread of the process: its first one, else another that stops in time.
+  // Stops one thread of the process: its first one, else another that stops in time. For a while
+  // only one that stands on a stack of its own is taken (stack_room.h).
   absl::Status StopOne(Pid pid, int64_t deadline_ns);
 
   std::vector<StoppedThread>& threads() { return threads_; }
