@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from typing import Iterable
 
@@ -11,6 +12,43 @@ import torch
 from workload import Context, Workload
 
 MOST_KEPT = 40
+CUDA = 1  # c10::DeviceType
+
+
+def of_c10(*names: str) -> ctypes._CFuncPtr | None:
+    """A function of libc10.so, wherever it is loaded from; totals were signed before 2.1."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        path = next((line.split(maxsplit=5)[5].strip() for line in maps if "/libc10.so" in line), None)
+    library = ctypes.CDLL(path) if path else None
+    return next((getattr(library, name) for name in names if hasattr(library, name)), None)
+
+
+class Device:
+    """What CUDA's caching allocator tells the profiler; without a device: c10's own functions are called."""
+
+    def __init__(self, index: int) -> None:
+        self.device = ctypes.c_uint16(CUDA | index << 8)  # c10::Device: type and index, a byte each
+        self.report = of_c10("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE")
+        self.report_out_of_memory = of_c10("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE", "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE")
+        self.allocated, self.reserved = 0, 0
+        self.blocks: list[tuple[int, int]] = []
+
+    def tell(self, address: int, size: int) -> None:
+        self.allocated += size
+        self.report(ctypes.c_void_p(address), ctypes.c_int64(size), ctypes.c_size_t(self.allocated), ctypes.c_size_t(self.reserved), self.device)
+
+    def allocate(self, size: int) -> None:
+        self.reserved = max(self.reserved, self.allocated + size + (1 << 20))
+        self.blocks.append((0x7F0000000000 + 512 * len(self.blocks) + self.allocated, size))
+        self.tell(*self.blocks[-1])
+
+    def free(self) -> None:
+        address, size = self.blocks.pop(0)
+        self.tell(address, -size)
+
+    def refuse(self, size: int) -> None:
+        if self.report_out_of_memory:
+            self.report_out_of_memory(ctypes.c_int64(size), ctypes.c_size_t(self.allocated), ctypes.c_size_t(self.reserved), self.device)
 
 
 class Memory(Workload):
@@ -20,6 +58,7 @@ class Memory(Workload):
         self.total = torch.zeros(())
         self.from_before = [torch.randn(1000 + index) for index in range(20)]
         self.kept: list[torch.Tensor] = []
+        self.devices = [Device(0), Device(3)]
 
     def step(self) -> None:
         self.empty_blocks()
@@ -28,6 +67,7 @@ class Memory(Workload):
         self.out_of_memory()
         self.freed_elsewhere()
         self.autograd()
+        self.device_memory()
         for _ in range(20):
             self.random_change()
         if self.from_before:
@@ -84,6 +124,22 @@ class Memory(Workload):
         loss.backward(retain_graph=True)
         loss.backward()
         self.total += x.grad.sum().detach()
+
+    def device_memory(self) -> None:
+        first, other = self.devices
+        with torch.autograd.profiler.record_function("on devices"):
+            first.allocate(1 << 20)
+            with torch.autograd.profiler.record_function("deeper"):
+                other.allocate(512)
+                first.allocate(2048)
+                torch.ones(10)
+            other.allocate(1 << 33)
+            first.refuse(1 << 40)
+        other.allocate(4096)  # in no row
+        other.refuse(1 << 41)
+        with torch.autograd.profiler.record_function("freed on devices"):
+            first.free()
+            other.free()
 
     def random_change(self) -> None:
         choice = self.random.randrange(4)

@@ -6,8 +6,8 @@ profiler's event tree, parents before children, in the order of the starts of a 
 "scope"}; `tid` is the
 kernel's, `parent` the line's index (0 = the first row) or -1; autograd.py says what the last four are. key_averages-PID.json: [{name, count, self_cpu_us, cpu_us}]. trace-PID.json: the chrome trace, where this build
 of torch has Kineto. events-PID.jsonl: prof.events(). With PROFTRACE_ORACLE_MEMORY in the environment, memory is profiled
-too: memory-PID.json is {"tid", "memory": [[ns, bytes, address, total]] between the markers, "rows": [[name, start_us, end_us, total bytes, self
-bytes]]} of the profiling thread; the rows are those of prof.events().
+too: memory-PID.json is {"tid", "memory": [[ns, bytes, address, total]] of the CPU between the markers, "rows": [[name, start_us, end_us, total bytes, self
+bytes, the same two of devices]]} of the profiling thread; the rows are those of prof.events().
 """
 
 from __future__ import annotations
@@ -270,33 +270,41 @@ def write_events(out: str, events: Any) -> None:
                 "is_async": event.is_async, "sequence_nr": event.sequence_nr, "scope": event.scope}) + "\n")
 
 
-def tree_memory(roots: list[Any]) -> list[tuple[str, float, float, int, int]]:
+def bytes_of(event: Any) -> list[int]:
+    """Of the CPU and of devices, of an allocation."""
+    fields = event.extra_fields
+    device = str(getattr(fields, "device", "")) or str(fields.device_type)
+    return [fields.alloc_size, 0] if "cpu" in device.lower() else [0, fields.alloc_size]
+
+
+def tree_memory(roots: list[Any]) -> list[tuple[Any, ...]]:
     """Rows of the markers' thread by the event tree. Where events() works in microseconds it gives an operator the
     memory of its neighbours, or none."""
     rows: list[list[Any]] = []
     marker_tid = None
 
-    def visit(event: Any) -> int:
+    def visit(event: Any) -> list[int]:
         nonlocal marker_tid
         if event.name == MEMORY_NAMES[0]:
+            sizes = bytes_of(event)
             if event.parent is None:
-                rows.append([event.name, event.start_time_ns, event.start_time_ns, event.extra_fields.alloc_size, 0, event.start_tid])
-            return event.extra_fields.alloc_size
+                rows.append([event.name, event.start_time_ns, event.start_time_ns, sizes[0], 0, sizes[1], 0, event.start_tid])
+            return sizes
         if event.name == BEGIN:
             marker_tid = event.start_tid
-        row = [event.name, event.start_time_ns, event.end_time_ns, 0, 0, event.start_tid]
+        row = [event.name, event.start_time_ns, event.end_time_ns, 0, 0, 0, 0, event.start_tid]
         rows.append(row)
         for child in event.children:
-            size = visit(child)
-            row[3] += size
-            row[4] += size if child.name == MEMORY_NAMES[0] else 0
-        return row[3]
+            for place, size in zip((3, 5), visit(child)):
+                row[place] += size
+                row[place + 1] += size if child.name == MEMORY_NAMES[0] else 0
+        return [row[3], row[5]]
 
     for root in roots:
         visit(root)
     rows.sort(key=lambda row: row[1])
-    return [(name, start / 1e3, end / 1e3, total, own) for name, start, end, total, own, tid in rows
-            if tid == marker_tid and (name != MEMORY_NAMES[1] or total == 0)]
+    return [(name, start / 1e3, end / 1e3, *sizes) for name, start, end, *sizes, tid in rows
+            if tid == marker_tid and (name != MEMORY_NAMES[1] or not any(sizes))]
 
 
 def write_memory(out: str, roots: list[Any], events: Any) -> None:
@@ -311,13 +319,15 @@ def write_memory(out: str, roots: list[Any], events: Any) -> None:
             begin_ns = event.end_time_ns
         elif event.name == END:
             end_ns = event.start_time_ns
-        if event.name != MEMORY_NAMES[0]:
+        if event.name != MEMORY_NAMES[0] or bytes_of(event)[1]:
             continue
         fields = event.extra_fields
         memory.append((event.start_time_ns, fields.alloc_size, fields.ptr, fields.total_allocated))
     memory.sort(key=lambda record: record[0])
     marker = next(event for event in events if event.name == BEGIN)
-    rows = [(event.name, event.time_range.start, event.time_range.end, event.cpu_memory_usage, event.self_cpu_memory_usage)
+    device = "device" if hasattr(marker, "device_memory_usage") else "cuda"  # the name before 2.4
+    rows = [(event.name, event.time_range.start, event.time_range.end, event.cpu_memory_usage, event.self_cpu_memory_usage,
+             getattr(event, f"{device}_memory_usage"), getattr(event, f"self_{device}_memory_usage"))
             for event in events if event.thread == marker.thread]
     # Where intervals are microseconds, as floats from 2.3 on: nanoseconds since 1970 are 256 apart then.
     coarse = "start_us" in inspect.signature(MemRecordsAcc.in_interval).parameters
