@@ -71,8 +71,7 @@ absl::Status CheckInjectionCalls(Pid pid, int tid, uint64_t instruction) {
 absl::Status CheckOtherFilters(Pid pid, uint64_t instruction) {
   const auto first = static_cast<int>(Raw(pid));
   const int count = SeccompFilterCount(pid, first);
-  for (const uint32_t other :
-       ReadNumberedEntries("/proc/" + std::to_string(Raw(pid)) + "/task")) {
+  for (const uint32_t other : ReadNumberedEntries("/proc/" + std::to_string(Raw(pid)) + "/task")) {
     const auto tid = static_cast<int>(other);
     if (tid == first || SeccompFilterCount(pid, tid) == count) continue;
     StoppedThreads threads;

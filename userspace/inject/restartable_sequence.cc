@@ -31,8 +31,7 @@ void LeaveRestartableSequence(int tid, const WritableMemory& memory, user_regs_s
   uint64_t address = 0;
   rseq_cs sequence{};
   uint32_t signature = 0;
-  if (!memory.ReadValue(place, &address) || address == 0 ||
-      !memory.ReadValue(address, &sequence) ||
+  if (!memory.ReadValue(place, &address) || address == 0 || !memory.ReadValue(address, &sequence) ||
       registers->rip - sequence.start_ip >= sequence.post_commit_offset ||
       !memory.ReadValue(sequence.abort_ip - sizeof(signature), &signature) ||
       signature != configuration.signature) {

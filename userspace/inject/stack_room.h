@@ -14,8 +14,8 @@ namespace proftrace {
 // What a return frame and its vector state take at most: 11 KiB of state with AMX.
 inline constexpr uint64_t kReturnFrameRoom = 16384;
 
-// Whether the thread's stack pointer lies in a mapping that can only be a stack, the process's first
-// one or one with a page below it that nobody may touch (pthread_create), with so much room.
+// Whether the thread's stack pointer lies in a mapping that can only be a stack, the process's
+// first one or one with a page below it that nobody may touch (pthread_create), with so much room.
 bool StandsOnItsOwnStack(const StoppedThread& thread, const std::vector<Mapping>& mappings);
 
 }  // namespace proftrace

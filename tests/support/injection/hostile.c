@@ -87,15 +87,16 @@ static void find_components(void) {
 static void make_state(uint64_t* seed, struct machine_state* state, int may_align) {
   for (int i = 0; i < 15; ++i) state->registers[i] = next_random(seed);
   for (int i = 0; i < 16; ++i) state->red_zone[i] = next_random(seed);
-  // Carry, parity, adjust, zero, sign, direction, overflow, and the one that only cpuid's test uses.
+  // Carry, parity, adjust, zero, sign, direction, overflow, and the one that only cpuid's test
+  // uses.
   state->flags = 0x202 | (next_random(seed) & 0x200cd5);
   if (may_align && (next_random(seed) & 7) == 0) state->flags |= 0x40000;  // alignment is checked
   memcpy(state->vectors, clean_state.vectors, sizeof(state->vectors));
   uint16_t* words = (uint16_t*)state->vectors;
-  words[0] = (uint16_t)(0x37f | (next_random(seed) & 0xc00));    // x87: all masked, any rounding
-  words[1] = (uint16_t)(next_random(seed) & 0x7f00 & ~0x8000);   // its top and conditions
-  state->vectors[4] = (uint8_t)next_random(seed);                // which of its registers are used
-  const uint32_t sse = 0x1f80 | (next_random(seed) & 0xe07f);    // masked; rounding, zeroing, flags
+  words[0] = (uint16_t)(0x37f | (next_random(seed) & 0xc00));   // x87: all masked, any rounding
+  words[1] = (uint16_t)(next_random(seed) & 0x7f00 & ~0x8000);  // its top and conditions
+  state->vectors[4] = (uint8_t)next_random(seed);               // which of its registers are used
+  const uint32_t sse = 0x1f80 | (next_random(seed) & 0xe07f);   // masked; rounding, zeroing, flags
   memcpy(state->vectors + 24, &sse, sizeof(sse));
   for (int i = 0; i < 8; ++i) {
     for (int byte = 0; byte < 10; ++byte)
@@ -165,7 +166,8 @@ static void check_state(uint64_t* seed, struct machine_state* states) {
 static void count_per_processor(void) {
   const long area = (long)__rseq_offset;
   for (int i = 0; i < 20; ++i) {
-    if (add_per_processor(counts, area, kSpins) >= 0) __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED);
+    if (add_per_processor(counts, area, kSpins) >= 0)
+      __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED);
   }
 }
 

@@ -1,9 +1,9 @@
 // What a thread's registers and red zone hold, shared by C and the assembler (machine_state.S).
 #pragma once
 
-#define STATE_FLAGS 120     /* behind rax, rbx, rcx, rdx, rsi, rdi, rbp, r8 to r15 */
-#define STATE_RED_ZONE 128  /* 16 words, downwards from the stack pointer */
-#define STATE_VECTORS 256   /* an XSAVE area */
+#define STATE_FLAGS 120    /* behind rax, rbx, rcx, rdx, rsi, rdi, rbp, r8 to r15 */
+#define STATE_RED_ZONE 128 /* 16 words, downwards from the stack pointer */
+#define STATE_VECTORS 256  /* an XSAVE area */
 #define STATE_VECTOR_BYTES 16384
 
 #ifndef __ASSEMBLER__
