@@ -117,6 +117,9 @@ TEST_F(AgentRingTest, TellsTheAgentThatItIsThere) {
   const auto before = static_cast<uint64_t>(MonotonicNs());
   Drain();
   EXPECT_GE(page_->heartbeat_ns, before);
+  page_->heartbeat_ns = 0;
+  reader_->Beat();
+  EXPECT_GE(page_->heartbeat_ns, before);
   EXPECT_EQ(page_->command, abi::PT_AGENT_RUN);
   reader_->Stop();
   EXPECT_EQ(page_->command, abi::PT_AGENT_STOP);

@@ -159,8 +159,12 @@ void AgentRing::SkipTo(uint64_t written) {
   taken_ = written;
 }
 
-void AgentRing::Drain(const OnRecord& on_record) {
+void AgentRing::Beat() {
   __atomic_store_n(&page_->heartbeat_ns, static_cast<uint64_t>(MonotonicNs()), __ATOMIC_RELAXED);
+}
+
+void AgentRing::Drain(const OnRecord& on_record) {
+  Beat();
   const uint64_t written = Load(page_->written);
   if (written - taken_ > ring_bytes_) SkipTo(written);
   alignas(8) std::array<std::byte, kLargestRecordBytes> bytes;

@@ -66,6 +66,8 @@ class AgentRing {
   AgentRing(const AgentRing&) = delete;
   AgentRing& operator=(const AgentRing&) = delete;
 
+  // Tells the agent that the loader is alive: it stops after ten seconds without. On any thread.
+  void Beat();
   // Hands on what is there, once around the ring at most, and tells the agent that the loader is
   // alive. Call it ten times a second or more; works also after the job has ended.
   void Drain(const OnRecord& on_record);

@@ -31,6 +31,7 @@ constexpr int64_t kArrivalNs = 2'000'000'000;
 constexpr int64_t kForEverNs = int64_t{1} << 60;
 constexpr int64_t kStopLimitNs = 10'000'000'000;
 constexpr useconds_t kLookUs = 2'000;
+constexpr useconds_t kBeatUs = 50'000;
 // So many processes are named one by one, the others counted.
 constexpr size_t kMostNamed = 20;
 
@@ -113,6 +114,7 @@ GpuAgents::GpuAgents(AgentOptions options, CaptureSink* sink)
 
 GpuAgents::~GpuAgents() {
   is_over_ = true;
+  keeper_ = std::jthread();  // ends it
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (agent->injector.joinable()) agent->injector.join();
     if (agent->ring != nullptr && !agent->ring->is_over()) agent->ring->Stop();
@@ -194,7 +196,10 @@ void GpuAgents::TakeUp(Agent* agent) {
     absl::StatusOr<std::unique_ptr<AgentRing>> ring =
         AgentRing::Open(agent->pid, ThreadNumbers(agent->pid));
     status = ring.status();
-    if (status.ok()) agent->ring = *std::move(ring);
+    if (status.ok()) {
+      const std::lock_guard lock(mutex_);
+      agent->ring = *std::move(ring);
+    }
     if (status.ok() && agent->ring == nullptr) {
       status = absl::UnavailableError("its agent ended at once");
     }
@@ -253,6 +258,19 @@ void GpuAgents::Start(const std::vector<Pid>& pids) {
     if (options_.is_asked) asked_.insert(Raw(pid));
   }
   arrival_until_ns_ = MonotonicNs() + kArrivalNs;
+  if (!agents_.empty()) keeper_ = std::jthread([this](std::stop_token stop) { KeepGoing(stop); });
+}
+
+void GpuAgents::KeepGoing(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (const std::unique_ptr<Agent>& agent : agents_) {
+        if (agent->ring != nullptr) agent->ring->Beat();
+      }
+    }
+    usleep(kBeatUs);
+  }
 }
 
 bool GpuAgents::IsRunning(Pid pid) {
@@ -275,6 +293,7 @@ void GpuAgents::Take(Agent* agent) {
 }
 
 void GpuAgents::Drain() {
+  if (keeper_.joinable()) keeper_ = std::jthread();  // ends it
   for (Agent* agent : Living()) {
     TakeUp(agent);
     LookForBrought(agent);
@@ -330,6 +349,7 @@ void GpuAgents::Finish(Agent* agent) {
 }
 
 void GpuAgents::Stop() {
+  keeper_ = std::jthread();  // ends it
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -49,7 +50,8 @@ class GpuAgents {
   // The process has ended, or runs another program: its agent is gone, its last records are taken.
   enum class End : uint8_t { kExit, kExec };
   void OnEnd(Pid pid, End end);
-  // Takes what is there; keeps the agents going.
+  // Takes what is there; keeps the agents going. Until it is called first, which a busy machine may
+  // do late, they are kept going by themselves.
   void Drain();
   // Has all stop and takes their last records; bounded. Writes what they say of themselves.
   void Stop();
@@ -92,6 +94,7 @@ class GpuAgents {
   // Until it records, or says that it cannot.
   absl::Status WaitUntilRunning(Agent* agent);
   void Take(Agent* agent);
+  void KeepGoing(const std::stop_token& stop);
   // Its last words.
   void Finish(Agent* agent);
   void AddReason(Agent* agent, const std::string& what);
@@ -99,7 +102,8 @@ class GpuAgents {
   AgentOptions options_;
   CaptureSink* sink_;
   std::atomic<bool> is_over_ = false;
-  std::mutex mutex_;  // of these five
+  std::jthread keeper_;  // beats for the agents until they are drained
+  std::mutex mutex_;     // of these five, and of rings while `keeper_` runs
   std::vector<std::unique_ptr<Agent>> agents_;
   std::map<uint32_t, uint64_t> drivers_;  // by pid: where it was seen first
   std::set<uint32_t> had_none_;           // pids of processes that were seen without a driver
