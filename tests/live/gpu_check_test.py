@@ -4,6 +4,7 @@ with these, too, so what it makes of the same records is what ours must be. And 
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import subprocess
@@ -33,6 +34,11 @@ class GpuCheckTest(LiveTest):
         self.assertNotIn("WRONG", done.stdout)
         # 20 steps: 2 forward, 2 backward, 3 on streams, 3 of a graph; 3 copies, 1 memset.
         self.assertIn("all: 280 and 280 device rows", done.stdout)
+        # What loading code takes: two rows a step of CUPTI's own track, and of the CPU in the table.
+        theirs, ours = (collections.Counter((event["name"], event["pid"], event["tid"]) for event in check_gpu.events(self.out / path)
+                                            if event.get("cat") == "overhead") for path in ("all.torch.json", "all/trace.json.gz"))
+        self.assertEqual(ours, theirs)
+        self.assertEqual(ours, {("Lazy Function Loading", -1, 0): 20, ("Runtime Triggered Module Loading", -1, 0): 20})
         self.check_the_check(self.out / "all/trace.json.gz", self.out / "all/key_averages.csv")
 
     def check_the_check(self, trace: Path, averages: Path) -> None:

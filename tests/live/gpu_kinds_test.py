@@ -44,6 +44,7 @@ ROWS: dict[tuple[str, str], tuple[int | None, int, int | None, int | None, dict[
     ("gpu_memory", "Memory Allocation (Device)"): (7, 7 * STEP + WORK, None, None, {"addr": 0x7F0000000000, "bytes": 65536}),
     ("gpu_memory_pool", "Memory Pool Created"): (None, 8 * STEP, None, None, {"addr": 0x7E0000000000, "bytes": 4096}),
     ("overhead", "Lazy Function Loading"): (None, 9 * STEP, 8000, None, {}),
+    ("overhead", "Runtime Triggered Module Loading"): (None, 11 * STEP, 6000, None, {}),
     ("nvtx", "a range"): (None, 10 * STEP, 9000, None, {}),
 }
 HOSTS = {"overhead", "nvtx"}  # rows of a thread
@@ -139,6 +140,10 @@ class GpuKindsTest(LiveTest):
                 row = averages[name, "CUDA"]
                 self.assertEqual((row["count"], row["self_device_time_total_us"]), ("1", f"{duration / 1000:.3f}"))
                 self.assertIn(name, table)
+            if category == "overhead":  # of the CPU, as in torch's table
+                row = averages[name, "CPU"]
+                self.assertEqual((row["count"], row["self_cpu_time_total_us"], row["self_device_time_total_us"]), ("1", f"{duration / 1000:.3f}", "0.000"))
+                self.assertIn(name, table)
         self.assertIn("CUDA total", table)
         ledger = self.result.summary["gpu"]["ledger"]
         self.assertEqual(ledger["records"], sum(ledger[name] for name in ("merged", "unlinked", "outside_window", "unknown", "malformed")))
@@ -147,7 +152,7 @@ class GpuKindsTest(LiveTest):
         agent, = self.result.summary["gpu"]["agents"]
         self.assertEqual((agent["cupti_records"], agent["unread_records"]), (agent["ring_records"] + 1, 1))
         counts = self.result.summary["events"]
-        self.assertEqual([counts[name] for name in ("cuda_graphs", "cuda_events", "overheads", "gpu_memory_pools", "markers")], [1, 1, 1, 1, 1])
+        self.assertEqual([counts[name] for name in ("cuda_graphs", "cuda_events", "overheads", "gpu_memory_pools", "markers")], [1, 1, 2, 1, 1])
 
 
 if __name__ == "__main__":

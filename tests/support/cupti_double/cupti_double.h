@@ -49,6 +49,9 @@ size_t cupti_double_size(unsigned kind);
 #define CUPTI_DOUBLE_ID_KINDS 8
 void cupti_double_emit_external_ids(uint32_t correlation);
 
+/* Puts in the overheads of this thread that loading code takes, now. */
+__attribute__((visibility("default"))) void cupti_double_emit_overheads(void);
+
 /*
  * Puts in a record of each kind (every_kind.c), with calls of this thread from `start` on, a
  * millisecond in all, and the ids from `correlation` on.

@@ -4,6 +4,7 @@
  */
 #include <cupti_activity.h>
 #include <cupti_driver_cbid.h>
+#include <cupti_result.h>
 #include <cupti_runtime_cbid.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -17,6 +18,8 @@
   memset(&(record), 0, sizeof(record));  \
   (record).kind = (record_kind)
 #define EMIT(record) cupti_double_emit(&(record), cupti_double_size((record).kind))
+
+extern struct cupti_double cupti_double;
 
 static uint64_t emit_call(CUpti_ActivityKind kind, uint32_t callback, uint64_t start,
                           uint32_t correlation) {
@@ -127,20 +130,33 @@ static void emit_memory(uint64_t start, uint32_t correlation) {
   EMIT(pool);
 }
 
-static void emit_others(uint64_t start, uint32_t correlation) {
+static CUpti_ActivityObjectKindId this_thread(void) {
+  CUpti_ActivityObjectKindId thread;
+  memset(&thread, 0, sizeof(thread));
+  thread.pt.processId = (uint32_t)getpid();
+  thread.pt.threadId = (uint32_t)syscall(SYS_gettid);
+  return thread;
+}
+
+static void emit_overhead(CUpti_ActivityOverheadKind kind, uint64_t start, uint64_t end) {
   BEGIN(CUpti_ActivityOverhead3, overhead, CUPTI_ACTIVITY_KIND_OVERHEAD);
-  overhead.overheadKind = CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING;
+  overhead.overheadKind = kind;
   overhead.objectKind = CUPTI_ACTIVITY_OBJECT_THREAD;
-  overhead.objectId.pt.processId = (uint32_t)getpid();
-  overhead.objectId.pt.threadId = (uint32_t)syscall(SYS_gettid);
-  overhead.start = start, overhead.end = start + 8000;
+  overhead.objectId = this_thread();
+  overhead.start = start, overhead.end = end;
   EMIT(overhead);
+}
+
+static void emit_others(uint64_t start, uint32_t correlation) {
+  emit_overhead(CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING, start, start + 8000);
+  emit_overhead(CUPTI_ACTIVITY_OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING, start + 2 * CALL_NS,
+                start + 2 * CALL_NS + 6000);
 
   BEGIN(CUpti_ActivityMarker2, marker, CUPTI_ACTIVITY_KIND_MARKER);
   marker.flags = CUPTI_ACTIVITY_FLAG_MARKER_START;
   marker.timestamp = start + CALL_NS, marker.id = 77;
   marker.objectKind = CUPTI_ACTIVITY_OBJECT_THREAD;
-  marker.objectId = overhead.objectId;
+  marker.objectId = this_thread();
   marker.name = "a range";
   EMIT(marker);
   marker.flags = CUPTI_ACTIVITY_FLAG_MARKER_END;
@@ -155,6 +171,14 @@ static void emit_others(uint64_t start, uint32_t correlation) {
 
   BEGIN(CUpti_ActivityJit, jit, CUPTI_ACTIVITY_KIND_JIT); /* of no interest: counted */
   EMIT(jit);
+}
+
+void cupti_double_emit_overheads(void) {
+  uint64_t times[3];
+  if (!(cupti_double.enabled >> CUPTI_ACTIVITY_KIND_OVERHEAD & 1)) return;
+  for (int i = 0; i < 3; ++i) cuptiGetTimestamp(&times[i]);
+  emit_overhead(CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING, times[0], times[1]);
+  emit_overhead(CUPTI_ACTIVITY_OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING, times[1], times[2]);
 }
 
 void cupti_double_emit_every_kind(uint64_t start, uint32_t correlation) {
