@@ -106,6 +106,7 @@ TEST_F(CollectiveTest, ListsOfListsFollowFromTheOperator) {
   check("c10d::gather_", Inputs("[[4, 3]]", "TensorList"), "gather", 12, 96);
   of_operator_->dims = "[[[4, 3]], [], [], [], [], []]";
   check("c10d::scatter_", Inputs("[]", ""), "scatter", 96, 12);
+  check("c10d::scatter_", Inputs("[]", "", "[]", "[]", R"("8")"), "scatter", 12, 96);  // 2.1, 2.2
   check("c10d::reduce_scatter_", Inputs("[]", ""), "reduce_scatter", 96, 12);
   of_operator_->dims = "[[[2], [5]], [[1], [9]], [], [], []]";
   check("c10d::alltoall_", Inputs("[[1], [9]]", "TensorList", "[1, 9]", "[2, 5]"), "all_to_all", 10,

@@ -306,6 +306,9 @@ std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
   }
   if (!out) return std::nullopt;
   collective.out_elements = *out;
+  if (collective.name == "scatter" && !has_series) {
+    std::swap(collective.in_elements, collective.out_elements);  // as torch has them before 2.3
+  }
   if (in_split) collective.in_split = Listed(*in_split);
   if (out_split) collective.out_split = Listed(*out_split);
   if (has_series) collective.ranks = RanksOf(concrete, after_splits, *size);
