@@ -19,7 +19,7 @@ from live import HERE, Job, Tracer  # noqa: E402
 
 SCRIPT = HERE / "python_end_job.py"
 ENDS = int(sys.argv.pop(1)) if sys.argv[1:] and sys.argv[1].isdigit() else 24
-AT_ONCE, THREADS = 3, 4
+AT_ONCE, THREADS = 4, 2
 MOST_AT_A_TIME = 200  # a recording keeps what it has of each
 
 
