@@ -2,12 +2,14 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <linux/bpf.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "bpf/abi/records.h"
 #include "proftrace.skel.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/unique_fd.h"
 #include "userspace/capture/kernel_types.h"
 #include "userspace/capture/load_messages.h"
 #include "userspace/capture/mapped_ring.h"
@@ -34,6 +37,24 @@ constexpr uint32_t kMostPythonObjects = 65536;
 // That run while links are exchanged: of more, a hit may be recorded twice.
 constexpr uint32_t kMostHandedThreads = 16384;
 constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
+
+// Whether programs of probes can read what their link was made with; nothing else tells apart which
+// site was hit.
+bool HasAttachCookies() {
+  constexpr char kLicence[] = "Dual BSD/GPL";
+  constexpr bpf_insn kProgram[] = {
+      {BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_get_attach_cookie},
+      {BPF_JMP | BPF_EXIT, 0, 0, 0, 0},
+  };
+  bpf_attr attributes{};
+  attributes.prog_type = BPF_PROG_TYPE_KPROBE;
+  attributes.insn_cnt = static_cast<uint32_t>(std::size(kProgram));
+  attributes.insns = reinterpret_cast<uint64_t>(kProgram);
+  attributes.license = reinterpret_cast<uint64_t>(kLicence);
+  const UniqueFd program(
+      static_cast<int>(syscall(SYS_bpf, BPF_PROG_LOAD, &attributes, sizeof(attributes))));
+  return program.get() >= 0;
+}
 
 absl::Status LoadError(int error, const LoadMessages& messages) {
   if (messages.IsNotPermitted(error)) {
