@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -79,9 +80,9 @@ def run_doctor() -> tuple[int, str]:
 
 def check_refusal() -> str:
     """A kernel that is too old: one sentence, and the exit code of an unfit host."""
-    done = subprocess.run([proftrace, "record", "-p", str(os.getpid()), "-o", "/tmp/refused"], capture_output=True, text=True)
+    done = subprocess.run([proftrace, "record", "-p", str(os.getpid()), "--activities", "sched", "-o", "/tmp/refused"], capture_output=True, text=True)
     require(done.returncode == HOST_UNFIT, f"exit code {done.returncode}: {done.stderr}")
-    require(re.fullmatch(r"proftrace: [^\n]+\n", done.stderr) is not None, done.stderr)
+    require(re.fullmatch(r"proftrace: [^\n]+needs Linux 5.15[^\n]*\n", done.stderr) is not None, done.stderr)
     return done.stderr.strip()
 
 
@@ -97,12 +98,13 @@ class Recordings:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self.folder = Path(tempfile.mkdtemp(prefix="kernel-matrix-"))
         self.plain = job.do(STEPS)["checksum"]
         self.fds = job.do("fds")["fds"]
         self.operators: dict[str, int] = {}
 
     def record(self, name: str, options: tuple[str, ...], *lines: str) -> tuple[Result, list[dict[str, str]], str]:
-        out = Path("/tmp/recordings") / name.replace(" ", "_")
+        out = self.folder / name.replace(" ", "_")
         begin = time.monotonic()
         with Tracer("-v", "-p", self.job.pid, "-o", out, "--format", "events-csv", *options) as tracer:
             tracer.wait_until_recording()
@@ -191,7 +193,6 @@ def check_all(checks: Checks, quick: bool) -> None:
         return "; ".join(re.findall(r"\[ok\] ((?:tier|probes|cost).*)", said))
 
     checks.run("doctor", check_doctor)
-    checks.run("programs load", check_loads)
     begin = time.monotonic()
     with Job() as job:
         checks.run("import torch", lambda: f"ready in {time.monotonic() - begin:.0f} s")
@@ -205,6 +206,7 @@ def check_all(checks: Checks, quick: bool) -> None:
         checks.run("the job after all", recordings.check_end)
     for name, arguments in ({} if quick else ORACLES).items():
         checks.run(name, lambda arguments=arguments: check_oracle(arguments))
+    checks.run("programs load", check_loads)
     checks.run("kernel log", check_kernel_log)
 
 
