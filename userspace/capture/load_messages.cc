@@ -74,8 +74,7 @@ bool LoadMessages::IsNotPermitted(int error) const {
 }
 
 absl::Status LoadMessages::Refusal(const std::string& what, int error) const {
-  const ExitCode code =
-      IsNotPermitted(error) ? ExitCode::kNotPermitted : ExitCode::kHostUnfit;
+  const ExitCode code = IsNotPermitted(error) ? ExitCode::kNotPermitted : ExitCode::kHostUnfit;
   return Fail(code, what + ": the kernel does not take the programs: " + ErrnoText(error) + Text());
 }
 
