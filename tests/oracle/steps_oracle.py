@@ -35,6 +35,7 @@ GUESS = "which step zeroed gradients belong to is a guess"
 STEPS = {"slow": 5, "fast": 300}
 SECONDS = {"slow": 14.0}  # of the recording in the middle
 START_S, WORK_S = 120.0, 240.0
+PAUSE_S = 0.5  # that no step has: before the first one, and behind the last, so that both are known to be whole
 
 
 def kinds() -> list[str]:
@@ -64,7 +65,7 @@ def run_job(options: argparse.Namespace, kind: str, out: Path) -> tuple[int, int
             words = LineReader(tracer.stderr)
             words.wait("proftrace: recording", START_S)
             if not middle:
-                time.sleep(0.2)  # the loop begins after a pause that no step has
+                time.sleep(PAUSE_S)
                 job.stdin.write(b"go\n")
             elif tracer.wait(WORK_S) == 0:
                 job.stdin.write(b"stop\n")
@@ -73,6 +74,7 @@ def run_job(options: argparse.Namespace, kind: str, out: Path) -> tuple[int, int
             tid = int(lines.wait(r"TID (\d+)", WORK_S).group(1))
             steps = json.loads(lines.wait(r"STEPS (.*)", WORK_S).group(1))
             if not middle and tracer.poll() is None:
+                time.sleep(PAUSE_S)
                 tracer.send_signal(signal.SIGINT)
             if tracer.wait(WORK_S) != 0:
                 raise Stopped(f"proftrace ended with {tracer.returncode}: {words.tail()}")

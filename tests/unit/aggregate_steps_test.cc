@@ -224,6 +224,27 @@ TEST(StepFinderTest, TwoOptimizersOfOneNameTakeTurns) {
   }
 }
 
+TEST(StepFinderTest, WhichUpdateBeginsARoundIsAGuessWherePausesDoNotTell) {
+  Job job;
+  for (int step = 0; step < 12; ++step) {
+    job.BeginStep();
+    for (int i = 0; i < 5; ++i) {
+      job.Update(1, 9);
+      job.Pause(4'000);  // a busy machine: as long as that of the loop
+    }
+    job.Update(5, 14);
+  }
+  // From its first round on it is known.
+  ExpectTruth(job);
+  EXPECT_GT(Find(job.items(), job.now_ns()).confidence(), 0.9);
+  const std::vector<StepItem> cut(job.items().begin() + 33, job.items().end() - 5);
+  StepFinder finder(1u << 19, cut.front().start_ns - 100);
+  for (const StepItem& item : cut) finder.Add(item);
+  finder.Look(cut.back().end_ns);
+  EXPECT_NE(finder.rule().how.find("guess"), std::string::npos);
+  EXPECT_LT(finder.confidence(), 0.5);
+}
+
 TEST(StepFinderTest, RolloutsLeadTheUpdatesThatLearnFromThem) {
   std::mt19937 random(3);
   Job job;

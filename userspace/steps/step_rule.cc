@@ -23,6 +23,7 @@ constexpr size_t kOpeningItems = 4;
 // round and 1.1 at its end: calling a module takes Python so long.
 constexpr double kEndsRound = 1.03;
 constexpr double kTrustInPauses = 0.85;
+constexpr double kTrustInLead = 0.5;
 constexpr double kMissingOfAnotherKind = 0.05;
 constexpr double kRolloutShare = 0.2;  // of the time: less is a draw on the side
 
@@ -285,12 +286,19 @@ Tail FindTail(std::span<const StepItem> items, const std::vector<const Segment*>
   return {best, first < last};
 }
 
+struct Lead {
+  size_t segment = 0;
+  bool is_guess = false;  // others may as well be it
+};
+
 // Which of the segments of a round leads it: the one that fetches data, or follows the longest
 // pause.
-size_t FindLead(std::span<const StepItem> items, const std::vector<Segment>& segments,
-                size_t period) {
+Lead FindLead(std::span<const StepItem> items, const std::vector<Segment>& segments,
+              size_t period) {
+  constexpr double kClearly = 1.25;  // longer than another pause
   size_t best = 0;
   double best_score = -1;
+  double second_score = -1;
   for (size_t phase = 0; phase < period; ++phase) {
     std::vector<const Segment*> own;
     for (size_t i = phase; i < segments.size(); i += period) own.push_back(&segments[i]);
@@ -306,12 +314,13 @@ size_t FindLead(std::span<const StepItem> items, const std::vector<Segment>& seg
     if (source < head) score *= 4;
     // A second optimizer steps without a pass of its own: no round begins there.
     if (FirstOfClass(usual, ItemClass::kBackward) == usual.size()) score *= 1e-6;
+    second_score = std::max(second_score, std::min(score, best_score));
     if (score > best_score) {
       best_score = score;
       best = phase;
     }
   }
-  return best;
+  return {best, best_score < kClearly * second_score};
 }
 
 // What the rounds of a rule look like, from the segments that lead them.
@@ -364,7 +373,14 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
     rule->slots.push_back(Typical(leads)->signature);
   } else {
     const size_t period = FindPeriod(segments);
-    const size_t lead = period == 1 ? 0 : FindLead(items, segments, period);
+    size_t lead = 0;
+    if (period > 1 && rule->begins_with_round(items.front().start_ns, start_ns)) {
+      lead = period - 1;  // behind the rest of the first round
+    } else if (period > 1) {
+      const Lead found = FindLead(items, segments, period);
+      lead = found.segment;
+      rule->has_guessed_lead = found.is_guess;
+    }
     rule->period = static_cast<uint32_t>(period);
     for (size_t slot = 0; slot < period; ++slot) {
       std::vector<const Segment*> own;
@@ -389,6 +405,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
   const double trust = rule->begins_sampling ? 0.8 : rule->period > 1 ? 0.93 : 0.98;
   rule->confidence = trust * (0.65 + 0.35 * regular) * EvidenceOf(leads.size());
   if (rule->has_guessed_end) rule->confidence *= kTrustInPauses;
+  if (rule->has_guessed_lead) rule->confidence *= kTrustInLead;
 }
 
 // A rule from markers that begin a round: batches, sequences that come back.
@@ -495,6 +512,7 @@ StepRule LearnStepRule(std::span<const StepItem> items, int64_t start_ns) {
     } else if (rule.period > 1) {
       rule.how += ", " + Count(rule.period, "a round");
     }
+    if (rule.has_guessed_lead) rule.how += "; which of them begins it is a guess";
     if (rule.has_guessed_end) rule.how += "; which step zeroed gradients belong to is a guess";
     if (rule.kind == StepRule::Kind::kUpdate) rule.confidence *= 0.85;
     return rule;
