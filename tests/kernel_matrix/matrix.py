@@ -12,7 +12,7 @@ HEAD = """# proftrace in other kernels
 
 Written by `tests/kernel_matrix/run`: real kernels of the distribution under qemu, this repository's release build, a job of
 PyTorch {torch} that is recorded by PID with each set of options (`checks.py` says what is asked of each). Times are those of
-an emulated machine (TCG: some 30 times as slow as a real one), to be compared with each other only.
+an emulated machine (TCG: many times as slow as a real one), to be compared with each other only.
 """
 
 
