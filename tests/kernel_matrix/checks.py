@@ -132,6 +132,8 @@ class Recordings:
         self.operators[name] = count
         require(count > 0, "no operator")
         require(count == self.operators.get("default", count), f"{count} operators, {self.operators.get('default')} without options")
+        cut = [gap["feature"] for gap in result.summary["unsupported"] if "took too long" in gap["reason"]]
+        require(not cut, f"{count} operators, 0 lost, {times}; but the plan was cut by its limit of processor time: {cut[:1]} and {len(cut) - 1} more")
         # What this PyTorch does not let one read is the same in all kernels.
         said = [f"{gap['feature']}: {gap['reason']}" for gap in result.summary["unsupported"] if "kernel" in gap["reason"]]
         shutil.rmtree(result.path)

@@ -62,6 +62,11 @@ absl::Status LoadError(int error, const LoadMessages& messages) {
                 "the kernel does not permit this user to load BPF programs; run 'sudo proftrace', "
                 "or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and CAP_SYS_PTRACE");
   }
+  if (!HasAttachCookies()) {
+    return Fail(ExitCode::kHostUnfit,
+                "the kernel gives no cookies to programs of probes: proftrace needs Linux 5.15 or "
+                "later for --tier bpf");
+  }
   return Fail(ExitCode::kHostUnfit,
               "the kernel does not take the BPF programs: " + ErrnoText(error) + messages.Text() +
                   "; 'proftrace doctor' says more");
