@@ -12,11 +12,10 @@
 
 namespace proftrace {
 
-// What goes in and comes out is by ProcessGroupNCCL.cpp's RECORD_PARAM_COMMS_DATA, which the rows
-// of this file's table follow: gather has its input and that times the group, scatter its output
-// times the group and its output (the root's rank in both). So it is compiled into the wheels
-// of 2.5 and 2.11 (the arguments of ParamCommsDebugInfo there); before 2.3 a scatter's two are the
-// other way round (the source of 2.2).
+// What goes in and comes out is by ProcessGroupNCCL.cpp's RECORD_PARAM_COMMS_DATA: gather has its
+// input and that times the group, scatter its output times the group and its output (the root's
+// rank in both). So it is compiled into the wheel of 2.11 (the arguments of ParamCommsDebugInfo
+// there); before 2.3 a scatter's two are the other way round (the source of 2.2).
 //
 // Elements, not bytes. Kineto's five facts of every collective; the rest where it is known.
 struct Collective {
