@@ -270,7 +270,8 @@ std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_vi
   const bool by_address =
       !result.ends_with("&") &&
       std::find(std::begin(kInRegister), std::end(kInRegister), result) == std::end(kInRegister);
-  Placer placer(form, (by_address ? 1u : 0u) + 2);
+  const unsigned before = (by_address ? 1u : 0u) + 2;
+  Placer placer(form, before);
   std::vector<abi::pt_argument> arguments;
   for (const std::string& parameter : ParameterTypes(demangled)) {
     auto argument = placer.Place(parameter);
@@ -279,10 +280,11 @@ std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_vi
       if (!kind) return std::nullopt;
       argument = placer.PlaceObject(*kind);
     }
-    // The kernel's words are followed to where they come from; vector registers are not.
+    // Words of vector registers stand for those of what comes before the arguments.
     if (argument->place >= abi::PT_ARGUMENT_VECTOR_REGISTER &&
         argument->place < abi::PT_ARGUMENT_IN_MEMORY) {
-      return std::nullopt;
+      argument->place -= abi::PT_ARGUMENT_VECTOR_REGISTER;
+      if (argument->place >= before) return std::nullopt;
     }
     if (IsBeyondRow(argument->place) || IsBeyondRow(argument->second) ||
         IsBeyondRow(argument->flag)) {

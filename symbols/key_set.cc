@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <string_view>
 
 #include "bpf/abi/records.h"
 #include "symbols/instruction.h"
 #include "symbols/value_walk.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -17,6 +19,7 @@ constexpr RegisterSet kFrameRegisters = 1u << kRsp | 1u << 5;
 // c10::KernelFunction: functor, boxed function, then the unboxed ones.
 constexpr int64_t kBoxedAfterFunctor = 8;
 constexpr int64_t kLastAfterFunctor = 32;
+constexpr std::string_view kSlowPath = "10Dispatcher27callWithDispatchKeySlowPath";
 
 // Nodes that are reached from `from` without a call in between; calls are members, but not passed.
 std::vector<bool> NodesBeforeCalls(const FlowGraph& graph, uint32_t from) {
@@ -69,6 +72,46 @@ std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called
   }
   if (DistanceInObject(state.reg(kRsi), called)) {
     return KernelCall{state.reg(kRdx), KernelForm::kUnboxed, 3};
+  }
+  return std::nullopt;
+}
+
+std::optional<SlowCall> FindSlowCall(const FlowGraph& graph, uint32_t from,
+                                     const ValueState& frame) {
+  const auto is_slow_path = [](std::string_view callee) { return Contains(callee, kSlowPath); };
+  const std::vector<bool> leading = NodesLeadingToCalls(graph, is_slow_path);
+  std::optional<SlowCall> found;
+  bool clear = true;
+  ValueWalk(graph).Run(from, frame, [&](uint32_t node, const ValueState& state) {
+    if (!leading[node]) return false;
+    const FlowNode& call = graph.node(node);
+    if (node == from || !call.is_call || !is_slow_path(call.callee)) return true;
+    // Numbers that may be symbolic are copied on the way: where they come from is not in sight.
+    clear &= !Contains(call.callee, "6SymInt");
+    // The place for the result, if it has one, the operator, the callbacks, the keys, the kernel.
+    for (const auto& [callbacks, keys, kernel] :
+         {std::array{kRsi, kRdx, kRcx}, {kRdx, kRcx, kR8}}) {
+      if (!frame.reg(kRdi).known() || state.reg(callbacks) != frame.reg(kRdi)) continue;
+      const SlowCall one{state.reg(kernel), state.reg(keys)};
+      clear &= one.kernel.known() && one.keys.known();
+      clear &= !found || (found->kernel == one.kernel && found->keys == one.keys);
+      found = one;
+    }
+    return false;
+  });
+  return clear ? found : std::nullopt;
+}
+
+std::optional<KernelCall> KernelCallBeside(const SlowCall& slow_call, const FlowNode& call,
+                                           const ValueState& state) {
+  if (!call.is_indirect) return std::nullopt;
+  Value functor = slow_call.kernel;
+  functor.offsets.push_back(0);
+  if (state.reg(kRdi) == functor && state.reg(kRsi) == slow_call.keys) {
+    return KernelCall{slow_call.keys, KernelForm::kUnboxed, 2};
+  }
+  if (state.reg(kRsi) == functor && state.reg(kRdx) == slow_call.keys) {
+    return KernelCall{slow_call.keys, KernelForm::kUnboxed, 3};
   }
   return std::nullopt;
 }

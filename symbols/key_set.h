@@ -28,6 +28,22 @@ struct KernelCall {
 std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called,
                                        const ValueState& state);
 
+// Where there are callbacks, the dispatcher's code calls Dispatcher::callWithDispatchKeySlowPath
+// with the same kernel and keys (Dispatcher.h).
+struct SlowCall {
+  Value kernel;  // the address of the c10::KernelFunction
+  Value keys;
+};
+
+// After node `from`, which asks for the callbacks; `frame`: as ValueWalk::FrameAt gives it there.
+std::optional<SlowCall> FindSlowCall(const FlowGraph& graph, uint32_t from,
+                                     const ValueState& frame);
+
+// As KernelCallAt, for code that reaches the kernel's function by another way than its functor, as
+// through an index into the operator's table.
+std::optional<KernelCall> KernelCallBeside(const SlowCall& slow_call, const FlowNode& call,
+                                           const ValueState& state);
+
 struct KeySetPlace {
   uint8_t reg = 0;  // by its hardware number, and PT_KEY_SET_IN_MEMORY
   int16_t offset = 0;

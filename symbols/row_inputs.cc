@@ -59,6 +59,31 @@ abi::pt_place KernelWord(const Value& word, const ValueState& state) {
   return place.value_or(UnknownPlace());
 }
 
+// All that an unboxed kernel gets. See PlaceKernelArguments: words of vector registers are where
+// those of the kernel and its keys would be, of which nothing is shown.
+std::vector<abi::pt_place> KernelWords(unsigned first_argument, const ValueState& state) {
+  std::vector<abi::pt_place> words;
+  for (unsigned i = 0; i < PT_ROW_WORDS; ++i) {
+    const Value word = i < first_argument              ? state.vector(i)
+                       : i < kArgumentRegisters.size() ? state.reg(kArgumentRegisters[i])
+                                                       : state.Load(state.reg(kRsp), (i - 6) * 8);
+    words.push_back(KernelWord(word, state));
+  }
+  return words;
+}
+
+bool IsSame(const abi::pt_place& a, const abi::pt_place& b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+// What lies in vector registers that are no arguments may differ from way to way.
+void ForgetOtherVectors(unsigned first_argument, RowInputs* one, RowInputs* other) {
+  for (unsigned i = 0; i < first_argument; ++i) {
+    if (IsSame(one->words[i], other->words[i])) continue;
+    one->words[i] = other->words[i] = UnknownPlace();
+  }
+}
+
 struct GivenInputs {
   Value data;
   Value count;
@@ -133,12 +158,9 @@ std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph
     if (!given) return !call.callee.starts_with(kBefore);
     const std::optional<RowInputs> inputs = PlacesOf(*given, &sums);
     if (!inputs) return false;
-    const auto equal = [](const abi::pt_place& a, const abi::pt_place& b) {
-      return std::memcmp(&a, &b, sizeof(a)) == 0;
-    };
     clear &= !agreed || agreed->kind == inputs->kind;
     clear &= !agreed || std::equal(agreed->words.begin(), agreed->words.end(),
-                                   inputs->words.begin(), inputs->words.end(), equal);
+                                   inputs->words.begin(), inputs->words.end(), IsSame);
     agreed = inputs;
     return false;
   });
@@ -201,12 +223,14 @@ std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {
   ValueWalk walk(graph);
   // The address of an object that is made on the way may lie in the frame from before.
   const ValueState frame = walk.FrameAt(from);
+  const auto slow_call = FindSlowCall(graph, from, frame);
   walk.set_tells_numbers();
   walk.Run(from, frame, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
     if (node == from || !call.is_call) return true;
     const Value called = call.is_indirect ? walk.CalledAt(node, state) : Value();
-    const auto kernel = KernelCallAt(call, called, state);
+    auto kernel = KernelCallAt(call, called, state);
+    if (!kernel && slow_call) kernel = KernelCallBeside(*slow_call, call, state);
     if (!kernel) return true;
     RowInputs inputs;
     if (kernel->form == KernelForm::kByWrapper) return false;
@@ -218,10 +242,9 @@ std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {
       inputs = RowInputs{RowInputKind::kStack, {*stack}};
     } else {
       inputs.kind = RowInputKind::kKernel;
-      for (unsigned i = 0; i < PT_ROW_WORDS; ++i) {
-        const Value word = i < kArgumentRegisters.size() ? state.reg(kArgumentRegisters[i])
-                                                         : state.Load(state.reg(kRsp), (i - 6) * 8);
-        inputs.words.push_back(KernelWord(word, state));
+      inputs.words = KernelWords(kernel->first_argument, state);
+      if (found && found->kind == inputs.kind) {
+        ForgetOtherVectors(kernel->first_argument, &*found, &inputs);
       }
     }
     // An unboxed kernel's words are what its schema says; boxed calls may be another way of the

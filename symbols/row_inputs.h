@@ -18,7 +18,7 @@ enum class RowInputKind : uint8_t {
   kStack = 3,            // words: a Stack*
   kTensorVector = 4,     // words: the address of an optional std::vector<at::Tensor>
   kPythonValues = 5,     // words: a Python tuple
-  kKernel = 6,           // words: as a kernel's function gets them, by enum pt_argument_place
+  kKernel = 6,           // words: as PlaceKernelArguments counts them
   kUnknown = 7,          // it has some: the code makes them only while a profiler runs
   kPythonArguments = 8,  // words: a Python tuple, each item of which is one
   kInferredValues = 9,   // words: a Python list or tuple, or null

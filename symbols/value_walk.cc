@@ -265,6 +265,14 @@ bool IsWideMove(unsigned id) {
   }
 }
 
+// Between memory and a vector register: an instruction for strings has the same name.
+bool IsDoubleMove(unsigned id, const cs_x86_op& to, const cs_x86_op& from) {
+  if (id != X86_INS_MOVSD) return false;
+  const bool loads = to.type == X86_OP_REG && from.type == X86_OP_MEM;
+  const bool stores = to.type == X86_OP_MEM && from.type == X86_OP_REG;
+  return (loads || stores) && WideNumber(loads ? to.reg : from.reg) >= 0;
+}
+
 }  // namespace
 
 const Disassembled* ValueWalk::Decode(uint32_t node) const {
@@ -483,7 +491,7 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
       stores.push_back({address_of(to), value[0]});
       stores.push_back({Plus(address_of(to), 8), value[1]});
     }
-  } else if (id == X86_INS_MOVQ && pair) {
+  } else if (pair && (id == X86_INS_MOVQ || IsDoubleMove(id, to, from))) {
     Value value;
     if (from.type == X86_OP_MEM) value = state->Load(address_of(from), 0);
     if (from.type == X86_OP_REG) {

@@ -51,6 +51,8 @@ class ValueState {
   ValueState();
 
   const Value& reg(unsigned number) const { return registers_[number]; }
+  // The low word of a vector register.
+  const Value& vector(unsigned number) const { return wide_[number][0]; }
   // The word at `value` + `offset`: as stored on the way, else as it was at the start.
   Value Load(const Value& value, int64_t offset) const;
 

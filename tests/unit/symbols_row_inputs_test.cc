@@ -20,6 +20,7 @@ using Bytes = std::vector<uint8_t>;
 constexpr uint64_t kBase = 0x1000;
 constexpr uint64_t kMaker = 0x9000;  // what begins a row
 constexpr uint64_t kBefore = 0x9100;
+constexpr uint64_t kSlow = 0x9200;  // Dispatcher::callWithDispatchKeySlowPath
 constexpr char kPlainBefore[] = "_ZN2at14RecordFunction6beforeESt7variantIJEEl";
 constexpr char kBeforeWithInputs[] =
     "_ZN2at14RecordFunction6beforeESt7variantIJEEN3c108ArrayRefIKNS2_6IValueEEEl";
@@ -40,6 +41,24 @@ class RowInputsTest : public ::testing::Test {
     auto graph = FlowGraph::Build(image_, kBase, kBase + code_.size());
     EXPECT_TRUE(graph.ok()) << graph.status();
     return *std::move(graph);
+  }
+  // As GCC 11 compiles torchvision's operators: the kernel's function comes from the operator's
+  // table.
+  void AddIndexedKernel() {
+    Add({0x48, 0x8d, 0x7c, 0x24, 0x40, 0x48, 0x89, 0x7c, 0x24,
+         0x38});  // rdi = [rsp+0x38] = rsp+0x40
+    Call(kMaker);
+    Add({0x80, 0xbc, 0x24, 0x80, 0, 0, 0, 0, 0x75, 0x1c});  // cmp byte [rsp+0x80], 0; jne slow
+    Add({0x4d, 0x8b, 0x5c, 0xd5, 0x08});                    // mov r11, [r13+rdx*8+8]
+    Add({0x49, 0x8b, 0x34, 0x24, 0x48, 0x89, 0xda});  // mov rsi, [r12] (functor); mov rdx, rbx
+    Add({0x4c, 0x89, 0xf1});                          // mov rcx, r14
+    Add({0xf2, 0x0f, 0x10, 0x44, 0x24, 0x30});        // movsd xmm0, [rsp+0x30]
+    Add({0x4c, 0x89, 0xff, 0x41, 0xff, 0xd3, 0xc3});  // mov rdi, r15; call r11; ret
+    Add({0x4d, 0x89, 0xf1, 0x4d, 0x89, 0xe0});        // mov r9, r14; mov r8, r12
+    Add({0x48, 0x89, 0xd9, 0x48, 0x8b, 0x54, 0x24, 0x38});  // mov rcx, rbx; mov rdx, [rsp+0x38]
+    Add({0x4c, 0x89, 0xff});                                // mov rdi, r15
+    Call(kSlow);
+    Add({0xc3});
   }
   static uint32_t Maker(const FlowGraph& graph) {
     for (uint32_t i = 0; i < graph.size(); ++i) {
@@ -237,6 +256,28 @@ TEST_F(RowInputsTest, WordsOfAnUnboxedKernel) {
   EXPECT_EQ(inputs->words[abi::PT_R9].base, abi::PT_PLACE_UNKNOWN);  // lost in the call
 }
 
+// As GCC 11 compiles torchvision's operators: the kernel's function comes from the operator's
+// table.
+TEST_F(RowInputsTest, WordsOfAKernelThatTheSlowPathNames) {
+  AddIndexedKernel();
+  image_.AddStub(kSlow, "_ZN3c1010Dispatcher27callWithDispatchKeySlowPathIN2at6TensorEJdEEE");
+  const FlowGraph graph = Graph();
+  const auto inputs = FindCallInputs(graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kKernel);
+  ASSERT_EQ(inputs->words.size(), size_t{PT_ROW_WORDS});
+  ExpectPlace(inputs->words[0], kRsp, {0x30, 0});  // the first floating-point argument
+  ExpectPlace(inputs->words[abi::PT_RCX], 14, {0});
+}
+
+TEST_F(RowInputsTest, CopiesOfSymbolicNumbersAreNotFollowed) {
+  AddIndexedKernel();
+  image_.AddStub(kSlow,
+                 "_ZN3c1010Dispatcher27callWithDispatchKeySlowPathIN2at6TensorEJNS_6SymIntEEEE");
+  const FlowGraph graph = Graph();
+  EXPECT_FALSE(FindCallInputs(graph, Maker(graph)));
+}
+
 // As in c10d's barrier: the address of the tensor that the kernel gets lies in the frame from
 // before, and what is there is stored behind the row's begin.
 TEST_F(RowInputsTest, AnArgumentThatIsMadeAtAnAddressFromBefore) {
@@ -357,7 +398,12 @@ TEST(KernelArgumentsTest, ComeBehindTheKernelAndItsKeys) {
   const auto plain = PlaceKernelArguments("FvRKN2at6TensorEE", OptionalForm::kStd);
   ASSERT_TRUE(plain && plain->size() == 1);
   EXPECT_EQ((*plain)[0].place, abi::PT_RDX);
-  EXPECT_FALSE(PlaceKernelArguments("FvdE", OptionalForm::kStd));  // no vector registers
+  const auto doubles = PlaceKernelArguments("FvdRKN2at6TensorEdE", OptionalForm::kStd);
+  ASSERT_TRUE(doubles && doubles->size() == 3);
+  EXPECT_EQ((*doubles)[0].place, 0);  // where the kernel's word would be
+  EXPECT_EQ((*doubles)[1].place, abi::PT_RDX);
+  EXPECT_EQ((*doubles)[2].place, 1);
+  EXPECT_FALSE(PlaceKernelArguments("FvdddE", OptionalForm::kStd));  // no place for a third one
   EXPECT_FALSE(PlaceKernelArguments("Fv3FooE", OptionalForm::kStd));
   EXPECT_FALSE(PlaceKernelArguments("", OptionalForm::kStd));
 }
