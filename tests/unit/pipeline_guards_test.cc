@@ -30,6 +30,40 @@ TEST(GuardTest, ARowLastsAsLongAsItsObject) {
   EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
 }
 
+// As torch's profiler shows `with mode: with record_function("mine"): …`: the annotation begins and
+// ends where the mode's code calls these operators again.
+TEST(GuardTest, AnAnnotationThatAPythonModeHandsOnIsOne) {
+  RecordMaker maker;
+  maker.Boxed(1, 10, 5, 3, 0x2000);
+  maker.AnnotationBegin(1, 11, "mine");
+  maker.Guard(kGuard, 1, 20, 4, 0x500, 0, 0, "PythonDispatchMode");
+  maker.Begin(2, 21, 1, 0);
+  maker.Boxed(1, 30, 5, 6, 0x2000);
+  maker.AnnotationBegin(1, 31, "mine");
+  maker.AnnotationHandle(1, 32, 0xabc);
+  maker.End(1, 33, 5, 6);
+  maker.GuardEnd(1, 40, 4, 0x500);
+  maker.End(1, 41, 5, 3);
+  maker.Begin(1, 50, 2, 3);
+  maker.End(1, 60, 2, 3);
+  maker.Boxed(1, 70, 5, 3, 0x3000);
+  maker.AnnotationEnd(1, 71, 0xabc);
+  maker.End(2, 72, 1, 0);
+  maker.Guard(kGuard, 1, 80, 4, 0x500, 0, 0, "PythonDispatchMode");
+  maker.Boxed(1, 90, 5, 6, 0x3000);
+  maker.AnnotationEnd(1, 91, 0xabc);
+  maker.End(1, 92, 5, 6);
+  maker.GuardEnd(1, 100, 4, 0x500);
+  maker.End(1, 101, 5, 3);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline),
+              ElementsAre("PythonDispatchMode", "aten::a", "PythonDispatchMode>mine", "aten::b",
+                          "PythonDispatchMode"));
+  EXPECT_EQ(timeline->span(SpanId{2}).duration_ns, 60);
+  EXPECT_EQ(timeline->span(SpanId{2}).end, SpanEnd::kReturn);
+  EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
+}
+
 TEST(GuardTest, ItsScopeDecidesTheCategory) {
   RecordMaker maker;
   maker.Guard(kGuard, 1, 10, 0, 0x500, 0, 7, "own scope");

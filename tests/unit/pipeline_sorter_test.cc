@@ -15,7 +15,7 @@ Event At(int64_t ns, uint32_t tid = 1) {
 
 std::vector<int64_t> Drain(EventSorter& sorter, bool flush) {
   std::vector<int64_t> times;
-  sorter.Drain(flush, [&times](const Event& event) {
+  sorter.Drain(flush, [&times](const Event& event, std::span<const Event>) {
     times.push_back(event.time_ns);
     return true;
   });
@@ -39,7 +39,7 @@ TEST(EventSorterTest, EqualTimesKeepTheirOrder) {
   for (uint32_t tid = 1; tid <= 5; ++tid) sorter.buffer()->push_back(At(50, tid));
   sorter.buffer()->push_back(At(40, 9));
   std::vector<uint32_t> tids;
-  sorter.Drain(true, [&tids](const Event& event) {
+  sorter.Drain(true, [&tids](const Event& event, std::span<const Event>) {
     tids.push_back(Raw(event.tid));
     return true;
   });

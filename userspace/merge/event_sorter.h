@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "userspace/decode/event.h"
@@ -22,13 +23,14 @@ class EventSorter {
   // The buffer to append to, in the order of arrival.
   std::vector<Event>* buffer() { return &buffer_; }
 
-  // Calls sink(const Event&) for every event that can be placed now, in order of time (ties: order
-  // of arrival). `flush`: for all. A sink that returns false stops it.
+  // Calls sink(const Event&, std::span<const Event> later) for every event that can be placed now,
+  // in order of time (ties: order of arrival), with those after it as far as they are known: of its
+  // thread, what comes within the window. `flush`: for all. A sink that returns false stops it.
   template <typename Sink>
   bool Drain(bool flush, Sink&& sink) {
     const size_t ready = SortAndCount(flush);
     for (size_t i = 0; i < ready; ++i) {
-      if (!sink(buffer_[i])) return false;
+      if (!sink(buffer_[i], std::span<const Event>(buffer_).subspan(i + 1))) return false;
     }
     buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(ready));
     sorted_ = buffer_.size();

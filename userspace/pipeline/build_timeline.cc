@@ -13,6 +13,7 @@
 #include "userspace/merge/backward_stacks.h"
 #include "userspace/merge/device_merger.h"
 #include "userspace/merge/event_sorter.h"
+#include "userspace/merge/python_modes.h"
 #include "userspace/merge/sample_linker.h"
 #include "userspace/merge/span_builder.h"
 #include "userspace/merge/system_linker.h"
@@ -164,7 +165,8 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
   absl::Status status = ReadDeviceRecords(device_source, &device_decoder, &devices, &device_ledger);
   if (!status.ok()) return status;
 
-  const auto add = [&](const Event& event) {
+  const auto add = [&](const Event& event, std::span<const Event> later) {
+    if (GoesToPython(event, later, decoder.labels())) return true;
     if (event.type != EventType::kGap) status = devices.PlaceCallsBefore(event.time_ns, &spans);
     if (status.ok()) status = spans.Add(event);
     return status.ok();
@@ -178,7 +180,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
       ++ledger.gaps;
       Event gap;
       gap.type = EventType::kGap;
-      if (!add(gap)) return status;
+      if (!add(gap, {})) return status;
     }
     decoder.Decode(batch->records, sorter.buffer());
     end = batch->end;
