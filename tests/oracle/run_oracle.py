@@ -50,6 +50,7 @@ OUTPUTS = ["capture.ptrec", "key_averages.txt", "key_averages.csv", "events.csv"
 NOT_COVERED: dict[str, list[str]] = {}
 SHOWN_SEEDS = 10
 DEFAULT_STEPS = {"transformer": 4, "lstm": 4, "exceptions": 5, "random": 24}
+LIBRARY_STEPS = 2
 START_S, READY_S, WORK_S, STOP_S = 900.0, 60.0, 400.0, 120.0  # a compiler may run before READY
 
 
@@ -205,7 +206,7 @@ def untraced_checksum(options: argparse.Namespace, workload: str, out: Path) -> 
 def steps_of(options: argparse.Namespace, workload: str) -> int:
     if workload == "random" and options.seeds:
         return options.seeds
-    return options.steps or DEFAULT_STEPS.get(workload, 8)
+    return options.steps or DEFAULT_STEPS.get(workload, LIBRARY_STEPS if workload in names_in("libraries.py", "LIBRARIES") else 8)
 
 
 def check_python_rows(result: Path) -> list[str]:
@@ -303,9 +304,10 @@ def reason_not_to_run(options: argparse.Namespace) -> str | None:
     return None
 
 
-def workloads() -> list[str]:
-    sources = (HERE / "jobs" / "job.py").read_text(encoding="utf-8")
-    table = sources.split("WORKLOADS = {", 1)[1].split("}", 1)[0]
+def names_in(module: str, table_name: str) -> list[str]:
+    """A table's names, without an import of torch."""
+    sources = (HERE / "jobs" / module).read_text(encoding="utf-8")
+    table = sources.split(f"{table_name} = {{", 1)[1].split("}", 1)[0]
     return [line.split('"')[1] for line in table.splitlines() if '"' in line]
 
 
@@ -321,6 +323,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="profile memory on both sides, and compare it")
     parser.add_argument("--shapes", action="store_true", help="record shapes on both sides, and compare the inputs")
     parser.add_argument("--stacks", action="store_true", help="record Python stacks on both sides, and compare them")
+    parser.add_argument("--libraries", action="store_true", help="without names: all jobs of libraries (jobs/libraries.py)")
     tier.add_options(parser)
     parser.add_argument("--consumers", metavar="PYTHON", help="also load the files (consumers/install.sh made PYTHON)")
     parser.add_argument("--keep", type=Path, help="keep everything in this directory")
@@ -333,7 +336,7 @@ def main() -> int:
     if reason:
         print(f"SKIPPED: {reason}")
         return SKIP
-    names = options.workload or workloads()
+    names = options.workload or (names_in("libraries.py", "LIBRARIES") if options.libraries else names_in("job.py", "WORKLOADS"))
     failed, judged = [], 0
     for name in names:
         out = Path(tempfile.mkdtemp(prefix=f"proftrace-oracle-{name}-", dir=options.keep))

@@ -19,6 +19,7 @@ import torch
 
 import profiles
 import timing
+from libraries import LIBRARIES
 from workload import Context, Workload, checksum, say, wait_for_go
 
 # Imported when chosen: what a module does to PyTorch when it is imported concerns its own workloads only.
@@ -51,13 +52,13 @@ WORKLOADS = {
 
 
 def workload_class(name: str) -> type[Workload]:
-    module, workload = WORKLOADS[name]
+    module, workload = (WORKLOADS | LIBRARIES)[name]
     return getattr(importlib.import_module(module), workload)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("workload", choices=sorted(WORKLOADS))
+    parser.add_argument("workload", choices=sorted(WORKLOADS | LIBRARIES))
     parser.add_argument("--mode", choices=["profile", "plain", "loop", "time"], default="plain")
     parser.add_argument("--out", default=".", help="where torch.profiler's answer goes")
     parser.add_argument("--steps", type=int, default=8)

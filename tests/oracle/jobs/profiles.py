@@ -168,7 +168,7 @@ def trace_inputs(args: dict[str, Any]) -> dict[str, Any] | None:
 def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
     """Replaces the profiler's thread numbers by the kernel's, which only the chrome trace has. Checks both against
     each other: each row must be in both, with the same name and start."""
-    with open(trace, encoding="utf-8") as file:
+    with open(trace, encoding="utf-8", errors="replace") as file:  # torch writes frames whose text is no UTF-8
         text = file.read()
     if torch.__version__.startswith(("2.1.", "2.5.")):  # these do not escape names
         text = re.sub(r'"name": "(.*)", "pid"', lambda m: f'"name": {json.dumps(m[1])}, "pid"', text)
