@@ -60,9 +60,9 @@ constexpr uint64_t kVtableHeaderBytes = 16;
 // More than any build has operators; a hostile file may claim millions.
 constexpr size_t kMaxFunctions = 20000;
 constexpr size_t kMaxCallers = 5000;
-// Of processor time: a real libtorch takes two seconds, however busy the machine is. A file made to
-// take long must not hold up the tracer.
-constexpr int64_t kLongestAnalysisNs = 20'000'000'000;
+// Of processor time: a real libtorch takes two seconds, an emulated processor some forty. A file
+// made to take long must not hold up the tracer.
+constexpr int64_t kLongestAnalysisNs = 120'000'000'000;
 
 bool IsRecordFunctionConstructor(std::string_view name) {
   return name.size() == kRecordFunctionPrefix.size() + 1 + kRecordFunctionSuffix.size() &&

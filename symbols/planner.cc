@@ -36,7 +36,7 @@ constexpr uint64_t kLeastStaticTorchBytes = uint64_t{8} << 20;
 
 // Of processor time: torch's own files take two seconds in all; files made to take long must not
 // hold up the tracer.
-constexpr int64_t kLongestReadingNs = 40'000'000'000;
+constexpr int64_t kLongestReadingNs = 240'000'000'000;
 
 // One file of the process that contributes to the plan.
 struct Module {
