@@ -142,6 +142,20 @@ TEST(StacksTest, ModulesAreNumberedByTheirFirstCall) {
   EXPECT_TRUE(timeline->python_codes()[0].is_module_call);
 }
 
+TEST(StacksTest, ClassesOfOneNameAreNumberedApart) {
+  Job job;
+  job.Code(1, "module.py", "_call_impl");
+  for (const auto& [object, type] : {std::pair(0xa00, 0x99), {0xb00, 0x98}, {0xc00, 0x99}}) {
+    job.PythonModule(kTid, job.now_ns(), object, type, "Linear");
+    job.PythonStack(kTid, job.now_ns(), 0, 1, {Word(1, 0, true), static_cast<uint64_t>(object)});
+    job.Operator();
+  }
+  const auto timeline = Build(job, Metadata());
+  EXPECT_THAT(StackOf(*timeline, 0), ElementsAre("Linear_0=?"));
+  EXPECT_THAT(StackOf(*timeline, 1), ElementsAre("Linear_0=?"));
+  EXPECT_THAT(StackOf(*timeline, 2), ElementsAre("Linear_1=?"));
+}
+
 TEST(StacksTest, FramesOfConstructorsShimsAreHidden) {
   Job job;
   job.Code(1, "a.py", "f");

@@ -99,6 +99,7 @@ void PythonDecoder::OnModule(const abi::pt_pair_record& record) {
   PythonModule& module = modules_.emplace_back();
   module.pid = Pid{record.head.pid};
   module.object = record.handle;
+  module.type = record.object;
 }
 
 // 1 + an index into modules_; 0 = none. It may come a little before it is told of, as codes do.
@@ -211,10 +212,10 @@ PythonDecoder::Tables PythonDecoder::TakeTables(const Facts& facts) {
     }
     if (frame.module != 0) tables.codes[frame.code].is_module_call = true;
   }
-  std::map<std::pair<uint32_t, std::string>, uint32_t> counts;
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> counts;
   for (PythonModule& module : modules_) {
     if (module.class_name.empty()) module.class_name = "<unknown>";
-    module.number = counts[{Raw(module.pid), module.class_name}]++;
+    module.number = counts[{Raw(module.pid), module.type}]++;
     if (const std::string* path = facts.path_of_module(module.pid, module.object)) {
       module.path = *path;
       module.has_path = true;

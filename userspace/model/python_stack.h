@@ -34,9 +34,10 @@ struct PythonCode {
 struct PythonModule {
   Pid pid{};
   uint64_t object = 0;     // its address
+  uint64_t type = 0;       // that of its class
   std::string class_name;  // "Linear"
   // As torch.profiler numbers the instances of a class in a process: by their first call, from 0
-  // on.
+  // on. Classes of one name are numbered apart (PythonIDVisitor, profiler_python.cpp).
   uint32_t number = 0;
   // As in named_modules() of the outermost module that called it: "encoder.layers.0.linear1"; empty
   // for that one itself.
