@@ -30,6 +30,8 @@ constexpr FilteredCall kCalls[] = {
     {SYS_memfd_create, "memfd_create", {0, 1, 0, 0, 0, 0}},
     {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
     {SYS_rt_sigreturn, "rt_sigreturn", {}},
+    // The kernel's own, where a thread that waits is stopped; also the agent's, by a later stop.
+    {SYS_restart_syscall, "restart_syscall", {}},
     // By the loader and the allocator.
     {SYS_rt_sigprocmask, "rt_sigprocmask", {2, 0, 0, 8, 0, 0}},
     {SYS_openat, "openat", {static_cast<uint64_t>(AT_FDCWD), 0, 0, 0, 0, 0}},

@@ -59,6 +59,8 @@ absl::Status CheckFilters(Pid pid, int tid, uint64_t instruction) {
       {SYS_memfd_create, "memfd_create", {0, kMemfdFlags, 0, 0, 0, 0}},
       {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
       {SYS_rt_sigreturn, "rt_sigreturn", {}},
+      // The kernel's own, where a thread that waits is stopped.
+      {SYS_restart_syscall, "restart_syscall", {}},
   };
   return CheckSeccomp(*filters, calls, instruction);
 }
