@@ -145,8 +145,8 @@ MappedFile Mapped(const char* path, uint64_t inode, int times = 1) {
   file.inode = inode;
   for (int i = 0; i < times; ++i) {
     const uint64_t start = 0x100000u * static_cast<uint64_t>(i + 1);
-    file.mappings.push_back({start, start + 0x1000, 0, false, 0, inode, path});
-    file.mappings.push_back({start + 0x1000, start + 0x2000, 0x1000, true, 0, inode, path});
+    file.mappings.push_back({start, start + 0x1000, 0, false, true, 0, inode, path});
+    file.mappings.push_back({start + 0x1000, start + 0x2000, 0x1000, true, true, 0, inode, path});
   }
   return file;
 }
