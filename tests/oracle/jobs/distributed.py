@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import tempfile
-from typing import Any, Iterable
-
 import torch
 from torch import distributed, nn
 from torch.nn import functional
 
-import profiles
-from workload import Context, Workload
-
-RANKS = 2
+from two_ranks import RANKS, TwoRanks
 
 
 class Rank:
@@ -56,61 +48,15 @@ class Rank:
         distributed.scatter(value, [torch.ones(3), torch.ones(3) * 2] if self.rank == 0 else None, src=0)
         distributed.gather(value, [torch.zeros(3) for _ in range(RANKS)] if self.rank == 0 else None, dst=0)
 
-
-def second_rank(meeting: str, out: str, profiled: bool, steps: int, released: Any) -> None:
-    rank = Rank(1, meeting)
-    for _ in range(2):
-        rank.step()
-    released.wait()
-    profile = profiles.Profile(out, all_threads=False) if profiled else None
-    if profile is not None:
-        profile.start()
-    with profiles.markers():
-        for _ in range(steps):
-            rank.step()
-    if profile is not None:
-        profile.stop()
-    distributed.barrier()
-    distributed.destroy_process_group()
+    def results(self) -> list[torch.Tensor]:
+        return [self.total, *self.model.state_dict().values()]
 
 
-class Distributed(Workload):
+class Distributed(TwoRanks):
+    kind = Rank
+
     @staticmethod
     def missing() -> str:
         if not torch.profiler.kineto_available():
             return "torch.profiler without Kineto does not tell which rows are of which thread"
-        if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
-            return "this torch.profiler does not see the operators that a collective runs on its own thread"
-        return ""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.directory = tempfile.TemporaryDirectory()
-        meeting = os.path.join(self.directory.name, "meeting")
-        spawn = multiprocessing.get_context("spawn")
-        self.released = spawn.Event()
-        self.child = spawn.Process(
-            target=second_rank, args=(meeting, context.out, context.profiled, context.steps, self.released))
-        self.child.start()
-        self.rank = Rank(0, meeting)
-
-    def warm_up(self) -> None:
-        for _ in range(2):
-            self.rank.step()
-
-    def before_window(self) -> None:
-        assert self.child.pid is not None
-        self.context.announce_children([self.child.pid])
-        self.released.set()
-
-    def step(self) -> None:
-        self.rank.step()
-
-    def finish(self) -> None:
-        distributed.barrier()
-        distributed.destroy_process_group()
-        self.child.join()
-
-    def tensors(self) -> Iterable[torch.Tensor]:
-        yield self.rank.total
-        yield from self.rank.model.state_dict().values()
+        return TwoRanks.missing()

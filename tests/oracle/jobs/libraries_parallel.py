@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import tempfile
 import warnings
-from typing import Any, Iterable
 
 import torch
 from torch import distributed, nn
 from torch.nn import functional
 
-import profiles
-from workload import Context, Workload
-
-RANKS = 2
+from two_ranks import RANKS, TwoRanks
 
 
 class Blocks(nn.Module):
@@ -48,10 +41,10 @@ class Rank:
         functional.mse_loss(self.model(self.inputs), torch.ones(6, 4)).backward()
         self.optimizer.step()
 
-    def result(self) -> torch.Tensor:
+    def results(self) -> list[torch.Tensor]:
         with torch.no_grad():
             value = self.model(self.inputs).detach()
-            return value.full_tensor() if hasattr(value, "full_tensor") else value
+            return [value.full_tensor() if hasattr(value, "full_tensor") else value]
 
 
 class Sharded(Rank):
@@ -104,81 +97,21 @@ class Pipeline(Rank):
         self.optimizer.step()
         self.total += sum(losses, torch.zeros(())).detach()
 
-    def result(self) -> torch.Tensor:
-        return torch.cat([p.detach().flatten() for p in self.model.parameters()])
+    def results(self) -> list[torch.Tensor]:
+        return [torch.cat([p.detach().flatten() for p in self.model.parameters()])]
 
 
-def second_rank(kind: type[Rank], meeting: str, out: str, profiled: bool, steps: int, released: Any) -> None:
-    rank = kind(1, meeting)
-    for _ in range(2):
-        rank.step()
-    released.wait()
-    profile = profiles.Profile(out, all_threads=False) if profiled else None
-    if profile is not None:
-        profile.start()
-    with profiles.markers():
-        for _ in range(steps):
-            rank.step()
-    if profile is not None:
-        profile.stop()
-    rank.result()
-    distributed.barrier()
-    distributed.destroy_process_group()
-
-
-class Parallel(Workload):
-    kind: type[Rank]
-
-    @staticmethod
-    def missing() -> str:
-        if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
-            return "this torch.profiler does not see the operators that a collective runs on its own thread"
-        return ""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.directory = tempfile.TemporaryDirectory()
-        meeting = os.path.join(self.directory.name, "meeting")
-        spawn = multiprocessing.get_context("spawn")
-        self.released = spawn.Event()
-        self.child = spawn.Process(
-            target=second_rank, args=(self.kind, meeting, context.out, context.profiled, context.steps, self.released))
-        self.child.start()
-        self.rank = self.kind(0, meeting)
-
-    def warm_up(self) -> None:
-        for _ in range(2):
-            self.rank.step()
-
-    def before_window(self) -> None:
-        assert self.child.pid is not None
-        self.context.announce_children([self.child.pid])
-        self.released.set()
-
-    def step(self) -> None:
-        self.rank.step()
-
-    def finish(self) -> None:
-        self.end = self.rank.result()
-        distributed.barrier()
-        distributed.destroy_process_group()
-        self.child.join()
-
-    def tensors(self) -> Iterable[torch.Tensor]:
-        return [self.end]
-
-
-class FsdpJob(Parallel):
+class FsdpJob(TwoRanks):
     kind = Sharded
 
 
-class Fsdp2Job(Parallel):
+class Fsdp2Job(TwoRanks):
     kind = FullySharded
 
 
-class TensorParallelJob(Parallel):
+class TensorParallelJob(TwoRanks):
     kind = TensorParallel
 
 
-class PipelineJob(Parallel):
+class PipelineJob(TwoRanks):
     kind = Pipeline
