@@ -64,6 +64,41 @@ TEST(GuardTest, AnAnnotationThatAPythonModeHandsOnIsOne) {
   EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
 }
 
+// With Python as the dispatcher an annotation's exit goes to a mode's code without a row.
+TEST(GuardTest, AnAnnotationEndsWithTheInnermostOfItsExits) {
+  RecordMaker maker;
+  maker.Boxed(1, 10, 5, 3, 0x2000);
+  maker.AnnotationBegin(1, 11, "mine");
+  maker.AnnotationHandle(1, 12, 0xabc);
+  maker.End(1, 13, 5, 3);
+  maker.Boxed(1, 20, 5, 3, 0x3000);
+  maker.AnnotationEnd(1, 21, 0xabc);
+  maker.Begin(2, 22, 2, 0);
+  maker.Begin(1, 30, 1, 5);
+  maker.End(1, 40, 1, 5);
+  maker.Boxed(1, 50, 5, 6, 0x3000);
+  maker.AnnotationEnd(1, 51, 0xabc);
+  maker.End(1, 52, 5, 6);
+  maker.End(1, 60, 5, 3);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("mine", "aten::b", "mine>aten::a"));
+  EXPECT_EQ(timeline->span(SpanId{0}).duration_ns, 40);
+  EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
+}
+
+TEST(GuardTest, AnAnnotationWithTheHandleOfOneThatIsOverHasAnEndOfItsOwn) {
+  RecordMaker maker;
+  for (int64_t ns = 10; ns < 30; ns += 10) {
+    maker.AnnotationBegin(1, ns, "mine");
+    maker.AnnotationHandle(1, ns + 1, 0xabc);
+    maker.AnnotationEnd(1, ns + 2, 0xabc);
+    maker.Begin(1, ns + 3, 1, 5);  // nothing of the exit's own is recorded
+  }
+  const auto timeline = Build(maker);
+  EXPECT_EQ(timeline->span(SpanId{0}).duration_ns, 2);
+  EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
+}
+
 TEST(GuardTest, ItsScopeDecidesTheCategory) {
   RecordMaker maker;
   maker.Guard(kGuard, 1, 10, 0, 0x500, 0, 7, "own scope");

@@ -4,21 +4,67 @@
 #include <cstddef>
 
 namespace proftrace {
+namespace {
+
+// What other threads do in these microseconds is limited.
+constexpr size_t kReach = 10'000;
+
+bool IsOfThread(const Event& event, const Event& other) {
+  return other.tid == event.tid && other.pid == event.pid;
+}
+
+bool MakesModesRow(const Event& event, std::span<const Event> later,
+                   const std::vector<Label>& labels) {
+  const auto next = std::find_if(later.begin(), later.end(), [&event](const Event& other) {
+    // Memory is no row.
+    return IsOfThread(event, other) && other.type != EventType::kAllocation &&
+           other.type != EventType::kFree;
+  });
+  return next != later.end() && next->type == EventType::kGuardBegin &&
+         next->label < labels.size() && labels[next->label].name == "PythonDispatchMode";
+}
+
+// Whether the call that `end` is told by makes another such call for the same annotation.
+bool EndsAgainInside(const Event& end, std::span<const Event> later) {
+  size_t calls = 0;  // that are open inside of it
+  for (const Event& other : later) {
+    if (!IsOfThread(end, other)) continue;
+    const bool is_same = other.value == end.value;
+    switch (other.type) {
+      case EventType::kBegin:
+        ++calls;
+        break;
+      case EventType::kEnd:
+        if (calls == 0) return false;
+        --calls;
+        break;
+      case EventType::kAnnotationEnd:
+        if (is_same) return calls > 0;
+        break;
+      case EventType::kAnnotationHandle:
+        if (is_same) return false;  // another one has its address
+        break;
+      case EventType::kCatch:
+      case EventType::kLoss:
+      case EventType::kExec:
+      case EventType::kThreadExit:
+        return false;
+      default:
+        break;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 bool GoesToPython(const Event& event, std::span<const Event> later,
                   const std::vector<Label>& labels) {
-  if (event.type != EventType::kAnnotationBegin && event.type != EventType::kAnnotationEnd) {
-    return false;
-  }
-  // Memory is no row. What other threads do in these microseconds is limited.
-  constexpr size_t kReach = 10'000;
+  const bool is_end = event.type == EventType::kAnnotationEnd;
+  if (!is_end && event.type != EventType::kAnnotationBegin) return false;
   const std::span<const Event> near = later.first(std::min(later.size(), kReach));
-  const auto next = std::find_if(near.begin(), near.end(), [&event](const Event& other) {
-    return other.tid == event.tid && other.pid == event.pid &&
-           other.type != EventType::kAllocation && other.type != EventType::kFree;
-  });
-  return next != near.end() && next->type == EventType::kGuardBegin &&
-         next->label < labels.size() && labels[next->label].name == "PythonDispatchMode";
+  return MakesModesRow(event, near, labels) ||
+         (is_end && event.value != 0 && EndsAgainInside(event, near));
 }
 
 }  // namespace proftrace

@@ -12,7 +12,10 @@ namespace proftrace {
 
 // Whether `event`, the begin or the end of an annotation, only goes to Python, where its operator
 // is called again or not at all: what comes `later` on its thread is then torch's own row for that
-// (torch/csrc/autograd: "PythonDispatchMode"), before anything else.
+// (torch/csrc/autograd: "PythonDispatchMode"), before anything else. While Python is the
+// dispatcher, as torch.compile has it, there is no such row for an operator that is called with an
+// object of C++, as ends are (torch/_ops.py, TorchBindOpOverload): then the annotation's end comes
+// again before that call is over.
 bool GoesToPython(const Event& event, std::span<const Event> later,
                   const std::vector<Label>& labels);
 
