@@ -70,10 +70,16 @@ const Target* RankedTarget(const RecordingInfo& info, std::optional<int> rank) {
 // A list of more ranks than this is left out: it stands in the trace's head.
 constexpr int kMostRanks = 8192;
 
+// A group's ranks; of a group of all of the job's processes they are known without being read.
+std::vector<int> RanksOf(const ProcessGroup& group, const ProcessGroup& all) {
+  std::vector<int> ranks = group.ranks;
+  if (!ranks.empty() || group.size != all.size || group.size > kMostRanks) return ranks;
+  for (int rank = 0; rank < group.size; ++rank) ranks.push_back(rank);
+  return ranks;
+}
+
 // What torch.profiler writes (torch/profiler/profiler.py, _get_distributed_info), as far as it is
-// known: not pg_count, which counts groups that the process is not in, too. A group's ranks are
-// those of the job where all of the job's processes are in it; of others each process knows but its
-// own.
+// known.
 std::string DistributedInfo(const Target& target) {
   std::string text = "{";
   const ProcessGroup* all = DefaultGroup(target.process_groups);
@@ -84,17 +90,21 @@ std::string DistributedInfo(const Target& target) {
   if (target.world_size.has_value()) {
     text += ", \"world_size\": " + std::to_string(*target.world_size);
   }
+  if (target.process_group_count.has_value()) {
+    text += ", \"pg_count\": " + std::to_string(*target.process_group_count);
+  }
   if (all == nullptr || all->name.empty()) return text + "}";
   text += ", \"pg_config\": [";
   for (const ProcessGroup& group : target.process_groups) {
     if (&group != &target.process_groups.front()) text += ", ";
     text += "{\"pg_name\": " + Quoted(group.name) + ", \"pg_desc\": " + Quoted(group.description) +
-            ", \"backend_config\": " + Quoted(group.backend) +
+            ", \"backend_config\": " +
+            Quoted(group.backend_config.empty() ? group.backend : group.backend_config) +
             ", \"pg_size\": " + std::to_string(group.size);
-    if (group.size == all->size && group.size <= kMostRanks) {
+    if (const std::vector<int> ranks = RanksOf(group, *all); !ranks.empty()) {
       text += ", \"ranks\": [";
-      for (int rank = 0; rank < group.size; ++rank) {
-        text += (rank == 0 ? "" : ", ") + std::to_string(rank);
+      for (size_t i = 0; i < ranks.size(); ++i) {
+        text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
       }
       text += "]";
     }

@@ -31,11 +31,14 @@ OrderedJson TextList(const std::vector<std::string>& texts) {
 OrderedJson GroupsJson(const std::vector<ProcessGroup>& groups) {
   OrderedJson list = OrderedJson::array();
   for (const ProcessGroup& group : groups) {
-    list.push_back({{"name", TextOrNull(group.name)},
-                    {"description", TextOrNull(group.description)},
-                    {"backend", TextOrNull(group.backend)},
-                    {"rank", group.rank},
-                    {"size", group.size}});
+    OrderedJson json = {{"name", TextOrNull(group.name)},
+                        {"description", TextOrNull(group.description)},
+                        {"backend", TextOrNull(group.backend)},
+                        {"backend_config", TextOrNull(group.backend_config)},
+                        {"rank", group.rank},
+                        {"size", group.size}};
+    if (!group.ranks.empty()) json["ranks"] = group.ranks;
+    list.push_back(std::move(json));
   }
   return list;
 }
@@ -67,6 +70,7 @@ OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
                       {"gpu_agent", AgentState(info, target.pid)}};
   if (!target.process_groups.empty()) {
     json["process_groups"] = GroupsJson(target.process_groups);
+    json["process_group_count"] = NumberOrNull(target.process_group_count);
   }
   return json;
 }

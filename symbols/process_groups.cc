@@ -9,6 +9,8 @@
 
 #include "symbols/elf_file.h"
 #include "symbols/process_maps.h"
+#include "symbols/python_groups.h"
+#include "symbols/python_runtime.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -154,14 +156,28 @@ std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
   return groups;
 }
 
-std::vector<ProcessGroup> ReadProcessGroups(Pid pid, const ProbePlan& plan) {
+ProcessGroupReading ReadProcessGroups(Pid pid, const ProbePlan& plan) {
+  ProcessGroupReading reading;
   const GroupLayout layout = GroupLayoutOf(plan.torch_version);
   const auto mappings = ReadMaps(pid);
-  if (layout.rank == 0 || !mappings.ok()) return {};
-  const std::vector<GroupClass> classes = FindClasses(pid, GroupByFile(*mappings), layout.is_base);
-  if (classes.empty()) return {};
-  return FindGroups(ProcessMemory(pid), HeapRanges(*mappings), classes, layout,
-                    plan.old_string_abi);
+  if (layout.rank == 0 || !mappings.ok()) return reading;
+  const std::vector<MappedFile> files = GroupByFile(*mappings);
+  const std::vector<GroupClass> classes = FindClasses(pid, files, layout.is_base);
+  if (classes.empty()) return reading;
+  const ProcessMemory memory(pid);
+  reading.groups = FindGroups(memory, HeapRanges(*mappings), classes, layout, plan.old_string_abi);
+  if (reading.groups.empty() || layout.name == 0) return reading;
+  const auto runtime = FindPythonRuntime(pid, memory, files);
+  if (!runtime.ok()) {
+    reading.without_members = std::string(runtime.status().message());
+    return reading;
+  }
+  const auto python = ReadPythonGroups(memory, runtime->layout, runtime->main_interpreter);
+  if (python) reading.count = python->count;
+  if (!python || AddMembers(*python, &reading.groups) < reading.groups.size()) {
+    reading.without_members = "torch.distributed's variables do not say them";
+  }
+  return reading;
 }
 
 }  // namespace proftrace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,8 +41,14 @@ std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
                                      std::span<const GroupClass> classes, const GroupLayout& layout,
                                      bool old_string_abi);
 
+struct ProcessGroupReading {
+  std::vector<ProcessGroup> groups;
+  std::optional<int> count;     // of groups that were made, also those that it is not in
+  std::string without_members;  // why a group's ranks are not known; empty: all are
+};
+
 // Of a process that runs. Looks through its heap: a tenth of a second, some hundred megabytes at
 // most. Empty where there are none, or where this version of PyTorch is not known.
-std::vector<ProcessGroup> ReadProcessGroups(Pid pid, const ProbePlan& plan);
+ProcessGroupReading ReadProcessGroups(Pid pid, const ProbePlan& plan);
 
 }  // namespace proftrace

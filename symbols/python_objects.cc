@@ -15,7 +15,8 @@ constexpr uint64_t kTypeFlagsOffset = 168;
 constexpr uint64_t kTypeBasicSizeOffset = 32;
 constexpr uint64_t kTypeDictOffset = 288;
 constexpr uint64_t kTypeMroOffset = 344;
-constexpr uint64_t kSizeOffset = 16;  // in a tuple or a list
+constexpr uint64_t kSizeOffset = 16;    // in a tuple or a list
+constexpr uint64_t kDigitsOffset = 24;  // in an int: each of 30 bits in 32, the lowest first
 constexpr uint64_t kListItemsOffset = 24;
 constexpr uint64_t kDictKeysOffset = 32;
 constexpr uint64_t kDictValuesOffset = 40;
@@ -23,6 +24,7 @@ constexpr uint64_t kModuleVariablesOffset = 16;
 
 constexpr uint64_t kInlineValuesFlag = uint64_t{1} << 2;  // 3.13 and later
 constexpr uint64_t kManagedDictFlag = uint64_t{1} << 4;   // 3.11 and later
+constexpr uint64_t kLongFlag = uint64_t{1} << 24;         // Py_TPFLAGS_LONG_SUBCLASS
 constexpr uint64_t kListFlag = uint64_t{1} << 25;
 constexpr uint64_t kTupleFlag = uint64_t{1} << 26;
 constexpr uint64_t kDictFlag = uint64_t{1} << 29;
@@ -55,6 +57,24 @@ std::optional<std::string> PythonObjects::CText(uint64_t address, size_t limit_b
     if (length < bytes) return text;
   }
   return std::nullopt;
+}
+
+std::optional<uint64_t> PythonObjects::Number(uint64_t object) const {
+  const auto size =
+      TypeOf(object, kLongFlag) ? memory_.ReadWord(object + kSizeOffset) : std::nullopt;
+  if (!size) return std::nullopt;
+  // Since 3.12 the count lies above two bits of the sign (2 = negative) and one of the
+  // interpreter's.
+  const bool has_tag = layout_.stack.version >= kPython312;
+  if (has_tag && (*size & 3) == 2) return std::nullopt;
+  const uint64_t digits = has_tag ? *size >> 3 : *size;
+  if (digits == 0 || (has_tag && (*size & 3) == 1)) return 0;
+  uint32_t digit[2] = {0, 0};
+  if (digits > std::size(digit) ||
+      !memory_.Read(object + kDigitsOffset, digit, digits * sizeof(digit[0]))) {
+    return std::nullopt;
+  }
+  return uint64_t{digit[1]} << 30 | digit[0];
 }
 
 std::optional<std::string> PythonObjects::TypeName(uint64_t object) const {

@@ -36,6 +36,8 @@ class PythonObjects {
   std::optional<std::string> Text(uint64_t object, size_t limit_bytes) const;
   // A bytes object; nothing for one longer than `limit_bytes`.
   std::optional<std::vector<uint8_t>> Bytes(uint64_t object, size_t limit_bytes) const;
+  // An int from 0 to 2^60 - 1 (or an instance of a class made from it).
+  std::optional<uint64_t> Number(uint64_t object) const;
   // The items of a tuple or a list; nothing for anything else, and for more than kMostItems.
   std::optional<std::vector<uint64_t>> Items(uint64_t object) const;
   // The items of a dict (or of an instance of a class made from it) in their order, which is not

@@ -85,6 +85,28 @@ TEST(MetadataTest, ProcessGroupsTellTheRank) {
   EXPECT_EQ(target.process_groups[1], (ProcessGroup{"1", "pair", "gloo", 1, 2}));
 }
 
+TEST(MetadataTest, ProcessGroupsHaveTheirMembers) {
+  MetadataWriter writer;
+  const ProcessGroup pair{"1", "pair", "gloo", 1, 2, "cpu:gloo,cuda:nccl", {3, 5}};
+  writer.AddProcessGroups(Pid{7}, {pair}, 4);
+  const CaptureMetadata metadata = Merged(writer.TakeJson().front());
+  ASSERT_EQ(metadata.process_groups.at(7).size(), 1u);
+  EXPECT_EQ(metadata.process_groups.at(7)[0], pair);
+  EXPECT_EQ(metadata.process_group_counts.at(7), 4);
+}
+
+TEST(MetadataTest, MembersThatCannotBeAreLeftOut) {
+  for (const char* ranks : {"[1]", "[1,-2]", "[1,99999999999]", "[1,\"2\"]", "5"}) {
+    const CaptureMetadata metadata =
+        Merged(std::string(R"([{"type":"process_groups","pid":7,"count":-1,"groups":[
+            {"rank":0,"size":2,"ranks":)") +
+               ranks + "}]}]");
+    ASSERT_EQ(metadata.process_groups.at(7).size(), 1u) << ranks;
+    EXPECT_TRUE(metadata.process_groups.at(7)[0].ranks.empty()) << ranks;
+    EXPECT_FALSE(metadata.process_group_counts.contains(7));
+  }
+}
+
 TEST(MetadataTest, ProcessGroupsThatCannotBeAreLeftOut) {
   const CaptureMetadata metadata = Merged(
       R"([{"type":"process_groups","pid":7,"groups":[{"rank":2,"size":2},{"rank":-1,"size":2},5,

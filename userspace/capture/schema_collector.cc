@@ -69,19 +69,26 @@ void SchemaCollector::Collect(Pid pid, const ProbePlan& plan, uint32_t image,
     sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddSchemas(image, entries); });
   }
   Unsupported gap{kFeature, Reason(reading)};
-  if (gap.reason.empty()) return;
+  if (!gap.reason.empty()) AddGap(std::move(gap));
+}
+
+void SchemaCollector::AddGap(Unsupported gap) {
   const std::lock_guard lock(mutex_);
   const bool is_known = std::any_of(gaps_.begin(), gaps_.end(), [&gap](const Unsupported& other) {
-    return other.reason == gap.reason;
+    return other.feature == gap.feature && other.reason == gap.reason;
   });
   if (!is_known) gaps_.push_back(std::move(gap));
 }
 
 void SchemaCollector::CollectGroups(Pid pid, const ProbePlan& plan) {
   if (!MayBeDistributed(pid, plan)) return;
-  const std::vector<ProcessGroup> groups = ReadProcessGroups(pid, plan);
-  if (groups.empty()) return;
-  sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddProcessGroups(pid, groups); });
+  const ProcessGroupReading reading = ReadProcessGroups(pid, plan);
+  if (reading.groups.empty()) return;
+  sink_->AddMetadata(
+      [&](MetadataWriter& writer) { writer.AddProcessGroups(pid, reading.groups, reading.count); });
+  if (!reading.without_members.empty()) {
+    AddGap({"members of process groups", reading.without_members});
+  }
 }
 
 void SchemaCollector::Run() {

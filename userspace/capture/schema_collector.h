@@ -49,6 +49,8 @@ class SchemaCollector {
     uint32_t image;
   };
   void Run();
+  // Once, whatever number of processes has it.
+  void AddGap(Unsupported gap);
 
   CaptureSink* sink_;
   mutable std::mutex mutex_;

@@ -13,6 +13,8 @@ struct ProcessGroup {
   std::string backend;      // "gloo", "nccl"; empty = not known
   int rank = 0;             // of the process in the group
   int size = 1;
+  std::string backend_config;  // "cpu:gloo,cuda:nccl"; empty = not known
+  std::vector<int> ranks;      // of the job, in the group's order; empty = not known
 
   bool operator==(const ProcessGroup&) const = default;
 };

@@ -26,7 +26,8 @@ struct Target {
   std::string cuda_version;
   std::optional<int> rank;
   std::optional<int> world_size;
-  std::vector<ProcessGroup> process_groups;
+  std::vector<ProcessGroup> process_groups;  // that it is in
+  std::optional<int> process_group_count;    // that were made, also those that it is not in
   uint32_t threads = 0;
   bool followed = false;         // a child that was picked up while recording
   int64_t probes_begin_ns = 0;   // CLOCK_MONOTONIC; the first probe went in

@@ -72,6 +72,8 @@ RecordingInfo InfoOf(const CaptureMetadata& metadata) {
     const auto groups = metadata.process_groups.find(Raw(target.pid));
     if (groups == metadata.process_groups.end()) continue;
     target.process_groups = groups->second;
+    const auto count = metadata.process_group_counts.find(Raw(target.pid));
+    if (count != metadata.process_group_counts.end()) target.process_group_count = count->second;
     // What the group itself says is true, whatever the environment had.
     if (const ProcessGroup* all = DefaultGroup(target.process_groups); all != nullptr) {
       target.rank = all->rank;

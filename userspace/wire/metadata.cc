@@ -113,6 +113,22 @@ ProcessEntry ProcessFromJson(const json& entry) {
 // More process groups than any job has: a hostile file's.
 constexpr size_t kMostGroups = 4096;
 
+// The list of a larger group is not kept: it would stand in each output.
+constexpr size_t kMostRanks = 8192;
+
+// None unless there is one for each of `size`.
+std::vector<int> RanksFromJson(const json& row, int size) {
+  std::vector<int> ranks;
+  for (const json& item : Member(row, "ranks")) {
+    if (ranks.size() >= kMostRanks || !item.is_number_unsigned()) return {};
+    const auto rank = item.get<uint64_t>();
+    if (rank > static_cast<uint64_t>(std::numeric_limits<int>::max())) return {};
+    ranks.push_back(static_cast<int>(rank));
+  }
+  if (ranks.size() != static_cast<size_t>(size)) return {};
+  return ranks;
+}
+
 // Those that can be: 0 <= rank < size.
 std::vector<ProcessGroup> GroupsFromJson(const json& entry) {
   std::vector<ProcessGroup> groups;
@@ -123,7 +139,7 @@ std::vector<ProcessGroup> GroupsFromJson(const json& entry) {
     if (!rank || !size || *rank < 0 || *rank >= *size) continue;
     if (groups.size() >= kMostGroups) break;
     groups.push_back(ProcessGroup{Text(row, "name"), Text(row, "description"), Text(row, "backend"),
-                                  *rank, *size});
+                                  *rank, *size, Text(row, "config"), RanksFromJson(row, *size)});
   }
   return groups;
 }
@@ -311,7 +327,12 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       threads.push_back(ThreadEntry{Pid{Number<uint32_t>(entry, "pid")},
                                     Tid{Number<uint32_t>(entry, "tid")}, Text(entry, "name")});
     } else if (type == "process_groups") {
-      process_groups[Number<uint32_t>(entry, "pid")] = GroupsFromJson(entry);
+      const auto pid = Number<uint32_t>(entry, "pid");
+      process_groups[pid] = GroupsFromJson(entry);
+      process_group_counts.erase(pid);
+      if (const auto count = OptionalNumber(entry, "count"); count && *count >= 0) {
+        process_group_counts[pid] = *count;
+      }
     } else if (type == "unsupported") {
       info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason")});
     } else if (type == "gpu") {
@@ -423,17 +444,22 @@ void MetadataWriter::AddThread(const ThreadEntry& thread) {
                             {"name", ToJsonText(thread.name)}});
 }
 
-void MetadataWriter::AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups) {
+void MetadataWriter::AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups,
+                                      std::optional<int> count) {
   json rows = json::array();
   for (const ProcessGroup& group : groups) {
-    rows.push_back({{"name", ToJsonText(group.name)},
-                    {"description", ToJsonText(group.description)},
-                    {"backend", ToJsonText(group.backend)},
-                    {"rank", group.rank},
-                    {"size", group.size}});
+    json row = {{"name", ToJsonText(group.name)},
+                {"description", ToJsonText(group.description)},
+                {"backend", ToJsonText(group.backend)},
+                {"rank", group.rank},
+                {"size", group.size}};
+    if (!group.backend_config.empty()) row["config"] = ToJsonText(group.backend_config);
+    if (!group.ranks.empty() && group.ranks.size() <= kMostRanks) row["ranks"] = group.ranks;
+    rows.push_back(std::move(row));
   }
-  impl_->entries.push_back(
-      {{"type", "process_groups"}, {"pid", Raw(pid)}, {"groups", std::move(rows)}});
+  json entry = {{"type", "process_groups"}, {"pid", Raw(pid)}, {"groups", std::move(rows)}};
+  if (count) entry["count"] = *count;
+  impl_->entries.push_back(std::move(entry));
 }
 
 void MetadataWriter::AddUnsupported(const Unsupported& unsupported) {

@@ -82,6 +82,7 @@ struct CaptureMetadata {
   std::vector<ProcessEntry> processes;  // in the order in which they were attached
   std::vector<ThreadEntry> threads;
   std::map<uint32_t, std::vector<ProcessGroup>> process_groups;  // by pid; the latest reading
+  std::map<uint32_t, int> process_group_counts;                  // likewise, where they are known
   // By pid and address: where an nn.Module hangs in the outermost one that called it.
   std::map<std::pair<uint32_t, uint64_t>, std::string> module_paths;
 
@@ -110,7 +111,9 @@ class MetadataWriter {
   void AddModulePath(Pid pid, uint64_t object, const std::string& path);
   void AddProcess(const ProcessEntry& process);
   void AddThread(const ThreadEntry& thread);
-  void AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups);
+  // `count`: of all groups that were made, as Target has it.
+  void AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups,
+                        std::optional<int> count = std::nullopt);
   void AddUnsupported(const Unsupported& unsupported);
   // How GPU activity was captured: RecordingInfo::gpu.
   void AddGpu(const std::string& how);
