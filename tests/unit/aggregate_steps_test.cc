@@ -280,6 +280,16 @@ TEST(StepFinderTest, AnEvaluationPhaseIsNoStepAndInNone) {
   }
 }
 
+TEST(StepFinderTest, AnEvaluationAfterEverySecondStepMakesNoRoundOfTwo) {
+  Job job;
+  for (int step = 0; step < 8; ++step) {
+    job.BeginStep();
+    job.Update(1, 8);
+    if (step % 2 == 1) job.Calls(1, 8);
+  }
+  EXPECT_EQ(Find(job.items(), job.now_ns() + 1'000'000'000).steps().size(), 8u);
+}
+
 TEST(StepFinderTest, BatchesWithoutTraining) {
   Job job;
   for (int step = 0; step < 15; ++step) {

@@ -63,6 +63,28 @@ std::vector<Segment> SegmentsBetween(std::span<const StepItem> items,
   return segments;
 }
 
+bool HaveOneBackwardPass(std::span<const StepItem> items, const std::vector<Segment>& segments) {
+  const auto nodes_of = [&items](const Segment& segment) {
+    std::vector<uint32_t> nodes;
+    for (size_t i = segment.begin + 1; i <= segment.end; ++i) {
+      if (items[i].item_class == ItemClass::kBackward) nodes.push_back(items[i].symbol);
+    }
+    nodes.push_back(items[segment.end].symbol);  // which optimizer it is
+    return nodes;
+  };
+  const std::vector<uint32_t> first = nodes_of(segments.front());
+  if (first.size() == 1) return false;
+  uint32_t most_nexts = 0;
+  uint32_t fewest_nexts = UINT32_MAX;
+  for (const Segment& segment : segments) {
+    most_nexts = std::max(most_nexts, segment.loader_nexts);
+    fewest_nexts = std::min(fewest_nexts, segment.loader_nexts);
+  }
+  if (most_nexts == 1 && fewest_nexts == 0) return false;
+  return std::all_of(segments.begin() + 1, segments.end(),
+                     [&](const Segment& segment) { return nodes_of(segment) == first; });
+}
+
 std::vector<size_t> MarkersOfClass(std::span<const StepItem> items, ItemClass item_class) {
   std::vector<size_t> markers;
   for (size_t i = 0; i < items.size(); ++i) {

@@ -39,6 +39,11 @@ struct Segment {
 std::vector<Segment> SegmentsBetween(std::span<const StepItem> items,
                                      std::span<const size_t> markers);
 
+// Whether each segment has the same backward pass. Those that are longer then have something that
+// needs none added: an evaluation, a generation, logging. Several updates on one batch have it as
+// well, where only some of them fetch it.
+bool HaveOneBackwardPass(std::span<const StepItem> items, const std::vector<Segment>& segments);
+
 // Markers by class.
 std::vector<size_t> MarkersOfClass(std::span<const StepItem> items, ItemClass item_class);
 // A DataLoader's items that work follows: one that only says that there is no more is none.

@@ -100,8 +100,8 @@ bool OddOnesAreOfAnotherKind(const std::vector<Segment>& segments, const Signatu
 
 // How many segments make a round: two optimizers that take turns, several updates of one network
 // for one of the other.
-size_t FindPeriod(const std::vector<Segment>& segments) {
-  if (segments.size() < 4) return 1;
+size_t FindPeriod(std::span<const StepItem> items, const std::vector<Segment>& segments) {
+  if (segments.size() < 4 || HaveOneBackwardPass(items, segments)) return 1;
   std::vector<double> to_neighbour(segments.size(), 0);
   double average = 0;
   for (size_t i = 1; i < segments.size(); ++i) {
@@ -342,6 +342,9 @@ void DescribeRound(std::span<const StepItem> items, const std::vector<const Segm
 
 double EvidenceOf(size_t rounds) { return rounds >= 3 ? 1.0 : rounds == 2 ? 0.75 : 0.45; }
 
+// Two rounds of several optimizer steps may as well be chance: a guess.
+constexpr double kTwoLongRounds = 0.5;
+
 std::string Count(size_t count, const char* what) { return std::to_string(count) + " " + what; }
 
 // A rule from markers that end what they mark: optimizer steps.
@@ -372,7 +375,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
     rule->period = static_cast<uint32_t>(Median(sizes));
     rule->slots.push_back(Typical(leads)->signature);
   } else {
-    const size_t period = FindPeriod(segments);
+    const size_t period = FindPeriod(items, segments);
     size_t lead = 0;
     if (period > 1 && rule->begins_with_round(items.front().start_ns, start_ns)) {
       lead = period - 1;  // behind the rest of the first round
@@ -404,6 +407,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
   const double regular = static_cast<double>(alike) / static_cast<double>(leads.size());
   const double trust = rule->begins_sampling ? 0.8 : rule->period > 1 ? 0.93 : 0.98;
   rule->confidence = trust * (0.65 + 0.35 * regular) * EvidenceOf(leads.size());
+  if (rule->period > 1 && leads.size() == 2) rule->confidence *= kTwoLongRounds;
   if (rule->has_guessed_end) rule->confidence *= kTrustInPauses;
   if (rule->has_guessed_lead) rule->confidence *= kTrustInLead;
 }
