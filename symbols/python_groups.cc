@@ -57,7 +57,8 @@ std::optional<PythonGroups> ReadPythonGroups(const TargetMemory& memory, const P
   const auto names = items_of("_pg_names");
   const auto ranks = items_of("_pg_group_ranks");
   if (!names || !ranks) return std::nullopt;
-  const std::vector<PythonItem> configs = items_of("_pg_backend_config").value_or(std::vector<PythonItem>());
+  const std::vector<PythonItem> configs =
+      items_of("_pg_backend_config").value_or(std::vector<PythonItem>());
   PythonGroups python;
   for (const PythonItem& item : *names) {
     if (python.groups.size() >= kMostGroups) break;
