@@ -105,6 +105,38 @@ TEST(PythonObjectsTest, AttributesAreThoseOfTheObjects) {
   }
 }
 
+// Objects, each with the number that it is ("-" = none, a negative one or one of more than 60
+// bits).
+constexpr char kNumbersScript[] = R"py(
+import sys
+kept = []
+for value in (0, 1, 7, 256, 4096, 2**30 - 1, 2**30, 2**31 - 1, 2**59 + 3, 2**60 - 1, 2**60, 2**90,
+              -1, -7, -2**31, -2**59, -2**70, 1.0, 'text', None, ()):
+    kept.append(value)
+    known = type(value) is int and 0 <= value < 2**60
+    print(id(value), value if known else '-', sep='\t')
+print('end', flush=True)
+sys.stdin.read()
+)py";
+
+TEST(PythonObjectsTest, NumbersAreThoseOfTheObjects) {
+  for (const PythonInterpreter& python : Pythons()) {
+    SCOPED_TRACE(python.version);
+    PythonProcess process(python.command, kNumbersScript);
+    const std::vector<std::string> lines = process.ReadLines("end");
+    EXPECT_EQ(lines.size(), 21u);
+    const auto runtime = FindPythonOf(PidOf(process));
+    ASSERT_TRUE(runtime.ok()) << runtime.status();
+    const ProcessMemory memory(PidOf(process));
+    const PythonObjects objects(memory, runtime->layout);
+    for (const std::string& line : lines) {
+      const std::vector<std::string> fields = Fields(line);
+      const auto number = objects.Number(std::stoull(fields[0]));
+      EXPECT_EQ(number ? std::to_string(*number) : "-", fields[1]);
+    }
+  }
+}
+
 // Dicts of str keys, and tuples and lists of str: their items with ":" between key and value.
 constexpr char kContainersScript[] = R"py(
 import sys, collections

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "symbols/process_groups.h"
+#include "symbols/python_groups.h"
 #include "tests/unit/symbols_fake_memory.h"
 
 namespace proftrace {
@@ -107,6 +108,36 @@ TEST(DefaultGroupTest, WithoutNamesItIsTheLargest) {
   EXPECT_EQ(DefaultGroup({}), nullptr);
   const std::vector<ProcessGroup> groups = {{"", "", "", 0, 2}, {"", "", "", 3, 4}};
   EXPECT_EQ(DefaultGroup(groups), &groups[1]);
+}
+
+// A process that is rank 2 of four, and rank 1 of the group of ranks 0 and 2.
+std::vector<ProcessGroup> OfRankTwo() {
+  ProcessGroup all{.name = "0", .rank = 2, .size = 4};
+  ProcessGroup even{.name = "3", .rank = 1, .size = 2};
+  return {all, even};
+}
+
+TEST(ProcessGroupMembersTest, AreThoseOfTheGroupOfThatName) {
+  const PythonGroups python{.groups = {{"3", "cpu:gloo", {0, 2}}, {"0", "", {0, 1, 2, 3}}}};
+  std::vector<ProcessGroup> groups = OfRankTwo();
+  EXPECT_EQ(AddMembers(python, &groups), 2u);
+  EXPECT_THAT(groups[0].ranks, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(groups[1].ranks, ElementsAre(0, 2));
+  EXPECT_EQ(groups[1].backend_config, "cpu:gloo");
+}
+
+TEST(ProcessGroupMembersTest, OfAnotherSizeOrWithAnotherOwnRankAreNotTaken) {
+  for (const std::vector<int>& ranks : {std::vector{0, 2, 3}, {2, 0}, {0, 1}, {}}) {
+    std::vector<ProcessGroup> groups = OfRankTwo();
+    EXPECT_EQ(AddMembers({.groups = {{"3", "cpu:gloo", ranks}}}, &groups), 0u);
+    EXPECT_THAT(groups[1].ranks, IsEmpty());
+    EXPECT_THAT(groups[1].backend_config, IsEmpty());
+  }
+}
+
+TEST(ProcessGroupMembersTest, AreNotKnownWithoutTheGroupOfAll) {
+  std::vector<ProcessGroup> groups = {OfRankTwo()[1]};
+  EXPECT_EQ(AddMembers({.groups = {{"3", "", {0, 2}}}}, &groups), 0u);
 }
 
 }  // namespace
