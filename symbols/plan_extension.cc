@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 
 namespace proftrace {
 namespace {
@@ -81,6 +82,29 @@ std::optional<PlanExtension> ExtensionOf(const ProbePlan& plan, const ProbePlan&
     return std::nullopt;
   }
   return extension;
+}
+
+void AddExtension(const PlanExtension& extension, const ProbePlan& now, ProbePlan* plan) {
+  plan->sites.insert(plan->sites.end(), extension.sites.begin(), extension.sites.end());
+  const auto first = static_cast<uint16_t>(plan->places.size());
+  for (abi::pt_place place : extension.places) {
+    if (place.otherwise != 0) place.otherwise = static_cast<uint16_t>(first + place.otherwise);
+    plan->places.push_back(place);
+  }
+  std::map<uint16_t, uint16_t> signatures;
+  for (ModulePlan module : extension.modules) {
+    for (std::vector<ProbePoint>* points : {&module.points, &module.cost_points}) {
+      for (ProbePoint& point : *points) {
+        if (point.place != 0) point.place = static_cast<uint16_t>(first + point.place);
+        if (point.signature == 0 || point.signature > now.signatures.size()) continue;
+        const auto [it, is_new] = signatures.try_emplace(
+            point.signature, static_cast<uint16_t>(plan->signatures.size() + 1));
+        if (is_new) plan->signatures.push_back(now.signatures[point.signature - 1]);
+        point.signature = it->second;
+      }
+    }
+    plan->modules.push_back(std::move(module));
+  }
 }
 
 }  // namespace proftrace

@@ -18,4 +18,8 @@ struct PlanExtension {
 // anew. Nothing where `plan` has all of its modules, or has no numbers left for its sites.
 std::optional<PlanExtension> ExtensionOf(const ProbePlan& plan, const ProbePlan& now);
 
+// Adds it to `plan`, with what of `now` its modules refer to: there, their points count the plan's
+// places and signatures.
+void AddExtension(const PlanExtension& extension, const ProbePlan& now, ProbePlan* plan);
+
 }  // namespace proftrace

@@ -126,6 +126,36 @@ TEST(PlanExtensionTest, NewModulesAreNumberedBehindThePlan) {
   EXPECT_EQ(points[0].place, 1);
 }
 
+TEST(PlanExtensionTest, AddedPointsCountThePlansPlacesAndSignatures) {
+  ProbePlan plan;
+  plan.sites = {Site(""), Site("first")};
+  plan.modules = {Module("/proc/1/map_files/10-20", {{5, Cookie(1), 1}})};
+  plan.places.resize(3);
+  plan.signatures.resize(2);
+  ProbePlan now = plan;
+  now.sites.push_back(Site("new"));
+  now.places.resize(5);
+  now.places[4].address = 99;
+  now.places[4].otherwise = 4;
+  now.signatures.resize(4);
+  now.signatures[3].count = 7;
+  now.modules.push_back(Module("/proc/1/map_files/30-40", {{5, Cookie(2), 5}, {6, Cookie(2), 0}}));
+  now.modules[1].points[1].signature = 4;
+  const auto extension = ExtensionOf(plan, now);
+  ASSERT_TRUE(extension.has_value());
+  AddExtension(*extension, now, &plan);
+  ASSERT_EQ(plan.modules.size(), 2u);
+  const std::vector<ProbePoint>& points = plan.modules[1].points;
+  ASSERT_EQ(points[0].place, 5);
+  ASSERT_EQ(plan.places.size(), 5u);
+  EXPECT_EQ(plan.places[4].address, 99u);
+  EXPECT_EQ(plan.places[4].otherwise, 4);
+  ASSERT_EQ(points[1].signature, 3);
+  ASSERT_EQ(plan.signatures.size(), 3u);
+  EXPECT_EQ(plan.signatures[2].count, 7);
+  EXPECT_EQ(plan.sites.size(), 3u);
+}
+
 TEST(PlanExtensionTest, NothingNewIsNoExtension) {
   ProbePlan plan;
   plan.sites = {Site(""), Site("first")};

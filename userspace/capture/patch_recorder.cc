@@ -37,6 +37,41 @@ std::string ExecutableOf(Pid pid) {
   return bytes > 0 ? std::string(path, static_cast<size_t>(bytes)) : std::string();
 }
 
+using PointSet = std::set<std::pair<size_t, size_t>>;  // modules and points
+
+PointSet PointsOf(const PatchedCode& code, const std::vector<size_t>& spots) {
+  PointSet points;
+  for (const size_t i : spots) {
+    if (IsPythonEnd(code.spots()[i])) continue;
+    points.emplace(code.spots()[i].module, code.spots()[i].point);
+  }
+  return points;
+}
+
+// Of the plan's modules from `first` on, the points that have no jump. Where the code is not as in
+// its file somebody else is at work: those are not among them, for no probe goes there either.
+std::vector<ModulePlan> PointsLeft(const PatchedCode& code, const ProbePlan& plan, size_t first) {
+  PointSet taken = PointsOf(code, code.WrittenSpots());
+  taken.merge(PointsOf(code, code.ChangedSpots()));
+  std::vector<ModulePlan> left(plan.modules.begin() + static_cast<int64_t>(first),
+                               plan.modules.end());
+  for (size_t m = 0; m < left.size(); ++m) {
+    std::vector<ProbePoint> points;
+    for (size_t p = 0; p < left[m].points.size(); ++p) {
+      if (!taken.contains({first + m, p})) points.push_back(left[m].points[p]);
+    }
+    left[m].points = std::move(points);
+  }
+  return left;
+}
+
+bool HasCatch(const std::vector<ModulePlan>& modules) {
+  return std::any_of(modules.begin(), modules.end(), [](const ModulePlan& module) {
+    return std::any_of(module.points.begin(), module.points.end(),
+                       [](const ProbePoint& point) { return RoleOf(point) == abi::PT_ROLE_CATCH; });
+  });
+}
+
 uint64_t LostOf(const PatchRingCounts& counts) {
   return counts.lost + counts.abandoned + counts.damages + counts.lapses;
 }
@@ -207,26 +242,9 @@ absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
   guardian_->Watch(pid);
   const absl::StatusOr<std::shared_ptr<PatchedProcess>> patched = Patch(pid, plan, held);
   if (!patched.ok()) return patched.status();
-  std::set<std::pair<size_t, size_t>> has_jump;
   const PatchedCode& code = *(*patched)->code();
-  for (const size_t i : code.WrittenSpots()) {
-    if (IsPythonEnd(code.spots()[i])) continue;
-    has_jump.emplace(code.spots()[i].module, code.spots()[i].point);
-  }
-  // Where the code is not as in its file somebody else is at work: no probe goes there either.
   const std::vector<size_t> changed = code.ChangedSpots();
-  for (const size_t i : changed) {
-    if (IsPythonEnd(code.spots()[i])) continue;
-    has_jump.emplace(code.spots()[i].module, code.spots()[i].point);
-  }
-  std::vector<ModulePlan> left = plan->modules;
-  for (size_t m = 0; m < left.size(); ++m) {
-    std::vector<ProbePoint> points;
-    for (size_t p = 0; p < plan->modules[m].points.size(); ++p) {
-      if (!has_jump.contains({m, p})) points.push_back(plan->modules[m].points[p]);
-    }
-    left[m].points = std::move(points);
-  }
+  std::vector<ModulePlan> left = PointsLeft(code, *plan, 0);
   if (!changed.empty()) {
     const std::lock_guard lock(mutex_);
     gaps_.push_back({"places in the code", "PID " + std::to_string(Raw(pid)) + ": " +
@@ -246,10 +264,60 @@ absl::Status PatchRecorder::AddPython(Pid pid, const std::string& file, PythonFa
   return absl::OkStatus();
 }
 
-void PatchRecorder::OnLateCatch(Pid pid) {
+absl::StatusOr<PlanSpots> PatchRecorder::LateSpots(Pid pid, const ProbePlan& plan, size_t first,
+                                                   const PatchedCode& code) {
+  ProbePlan late = plan;
+  for (size_t m = 0; m < first; ++m) late.modules[m].points.clear();
+  absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, late, PlacesOf(plan), cache_directory_);
+  if (!spots.ok()) return spots;
+  if (alone_) {
+    // Rows may begin in one library and end in another.
+    const PointSet has_jump = PointsOf(code, code.WrittenSpots());
+    for (size_t m = 0; m < first; ++m) {
+      for (size_t p = 0; p < plan.modules[m].points.size(); ++p) {
+        if (!has_jump.contains({m, p})) spots->unpatched.push_back({m, p, ""});
+      }
+    }
+    KeepWholeSites(plan, &*spots);
+  }
+  if (with_stack_) AddStacks(plan, &*spots);
+  return spots;
+}
+
+std::vector<ModulePlan> PatchRecorder::Extend(Pid pid, std::shared_ptr<const ProbePlan> plan,
+                                              std::vector<ModulePlan> added) {
+  std::shared_ptr<PatchedProcess> patched;
+  JobFacts facts;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(pid));
+    if (it == processes_.end()) return added;
+    patched = it->second.patched;
+    facts = patched->code()->facts();
+    // What was open when it was loaded may have been left by a catch that nobody saw.
+    if (HasCatch(added)) patched->ring()->SetEndsAreSeen(false);
+  }
+  const size_t first = plan->modules.size() - added.size();
+  absl::StatusOr<PlanSpots> spots = LateSpots(pid, *plan, first, *patched->code());
+  absl::Status status = spots.status();
+  if (status.ok() && spots->spots.empty()) return added;
+  if (status.ok()) {
+    status =
+        patched->Extend(std::move(spots->spots), RecorderTables(PlacesOf(*plan), plan->signatures),
+                        plan->node_signature, facts);
+  }
   const std::lock_guard lock(mutex_);
-  const auto it = processes_.find(Raw(pid));
-  if (it != processes_.end()) it->second.patched->ring()->SetEndsAreSeen(false);
+  patched->Adopt();
+  const PatchedCode& code = *patched->code();
+  if (const auto it = processes_.find(Raw(pid)); it != processes_.end()) it->second.plan = plan;
+  if (patched->ring()->ends_are_seen() && !AreEndsSeen(*plan, code.spots(), code.WrittenSpots())) {
+    patched->ring()->SetEndsAreSeen(false);
+  }
+  if (!status.ok() && ExitCodeOf(status) != ExitCode::kNoTarget) {
+    gaps_.push_back({"jumps in libraries that were loaded while recording",
+                     "PID " + std::to_string(Raw(pid)) + ": " + std::string(status.message())});
+  }
+  return PointsLeft(code, *plan, first);
 }
 
 void PatchRecorder::RemoveAutogradLayout(Pid pid) {

@@ -48,8 +48,10 @@ class PatchRecorder {
                                                  StoppedThreads* held);
   // The rows of the process have stacks: before it is attached. Fails with why they cannot.
   absl::Status AddPython(Pid pid, const std::string& file, PythonFacts python);
-  // A library was loaded late in which exceptions may be caught that jumps do not see.
-  void OnLateCatch(Pid pid);
+  // The process has loaded more libraries, `added`: the last modules of `plan`. What is left of
+  // them, as Attach().
+  std::vector<ModulePlan> Extend(Pid pid, std::shared_ptr<const ProbePlan> plan,
+                                 std::vector<ModulePlan> added);
   // Its operators have no sequence numbers from here on (a second PyTorch was loaded).
   void RemoveAutogradLayout(Pid pid);
   // Operators that were registered late: those that begin and end annotations matter.
@@ -100,6 +102,9 @@ class PatchRecorder {
   // Of a forked child of one that is patched; null: it is none, or that did not work.
   std::unique_ptr<PatchedProcess> AttachFork(Pid pid);
   absl::StatusOr<PlanSpots> SpotsOf(Pid pid, const std::shared_ptr<const ProbePlan>& plan);
+  // Of the modules of `plan` from `first` on.
+  absl::StatusOr<PlanSpots> LateSpots(Pid pid, const ProbePlan& plan, size_t first,
+                                      const PatchedCode& code);
 
   const bool alone_;
   const bool with_stack_;

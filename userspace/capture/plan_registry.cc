@@ -68,10 +68,11 @@ PlanRegistry::Extended PlanRegistry::Extend(uint32_t id, const ProbePlan& plan,
     return {};
   }
   sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddPlan(id, LabelsOf(more->sites)); });
-  whole.sites.insert(whole.sites.end(), more->sites.begin(), more->sites.end());
-  whole.modules.insert(whole.modules.end(), more->modules.begin(), more->modules.end());
+  AddExtension(*more, now, &whole);
   sites_[id] = whole.sites;
-  return {std::make_shared<const ProbePlan>(std::move(whole)), std::move(more->modules)};
+  std::vector<ModulePlan> added(whole.modules.end() - static_cast<int64_t>(more->modules.size()),
+                                whole.modules.end());
+  return {std::make_shared<const ProbePlan>(std::move(whole)), std::move(added)};
 }
 
 }  // namespace proftrace

@@ -187,13 +187,9 @@ void ProcessSet::AddLibraries(Pid pid) {
     it->second.plan = extended.plan;
     ++late_libraries_;
   }
-  const bool has_catch =
-      std::any_of(extended.added.begin(), extended.added.end(), [](const ModulePlan& module) {
-        return std::any_of(module.points.begin(), module.points.end(), [](const ProbePoint& point) {
-          return RoleOf(point) == abi::PT_ROLE_CATCH;
-        });
-      });
-  if (has_catch && patch_ != nullptr) patch_->OnLateCatch(pid);
+  if (patch_ != nullptr) {
+    extended.added = patch_->Extend(pid, extended.plan, std::move(extended.added));
+  }
   ProcessLinks links;
   AttachReport report;
   // What is live of a library is kept.

@@ -49,8 +49,8 @@ uint64_t PatchRing::JumpsOffset(const PatchRingOptions& options) {
 }
 
 uint64_t PatchRing::Bytes(const PatchRingOptions& options) {
-  const uint64_t end = JumpsOffset(options) + options.jumps.size() * 8 + PATCH_DEMOTION_BYTES +
-                       PATCH_SLOTS * kCounterBytes;
+  const uint64_t end = JumpsOffset(options) + (options.jumps.size() + options.more_jumps) * 8 +
+                       PATCH_DEMOTION_BYTES + PATCH_SLOTS * kCounterBytes;
   const uint64_t inputs = options.reads_inputs ? PATCH_SLOTS * PATCH_INPUTS_BYTES : 0;
   return end + inputs + (options.reads_stacks ? PATCH_SLOTS * PATCH_STACKS_BYTES : 0);
 }
@@ -67,7 +67,7 @@ uint64_t PatchRing::WordsOffset(size_t index) const {
 }
 
 uint64_t PatchRing::DemotionsOffset() const {
-  return JumpsOffset(options_) + options_.jumps.size() * 8;
+  return JumpsOffset(options_) + (options_.jumps.size() + options_.more_jumps) * 8;
 }
 
 uint64_t PatchRing::CountersOffset(size_t index) const {
@@ -132,6 +132,39 @@ void PatchRing::LayOut() {
   *HeaderField<uint32_t>(PATCH_RING_OWNER) = owner;
   *HeaderField<uint64_t>(PATCH_RING_OWNER_START) = self.ok() ? self->start_ticks : 0;
   Store(HeaderField<uint64_t>(PATCH_RING_MAGIC), uint64_t{PATCH_RING_MAGIC_VALUE});
+}
+
+bool PatchRing::Announce(const std::vector<AddressRange>& regions,
+                         const std::vector<uint64_t>& jumps) {
+  if (options_.regions.size() + regions.size() > PATCH_RING_MOST_REGIONS ||
+      jumps.size() > options_.more_jumps) {
+    return false;
+  }
+  // A killed run may have got to any of these steps: a region counts from its address on.
+  for (const AddressRange& region : regions) {
+    const size_t at = PATCH_RING_REGIONS + options_.regions.size() * sizeof(AddressRange);
+    Store(HeaderField<uint64_t>(at + offsetof(AddressRange, bytes)), region.bytes);
+    Store(HeaderField<uint64_t>(at + offsetof(AddressRange, address)), region.address);
+    options_.regions.push_back(region);
+  }
+  for (const uint64_t jump : jumps) {
+    Store(HeaderField<uint64_t>(JumpsOffset(options_) + options_.jumps.size() * 8), jump);
+    options_.jumps.push_back(jump);
+    --options_.more_jumps;
+  }
+  Store(HeaderField<uint64_t>(PATCH_RING_JUMPS), uint64_t{options_.jumps.size()});
+  return true;
+}
+
+void PatchRing::Retract(size_t regions, size_t jumps) {
+  options_.jumps.resize(options_.jumps.size() - jumps);
+  options_.more_jumps += jumps;
+  Store(HeaderField<uint64_t>(PATCH_RING_JUMPS), uint64_t{options_.jumps.size()});
+  for (; regions > 0; --regions) {
+    options_.regions.pop_back();
+    const size_t at = PATCH_RING_REGIONS + options_.regions.size() * sizeof(AddressRange);
+    Store(HeaderField<uint64_t>(at), uint64_t{0});
+  }
 }
 
 int64_t PatchRing::LetWrite(int64_t ns) {

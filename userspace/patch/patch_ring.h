@@ -70,6 +70,7 @@ struct PatchRingOptions {
   // What a later run needs to take all of it away (leftovers.h).
   std::vector<AddressRange> regions;
   std::vector<uint64_t> jumps;
+  uint64_t more_jumps = 0;  // so many may be announced later
 };
 
 struct PatchRingCounts {
@@ -118,6 +119,11 @@ class PatchRing {
   // them.
   void LetReadStacks();
   bool are_stacks_read() const;
+
+  // Announces to a later run what will be in the process as well. False: there is no room.
+  bool Announce(const std::vector<AddressRange>& regions, const std::vector<uint64_t>& jumps);
+  // Takes back what was announced last, which is not there: so many of each.
+  void Retract(size_t regions, size_t jumps);
 
   // From here on calls at `site` are only counted, and their ends are recorded or not. Threads see
   // it at once. False: there is no counter left for it.

@@ -146,6 +146,44 @@ void PatchedCode::TakeFrom(const PatchedCode& parent) {
   trampoline_bytes_ = parent.trampoline_bytes_;
 }
 
+void PatchedCode::Adopt(const PatchedCode& other) {
+  const size_t first = spots_.size();
+  spots_.insert(spots_.end(), other.spots_.begin(), other.spots_.end());
+  for (Region region : other.regions_) {
+    for (size_t& spot : region.spots) spot += first;
+    regions_.push_back(std::move(region));
+  }
+  for (Jump jump : other.jumps_) {
+    jump.spot += first;
+    jumps_.push_back(std::move(jump));
+  }
+  for (const Refusal& refusal : other.refused_) Refuse(first + refusal.spot, refusal.reason);
+  trampoline_bytes_ += other.trampoline_bytes_;
+  std::sort(jumps_.begin(), jumps_.end(),
+            [](const Jump& a, const Jump& b) { return a.address < b.address; });
+  runs_.clear();
+  FindRuns();
+  (void)SetFacts(facts_);
+}
+
+bool PatchedCode::HasJumpOfEachRegion() const {
+  std::vector<bool> is_seen(spots_.size());
+  std::vector<uint8_t> now(kWindowBytes);
+  for (const Jump& jump : jumps_) {
+    if (jump.is_written) is_seen[jump.spot] = true;
+  }
+  return std::all_of(regions_.begin(), regions_.end(), [&](const Region& region) {
+    const auto first = std::find_if(region.spots.begin(), region.spots.end(),
+                                    [&](size_t spot) { return is_seen[spot]; });
+    if (first == region.spots.end()) return true;
+    const uint64_t address = spots_[*first].address();
+    const auto jump =
+        std::lower_bound(jumps_.begin(), jumps_.end(), address,
+                         [](const Jump& known, uint64_t at) { return known.address < at; });
+    return memory_.Read(address, now.data(), now.size()) && IsOurJump(jump->bytes, now.data());
+  });
+}
+
 void PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
                            const std::vector<uint64_t>& jumps,
                            const std::vector<Mapping>& mappings) {
@@ -217,7 +255,7 @@ std::vector<uint64_t> PatchedCode::JumpAddresses() const {
   return addresses;
 }
 
-absl::Status PatchedCode::WriteTrampolines() {
+absl::Status PatchedCode::WriteTrampolines(bool touches_pages) {
   for (Region& region : regions_) {
     const uint64_t recorder = region.range.address + PATCH_CONTROL_BYTES;
     std::vector<uint8_t> code(RecorderCode().begin(), RecorderCode().end());
@@ -256,7 +294,7 @@ absl::Status PatchedCode::WriteTrampolines() {
   }
   DropPartialGroups();
   FindRuns();
-  MakeOwnPages();
+  if (touches_pages) MakeOwnPages();
   return absl::OkStatus();
 }
 

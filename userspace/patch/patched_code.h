@@ -56,6 +56,11 @@ class PatchedCode {
 
   // A forked child has what its parent had.
   void TakeFrom(const PatchedCode& parent);
+  // Code of the same process whose jumps were put in by itself. Its facts are these from here on.
+  void Adopt(const PatchedCode& other);
+  // Whether each region's first jump is there: none was written after a fork, or went with the
+  // library that it was in.
+  bool HasJumpOfEachRegion() const;
   // What an earlier run has left in the process, as far as it is true: jumps into one of the
   // `regions`, over code of files, and pages that had some. For RemoveJumps(), RestoredRuns().
   void TakeOver(const std::vector<AddressRange>& regions, const std::vector<uint64_t>& jumps,
@@ -65,8 +70,9 @@ class PatchedCode {
   bool Claim(const Region& region) const;
   // Whether the regions are still there: the process goes on with the same program.
   bool IsStillThere() const;
-  // Fills the regions, which are mapped now; the process goes on.
-  absl::Status WriteTrampolines();
+  // Fills the regions, which are mapped now; the process goes on. `touches_pages`: and makes the
+  // pages its own where jumps will be, which must not be unmapped meanwhile.
+  absl::Status WriteTrampolines(bool touches_pages = true);
   // All threads stand still for these. How many jumps there are.
   size_t WriteJumps();
   // `ring`: what the recorders' control pages say of it; 0 = recording is off. Where Python's end
@@ -120,7 +126,7 @@ class PatchedCode {
   JobFacts facts_;
   RecorderTables tables_;
   uint16_t node_signature_ = 0;
-  std::vector<PatchSpot> spots_;  // ascending by address
+  std::vector<PatchSpot> spots_;  // as far as PlaceRegions() was given them, ascending by address
   std::vector<Region> regions_;
   std::vector<Jump> jumps_;  // ascending by address
   std::vector<PageRun> runs_;

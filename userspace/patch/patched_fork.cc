@@ -39,6 +39,7 @@ absl::Status PatchedProcess::StartFork(const PatchedProcess& parent,
   report_.jumps = parent.report_.jumps;
   python_end_ = parent.python_end_;
   if (!code_.IsStillThere()) return absl::NotFoundError("it has ended, or runs another program");
+  if (!code_.HasJumpOfEachRegion()) return absl::NotFoundError("jumps of its parent are newer");
   ring_address_ = inherited->start;
   ring_bytes_ = inherited->end - inherited->start;
 

@@ -29,8 +29,6 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kOneStopLimitNs = 2'000'000'000;
-// Memory near the code that is free may be the process's own a moment later.
-constexpr int kMostTries = 5;
 constexpr char kTaken[] = "the memory near the code was taken meanwhile";
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
 constexpr uint64_t kNoFile = ~uint64_t{0};
@@ -38,6 +36,8 @@ constexpr uint64_t kMemfdFlags = 1 | 2;   // MFD_CLOEXEC | MFD_ALLOW_SEALING
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
 // Of a thread control block: what of it may hold the thread's id.
 constexpr size_t kControlBlockBytes = 2304;
+// Of libraries that are mapped later: of all rows of torchvision, torchaudio and the like.
+constexpr uint64_t kMostLateJumps = 1u << 15;
 
 absl::Status Refused(const char* what, int64_t result) {
   return Fail(ExitCode::kNotPermitted, std::string("the kernel refused it ") + what + ": " +
@@ -134,6 +134,12 @@ void RemoveMovedCalls(std::vector<PatchSpot>* spots) {
 
 }  // namespace
 
+void PrepareSpots(Pid pid, std::vector<PatchSpot>* spots) {
+  std::sort(spots->begin(), spots->end(),
+            [](const PatchSpot& a, const PatchSpot& b) { return a.address() < b.address(); });
+  if (HasShadowStack(pid)) RemoveMovedCalls(spots);
+}
+
 absl::Status CheckPatchable(Pid pid) {
   if (absl::Status status = CheckTimeStampCounter(); !status.ok()) return status;
   const absl::StatusOr<WritableMemory> memory = WritableMemory::Open(pid);
@@ -163,7 +169,7 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchedProcess::Attach(
   std::unique_ptr<PatchedProcess> process(new PatchedProcess(pid, *std::move(memory)));
   process->lock_ = *std::move(lock);
   absl::Status status;
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  for (int tries = 0; tries < kMostPlacings; ++tries) {
     const absl::StatusOr<TargetLock> code = TargetLock::TakeForJumps(pid);
     if (!code.ok()) return code.status();
     status = process->Start(spots, ring, thread_number, held);
@@ -196,9 +202,7 @@ absl::Status PatchedProcess::Start(std::vector<PatchSpot> spots, const PatchRing
   const absl::StatusOr<LoaderPlaces> places = FindLoaderPlaces(pid_, *mappings);
   if (!places.ok()) return places.status();
   system_calls_ = places->system_calls;
-  std::sort(spots.begin(), spots.end(),
-            [](const PatchSpot& a, const PatchSpot& b) { return a.address() < b.address(); });
-  if (HasShadowStack(pid_)) RemoveMovedCalls(&spots);
+  PrepareSpots(pid_, &spots);
   code_.SetTables(RecorderTables(ring.places, ring.signatures), ring.node_signature);
   code_.PlaceRegions(std::move(spots), *mappings);
   (void)code_.SetFacts(ring.facts);
@@ -263,6 +267,7 @@ absl::Status PatchedProcess::MapAll(PatchRingOptions* options, UniqueFd* memory,
     options->regions.push_back(region.range);
   }
   options->jumps = code_.JumpAddresses();
+  options->more_jumps = kMostLateJumps;
   ring_bytes_ = PatchRing::Bytes(*options);
   const std::vector<std::byte> header = AnnouncedHeader(*options);
   const Hurry hurry;
@@ -273,7 +278,7 @@ absl::Status PatchedProcess::MapAll(PatchRingOptions* options, UniqueFd* memory,
   if (!calls.ok()) return calls.status();
   absl::Status status = MakeRingFile(&*calls, header, memory);
   for (PatchedCode::Region& region : code_.regions()) {
-    if (status.ok()) status = MapRegion(&*calls, &region);
+    if (status.ok()) status = MapRegion(&*calls, code_, &region);
   }
   if (status.ok()) status = MapRing(&*calls);
   options->address = ring_address_;
@@ -309,7 +314,8 @@ absl::Status PatchedProcess::MakeRingFile(RemoteCalls* calls, const std::vector<
   return absl::OkStatus();
 }
 
-absl::Status PatchedProcess::MapRegion(RemoteCalls* calls, PatchedCode::Region* region) {
+absl::Status PatchedProcess::MapRegion(RemoteCalls* calls, const PatchedCode& code,
+                                       PatchedCode::Region* region) {
   const AddressRange& range = region->range;
   absl::StatusOr<int64_t> result = calls->Call(
       SYS_mmap, {range.address, range.bytes, PROT_READ | PROT_WRITE,
@@ -322,7 +328,7 @@ absl::Status PatchedProcess::MapRegion(RemoteCalls* calls, PatchedCode::Region* 
     return absl::AbortedError(kTaken);
   }
   region->is_mapped = true;
-  if (!code_.Claim(*region)) return absl::UnavailableError("its memory cannot be written");
+  if (!code.Claim(*region)) return absl::UnavailableError("its memory cannot be written");
   result = calls->Call(SYS_mprotect,
                        {range.address + PATCH_CONTROL_BYTES, range.bytes - PATCH_CONTROL_BYTES,
                         PROT_READ | PROT_EXEC, 0, 0, 0});
@@ -346,18 +352,19 @@ absl::Status PatchedProcess::MapRing(RemoteCalls* calls) {
   return absl::OkStatus();
 }
 
-absl::Status PatchedProcess::UnmapAll(const StoppedThread& thread) {
+absl::Status PatchedProcess::UnmapAll(const StoppedThread& thread, PatchedCode* code) {
   absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
   if (!calls.ok()) return calls.status();
   // The ring, which tells a later run of the rest, goes last.
-  for (const AddressRange& run : code_.RestoredRuns()) {
+  for (const AddressRange& run : code->RestoredRuns()) {
     (void)calls->Call(SYS_madvise, {run.address, run.bytes, MADV_DONTNEED, 0, 0, 0});
   }
-  for (PatchedCode::Region& region : code_.regions()) {
+  for (PatchedCode::Region& region : code->regions()) {
     if (!region.is_mapped) continue;
     (void)calls->Call(SYS_munmap, {region.range.address, region.range.bytes, 0, 0, 0, 0});
     region.is_mapped = false;
   }
+  if (code != &code_) return absl::OkStatus();
   if (ring_address_ != 0) {
     (void)calls->Call(SYS_munmap, {ring_address_, ring_bytes_, 0, 0, 0, 0});
     ring_address_ = 0;
@@ -377,32 +384,36 @@ absl::Status PatchedProcess::Detach() {
   return status;
 }
 
+absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
+  // First the jumps: then threads that are in a trampoline leave it. Python's end waits for those
+  // until the last of them has.
+  const absl::Status status = AtQuietMoment(
+      pid_, memory_, [](uint64_t) { return false; },
+      [this, code](QuietMoment*) {
+        if (!code->IsStillThere()) return Gone();
+        (void)code->Publish(0);
+        return code->RemoveJumps(python_end_) ? absl::OkStatus() : NotPutBack();
+      },
+      &report_.detach);
+  if (!status.ok()) return status;
+  return AtQuietMoment(
+      pid_, memory_, [code](uint64_t address) { return code->IsInsideRegion(address); },
+      [this, code](QuietMoment* moment) {
+        if (!code->IsStillThere()) return Gone();
+        if (python_end_ != 0 && !code->RemoveJumps()) return NotPutBack();
+        const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
+        return kept.has_value() ? UnmapAll(*kept, code) : absl::OkStatus();
+      },
+      &report_.detach);
+}
+
 absl::Status PatchedProcess::TakeOut() {
+  Adopt();
   const bool is_mapped =
       std::any_of(code_.regions().begin(), code_.regions().end(),
                   [](const PatchedCode::Region& region) { return region.is_mapped; });
   if (!is_mapped && ring_address_ == 0 && descriptors_.empty()) return absl::OkStatus();
-  // First the jumps: then threads that are in a trampoline leave it. Python's end waits for those
-  // until the last of them has.
-  absl::Status status = AtQuietMoment(
-      pid_, memory_, [](uint64_t) { return false; },
-      [this](QuietMoment*) {
-        if (!code_.IsStillThere()) return Gone();
-        (void)code_.Publish(0);
-        return code_.RemoveJumps(python_end_) ? absl::OkStatus() : NotPutBack();
-      },
-      &report_.detach);
-  if (status.ok()) {
-    status = AtQuietMoment(
-        pid_, memory_, [this](uint64_t address) { return code_.IsInsideRegion(address); },
-        [this](QuietMoment* moment) {
-          if (!code_.IsStillThere()) return Gone();
-          if (python_end_ != 0 && !code_.RemoveJumps()) return NotPutBack();
-          const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
-          return kept.has_value() ? UnmapAll(*kept) : absl::OkStatus();
-        },
-        &report_.detach);
-  }
+  absl::Status status = TakeOut(&code_);
   if (ExitCodeOf(status) == ExitCode::kNoTarget) {
     for (PatchedCode::Region& region : code_.regions()) region.is_mapped = false;
     ring_address_ = 0;

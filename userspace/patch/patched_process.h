@@ -32,6 +32,12 @@ namespace proftrace {
 // So long after its last sign of life a tracer counts as gone.
 inline constexpr int64_t kPatchLeaseNs = 2'000'000'000;
 
+// Memory near the code that is free may be the process's own a moment later.
+inline constexpr int kMostPlacings = 5;
+
+// Brings them into the order that PatchedCode needs, without those that `pid` may not have.
+void PrepareSpots(Pid pid, std::vector<PatchSpot>* spots);
+
 // A spot that has no jump.
 struct RefusedSpot {
   size_t spot = 0;  // index
@@ -67,6 +73,13 @@ class PatchedProcess {
   // RemoveLeftPatches() then takes out what it has. `parent` is not changed, and must live.
   static absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachFork(
       Pid child, const PatchedProcess& parent, PatchRing::ThreadNumber thread_number);
+  // Puts jumps at more places, in libraries that it has mapped since. Fails with one sentence;
+  // nothing of that is in the process then, but where the sentence says so, and the jumps that
+  // were there go on. `facts`: those of code(). Adopt() must follow in any case.
+  absl::Status Extend(std::vector<PatchSpot> spots, RecorderTables tables, uint16_t node_signature,
+                      const JobFacts& facts);
+  // What Extend() has put there is code()'s from here on. The other one may not be used meanwhile.
+  void Adopt();
   ~PatchedProcess();
   PatchedProcess(const PatchedProcess&) = delete;
   PatchedProcess& operator=(const PatchedProcess&) = delete;
@@ -88,6 +101,11 @@ class PatchedProcess {
   // As far as one killed run is concerned; false = there is nothing.
   static absl::StatusOr<bool> RemoveOneLeft(Pid pid, RemovedPatches* removed);
   absl::Status TakeOut();
+  // The jumps and regions of `code`; with the last of them, the ring.
+  absl::Status TakeOut(PatchedCode* code);
+  absl::Status TryExtend(std::vector<PatchSpot> spots, const RecorderTables& tables,
+                         uint16_t node_signature, const JobFacts& facts);
+  absl::Status MapLate();
   absl::Status Start(std::vector<PatchSpot> spots, const PatchRingOptions& ring,
                      PatchRing::ThreadNumber thread_number, StoppedThreads* held);
   // Maps regions and ring, by one thread that is stopped for it. `memory`: the ring's.
@@ -95,9 +113,9 @@ class PatchedProcess {
   // The ring's file, with a header that says what will be mapped: a killed run is known by it.
   absl::Status MakeRingFile(RemoteCalls* calls, const std::vector<std::byte>& header,
                             UniqueFd* memory);
-  absl::Status MapRegion(RemoteCalls* calls, PatchedCode::Region* region);
+  absl::Status MapRegion(RemoteCalls* calls, const PatchedCode& code, PatchedCode::Region* region);
   absl::Status MapRing(RemoteCalls* calls);
-  absl::Status UnmapAll(const StoppedThread& thread);
+  absl::Status UnmapAll(const StoppedThread& thread, PatchedCode* code);
   absl::Status StartFork(const PatchedProcess& parent, PatchRing::ThreadNumber thread_number);
   // In place of the one that was inherited.
   absl::Status ReplaceRing(PatchRingOptions* options, UniqueFd* memory);
@@ -111,6 +129,7 @@ class PatchedProcess {
   WritableMemory memory_;
   SystemCallPlaces system_calls_;
   PatchedCode code_;
+  std::unique_ptr<PatchedCode> late_;  // until it is adopted
   std::unique_ptr<PatchRing> ring_;
   uint64_t ring_address_ = 0;  // 0 = not mapped
   uint64_t ring_bytes_ = 0;

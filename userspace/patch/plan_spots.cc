@@ -134,6 +134,7 @@ class SpotFinder {
 
   void AddModule(size_t m) {
     const ModulePlan& module = plan_.modules[m];
+    if (module.points.empty()) return;
     const auto mapped =
         std::find_if(files_.begin(), files_.end(), [&module](const MappedFile& file) {
           return file.device == module.file.device && file.inode == module.file.inode;
