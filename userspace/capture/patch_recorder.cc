@@ -123,13 +123,31 @@ void PatchRecorder::Keep(std::span<const std::byte> record) {
   records_.Add(record);
 }
 
-absl::StatusOr<PlanSpots> PatchRecorder::SpotsOf(Pid pid,
-                                                 const std::shared_ptr<const ProbePlan>& plan) {
+absl::StatusOr<PlanSpots> PatchRecorder::SpotsOf(Pid pid, const ProbePlan& plan, size_t first,
+                                                 const PatchedCode* code) const {
+  ProbePlan wanted = plan;
+  for (size_t m = 0; m < first; ++m) wanted.modules[m].points.clear();
+  absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, wanted, PlacesOf(plan), cache_directory_);
+  if (!spots.ok()) return spots;
+  if (alone_) {
+    // Rows may begin in one library and end in another.
+    const PointSet has_jump = first == 0 ? PointSet() : PointsOf(*code, code->WrittenSpots());
+    for (size_t m = 0; m < first; ++m) {
+      for (size_t p = 0; p < plan.modules[m].points.size(); ++p) {
+        if (!has_jump.contains({m, p})) spots->unpatched.push_back({m, p, ""});
+      }
+    }
+    KeepWholeSites(plan, &*spots);
+  }
+  if (with_stack_) AddStacks(plan, &*spots);
+  return spots;
+}
+
+absl::StatusOr<PlanSpots> PatchRecorder::AllSpotsOf(Pid pid,
+                                                    const std::shared_ptr<const ProbePlan>& plan) {
   const std::lock_guard lock(spots_mutex_);
   if (last_plan_.lock() == plan) return last_spots_;
-  absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, *plan, PlacesOf(*plan), cache_directory_);
-  if (spots.ok() && alone_) KeepWholeSites(*plan, &*spots);
-  if (spots.ok() && with_stack_) AddStacks(*plan, &*spots);
+  absl::StatusOr<PlanSpots> spots = SpotsOf(pid, *plan, 0, nullptr);
   if (spots.ok()) {
     last_plan_ = plan;
     last_spots_ = *spots;
@@ -197,7 +215,7 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
       return child;
     }
   }
-  absl::StatusOr<PlanSpots> spots = SpotsOf(pid, plan);
+  absl::StatusOr<PlanSpots> spots = AllSpotsOf(pid, plan);
   if (!spots.ok()) return spots.status();
   PatchRingOptions options;
   options.pid = pid;
@@ -236,6 +254,17 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
   return made;
 }
 
+void PatchRecorder::NameChangedSpots(Pid pid, const PatchedCode& code, size_t first) {
+  size_t changed = 0;
+  for (const size_t i : code.ChangedSpots()) {
+    if (!IsPythonEnd(code.spots()[i]) && code.spots()[i].module >= first) ++changed;
+  }
+  if (changed == 0) return;
+  gaps_.push_back(
+      {"places in the code", "PID " + std::to_string(Raw(pid)) + ": " + std::to_string(changed) +
+                                 " were changed by somebody else and are not recorded"});
+}
+
 absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
                                                               std::shared_ptr<const ProbePlan> plan,
                                                               StoppedThreads* held) {
@@ -243,15 +272,9 @@ absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
   const absl::StatusOr<std::shared_ptr<PatchedProcess>> patched = Patch(pid, plan, held);
   if (!patched.ok()) return patched.status();
   const PatchedCode& code = *(*patched)->code();
-  const std::vector<size_t> changed = code.ChangedSpots();
   std::vector<ModulePlan> left = PointsLeft(code, *plan, 0);
-  if (!changed.empty()) {
-    const std::lock_guard lock(mutex_);
-    gaps_.push_back({"places in the code", "PID " + std::to_string(Raw(pid)) + ": " +
-                                               std::to_string(changed.size()) +
-                                               " were changed by somebody else and are not "
-                                               "recorded"});
-  }
+  const std::lock_guard lock(mutex_);
+  NameChangedSpots(pid, code, 0);
   return left;
 }
 
@@ -262,26 +285,6 @@ absl::Status PatchRecorder::AddPython(Pid pid, const std::string& file, PythonFa
   const std::lock_guard lock(mutex_);
   pythons_[Raw(pid)] = {python, *std::move(end)};
   return absl::OkStatus();
-}
-
-absl::StatusOr<PlanSpots> PatchRecorder::LateSpots(Pid pid, const ProbePlan& plan, size_t first,
-                                                   const PatchedCode& code) {
-  ProbePlan late = plan;
-  for (size_t m = 0; m < first; ++m) late.modules[m].points.clear();
-  absl::StatusOr<PlanSpots> spots = FindPlanSpots(pid, late, PlacesOf(plan), cache_directory_);
-  if (!spots.ok()) return spots;
-  if (alone_) {
-    // Rows may begin in one library and end in another.
-    const PointSet has_jump = PointsOf(code, code.WrittenSpots());
-    for (size_t m = 0; m < first; ++m) {
-      for (size_t p = 0; p < plan.modules[m].points.size(); ++p) {
-        if (!has_jump.contains({m, p})) spots->unpatched.push_back({m, p, ""});
-      }
-    }
-    KeepWholeSites(plan, &*spots);
-  }
-  if (with_stack_) AddStacks(plan, &*spots);
-  return spots;
 }
 
 std::vector<ModulePlan> PatchRecorder::Extend(Pid pid, std::shared_ptr<const ProbePlan> plan,
@@ -298,7 +301,7 @@ std::vector<ModulePlan> PatchRecorder::Extend(Pid pid, std::shared_ptr<const Pro
     if (HasCatch(added)) patched->ring()->SetEndsAreSeen(false);
   }
   const size_t first = plan->modules.size() - added.size();
-  absl::StatusOr<PlanSpots> spots = LateSpots(pid, *plan, first, *patched->code());
+  absl::StatusOr<PlanSpots> spots = SpotsOf(pid, *plan, first, patched->code());
   absl::Status status = spots.status();
   if (status.ok() && spots->spots.empty()) return added;
   if (status.ok()) {
@@ -317,6 +320,7 @@ std::vector<ModulePlan> PatchRecorder::Extend(Pid pid, std::shared_ptr<const Pro
     gaps_.push_back({"jumps in libraries that were loaded while recording",
                      "PID " + std::to_string(Raw(pid)) + ": " + std::string(status.message())});
   }
+  NameChangedSpots(pid, code, first);
   return PointsLeft(code, *plan, first);
 }
 

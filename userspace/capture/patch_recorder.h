@@ -101,10 +101,15 @@ class PatchRecorder {
   void CleanForks(const std::vector<Pid>& pids);
   // Of a forked child of one that is patched; null: it is none, or that did not work.
   std::unique_ptr<PatchedProcess> AttachFork(Pid pid);
-  absl::StatusOr<PlanSpots> SpotsOf(Pid pid, const std::shared_ptr<const ProbePlan>& plan);
-  // Of the modules of `plan` from `first` on.
-  absl::StatusOr<PlanSpots> LateSpots(Pid pid, const ProbePlan& plan, size_t first,
-                                      const PatchedCode& code);
+  // Of the modules of `plan` from `first` on; those before have their jumps in `code` (not read
+  // where `first` is 0).
+  absl::StatusOr<PlanSpots> SpotsOf(Pid pid, const ProbePlan& plan, size_t first,
+                                    const PatchedCode* code) const;
+  // Of all modules, found once for processes that share a plan.
+  absl::StatusOr<PlanSpots> AllSpotsOf(Pid pid, const std::shared_ptr<const ProbePlan>& plan);
+  // Says how many places of the modules from `first` on somebody else has changed. The caller holds
+  // the lock.
+  void NameChangedSpots(Pid pid, const PatchedCode& code, size_t first);
 
   const bool alone_;
   const bool with_stack_;
