@@ -42,13 +42,16 @@ void FunctionAnalysis::AddFunctionGap(const ProbedFunction& function, std::strin
          std::string(reason));
 }
 
-absl::StatusOr<FlowGraph> FunctionAnalysis::BuildGraph(uint64_t start, uint64_t end) const {
+absl::StatusOr<FlowGraph> FunctionAnalysis::BuildGraph(uint64_t start, uint64_t end) {
   // A symbol's size can be wrong (one operator of Debian's 1.13); the unwind tables are what
   // exceptions rely on.
   const auto unwind = image_.UnwindRangeAt(start);
   if (unwind && unwind->start == start) end = unwind->end;
   if (end <= start) return absl::InvalidArgumentError("its size is not known");
-  if (left_ns() < 0) return absl::DeadlineExceededError("the file took too long");
+  if (left_ns() < 0) {
+    is_cut = true;
+    return absl::DeadlineExceededError("the file took too long");
+  }
   return FlowGraph::Build(image_, start, end);
 }
 
@@ -127,6 +130,7 @@ void AddOperators(const ModuleImage& image, const std::vector<uint64_t>& step_ca
   struct Turn {
     std::vector<ProbedFunction> functions;
     std::vector<PlanGap> gaps;
+    bool is_cut = false;
   };
   std::vector<Turn> turns((operators.size() + kOperatorsATurn - 1) / kOperatorsATurn);
   const int64_t limit_ns = out->left_ns();
@@ -136,12 +140,14 @@ void AddOperators(const ModuleImage& image, const std::vector<uint64_t>& step_ca
       const size_t first = turn * kOperatorsATurn;
       const size_t last = std::min(first + kOperatorsATurn, operators.size());
       for (size_t i = first; i < last; ++i) analysis->AddOperator(operators[i]);
-      turns[turn] = {std::exchange(analysis->functions, {}), std::exchange(analysis->gaps, {})};
+      turns[turn] = {std::exchange(analysis->functions, {}), std::exchange(analysis->gaps, {}),
+                     analysis->is_cut};
     };
   });
   for (Turn& turn : turns) {
     std::move(turn.functions.begin(), turn.functions.end(), std::back_inserter(out->functions));
     std::move(turn.gaps.begin(), turn.gaps.end(), std::back_inserter(out->gaps));
+    out->is_cut |= turn.is_cut;
   }
 }
 

@@ -32,7 +32,7 @@ class FunctionAnalysis {
                    int64_t limit_ns);
 
   // The graph by the unwind table's range, else by the symbol's.
-  absl::StatusOr<FlowGraph> BuildGraph(uint64_t start, uint64_t end) const;
+  absl::StatusOr<FlowGraph> BuildGraph(uint64_t start, uint64_t end);
   // Where `graph` asks for the profiler's callbacks, if its key set is found there.
   CallbacksCall FindCallbacksCall(const FlowGraph& graph) const;
 
@@ -47,6 +47,7 @@ class FunctionAnalysis {
   // What was found, in the order in which it was asked for.
   std::vector<ProbedFunction> functions;
   std::vector<PlanGap> gaps;
+  bool is_cut = false;  // the limit came before the last function
 
  private:
   const ModuleImage& image_;

@@ -60,9 +60,6 @@ constexpr uint64_t kVtableHeaderBytes = 16;
 // More than any build has operators; a hostile file may claim millions.
 constexpr size_t kMaxFunctions = 20000;
 constexpr size_t kMaxCallers = 5000;
-// Of processor time: a real libtorch takes two seconds, an emulated processor some forty. A file
-// made to take long must not hold up the tracer.
-constexpr int64_t kLongestAnalysisNs = 120'000'000'000;
 
 bool IsRecordFunctionConstructor(std::string_view name) {
   return name.size() == kRecordFunctionPrefix.size() + 1 + kRecordFunctionSuffix.size() &&
@@ -102,7 +99,8 @@ std::string StatusText(const absl::Status& status) { return std::string(status.m
 // Reads one file's facts together, step by step.
 class Analysis {
  public:
-  explicit Analysis(ElfFile* file) : image_(file) {}
+  Analysis(ElfFile* file, int64_t limit_ns)
+      : image_(file), analysis_(image_, targets_.step_callbacks, limit_ns) {}
   ModuleFacts Run();
 
  private:
@@ -132,7 +130,7 @@ class Analysis {
   std::optional<NamedFunction> callbacks_;
   std::vector<std::pair<AutogradFunction, NamedFunction>> autograd_functions_;
   RowTargets targets_;  // places whose callers make rows, or end them
-  FunctionAnalysis analysis_{image_, targets_.step_callbacks, kLongestAnalysisNs};
+  FunctionAnalysis analysis_;
   std::vector<CallSite> calls_;  // to any of them
   std::optional<RowMakerSearch> row_makers_;
   std::vector<std::string> other_callers_;
@@ -388,6 +386,7 @@ ModuleFacts Analysis::Run() {
   if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {
     facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
   }
+  facts_.is_cut = analysis_.is_cut;
   facts_.functions = std::move(analysis_.functions);
   std::move(analysis_.gaps.begin(), analysis_.gaps.end(), std::back_inserter(facts_.gaps));
   return std::move(facts_);
@@ -422,6 +421,8 @@ bool MayContribute(ElfFile& file, bool full) {
   return found;
 }
 
-ModuleFacts AnalyzeModule(ElfFile* file) { return Analysis(file).Run(); }
+ModuleFacts AnalyzeModule(ElfFile* file, int64_t limit_ns) {
+  return Analysis(file, limit_ns).Run();
+}
 
 }  // namespace proftrace

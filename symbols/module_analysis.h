@@ -103,6 +103,7 @@ struct ModuleFacts {
   uint64_t callbacks_entry =
       0;                        // file offset of getStepCallbacksUnlessEmpty; 0 = not here, or dear
   uint64_t callbacks_next = 0;  // of its BeginSite::next
+  bool is_cut = false;          // it took too long: what is missing is among the gaps
 };
 
 // The operator's identifier in at::_ops ("add_Tensor") from a mangled `call`; empty for any other
@@ -113,7 +114,11 @@ std::string_view OperatorIdentifier(std::string_view symbol);
 // .symtab too, as for a torch that is linked statically into a program that exports nothing.
 bool MayContribute(ElfFile& file, bool full);
 
-// Analyses a file that may contribute.
-ModuleFacts AnalyzeModule(ElfFile* file);
+// Of processor time: a real libtorch takes two seconds, an emulated processor some forty. A file
+// made to take long must not hold up the tracer.
+constexpr int64_t kLongestAnalysisNs = 120'000'000'000;
+
+// Analyses a file that may contribute; what is not reached in `limit_ns` of processor time is left.
+ModuleFacts AnalyzeModule(ElfFile* file, int64_t limit_ns = kLongestAnalysisNs);
 
 }  // namespace proftrace

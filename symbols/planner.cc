@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "symbols/cuda_functions.h"
-#include "symbols/elf_file.h"
 #include "symbols/input_plan.h"
 #include "symbols/module_analysis.h"
+#include "symbols/module_reader.h"
 #include "symbols/operator_registry.h"
-#include "symbols/plan_cache.h"
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
@@ -22,86 +21,11 @@
 #include "symbols/torch_copies.h"
 #include "symbols/torch_layout.h"
 #include "symbols/version_layouts.h"
-#include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/model/torch_rules.h"
 
 namespace proftrace {
 namespace {
-
-// A process maps some hundred files; more than this is made up.
-constexpr size_t kMaxFiles = 8192;
-// A torch that is linked into a program makes it larger than this.
-constexpr uint64_t kLeastStaticTorchBytes = uint64_t{8} << 20;
-
-// Of processor time: torch's own files take two seconds in all; files made to take long must not
-// hold up the tracer.
-constexpr int64_t kLongestReadingNs = 240'000'000'000;
-
-// One file of the process that contributes to the plan.
-struct Module {
-  const MappedFile* mapped = nullptr;
-  std::string open_path;
-  std::string build_id;
-  uint64_t load_bias = 0;   // address in the target less address in the file
-  MemoryRange zeroed_data;  // its .bss in the target
-  ModuleFacts facts;
-  bool from_cache = false;
-};
-
-std::string FileName(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(slash + 1);
-}
-
-MemoryRange ZeroedData(const ElfFile& file, uint64_t load_bias) {
-  const ElfSection* section = file.FindSection(".bss");
-  if (section == nullptr) return {};
-  return {load_bias + section->address, section->size};
-}
-
-size_t CountOperators(const ModuleFacts& facts) {
-  return static_cast<size_t>(
-      std::count_if(facts.functions.begin(), facts.functions.end(),
-                    [](const auto& f) { return f.role == FunctionRole::kOperator; }));
-}
-
-// Opens and analyses the files of one process.
-class ModuleReader {
- public:
-  ModuleReader(Pid pid, const PlanOptions& options) : pid_(pid), cache_(options.cache_directory) {}
-
-  // `full`: look into .symtab too.
-  std::optional<Module> Read(const MappedFile& mapped, bool full);
-
- private:
-  Pid pid_;
-  PlanCache cache_;
-};
-
-std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
-  auto opened = OpenMappedFile(pid_, mapped);
-  if (!opened.ok()) return std::nullopt;
-  auto file = ElfFile::Open(std::move(opened->fd));
-  if (!file.ok()) return std::nullopt;
-  const auto bias = LoadBias(**file, mapped);
-  if (!bias) return std::nullopt;
-  Module module;
-  module.mapped = &mapped;
-  module.open_path = opened->path;
-  module.build_id = (*file)->build_id();
-  module.load_bias = *bias;
-  module.zeroed_data = ZeroedData(**file, *bias);
-  if (auto facts = cache_.Load(**file)) {
-    module.facts = *std::move(facts);
-    module.from_cache = true;
-    return module;
-  }
-  if (!MayContribute(**file, full)) return std::nullopt;
-  module.facts = AnalyzeModule(file->get());
-  cache_.Store(**file, module.facts);
-  return module;
-}
 
 // Puts the plan together from the files' facts and the live Dispatcher.
 class PlanBuilder {
@@ -516,9 +440,16 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   return std::move(plan_);
 }
 
-absl::Status NoTorch(Pid pid, size_t files) {
+absl::Status NoTorch(Pid pid, size_t files, bool is_cut) {
   std::string comm = ReadSmallFile(absl::StrCat("/proc/", Raw(pid), "/comm"), 64);
   while (!comm.empty() && comm.back() == '\n') comm.pop_back();
+  if (is_cut) {
+    return Fail(ExitCode::kNoTorch,
+                absl::StrCat("process ", Raw(pid), " (", comm,
+                             ") has libraries that take too long to read: none of torch's "
+                             "operators (at::_ops::*::call) was found in time; on a slow or busy "
+                             "machine try again, what was read is kept"));
+  }
   return Fail(
       ExitCode::kNoTorch,
       absl::StrCat(
@@ -543,27 +474,13 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
                              " has no program any more (it has ended, or is the kernel's)"));
   }
   ModuleReader reader(pid, options);
-  std::vector<Module> modules;
-  size_t operators = 0;
-  const auto deadline = ThreadCpuNs() + kLongestReadingNs;
-  for (const bool full : {false, true}) {
-    for (size_t i = 0; i < std::min(files.size(), kMaxFiles); ++i) {
-      if (full && files[i].executable_bytes < kLeastStaticTorchBytes) continue;
-      if (ThreadCpuNs() > deadline) break;
-      // The second round would find again what the first did.
-      const bool is_known = std::any_of(modules.begin(), modules.end(), [&](const Module& known) {
-        return known.mapped == &files[i];
-      });
-      if (is_known) continue;
-      auto module = reader.Read(files[i], full);
-      if (!module) continue;
-      operators += CountOperators(module->facts);
-      modules.push_back(*std::move(module));
-    }
-    if (operators > 0) break;
-  }
-  if (operators == 0) return NoTorch(pid, files.size());
+  std::vector<Module> modules = reader.ReadAll(files);
+  const bool has_operators = std::any_of(modules.begin(), modules.end(), [](const Module& module) {
+    return CountOperators(module.facts) > 0;
+  });
+  if (!has_operators) return NoTorch(pid, files.size(), reader.is_cut());
   ProbePlan plan = PlanBuilder(pid, std::move(modules), options).Run(files);
+  reader.AddGaps(&plan);
   ApplyChoice(choice, &plan);
   AddOperatorGaps(&plan);
   return plan;

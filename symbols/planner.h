@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "symbols/module_analysis.h"
 #include "symbols/operator_schema.h"
 #include "symbols/probe_plan.h"
 #include "userspace/model/ids.h"
@@ -29,6 +30,10 @@ struct PlanOptions {
   bool record_shapes = false;
   // Probes for calls of the CUDA Runtime and Driver (--gpu).
   CudaCalls cuda_calls = CudaCalls::kWhereUsed;
+  // Of processor time: files made to take long must not hold up the tracer. What is not reached in
+  // that time is among the plan's gaps.
+  int64_t longest_reading_ns = 2 * kLongestAnalysisNs;
+  int64_t longest_analysis_ns = kLongestAnalysisNs;  // of one file
 };
 
 // Finds torch in the process by what its files define, not by their names, and plans every

@@ -7,7 +7,9 @@
 #include <list>
 #include <string>
 
+#include "symbols/module_reader.h"
 #include "symbols/planner.h"
+#include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 
 namespace at::_ops {
@@ -195,6 +197,47 @@ TEST(ProbePlanTest, TheCacheGivesTheSamePlan) {
       EXPECT_EQ(first->modules[i].points[j].cookie, second->modules[i].points[j].cookie);
     }
   }
+}
+
+class ProbePlanLimitTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/symbols_plan_XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    options_.cache_directory = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(options_.cache_directory); }
+
+  void ExpectTooLong() const {
+    const absl::Status status = BuildProbePlan(Self(), options_).status();
+    EXPECT_EQ(ExitCodeOf(status), ExitCode::kNoTorch);
+    EXPECT_NE(std::string(status.message()).find("too long"), std::string::npos) << status;
+  }
+
+  PlanOptions options_;
+};
+
+TEST_F(ProbePlanLimitTest, AFileThatTakesTooLongIsNotKept) {
+  options_.longest_analysis_ns = -1;
+  ExpectTooLong();
+  options_.longest_analysis_ns = kLongestAnalysisNs;
+  const auto whole = BuildProbePlan(Self(), options_);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_NE(FindSite(*whole, "aten::add"), nullptr);
+}
+
+TEST_F(ProbePlanLimitTest, FilesThatWereNotReadAreNamed) {
+  options_.longest_reading_ns = -1;
+  ExpectTooLong();
+  const auto mappings = ReadMaps(Self());
+  ASSERT_TRUE(mappings.ok()) << mappings.status();
+  const std::vector<MappedFile> files = GroupByFile(*mappings);
+  ModuleReader reader(Self(), options_);
+  EXPECT_TRUE(reader.ReadAll(files).empty());
+  ProbePlan plan;
+  reader.AddGaps(&plan);
+  ASSERT_EQ(plan.gaps.size(), 1u);
+  EXPECT_NE(plan.gaps[0].reason.find(FileName(files[0].path)), std::string::npos);
 }
 
 TEST(ProbePlanTest, SaysWhatIsMissing) {

@@ -1,0 +1,103 @@
+#include "symbols/module_reader.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "symbols/elf_file.h"
+#include "userspace/base/clock.h"
+
+namespace proftrace {
+namespace {
+
+// A process maps some hundred files; more than this is made up.
+constexpr size_t kMaxFiles = 8192;
+// A torch that is linked into a program makes it larger than this.
+constexpr uint64_t kLeastStaticTorchBytes = uint64_t{8} << 20;
+
+MemoryRange ZeroedData(const ElfFile& file, uint64_t load_bias) {
+  const ElfSection* section = file.FindSection(".bss");
+  if (section == nullptr) return {};
+  return {load_bias + section->address, section->size};
+}
+
+}  // namespace
+
+std::string FileName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+size_t CountOperators(const ModuleFacts& facts) {
+  return static_cast<size_t>(
+      std::count_if(facts.functions.begin(), facts.functions.end(),
+                    [](const auto& f) { return f.role == FunctionRole::kOperator; }));
+}
+
+ModuleReader::ModuleReader(Pid pid, const PlanOptions& options)
+    : pid_(pid),
+      cache_(options.cache_directory),
+      deadline_ns_(ThreadCpuNs() + options.longest_reading_ns),
+      longest_analysis_ns_(options.longest_analysis_ns) {}
+
+std::vector<Module> ModuleReader::ReadAll(const std::vector<MappedFile>& files) {
+  std::vector<Module> modules;
+  size_t operators = 0;
+  for (const bool full : {false, true}) {
+    for (size_t i = 0; i < std::min(files.size(), kMaxFiles); ++i) {
+      if (full && files[i].executable_bytes < kLeastStaticTorchBytes) continue;
+      // The second round would find again what the first did.
+      const bool is_known = std::any_of(modules.begin(), modules.end(), [&](const Module& known) {
+        return known.mapped == &files[i];
+      });
+      if (is_known) continue;
+      if (ThreadCpuNs() > deadline_ns_) {
+        is_cut_ = true;
+        left_.push_back(&files[i]);
+        continue;
+      }
+      auto module = Read(files[i], full);
+      if (!module) continue;
+      is_cut_ |= module->facts.is_cut;
+      operators += CountOperators(module->facts);
+      modules.push_back(*std::move(module));
+    }
+    if (operators > 0 || is_cut_) break;
+  }
+  return modules;
+}
+
+void ModuleReader::AddGaps(ProbePlan* plan) const {
+  if (left_.empty()) return;
+  plan->gaps.push_back(
+      {"rows of libraries that were not read",
+       absl::StrCat("reading the files of PID ", Raw(pid_), " took too long: ", left_.size(),
+                    " were left, the first of them ", FileName(left_.front()->path))});
+}
+
+std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
+  auto opened = OpenMappedFile(pid_, mapped);
+  if (!opened.ok()) return std::nullopt;
+  auto file = ElfFile::Open(std::move(opened->fd));
+  if (!file.ok()) return std::nullopt;
+  const auto bias = LoadBias(**file, mapped);
+  if (!bias) return std::nullopt;
+  Module module;
+  module.mapped = &mapped;
+  module.open_path = opened->path;
+  module.build_id = (*file)->build_id();
+  module.load_bias = *bias;
+  module.zeroed_data = ZeroedData(**file, *bias);
+  if (auto facts = cache_.Load(**file)) {
+    module.facts = *std::move(facts);
+    module.from_cache = true;
+    return module;
+  }
+  if (!MayContribute(**file, full)) return std::nullopt;
+  module.facts = AnalyzeModule(file->get(), longest_analysis_ns_);
+  if (!module.facts.is_cut) cache_.Store(**file, module.facts);
+  return module;
+}
+
+}  // namespace proftrace

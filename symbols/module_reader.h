@@ -1,0 +1,59 @@
+// Reads those files of a process that contribute to its probe plan.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "symbols/module_analysis.h"
+#include "symbols/plan_cache.h"
+#include "symbols/planner.h"
+#include "symbols/probe_plan.h"
+#include "symbols/process_maps.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// One file of the process that contributes to the plan.
+struct Module {
+  const MappedFile* mapped = nullptr;
+  std::string open_path;
+  std::string build_id;
+  uint64_t load_bias = 0;   // address in the target less address in the file
+  MemoryRange zeroed_data;  // its .bss in the target
+  ModuleFacts facts;
+  bool from_cache = false;
+};
+
+// The part of a path behind its last slash.
+std::string FileName(const std::string& path);
+
+size_t CountOperators(const ModuleFacts& facts);
+
+// Opens and analyses the files of one process.
+class ModuleReader {
+ public:
+  ModuleReader(Pid pid, const PlanOptions& options);
+
+  // Those that contribute; from .symtab too where the dynamic symbols tell of no operator.
+  std::vector<Module> ReadAll(const std::vector<MappedFile>& files);
+  // There was no time for more.
+  bool is_cut() const { return is_cut_; }
+  // What that means, if it is so.
+  void AddGaps(ProbePlan* plan) const;
+
+ private:
+  // `full`: look into .symtab too.
+  std::optional<Module> Read(const MappedFile& mapped, bool full);
+
+  Pid pid_;
+  PlanCache cache_;
+  int64_t deadline_ns_;
+  int64_t longest_analysis_ns_;
+  bool is_cut_ = false;
+  std::vector<const MappedFile*> left_;  // not read
+};
+
+}  // namespace proftrace
