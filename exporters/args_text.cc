@@ -2,6 +2,8 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <limits>
 
 #include "exporters/escape.h"
 
@@ -19,10 +21,14 @@ void ArgsText::Unsigned(std::string_view key, uint64_t value) {
 
 void ArgsText::Real(std::string_view key, double value) {
   Key(key);
+  if (!std::isfinite(value)) value = 0;
   std::array<char, 64> digits;
-  const auto end =
-      std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<float>(value));
-  text_.append(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
+  char* const begin = digits.data();
+  char* const limit = begin + digits.size();
+  const bool is_float = std::abs(value) <= std::numeric_limits<float>::max();
+  const auto end = is_float ? std::to_chars(begin, limit, static_cast<float>(value))
+                            : std::to_chars(begin, limit, value);
+  text_.append(begin, static_cast<size_t>(end.ptr - begin));
 }
 
 void ArgsText::Bool(std::string_view key, bool value) {

@@ -13,7 +13,8 @@ class ArgsText {
  public:
   void Number(std::string_view key, int64_t value);
   void Unsigned(std::string_view key, uint64_t value);
-  void Real(std::string_view key, double value);  // as a float
+  // As a float, where one can hold it; 0 for what is no number.
+  void Real(std::string_view key, double value);
   void Bool(std::string_view key, bool value);
   void Text(std::string_view key, std::string_view value);
   void Triple(std::string_view key, const int32_t (&values)[3]);

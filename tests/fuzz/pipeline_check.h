@@ -134,7 +134,15 @@ inline void ExportAll(const Timeline& timeline) {
     }
     Require(status.ok(), "an output without a disk cannot fail");
     const bool is_json = format.name == "chrome" || format.name == "summary";
-    if (is_json) Require(nlohmann::json::accept(sink.text()), "JSON that parses");
+    if (!is_json || nlohmann::json::accept(sink.text())) continue;
+    try {
+      (void)nlohmann::json::parse(sink.text());
+    } catch (const nlohmann::json::parse_error& error) {
+      const size_t from = error.byte < 200 ? 0 : error.byte - 200;
+      std::fprintf(stderr, "%s: %s, at: %s\n", std::string(format.name).c_str(), error.what(),
+                   sink.text().substr(from, 240).c_str());
+    }
+    Require(false, "JSON that parses");
   }
 }
 

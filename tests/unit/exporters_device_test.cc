@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/args_text.h"
 #include "exporters/chrome_trace.h"
 #include "exporters/events_csv.h"
 #include "exporters/formats.h"
@@ -536,6 +538,16 @@ TEST_F(DeviceOutputTest, EventsCsvHasARowForEachActivity) {
   EXPECT_EQ(summary["events"]["kernels"], 1);
   EXPECT_EQ(summary["events"]["gpu_memory"], 1);
   EXPECT_EQ(summary["gpu"]["ledger"]["records"], 5);
+}
+
+// Of a damaged record: JSON has no word for what is no number.
+TEST(ArgsTextTest, RealsAreAlwaysNumbers) {
+  ArgsText args;
+  args.Real("float", 0.1);
+  args.Real("double", -1e300);
+  args.Real("inf", std::numeric_limits<double>::infinity());
+  args.Real("nan", std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(args.Take(), R"("float": 0.1, "double": -1e+300, "inf": 0, "nan": 0)");
 }
 
 // Figures of NVIDIA's own calculator (cuda_occupancy.h, CUDA 13.0) for an A100.

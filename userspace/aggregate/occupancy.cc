@@ -77,8 +77,8 @@ std::optional<KernelLoad> LoadOf(const KernelFacts& kernel, const GpuDevice& dev
                 BlocksByRegisters(kernel, warps, device), BlocksByShared(kernel, device)});
   if (resident <= 0) return load;
   // In single precision, as Kineto, so that halves round as there.
-  const float blocks =
-      std::min(static_cast<float>(resident), static_cast<float>(load.blocks_a_multiprocessor));
+  const auto blocks =
+      static_cast<float>(std::min(static_cast<double>(resident), load.blocks_a_multiprocessor));
   const auto most_threads =
       static_cast<float>(device.max_warps_a_multiprocessor * static_cast<uint32_t>(kWarpThreads));
   load.occupancy_percent = static_cast<int>(std::lround(
