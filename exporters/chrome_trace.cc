@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/call_stacks.h"
 #include "exporters/chrome_device_rows.h"
 #include "exporters/chrome_python_rows.h"
 #include "exporters/chrome_system_rows.h"
@@ -42,8 +43,6 @@ constexpr std::array<std::string_view, 17> kReservedKeys = {"schemaVersion",
                                                             "baseTimeNanoseconds",
                                                             "traceEvents",
                                                             "traceName"};
-
-std::string Quoted(std::string_view text) { return "\"" + JsonEscaped(text) + "\""; }
 
 int64_t FloorToDay(int64_t unix_ns) {
   const int64_t rest = unix_ns % kDayNs;
@@ -84,7 +83,7 @@ std::string DistributedInfo(const Target& target) {
   std::string text = "{";
   const ProcessGroup* all = DefaultGroup(target.process_groups);
   if (all != nullptr && !all->backend.empty()) {
-    text += "\"backend\": " + Quoted(all->backend) + ", ";
+    text += "\"backend\": " + JsonQuoted(all->backend) + ", ";
   }
   text += "\"rank\": " + std::to_string(*target.rank);
   if (target.world_size.has_value()) {
@@ -97,9 +96,9 @@ std::string DistributedInfo(const Target& target) {
   text += ", \"pg_config\": [";
   for (const ProcessGroup& group : target.process_groups) {
     if (&group != &target.process_groups.front()) text += ", ";
-    text += "{\"pg_name\": " + Quoted(group.name) + ", \"pg_desc\": " + Quoted(group.description) +
-            ", \"backend_config\": " +
-            Quoted(group.backend_config.empty() ? group.backend : group.backend_config) +
+    text += "{\"pg_name\": " + JsonQuoted(group.name) +
+            ", \"pg_desc\": " + JsonQuoted(group.description) + ", \"backend_config\": " +
+            JsonQuoted(group.backend_config.empty() ? group.backend : group.backend_config) +
             ", \"pg_size\": " + std::to_string(group.size);
     if (const std::vector<int> ranks = RanksOf(group, *all); !ranks.empty()) {
       text += ", \"ranks\": [";
@@ -122,6 +121,7 @@ class ChromeTraceWriter {
         rank_(rank),
         idle_(idle),
         python_(python),
+        call_stacks_(timeline),
         writer_(sink),
         base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
         offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_),
@@ -131,7 +131,7 @@ class ChromeTraceWriter {
         system_rows_(timeline, thread_parts_, offset_ns_, FirstSystemNumber(), &writer_) {
     for (const Label& label : timeline.labels()) {
       label_parts_.push_back("\"cat\": \"" + std::string(CategoryName(label.category)) +
-                             "\", \"name\": " + Quoted(label.name) + ", \"pid\": ");
+                             "\", \"name\": " + JsonQuoted(label.name) + ", \"pid\": ");
     }
     for (const Thread& thread : timeline.threads()) {
       thread_parts_.push_back(std::to_string(Raw(thread.pid)) +
@@ -196,7 +196,8 @@ class ChromeTraceWriter {
       // "traceEvents": so it stands before all that a user may name.
       writer_.Text("\"distributedInfo\": " + DistributedInfo(*ranked) + ",\n");
     }
-    if (!info.host.name.empty()) writer_.Text("\"host_name\": " + Quoted(info.host.name) + ",\n");
+    if (!info.host.name.empty())
+      writer_.Text("\"host_name\": " + JsonQuoted(info.host.name) + ",\n");
     OrderedJson other_metadata = OrderedJson::object();
     WriteMetadata(info, &other_metadata);
     OrderedJson ours = {{"version", ToValidUtf8(info.proftrace_version)},
@@ -219,7 +220,7 @@ class ChromeTraceWriter {
     absl::flat_hash_set<std::string> seen(kReservedKeys.begin(), kReservedKeys.end());
     for (const auto& [key, value] : info.metadata) {
       if (seen.insert(key).second) {
-        writer_.Text(Quoted(key) + ": " + Quoted(value) + ",\n");
+        writer_.Text(JsonQuoted(key) + ": " + JsonQuoted(value) + ",\n");
       } else {
         (*other)[ToValidUtf8(key)] = ToValidUtf8(value);
       }
@@ -257,13 +258,13 @@ class ChromeTraceWriter {
       const uint32_t tid = Raw(thread.tid);
       std::string name = "thread " + std::to_string(tid);
       if (!thread.name.empty()) name += " (" + thread.name + ")";
-      WriteMetadataEvent("thread_name", pid, tid, "\"name\": " + Quoted(name));
+      WriteMetadataEvent("thread_name", pid, tid, "\"name\": " + JsonQuoted(name));
       WriteMetadataEvent("thread_sort_index", pid, tid, "\"sort_index\": " + std::to_string(tid));
     }
   }
 
   void WriteProcess(uint32_t pid, const std::string& name) {
-    WriteMetadataEvent("process_name", pid, 0, "\"name\": " + Quoted(name));
+    WriteMetadataEvent("process_name", pid, 0, "\"name\": " + JsonQuoted(name));
     WriteMetadataEvent("process_labels", pid, 0, "\"labels\": \"CPU\"");
     WriteMetadataEvent("process_sort_index", pid, 0, "\"sort_index\": " + std::to_string(pid));
   }
@@ -352,6 +353,7 @@ class ChromeTraceWriter {
     details.inputs = timeline_.inputs_of(id);
     details.bytes = timeline_.columns().call_bytes.at(id);
     details.call = timeline_.columns().cuda_call.at(id);
+    details.call_stack = call_stacks_.Of(id);
     if (details.call.correlation != 0) {
       details.correlation = device_rows_.FirstCorrelation(timeline_.thread(span.thread).pid) +
                             details.call.correlation;
@@ -410,6 +412,7 @@ class ChromeTraceWriter {
     uint64_t bytes = 0;  // 0 = not told
     CudaCall call = {};
     uint64_t correlation = 0;  // its own in this trace; 0 = not told
+    std::string_view call_stack = {};
   };
 
   void WriteRow(uint64_t index, const Span& span, const std::string& label,
@@ -418,7 +421,7 @@ class ChromeTraceWriter {
     const std::string& thread = thread_parts_[Raw(span.thread)];
     const bool nests = !span.is_async && Nests(span.thread, span.start_ns, span.end_ns());
     char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
-                               InputBytes(details.inputs));
+                               InputBytes(details.inputs) + details.call_stack.size());
     at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
     at = PutText(at, label);
     at = PutText(at, thread);
@@ -441,6 +444,7 @@ class ChromeTraceWriter {
     at = PutText(at, ", \"Ev Idx\": ");
     at = PutInteger(at, index);
     if (details.inputs != nullptr) at = PutInputs(at, *details.inputs);
+    at = PutText(at, details.call_stack);
     if (details.bytes != 0) {
       at = PutText(at, ", \"bytes\": ");
       at = PutInteger(at, details.bytes);
@@ -482,7 +486,8 @@ class ChromeTraceWriter {
   // Kineto's instant. A total that a loss has made unknown is left out.
   void WriteMemoryEvent(const MemoryEvent& event) {
     const std::string& thread = thread_parts_[Raw(event.thread)];
-    char* at = writer_.Reserve(kMaxEventNumbersBytes + thread.size() + 256);
+    const std::string_view call_stack = call_stacks_.Of(event);
+    char* at = writer_.Reserve(kMaxEventNumbersBytes + thread.size() + call_stack.size() + 256);
     at = PutText(at, "{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"");
     at = PutText(at, MemoryEventName(event.kind));
     at = PutText(at, "\", \"pid\": ");
@@ -502,6 +507,7 @@ class ChromeTraceWriter {
     at = PutInteger(at, static_cast<int>(event.device_index));
     at = PutText(at, ", \"Device Type\": ");
     at = PutInteger(at, static_cast<int>(event.device_type));
+    at = PutText(at, call_stack);
     if (event.kind == MemoryEventKind::kUsage) {
       at = PutText(at, ", \"Addr\": ");
       at = PutInteger(at, event.address);
@@ -538,7 +544,7 @@ class ChromeTraceWriter {
     writer_.Text("\"pid\": \"\", \"tid\": \"\", \"ts\": ");
     writer_.Microseconds(WindowStart() + std::max<int64_t>(window.duration_ns, 0));
     writer_.Text("}\n],\n\"traceName\": ");
-    writer_.Text(Quoted(timeline_.info().trace_name));
+    writer_.Text(JsonQuoted(timeline_.info().trace_name));
     writer_.Text("\n}\n");
   }
 
@@ -548,6 +554,7 @@ class ChromeTraceWriter {
   std::span<const DeviceIdle> idle_;
   absl::flat_hash_set<uint32_t> pids_;  // of that rank
   const PythonRows& python_;
+  CallStacks call_stacks_;
   size_t next_step_ = 0;
   uint32_t next_python_ = 0;  // the first of Python's rows that is not written yet
   TextWriter writer_;

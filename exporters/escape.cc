@@ -98,6 +98,8 @@ std::string JsonEscaped(std::string_view text) {
   return escaped;
 }
 
+std::string JsonQuoted(std::string_view text) { return "\"" + JsonEscaped(text) + "\""; }
+
 std::string CsvEscaped(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size() + 8);

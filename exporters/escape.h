@@ -14,6 +14,8 @@ std::string ToValidUtf8(std::string_view text);
 
 // Without the quotes around it.
 std::string JsonEscaped(std::string_view text);
+// With them.
+std::string JsonQuoted(std::string_view text);
 
 // The inside of a quoted CSV field (RFC 4180): quotes doubled.
 std::string CsvEscaped(std::string_view text);

@@ -175,7 +175,7 @@ def events_of_trace(path: Path, tid: int) -> dict[str, list[dict[str, int]]]:
     found: dict[str, list[dict[str, int]]] = {name: [] for name in MEMORY_NAMES}
     for event in sorted(events, key=lambda event: float(event["ts"])):
         if event["name"] in MEMORY_NAMES and begin <= event["ts"] < end:
-            args = {key: value for key, value in event["args"].items() if key not in ("Ev Idx", "finished", "fwd_thread_id")}
+            args = {key: value for key, value in event["args"].items() if key not in ("Ev Idx", "finished", "fwd_thread_id", "Call stack")}
             if args["Device Type"] == CPU:
                 args = {key: value for key, value in args.items() if not key.startswith("Total ")}
             found[event["name"]].append(args)

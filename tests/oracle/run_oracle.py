@@ -30,6 +30,7 @@ from pathlib import Path
 
 import compare
 import compare_autograd
+import compare_call_stacks
 import compare_inputs
 import compare_memory
 import compare_stacks
@@ -289,7 +290,9 @@ def judge(options: argparse.Namespace, workload: str, out: Path) -> Verdict:
             stacks = compare_stacks.compare_stacks(model.read_oracles(out), model.read_events(out / "result" / "events.csv"))
             problems += stacks.problems()
             problems += check_python_rows(out / "result")
-            detail = "\n".join([detail, *stacks.lines()])
+            calls = compare_call_stacks.compare_call_stacks(out, out / "result")
+            problems += calls.problems()
+            detail = "\n".join([detail, *stacks.lines(), calls.line()])
         if options.consumers:
             problems += consumer_problems(options.consumers, out / "result")
         plain = untraced_checksum(options, workload, out)

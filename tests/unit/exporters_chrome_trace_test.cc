@@ -234,6 +234,13 @@ TEST_F(ChromeTraceTest, CallsOfPythonAreRowsAroundWhatTheyRun) {
   const StackId layer = maker_.AddFrame(main, call, 2, module);
   const SpanId op = maker_.Add(thread_, maker_.AddOperator("aten::linear"), 1000, 2000);
   ASSERT_TRUE(maker_.SetStack(op, layer).ok());
+  for (const SpanId parent : {op, kNoSpan}) {
+    MemoryEvent event;
+    event.time_ns = 1500;
+    event.thread = thread_;
+    event.parent = parent;
+    ASSERT_TRUE(maker_.AddMemoryEvent(event).ok());
+  }
   const Json trace = Export();
   EXPECT_EQ(trace["with_stack"], 1);
   EXPECT_EQ(trace["with_modules"], 1);
@@ -242,11 +249,17 @@ TEST_F(ChromeTraceTest, CallsOfPythonAreRowsAroundWhatTheyRun) {
   EXPECT_EQ(rows[0]["cat"], "python_function");
   EXPECT_EQ(rows[0]["name"], "my \"job\".py(1): <module>");
   EXPECT_EQ(rows[0]["args"],
-            Json::parse(R"({"Python parent id": null, "Python id": 1, "Ev Idx": 1})"));
+            Json::parse(R"({"Python parent id": null, "Python id": 1, "Ev Idx": 3})"));
   EXPECT_EQ(rows[1]["name"], "nn.Module: Linear_3");
   EXPECT_EQ(rows[1]["args"], Json::parse(R"({"Python parent id": 1, "Python id": 2,
-                                             "Python module id": 3, "Ev Idx": 2})"));
+                                             "Python module id": 3, "Ev Idx": 4})"));
   EXPECT_EQ(rows[2]["name"], "aten::linear");
+  const std::string frames = "nn.Module: Linear_3;my \"job\".py(1): <module>;";
+  EXPECT_EQ(rows[2]["args"]["Call stack"], frames);
+  const std::vector<Json> memory = WithPhase(trace, "i");
+  ASSERT_GE(memory.size(), 2u);
+  EXPECT_EQ(memory[0]["args"]["Call stack"], frames);
+  EXPECT_FALSE(memory[1]["args"].contains("Call stack")) << "more of Python may run there";
   for (const Json& row : rows) {
     EXPECT_EQ(row["ts"], rows[2]["ts"]);
     EXPECT_EQ(row["dur"], rows[2]["dur"]);

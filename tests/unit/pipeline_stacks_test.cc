@@ -20,10 +20,9 @@ constexpr uint64_t Word(uint32_t code, uint32_t instruction, bool has_module = f
 }
 
 // "file:line:name", outermost first; modules as "class_number=path".
-std::vector<std::string> StackOf(const Timeline& timeline, uint32_t span) {
+std::vector<std::string> FramesOf(const Timeline& timeline, StackId stack) {
   std::vector<std::string> frames;
-  for (StackId id = timeline.stack_of(SpanId{span}); id != kNoStack;
-       id = timeline.python_frame(id).parent) {
+  for (StackId id = stack; id != kNoStack; id = timeline.python_frame(id).parent) {
     const PythonFrame& frame = timeline.python_frame(id);
     const PythonCode& code = timeline.python_codes()[frame.code];
     std::string text = code.file + ":" + std::to_string(frame.line) + ":" + code.name;
@@ -35,6 +34,14 @@ std::vector<std::string> StackOf(const Timeline& timeline, uint32_t span) {
     frames.insert(frames.begin(), text);
   }
   return frames;
+}
+
+std::vector<std::string> StackOf(const Timeline& timeline, uint32_t span) {
+  return FramesOf(timeline, timeline.stack_of(SpanId{span}));
+}
+
+std::vector<std::string> OwnStackOf(const Timeline& timeline, uint32_t span) {
+  return FramesOf(timeline, timeline.own_stack_of(SpanId{span}));
 }
 
 // CPython 3.11's table: 2 instructions of the first line, then 3 of the next one (locations of the
@@ -244,6 +251,8 @@ TEST(StacksTest, BackwardRowsHaveTheStackOfTheFirstRowWithTheirNumber) {
   EXPECT_THAT(StackOf(*timeline, 2), ElementsAre("a.py:10:backward"));
   EXPECT_THAT(StackOf(*timeline, 3), ElementsAre("a.py:10:forward"));
   EXPECT_THAT(StackOf(*timeline, 4), ElementsAre("a.py:10:forward"));
+  EXPECT_THAT(OwnStackOf(*timeline, 0), ElementsAre("a.py:10:forward"));
+  EXPECT_THAT(OwnStackOf(*timeline, 4), ElementsAre("a.py:10:backward"));
   // Its forward was not recorded: the engine's row is the first one with the number.
   EXPECT_THAT(StackOf(*timeline, 6), ElementsAre("a.py:10:backward"));
 }

@@ -45,6 +45,14 @@ bool IsLeftOut(TimelineBuilder* timeline, const Span& span) {
          timeline->label(parent.label).name == timeline->label(span.label).name;
 }
 
+absl::Status Replace(SpanId id, StackId stack, SpanColumns* columns) {
+  const StackId own = columns->stack.at(id);
+  if (own == stack) return absl::OkStatus();
+  absl::Status status = columns->own_stack.Set(id, own == kNoStack ? kNoOwnStack : own);
+  if (status.ok()) status = columns->stack.Set(id, stack);
+  return status;
+}
+
 }  // namespace
 
 absl::Status GiveForwardStacks(TimelineBuilder* timeline) {
@@ -61,13 +69,13 @@ absl::Status GiveForwardStacks(TimelineBuilder* timeline) {
       const StackId stack = sequence.number_plus_1 != 0
                                 ? forwards.Find({pid, sequence.forward_tid, sequence.number_plus_1})
                                 : kNoStack;
-      if (absl::Status status = columns.stack.Set(id, stack); !status.ok()) return status;
+      if (absl::Status status = Replace(id, stack, &columns); !status.ok()) return status;
       continue;
     }
     if (span.parent != kNoSpan && in_node[Raw(span.parent)]) {
       in_node[i] = true;
       const StackId stack = columns.stack.at(span.parent);
-      if (absl::Status status = columns.stack.Set(id, stack); !status.ok()) return status;
+      if (absl::Status status = Replace(id, stack, &columns); !status.ok()) return status;
     }
     // What a node runs makes no nodes for torch; the engine's row does, where nothing else did.
     if (!in_node[i] && sequence.number_plus_1 != 0 && !IsLeftOut(timeline, span)) {

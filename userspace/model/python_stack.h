@@ -16,6 +16,7 @@ namespace proftrace {
 // An index into Timeline::python_frames().
 enum class StackId : uint32_t {};
 inline constexpr StackId kNoStack{0};  // not recorded, or no Python ran on the thread
+inline constexpr StackId kNoOwnStack{~uint32_t{0}};
 
 constexpr uint32_t Raw(StackId id) { return static_cast<uint32_t>(id); }
 

@@ -91,6 +91,7 @@ struct SpanColumns {
         cuda_call(spill_directory),
         device_ns(spill_directory),
         stack(spill_directory),
+        own_stack(spill_directory),
         system(spill_directory) {}
 
   SpanColumn<SpanSequence> sequence;
@@ -100,6 +101,8 @@ struct SpanColumns {
   SpanColumn<CudaCall> cuda_call;
   SpanColumn<int64_t> device_ns;  // of operators: how long devices worked for their own calls
   SpanColumn<StackId> stack;      // --with-stack
+  // Of rows whose `stack` is another one's: what ran where they began. kNoOwnStack: nothing.
+  SpanColumn<StackId> own_stack;
   SpanColumn<SpanSystem> system;  // --activities
 };
 

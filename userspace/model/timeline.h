@@ -86,6 +86,12 @@ class Timeline {
   // The Python frames that ran when the span began: the innermost one. Of rows of the backward pass
   // (a node and what it runs) those of the forward operator that made the node, as in torch.
   StackId stack_of(SpanId id) const { return columns_->stack.at(id); }
+  // Those that ran on its own thread, also of rows of the backward pass.
+  StackId own_stack_of(SpanId id) const {
+    const StackId own = columns_->own_stack.at(id);
+    if (own == kNoStack) return stack_of(id);
+    return own == kNoOwnStack ? kNoStack : own;
+  }
   // By StackId; a frame's parent has a smaller id.
   const std::vector<PythonFrame>& python_frames() const { return python_frames_; }
   const PythonFrame& python_frame(StackId id) const { return python_frames_[Raw(id)]; }

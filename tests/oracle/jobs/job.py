@@ -45,6 +45,7 @@ WORKLOADS = {
     "distributed": ("distributed", "Distributed"),
     "extension": ("extension", "Extension"),
     "futures": ("futures", "Futures"),
+    "flows": ("flows", "Flows"),
     "random": ("randomized", "Randomized"),
     "memory": ("memory", "Memory"),
     "crossing": ("crossing", "Crossing"),

@@ -1,0 +1,42 @@
+// The "Call stack" of rows in the chrome trace: the frames of Python that ran when a row began, the
+// innermost one first, as torch.profiler has them and TensorBoard's plugin reads them. Functions of
+// C, which torch has as well, are not known.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+class CallStacks {
+ public:
+  // `timeline` must outlive this.
+  explicit CallStacks(const Timeline& timeline);
+
+  // `, "Call stack": "file.py(1): f;file.py(9): main;"` of the span; nothing where no stack is
+  // known. Valid until the next call.
+  std::string_view Of(SpanId span) {
+    if (frames_.empty()) return {};
+    const StackId stack = timeline_.own_stack_of(span);
+    return stack == kNoStack ? std::string_view() : OfStack(stack);
+  }
+  // Of a memory event: that of the operator that it happened in. Where none is open, more of Python
+  // may have run since.
+  std::string_view Of(const MemoryEvent& event);
+
+ private:
+  std::string_view OfStack(StackId stack);
+
+  const Timeline& timeline_;
+  std::vector<std::string> frames_;  // by StackId, escaped
+  // Of the stacks met first, as long as there is room.
+  std::vector<std::string> cached_;
+  size_t cache_bytes_ = 0;
+  std::string text_;
+};
+
+}  // namespace proftrace
