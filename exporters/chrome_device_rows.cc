@@ -28,8 +28,6 @@ constexpr uint32_t kNoDevice = kNowhere;
 // CUpti_ActivitySynchronizationType.
 constexpr uint32_t kStreamSync = 3;
 
-std::string Quoted(std::string_view text) { return "\"" + JsonEscaped(text) + "\""; }
-
 }  // namespace
 
 ChromeDeviceRows::ChromeDeviceRows(const Timeline& timeline, const StepRows& steps,
@@ -40,7 +38,7 @@ ChromeDeviceRows::ChromeDeviceRows(const Timeline& timeline, const StepRows& ste
       has_(std::move(has)),
       offset_ns_(offset_ns),
       writer_(*writer) {
-  for (const std::string& name : timeline.device_names()) quoted_names_.push_back(Quoted(name));
+  for (const std::string& name : timeline.device_names()) quoted_names_.push_back(JsonQuoted(name));
   for (const Target& target : timeline.info().targets) pids_.insert(Raw(target.pid));
   for (const Thread& thread : timeline.threads()) pids_.insert(Raw(thread.pid));
 }
@@ -53,7 +51,7 @@ void ChromeDeviceRows::WriteProperties() {
     is_first_arg_ = true;
     Number("id", device.device);
     Key("name");
-    writer_.Text(Quoted(device.name));
+    writer_.Text(JsonQuoted(device.name));
     Number("totalGlobalMem",
            static_cast<int64_t>(std::min<uint64_t>(device.memory_bytes, uint64_t{1} << 62)));
     Number("computeMajor", device.compute_major);
@@ -237,7 +235,7 @@ void ChromeDeviceRows::WriteAnnotation(const DeviceAnnotation& annotation) {
       PlaceOf({Raw(annotation.pid), annotation.device, annotation.stream, TrackKind::kStream},
               start_ns, end_ns);
   const Span& span = timeline_.span(annotation.annotation);
-  const std::string name = Quoted(timeline_.label(span.label).name);
+  const std::string name = JsonQuoted(timeline_.label(span.label).name);
   const uint64_t id = ++annotations_;
   BeginRow("gpu_user_annotation", name, place, start_ns, end_ns - start_ns, id);
   Number("External id", static_cast<int64_t>(steps_.NumberOf(annotation.annotation)) + 1);
@@ -252,7 +250,7 @@ void ChromeDeviceRows::WriteIdle(const DeviceIdle& device) {
     const Track& track = TrackOf({Raw(device.pid), device.device, stream, TrackKind::kStream});
     const Place place{track.pid, track.lanes.front().tid, false};
     const std::string what = device.stream.has_value() ? "stream idle: " : "idle: ";
-    const std::string name = Quoted(what + std::string(IdleCauseName(gap.main_cause())));
+    const std::string name = JsonQuoted(what + std::string(IdleCauseName(gap.main_cause())));
     const uint64_t id = kIdleRows + ++idle_rows_;
     BeginRow("gpu_idle", name, place, gap.start_ns, gap.end_ns - gap.start_ns, id);
     for (size_t cause = 0; cause < kIdleCauses; ++cause) {
@@ -262,7 +260,7 @@ void ChromeDeviceRows::WriteIdle(const DeviceIdle& device) {
     }
     if (gap.python != kNoStack) {
       Key("Python function");
-      writer_.Text(Quoted(PythonFrameText(timeline_, gap.python)));
+      writer_.Text(JsonQuoted(PythonFrameText(timeline_, gap.python)));
     }
     EndRow("gpu_idle", name, place, gap.end_ns, id);
   }
@@ -332,7 +330,7 @@ void ChromeDeviceRows::WriteNames() {
       for (const Target& target : timeline_.info().targets) {
         if (!is_overhead && Raw(target.pid) == key.pid && !target.comm.empty()) name = target.comm;
       }
-      WriteName("process_name", track.pid, 0, "\"name\": " + Quoted(name));
+      WriteName("process_name", track.pid, 0, "\"name\": " + JsonQuoted(name));
       if (!is_overhead) {
         WriteName("process_labels", track.pid, 0,
                   "\"labels\": \"GPU " + std::to_string(key.device) + "\"");
@@ -349,7 +347,7 @@ void ChromeDeviceRows::WriteNames() {
     for (size_t i = 0; i < track.lanes.size(); ++i) {
       const int64_t tid = track.lanes[i].tid;
       WriteName("thread_name", track.pid, tid,
-                "\"name\": " + Quoted(i == 0 ? name : name + " (overlap)"));
+                "\"name\": " + JsonQuoted(i == 0 ? name : name + " (overlap)"));
       WriteName("thread_sort_index", track.pid, tid, "\"sort_index\": " + std::to_string(tid));
     }
   }

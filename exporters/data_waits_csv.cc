@@ -10,7 +10,7 @@
 namespace proftrace {
 namespace {
 
-constexpr std::string_view kHeader =
+constexpr std::string_view kDataWaitsHeader =
     "step,start_ns,duration_ns,blocked_ns,pid,tid,worker_pid,waker_tid,worker_io_ns,worker_off_ns,"
     "worker_bytes,call,path,call_ns,call_args\n";
 constexpr std::string_view kNoWorker = ",,,,,,,,\n";  // waker_tid to call_args
@@ -21,7 +21,7 @@ constexpr std::string_view kNoCall = ",,,\n";         // path to call_args
 absl::Status ExportDataWaitsCsv(const Timeline& timeline, const std::vector<DataWait>& waits,
                                 ByteSink& sink) {
   TextWriter writer(sink);
-  writer.Text(kHeader);
+  writer.Text(kDataWaitsHeader);
   for (const DataWait& wait : waits) {
     const Span& span = timeline.span(wait.span);
     const Thread& thread = timeline.thread(span.thread);

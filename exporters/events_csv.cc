@@ -18,7 +18,7 @@
 namespace proftrace {
 namespace {
 
-constexpr std::string_view kHeader =
+constexpr std::string_view kEventsHeader =
     "id,parent_id,depth,path,name,overload_name,category,scope,pid,tid,thread_name,start_ns,"
     "duration_ns,self_ns,device_type,device_index,stream,correlation_id,external_id,sequence_nr,"
     "fwd_tid,is_async,step,input_shapes,input_types,input_strides,concrete_inputs,cpu_memory_bytes,"
@@ -29,7 +29,7 @@ constexpr std::string_view kBeforeCorrelation = ",CPU,,,";  // device_type to st
 constexpr std::string_view kAfterExternalId = ",,,";        // sequence_nr, fwd_tid
 constexpr std::string_view kNoInputCells = ",,,,";          // input_shapes to concrete_inputs
 constexpr std::string_view kStepName = "ProfilerStep#";
-constexpr std::string_view kNoMemory = ",,,,";  // cpu_memory_bytes to self_device_memory_bytes
+constexpr std::string_view kNoMemoryCells = ",,,,";  // cpu_memory_bytes to self_device_memory_bytes
 constexpr std::string_view kAfterMemory = ",,,,,,,,";  // flops to args
 constexpr std::string_view kBeforeArgs = ",,,,,,,";    // flops to stack
 constexpr std::string_view kNoCpuTimes = ",,,";        // on_cpu_ns, off_cpu_ns
@@ -63,7 +63,7 @@ class EventsCsvWriter {
   }
 
   absl::Status Run() {
-    writer_.Text(kHeader);
+    writer_.Text(kEventsHeader);
     const SpanStore& spans = timeline_.spans();
     for (uint32_t chunk = 0; chunk < spans.chunk_count() && writer_.ok(); ++chunk) {
       const uint32_t first = chunk * SpanStore::kChunkItems;
@@ -286,7 +286,7 @@ class EventsCsvWriter {
   }
 
   char* PutMemoryCells(char* at, const SpanMemory& memory) const {
-    if (!has_memory_) return PutText(at, kNoMemory);
+    if (!has_memory_) return PutText(at, kNoMemoryCells);
     at = PutMemory(at, memory.cpu_bytes, memory.self_cpu_bytes);
     return PutMemory(at, memory.device_bytes, memory.self_device_bytes);
   }
@@ -522,7 +522,7 @@ class EventsCsvWriter {
     const Step* step = process == nullptr ? nullptr : process->At(step_ns);
     if (step != nullptr) writer_.Integer(step->number);
     writer_.Text(kNoInputCells);
-    writer_.Text(kNoMemory);
+    writer_.Text(kNoMemoryCells);
     // What the kernel did for a span, it did where that was called.
     std::string_view python;
     if (row.thread.has_value() && parent != nullptr) python = python_cells_.Of(row.parent);

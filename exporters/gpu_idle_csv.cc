@@ -10,7 +10,7 @@ namespace proftrace {
 namespace {
 
 // A column a cause, in the order of IdleCause: names of columns keep their places.
-constexpr std::string_view kHeader =
+constexpr std::string_view kGpuIdleHeader =
     "pid,device,start_ns,duration_ns,main_cause,operator_ns,synchronizing_ns,cuda_call_ns,"
     "dataloader_ns,outside_operators_ns,launched_ns,unknown_ns,tid,next_stream,next_name,next_"
     "operator,io_ns,lock_ns,run_queue_ns,system_ns,python_ns,python_function,stream\n";
@@ -22,7 +22,7 @@ constexpr auto kFirstLateCause = static_cast<size_t>(IdleCause::kIo);
 absl::Status ExportGpuIdleCsv(const Timeline& timeline, const std::vector<DeviceIdle>& devices,
                               ByteSink& sink) {
   TextWriter writer(sink);
-  writer.Text(kHeader);
+  writer.Text(kGpuIdleHeader);
   for (const DeviceIdle& device : devices) {
     const std::string place =
         std::to_string(Raw(device.pid)) + "," + std::to_string(device.device) + ",";

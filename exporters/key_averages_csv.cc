@@ -8,7 +8,7 @@
 namespace proftrace {
 namespace {
 
-constexpr std::string_view kHeader =
+constexpr std::string_view kKeyAveragesHeader =
     "name,overload_name,count,self_cpu_time_total_us,cpu_time_total_us,cpu_time_us,self_cpu_"
     "percent,"
     "cpu_percent,self_device_time_total_us,device_time_total_us,device_time_us,self_device_percent,"
@@ -63,7 +63,7 @@ void WriteDeviceTimes(const KeyAverage& row, int64_t total_ns, TextWriter& write
 
 absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
   TextWriter writer(sink);
-  writer.Text(kHeader);
+  writer.Text(kKeyAveragesHeader);
   const int64_t total_ns = averages.self_cpu_time_total_ns;
   for (const KeyAverage& row : averages.rows) {
     writer.Text(CsvField(row.name));

@@ -10,7 +10,7 @@
 namespace proftrace {
 namespace {
 
-constexpr std::string_view kHeader =
+constexpr std::string_view kModulesHeader =
     "pid,module,module_class,calls,forward_us,self_forward_us,backward_us,self_backward_us,percent,"
     "operators,cpu_memory_bytes\n";
 
@@ -18,7 +18,7 @@ constexpr std::string_view kHeader =
 
 absl::Status ExportModulesCsv(const Timeline& timeline, const ModuleSums& sums, ByteSink& sink) {
   TextWriter writer(sink);
-  writer.Text(kHeader);
+  writer.Text(kModulesHeader);
   for (size_t i = 0; i < sums.modules.size(); ++i) {
     const PythonModule& module = timeline.python_modules()[i];
     const ModuleTimes& times = sums.modules[i];

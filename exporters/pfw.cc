@@ -26,7 +26,6 @@ constexpr int kAppRow = 2;
 constexpr int kIoRow = 3;
 
 constexpr std::string_view kTracerCategory = "dftracer";
-constexpr int64_t kLastErrno = 4095;
 constexpr int64_t kNsPerUs = 1000;
 
 // Any hash does that is the same for equal names: FNV-1a, 64 bits.

@@ -24,7 +24,7 @@ enum ProfileField : uint32_t {
   kDurationNanos = 10,
   kDefaultSampleType = 14,
 };
-enum ValueTypeField : uint32_t { kType = 1, kUnit = 2 };
+enum ValueTypeField : uint32_t { kTypeName = 1, kUnitName = 2 };
 enum SampleField : uint32_t { kLocationIds = 1, kValues = 2 };
 enum LocationField : uint32_t { kLocationId = 1, kLine = 4 };
 enum LineField : uint32_t { kLineFunctionId = 1, kLineNumber = 2 };
@@ -73,10 +73,10 @@ class PprofWriter {
 
   void WriteValueType(const StackWeightInfo& info) {
     ProtobufMessage message;
-    message.Number(kType, StringNumber(std::string(info.pprof_type)));
-    message.Number(kUnit, StringNumber(info.unit == StackUnit::kNanoseconds ? "nanoseconds"
-                                       : info.unit == StackUnit::kBytes     ? "bytes"
-                                                                            : "count"));
+    message.Number(kTypeName, StringNumber(std::string(info.pprof_type)));
+    message.Number(kUnitName, StringNumber(info.unit == StackUnit::kNanoseconds ? "nanoseconds"
+                                           : info.unit == StackUnit::kBytes     ? "bytes"
+                                                                                : "count"));
     Write(kSampleType, message);
   }
 

@@ -11,7 +11,7 @@
 namespace proftrace {
 namespace {
 
-constexpr std::string_view kHeader =
+constexpr std::string_view kSamplesHeader =
     "pid,tid,thread_name,start_ns,samples,period_ns,state,system_call,event_id,stack,cut\n";
 
 std::string_view CutText(const Sample& sample) {
@@ -33,7 +33,7 @@ std::string StackText(const Timeline& timeline, uint32_t frame) {
 
 absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, ByteSink& sink) {
   TextWriter writer(sink);
-  writer.Text(kHeader);
+  writer.Text(kSamplesHeader);
   std::vector<std::string> stacks(timeline.sample_frames().size());
   for (const Sample& sample : timeline.samples()) {
     const Thread& thread = timeline.thread(sample.thread);

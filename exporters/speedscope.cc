@@ -10,10 +10,8 @@
 namespace proftrace {
 namespace {
 
-std::string Quoted(const std::string& text) { return "\"" + JsonEscaped(text) + "\""; }
-
 // As in its FileFormat.ValueUnit.
-std::string_view UnitName(StackUnit unit) {
+std::string_view ValueUnit(StackUnit unit) {
   switch (unit) {
     case StackUnit::kNanoseconds:
       return "nanoseconds";
@@ -29,9 +27,9 @@ void WriteFrames(const FoldedStacks& stacks, TextWriter& writer) {
   for (size_t frame = 0; frame < stacks.frames.size(); ++frame) {
     const StackFrame& shown = stacks.frames[frame];
     writer.Text(frame == 0 ? "\n" : ",\n");
-    writer.Text("{\"name\": " + Quoted(shown.name));
+    writer.Text("{\"name\": " + JsonQuoted(shown.name));
     if (!shown.file.empty()) {
-      writer.Text(", \"file\": " + Quoted(shown.file) + ", \"line\": ");
+      writer.Text(", \"file\": " + JsonQuoted(shown.file) + ", \"line\": ");
       writer.Integer(shown.line);
     }
     writer.Text("}");
@@ -40,8 +38,8 @@ void WriteFrames(const FoldedStacks& stacks, TextWriter& writer) {
 
 void WriteProfile(const FoldedStacks& stacks, const StackValues& values, TextWriter& writer) {
   const StackWeightInfo& info = InfoOf(values.weight);
-  writer.Text("{\"type\": \"sampled\", \"name\": " + Quoted(std::string(info.title)));
-  writer.Text(", \"unit\": " + Quoted(std::string(UnitName(info.unit))));
+  writer.Text("{\"type\": \"sampled\", \"name\": " + JsonQuoted(std::string(info.title)));
+  writer.Text(", \"unit\": " + JsonQuoted(std::string(ValueUnit(info.unit))));
   writer.Text(", \"startValue\": 0, \"endValue\": ");
   writer.Integer(values.total);
   writer.Text(",\n\"samples\": [");
@@ -77,8 +75,8 @@ absl::Status ExportSpeedscope(const Timeline& timeline, const FoldedStacks& stac
   TextWriter writer(sink);
   writer.Text(
       "{\"$schema\": \"https://www.speedscope.app/file-format-schema.json\",\n\"exporter\": ");
-  writer.Text(Quoted("proftrace " + timeline.info().proftrace_version));
-  writer.Text(",\n\"name\": " + Quoted(timeline.info().trace_name));
+  writer.Text(JsonQuoted("proftrace " + timeline.info().proftrace_version));
+  writer.Text(",\n\"name\": " + JsonQuoted(timeline.info().trace_name));
   writer.Text(",\n\"activeProfileIndex\": ");
   writer.Integer(*shown_first - stacks.values.data());
   writer.Text(",\n\"shared\": {\"frames\": [");

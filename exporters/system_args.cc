@@ -21,7 +21,6 @@
 namespace proftrace {
 namespace {
 
-constexpr int64_t kLastErrno = 4095;  // the kernel's MAX_ERRNO
 constexpr int64_t kPageBytes = 4096;  // in mmap2's offset, whatever pages are
 constexpr int64_t kNsPerMs = 1'000'000;
 

@@ -253,12 +253,13 @@ std::string UnsupportedLines(const std::vector<Unsupported>& entries) {
   return text;
 }
 
-double Microseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
+double InMicroseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
 OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
-  const double total_us = Microseconds(averages.self_cpu_time_total_ns);
+  const double total_us = InMicroseconds(averages.self_cpu_time_total_ns);
   const auto percent = [&](int64_t ns) {
-    return total_us == 0 ? OrderedJson(nullptr) : OrderedJson(Microseconds(ns) * 100.0 / total_us);
+    return total_us == 0 ? OrderedJson(nullptr)
+                         : OrderedJson(InMicroseconds(ns) * 100.0 / total_us);
   };
   OrderedJson entry = {{"name", ToValidUtf8(row.name)}};
   if (averages.grouped_by_overload_name) entry["overload_name"] = ToValidUtf8(row.overload_name);
@@ -268,22 +269,22 @@ OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
     for (const std::string& frame : row.stack) entry["stack"].push_back(ToValidUtf8(frame));
   }
   entry["count"] = row.count;
-  entry["self_cpu_time_total_us"] = Microseconds(row.self_cpu_time_total_ns);
-  entry["cpu_time_total_us"] = Microseconds(row.cpu_time_total_ns);
+  entry["self_cpu_time_total_us"] = InMicroseconds(row.self_cpu_time_total_ns);
+  entry["cpu_time_total_us"] = InMicroseconds(row.cpu_time_total_ns);
   entry["cpu_time_us"] = row.cpu_time_us();
   entry["self_cpu_percent"] = percent(row.self_cpu_time_total_ns);
   entry["cpu_percent"] = row.is_async ? OrderedJson(0) : percent(row.cpu_time_total_ns);
   entry["is_async"] = row.is_async;
   if (averages.has_device_records) {
-    const double total_device_us = Microseconds(averages.self_device_time_total_ns);
+    const double total_device_us = InMicroseconds(averages.self_device_time_total_ns);
     entry["device_type"] = row.is_device ? "CUDA" : "CPU";
-    entry["self_device_time_total_us"] = Microseconds(row.self_device_time_total_ns);
-    entry["device_time_total_us"] = Microseconds(row.device_time_total_ns);
+    entry["self_device_time_total_us"] = InMicroseconds(row.self_device_time_total_ns);
+    entry["device_time_total_us"] = InMicroseconds(row.device_time_total_ns);
     entry["device_time_us"] = row.device_time_us();
     entry["self_device_percent"] =
         total_device_us == 0
             ? OrderedJson(nullptr)
-            : OrderedJson(Microseconds(row.self_device_time_total_ns) * 100.0 / total_device_us);
+            : OrderedJson(InMicroseconds(row.self_device_time_total_ns) * 100.0 / total_device_us);
   }
   if (averages.has_memory) {
     entry["self_cpu_memory_bytes"] = row.memory.self_cpu_bytes;
@@ -294,8 +295,8 @@ OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
   if (averages.has_flops) entry["flops"] = row.flops;
   if (!row.system.is_unknown && !row.is_device) {
     if (averages.system.sched) {
-      entry["self_on_cpu_us"] = Microseconds(row.self_on_cpu_ns());
-      entry["self_off_cpu_us"] = Microseconds(row.system.self_off_cpu_ns);
+      entry["self_on_cpu_us"] = InMicroseconds(row.self_on_cpu_ns());
+      entry["self_off_cpu_us"] = InMicroseconds(row.system.self_off_cpu_ns);
     }
     if (averages.system.calls) entry["self_syscalls"] = row.system.self_calls;
     if (averages.system.faults) entry["self_page_faults"] = row.system.self_faults;
@@ -360,7 +361,7 @@ absl::Status ExportTableJson(const Timeline& timeline, const Aggregates& aggrega
                              const TableOptions& options, ByteSink& sink) {
   const KeyAverages& averages = aggregates.key_averages;
   if (absl::Status status = CheckTableOptions(options); !status.ok()) return status;
-  const double total_us = Microseconds(averages.self_cpu_time_total_ns);
+  const double total_us = InMicroseconds(averages.self_cpu_time_total_ns);
   OrderedJson rows = OrderedJson::array();
   for (const KeyAverage* row : ShownRows(averages, options)) {
     rows.push_back(RowJson(*row, averages));
@@ -376,7 +377,7 @@ absl::Status ExportTableJson(const Timeline& timeline, const Aggregates& aggrega
                       {"cost", CostJson(timeline.info())},
                       {"unsupported", UnsupportedJson(timeline.info())}};
   if (averages.has_device_records) {
-    json["self_device_time_total_us"] = Microseconds(averages.self_device_time_total_ns);
+    json["self_device_time_total_us"] = InMicroseconds(averages.self_device_time_total_ns);
     json["gpu"] = GpuJson(timeline);
   }
   return WriteJson(json, sink);

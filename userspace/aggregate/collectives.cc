@@ -29,7 +29,7 @@ struct CollectiveKind {
 };
 
 // Operators of c10d and _c10d_functional.
-constexpr CollectiveKind kKinds[] = {
+constexpr CollectiveKind kCollectiveKinds[] = {
     {"allreduce_", "allreduce", Output::kSame},
     {"allreduce_coalesced_", "allreduce_coalesced", Output::kSame},
     {"all_reduce", "allreduce", Output::kSame},
@@ -156,7 +156,7 @@ Operator OperatorOf(const Timeline& timeline, SpanId row) {
     const std::string_view name = timeline.label(timeline.span(above).label).name;
     for (const std::string_view space : {"c10d::", "_c10d_functional::"}) {
       if (!name.starts_with(space)) continue;
-      for (const CollectiveKind& kind : kKinds) {
+      for (const CollectiveKind& kind : kCollectiveKinds) {
         if (name.substr(space.size()) == kind.op) return {&kind, above};
       }
     }

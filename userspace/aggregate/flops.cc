@@ -16,12 +16,12 @@ constexpr double kMultiplyAndAdd = 2;
 // Doubles count exactly up to here; a product beyond it is made up.
 constexpr double kMostFlops = 9007199254740992.0;
 
-nlohmann::json Parse(const std::string& text) {
+nlohmann::json ParsedInput(const std::string& text) {
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
 // A list of integers; empty where it is something else.
-Numbers NumbersOf(const nlohmann::json& list) {
+Numbers IntegersOf(const nlohmann::json& list) {
   Numbers numbers;
   if (!list.is_array()) return numbers;
   for (const nlohmann::json& item : list) {
@@ -32,16 +32,16 @@ Numbers NumbersOf(const nlohmann::json& list) {
 }
 
 Numbers ShapeAt(const nlohmann::json& dims, size_t index) {
-  return dims.is_array() && index < dims.size() ? NumbersOf(dims[index]) : Numbers();
+  return dims.is_array() && index < dims.size() ? IntegersOf(dims[index]) : Numbers();
 }
 
 // Of a text such as "[2, 2]" or "1".
 nlohmann::json ValueAt(const nlohmann::json& concrete, size_t index) {
   if (!concrete.is_array() || index >= concrete.size() || !concrete[index].is_string()) return {};
-  return Parse(concrete[index].get<std::string>());
+  return ParsedInput(concrete[index].get<std::string>());
 }
 
-double Product(const Numbers& numbers) {
+double ProductOf(const Numbers& numbers) {
   double product = 1;
   for (const int64_t number : numbers) product *= static_cast<double>(number);
   return product;
@@ -52,23 +52,23 @@ double MatrixFlops(const Numbers& a, const Numbers& b, bool batched) {
   if (a.empty() || b.empty() || a.back() == 0) return 0;
   const double batch = batched ? static_cast<double>(a.front()) : 1;
   if (batch == 0) return 0;
-  return kMultiplyAndAdd * Product(a) / static_cast<double>(a.back()) / batch * Product(b);
+  return kMultiplyAndAdd * ProductOf(a) / static_cast<double>(a.back()) / batch * ProductOf(b);
 }
 
 // conv2d(input, weight, bias, stride, padding, dilation, groups)
 double ConvolutionFlops(const nlohmann::json& dims, const nlohmann::json& concrete) {
   const Numbers input = ShapeAt(dims, 0);
   const Numbers weight = ShapeAt(dims, 1);
-  const Numbers stride = NumbersOf(ValueAt(concrete, 3));
-  const Numbers padding = NumbersOf(ValueAt(concrete, 4));
-  const Numbers dilation = NumbersOf(ValueAt(concrete, 5));
+  const Numbers stride = IntegersOf(ValueAt(concrete, 3));
+  const Numbers padding = IntegersOf(ValueAt(concrete, 4));
+  const Numbers dilation = IntegersOf(ValueAt(concrete, 5));
   const nlohmann::json groups = ValueAt(concrete, 6);
   if (input.size() != 4 || weight.size() != 4 || stride.size() != 2 || padding.size() != 2 ||
       dilation.size() != 2 || !groups.is_number_integer() || groups.get<int64_t>() <= 0) {
     return 0;
   }
   if (weight[1] <= 0) return 0;
-  double flops = kMultiplyAndAdd * Product(weight) * static_cast<double>(input[0]) *
+  double flops = kMultiplyAndAdd * ProductOf(weight) * static_cast<double>(input[0]) *
                  static_cast<double>(input[1]) / static_cast<double>(weight[1]) /
                  static_cast<double>(groups.get<int64_t>());
   for (size_t i = 0; i < 2; ++i) {
@@ -90,13 +90,13 @@ bool HasFlops(std::string_view name) {
 
 int64_t FlopsOf(std::string_view name, const OperatorInputs& inputs) {
   if (!HasFlops(name)) return 0;
-  const nlohmann::json dims = Parse(inputs.dims);
+  const nlohmann::json dims = ParsedInput(inputs.dims);
   double flops = 0;
   if (name == "aten::conv2d") {
-    flops = ConvolutionFlops(dims, Parse(inputs.concrete));
+    flops = ConvolutionFlops(dims, ParsedInput(inputs.concrete));
   } else if (name == "aten::mul" || name == "aten::add") {
     // Of a list that holds the first argument's shape; a tensor without dimensions counts as one.
-    if (dims.is_array() && !dims.empty()) flops = Product(ShapeAt(dims, 0));
+    if (dims.is_array() && !dims.empty()) flops = ProductOf(ShapeAt(dims, 0));
   } else {
     const bool adds = name == "aten::addmm" || name == "aten::baddbmm";
     const bool batched = name == "aten::bmm" || name == "aten::baddbmm";

@@ -10,8 +10,6 @@
 namespace proftrace {
 namespace {
 
-constexpr int64_t kLastErrno = 4095;  // the kernel's MAX_ERRNO
-
 // Where the number of bytes is.
 enum class Bytes : uint8_t { kNone, kResult, kMessages };
 

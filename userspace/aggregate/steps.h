@@ -12,9 +12,6 @@
 
 namespace proftrace {
 
-// A confidence below this is a guess, and is called so.
-inline constexpr double kGuessBelow = 0.5;
-
 struct Step {
   int64_t start_ns = 0;  // CLOCK_MONOTONIC
   int64_t end_ns = 0;    // not part of it

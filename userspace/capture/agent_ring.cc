@@ -30,8 +30,8 @@ namespace {
 
 constexpr uint64_t kLargestRingBytes = 1 << 30;
 constexpr uint64_t kLargestRecordBytes = 255 * 8;
-constexpr uint8_t kLastKind = 127;            // kinds behind PT_GPU_NAME are the agent's
-constexpr uint64_t kPublishBytes = 64 << 10;  // the agent gets room back in pieces of this
+constexpr uint8_t kLastKind = 127;             // kinds behind PT_GPU_NAME are the agent's
+constexpr uint64_t kGiveBackBytes = 64 << 10;  // the agent gets room back in pieces of this
 constexpr int64_t kWaitNs = 5'000'000;
 
 template <typename Number>
@@ -190,7 +190,7 @@ void AgentRing::Drain(const OnRecord& on_record) {
       on_record(std::span<const std::byte>(bytes.data(), size));
     }
     taken_ += size;
-    if (taken_ - published < kPublishBytes) continue;
+    if (taken_ - published < kGiveBackBytes) continue;
     published = taken_;
     __atomic_store_n(&page_->taken, taken_, __ATOMIC_RELEASE);
   }

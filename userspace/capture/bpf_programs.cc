@@ -72,15 +72,14 @@ absl::Status LoadError(int error, const LoadMessages& messages) {
                   "; 'proftrace doctor' says more");
 }
 
-struct ProgramDeleter {
-  void operator()(proftrace_bpf* skeleton) const { proftrace_bpf__destroy(skeleton); }
-};
-
 }  // namespace
 
 struct BpfPrograms::Impl {
   std::shared_ptr<LinkGuard> guard;
-  std::unique_ptr<proftrace_bpf, ProgramDeleter> skeleton;
+  struct Deleter {
+    void operator()(proftrace_bpf* skeleton) const { proftrace_bpf__destroy(skeleton); }
+  };
+  std::unique_ptr<proftrace_bpf, Deleter> skeleton;
   MappedRing ring;
   std::vector<bpf_link*> links;
   bool empty_program = false;

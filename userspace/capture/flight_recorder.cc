@@ -7,6 +7,8 @@
 #include <cstdio>
 
 #include "userspace/base/clock.h"
+#include "userspace/base/median.h"
+#include "userspace/steps/step_rule.h"
 #include "userspace/wire/told_once.h"
 
 namespace proftrace {
@@ -14,19 +16,11 @@ namespace {
 
 // The longest Start()'s settle_ns.
 constexpr int64_t kLongestSettleNs = 2'000'000'000;
-// Below that a step may be none.
-constexpr double kSureConfidence = 0.5;
 
 std::string Milliseconds(int64_t ns) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.1f ms", static_cast<double>(ns) * 1e-6);
   return text;
-}
-
-int64_t Median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // "SIGKILL (Killed)" for 9.
@@ -126,7 +120,7 @@ void FlightRecorder::OnOutOfMemory(std::span<const std::byte> record) {
 }
 
 void FlightRecorder::OnSteps(const RecordedSteps& steps, int64_t now_ns) {
-  if (steps.confidence < kSureConfidence || steps.intervals.empty()) return;
+  if (steps.confidence < kGuessBelow || steps.intervals.empty()) return;
   if (steps_of_ != std::pair(steps.pid, steps.tid)) {
     // Steps of another thread: those that it has had are no news.
     const bool is_first = steps_of_.first == Pid{};
@@ -154,7 +148,8 @@ void FlightRecorder::OnStep(int64_t number, int64_t length_ns, const std::vector
     }
     if (trigger.kind != FlightTrigger::Kind::kStepRatio || before.size() < kFewestSteps) continue;
     const size_t count = std::min(before.size(), kMostSteps);
-    const int64_t median_ns = Median({before.end() - static_cast<ptrdiff_t>(count), before.end()});
+    const int64_t median_ns =
+        Median<int64_t>({before.end() - static_cast<ptrdiff_t>(count), before.end()});
     if (static_cast<double>(length_ns) > trigger.ratio * static_cast<double>(median_ns)) {
       Fire(trigger.text, what + ", the median of those before it is " + Milliseconds(median_ns),
            now_ns);

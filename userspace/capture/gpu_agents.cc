@@ -33,7 +33,7 @@ constexpr int64_t kStopLimitNs = 10'000'000'000;
 constexpr useconds_t kLookUs = 2'000;
 constexpr useconds_t kBeatUs = 50'000;
 // So many processes are named one by one, the others counted.
-constexpr size_t kMostNamed = 20;
+constexpr size_t kMostNamedJobs = 20;
 
 std::string Name(Pid pid) { return "PID " + std::to_string(Raw(pid)); }
 
@@ -42,8 +42,8 @@ std::string NamePids(const std::set<uint32_t>& pids) {
   std::string text;
   size_t named = 0;
   for (const uint32_t pid : pids) {
-    if (++named > kMostNamed) {
-      return text + " and " + std::to_string(pids.size() - kMostNamed) + " more";
+    if (++named > kMostNamedJobs) {
+      return text + " and " + std::to_string(pids.size() - kMostNamedJobs) + " more";
     }
     text += (text.empty() ? "PID " : ", ") + std::to_string(pid);
   }
@@ -392,9 +392,9 @@ std::vector<Unsupported> GpuAgents::gaps() const {
   }
   std::vector<Unsupported> gaps;
   for (const std::string& reason : reasons) {
-    if (gaps.size() < kMostNamed) gaps.push_back({kActivity, reason});
+    if (gaps.size() < kMostNamedJobs) gaps.push_back({kActivity, reason});
   }
-  if (reasons.size() > kMostNamed) {
+  if (reasons.size() > kMostNamedJobs) {
     gaps.push_back({kActivity, std::to_string(reasons.size()) + " reasons in all"});
   }
   if (!forked_.empty()) {

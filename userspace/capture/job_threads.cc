@@ -12,7 +12,7 @@ namespace proftrace {
 namespace {
 
 // A number that was not found may be asked for again and again.
-constexpr int64_t kLookIntervalNs = 20'000'000;
+constexpr int64_t kThreadsIntervalNs = 20'000'000;
 // Above all that Linux gives (PID_MAX_LIMIT).
 constexpr uint32_t kEnded = 1u << 30;
 
@@ -33,7 +33,7 @@ uint32_t JobThreads::NumberOf(uint32_t own_number) {
   if (it->second != 0) return it->second;
   // One that is asked for the first time may be about to end.
   const int64_t now_ns = MonotonicNs();
-  if (is_new || now_ns - last_look_ns_ >= kLookIntervalNs) {
+  if (is_new || now_ns - last_look_ns_ >= kThreadsIntervalNs) {
     last_look_ns_ = now_ns;
     Look();
   }

@@ -18,7 +18,7 @@ namespace {
 
 // From linux/bpf.h of 6.6: the distribution's header and libbpf may be older than the kernel.
 constexpr uint32_t kAttachTypeUprobeMulti = 48;
-constexpr int kBpfLinkCreate = 28;
+constexpr int kLinkCreate = 28;
 
 struct UprobeMultiAttributes {
   uint32_t prog_fd;
@@ -46,7 +46,7 @@ int CreateLink(int program_fd, const char* path, const uint64_t* offsets, const 
   attributes.cookies = reinterpret_cast<uint64_t>(cookies);
   attributes.count = count;
   attributes.pid = pid;
-  return static_cast<int>(syscall(SYS_bpf, kBpfLinkCreate, &attributes, sizeof(attributes)));
+  return static_cast<int>(syscall(SYS_bpf, kLinkCreate, &attributes, sizeof(attributes)));
 }
 
 enum class Wish : uint32_t { kCreate, kDrop };

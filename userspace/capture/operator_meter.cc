@@ -1,11 +1,11 @@
 #include "userspace/capture/operator_meter.h"
 
+#include "userspace/capture/stack_order.h"
+
 namespace proftrace {
 namespace {
 
 uint64_t TraitsKey(Pid pid, uint16_t site) { return uint64_t{Raw(pid)} << 16 | site; }
-
-bool IsBelow(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
 
 }  // namespace
 

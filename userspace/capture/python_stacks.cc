@@ -12,10 +12,10 @@
 namespace proftrace {
 namespace {
 
-constexpr char kFeature[] = "Python stacks";
+constexpr char kStacksFeature[] = "Python stacks";
 
 Unsupported Gap(Pid pid, const std::string& reason) {
-  return {kFeature, "PID " + std::to_string(Raw(pid)) + ": " + reason};
+  return {kStacksFeature, "PID " + std::to_string(Raw(pid)) + ": " + reason};
 }
 
 // `python`: of the process, if it has one.
@@ -80,7 +80,7 @@ std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* pat
   }
   if (!programs->reads_stacks()) {
     if (programs->is_loaded()) {
-      gaps.push_back({kFeature,
+      gaps.push_back({kStacksFeature,
                       "this kernel does not take the programs; Linux 5.17 or later is needed, or "
                       "--tier patch"});
     }

@@ -22,7 +22,7 @@
 namespace proftrace {
 namespace {
 
-constexpr int kPollMs = 20;
+constexpr int kStartPollMs = 20;
 // --start-at: attaching takes less, but for many processes.
 constexpr int64_t kAttachLeadNs = 2'000'000'000;
 constexpr int64_t kAgentLeadNs = kAttachLeadNs + 6'000'000'000;
@@ -101,7 +101,7 @@ absl::Status RecordSession::WaitUntil(int64_t time_ns) {
   while (status.ok() && !stop_.load(std::memory_order_relaxed)) {
     const int64_t left_ns = time_ns - MonotonicNs();
     if (left_ns <= 0) break;
-    const int wait_ms = static_cast<int>(std::min<int64_t>(kPollMs, left_ns / 1'000'000 + 1));
+    const int wait_ms = static_cast<int>(std::min<int64_t>(kStartPollMs, left_ns / 1'000'000 + 1));
     if (programs_ != nullptr) {
       status = Drain(wait_ms);
     } else {

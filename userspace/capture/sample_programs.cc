@@ -31,10 +31,6 @@ constexpr uint32_t kSmallestWakerRing = 32u << 20;
 constexpr uint32_t kSamplesPerCpu = 8;
 constexpr size_t kReadBytes = 65536;
 
-struct ProgramDeleter {
-  void operator()(samples_bpf* skeleton) const { samples_bpf__destroy(skeleton); }
-};
-
 uint32_t RingBytes(uint32_t cpus, bool wakers) {
   uint32_t bytes = wakers ? kSmallestWakerRing : kSmallestRing;
   while (bytes < cpus * kSamplesPerCpu * sizeof(abi::pt_raw_sample) && bytes < (1u << 30)) {
@@ -52,7 +48,10 @@ absl::Status Failed(const char* what, int error) {
 }  // namespace
 
 struct SamplePrograms::Impl {
-  std::unique_ptr<samples_bpf, ProgramDeleter> skeleton;
+  struct Deleter {
+    void operator()(samples_bpf* skeleton) const { samples_bpf__destroy(skeleton); }
+  };
+  std::unique_ptr<samples_bpf, Deleter> skeleton;
   RecordRing ring;
   bpf_link* lister = nullptr;
   std::vector<bpf_link*> links;  // of the clocks, and of wakers

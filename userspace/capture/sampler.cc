@@ -21,7 +21,7 @@ constexpr int64_t kDrainNs = 5'000'000;
 constexpr int64_t kBetweenSearchesNs = 50'000'000;
 // At the end, for the names of what was read last.
 constexpr int64_t kLongestFinishNs = 10 * kSecondNs;
-constexpr size_t kPageBytes = 4096;
+constexpr size_t kStackPageBytes = 4096;
 // States of tasks (include/linux/sched.h).
 constexpr uint32_t kTaskRunning = 0;
 constexpr uint32_t kTaskUninterruptible = 2;
@@ -38,7 +38,7 @@ std::vector<uint8_t> ReadStack(const ProcessMemory& memory, uint64_t sp) {
   size_t done = 0;
   if (memory.Read(sp, stack.data(), stack.size())) return stack;
   while (done < stack.size()) {
-    const size_t to_page = kPageBytes - (sp + done) % kPageBytes;
+    const size_t to_page = kStackPageBytes - (sp + done) % kStackPageBytes;
     const size_t bytes = std::min(to_page, stack.size() - done);
     if (!memory.Read(sp + done, stack.data() + done, bytes)) break;
     done += bytes;

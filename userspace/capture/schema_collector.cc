@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-constexpr char kFeature[] = "operator schemas";
+constexpr char kSchemasFeature[] = "operator schemas";
 
 // Why some are missing; empty when none is.
 std::string Reason(const SchemaReading& reading) {
@@ -68,7 +68,7 @@ void SchemaCollector::Collect(Pid pid, const ProbePlan& plan, uint32_t image,
   if (!entries.empty()) {
     sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddSchemas(image, entries); });
   }
-  Unsupported gap{kFeature, Reason(reading)};
+  Unsupported gap{kSchemasFeature, Reason(reading)};
   if (!gap.reason.empty()) AddGap(std::move(gap));
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kMostWords = sizeof(abi::pt_python_stack_record::words) / 8;
 // A job that makes code all the time: then it is told of again.
-constexpr size_t kMostCodes = 1 << 16;
-constexpr size_t kMostNumbers = 1 << 20;
+constexpr size_t kMostKeptCodes = 1 << 16;
+constexpr size_t kMostKeptNumbers = 1 << 20;
 
 bool BeginsRow(uint8_t kind) {
   return kind != abi::PT_SPAN_END && kind != abi::PT_CATCH && kind != abi::PT_LOSS &&
@@ -135,10 +135,10 @@ void StackMerger::OnText(std::span<const std::byte> record, RecordOrigin origin,
 
 void StackMerger::EndCode(Teller* teller, const OnRecord& on_record) {
   if (teller->code == 0) return;
-  if (codes_.size() >= kMostCodes) codes_.clear();
+  if (codes_.size() >= kMostKeptCodes) codes_.clear();
   const auto [it, is_new] = codes_.try_emplace(std::move(teller->text), next_code_);
   if (is_new) ++next_code_;
-  if (numbers_.size() >= kMostNumbers) numbers_.clear();
+  if (numbers_.size() >= kMostKeptNumbers) numbers_.clear();
   numbers_[{teller->pid, teller->code}] = it->second;
   for (size_t at = 0; is_new && at < teller->pieces.size();) {
     abi::pt_record head{};

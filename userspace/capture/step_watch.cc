@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "userspace/capture/stack_order.h"
 #include "userspace/model/torch_rules.h"
 
 namespace proftrace {
@@ -17,9 +18,6 @@ constexpr size_t kMaxSymbols = 1u << 16;
 // before so many markers were seen, or so long after.
 constexpr uint64_t kSureMarkers = 16;
 constexpr int64_t kSureAfterNs = 5'000'000'000;
-constexpr double kSureConfidence = 0.5;
-
-bool IsBelow(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
 
 template <typename Record>
 Record Read(std::span<const std::byte> bytes) {
@@ -267,7 +265,7 @@ bool StepWatch::HasSurely(uint64_t count) {
   ThreadState* thread = Best();
   if (thread == nullptr) return false;
   thread->finder.Look(now_ns_);
-  if (thread->finder.count() < count || thread->finder.confidence() < kSureConfidence) {
+  if (thread->finder.count() < count || thread->finder.confidence() < kGuessBelow) {
     reached_ns_.reset();
     return false;
   }

@@ -52,10 +52,6 @@ double CallNs() {
   return static_cast<double>(times[kCostRounds / 2]) / kCallsInRound;
 }
 
-struct ProgramDeleter {
-  void operator()(system_activity_bpf* skeleton) const { system_activity_bpf__destroy(skeleton); }
-};
-
 absl::Status Failed(const std::string& what, int error) {
   const ExitCode code =
       error == EPERM || error == EACCES ? ExitCode::kNotPermitted : ExitCode::kHostUnfit;
@@ -77,7 +73,10 @@ int ArgumentsOf(const btf* types, const char* tracepoint) {
 }  // namespace
 
 struct SystemPrograms::Impl {
-  std::unique_ptr<system_activity_bpf, ProgramDeleter> skeleton;
+  struct Deleter {
+    void operator()(system_activity_bpf* skeleton) const { system_activity_bpf__destroy(skeleton); }
+  };
+  std::unique_ptr<system_activity_bpf, Deleter> skeleton;
   MappedRing ring;
   bpf_link* begin_lister = nullptr;
   bpf_link* open_lister = nullptr;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "userspace/decode/record_copy.h"
 #include "userspace/decode/record_sizes.h"
 #include "userspace/model/torch_rules.h"
 
@@ -11,14 +12,6 @@ namespace proftrace {
 namespace {
 
 using abi::pt_record;
-
-// Copies a record of type T out of `bytes`; the part that a shorter record lacks stays zero.
-template <typename T>
-T Copy(std::span<const std::byte> bytes) {
-  T record{};
-  std::memcpy(&record, bytes.data(), std::min(bytes.size(), sizeof(T)));
-  return record;
-}
 
 uint64_t BlockAddress(const pt_record& head) {
   return static_cast<uint64_t>(head.site) << 32 | head.sp;

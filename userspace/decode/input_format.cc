@@ -13,7 +13,7 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kMostArguments = 4096;
+constexpr size_t kMostInputs = 4096;
 constexpr size_t kMostDimensions = 64;
 // TENSOR_LIST_DISPLAY_LENGTH_LIMIT (torch/csrc/profiler/util.cpp): longer lists are shown as [].
 constexpr size_t kMostShownTensors = 30;
@@ -257,7 +257,7 @@ InputForm InputFormOf(std::string_view torch_version) {
 std::optional<OperatorInputs> FormatInputs(std::span<const uint64_t> values, uint32_t count,
                                            std::span<const uint64_t> doubles,
                                            const InputForm& form) {
-  if (count > kMostArguments) return std::nullopt;
+  if (count > kMostInputs) return std::nullopt;
   InputReader reader(values, doubles, form);
   OperatorInputs inputs{"[", "[", "[", "[", "[", ""};
   for (uint32_t i = 0; i < count; ++i) {

@@ -14,7 +14,7 @@ namespace {
 
 // No job has as many of them: what a damaged or hostile capture asks for is bounded.
 constexpr size_t kMostCodes = 1 << 20;
-constexpr size_t kMostFrames = 1 << 24;
+constexpr size_t kMostKeptFrames = 1 << 24;
 constexpr size_t kMostModules = 1 << 20;
 
 }  // namespace
@@ -149,7 +149,7 @@ std::optional<StackId> PythonDecoder::TakeFrame(const Thread& thread,
                          of_frame.parts[abi::PT_PYTHON_NAME].bytes)) {
     return key.parent;
   }
-  if (frames_.size() >= kMostFrames) return std::nullopt;
+  if (frames_.size() >= kMostKeptFrames) return std::nullopt;
   const auto [it, inserted] =
       frame_ids_.try_emplace(key, StackId{static_cast<uint32_t>(frames_.size())});
   if (inserted) {

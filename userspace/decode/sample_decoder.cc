@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "userspace/decode/record_copy.h"
 #include "userspace/model/python_stack.h"
 
 namespace proftrace {
@@ -14,13 +15,6 @@ namespace {
 constexpr size_t kMostFunctions = size_t{1} << 22;
 constexpr size_t kMostFrames = size_t{1} << 24;
 constexpr uint64_t kLongestPeriodNs = 3'600'000'000'000;
-
-template <typename T>
-T Copy(std::span<const std::byte> record) {
-  T copy{};
-  std::memcpy(&copy, record.data(), std::min(record.size(), sizeof(copy)));
-  return copy;
-}
 
 }  // namespace
 

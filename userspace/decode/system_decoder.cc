@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "userspace/decode/record_copy.h"
 #include "userspace/decode/socket_text.h"
 #include "userspace/model/system_calls.h"
 
@@ -23,13 +24,6 @@ constexpr uint32_t kTaskStopped = 0x4 | 0x8;
 
 // include/linux/errno.h of the kernel: ERESTARTSYS to ERESTARTNOHAND, and ERESTART_RESTARTBLOCK.
 bool IsRestart(int64_t result) { return (result <= -512 && result >= -514) || result == -516; }
-
-template <typename T>
-T Copy(std::span<const std::byte> record) {
-  T copy{};
-  std::memcpy(&copy, record.data(), std::min(record.size(), sizeof(copy)));
-  return copy;
-}
 
 WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
   if ((record.off_flags & abi::PT_OFF_CPU_NEW) != 0) return WaitReason::kNew;

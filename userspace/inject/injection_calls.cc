@@ -15,10 +15,9 @@
 namespace proftrace {
 namespace {
 
-constexpr uint64_t kNoFile = ~uint64_t{0};
 constexpr uint64_t kReadWrite = PROT_READ | PROT_WRITE;
 constexpr uint64_t kReadExecute = PROT_READ | PROT_EXEC;
-constexpr int64_t kOneStopLimitNs = 500'000'000;
+constexpr int64_t kThreadStopLimitNs = 500'000'000;
 
 constexpr FilteredCall kCalls[] = {
     // By a stopped thread.
@@ -77,7 +76,7 @@ absl::Status CheckOtherFilters(Pid pid, uint64_t instruction) {
     const auto tid = static_cast<int>(other);
     if (tid == first || SeccompFilterCount(pid, tid) == count) continue;
     StoppedThreads threads;
-    absl::Status status = threads.StopThread(tid, MonotonicNs() + kOneStopLimitNs);
+    absl::Status status = threads.StopThread(tid, MonotonicNs() + kThreadStopLimitNs);
     if (status.ok()) status = CheckInjectionCalls(pid, tid, instruction);
     if (!status.ok() && SeccompFilterCount(pid, tid) != 0) return status;
   }

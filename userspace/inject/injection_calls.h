@@ -12,6 +12,9 @@
 
 namespace proftrace {
 
+// As an argument of mmap: it maps no file.
+constexpr uint64_t kNoFile = ~uint64_t{0};
+
 std::span<const FilteredCall> InjectionCalls();
 
 // Whether the filters of a thread that is stopped by us let all of them through; `instruction`:

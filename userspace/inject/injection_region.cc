@@ -28,9 +28,7 @@ namespace {
 
 static_assert(kRegionBytes == 2 * INJECT_PAGE_BYTES + INJECT_STACK_BYTES);
 
-constexpr int64_t kOneStopLimitNs = 2'000'000'000;  // of one thread alone: the others run on
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
-constexpr uint64_t kNoFile = ~uint64_t{0};
 constexpr uint64_t kMemfdCloexec = 1;
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
 

@@ -22,7 +22,7 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostFunctionBytes = size_t{64} << 10;
-constexpr useconds_t kLookUs = 500;
+constexpr useconds_t kSafePointUs = 500;
 
 // The rest of the memfd's name is "memfd:" and " (deleted)".
 std::string MappedName(const std::string& library_name) {
@@ -134,7 +134,7 @@ absl::Status Injection::RemoveLeftovers() {
   for (InjectionRegion& region : *leftovers) {
     // A thread may be at work just now.
     while (region.State().value_or(INJECT_IDLE) == INJECT_WORKING && MonotonicNs() < deadline_ns) {
-      usleep(kLookUs);
+      usleep(kSafePointUs);
     }
     absl::Status status = region.Remove();
     if (!status.ok()) return status;
@@ -224,7 +224,7 @@ absl::Status Injection::WaitForWork(InjectionRegion* region) {
     const bool is_cancelled = *now == INJECT_ARMED && request_.is_cancelled != nullptr &&
                               request_.is_cancelled->load(std::memory_order_relaxed);
     if (*now <= INJECT_WORKING && MonotonicNs() < deadline_ns && !is_cancelled) {
-      usleep(kLookUs);
+      usleep(kSafePointUs);
       continue;
     }
     removed = region->Remove();

@@ -23,7 +23,6 @@ constexpr int64_t StopLimitNs(int tries) {
   return tries < 30 ? 4'000'000 : tries < 45 ? 20'000'000 : 300'000'000;
 }
 constexpr useconds_t kRetryUs = 1500;
-constexpr int64_t kOneStopLimitNs = 2'000'000'000;  // of one thread alone: the others run on
 
 }  // namespace
 

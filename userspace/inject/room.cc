@@ -6,7 +6,7 @@
 namespace proftrace {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kRoomPageBytes = 4096;
 constexpr uint64_t kReach = 0x7800'0000;  // of a jump, less what one module may be long
 constexpr uint64_t kMargin = 0x10000;     // left free beside other mappings
 constexpr uint64_t kLowest = 0x10000;
@@ -31,7 +31,7 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, uint64_t lowest, uint64_
     const uint64_t end = mappings[i].start;
     if (end >= start + bytes + 2 * kMargin) {
       if (i > 0 && mappings[i - 1].path != "[heap]") take(start + kMargin);  // that grows there
-      take((end - bytes - kMargin) & ~(kPageBytes - 1));
+      take((end - bytes - kMargin) & ~(kRoomPageBytes - 1));
     }
     start = std::max(kLowest, mappings[i].end);
   }

@@ -18,8 +18,8 @@
 namespace proftrace {
 namespace {
 
-constexpr int kSpins = 50;  // looks without a pause: most threads stop within microseconds
-constexpr useconds_t kLookUs = 20;
+constexpr int kStopSpins = 50;  // looks without a pause: most threads stop within microseconds
+constexpr useconds_t kStopLookUs = 20;
 constexpr int64_t kLongestHoldNs = 500'000'000;
 constexpr int64_t kReleaseWaitNs = 1'000'000'000;
 constexpr int64_t kWaitForOneNs = 100'000'000;
@@ -95,7 +95,7 @@ bool StoppedThreads::HasStopped(StoppedThread* thread) {
 bool StoppedThreads::WaitForStop(StoppedThread* thread, int64_t deadline_ns) {
   for (int looks = 0; !HasStopped(thread); ++looks) {
     if (MonotonicNs() > deadline_ns) return false;
-    if (looks > kSpins) usleep(kLookUs);
+    if (looks > kStopSpins) usleep(kStopLookUs);
   }
   return true;
 }
@@ -193,7 +193,7 @@ void StoppedThreads::Release(int keep_tid) {
     threads_ = std::move(late);
     if (let_go_ns_ == 0) let_go_ns_ = MonotonicNs();
     if (MonotonicNs() > deadline_ns) break;
-    if (!threads_.empty()) usleep(kLookUs);
+    if (!threads_.empty()) usleep(kStopLookUs);
   }
   threads_ = std::move(kept);
 }

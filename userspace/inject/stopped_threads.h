@@ -18,6 +18,9 @@
 
 namespace proftrace {
 
+// How long one thread alone may take to stop: the others run on.
+constexpr int64_t kOneStopLimitNs = 2'000'000'000;
+
 struct StoppedThread {
   int tid = 0;
   bool is_stopped = false;

@@ -6,7 +6,7 @@
 namespace proftrace {
 namespace {
 
-constexpr uint64_t kRedZoneBytes = 128;
+constexpr uint64_t kAbiRedZoneBytes = 128;
 // Handlers that go deeper than this below their frame are not seen.
 constexpr uint64_t kMostStackBytes = uint64_t{1} << 20;
 // In struct sigcontext_64 behind rip: the flags, then cs in the low half of a word.
@@ -35,7 +35,7 @@ bool AnyThreadGoesOn(const std::vector<StoppedThread>& threads,
     if (after == mappings.begin() || rsp >= std::prev(after)->end) continue;
     const Mapping& stack = *std::prev(after);
     const uint64_t from =
-        std::max((rsp - kRedZoneBytes) & ~uint64_t{sizeof(uint64_t) - 1}, stack.start);
+        std::max((rsp - kAbiRedZoneBytes) & ~uint64_t{sizeof(uint64_t) - 1}, stack.start);
     words.resize(std::min(stack.end - from, kMostStackBytes) / sizeof(uint64_t));
     if (!memory.Read(from, words.data(), words.size() * sizeof(uint64_t))) continue;
     for (size_t i = 0; i + 2 < words.size(); ++i) {

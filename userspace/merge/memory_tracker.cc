@@ -4,15 +4,12 @@
 #include <limits>
 
 #include "userspace/base/saturating.h"
+#include "userspace/merge/thread_key.h"
 
 namespace proftrace {
 namespace {
 
 constexpr int8_t kNoDeviceIndex = -1;
-
-uint64_t ThreadKey(const Event& event) {
-  return static_cast<uint64_t>(Raw(event.pid)) << 32 | Raw(event.tid);
-}
 
 // A device's totals are shown as int64_t, as torch does.
 int64_t Signed(uint64_t bytes) {
@@ -63,7 +60,7 @@ MemoryTracker::Process& MemoryTracker::ProcessOf(const Event& event) {
 }
 
 bool MemoryTracker::IsRepeated(const Event& event) const {
-  const auto it = threads_.find(ThreadKey(event));
+  const auto it = threads_.find(ThreadKey(event.pid, event.tid));
   return it != threads_.end() && it->second.last_block == event.object &&
          it->second.last_is_free == (static_cast<int64_t>(event.value) < 0);
 }
@@ -117,7 +114,7 @@ bool MemoryTracker::OnFree(const Event& event, MemoryEvent* out) {
 }
 
 std::optional<MemoryEvent> MemoryTracker::Observe(const Event& event) {
-  ThreadState& thread = threads_[ThreadKey(event)];
+  ThreadState& thread = threads_[ThreadKey(event.pid, event.tid)];
   MemoryEvent out;
   out.time_ns = event.time_ns;
   out.address = event.object;

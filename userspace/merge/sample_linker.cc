@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/merge/thread_key.h"
+
 namespace proftrace {
 namespace {
-
-uint64_t ThreadKey(Pid pid, Tid tid) { return uint64_t{Raw(pid)} << 32 | Raw(tid); }
 
 // The samples of one thread, and what is open on it.
 struct ThreadSamples {

@@ -5,14 +5,11 @@
 #include <utility>
 
 #include "userspace/base/saturating.h"
+#include "userspace/merge/thread_key.h"
 #include "userspace/model/torch_rules.h"
 
 namespace proftrace {
 namespace {
-
-constexpr uint64_t ThreadKey(Pid pid, Tid tid) {
-  return (static_cast<uint64_t>(Raw(pid)) << 32) | Raw(tid);
-}
 
 constexpr uint64_t SiteKey(Pid pid, uint16_t site) { return uint64_t{Raw(pid)} << 16 | site; }
 

@@ -14,6 +14,9 @@
 
 namespace proftrace {
 
+// The kernel's MAX_ERRNO: results from -kLastErrno to -1 are errors.
+constexpr int64_t kLastErrno = 4095;
+
 // What a call is for.
 enum class CallClass : uint8_t {
   kOther = 0,

@@ -28,7 +28,6 @@
 namespace proftrace {
 namespace {
 
-constexpr int64_t kOneStopLimitNs = 2'000'000'000;
 constexpr char kTaken[] = "the memory near the code was taken meanwhile";
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
 constexpr uint64_t kNoFile = ~uint64_t{0};

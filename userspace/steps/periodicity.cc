@@ -17,7 +17,7 @@ constexpr std::array<size_t, 8> kLengths = {1, 2, 3, 4, 6, 8, 12, 16};
 // Enough rounds of any model to see its loop; bounds the work.
 constexpr size_t kMaxItems = 24'000;
 constexpr size_t kMinRounds = 3;
-constexpr double kAlike = 0.75;
+constexpr double kOneKind = 0.75;
 constexpr double kRegular = 0.8;
 constexpr double kRegularInner = 0.9;
 // Sequences that are tried for each number of rounds: those of one round are equally good.
@@ -78,7 +78,7 @@ double Regularity(std::span<const StepItem> items, const std::vector<Segment>& s
   int64_t alike_ns = 0;
   for (size_t i = 0; i < segments.size(); ++i) {
     const Segment& other = segments[i == 0 ? 1 : i - 1];
-    if (Similarity(segments[i].signature, other.signature) >= kAlike) {
+    if (Similarity(segments[i].signature, other.signature) >= kOneKind) {
       alike_ns += segments[i].duration_ns;
     }
   }

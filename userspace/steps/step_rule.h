@@ -18,6 +18,9 @@
 
 namespace proftrace {
 
+// A confidence below this is a guess, and is called so.
+inline constexpr double kGuessBelow = 0.5;
+
 struct StepRule {
   enum class Kind : uint8_t { kNone, kProfilerStep, kOptimizer, kUpdate, kLoader, kPeriodic };
 
@@ -38,7 +41,7 @@ struct StepRule {
   uint32_t round_items = 0;       // usual number from a round's start to the next one's
   int64_t round_ns = 0;           // usual duration
   int64_t pause_ns = 0;           // longer than a pause within a round, or between two, ever is
-  double confidence = 0;          // 0 to 1; under 0.5 = a guess
+  double confidence = 0;          // 0 to 1
   std::string how;                // one phrase for people
 
   // Whether the first item came so long after `start_ns`, when the recording began, that no round

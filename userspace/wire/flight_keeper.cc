@@ -9,7 +9,7 @@ namespace proftrace {
 namespace {
 
 // Of a block beside its payload: its place in the list, its control block.
-constexpr size_t kBytesBeside = 128;
+constexpr size_t kBytesBesideBlock = 128;
 constexpr size_t kDefinitionBlockBytes = 1u << 20;
 // Names of a process are found, and its last records handed over, up to so long after its end.
 constexpr int64_t kLateNs = 10'000'000'000;
@@ -22,7 +22,7 @@ std::vector<std::byte> Decompress(const FlightBlock& block) {
   return records;
 }
 
-size_t BytesOf(const FlightBlock& block) { return kBytesBeside + block.stored->size(); }
+size_t BytesOf(const FlightBlock& block) { return kBytesBesideBlock + block.stored->size(); }
 
 }  // namespace
 

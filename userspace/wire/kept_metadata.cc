@@ -5,21 +5,19 @@
 #include <optional>
 #include <utility>
 
+#include "userspace/wire/metadata_json.h"
+
 namespace proftrace {
 namespace {
 
+using metadata_json::Number;
 using nlohmann::json;
 
 constexpr size_t kBlockBytes = 4u << 20;
-constexpr size_t kBytesBeside = 80;
+constexpr size_t kBytesBesideEntry = 80;
 // What cannot be recorded is said of each process; a job that makes thousands is not told of them
 // all.
 constexpr size_t kMostNotes = 1000;
-
-uint32_t Number(const json& entry, const char* key) {
-  const auto it = entry.find(key);
-  return it != entry.end() && it->is_number_unsigned() ? it->get<uint32_t>() : 0;
-}
 
 }  // namespace
 
@@ -31,9 +29,9 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
       const std::string type = json_entry.value("type", "");
       Entry entry;
       entry.told_ns = now_ns;
-      entry.pid = Number(json_entry, "pid");
-      entry.tid = Number(json_entry, "tid");
-      entry.image = Number(json_entry, "image");
+      entry.pid = Number<uint32_t>(json_entry, "pid");
+      entry.tid = Number<uint32_t>(json_entry, "tid");
+      entry.image = Number<uint32_t>(json_entry, "image");
       entry.text = json_entry.dump(-1, ' ', false, json::error_handler_t::replace);
       if (type == "recording" || type == "end" || type == "steps" || type == "budget") {
         bytes_ += entry.text.size() - last_[type].size();
@@ -52,7 +50,7 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
       } else if (type == "unsupported") {
         if (notes_.size() >= kMostNotes || !notes_.insert(entry.text).second) continue;
       }
-      bytes_ += kBytesBeside + entry.text.size();
+      bytes_ += kBytesBesideEntry + entry.text.size();
       entries_.push_back(std::move(entry));
     }
   }
@@ -62,7 +60,7 @@ template <typename Predicate>
 void KeptMetadata::RemoveIf(Predicate&& is_over) {
   std::erase_if(entries_, [&](const Entry& entry) {
     if (!is_over(entry)) return false;
-    bytes_ -= kBytesBeside + entry.text.size();
+    bytes_ -= kBytesBesideEntry + entry.text.size();
     return true;
   });
 }
