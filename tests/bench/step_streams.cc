@@ -85,9 +85,13 @@ bool AreInPlace(const std::vector<FoundStep>& found, const std::vector<FoundStep
 
 Result Judge(const Loop& loop, size_t begin, size_t end, bool is_whole) {
   const int64_t start_ns = loop.items[begin].start_ns - (is_whole ? kPauseNs : 100);
-  const int64_t end_ns = loop.items[end - 1].end_ns + (is_whole ? kPauseNs : 100);
+  const int64_t end_ns =
+      is_whole ? loop.items[end - 1].end_ns + kPauseNs : loop.items[end - 1].busy_until_ns() + 100;
   StepFinder finder(1u << 19, start_ns);
-  for (size_t i = begin; i < end; ++i) finder.Add(loop.items[i]);
+  for (size_t i = begin; i < end; ++i) {
+    finder.Add(loop.items[i]);
+    finder.last()->is_open = loop.items[i].end_ns > end_ns;
+  }
   finder.Look(end_ns);
   Result result;
   std::vector<FoundStep> truth;

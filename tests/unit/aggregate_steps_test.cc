@@ -4,6 +4,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exporters/chrome_trace.h"
@@ -243,6 +244,104 @@ TEST(StepFinderTest, WhichUpdateBeginsARoundIsAGuessWherePausesDoNotTell) {
   finder.Look(cut.back().end_ns);
   EXPECT_NE(finder.rule().how.find("guess"), std::string::npos);
   EXPECT_LT(finder.confidence(), 0.5);
+}
+
+// A guess, and what else the steps may be.
+void ExpectDoubt(const Job& job, std::string_view doubt) {
+  Job copy = job;
+  const StepFinder finder = Find(copy.items(), copy.now_ns() + 1'000'000'000);
+  EXPECT_LT(finder.confidence(), kGuessBelow) << finder.rule().how;
+  EXPECT_NE(finder.rule().how.find(doubt), std::string::npos) << finder.rule().how;
+}
+
+TEST(StepFinderTest, BatchesOrRoundsOfSeveralIsAGuess) {
+  Job job;
+  for (int step = 0; step < 12; ++step) {
+    job.BeginStep();
+    job.Call(700, ItemClass::kLoaderNext);
+    job.Update(1, 9);
+    if (step % 3 == 2) job.Update(5, 14);
+  }
+  ExpectDoubt(job, "each batch may be a step");
+}
+
+TEST(StepFinderTest, AnUpdateMoreForOneBatchIsAGuess) {
+  Job job;
+  for (int step = 0; step < 6; ++step) {
+    job.BeginStep();
+    job.Call(700, ItemClass::kLoaderNext);
+    job.Update(1, 9);
+    if (step == 3) job.Update(5, 14);
+  }
+  ExpectDoubt(job, "each batch may be a step");
+}
+
+TEST(StepFinderTest, SeveralUpdatesOfEachBatchAreOneStep) {
+  Job job;
+  for (int step = 0; step < 12; ++step) {
+    job.BeginStep();
+    job.Call(700, ItemClass::kLoaderNext);
+    for (int update = 0; update < 4; ++update) job.Update(1, 60);
+  }
+  ExpectTruth(job);
+}
+
+TEST(StepFinderTest, GradientsThatAreThrownAwayNowAndThenMakeItAGuess) {
+  Job job;
+  for (int step = 0; step < 30; ++step) {
+    job.BeginStep();
+    job.ZeroGrad();
+    job.Calls(1, 8);
+    job.Backward(8);
+    if (step % 11 != 5) job.Optimize();
+  }
+  ExpectDoubt(job, "not all updated");
+}
+
+TEST(StepFinderTest, OptimizersOfManyNamesInFewRoundsAreAGuess) {
+  Job job;
+  for (uint32_t optimizer = 0; optimizer < 7; ++optimizer) {
+    job.BeginStep();
+    job.ZeroGrad();
+    job.Calls(1, 8);
+    job.Backward(8);
+    job.Call(810 + optimizer, ItemClass::kOptimizerStep);
+  }
+  ExpectDoubt(job, "several optimizers");
+}
+
+TEST(StepFinderTest, OneOptimizerThatTakesOverFromAnotherIsNoDoubt) {
+  Job job;
+  for (uint32_t step = 0; step < 30; ++step) {
+    job.BeginStep();
+    job.ZeroGrad();
+    job.Calls(1, 8);
+    job.Backward(8);
+    job.Call(810 + step / 15, ItemClass::kOptimizerStep);
+  }
+  ExpectTruth(job);
+}
+
+TEST(StepFinderTest, WhatComesBeforeALoopIsNoRoundOfIt) {
+  Job job;
+  for (int layer = 0; layer < 6; ++layer) job.Calls(50, 5);  // a model is made
+  for (int step = 0; step < 20; ++step) {
+    job.BeginStep();
+    job.Calls(1, 20);
+  }
+  ExpectTruth(job, 0.5);
+}
+
+TEST(StepFinderTest, TokensOfAnswersWithPromptsAreAGuess) {
+  std::mt19937 random(3);
+  Job job;
+  for (int step = 0; step < 12; ++step) {
+    job.BeginStep();
+    job.Call(600, ItemClass::kSource);
+    for (uint32_t token = 2 + random() % 40; token > 0; --token) job.Calls(1, 12);
+  }
+  const StepFinder finder = Find(job.items(), job.now_ns() + 1'000'000'000);
+  if (finder.count() != job.starts().size()) EXPECT_LT(finder.confidence(), kGuessBelow);
 }
 
 TEST(StepFinderTest, RolloutsLeadTheUpdatesThatLearnFromThem) {

@@ -150,6 +150,31 @@ bool IsLoopAround(std::span<const StepItem> items, const Candidate& outer, const
   return makes ? variation <= kMostVariation : variation <= kEvenVariation;
 }
 
+// Whether calls come less often than every other one of `rounds`, but again and again, that are
+// more than a look at values.
+bool HasRareCalls(std::span<const StepItem> items, size_t rounds) {
+  constexpr double kFew = 0.01;  // of all calls: a branch of the loop's own
+  struct Calls {
+    size_t count = 0;
+    ItemClass item_class = ItemClass::kOther;
+  };
+  absl::flat_hash_map<uint32_t, Calls> calls;
+  for (const StepItem& item : items) {
+    ++calls[item.symbol].count;
+    calls[item.symbol].item_class = item.item_class;
+  }
+  size_t rare = 0;
+  for (const auto& [symbol, call] : calls) {
+    if (call.count < kMinRounds || call.count * 2 > rounds) continue;
+    if (call.item_class == ItemClass::kSource) return true;
+    const bool is_look = call.item_class == ItemClass::kRead ||
+                         call.item_class == ItemClass::kReduce ||
+                         call.item_class == ItemClass::kDetach;
+    if (!is_look) rare += call.count;
+  }
+  return static_cast<double>(rare) > kFew * static_cast<double>(items.size());
+}
+
 }  // namespace
 
 PeriodicSequence FindPeriodicSequence(std::span<const StepItem> all_items) {
@@ -183,6 +208,9 @@ PeriodicSequence FindPeriodicSequence(std::span<const StepItem> all_items) {
   }
   result.symbols = chosen->symbols;
   result.regularity = chosen->regularity;
+  const size_t first = chosen->markers.front();
+  result.may_be_inner =
+      HasRareCalls(items.subspan(first, chosen->markers.back() - first), chosen->markers.size());
   return result;
 }
 

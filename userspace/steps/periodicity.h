@@ -13,6 +13,8 @@ namespace proftrace {
 struct PeriodicSequence {
   std::vector<uint32_t> symbols;  // comes once in a round; empty = nothing repeats
   double regularity = 0;          // the part of the time that is in rounds like the one before
+  // Something else comes again and again, but less often than each round: a loop may lie around.
+  bool may_be_inner = false;
 };
 
 // The outermost loop of `items` that went round three times at least. A loop around it that only

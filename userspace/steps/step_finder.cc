@@ -17,6 +17,7 @@ constexpr double kMuchLonger = 1.5;
 // What lies between two steps belongs to the first of them unless it takes this part of a step.
 constexpr double kOwnPhase = 1.0;
 constexpr double kSureOfWhole = 0.9;
+constexpr double kMuchAlike = 0.6;
 // Next to a pause a round may be this many times shorter than usual.
 constexpr size_t kFewest = 4;
 
@@ -209,6 +210,15 @@ std::vector<StepRange> RangesByEnds(const StepRule& rule, std::span<const StepIt
   return ranges;
 }
 
+// The part of `count` calls from `a` on that are those from `b` on, 0 to 1.
+double PartAlike(std::span<const StepItem> items, size_t a, size_t b, size_t count) {
+  size_t alike = 0;
+  for (size_t i = 0; i < count && std::max(a, b) + i < items.size(); ++i) {
+    alike += items[a + i].symbol == items[b + i].symbol;
+  }
+  return count == 0 ? 0 : static_cast<double>(alike) / static_cast<double>(count);
+}
+
 std::vector<StepRange> RangesByBegins(const StepRule& rule, std::span<const StepItem> items,
                                       std::span<const size_t> markers, const StepEdges& edges) {
   std::vector<StepRange> ranges;
@@ -217,7 +227,12 @@ std::vector<StepRange> RangesByBegins(const StepRule& rule, std::span<const Step
   if (!markers.empty() && rule.kind == StepRule::Kind::kPeriodic) {
     const size_t first = markers.front() + tail;
     if (edges.begins_with_step && first <= items.size()) {
-      if (first * kFewest >= usual) ranges.push_back({0, first, {}});
+      const size_t seen = std::min(first, usual);
+      // Rounds of one length go the same way, others hold much the same.
+      const bool is_round =
+          PartAlike(items, first - seen, first + usual - seen, seen) >= kMuchAlike ||
+          Similarity(SignatureOf(items.first(first)), rule.slots.front()) >= kMuchAlike;
+      if (is_round && first * kFewest >= usual) ranges.push_back({0, first, {}});
     } else if (first >= usual && first <= items.size()) {
       const Signature signature = SignatureOf(items.subspan(first - usual, usual));
       if (Similarity(signature, rule.slots.front()) >= kSureOfWhole) {

@@ -7,15 +7,14 @@
 #include <utility>
 
 #include "userspace/steps/periodicity.h"
+#include "userspace/steps/step_period.h"
 
 namespace proftrace {
 namespace {
 
 constexpr size_t kMaxSegments = 2048;  // that are compared with each other
-constexpr size_t kMaxPeriod = 256;     // optimizer steps in one round
 constexpr double kAlike = 0.85;        // segments of the same kind
-constexpr double kPeriodAlike = 0.9;
-constexpr size_t kHeadItems = 24;  // after a marker: where a round may begin
+constexpr size_t kHeadItems = 24;      // after a marker: where a round may begin
 constexpr size_t kOpeningItems = 4;
 // Zeroed gradients between an optimizer's step and the next forward pass stand at the end of a
 // round when the pause after them is about as long as the one before, and at its start when that is
@@ -24,123 +23,6 @@ constexpr size_t kOpeningItems = 4;
 constexpr double kEndsRound = 1.03;
 constexpr double kTrustInPauses = 0.85;
 constexpr double kTrustInLead = 0.5;
-constexpr double kMissingOfAnotherKind = 0.05;
-constexpr double kRolloutShare = 0.2;  // of the time: less is a draw on the side
-
-std::vector<const Segment*> Pointers(const std::vector<Segment>& segments) {
-  std::vector<const Segment*> pointers;
-  for (const Segment& segment : segments) pointers.push_back(&segment);
-  return pointers;
-}
-
-// Some of the segments, spread over all of them at distances that have no common measure: every
-// n-th one would be all of one kind where every n-th is another kind.
-std::vector<const Segment*> Sample(const std::vector<const Segment*>& segments) {
-  constexpr size_t kSample = 48;
-  constexpr double kGoldenRatio = 0.6180339887498949;
-  if (segments.size() <= kSample) return segments;
-  std::vector<const Segment*> sample;
-  for (size_t i = 0; i < kSample; ++i) {
-    const double turns = static_cast<double>(i) * kGoldenRatio;
-    const double place = (turns - std::floor(turns)) * static_cast<double>(segments.size());
-    sample.push_back(segments[static_cast<size_t>(place)]);
-  }
-  return sample;
-}
-
-// The segment that is most like the others.
-const Segment* Typical(const std::vector<const Segment*>& segments) {
-  const Segment* best = nullptr;
-  double best_sum = -1;
-  const std::vector<const Segment*> sample = Sample(segments);
-  for (const Segment* one : sample) {
-    double sum = 0;
-    for (const Segment* other : sample) sum += Similarity(one->signature, other->signature);
-    if (sum > best_sum) {
-      best_sum = sum;
-      best = one;
-    }
-  }
-  return best;
-}
-
-// Average likeness of segments that are `period` apart, and the part of them that are more alike
-// than neighbours.
-struct Likeness {
-  double average = 0;
-  double improved = 0;
-};
-
-Likeness LikenessAt(const std::vector<Segment>& segments, size_t period,
-                    const std::vector<double>& to_neighbour) {
-  Likeness likeness;
-  const size_t count = segments.size() - period;
-  for (size_t i = period; i < segments.size(); ++i) {
-    const double alike = Similarity(segments[i].signature, segments[i - period].signature);
-    likeness.average += alike;
-    if (alike > to_neighbour[i] + 0.01) likeness.improved += 1;
-  }
-  likeness.average /= static_cast<double>(count);
-  likeness.improved /= static_cast<double>(count);
-  return likeness;
-}
-
-// Whether the segments that are unlike the typical one are another kind of work, not the typical
-// one with something added, and how many there are.
-bool OddOnesAreOfAnotherKind(const std::vector<Segment>& segments, const Signature& typical) {
-  size_t odd = 0;
-  size_t of_another_kind = 0;
-  for (const Segment& segment : segments) {
-    if (Similarity(segment.signature, typical) >= 0.98) continue;
-    ++odd;
-    of_another_kind += MissingPart(typical, segment.signature) >= kMissingOfAnotherKind;
-  }
-  return odd >= 3 && of_another_kind * 10 >= odd * 9;
-}
-
-// How many segments make a round: two optimizers that take turns, several updates of one network
-// for one of the other.
-size_t FindPeriod(std::span<const StepItem> items, const std::vector<Segment>& segments) {
-  if (segments.size() < 4 || HaveOneBackwardPass(items, segments)) return 1;
-  std::vector<double> to_neighbour(segments.size(), 0);
-  double average = 0;
-  for (size_t i = 1; i < segments.size(); ++i) {
-    to_neighbour[i] = Similarity(segments[i].signature, segments[i - 1].signature);
-    average += to_neighbour[i];
-  }
-  average /= static_cast<double>(segments.size() - 1);
-  if (average > 0.999) return 1;
-  const bool another_kind =
-      OddOnesAreOfAnotherKind(segments, Typical(Pointers(segments))->signature);
-  for (size_t period = 2; period <= std::min(segments.size() / 2, kMaxPeriod); ++period) {
-    const Likeness likeness = LikenessAt(segments, period, to_neighbour);
-    if (likeness.average < kPeriodAlike) continue;
-    if (likeness.average < average + 0.5 * (1 - average)) continue;
-    if (likeness.improved >= 0.45 || another_kind) return period;
-  }
-  return 1;
-}
-
-// Updates from data that a policy made just before: rounds begin where it acts. The segments that
-// lead them sample, the others do not, and acting takes a good part of the time.
-bool HasRollouts(const std::vector<Segment>& segments) {
-  std::vector<int64_t> plain_ns;
-  int64_t all_ns = 0;
-  int64_t sampling_ns = 0;
-  int64_t sampling = 0;
-  for (const Segment& segment : segments) {
-    all_ns += segment.duration_ns;
-    if (segment.samples == 0) {
-      plain_ns.push_back(segment.duration_ns);
-    } else {
-      sampling_ns += segment.duration_ns;
-      ++sampling;
-    }
-  }
-  if (sampling < 2 || static_cast<size_t>(sampling) > segments.size() / 2) return false;
-  const int64_t excess_ns = sampling_ns - sampling * Median(plain_ns);
-  return static_cast<double>(excess_ns) >= kRolloutShare * static_cast<double>(all_ns);
-}
 
 // Items between the markers `begin` and `end`: [0] is the one after `begin`, the last is `end`.
 std::span<const StepItem> PartOf(std::span<const StepItem> items, const Segment& segment) {
@@ -375,7 +257,9 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
     rule->period = static_cast<uint32_t>(Median(sizes));
     rule->slots.push_back(Typical(leads)->signature);
   } else {
-    const size_t period = FindPeriod(items, segments);
+    const Rounds rounds = FindRounds(items, segments);
+    const size_t period = rounds.period;
+    rule->doubt = rounds.doubt;
     size_t lead = 0;
     if (period > 1 && rule->begins_with_round(items.front().start_ns, start_ns)) {
       lead = period - 1;  // behind the rest of the first round
@@ -409,7 +293,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
   rule->confidence = trust * (0.65 + 0.35 * regular) * EvidenceOf(leads.size());
   if (rule->period > 1 && leads.size() == 2) rule->confidence *= kTwoLongRounds;
   if (rule->has_guessed_end) rule->confidence *= kTrustInPauses;
-  if (rule->has_guessed_lead) rule->confidence *= kTrustInLead;
+  if (rule->has_guessed_lead || !rule->doubt.empty()) rule->confidence *= kTrustInLead;
 }
 
 // A rule from markers that begin a round: batches, sequences that come back.
@@ -481,7 +365,8 @@ bool LearnPeriodic(std::span<const StepItem> items, StepRule* rule) {
   rule->kind = StepRule::Kind::kPeriodic;
   rule->sequence = sequence.symbols;
   rule->how = "a sequence of operators that comes back";
-  rule->confidence = 0.85 * sequence.regularity;
+  rule->confidence = 0.85 * sequence.regularity * (sequence.may_be_inner ? kTrustInLead : 1);
+  if (sequence.may_be_inner) rule->how += "; a loop may lie around it";
   std::vector<size_t> markers = SequenceMarkers(items, rule->sequence);
   LearnFromBegins(items, markers, rule);
   if (rule->kind == StepRule::Kind::kNone) return false;
@@ -517,6 +402,7 @@ StepRule LearnStepRule(std::span<const StepItem> items, int64_t start_ns) {
       rule.how += ", " + Count(rule.period, "a round");
     }
     if (rule.has_guessed_lead) rule.how += "; which of them begins it is a guess";
+    if (!rule.doubt.empty()) rule.how += "; " + rule.doubt;
     if (rule.has_guessed_end) rule.how += "; which step zeroed gradients belong to is a guess";
     if (rule.kind == StepRule::Kind::kUpdate) rule.confidence *= 0.85;
     return rule;

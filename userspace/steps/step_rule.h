@@ -36,6 +36,7 @@ struct StepRule {
   uint32_t tail_items = 0;
   bool has_guessed_end = false;   // `tail_items` by the length of pauses alone
   bool has_guessed_lead = false;  // which marker's segment begins a round, likewise
+  std::string doubt;              // what else a round may be; empty: nothing speaks for it
   uint32_t lead_items = 0;        // usual number from the round's start to its first marker
   std::vector<uint32_t> opening;  // the first symbols of a round, four at most
   uint32_t round_items = 0;       // usual number from a round's start to the next one's

@@ -1,0 +1,222 @@
+#include "userspace/steps/step_period.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMaxPeriod = 256;  // optimizer steps in one round
+constexpr double kPeriodAlike = 0.9;
+constexpr double kMissingOfAnotherKind = 0.05;
+constexpr double kRolloutShare = 0.2;  // of the time: less is a draw on the side
+
+// Some of the segments, spread over all of them at distances that have no common measure: every
+// n-th one would be all of one kind where every n-th is another kind.
+std::vector<const Segment*> Sample(const std::vector<const Segment*>& segments) {
+  constexpr size_t kSample = 48;
+  constexpr double kGoldenRatio = 0.6180339887498949;
+  if (segments.size() <= kSample) return segments;
+  std::vector<const Segment*> sample;
+  for (size_t i = 0; i < kSample; ++i) {
+    const double turns = static_cast<double>(i) * kGoldenRatio;
+    const double place = (turns - std::floor(turns)) * static_cast<double>(segments.size());
+    sample.push_back(segments[static_cast<size_t>(place)]);
+  }
+  return sample;
+}
+
+// Average likeness of segments that are `period` apart, and the part of them that are more alike
+// than neighbours.
+struct Likeness {
+  double average = 0;
+  double improved = 0;
+};
+
+Likeness LikenessAt(const std::vector<Segment>& segments, size_t period,
+                    const std::vector<double>& to_neighbour) {
+  Likeness likeness;
+  const size_t count = segments.size() - period;
+  for (size_t i = period; i < segments.size(); ++i) {
+    const double alike = Similarity(segments[i].signature, segments[i - period].signature);
+    likeness.average += alike;
+    if (alike > to_neighbour[i] + 0.01) likeness.improved += 1;
+  }
+  likeness.average /= static_cast<double>(count);
+  likeness.improved /= static_cast<double>(count);
+  return likeness;
+}
+
+// Whether the segments that are unlike the typical one are another kind of work, not the typical
+// one with something added, and how many there are.
+bool OddOnesAreOfAnotherKind(const std::vector<Segment>& segments, const Signature& typical) {
+  size_t odd = 0;
+  size_t of_another_kind = 0;
+  for (const Segment& segment : segments) {
+    if (Similarity(segment.signature, typical) >= 0.98) continue;
+    ++odd;
+    of_another_kind += MissingPart(typical, segment.signature) >= kMissingOfAnotherKind;
+  }
+  return odd >= 3 && of_another_kind * 10 >= odd * 9;
+}
+
+// How many segments make a round, by their likeness.
+size_t FindPeriod(std::span<const StepItem> items, const std::vector<Segment>& segments) {
+  if (segments.size() < 4 || HaveOneBackwardPass(items, segments)) return 1;
+  std::vector<double> to_neighbour(segments.size(), 0);
+  double average = 0;
+  for (size_t i = 1; i < segments.size(); ++i) {
+    to_neighbour[i] = Similarity(segments[i].signature, segments[i - 1].signature);
+    average += to_neighbour[i];
+  }
+  average /= static_cast<double>(segments.size() - 1);
+  if (average > 0.999) return 1;
+  const bool another_kind =
+      OddOnesAreOfAnotherKind(segments, Typical(Pointers(segments))->signature);
+  for (size_t period = 2; period <= std::min(segments.size() / 2, kMaxPeriod); ++period) {
+    const Likeness likeness = LikenessAt(segments, period, to_neighbour);
+    if (likeness.average < kPeriodAlike) continue;
+    if (likeness.average < average + 0.5 * (1 - average)) continue;
+    if (likeness.improved >= 0.45 || another_kind) return period;
+  }
+  return 1;
+}
+
+// How many segments sample, where the others do not and that takes a good part of the time; else 0.
+size_t SamplingSegments(const std::vector<Segment>& segments) {
+  std::vector<int64_t> plain_ns;
+  int64_t all_ns = 0;
+  int64_t sampling_ns = 0;
+  int64_t sampling = 0;
+  for (const Segment& segment : segments) {
+    all_ns += segment.duration_ns;
+    if (segment.samples == 0) {
+      plain_ns.push_back(segment.duration_ns);
+    } else {
+      sampling_ns += segment.duration_ns;
+      ++sampling;
+    }
+  }
+  if (sampling == 0 || static_cast<size_t>(sampling) > segments.size() / 2) return 0;
+  const int64_t excess_ns = sampling_ns - sampling * Median(plain_ns);
+  const bool is_long =
+      static_cast<double>(excess_ns) >= kRolloutShare * static_cast<double>(all_ns);
+  return is_long ? static_cast<size_t>(sampling) : 0;
+}
+
+// Several updates of one batch each: how many, where it is always as many; else 1.
+size_t UpdatesABatch(const std::vector<Segment>& segments) {
+  std::vector<size_t> distances;
+  size_t last = segments.size();
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i].loader_nexts == 0) continue;
+    if (segments[i].loader_nexts > 1) return 1;  // an evaluation's, perhaps
+    if (last != segments.size()) distances.push_back(i - last);
+    last = i;
+  }
+  if (distances.size() < 2) return 1;
+  const bool are_even =
+      std::all_of(distances.begin(), distances.end(),
+                  [&distances](size_t distance) { return distance == distances.front(); });
+  return are_even && distances.front() <= kMaxPeriod ? distances.front() : 1;
+}
+
+// Whether a round has several batches, each with a segment of its own. A loop over batches that
+// does something else with every n-th looks like this, and so does one whose body takes n batches.
+bool HasBatchesInARound(const std::vector<Segment>& segments, size_t period) {
+  size_t fetching = 0;
+  size_t with_one = 0;
+  for (const Segment& segment : segments) {
+    fetching += segment.loader_nexts > 0;
+    with_one += segment.loader_nexts == 1;
+  }
+  if (fetching < 2 || with_one * 10 < fetching * 6) return false;
+  return fetching * period * 2 > segments.size() * 3;
+}
+
+// Whether some updates have no batch of their own, but lie between those that have one.
+bool HasUpdatesBetweenBatches(const std::vector<Segment>& segments) {
+  size_t fetching = 0;
+  size_t with_one = 0;
+  for (const Segment& segment : segments) {
+    fetching += segment.loader_nexts > 0;
+    with_one += segment.loader_nexts == 1;
+  }
+  return fetching > 0 && fetching < segments.size() && with_one * 10 >= fetching * 9;
+}
+
+// Whether one optimizer after the other steps. One that takes over from another for good makes no
+// round with it.
+bool HasSeveralOptimizers(std::span<const StepItem> items, const std::vector<Segment>& segments) {
+  size_t changes = 0;
+  for (size_t i = 1; i < segments.size(); ++i) {
+    changes += items[segments[i].end].symbol != items[segments[i - 1].end].symbol;
+  }
+  return changes * 8 > segments.size();
+}
+
+// Whether gradients are zeroed more often in some segments than in most: a pass of the loop that
+// has thrown its gradients away is in the segment of the next one.
+bool HasSkippedUpdates(std::span<const StepItem> items, const std::vector<Segment>& segments) {
+  std::map<size_t, size_t> counts;  // segments, by how often
+  for (const Segment& segment : segments) {
+    size_t zeroed = 0;
+    for (size_t i = segment.begin + 1; i <= segment.end; ++i) {
+      zeroed += items[i].item_class == ItemClass::kZeroGrad;
+    }
+    ++counts[zeroed];
+  }
+  size_t usual = 0;
+  for (const auto& [zeroed, count] : counts) {
+    if (count > counts[usual]) usual = zeroed;
+  }
+  return usual > 0 && counts.rbegin()->first > usual;
+}
+
+}  // namespace
+
+std::vector<const Segment*> Pointers(const std::vector<Segment>& segments) {
+  std::vector<const Segment*> pointers;
+  for (const Segment& segment : segments) pointers.push_back(&segment);
+  return pointers;
+}
+
+const Segment* Typical(const std::vector<const Segment*>& segments) {
+  const Segment* best = nullptr;
+  double best_sum = -1;
+  const std::vector<const Segment*> sample = Sample(segments);
+  for (const Segment* one : sample) {
+    double sum = 0;
+    for (const Segment* other : sample) sum += Similarity(one->signature, other->signature);
+    if (sum > best_sum) {
+      best_sum = sum;
+      best = one;
+    }
+  }
+  return best;
+}
+
+Rounds FindRounds(std::span<const StepItem> items, const std::vector<Segment>& segments) {
+  Rounds rounds;
+  rounds.period = FindPeriod(items, segments);
+  const size_t batches = rounds.period == 1 ? UpdatesABatch(segments) : 1;
+  if (batches > 1) rounds.period = batches;
+  if (rounds.period > 1 && HasBatchesInARound(segments, rounds.period)) {
+    rounds.doubt = "each batch may be a step";
+  } else if (rounds.period == 1 && HasSeveralOptimizers(items, segments)) {
+    rounds.doubt = "several optimizers may make a step";
+  } else if (rounds.period == 1 && HasUpdatesBetweenBatches(segments)) {
+    rounds.doubt = "each batch may be a step";
+  } else if (rounds.period == 1 && SamplingSegments(segments) == 1) {
+    rounds.doubt = "each rollout may be a step";
+  } else if (rounds.period == 1 && HasSkippedUpdates(items, segments)) {
+    rounds.doubt = "some may be several, of which not all updated";
+  }
+  return rounds;
+}
+
+bool HasRollouts(const std::vector<Segment>& segments) { return SamplingSegments(segments) >= 2; }
+
+}  // namespace proftrace
