@@ -26,7 +26,7 @@ class HarmlessTest(LiveTest):
         with Job() as job:
             fds = job.do("fds")["fds"]
             job.tell("loop")
-            for number in range(15):
+            for number in range(10):
                 self.record_shortly(job, number)
             answer = job.finish_loop()
             self.assert_same_results(answer)
@@ -52,7 +52,7 @@ class HarmlessTest(LiveTest):
         whole = 0
         with Job() as job:
             job.tell("loop")
-            for number in range(14):
+            for number in range(10):
                 out = self.directory / f"killed{number}"
                 with Tracer("-p", job.pid, "-o", out, "--format", "none") as tracer:
                     if number % 2:

@@ -2,7 +2,7 @@
 # own tracer had there.
 #
 # Those of `alone` run by themselves: they record every process of the host, or compare times with limits.
-set(alone all gpu_children ranks system unprivileged bounds budget cuda dump flight guardian injection sched)
+set(alone all system bounds budget cuda dump flight guardian sched)
 #
 # Those whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
 # second chance. What is to show that a job is never harmed has none.

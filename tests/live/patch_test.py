@@ -21,7 +21,7 @@ JOB = live.HERE / "patch_job.py"
 TRACEFS = Path("/sys/kernel/tracing")
 THREADS = 4
 CYCLES = 10
-KILLS = 12
+KILLS = 8
 LONG = 1_000_000
 
 
