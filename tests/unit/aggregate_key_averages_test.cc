@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +23,33 @@ class KeyAveragesTest : public testing::Test {
   ThreadIndex thread_ = maker_.AddThread(1, 1, "python3");
   std::unique_ptr<Timeline> timeline_;
 };
+
+// Figures of torch's EventList (2.11), told the same times.
+TEST_F(KeyAveragesTest, SelfTimesOfAnnotationsThatOverlap) {
+  const SpanId a = maker_.Begin(thread_, maker_.AddAnnotation("a"), 0);
+  const SpanId b = maker_.Begin(thread_, maker_.AddAnnotation("b"), 10);
+  const SpanId c = maker_.Begin(thread_, maker_.AddAnnotation("c"), 20);
+  maker_.Add(thread_, maker_.AddOperator("aten::r1"), 25, 28);
+  maker_.EndOuter(thread_, b, 30);
+  maker_.Add(thread_, maker_.AddOperator("aten::r2"), 40, 50);
+  maker_.Begin(thread_, maker_.AddAnnotation("d"), 55);
+  maker_.Add(thread_, maker_.AddOperator("aten::r3"), 57, 59);
+  maker_.EndOuter(thread_, c, 60);
+  maker_.Add(thread_, maker_.AddOperator("aten::r4"), 65, 66);
+  maker_.End(thread_, 70);
+  maker_.EndOuter(thread_, a, 100);
+  const KeyAverages averages = Build();
+  std::map<std::string, int64_t> self_ns;
+  for (const KeyAverage& row : averages.rows) self_ns[row.name] = row.self_cpu_time_total_ns;
+  EXPECT_EQ(self_ns, (std::map<std::string, int64_t>{{"a", 25},
+                                                     {"b", 20},
+                                                     {"c", 27},
+                                                     {"d", 12},
+                                                     {"aten::r1", 3},
+                                                     {"aten::r2", 10},
+                                                     {"aten::r3", 2},
+                                                     {"aten::r4", 1}}));
+}
 
 TEST_F(KeyAveragesTest, GroupsByTheInnermostFrames) {
   const uint32_t main = maker_.AddCode("a.py", "main", 1);

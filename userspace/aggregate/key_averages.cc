@@ -3,6 +3,7 @@
 #include "userspace/aggregate/flops.h"
 #include "userspace/aggregate/stack_groups.h"
 #include "userspace/aggregate/step_memory.h"
+#include "userspace/aggregate/torch_parents.h"
 #include "userspace/base/demangle.h"
 #include "userspace/base/saturating.h"
 
@@ -127,6 +128,9 @@ class KeyAverager {
       if (inserted) rows_.push_back(std::move(sums));
       labels_.push_back(entry);
     }
+    std::vector<bool> is_left_out;
+    for (const LabelEntry& entry : labels_) is_left_out.push_back(entry.is_filtered);
+    torch_parents_.emplace(timeline, std::move(is_left_out));
   }
 
   KeyAverages Run() {
@@ -193,24 +197,6 @@ class KeyAverager {
   const LabelEntry& EntryOf(const Span& span) const { return labels_[Raw(span.label)]; }
   bool IsInTree(const Span& span) const { return !EntryOf(span).is_filtered && !span.is_async; }
 
-  // Whether torch would take `parent` for a parent of `span`, by their times
-  // (_populate_cpu_children).
-  static bool Contains(const Span& parent, const Span& span) {
-    return span.start_ns < parent.end_ns() && span.end_ns() <= parent.end_ns();
-  }
-
-  // The parent in torch's tree: the nearest ancestor that is in it and contains the span.
-  SpanId TreeParent(const Span& span) const {
-    if (span.is_async) return kNoSpan;
-    SpanId parent = span.parent;
-    while (parent != kNoSpan) {
-      const Span& above = timeline_.span(parent);
-      if (IsInTree(above) && Contains(above, span)) break;
-      parent = above.parent;
-    }
-    return parent;
-  }
-
   // Where torch's tree differs from the Timeline's: takes the span from its parent's sums and gives
   // it to the other.
   void MoveInTree(SpanId id, const Span& span, SpanId tree_parent) {
@@ -250,7 +236,7 @@ class KeyAverager {
 
   void Visit(SpanId id, const Span& span) {
     const LabelEntry& entry = EntryOf(span);
-    const SpanId parent = TreeParent(span);
+    const SpanId parent = torch_parents_->Of(id, span);
     const Pending mine = TakePending(id);
     MoveInTree(id, span, parent);
     if (entry.is_filtered) return;
@@ -500,6 +486,7 @@ class KeyAverager {
   int64_t in_steps_ns_ = 0;  // of spans that a step is the parent of
   int64_t device_in_steps_ns_ = 0;
   std::vector<LabelEntry> labels_;
+  std::optional<TorchParents> torch_parents_;
   std::vector<RowSums> rows_;
   std::vector<std::string_view> shapes_;                // by their numbers
   std::vector<uint32_t> shape_numbers_;                 // by InputsId

@@ -1,0 +1,52 @@
+#include "userspace/aggregate/torch_parents.h"
+
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+// Whether torch would take `parent` for a parent of `span`, by their times.
+bool Contains(const Span& parent, const Span& span) {
+  return span.start_ns < parent.end_ns() && span.end_ns() <= parent.end_ns();
+}
+
+}  // namespace
+
+TorchParents::TorchParents(const Timeline& timeline, std::vector<bool> is_left_out)
+    : timeline_(timeline), is_left_out_(std::move(is_left_out)) {
+  if (timeline.ledger().partial_overlap == 0) return;
+  std::vector<bool> has_overlaps(timeline.threads().size());
+  for (uint32_t i = 0; i < timeline.span_count(); ++i) {
+    const Span& span = timeline.span(SpanId{i});
+    if (span.overlaps) has_overlaps[Raw(span.thread)] = true;
+  }
+  std::vector<std::vector<SpanId>> open(timeline.threads().size());
+  for (uint32_t i = 0; i < timeline.span_count(); ++i) {
+    const SpanId id{i};
+    const Span& span = timeline.span(id);
+    if (!has_overlaps[Raw(span.thread)] || !IsInTree(span)) continue;
+    std::vector<SpanId>& stack = open[Raw(span.thread)];
+    while (!stack.empty() && !Contains(timeline.span(stack.back()), span)) stack.pop_back();
+    const SpanId parent = stack.empty() ? kNoSpan : stack.back();
+    if (parent != Nearest(span)) others_[i] = parent;
+    stack.push_back(id);
+  }
+}
+
+SpanId TorchParents::Nearest(const Span& span) const {
+  SpanId parent = span.parent;
+  while (parent != kNoSpan) {
+    const Span& above = timeline_.span(parent);
+    if (IsInTree(above) && Contains(above, span)) break;
+    parent = above.parent;
+  }
+  return parent;
+}
+
+SpanId TorchParents::Of(SpanId id, const Span& span) const {
+  if (span.is_async) return kNoSpan;
+  const auto found = others_.find(Raw(id));
+  return found == others_.end() ? Nearest(span) : found->second;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,34 @@
+// Parents of rows in torch's own tree of events (torch/autograd/profiler_util.py,
+// _populate_cpu_children), which differ from the Timeline's for rows that events() leaves out, and
+// where annotations overlap.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+class TorchParents {
+ public:
+  // `is_left_out`: by LabelId, rows that events() does not have. `timeline` must outlive this.
+  TorchParents(const Timeline& timeline, std::vector<bool> is_left_out);
+
+  // kNoSpan: it has none.
+  SpanId Of(SpanId id, const Span& span) const;
+
+ private:
+  bool IsInTree(const Span& span) const { return !is_left_out_[Raw(span.label)] && !span.is_async; }
+  // The nearest ancestor that is in the tree and contains the span.
+  SpanId Nearest(const Span& span) const;
+
+  const Timeline& timeline_;
+  std::vector<bool> is_left_out_;
+  // Of rows that lie in one that has outlived what it began in: it takes the other's place.
+  absl::flat_hash_map<uint32_t, SpanId> others_;
+};
+
+}  // namespace proftrace
