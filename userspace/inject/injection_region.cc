@@ -90,12 +90,14 @@ absl::Status InjectionRegion::Map(uint64_t address, const std::string& name) {
       SYS_mmap, {address, kRegionBytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | kMapFixedNoReplace, kNoFile, 0});
   if (!result.ok()) return result.status();
+  const absl::Status taken = absl::AbortedError("the memory near the code was taken meanwhile");
+  if (*result == -EEXIST) return taken;
   if (*result < 0) return Refused("memory", *result);
   address_ = static_cast<uint64_t>(*result);
   if (address_ != address) {  // before Linux 4.17 the flag is a hint
     const uint64_t elsewhere = std::exchange(address_, 0);
     (void)calls->Call(SYS_munmap, {elsewhere, kRegionBytes, 0, 0, 0, 0});
-    return absl::UnavailableError("the memory near the code was taken meanwhile");
+    return taken;
   }
   memory_.WriteValue(address_ + INJECT_OWNER, static_cast<uint32_t>(getpid()));
   memory_.WriteValue(address_ + INJECT_OWNER_START, StartTicks(static_cast<uint32_t>(getpid())));

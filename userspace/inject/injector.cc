@@ -21,6 +21,7 @@
 namespace proftrace {
 namespace {
 
+constexpr int kMostPlacings = 4;  // a job that maps memory may take the place that was free
 constexpr size_t kMostFunctionBytes = size_t{64} << 10;
 constexpr useconds_t kSafePointUs = 500;
 
@@ -291,8 +292,14 @@ absl::StatusOr<InjectionReport> Injection::Run() {
 
   InjectionRegion region(request_.pid, memory_, places_.system_calls);
   const uint64_t loaded_function = LoadedFunction();
-  status = region.Map(FindRoom(mappings_, sites_),
-                      loaded_function == 0 ? request_.library_name : std::string());
+  for (int tries = 0; tries < kMostPlacings; ++tries) {
+    status = region.Map(FindRoom(mappings_, sites_),
+                        loaded_function == 0 ? request_.library_name : std::string());
+    if (!absl::IsAborted(status)) break;
+    absl::StatusOr<std::vector<Mapping>> now = ReadMaps(request_.pid);
+    if (now.ok()) mappings_ = *std::move(now);
+  }
+  if (absl::IsAborted(status)) status = absl::UnavailableError(status.message());
   if (status.ok() && loaded_function == 0) status = SendLibrary(region.library_fd());
   if (status.ok()) {
     status = region.Fill(sites_, MakeData(loaded_function, region.library_fd()));
