@@ -8,7 +8,6 @@ around we say nothing, and what an operator's __torch_dispatch__ calls without a
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from pathlib import Path
@@ -30,8 +29,7 @@ def frames(row: dict[str, Any]) -> list[str]:
 
 
 def rows_of(path: Path) -> dict[int, list[dict[str, Any]]]:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else model.open_text(path)
-    with opened as file:
+    with model.open_text(path) as file:
         events = json.load(file)["traceEvents"]
     threads: dict[int, list[dict[str, Any]]] = {}
     for event in events:

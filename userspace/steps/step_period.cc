@@ -123,28 +123,33 @@ size_t UpdatesABatch(const std::vector<Segment>& segments) {
   return are_even && distances.front() <= kMaxPeriod ? distances.front() : 1;
 }
 
+// How many segments fetch batches of a DataLoader, and how many of these one alone.
+struct Fetches {
+  size_t any = 0;
+  size_t one = 0;
+};
+
+Fetches CountFetches(const std::vector<Segment>& segments) {
+  Fetches fetches;
+  for (const Segment& segment : segments) {
+    fetches.any += segment.loader_nexts > 0;
+    fetches.one += segment.loader_nexts == 1;
+  }
+  return fetches;
+}
+
 // Whether a round has several batches, each with a segment of its own. A loop over batches that
 // does something else with every n-th looks like this, and so does one whose body takes n batches.
 bool HasBatchesInARound(const std::vector<Segment>& segments, size_t period) {
-  size_t fetching = 0;
-  size_t with_one = 0;
-  for (const Segment& segment : segments) {
-    fetching += segment.loader_nexts > 0;
-    with_one += segment.loader_nexts == 1;
-  }
-  if (fetching < 2 || with_one * 10 < fetching * 6) return false;
-  return fetching * period * 2 > segments.size() * 3;
+  const Fetches fetches = CountFetches(segments);
+  if (fetches.any < 2 || fetches.one * 10 < fetches.any * 6) return false;
+  return fetches.any * period * 2 > segments.size() * 3;
 }
 
 // Whether some updates have no batch of their own, but lie between those that have one.
 bool HasUpdatesBetweenBatches(const std::vector<Segment>& segments) {
-  size_t fetching = 0;
-  size_t with_one = 0;
-  for (const Segment& segment : segments) {
-    fetching += segment.loader_nexts > 0;
-    with_one += segment.loader_nexts == 1;
-  }
-  return fetching > 0 && fetching < segments.size() && with_one * 10 >= fetching * 9;
+  const Fetches fetches = CountFetches(segments);
+  return fetches.any > 0 && fetches.any < segments.size() && fetches.one * 10 >= fetches.any * 9;
 }
 
 // Whether one optimizer after the other steps. One that takes over from another for good makes no
