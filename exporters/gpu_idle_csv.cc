@@ -31,7 +31,7 @@ absl::Status ExportGpuIdleCsv(const Timeline& timeline, const std::vector<Device
       writer.Integer(timeline.ToUnixNs(gap.start_ns));
       writer.Text(",");
       writer.Integer(gap.end_ns - gap.start_ns);
-      writer.Text("," + std::string(IdleCauseName(gap.main_cause())));
+      writer.Text("," + CsvField(IdleCauseName(gap.main_cause())));
       for (size_t cause = 0; cause < kFirstLateCause; ++cause) {
         writer.Text(",");
         writer.Integer(gap.by_cause_ns[cause]);

@@ -269,4 +269,4 @@ if __name__ == "__main__":
     if not CUPTI.exists():
         print(f"{CUPTI} was not built: CUPTI's headers were not found")
         raise SystemExit(live.SKIP)
-    live.run()
+    live.run(own_host=True)

@@ -40,6 +40,7 @@ class GpuIdleTest(LiveTest):
                 job.do("agent")
                 answer = job.do(f"idle {ROUNDS}")
                 self.assertEqual(tracer.stop(), 0, tracer.text())
+        self.assertTrue((self.out / "gpu_idle.csv").exists(), tracer.text())
         # For each planted piece, in order: how long it took by the job's own clock.
         self.took = [(what, int(ns)) for what, ns in (words.split(":") for words in answer["took"].split(","))]
         self.gaps = self.gaps_of_stream("")

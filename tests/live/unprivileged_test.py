@@ -411,4 +411,4 @@ class DoctorTest(UserTest):
 
 
 if __name__ == "__main__":
-    live.run()
+    live.run(own_host=True)

@@ -435,6 +435,16 @@ TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheLaunchingThreadDid) {
 
 // With the kernel's activities: what the operator or Python waited for, but not what a wait for the
 // GPU or for data is made of.
+// A cause's name with a comma in it is one field.
+TEST_F(DeviceOutputTest, GapAfterALaunchIsOneRowOfCsv) {
+  gpu_.Kernel(1000, 2000, kernel_, 100);
+  gpu_.Call(kThread, 1500, 1600, launch_, 1);
+  gpu_.Kernel(2042, 3000, kernel_, 1);
+  Build();
+  EXPECT_THAT(Text((*FindFormat("gpu-idle"))->write),
+              HasSubstr(",42,\"launched, not begun\",0,0,0,0,0,42,0,1,7,kernel(),,0,0,0,0,0,,\n"));
+}
+
 TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheKernelDid) {
   constexpr uint16_t kWrite = 1;
   constexpr int32_t kFutex = 202;
