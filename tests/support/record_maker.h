@@ -14,6 +14,8 @@
 
 namespace proftrace {
 
+inline constexpr uint32_t kTid = 7;  // a thread of most made-up jobs
+
 // A record at the end of `bytes`, with its size and the process's number in its head.
 inline void AppendRecord(const void* record, size_t size, uint32_t pid,
                          std::vector<std::byte>* bytes) {

@@ -12,12 +12,12 @@ namespace proftrace {
 namespace {
 
 constexpr uint32_t kPid = 40;
-constexpr uint32_t kTid = 41;
+constexpr uint32_t kThread = 41;
 
 template <typename Record>
 std::vector<std::byte> Bytes(Record record, uint8_t kind, size_t bytes = sizeof(Record)) {
   record.head.pid = kPid;
-  record.head.tid = record.head.tid == 0 ? kTid : record.head.tid;
+  record.head.tid = record.head.tid == 0 ? kThread : record.head.tid;
   record.head.kind = kind;
   record.head.words = static_cast<uint8_t>(bytes / 8);
   std::vector<std::byte> made(bytes);
@@ -37,7 +37,7 @@ class Merged {
     const std::span<const std::byte> left = merger_.Observe(record, origin, take);
     if (!left.empty()) merger_.Add(left, origin, take);
   }
-  void Code(uint32_t id, const std::string& name, RecordOrigin origin, uint32_t tid = kTid) {
+  void Code(uint32_t id, const std::string& name, RecordOrigin origin, uint32_t tid = kThread) {
     abi::pt_python_code_record code{};
     code.head.tid = tid;
     code.id = id;
@@ -53,7 +53,7 @@ class Merged {
     Add(Bytes(text, abi::PT_PYTHON_TEXT, PT_PYTHON_TEXT_HEAD_BYTES + PT_PYTHON_TEXT_BYTES), origin);
   }
   void Stack(uint16_t common, const std::vector<uint64_t>& words, RecordOrigin origin,
-             uint32_t tid = kTid) {
+             uint32_t tid = kThread) {
     abi::pt_python_stack_record stack{};
     stack.head.tid = tid;
     stack.common = common;
@@ -62,7 +62,7 @@ class Merged {
     Add(Bytes(stack, abi::PT_PYTHON_STACK, PT_PYTHON_STACK_HEAD_BYTES + words.size() * 8), origin);
   }
   // The frames' words that a row of this origin begins with.
-  std::vector<uint64_t> RowOf(RecordOrigin origin, uint32_t tid = kTid) {
+  std::vector<uint64_t> RowOf(RecordOrigin origin, uint32_t tid = kThread) {
     Row row;
     row.head.tid = tid;
     Add(Bytes(row, abi::PT_SPAN_BEGIN), origin);
@@ -133,7 +133,7 @@ TEST(StackMerger, AThreadsEndThatIsSeenBeforeItsLastStackTakesNoCodeAway) {
   // Others of the process may have that code, too: those that go on with its slot.
   merger.Add(exit, RecordOrigin::kProbe, take);
   abi::pt_python_stack_record others = stack;
-  others.head.tid = kTid + 1;
+  others.head.tid = kThread + 1;
   EXPECT_EQ(merger
                 .Observe(Bytes(others, abi::PT_PYTHON_STACK, PT_PYTHON_STACK_HEAD_BYTES + 8),
                          RecordOrigin::kJump, take)

@@ -13,7 +13,6 @@
 namespace proftrace {
 namespace {
 
-constexpr uint32_t kTid = 7;
 constexpr int64_t kStartNs = 1'000'000'000;
 
 // A training job as the probes see it: entering and leaving an annotation are boxed calls.

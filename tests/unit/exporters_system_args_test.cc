@@ -24,7 +24,7 @@
 namespace proftrace {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 // Fails for what is no JSON, and for a key that is there twice.
 Json Parsed(const std::string& args) {

@@ -22,7 +22,6 @@ using testing::IsEmpty;
 using testing::Not;
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr uint32_t kTid = 7;
 constexpr size_t kRoom = 64u << 20;
 
 // A keeper with a clock of its own, which is set by what comes.

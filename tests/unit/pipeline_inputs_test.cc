@@ -8,7 +8,6 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kFloat = 6;
-constexpr uint32_t kTid = 7;
 
 std::vector<uint64_t> operator+(std::vector<uint64_t> a, const std::vector<uint64_t>& b) {
   a.insert(a.end(), b.begin(), b.end());

@@ -17,10 +17,9 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr uint32_t kTid = 7;
 constexpr uint64_t kPeriodNs = SampleRecordMaker::kPeriodNs;
 
-class Job : public SampleRecordMaker {
+class SampledJob : public SampleRecordMaker {
  public:
   void Operator(uint32_t tid, int64_t begin_ns, int64_t end_ns, uint16_t site = 1) {
     Begin(tid, begin_ns, site, site);
@@ -39,14 +38,14 @@ std::vector<std::string> FramesOf(const Timeline& timeline, const Sample& sample
   return frames;
 }
 
-CaptureMetadata Metadata() {
+CaptureMetadata SamplesMetadata() {
   CaptureMetadata metadata = TestMetadata();
   metadata.processes[0].target.python_paths = {"/job/"};
   return metadata;
 }
 
 TEST(SamplesTest, FramesAndTheOperatorAround) {
-  Job job;
+  SampledJob job;
   job.Function(1, abi::PT_SAMPLE_FRAME_PYTHON, "main", "/job/train.py", 3);
   job.Function(2, abi::PT_SAMPLE_FRAME_NATIVE, "at::mm", "/lib/libtorch_cpu.so");
   job.Frame(1, 0, 1, 12);
@@ -55,7 +54,7 @@ TEST(SamplesTest, FramesAndTheOperatorAround) {
   job.Sample(kTid, 500, 1);
   job.Sample(kTid, 3000, 2);
   job.Sample(kTid, 5000, 1);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SamplesMetadata());
   ASSERT_EQ(timeline->samples().size(), 3u);
   const std::vector<Sample>& samples = timeline->samples();
   EXPECT_THAT(FramesOf(*timeline, samples[0]), ElementsAre("train.py:12:main"));
@@ -68,14 +67,14 @@ TEST(SamplesTest, FramesAndTheOperatorAround) {
 }
 
 TEST(SamplesTest, TheInnermostOneThatIsStillOpen) {
-  Job job;
+  SampledJob job;
   job.Begin(kTid, 1000, 1, 1);
   job.Begin(kTid, 2000, 2, 2);
   job.End(kTid, 3000, 2, 2);
   job.Sample(kTid, 2500, 0);  // comes before the end does, as samples may
   job.Sample(kTid, 3500, 0);
   job.End(kTid, 4000, 1, 1);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SamplesMetadata());
   ASSERT_EQ(timeline->samples().size(), 2u);
   EXPECT_EQ(NameOf(*timeline, Raw(timeline->samples()[0].span)), NameOf(*timeline, 1));
   EXPECT_EQ(timeline->samples()[1].span, SpanId{0});
@@ -83,10 +82,10 @@ TEST(SamplesTest, TheInnermostOneThatIsStillOpen) {
 }
 
 TEST(SamplesTest, AThreadWithoutOperatorsIsThereAsWell) {
-  Job job;
+  SampledJob job;
   job.Operator(kTid, 1000, 2000);
   job.Sample(kTid + 1, 1500, 0, 40, abi::PT_SAMPLE_SLEEPING, 202);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SamplesMetadata());
   ASSERT_EQ(timeline->samples().size(), 1u);
   const Sample& sample = timeline->samples()[0];
   EXPECT_EQ(Raw(timeline->thread(sample.thread).tid), kTid + 1);
@@ -97,8 +96,8 @@ TEST(SamplesTest, AThreadWithoutOperatorsIsThereAsWell) {
 }
 
 TEST(SamplesTest, LooksAfterTheWindowDoNotCount) {
-  Job job;
-  CaptureMetadata metadata = Metadata();
+  SampledJob job;
+  CaptureMetadata metadata = SamplesMetadata();
   metadata.has_end = true;
   metadata.info.window.start_ns = 1000;
   metadata.info.window.duration_ns = 10'000;
@@ -111,7 +110,7 @@ TEST(SamplesTest, LooksAfterTheWindowDoNotCount) {
 }
 
 TEST(SamplesTest, WhatALostBlockHadLeavesAGap) {
-  Job job;
+  SampledJob job;
   job.Function(1, abi::PT_SAMPLE_FRAME_PYTHON, "main", "/job/train.py");
   job.Frame(1, 0, 1, 12);
   job.Frame(2, 1, 9);  // of a function that never came: left out
@@ -120,7 +119,7 @@ TEST(SamplesTest, WhatALostBlockHadLeavesAGap) {
   job.Sample(kTid, 1000, 3);
   job.Sample(kTid, 2000, 5);
   job.Sample(kTid, 3000, 77);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SamplesMetadata());
   ASSERT_EQ(timeline->samples().size(), 3u);
   EXPECT_THAT(FramesOf(*timeline, timeline->samples()[0]),
               ElementsAre("train.py:12:main", "train.py:13:main"));
@@ -129,7 +128,7 @@ TEST(SamplesTest, WhatALostBlockHadLeavesAGap) {
 }
 
 TEST(SamplesTest, ImpossibleRecordsAreCounted) {
-  Job job;
+  SampledJob job;
   job.Sample(kTid, 1000, 0, 0);     // no look at all
   job.Sample(kTid, 1000, 0, 1, 9);  // no such state
   job.Frame(0, 0, 1);               // no such number
@@ -137,7 +136,7 @@ TEST(SamplesTest, ImpossibleRecordsAreCounted) {
   record.head = job.Head(abi::PT_SAMPLE_FUNCTION, kTid, 1, 0, 0);
   record.name_bytes = 4000;  // longer than the record
   job.AddBytes(&record, PT_SAMPLE_FUNCTION_HEAD_BYTES + 8);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SamplesMetadata());
   EXPECT_EQ(timeline->ledger().malformed, 4u);
   EXPECT_THAT(timeline->samples(), IsEmpty());
 }
@@ -145,7 +144,7 @@ TEST(SamplesTest, ImpossibleRecordsAreCounted) {
 TEST(WakersTest, AWaitHasTheStackOfTheWakingThatEndedIt) {
   constexpr uint32_t kOther = 8;
   constexpr uint32_t kThird = 9;
-  Job job;
+  SampledJob job;
   job.Function(1, abi::PT_SAMPLE_FRAME_NATIVE, "main", "/job");
   job.Function(2, abi::PT_SAMPLE_FRAME_NATIVE, "notify", "/lib/libc.so");
   job.Frame(1, 0, 1);
@@ -160,7 +159,7 @@ TEST(WakersTest, AWaitHasTheStackOfTheWakingThatEndedIt) {
   job.OffCpu(kTid, 3000, 4000, 100, -1, kOther);
   job.OffCpu(kTid, 5000, 6000, 100);
   job.Waker(kOther, 5900, kTid, 2);  // an interrupt woke it
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SamplesMetadata());
   ASSERT_EQ(timeline->system_event_count(), 3u);
   const uint32_t frame = timeline->system_event(0).off_cpu.waker_frame;
   EXPECT_THAT(SampleStackTexts(*timeline, frame, 9), ElementsAre("notify", "main"));
@@ -174,9 +173,9 @@ TEST(WakersTest, AWaitHasTheStackOfTheWakingThatEndedIt) {
 }
 
 TEST(WakersTest, AWakingOfNobodyIsMalformed) {
-  Job job;
+  SampledJob job;
   job.Waker(kTid, 1000, 0, 0);
-  EXPECT_EQ(Build(job, Metadata())->ledger().malformed, 1u);
+  EXPECT_EQ(Build(job, SamplesMetadata())->ledger().malformed, 1u);
 }
 
 }  // namespace

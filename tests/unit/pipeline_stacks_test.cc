@@ -13,8 +13,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr uint32_t kTid = 7;
-
 constexpr uint64_t Word(uint32_t code, uint32_t instruction, bool has_module = false) {
   return RecordMaker::PythonFrameWord(code, instruction, has_module);
 }

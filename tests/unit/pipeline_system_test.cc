@@ -28,7 +28,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr uint32_t kTid = 7;
 constexpr uint16_t kRead = 0;  // x86-64
 constexpr uint16_t kPoll = 7;
 constexpr uint16_t kOpenat = 257;
@@ -38,9 +37,7 @@ constexpr uint16_t kSymlink = 88;
 constexpr uint16_t kOpenat2 = 437;
 constexpr uint16_t kSendmsgOfI386 = 370;
 
-using Job = SystemRecordMaker;
-
-CaptureMetadata Metadata(int64_t start_ns = 0, int64_t end_ns = 1'000'000) {
+CaptureMetadata SystemMetadata(int64_t start_ns = 0, int64_t end_ns = 1'000'000) {
   CaptureMetadata metadata = TestMetadata();
   metadata.info.system = SystemActivities::FromText("cpu,syscalls,sched,faults");
   metadata.info.window.start_ns = start_ns;
@@ -60,7 +57,7 @@ std::string Names(const std::vector<std::string>& names) {
 }
 
 TEST(SystemTest, EventsLieInSpansAndInEachOther) {
-  Job job;
+  SystemRecordMaker job;
   job.Begin(kTid, 1000, 1, 1);
   job.Begin(kTid, 2000, 2, 2);
   // Each comes when it is over: the innermost first.
@@ -71,7 +68,7 @@ TEST(SystemTest, EventsLieInSpansAndInEachOther) {
   job.SystemCall(kTid, 5500, 5600, kRead, -ENOENT);
   job.End(kTid, 6000, 1, 1);
   job.SystemCall(kTid, 7000, 7100);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   ASSERT_EQ(timeline->system_event_count(), 5u);
   const SystemEvent& call = timeline->system_event(0);
   EXPECT_EQ(call.kind, SystemKind::kCall);
@@ -100,25 +97,25 @@ TEST(SystemTest, EventsLieInSpansAndInEachOther) {
 }
 
 TEST(SystemTest, WhatOverhangsIsClippedToTheSpan) {
-  Job job;
+  SystemRecordMaker job;
   job.Begin(kTid, 1000, 1, 1);
   job.Begin(kTid, 2000, 2, 2);
   job.OffCpu(kTid, 2900, 3200, 0);  // the record of the end had its time already
   job.End(kTid, 3000, 2, 2);
   job.End(kTid, 4000, 1, 1);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   EXPECT_EQ(SystemOf(*timeline, 1).off_cpu_ns, 100);
   EXPECT_EQ(SystemOf(*timeline, 0).off_cpu_ns, 300);
   EXPECT_EQ(SystemOf(*timeline, 0).self_off_cpu_ns, 200);
 }
 
 TEST(SystemTest, TheWindowCutsEvents) {
-  Job job;
+  SystemRecordMaker job;
   job.SystemCall(kTid, 100, 200);     // before
   job.SystemCall(kTid, 500, 1500);    // over the begin
   job.OffCpu(kTid, 1900, 2500, 550);  // over the end: 50 of its queue are in
   job.SystemCall(kTid, 2100, 2200);   // behind
-  const auto timeline = Build(job, Metadata(1000, 2000));
+  const auto timeline = Build(job, SystemMetadata(1000, 2000));
   ASSERT_EQ(timeline->system_event_count(), 2u);
   EXPECT_EQ(timeline->system_event(0).start_ns, 1000);
   EXPECT_EQ(timeline->system_event(0).duration_ns, 500);
@@ -130,26 +127,26 @@ TEST(SystemTest, TheWindowCutsEvents) {
 }
 
 TEST(SystemTest, SpansThatMayHaveLostSomethingSayNothing) {
-  Job job;
+  SystemRecordMaker job;
   for (int64_t at = 1000; at <= 4000; at += 1000) {
     job.Begin(kTid, at, 1, 1);
     job.End(kTid, at + 500, 1, 1);
   }
   job.SystemCall(kTid, 1100, 1200);
   job.SystemCall(kTid, 3100, 3200, kRead, 0, /*lost=*/2);  // between 1200 and 3200
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   std::vector<uint32_t> unknown;
   for (uint32_t i = 0; i < 4; ++i) unknown.push_back(SystemOf(*timeline, i).is_unknown);
   EXPECT_THAT(unknown, ElementsAre(1, 1, 1, 0));
 }
 
 TEST(SystemTest, ACallThatItsThreadDidNotComeBackFrom) {
-  Job job;
+  SystemRecordMaker job;
   job.SystemCall(kTid, 1000, 2000, kRead, -512);  // a handler ran, and it goes on
   job.SystemCall(kTid, 2100, 3000, kRead, -512);
   job.ThreadExit(kTid, 3100, false);
   job.SystemCall(kTid + 1, 1000, 2000, kRead, -512);  // this one lives
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   ASSERT_EQ(timeline->system_event_count(), 3u);
   int truncated = 0;
   for (uint32_t i = 0; i < 3; ++i) {
@@ -163,14 +160,14 @@ TEST(SystemTest, ACallThatItsThreadDidNotComeBackFrom) {
 }
 
 TEST(SystemTest, AClockIsNoWaker) {
-  Job job;
+  SystemRecordMaker job;
   job.OffCpu(kTid, 1100, 1900, 0, kPoll, 9);
   job.SystemCall(kTid, 1000, 2000, kPoll, 0);  // its time was over
   job.OffCpu(kTid, 3100, 3900, 0, kPoll, 9);
   job.SystemCall(kTid, 3000, 4000, kPoll, 1);
   job.OffCpu(kTid, 5100, 5900, 0, kFutex, 9);
   job.SystemCall(kTid, 5000, 6000, kFutex, -ETIMEDOUT);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   std::vector<uint32_t> wakers;
   for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
     const SystemEvent& event = timeline->system_event(i);
@@ -180,7 +177,7 @@ TEST(SystemTest, AClockIsNoWaker) {
 }
 
 TEST(SystemTest, PathsStartAtTheirDirectories) {
-  Job job;
+  SystemRecordMaker job;
   job.File(1, abi::PT_SYSTEM_FILE_DIRECTORY, Names({"data", "home"}));
   job.File(2, abi::PT_SYSTEM_FILE_REGULAR, Names({"x", "data", "home"}));
   abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kOpenat, -ENOENT);
@@ -197,7 +194,7 @@ TEST(SystemTest, PathsStartAtTheirDirectories) {
   add_path("./z", 1);
   add_path("/etc/passwd", 1);
   add_path("unknown", 99);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   std::vector<std::string> paths;
   for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
     paths.push_back(timeline->system_tables().Paths(timeline->system_event(i).call.paths)->first);
@@ -206,7 +203,7 @@ TEST(SystemTest, PathsStartAtTheirDirectories) {
 }
 
 TEST(SystemTest, StructuresLieBehindThePaths) {
-  Job job;
+  SystemRecordMaker job;
   abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kOpenat2, 3);
   const char path[] = "/x";
   std::memcpy(record.tail + 8, path, sizeof(path));
@@ -220,7 +217,7 @@ TEST(SystemTest, StructuresLieBehindThePaths) {
   record.head.time_ns += 1;
   record.flags = abi::PT_SYSTEM_HAS_PATH;  // of an earlier version
   job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + 16);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   ASSERT_EQ(timeline->system_event_count(), 3u);
   const auto paths = [&](uint32_t event) {
     return timeline->system_tables().Paths(timeline->system_event(event).call.paths);
@@ -232,14 +229,14 @@ TEST(SystemTest, StructuresLieBehindThePaths) {
 }
 
 TEST(SystemTest, FieldsOf32Bits) {
-  Job job;
+  SystemRecordMaker job;
   abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kSendmsgOfI386, 3);
   record.abi = abi::PT_SYSTEM_I386;
   const uint32_t message[] = {5, 6, 7, 0xffffffff};
   std::memcpy(record.tail, message, sizeof(message));
   record.flags = abi::PT_SYSTEM_HAS_STRUCTURE;
   job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + sizeof(message));
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   ASSERT_EQ(timeline->system_event_count(), 1u);
   const SystemPaths* paths = timeline->system_tables().Paths(timeline->system_event(0).call.paths);
   EXPECT_THAT(paths->fields, ElementsAre(5, 6, 7, 0xffffffff));
@@ -247,7 +244,7 @@ TEST(SystemTest, FieldsOf32Bits) {
 
 // A relative text is not taken for a path.
 TEST(SystemTest, TheTargetOfALinkStaysAsItIs) {
-  Job job;
+  SystemRecordMaker job;
   job.File(1, abi::PT_SYSTEM_FILE_DIRECTORY, Names({"home"}));
   abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kSymlink, 0);
   const uint32_t directories[] = {1, 0};
@@ -257,7 +254,7 @@ TEST(SystemTest, TheTargetOfALinkStaysAsItIs) {
   record.path_bytes = static_cast<uint16_t>(text.size());
   record.flags = abi::PT_SYSTEM_HAS_PATH | abi::PT_SYSTEM_HAS_SECOND_PATH;
   job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + 24);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   ASSERT_EQ(timeline->system_event_count(), 1u);
   const SystemPaths* paths = timeline->system_tables().Paths(timeline->system_event(0).call.paths);
   EXPECT_EQ(paths->first, "/home/link");
@@ -265,7 +262,7 @@ TEST(SystemTest, TheTargetOfALinkStaysAsItIs) {
 }
 
 TEST(SystemTest, TheFileThatBytesAreMovedToIsTheSecondPlace) {
-  Job job;
+  SystemRecordMaker job;
   job.File(1, abi::PT_SYSTEM_FILE_REGULAR, Names({"out", "home"}));
   abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kRead, 500);
   const uint32_t files[] = {0, 1};
@@ -273,7 +270,7 @@ TEST(SystemTest, TheFileThatBytesAreMovedToIsTheSecondPlace) {
   record.path_bytes = 2;
   record.flags = abi::PT_SYSTEM_HAS_SECOND_PATH;
   job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + 16);
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   ASSERT_EQ(timeline->system_event_count(), 1u);
   const SystemPaths* paths = timeline->system_tables().Paths(timeline->system_event(0).call.paths);
   EXPECT_EQ(paths->first, "");
@@ -281,7 +278,7 @@ TEST(SystemTest, TheFileThatBytesAreMovedToIsTheSecondPlace) {
 }
 
 TEST(SystemTest, ImpossibleRecordsAreMalformed) {
-  Job job;
+  SystemRecordMaker job;
   abi::pt_system_call_record call = job.CallRecord(kTid, 1000, 2000, kRead, 0);
   call.arguments = 6;  // there is no room for them
   job.AddBytes(&call, PT_SYSTEM_CALL_HEAD_BYTES);
@@ -297,14 +294,14 @@ TEST(SystemTest, ImpossibleRecordsAreMalformed) {
   fault.duration_ns = ~uint64_t{0};
   job.AddBytes(&fault, sizeof(fault));
   job.File(0, abi::PT_SYSTEM_FILE_REGULAR, "");
-  const auto timeline = Build(job, Metadata());
+  const auto timeline = Build(job, SystemMetadata());
   EXPECT_EQ(timeline->ledger().malformed, 6u);
   EXPECT_EQ(timeline->system_event_count(), 0u);
 }
 
 // A thread that waits since before the part has its wait in it.
 TEST(SystemTest, APartOfARecordingHasWhatReachesIntoIt) {
-  Job job;
+  SystemRecordMaker job;
   job.File(1, abi::PT_SYSTEM_FILE_REGULAR, Names({"x"}));
   job.OffCpu(kTid, 1000, 1900);  // over before
   job.OffCpu(kTid, 1950, 2500);
@@ -320,7 +317,7 @@ TEST(SystemTest, APartOfARecordingHasWhatReachesIntoIt) {
   part.end_ns = 3000;
   ASSERT_TRUE(CopyCapturePart(part, file.Reader().get(), part_file.Writer().get()).ok());
   const auto reader = part_file.Reader();
-  CaptureMetadata metadata = Metadata(part.start_ns, part.end_ns);
+  CaptureMetadata metadata = SystemMetadata(part.start_ns, part.end_ns);
   const auto timeline = BuildTimeline(metadata, reader.get(), "");
   ASSERT_TRUE(timeline.ok()) << timeline.status();
   ASSERT_EQ((*timeline)->system_event_count(), 2u);
@@ -334,12 +331,12 @@ TEST(SystemTest, NamesOfFilesOutliveTheBlocksOfAFlightRecorder) {
   constexpr int64_t kSecond = 1'000'000'000;
   int64_t now_ns = kSecond;
   FlightKeeper keeper(FlightLimits{10 * kSecond, 64u << 20}, [&now_ns] { return now_ns; });
-  Job first;
+  SystemRecordMaker first;
   first.File(7, abi::PT_SYSTEM_FILE_REGULAR, Names({"x"}));
   first.ThreadExit(kTid, kSecond, true);  // another process goes on to use it
   ASSERT_TRUE(keeper.AppendRecords(first.bytes()).ok());
   now_ns = 100 * kSecond;
-  Job later;
+  SystemRecordMaker later;
   abi::pt_system_call_record call = later.CallRecord(kTid + 1, 99 * kSecond, now_ns, kRead, 1);
   call.head.sp = 7;
   later.AddBytes(&call, PT_SYSTEM_CALL_HEAD_BYTES);
@@ -347,7 +344,7 @@ TEST(SystemTest, NamesOfFilesOutliveTheBlocksOfAFlightRecorder) {
   MemoryCapture file;
   ASSERT_TRUE(keeper.Take().WriteTo({}, file.Writer().get()).ok());
   const auto reader = file.Reader();
-  const auto timeline = BuildTimeline(Metadata(90 * kSecond, now_ns), reader.get(), "");
+  const auto timeline = BuildTimeline(SystemMetadata(90 * kSecond, now_ns), reader.get(), "");
   ASSERT_TRUE(timeline.ok()) << timeline.status();
   ASSERT_EQ((*timeline)->system_event_count(), 1u);
   const SystemFile* used = (*timeline)->system_tables().File((*timeline)->system_event(0).file);
@@ -359,7 +356,7 @@ TEST(SystemTest, NamesOfFilesOutliveTheBlocksOfAFlightRecorder) {
 TEST(SystemTest, RandomRecords) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
-    Job job;
+    SystemRecordMaker job;
     for (int i = 0; i < 50; ++i) {
       std::vector<uint8_t> bytes(24 + random() % 30 * 8);
       for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
@@ -370,7 +367,7 @@ TEST(SystemTest, RandomRecords) {
       std::memcpy(bytes.data(), &head, sizeof(head));
       job.AddBytes(bytes.data(), bytes.size());
     }
-    const auto timeline = Build(job, Metadata());
+    const auto timeline = Build(job, SystemMetadata());
     for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
       const SystemEvent& event = timeline->system_event(i);
       EXPECT_GE(event.duration_ns, 0);
@@ -382,7 +379,7 @@ TEST(SystemTest, RandomRecords) {
 }
 
 TEST(TimeBreakdownTest, EachMomentCountsOnce) {
-  Job job;
+  SystemRecordMaker job;
   constexpr uint32_t kMain = RecordMaker::kPid;
   job.Fault(kMain, 100, 200);
   job.OffCpu(kMain, 1100, 1500, 100, kRead);
@@ -390,7 +387,7 @@ TEST(TimeBreakdownTest, EachMomentCountsOnce) {
   job.OffCpu(kMain, 3100, 3800, 0, kFutex);
   job.SystemCall(kMain, 3000, 4000, kFutex, 0);
   job.OffCpu(kMain, 5000, 5300, 300, -1, 0, 0, /*state=*/0);
-  const auto timeline = Build(job, Metadata(0, 10'000));
+  const auto timeline = Build(job, SystemMetadata(0, 10'000));
   const std::optional<TimeBreakdown> time = BreakTimeDown(*timeline, FindSteps(*timeline));
   ASSERT_TRUE(time.has_value());
   const auto used = [&](TimeUse use) { return time->uses[static_cast<size_t>(use)]; };
@@ -406,7 +403,7 @@ TEST(TimeBreakdownTest, EachMomentCountsOnce) {
 TEST(DataWaitsTest, TheWorkerIsFollowedThroughTheThreadThatPins) {
   constexpr uint32_t kMain = RecordMaker::kPid;
   constexpr uint32_t kPinner = 101, kWorker = 200, kFeeder = 201;
-  Job job;
+  SystemRecordMaker job;
   job.AnnotationBegin(kMain, 1000, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
   job.AnnotationEnd(kMain, 9000, 0);
   job.OffCpu(kMain, 1500, 8000, 0, kFutex, kPinner);
@@ -427,7 +424,7 @@ TEST(DataWaitsTest, TheWorkerIsFollowedThroughTheThreadThatPins) {
   worker.Call(6100, 6200, kRead);
   worker.Call(6300, 6400, kRecvmmsg);  // its result is messages, not bytes
   job.bytes().insert(job.bytes().end(), worker.bytes().begin(), worker.bytes().end());
-  const auto timeline = Build(job, Metadata(0, 20'000));
+  const auto timeline = Build(job, SystemMetadata(0, 20'000));
   const std::vector<DataWait> waits = FindDataWaits(*timeline, FindSteps(*timeline));
   ASSERT_EQ(waits.size(), 1u);
   EXPECT_EQ(waits[0].blocked_ns, 6500);
