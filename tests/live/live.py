@@ -2,7 +2,7 @@
 
 Environment: PROFTRACE_BINARY (default: the release build's), PROFTRACE_ORACLE_PYTHON or PROFTRACE_PYTHON (the first one
 that has torch; default: /usr/bin/python3), PROFTRACE_LIVE_PATIENCE, PROFTRACE_LIVE_PLANS (a directory for plans that several
-files share; default: each file makes them anew).
+files share; default: each file makes them anew), PROFTRACE_LIVE_FRESH=1 (each job imports torch itself).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Callable, Iterator
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "oracle"))
 
+from forked_job import ForkedJob, JobServer  # noqa: E402
 from process import LineReader, Stopped  # noqa: E402
 
 JOB = HERE / "job.py"
@@ -82,16 +83,26 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> No
         time.sleep(0.002)
 
 
-class Job:
-    """job.py as a process. Leaving the context ends it."""
+@functools.cache
+def job_server() -> JobServer:
+    return JobServer(LiveTest.python, dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1"))
 
-    def __init__(self, prefix: tuple[str, ...] = (), environment: dict[str, str] | None = None,
-                 script: Path = JOB) -> None:
-        variables = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
-        variables.update(environment or {})
-        self.process = subprocess.Popen([*prefix, LiveTest.python, str(script)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, env=variables, cwd=HERE,
-                                        start_new_session=True)
+
+class Job:
+    """job.py as a process. Leaving the context ends it. It is a fork of one that has imported torch unless `fresh`, or it has a
+    prefix, or -a would find that one."""
+
+    is_fresh = os.environ.get("PROFTRACE_LIVE_FRESH") == "1"
+
+    def __init__(self, prefix: tuple[str, ...] = (), environment: dict[str, str] | None = None, script: Path = JOB,
+                 fresh: bool = False) -> None:
+        own = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})}
+        self.process: subprocess.Popen[bytes] | ForkedJob
+        if prefix or fresh or Job.is_fresh:
+            self.process = subprocess.Popen([*prefix, LiveTest.python, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            env={**os.environ, **own}, cwd=HERE, start_new_session=True)
+        else:
+            self.process = job_server().start(script, {**os.environ, **own}, START_S)
         assert self.process.stdout is not None
         self.lines = LineReader(self.process.stdout)
         # In the job's own PID namespace; with a prefix that forks, not the PID of `process`.
@@ -347,6 +358,7 @@ def run(module: str = "__main__", own_host: bool = False) -> None:
     other test's processes."""
     if own_host and os.geteuid() == 0 and os.getpid() != 1:
         os.execvp(CONTAINER[0], [*CONTAINER, sys.executable, *sys.argv])
+    Job.is_fresh |= own_host
     python = find_python()
     reason = None
     if os.geteuid() != 0:
