@@ -1,8 +1,8 @@
-# Real attaches, one CTest test a file, as many at once as there are processors. What is looked at in the kernel is what the test's
+# Real attaches, one CTest test a file, several at once. What is looked at in the kernel is what the test's
 # own tracer had there.
 #
 # Those of `alone` run by themselves: they record every process of the host, or compare times with limits.
-set(alone all system bounds budget cuda dump flight guardian sched)
+set(alone system bounds budget cuda dump flight guardian sched)
 #
 # Those whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
 # second chance. What is to show that a job is never harmed has none.

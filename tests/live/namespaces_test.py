@@ -104,7 +104,7 @@ class ReplacedLibraryTest(LiveTest):
         library = self.library().resolve()
         copy = self.directory / library.name
         subprocess.run(["cp", "--reflink=auto", str(library), str(copy)], check=True)
-        with Job(environment={"LD_PRELOAD": str(copy), "LD_LIBRARY_PATH": str(library.parent)}) as job:
+        with Job(environment={"LD_PRELOAD": str(copy), "LD_LIBRARY_PATH": str(library.parent)}, fresh=True) as job:
             maps = Path(f"/proc/{job.pid}/maps")
             self.assertIn(str(copy), maps.read_text())
             for number, replace in enumerate((lambda: copy.unlink(), lambda: copy.write_text("something else"))):
