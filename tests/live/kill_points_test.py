@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """A tracer that is killed at each step of putting jumps into a job and taking them out: the job goes on, and `clean` makes it as it was.
+One whose step fails takes out itself what it has put there.
 
 PROFTRACE_KILL_POINTS=all: at every step; else a sample of them.
 """
@@ -18,13 +19,14 @@ import live
 from patch_test import TOOL, PatchJob, files, patch, patch_regions
 
 # Of some hundreds: others each time, as the first one is drawn.
-SAMPLES = 20
+SAMPLES = 8
 IS_ALL = os.environ.get("PROFTRACE_KILL_POINTS") == "all"
 ITERATIONS = 30_000 if IS_ALL else 5000
 THREADS = 2
 # By this point the regions and the ring are mapped.
 MAPPED = 64
 LONG = 1_000_000
+LEFT = 4  # patch_tool: it could not take everything out, and has said so
 
 
 def anonymous_text_kb(pid: int) -> int:
@@ -59,7 +61,8 @@ class KillPointsTest(live.LiveTest):
         super().setUp()
         # After each point. Pages that are as in their files should be the files' again.
         self.own_text_kb: list[int] = []
-        self.calls: collections.Counter[str] = collections.Counter()  # before which it was killed
+        self.calls: collections.Counter[str] = collections.Counter()  # before which it was killed, or which failed
+        self.results: collections.Counter[int] = collections.Counter()  # of patch_tool
 
     def region_bytes(self) -> int:
         """Of the one region of this job: control page and code."""
@@ -71,12 +74,13 @@ class KillPointsTest(live.LiveTest):
             low, high = (int(word, 16) for word in line.split()[0].split("-"))
             return high - low + 4096
 
-    def check_point(self, pid: int, region: int, what: str) -> bool:
-        """False: the job has ended meanwhile."""
-        done = self.run_proftrace("clean", "-p", pid)
-        if done.returncode == 3:
-            return False
-        self.assertEqual((done.returncode, done.stderr), (0, ""), what)
+    def check_point(self, pid: int, region: int, what: str, cleans: bool) -> bool:
+        """False: the job has ended meanwhile. `cleans`: what is left there has to be taken away first."""
+        if cleans:
+            done = self.run_proftrace("clean", "-p", pid)
+            if done.returncode == 3:
+                return False
+            self.assertEqual((done.returncode, done.stderr), (0, ""), what)
         try:
             state = (live.changed_text_bytes(pid), anonymous_sizes(pid)[region], patch_regions(pid), files(pid))
             self.own_text_kb.append(anonymous_text_kb(pid))
@@ -87,11 +91,12 @@ class KillPointsTest(live.LiveTest):
         self.assertEqual(state, (0, 0, [], 0), what)
         return True
 
-    def killed_at(self, job: PatchJob, region: int, first: int, last: int, step: int) -> tuple[int, int]:
-        """Kills before each of these points. The point to go on at where the job has ended, and how many there are in all (0: it is not known)."""
+    def disturbed_at(self, job: PatchJob, region: int, first: int, last: int, step: int, how: str = "killed") -> tuple[int, int]:
+        """A kill ("killed") or a failure ("failing") at each of these points. The point to go on at where the job has ended, and how many
+        there are in all (0: it is not known)."""
         point = first
-        tool = subprocess.Popen([TOOL, "killed", str(job.pid), str(point), str(step)], stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, text=True, bufsize=1)
+        tool = subprocess.Popen([TOOL, how, str(job.pid), str(point), str(step)], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1)
         try:
             while point <= last:
                 words = tool.stdout.readline().split()
@@ -100,9 +105,11 @@ class KillPointsTest(live.LiveTest):
                 if words[0] == "whole":
                     self.assertEqual(words[2], "0")
                     return point, int(words[1])
-                if not self.check_point(job.pid, region, f"killed at {words[1]}, before {words[2]}"):
+                result = int(words[3]) if how == "failing" else 0
+                if not self.check_point(job.pid, region, f"{words[0]} at {words[1]}, before {words[2]}: {result}", how == "killed" or result >= LEFT):
                     break
                 self.calls[words[2]] += 1
+                self.results[result] += 1
                 point = int(words[1]) + step
                 tool.stdin.write("\n")
                 tool.stdin.flush()
@@ -111,14 +118,8 @@ class KillPointsTest(live.LiveTest):
             tool.communicate()
         return point, 0
 
-    def test_a_tracer_killed_while_it_maps(self) -> None:
-        region = self.region_bytes()
-        with PatchJob(THREADS, LONG) as job:
-            point, _ = self.killed_at(job, region, random.randint(1, 3), MAPPED, 1 if IS_ALL else 3)
-            self.assertGreater(point, MAPPED)
-            self.assertIsNone(job.process.poll())
-
-    def test_a_tracer_killed_at_each_step(self) -> None:
+    def disturbed_at_each_step(self, how: str) -> int:
+        """How many steps there are."""
         with PatchJob(THREADS, ITERATIONS) as job:
             expected = job.result()
         self.assertEqual(expected[0], 0)
@@ -126,16 +127,32 @@ class KillPointsTest(live.LiveTest):
         step = 1
         if not IS_ALL:
             with PatchJob(THREADS, ITERATIONS) as job:
-                done = subprocess.run([TOOL, "killed", str(job.pid), "100000", "1"], capture_output=True, text=True, timeout=120)
+                done = subprocess.run([TOOL, how, str(job.pid), "100000", "1"], capture_output=True, text=True, timeout=120)
                 step = max(1, int(done.stdout.split()[1]) // SAMPLES)
         point = 1 if IS_ALL else random.randint(1, step)
         points = 0
         while points == 0:
             with PatchJob(THREADS, ITERATIONS) as job:
-                point, points = self.killed_at(job, region, point, LONG, step)
+                point, points = self.disturbed_at(job, region, point, LONG, step, how)
                 self.assertEqual(job.result(), expected, f"before point {point}")
+        return points
+
+    def test_a_tracer_killed_while_it_maps(self) -> None:
+        region = self.region_bytes()
+        with PatchJob(THREADS, LONG) as job:
+            point, _ = self.disturbed_at(job, region, random.randint(1, 3), MAPPED, 1 if IS_ALL else 3)
+            self.assertGreater(point, MAPPED)
+            self.assertIsNone(job.process.poll())
+
+    def test_a_tracer_killed_at_each_step(self) -> None:
+        points = self.disturbed_at_each_step("killed")
         print(f"{points} points, killed at {sum(self.calls.values())}: {dict(self.calls)}; "
               f"pages of their own stayed {sum(kb > 0 for kb in self.own_text_kb)} times, {max(self.own_text_kb)} kB at most", flush=True)
+        self.assertGreater(points, 100)
+
+    def test_a_step_that_fails(self) -> None:
+        points = self.disturbed_at_each_step("failing")
+        print(f"{points} points, failed at {sum(self.calls.values())}: {dict(self.calls)}; results {dict(self.results)}", flush=True)
         self.assertGreater(points, 100)
 
 

@@ -249,6 +249,22 @@ bool PatchedCode::IsStillThere() const {
          });
 }
 
+void PatchedCode::SeeWhatIsMapped() {
+  const bool is_any = std::any_of(regions_.begin(), regions_.end(),
+                                  [](const Region& region) { return region.may_be_mapped; });
+  if (!is_any) return;
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
+  for (Region& region : regions_) {
+    uint64_t magic = 1;
+    if (region.may_be_mapped && !region.is_mapped && mappings.ok() &&
+        IsRegionMapped(region.range, *mappings) &&
+        memory_.ReadValue(region.range.address + PATCH_CONTROL_MAGIC, &magic)) {
+      region.is_mapped = magic == 0;
+    }
+    region.may_be_mapped = false;
+  }
+}
+
 std::vector<uint64_t> PatchedCode::JumpAddresses() const {
   std::vector<uint64_t> addresses;
   for (const PatchSpot& spot : spots_) addresses.push_back(spot.address());

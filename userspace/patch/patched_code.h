@@ -28,7 +28,8 @@ class PatchedCode {
     AddressRange range;         // its control page is at the begin, the recorder behind that
     std::vector<size_t> spots;  // indexes
     bool is_mapped = false;
-    uint64_t tables = 0;  // address of its copy of the recorder's tables
+    bool may_be_mapped = false;  // it was to be, and what came of that is not known
+    uint64_t tables = 0;         // address of its copy of the recorder's tables
   };
   struct Refusal {
     size_t spot = 0;
@@ -70,6 +71,8 @@ class PatchedCode {
   bool Claim(const Region& region) const;
   // Whether the regions are still there: the process goes on with the same program.
   bool IsStillThere() const;
+  // Of regions that may be mapped, those that are, while no thread runs.
+  void SeeWhatIsMapped();
   // Fills the regions, which are mapped now; the process goes on. `touches_pages`: and makes the
   // pages its own where jumps will be, which must not be unmapped meanwhile.
   absl::Status WriteTrampolines(bool touches_pages = true);

@@ -175,7 +175,9 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchedProcess::Attach(
     if (status.ok()) return process;
     if (held != nullptr) held->Release();  // it is to take everything out
     held = nullptr;
-    if (const absl::Status left = process->TakeOut(); !left.ok()) {
+    absl::Status left = process->TakeOut();
+    if (left.ok()) left = process->TakeOutUnseen();
+    if (!left.ok()) {
       return absl::Status(status.code(),
                           std::string(status.message()) + "; " + std::string(left.message()));
     }
@@ -319,6 +321,7 @@ absl::Status PatchedProcess::MapRegion(RemoteCalls* calls, const PatchedCode& co
   absl::StatusOr<int64_t> result = calls->Call(
       SYS_mmap, {range.address, range.bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | kMapFixedNoReplace, kNoFile, 0});
+  region->may_be_mapped = !result.ok();
   if (!result.ok()) return result.status();
   if (*result == -EEXIST) return absl::AbortedError(kTaken);
   if (*result < 0) return Refused("memory", *result);
@@ -358,6 +361,7 @@ absl::Status PatchedProcess::UnmapAll(const StoppedThread& thread, PatchedCode* 
   for (const AddressRange& run : code->RestoredRuns()) {
     (void)calls->Call(SYS_madvise, {run.address, run.bytes, MADV_DONTNEED, 0, 0, 0});
   }
+  code->SeeWhatIsMapped();
   for (PatchedCode::Region& region : code->regions()) {
     if (!region.is_mapped) continue;
     (void)calls->Call(SYS_munmap, {region.range.address, region.range.bytes, 0, 0, 0, 0});
@@ -379,8 +383,14 @@ absl::Status PatchedProcess::UnmapAll(const StoppedThread& thread, PatchedCode* 
 
 absl::Status PatchedProcess::Detach() {
   absl::Status status = TakeOut();
+  if (status.ok() && lock_.is_held()) status = TakeOutUnseen();
   if (status.ok()) lock_ = TargetLock();
   return status;
+}
+
+absl::Status PatchedProcess::TakeOutUnseen() const {
+  const absl::Status status = RemoveLeft(pid_, nullptr).status();
+  return ExitCodeOf(status) == ExitCode::kNoTarget ? absl::OkStatus() : status;
 }
 
 absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
@@ -408,9 +418,9 @@ absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
 
 absl::Status PatchedProcess::TakeOut() {
   Adopt();
-  const bool is_mapped =
-      std::any_of(code_.regions().begin(), code_.regions().end(),
-                  [](const PatchedCode::Region& region) { return region.is_mapped; });
+  const bool is_mapped = std::any_of(
+      code_.regions().begin(), code_.regions().end(),
+      [](const PatchedCode::Region& region) { return region.is_mapped || region.may_be_mapped; });
   if (!is_mapped && ring_address_ == 0 && descriptors_.empty()) return absl::OkStatus();
   absl::Status status = TakeOut(&code_);
   if (ExitCodeOf(status) == ExitCode::kNoTarget) {

@@ -101,6 +101,9 @@ class PatchedProcess {
   // As far as one killed run is concerned; false = there is nothing.
   static absl::StatusOr<bool> RemoveOneLeft(Pid pid, RemovedPatches* removed);
   absl::Status TakeOut();
+  // After TakeOut(): what a system call in the process has done there, or not done, whose return
+  // was not seen. By what the process has mapped, as RemoveLeft().
+  absl::Status TakeOutUnseen() const;
   // The jumps and regions of `code`; with the last of them, the ring.
   absl::Status TakeOut(PatchedCode* code);
   absl::Status TryExtend(std::vector<PatchSpot> spots, const RecorderTables& tables,

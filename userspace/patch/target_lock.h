@@ -23,6 +23,7 @@ class TargetLock {
 
   // None.
   TargetLock() = default;
+  bool is_held() const { return fd_.valid(); }
   // Waits for a second, as long as taking patches away may last. kNoTarget; kNotPermitted with the
   // PID of the process that has it.
   static absl::StatusOr<TargetLock> Take(Pid pid);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 
@@ -39,8 +40,40 @@ const char* NameOfStep(unsigned long call) {
 constexpr int kAlike = 16;
 constexpr unsigned long kJumpBytes = 5;
 
-// The name of the call before which it was killed; null: it has ended, with `result`.
-const char* KillAt(int point, pid_t child, int* points, int* result) {
+enum class AtPoint { kKilled, kFails };
+
+// A child at its work. `name`: of the call at its point, null where it has ended before; `result`:
+// what the work returned, where it has ended.
+struct Course {
+  const char* name = nullptr;
+  int points = 0;
+  int result = 0;
+};
+
+// The call that it is about to make returns an error, and does nothing.
+void LetFail(pid_t child, user_regs_struct registers) {
+  const bool is_trace = registers.orig_rax == SYS_ptrace;
+  registers.orig_rax = static_cast<unsigned long>(-1);
+  ptrace(PTRACE_SETREGS, child, nullptr, &registers);
+  ptrace(PTRACE_SYSCALL, child, nullptr, 0);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ptrace(PTRACE_GETREGS, child, nullptr, &registers);
+  registers.rax = static_cast<unsigned long>(is_trace ? -EPERM : -EIO);
+  ptrace(PTRACE_SETREGS, child, nullptr, &registers);
+}
+
+// Of those that let a thread go on: the kernel refuses them for a thread that is gone only, which
+// needs nothing any more.
+bool IsLettingGo(const user_regs_struct& registers) {
+  const unsigned long request = registers.rdi;
+  return registers.orig_rax == SYS_ptrace &&
+         (request == PTRACE_CONT || request == PTRACE_DETACH || request == PTRACE_LISTEN ||
+          request == PTRACE_SYSCALL || request == PTRACE_SINGLESTEP);
+}
+
+Course Follow(pid_t child, int point, AtPoint what) {
+  Course course;
   bool is_entry = true;
   bool has_begun = false;  // with the lock of the process
   int alike = 0;
@@ -62,21 +95,26 @@ const char* KillAt(int point, pid_t child, int* points, int* result) {
     ptrace(PTRACE_GETREGS, child, nullptr, &registers);
     has_begun = has_begun || registers.orig_rax == SYS_flock;
     const char* name = NameOfStep(registers.orig_rax);
-    if (!has_begun || name == nullptr) continue;
+    if (!has_begun || name == nullptr || course.name != nullptr) continue;
+    if (what == AtPoint::kFails && IsLettingGo(registers)) continue;
     const bool is_alike = registers.orig_rax == SYS_pwrite64 && registers.rdx == kJumpBytes;
     if (is_alike && alike++ % kAlike != 0) continue;
-    if (++*points < point) continue;
+    if (++course.points < point) continue;
+    course.name = name;
+    if (what == AtPoint::kFails) {
+      LetFail(child, registers);
+      is_entry = true;
+      continue;
+    }
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
-    return name;
+    return course;
   }
-  *result = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return nullptr;
+  course.result = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return course;
 }
 
-}  // namespace
-
-int KillAtEachPoint(int first, int step, const std::function<int()>& work) {
+int AtEachPoint(int first, int step, AtPoint what, const std::function<int()>& work) {
   for (int point = first;; point += step) {
     const pid_t self = getpid();
     const pid_t child = fork();
@@ -88,17 +126,29 @@ int KillAtEachPoint(int first, int step, const std::function<int()>& work) {
       raise(SIGSTOP);
       _exit(work());
     }
-    int points = 0;
-    int result = 0;
-    const char* name = KillAt(point, child, &points, &result);
-    if (name == nullptr) {
-      std::printf("whole %d %d\n", points, result);
+    const Course course = Follow(child, point, what);
+    if (course.name == nullptr) {
+      std::printf("whole %d %d\n", course.points, course.result);
       return 0;
     }
-    std::printf("killed %d %s\n", point, name);
+    if (what == AtPoint::kKilled) {
+      std::printf("killed %d %s\n", point, course.name);
+    } else {
+      std::printf("failed %d %s %d\n", point, course.name, course.result);
+    }
     std::fflush(stdout);
     if (std::getchar() == EOF) return 1;
   }
+}
+
+}  // namespace
+
+int KillAtEachPoint(int first, int step, const std::function<int()>& work) {
+  return AtEachPoint(first, step, AtPoint::kKilled, work);
+}
+
+int FailAtEachPoint(int first, int step, const std::function<int()>& work) {
+  return AtEachPoint(first, step, AtPoint::kFails, work);
 }
 
 }  // namespace proftrace

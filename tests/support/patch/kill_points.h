@@ -1,4 +1,4 @@
-// Kills a piece of work at each of its steps, one after the other.
+// Kills a piece of work at each of its steps, one after the other, or lets the step fail.
 #pragma once
 
 #include <functional>
@@ -10,5 +10,8 @@ namespace proftrace {
 // "killed POINT CALL" is printed and a line awaited from the standard input. Where the work ends
 // before its point, "whole POINTS RESULT" is printed: how many there are, and what `work` returned.
 int KillAtEachPoint(int first, int step, const std::function<int()>& work);
+// The same, but the call with that number fails, and those after it do not; then "failed POINT CALL
+// RESULT" is printed.
+int FailAtEachPoint(int first, int step, const std::function<int()>& work);
 
 }  // namespace proftrace

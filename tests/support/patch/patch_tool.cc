@@ -4,13 +4,16 @@
 // patch_tool killed PID POINT STEP: is killed at each STEPth step of putting jumps there and taking
 // them out, from POINT on (kill_points.h). Half of the jumps come later, as in libraries that a
 // process maps while it has jumps.
-// patch_tool clean -p PID [-p PID...]: takes away what a killed one has left.
+// patch_tool failing PID POINT STEP: likewise, but each step fails. Exit codes as parts of a sum:
+// it was not attached to (1), got no more jumps (2), could not be left (4). patch_tool clean -p PID
+// [-p PID...]: takes away what a killed one has left.
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -109,7 +112,9 @@ int Run(Pid pid, double seconds, int cycles, PatchGuardian* guardian) {
   return 0;
 }
 
-int RunKilled(Pid pid, int point, int step) {
+using AtEachPoint = int(int first, int step, const std::function<int()>& work);
+
+int RunAtPoints(Pid pid, int point, int step, AtEachPoint at_each_point) {
   PlanOptions options;
   options.cache_directory = "/tmp/patch_tool_cache";
   const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
@@ -117,7 +122,7 @@ int RunKilled(Pid pid, int point, int step) {
   const absl::StatusOr<PlanSpots> spots =
       FindPlanSpots(pid, *plan, plan->places, options.cache_directory);
   if (!spots.ok()) return 1;
-  return KillAtEachPoint(point, step, [&plan, &spots, pid] {
+  return at_each_point(point, step, [&plan, &spots, pid] {
     PatchRingOptions ring;
     ring.pid = pid;
     ring.salt = static_cast<uint32_t>(MonotonicNs());
@@ -134,7 +139,10 @@ int RunKilled(Pid pid, int point, int step) {
         (*process)->Extend({half, spots->spots.end()}, RecorderTables(plan->places, {}), 0,
                            (*process)->code()->facts());
     (*process)->Adopt();
-    return more.ok() && (*process)->Detach().ok() ? 0 : 1;
+    if (!more.ok()) std::fprintf(stderr, "%s\n", more.ToString().c_str());
+    const absl::Status left = (*process)->Detach();
+    if (!left.ok()) std::fprintf(stderr, "%s\n", left.ToString().c_str());
+    return (more.ok() ? 0 : 2) + (left.ok() ? 0 : 4);
   });
 }
 
@@ -161,9 +169,11 @@ int main(int argc, char** argv) {
   std::span<char*> words(argv + 1, argv + argc);
   if (words.size() < 2) return 2;
   if (std::strcmp(words[0], "clean") == 0) return proftrace::Clean(words.subspan(1));
-  if (std::strcmp(words[0], "killed") == 0 && words.size() == 4) {
-    return proftrace::RunKilled(proftrace::Pid{static_cast<uint32_t>(std::atoi(words[1]))},
-                                std::atoi(words[2]), std::atoi(words[3]));
+  const bool fails = std::strcmp(words[0], "failing") == 0;
+  if ((fails || std::strcmp(words[0], "killed") == 0) && words.size() == 4) {
+    return proftrace::RunAtPoints(proftrace::Pid{static_cast<uint32_t>(std::atoi(words[1]))},
+                                  std::atoi(words[2]), std::atoi(words[3]),
+                                  fails ? proftrace::FailAtEachPoint : proftrace::KillAtEachPoint);
   }
   std::unique_ptr<proftrace::PatchGuardian> guardian;
   if (std::strcmp(words[0], "guarded") == 0) {
