@@ -187,4 +187,5 @@ class AllTest(ranks_test.LaunchedRanks):
 
 
 if __name__ == "__main__":
+    Job.is_fresh = True  # -a would find what they are forked from
     live.run(own_host=True)

@@ -20,8 +20,8 @@ FEATURE = "GPU activity by CUPTI"
 
 
 class GpuChildrenTest(LiveTest):
-    def job(self, prefix: tuple[str, ...] = (), **environment: str) -> Job:
-        return Job(prefix=prefix, script=live.HERE / "cuda_job.py", environment={"CUPTI_DOUBLE": "", **environment})
+    def job(self, prefix: tuple[str, ...] = (), fresh: bool = False, **environment: str) -> Job:
+        return Job(prefix=prefix, script=live.HERE / "cuda_job.py", environment={"CUPTI_DOUBLE": "", **environment}, fresh=fresh)
 
     def tracer(self, *options: object) -> Tracer:
         return Tracer("-o", self.out, "--format", "events-csv,chrome", *options)
@@ -217,13 +217,13 @@ class GpuChildrenTest(LiveTest):
                 self.assertEqual(result.summary["proftrace"]["gpu"], "off" if options[-1] == "off" else "launch")
 
     def test_all_processes_also_later_ones(self) -> None:
-        with self.job() as running, self.job() as waiting:
+        with self.job(fresh=True) as running, self.job(fresh=True) as waiting:
             for line in (*LIBRARIES, "cuda 1"):
                 running.do(line)
             running.tell("cuda 2000")
             with self.tracer("-a") as tracer:
                 tracer.wait_until_recording()  # it has its agent by then
-                with self.job() as late:
+                with self.job(fresh=True) as late:
                     for job in (waiting, late):
                         if job is late:
                             tracer.lines.wait(rf"^proftrace: recording PID {late.pid}, ", live.READY_S)

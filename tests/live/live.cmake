@@ -1,8 +1,8 @@
-# Real attaches, one CTest test a file, several at once. What is looked at in the kernel is what the test's
+# Real attaches, one CTest test a file, two at once where two processors are. What is looked at in the kernel is what the test's
 # own tracer had there.
 #
-# Those of `alone` run by themselves: they record every process of the host, or compare times with limits.
-set(alone system bounds budget cuda dump flight guardian sched)
+# Those of `alone` run by themselves: they compare times with limits.
+set(alone bounds budget guardian sched)
 #
 # Those whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
 # second chance. What is to show that a job is never harmed has none.
@@ -61,7 +61,7 @@ foreach(test IN ITEMS agent all bounds budget children clean cuda damage dump ex
     set(is_alone ON)
   endif()
   set_tests_properties(live_${test} PROPERTIES
-    LABELS "${labels}" SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 600 RUN_SERIAL ${is_alone}
+    LABELS "${labels}" SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 600 RUN_SERIAL ${is_alone} PROCESSORS 3
     ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_SYSTEM_JOB=$<TARGET_FILE:system_job>;PROFTRACE_PATCH_TOOL=$<TARGET_FILE:patch_tool>;PROFTRACE_CUPTI_DOUBLE=${cupti_double}")
 endforeach()
 

@@ -89,8 +89,8 @@ def job_server() -> JobServer:
 
 
 class Job:
-    """job.py as a process. Leaving the context ends it. It is a fork of one that has imported torch unless `fresh`, or it has a
-    prefix, or -a would find that one."""
+    """job.py as a process. Leaving the context ends it. It is a fork of one that has imported torch, unless it is `fresh` or has a
+    prefix."""
 
     is_fresh = os.environ.get("PROFTRACE_LIVE_FRESH") == "1"
 
@@ -358,7 +358,6 @@ def run(module: str = "__main__", own_host: bool = False) -> None:
     other test's processes."""
     if own_host and os.geteuid() == 0 and os.getpid() != 1:
         os.execvp(CONTAINER[0], [*CONTAINER, sys.executable, *sys.argv])
-    Job.is_fresh |= own_host
     python = find_python()
     reason = None
     if os.geteuid() != 0:

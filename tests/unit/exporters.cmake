@@ -39,7 +39,7 @@ target_link_libraries(write_outputs PRIVATE proftrace_exporters proftrace_test_s
 # torch's own table() on the same intervals. PROFTRACE_TABLE_PYTHON or PROFTRACE_PYTHON names a Python that has torch.
 add_test(NAME exporters_table_layout
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/oracle/table_layout.py
-          $<TARGET_FILE:write_outputs> 8)
+          $<TARGET_FILE:write_outputs> 4)
 set_tests_properties(exporters_table_layout PROPERTIES LABELS oracle SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE})
 
 # The flame graph's page in a browser, if there is one.
