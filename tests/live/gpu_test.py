@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import signal
@@ -28,12 +29,17 @@ DEVICE_ROWS = {"kernel": 2, "gpu_memcpy": 1, "gpu_memset": 1}  # a round: cudaLa
 def threads(pid: int) -> list[str]:
     names = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        names.append((task / "comm").read_text().strip())
+        with contextlib.suppress(OSError):  # it has just ended
+            names.append((task / "comm").read_text().strip())
     return sorted(names)
 
 
 def memories(pid: int) -> list[str]:
-    return [link for link in (os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()) if link.startswith("/memfd:proftrace")]
+    links = []
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+            links.append(os.readlink(fd))
+    return [link for link in links if link.startswith("/memfd:proftrace")]
 
 
 class GpuTest(LiveTest):
