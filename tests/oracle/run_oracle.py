@@ -194,12 +194,13 @@ def record(options: argparse.Namespace, workload: str, out: Path) -> tuple[list[
 
 def untraced_checksum(options: argparse.Namespace, workload: str, out: Path) -> str:
     """What the same job says that nobody looks at. Many tests record one job in different ways: PROFTRACE_UNTRACED is a folder in
-    which its answers are kept, for one run of the tests."""
+    which its answers are kept."""
     steps = steps_of(options, workload)
     folder = os.environ.get("PROFTRACE_UNTRACED")
     if not folder:
         return run_untraced(options, workload, steps, out)
-    job = hashlib.sha256(repr([options.python, workload, steps, options.seed]).encode()).hexdigest()
+    sources = [path.read_bytes() for path in sorted((HERE / "jobs").glob("*.py"))]
+    job = hashlib.sha256(repr([options.python, workload, steps, options.seed, sources]).encode()).hexdigest()
     kept = Path(folder) / f"{workload}-{job[:16]}"
     if not kept.exists():
         Path(folder).mkdir(parents=True, exist_ok=True)
