@@ -128,11 +128,7 @@ void AddAnnouncedRegions(const Header& header, const WritableMemory& memory,
     const bool is_known =
         std::any_of(left->regions.begin(), left->regions.end(),
                     [&range](const AddressRange& known) { return known.address == range.address; });
-    uint64_t magic = 1;
-    if (!is_known && IsRegionMapped(range, mappings) &&
-        memory.ReadValue(range.address + PATCH_CONTROL_MAGIC, &magic) && magic == 0) {
-      left->regions.push_back(range);
-    }
+    if (!is_known && IsUnclaimedRegion(memory, range, mappings)) left->regions.push_back(range);
   }
 }
 

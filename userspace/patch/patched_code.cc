@@ -97,6 +97,13 @@ bool IsRegionMapped(const AddressRange& range, const std::vector<Mapping>& mappi
   return has_begin && has_end;
 }
 
+bool IsUnclaimedRegion(const WritableMemory& memory, const AddressRange& range,
+                       const std::vector<Mapping>& mappings) {
+  uint64_t magic = 0;
+  return IsRegionMapped(range, mappings) &&
+         memory.ReadValue(range.address + PATCH_CONTROL_MAGIC, &magic) && magic == 0;
+}
+
 void PatchedCode::PlaceRegions(std::vector<PatchSpot> spots, const std::vector<Mapping>& mappings) {
   spots_ = std::move(spots);
   std::vector<Mapping> taken = mappings;
@@ -255,11 +262,8 @@ void PatchedCode::SeeWhatIsMapped() {
   if (!is_any) return;
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
   for (Region& region : regions_) {
-    uint64_t magic = 1;
-    if (region.may_be_mapped && !region.is_mapped && mappings.ok() &&
-        IsRegionMapped(region.range, *mappings) &&
-        memory_.ReadValue(region.range.address + PATCH_CONTROL_MAGIC, &magic)) {
-      region.is_mapped = magic == 0;
+    if (region.may_be_mapped && mappings.ok()) {
+      region.is_mapped = IsUnclaimedRegion(memory_, region.range, *mappings);
     }
     region.may_be_mapped = false;
   }

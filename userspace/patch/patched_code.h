@@ -21,6 +21,9 @@ namespace proftrace {
 // Whether a region is mapped as one of ours is: in one piece before its code is made executable,
 // and in two then. What a process's memory says of itself is only believed if the map says so, too.
 bool IsRegionMapped(const AddressRange& range, const std::vector<Mapping>& mappings);
+// Whether it is, and does not say itself that it is ours: not yet, or a fork has emptied its page.
+bool IsUnclaimedRegion(const WritableMemory& memory, const AddressRange& range,
+                       const std::vector<Mapping>& mappings);
 
 class PatchedCode {
  public:
