@@ -83,9 +83,13 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> No
         time.sleep(0.002)
 
 
+def job_variables(more: dict[str, str] | None = None) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
+
+
 @functools.cache
 def job_server() -> JobServer:
-    return JobServer(LiveTest.python, dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1"))
+    return JobServer(LiveTest.python, job_variables())
 
 
 class Job:
@@ -96,13 +100,13 @@ class Job:
 
     def __init__(self, prefix: tuple[str, ...] = (), environment: dict[str, str] | None = None, script: Path = JOB,
                  fresh: bool = False) -> None:
-        own = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})}
+        variables = job_variables(environment)
         self.process: subprocess.Popen[bytes] | ForkedJob
         if prefix or fresh or Job.is_fresh:
             self.process = subprocess.Popen([*prefix, LiveTest.python, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                            env={**os.environ, **own}, cwd=HERE, start_new_session=True)
+                                            env=variables, cwd=HERE, start_new_session=True)
         else:
-            self.process = job_server().start(script, {**os.environ, **own}, START_S)
+            self.process = job_server().start(script, variables, START_S)
         assert self.process.stdout is not None
         self.lines = LineReader(self.process.stdout)
         # In the job's own PID namespace; with a prefix that forks, not the PID of `process`.

@@ -433,8 +433,6 @@ TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheLaunchingThreadDid) {
   EXPECT_THAT(Text((*FindFormat("table"))->write), HasSubstr("GPU 0 of PID 100, stream 7: idle "));
 }
 
-// With the kernel's activities: what the operator or Python waited for, but not what a wait for the
-// GPU or for data is made of.
 // A cause's name with a comma in it is one field.
 TEST_F(DeviceOutputTest, GapAfterALaunchIsOneRowOfCsv) {
   gpu_.Kernel(1000, 2000, kernel_, 100);
@@ -445,6 +443,8 @@ TEST_F(DeviceOutputTest, GapAfterALaunchIsOneRowOfCsv) {
               HasSubstr(",42,\"launched, not begun\",0,0,0,0,0,42,0,1,7,kernel(),,0,0,0,0,0,,\n"));
 }
 
+// With the kernel's activities: what the operator or Python waited for, but not what a wait for the
+// GPU or for data is made of.
 TEST_F(DeviceOutputTest, GapsAreChargedToWhatTheKernelDid) {
   constexpr uint16_t kWrite = 1;
   constexpr int32_t kFutex = 202;
