@@ -121,7 +121,13 @@ absl::Status StoppedThreads::StopAll(Pid pid, int64_t deadline_ns, const std::se
   }
   for (StoppedThread& thread : threads_) {
     if (!thread.is_stopped) continue;
-    thread.is_gone = ptrace(PTRACE_GETREGS, thread.tid, nullptr, &thread.registers) != 0;
+    if (ptrace(PTRACE_GETREGS, thread.tid, nullptr, &thread.registers) == 0) continue;
+    // One that was killed is gone. Any other stands where nobody can say.
+    thread.is_gone = errno == ESRCH;
+    if (!thread.is_gone && status.ok()) {
+      status = absl::UnavailableError("the registers of thread " + std::to_string(thread.tid) +
+                                      " cannot be read");
+    }
   }
   if (!status.ok()) Release();
   return status;
