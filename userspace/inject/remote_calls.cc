@@ -157,8 +157,9 @@ absl::StatusOr<RemoteCalls> RemoteCalls::Begin(const StoppedThread& thread,
   registers.eflags &= ~kDirectionFlag;
   if (ptrace(PTRACE_SETREGS, calls.tid_, nullptr, &registers) != 0) return Gone(calls.tid_);
   calls.is_active_ = true;
+  // A handler's system calls would be taken for ours.
   const uint64_t all = ~uint64_t{0};
-  ptrace(PTRACE_SETSIGMASK, calls.tid_, sizeof(all), &all);
+  if (ptrace(PTRACE_SETSIGMASK, calls.tid_, sizeof(all), &all) != 0) return Gone(calls.tid_);
   return calls;
 }
 
@@ -172,7 +173,8 @@ RemoteCalls::RemoteCalls(RemoteCalls&& other) noexcept
 
 RemoteCalls::~RemoteCalls() {
   if (!is_active_) return;
-  ptrace(PTRACE_SETSIGMASK, tid_, sizeof(signals_), &signals_);
+  // Where the mask cannot be put back it returns through the frame, which has both.
+  if (ptrace(PTRACE_SETSIGMASK, tid_, sizeof(signals_), &signals_) != 0) return;
   ptrace(PTRACE_SETREGS, tid_, nullptr, &saved_);
 }
 
