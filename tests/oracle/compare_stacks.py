@@ -38,6 +38,7 @@ class StackResult:
     frames: int = 0
     modules: int = 0
     misplaced: int = 0  # rows that torch does not find in their node; not among `rows`
+    began_before: int = 0  # rows of nodes whose forward torch did not see, or takes for another's; not among `rows`
     stale: int = 0  # rows that are right but for modules that torch takes for others
     wrong: Counter[str] = dataclasses.field(default_factory=Counter)  # by name
     examples: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -47,6 +48,8 @@ class StackResult:
         lines = [f"stacks of {self.rows} rows: {self.right} right ({share:.3f} %), {self.frames} frames, {self.modules} of nn.Modules"]
         if self.misplaced:
             lines.append(f"of {self.misplaced} more rows torch finds another node around them, by times cut to microseconds: not compared")
+        if self.began_before:
+            lines.append(f"of {self.began_before} more rows the node's number was there before torch.profiler began: not compared")
         if self.stale:
             lines.append(f"in {self.stale} of them torch names, or counts, a module that was gone")
         lines += [f"different stacks: {count} of {name!r}: {self.examples[name]}" for name, count in self.wrong.most_common(SHOWN)]
@@ -55,8 +58,8 @@ class StackResult:
     def problems(self) -> list[str]:
         if not self.frames:
             return ["torch.profiler recorded no stacks"]
-        if self.misplaced > MOST_MISPLACED * (self.rows + self.misplaced):
-            return [f"torch misplaces {self.misplaced} rows, and {self.rows} are left to compare"]
+        if self.misplaced + self.began_before > MOST_MISPLACED * (self.rows + self.misplaced + self.began_before):
+            return [f"torch misplaces {self.misplaced + self.began_before} rows, and {self.rows} are left to compare"]
         if self.right < ENOUGH * self.rows:
             return [f"{self.rows - self.right} of {self.rows} rows have another stack"]
         return []
@@ -200,19 +203,35 @@ def misplaced(threads: dict[int, list[Row]]) -> dict[int, set[int]]:
     return wrong
 
 
+def numbers_before(rows: list[Row], begin_ns: int) -> set[int]:
+    """Sequence numbers that rows outside of nodes had before torch.profiler began. The first row of a number is the node's forward
+    (EventList._set_backward_stacktraces), and also rows without a node have one: the next row's."""
+    parents = [row.parent for row in rows]
+    return {row.sequence for i, row in enumerate(rows)
+            if row.start_ns < begin_ns and row.sequence >= 0 and row.stack is not None and node_of(i, parents, rows) < 0}
+
+
 def compared_rows(oracles: list[Oracle], ours: Threads, result: StackResult) -> Iterator[tuple[Row, Row]]:
     for oracle in oracles:
         has_microseconds = tuple(int(part) for part in oracle.torch.split(".")[:2]) <= LAST_MICROSECONDS
         windows = {key: window_or_span(rows, oracle.threads.values(), "torch.profiler") or [] for key, rows in oracle.threads.items()}
         wrong = misplaced({tid: rows for (_, tid), rows in windows.items()}) if has_microseconds else {}
+        before: dict[tuple[int, int], set[int]] = {}
+        for key, rows in ours.items():
+            inner = window_or_span(rows, [other for other_key, other in ours.items() if other_key[0] == key[0]], "proftrace")
+            before[key] = numbers_before(rows, inner[0].start_ns) if inner else set()
         for key, theirs in windows.items():
             same_process = [other for other_key, other in ours.items() if other_key[0] == key[0]]
             mine = window_or_span(ours.get(key, []), same_process, "proftrace") or []
+            parents = [row.parent for row in mine]
             for left, right in pair_up(theirs, mine):
                 if left is None or right is None or theirs[left].stack is None:
                     continue
+                node = node_of(right, parents, mine)
                 if left in wrong.get(key[1], ()):
                     result.misplaced += 1
+                elif node >= 0 and mine[node].sequence in before.get((key[0], mine[node].forward_tid), ()):
+                    result.began_before += 1
                 else:
                     yield theirs[left], mine[right]
 

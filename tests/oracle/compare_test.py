@@ -133,6 +133,14 @@ class StacksTest(unittest.TestCase):
         oracle.torch = "2.5.1"
         result = compare_stacks.compare_stacks([oracle], mine)
         self.assertEqual((result.rows, result.right, result.misplaced), (9, 8, 0))
+        # torch takes the first row with a node's number for its forward: one that it did not see has our rows' stack.
+        before = model.Row("aten::add", -500, 100, -1, 0, "cpu_op", stack=["c.py(3): h"], sequence=7)
+        for row in mine[1, 1]:
+            row.parent += row.parent >= 0
+        mine[1, 1].insert(0, before)
+        mine[1, 1][4].stack = before.stack  # aten::in_it
+        result = compare_stacks.compare_stacks([oracle], mine)
+        self.assertEqual((result.rows, result.right, result.began_before), (6, 5, 3))
 
 
 class CompareTest(unittest.TestCase):

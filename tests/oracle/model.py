@@ -151,7 +151,8 @@ def read_events(path: Path) -> Threads:
         places[record["id"]] = (rows, len(rows))
         rows.append(Row(record["name"], int(record["start_ns"]), int(record["duration_ns"] or 0), parent,
                         int(record["depth"]), record["category"], record["end"], number - 2, read_inputs(record),
-                        record["stack"].split(";") if record.get("stack") else []))
+                        record["stack"].split(";") if record.get("stack") else [], record.get("scope") or "",
+                        int(record.get("sequence_nr") or -1), int(record.get("fwd_tid") or 0)))
     return threads
 
 
