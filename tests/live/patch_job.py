@@ -1,5 +1,5 @@
-"""patch_job.py THREADS ITERATIONS: trains small models on threads, with exceptions, collections, signals, forks and short threads meanwhile. Prints its PID,
-and at the end what it computed: the same each time, whatever was done to its code."""
+"""patch_job.py THREADS ITERATIONS [WORKERS]: trains small models on threads, with exceptions, collections, signals, forks and short threads meanwhile, and
+so many workers of a DataLoader. Prints its PID, and at the end what it computed: the same each time, whatever was done to its code."""
 
 import gc
 import hashlib
@@ -11,6 +11,25 @@ import threading
 import time
 
 import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Items(Dataset):
+    """What workers make by operators of their own, one of which throws."""
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        item = torch.full((8,), float(index)).mul(3).cumsum(0)
+        try:
+            return torch.mm(item, item)
+        except RuntimeError:
+            return item.add(1)
+
+
+def load(workers: int) -> float:
+    return sum(batch.double().sum().item() for batch in DataLoader(Items(), batch_size=4, num_workers=workers))
 
 
 def train(seed: int, iterations: int, results: dict) -> None:
@@ -41,6 +60,9 @@ def main() -> None:
     signal.signal(signal.SIGPROF, lambda *unused: None)
     signal.setitimer(signal.ITIMER_PROF, 0.003, 0.003)
     train(0, 1, {})  # what is imported by the first one is there then
+    workers = int(sys.argv[3]) if sys.argv[3:] else 0
+    loaded = load(0)
+    assert load(workers) == loaded
     results: dict = {}
     threads = [threading.Thread(target=train, args=(seed, int(sys.argv[2]), results)) for seed in range(int(sys.argv[1]))]
     for thread in threads:
@@ -55,6 +77,8 @@ def main() -> None:
         assert os.waitpid(child, 0)[1] == 0
         threading.Thread(target=lambda: torch.ones(5).mul(2)).start()
         gc.collect()
+        if workers:
+            assert load(workers) == loaded
         time.sleep(0.05)
     signal.setitimer(signal.ITIMER_PROF, 0)
     print(hashlib.md5(repr(sorted(results.items())).encode()).hexdigest(), flush=True)
