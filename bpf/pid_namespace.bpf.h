@@ -14,14 +14,18 @@
 #include <bpf/libbpf_version.h>
 #endif
 #if !defined(LIBBPF_MAJOR_VERSION) || (LIBBPF_MAJOR_VERSION == 0 && LIBBPF_MINOR_VERSION < 7)
-static long (*bpf_loop)(__u32 iterations, void *callback, void *context,
-			__u64 flags) = (void *)BPF_FUNC_loop;
-static long (*bpf_find_vma)(struct task_struct *task, __u64 address, void *callback, void *context,
-			    __u64 flags) = (void *)BPF_FUNC_find_vma;
+/* Macros: some of those versions have some of the names. */
+#define bpf_loop(iterations, callback, context, flags)                                             \
+	((long (*)(__u32, void *, void *, __u64))BPF_FUNC_loop)(iterations, callback, context,     \
+								flags)
+#define bpf_find_vma(task, address, callback, context, flags)                                      \
+	((long (*)(struct task_struct *, __u64, void *, void *, __u64))BPF_FUNC_find_vma)(         \
+	    task, address, callback, context, flags)
+#define bpf_task_pt_regs(task) ((long (*)(struct task_struct *))BPF_FUNC_task_pt_regs)(task)
 #endif
 
-#if !defined(LIBBPF_MAJOR_VERSION)
-static long (*bpf_task_pt_regs)(struct task_struct *task) = (void *)BPF_FUNC_task_pt_regs;
+#ifndef bpf_core_field_offset
+#define bpf_core_field_offset(field) __builtin_preserve_field_info(field, BPF_FIELD_BYTE_OFFSET)
 #endif
 
 #define likely(x) __builtin_expect(!!(x), 1)

@@ -448,13 +448,15 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 __noinline int tell_python_module(__u64 object)
 {
 	struct python_object_key key = {.address = object, .tgid = current_tgid()};
-	struct python_text text = {.part = PT_PYTHON_CLASS_NAME, .width = 1};
+	struct python_text text = {};
 	struct pt_pair_record *record;
 	__u64 type = 0;
 	__u64 *known;
 	long length;
 
 	text.thread = this_python_thread();
+	text.part = PT_PYTHON_CLASS_NAME;
+	text.width = 1;
 	bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE));
 	known = PYTHON_MODULE(&key);
 	if (known && *known == type)

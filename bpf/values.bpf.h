@@ -348,8 +348,9 @@ static long put_list_tensor(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
 	__u64 address = buffer->address + i * buffer->stride;
-	__u64 value[2] = {0, IVALUE_TENSOR};
+	__u64 value[2];
 
+	value[1] = IVALUE_TENSOR;
 	if (!read_words(buffer, &value[0], sizeof(value[0]), address) ||
 	    (buffer->stride == IVALUE_BYTES &&
 	     !read_words(buffer, &value[1], sizeof(value[1]), address + sizeof(value[0]))))

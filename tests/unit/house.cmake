@@ -2,6 +2,6 @@
 set(house_tests ${CMAKE_CURRENT_LIST_DIR}/house_test.py)
 add_test(NAME house_test COMMAND Python3::Interpreter ${house_tests})
 add_test(NAME check_includes COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-includes.py)
-add_test(NAME check_bpf_stack COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-bpf-stack.py
+add_test(NAME check_bpf_objects COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-bpf-objects.py
   ${PROJECT_BINARY_DIR}/bpf/proftrace.bpf.o ${PROJECT_BINARY_DIR}/bpf/samples.bpf.o ${PROJECT_BINARY_DIR}/bpf/system.bpf.o)
-set_tests_properties(house_test check_includes check_bpf_stack PROPERTIES LABELS unit)
+set_tests_properties(house_test check_includes check_bpf_objects PROPERTIES LABELS unit)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that calls in BPF programs fit into what kernels before 6.13 give them: check-bpf-stack.py OBJECT.bpf.o...
+"""Checks what old kernels and libraries ask of BPF objects, and new ones do not: check-bpf-objects.py OBJECT.bpf.o...
 
-All functions of a program that are in each other have 512 bytes of stack together, each frame rounded up to 32 bytes
+Calls in programs have to fit into what kernels before 6.13 give them. All functions of a program that are in each other have 512 bytes of stack together, each frame rounded up to 32 bytes
 (16 since 6.10), and there may be eight of them (check_max_stack_depth() in the kernel's verifier.c). From 6.13 on large
 frames lie elsewhere, so that those kernels do not tell. Callbacks of bpf_loop() count as calls.
+
+libbpf before 0.6 knows constants in .rodata only. A compiler puts the initial values of a local structure that are not all zero
+into a section of their own (.rodata.cst32): they have to be assigned one by one.
 """
 import struct
 import sys
@@ -134,7 +137,11 @@ def main():
     problems = 0
     for path in sys.argv[1:]:
         stacks, depths = {}, {}
-        programs = [function for function in Object(path).functions.values() if function.is_program]
+        bpf_object = Object(path)
+        for name in (section["name"] for section in bpf_object.sections if section["name"].startswith(".rodata.")):
+            problems += 1
+            print(f"{path}: constants in {name}, where libbpf before 0.6 does not find them")
+        programs = [function for function in bpf_object.functions.values() if function.is_program]
         if not programs:
             raise SystemExit(f"{path}: no program in it")
         for program in programs:
@@ -149,7 +156,7 @@ def main():
                 print(f"{path}: {program.name} has {calls} calls in each other, {MOST_CALLS} are allowed:",
                       " > ".join(function.name for function in deepest))
         most = max(longest(program, None, stacks)[0] for program in programs)
-        print(f"check-bpf-stack: {path}: {len(programs)} programs, {most} bytes at most")
+        print(f"check-bpf-objects: {path}: {len(programs)} programs, {most} bytes at most")
     return 1 if problems else 0
 
 
