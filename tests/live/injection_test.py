@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Injection at a safe point (userspace/inject): into programs of every kind, again and again, and killed at any moment."""
+"""Injection at a safe point (userspace/inject): into programs of every kind, again and again, killed at any moment and at each step.
+
+PROFTRACE_KILL_POINTS=all: at every step; else a sample of them.
+"""
 
 from __future__ import annotations
 
+import collections
 import os
 import random
 import re
@@ -10,6 +14,7 @@ import signal
 import subprocess
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
 import live
@@ -20,6 +25,9 @@ PLACE = "injection_target:safe_point"
 STOP_LIMIT_US = 10_000.0
 CYCLES = 25
 KILLS = 60
+POINTS = 10
+USUAL_STEPS = 150
+KILL_POINTS = os.environ.get("PROFTRACE_KILL_POINTS")
 # What hostile.c does, and injections into it; with PROFTRACE_ALL ten times as many.
 HOSTILE = {"alone": 20, "threads": 20, "threads,starts": 10, "threads,sequences": 10, "threads,handlers": 20, "alone,handlers": 5}
 MANY = 10 if os.environ.get("PROFTRACE_ALL") else 1
@@ -272,6 +280,60 @@ class InjectionTest(unittest.TestCase):
                     self.kill_once(target, within_s)
                 target.process.terminate()
                 self.assertEqual(target.verdict(), (0, 0))
+
+    def check_after_point(self, target: Target, answer: list[str]) -> None:
+        """Nothing is wrong with the program, and nothing is left there where the tool lives; the next injection works."""
+        self.assertIsNone(target.process.poll(), answer)
+        if answer[0] == "failed":
+            self.assertEqual((regions(target.pid), text_is_private(target.pid)), (0, 0), answer)
+        again = inject(target.pid)
+        self.assertIn("result", again, (answer, again))
+        self.assertEqual((regions(target.pid), text_is_private(target.pid)), (0, 0), answer)
+
+    def check_each_point(self, kind: str, how: str) -> None:
+        step, calls = 1, collections.Counter()
+        with Target(kind, 600) as target:
+            command = [TOOLS / "inject", how, "{point}", "{step}", LIBRARY, "injected", str(target.pid), PLACE]
+            if KILL_POINTS != "all":
+                # More on a busy machine, where it is tried more often.
+                points = int(self.disturbed(command, 1_000_000, 1)[0].split()[1])
+                step = max(1, min(points, USUAL_STEPS) // POINTS)
+            first = random.randint(1, step)
+            for line in self.disturbed(command, first, step, lambda words: self.check_after_point(target, words)):
+                calls[line.split()[2] if line.split()[0] != "whole" else "whole"] += 1
+            target.process.terminate()
+            self.assertEqual(target.verdict(), (0, 0))
+        print(f"{how} in {kind}, from step {first} on, each {step}th: {dict(calls)}", flush=True)
+        self.assertGreater(sum(calls.values()), POINTS // 3)
+
+    def disturbed(self, command: list[object], point: int, step: int, check: Callable[[list[str]], None] = lambda words: None) -> list[str]:
+        """The lines of the tool, each checked before the next point."""
+        lines = []
+        words = [str(word).format(point=point, step=step) for word in command]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as tool:
+            try:
+                for line in tool.stdout:
+                    lines.append(line)
+                    if line.startswith("whole"):
+                        self.assertEqual(line.split()[2], "0")
+                        break
+                    check(line.split())
+                    tool.stdin.write("\n")
+                    tool.stdin.flush()
+            finally:
+                tool.kill()
+        self.assertTrue(lines and lines[-1].startswith("whole"), lines[-1:])
+        return lines
+
+    def test_killed_at_each_step(self) -> None:
+        for kind in ("threads,signals", "sleeps"):
+            with self.subTest(kind=kind):
+                self.check_each_point(kind, "killed")
+
+    def test_a_step_that_fails(self) -> None:
+        for kind in ("threads,signals", "sleeps"):
+            with self.subTest(kind=kind):
+                self.check_each_point(kind, "failing")
 
 
 if __name__ == "__main__":

@@ -216,7 +216,10 @@ absl::Status InjectionRegion::Unmap(const StoppedThread& thread) {
   if (library_fd >= 0 && !is_loaded) {
     (void)calls->Call(SYS_close, {static_cast<uint64_t>(library_fd), 0, 0, 0, 0, 0});
   }
-  (void)calls->Call(SYS_munmap, {address_, kRegionBytes, 0, 0, 0, 0});
+  const absl::StatusOr<int64_t> unmapped =
+      calls->Call(SYS_munmap, {address_, kRegionBytes, 0, 0, 0, 0});
+  // A call whose return was not seen may have been made.
+  if (!unmapped.ok() && IsStillThere()) return unmapped.status();
   address_ = 0;
   // The page is a copy of the file's as long as nobody else has changed it.
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
@@ -257,7 +260,8 @@ absl::Status InjectionRegion::Remove() {
   status = WithAllStopped([this](uint64_t address) { return HasInside(address); },
                           [this](QuietMoment* moment) {
                             const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
-                            return kept.has_value() ? Unmap(*kept) : absl::OkStatus();
+                            if (kept.has_value()) return Unmap(*kept);
+                            return absl::UnavailableError("no thread of it could be held");
                           });
   if (absl::IsUnavailable(status)) {
     return absl::UnavailableError(stays + ": " + std::string(status.message()));

@@ -68,6 +68,7 @@ class Injection {
   std::vector<uint8_t> MakeData(uint64_t loaded_function, int library_fd) const;
   absl::Status SendLibrary(int library_fd) const;
   // Until the work is done; takes the region away in any case.
+  static absl::Status TakeOut(InjectionRegion* region);
   absl::Status WaitForWork(InjectionRegion* region);
 
   const InjectionRequest& request_;
@@ -209,6 +210,12 @@ absl::Status Injection::SendLibrary(int library_fd) const {
   return absl::OkStatus();
 }
 
+// Once more where it fails: a call for one thread did, or a thread stood in the way.
+absl::Status Injection::TakeOut(InjectionRegion* region) {
+  const absl::Status removed = region->Remove();
+  return removed.ok() || region->address() == 0 ? removed : region->Remove();
+}
+
 absl::Status Injection::WaitForWork(InjectionRegion* region) {
   const int64_t begin_ns = MonotonicNs();
   int64_t deadline_ns = begin_ns + request_.arrival_limit_ns;
@@ -228,7 +235,7 @@ absl::Status Injection::WaitForWork(InjectionRegion* region) {
       usleep(kSafePointUs);
       continue;
     }
-    removed = region->Remove();
+    removed = TakeOut(region);
     if (region->data().empty()) return removed;
     std::memcpy(&state, region->data().data() + INJECT_STATE, sizeof(state));
     // One came by at the very last moment.
@@ -307,7 +314,7 @@ absl::StatusOr<InjectionReport> Injection::Run() {
   if (status.ok()) status = region.Patch();
   if (status.ok()) {
     status = WaitForWork(&region);
-  } else if (const absl::Status removed = region.Remove(); !removed.ok()) {
+  } else if (const absl::Status removed = TakeOut(&region); !removed.ok()) {
     status = absl::Status(status.code(),
                           std::string(status.message()) + "; " + std::string(removed.message()));
   }

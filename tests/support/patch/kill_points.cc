@@ -16,12 +16,33 @@
 namespace proftrace {
 namespace {
 
+const char* NameOfRequest(unsigned long request) {
+  switch (request) {
+    case PTRACE_SEIZE:
+      return "ptrace-seize";
+    case PTRACE_INTERRUPT:
+      return "ptrace-interrupt";
+    case PTRACE_GETREGS:
+    case PTRACE_GETREGSET:
+      return "ptrace-getregs";
+    case PTRACE_SETREGS:
+    case PTRACE_SETREGSET:
+      return "ptrace-setregs";
+    case PTRACE_CONT:
+      return "ptrace-cont";
+    case PTRACE_DETACH:
+      return "ptrace-detach";
+    default:
+      return "ptrace";
+  }
+}
+
 // Its name, where a call can change another process or what is shared with one. Reads and waits
 // cannot: a kill there is one before the next of these.
-const char* NameOfStep(unsigned long call) {
-  switch (call) {
+const char* NameOfStep(const user_regs_struct& registers) {
+  switch (registers.orig_rax) {
     case SYS_ptrace:
-      return "ptrace";
+      return NameOfRequest(registers.rdi);
     case SYS_pwrite64:
       return "pwrite64";
     case SYS_pidfd_getfd:
@@ -77,7 +98,7 @@ bool IsLettingGo(const user_regs_struct& registers) {
 Course Follow(pid_t child, int point, AtPoint what) {
   Course course;
   bool is_entry = true;
-  bool has_begun = false;  // with the lock of the process
+  bool has_begun = false;  // with the lock of the process, or with its threads
   int alike = 0;
   int status = 0;
   waitpid(child, &status, 0);
@@ -95,8 +116,8 @@ Course Follow(pid_t child, int point, AtPoint what) {
     if (is_entry) continue;  // that was an exit: entries come first
     user_regs_struct registers{};
     ptrace(PTRACE_GETREGS, child, nullptr, &registers);
-    has_begun = has_begun || registers.orig_rax == SYS_flock;
-    const char* name = NameOfStep(registers.orig_rax);
+    has_begun = has_begun || registers.orig_rax == SYS_flock || registers.orig_rax == SYS_ptrace;
+    const char* name = NameOfStep(registers);
     if (!has_begun || name == nullptr || course.name != nullptr) continue;
     if (what == AtPoint::kFails && IsLettingGo(registers)) continue;
     const bool is_alike = registers.orig_rax == SYS_pwrite64 && registers.rdx == kJumpBytes;
