@@ -88,6 +88,36 @@ TEST(AutogradTest, AnEngineRowWhoseHooksRunOperatorsFirstHasNoNumber) {
   EXPECT_EQ(SequenceOf(*timeline, 2).number_plus_1, 5);
 }
 
+TEST(AutogradTest, AnEngineRowThatCallsNoNodeHasTheNumberOfTheNodeAfterIt) {
+  RecordMaker maker;
+  maker.ThreadNumber(1, 5, 1);
+  maker.Numbered(1, 10, 1, 0, 4);
+  maker.End(1, 11, 1, 0);
+  maker.Node(1, 20, kEngine, 0, kAddBackward, 0, "");
+  maker.End(1, 21, kEngine, 0);
+  maker.Node(1, 23, kNode, 0, kAddBackward, 0, "");
+  maker.NodeForward(1, 23, 0, 4, 1);
+  maker.End(1, 24, kNode, 0);
+  const auto timeline = Build(maker);
+  EXPECT_EQ(SequenceOf(*timeline, 1).number_plus_1, 5);
+  EXPECT_EQ(SequenceOf(*timeline, 1).forward_tid, 1u);
+  EXPECT_TRUE(SequenceOf(*timeline, 1).has_arrow);  // of two rows the one that ends first
+  EXPECT_EQ(SequenceOf(*timeline, 2).number_plus_1, 5);
+  EXPECT_FALSE(SequenceOf(*timeline, 2).has_arrow);
+}
+
+TEST(AutogradTest, AfterALossANodeIsNotTheRowAfterTheEngines) {
+  RecordMaker maker;
+  maker.Node(1, 20, kEngine, 0, kAddBackward, 0, "");
+  maker.End(1, 21, kEngine, 0);
+  maker.Loss(1, 22, 3);
+  maker.Node(1, 23, kNode, 0, kAddBackward, 0, "");
+  maker.NodeForward(1, 23, 0, 4, 1);
+  const auto timeline = Build(maker);
+  EXPECT_EQ(SequenceOf(*timeline, 0).number_plus_1, 0);
+  EXPECT_EQ(SequenceOf(*timeline, 1).number_plus_1, 5);
+}
+
 TEST(AutogradTest, AThreadMayBeNumberedAfterItsRowsAreNamed) {
   RecordMaker maker;
   RunNode(&maker, 2, 20, 7, 1);

@@ -234,12 +234,16 @@ absl::Status SpanBuilder::OnBegin(const Event& event, ThreadState& thread) {
 
 void SpanBuilder::SetSequence(const Event& event, Frame* frame) {
   if (frame->span == kNoSpan || frame->has_sequence || event.value == 0) return;
+  NumberRow(event, frame->span);
+  frame->has_sequence = true;
+}
+
+void SpanBuilder::NumberRow(const Event& event, SpanId span) {
   SpanSequence sequence;
   sequence.number_plus_1 = static_cast<int64_t>(event.value);
   sequence.forward_number =
       event.type == EventType::kSequence ? static_cast<uint32_t>(event.object) : 0;
-  column_status_.Update(timeline_->columns().sequence.Set(frame->span, sequence));
-  frame->has_sequence = true;
+  column_status_.Update(timeline_->columns().sequence.Set(span, sequence));
 }
 
 void SpanBuilder::OnSequence(const Event& event, ThreadState& thread) {
@@ -251,18 +255,20 @@ void SpanBuilder::OnSequence(const Event& event, ThreadState& thread) {
   if (!is_it) return;
   SetSequence(event, &frame);
   if (event.object == 0 || frame.span == kNoSpan || frame.span != thread.opened) return;
-  // torch copies a node's number to the engine's row around it, if that is the row before it: one
-  // whose hooks run operators first has none (torch/csrc/profiler/collection.cpp, materialize).
-  for (size_t i = thread.stack.size() - 1; i-- > 0;) {
-    Frame& around = thread.stack[i];
-    if (around.span == kNoSpan) continue;
-    if (around.span == thread.opened_before && IsEngineRow(around)) SetSequence(event, &around);
-    return;
+  // torch copies a node's number to the engine's row, if that is the row before it: one whose hooks
+  // run operators first has none (torch/csrc/profiler/collection.cpp, materialize). It need not be
+  // around the node's: what autograd.grad() is asked for is taken where its node would be called.
+  const SpanId engine = thread.opened_before;
+  if (engine == kNoSpan || !IsEngineRow(engine) || event.value == 0) return;
+  for (Frame& around : thread.stack) {
+    if (around.span == engine) return SetSequence(event, &around);
   }
+  NumberRow(event, engine);
+  column_status_.Update(forward_links_.OnClose(thread.pid, thread.tid, engine));
 }
 
-bool SpanBuilder::IsEngineRow(const Frame& frame) const {
-  const Label& label = timeline_->label(timeline_->span(frame.span).label);
+bool SpanBuilder::IsEngineRow(SpanId span) const {
+  const Label& label = timeline_->label(timeline_->span(span).label);
   return label.kind == SpanKind::kAutograd && label.scope == Scope::kFunction;
 }
 
@@ -506,6 +512,7 @@ absl::Status SpanBuilder::OnMemory(const Event& event, ThreadState& thread) {
 
 void SpanBuilder::OnLoss(const Event& event, ThreadState& thread) {
   TruncateAll(thread, thread.last_ns);
+  thread.opened = kNoSpan;  // what comes next need not be the row after it
   if (!memory_.OnLoss(event.pid)) return;
   // It happened at some time since this thread's last record: what other threads did meanwhile has
   // totals without what was lost.

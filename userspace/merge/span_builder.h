@@ -140,7 +140,8 @@ class SpanBuilder {
   // Gives the row that began last on the thread its sequence number.
   void OnSequence(const Event& event, ThreadState& thread);
   void SetSequence(const Event& event, Frame* frame);
-  bool IsEngineRow(const Frame& frame) const;
+  void NumberRow(const Event& event, SpanId span);
+  bool IsEngineRow(SpanId span) const;
   absl::Status OnMemory(const Event& event, ThreadState& thread);
   void OnLoss(const Event& event, ThreadState& thread);
   // What the thread did since the frame's begin.

@@ -89,7 +89,7 @@ class Functions(Workload):
         self.block = Block()
         self.pieces: list[Callable[[], torch.Tensor]] = [
             self.double_backward, self.nested, self.hooks, self.checkpointed, self.jacobians, self.refusals,
-            self.anomaly]
+            self.anomaly, self.checked]
         if hasattr(torch, "func"):
             self.pieces += [self.transforms, self.stacked_transforms]
 
@@ -149,6 +149,12 @@ class Functions(Workload):
             result = Cubed.apply(self.weight).sum()
             result.backward()
         return result
+
+    def checked(self) -> torch.Tensor:
+        """The engine calls no node of what autograd.grad() is asked for; another node is called without the engine."""
+        value = self.weight.detach()[:2, :2].double().requires_grad_(True)
+        torch.autograd.gradgradcheck(torch.sigmoid, (value,), atol=1e-3)
+        return value.sum()
 
     def transforms(self) -> torch.Tensor:
         value = self.weight.detach()
