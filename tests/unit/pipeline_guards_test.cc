@@ -64,6 +64,45 @@ TEST(GuardTest, AnAnnotationThatAPythonModeHandsOnIsOne) {
   EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
 }
 
+// As torch 1.13 does it: nothing but the calls themselves tells of the mode.
+TEST(GuardTest, AnAnnotationThatIsHandedOnWithoutARowIsOne) {
+  RecordMaker maker;
+  maker.Boxed(1, 10, 5, 3, 0x2000);
+  maker.AnnotationBegin(1, 11, "mine");
+  maker.Begin(1, 20, 1, 5);
+  maker.End(1, 21, 1, 5);
+  maker.Boxed(1, 30, 5, 6, 0x2000);
+  maker.AnnotationBegin(1, 31, "mine");
+  maker.AnnotationHandle(1, 32, 0xabc);
+  maker.End(1, 33, 5, 6);
+  maker.End(1, 41, 5, 3);
+  maker.Begin(1, 50, 2, 3);
+  maker.End(1, 60, 2, 3);
+  maker.Boxed(1, 70, 5, 3, 0x3000);
+  maker.AnnotationEnd(1, 71, 0xabc);
+  maker.Boxed(1, 90, 5, 6, 0x3000);
+  maker.AnnotationEnd(1, 91, 0xabc);
+  maker.End(1, 92, 5, 6);
+  maker.End(1, 101, 5, 3);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("aten::a", "mine", "mine>aten::b"));
+  EXPECT_EQ(timeline->span(SpanId{1}).duration_ns, 60);
+  EXPECT_EQ(timeline->span(SpanId{1}).end, SpanEnd::kReturn);
+  EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
+}
+
+TEST(GuardTest, AnnotationsInsideOfOneAnotherAreTwo) {
+  RecordMaker maker;
+  for (int64_t ns = 10; ns < 30; ns += 10) {
+    maker.Boxed(1, ns, 5, 3, 0x2000);
+    maker.AnnotationBegin(1, ns + 1, "mine");
+    maker.AnnotationHandle(1, ns + 2, static_cast<uint64_t>(ns));
+    maker.End(1, ns + 3, 5, 3);
+  }
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("mine", "mine>mine"));
+}
+
 // With Python as the dispatcher an annotation's exit goes to a mode's code without a row.
 TEST(GuardTest, AnAnnotationEndsWithTheInnermostOfItsExits) {
   RecordMaker maker;

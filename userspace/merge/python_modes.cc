@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace proftrace {
 namespace {
@@ -22,6 +23,37 @@ bool MakesModesRow(const Event& event, std::span<const Event> later,
   });
   return next != later.end() && next->type == EventType::kGuardBegin &&
          next->label < labels.size() && labels[next->label].name == "PythonDispatchMode";
+}
+
+// Whether the call that `begin` is told by begins another annotation, as no enter does by itself.
+bool BeginsAgainInside(const Event& begin, std::span<const Event> later) {
+  size_t calls = 0;  // that are open inside of it
+  bool is_entered = false;
+  for (const Event& other : later) {
+    if (!IsOfThread(begin, other)) continue;
+    const bool was_entered = std::exchange(is_entered, false);
+    switch (other.type) {
+      case EventType::kBegin:
+        ++calls;
+        is_entered = other.label == kHiddenLabel;  // if it is an enter, its annotation comes next
+        break;
+      case EventType::kEnd:
+        if (calls == 0) return false;
+        --calls;
+        break;
+      case EventType::kAnnotationBegin:
+        return was_entered;
+      case EventType::kAnnotationHandle:  // the enter has returned
+      case EventType::kCatch:
+      case EventType::kLoss:
+      case EventType::kExec:
+      case EventType::kThreadExit:
+        return false;
+      default:
+        break;
+    }
+  }
+  return false;
 }
 
 // Whether the call that `end` is told by makes another such call for the same annotation.
@@ -63,8 +95,8 @@ bool GoesToPython(const Event& event, std::span<const Event> later,
   const bool is_end = event.type == EventType::kAnnotationEnd;
   if (!is_end && event.type != EventType::kAnnotationBegin) return false;
   const std::span<const Event> near = later.first(std::min(later.size(), kReach));
-  return MakesModesRow(event, near, labels) ||
-         (is_end && event.value != 0 && EndsAgainInside(event, near));
+  if (MakesModesRow(event, near, labels)) return true;
+  return is_end ? event.value != 0 && EndsAgainInside(event, near) : BeginsAgainInside(event, near);
 }
 
 }  // namespace proftrace

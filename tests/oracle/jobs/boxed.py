@@ -53,7 +53,7 @@ class Boxed(Workload):
         self.weight = torch.randn(6, 6, requires_grad=True)
         self.pieces: list[Callable[[], torch.Tensor]] = [
             self.script, self.aten_with_gradient, self.aten_without_gradient, self.aten_in_inference_mode,
-            self.library, self.annotations, self.custom_function, self.foreach]
+            self.library, self.annotations, self.annotations_in_modes, self.custom_function, self.foreach]
         if hasattr(functional, "scaled_dot_product_attention"):
             self.pieces.append(self.attention)
         if hasattr(torch, "func"):
@@ -98,6 +98,22 @@ class Boxed(Workload):
                     with torch.autograd.profiler.record_function("leaf"):
                         value = value.mul(0.5)
         return decorated(value)
+
+    def annotations_in_modes(self) -> torch.Tensor:
+        """Both operators of an annotation are called again by the mode's code."""
+        try:
+            from torch.utils._python_dispatch import TorchDispatchMode
+        except ImportError:
+            return torch.zeros(())
+
+        class Handing(TorchDispatchMode):
+            def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                return function(*args, **(kwargs or {}))
+
+        with Handing(), torch.autograd.profiler.record_function("in a mode"):
+            value = self.left.exp().sum()
+            with Handing(), torch.autograd.profiler.record_function("in two modes"):
+                return value + self.left.sin().sum()
 
     def custom_function(self) -> torch.Tensor:
         result = Doubled.apply(self.weight).sum()
