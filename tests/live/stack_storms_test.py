@@ -25,8 +25,8 @@ class StackStormsTest(live.LiveTest):
         rows = {row["name"]: row for row in result.events() if row["name"].startswith("stack ")}
         wrong: collections.Counter[str] = collections.Counter()
         for name in truth.keys() & rows.keys():
-            if any(frame.endswith(": mark") or "(0):" in frame for frame in truth[name]):
-                continue  # a handler in mark() itself, or before a first line
+            if any(frame.endswith(": mark") or "(0):" in frame or "(None):" in frame for frame in truth[name]):
+                continue  # a handler in mark() itself, before a first line, or at an instruction that has no line
             problem = stacks_test.StacksTest.difference(self, truth[name], rows[name]["stack"])  # type: ignore[arg-type]
             if problem:
                 wrong[f"{name.split(' ', 2)[2]}: {problem}"] += 1
