@@ -51,9 +51,10 @@ struct NamedValue {
 constexpr uint32_t kKernelLargeFile = 0100000;
 // The first of three that only programs of 32 bits have.
 constexpr uint32_t kGetLock64 = 12;
-// Since Linux 5.18 and 6.1: later than some headers.
+// Since Linux 5.18, 6.1 and 5.17: later than some headers.
 constexpr uint32_t kDontNeedLocked = 24;
 constexpr uint32_t kCollapse = 25;
+constexpr uint32_t kSetVma = 0x53564d41;
 
 // Of several bits first, then those that they are made of.
 constexpr NamedValue kOpenAccess[] = {NAMED(O_RDONLY), NAMED(O_WRONLY), NAMED(O_RDWR)};
@@ -330,7 +331,7 @@ constexpr NamedValue kPrctlOptions[] = {NAMED(PR_SET_PDEATHSIG),
                                         NAMED(PR_GET_SPECULATION_CTRL),
                                         NAMED(PR_SET_SPECULATION_CTRL),
                                         NAMED(PR_SET_PTRACER),
-                                        NAMED(PR_SET_VMA)};
+                                        {kSetVma, "PR_SET_VMA"}};
 
 constexpr NamedValue kMembarrierCommands[] = {
     NAMED(MEMBARRIER_CMD_QUERY),

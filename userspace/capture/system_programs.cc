@@ -104,7 +104,8 @@ struct SystemPrograms::Impl {
     uint32_t count = bpf_map__max_entries(map);
     std::vector<uint32_t> places(count);
     std::iota(places.begin(), places.end(), 0);
-    const std::vector<std::byte> nothing(size_t{count} * bpf_map__value_size(map));
+    // libbpf before 0.6 takes no pointer to const.
+    std::vector<std::byte> nothing(size_t{count} * bpf_map__value_size(map));
     if (bpf_map_update_batch(bpf_map__fd(map), places.data(), nothing.data(), &count, nullptr) !=
         0) {
       return Failed("the list of threads", errno);
