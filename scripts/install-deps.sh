@@ -107,9 +107,16 @@ main() {
       mapfile -t libraries < <(libraries_of "${library_packages[@]}")
       install_missing "${libraries[@]}" ;;
     --torch)
-      installed python3-torch && exit 0
-      update_lists
-      available python3-torch || { say "this distribution has no python3-torch"; exit 3; }
+      local version
+      if installed python3-torch; then
+        version=$(dpkg-query -W -f '${Version}' python3-torch)
+      else
+        update_lists
+        version=$(apt-cache policy python3-torch | sed -n 's/^ *Candidate: //p')
+        case $version in "" | "(none)") say "this distribution has no python3-torch"; exit 3 ;; esac
+      fi
+      # The oldest that is tried.
+      dpkg --compare-versions "$version" ge 1.13 || { say "this distribution's PyTorch is older than 1.13: $version"; exit 3; }
       install_missing python3-torch python3-numpy ;;
     --dev|"")
       install_missing "${build_packages[@]}"
