@@ -25,7 +25,7 @@ PLACE = "injection_target:safe_point"
 STOP_LIMIT_US = 10_000.0
 CYCLES = 25
 KILLS = 60
-POINTS = 10
+POINTS = 6
 USUAL_STEPS = 150
 KILL_POINTS = os.environ.get("PROFTRACE_KILL_POINTS")
 # What hostile.c does, and injections into it; with PROFTRACE_ALL ten times as many.
