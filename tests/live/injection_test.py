@@ -285,7 +285,8 @@ class InjectionTest(unittest.TestCase):
         """Nothing is wrong with the program, and nothing is left there where the tool lives; the next injection works."""
         self.assertIsNone(target.process.poll(), answer)
         if answer[0] == "failed":
-            self.assertEqual((regions(target.pid), text_is_private(target.pid)), (0, 0), answer)
+            # A page that is as in its file again may stay the process's own.
+            self.assertEqual((regions(target.pid), live.changed_text_bytes(target.pid)), (0, 0), answer)
         again = inject(target.pid)
         self.assertIn("result", again, (answer, again))
         self.assertEqual((regions(target.pid), text_is_private(target.pid)), (0, 0), answer)

@@ -201,7 +201,9 @@ absl::Status InjectionRegion::Patch() {
           std::memcmp(now, sites_[i].original.data(), sites_[i].size) != 0) {
         continue;
       }
-      memory_.Write(sites_[i].address, jump->data(), jump->size());
+      if (!memory_.Write(sites_[i].address, jump->data(), jump->size())) {
+        return absl::UnavailableError("its code cannot be written to");
+      }
     }
     return absl::OkStatus();
   });
@@ -247,7 +249,11 @@ absl::Status InjectionRegion::Remove() {
     std::memcpy(&state, data_.data() + INJECT_STATE, sizeof(state));
     if (state == INJECT_ARMED) memory_.WriteValue(address_ + INJECT_STATE, uint32_t{INJECT_IDLE});
     for (const PatchSite& site : sites_) {
-      if (IsPatched(site)) memory_.Write(site.address, site.original.data(), site.size);
+      if (IsPatched(site) && !memory_.Write(site.address, site.original.data(), site.size)) {
+        return absl::UnavailableError(
+            "its code could not be written to: a jump of ours stays, and " +
+            std::to_string(kRegionBytes / 1024) + " KiB that it leads to");
+      }
     }
     return absl::OkStatus();
   });

@@ -138,7 +138,7 @@ absl::Status Injection::RemoveLeftovers() {
     while (region.State().value_or(INJECT_IDLE) == INJECT_WORKING && MonotonicNs() < deadline_ns) {
       usleep(kSafePointUs);
     }
-    absl::Status status = region.Remove();
+    absl::Status status = TakeOut(&region);
     if (!status.ok()) return status;
     ++report_.leftovers;
   }

@@ -223,9 +223,14 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
         ptrace(PTRACE_SYSCALL, tid_, nullptr, nullptr);
         continue;
       }
-      if (ptrace(PTRACE_GETREGS, tid_, nullptr, &registers) != 0) return Gone(tid_);
+      // Else it returns through its frame: its registers may not be put back here, nor later, when
+      // it has gone on.
+      if (ptrace(PTRACE_GETREGS, tid_, nullptr, &registers) != 0 ||
+          ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0) {
+        is_active_ = false;
+        return Gone(tid_);
+      }
       phase = kToStop;
-      ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr);
       ptrace(PTRACE_CONT, tid_, nullptr, nullptr);
       continue;
     }
