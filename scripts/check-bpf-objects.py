@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks what old kernels and libraries ask of BPF objects, and new ones do not: check-bpf-objects.py OBJECT.bpf.o...
 
-Calls in programs have to fit into what kernels before 6.13 give them. All functions of a program that are in each other have 512 bytes of stack together, each frame rounded up to 32 bytes
-(16 since 6.10), and there may be eight of them (check_max_stack_depth() in the kernel's verifier.c). From 6.13 on large
-frames lie elsewhere, so that those kernels do not tell. Callbacks of bpf_loop() count as calls.
+Calls in programs have to fit into what kernels before 6.13 give them. All functions of a program that are in each other
+have 512 bytes of stack together, each frame rounded up to 32 bytes (16 since 6.10), and there may be eight of them
+(check_max_stack_depth() in the kernel's verifier.c). From 6.13 on large frames lie elsewhere, so that those kernels do
+not tell. Callbacks of bpf_loop() count as calls.
 
 libbpf before 0.6 knows constants in .rodata only. A compiler puts the initial values of a local structure that are not all zero
 into a section of their own (.rodata.cst32): they have to be assigned one by one.

@@ -260,8 +260,8 @@ void SpanBuilder::OnSequence(const Event& event, ThreadState& thread) {
   // around the node's: what autograd.grad() is asked for is taken where its node would be called.
   const SpanId engine = thread.opened_before;
   if (engine == kNoSpan || !IsEngineRow(engine) || event.value == 0) return;
-  for (Frame& around : thread.stack) {
-    if (around.span == engine) return SetSequence(event, &around);
+  for (size_t i = thread.stack.size(); i-- > 0;) {  // it is near the top, if it is open
+    if (thread.stack[i].span == engine) return SetSequence(event, &thread.stack[i]);
   }
   NumberRow(event, engine);
   column_status_.Update(forward_links_.OnClose(thread.pid, thread.tid, engine));
