@@ -112,6 +112,17 @@ class GpuTest(LiveTest):
             self.assertEqual(memories(job.pid), [])
             self.assert_agent_ended(job)
 
+    def test_waits_beside_all_probes(self) -> None:
+        """An idle job: the jump at its safe point is there while probes come and go, those that measure what one costs among them."""
+        with self.gpu_job() as job:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv,chrome", "--gpu", "agent", "--all") as tracer:
+                tracer.wait_until_recording()
+                for _ in range(2):
+                    job.do("cuda 30")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            self.check_rows(Result(self.out), rounds=10)
+            job.do("cuda 10")
+
     def test_again_and_again(self) -> None:
         with self.gpu_job() as job:
             job.tell(f"cuda {ENDLESS}")

@@ -30,12 +30,13 @@ std::vector<uint8_t> Code(std::initializer_list<int> bytes) {
   return code;
 }
 
-TEST(PatchSiteTest, LeavesTheFirstInstructionAlone) {
-  // push %r15; push %r14; push %r13; push %rbp
+TEST(PatchSiteTest, LeavesPlacesOfProbesAlone) {
+  // push %r15; push %r14: probes that measure what one costs are at both. push %r13; push %r12;
+  // push %rbp
   const absl::StatusOr<PatchSite> site =
-      FindPatchSite(Code({0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x55}), kAddress);
+      FindPatchSite(Code({0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x55}), kAddress);
   ASSERT_TRUE(site.ok()) << site.status();
-  EXPECT_EQ(site->address, kAddress + 2);
+  EXPECT_EQ(site->address, kAddress + 4);
   EXPECT_EQ(site->size, 5);
   EXPECT_FALSE(site->HasInside(site->address));
   EXPECT_TRUE(site->HasInside(site->address + 1));
@@ -52,28 +53,40 @@ TEST(PatchSiteTest, LeavesEndbrAndWhatFollowsItAlone) {
   EXPECT_EQ(site->size, 7);
 }
 
+TEST(PatchSiteTest, LeavesALaterBeginAlone) {
+  // sub $0x20, %rsp; push %rbp: the first that the kernel does itself; mov %rsp, %rbp; push %rbx;
+  // sub $0x20, %rsp; mov %rdi, %rax
+  const absl::StatusOr<PatchSite> site =
+      FindPatchSite(Code({0x48, 0x83, 0xec, 0x20, 0x55, 0x48, 0x89, 0xe5, 0x53, 0x48, 0x83, 0xec,
+                          0x20, 0x48, 0x89, 0xf8}),
+                    kAddress);
+  ASSERT_TRUE(site.ok()) << site.status();
+  EXPECT_EQ(site->address, kAddress + 9);
+}
+
 TEST(PatchSiteTest, RefusesWhatCannotBeMoved) {
   // push %rbp; lea 16(%rip), %rax
   EXPECT_FALSE(FindPatchSite(Code({0x55, 0x48, 0x8d, 0x05, 16, 0, 0, 0}), kAddress).ok());
   // push %rbp; call
   EXPECT_FALSE(FindPatchSite(Code({0x55, 0xe8, 0, 0, 0, 0}), kAddress).ok());
-  // push %rbp; push %rbx; ret
-  EXPECT_FALSE(FindPatchSite(Code({0x55, 0x53, 0xc3}), kAddress).ok());
+  // push %rbp; push %rbx; push %rax; ret
+  EXPECT_FALSE(FindPatchSite(Code({0x55, 0x53, 0x50, 0xc3}), kAddress).ok());
   EXPECT_FALSE(FindPatchSite({}, kAddress).ok());
 }
 
 TEST(PatchSiteTest, RefusesAPlaceThatIsJumpedInto) {
-  // push %rbp; six pushes; jmp to the third of them
+  // push %rbp; seven pushes; jmp to the fifth of them
   const absl::StatusOr<PatchSite> site =
-      FindPatchSite(Code({0x55, 0x50, 0x51, 0x52, 0x53, 0x56, 0x57, 0xeb, 0xfa}), kAddress);
+      FindPatchSite(Code({0x55, 0x50, 0x50, 0x51, 0x52, 0x53, 0x56, 0x57, 0xeb, 0xfa}), kAddress);
   ASSERT_FALSE(site.ok());
   EXPECT_THAT(site.status().message(), HasSubstr("jumps into"));
 }
 
 TEST(PatchSiteTest, RefusesAPlaceInTwoPages) {
-  const std::vector<uint8_t> code = Code({0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x55});
-  EXPECT_FALSE(FindPatchSite(code, kAddress - 4).ok());
-  EXPECT_TRUE(FindPatchSite(code, kAddress - 2).ok());
+  const std::vector<uint8_t> code =
+      Code({0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x55});
+  EXPECT_FALSE(FindPatchSite(code, kAddress - 6).ok());
+  EXPECT_TRUE(FindPatchSite(code, kAddress - 4).ok());
 }
 
 TEST(PatchSiteTest, JumpsThereAndBack) {

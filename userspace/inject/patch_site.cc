@@ -14,6 +14,7 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
+constexpr size_t kMostBetweenPushes = 2;  // moves of registers, before a second probe
 constexpr uint8_t kNop = 0x90;
 constexpr uint8_t kJump = 0xe9;
 constexpr uint8_t kCall = 0xe8;
@@ -59,13 +60,36 @@ absl::StatusOr<int32_t> Distance(uint64_t from_end, uint64_t target) {
   return static_cast<int32_t>(distance);
 }
 
+// The instruction behind all at which proftrace may put a probe at a function's begin
+// (FindBeginSite() of symbols/exit_sites.h): the kernel would write the first byte of what is in
+// the file into the jump when the probe goes.
+size_t BehindProbes(const std::vector<Instruction>& instructions) {
+  size_t first = 0;
+  if (!instructions.empty() && instructions[0].kind == InstructionKind::kEndbr64) ++first;
+  size_t begin = first;
+  while (begin < instructions.size() && IsMovable(instructions[begin])) {
+    if (instructions[begin].emulated) {
+      first = begin;
+      break;
+    }
+    ++begin;
+  }
+  ++first;
+  size_t next = first;
+  while (next < instructions.size() && next < first + kMostBetweenPushes &&
+         IsRegisterMove(instructions[next].bytes.data(), instructions[next].size)) {
+    ++next;
+  }
+  const bool is_push =
+      next < instructions.size() && instructions[next].kind == InstructionKind::kPush;
+  return is_push ? next + 1 : first;
+}
+
 }  // namespace
 
 absl::StatusOr<PatchSite> FindPatchSite(std::span<const uint8_t> code, uint64_t address) {
   const std::vector<Instruction> instructions = DecodeAll(code.data(), code.size(), address);
-  size_t first = 0;
-  if (!instructions.empty() && instructions[0].kind == InstructionKind::kEndbr64) ++first;
-  ++first;
+  const size_t first = BehindProbes(instructions);
   PatchSite site;
   size_t last = first;
   size_t size = 0;

@@ -1,5 +1,6 @@
 // A place in a target's code where a jump may be put while the target runs: behind the first
-// instruction of a function, so that a foreign uprobe or breakpoint at its entry stays whole.
+// instruction of a function, so that a foreign uprobe or breakpoint at its entry stays whole, and
+// behind all places where probes of ours may come while it is there.
 #pragma once
 
 #include <absl/status/statusor.h>
