@@ -117,8 +117,7 @@ TEST(AgentTest, LeavesCuptiAsItWas) {
     clock_gettime(CLOCK_REALTIME, &now);
     const int64_t ahead =
         static_cast<int64_t>(tools.settings->now()) - (now.tv_sec * 1'000'000'000 + now.tv_nsec);
-    return tools.settings->enabled == 0 && tools.settings->driver_calls == 0 &&
-           tools.settings->subscriptions == 0 && tools.settings->thread_id_type == 0 &&
+    return tools.settings->enabled == 0 && tools.settings->subscriptions == 0 && tools.settings->thread_id_type == 0 &&
            ahead >= 0 && ahead < 1'000'000'000;
   }),
             1);
@@ -214,7 +213,7 @@ TEST(AgentTest, LeavesATorchProfilerAloneThatTookOver) {
   EXPECT_EQ(job.Do([](JobTools& tools, int64_t) -> int64_t {
     return static_cast<int64_t>(tools.settings->enabled);
   }),
-            (1 << 10 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 17 | 1ll << 38 | 1ll << 39));
+            (1 << 10 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 17 | 1ll << 38 | 1ll << 39));
 }
 
 TEST(AgentTest, NoticesAUserThatCameAndWent) {

@@ -33,7 +33,9 @@ constexpr Kind kKinds[] = {
 };
 
 // Calls of the Driver that give the GPU work or wait for it; others are not recorded where CUPTI
-// can leave them out (12.5 and later).
+// can leave them out (12.5 and later): turned off one by one, since turning single ones on records
+// nothing in a process that uses CUDA already (seen with CUPTI 13.0). The next user who enables the
+// kind has all of them again.
 constexpr const char* kDriverCalls[] = {
     "cuLaunch",   "cuGraphLaunch",       "cuMemcpy",          "cuMemset",           "cuMemAlloc",
     "cuMemFree",  "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventSynchronize", "cuEventRecord",
@@ -55,16 +57,16 @@ bool BeginsWithOneOf(const char* name, const char* const* beginnings, size_t cou
   return false;
 }
 
-// Calls `apply` with the number of each callback whose name begins so.
+// Calls `apply` with the number of each callback whose name begins so, or of all others.
 template <size_t kCount, typename Apply>
 void ForCallbacks(const Cupti& cupti, uint32_t domain, const char* const (&beginnings)[kCount],
-                  const Apply& apply) {
+                  bool begins, const Apply& apply) {
   for (uint32_t callback = 1; callback < kMostCallbacks; ++callback) {
     const char* name = nullptr;
     if (cupti.GetCallbackName(domain, callback, &name) != kCuptiSuccess || name == nullptr) {
       continue;
     }
-    if (BeginsWithOneOf(name, beginnings, kCount)) apply(callback);
+    if (BeginsWithOneOf(name, beginnings, kCount) == begins) apply(callback);
   }
 }
 
@@ -214,22 +216,15 @@ bool Session::EnableKinds(Failure* failure) {
 
 void Session::EnableCalls() {
   if (cupti_.ActivityEnableRuntimeApi != nullptr) {
-    ForCallbacks(cupti_, kDomainRuntime, kUnwantedRuntimeCalls,
+    ForCallbacks(cupti_, kDomainRuntime, kUnwantedRuntimeCalls, true,
                  [&](uint32_t callback) { cupti_.ActivityEnableRuntimeApi(callback, 0); });
   }
+  if (cupti_.ActivityEnable(kActivityDriver) != kCuptiSuccess) return;
+  enabled_ |= uint64_t{1} << kActivityDriver;
   if (cupti_.ActivityEnableDriverApi != nullptr) {
-    ForCallbacks(cupti_, kDomainDriver, kDriverCalls, [&](uint32_t callback) {
-      has_driver_calls_ |= cupti_.ActivityEnableDriverApi(callback, 1) == kCuptiSuccess;
-    });
-  } else if (cupti_.ActivityEnable(kActivityDriver) == kCuptiSuccess) {
-    enabled_ |= uint64_t{1} << kActivityDriver;
+    ForCallbacks(cupti_, kDomainDriver, kDriverCalls, false,
+                 [&](uint32_t callback) { cupti_.ActivityEnableDriverApi(callback, 0); });
   }
-}
-
-void Session::DisableCalls() {
-  if (!has_driver_calls_) return;
-  ForCallbacks(cupti_, kDomainDriver, kDriverCalls,
-               [&](uint32_t callback) { cupti_.ActivityEnableDriverApi(callback, 0); });
 }
 
 // With `is_taken`, kinds that Kineto uses stay enabled: it disables them when it is done.
@@ -241,7 +236,6 @@ void Session::Disable(bool is_taken) {
   }
   if (is_taken) return;
   if ((enabled_ >> kActivityDriver & 1) != 0) cupti_.ActivityDisable(kActivityDriver);
-  DisableCalls();
 }
 
 void Session::Read() {

@@ -56,7 +56,6 @@ class Session {
   bool HasFewerKinds() const;
   bool EnableKinds(Failure* failure);
   void EnableCalls();
-  void DisableCalls();
   void Disable(bool is_taken);
   void Undo();
   void CountDropped();
@@ -72,9 +71,8 @@ class Session {
   ActivitySizes sizes_{};
   Clock clock_;
   Translator translator_;
-  uint64_t enabled_ = 0;        // kinds, a bit each
-  uint32_t enabled_kinds_ = 0;  // as CUPTI counts them; 0 = it does not
-  bool has_driver_calls_ = false;
+  uint64_t enabled_ = 0;         // kinds, a bit each
+  uint32_t enabled_kinds_ = 0;   // as CUPTI counts them; 0 = it does not
   uint32_t thread_id_type_ = 0;  // before
   bool has_thread_ids_ = false;
   uint64_t refused_before_ = 0;

@@ -246,9 +246,11 @@ static void hear_call(const struct cuda_double_event* event) {
   for (i = 0; i < COUNT(driver_calls) && event->is_driver; ++i) {
     if (!strcmp(driver_calls[i].name, event->name)) call.cbid = driver_calls[i].number;
   }
-  if (is_enabled(call.kind) || (event->is_driver && cupti_double.driver_calls)) {
-    emit(call.kind, &call);
+  if (event->is_driver && call.cbid < COUNT(cupti_double.driver_calls_off) &&
+      cupti_double.driver_calls_off[call.cbid]) {
+    return;
   }
+  if (is_enabled(call.kind)) emit(call.kind, &call);
 }
 
 static void hear_kernel(const struct cuda_double_event* event) {
@@ -385,7 +387,7 @@ static void listen(void) {
       driver ? (void (*)(const struct cuda_double_listener*))dlsym(driver, "cuda_double_listen")
              : NULL;
 
-  if (set) set(cupti_double.enabled || cupti_double.driver_calls ? &listener : NULL);
+  if (set) set(cupti_double.enabled ? &listener : NULL);
 }
 
 EXPORT CUptiResult cuptiGetVersion(uint32_t* version) {
@@ -422,6 +424,9 @@ EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFu
 EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   if (cupti_double.refused_kinds >> kind & 1) return CUPTI_ERROR_NOT_COMPATIBLE;
   if (!cupti_double_size(kind)) return CUPTI_ERROR_INVALID_KIND;
+  if (kind == CUPTI_ACTIVITY_KIND_DRIVER && !is_enabled(kind)) {
+    memset(cupti_double.driver_calls_off, 0, sizeof(cupti_double.driver_calls_off));
+  }
   cupti_double.enabled |= (uint64_t)1 << kind;
   listen();
   return CUPTI_SUCCESS;
@@ -530,10 +535,10 @@ EXPORT CUptiResult cuptiGetThreadIdType(CUpti_ActivityThreadIdType* type) {
   return CUPTI_SUCCESS;
 }
 
+/* As CUPTI 13.0 does it on a GPU: alone it turns nothing on. */
 EXPORT CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId callback, uint8_t enable) {
-  (void)callback;
-  cupti_double.driver_calls += enable ? 1u : ~0u;
-  listen();
+  if (callback >= COUNT(cupti_double.driver_calls_off)) return CUPTI_ERROR_INVALID_PARAMETER;
+  cupti_double.driver_calls_off[callback] = !enable;
   return CUPTI_SUCCESS;
 }
 

@@ -30,7 +30,7 @@ struct cupti_double {
   uint64_t enabled; /* a bit for each kind */
   uint32_t subscriptions;
   uint32_t thread_id_type;
-  uint32_t driver_calls; /* enabled one by one */
+  uint8_t driver_calls_off[1024]; /* by callback id; all on when their kind is enabled */
   void* requested;       /* the callbacks that are registered */
   void* completed;
   uint64_t (*now)(void);
