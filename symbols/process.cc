@@ -96,12 +96,15 @@ TorchVersion ParseTorchVersion(std::string_view text) {
 }
 
 TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files) {
+  constexpr std::string_view kPackage = "/torch/";
   for (const MappedFile& file : files) {
-    const size_t folder = file.path.find("/torch/");
-    if (folder == std::string::npos) continue;
-    TorchVersion version = ParseTorchVersion(ReadSmallFileInTargetRoot(
-        pid, file.path.substr(0, folder) + "/torch/version.py", kMaxVersionFileBytes));
-    if (!version.torch.empty()) return version;
+    // The innermost such folder is the package's; one above it may be a user's.
+    for (size_t folder = file.path.rfind(kPackage); folder != std::string::npos;
+         folder = folder == 0 ? std::string::npos : file.path.rfind(kPackage, folder - 1)) {
+      TorchVersion version = ParseTorchVersion(ReadSmallFileInTargetRoot(
+          pid, file.path.substr(0, folder) + "/torch/version.py", kMaxVersionFileBytes));
+      if (!version.torch.empty()) return version;
+    }
   }
   return {};
 }

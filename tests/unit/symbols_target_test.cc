@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "symbols/operator_registry.h"
 #include "symbols/planner.h"
@@ -246,6 +249,19 @@ TEST(TorchVersionTest, ReadsVersionFiles) {
   EXPECT_EQ(ParseTorchVersion("__version__ = '1.13.0a0'\ncuda = None\n").cuda, "");
   EXPECT_EQ(ParseTorchVersion("__version__ = '\x1b[2J'\n").torch, "");
   EXPECT_EQ(ParseTorchVersion("__version__ = 'unfinished").torch, "");
+}
+
+TEST(TorchVersionTest, IsThePackagesInAFolderThatIsCalledTorchToo) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / "torch" / std::to_string(getpid());
+  std::filesystem::create_directories(folder / "torch");
+  std::ofstream(folder / "torch/version.py") << "__version__ = '2.11.0+cu130'\ncuda = '13.0'\n";
+  MappedFile file;
+  file.path = folder / "torch/lib/libtorch_cpu.so";
+  EXPECT_EQ(FindTorchVersion(Pid{static_cast<uint32_t>(getpid())}, {file}).torch, "2.11.0+cu130");
+  file.path = folder / "torch/torch_extension/torch/lib/libmine.so";  // that has none
+  EXPECT_EQ(FindTorchVersion(Pid{static_cast<uint32_t>(getpid())}, {file}).torch, "2.11.0+cu130");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(PythonNodeTest, UnknownVersionsHaveNoOffset) {
