@@ -230,6 +230,10 @@ static __noinline int on_guard(struct pt_regs *ctx, __u64 cookie)
 		return on_frame_end(ctx, cookie);
 	case PT_ROLE_WORK_BEGIN:
 		return on_work_begin(ctx, cookie);
+	case PT_ROLE_WORK_END:
+		write_pointer(PT_REGS_SP(ctx), 0, PT_GUARD_END,
+			      read_word(cookie_handle(ctx, cookie)));
+		return 0;
 	case PT_ROLE_PLACED_BEGIN:
 		return on_placed_begin(ctx, cookie);
 	}

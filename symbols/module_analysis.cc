@@ -40,6 +40,8 @@ constexpr std::string_view kPythonNodeType = "N5torch8autograd6PyNodeE";
 constexpr std::string_view kCheckFailed = "_ZN3c106detail14torchCheckFailE";
 constexpr std::string_view kEnterAnnotation =
     "_ZN5torch8autograd8profiler25record_function_enter_newE";
+constexpr std::string_view kAssignTimeout = "_ZN4c10d16ProcessGroupNCCL19assignTimeoutToWorkE";
+constexpr std::string_view kEnqueueWork = "_ZN4c10d16ProcessGroupNCCL11workEnqueueE";
 constexpr std::string_view kBeginCatch = "__cxa_begin_catch";
 // c10/core/CPUAllocator.h and Allocator.h. Their last argument's types differ between versions, its
 // place does not.
@@ -113,6 +115,7 @@ class Analysis {
   void NoteTarget(std::string_view name, uint64_t address);
   void AddEntries();
   void AddRanges();
+  void AddNcclWorkEnds();
   void AddCudaCalls();
   void AddAutograd();
   void AddEntry(FunctionRole role, const NamedFunction& symbol);
@@ -126,6 +129,7 @@ class Analysis {
   std::vector<std::pair<FunctionRole, NamedFunction>> memory_functions_;
   std::map<uint64_t, NamedFunction> range_functions_;  // by address
   std::map<uint64_t, NamedFunction> cuda_functions_;   // likewise
+  std::vector<NamedFunction> nccl_work_ends_;
   std::optional<NamedFunction> evaluate_;
   std::optional<NamedFunction> callbacks_;
   std::vector<std::pair<AutogradFunction, NamedFunction>> autograd_functions_;
@@ -144,6 +148,12 @@ void Analysis::NoteSymbol(const ElfSymbol& symbol) {
   }
   if (symbol.is_defined && symbol.is_function && FindCudaFunction(name).api != CudaApi::kNone) {
     cuda_functions_.try_emplace(symbol.address, NamedFunction{name, symbol.address, symbol.size});
+    return;
+  }
+  if (name.starts_with(kAssignTimeout) || name.starts_with(kEnqueueWork)) {
+    if (symbol.is_defined && symbol.is_function) {
+      nccl_work_ends_.push_back(NamedFunction{name, symbol.address, symbol.size});
+    }
     return;
   }
   // Both take a std::string const&: "Ss" is the pre-C++11 one, the other is spelled out.
@@ -323,6 +333,25 @@ void Analysis::AddRanges() {
   }
 }
 
+// ProcessGroupNCCL keeps the row of a work only if a profiler runs, and ends it when it has given
+// the collective to the device. By then it has set the work's timeout (2.4 and later), or queues it.
+void Analysis::AddNcclWorkEnds() {
+  for (const std::string_view which : {kAssignTimeout, kEnqueueWork}) {
+    for (const NamedFunction& symbol : nccl_work_ends_) {
+      if (!symbol.name.starts_with(which)) continue;
+      const auto graph = analysis_.BuildGraph(symbol.address, symbol.address + symbol.size);
+      const auto begin = graph.ok() ? FindBeginSite(*graph) : std::nullopt;
+      const auto offset = begin ? image_.file().FileOffset(begin->address) : std::nullopt;
+      if (!offset) continue;
+      facts_.row_ends.push_back({*offset, abi::PT_ROLE_WORK_END, kRsi, 0, std::nullopt, {}, {}});
+      return;
+    }
+  }
+  if (!nccl_work_ends_.empty()) {
+    analysis_.AddGap("ends of rows of NCCL's collectives", "they are not clear from its code");
+  }
+}
+
 void Analysis::AddCudaCalls() {
   const bool is_cuda =
       std::any_of(cuda_functions_.begin(), cuda_functions_.end(),
@@ -381,6 +410,7 @@ ModuleFacts Analysis::Run() {
   row_makers_->AddGuards();
   AddEntries();
   AddRanges();
+  AddNcclWorkEnds();
   AddCudaCalls();
   // Only torch's Python binding has the class; it imports what it makes rows with.
   if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {

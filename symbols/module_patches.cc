@@ -315,6 +315,7 @@ PointReads ReadsOf(const ProbePoint& point, const ProbePlan& plan) {
     case abi::PT_ROLE_WORK_TITLE:
     case abi::PT_ROLE_FRAME_END:
     case abi::PT_ROLE_WORK_BEGIN:
+    case abi::PT_ROLE_WORK_END:
       reads.registers |= hardware | Bit(kRsi);
       reads.memory = true;
       break;

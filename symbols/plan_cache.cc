@@ -182,7 +182,7 @@ bool DecodeProbe(CacheReader* in, uint64_t file_bytes, RowProbe* probe) {
     if (!DecodePlace(in, abi::PT_PLACE_UNKNOWN, &probe->inputs.words.emplace_back())) return false;
   }
   const bool is_role =
-      probe->role <= abi::PT_ROLE_WORK_BEGIN ||
+      probe->role <= abi::PT_ROLE_WORK_BEGIN || probe->role == abi::PT_ROLE_WORK_END ||
       (probe->role >= abi::PT_ROLE_RANGE_PUSH && probe->role <= abi::PT_ROLE_RANGE_MARK);
   return in->ok() && probe->offset < file_bytes && is_role;
 }

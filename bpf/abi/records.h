@@ -311,6 +311,7 @@ enum pt_role {
 	/* --record-shapes; the place is the number of a pt_signature (the map `signatures`). */
 	PT_ROLE_INPUTS_BEGIN = 18, /* PT_ROLE_BEGIN, and the inputs */
 	PT_ROLE_SPILLED_INPUTS = 19,
+	PT_ROLE_WORK_END = 21, /* as PT_ROLE_WORK_BEGIN, of one whose row is told by it */
 	/* Entries in libc10 (--profile-memory): their arguments have fixed places. */
 	PT_ROLE_ALLOCATION = 32,	/* ProfiledCPUMemoryReporter::New(void*, size_t) */
 	PT_ROLE_FREE = 33,		/* ProfiledCPUMemoryReporter::Delete(void*) */

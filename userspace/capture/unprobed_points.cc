@@ -29,6 +29,7 @@ std::optional<std::string> KindOf(uint8_t role) {
     case abi::PT_ROLE_GUARD_END:
     case abi::PT_ROLE_GUARD_UNWOUND:
     case abi::PT_ROLE_ANNOTATION_GUARD:
+    case abi::PT_ROLE_WORK_END:
       return "rows of at::RecordFunction in C++";
     case abi::PT_ROLE_WORK_TITLE:
     case abi::PT_ROLE_WORK_BEGIN:

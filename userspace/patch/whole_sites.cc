@@ -23,6 +23,7 @@ uint32_t FamilyOf(uint8_t role) {
     case abi::PT_ROLE_ANNOTATION_GUARD:
     case abi::PT_ROLE_WORK_TITLE:
     case abi::PT_ROLE_WORK_BEGIN:
+    case abi::PT_ROLE_WORK_END:
       return kFirstFamily;
     case abi::PT_ROLE_FRAME_BEGIN:
     case abi::PT_ROLE_FRAME_END:
@@ -40,8 +41,8 @@ uint32_t FamilyOf(uint8_t role) {
 
 // What an exception ends is also closed where that is caught.
 bool IsSharedEnd(uint8_t role) {
-  return role == abi::PT_ROLE_GUARD_END || role == abi::PT_ROLE_FRAME_END ||
-         role == abi::PT_ROLE_RANGE_POP;
+  return role == abi::PT_ROLE_GUARD_END || role == abi::PT_ROLE_WORK_END ||
+         role == abi::PT_ROLE_FRAME_END || role == abi::PT_ROLE_RANGE_POP;
 }
 
 class WholeSites {
