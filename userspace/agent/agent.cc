@@ -255,6 +255,21 @@ int Start() {
   return error;
 }
 
+// NVTX takes one tool, when the process first marks a range. Without a device CUPTI must not be
+// called.
+int InitializeNvtx(void* export_table, const char* initializer) {
+  if (!IsThisProcess() || __atomic_load_n(&g_shared.run, __ATOMIC_ACQUIRE) != kBusy) return 0;
+  MappedLibraries mapped;
+  Driver driver;
+  if (!FindLibraries(&mapped) || !OpenDriver(mapped, &driver)) return 0;
+  if (StateOf(driver) != DriverState::kReady) return 0;
+  char message[PT_AGENT_MESSAGE_BYTES];
+  void* library = OpenCupti(mapped, driver, message, sizeof(message));
+  if (library == nullptr) return 0;
+  const auto initialize = reinterpret_cast<int (*)(void*)>(FindFunction(library, initializer));
+  return initialize == nullptr ? 0 : initialize(export_table);
+}
+
 }  // namespace
 }  // namespace proftrace::agent
 
@@ -269,4 +284,15 @@ int proftrace_agent_start(void) { return proftrace::agent::Start(); }
 // for success.
 __attribute__((visibility("default"))) int InitializeInjection(void);
 int InitializeInjection(void) { return proftrace::agent::Start() == 0 ? 1 : 0; }
+
+// Called by NVTX of a process with NVTX_INJECTION64_PATH set, and by its older library: CUPTI's own
+// does the work. 1 = NVTX tells CUPTI, 0 = it tells nobody.
+__attribute__((visibility("default"))) int InitializeInjectionNvtx2(void* export_table);
+int InitializeInjectionNvtx2(void* export_table) {
+  return proftrace::agent::InitializeNvtx(export_table, "InitializeInjectionNvtx2");
+}
+__attribute__((visibility("default"))) int InitializeInjectionNvtx(void* export_table);
+int InitializeInjectionNvtx(void* export_table) {
+  return proftrace::agent::InitializeNvtx(export_table, "InitializeInjectionNvtx");
+}
 }

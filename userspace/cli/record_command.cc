@@ -409,9 +409,11 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
     first = options->pids.front();
   }
   if (!command.empty()) {
-    // The CUDA driver loads it when it is initialized. One of the user's own stays.
+    // The CUDA driver loads it when it is initialized, and NVTX at the first range. One of the
+    // user's own stays.
     if (options->agent.has_value()) {
       setenv("CUDA_INJECTION64_PATH", options->agent->library.c_str(), /*overwrite=*/0);
+      setenv("NVTX_INJECTION64_PATH", options->agent->library.c_str(), /*overwrite=*/0);
     }
     absl::StatusOr<std::unique_ptr<LaunchedCommand>> child = LaunchedCommand::Start(command);
     if (!child.ok()) return child.status();
