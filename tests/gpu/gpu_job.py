@@ -1,8 +1,11 @@
 """A job that trains on a GPU: KIND STEPS [PROFILE]. Prints `READY PID` after its warm-up, waits for a line, trains, and prints
-`DONE SECONDS_A_STEP LOSS`; with PROFILE (a file) torch.profiler records the steps and writes its trace there.
+`DONE SECONDS_A_STEP LONGEST_STEP LOSS`; with PROFILE (a file) torch.profiler records the steps and writes its trace there.
 
-Kinds: mlp, transformer, streams (work on three streams), graphs (a CUDA graph is replayed), copies (every kind of copy), oom (an
-allocation that is refused in each step).
+Lines: go; last (and end); until (train until another line comes); cuda, both (torch.profiler records the steps: the GPU alone, or operators, too).
+
+Kinds: mlp, transformer, convnet (mixed precision), streams (work on three streams), graphs (a CUDA graph is replayed), copies (every kind of copy),
+oom (an allocation that is refused in each step), compiled, reduced (torch.compile, the second as CUDA graphs), loader (batches from two workers, by pinned
+memory), threads (four that launch), ddp (one rank of NCCL), ranges (NVTX), launches (500 small kernels).
 """
 
 from __future__ import annotations
@@ -10,10 +13,14 @@ from __future__ import annotations
 import os
 import select
 import sys
+import tempfile
+import threading
 import time
 from typing import Callable
 
 import torch
+from torch import distributed
+from torch.nn import functional
 
 DEVICE = torch.device("cuda")
 
@@ -40,6 +47,120 @@ def mlp() -> Callable[[], torch.Tensor]:
 def transformer() -> Callable[[], torch.Tensor]:
     layer = torch.nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.0, batch_first=True)
     return trainer(torch.nn.TransformerEncoder(layer, 2).to(DEVICE), torch.randn(16, 64, 256, device=DEVICE))
+
+
+def convnet() -> Callable[[], torch.Tensor]:
+    torch.backends.cudnn.deterministic = True
+    layers = [torch.nn.Conv2d(3, 32, 3), torch.nn.BatchNorm2d(32), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Conv2d(32, 64, 3),
+              torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(64, 10)]
+    model = torch.nn.Sequential(*layers).to(DEVICE, memory_format=torch.channels_last)
+    data, labels = torch.randn(32, 3, 64, 64, device=DEVICE), torch.randint(10, (32,), device=DEVICE)
+    optimizer, scaler = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9), torch.amp.GradScaler()
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", torch.float16):
+            loss = functional.cross_entropy(model(data), labels)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    return step
+
+
+def compiled(mode: str | None = None) -> Callable[[], torch.Tensor]:
+    layers = [torch.nn.Linear(512, 512), torch.nn.GELU(), torch.nn.LayerNorm(512), torch.nn.Linear(512, 512)]
+    model = torch.nn.Sequential(*layers).to(DEVICE)
+    return trainer(torch.compile(model, mode=mode), torch.randn(256, 512, device=DEVICE))
+
+
+def reduced() -> Callable[[], torch.Tensor]:
+    return compiled("reduce-overhead")
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return 1 << 20
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((256,), index / 1000)
+
+
+def loader() -> Callable[[], torch.Tensor]:
+    batches = iter(torch.utils.data.DataLoader(Numbers(), batch_size=32, num_workers=2, pin_memory=True))
+    model = torch.nn.Linear(256, 256).to(DEVICE)
+
+    def step() -> torch.Tensor:
+        loss = model(next(batches).to(DEVICE, non_blocking=True)).square().mean()
+        loss.backward()
+        return loss
+
+    return step
+
+
+def threads() -> Callable[[], torch.Tensor]:
+    values = [torch.randn(512, 512, device=DEVICE) for _ in range(4)]
+    results = list(values)
+    torch.cuda.synchronize()
+
+    def work(number: int) -> None:
+        with torch.cuda.stream(own[number]):
+            for _ in range(5):
+                results[number] = (values[number] @ values[number]).relu()
+
+    own = [torch.cuda.Stream() for _ in values]
+
+    def step() -> torch.Tensor:
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        torch.cuda.synchronize()
+        return torch.stack(results).mean()
+
+    return step
+
+
+def ddp() -> Callable[[], torch.Tensor]:
+    meeting = tempfile.mkdtemp() + "/meeting"
+    distributed.init_process_group("nccl", init_method=f"file://{meeting}", rank=0, world_size=1, device_id=torch.device("cuda:0"))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(512, 512).to(DEVICE))
+    train = trainer(model, torch.randn(256, 512, device=DEVICE))
+    value, gathered = torch.ones(1024, device=DEVICE), torch.zeros(1024, device=DEVICE)
+
+    def step() -> torch.Tensor:
+        loss = train()
+        distributed.all_reduce(value, distributed.ReduceOp.AVG)
+        distributed.all_gather_into_tensor(gathered, value)
+        distributed.broadcast(value, src=0)
+        return loss
+
+    return step
+
+
+def ranges() -> Callable[[], torch.Tensor]:
+    train = mlp()
+
+    def step() -> torch.Tensor:
+        with torch.cuda.nvtx.range("nvtx step"):
+            torch.cuda.nvtx.mark("here")
+            return train()
+
+    return step
+
+
+def launches() -> Callable[[], torch.Tensor]:
+    value = torch.zeros(256, device=DEVICE)
+
+    def step() -> torch.Tensor:
+        for _ in range(500):
+            value.add_(1)
+        torch.cuda.synchronize()
+        return value[0]
+
+    return step
 
 
 def streams() -> Callable[[], torch.Tensor]:
@@ -103,7 +224,35 @@ def oom() -> Callable[[], torch.Tensor]:
     return step
 
 
-KINDS = {"mlp": mlp, "transformer": transformer, "streams": streams, "graphs": graphs, "copies": copies, "oom": oom}
+KINDS = {make.__name__: make for make in (mlp, transformer, convnet, streams, graphs, copies, oom, compiled, reduced, loader, threads, ddp, ranges,
+                                          launches)}
+ACTIVITIES = {"cuda": [torch.profiler.ProfilerActivity.CUDA],
+              "both": [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]}
+
+
+def profile(which: str) -> torch.profiler.profile:
+    """All threads where this version can, as proftrace does."""
+    try:
+        config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    except TypeError:
+        config = None
+    return torch.profiler.profile(activities=ACTIVITIES[which], experimental_config=config)
+
+
+def has_line() -> bool:
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def train(step: Callable[[], torch.Tensor], steps: int, until: bool) -> str:
+    """What DONE is followed by. `until`: until a line comes, at least `steps`."""
+    ends = [time.monotonic()]
+    while len(ends) <= steps or (until and not has_line()):
+        loss = step()
+        ends.append(time.monotonic())
+    torch.cuda.synchronize()
+    seconds = (time.monotonic() - ends[0]) / (len(ends) - 1)
+    longest = max(end - begin for begin, end in zip(ends, ends[1:]))
+    return f"{seconds:.9f} {longest:.9f} {loss.item()!r}"
 
 
 def main(kinds: dict[str, Callable[[], Callable[[], torch.Tensor]]]) -> None:
@@ -114,28 +263,26 @@ def main(kinds: dict[str, Callable[[], Callable[[], torch.Tensor]]]) -> None:
         step()
     torch.cuda.synchronize()
     print("READY", os.getpid(), flush=True)
-    profiler = None
-    if len(sys.argv) > 3:
-        activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-        profiler = torch.profiler.profile(activities=activities)
+    profiler = profile("both") if len(sys.argv) > 3 else None
+    if profiler is not None:
         profiler.__enter__()
     while True:
         # Operators on the CPU: the job comes by a safe point while it waits.
         while not select.select([sys.stdin], [], [], 0.01)[0]:
             torch.ones(1).add(1)
-        line = sys.stdin.readline()
+        line = sys.stdin.readline().strip()
         if not line:
             return
-        begin = time.monotonic()
-        for _ in range(steps):
-            loss = step()
-        torch.cuda.synchronize()
-        seconds = (time.monotonic() - begin) / steps
+        if line in ACTIVITIES:
+            with profile(line):
+                done = train(step, steps, until=False)
+        else:
+            done = train(step, steps, line == "until")
         if profiler is not None:
             profiler.__exit__(None, None, None)
             profiler.export_chrome_trace(sys.argv[3])
-        print(f"DONE {seconds:.9f} {loss.item()!r}", flush=True)
-        if line.strip() == "last" or profiler is not None:
+        print("DONE", done, flush=True)
+        if line == "last" or profiler is not None:
             return
 
 

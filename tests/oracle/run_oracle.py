@@ -80,8 +80,9 @@ class Job:
     """A job.py process. Leaving the context ends it, and what is left of its children, which have its pipes too."""
 
     def __init__(self, python: str, workload: str, mode: str, out: Path, steps: int, seed: int,
-                 memory: bool = False, shapes: bool = False, stacks: bool = False) -> None:
+                 memory: bool = False, shapes: bool = False, stacks: bool = False, device: str = "") -> None:
         command = [python, str(JOB), workload, "--mode", mode, "--out", str(out), "--steps", str(steps), "--seed", str(seed)]
+        command += ["--device", device] * bool(device)
         environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
         if memory:
             environment["PROFTRACE_ORACLE_MEMORY"] = "1"
@@ -166,7 +167,7 @@ def record(options: argparse.Namespace, workload: str, out: Path) -> tuple[list[
     problems: list[str] = []
     result = out / "result"
     with Job(options.python, workload, "profile", out, steps_of(options, workload), options.seed,
-             options.memory, options.shapes, options.stacks) as job:
+             options.memory, options.shapes, options.stacks, options.device) as job:
         more = tier.flags(options)
         more += ["--profile-memory"] * options.memory + ["--record-shapes"] * options.shapes + ["--with-stack"] * options.stacks
         said = job.lines.wait(r"READY (?P<pid>\d+)|NOT APPLICABLE (?P<reason>.*)", START_S)
@@ -200,7 +201,7 @@ def untraced_checksum(options: argparse.Namespace, workload: str, out: Path) -> 
     if not folder:
         return run_untraced(options, workload, steps, out)
     sources = [path.read_bytes() for path in sorted((HERE / "jobs").glob("*.py"))]
-    job = hashlib.sha256(repr([options.python, workload, steps, options.seed, sources]).encode()).hexdigest()
+    job = hashlib.sha256(repr([options.python, workload, steps, options.seed, options.device, sources]).encode()).hexdigest()
     kept = Path(folder) / f"{workload}-{job[:16]}"
     if not kept.exists():
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -211,7 +212,7 @@ def untraced_checksum(options: argparse.Namespace, workload: str, out: Path) -> 
 
 
 def run_untraced(options: argparse.Namespace, workload: str, steps: int, out: Path) -> str:
-    with Job(options.python, workload, "plain", out, steps, options.seed) as job:
+    with Job(options.python, workload, "plain", out, steps, options.seed, device=options.device) as job:
         job.lines.wait(r"READY \d+", START_S)
         job.go()
         line = job.lines.wait(r"FORKED .*|CHECKSUM .*", WORK_S).group(0)
@@ -345,6 +346,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="profile memory on both sides, and compare it")
     parser.add_argument("--shapes", action="store_true", help="record shapes on both sides, and compare the inputs")
     parser.add_argument("--stacks", action="store_true", help="record Python stacks on both sides, and compare them")
+    parser.add_argument("--device", default="", help="where the job's tensors are, cuda say (jobs that know of no device)")
     parser.add_argument("--libraries", action="store_true", help="without names: all jobs of libraries (jobs/libraries.py)")
     tier.add_options(parser)
     parser.add_argument("--consumers", metavar="PYTHON", help="also load the files (consumers/install.sh made PYTHON)")

@@ -65,6 +65,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="", help="where tensors are made that ask for no device")
     parser.add_argument("--no-wait", action="store_true", help="start at once, without a runner on stdin")
     return parser.parse_args()
 
@@ -90,6 +91,8 @@ def main() -> int:
     options = arguments()
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
+    if options.device:
+        torch.set_default_device(options.device)
     context = Context(
         out=options.out, profiled=options.mode == "profile", seed=options.seed, steps=options.steps,
         handshake=not options.no_wait)

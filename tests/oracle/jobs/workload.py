@@ -80,7 +80,7 @@ def checksum(tensors: Iterable[torch.Tensor]) -> str:
     total = 0.0
     digest = hashlib.sha256()
     for tensor in tensors:
-        values = tensor.detach().to(torch.float64).contiguous()
+        values = tensor.detach().cpu().to(torch.float64).contiguous()
         total += float(values.sum())
         digest.update(values.numpy().tobytes())
     return f"{total:.12g} {digest.hexdigest()[:16]}"
