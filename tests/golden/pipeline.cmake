@@ -5,6 +5,9 @@ foreach(case IN ITEMS mlp exceptions forced_loss workers killed_tracer names gpu
             $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR}/${case})
   set_tests_properties(golden_${case} PROPERTIES LABELS golden)
 endforeach()
+add_test(NAME golden_h100
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/h100_test.py $<TARGET_FILE:proftrace>)
+set_tests_properties(golden_h100 PROPERTIES LABELS golden)
 add_test(NAME golden_stacks
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/stacks_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})

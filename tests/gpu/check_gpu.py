@@ -30,6 +30,8 @@ from typing import Callable
 JOB = Path(__file__).resolve().parent / "gpu_job.py"
 KINDS = ["mlp", "transformer", "streams", "graphs", "copies", "oom", "convnet", "threads", "ddp", "loader", "ranges", "compiled", "reduced"]
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+WORK_ARGUMENTS = ("device", "context", "stream", "registers per thread", "shared memory", "bytes")
+PER_SM = ("blocks per SM", "warps per SM")  # Kineto has no device's properties where a stand-in is the GPU
 CALLS = ("cuda_runtime", "cuda_driver")
 MOST_SHOWN = 12
 MOST_S = 100
@@ -243,21 +245,36 @@ def check_kind(arguments: argparse.Namespace, kind: str) -> list[str]:
         faults.append(f"loss {traced_loss} is not {loss}, or the job failed")
     if summary["proftrace"]["gpu"] != "agent":
         return [*faults, f"no agent: {summary['unsupported']}"]
-    reference_trace, trace = events(reference), events(arguments.out / kind / "trace.json.gz")
-    theirs, ours = of_device(reference_trace), of_device(trace)
-    faults += differing(collections.Counter(map(key, theirs)), collections.Counter(map(key, ours)))
-    faults += differing(call_names(reference_trace, is_reference=True), call_names(trace))
-    times = tuple(sum(event["dur"] for event in rows if "Pageable" not in event["name"]) for rows in (theirs, ours))
-    if abs(times[1] / max(times[0], 1e-9) - 1) > TIME_TOLERANCE:
-        faults.append(f"device time {times[1]:.1f} us, torch.profiler has {times[0]:.1f}")
-    faults += check_links(trace)
-    faults += check_operators(operator_times(reference_trace), arguments.out / kind / "key_averages.csv")
+    faults += compare(events(reference), arguments.out / kind)
     ledger = summary["gpu"]["ledger"]
     if ledger["unlinked"] or ledger["malformed"] or ledger["unknown"] or ledger["unread"] or ledger["ring_dropped"] or ledger["cupti_dropped"]:
         faults.append(f"ledger: {ledger}")
-    print(f"{kind}: {len(theirs)} and {len(ours)} device rows, {times[0]:.0f} and {times[1]:.0f} us; step {before * 1e6:.1f} us before, "
-          f"{during * 1e6:.1f} while, {after * 1e6:.1f} after, {profiled * 1e6:.1f} with torch.profiler; CUPTI {summary['gpu']['agents'][0]['cupti_version']}, clock {summary['gpu']['clocks']}")
+    print(f"{kind}: step {before * 1e6:.1f} us before, {during * 1e6:.1f} while, {after * 1e6:.1f} after, {profiled * 1e6:.1f} with torch.profiler; CUPTI {summary['gpu']['agents'][0]['cupti_version']}, clock {summary['gpu']['clocks']}")
     return faults
+
+
+def compare(reference: list[dict], result: Path) -> list[str]:
+    """What differs between torch.profiler's trace and a result directory of a run of the same job."""
+    trace = events(result / "trace.json.gz")
+    theirs, ours = of_device(reference), of_device(trace)
+    faults = differing(collections.Counter(map(key, theirs)), collections.Counter(map(key, ours)))
+    faults += differing(call_names(reference, is_reference=True), call_names(trace))
+    names = WORK_ARGUMENTS + (PER_SM if any(event["args"].get(PER_SM[0]) for event in theirs) else ())
+    faults += differing(*(collections.Counter(arguments_of_work(event, names) for event in rows) for rows in (theirs, ours)))
+    times = tuple(sum(event["dur"] for event in rows if "Pageable" not in event["name"]) for rows in (theirs, ours))
+    if abs(times[1] / max(times[0], 1e-9) - 1) > TIME_TOLERANCE:
+        faults.append(f"device time {times[1]:.1f} us, torch.profiler has {times[0]:.1f}")
+    print(f"  {len(theirs)} and {len(ours)} device rows, {times[0]:.0f} and {times[1]:.0f} us")
+    return faults + check_links(trace) + check_operators(operator_times(reference), result / "key_averages.csv")
+
+
+def arguments_of_work(event: dict, names: tuple[str, ...]) -> tuple:
+    """What Kineto adds to a kernel, a copy or a memset; not the occupancy, which it has as 0 for kernels with much shared memory."""
+    texts = []
+    for name in names:
+        value = event["args"].get(name)
+        texts.append(f"{value:.3g}" if isinstance(value, float) else str(value))
+    return (event["name"], *texts)
 
 
 def differing(expected: collections.Counter, found: collections.Counter) -> list[str]:

@@ -33,7 +33,7 @@ class GpuCheckTest(LiveTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn("WRONG", done.stdout)
         # 20 steps: 2 forward, 2 backward, 3 on streams, 3 of a graph; 3 copies, 1 memset.
-        self.assertIn("all: 280 and 280 device rows", done.stdout)
+        self.assertIn("  280 and 280 device rows", done.stdout)
         # What loading code takes: two rows a step of CUPTI's own track, and of the CPU in the table.
         theirs, ours = (collections.Counter((event["name"], event["pid"], event["tid"]) for event in check_gpu.events(self.out / path)
                                             if event.get("cat") == "overhead") for path in ("all.torch.json", "all/trace.json.gz"))
