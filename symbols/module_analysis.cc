@@ -334,7 +334,8 @@ void Analysis::AddRanges() {
 }
 
 // ProcessGroupNCCL keeps the row of a work only if a profiler runs, and ends it when it has given
-// the collective to the device. By then it has set the work's timeout (2.4 and later), or queues it.
+// the collective to the device. By then it has set the work's timeout (2.4 and later), or queues
+// it.
 void Analysis::AddNcclWorkEnds() {
   for (const std::string_view which : {kAssignTimeout, kEnqueueWork}) {
     for (const NamedFunction& symbol : nccl_work_ends_) {

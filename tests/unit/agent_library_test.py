@@ -38,7 +38,7 @@ class AgentLibraryTest(unittest.TestCase):
 
     def test_shows_two_functions(self) -> None:
         shown = {symbol[7] for symbol in self.symbols if symbol[6] != "UND" and symbol[4] == "GLOBAL"}
-        self.assertEqual(shown, {"proftrace_agent_start", "InitializeInjection"})
+        self.assertEqual(shown, {"proftrace_agent_start", "InitializeInjection", "InitializeInjectionNvtx", "InitializeInjectionNvtx2"})
 
     def test_has_no_thread_variables_and_stays_loaded(self) -> None:
         self.assertNotRegex(output("readelf", "--segments", "--wide"), r"\bTLS\b")

@@ -117,8 +117,8 @@ TEST(AgentTest, LeavesCuptiAsItWas) {
     clock_gettime(CLOCK_REALTIME, &now);
     const int64_t ahead =
         static_cast<int64_t>(tools.settings->now()) - (now.tv_sec * 1'000'000'000 + now.tv_nsec);
-    return tools.settings->enabled == 0 && tools.settings->subscriptions == 0 && tools.settings->thread_id_type == 0 &&
-           ahead >= 0 && ahead < 1'000'000'000;
+    return tools.settings->enabled == 0 && tools.settings->subscriptions == 0 &&
+           tools.settings->thread_id_type == 0 && ahead >= 0 && ahead < 1'000'000'000;
   }),
             1);
 }

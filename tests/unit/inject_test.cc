@@ -83,8 +83,7 @@ TEST(PatchSiteTest, RefusesAPlaceThatIsJumpedInto) {
 }
 
 TEST(PatchSiteTest, RefusesAPlaceInTwoPages) {
-  const std::vector<uint8_t> code =
-      Code({0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x55});
+  const std::vector<uint8_t> code = Code({0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x55});
   EXPECT_FALSE(FindPatchSite(code, kAddress - 6).ok());
   EXPECT_TRUE(FindPatchSite(code, kAddress - 4).ok());
 }

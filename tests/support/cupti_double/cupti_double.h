@@ -31,7 +31,7 @@ struct cupti_double {
   uint32_t subscriptions;
   uint32_t thread_id_type;
   uint8_t driver_calls_off[1024]; /* by callback id; all on when their kind is enabled */
-  void* requested;       /* the callbacks that are registered */
+  void* requested;                /* the callbacks that are registered */
   void* completed;
   uint64_t (*now)(void);
 };
