@@ -287,6 +287,9 @@ __attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ct
 			write_inputs_before(ctx, cookie);
 		on_node_begin(ctx, cookie);
 		break;
+	case PT_ROLE_PLACED_NODE:
+		on_placed_node(ctx, cookie);
+		break;
 	case PT_ROLE_BOXED_BEGIN:
 		if (config_record_shapes)
 			write_inputs_before(ctx, cookie);

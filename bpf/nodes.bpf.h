@@ -5,6 +5,7 @@
 
 #include "bpf/autograd.bpf.h"
 #include "bpf/common.bpf.h"
+#include "bpf/guards.bpf.h"
 #include "bpf/registers.bpf.h"
 
 /* Vtables of autograd nodes that each process has run; value: enum pt_node_class. */
@@ -29,10 +30,9 @@ static __always_inline __u32 find_node_class(const struct address_key *key)
 
 /* torch::autograd::Node*: its vtable names its class; a PyNode's class is that of its Python
  * object. Its inputs come before (write_inputs_before). */
-static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
+static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 cookie)
 {
 	struct address_key key = {.tgid = current_tgid()};
-	__u64 node = read_register(ctx, (cookie >> 24) & 0xff);
 	__u16 object_offset = cookie >> 32;
 	struct node_head head = {};
 	__u64 vtable;
@@ -88,6 +88,22 @@ static __noinline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
 		wake_loader();
 	write_node_forward(time_ns, PT_REGS_SP(ctx), cookie, &head, node);
 	return 0;
+}
+
+static __always_inline int on_node_begin(struct pt_regs *ctx, __u64 cookie)
+{
+	return write_node_begin(ctx, read_register(ctx, (cookie >> 24) & 0xff), cookie);
+}
+
+static __noinline int on_placed_node(struct pt_regs *ctx, __u64 cookie)
+{
+	__u32 key = cookie >> 48;
+	struct pt_place *place = key ? VALUE_PLACE(&key) : NULL;
+
+	if (!place)
+		return 0;
+	cookie = (cookie & ~PT_COOKIE_PLACE(0xffff)) | place->address;
+	return write_node_begin(ctx, value_at(ctx, place), cookie);
 }
 
 #endif

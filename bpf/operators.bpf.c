@@ -97,6 +97,10 @@ int on_probe(struct pt_regs *ctx)
 			if (config_record_shapes)
 				write_inputs_before(ctx, cookie);
 			return on_node_begin(ctx, cookie);
+		case PT_ROLE_PLACED_NODE:
+			if (config_record_shapes)
+				write_row_inputs(ctx, cookie);
+			return on_placed_node(ctx, cookie);
 		case PT_ROLE_LITERAL_BEGIN:
 			role = PT_LITERAL_BEGIN;
 			break;

@@ -23,7 +23,7 @@ static __always_inline bool begins_row(__u8 role)
 			   1ULL << PT_ROLE_GUARD_BEGIN | 1ULL << PT_ROLE_FRAME_BEGIN |
 			   1ULL << PT_ROLE_PLACED_BEGIN | 1ULL << PT_ROLE_WORK_BEGIN |
 			   1ULL << PT_ROLE_INPUTS_BEGIN | 1ULL << PT_ROLE_OPERATOR_BEGIN |
-			   1ULL << PT_ROLE_OPERATOR_CALL;
+			   1ULL << PT_ROLE_OPERATOR_CALL | 1ULL << PT_ROLE_PLACED_NODE;
 
 	if (role >= 64)
 		return role == PT_ROLE_RANGE_PUSH || role == PT_ROLE_RANGE_MARK ||

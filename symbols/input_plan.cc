@@ -156,6 +156,8 @@ uint16_t InputPlanner::RowSignature(RowInputKind kind) {
       argument.flag_offset = flag_first ? 0 : sizeof(std::vector<void*>);
       break;
     }
+    case RowInputKind::kTensors:
+      return InternVector(abi::PT_ARGUMENT_TENSOR_VECTOR, 0);
     case RowInputKind::kPythonValues:
       if (layout_.layout.python_tensor == 0 || layout_.layout.python_items == 0) return 0;
       argument.kind = abi::PT_ARGUMENT_PYTHON_VALUES;

@@ -288,6 +288,7 @@ PointReads ReadsOf(const ProbePoint& point, const ProbePlan& plan) {
       reads.memory = true;
       break;
     case abi::PT_ROLE_BOXED_END:
+    case abi::PT_ROLE_PLACED_NODE:
       reads.memory = true;
       break;
     case abi::PT_ROLE_NODE_BEGIN:

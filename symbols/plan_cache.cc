@@ -175,14 +175,14 @@ bool DecodeProbe(CacheReader* in, uint64_t file_bytes, RowProbe* probe) {
   }
   const uint8_t kind = in->Number<uint8_t>();
   const uint8_t words = in->Number<uint8_t>();
-  if (kind > static_cast<uint8_t>(RowInputKind::kInferredValues) || words > PT_ROW_WORDS)
-    return false;
+  if (kind > static_cast<uint8_t>(RowInputKind::kTensors) || words > PT_ROW_WORDS) return false;
   probe->inputs.kind = static_cast<RowInputKind>(kind);
   for (uint8_t i = 0; i < words; ++i) {
     if (!DecodePlace(in, abi::PT_PLACE_UNKNOWN, &probe->inputs.words.emplace_back())) return false;
   }
   const bool is_role =
-      probe->role <= abi::PT_ROLE_WORK_BEGIN || probe->role == abi::PT_ROLE_WORK_END ||
+      probe->role <= abi::PT_ROLE_WORK_BEGIN || probe->role == abi::PT_ROLE_PLACED_NODE ||
+      probe->role == abi::PT_ROLE_WORK_END ||
       (probe->role >= abi::PT_ROLE_RANGE_PUSH && probe->role <= abi::PT_ROLE_RANGE_MARK);
   return in->ok() && probe->offset < file_bytes && is_role;
 }

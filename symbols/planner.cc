@@ -65,9 +65,7 @@ class PlanBuilder {
   std::optional<InputPlanner> inputs_;  // none: inputs are not read
   ProbePlan plan_;
   absl::flat_hash_map<std::string, const OperatorInfo*> by_identifier_;
-  uint32_t python_object_offset_ = 0;
-  uint8_t python_text_offset_ = 0;
-  NodeOffsets node_offsets_;
+  RowOffsets offsets_;
 };
 
 void PlanBuilder::ReadDispatcher() {
@@ -139,9 +137,7 @@ std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const 
       label.kind = SpanKind::kAutograd;
       return label;
     case FunctionRole::kNodeCall:
-      label.kind = SpanKind::kAutograd;
-      label.scope = Scope::kBackwardFunction;
-      return label;
+      return LabelOfNodes();
     case FunctionRole::kBoxed:
     case FunctionRole::kCatch:
       return label;
@@ -214,8 +210,8 @@ ProbePoint PlanBuilder::BeginPoint(const ProbedFunction& function, size_t site) 
       // The engine's row gets its number from the node's row in it.
       const bool has_forward = function.role == FunctionRole::kNodeCall;
       return {function.begin,
-              PT_COOKIE(site, abi::PT_ROLE_NODE_BEGIN, function.argument, python_object_offset_) |
-                  (has_forward ? PT_COOKIE_NODE(node_offsets_.sequence, node_offsets_.thread) : 0)};
+              PT_COOKIE(site, abi::PT_ROLE_NODE_BEGIN, function.argument, offsets_.python_object) |
+                  (has_forward ? PT_COOKIE_NODE(offsets_.node.sequence, offsets_.node.thread) : 0)};
     }
   }
 }
@@ -293,7 +289,7 @@ void PlanBuilder::AddModule(const Module& module) {
           {module.facts.callbacks_next, PT_COOKIE(0, abi::PT_ROLE_COST_AGAIN, 0, 0)});
     }
   }
-  RowPlanner(python_text_offset_, inputs_ ? &*inputs_ : nullptr, &plan_)
+  RowPlanner(offsets_, inputs_ ? &*inputs_ : nullptr, &plan_)
       .AddRows(module.facts, module.load_bias, &taken, &plan.points);
   if (plan.points.empty()) return;
   for (std::vector<ProbePoint>* points : {&plan.points, &plan.cost_points}) {
@@ -391,12 +387,12 @@ void PlanBuilder::AddGaps() {
   if (!has(FunctionRole::kCatch)) {
     plan_.gaps.push_back({"ends by exception", "no mapped file defines __cxa_begin_catch"});
   }
-  if (node_offsets_.sequence == 0 && has(FunctionRole::kNodeCall)) {
+  if (offsets_.node.sequence == 0 && has(FunctionRole::kNodeCall)) {
     plan_.gaps.push_back(
         {"sequence numbers and forward threads of autograd rows",
          absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
   }
-  if (plan_.python_node_vtable != 0 && python_object_offset_ == 0) {
+  if (plan_.python_node_vtable != 0 && offsets_.python_object == 0) {
     plan_.gaps.push_back(
         {"names of Python autograd functions",
          absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
@@ -407,9 +403,9 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   const TorchVersion version = FindTorchVersion(pid_, files);
   plan_.torch_version = version.torch;
   plan_.python_version = FindPythonVersion(files);
-  python_object_offset_ = PythonNodeObjectOffset(version.torch);
-  python_text_offset_ = PythonTextOffset(plan_.python_version);
-  node_offsets_ = NodeOffsetsOf(version.torch).value_or(NodeOffsets());
+  offsets_.python_object = PythonNodeObjectOffset(version.torch);
+  offsets_.python_text = PythonTextOffset(plan_.python_version);
+  offsets_.node = NodeOffsetsOf(version.torch).value_or(NodeOffsets());
   // A CUDA build maps the Runtime also where there is no GPU; the Driver comes with its first use.
   const bool is_used = std::any_of(files.begin(), files.end(), [](const MappedFile& file) {
     return FileName(file.path).starts_with("libcuda.so");

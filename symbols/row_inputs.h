@@ -22,6 +22,7 @@ enum class RowInputKind : uint8_t {
   kUnknown = 7,          // it has some: the code makes them only while a profiler runs
   kPythonArguments = 8,  // words: a Python tuple, each item of which is one
   kInferredValues = 9,   // words: a Python list or tuple, or null
+  kTensors = 10,         // words: the address of a std::vector<at::Tensor>
 };
 
 struct RowInputs {

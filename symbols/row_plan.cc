@@ -10,6 +10,13 @@
 
 namespace proftrace {
 
+Label LabelOfNodes() {
+  Label label;
+  label.kind = SpanKind::kAutograd;
+  label.scope = Scope::kBackwardFunction;
+  return label;
+}
+
 ProbePoint RowPlanner::PointOf(const RowProbe& probe, size_t site, uint64_t load_bias) {
   using abi::pt_u16;
   using abi::pt_u64;
@@ -18,7 +25,10 @@ ProbePoint RowPlanner::PointOf(const RowProbe& probe, size_t site, uint64_t load
   point.file_offset = probe.offset;
   uint32_t handle = probe.handle_register;
   if (!plan_->autograd) handle &= 0xf;  // no sequence numbers
-  point.cookie = PT_COOKIE(site, probe.role, handle, static_cast<uint16_t>(probe.handle_offset));
+  const bool is_node = probe.role == abi::PT_ROLE_PLACED_NODE;
+  const auto offset = is_node ? static_cast<uint16_t>(offsets_.python_object)
+                              : static_cast<uint16_t>(probe.handle_offset);
+  point.cookie = PT_COOKIE(site, probe.role, handle, offset);
   const uint32_t inputs = inputs_ == nullptr ? 0 : inputs_->AddRow(probe.inputs, load_bias);
   if ((!probe.place && inputs == 0) || plan_->places.size() + 1 >= kMaxSites) return point;
   abi::pt_place place{};
@@ -30,7 +40,8 @@ ProbePoint RowPlanner::PointOf(const RowProbe& probe, size_t site, uint64_t load
     place.form = abi::PT_PLACE_NOTHING;
   }
   if (place.base == abi::PT_PLACE_ADDRESS) place.address += load_bias;
-  if (place.form == abi::PT_PLACE_PYTHON_STRING) place.text_offset = python_text_offset_;
+  if (place.form == abi::PT_PLACE_PYTHON_STRING) place.text_offset = offsets_.python_text;
+  if (is_node) place.address = PT_COOKIE_NODE(offsets_.node.sequence, offsets_.node.thread);
   place.inputs = inputs;
   if (probe.otherwise) {
     abi::pt_place other = *probe.otherwise;
@@ -52,7 +63,7 @@ void RowPlanner::AddRows(const ModuleFacts& facts, uint64_t load_bias,
     const bool is_python = std::any_of(row.probes.begin(), row.probes.end(), [](const auto& probe) {
       return probe.place && probe.place->form == abi::PT_PLACE_PYTHON_STRING;
     });
-    if (is_python && python_text_offset_ == 0) {
+    if (is_python && offsets_.python_text == 0) {
       plan_->gaps.push_back(
           {"rows of torch._C._profiler._RecordFunctionFast",
            absl::StrCat("the layout of str in Python ", plan_->python_version, " is not known")});
@@ -60,7 +71,8 @@ void RowPlanner::AddRows(const ModuleFacts& facts, uint64_t load_bias,
     }
     if (!is_free || plan_->sites.size() > kMaxSites) continue;
     const size_t site = plan_->sites.size();
-    Label label;
+    const bool is_node = row.probes.front().role == abi::PT_ROLE_PLACED_NODE;
+    Label label = is_node ? LabelOfNodes() : Label();
     label.name = row.literal;
     plan_->sites.push_back({std::move(label), row.symbol, ExitRule::kNone});
     const bool unknown = row.probes.front().inputs.kind == RowInputKind::kUnknown;

@@ -9,15 +9,25 @@
 #include "symbols/input_plan.h"
 #include "symbols/module_analysis.h"
 #include "symbols/probe_plan.h"
+#include "symbols/version_layouts.h"
 
 namespace proftrace {
 
+// By the versions of torch and Python; 0 = not known.
+struct RowOffsets {
+  uint32_t python_object = 0;  // PythonNodeObjectOffset()
+  uint8_t python_text = 0;     // PythonTextOffset()
+  NodeOffsets node;
+};
+
+// What rows of autograd nodes have in common.
+Label LabelOfNodes();
+
 class RowPlanner {
  public:
-  // `python_text_offset`: see PythonTextOffset(). `inputs`: null where they are not read. Both
-  // pointers must outlive the planner.
-  RowPlanner(uint8_t python_text_offset, InputPlanner* inputs, ProbePlan* plan)
-      : python_text_offset_(python_text_offset), inputs_(inputs), plan_(plan) {}
+  // `inputs`: null where they are not read. Both pointers must outlive the planner.
+  RowPlanner(const RowOffsets& offsets, InputPlanner* inputs, ProbePlan* plan)
+      : offsets_(offsets), inputs_(inputs), plan_(plan) {}
 
   // Adds the file's rows and their ends, except at file offsets that are `taken`.
   void AddRows(const ModuleFacts& facts, uint64_t load_bias, absl::flat_hash_set<uint64_t>* taken,
@@ -26,7 +36,7 @@ class RowPlanner {
  private:
   ProbePoint PointOf(const RowProbe& probe, size_t site, uint64_t load_bias);
 
-  uint8_t python_text_offset_;
+  RowOffsets offsets_;
   InputPlanner* inputs_;
   ProbePlan* plan_;
 };

@@ -285,7 +285,8 @@ PT_STATIC_ASSERT(sizeof(struct pt_memory_record) == 64, "pt_memory_record");
  * What a probe does, given to the program in its attach cookie:
  *   bits 0..15 site, 16..23 role, 24..31 register that holds the argument (enum pt_register),
  *   48..63 the place of what the record names (a key of the map `value_places`), 0 = none,
- *   32..47 PT_ROLE_NODE_BEGIN: offset of the Python object's pointer in a PyNode, 0 = do not read;
+ *   32..47 PT_ROLE_NODE_BEGIN and PT_ROLE_PLACED_NODE: offset of the Python object's pointer in a
+ *          PyNode, 0 = do not read;
  *          PT_ROLE_BOXED_BEGIN: the register that holds the Stack* (enum pt_register).
  *          PT_ROLE_GUARD_* and PT_ROLE_FRAME_*: signed, what to add to bits 24..31's register (here
  *          by its hardware number) for the handle.
@@ -311,6 +312,8 @@ enum pt_role {
 	/* --record-shapes; the place is the number of a pt_signature (the map `signatures`). */
 	PT_ROLE_INPUTS_BEGIN = 18, /* PT_ROLE_BEGIN, and the inputs */
 	PT_ROLE_SPILLED_INPUTS = 19,
+	/* PT_ROLE_NODE_BEGIN in the middle of a function: the Node* is at the cookie's place. */
+	PT_ROLE_PLACED_NODE = 20,
 	PT_ROLE_WORK_END = 21, /* as PT_ROLE_WORK_BEGIN, of one whose row is told by it */
 	/* Entries in libc10 (--profile-memory): their arguments have fixed places. */
 	PT_ROLE_ALLOCATION = 32,	/* ProfiledCPUMemoryReporter::New(void*, size_t) */
@@ -350,7 +353,8 @@ enum pt_role {
  * struct pt_autograd_layout.
  * PT_ROLE_GUARD_BEGIN: bit 31 set = torch gives the row the thread's sequence number.
  * PT_ROLE_NODE_BEGIN: bits 48..55 and 56..63 are the offsets in a Node of its sequence number and
- * of its thread, in units of 8; 0 = not known.
+ * of its thread, in units of 8; 0 = not known. PT_ROLE_PLACED_NODE has these bits in
+ * pt_place.address.
  */
 #define PT_KEY_SET_IN_MEMORY 0x10
 #define PT_KEY_SET_KNOWN 0x20
@@ -423,7 +427,7 @@ enum pt_place_form {
 				       PT_ROLE_PLACED_BEGIN only */
 };
 struct pt_place {
-	pt_u64 address;
+	pt_u64 address; /* of some bases; see PT_COOKIE_NODE */
 	pt_s32 offsets[PT_PLACE_OFFSETS];
 	pt_u8 base;	   /* enum pt_place_base */
 	pt_u8 count;	   /* of offsets, at least 1 */

@@ -37,6 +37,9 @@ proftrace_unit_test(symbols_patch_windows_test PARSER
 proftrace_unit_test(symbols_rows_test
   SOURCES symbols_rows_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_node_calls_test
+  SOURCES symbols_node_calls_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_row_inputs_test PARSER
   SOURCES symbols_row_inputs_test.cc
   LIBS proftrace_symbols)

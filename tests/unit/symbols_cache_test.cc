@@ -119,6 +119,21 @@ TEST_F(PlanCacheTest, GivesBackWhatWasStored) {
   EXPECT_EQ(status.st_mode & 0777, 0700u);
 }
 
+TEST_F(PlanCacheTest, KeepsNodesInTheMiddleOfFunctions) {
+  ModuleFacts facts = SomeFacts();
+  RowProbe begin{0x70, abi::PT_ROLE_PLACED_NODE, 0, 0, abi::pt_place{}, {}, {}};
+  begin.place->count = 1;
+  begin.inputs = {RowInputKind::kTensors, {*begin.place}};
+  facts.rows = {{"f", "", {begin}}};
+  const PlanCache cache(directory_.string());
+  cache.Store(*file_, facts);
+  const auto kept = cache.Load(*file_);
+  ASSERT_TRUE(kept);
+  ASSERT_EQ(kept->rows.size(), 1u);
+  EXPECT_EQ(kept->rows[0].probes[0].role, abi::PT_ROLE_PLACED_NODE);
+  EXPECT_EQ(kept->rows[0].probes[0].inputs.kind, RowInputKind::kTensors);
+}
+
 TEST(CacheEntryTest, EveryDamagedByteIsNoticed) {
   const EntryFormat format{{'A', 'B'}, 3};
   const std::string good = SealEntry(format, "content");

@@ -24,6 +24,7 @@ std::optional<std::string> KindOf(uint8_t role) {
     case abi::PT_ROLE_PLACED_BEGIN:
       return "operators that are called boxed, record_function() among them";
     case abi::PT_ROLE_NODE_BEGIN:
+    case abi::PT_ROLE_PLACED_NODE:
       return "autograd nodes";
     case abi::PT_ROLE_GUARD_BEGIN:
     case abi::PT_ROLE_GUARD_END:

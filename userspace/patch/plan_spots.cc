@@ -47,8 +47,8 @@ bool CanReadPlace(const ProbePoint& point, const std::vector<abi::pt_place>& pla
   if (point.place > places.size()) return false;
   const abi::pt_place& place = places[point.place - 1];
   if (place.inputs != 0) return false;
-  // The operator that is about to be called.
-  if (RoleOf(point) == abi::PT_ROLE_PLACED_BEGIN) {
+  // The operator or the node that is about to be called.
+  if (RoleOf(point) == abi::PT_ROLE_PLACED_BEGIN || RoleOf(point) == abi::PT_ROLE_PLACED_NODE) {
     return place.form == abi::PT_PLACE_WORD && place.base <= abi::PT_PLACE_ADDRESS;
   }
   return place.form == abi::PT_PLACE_NOTHING || place.form == abi::PT_PLACE_PYTHON_TYPE ||
@@ -69,6 +69,7 @@ bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan,
       return point.signature <= plan.signatures.size();
     case abi::PT_ROLE_GUARD_BEGIN:
     case abi::PT_ROLE_PLACED_BEGIN:
+    case abi::PT_ROLE_PLACED_NODE:
       return CanReadPlace(point, places);
     case abi::PT_ROLE_GUARD_END:
     case abi::PT_ROLE_GUARD_UNWOUND:
