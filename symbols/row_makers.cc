@@ -16,6 +16,7 @@
 #include "symbols/given_names.h"
 #include "symbols/graph_analysis.h"
 #include "symbols/key_set.h"
+#include "symbols/node_calls.h"
 #include "symbols/python_arguments.h"
 #include "symbols/relocated_pointers.h"
 #include "symbols/row_extent.h"
@@ -314,24 +315,30 @@ void RowMakerSearch::AddGuards() {
 bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGraph& graph,
                                      uint32_t call) {
   const auto place = FindCalledOperator(graph, call);
-  std::vector<uint32_t> ends;
-  if (const auto meeting = FindMeetingPoint(graph, call)) {
-    ends.push_back(*meeting);
-  } else {
-    ends = FindFlagTests(graph, call);
-  }
-  if (!place || ends.empty()) return false;
-  MadeRow row;
-  row.symbol = SymbolOf(function);
   auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_PLACED_BEGIN, 0, 0);
-  if (!begin) return false;
+  if (!place || !begin) return false;
   begin->place = place;
   begin->inputs = FindCallInputs(graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
   if (const auto keys = FindKeySet(graph, call)) {
     begin->handle_register = keys->reg | PT_KEY_SET_KNOWN;
     begin->handle_offset = keys->offset;
   }
-  row.probes.push_back(*begin);
+  return AddPlaced(function, graph, call, *std::move(begin));
+}
+
+// A row that is over where the callbacks are destroyed.
+bool RowMakerSearch::AddPlaced(const FunctionRange& function, const FlowGraph& graph, uint32_t call,
+                               RowProbe begin) {
+  std::vector<uint32_t> ends;
+  if (const auto meeting = FindMeetingPoint(graph, call)) {
+    ends.push_back(*meeting);
+  } else {
+    ends = FindFlagTests(graph, call);
+  }
+  if (ends.empty()) return false;
+  MadeRow row;
+  row.symbol = SymbolOf(function);
+  row.probes.push_back(std::move(begin));
   for (const uint32_t end : ends) {
     const auto over = Probe(graph.node(end).instruction.address, abi::PT_ROLE_END, 0, 0);
     if (!over) return false;
@@ -339,6 +346,16 @@ bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGr
   }
   facts_->rows.push_back(std::move(row));
   return true;
+}
+
+bool RowMakerSearch::AddNodeCall(const FunctionRange& function, const FlowGraph& graph,
+                                 uint32_t call) {
+  auto called = FindCalledNode(graph, call);
+  auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_PLACED_NODE, 0, 0);
+  if (!called || !begin) return false;
+  begin->place = called->node;
+  begin->inputs = std::move(called->inputs);
+  return AddPlaced(function, graph, call, *std::move(begin));
 }
 
 // A call with another name than an operator's, one way with callbacks and one without: static
@@ -401,7 +418,7 @@ bool RowMakerSearch::AddCaller(const FunctionRange& range) {
       const auto node = NodeAt(*graph, call.address);
       if (!node) continue;  // in code that only exceptions run
       all &= AddOperatorCall(range, *graph, *node) || AddFrames(range, *graph, *node) ||
-             AddNamedCall(range, *graph, *node);
+             AddNodeCall(range, *graph, *node) || AddNamedCall(range, *graph, *node);
     }
   }
   return all;

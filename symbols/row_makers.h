@@ -70,6 +70,9 @@ class RowMakerSearch {
   void AddWork(const Function& function, const WorkArguments& arguments);
   std::vector<RowProbe> FindWorkProbes() const;
   bool AddOperatorCall(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
+  bool AddNodeCall(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
+  bool AddPlaced(const FunctionRange& function, const FlowGraph& graph, uint32_t call,
+                 RowProbe begin);
   bool AddNamedCall(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
   bool AddFrames(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
   void AddFrameEnds(const FunctionRange& function, int64_t slot_offset, uint64_t code_offset);

@@ -1,0 +1,24 @@
+// Calls of autograd nodes with torch::autograd::Node::operator() inlined into the caller, as the
+// wheels for some versions of Python have it in torch's binding.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "bpf/abi/records.h"
+#include "symbols/flow_graph.h"
+#include "symbols/row_inputs.h"
+
+namespace proftrace {
+
+struct NodeCall {
+  abi::pt_place node;  // a torch::autograd::Node*
+  RowInputs inputs;
+};
+
+// The node whose row begins at the call `from` to getStepCallbacksUnlessEmpty, and what it is
+// called with: both as they are there. It is the object whose virtual function (apply) is called
+// where there are no callbacks. Nothing where the caller asks for those of another scope.
+std::optional<NodeCall> FindCalledNode(const FlowGraph& graph, uint32_t from);
+
+}  // namespace proftrace
