@@ -1,13 +1,22 @@
 #include "symbols/node_calls.h"
 
+#include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
+#include <string_view>
 
 #include "symbols/instruction.h"
+#include "symbols/landing_pads.h"
 #include "symbols/value_walk.h"
 #include "userspace/model/label.h"
 
 namespace proftrace {
 namespace {
+
+constexpr std::string_view kBeginCatch = "__cxa_begin_catch";
+// More than any function of torch has.
+constexpr uint64_t kMostPartBytes = 1 << 20;
 
 // Whether all ways to the call lead there with the scope of backward functions as its second
 // argument.
@@ -38,6 +47,28 @@ bool IsSame(const abi::pt_place& a, const abi::pt_place& b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
+// The instructions of [start, end), one after the other.
+std::vector<Instruction> InstructionsOf(const CodeImage& image, const FunctionRange& part) {
+  if (part.end <= part.start || part.end - part.start > kMostPartBytes) return {};
+  std::vector<uint8_t> bytes(part.end - part.start);
+  const size_t got = image.ReadCode(part.start, bytes.data(), bytes.size());
+  return DecodeAll(bytes.data(), got, part.start);
+}
+
+bool IsCatch(const CodeImage& image, const Instruction& instruction) {
+  if (instruction.target == 0) return false;
+  if (instruction.kind == InstructionKind::kCall) {
+    return image.CalleeName(instruction.target) == kBeginCatch;
+  }
+  return instruction.kind == InstructionKind::kIndirectCall &&
+         image.SlotName(instruction.target) == kBeginCatch;
+}
+
+bool IsJump(const Instruction& instruction) {
+  return instruction.kind == InstructionKind::kJump ||
+         instruction.kind == InstructionKind::kConditionalJump;
+}
+
 }  // namespace
 
 std::optional<NodeCall> FindCalledNode(const FlowGraph& graph, uint32_t from) {
@@ -62,6 +93,29 @@ std::optional<NodeCall> FindCalledNode(const FlowGraph& graph, uint32_t from) {
     return false;
   });
   return is_clear ? found : std::nullopt;
+}
+
+std::vector<uint64_t> FindCatches(const ModuleImage& image, const FunctionRange& function) {
+  std::set<uint64_t> catches;
+  std::map<uint64_t, FunctionRange> cold;  // by where they begin
+  const auto add_part = [&](uint64_t address) {
+    if (address >= function.start && address < function.end) return;
+    if (address == 0 || image.IsPltStub(address)) return;
+    if (const auto part = image.UnwindRangeAt(address)) cold.emplace(part->start, *part);
+  };
+  for (const Instruction& instruction : InstructionsOf(image, function)) {
+    if (IsCatch(image, instruction)) catches.insert(instruction.address);
+    if (IsJump(instruction)) add_part(instruction.target);
+  }
+  const auto record = image.UnwindRecordAt(function.start);
+  const auto pads = ReadLandingPads(image.file(), record.value_or(0));
+  if (pads.ok()) std::for_each(pads->begin(), pads->end(), add_part);
+  for (const auto& [start, part] : cold) {
+    for (const Instruction& instruction : InstructionsOf(image, part)) {
+      if (IsCatch(image, instruction)) catches.insert(instruction.address);
+    }
+  }
+  return {catches.begin(), catches.end()};
 }
 
 }  // namespace proftrace

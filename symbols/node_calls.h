@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "bpf/abi/records.h"
 #include "symbols/flow_graph.h"
+#include "symbols/module_image.h"
 #include "symbols/row_inputs.h"
 
 namespace proftrace {
@@ -20,5 +22,12 @@ struct NodeCall {
 // called with: both as they are there. It is the object whose virtual function (apply) is called
 // where there are no callbacks. Nothing where the caller asks for those of another scope.
 std::optional<NodeCall> FindCalledNode(const FlowGraph& graph, uint32_t from);
+
+// The function's own calls of __cxa_begin_catch, ascending: in its code, and in parts of it
+// elsewhere to which its jumps and landing pads lead (a function that it tail-calls may be among
+// them, which does no harm). A row that began in the middle of the function is over there: at the
+// entry of __cxa_begin_catch, where rows of callees end, the stack pointer is below that of its
+// begin.
+std::vector<uint64_t> FindCatches(const ModuleImage& image, const FunctionRange& function);
 
 }  // namespace proftrace

@@ -355,7 +355,12 @@ bool RowMakerSearch::AddNodeCall(const FunctionRange& function, const FlowGraph&
   if (!called || !begin) return false;
   begin->place = called->node;
   begin->inputs = std::move(called->inputs);
-  return AddPlaced(function, graph, call, *std::move(begin));
+  if (!AddPlaced(function, graph, call, *std::move(begin))) return false;
+  for (const uint64_t address : FindCatches(image_, function)) {
+    const auto end = Probe(address, abi::PT_ROLE_CATCH, 0, 0);
+    if (end) facts_->row_ends.push_back(*end);
+  }
+  return true;
 }
 
 // A call with another name than an operator's, one way with callbacks and one without: static

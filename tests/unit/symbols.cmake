@@ -37,6 +37,7 @@ proftrace_unit_test(symbols_patch_windows_test PARSER
 proftrace_unit_test(symbols_rows_test
   SOURCES symbols_rows_test.cc
   LIBS proftrace_symbols)
+# Has a made-up function, whose catches it looks for in its own file.
 proftrace_unit_test(symbols_node_calls_test
   SOURCES symbols_node_calls_test.cc
   LIBS proftrace_symbols)

@@ -1,7 +1,10 @@
 // Autograd nodes that are called with Node::operator() inlined, from made-up code.
 #include <absl/container/flat_hash_set.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -140,6 +143,68 @@ TEST_F(NodeCallsTest, AVirtualFunctionOfAnotherObjectIsNotApply) {
   const FlowGraph graph = Graph();
   EXPECT_FALSE(FindCalledNode(graph, CallbacksCall(graph)));
 }
+
+// Its handler may be in a cold part.
+extern "C" __attribute__((noinline)) int NodeCallsTestCatches(int value) {
+  // Not known here, so that the call stays where it is.
+  static int (*volatile successor)(int) = [](int number) {
+    if (number > 2) throw std::runtime_error("large");
+    return number + 1;
+  };
+  try {
+    return successor(value);
+  } catch (const std::runtime_error&) {
+    return -value;
+  }
+}
+
+// Its landing pad, of which there is only the jump here, goes on in another part.
+asm(R"(
+  .pushsection .text.unlikely, "ax", @progbits
+NodeCallsTestPart:
+  .cfi_startproc
+  nop
+  call __cxa_begin_catch@PLT
+  ret
+  .cfi_endproc
+  .popsection
+  .pushsection .text, "ax", @progbits
+  .globl NodeCallsTestJumps
+  .type NodeCallsTestJumps, @function
+NodeCallsTestJumps:
+  .cfi_startproc
+  ret
+  jmp NodeCallsTestPart
+  .cfi_endproc
+  .size NodeCallsTestJumps, . - NodeCallsTestJumps
+  .popsection
+)");
+
+class FindCatchesTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(FindCatchesTest, FindsTheOneCallInAnyPart) {
+  ASSERT_EQ(NodeCallsTestCatches(3), -3);
+  auto file = ElfFile::Open(UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
+  ASSERT_TRUE(file.ok()) << file.status();
+  uint64_t address = 0;
+  (*file)->ForEachSymbol(true, [&](const ElfSymbol& symbol) {
+    if (symbol.name() == GetParam()) address = symbol.address;
+  });
+  ASSERT_NE(address, 0u);
+  const ModuleImage image(file->get());
+  const auto function = image.FunctionAt(address);
+  ASSERT_TRUE(function);
+  const std::vector<uint64_t> catches = FindCatches(image, *function);
+  ASSERT_EQ(catches.size(), 1u);
+  uint8_t bytes[kMaxInstructionBytes];
+  const size_t got = image.ReadCode(catches[0], bytes, sizeof(bytes));
+  const std::vector<Instruction> call = DecodeAll(bytes, got, catches[0]);
+  ASSERT_FALSE(call.empty());
+  EXPECT_EQ(call[0].kind, InstructionKind::kCall);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, FindCatchesTest,
+                         ::testing::Values("NodeCallsTestCatches", "NodeCallsTestJumps"));
 
 TEST(RowPlannerTest, APlacedNodeHasTheOffsetsOfItsVersion) {
   ModuleFacts facts;
