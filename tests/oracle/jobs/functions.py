@@ -89,7 +89,7 @@ class Functions(Workload):
         self.block = Block()
         self.pieces: list[Callable[[], torch.Tensor]] = [
             self.double_backward, self.nested, self.hooks, self.checkpointed, self.jacobians, self.refusals,
-            self.anomaly, self.checked]
+            self.anomaly, self.checked, self.called]
         if hasattr(torch, "func"):
             self.pieces += [self.transforms, self.stacked_transforms]
 
@@ -155,6 +155,18 @@ class Functions(Workload):
         value = self.weight.detach()[:2, :2].double().requires_grad_(True)
         torch.autograd.gradgradcheck(torch.sigmoid, (value,), atol=1e-3)
         return value.sum()
+
+    def called(self) -> torch.Tensor:
+        """Nodes that Python calls itself; the second call throws, and its row is over where that is caught."""
+        value = self.weight[:2].mm(self.weight)
+        assert value.grad_fn is not None
+        gradient, _ = value.grad_fn(torch.ones(2, 5))
+        count = torch.zeros(1)
+        try:
+            value.grad_fn(torch.ones(3, 3))
+        except RuntimeError:
+            count += 1
+        return gradient.sum() + value.detach().add(1).sum() + count.sum()
 
     def transforms(self) -> torch.Tensor:
         value = self.weight.detach()
