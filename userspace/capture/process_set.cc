@@ -32,8 +32,8 @@ constexpr char kNoInputPrograms[] =
     "this kernel does not take the programs; Linux 5.17 or later is needed, or --tier patch";
 
 constexpr char kNoRowInputs[] =
-    "those of rows of at::RecordFunction, of custom Functions and of operators without a function "
-    "are read by the kernel's probes";
+    "those of rows of at::RecordFunction, of custom Functions, and of operators and autograd nodes "
+    "without a function are read by the kernel's probes";
 
 bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
 
