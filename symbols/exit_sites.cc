@@ -43,6 +43,9 @@ bool IsNamedWork(std::string_view name) {
 bool IsWork(const FlowNode& node, WorkRule rule) {
   if (!node.is_call) return false;
   if (rule == WorkRule::kAnyCall) return node.end != NodeEnd::kDead;
+  if (rule == WorkRule::kThroughWord) {
+    return node.is_indirect && node.instruction.target != 0 && node.end != NodeEnd::kDead;
+  }
   if (IsDispatcherPath(node.callee)) return true;
   if (rule == WorkRule::kNamed) return IsNamedWork(node.callee);
   return node.is_indirect || (node.callee.empty() && node.end != NodeEnd::kDead);
@@ -72,12 +75,13 @@ class SiteSearch {
 
   const FlowGraph& graph_;
   const NormalFlow& flow_;
+  bool takes_returns_;  // where only some ways out have an instruction that is emulated
   std::vector<uint32_t> work_;
   NodeSet before_work_;  // nodes from which work can be reached, work included
 };
 
 SiteSearch::SiteSearch(const FlowGraph& graph, const NormalFlow& flow, WorkRule rule)
-    : graph_(graph), flow_(flow) {
+    : graph_(graph), flow_(flow), takes_returns_(rule == WorkRule::kThroughWord) {
   for (uint32_t i = 0; i < graph.size(); ++i) {
     if (flow.live(i) && IsWork(graph.node(i), rule)) work_.push_back(i);
   }
@@ -161,13 +165,15 @@ ExitSites SiteSearch::Make(ExitRule rule, const std::vector<uint32_t>& nodes) co
 
 ExitSites SiteSearch::Run() const {
   if (const auto node = LastJumpOnChain()) return Make(ExitRule::kConditional, {*node});
-  for (int level = 0; level < 3; ++level) {
+  for (int level = 0; level < (takes_returns_ ? 4 : 3); ++level) {
     const NodeTest test = [&](uint32_t node) {
       const Instruction& instruction = graph_.node(node).instruction;
+      if (level == 3 && graph_.node(node).end == NodeEnd::kReturn) return true;
       if (!instruction.emulated || before_work_[node] || flow_.in_loop(node) || node == 0) {
         return false;
       }
       if (instruction.kind == InstructionKind::kCall) return level == 2;
+      if (level == 3) return instruction.kind == InstructionKind::kConditionalJump;
       return instruction.kind == InstructionKind::kConditionalJump || level >= 1;
     };
     for (const auto& nodes : {FirstCut(test), LastCut(test)}) {
@@ -187,6 +193,11 @@ ExitSites SiteSearch::Run() const {
 ExitSites FindExitSites(const FlowGraph& graph, WorkRule work) {
   const NormalFlow flow(graph);
   if (!flow.has_exit()) return {};
+  if (work == WorkRule::kThroughWord) {
+    bool has_work = false;
+    for (uint32_t i = 0; i < graph.size(); ++i) has_work |= IsWork(graph.node(i), work);
+    if (!has_work) work = WorkRule::kAnyCall;
+  }
   return SiteSearch(graph, flow, work).Run();
 }
 

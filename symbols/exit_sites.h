@@ -25,6 +25,9 @@ enum class WorkRule : uint8_t {
   kNamed,
   // Functions of libraries other than torch: each call.
   kAnyCall,
+  // Entries of the CUDA Driver: the call through a word of its own, where there is one (else as
+  // above). What comes after it only reports an error, and may be left out of the row.
+  kThroughWord,
 };
 
 struct ExitSites {

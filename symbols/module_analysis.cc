@@ -303,8 +303,12 @@ void Analysis::AddEntry(FunctionRole role, const NamedFunction& symbol) {
   function.symbol = std::string(symbol.name);
   const auto graph = analysis_.BuildGraph(symbol.address, symbol.address + symbol.size);
   if (graph.ok()) {
-    const bool is_cuda = role == FunctionRole::kCudaCall;
-    analysis_.Add(std::move(function), *graph, is_cuda ? WorkRule::kAnyCall : WorkRule::kDispatch);
+    WorkRule rule = WorkRule::kDispatch;
+    if (role == FunctionRole::kCudaCall) {
+      const bool is_driver = FindCudaFunction(symbol.name).api == CudaApi::kDriver;
+      rule = is_driver ? WorkRule::kThroughWord : WorkRule::kAnyCall;
+    }
+    analysis_.Add(std::move(function), *graph, rule);
   } else {
     analysis_.AddFunctionGap(function, StatusText(graph.status()));
   }

@@ -47,6 +47,21 @@ TEST(ExitSitesTest, TakesTheJumpAfterTheWork) {
   EXPECT_EQ(sites.addresses, At({5}));
 }
 
+TEST(ExitSitesTest, EndsEntriesOfTheDriverBeforeTheyReport) {
+  // push rbx; test edi, edi; je early; call *word(rip); test eax, eax; je out; call log; out: pop
+  // rbx; ret; early: mov eax, 4; pop rbx; ret
+  const FakeCode image = Image({0x53, 0x85, 0xff, 0x74, 0x11, 0xff, 0x15, 0x00, 0x10, 0x00, 0x00,
+                                0x85, 0xc0, 0x74, 0x05, 0xe8, 0x00, 0x10, 0x00, 0x00, 0x5b, 0xc3,
+                                0xb8, 0x04, 0x00, 0x00, 0x00, 0x5b, 0xc3});
+  const auto graph = Graph(image);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const ExitSites sites = FindExitSites(*graph, WorkRule::kThroughWord);
+  EXPECT_EQ(sites.rule, ExitRule::kSiteSet);
+  EXPECT_EQ(sites.addresses, At({0xd, 0x1c}));
+  // By all calls, only the returns are behind the work.
+  EXPECT_EQ(FindExitSites(*graph, WorkRule::kAnyCall).addresses, At({0x15, 0x1c}));
+}
+
 TEST(ExitSitesTest, NeverTakesAJumpBeforeTheWork) {
   // push rbx; test eax, eax; jne +0; call rax; pop rbx; ret
   const ExitSites sites = Exits({0x53, 0x85, 0xc0, 0x75, 0x00, 0xff, 0xd0, 0x5b, 0xc3});
