@@ -19,7 +19,7 @@ import live
 from patch_test import TOOL, PatchJob, files, patch, patch_regions
 
 # Of some hundreds: others each time, as the first one is drawn.
-SAMPLES = 8
+SAMPLES = 4
 IS_ALL = os.environ.get("PROFTRACE_KILL_POINTS") == "all"
 ITERATIONS = 30_000 if IS_ALL else 5000
 THREADS = 2

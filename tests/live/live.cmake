@@ -30,7 +30,7 @@ set(only_patch_tier PatchTierTest ExecTest ChildrenTest.test_each_of_many_childr
   CommandTest.test_the_operators_of_a_command_and_of_its_children_are_recorded)
 set(file_patch_harmless patch_tier)
 set(only_patch_harmless HarmlessTest.test_attaches_change_nothing HarmlessTest.test_exceptions_pass_probes_that_come_and_go
-  HarmlessTest.test_two_tracers_at_once_both_complete ChildrenTest.test_a_storm_of_short_children_harms_nothing)
+  ChildrenTest.test_a_storm_of_short_children_harms_nothing)
 # Both ways, and what is left of a killed tracer.
 set(only_stack_storms StackStormsTest.test_stacks_are_right_in_a_storm
   StackStormsTest.test_stacks_are_right_in_a_storm_by_jumps_alone
@@ -38,8 +38,7 @@ set(only_stack_storms StackStormsTest.test_stacks_are_right_in_a_storm
 # The other one takes as long as one likes: python_end_test.py 2000
 set(only_python_end PythonEndTest.test_python_ends_when_a_thread_has_read_its_frames)
 # Children are found by looking for them, which a busy machine does late.
-set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children
-  ChildrenTest.test_a_storm_of_short_children_harms_nothing)
+set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children)
 
 foreach(test IN ITEMS agent all bounds budget children clean cuda damage dump exit_codes faults flight gpu gpu_check gpu_children gpu_idle gpu_kinds guardian harmless injection interrupted kill_points loss memory namespaces options outputs patch patch_harmless patch_tier python_end ranges ranks sample sched stack_storms stacks steps system threads unprivileged views)
   set(python "${live_python}")

@@ -116,10 +116,10 @@ class PatchTest(live.LiveTest):
         return begins
 
     def test_results_and_memory_are_as_before(self) -> None:
-        with PatchJob(THREADS, 2000) as job:
+        with PatchJob(THREADS, 1000) as job:
             expected = job.result()
         self.assertEqual(expected[0], 0)
-        with PatchJob(THREADS, 2000) as job:
+        with PatchJob(THREADS, 1000) as job:
             run = patch(job.pid, 0.1, CYCLES)
             self.assertGreater(self.check_counts(run), 1000)
             self.assertEqual(job.result(), expected)
