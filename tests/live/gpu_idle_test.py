@@ -92,7 +92,8 @@ class GpuIdleTest(LiveTest):
         self.assertEqual(sum(event["args"].get("lock ns", 0) for event in begins), sum(int(row["lock_ns"]) for row in longer))
         shown = json.loads(self.run_proftrace("report", self.out, "--gpu-idle", "--json", "--row-limit", "-1").stdout)["rows"]
         self.assertEqual({row["cause"]: row["ns"] for row in shown if row["stream"] == "all"}, whole["by_cause_ns"])
-        self.assertIn("plant_sleep", self.run_proftrace("report", self.out, "--gpu-idle").stdout)
+        # Of a busy machine most of a sleep's gap may be something else's.
+        self.assertRegex(self.run_proftrace("report", self.out, "--gpu-idle").stdout, r"cuda_job\.py\(\d+\): plant_")
 
 
 if __name__ == "__main__":

@@ -22,9 +22,8 @@ endif()
 # Of these a part is run; all of them: python3 tests/live/NAME_test.py
 set(only_budget BudgetTest.test_arguments BudgetTest.test_hot_small_operators_are_demoted_and_all_calls_counted
   BudgetTest.test_two_processes_have_a_budget_each BudgetTest.test_what_cannot_be_kept_is_said
-  PatchBudgetTest.test_a_forked_child_has_its_own PatchBudgetTest.test_a_generous_budget_demotes_nothing
-  PatchBudgetTest.test_hot_small_operators_are_demoted_and_all_calls_counted
-  PatchBudgetTest.test_steps_are_still_found)
+  PatchBudgetTest.test_a_forked_child_has_its_own
+  PatchBudgetTest.test_hot_small_operators_are_demoted_and_all_calls_counted)
 # Of the tests that tier bpf has as well; patch_harmless: what changes nothing in the job.
 set(only_patch_tier PatchTierTest ExecTest ChildrenTest.test_each_of_many_children_in_a_row_is_recorded
   CommandTest.test_the_operators_of_a_command_and_of_its_children_are_recorded)
