@@ -21,7 +21,7 @@ from patch_test import TOOL, PatchJob, files, patch, patch_regions
 # Of some hundreds: others each time, as the first one is drawn.
 SAMPLES = 4
 IS_ALL = os.environ.get("PROFTRACE_KILL_POINTS") == "all"
-ITERATIONS = 30_000 if IS_ALL else 5000
+ITERATIONS = 30_000 if IS_ALL else 2500
 THREADS = 2
 # By this point the regions and the ring are mapped.
 MAPPED = 64
