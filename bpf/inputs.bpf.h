@@ -296,6 +296,8 @@ __noinline int read_inputs(struct input_buffer *buffer, struct pt_signature *sig
 	struct input_walk walk = {.buffer = buffer, .signature = signature};
 	__u32 words;
 
+	if (!config_record_shapes)
+		return 0;
 	if (!buffer || !signature)
 		return 0;
 	words = signature->stack_words;

@@ -86,6 +86,7 @@ static __always_inline bool job_ends_are_seen(void)
 #define python_generation job_python_generation()
 #define new_python_thread() NULL
 
+#define config_with_stack true
 #include "bpf/python_objects.bpf.h"
 
 #define JOB_CODES 1024

@@ -9,8 +9,11 @@
 #include "bpf/abi/python_records.h"
 #include "bpf/python_types.bpf.h"
 
-/* Set by the loader. */
+/* Set by the loader. Functions that others call by a name of their own (no static) look at it, too:
+ * the kernel verifies each by itself, and one before 5.17 has no bpf_loop. */
+#ifndef config_with_stack
 const volatile bool config_with_stack = false;
+#endif
 
 /* Key: the tgid in the tracer's PID namespace. */
 struct {
@@ -413,6 +416,8 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 	struct python_code *code;
 	struct python_text text = {.thread = thread};
 
+	if (!config_with_stack)
+		return 0;
 	/* Of its tgid the low half, which comes first. */
 	layout = bpf_map_lookup_elem(&python_layouts, &key.tgid);
 	if (!thread || !layout)
@@ -454,6 +459,8 @@ __noinline int tell_python_module(__u64 object)
 	__u64 *known;
 	long length;
 
+	if (!config_with_stack)
+		return 0;
 	text.thread = this_python_thread();
 	text.part = PT_PYTHON_CLASS_NAME;
 	text.width = 1;

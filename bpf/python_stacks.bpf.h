@@ -93,6 +93,8 @@ __noinline __u64 find_python_thread(__u64 id)
 	__u32 tgid = current_tgid();
 	struct pt_python_layout *layout = bpf_map_lookup_elem(&python_layouts, &tgid);
 
+	if (!config_with_stack)
+		return 0;
 	if (!layout)
 		return 0;
 	search.layout = layout;
@@ -300,6 +302,8 @@ __noinline int send_python_stack(void)
 	__u32 tgid = current_tgid();
 	__u32 bytes;
 
+	if (!config_with_stack)
+		return 0;
 	walk.layout = bpf_map_lookup_elem(&python_layouts, &tgid);
 	if (!thread || !walk.layout)
 		return 0;
@@ -382,6 +386,8 @@ __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 	__u64 frame;
 	bool whole;
 
+	if (!config_with_stack)
+		return 0;
 	walk.layout = bpf_map_lookup_elem(&python_layouts, &tgid);
 	if (!walk.layout)
 		return 0;
