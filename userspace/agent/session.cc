@@ -24,6 +24,7 @@ constexpr Kind kKinds[] = {
     {kActivityMemset, "memsets", false, true},
     {kActivitySynchronization, "synchronization", false, true},
     {kActivityRuntime, "calls of the Runtime", false, true},
+    {kActivityDriver, "calls of the Driver", false, true},
     {kActivityOverhead, "overheads", false, true},
     {kActivityMarker, "NVTX", false, false},
     {kActivityExternalCorrelation, "external ids", false, true},
@@ -175,7 +176,7 @@ bool Session::Begin(void* library, const Driver& driver, const Callbacks& callba
     Undo();
     return false;
   }
-  EnableCalls();
+  TurnOffUnwantedCalls();
   if (!CountEnabledKinds(&enabled_kinds_)) enabled_kinds_ = 0;
   return true;
 }
@@ -214,13 +215,11 @@ bool Session::EnableKinds(Failure* failure) {
   return true;
 }
 
-void Session::EnableCalls() {
+void Session::TurnOffUnwantedCalls() {
   if (cupti_.ActivityEnableRuntimeApi != nullptr) {
     ForCallbacks(cupti_, kDomainRuntime, kUnwantedRuntimeCalls, true,
                  [&](uint32_t callback) { cupti_.ActivityEnableRuntimeApi(callback, 0); });
   }
-  if (cupti_.ActivityEnable(kActivityDriver) != kCuptiSuccess) return;
-  enabled_ |= uint64_t{1} << kActivityDriver;
   if (cupti_.ActivityEnableDriverApi != nullptr) {
     ForCallbacks(cupti_, kDomainDriver, kDriverCalls, false,
                  [&](uint32_t callback) { cupti_.ActivityEnableDriverApi(callback, 0); });
@@ -234,8 +233,6 @@ void Session::Disable(bool is_taken) {
       cupti_.ActivityDisable(kind.number);
     }
   }
-  if (is_taken) return;
-  if ((enabled_ >> kActivityDriver & 1) != 0) cupti_.ActivityDisable(kActivityDriver);
 }
 
 void Session::Read() {

@@ -55,7 +55,7 @@ class Session {
   bool CountEnabledKinds(uint32_t* count) const;
   bool HasFewerKinds() const;
   bool EnableKinds(Failure* failure);
-  void EnableCalls();
+  void TurnOffUnwantedCalls();
   void Disable(bool is_taken);
   void Undo();
   void CountDropped();
