@@ -14,7 +14,7 @@ from live import Job, LiveTest, Result, Tracer
 
 MOST_ATTACH_S, MOST_DETACH_S = 1.0, 0.5
 MOST_RESIDENT_MB = 150
-BUSY_S = 20
+BUSY_S = 14
 
 
 class BoundsTest(LiveTest):
@@ -71,7 +71,7 @@ class BoundsTest(LiveTest):
         ledger = Result(self.out).ledger
         print(f"{ledger['records']} records, {ledger['ring_lost']} lost, peak resident set "
               f"{peaks[1]:.0f} MB after 2 s, {peaks[-1]:.0f} MB after {BUSY_S} s", file=sys.stderr)
-        self.assertGreater(ledger["records"], 1_000_000)
+        self.assertGreater(ledger["records"], 500_000)
         self.assertLess(peaks[-1], MOST_RESIDENT_MB)
         self.assertLess(peaks[-1] - peaks[len(peaks) // 2], 16)
 

@@ -14,6 +14,7 @@ forkcuda CUPTI RUNTIME N (rounds in a forked child and here).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import multiprocessing
 import os
@@ -39,10 +40,11 @@ STATE_OFFSET, RUNNING = 32, 1  # of struct pt_agent_page
 def agent_records() -> bool:
     for name in os.listdir("/proc/self/fd"):
         path = f"/proc/self/fd/{name}"
-        if os.path.islink(path) and "memfd:proftrace_gpu" in os.readlink(path):
-            with open(path, "rb") as page:
-                page.seek(STATE_OFFSET)
-                return int.from_bytes(page.read(4), "little") == RUNNING
+        with contextlib.suppress(FileNotFoundError):  # an injection has just closed it
+            if "memfd:proftrace_gpu" in os.readlink(path):
+                with open(path, "rb") as page:
+                    page.seek(STATE_OFFSET)
+                    return int.from_bytes(page.read(4), "little") == RUNNING
     return False
 
 

@@ -59,6 +59,8 @@ class GpuIdleTest(LiveTest):
             self.assertEqual(sum(parts.values()), int(gap["duration_ns"]))
             # The rest is the run queue's on a busy machine: of that the job's own clock knows nothing.
             charged, waited = parts[PLANTED[what]], parts["run_queue_ns"]
+            if what == "operator":  # which maps and unmaps its memory: calls that take long on a busy machine
+                charged += parts["system_ns"]
             if what != "synchronize":  # the wait for the kernel before lies in the gap, too, as long as it takes to wake up
                 self.assertLessEqual(charged, took + SLACK_NS, (what, gap))
             total[what] += 1

@@ -21,7 +21,7 @@ RUNTIME = Path(os.environ.get("PROFTRACE_CUDA_DOUBLE", SUPPORT / "cuda_double"))
 CUPTI = Path(os.environ.get("PROFTRACE_CUPTI_DOUBLE", SUPPORT / "cupti_double/12/libcupti.so.12"))
 # A job's rounds a thread take about 2.5 ms each.
 LONG, ENDLESS = 300, 20000
-CYCLES = 10
+CYCLES = 6
 ABANDONED_S = 12.0  # after so long an agent whose loader was killed has ended
 DEVICE_ROWS = {"kernel": 2, "gpu_memcpy": 1, "gpu_memset": 1}  # a round: cudaLaunchKernel, cuLaunchKernel
 

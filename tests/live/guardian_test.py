@@ -14,7 +14,7 @@ from pathlib import Path
 import live
 from patch_test import LONG, TOOL, PatchJob, clean, files, patch, patch_regions
 
-KILLS = 10
+KILLS = 6
 LIMIT_S = 5.0  # a quarter of a second on a quiet machine
 
 
@@ -90,9 +90,9 @@ class GuardianTest(live.LiveTest):
             self.assertFalse(is_there(guardian))
 
     def test_both_killed(self) -> None:
-        with PatchJob(2, 1500) as job:
+        with PatchJob(2, 700) as job:
             expected = job.result()
-        with PatchJob(2, 1500) as job:
+        with PatchJob(2, 700) as job:
             tool, guardian = start(job.pid, 100)
             live.wait_until(lambda: live.changed_text_bytes(job.pid) > 10_000, 60, "patched")
             os.kill(guardian, signal.SIGKILL)

@@ -7,15 +7,21 @@ import random
 import signal
 import time
 import unittest
+from pathlib import Path
 
 import live
 from live import Job, LiveTest, Result, Tracer
+
+FIRST_BLOCKS_BYTES = 250_000  # the sites' names take 200 000
 
 
 class HarmlessTest(LiveTest):
     def untraced_checksum(self) -> str:
         with Job() as job:
             return job.do("steps 5")["checksum"]
+
+    def capture_bytes(self, out: Path) -> int:
+        return (out / "capture.ptrec").stat().st_size
 
     def record_shortly(self, job: Job, number: int) -> None:
         done = self.run_proftrace("-p", job.pid, "-d", "0.1s", "--format", "none", "-o", self.directory / f"r{number}")
@@ -26,7 +32,7 @@ class HarmlessTest(LiveTest):
         with Job() as job:
             fds = job.do("fds")["fds"]
             job.tell("loop")
-            for number in range(10):
+            for number in range(6):
                 self.record_shortly(job, number)
             answer = job.finish_loop()
             self.assert_same_results(answer)
@@ -52,7 +58,7 @@ class HarmlessTest(LiveTest):
         whole = 0
         with Job() as job:
             job.tell("loop")
-            for number in range(10):
+            for number in range(8):
                 out = self.directory / f"killed{number}"
                 with Tracer("-p", job.pid, "-o", out, "--format", "none") as tracer:
                     if number % 2:
@@ -61,6 +67,7 @@ class HarmlessTest(LiveTest):
                     else:
                         tracer.wait_until_recording()
                         ids = tracer.kernel_ids()
+                        live.wait_until(lambda: self.capture_bytes(out) > FIRST_BLOCKS_BYTES, 20, "operators in the capture")
                         time.sleep(moments.uniform(0, 0.5))
                     tracer.process.kill()
                     tracer.process.wait()
@@ -72,7 +79,7 @@ class HarmlessTest(LiveTest):
                     whole += "aten::" in done.stdout
             self.assert_same_results(job.finish_loop())
             self.assertEqual(job.end(), 0)
-        self.assertGreater(whole, 2)
+        self.assertGreaterEqual(whole, 4)
 
     def test_exceptions_pass_probes_that_come_and_go(self) -> None:
         with Job() as job:

@@ -380,7 +380,7 @@ class Job:
         return f"children={text.replace(' ', ':')} code={child.exitcode}"
 
     def on_loader(self) -> str:
-        loader = torch.utils.data.DataLoader(Items(), batch_size=4, num_workers=2)
+        loader = torch.utils.data.DataLoader(SlowItems(), batch_size=4, num_workers=2)
         iterator = iter(loader)
         workers = [worker.pid for worker in iterator._workers]
         total = sum(float(batch.sum()) for batch in iterator)

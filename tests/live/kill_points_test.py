@@ -8,6 +8,7 @@ PROFTRACE_KILL_POINTS=all: at every step; else a sample of them.
 from __future__ import annotations
 
 import collections
+import functools
 import os
 import random
 import re
@@ -21,7 +22,7 @@ from patch_test import TOOL, PatchJob, files, patch, patch_regions
 # Of some hundreds: others each time, as the first one is drawn.
 SAMPLES = 4
 IS_ALL = os.environ.get("PROFTRACE_KILL_POINTS") == "all"
-ITERATIONS = 30_000 if IS_ALL else 2500
+ITERATIONS = 30_000 if IS_ALL else 1500
 THREADS = 2
 # By this point the regions and the ring are mapped.
 MAPPED = 64
@@ -72,7 +73,15 @@ class KillPointsTest(live.LiveTest):
         self.calls: collections.Counter[str] = collections.Counter()  # before which it was killed, or which failed
         self.results: collections.Counter[int] = collections.Counter()  # of patch_tool
 
-    def region_bytes(self) -> int:
+    @staticmethod
+    @functools.cache
+    def undisturbed_result() -> tuple[object, ...]:
+        with PatchJob(THREADS, ITERATIONS) as job:
+            return job.result()
+
+    @staticmethod
+    @functools.cache
+    def region_bytes() -> int:
         """Of the one region of this job: control page and code."""
         with PatchJob(THREADS, ITERATIONS) as job:
             tool = subprocess.Popen([TOOL, str(job.pid), "2"], stdout=subprocess.DEVNULL)
@@ -130,8 +139,7 @@ class KillPointsTest(live.LiveTest):
 
     def disturbed_at_each_step(self, how: str) -> int:
         """How many steps there are."""
-        with PatchJob(THREADS, ITERATIONS) as job:
-            expected = job.result()
+        expected = self.undisturbed_result()
         self.assertEqual(expected[0], 0)
         region = self.region_bytes()
         step = 1

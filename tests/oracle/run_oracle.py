@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import gc
 import gzip
 import hashlib
 import json
@@ -360,6 +361,7 @@ def main() -> int:
     if reason:
         print(f"SKIPPED: {reason}")
         return SKIP
+    gc.disable()  # hundreds of thousands of rows without cycles
     names = options.workload or (names_in("libraries.py", "LIBRARIES") if options.libraries else names_in("job.py", "WORKLOADS"))
     failed, judged = [], 0
     for name in names:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import gc
 import inspect
 import json
 import os
@@ -93,6 +94,7 @@ class Profile:
 
     def stop(self) -> None:
         self.profiler.__exit__(None, None, None)
+        gc.disable()  # what is made now is large, and has no cycles
         pid = os.getpid()
         roots = self.profiler.profiler.kineto_results.experimental_event_tree()
         rows = tree_rows(roots)
@@ -110,6 +112,7 @@ class Profile:
         write_rows(self.out, "torch.profiler event tree", False, rows, tensors_only=self.tensors_only())
         write_key_averages(self.out, self.profiler.key_averages())
         write_events(self.out, self.profiler.events())
+        gc.enable()
 
 
 def function_names(base: type) -> set[str]:
