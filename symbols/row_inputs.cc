@@ -50,9 +50,30 @@ std::optional<abi::pt_place> WordPlace(const Value& value) {
   return place;
 }
 
+// Where the first two words of an object lie, side by side, before they are moved into it: a
+// std::vector that is handed on is read there.
+std::optional<Value> PlaceBeforeMove(const std::map<int64_t, Value>& words) {
+  const auto first = words.find(0);
+  const auto second = words.find(8);
+  if (first == words.end() || second == words.end()) return std::nullopt;
+  Value address = first->second;
+  if (!address.known() || address.base > Value::kAddress || address.offsets.size() < 2 ||
+      address.offsets.back() != 0) {
+    return std::nullopt;
+  }
+  Value next = address;
+  next.offsets[next.offsets.size() - 2] += 8;
+  if (next != second->second) return std::nullopt;
+  address.offsets.pop_back();
+  return address;
+}
+
 // A word that a kernel gets, at the row's begin. An object that is made on the way is not there
-// yet; of the first word of such a one it may be known where it comes from.
+// yet: it may be known where it lies before, or where its first word comes from.
 abi::pt_place KernelWord(const Value& word, const ValueState& state) {
+  if (const auto before = PlaceBeforeMove(state.WordsOf(word, 16))) {
+    if (const auto place = WordPlace(*before)) return *place;
+  }
   const std::map<int64_t, Value> made = state.WordsOf(word, 8);
   auto place = WordPlace(made.empty() ? word : made.begin()->second);
   if (place && !made.empty()) place->is_content = 1;

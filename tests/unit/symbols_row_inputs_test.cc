@@ -278,6 +278,42 @@ TEST_F(RowInputsTest, CopiesOfSymbolicNumbersAreNotFollowed) {
   EXPECT_FALSE(FindCallInputs(graph, Maker(graph)));
 }
 
+// As in c10d's alltoall_base: behind the row's begin a std::vector is moved into the argument, its
+// first two words at once. It is read where it lies before.
+TEST_F(RowInputsTest, AnArgumentThatIsMovedFromTheFrame) {
+  Add({0x48, 0x83, 0xec, 0x48});        // sub rsp, 0x48
+  Add({0xbf, 0x00, 0x00, 0x00, 0x00});  // mov edi, 0
+  Call(kMaker);
+  Add({0x66, 0x0f, 0x6f, 0x44, 0x24, 0x20, 0x0f, 0x29, 0x04, 0x24});  // [rsp] = [rsp+0x20], by xmm0
+  Add({0x48, 0x8b, 0x3b, 0x4c, 0x89, 0xee});              // mov rdi, [rbx] (functor); mov rsi, r13
+  Add({0x48, 0x8d, 0x14, 0x24});                          // lea rdx, [rsp]
+  Add({0xff, 0x53, 0x10, 0x48, 0x83, 0xc4, 0x48, 0xc3});  // call [rbx+0x10]; add rsp, 0x48; ret
+  const FlowGraph graph = Graph();
+  const auto inputs = FindCallInputs(graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  ASSERT_EQ(inputs->words.size(), size_t{PT_ROW_WORDS});
+  ExpectPlace(inputs->words[abi::PT_RDX], kRsp, {0x20});
+  EXPECT_FALSE(inputs->words[abi::PT_RDX].is_content);
+}
+
+// Of such an argument only the first word is known.
+TEST_F(RowInputsTest, AnArgumentWhoseWordsComeFromTwoPlaces) {
+  Add({0x48, 0x83, 0xec, 0x48});        // sub rsp, 0x48
+  Add({0xbf, 0x00, 0x00, 0x00, 0x00});  // mov edi, 0
+  Call(kMaker);
+  Add({0x48, 0x8b, 0x44, 0x24, 0x20, 0x48, 0x89, 0x04, 0x24});        // [rsp] = [rsp+0x20]
+  Add({0x48, 0x8b, 0x44, 0x24, 0x30, 0x48, 0x89, 0x44, 0x24, 0x08});  // [rsp+8] = [rsp+0x30]
+  Add({0x48, 0x8b, 0x3b, 0x4c, 0x89, 0xee});              // mov rdi, [rbx] (functor); mov rsi, r13
+  Add({0x48, 0x8d, 0x14, 0x24});                          // lea rdx, [rsp]
+  Add({0xff, 0x53, 0x10, 0x48, 0x83, 0xc4, 0x48, 0xc3});  // call [rbx+0x10]; add rsp, 0x48; ret
+  const FlowGraph graph = Graph();
+  const auto inputs = FindCallInputs(graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  ASSERT_EQ(inputs->words.size(), size_t{PT_ROW_WORDS});
+  ExpectPlace(inputs->words[abi::PT_RDX], kRsp, {0x20, 0});
+  EXPECT_TRUE(inputs->words[abi::PT_RDX].is_content);
+}
+
 // As in c10d's barrier: the address of the tensor that the kernel gets lies in the frame from
 // before, and what is there is stored behind the row's begin.
 TEST_F(RowInputsTest, AnArgumentThatIsMadeAtAnAddressFromBefore) {

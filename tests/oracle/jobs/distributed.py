@@ -46,6 +46,8 @@ class Rank:
         else:
             distributed.recv(value, src=0)
         distributed.scatter(value, [torch.ones(3), torch.ones(3) * 2] if self.rank == 0 else None, src=0)
+        for sizes in ([], [1, 3] if self.rank == 0 else [3, 1]):  # of what goes to each rank, and comes from it
+            distributed.all_to_all_single(torch.empty(4), torch.ones(4), sizes, sizes)
         distributed.gather(value, [torch.zeros(3) for _ in range(RANKS)] if self.rank == 0 else None, dst=0)
 
     def results(self) -> list[torch.Tensor]:
