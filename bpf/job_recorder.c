@@ -257,7 +257,8 @@ __attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ct
 	}
 	if (!ring)
 		return;
-	if (unlikely(FIELD(__u32, ring, PATCH_RING_PYTHON_STATE)) && begins_row(cookie >> 16) &&
+	if (unlikely(FIELD(__u32, ring, PATCH_RING_PYTHON_STATE)) &&
+	    (begins_row(cookie >> 16) || tells_of_memory(cookie >> 16)) &&
 	    !demotion_of(ring, cookie))
 		write_stack(ring, PT_REGS_SP(ctx), cookie, false);
 	switch (cookie >> 16 & 0xff) {

@@ -73,6 +73,14 @@ static __always_inline bool job_ends_are_seen(void)
 	return ring && FIELD(__u32, ring, PATCH_RING_ENDS_ARE_SEEN);
 }
 
+static __always_inline bool job_reads_stacks(void)
+{
+	char *ring = job_ring();
+
+	return ring && FIELD(__u32, ring, PATCH_RING_PYTHON_STATE);
+}
+
+#define MEMORY_HAS_STACKS() job_reads_stacks()
 #define PYTHON_CODE(key) job_python_code(key)
 #define KEEP_PYTHON_CODE(key, code) keep_job_python_code(key, code)
 #define PYTHON_MODULE(key) job_python_module(key)

@@ -4,6 +4,12 @@
  * memory of the target is read.
  */
 #include "bpf/common.bpf.h"
+#include "bpf/python_objects.bpf.h"
+
+/* Whether the stack of Python's was read before the record is written. */
+#ifndef MEMORY_HAS_STACKS
+#define MEMORY_HAS_STACKS() config_with_stack
+#endif
 
 /* The address takes the place of stack pointer and site (records.h). */
 static __always_inline void fill_block_head(struct pt_record *head, __u64 address, __u8 kind,
@@ -20,7 +26,9 @@ static __noinline int on_allocation(struct pt_regs *ctx)
 
 	if (!record)
 		return 0;
-	fill_block_head(&record->head, PT_REGS_PARM2(ctx), PT_ALLOCATION, sizeof(*record));
+	fill_block_head(&record->head, PT_REGS_PARM2(ctx),
+			MEMORY_HAS_STACKS() ? PT_STACKED_ALLOCATION : PT_ALLOCATION,
+			sizeof(*record));
 	record->value = PT_REGS_PARM3(ctx);
 	submit(record);
 	return 0;
@@ -33,7 +41,8 @@ static __noinline int on_free(struct pt_regs *ctx)
 
 	if (!record)
 		return 0;
-	fill_block_head(record, PT_REGS_PARM2(ctx), PT_FREE, sizeof(*record));
+	fill_block_head(record, PT_REGS_PARM2(ctx), MEMORY_HAS_STACKS() ? PT_STACKED_FREE : PT_FREE,
+			sizeof(*record));
 	submit(record);
 	return 0;
 }
@@ -53,6 +62,7 @@ static __always_inline int write_memory(__u64 sp, __u8 kind, __u64 address, __u6
 	record->reserved = device_reserved;
 	record->device_type = device;
 	record->device_index = device >> 8;
+	record->is_stacked = MEMORY_HAS_STACKS();
 	__builtin_memset(record->reserved_bytes, 0, sizeof(record->reserved_bytes));
 	submit(record);
 	return 0;

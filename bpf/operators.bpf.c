@@ -64,7 +64,7 @@ int on_probe(struct pt_regs *ctx)
 			return 0;
 	}
 	if (config_with_stack) {
-		if (begins_row(role))
+		if (begins_row(role) || tells_of_memory(role))
 			on_python_stack(PT_REGS_SP(ctx), cookie, is_operator(role));
 		else if (role == PT_ROLE_END || role == PT_ROLE_CATCH)
 			on_python_row_end(cookie);

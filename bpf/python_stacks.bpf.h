@@ -31,6 +31,14 @@ static __always_inline bool begins_row(__u8 role)
 	return rows >> role & 1;
 }
 
+/* Allocations and frees, which may happen between two rows. */
+static __always_inline bool tells_of_memory(__u8 role)
+{
+	return role == PT_ROLE_ALLOCATION || role == PT_ROLE_FREE ||
+	       role == PT_ROLE_CPU_OUT_OF_MEMORY || role == PT_ROLE_DEVICE_MEMORY ||
+	       role == PT_ROLE_DEVICE_OUT_OF_MEMORY;
+}
+
 /* Of these rows the end is always seen, or an exception's catch. */
 static __always_inline bool is_operator(__u8 role)
 {

@@ -33,6 +33,7 @@ std::string_view CallStacks::OfStack(StackId stack) {
 }
 
 std::string_view CallStacks::Of(const MemoryEvent& event) {
+  if (event.stack != kNoStack && !frames_.empty()) return OfStack(event.stack);
   if (event.parent == kNoSpan) return {};
   const Span& parent = timeline_.span(event.parent);
   const bool is_annotation = timeline_.label(parent.label).kind == SpanKind::kAnnotation;

@@ -24,8 +24,8 @@ class CallStacks {
     const StackId stack = timeline_.own_stack_of(span);
     return stack == kNoStack ? std::string_view() : OfStack(stack);
   }
-  // Of a memory event: that of the operator that it happened in. Where none is open, more of Python
-  // may have run since.
+  // Of a memory event: its own, or else that of the operator that it happened in. Where none is
+  // open, more of Python may have run since.
   std::string_view Of(const MemoryEvent& event);
 
  private:

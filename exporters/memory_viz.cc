@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "exporters/escape.h"
@@ -156,32 +157,41 @@ class SnapshotWriter {
     pickle_.Text("time_us");
     pickle_.Integer(timeline_.ToUnixNs(event.time_ns) / 1000);
     pickle_.Text("frames");
-    WriteFrames(event.parent == kNoSpan ? kRootPath : timeline_.span(event.parent).path);
+    WriteFrames(event.parent == kNoSpan ? kRootPath : timeline_.span(event.parent).path,
+                event.stack);
     pickle_.SetItems();
   }
 
-  void WriteFrames(PathId path) {
-    const auto it = frames_.find(Raw(path));
-    if (it != frames_.end()) {
+  void WriteFrames(PathId path, StackId stack) {
+    const auto [it, is_new] = frames_.try_emplace(std::pair(Raw(path), Raw(stack)));
+    if (!is_new) {
       pickle_.Get(it->second);
       return;
     }
     pickle_.EmptyList();
-    const uint32_t memo = pickle_.Memoize();
+    it->second = pickle_.Memoize();
     pickle_.Mark();
     for (PathId at = path; at != kRootPath; at = timeline_.path(at).parent) {
-      pickle_.EmptyDict();
-      pickle_.Mark();
-      pickle_.Text("name");
-      pickle_.Text(timeline_.label(timeline_.path(at).label).name);
-      pickle_.Text("filename");
-      pickle_.Text("");
-      pickle_.Text("line");
-      pickle_.Integer(0);
-      pickle_.SetItems();
+      WriteFrame(timeline_.label(timeline_.path(at).label).name, "", 0);
+    }
+    for (StackId at = stack; at != kNoStack; at = timeline_.python_frame(at).parent) {
+      const PythonFrame& frame = timeline_.python_frame(at);
+      const PythonCode& code = timeline_.python_codes()[frame.code];
+      WriteFrame(code.name, code.file, frame.line != 0 ? frame.line : code.first_line);
     }
     pickle_.Appends();
-    frames_.emplace(Raw(path), memo);
+  }
+
+  void WriteFrame(const std::string& name, const std::string& file, int32_t line) {
+    pickle_.EmptyDict();
+    pickle_.Mark();
+    pickle_.Text("name");
+    pickle_.Text(name);
+    pickle_.Text("filename");
+    pickle_.Text(file);
+    pickle_.Text("line");
+    pickle_.Integer(line);
+    pickle_.SetItems();
   }
 
   // Which process and device each trace is of, and what is missing.
@@ -214,9 +224,10 @@ class SnapshotWriter {
 
   const Timeline& timeline_;
   PickleWriter pickle_;
-  uint32_t first_ = 0;                              // the first event that is shown
-  int64_t failed_ = 0;                              // failed allocations, which have no entry
-  absl::flat_hash_map<uint32_t, uint32_t> frames_;  // by path: the memo of its list
+  uint32_t first_ = 0;  // the first event that is shown
+  int64_t failed_ = 0;  // failed allocations, which have no entry
+  // By path and stack: the memo of its list.
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> frames_;
 };
 
 }  // namespace

@@ -70,8 +70,7 @@ enum pt_kind {
 	PT_WORK_BEGIN = 22,  /* struct pt_pointer_record: the work, as PT_WORK_TITLE named it */
 	PT_INPUTS = 23,	     /* what this thread's next begin of the same sp and site is called with
 				(--record-shapes); struct pt_inputs_record */
-	PT_INPUTS_MORE = 24, /* the last PT_INPUTS of this thread goes on; struct pt_inputs_record
-			      */
+	PT_INPUTS_MORE = 24, /* this thread's last PT_INPUTS goes on; struct pt_inputs_record */
 	PT_SPILLED_INPUTS = 25, /* the floating-point arguments of this thread's last begin, in the
 				   order of their registers; struct pt_inputs_record */
 	PT_ALLOCATION = 32, /* of CPU memory; struct pt_pointer_record: bytes, 0 = an empty block */
@@ -80,8 +79,10 @@ enum pt_kind {
 				  bytes < 0 = a free. While torch.profiler runs, PT_ALLOCATION and
 				  PT_FREE are followed by one that says the same */
 	PT_OUT_OF_MEMORY = 35, /* struct pt_memory_record: what was asked for */
-	PT_SEQUENCE = 40,      /* struct pt_pointer_record: the sequence number of the row that this
-				  thread has just begun, at the same sp */
+	PT_STACKED_ALLOCATION = 36, /* PT_ALLOCATION, PT_FREE, in the stack that this thread was */
+	PT_STACKED_FREE = 37,	    /* last told to have (--with-stack) */
+	PT_SEQUENCE = 40,     /* struct pt_pointer_record: the sequence number of the row that this
+				 thread has just begun, at the same sp */
 	PT_NODE_FORWARD = 41, /* the same of a node; struct pt_pair_record: its sequence number, and
 				 torch's number of the thread that made it */
 	PT_THREAD_NUMBER = 42, /* struct pt_pointer_record: torch's number of this thread */
@@ -277,7 +278,8 @@ struct pt_memory_record {
 	pt_u64 reserved;
 	pt_u8 device_type;  /* c10::DeviceType: 0 = CPU, 1 = CUDA */
 	pt_s8 device_index; /* -1 = none */
-	pt_u8 reserved_bytes[6];
+	pt_u8 is_stacked;   /* as PT_STACKED_ALLOCATION */
+	pt_u8 reserved_bytes[5];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_memory_record) == 64, "pt_memory_record");
 

@@ -241,14 +241,16 @@ class RecordMaker {
     record.group_dead = group_dead ? 1 : 0;
     Add(record);
   }
-  // A block's address takes the place of stack pointer and site.
-  void Allocation(uint32_t tid, int64_t ns, uint64_t address, uint64_t bytes) {
-    AddPointer(abi::PT_ALLOCATION, tid, ns, static_cast<uint16_t>(address >> 32),
-               static_cast<uint32_t>(address), bytes);
+  // A block's address takes the place of stack pointer and site. `is_stacked`: it has the stack
+  // that the thread was told to have last.
+  void Allocation(uint32_t tid, int64_t ns, uint64_t address, uint64_t bytes,
+                  bool is_stacked = false) {
+    AddPointer(is_stacked ? abi::PT_STACKED_ALLOCATION : abi::PT_ALLOCATION, tid, ns,
+               static_cast<uint16_t>(address >> 32), static_cast<uint32_t>(address), bytes);
   }
-  void Free(uint32_t tid, int64_t ns, uint64_t address) {
-    Add(Head(abi::PT_FREE, tid, ns, static_cast<uint16_t>(address >> 32),
-             static_cast<uint32_t>(address)));
+  void Free(uint32_t tid, int64_t ns, uint64_t address, bool is_stacked = false) {
+    Add(Head(is_stacked ? abi::PT_STACKED_FREE : abi::PT_FREE, tid, ns,
+             static_cast<uint16_t>(address >> 32), static_cast<uint32_t>(address)));
   }
   // `kind`: PT_DEVICE_MEMORY or PT_OUT_OF_MEMORY.
   void Memory(uint8_t kind, uint32_t tid, int64_t ns, uint8_t device_type, int8_t device_index,

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -117,6 +118,41 @@ TEST(MemoryOutputsTest, TheTraceHasKinetosInstants) {
                          {"Ev Idx", 2}};
   EXPECT_EQ(instants[0]["args"], expected);
   EXPECT_EQ(instants[3]["name"], "[OutOfMemory]");
+}
+
+TEST(MemoryOutputsTest, AnEventHasItsOwnStackOrTheOneOfItsRow) {
+  TimelineMaker maker;
+  const ThreadIndex thread = maker.AddThread(10, 11, "python");
+  maker.info().targets.at(0).memory_recorded = true;
+  const StackId step = maker.AddFrame(kNoStack, maker.AddCode("train.py", "step", 7));
+  const StackId backward = maker.AddFrame(step, maker.AddCode("my.py", "backward", 20));
+  const SpanId node = maker.Begin(thread, maker.AddOperator("MyFunctionBackward"), 1'000'000);
+  ASSERT_TRUE(maker.SetStack(node, step).ok());
+  maker.End(thread, 1'050'000);
+  MemoryEvent event;
+  event.thread = thread;
+  event.device_index = -1;
+  event.parent = node;
+  event.time_ns = 1'010'000;
+  event.bytes = 64;
+  event.stack = backward;
+  ASSERT_TRUE(maker.AddMemoryEvent(event).ok());
+  event.time_ns = 1'020'000;
+  event.bytes = -64;
+  event.stack = kNoStack;
+  ASSERT_TRUE(maker.AddMemoryEvent(event).ok());
+  const auto timeline = maker.Finish();
+  const json trace =
+      json::parse(Text([&](ByteSink& sink) { return ExportChromeTrace(*timeline, sink); }));
+  std::vector<std::string> stacks;
+  for (const json& row : trace["traceEvents"]) {
+    if (row.value("cat", "") == "cpu_instant_event") stacks.push_back(row["args"]["Call stack"]);
+  }
+  EXPECT_THAT(stacks,
+              testing::ElementsAre("my.py(20): backward;train.py(7): step;", "train.py(7): step;"));
+  const std::string pickle = Text([&](ByteSink& sink) { return ExportMemoryViz(*timeline, sink); });
+  EXPECT_TRUE(Has(pickle, "MyFunctionBackward"));
+  EXPECT_TRUE(Has(pickle, "my.py"));
 }
 
 TEST(MemoryOutputsTest, AnUnknownTotalIsNotShown) {

@@ -54,6 +54,10 @@ CaptureMetadata Metadata() {
   return metadata;
 }
 
+std::vector<std::string> StackOfMemory(const Timeline& timeline, uint32_t event) {
+  return FramesOf(timeline, timeline.memory_events().at(event).stack);
+}
+
 class Job : public RecordMaker {
  public:
   // A short operator at the stack that the thread has.
@@ -92,6 +96,29 @@ TEST(StacksTest, StacksShareWhatTheyHaveInCommon) {
   EXPECT_EQ(timeline->stack_of(SpanId{2}), timeline->stack_of(SpanId{1}));
   EXPECT_THAT(StackOf(*timeline, 3), ElementsAre("train.py:10:<module>", "torch/x.py:10:f"));
   EXPECT_THAT(StackOf(*timeline, 4), IsEmpty());
+}
+
+// A row's own functions may allocate: custom Functions, and what runs between two operators.
+TEST(StacksTest, MemoryHasTheOneThatItHappenedIn) {
+  Job job;
+  job.Code(1, "/job/train.py", "<module>");
+  job.Code(2, "/job/train.py", "f");
+  job.Stack(0, {Word(1, 0)});
+  job.Operator();
+  job.Stack(1, {Word(2, 3)});
+  job.Allocation(kTid, job.now_ns() + 600, 0x1000, 64, /*is_stacked=*/true);
+  job.Allocation(kTid, job.now_ns() + 610, 0x2000, 64);  // as recordings from before tell of it
+  job.Stack(1, {});
+  job.Free(kTid, job.now_ns() + 620, 0x1000, /*is_stacked=*/true);
+  job.Free(kTid, job.now_ns() + 630, 0x2000);
+  CaptureMetadata metadata = Metadata();
+  metadata.processes[0].target.memory_recorded = true;
+  const auto timeline = Build(job, metadata);
+  ASSERT_EQ(timeline->memory_events().size(), 4u);
+  EXPECT_THAT(StackOfMemory(*timeline, 0), ElementsAre("train.py:10:<module>", "train.py:11:f"));
+  EXPECT_THAT(StackOfMemory(*timeline, 1), IsEmpty());
+  EXPECT_THAT(StackOfMemory(*timeline, 2), ElementsAre("train.py:10:<module>"));
+  EXPECT_THAT(StackOfMemory(*timeline, 3), IsEmpty());
 }
 
 TEST(StacksTest, ThreadsHaveTheirOwn) {

@@ -26,7 +26,7 @@ class LiveMeter {
                         head.kind == abi::PT_OPERATOR_CALL || head.kind == abi::PT_SIZED_BEGIN ||
                         head.kind == abi::PT_NAMED_BEGIN || head.kind == abi::PT_SPILLED_INPUTS;
     const bool is_reading = head.kind == abi::PT_OPERATOR_CALL || head.kind == abi::PT_INPUTS;
-    const bool is_memory = head.kind >= abi::PT_ALLOCATION && head.kind <= abi::PT_OUT_OF_MEMORY;
+    const bool is_memory = head.kind >= abi::PT_ALLOCATION && head.kind <= abi::PT_STACKED_FREE;
     const bool is_system = head.kind >= abi::PT_SYSTEM_CALL && head.kind <= abi::PT_REQUEST;
     const bool is_stack = head.kind == abi::PT_PYTHON_STACK;
     if (!is_row && !is_memory && !is_reading && !is_system && !is_stack) return;

@@ -439,11 +439,17 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       system_.OnThreadExit(event->pid, event->tid, event->time_ns);
       break;
     case abi::PT_ALLOCATION:
+      event->stack = kNoStack;
+      [[fallthrough]];
+    case abi::PT_STACKED_ALLOCATION:
       event->type = EventType::kAllocation;
       event->value = Copy<abi::pt_pointer_record>(record).value;
       event->object = BlockAddress(head);
       break;
     case abi::PT_FREE:
+      event->stack = kNoStack;
+      [[fallthrough]];
+    case abi::PT_STACKED_FREE:
       event->type = EventType::kFree;
       event->object = BlockAddress(head);
       break;
@@ -454,6 +460,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
           head.kind == abi::PT_DEVICE_MEMORY ? EventType::kDeviceMemory : EventType::kOutOfMemory;
       event->value = static_cast<uint64_t>(memory.bytes);
       event->object = memory.address;
+      if (memory.is_stacked == 0) event->stack = kNoStack;
       event->label = DeviceLabel(memory.device_type, memory.device_index);
       break;
     }

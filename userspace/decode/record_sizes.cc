@@ -15,6 +15,7 @@ size_t MinimumRecordBytes(uint8_t kind) {
     case abi::PT_EXEC:
     case abi::PT_LITERAL_BEGIN:
     case abi::PT_FREE:
+    case abi::PT_STACKED_FREE:
       return sizeof(abi::pt_record);
     case abi::PT_BOXED_BEGIN:
     case abi::PT_ANNOTATION_HANDLE:
@@ -24,6 +25,7 @@ size_t MinimumRecordBytes(uint8_t kind) {
     case abi::PT_LOSS:
     case abi::PT_LOSS_ANYWHERE:
     case abi::PT_ALLOCATION:
+    case abi::PT_STACKED_ALLOCATION:
     case abi::PT_SEQUENCE:
     case abi::PT_THREAD_NUMBER:
     case abi::PT_SIZED_BEGIN:

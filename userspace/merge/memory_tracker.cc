@@ -118,6 +118,7 @@ std::optional<MemoryEvent> MemoryTracker::Observe(const Event& event) {
   MemoryEvent out;
   out.time_ns = event.time_ns;
   out.address = event.object;
+  out.stack = event.stack;
   out.device_index = kNoDeviceIndex;
   switch (event.type) {
     case EventType::kAllocation:

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "userspace/model/ids.h"
+#include "userspace/model/python_stack.h"
 
 namespace proftrace {
 
@@ -25,7 +26,7 @@ struct MemoryEvent {
   uint8_t device_type = 0;  // c10::DeviceType
   int8_t device_index = 0;  // -1 = none: the CPU
   bool total_known = false;
-  uint32_t reserved = 0;
+  StackId stack = kNoStack;  // of Python, where it was read (--with-stack)
 
   // As torch counts them (torch/autograd/profiler.py): CPU, MKLDNN and IDEEP are CPU memory; CUDA,
   // HIP, XPU and PrivateUse1 device memory; the others neither.
