@@ -25,6 +25,8 @@ std::vector<std::byte> EveryRowKind() {
   maker.Named(1, 1085, 1, 5, 71, 0);
   maker.Allocation(1, 1090, 0x7f0000001000, 4096);
   maker.Free(1, 1100, 0x7f0000001000);
+  maker.Allocation(1, 1106, 0x9000, 64, /*is_stacked=*/true);
+  maker.Free(1, 1107, 0x9000, /*is_stacked=*/true);
   maker.Memory(abi::PT_DEVICE_MEMORY, 1, 1110, 1, 0, 0x8000, 512, 1024, 4096);
   maker.Memory(abi::PT_DEVICE_MEMORY, 1, 1120, 1, 0, 0x8000, -512, 512, 4096);
   maker.Memory(abi::PT_OUT_OF_MEMORY, 1, 1130, 1, 0, 0, 1 << 30, 512, 4096);
