@@ -152,7 +152,7 @@ class InjectionTest(unittest.TestCase):
             self.assertEqual(target.verdict(), (0, 0))
 
     def test_seccomp(self) -> None:
-        self.assertEqual({answer.get("result") is not None for answer in self.check_to_the_end("threads,docker")}, {True})
+        self.assertEqual([answer for answer in self.check_to_the_end("threads,docker") if "result" not in answer], [])
         for kind in ("threads,deny", "threads,kill"):
             with self.subTest(kind=kind):
                 answers = self.check_to_the_end(kind, 0.7)
