@@ -90,9 +90,9 @@ class GuardianTest(live.LiveTest):
             self.assertFalse(is_there(guardian))
 
     def test_both_killed(self) -> None:
-        with PatchJob(2, 700) as job:
+        with PatchJob(2, 60) as job:
             expected = job.result()
-        with PatchJob(2, 700) as job:
+        with PatchJob("held", 2, 60) as job:
             tool, guardian = start(job.pid, 100)
             live.wait_until(lambda: live.changed_text_bytes(job.pid) > 10_000, 60, "patched")
             os.kill(guardian, signal.SIGKILL)

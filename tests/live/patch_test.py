@@ -43,6 +43,8 @@ class PatchJob:
         self.process.stdout.close()
 
     def result(self) -> tuple[int, str]:
+        """Of one that ends, or is held until now: exit status, and what it printed."""
+        self.process.stdin.close()
         text = self.process.stdout.read().strip()
         return self.process.wait(), text
 
@@ -116,10 +118,10 @@ class PatchTest(live.LiveTest):
         return begins
 
     def test_results_and_memory_are_as_before(self) -> None:
-        with PatchJob(THREADS, 600) as job:
+        with PatchJob(THREADS, 60) as job:
             expected = job.result()
         self.assertEqual(expected[0], 0)
-        with PatchJob(THREADS, 600) as job:
+        with PatchJob("held", THREADS, 60) as job:
             run = patch(job.pid, 0.1, CYCLES)
             self.assertGreater(self.check_counts(run), 1000)
             self.assertEqual(job.result(), expected)
