@@ -146,7 +146,9 @@ static __always_inline int put_argument(struct input_walk *walk, const struct pt
 		put_double(buffer, word);
 		return 0;
 	case PT_ARGUMENT_SYMBOLIC_INT:
-		if (read_words(buffer, &value, sizeof(value), word))
+		if (is_content(buffer, place))
+			put_symbolic_int(buffer, word);
+		else if (read_words(buffer, &value, sizeof(value), word))
 			put_symbolic_int(buffer, value);
 		return 0;
 	case PT_ARGUMENT_SYMBOLIC_WORD:
@@ -196,8 +198,9 @@ static long visit_argument(__u32 i, struct input_walk *walk)
 		word = place->place < PT_ARGUMENT_VECTOR_REGISTER
 			   ? argument_word(buffer, place->place)
 			   : 0;
-		if (is_content(buffer, place) &&
-		    (place->kind != PT_ARGUMENT_TENSOR || place->flag != PT_ARGUMENT_NOWHERE))
+		if (is_content(buffer, place) && ((place->kind != PT_ARGUMENT_TENSOR &&
+						   place->kind != PT_ARGUMENT_SYMBOLIC_INT) ||
+						  place->flag != PT_ARGUMENT_NOWHERE))
 			buffer->flags |= PT_INPUTS_UNTOLD;
 		if (!has_value(buffer, place, word)) {
 			if (place->kind == PT_ARGUMENT_TENSOR_VECTOR)

@@ -260,17 +260,17 @@ bool IsBeyondRow(uint8_t place) {
 
 }  // namespace
 
-std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_view type,
-                                                                  OptionalForm form) {
-  const std::string demangled = Demangle(std::string(type)).value_or("");
+std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_view demangled,
+                                                                  OptionalForm form,
+                                                                  unsigned before) {
   const size_t open = demangled.find(" (");
   if (open == std::string::npos) return std::nullopt;
-  const std::string_view result = std::string_view(demangled).substr(0, open);
+  const std::string_view result = demangled.substr(0, open);
   constexpr std::string_view kInRegister[] = {"void", "bool", "long", "double"};
   const bool by_address =
       !result.ends_with("&") &&
       std::find(std::begin(kInRegister), std::end(kInRegister), result) == std::end(kInRegister);
-  const unsigned before = (by_address ? 1u : 0u) + 2;
+  if (by_address) ++before;
   Placer placer(form, before);
   std::vector<abi::pt_argument> arguments;
   for (const std::string& parameter : ParameterTypes(demangled)) {

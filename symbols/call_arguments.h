@@ -23,10 +23,12 @@ std::optional<std::vector<abi::pt_argument>> PlaceArguments(std::string_view sym
                                                             const OperatorSchema& schema,
                                                             OptionalForm form);
 
-// The same of an operator's kernels, from their C++ type, mangled ("FN2at6TensorERKS0_E"): behind
-// the place of the result, if they have one, come the kernel and the dispatch keys, and then these.
-std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_view type,
-                                                                  OptionalForm form);
+// The same of an operator's kernels, from their C++ type, demangled ("at::Tensor (at::Tensor
+// const&)"): behind the place of the result, if they have one, come the kernel and the dispatch
+// keys (`before` words), and then these.
+std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_view demangled,
+                                                                  OptionalForm form,
+                                                                  unsigned before = 2);
 
 // The types between the parentheses of a demangled function.
 std::vector<std::string> ParameterTypes(std::string_view demangled);

@@ -79,6 +79,10 @@ int RegisterNumber(unsigned capstone_register) {
   return it == std::end(kRegisters) ? -1 : static_cast<int>(it - std::begin(kRegisters));
 }
 
+bool IsHighByte(unsigned reg) {
+  return reg == X86_REG_AH || reg == X86_REG_BH || reg == X86_REG_CH || reg == X86_REG_DH;
+}
+
 int WholeRegisterNumber(unsigned reg) {
   switch (reg) {
     case X86_REG_RAX:

@@ -59,4 +59,7 @@ int RegisterNumber(unsigned capstone_register);
 // Likewise, of the register that it is a part of.
 int WholeRegisterNumber(unsigned capstone_register);
 
+// ah, bh, ch, dh.
+bool IsHighByte(unsigned capstone_register);
+
 }  // namespace proftrace

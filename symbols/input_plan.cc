@@ -8,11 +8,15 @@
 
 #include "symbols/call_arguments.h"
 #include "symbols/kernel_types.h"
+#include "userspace/base/demangle.h"
 
 namespace proftrace {
 namespace {
 
 constexpr size_t kMostSignatures = 60000;
+// Of Dispatcher::callWithDispatchKeySlowPath before the operator's arguments: the operator, the
+// callbacks, the keys, the kernel.
+constexpr unsigned kSlowPathWords = 4;
 
 unsigned VectorRegisters(const std::vector<abi::pt_argument>& arguments) {
   return static_cast<unsigned>(
@@ -175,8 +179,12 @@ uint16_t InputPlanner::RowSignature(RowInputKind kind) {
 }
 
 uint32_t InputPlanner::AddRow(const RowInputs& inputs, uint64_t load_bias) {
-  const uint16_t signature = RowSignature(inputs.kind);
-  const bool by_operator = inputs.kind == RowInputKind::kKernel;
+  uint16_t signature = RowSignature(inputs.kind);
+  const bool by_operator = inputs.kind == RowInputKind::kKernel && inputs.type.empty();
+  if (!inputs.type.empty()) {
+    const auto arguments = PlaceKernelArguments(inputs.type, layout_.optional_form, kSlowPathWords);
+    if (arguments) signature = Intern(CallInputs{*arguments, 0, 0, 0});
+  }
   if ((signature == 0 && !by_operator) || inputs.words.size() > PT_ROW_WORDS) return 0;
   abi::pt_row_inputs row{};
   row.signature = signature;
@@ -194,8 +202,9 @@ void InputPlanner::Finish(const TargetMemory& memory, ProbePlan* plan) {
   for (const OperatorInfo& info : plan->operators) {
     if (with_functions_.contains(info.address)) continue;
     const auto type = types.TypeOf(info.address);
-    const auto arguments = type ? PlaceKernelArguments(*type, layout_.optional_form)
-                                : std::optional<std::vector<abi::pt_argument>>();
+    const auto arguments =
+        type ? PlaceKernelArguments(Demangle(*type).value_or(""), layout_.optional_form)
+             : std::optional<std::vector<abi::pt_argument>>();
     const uint16_t signature = arguments ? Intern(CallInputs{*arguments, 0, 0, 0}) : 0;
     if (signature != 0) operator_signatures_.push_back({info.address, signature});
   }

@@ -24,10 +24,6 @@ int WideNumber(unsigned reg) {
   return -1;
 }
 
-bool IsHighByte(unsigned reg) {
-  return reg == X86_REG_AH || reg == X86_REG_BH || reg == X86_REG_CH || reg == X86_REG_DH;
-}
-
 // How many bytes a move between a vector register and another place moves, and from or to which
 // half; the register's other half is lost where it is loaded, `keeps` = it stays.
 struct WideMove {

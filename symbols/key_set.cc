@@ -54,6 +54,8 @@ std::optional<int64_t> DistanceInObject(const Value& first, const Value& other) 
 
 }  // namespace
 
+bool IsSlowPath(std::string_view callee) { return Contains(callee, kSlowPath); }
+
 std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called,
                                        const ValueState& state) {
   if (!call.is_indirect) {
@@ -76,27 +78,33 @@ std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called
   return std::nullopt;
 }
 
+std::optional<SlowCall> SlowCallAt(const FlowNode& call, const ValueState& frame,
+                                   const ValueState& state) {
+  if (!call.is_call || !IsSlowPath(call.callee) || !frame.reg(kRdi).known()) return {};
+  // The place for the result, if it has one, the operator, the callbacks, the keys, the kernel.
+  for (const auto& [callbacks, keys, kernel, first] :
+       {std::array{kRsi, kRdx, kRcx, 4u}, {kRdx, kRcx, kR8, 5u}}) {
+    if (state.reg(callbacks) == frame.reg(kRdi)) {
+      return SlowCall{state.reg(kernel), state.reg(keys), first};
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<SlowCall> FindSlowCall(const FlowGraph& graph, uint32_t from,
                                      const ValueState& frame) {
-  const auto is_slow_path = [](std::string_view callee) { return Contains(callee, kSlowPath); };
-  const std::vector<bool> leading = NodesLeadingToCalls(graph, is_slow_path);
+  const std::vector<bool> leading = NodesLeadingToCalls(graph, IsSlowPath);
   std::optional<SlowCall> found;
   bool clear = true;
   ValueWalk(graph).Run(from, frame, [&](uint32_t node, const ValueState& state) {
     if (!leading[node]) return false;
     const FlowNode& call = graph.node(node);
-    if (node == from || !call.is_call || !is_slow_path(call.callee)) return true;
-    // Numbers that may be symbolic are copied on the way: where they come from is not in sight.
-    clear &= !Contains(call.callee, "6SymInt");
-    // The place for the result, if it has one, the operator, the callbacks, the keys, the kernel.
-    for (const auto& [callbacks, keys, kernel] :
-         {std::array{kRsi, kRdx, kRcx}, {kRdx, kRcx, kR8}}) {
-      if (!frame.reg(kRdi).known() || state.reg(callbacks) != frame.reg(kRdi)) continue;
-      const SlowCall one{state.reg(kernel), state.reg(keys)};
-      clear &= one.kernel.known() && one.keys.known();
-      clear &= !found || (found->kernel == one.kernel && found->keys == one.keys);
-      found = one;
-    }
+    if (node == from || !call.is_call || !IsSlowPath(call.callee)) return true;
+    const auto one = SlowCallAt(call, frame, state);
+    if (!one) return false;
+    clear &= one->kernel.known() && one->keys.known();
+    clear &= !found || (found->kernel == one->kernel && found->keys == one->keys);
+    found = one;
     return false;
   });
   return clear ? found : std::nullopt;
@@ -191,7 +199,10 @@ std::optional<KeySetPlace> FindKeySet(const FlowGraph& graph, uint32_t from) {
   // further.
   const auto place = FindKeySetNear(graph, from, NodesBeforeCalls(graph, from));
   if (place) return place;
-  return FindKeySetNear(graph, from, std::vector<bool>(graph.size(), true));
+  const auto far = FindKeySetNear(graph, from, std::vector<bool>(graph.size(), true));
+  if (far) return far;
+  const auto slow_call = FindSlowCall(graph, from, ValueWalk(graph).FrameAt(from));
+  return slow_call ? PlaceOfKeySet(slow_call->keys) : std::nullopt;
 }
 
 std::optional<uint32_t> FindOnlyCall(const FlowGraph& graph, const std::vector<uint64_t>& targets) {

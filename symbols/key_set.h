@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "symbols/flow_graph.h"
@@ -30,12 +31,19 @@ std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called
 
 // Where there are callbacks, the dispatcher's code calls Dispatcher::callWithDispatchKeySlowPath
 // with the same kernel and keys (Dispatcher.h).
+bool IsSlowPath(std::string_view callee);
 struct SlowCall {
   Value kernel;  // the address of the c10::KernelFunction
   Value keys;
+  unsigned first_argument;  // as in KernelCall
 };
 
-// After node `from`, which asks for the callbacks; `frame`: as ValueWalk::FrameAt gives it there.
+// Whether the call at `state` is that one; `frame`: as ValueWalk::FrameAt gives it where the
+// callbacks are asked for.
+std::optional<SlowCall> SlowCallAt(const FlowNode& call, const ValueState& frame,
+                                   const ValueState& state);
+
+// What all ways from node `from`, which asks for the callbacks, to such a call agree on.
 std::optional<SlowCall> FindSlowCall(const FlowGraph& graph, uint32_t from,
                                      const ValueState& frame);
 

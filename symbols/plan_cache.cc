@@ -158,6 +158,7 @@ void EncodeProbe(const RowProbe& probe, CacheWriter* out) {
   out->Number(static_cast<uint8_t>(probe.inputs.kind));
   out->Number(static_cast<uint8_t>(probe.inputs.words.size()));
   for (const abi::pt_place& word : probe.inputs.words) EncodePlace(word, out);
+  out->Text(probe.inputs.type);
 }
 
 bool DecodeProbe(CacheReader* in, uint64_t file_bytes, RowProbe* probe) {
@@ -180,6 +181,7 @@ bool DecodeProbe(CacheReader* in, uint64_t file_bytes, RowProbe* probe) {
   for (uint8_t i = 0; i < words; ++i) {
     if (!DecodePlace(in, abi::PT_PLACE_UNKNOWN, &probe->inputs.words.emplace_back())) return false;
   }
+  probe->inputs.type = in->Text();
   const bool is_role =
       probe->role <= abi::PT_ROLE_WORK_BEGIN || probe->role == abi::PT_ROLE_PLACED_NODE ||
       probe->role == abi::PT_ROLE_WORK_END ||

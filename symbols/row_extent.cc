@@ -6,6 +6,7 @@
 
 #include "symbols/graph_analysis.h"
 #include "symbols/value_walk.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -94,6 +95,27 @@ std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from) 
     return node;
   }
   return std::nullopt;
+}
+
+bool IsOfCallbacks(std::string_view callee) {
+  return Contains(callee, "8optionalIN2at13StepCallbacksEE");
+}
+
+std::vector<uint32_t> FindDestructions(const FlowGraph& graph, uint32_t from) {
+  const NormalFlow flow(graph);
+  std::vector<uint32_t> ends;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    const std::string_view callee = graph.node(node).is_call ? graph.node(node).callee : "";
+    const bool destroys =
+        IsOfCallbacks(callee) && (callee.ends_with("D1Ev") || callee.ends_with("D2Ev"));
+    if (destroys && flow.live(node)) ends.push_back(node);
+  }
+  const auto is_end = [&ends](uint32_t node) {
+    return std::binary_search(ends.begin(), ends.end(), node);
+  };
+  const bool each_ends = flow.has_exit() && flow.live(from) && !CanLeave(flow, from, ends);
+  if (!each_ends || CanReachAny(flow, 0, {from}, is_end)) return {};
+  return ends;
 }
 
 std::vector<uint32_t> FindFlagTests(const FlowGraph& graph, uint32_t from) {

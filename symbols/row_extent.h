@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "symbols/flow_graph.h"
@@ -17,5 +18,11 @@ std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from);
 // The same for functions that destroy the callbacks on each way of their own: the jumps after the
 // tests whether there were any, of which each way passes one. Empty where that is not so.
 std::vector<uint32_t> FindFlagTests(const FlowGraph& graph, uint32_t from);
+
+// The same for code that was not optimised: the calls that destroy the callbacks.
+std::vector<uint32_t> FindDestructions(const FlowGraph& graph, uint32_t from);
+
+// Whether it is a function of std::optional<at::StepCallbacks>, or of c10's.
+bool IsOfCallbacks(std::string_view callee);
 
 }  // namespace proftrace

@@ -6,10 +6,12 @@
 #include <string_view>
 #include <utility>
 
+#include "symbols/call_arguments.h"
 #include "symbols/instruction.h"
 #include "symbols/key_set.h"
 #include "symbols/value_sums.h"
 #include "symbols/value_walk.h"
+#include "userspace/base/demangle.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -99,10 +101,23 @@ bool IsSame(const abi::pt_place& a, const abi::pt_place& b) {
 
 // What lies in vector registers that are no arguments may differ from way to way.
 void ForgetOtherVectors(unsigned first_argument, RowInputs* one, RowInputs* other) {
+  if (one->kind != RowInputKind::kKernel) return;
   for (unsigned i = 0; i < first_argument; ++i) {
     if (IsSame(one->words[i], other->words[i])) continue;
     one->words[i] = other->words[i] = UnknownPlace();
   }
+}
+
+// Notes what the operator gets on one way. False: another way says something else.
+bool AgreeOnKernel(unsigned first_argument, RowInputs inputs, std::optional<RowInputs>* found) {
+  bool same = true;
+  if (*found) {
+    ForgetOtherVectors(first_argument, &**found, &inputs);
+    same = std::equal((*found)->words.begin(), (*found)->words.end(), inputs.words.begin(),
+                      inputs.words.end(), IsSame);
+  }
+  *found = std::move(inputs);
+  return same;
 }
 
 struct GivenInputs {
@@ -159,9 +174,13 @@ std::optional<RowInputs> PlacesOf(const GivenInputs& inputs, ValueSums* sums) {
   return RowInputs{RowInputKind::kLastValues, {*stack, *count}};
 }
 
+bool IsOneOf(const std::vector<uint64_t>& targets, const FlowNode& call) {
+  return std::binary_search(targets.begin(), targets.end(), call.instruction.target);
+}
+
 // What all ways from `from` to a call of `before` that has inputs agree on.
 std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph& graph,
-                                         uint32_t from) {
+                                         uint32_t from, const std::vector<uint64_t>& stops) {
   std::optional<RowInputs> agreed;
   bool clear = true;
   ValueSums sums;
@@ -175,6 +194,7 @@ std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph
     const FlowNode& call = graph.node(node);
     if (!leading[node]) return false;
     if (!call.is_call || node == from) return true;
+    if (IsOneOf(stops, call)) return false;
     const auto given = InputsOfCall(call.callee, state);
     if (!given) return !call.callee.starts_with(kBefore);
     const std::optional<RowInputs> inputs = PlacesOf(*given, &sums);
@@ -190,7 +210,8 @@ std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph
 
 // Whether a row that begins at `from` has inputs at all: `start` is that, or the function's begin,
 // where registers that were set on the way to the row are told as well.
-bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from) {
+bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from,
+               const std::vector<uint64_t>& stops) {
   bool found = false;
   std::optional<Value> object;
   const auto takes_inputs = [](std::string_view callee) {
@@ -201,6 +222,7 @@ bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from) {
     if (!leading[node]) return false;
     if (node == from) object = state.reg(kRdi);
     if (node == from || found || !object || !graph.node(node).is_call) return !found;
+    if (IsOneOf(stops, graph.node(node))) return false;
     const std::string_view callee = graph.node(node).callee;
     if (!takes_inputs(callee)) return true;
     const auto stored = state.WordsOf(state.reg(kRdi), kRecordFunctionBytes);
@@ -215,9 +237,9 @@ bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from) {
 }  // namespace
 
 std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
-                                         uint32_t from) {
-  auto given = OnWhichAllAgree(image, graph, from);
-  if (given || (!HasInputs(graph, from, from) && !HasInputs(graph, 0, from))) {
+                                         uint32_t from, const std::vector<uint64_t>& stops) {
+  auto given = OnWhichAllAgree(image, graph, from, stops);
+  if (given || (!HasInputs(graph, from, from, stops) && !HasInputs(graph, 0, from, stops))) {
     return given;
   }
   return RowInputs{RowInputKind::kUnknown, {}};
@@ -238,12 +260,62 @@ std::optional<abi::pt_place> FindArgument(const FlowGraph& graph, uint32_t at, u
   return found;
 }
 
+namespace {
+
+// callWithDispatchKeySlowPath<…>(TypedOperatorHandle<TYPE> const&, …): TYPE, demangled, where it
+// takes numbers that may be symbolic.
+std::string SymbolicType(std::string_view callee) {
+  if (!Contains(callee, "6SymInt")) return "";
+  const std::string demangled = Demangle(std::string(callee)).value_or("");
+  const std::vector<std::string> parameters = ParameterTypes(demangled);
+  std::string_view type = parameters.empty() ? std::string_view() : parameters[0];
+  constexpr std::string_view kEnd = "> const&";
+  if (!ConsumeText(&type, "c10::TypedOperatorHandle<") || !type.ends_with(kEnd)) return "";
+  type.remove_suffix(kEnd.size());
+  return std::string(type);
+}
+
+struct SymbolicInputs {
+  bool are_there = false;  // the operator takes numbers that may be symbolic
+  std::optional<RowInputs> told;
+};
+
+// Of an operator that takes numbers that may be symbolic. Where nobody listens, one of two kernels
+// is called, of which the other one gets plain numbers; where there are callbacks, always the same
+// function, with copies that are made right before.
+SymbolicInputs FindSymbolicInputs(const FlowGraph& graph, uint32_t from, const ValueState& frame) {
+  SymbolicInputs inputs;
+  bool clear = true;
+  const std::vector<bool> leading = NodesLeadingToCalls(graph, IsSlowPath);
+  ValueWalk walk(graph);
+  walk.set_tells_numbers();
+  walk.Run(from, frame, [&](uint32_t node, const ValueState& state) {
+    if (!leading[node]) return false;
+    const FlowNode& call = graph.node(node);
+    if (node == from || !call.is_call || !IsSlowPath(call.callee)) return true;
+    inputs.are_there |= Contains(call.callee, "6SymInt");
+    const auto slow_call = SlowCallAt(call, frame, state);
+    RowInputs one{RowInputKind::kKernel, {}, SymbolicType(call.callee)};
+    if (!slow_call || one.type.empty()) return false;
+    one.words = KernelWords(slow_call->first_argument, state);
+    clear &= !inputs.told || inputs.told->type == one.type;
+    clear &= AgreeOnKernel(slow_call->first_argument, std::move(one), &inputs.told);
+    return false;
+  });
+  if (!clear) inputs.told.reset();
+  return inputs;
+}
+
+}  // namespace
+
 std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {
   std::optional<RowInputs> found;
   bool clear = true;
   ValueWalk walk(graph);
   // The address of an object that is made on the way may lie in the frame from before.
   const ValueState frame = walk.FrameAt(from);
+  SymbolicInputs symbolic = FindSymbolicInputs(graph, from, frame);
+  if (symbolic.are_there) return std::move(symbolic.told);
   const auto slow_call = FindSlowCall(graph, from, frame);
   walk.set_tells_numbers();
   walk.Run(from, frame, [&](uint32_t node, const ValueState& state) {
@@ -264,19 +336,12 @@ std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {
     } else {
       inputs.kind = RowInputKind::kKernel;
       inputs.words = KernelWords(kernel->first_argument, state);
-      if (found && found->kind == inputs.kind) {
-        ForgetOtherVectors(kernel->first_argument, &*found, &inputs);
-      }
     }
     // An unboxed kernel's words are what its schema says; boxed calls may be another way of the
     // same call, with a Stack that is made for it.
     if (found && found->kind == RowInputKind::kKernel && inputs.kind != found->kind) return false;
-    if (found && found->kind == inputs.kind) {
-      clear &= found->words.size() == inputs.words.size() &&
-               std::memcmp(found->words.data(), inputs.words.data(),
-                           found->words.size() * sizeof(abi::pt_place)) == 0;
-    }
-    found = std::move(inputs);
+    if (found && found->kind != inputs.kind) found.reset();
+    clear &= AgreeOnKernel(kernel->first_argument, std::move(inputs), &found);
     return false;
   });
   return clear ? found : std::nullopt;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bpf/abi/records.h"
@@ -29,13 +30,16 @@ struct RowInputs {
   RowInputKind kind = RowInputKind::kNone;
   // PT_PLACE_UNKNOWN where a word is not known; only kKernel has such.
   std::vector<abi::pt_place> words;
+  // kKernel: the operator's C++ type, demangled, where the words are not a kernel's, but those of
+  // Dispatcher::callWithDispatchKeySlowPath.
+  std::string type{};
 };
 
 // Of a row that begins at node `from` with an at::RecordFunction, or with the question whether
 // there are callbacks for one: values that lie there already; kUnknown for others. Nothing for a
-// row without inputs.
+// row without inputs. `stops`: calls of these (ascending) begin another row.
 std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
-                                         uint32_t from);
+                                         uint32_t from, const std::vector<uint64_t>& stops);
 
 // Of an operator that is called with the dispatcher's code inlined: what a boxed kernel or, else,
 // an unboxed one gets.

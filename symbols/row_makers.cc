@@ -34,6 +34,7 @@ constexpr uint64_t kVtableFunctions = 16;  // behind the offset to the top and t
 // Its lists have element types of another class (c10::DynamicType).
 constexpr std::string_view kMobile = "5torch3jit6mobile";
 constexpr std::string_view kCold = ".cold";
+constexpr std::string_view kIsObserved = "_ZNK3c104impl13OperatorEntry10isObservedEv";
 // The flag lies behind the dispatch table of an OperatorDef, which has a hundred entries and more.
 constexpr int64_t kLeastFlagOffset = 1024;
 constexpr int64_t kMostFlagOffset = 32768;
@@ -74,13 +75,19 @@ std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t
   ValueWalk walk(graph);
   walk.Run(from, [&](uint32_t node, const ValueState& state) {
     if (node == from) return true;
-    if (graph.node(node).is_call) return false;
-    const auto byte = walk.ComparedByteAt(node, state);
-    if (!byte || byte->offset < kLeastFlagOffset || byte->offset > kMostFlagOffset) return true;
-    const bool in_frame =
-        byte->object.base == static_cast<int>(kRsp) && byte->object.offsets.size() == 1;
-    if (in_frame) return true;
-    const auto place = PlaceOf(byte->object, abi::PT_PLACE_WORD);
+    Value op;
+    if (graph.node(node).is_call) {
+      const std::string_view callee = graph.node(node).callee;
+      if (callee != kIsObserved) return IsOfCallbacks(callee);
+      op = state.reg(kRdi);  // an OperatorDef has its OperatorEntry first
+    } else {
+      const auto byte = walk.ComparedByteAt(node, state);
+      if (!byte || byte->offset < kLeastFlagOffset || byte->offset > kMostFlagOffset) return true;
+      op = byte->object;
+      const bool in_frame = op.base == static_cast<int>(kRsp) && op.offsets.size() == 1;
+      if (in_frame) return true;
+    }
+    const auto place = PlaceOf(op, abi::PT_PLACE_WORD);
     clear &= place.has_value() && (!found || std::memcmp(&*found, &*place, sizeof(*place)) == 0);
     found = place;
     return false;
@@ -185,7 +192,8 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
     }
     probe->place = name->place;
     probe->otherwise = name->otherwise;
-    probe->inputs = FindGivenInputs(image_, *graph, *node).value_or(RowInputs());
+    probe->inputs =
+        FindGivenInputs(image_, *graph, *node, targets_.constructors).value_or(RowInputs());
     // The object may be out of sight where its inputs are stored: then it seems to have none.
     if (probe->inputs.kind == RowInputKind::kUnknown || probe->inputs.kind == RowInputKind::kNone) {
       const auto arguments = FindPythonArguments(*graph, *node);
@@ -334,6 +342,7 @@ bool RowMakerSearch::AddPlaced(const FunctionRange& function, const FlowGraph& g
     ends.push_back(*meeting);
   } else {
     ends = FindFlagTests(graph, call);
+    if (ends.empty()) ends = FindDestructions(graph, call);
   }
   if (ends.empty()) return false;
   MadeRow row;
@@ -374,7 +383,7 @@ bool RowMakerSearch::AddNamedCall(const FunctionRange& function, const FlowGraph
   const auto end = Probe(graph.node(*meeting).instruction.address, abi::PT_ROLE_END, 0, 0);
   if (!begin || !end) return false;
   begin->place = name->place;
-  begin->inputs = FindGivenInputs(image_, graph, call).value_or(RowInputs());
+  begin->inputs = FindGivenInputs(image_, graph, call, {}).value_or(RowInputs());
   facts_->rows.push_back({SymbolOf(function), name->literal, {*begin, *end}});
   return true;
 }
@@ -400,7 +409,7 @@ bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& g
   if (!begin) return false;
   begin->place = name->place;
   begin->inputs =
-      FindGivenInputs(image_, graph, call).value_or(RowInputs{RowInputKind::kUnknown, {}});
+      FindGivenInputs(image_, graph, call, {}).value_or(RowInputs{RowInputKind::kUnknown, {}});
   std::vector<RowProbe> ends;
   for (const FrameEnd& end : FindFrameEnds(image_, function, slot->offsets[0] - code)) {
     const auto probe = Probe(end.address, abi::PT_ROLE_FRAME_END, end.reg, end.offset);

@@ -75,15 +75,19 @@ void RowPlanner::AddRows(const ModuleFacts& facts, uint64_t load_bias,
     Label label = is_node ? LabelOfNodes() : Label();
     label.name = row.literal;
     plan_->sites.push_back({std::move(label), row.symbol, ExitRule::kNone});
-    const bool unknown = row.probes.front().inputs.kind == RowInputKind::kUnknown;
+    bool unknown = false;
+    for (const RowProbe& probe : row.probes) {
+      points->push_back(PointOf(probe, site, load_bias));
+      taken->insert(probe.offset);
+      const uint16_t place = points->back().place;
+      const bool is_told = place != 0 && plan_->places[place - 1].inputs != 0;
+      unknown |= probe.inputs.kind == RowInputKind::kUnknown ||
+                 (probe.inputs.kind == RowInputKind::kKernel && !is_told);
+    }
     if (inputs_ != nullptr && unknown && !TakesParentsInputs(row.literal)) {
       plan_->gaps.push_back(
           {"inputs of rows of " + (row.literal.empty() ? ReadableName(row.symbol) : row.literal),
            "what they are is not clear from its code"});
-    }
-    for (const RowProbe& probe : row.probes) {
-      points->push_back(PointOf(probe, site, load_bias));
-      taken->insert(probe.offset);
     }
   }
   for (const RowProbe& probe : facts.row_ends) {

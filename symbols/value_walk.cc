@@ -80,6 +80,36 @@ StringSource SourceOfString(std::string_view callee) {
   return from_characters ? StringSource::kCharacters : StringSource::kNone;
 }
 
+// std::forward, and std::optional's operator*: libstdc++ has the value first.
+bool ReturnsItsArgument(std::string_view callee) {
+  return callee.starts_with("_ZSt7forwardI") ||
+         (callee.starts_with("_ZNRSt8optionalI") && callee.ends_with("EdeEv"));
+}
+
+// Of the objects that a member of a class which rows' names lie beside may change: itself, and
+// arguments that are no larger.
+int64_t ObjectBytes(std::string_view callee) {
+  constexpr std::pair<std::string_view, int64_t> kClasses[] = {
+      {"_ZN3c1013intrusive_ptrI", 8},
+      {"_ZN2at10TensorBase", 8},
+      {"_ZN2at6Tensor", 8},
+      {"_ZN3c106IValue", 16},
+      {"_ZN3c108ArrayRefI", 16},
+      {"_ZNSt6vectorI", 24},
+      {"_ZNSaI", 8},
+  };
+  for (const auto& [name, bytes] : kClasses) {
+    if (callee.starts_with(name)) return bytes;
+  }
+  return kObjectBytes;
+}
+
+// c10::SymInt's constructors of another one take its one word.
+bool CopiesSymInt(std::string_view callee) {
+  return callee == "_ZN3c106SymIntC1ERKS0_" || callee == "_ZN3c106SymIntC2ERKS0_" ||
+         callee == "_ZN3c106SymIntC1EOS0_" || callee == "_ZN3c106SymIntC2EOS0_";
+}
+
 }  // namespace
 
 std::optional<abi::pt_place> PlaceOf(const Value& value, abi::pt_place_form form) {
@@ -157,19 +187,38 @@ void ValueState::ForgetAfterCall() {
   wide_ = {};
 }
 
-void ValueState::ForgetObjects() {
+void ValueState::ForgetObjects(std::string_view callee) {
+  const int64_t bytes = ObjectBytes(callee);
+  const bool others_are_const = Contains(callee, "St16initializer_listI");
   // rdi, rsi, rdx, rcx, r8, r9
   for (const size_t argument : {7, 6, 2, 1, 8, 9}) {
     const Value& address = registers_[argument];
     if (!IsPlainAddress(address) || address.base == Value::kAddress) continue;
-    for (int64_t at = 0; at < kObjectBytes; at += 8) {
+    if (others_are_const && argument != kRdi) continue;
+    for (int64_t at = 0; at < bytes; at += 8) {
       memory_[{address.base, address.offsets[0] + at}] = Value();
     }
   }
 }
 
+bool ValueWalk::StepKnownCall(std::string_view callee, ValueState* state) {
+  const Value first = state->reg(kRdi);
+  Value returned;
+  if (ReturnsItsArgument(callee)) {
+    returned = first;
+  } else if (CopiesSymInt(callee)) {
+    state->Store(first, 0, state->Load(state->reg(kRsi), 0));
+  } else {
+    return false;
+  }
+  state->ForgetAfterCall();
+  state->registers_[kRax] = returned;
+  return true;
+}
+
 void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   const FlowNode& call = graph_.node(node);
+  if (StepKnownCall(call.callee, state)) return;
   const Value first = state->registers_[kRdi];
   StringSource source = SourceOfString(call.callee);
   // A std::string_view has its length first (libstdc++).
@@ -184,7 +233,7 @@ void ValueWalk::StepCall(uint32_t node, ValueState* state) {
     returned.rax.is_symbol = returned.rax.known();
   }
   if (virtual_return_ && call.is_indirect) returned.rax = VirtuallyReturnedBy(node, *state);
-  state->ForgetObjects();
+  state->ForgetObjects(call.callee);
   if (source != StringSource::kNone) state->Store(state->registers_[kRdi], offset, text);
   state->ForgetAfterCall();
   state->registers_[kRax] = returned.rax;
@@ -427,11 +476,14 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
       general = WholeRegisterNumber(to.reg);
       moved = Value{Value::kConstant, {to.size == 4 ? from.imm & 0xffffffff : from.imm}};
     }
-  } else if (id == X86_INS_MOVZX && pair && tells_numbers_ && from.type == X86_OP_MEM &&
-             from.size == 1) {
+  } else if (id == X86_INS_MOVZX && pair && tells_numbers_ && from.size == 1) {
     general = WholeRegisterNumber(to.reg);
-    moved = state->Load(address_of(from), 0);
-    moved.is_byte = moved.known();
+    const int source = from.type == X86_OP_REG ? WholeRegisterNumber(from.reg) : -1;
+    const bool is_low = source >= 0 && !IsHighByte(from.reg);
+    if (is_low) moved = state->reg(static_cast<unsigned>(source));
+    if (from.type == X86_OP_MEM) moved = state->Load(address_of(from), 0);
+    moved.is_byte = moved.known() && !moved.is_half && !moved.is_symbol;
+    if (!moved.is_byte) moved = Value();
   } else if (id == X86_INS_LEA && pair && to.type == X86_OP_REG) {
     general = RegisterNumber(to.reg);
     moved = from.mem.index == X86_REG_INVALID ? address_of(from) : ComputedBy(node, *now, *state);
@@ -465,6 +517,7 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
     const int source = to.type == X86_OP_REG ? RegisterNumber(to.reg) : -1;
     if (source >= 0) pushed = state->reg(static_cast<unsigned>(source));
     if (to.type == X86_OP_MEM) pushed = state->Load(address_of(to), 0);
+    if (to.type == X86_OP_IMM && tells_numbers_) pushed = Value{Value::kConstant, {to.imm}};
     stores.push_back({moved, pushed});
   } else if (id == X86_INS_POP && detail.op_count == 1 && to.type == X86_OP_REG) {
     const int target = RegisterNumber(to.reg);

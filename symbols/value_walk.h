@@ -70,7 +70,7 @@ class ValueState {
   void Store(const Value& address, int64_t offset, const Value& value);
   void ForgetAfterCall();
   // A callee may fill what it gets the address of.
-  void ForgetObjects();
+  void ForgetObjects(std::string_view callee);
 
   std::array<Value, 16> registers_;
   std::array<std::array<Value, 2>, 16> wide_;  // xmm0…15: low and high word
@@ -144,6 +144,8 @@ class ValueWalk {
   bool IsChoice(uint32_t node) const;
   void Step(uint32_t node, ValueState* state);
   void StepCall(uint32_t node, ValueState* state);
+  // Of what code that was not optimised calls a function for. False: another call.
+  static bool StepKnownCall(std::string_view callee, ValueState* state);
   Value ComputedBy(uint32_t node, const Disassembled& now, const ValueState& state) const;
   struct Returned {
     Value rax;

@@ -548,14 +548,14 @@ PT_STATIC_ASSERT(sizeof(struct pt_signature) == 448, "pt_signature");
 
 /* What a row that is no whole function is called with: the words of its arguments, each at a place
  * of its own where the row begins. */
-#define PT_ROW_WORDS 14 /* numbered as enum pt_argument_place: six registers, then the stack */
+#define PT_ROW_WORDS 20 /* numbered as enum pt_argument_place: six registers, then the stack */
 struct pt_row_inputs {
 	pt_u32 signature; /* a key of the map `signatures`; 0 = that of the operator (the map
 			     `operator_signatures`) */
 	pt_u32 count;	  /* of words */
 	struct pt_place words[PT_ROW_WORDS];
 };
-PT_STATIC_ASSERT(sizeof(struct pt_row_inputs) == 680, "pt_row_inputs");
+PT_STATIC_ASSERT(sizeof(struct pt_row_inputs) == 968, "pt_row_inputs");
 
 /* What an operator means for annotations: the value of the map `annotation_operators`. */
 enum pt_annotation_step {

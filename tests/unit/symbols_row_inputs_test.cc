@@ -12,6 +12,7 @@
 #include "symbols/value_sums.h"
 #include "tests/unit/symbols_fake_code.h"
 #include "tests/unit/symbols_fake_memory.h"
+#include "userspace/base/demangle.h"
 
 namespace proftrace {
 namespace {
@@ -24,6 +25,11 @@ constexpr uint64_t kSlow = 0x9200;  // Dispatcher::callWithDispatchKeySlowPath
 constexpr char kPlainBefore[] = "_ZN2at14RecordFunction6beforeESt7variantIJEEl";
 constexpr char kBeforeWithInputs[] =
     "_ZN2at14RecordFunction6beforeESt7variantIJEEN3c108ArrayRefIKNS2_6IValueEEEl";
+
+constexpr char kSymbolicSlowPath[] =
+    "_ZN3c1010Dispatcher27callWithDispatchKeySlowPathIN2at6TensorEJNS_6SymIntEEEET_RKNS_"
+    "19TypedOperatorHandleIFS5_DpT0_EEERNS2_13StepCallbacksENS_14DispatchKeySetERKNS_"
+    "14KernelFunctionES8_";
 
 class RowInputsTest : public ::testing::Test {
  protected:
@@ -55,7 +61,7 @@ class RowInputsTest : public ::testing::Test {
   }
   // As GCC 11 compiles torchvision's operators: the kernel's function comes from the operator's
   // table.
-  void AddIndexedKernel() {
+  void AddIndexedKernel(const Bytes& set_r9 = {0x4d, 0x89, 0xf1}) {  // mov r9, r14
     Add({0x48, 0x8d, 0x7c, 0x24, 0x40, 0x48, 0x89, 0x7c, 0x24,
          0x38});  // rdi = [rsp+0x38] = rsp+0x40
     Call(kMaker);
@@ -65,7 +71,8 @@ class RowInputsTest : public ::testing::Test {
     Add({0x4c, 0x89, 0xf1});                          // mov rcx, r14
     Add({0xf2, 0x0f, 0x10, 0x44, 0x24, 0x30});        // movsd xmm0, [rsp+0x30]
     Add({0x4c, 0x89, 0xff, 0x41, 0xff, 0xd3, 0xc3});  // mov rdi, r15; call r11; ret
-    Add({0x4d, 0x89, 0xf1, 0x4d, 0x89, 0xe0});        // mov r9, r14; mov r8, r12
+    Add(set_r9);
+    Add({0x4d, 0x89, 0xe0});                                // mov r8, r12
     Add({0x48, 0x89, 0xd9, 0x48, 0x8b, 0x54, 0x24, 0x38});  // mov rcx, rbx; mov rdx, [rsp+0x38]
     Add({0x4c, 0x89, 0xff});                                // mov rdi, r15
     Call(kSlow);
@@ -105,7 +112,7 @@ TEST_F(RowInputsTest, AnArrayThatIsStoredIntoTheObject) {
   Call(kBefore);
   Add({0x48, 0x81, 0xc4, 0x00, 0x03, 0x00, 0x00, 0xc3});  // add rsp, 0x300; ret
   const FlowGraph graph = Graph();
-  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph), {});
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kValues);
   ASSERT_EQ(inputs->words.size(), 2u);
@@ -121,7 +128,7 @@ TEST_F(RowInputsTest, AnArrayWhoseLengthIsNotFixedIsNotTaken) {
   Call(kBefore);
   Add({0x5b, 0xc3});
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph), {});
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kUnknown);
 }
@@ -144,7 +151,7 @@ TEST_F(RowInputsTest, TheLastValuesOfAFramesStack) {
   Call(kBefore);
   Add({0x5d, 0x5b, 0xc3});
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph), {});
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
   ASSERT_EQ(inputs->words.size(), 2u);
@@ -161,7 +168,7 @@ TEST_F(RowInputsTest, ValuesThatAreNotTheLastAreNotTaken) {
   Call(kBefore);
   Add({0x5d, 0xc3});
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph), {});
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kUnknown);
 }
@@ -174,7 +181,7 @@ TEST_F(RowInputsTest, LastValuesWhoseNumberIsInTheCode) {
   Call(kBefore);
   Add({0x5d, 0xc3});
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph), {});
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
   ExpectPlace(inputs->words[0], kRbp, {0});
@@ -197,7 +204,7 @@ TEST_F(RowInputsTest, AFunctionThatTakesTheLastValuesIsFollowed) {
   image_.Add(kSlice, {0x48, 0x89, 0xf0, 0x48, 0x89, 0xf2, 0x48, 0xc1, 0xe0, 0x04, 0x48, 0xf7, 0xd8,
                       0x48, 0x03, 0x47, 0x08, 0xc3});
   const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph), {});
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
   ExpectPlace(inputs->words[0], kRbp, {0});
@@ -219,7 +226,7 @@ TEST_F(RowInputsTest, AnObjectIsTheSameOneByEachRegister) {
   Call(kBefore);
   Add({0xc9, 0xc3});  // leave; ret
   const FlowGraph graph = Graph();
-  const auto inputs = FindGivenInputs(image_, graph, Maker(graph));
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph), {});
   ASSERT_TRUE(inputs);
   EXPECT_EQ(inputs->kind, RowInputKind::kLastValues);
   ExpectPlace(inputs->words[0], kRsp, {0x3f0, 0});
@@ -248,6 +255,29 @@ TEST(ValueSumsTest, WhatIsNoWholeNumberOrTooLargeIsUnknown) {
   Value large = word;
   for (int i = 0; i < 8; ++i) large = sums.Add(large, large, 256);
   EXPECT_FALSE(large.known());
+}
+
+// As GCC compiles two RECORD_FUNCTIONs: the first row's inputs are not clear, the second has none.
+TEST_F(RowInputsTest, WhatAnotherRowHasIsNotTaken) {
+  Add({0x48, 0x81, 0xec, 0x00, 0x03, 0x00, 0x00});        // sub rsp, 0x300
+  Add({0x48, 0x8d, 0xbc, 0x24, 0x00, 0x01, 0x00, 0x00});  // lea rdi, [rsp+0x100]
+  Call(kMaker);
+  Add({0x85, 0xc0, 0x74, 0x1d});                          // test eax, eax; je behind the call
+  Add({0x48, 0x89, 0x84, 0x24, 0xd0, 0x01, 0x00, 0x00});  // mov [rsp+0x1d0], rax
+  Add({0x48, 0x89, 0x8c, 0x24, 0xd8, 0x01, 0x00, 0x00});  // mov [rsp+0x1d8], rcx
+  Add({0x48, 0x8d, 0xbc, 0x24, 0x00, 0x01, 0x00, 0x00});
+  Call(kBefore);
+  Add({0x48, 0x8d, 0x7c, 0x24, 0x20});  // lea rdi, [rsp+0x20]
+  Call(kMaker);
+  Add({0x48, 0xc7, 0x84, 0x24, 0xd0, 0, 0, 0, 0, 0, 0, 0});  // mov [rsp+0xd0], 0
+  Add({0x48, 0xc7, 0x84, 0x24, 0xd8, 0, 0, 0, 0, 0, 0, 0});
+  Add({0x48, 0x8d, 0x7c, 0x24, 0x20});
+  Call(kBefore);
+  Add({0x48, 0x81, 0xc4, 0x00, 0x03, 0x00, 0x00, 0xc3});
+  const FlowGraph graph = Graph();
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph), {kMaker});
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kUnknown);
 }
 
 TEST_F(RowInputsTest, WordsOfAnUnboxedKernel) {
@@ -281,7 +311,22 @@ TEST_F(RowInputsTest, WordsOfAKernelThatTheSlowPathNames) {
   ExpectPlace(inputs->words[abi::PT_RCX], 14, {0});
 }
 
-TEST_F(RowInputsTest, CopiesOfSymbolicNumbersAreNotFollowed) {
+// Of torchvision's operators with numbers that may be symbolic: each is the address of a copy.
+TEST_F(RowInputsTest, CopiesOfSymbolicNumbers) {
+  AddIndexedKernel({0x4c, 0x89, 0x6c, 0x24, 0x10,    // mov [rsp+0x10], r13
+                    0x4c, 0x8d, 0x4c, 0x24, 0x10});  // lea r9, [rsp+0x10]
+  image_.AddStub(kSlow, kSymbolicSlowPath);
+  const FlowGraph graph = Graph();
+  const auto inputs = FindCallInputs(graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kKernel);
+  EXPECT_EQ(inputs->type, "at::Tensor (c10::SymInt)");
+  ASSERT_EQ(inputs->words.size(), size_t{PT_ROW_WORDS});
+  ExpectPlace(inputs->words[abi::PT_R9], 13, {0});
+  EXPECT_TRUE(inputs->words[abi::PT_R9].is_content);
+}
+
+TEST_F(RowInputsTest, OfASlowPathWhoseTypeIsNotToldNothingIsFound) {
   AddIndexedKernel();
   image_.AddStub(kSlow,
                  "_ZN3c1010Dispatcher27callWithDispatchKeySlowPathIN2at6TensorEJNS_6SymIntEEEE");
@@ -416,8 +461,13 @@ TEST(KernelTypesTest, AreWhereTheDispatcherNotesThem) {
   EXPECT_FALSE(types.TypeOf(0x90000));  // nothing there
 }
 
+std::optional<std::vector<abi::pt_argument>> PlacesOfType(const std::string& mangled,
+                                                          OptionalForm form) {
+  return PlaceKernelArguments(Demangle(mangled).value_or(""), form);
+}
+
 TEST(KernelArgumentsTest, ComeBehindTheKernelAndItsKeys) {
-  const auto places = PlaceKernelArguments(
+  const auto places = PlacesOfType(
       "FSt5tupleIJbEEN3c108ArrayRefIN2at6TensorEEERKNS1_13intrusive_ptrIiiEERKSt8optionalIS4_EblE",
       OptionalForm::kStd);
   ASSERT_TRUE(places);
@@ -432,17 +482,17 @@ TEST(KernelArgumentsTest, ComeBehindTheKernelAndItsKeys) {
   EXPECT_EQ((*places)[2].place, abi::PT_ARGUMENT_STACK);
   EXPECT_EQ((*places)[3].kind, abi::PT_ARGUMENT_BOOL);
   EXPECT_EQ((*places)[4].place, abi::PT_ARGUMENT_STACK + 2);
-  const auto plain = PlaceKernelArguments("FvRKN2at6TensorEE", OptionalForm::kStd);
+  const auto plain = PlacesOfType("FvRKN2at6TensorEE", OptionalForm::kStd);
   ASSERT_TRUE(plain && plain->size() == 1);
   EXPECT_EQ((*plain)[0].place, abi::PT_RDX);
-  const auto doubles = PlaceKernelArguments("FvdRKN2at6TensorEdE", OptionalForm::kStd);
+  const auto doubles = PlacesOfType("FvdRKN2at6TensorEdE", OptionalForm::kStd);
   ASSERT_TRUE(doubles && doubles->size() == 3);
   EXPECT_EQ((*doubles)[0].place, 0);  // where the kernel's word would be
   EXPECT_EQ((*doubles)[1].place, abi::PT_RDX);
   EXPECT_EQ((*doubles)[2].place, 1);
-  EXPECT_FALSE(PlaceKernelArguments("FvdddE", OptionalForm::kStd));  // no place for a third one
-  EXPECT_FALSE(PlaceKernelArguments("Fv3FooE", OptionalForm::kStd));
-  EXPECT_FALSE(PlaceKernelArguments("", OptionalForm::kStd));
+  EXPECT_FALSE(PlacesOfType("FvdddE", OptionalForm::kStd));  // no place for a third one
+  EXPECT_FALSE(PlacesOfType("Fv3FooE", OptionalForm::kStd));
+  EXPECT_FALSE(PlacesOfType("", OptionalForm::kStd));
 }
 
 }  // namespace
