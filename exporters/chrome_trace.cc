@@ -26,7 +26,7 @@ constexpr int kSpansSortIndex = 536'870'912;  // Kineto's place for the "Spans" 
 constexpr size_t kMaxEventNumbersBytes = 11 * kMaxNumberBytes + 380;
 // Top-level keys that are ours or Kineto's: --metadata must not repeat them, JSON readers would
 // take either.
-constexpr std::array<std::string_view, 17> kReservedKeys = {"schemaVersion",
+constexpr std::array<std::string_view, 18> kReservedKeys = {"schemaVersion",
                                                             "deviceProperties",
                                                             "cupti_version",
                                                             "cuda_runtime_version",
@@ -40,6 +40,7 @@ constexpr std::array<std::string_view, 17> kReservedKeys = {"schemaVersion",
                                                             "host_name",
                                                             "proftrace",
                                                             "distributedInfo",
+                                                            "displayTimeUnit",
                                                             "baseTimeNanoseconds",
                                                             "traceEvents",
                                                             "traceName"};

@@ -1,7 +1,6 @@
 #include "exporters/events_csv.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "exporters/python_cells.h"
 #include "exporters/system_args.h"
 #include "exporters/text_writer.h"
+#include "userspace/aggregate/event_order.h"
 #include "userspace/aggregate/flops.h"
 #include "userspace/aggregate/step_memory.h"
 #include "userspace/aggregate/system_text.h"
@@ -44,6 +44,7 @@ class EventsCsvWriter {
       : timeline_(timeline),
         steps_(steps),
         step_rows_(step_rows),
+        order_(timeline, step_rows),
         flops_(timeline),
         python_cells_(timeline),
         writer_(sink) {
@@ -71,15 +72,13 @@ class EventsCsvWriter {
       for (uint32_t index = first; index < last; ++index) {
         const Span& span = spans.at(index);
         WriteStepsBefore(index);
-        WriteMemoryRows(span.start_ns);
+        WriteOthers(span.start_ns);
         WriteRow(index, span);
       }
       spans.Release(chunk);
     }
     WriteStepsBefore(spans.size());
-    WriteMemoryRows(std::numeric_limits<int64_t>::max());
-    WriteSystemRows();
-    WriteDeviceRows();
+    WriteOthers(std::nullopt);
     return writer_.Flush();
   }
 
@@ -117,14 +116,37 @@ class EventsCsvWriter {
   void WriteStepsBefore(uint32_t index) {
     const std::vector<StepRows::Row>& rows = step_rows_.rows();
     for (; next_step_ < rows.size() && rows[next_step_].before_span <= index; ++next_step_) {
+      WriteOthers(rows[next_step_].step.start_ns);
       WriteStep(rows[next_step_]);
+    }
+  }
+
+  // The rows that are no spans and start before `until_ns`, if given, and have not been written.
+  void WriteOthers(std::optional<int64_t> until_ns) {
+    while (writer_.ok()) {
+      const std::optional<EventOrder::Other> other = order_.Take(until_ns);
+      if (!other.has_value()) return;
+      switch (other->kind) {
+        case EventOrder::Other::Kind::kMemory:
+          WriteMemoryRow(timeline_.memory_events().at(other->index));
+          break;
+        case EventOrder::Other::Kind::kSystem:
+          WriteSystemRow(timeline_.system_event(other->index));
+          break;
+        case EventOrder::Other::Kind::kDeviceAnnotation:
+          WriteDeviceAnnotation(timeline_.device_annotations()[other->index]);
+          break;
+        case EventOrder::Other::Kind::kDeviceActivity:
+          WriteDeviceActivity(timeline_.device_activities().at(other->index));
+          break;
+      }
     }
   }
 
   void WriteStep(const StepRows::Row& row) {
     const std::string& thread = thread_cells_[Raw(row.thread)];
     char* at = writer_.Reserve(kMaxRowNumbersBytes + thread.size());
-    at = PutInteger(at, step_rows_.NumberOfRow(next_step_));
+    at = PutInteger(at, next_id_++);
     at = PutText(at, ",,0,");
     for (int cell = 0; cell < 2; ++cell) {  // path and name
       at = PutText(at, kStepName);
@@ -169,12 +191,12 @@ class EventsCsvWriter {
     char* at = writer_.Reserve(kMaxRowNumbersBytes + path.size() + label.size() + thread.size() +
                                inputs.size() + python.size());
     const uint64_t number = step_rows_.NumberOf(SpanId{index});
-    at = PutInteger(at, number);
+    at = PutInteger(at, next_id_++);
     *at++ = ',';
     if (span.parent != kNoSpan) {
-      at = PutInteger(at, step_rows_.NumberOf(span.parent));
+      at = PutInteger(at, order_.IdOfSpan(span.parent));
     } else if (around.has_value()) {
-      at = PutInteger(at, step_rows_.NumberOfRow(*around));
+      at = PutInteger(at, order_.IdOfStep(*around));
     }
     *at++ = ',';
     at = PutInteger(at, span.depth + (around.has_value() ? 1 : 0));
@@ -205,7 +227,7 @@ class EventsCsvWriter {
     at = python.empty() ? PutText(at, kNoPython) : PutPython(at, python);
     if (sequence.forward_plus_1 != 0) {
       at = PutText(at, "\"{\"\"forward_id\"\": ");
-      at = PutInteger(at, step_rows_.NumberOf(SpanId{sequence.forward_plus_1 - 1}));
+      at = PutInteger(at, order_.IdOfSpan(SpanId{sequence.forward_plus_1 - 1}));
       at = PutText(at, "}\"");
     } else if (call.correlation != 0) {
       at = PutText(at, "\"{\"\"cbid\"\": ");
@@ -298,16 +320,6 @@ class EventsCsvWriter {
     return self_bytes.has_value() ? PutInteger(at, *self_bytes) : at;
   }
 
-  // The rows of the memory events before `until_ns` that have none yet.
-  void WriteMemoryRows(int64_t until_ns) {
-    const MemoryEventStore& events = timeline_.memory_events();
-    for (; next_memory_ < events.size(); ++next_memory_) {
-      const MemoryEvent& event = events.at(next_memory_);
-      if (event.time_ns >= until_ns) return;
-      WriteMemoryRow(event);
-    }
-  }
-
   // An event inside a span counts in that span's self bytes: its own are only those of an event in
   // no span, so that the column adds up.
   void WriteMemoryRow(const MemoryEvent& event) {
@@ -326,12 +338,12 @@ class EventsCsvWriter {
         (parent != nullptr ? parent->depth + 1u : 0u) + (around.has_value() ? 1u : 0u);
     const std::string& thread = thread_cells_[Raw(event.thread)];
     char* at = writer_.Reserve(2 * kMaxRowNumbersBytes + path.size() + thread.size());
-    at = PutInteger(at, step_rows_.NumberOf(SpanId{timeline_.span_count()}) + next_memory_);
+    at = PutInteger(at, next_id_++);
     *at++ = ',';
     if (parent != nullptr) {
-      at = PutInteger(at, step_rows_.NumberOf(event.parent));
+      at = PutInteger(at, order_.IdOfSpan(event.parent));
     } else if (around.has_value()) {
-      at = PutInteger(at, step_rows_.NumberOfRow(*around));
+      at = PutInteger(at, order_.IdOfStep(*around));
     }
     *at++ = ',';
     at = PutInteger(at, depth);
@@ -363,22 +375,10 @@ class EventsCsvWriter {
     writer_.Advance(at);
   }
 
-  uint64_t FirstSystemNumber() const {
-    return step_rows_.NumberOf(SpanId{timeline_.span_count()}) + timeline_.memory_events().size();
-  }
-
-  // Behind the spans, in order of their start.
-  void WriteSystemRows() {
-    for (uint32_t i = 0; i < timeline_.system_event_count() && writer_.ok(); ++i) {
-      WriteSystemRow(i, timeline_.system_event(i));
-    }
-  }
-
-  void WriteSystemRow(uint32_t index, const SystemEvent& event) {
+  void WriteSystemRow(const SystemEvent& event) {
     const Thread& thread = timeline_.thread(event.thread);
     const std::string name = SystemEventName(event);
     OtherRow row;
-    row.id = FirstSystemNumber() + index;
     row.parent = event.span;
     row.name = name;
     row.category = SystemCategoryName(event.kind);
@@ -392,31 +392,12 @@ class EventsCsvWriter {
     for (uint32_t at = event.around; at != kNoSystemEvent; at = timeline_.system_event(at).around) {
       row.between.push_back(SystemEventName(timeline_.system_event(at)));
     }
-    if (event.around != kNoSystemEvent) row.between_id = FirstSystemNumber() + event.around;
+    if (event.around != kNoSystemEvent) row.between_id = order_.IdOfSystemEvent(event.around);
     WriteOtherRow(row);
   }
 
-  // After all others, in order of their start: device activities, then the stretches of
-  // annotations.
-  void WriteDeviceRows() {
-    const uint64_t first = FirstSystemNumber() + timeline_.system_event_count();
-    const DeviceActivityStore& activities = timeline_.device_activities();
-    const std::vector<DeviceAnnotation>& annotations = timeline_.device_annotations();
-    size_t next = 0;
-    uint64_t id = first;
-    for (uint32_t i = 0; i < activities.size() && writer_.ok(); ++i) {
-      const DeviceActivity& activity = activities.at(i);
-      for (; next < annotations.size() && annotations[next].start_ns <= activity.start_ns; ++next) {
-        WriteDeviceAnnotation(id++, annotations[next]);
-      }
-      WriteDeviceActivity(id++, activity);
-    }
-    for (; next < annotations.size(); ++next) WriteDeviceAnnotation(id++, annotations[next]);
-  }
-
-  void WriteDeviceActivity(uint64_t id, const DeviceActivity& activity) {
+  void WriteDeviceActivity(const DeviceActivity& activity) {
     OtherRow row;
-    row.id = id;
     row.parent = activity.call != kNoSpan ? activity.call : activity.op;
     row.name = timeline_.device_name(activity.name);
     row.category = DeviceCategoryName(activity.kind);
@@ -437,10 +418,9 @@ class EventsCsvWriter {
     WriteOtherRow(row);
   }
 
-  void WriteDeviceAnnotation(uint64_t id, const DeviceAnnotation& annotation) {
+  void WriteDeviceAnnotation(const DeviceAnnotation& annotation) {
     const Span& span = timeline_.span(annotation.annotation);
     OtherRow row;
-    row.id = id;
     row.parent = row.op = annotation.annotation;
     row.name = timeline_.label(span.label).name;
     row.category = "gpu_user_annotation";
@@ -456,7 +436,6 @@ class EventsCsvWriter {
 
   // A row that is no span, in what is around it.
   struct OtherRow {
-    uint64_t id = 0;
     SpanId parent = kNoSpan;
     std::string_view name;
     std::string_view category;
@@ -484,19 +463,21 @@ class EventsCsvWriter {
       if (is_known) writer_.Unsigned(value);
       writer_.Text(",");
     };
-    writer_.Unsigned(row.id);
+    writer_.Unsigned(next_id_++);
     writer_.Text(",");
     if (!row.between.empty()) {
       optional_cell(true, row.between_id);
     } else {
-      optional_cell(parent != nullptr, parent != nullptr ? step_rows_.NumberOf(row.parent) : 0);
+      optional_cell(parent != nullptr, parent != nullptr ? order_.IdOfSpan(row.parent) : 0);
     }
     const uint32_t depth =
         (parent != nullptr ? parent->depth + 1u : 0u) + (around.has_value() ? 1u : 0u);
     writer_.Unsigned(depth + row.between.size());
     writer_.Text(",");
     WriteOtherPath(row, parent, around);
-    writer_.Text("," + CsvField(row.name) + ",," + std::string(row.category) + ",FUNCTION,");
+    // What the kernel did has no RecordScope.
+    writer_.Text("," + CsvField(row.name) + ",," + std::string(row.category) +
+                 (row.thread.has_value() ? ",," : ",FUNCTION,"));
     writer_.Unsigned(Raw(row.pid));
     writer_.Text(",");
     optional_cell(Raw(row.tid) != 0, Raw(row.tid));
@@ -568,12 +549,13 @@ class EventsCsvWriter {
   const Timeline& timeline_;
   const Steps& steps_;
   const StepRows& step_rows_;
+  EventOrder order_;
+  uint64_t next_id_ = 0;
   SpanFlops flops_;
   PythonCells python_cells_;
   size_t next_step_ = 0;
   const bool has_memory_ = timeline_.has_memory();
   const std::vector<SpanMemory> step_memory_ = StepMemory(timeline_, step_rows_);
-  uint32_t next_memory_ = 0;  // the first event without a row
   TextWriter writer_;
   std::vector<std::string> escaped_names_;
   std::vector<bool> needs_quotes_;

@@ -257,6 +257,8 @@ absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list
   std::vector<const Format*> formats;
   if (list == "none") return formats;
   for (const std::string_view name : SplitText(list, ",", /*skip_empty=*/false)) {
+    if (name == "none")
+      return Fail(ExitCode::kUsage, "the format none stands alone; valid are: " + ValidNames());
     if (absl::Status status = AddFormat(name, &formats); !status.ok()) return status;
     // torch's one call gives either; here one name gives both.
     if (name == "memory-timeline") {

@@ -5,6 +5,7 @@
 
 #include "exporters/escape.h"
 #include "exporters/text_writer.h"
+#include "userspace/aggregate/event_order.h"
 #include "userspace/aggregate/sample_text.h"
 #include "userspace/model/system_calls.h"
 
@@ -35,6 +36,7 @@ absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, By
   TextWriter writer(sink);
   writer.Text(kSamplesHeader);
   std::vector<std::string> stacks(timeline.sample_frames().size());
+  const EventOrder order(timeline, rows);
   for (const Sample& sample : timeline.samples()) {
     const Thread& thread = timeline.thread(sample.thread);
     writer.Unsigned(Raw(thread.pid));
@@ -50,7 +52,7 @@ absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, By
     if (sample.call >= 0)
       writer.Text(SystemCallName(SystemAbi::kX86_64, static_cast<uint64_t>(sample.call)));
     writer.Text(",");
-    if (sample.span != kNoSpan) writer.Unsigned(rows.NumberOf(sample.span));
+    if (sample.span != kNoSpan) writer.Unsigned(order.IdOfSpan(sample.span));
     std::string& stack = stacks[sample.frame];
     if (stack.empty()) stack = CsvField(StackText(timeline, sample.frame));
     writer.Text("," + stack + "," + std::string(CutText(sample)) + "\n");

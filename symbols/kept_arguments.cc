@@ -7,6 +7,7 @@
 
 #include "symbols/argument_state.h"
 #include "symbols/disassembler.h"
+#include "symbols/known_callees.h"
 
 namespace proftrace {
 namespace {
@@ -59,11 +60,6 @@ std::optional<WideMove> WideMoveOf(unsigned id, bool both_wide) {
     default:
       return std::nullopt;
   }
-}
-
-// c10::SymInt's copy constructor: one word, of which only a symbolic one is not copied as it is.
-bool CopiesSymInt(std::string_view callee) {
-  return callee == "_ZN3c106SymIntC1ERKS0_" || callee == "_ZN3c106SymIntC2ERKS0_";
 }
 
 // Takes all arguments by reference to const (ATen/core/dispatch/DispatchKeyExtractor.h).

@@ -129,11 +129,32 @@ std::string FindPythonVersion(const std::vector<MappedFile>& files) {
   return found;
 }
 
+namespace {
+
+// `text`: its /proc/PID/status.
+absl::Status CheckIsNoThread(Pid pid, std::string_view text) {
+  for (std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
+    if (!ConsumeText(&line, "Tgid:")) continue;
+    const auto process = ParseNumber<uint32_t>(StripBlanks(line));
+    if (!process || *process == Raw(pid)) break;
+    return Fail(ExitCode::kNoTarget, absl::StrCat(Raw(pid), " is a thread of PID ", *process,
+                                                  ": give the PID of the process"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckIsNoThread(Pid pid) {
+  return CheckIsNoThread(pid, ReadSmallFile(ProcPath(pid, "status"), kMaxStatusBytes));
+}
+
 absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
   const std::string status = ReadSmallFile(ProcPath(pid, "status"), kMaxStatusBytes);
   if (Raw(pid) == 0 || status.empty()) {
     return Fail(ExitCode::kNoTarget, absl::StrCat("there is no process with PID ", Raw(pid)));
   }
+  if (absl::Status thread = CheckIsNoThread(pid, status); !thread.ok()) return thread;
   ProcessInfo info;
   info.pid = pid;
   ReadStatusFile(status, &info);

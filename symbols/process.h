@@ -32,7 +32,11 @@ struct ProcessInfo {
   std::optional<int> world_size;  // WORLD_SIZE
 };
 
-// kNoTarget when there is no such process. What may not be read stays empty.
+// kNoTarget where it is a thread of another process.
+absl::Status CheckIsNoThread(Pid pid);
+
+// kNoTarget when there is no such process, or it is a thread of one. What may not be read stays
+// empty.
 absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid);
 
 // Processes that map a file whose name says torch, ascending by PID; those that may not be read are

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "symbols/disassembler.h"
+#include "symbols/known_callees.h"
 #include "symbols/value_sums.h"
 #include "userspace/base/text.h"
 
@@ -17,8 +18,6 @@ constexpr uint8_t kMaxVisits = 3;
 constexpr size_t kMaxOffsets = PT_PLACE_OFFSETS;
 // Functions that are followed: those that take the end of an array.
 constexpr uint64_t kMostCalleeBytes = 512;
-// The largest object that a name is kept in: a std::variant of std::string_view, a std::string.
-constexpr int64_t kObjectBytes = 64;
 
 int WideNumber(unsigned reg) {
   return reg >= X86_REG_XMM0 && reg <= X86_REG_XMM15 ? static_cast<int>(reg - X86_REG_XMM0) : -1;
@@ -39,76 +38,6 @@ Value AddressValue(uint64_t address) {
 
 // Only words of the frame, and those that an address without a load names, are told apart.
 bool IsPlainAddress(const Value& value) { return value.known() && value.offsets.size() == 1; }
-
-// c10::Symbol::toQualString() const: the text of a number that is kept in 32 bits.
-constexpr std::string_view kSymbolText = "_ZNK3c106Symbol12toQualStringEv";
-
-// A text that is made from another one: which argument holds that, and how.
-enum class StringSource : uint8_t { kNone, kString, kCharacters, kPointer };
-
-// The name of a row as RecordFunction takes it, made by a function of its own in code that was not
-// optimised: std::variant<std::string_view, …>.
-StringSource SourceOfVariant(std::string_view callee) {
-  constexpr std::string_view kVariants[] = {"_ZNSt7variantIJSt17basic_string_viewIc",
-                                            "_ZN3c107variantIJSt17basic_string_viewIc"};
-  const bool is_variant =
-      std::any_of(std::begin(kVariants), std::end(kVariants),
-                  [callee](std::string_view variant) { return callee.starts_with(variant); });
-  if (!is_variant) return StringSource::kNone;
-  if (Contains(callee, "C1IRA") || Contains(callee, "C2IRA")) return StringSource::kCharacters;
-  const bool from_pointer = Contains(callee, "C1IRPKc") || Contains(callee, "C2IRPKc") ||
-                            Contains(callee, "C1IRKPKc") || Contains(callee, "C2IRKPKc") ||
-                            Contains(callee, "C1IPKc") || Contains(callee, "C2IPKc");
-  return from_pointer ? StringSource::kPointer : StringSource::kNone;
-}
-
-StringSource SourceOfString(std::string_view callee) {
-  if (callee == "_ZNSsC1ERKSs" || callee == "_ZNSsC2ERKSs") return StringSource::kString;
-  if (callee == "_ZNSsC1EPKcRKSaIcE" || callee == "_ZNSsC2EPKcRKSaIcE") {
-    return StringSource::kCharacters;
-  }
-  constexpr std::string_view kString = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE";
-  if (!callee.starts_with(kString)) return StringSource::kNone;
-  callee.remove_prefix(kString.size());
-  if (callee.starts_with("C1ERKS4_") || callee.starts_with("C2ERKS4_")) {
-    return StringSource::kString;
-  }
-  const bool from_characters =
-      callee.starts_with("C1EPKcRKS3_") || callee.starts_with("C2EPKcRKS3_") ||
-      callee.starts_with("C1IS3_EEPKcRKS3_") || callee.starts_with("C2IS3_EEPKcRKS3_") ||
-      callee.starts_with("12_M_construct");
-  return from_characters ? StringSource::kCharacters : StringSource::kNone;
-}
-
-// std::forward, and std::optional's operator*: libstdc++ has the value first.
-bool ReturnsItsArgument(std::string_view callee) {
-  return callee.starts_with("_ZSt7forwardI") ||
-         (callee.starts_with("_ZNRSt8optionalI") && callee.ends_with("EdeEv"));
-}
-
-// Of the objects that a member of a class which rows' names lie beside may change: itself, and
-// arguments that are no larger.
-int64_t ObjectBytes(std::string_view callee) {
-  constexpr std::pair<std::string_view, int64_t> kClasses[] = {
-      {"_ZN3c1013intrusive_ptrI", 8},
-      {"_ZN2at10TensorBase", 8},
-      {"_ZN2at6Tensor", 8},
-      {"_ZN3c106IValue", 16},
-      {"_ZN3c108ArrayRefI", 16},
-      {"_ZNSt6vectorI", 24},
-      {"_ZNSaI", 8},
-  };
-  for (const auto& [name, bytes] : kClasses) {
-    if (callee.starts_with(name)) return bytes;
-  }
-  return kObjectBytes;
-}
-
-// c10::SymInt's constructors of another one take its one word.
-bool CopiesSymInt(std::string_view callee) {
-  return callee == "_ZN3c106SymIntC1ERKS0_" || callee == "_ZN3c106SymIntC2ERKS0_" ||
-         callee == "_ZN3c106SymIntC1EOS0_" || callee == "_ZN3c106SymIntC2EOS0_";
-}
 
 }  // namespace
 
@@ -227,7 +156,7 @@ void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   const Value text = source == StringSource::kCharacters ? state->registers_[kRsi]
                                                          : state->Load(state->registers_[kRsi], 0);
   Returned returned = ReturnedBy(call, *state);
-  if (follows_names_ && call.callee == kSymbolText) {
+  if (follows_names_ && IsSymbolText(call.callee)) {
     returned.rax = state->Load(first, 0);
     returned.rax.is_half = false;
     returned.rax.is_symbol = returned.rax.known();

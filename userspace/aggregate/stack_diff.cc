@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "userspace/base/saturating.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -16,9 +17,10 @@ namespace {
 using FrameKey = std::pair<std::string_view, FrameKind>;
 
 // What of a function's frame stays when it moves in its file: "model.py(12): forward" without the
-// number.
+// number. Frames of C have a file, too, but are not named by it.
 std::string PlaceOfFunction(const StackFrame& frame) {
-  const std::string_view rest = std::string_view(frame.name).substr(frame.file.size());
+  std::string_view rest = frame.name;
+  ConsumeText(&rest, frame.file);
   const size_t end = rest.find("): ");
   return frame.file + '\0' + std::string(end == std::string_view::npos ? rest : rest.substr(end));
 }

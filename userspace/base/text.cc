@@ -1,5 +1,7 @@
 #include "userspace/base/text.h"
 
+#include <algorithm>
+
 namespace proftrace {
 
 std::vector<std::string_view> SplitText(std::string_view text, std::string_view separators,
@@ -19,6 +21,17 @@ std::string_view StripBlanks(std::string_view text) {
   const size_t first = text.find_first_not_of(kBlanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::string_view WithoutCutCharacter(std::string_view text) {
+  constexpr size_t kLongest = 4;
+  for (size_t back = 1; back <= std::min(kLongest, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xc0) == 0x80) continue;  // not its first byte
+    const size_t bytes = byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    return bytes > back ? text.substr(0, text.size() - back) : text;
+  }
+  return text;
 }
 
 }  // namespace proftrace

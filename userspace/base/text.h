@@ -30,6 +30,9 @@ std::optional<T> ParseNumber(std::string_view text, int base = 10) {
   return value;
 }
 
+// Of UTF-8 that was cut: without a last character of which bytes are missing.
+std::string_view WithoutCutCharacter(std::string_view text);
+
 // Removes `prefix` from the front of `text` when it is there.
 inline bool ConsumeText(std::string_view* text, std::string_view prefix) {
   if (!text->starts_with(prefix)) return false;

@@ -34,7 +34,7 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
   if (IsBeforeBegin(head)) return;
   if (measures_hit_) job_hit_cost_.Observe(head);
   if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
-  meter_.Count(head);
+  if (IsInWindow(head)) meter_.Count(head);
   if (patch_ != nullptr) {
     Merge(record, RecordOrigin::kProbe);
   } else {
@@ -46,6 +46,11 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
 bool RecordSession::IsBeforeBegin(const abi::pt_record& head) const {
   // What is told of once is needed later, too.
   return static_cast<int64_t>(head.time_ns) < begin_ns_ && !abi::IsOfStacks(head.kind);
+}
+
+bool RecordSession::IsInWindow(const abi::pt_record& head) const {
+  const auto time_ns = static_cast<int64_t>(head.time_ns);
+  return time_ns >= metered_from_ns_ && time_ns < metered_until_ns_;
 }
 
 void RecordSession::Keep(const abi::pt_record& head, std::span<const std::byte> record) {
@@ -73,7 +78,7 @@ void RecordSession::KeepMerged(int64_t until_ns) {
     std::memcpy(&head, record.data(), sizeof(head));
     if (IsBeforeBegin(head)) return;
     if (origin == RecordOrigin::kJump) {
-      jump_meter_.Count(head);
+      if (IsInWindow(head)) jump_meter_.Count(head);
       if (stacks_ != nullptr) stack_cost_.Observe(head);
     }
     if (stacks_ == nullptr) return Keep(head, record);
@@ -151,7 +156,7 @@ void RecordSession::TakeSystemRecords() {
   system_->Drain([this](std::span<const std::byte> record) {
     abi::pt_record head{};
     std::memcpy(&head, record.data(), std::min(record.size(), sizeof(head)));
-    meter_.Count(head);
+    if (IsInWindow(head)) meter_.Count(head);
     sink_.Append(record);
     ++result_.records;
   });
@@ -356,6 +361,7 @@ void RecordSession::TakeFlight(int64_t now_ns) {
 
 void RecordSession::Stop() {
   const int64_t end_ns = MonotonicNs();
+  metered_until_ns_ = end_ns;
   if (budget_ != nullptr) budget_->Finish(end_ns);
   absl::Status status;
   if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();
@@ -373,7 +379,7 @@ void RecordSession::Stop() {
   KeepSteps();
   info_.window.detach_s = ToSeconds(detached_ns - end_ns);
   const Ledger ledger = ReadLosses();
-  const Cost cost = MeasureCost(info_.window.duration_ns, ledger.ring_lost);
+  const Cost cost = MeasureCost(end_ns - info_.window.start_ns, ledger.ring_lost);
   if (budget_ != nullptr) result_.budget = budget_->Describe(cost.estimated_overhead_percent);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     const bool has_agent = agents_ != nullptr && agents_->has_run();

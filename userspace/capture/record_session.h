@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -84,6 +85,7 @@ class RecordSession {
   // Records of jumps and of probes that have their order by now.
   void KeepMerged(int64_t until_ns);
   bool IsBeforeBegin(const abi::pt_record& head) const;
+  bool IsInWindow(const abi::pt_record& head) const;
   // -a: processes that have begun to load PyTorch.
   void TakeMapNews();
   void TakeSamples();
@@ -115,6 +117,9 @@ class RecordSession {
   const RecordCallbacks& callbacks_;
   const std::atomic<bool>& stop_;
   int64_t begin_ns_;
+  // What the cost of the recording is estimated from: not what is measured or waited for around it.
+  int64_t metered_from_ns_ = std::numeric_limits<int64_t>::max();
+  int64_t metered_until_ns_ = std::numeric_limits<int64_t>::max();
   FlightKeeper* keeper_;  // the sink's; none: all is written to a file
   CaptureSink sink_;
   std::unique_ptr<FlightRecorder> flight_;

@@ -297,7 +297,7 @@ absl::Status RecordSession::Start() {
   }
   info_ = options_.info;
   info_.host = DescribeHost();
-  info_.window.start_ns = ready_ns;
+  info_.window.start_ns = metered_from_ns_ = ready_ns;
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   info_.window.attach_s = ToSeconds(attached_ns - begin_ns_);
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "exporters/escape.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/version.h"
@@ -30,6 +32,15 @@ void InsertRecord(std::vector<std::string>* arguments) {
   arguments->insert(arguments->begin(), "record");
 }
 
+// Not to be taken for done where what was printed went nowhere.
+absl::Status CheckPrinted() {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) {
+    return absl::OkStatus();
+  }
+  return Fail(ExitCode::kOutputFailed, "cannot write to standard output");
+}
+
 int Finish(const absl::Status& status, bool json) {
   const int code = static_cast<int>(ExitCodeOf(status));
   if (status.ok() || WasTold(status)) return code;
@@ -43,7 +54,7 @@ int Finish(const absl::Status& status, bool json) {
     const nlohmann::json error = {{"error", {{"message", message}, {"exit_code", code}}}};
     std::puts(error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
-    std::fprintf(stderr, "proftrace: %s\n", message.c_str());
+    std::fprintf(stderr, "proftrace: %s\n", TableText(message).c_str());
   }
   return code;
 }
@@ -56,7 +67,7 @@ int RunCommandLine(int argc, char** argv) {
   std::vector<std::string> arguments(all.begin(), separator);
   std::vector<std::string> command;
   if (separator != all.end()) command.assign(separator + 1, all.end());
-  if (!command.empty() || !arguments.empty()) {
+  if (separator != all.end() || !arguments.empty()) {
     if (arguments.empty()) arguments.emplace_back("record");
     InsertRecord(&arguments);
   }
@@ -79,12 +90,17 @@ int RunCommandLine(int argc, char** argv) {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes a vector
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) {
+      app.exit(error);
+      return Finish(CheckPrinted(), json);
+    }
     return Finish(Fail(ExitCode::kUsage,
                        std::string(error.what()) + "; 'proftrace --help' shows what there is"),
                   json);
   }
-  return Finish(action ? action() : Fail(ExitCode::kBug, "no command was run"), json);
+  absl::Status status = action ? action() : Fail(ExitCode::kBug, "no command was run");
+  if (status.ok()) status = CheckPrinted();
+  return Finish(status, json);
 }
 
 }  // namespace proftrace

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "exporters/escape.h"
 #include "symbols/planner.h"
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
@@ -49,7 +50,7 @@ struct Diagnosis {
   bool has_bpf = false;
 
   void Add(const std::string& name, bool ok, const std::string& detail) {
-    checks.push_back(Check{name, ok, detail});
+    checks.push_back(Check{name, ok, TableText(detail)});
   }
   void Add(const std::string& name, const absl::Status& result) {
     Add(name, false, std::string(result.message()));

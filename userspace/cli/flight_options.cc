@@ -89,9 +89,16 @@ absl::StatusOr<FlightTrigger> ParseTrigger(const std::string& text) {
 absl::StatusOr<std::optional<FlightOptions>> MakeFlightOptions(const FlightArguments& arguments,
                                                                const FlightSurroundings& others) {
   if (!arguments.window.has_value()) {
-    if (arguments.triggers.empty()) return std::nullopt;
-    return Fail(ExitCode::kUsage,
-                "--trigger needs --flight-recorder, whose last seconds it writes");
+    if (!arguments.triggers.empty()) {
+      return Fail(ExitCode::kUsage,
+                  "--trigger needs --flight-recorder, whose last seconds it writes");
+    }
+    const FlightArguments none;
+    if (arguments.memory != none.memory || arguments.most_dumps != none.most_dumps) {
+      return Fail(ExitCode::kUsage,
+                  "--flight-recorder-memory and --most-dumps are for --flight-recorder");
+    }
+    return std::nullopt;
   }
   if (others.waits_for_steps) {
     return Fail(ExitCode::kUsage,

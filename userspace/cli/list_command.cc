@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "exporters/escape.h"
 #include "symbols/process.h"
 #include "userspace/cli/commands.h"
 
@@ -46,7 +47,7 @@ absl::Status RunList(bool as_json) {
   std::printf("%8s  %-16s %-14s %-7s %7s  %s\n", "PID", "NAME", "TORCH", "PYTHON", "THREADS",
               "COMMAND");
   for (const ProcessInfo& info : processes) {
-    std::printf("%8u  %-16s %-14s %-7s %7u  %.100s\n", Raw(info.pid), info.comm.c_str(),
+    std::printf("%8u  %-16s %-14s %-7s %7u  %.100s\n", Raw(info.pid), TableText(info.comm).c_str(),
                 info.torch_version.c_str(), info.python_version.c_str(), info.threads,
                 JoinCommand(info).c_str());
   }

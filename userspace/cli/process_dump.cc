@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "symbols/cached_memory.h"
+#include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
 #include "symbols/python_objects.h"
@@ -422,6 +423,7 @@ class DumpMaker {
 }  // namespace
 
 absl::StatusOr<ProcessDump> DumpProcess(Pid pid) {
+  if (absl::Status status = CheckIsNoThread(pid); !status.ok()) return status;
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
   ProcessDump dump;

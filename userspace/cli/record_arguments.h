@@ -22,7 +22,8 @@ struct RecordArguments {
   std::optional<std::string> schedule;
   FlightArguments flight;
   std::string output;
-  std::string formats = "table,csv,chrome,folded,flamegraph";
+  static constexpr char kDefaultFormats[] = "table,csv,chrome,folded,flamegraph";
+  std::string formats = kDefaultFormats;
   std::string buffer_size = "32M";
   std::optional<std::string> max_overhead;
   std::optional<std::string> sample;

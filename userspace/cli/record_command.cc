@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "exporters/escape.h"
 #include "exporters/formats.h"
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
@@ -137,7 +138,15 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   for (const std::string& text : arguments.metadata) {
     auto pair = ParseKeyValue(text);
     if (!pair.ok()) return pair.status();
-    options.info.metadata.push_back(*pair);
+    // The last one of a key counts, as in torch.
+    std::vector<std::pair<std::string, std::string>>& known = options.info.metadata;
+    const auto same = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& other) { return other.first == pair->first; });
+    if (same == known.end()) {
+      known.push_back(*pair);
+    } else {
+      same->second = pair->second;
+    }
   }
   return options;
 }
@@ -158,6 +167,9 @@ absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
   }
   if (arguments.tier != "bpf" && arguments.tier != "patch") {
     return Fail(ExitCode::kUsage, "--tier " + arguments.tier + ": choose bpf or patch");
+  }
+  if (arguments.no_inject && arguments.tier == "patch") {
+    return Fail(ExitCode::kUsage, "--tier patch and --no-inject exclude each other");
   }
   if (arguments.no_bpf && arguments.tier != "patch") {
     return Fail(ExitCode::kUsage, "--no-bpf is for --tier patch: tier bpf records by eBPF alone");
@@ -293,7 +305,8 @@ std::string DescribeTargets(const RecordOptions& options, const std::vector<std:
   for (const Pid pid : pids) {
     const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
     const std::string comm = !command.empty() ? command[0] : info.ok() ? info->comm : "?";
-    text += (text.empty() ? "PID " : ", PID ") + std::to_string(Raw(pid)) + " (" + comm + ")";
+    text += (text.empty() ? "PID " : ", PID ") + std::to_string(Raw(pid)) + " (" + TableText(comm) +
+            ")";
   }
   return text;
 }
@@ -316,6 +329,11 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   if (with_table) printed = PrintTable(*results, table, /*json=*/false);
   if (!result.status.ok()) return result.status;
   if (!names.ok()) return names.status();
+  if (arguments.formats != RecordArguments::kDefaultFormats) {
+    for (const std::string& reason : WhyNotWritten(*results, formats, table)) {
+      std::fprintf(stderr, "proftrace: %s\n", reason.c_str());
+    }
+  }
   PrintEnd(arguments, result, *results, *names, directory.path());
   if (!printed.ok()) return printed;
   if (arguments.strict && results->timeline->any_loss()) {
@@ -540,7 +558,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       [arguments](int64_t on) { arguments->no_follow_children = on < 0; },
       "record forked and spawned children (on)");
   record->add_flag("--no-inject", arguments->no_inject,
-                   "change nothing in the target: no agent for CUPTI");
+                   "change nothing in the target: no agent for CUPTI, no jumps");
   record->add_flag("--strict", arguments->strict, "exit with 9 when events were lost");
   record->add_flag("--force", arguments->force, "write into a directory that is not empty");
   record->add_flag("-q,--quiet", arguments->quiet, "only the table and errors");

@@ -22,6 +22,14 @@ absl::Status DirectoryError(const std::string& path, const std::string& what) {
               "cannot write results to " + path + ": " + what + "; give another one with -o");
 }
 
+// Why the directory at `path` could not be opened.
+std::string WhyNotOpened(const std::string& path) {
+  if (errno != ELOOP && errno != ENOTDIR) return ErrnoText(errno);
+  struct stat facts {};
+  const bool is_link = lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode);
+  return is_link ? "it is a symbolic link" : "it is not a directory";
+}
+
 bool IsEmpty(int fd) {
   const int copy = dup(fd);
   DIR* directory = copy < 0 ? nullptr : fdopendir(copy);
@@ -49,8 +57,7 @@ absl::StatusOr<ResultDirectory> ResultDirectory::Prepare(const std::string& path
   }
   const int fd = open(result.path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) {
-    return DirectoryError(
-        path, errno == ELOOP || errno == ENOTDIR ? "it is not a directory" : ErrnoText(errno));
+    return DirectoryError(path, WhyNotOpened(result.path_));
   }
   const bool empty = result.created_ || IsEmpty(fd);
   const std::optional<FileOwner> owner = OwnerFromSudo();

@@ -81,25 +81,43 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
   const absl::StatusOr<std::vector<const Format*>> all = WithCompanions(formats);
   if (!all.ok()) return all.status();
   std::vector<std::string> names;
+  absl::Status failed;
+  const auto write = [&](const Format& format, const ExportInput& from, const std::string& name) {
+    names.push_back(name);
+    failed.Update(Export(format, from, *output, name));
+  };
   for (const Format* format : *all) {
     // Whether an agent can record is known only when it has: `unsupported` says why it has not. The
     // same of modules and samples.
     if (format->needs != FormatNeeds::kMemory && !IsRecorded(format->needs, *results.timeline)) {
       continue;
     }
-    const std::string name = DefaultFileName(*format, *results.timeline);
-    if (absl::Status status = Export(*format, input, *output, name); !status.ok()) return status;
-    names.push_back(name);
+    write(*format, input, DefaultFileName(*format, *results.timeline));
     if (format->name != "chrome") continue;
     for (const int rank : SeveralRanks(*results.timeline)) {
       ExportInput of_rank = input;
       of_rank.rank = rank;
-      names.push_back(RankFileName(rank));
-      absl::Status status = Export(*format, of_rank, *output, names.back());
-      if (!status.ok()) return status;
+      write(*format, of_rank, RankFileName(rank));
     }
   }
+  if (!failed.ok()) return failed;
   return names;
+}
+
+std::vector<std::string> WhyNotWritten(const Results& results,
+                                       const std::vector<const Format*>& formats,
+                                       const TableOptions& table) {
+  std::vector<std::string> reasons;
+  for (const Format* format : formats) {
+    if (IsRecorded(format->needs, *results.timeline)) continue;
+    StringSink nowhere;
+    const absl::Status status =
+        format->write(ExportInput{*results.timeline, results.aggregates, table}, nowhere);
+    if (status.ok()) continue;
+    reasons.push_back(std::string(format->name) +
+                      " is not written: " + std::string(status.message()));
+  }
+  return reasons;
 }
 
 absl::Status PrintTable(const Results& results, const TableOptions& table, bool json) {

@@ -26,12 +26,17 @@ struct Results {
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
                                     const AggregateOptions& options);
 
-// Writes `formats` and summary.json into `directory`; the names of the files, in order. The first
-// error ends it.
+// Writes `formats` and summary.json into `directory`; the names of the files, in order. One that
+// cannot be written is the error that is returned in the end; the others are written.
 absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
                                                       const std::vector<const Format*>& formats,
                                                       const TableOptions& table,
                                                       const std::string& directory);
+
+// Why those of `formats` are not written that need what is not in the recording: one sentence each.
+std::vector<std::string> WhyNotWritten(const Results& results,
+                                       const std::vector<const Format*>& formats,
+                                       const TableOptions& table);
 
 // The table and its footer on standard output.
 absl::Status PrintTable(const Results& results, const TableOptions& table, bool json);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "userspace/base/text.h"
 #include "userspace/decode/record_copy.h"
 #include "userspace/decode/record_sizes.h"
 #include "userspace/model/torch_rules.h"
@@ -128,7 +129,7 @@ EventLabel Decoder::TextLabel(std::string text, uint32_t length, Scope scope,
   Label label = LabelOfScope(scope);
   label.name = prefix + text;
   if (text.size() < length) {
-    label.name += "…";
+    label.name = prefix + std::string(WithoutCutCharacter(text)) + "…";
     ++ledger_->names_cut;
   }
   return InternLabel(label);

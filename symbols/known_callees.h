@@ -1,0 +1,31 @@
+// What functions do that the code which makes rows calls, as far as following its values needs it:
+// of libstdc++ and c10, by their mangled names.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace proftrace {
+
+// c10::Symbol::toQualString() const: the text of a number that is kept in 32 bits.
+bool IsSymbolText(std::string_view callee);
+
+// A text that is made from another one: which argument holds that, and how.
+enum class StringSource : uint8_t { kNone, kString, kCharacters, kPointer };
+// The name of a row as RecordFunction takes it, made by a function of its own in code that was not
+// optimised: std::variant<std::string_view, …>.
+StringSource SourceOfVariant(std::string_view callee);
+StringSource SourceOfString(std::string_view callee);
+
+// std::forward, and std::optional's operator*: libstdc++ has the value first.
+bool ReturnsItsArgument(std::string_view callee);
+
+// c10::SymInt's constructors of another one take its one word; only of a symbolic one it is
+// another.
+bool CopiesSymInt(std::string_view callee);
+
+// How many bytes the function may change from the address of an object on that it gets: of a member
+// of a class which rows' names lie beside, that class's size.
+int64_t ObjectBytes(std::string_view callee);
+
+}  // namespace proftrace

@@ -1,0 +1,48 @@
+// The order of the rows of events.csv, and their ids: by their start, on all threads and devices.
+// Of rows that start at the same time spans (and the rows of steps) come first, then memory events,
+// the system's, and those of devices.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "userspace/aggregate/steps.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+class EventOrder {
+ public:
+  // A row that is neither a span nor a step.
+  struct Other {
+    enum class Kind : uint8_t { kMemory, kSystem, kDeviceAnnotation, kDeviceActivity };
+    Kind kind{};
+    uint32_t index = 0;  // into the timeline's events of this kind
+  };
+
+  // Both must outlive this.
+  EventOrder(const Timeline& timeline, const StepRows& steps);
+
+  uint64_t IdOfSpan(SpanId span) const;
+  uint64_t IdOfStep(size_t row) const;  // an index into StepRows::rows()
+  uint64_t IdOfSystemEvent(uint32_t index) const;
+
+  // The others in their order, each once: the next one, if it starts before `until_ns`, if given.
+  std::optional<Other> Take(std::optional<int64_t> until_ns);
+
+ private:
+  static constexpr size_t kKinds = 4;
+
+  uint32_t CountOf(Other::Kind kind) const;
+  int64_t StartOf(Other::Kind kind, uint32_t index) const;
+  // How many of a kind start before `start_ns`, or, `with_equal`, then.
+  uint64_t CountBefore(Other::Kind kind, int64_t start_ns, bool with_equal) const;
+  uint64_t OthersBefore(int64_t start_ns) const;
+
+  const Timeline& timeline_;
+  const StepRows& steps_;
+  uint32_t counts_[kKinds] = {};
+  uint32_t next_[kKinds] = {};
+};
+
+}  // namespace proftrace
