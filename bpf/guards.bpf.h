@@ -9,6 +9,7 @@
 
 #include "bpf/common.bpf.h"
 #include "bpf/autograd.bpf.h"
+#include "bpf/python_types.bpf.h"
 #include "bpf/registers.bpf.h"
 #include "bpf/text.bpf.h"
 
@@ -83,6 +84,8 @@ static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_plac
 	}
 	if (place->form == PT_PLACE_PYTHON_STRING && address)
 		address = python_characters(address, place->text_offset);
+	else if (place->form == PT_PLACE_PYTHON_TYPE && address)
+		address = read_word(address + PYTHON_TYPE_NAME);
 	if (!address)
 		return PT_TEXT_READ_FAILED;
 	bytes = read_long_name(name, address);
@@ -119,15 +122,11 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 
 	if (!name)
 		return 0;
-	if (!place || place->form == PT_PLACE_NOTHING || place->form == PT_PLACE_PYTHON_TYPE) {
+	if (!place || place->form == PT_PLACE_NOTHING) {
 		record = reserve(PT_GUARD_RECORD_SHORT_BYTES);
 		if (!record)
 			return 0;
 		fill_guard(record, ctx, cookie, kind, PT_GUARD_RECORD_SHORT_BYTES);
-		if (place && place->form == PT_PLACE_PYTHON_TYPE) {
-			record->object = value_at(ctx, place);
-			record->length = PT_TEXT_PYTHON_TYPE;
-		}
 		submit(record);
 		return 0;
 	}

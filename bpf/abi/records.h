@@ -161,7 +161,6 @@ struct pt_text_record {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_text_record) == 280, "pt_text_record");
 #define PT_TEXT_READ_FAILED 0xffffffffu
-#define PT_TEXT_PYTHON_TYPE 0xfffffffeu /* a Python type's, see PT_PLACE_PYTHON_TYPE */
 
 /* The part of a longer name from `offset` on; as many of these follow as PT_NAME_BYTES needs. */
 #define PT_TEXT_MORE_BYTES 2000
@@ -179,10 +178,9 @@ PT_STATIC_ASSERT(sizeof(struct pt_text_more_record) == 2032, "pt_text_more_recor
 struct pt_guard_record {
 	struct pt_record head;
 	pt_u64 handle; /* the address of the object */
-	pt_u64 object; /* PT_FRAME_BEGIN: the frame's code; frames may move, their code does not.
-			  PT_GUARD_BEGIN with PT_TEXT_PYTHON_TYPE: that type */
+	pt_u64 object; /* PT_FRAME_BEGIN: the frame's code; frames may move, their code does not */
 	pt_u32 scope;  /* at::RecordScope, as the target passed it */
-	pt_u32 length; /* of the name; PT_TEXT_READ_FAILED, PT_TEXT_PYTHON_TYPE */
+	pt_u32 length; /* of the name; PT_TEXT_READ_FAILED */
 	/* Only where the name is not the site's own (record longer by this). */
 	char text[PT_TEXT_BYTES];
 };
@@ -424,7 +422,7 @@ enum pt_place_form {
 	PT_PLACE_C_STRING = 1,	    /* the address of a text that ends with NUL */
 	PT_PLACE_PYTHON_STRING = 2, /* the address of a Python str */
 	PT_PLACE_NOTHING = 3,	    /* no name: only what the row is called with */
-	PT_PLACE_PYTHON_TYPE = 4,   /* the address of a Python type, whose name the loader reads */
+	PT_PLACE_PYTHON_TYPE = 4,   /* the address of a Python type, whose name it is */
 	PT_PLACE_SYMBOL = 5,	    /* the number of a c10::Symbol (32 bits), likewise. Of
 				       PT_ROLE_PLACED_BEGIN only */
 };

@@ -37,21 +37,21 @@ def read_ours(result: Path) -> dict[int, dict[str, Any]]:
     with (result / "events.csv").open(encoding="utf-8", newline="") as file:
         records = list(csv.DictReader(file, strict=True))
     ours: dict[int, dict[str, Any]] = {}
-    by_id: dict[int, int] = {}
+    by_external_id: dict[int, int] = {}
     at: dict[tuple[int, Decimal], list[int]] = {}
     for number, record in enumerate(records):
         ours[number] = dict(NONE, seq=int(record["sequence_nr"] or -1), fwd_tid=int(record["fwd_tid"] or 0),
                             forward_id=json.loads(record["args"] or "{}").get("forward_id", -1))
         if record["category"] in model.COMPARED:
-            by_id[int(record["id"])] = number
+            by_external_id[int(record["external_id"])] = number
     with gzip.open(result / "trace.json.gz", "rt", encoding="utf-8") as file:
         events = json.load(file, parse_float=Decimal)["traceEvents"]
     for event in events:
         if event.get("cat") in model.COMPARED and event["ph"] in "Xb":
-            row = ours[by_id[event["args"]["External id"] - 1]]
+            row = ours[by_external_id[event["args"]["External id"]]]
             row["fwd"] = event["args"].get("Fwd thread id", 0)
             row["trace_seq"] = event["args"].get("Sequence number", -1)
-            at.setdefault((event["tid"], event["ts"]), []).append(by_id[event["args"]["External id"] - 1])
+            at.setdefault((event["tid"], event["ts"]), []).append(by_external_id[event["args"]["External id"]])
     add_our_arrows(ours, at, [event for event in events if event.get("cat") == "fwdbwd"])
     return ours
 

@@ -62,7 +62,6 @@ void NameResolver::Observe(std::span<const std::byte> record) {
   abi::pt_record head;
   std::memcpy(&head, record.data(), sizeof(head));
   if (head.kind == abi::PT_NODE_BEGIN) ObserveNode(record);
-  if (head.kind == abi::PT_GUARD_BEGIN) ObserveGuard(record);
   if (head.kind == abi::PT_NAMED_BEGIN) ObserveNamed(record);
   if (head.kind == abi::PT_THREAD_EXIT) ObserveExit(record);
 }
@@ -91,15 +90,6 @@ void NameResolver::ObserveNode(std::span<const std::byte> record) {
   // come without.
   if (node.type_name[0] != '\0' || !python_nodes_.contains(vtable_key)) return;
   ObservePythonType(pid, *image, node.python_type);
-}
-
-void NameResolver::ObserveGuard(std::span<const std::byte> record) {
-  abi::pt_guard_record guard{};
-  std::memcpy(&guard, record.data(), std::min(record.size(), sizeof(guard)));
-  if (guard.length != PT_TEXT_PYTHON_TYPE) return;
-  const Pid pid{guard.head.pid};
-  const std::optional<uint32_t> image = image_of_(pid);
-  if (image.has_value()) ObservePythonType(pid, *image, guard.object);
 }
 
 void NameResolver::ObserveNamed(std::span<const std::byte> record) {

@@ -46,7 +46,6 @@ class NameResolver {
  private:
   void ObservePythonType(Pid pid, uint32_t image, uint64_t type);
   void ObserveNamed(std::span<const std::byte> record);
-  void ObserveGuard(std::span<const std::byte> record);
   void ObserveNode(std::span<const std::byte> record);
   void ObserveExit(std::span<const std::byte> record);
 

@@ -154,16 +154,6 @@ bool Decoder::DecodeAnnotation(const abi::pt_text_record& record, const Process&
   return true;
 }
 
-EventLabel Decoder::PythonTypeLabel(const Process& process, uint64_t type, Scope scope) {
-  const auto image = metadata_.images.find(process.image);
-  if (image == metadata_.images.end()) return kUnnamedLabel;
-  const auto name = image->second.python_type_names.find(type);
-  if (name == image->second.python_type_names.end()) return kUnnamedLabel;
-  Label label = LabelOfScope(scope);
-  label.name = name->second;
-  return InternLabel(label);
-}
-
 EventLabel Decoder::NamedLabel(const Process& process, uint16_t site, uint64_t symbol_and_scope) {
   Label label = LabelOfScope(KnownScope(static_cast<uint32_t>(symbol_and_scope >> 32)));
   const auto symbol = static_cast<uint32_t>(symbol_and_scope);
@@ -187,10 +177,6 @@ bool Decoder::DecodeGuard(const abi::pt_guard_record& record, const Process& pro
   event->label = kUnnamedLabel;
   const Scope scope = KnownScope(record.scope);
   if (size_t{record.head.words} * 8 < sizeof(record)) {
-    if (record.length == PT_TEXT_PYTHON_TYPE) {
-      event->label = PythonTypeLabel(process, record.object, scope);
-      return true;
-    }
     const EventLabel site_label = SiteLabel(process, record.head.site);
     if (site_label == kUnnamedLabel || labels_[site_label].name.empty()) return true;
     Label label = LabelOfScope(scope);

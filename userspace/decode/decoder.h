@@ -39,6 +39,8 @@ class Decoder {
 
   const std::vector<Label>& labels() const { return labels_; }
   // What Event::inputs indexes, when all events are decoded.
+  // The last one alone of several inputs.
+  InputsId LastInput(InputsId inputs) { return inputs_.LastOf(inputs); }
   std::vector<OperatorInputs> TakeInputs() { return inputs_.TakeTable(); }
   // What Event::stack indexes, likewise.
   PythonDecoder::Tables TakeStacks();
@@ -77,7 +79,6 @@ class Decoder {
   EventLabel NamedLabel(const Process& process, uint16_t site, uint64_t symbol_and_scope);
   bool DecodeGuard(const abi::pt_guard_record& record, const Process& process, Event* event);
   // Of the row of a custom autograd Function.
-  EventLabel PythonTypeLabel(const Process& process, uint64_t type, Scope scope);
   // False when torch shows no row for the work: it has no title.
   bool DecodeWork(const abi::pt_pointer_record& record, Event* event);
   // False when what was read cannot be a node's.

@@ -1,7 +1,10 @@
 #include "userspace/decode/input_decoder.h"
 
 #include <cstring>
+#include <string_view>
 #include <utility>
+
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -108,6 +111,48 @@ InputsId InputDecoder::Intern(const Pending& pending, std::span<const uint64_t> 
   table_.push_back(*std::move(inputs));
   ids_.emplace(key_, id);
   return id;
+}
+
+namespace {
+
+// Of the text of a JSON list: the list of its last element.
+std::string LastElement(std::string_view list) {
+  size_t begin = 1;
+  int depth = 0;
+  bool is_text = false;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const char c = list[i];
+    if (is_text) {
+      if (c == '\\') ++i;
+      is_text = c != '"';
+    } else if (c == '"') {
+      is_text = true;
+    } else if (c == '[') {
+      ++depth;
+    } else if (c == ']') {
+      --depth;
+    } else if (c == ',' && depth == 1) {
+      begin = i + 1;
+    }
+  }
+  if (begin == 1 || list.size() < 2) return std::string(list);
+  return "[" + std::string(StripBlanks(list.substr(begin)));
+}
+
+}  // namespace
+
+InputsId InputDecoder::LastOf(InputsId inputs) {
+  if (Raw(inputs) == 0 || Raw(inputs) >= table_.size()) return inputs;
+  const auto [known, is_new] = last_.try_emplace(Raw(inputs), inputs);
+  if (!is_new) return known->second;
+  const OperatorInputs& all = table_[Raw(inputs)];
+  OperatorInputs last = {LastElement(all.dims),     LastElement(all.shapes),
+                         LastElement(all.types),    LastElement(all.strides),
+                         LastElement(all.concrete), ""};
+  if (last.types == all.types) return inputs;
+  const InputsId id{static_cast<uint32_t>(table_.size())};
+  table_.push_back(std::move(last));
+  return known->second = id;
 }
 
 }  // namespace proftrace

@@ -34,6 +34,9 @@ class InputDecoder {
   InputsId Take(const abi::pt_record& begin, const InputForm& form, bool* waits);
   InputsId FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles);
 
+  // The last one alone of several inputs.
+  InputsId LastOf(InputsId inputs);
+
   // By InputsId.
   std::vector<OperatorInputs> TakeTable() { return std::move(table_); }
 
@@ -55,6 +58,7 @@ class InputDecoder {
   size_t table_bytes_ = 0;
   absl::flat_hash_map<std::string, InputsId> ids_;  // by all that the texts depend on
   absl::flat_hash_map<uint32_t, Pending> pending_;  // by tid
+  absl::flat_hash_map<uint32_t, InputsId> last_;  // what LastOf() has given, by Raw() of its input
   std::string key_;
 };
 

@@ -216,9 +216,10 @@ InputsId SpanBuilder::InputsOf(const Event& event, SpanId parent) const {
   const std::string& name = labels_[event.label].name;
   if (!TakesParentsInputs(name)) return kNoInputs;
   const Span& above = timeline_->span(parent);
-  return timeline_->label(above.label).name == "aten::" + name
-             ? timeline_->columns().inputs.at(parent)
-             : kNoInputs;
+  if (timeline_->label(above.label).name != "aten::" + name) return kNoInputs;
+  // Of an operator that is called boxed torch shows the whole Stack: its own arguments come last.
+  const InputsId all = timeline_->columns().inputs.at(parent);
+  return last_input_ ? last_input_(all) : all;
 }
 
 absl::Status SpanBuilder::OnBegin(const Event& event, ThreadState& thread) {

@@ -24,6 +24,7 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -61,6 +62,9 @@ class SpanBuilder {
   // it are left out.
   SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
               TimelineBuilder* timeline, Ledger* ledger);
+
+  // What gives the last one alone of several inputs. Called while events are added.
+  void SetLastInput(std::function<InputsId(InputsId)> last) { last_input_ = std::move(last); }
 
   // Operators whose calls were only counted, each from some moment on: until all calls were over
   // that were open then, their ends came without a begin.
@@ -172,6 +176,7 @@ class SpanBuilder {
   absl::flat_hash_map<uint64_t, std::vector<DemotedOperator>> demoted_;  // by pid and site
   TimelineBuilder* timeline_;
   Ledger* ledger_;
+  std::function<InputsId(InputsId)> last_input_;
   MemoryTracker memory_;
   ForwardLinks forward_links_;
   absl::Status column_status_;  // of what Close() adds beside a span

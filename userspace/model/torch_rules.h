@@ -23,7 +23,7 @@ inline bool IsUnobserved(std::string_view operator_name) {
   return std::find(std::begin(kNames), std::end(kNames), operator_name) != std::end(kNames);
 }
 
-// Rows that torch makes inside the operator of the same name, with the same inputs: its kernel says
+// Rows that torch makes inside the operator of the same name, with its argument: its kernel says
 // RECORD_FUNCTION("detach", {self}) (torch/csrc/autograd/VariableTypeManual.cpp).
 inline bool TakesParentsInputs(std::string_view name) {
   return name == "detach" || name == "detach_";

@@ -236,7 +236,7 @@ JobFacts FactsOf(const ProbePlan& plan) {
 namespace {
 
 // Where `place` is the name of the Python type that a register or a slot of the function's own
-// frame holds: that type. Nothing of it is read.
+// frame holds: that type, which lives as long as the function runs.
 void TakeTypeAlone(abi::pt_place* place) {
   const bool is_slot = place->count == 3 && ((place->base == kRsp && place->offsets[0] >= 0) ||
                                              (place->base == kRbp && place->offsets[0] < 0));

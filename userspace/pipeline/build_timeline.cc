@@ -155,6 +155,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
     window_end_ns = metadata.info.window.start_ns + metadata.info.window.duration_ns;
   }
   SpanBuilder spans(decoder.labels(), window_end_ns, &timeline, &ledger);
+  spans.SetLastInput([&decoder](InputsId inputs) { return decoder.LastInput(inputs); });
   if (metadata.info.budget.has_value()) spans.SetDemoted(metadata.info.budget->demoted);
 
   DeviceLedger device_ledger;

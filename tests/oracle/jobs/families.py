@@ -90,6 +90,7 @@ class Families(Workload):
     def random(self) -> torch.Tensor:
         generator = torch.Generator().manual_seed(3)
         return (torch.rand(4, generator=generator).sum() + torch.randperm(9, generator=generator).sum()
+                + torch.full((2,), 1e12).sum() + torch.full((2,), -(2.0**63)).sum() + torch.full((2,), 3e19).sum()
                 + torch.bernoulli(torch.full((4,), 0.5), generator=generator).sum()
                 + torch.normal(0.0, 1.0, (3,), generator=generator).sum())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Callable, Iterable
 
 import torch
@@ -89,7 +90,7 @@ class Functions(Workload):
         self.block = Block()
         self.pieces: list[Callable[[], torch.Tensor]] = [
             self.double_backward, self.nested, self.hooks, self.checkpointed, self.jacobians, self.refusals,
-            self.anomaly, self.checked, self.called]
+            self.anomaly, self.checked, self.called, self.made]
         if hasattr(torch, "func"):
             self.pieces += [self.transforms, self.stacked_transforms]
 
@@ -168,6 +169,19 @@ class Functions(Workload):
             count += 1
         return gradient.sum() + value.detach().add(1).sum() + count.sum()
 
+    def made(self) -> torch.Tensor:
+        """Classes that are made at run time: one often has the address of another one that is gone."""
+        total = torch.zeros(())
+        for number in range(4):
+            members = {"forward": staticmethod(lambda ctx, value: value * 2), "backward": staticmethod(lambda ctx, gradient: gradient * 3)}
+            function: Any = type(f"Made{number}", (torch.autograd.Function,), members)
+            result = function.apply(self.weight).sum()
+            result.backward()
+            total += result.detach()
+            del function, result
+            gc.collect()
+        return total
+
     def transforms(self) -> torch.Tensor:
         value = self.weight.detach()
         gradient = torch.func.grad(lambda v: (v.sin() * v).sum())(value)
@@ -178,8 +192,9 @@ class Functions(Workload):
         value = self.weight.detach()[0]
         jacobian = torch.func.jacrev(lambda v: v * v.sum())(value)
         hessian = torch.func.hessian(lambda v: (v ** 3).sum())(value)
+        normed = torch.func.hessian(lambda v: nn.functional.layer_norm(v, (5,)).sin().sum())(value)  # its detach is called boxed
         _, product = torch.func.vjp(torch.cos, value)
-        return jacobian.sum() + hessian.sum() + product(value)[0].sum()
+        return jacobian.sum() + hessian.sum() + normed.sum() + product(value)[0].sum()
 
     def tensors(self) -> Iterable[torch.Tensor]:
         return [self.total]
