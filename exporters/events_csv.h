@@ -1,5 +1,5 @@
-// events.csv: one row a span, in the order of ids. A cell is empty where nothing was recorded,
-// never 0.
+// events.csv: one row an event, in the order of their starts, and so of their ids. A cell is empty
+// where nothing was recorded, never 0.
 #pragma once
 
 #include <absl/status/status.h>

@@ -182,6 +182,11 @@ std::string_view StatusValue(std::string_view status, std::string_view name) {
   return {};
 }
 
+std::string NotEvenRoot() {
+  return ": CAP_SYS_PTRACE is missing, or the process is of a user namespace outside of this one; "
+         "run proftrace outside of the container";
+}
+
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {
   const std::string path = absl::StrCat("/proc/", Raw(pid), "/maps");
   if (access(absl::StrCat("/proc/", Raw(pid)).c_str(), F_OK) != 0) {
@@ -192,9 +197,10 @@ absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {
     if (errno == ENOENT || errno == ESRCH) {
       return Fail(ExitCode::kNoTarget, absl::StrCat("process ", Raw(pid), " has ended"));
     }
-    return Fail(ExitCode::kNotPermitted,
-                absl::StrCat("may not read the memory map of process ", Raw(pid), " (",
-                             ErrnoText(errno), "); run proftrace as root"));
+    return Fail(
+        ExitCode::kNotPermitted,
+        absl::StrCat("may not read the memory map of process ", Raw(pid), " (", ErrnoText(errno),
+                     ")", geteuid() == 0 ? NotEvenRoot() : "; run proftrace as root"));
   }
   return ParseMaps(ReadSmallFile(path, kMaxMapsBytes));
 }

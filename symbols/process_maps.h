@@ -44,6 +44,9 @@ std::vector<Mapping> ParseMaps(std::string_view text);
 // The files among `mappings` that have executable parts, in order of their first address.
 std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings);
 
+// Why root may be refused something of a process, behind what that is.
+std::string NotEvenRoot();
+
 // kNoTarget when there is no such process, kNotPermitted when its maps may not be read.
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid);
 

@@ -89,7 +89,7 @@ void FuzzCode(const uint8_t* data, size_t size) {
   ClassifyCaller(image, *graph, {0x1000});
   // Each call may begin a row; the functions that it calls are the same one.
   for (uint32_t i = 0; i < std::min<size_t>(graph->size(), 64); ++i) {
-    if (graph->node(i).is_call) FindGivenInputs(image, *graph, i);
+    if (graph->node(i).is_call) FindGivenInputs(image, *graph, i, {});
   }
 }
 

@@ -73,6 +73,9 @@ def check_meaning(folder: Path) -> None:
         parts = ("merged", "unlinked", "outside_window", "unknown", "malformed")
         assert device["records"] == sum(device[name] for name in parts), device
     by_id = {}
+    assert [int(row["id"]) for row in rows] == list(range(len(rows)))
+    starts = [int(row["start_ns"]) for row in rows]
+    assert starts == sorted(starts)
     for row in rows:
         by_id[row["id"]] = row
         if row["duration_ns"]:  # an instant on a device has none

@@ -264,7 +264,11 @@ class Result:
         with (self.path / "events.csv").open(newline="", encoding="utf-8") as stream:
             rows = csv.reader(stream)  # in half of DictReader's time
             header = next(rows)
-            for row in rows:
+            start_at, last_ns = header.index("start_ns"), 0
+            for number, row in enumerate(rows):
+                start_ns = int(row[start_at])
+                assert int(row[0]) == number and start_ns >= last_ns, f"row {number} is not in the order of starts: {row}"
+                last_ns = start_ns
                 yield dict(zip(header, row))
 
     @functools.cached_property

@@ -22,6 +22,7 @@ namespace proftrace {
 namespace {
 
 absl::Status NotPermitted(const std::string& what) {
+  if (geteuid() == 0) return Fail(ExitCode::kNotPermitted, "root may not " + what + NotEvenRoot());
   return Fail(ExitCode::kNotPermitted,
               "this user may not " + what +
                   "; run 'sudo proftrace', or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and "

@@ -143,8 +143,11 @@ std::optional<MemoryEvent> MemoryTracker::Observe(const Event& event) {
     default:
       return std::nullopt;
   }
-  constexpr int64_t kMost = kMostBytes;
-  out.bytes = std::clamp(static_cast<int64_t>(event.value), -kMost, kMost);
+  // What could not be had is in no sum.
+  constexpr int64_t kMostSummed = kMostBytes;
+  const int64_t most =
+      out.kind == MemoryEventKind::kOutOfMemory ? std::numeric_limits<int64_t>::max() : kMostSummed;
+  out.bytes = std::clamp(static_cast<int64_t>(event.value), -most, most);
   out.device_type = DeviceType(event.label);
   out.device_index = DeviceIndex(event.label);
   out.total_allocated = Signed(thread.allocated);
