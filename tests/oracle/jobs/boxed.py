@@ -57,7 +57,7 @@ class Boxed(Workload):
         if hasattr(functional, "scaled_dot_product_attention"):
             self.pieces.append(self.attention)
         if hasattr(torch, "func"):
-            self.pieces += [self.functional_gradient, self.mapped]
+            self.pieces += [self.functional_gradient, self.mapped, self.hessian]
         if hasattr(torch.library, "custom_op"):
             self.python_operator = self.define_python_operator()
             self.pieces.append(self.python_operator_with_gradient)
@@ -133,6 +133,10 @@ class Boxed(Workload):
 
     def functional_gradient(self) -> torch.Tensor:
         return torch.func.grad(lambda value: (value.sin() * self.left).sum())(self.left).sum()
+
+    def hessian(self) -> torch.Tensor:
+        """Its rule is a script, which calls detach with other values below its argument."""
+        return torch.func.hessian(lambda row: functional.layer_norm(row, row.shape).sin().sum())(self.left[0]).sum()
 
     def mapped(self) -> torch.Tensor:
         return torch.func.vmap(lambda row: row.dot(row) + row.sum())(self.left).sum()
