@@ -262,10 +262,9 @@ std::optional<abi::pt_place> FindArgument(const FlowGraph& graph, uint32_t at, u
 
 namespace {
 
-// callWithDispatchKeySlowPath<…>(TypedOperatorHandle<TYPE> const&, …): TYPE, demangled, where it
-// takes numbers that may be symbolic.
-std::string SymbolicType(std::string_view callee) {
-  if (!Contains(callee, "6SymInt")) return "";
+// callWithDispatchKeySlowPath<…>(TypedOperatorHandle<TYPE> const&, …): TYPE, demangled; empty where
+// the name is another one.
+std::string TypeOfSlowPath(std::string_view callee) {
   const std::string demangled = Demangle(std::string(callee)).value_or("");
   const std::vector<std::string> parameters = ParameterTypes(demangled);
   std::string_view type = parameters.empty() ? std::string_view() : parameters[0];
@@ -293,10 +292,12 @@ SymbolicInputs FindSymbolicInputs(const FlowGraph& graph, uint32_t from, const V
     if (!leading[node]) return false;
     const FlowNode& call = graph.node(node);
     if (node == from || !call.is_call || !IsSlowPath(call.callee)) return true;
-    inputs.are_there |= Contains(call.callee, "6SymInt");
     const auto slow_call = SlowCallAt(call, frame, state);
-    RowInputs one{RowInputKind::kKernel, {}, SymbolicType(call.callee)};
-    if (!slow_call || one.type.empty()) return false;
+    // Another operator's that is called behind this one says nothing of it.
+    if (!slow_call || !Contains(call.callee, "6SymInt")) return false;
+    inputs.are_there = true;
+    RowInputs one{RowInputKind::kKernel, {}, TypeOfSlowPath(call.callee)};
+    if (one.type.empty()) return false;
     one.words = KernelWords(slow_call->first_argument, state);
     clear &= !inputs.told || inputs.told->type == one.type;
     clear &= AgreeOnKernel(slow_call->first_argument, std::move(one), &inputs.told);
