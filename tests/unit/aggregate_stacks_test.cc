@@ -319,6 +319,15 @@ TEST(StackDiffTest, FunctionsThatMovedInTheirFileArePaired) {
   EXPECT_EQ(diff.before[0].total, 15);
 }
 
+// Of samples: named by the function alone, with a file that may be longer than its name.
+TEST(StackDiffTest, FramesOfCAreNotNamedByTheirFile) {
+  const StackFrame before{"clone", FrameKind::kPython, "/usr/lib/x86_64-linux-gnu/libc.so.6", 0};
+  const StackFrame after{"poll", FrameKind::kPython, "/usr/lib/x86_64-linux-gnu/libc.so.6", 0};
+  const StackDiff diff = DiffStacks(MakeStacks({{{before}, 2}}), MakeStacks({{{after}, 1}}));
+  EXPECT_EQ(ByPath(diff.after, diff.before[0]), (Sums{{"clone", 2}}));
+  EXPECT_EQ(ByPath(diff.after, diff.after.values[0]), (Sums{{"poll", 1}}));
+}
+
 TEST(StackDiffTest, FunctionsWhoseNumberChangedAreNotGuessed) {
   const FoldedStacks before = MakeStacks({{{Function("m.py", 10, "forward")}, 1}});
   const FoldedStacks after =
