@@ -53,6 +53,14 @@ bool ReturnsItsArgument(std::string_view callee) {
          (callee.starts_with("_ZNRSt8optionalI") && callee.ends_with("EdeEv"));
 }
 
+bool IsOfCallbacks(std::string_view callee) {
+  return Contains(callee, "8optionalIN2at13StepCallbacksEE");
+}
+
+bool ChangesItselfOnly(std::string_view callee) {
+  return Contains(callee, "St16initializer_listI");
+}
+
 int64_t ObjectBytes(std::string_view callee) {
   constexpr std::pair<std::string_view, int64_t> kClasses[] = {
       {"_ZN3c1013intrusive_ptrI", 8},

@@ -24,6 +24,13 @@ bool ReturnsItsArgument(std::string_view callee);
 // another.
 bool CopiesSymInt(std::string_view callee);
 
+// Whether it is a function of std::optional<at::StepCallbacks>, or of c10's.
+bool IsOfCallbacks(std::string_view callee);
+
+// Whether it takes all but the object that it is a member of by const: a vector's constructor from
+// a list.
+bool ChangesItselfOnly(std::string_view callee);
+
 // How many bytes the function may change from the address of an object on that it gets: of a member
 // of a class which rows' names lie beside, that class's size.
 int64_t ObjectBytes(std::string_view callee);

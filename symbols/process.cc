@@ -133,14 +133,10 @@ namespace {
 
 // `text`: its /proc/PID/status.
 absl::Status CheckIsNoThread(Pid pid, std::string_view text) {
-  for (std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
-    if (!ConsumeText(&line, "Tgid:")) continue;
-    const auto process = ParseNumber<uint32_t>(StripBlanks(line));
-    if (!process || *process == Raw(pid)) break;
-    return Fail(ExitCode::kNoTarget, absl::StrCat(Raw(pid), " is a thread of PID ", *process,
-                                                  ": give the PID of the process"));
-  }
-  return absl::OkStatus();
+  const auto process = ParseNumber<uint32_t>(StatusValue(text, "Tgid"));
+  if (!process || *process == Raw(pid)) return absl::OkStatus();
+  return Fail(ExitCode::kNoTarget, absl::StrCat(Raw(pid), " is a thread of PID ", *process,
+                                                ": give the PID of the process"));
 }
 
 }  // namespace

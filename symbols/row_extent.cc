@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "symbols/graph_analysis.h"
+#include "symbols/known_callees.h"
 #include "symbols/value_walk.h"
-#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -95,10 +95,6 @@ std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from) 
     return node;
   }
   return std::nullopt;
-}
-
-bool IsOfCallbacks(std::string_view callee) {
-  return Contains(callee, "8optionalIN2at13StepCallbacksEE");
 }
 
 std::vector<uint32_t> FindDestructions(const FlowGraph& graph, uint32_t from) {

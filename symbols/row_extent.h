@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "symbols/flow_graph.h"
@@ -21,8 +20,5 @@ std::vector<uint32_t> FindFlagTests(const FlowGraph& graph, uint32_t from);
 
 // The same for code that was not optimised: the calls that destroy the callbacks.
 std::vector<uint32_t> FindDestructions(const FlowGraph& graph, uint32_t from);
-
-// Whether it is a function of std::optional<at::StepCallbacks>, or of c10's.
-bool IsOfCallbacks(std::string_view callee);
 
 }  // namespace proftrace

@@ -108,12 +108,14 @@ void ForgetOtherVectors(unsigned first_argument, RowInputs* one, RowInputs* othe
   }
 }
 
-// Notes what the operator gets on one way. False: another way says something else.
-bool AgreeOnKernel(unsigned first_argument, RowInputs inputs, std::optional<RowInputs>* found) {
+// Notes what the row has on one way, of a kernel behind so many other arguments. False: another way
+// says something else.
+bool NoteAgreed(unsigned first_argument, RowInputs inputs, std::optional<RowInputs>* found) {
   bool same = true;
   if (*found) {
     ForgetOtherVectors(first_argument, &**found, &inputs);
-    same = std::equal((*found)->words.begin(), (*found)->words.end(), inputs.words.begin(),
+    same = (*found)->kind == inputs.kind && (*found)->type == inputs.type &&
+           std::equal((*found)->words.begin(), (*found)->words.end(), inputs.words.begin(),
                       inputs.words.end(), IsSame);
   }
   *found = std::move(inputs);
@@ -199,10 +201,7 @@ std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph
     if (!given) return !call.callee.starts_with(kBefore);
     const std::optional<RowInputs> inputs = PlacesOf(*given, &sums);
     if (!inputs) return false;
-    clear &= !agreed || agreed->kind == inputs->kind;
-    clear &= !agreed || std::equal(agreed->words.begin(), agreed->words.end(),
-                                   inputs->words.begin(), inputs->words.end(), IsSame);
-    agreed = inputs;
+    clear &= NoteAgreed(0, *inputs, &agreed);
     return false;
   });
   return clear ? agreed : std::nullopt;
@@ -299,8 +298,7 @@ SymbolicInputs FindSymbolicInputs(const FlowGraph& graph, uint32_t from, const V
     RowInputs one{RowInputKind::kKernel, {}, TypeOfSlowPath(call.callee)};
     if (one.type.empty()) return false;
     one.words = KernelWords(slow_call->first_argument, state);
-    clear &= !inputs.told || inputs.told->type == one.type;
-    clear &= AgreeOnKernel(slow_call->first_argument, std::move(one), &inputs.told);
+    clear &= NoteAgreed(slow_call->first_argument, std::move(one), &inputs.told);
     return false;
   });
   if (!clear) inputs.told.reset();
@@ -342,7 +340,7 @@ std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {
     // same call, with a Stack that is made for it.
     if (found && found->kind == RowInputKind::kKernel && inputs.kind != found->kind) return false;
     if (found && found->kind != inputs.kind) found.reset();
-    clear &= AgreeOnKernel(kernel->first_argument, std::move(inputs), &found);
+    clear &= NoteAgreed(kernel->first_argument, std::move(inputs), &found);
     return false;
   });
   return clear ? found : std::nullopt;

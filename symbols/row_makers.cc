@@ -16,6 +16,7 @@
 #include "symbols/given_names.h"
 #include "symbols/graph_analysis.h"
 #include "symbols/key_set.h"
+#include "symbols/known_callees.h"
 #include "symbols/node_calls.h"
 #include "symbols/python_arguments.h"
 #include "symbols/relocated_pointers.h"

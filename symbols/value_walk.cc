@@ -118,7 +118,7 @@ void ValueState::ForgetAfterCall() {
 
 void ValueState::ForgetObjects(std::string_view callee) {
   const int64_t bytes = ObjectBytes(callee);
-  const bool others_are_const = Contains(callee, "St16initializer_listI");
+  const bool others_are_const = ChangesItselfOnly(callee);
   // rdi, rsi, rdx, rcx, r8, r9
   for (const size_t argument : {7, 6, 2, 1, 8, 9}) {
     const Value& address = registers_[argument];

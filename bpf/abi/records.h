@@ -423,8 +423,8 @@ enum pt_place_form {
 	PT_PLACE_PYTHON_STRING = 2, /* the address of a Python str */
 	PT_PLACE_NOTHING = 3,	    /* no name: only what the row is called with */
 	PT_PLACE_PYTHON_TYPE = 4,   /* the address of a Python type, whose name it is */
-	PT_PLACE_SYMBOL = 5,	    /* the number of a c10::Symbol (32 bits), likewise. Of
-				       PT_ROLE_PLACED_BEGIN only */
+	PT_PLACE_SYMBOL = 5,	    /* the number of a c10::Symbol (32 bits), whose text the loader
+				       reads. Of PT_ROLE_PLACED_BEGIN only */
 };
 struct pt_place {
 	pt_u64 address; /* of some bases; see PT_COOKIE_NODE */

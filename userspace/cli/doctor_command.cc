@@ -50,7 +50,7 @@ struct Diagnosis {
   bool has_bpf = false;
 
   void Add(const std::string& name, bool ok, const std::string& detail) {
-    checks.push_back(Check{name, ok, TableText(detail)});
+    checks.push_back(Check{name, ok, detail});
   }
   void Add(const std::string& name, const absl::Status& result) {
     Add(name, false, std::string(result.message()));
@@ -254,7 +254,7 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
   std::printf("proftrace %s\n", kVersion);
   for (const Check& check : diagnosis.checks) {
     std::printf("  [%s] %s: %s\n", check.ok ? "ok" : "--", check.name.c_str(),
-                check.detail.c_str());
+                TableText(check.detail).c_str());
   }
   return diagnosis.status;
 }

@@ -34,7 +34,7 @@ absl::Status NoTrigger(const std::string& text) {
 }  // namespace
 
 void AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
-  record->add_option(
+  CLI::Option* window = record->add_option(
       "--flight-recorder", arguments->window,
       "keep only the last seconds, 30s say, in memory, and write them to DIR/dump_0, dump_1 and so "
       "on: at SIGUSR1, at a --trigger, and at the end");
@@ -44,7 +44,8 @@ void AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
           "of what is kept, compressed; where it is too little for the job, fewer seconds "
           "are kept, and the result says so. 30 s of 600000 records a second take about 90M. The "
           "rest of proftrace takes about 150M, with --sample about 400M")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(window);
   record->add_option("--trigger", arguments->triggers,
                      "also write them when: step>2x, a step took longer than twice the median of "
                      "those before; step>500ms; exit, a target ended, or a child failed; oom, an "
@@ -52,7 +53,8 @@ void AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
                      "given several times; no two dumps within the window");
   record->add_option("--most-dumps", arguments->most_dumps, "that triggers make")
       ->check(CLI::Range(1u, 1'000'000u))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(window);
 }
 
 absl::StatusOr<FlightTrigger> ParseTrigger(const std::string& text) {
@@ -89,16 +91,9 @@ absl::StatusOr<FlightTrigger> ParseTrigger(const std::string& text) {
 absl::StatusOr<std::optional<FlightOptions>> MakeFlightOptions(const FlightArguments& arguments,
                                                                const FlightSurroundings& others) {
   if (!arguments.window.has_value()) {
-    if (!arguments.triggers.empty()) {
-      return Fail(ExitCode::kUsage,
-                  "--trigger needs --flight-recorder, whose last seconds it writes");
-    }
-    const FlightArguments none;
-    if (arguments.memory != none.memory || arguments.most_dumps != none.most_dumps) {
-      return Fail(ExitCode::kUsage,
-                  "--flight-recorder-memory and --most-dumps are for --flight-recorder");
-    }
-    return std::nullopt;
+    if (arguments.triggers.empty()) return std::nullopt;
+    return Fail(ExitCode::kUsage,
+                "--trigger needs --flight-recorder, whose last seconds it writes");
   }
   if (others.waits_for_steps) {
     return Fail(ExitCode::kUsage,
