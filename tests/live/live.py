@@ -37,6 +37,7 @@ from process import LineReader, Stopped  # noqa: E402
 JOB = HERE / "job.py"
 BINARY = Path(os.environ.get("PROFTRACE_BINARY", HERE.parents[1] / "build/release/bin/proftrace"))
 SKIP = 77
+MOST_BYTES_TOLD = 10
 # PROFTRACE_LIVE_TIER=patch: what records does it by jumps.
 TIER = ("--tier", os.environ["PROFTRACE_LIVE_TIER"]) if "PROFTRACE_LIVE_TIER" in os.environ else ()
 # PROFTRACE_LIVE_PATIENCE: how many times as long as a quiet machine needs is waited at most.
@@ -248,7 +249,11 @@ def changed_text_bytes(pid: int) -> int:
                     file.seek(int(fields[2], 16) + offset)
                     there, here = memory.read(size), file.read(size)
                     if there[: len(here)] != here:
-                        changed += sum(a != b for a, b in zip(there, here))
+                        differing = [i for i, (a, b) in enumerate(zip(there, here)) if a != b]
+                        changed += len(differing)
+                        if len(differing) < MOST_BYTES_TOLD:  # few: rather left than there on purpose
+                            for i in differing:
+                                print(f"PID {pid}: {fields[5]}+{int(fields[2], 16) + offset + i:#x}: {here[i]:02x} is {there[i]:02x}", file=sys.stderr)
     return changed
 
 

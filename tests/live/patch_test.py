@@ -4,6 +4,7 @@ killed in the middle, or when somebody else's probes are on the same functions."
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import re
@@ -18,11 +19,11 @@ import live
 
 TOOL = Path(os.environ.get("PROFTRACE_PATCH_TOOL", live.BINARY.parent / "patch_tool"))
 JOB = live.HERE / "patch_job.py"
-TRACEFS = Path("/sys/kernel/tracing")
 THREADS = 4
 CYCLES = 6
 KILLS = 8
 LONG = 1_000_000
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 class PatchJob:
@@ -91,13 +92,33 @@ def file_offset(path: str, symbol: str) -> int:
     raise AssertionError(symbol)
 
 
-def tell(file: Path, line: str) -> None:
-    """Appends without a look at where the end is, which files of tracefs refuse."""
-    number = os.open(file, os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(number, line.encode() + b"\n")
-    finally:
-        os.close(number)
+class ForeignProbe:
+    """A uprobe of perf_event_open(2), as perf itself has them: in one process, and one event a thread of it."""
+
+    SYS_PERF_EVENT_OPEN = 298
+
+    def __init__(self, pid: int, library: str, offset: int) -> None:
+        self.pid, self.offset, self.events = pid, offset, []
+        self.path = ctypes.create_string_buffer(library.encode())
+
+    def __enter__(self) -> ForeignProbe:
+        return self
+
+    def put_in(self) -> None:
+        kind = int(Path("/sys/bus/event_source/devices/uprobe/type").read_text())
+        # struct perf_event_attr: type, size, ..., config1 = uprobe_path, config2 = probe_offset.
+        attributes = struct.pack("<II48xQQ", kind, 128, ctypes.addressof(self.path), self.offset).ljust(128, b"\0")
+        for thread in os.listdir(f"/proc/{self.pid}/task"):
+            event = libc.syscall(self.SYS_PERF_EVENT_OPEN, attributes, int(thread), -1, -1, 8)  # PERF_FLAG_FD_CLOEXEC
+            if event >= 0:  # else the thread has ended
+                self.events.append(event)
+
+    def hits(self) -> int:
+        return sum(struct.unpack("<Q", os.read(event, 8))[0] for event in self.events)
+
+    def __exit__(self, *unused: object) -> None:
+        for event in self.events:
+            os.close(event)
 
 
 class PatchTest(live.LiveTest):
@@ -182,41 +203,31 @@ class PatchTest(live.LiveTest):
             self.assertIn("; OK", output)
 
     def test_probes_of_others(self) -> None:
-        if not (TRACEFS / "uprobe_events").exists():
-            mount = subprocess.run(["mount", "-t", "tracefs", "tracefs", str(TRACEFS)], capture_output=True, text=True)
-            if mount.returncode != 0:
-                self.skipTest(f"tracefs cannot be mounted: {mount.stderr.strip()}")
         with PatchJob(2, LONG) as job:
             maps = Path(f"/proc/{job.pid}/maps").read_text()
             library = re.search(r"\S*libtorch_cpu\.so\S*$", maps, re.M)[0]
             offset = file_offset(library, "_ZN2at4_ops5addmm4callERKNS_6TensorES4_S4_RKN3c106ScalarES8_")
-            events = TRACEFS / "uprobe_events"
-            enable = TRACEFS / "events/proftrace_test/foreign/enable"
-            hits = lambda: int(re.search(r"foreign\s+(\d+)", (TRACEFS / "uprobe_profile").read_text())[1])
-            tell(events, f"p:proftrace_test/foreign {library}:{offset:#x}")
-            try:
-                # There before, and put in while the jumps are there; both times until after they are gone.
-                for first in (True, False):
-                    if first:
-                        enable.write_text("1")
+            live.wait_until(lambda: len(os.listdir(f"/proc/{job.pid}/task")) > 2, 60, "threads that train")
+            # There before, and put in while the jumps are there; both times until after they are gone.
+            for is_there_before in (True, False):
+                with ForeignProbe(job.pid, library, offset) as foreign:
+                    if is_there_before:
+                        foreign.put_in()
                     tool = subprocess.Popen([TOOL, str(job.pid), "2"], stdout=subprocess.PIPE, text=True)
                     live.wait_until(lambda: bool(patch_regions(job.pid)), 60, "patched")
                     time.sleep(0.5)
-                    enable.write_text("1")
-                    during = hits()
+                    if not is_there_before:
+                        foreign.put_in()
+                    during = foreign.hits()
                     output, _ = tool.communicate(timeout=60)
                     self.assertIn("; OK", output)
                     self.assertIn("aten::addmm", output)
-                    after = hits()
+                    after = foreign.hits()
                     self.assertGreater(after, during)
                     time.sleep(0.5)
-                    self.assertGreater(hits(), after)
-                    enable.write_text("0")
-                    self.assertIsNone(job.process.poll())
-                self.assertEqual(live.changed_text_bytes(job.pid), 0)
-            finally:
-                enable.write_text("0")
-                tell(events, "-:proftrace_test/foreign")
+                    self.assertGreater(foreign.hits(), after)
+                self.assertIsNone(job.process.poll())
+            self.assertEqual(live.changed_text_bytes(job.pid), 0)
 
 
 if __name__ == "__main__":

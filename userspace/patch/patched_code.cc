@@ -55,6 +55,20 @@ void PutBack(std::span<const uint8_t> ours, std::span<const uint8_t> original, u
   }
 }
 
+// What of `before` is to be as in `after`, and nothing beside it.
+bool WriteChanges(const WritableMemory& memory, uint64_t address, std::span<const uint8_t> before,
+                  std::span<const uint8_t> after) {
+  bool is_written = true;
+  for (size_t begin = 0, end = 0; begin < before.size(); begin = end) {
+    while (end < before.size() && before[end] != after[end]) ++end;
+    is_written =
+        (end == begin || memory.Write(address + begin, after.data() + begin, end - begin)) &&
+        is_written;
+    while (end < before.size() && before[end] == after[end]) ++end;
+  }
+  return is_written;
+}
+
 // What the pages of a process are (Documentation/admin-guide/mm/pagemap.rst).
 class PageMap {
  public:
@@ -347,6 +361,46 @@ void PatchedCode::FindRuns() {
     run.bytes = page + kPageBytes - run.address;
     ++run.jumps;
   }
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
+  if (!mappings.ok()) return;
+  std::vector<uint8_t> file;
+  for (PageRun& run : runs_) {
+    file.resize(run.bytes);
+    if (!ReadMappedFile(pid_, *mappings, run.address, file.data(), file.size())) continue;
+    run.like_breakpoints.emplace();
+    for (size_t i = 0; i < file.size(); ++i) {
+      if (file[i] == kBreakpoint) run.like_breakpoints->push_back(i);
+    }
+  }
+}
+
+bool PatchedCode::MayHaveBreakpoints(const PageRun& run, std::span<const uint8_t> now) const {
+  if (!run.like_breakpoints.has_value()) return true;
+  size_t next = run.first_jump;
+  auto known = run.like_breakpoints->begin();
+  for (size_t i = 0; i < run.bytes; ++i) {
+    const void* found = std::memchr(now.data() + i, kBreakpoint, run.bytes - i);
+    if (found == nullptr) return false;
+    i = static_cast<size_t>(static_cast<const uint8_t*>(found) - now.data());
+    known = std::lower_bound(known, run.like_breakpoints->end(), i);
+    if (known != run.like_breakpoints->end() && *known == i) continue;
+    const uint64_t address = run.address + i;
+    while (next < run.first_jump + run.jumps && jumps_[next].address + kWindowBytes <= address) {
+      ++next;
+    }
+    if (next == run.first_jump + run.jumps || address < jumps_[next].address) return true;
+    const Jump& jump = jumps_[next];
+    if (!jump.is_written || jump.bytes[address - jump.address] != kBreakpoint) return true;
+  }
+  return false;
+}
+
+bool PatchedCode::WriteRun(const PageRun& run, std::span<const uint8_t> before,
+                           std::span<const uint8_t> after) const {
+  before = before.first(run.bytes);
+  after = after.first(run.bytes);
+  return MayHaveBreakpoints(run, before) ? WriteChanges(memory_, run.address, before, after)
+                                         : memory_.Write(run.address, after.data(), after.size());
 }
 
 void PatchedCode::MakeOwnPages() {
@@ -380,7 +434,8 @@ std::vector<size_t> PatchedCode::ChangedSpots() const {
 size_t PatchedCode::WriteJumps() {
   size_t written = 0;
   std::vector<uint8_t> now;
-  for (PageRun& run : runs_) {
+  std::vector<uint8_t> after;
+  for (const PageRun& run : runs_) {
     // A window may reach beyond its jump's page.
     now.resize(run.bytes + kMostWindowBytes);
     bool is_read = memory_.Read(run.address, now.data(), now.size());
@@ -388,20 +443,22 @@ size_t PatchedCode::WriteJumps() {
       now.resize(run.bytes);
       is_read = memory_.Read(run.address, now.data(), now.size());
     }
+    after = now;
     size_t here = 0;
     for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
       Jump& jump = jumps_[i];
-      uint8_t* at = now.data() + (jump.address - run.address);
-      const auto seen = std::span(now).subspan(jump.address - run.address);
+      const size_t at = jump.address - run.address;
+      const auto seen = std::span(now).subspan(at);
       const auto window = std::span(jump.window).first(std::min(jump.window.size(), seen.size()));
       jump.is_written = is_read && std::equal(window.begin(), window.end(), seen.begin());
       jump.is_changed = is_read && !jump.is_written && !HasOnlyBreakpoints(window, seen);
       if (!jump.is_written) continue;
-      std::copy(jump.bytes.begin(), jump.bytes.end(), at);
+      std::copy(jump.bytes.begin(), jump.bytes.end(), after.begin() + static_cast<ptrdiff_t>(at));
       ++here;
     }
     if (here == 0) continue;
-    if (!memory_.Write(run.address, now.data(), run.bytes)) {
+    if (!WriteRun(run, now, after)) {
+      (void)WriteRun(run, after, now);
       for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
         jumps_[i].is_written = false;
       }
@@ -440,18 +497,18 @@ bool PatchedCode::SetFacts(const JobFacts& facts) {
 bool PatchedCode::RemoveJumps(uint64_t kept) {
   bool is_clean = true;
   std::vector<uint8_t> now;
-  for (PageRun& run : runs_) {
+  std::vector<uint8_t> after;
+  for (const PageRun& run : runs_) {
     now.resize(run.bytes);
     if (!memory_.Read(run.address, now.data(), now.size())) continue;
-    bool is_changed = false;
+    after = now;
     for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
-      Jump& jump = jumps_[i];
-      uint8_t* at = now.data() + (jump.address - run.address);
+      const Jump& jump = jumps_[i];
+      uint8_t* at = after.data() + (jump.address - run.address);
       if (!jump.is_written || jump.address == kept || !IsOurJump(jump.bytes, at)) continue;
       PutBack(jump.bytes, jump.original, at);
-      is_changed = true;
     }
-    if (is_changed) is_clean = memory_.Write(run.address, now.data(), now.size()) && is_clean;
+    if (after != now) is_clean = WriteRun(run, now, after) && is_clean;
   }
   return is_clean;
 }

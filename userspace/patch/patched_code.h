@@ -5,6 +5,8 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,10 +119,18 @@ class PatchedCode {
     uint64_t bytes = 0;
     size_t first_jump = 0;
     size_t jumps = 0;
+    // Where the file itself has bytes like a breakpoint; nothing where it could not be read.
+    std::optional<std::vector<uint64_t>> like_breakpoints;
   };
 
   void Refuse(size_t spot, std::string reason) { refused_.push_back({spot, std::move(reason)}); }
   void FindRuns();
+  // Whether somebody else may have breakpoints in the run, which has these bytes `now`.
+  bool MayHaveBreakpoints(const PageRun& run, std::span<const uint8_t> now) const;
+  // Has the run as in `after`; it was as in `before`. Breakpoints of others are not written again:
+  // the kernel may take them out meanwhile, and one that belongs to nobody kills the job.
+  bool WriteRun(const PageRun& run, std::span<const uint8_t> before,
+                std::span<const uint8_t> after) const;
   // Of groups of which a spot has no trampoline, or other code by now than in its file.
   void DropPartialGroups();
   // Writing what is there makes a page the process's own: it takes its time before threads stand

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#define PROPERTIES_BYTES 256 /* those of cudaDeviceProp that hold its name: it is longer */
+#define PROPERTIES_BYTES 640 /* as far as torch looks: any version's cudaDeviceProp is longer */
 
 int cudaGetDeviceCount(int* count) {
   *count = 1;
