@@ -30,8 +30,7 @@ from typing import Callable
 JOB = Path(__file__).resolve().parent / "gpu_job.py"
 KINDS = ["mlp", "transformer", "streams", "graphs", "copies", "oom", "convnet", "threads", "ddp", "loader", "ranges", "compiled", "reduced"]
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
-WORK_ARGUMENTS = ("device", "context", "stream", "registers per thread", "shared memory", "bytes")
-PER_SM = ("blocks per SM", "warps per SM")  # Kineto has no device's properties where a stand-in is the GPU
+WORK_ARGUMENTS = ("device", "context", "stream", "registers per thread", "shared memory", "bytes", "blocks per SM", "warps per SM")
 CALLS = ("cuda_runtime", "cuda_driver")
 MOST_SHOWN = 12
 MOST_S = 100
@@ -259,8 +258,7 @@ def compare(reference: list[dict], result: Path) -> list[str]:
     theirs, ours = of_device(reference), of_device(trace)
     faults = differing(collections.Counter(map(key, theirs)), collections.Counter(map(key, ours)))
     faults += differing(call_names(reference, is_reference=True), call_names(trace))
-    names = WORK_ARGUMENTS + (PER_SM if any(event["args"].get(PER_SM[0]) for event in theirs) else ())
-    faults += differing(*(collections.Counter(arguments_of_work(event, names) for event in rows) for rows in (theirs, ours)))
+    faults += differing(*(collections.Counter(arguments_of_work(event) for event in rows) for rows in (theirs, ours)))
     times = tuple(sum(event["dur"] for event in rows if "Pageable" not in event["name"]) for rows in (theirs, ours))
     if abs(times[1] / max(times[0], 1e-9) - 1) > TIME_TOLERANCE:
         faults.append(f"device time {times[1]:.1f} us, torch.profiler has {times[0]:.1f}")
@@ -268,10 +266,10 @@ def compare(reference: list[dict], result: Path) -> list[str]:
     return faults + check_links(trace) + check_operators(operator_times(reference), result / "key_averages.csv")
 
 
-def arguments_of_work(event: dict, names: tuple[str, ...]) -> tuple:
+def arguments_of_work(event: dict) -> tuple:
     """What Kineto adds to a kernel, a copy or a memset; not the occupancy, which it has as 0 for kernels with much shared memory."""
     texts = []
-    for name in names:
+    for name in WORK_ARGUMENTS:
         value = event["args"].get(name)
         texts.append(f"{value:.3g}" if isinstance(value, float) else str(value))
     return (event["name"], *texts)

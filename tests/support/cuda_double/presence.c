@@ -6,6 +6,10 @@
 #include <string.h>
 
 #define PROPERTIES_BYTES 640 /* as far as torch looks: any version's cudaDeviceProp is longer */
+/* multiProcessorCount, from CUDA 13 on and before, and how many the stand-in for CUPTI has. */
+#define MULTIPROCESSORS_AT 384
+#define OLD_MULTIPROCESSORS_AT 388
+#define MULTIPROCESSORS 132
 
 int cudaGetDeviceCount(int* count) {
   *count = 1;
@@ -13,9 +17,13 @@ int cudaGetDeviceCount(int* count) {
 }
 
 int cudaGetDeviceProperties(char* properties, int device) {
+  const int multiprocessors = MULTIPROCESSORS;
+
   (void)device;
   memset(properties, 0, PROPERTIES_BYTES);
   strcpy(properties, "Double");
+  memcpy(properties + MULTIPROCESSORS_AT, &multiprocessors, sizeof(multiprocessors));
+  memcpy(properties + OLD_MULTIPROCESSORS_AT, &multiprocessors, sizeof(multiprocessors));
   return 0;
 }
 
