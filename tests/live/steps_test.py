@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from pathlib import Path
 
 import live
@@ -33,11 +34,11 @@ class StepsTest(LiveTest):
             self.assertIsNone(job.process.poll())
         return done.stdout
 
-    def check_steps(self, path: Path, expected: list[int]) -> None:
+    def check_steps(self, path: Path, expected: list[int], is_guess: bool = False) -> None:
         result = Result(path)
         self.assert_identities(result.ledger)
         self.assertEqual(result.summary["steps"]["count"], len(expected))
-        self.assertGreaterEqual(result.summary["steps"]["confidence"], 0.5)
+        self.assertEqual(result.summary["steps"]["confidence"] < 0.5, is_guess)
         self.assertEqual(numbers(path), expected)
         rows = list(result.events())
         self.assertEqual([int(row["id"]) for row in rows], list(range(len(rows))))
@@ -55,10 +56,12 @@ class StepsTest(LiveTest):
     def test_a_recording_ends_after_its_steps(self) -> None:
         table = self.record("gan", "--steps", 10)
         self.assertRegex(table, r"ProfilerStep\* .* 10 ")
-        # How the job's pauses fell decides whether the last part is known: said, and trusted less, where it is not.
-        self.assertRegex(table, r"Steps: 10, median .* ms; by optimizer steps, 2 a round"
-                                r"(; which step zeroed gradients belong to is a guess)? \(confidence 0\.\d\d\)")
-        self.check_steps(self.out, list(range(10)))
+        # How the job's pauses fell decides what is known of a round's ends: said, and trusted less, where it is not (on a busy machine).
+        told = re.search(r"Steps: 10, median .* ms; (a guess, )?by optimizer steps, 2 a round(; which of them begins it is a guess)?"
+                         r"(; which step zeroed gradients belong to is a guess)? \(confidence (0\.\d\d)\)", table)
+        self.assertIsNotNone(told, table)
+        self.assertEqual(float(told[4]) < 0.5, told[1] is not None)
+        self.check_steps(self.out, list(range(10)), is_guess=told[1] is not None)
 
     def test_a_cycle_of_the_schedule_is_a_result_directory(self) -> None:
         self.record("plain", "--schedule", "skip_first=2,wait=1,warmup=1,active=3,repeat=2")
