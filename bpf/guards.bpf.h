@@ -208,6 +208,19 @@ static __always_inline int on_placed_begin(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
+/* The frame at that stack pointer goes on: those below are over. */
+static __always_inline int on_unwound(struct pt_regs *ctx, __u64 cookie)
+{
+	__u64 sp = read_word(cookie_handle(ctx, cookie));
+	struct pt_record *record = sp ? reserve(sizeof(*record)) : NULL;
+
+	if (!record)
+		return 0;
+	fill_head(record, sp, 0, PT_CATCH, sizeof(*record));
+	submit(record);
+	return 0;
+}
+
 static __noinline int on_guard(struct pt_regs *ctx, __u64 cookie)
 {
 	switch (cookie >> 16 & 0xff) {
@@ -235,6 +248,8 @@ static __noinline int on_guard(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	case PT_ROLE_PLACED_BEGIN:
 		return on_placed_begin(ctx, cookie);
+	case PT_ROLE_UNWOUND:
+		return on_unwound(ctx, cookie);
 	}
 	return 0;
 }

@@ -18,6 +18,7 @@
 #include "symbols/range_functions.h"
 #include "symbols/row_makers.h"
 #include "symbols/rtti_search.h"
+#include "symbols/unwinder_entry.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -43,6 +44,8 @@ constexpr std::string_view kEnterAnnotation =
 constexpr std::string_view kAssignTimeout = "_ZN4c10d16ProcessGroupNCCL19assignTimeoutToWorkE";
 constexpr std::string_view kEnqueueWork = "_ZN4c10d16ProcessGroupNCCL11workEnqueueE";
 constexpr std::string_view kBeginCatch = "__cxa_begin_catch";
+constexpr std::string_view kUnwinderSetIp = "_Unwind_SetIP";
+constexpr std::string_view kUnwinderGetCfa = "_Unwind_GetCFA";
 // c10/core/CPUAllocator.h and Allocator.h. Their last argument's types differ between versions, its
 // place does not.
 struct MemoryFunction {
@@ -90,7 +93,7 @@ const MemoryFunction* FindMemoryFunction(std::string_view name) {
 
 bool IsInteresting(std::string_view name, bool is_defined) {
   if (name == kStepCallbacks || IsRecordFunctionConstructor(name)) return true;
-  return is_defined && (name == kBeginCatch || RangeRole(name) != 0 ||
+  return is_defined && (name == kBeginCatch || name == kUnwinderSetIp || RangeRole(name) != 0 ||
                         FindAutogradFunction(name) != AutogradFunction::kNone ||
                         name == kDispatcherSlot || !OperatorIdentifier(name).empty() ||
                         FindMemoryFunction(name) != nullptr || IsCudaLaunch(name));
@@ -114,6 +117,7 @@ class Analysis {
   void AddBoxed(const FunctionRange& range, const FlowGraph& graph);
   void NoteTarget(std::string_view name, uint64_t address);
   void AddEntries();
+  void AddUnwinderEntry();
   void AddRanges();
   void AddNcclWorkEnds();
   void AddCudaCalls();
@@ -126,6 +130,8 @@ class Analysis {
   ModuleFacts facts_;
   std::vector<NamedFunction> operators_;
   std::vector<NamedFunction> catches_;
+  uint64_t unwinder_set_ip_ = 0;  // addresses, 0 = not here
+  uint64_t unwinder_get_cfa_ = 0;
   std::vector<std::pair<FunctionRole, NamedFunction>> memory_functions_;
   std::map<uint64_t, NamedFunction> range_functions_;  // by address
   std::map<uint64_t, NamedFunction> cuda_functions_;   // likewise
@@ -198,6 +204,10 @@ void Analysis::NoteSymbol(const ElfSymbol& symbol) {
     }
   } else if (name == kBeginCatch && catches_.size() < 16 && is_new(catches_)) {
     catches_.push_back({name, symbol.address, symbol.size});
+  } else if (name == kUnwinderSetIp) {
+    unwinder_set_ip_ = symbol.address;
+  } else if (name == kUnwinderGetCfa) {
+    unwinder_get_cfa_ = symbol.address;
   } else {
     NoteTarget(name, symbol.address);
   }
@@ -319,6 +329,15 @@ void Analysis::AddEntries() {
   for (const auto& [role, symbol] : memory_functions_) AddEntry(role, symbol);
 }
 
+void Analysis::AddUnwinderEntry() {
+  if (unwinder_set_ip_ == 0 || unwinder_get_cfa_ == 0) return;
+  std::optional<RowProbe> entry = FindUnwinderEntry(image_, unwinder_set_ip_, unwinder_get_cfa_);
+  const auto offset = image_.file().FileOffset(unwinder_set_ip_);
+  if (!entry || !offset) return;  // what is unwound ends where the exception is caught
+  entry->offset = *offset;
+  facts_.row_ends.push_back(*std::move(entry));
+}
+
 void Analysis::AddRanges() {
   for (const auto& [address, symbol] : range_functions_) {
     MadeRow row;
@@ -414,6 +433,7 @@ ModuleFacts Analysis::Run() {
   row_makers_->AddFastContexts();
   row_makers_->AddGuards();
   AddEntries();
+  AddUnwinderEntry();
   AddRanges();
   AddNcclWorkEnds();
   AddCudaCalls();

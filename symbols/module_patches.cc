@@ -311,6 +311,11 @@ PointReads ReadsOf(const ProbePoint& point, const ProbePlan& plan) {
       reads.registers |= hardware;
       reads.memory = true;
       break;
+    case abi::PT_ROLE_UNWOUND:
+      reads.registers |= hardware;
+      reads.place = MemoryPlace{static_cast<unsigned>(cookie >> 24 & 0xf),
+                                static_cast<int16_t>(cookie >> 32 & 0xffff), 8};
+      break;
     case abi::PT_ROLE_GUARD_BEGIN:
     case abi::PT_ROLE_FRAME_BEGIN:
     case abi::PT_ROLE_WORK_TITLE:

@@ -40,6 +40,7 @@ bool IsExit(uint64_t role) {
     case abi::PT_ROLE_GUARD_UNWOUND:
     case abi::PT_ROLE_FRAME_END:
     case abi::PT_ROLE_WORK_END:
+    case abi::PT_ROLE_UNWOUND:
     case abi::PT_ROLE_RANGE_POP:
       return true;
     default:

@@ -40,7 +40,7 @@ enum pt_kind {
 	PT_SPAN_BEGIN = 1,  /* entry of an operator; struct pt_record, or struct pt_pointer_record
 			       where autograd records it: its sequence number */
 	PT_SPAN_END = 2,    /* exit site of any span; struct pt_record */
-	PT_CATCH = 3,	    /* __cxa_begin_catch; struct pt_record */
+	PT_CATCH = 3,	    /* __cxa_begin_catch, _Unwind_SetIP; struct pt_record */
 	PT_BOXED_BEGIN = 4, /* entry of a callBoxed copy; struct pt_pointer_record: OperatorDef* */
 	PT_NODE_BEGIN = 5,  /* an autograd node runs; struct pt_node_record */
 	PT_ANNOTATION_BEGIN =
@@ -315,6 +315,7 @@ enum pt_role {
 	/* PT_ROLE_NODE_BEGIN in the middle of a function: the Node* is at the cookie's place. */
 	PT_ROLE_PLACED_NODE = 20,
 	PT_ROLE_WORK_END = 21, /* as PT_ROLE_WORK_BEGIN, of one whose row is told by it */
+	PT_ROLE_UNWOUND = 22,  /* PT_CATCH; the handle is the address of the stack pointer */
 	/* Entries in libc10 (--profile-memory): their arguments have fixed places. */
 	PT_ROLE_ALLOCATION = 32,	/* ProfiledCPUMemoryReporter::New(void*, size_t) */
 	PT_ROLE_FREE = 33,		/* ProfiledCPUMemoryReporter::Delete(void*) */

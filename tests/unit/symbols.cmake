@@ -28,6 +28,9 @@ if(UNICORN_FOUND)
 else()
   message(STATUS "no Unicorn 2: moved code is not run in an emulator")
 endif()
+proftrace_unit_test(symbols_unwinder_entry_test
+  SOURCES symbols_unwinder_entry_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_native_test PARSER
   SOURCES symbols_native_test.cc
   LIBS proftrace_symbols GTest::gmock)

@@ -18,6 +18,7 @@ std::optional<std::string> KindOf(uint8_t role) {
     case abi::PT_ROLE_END:
       return std::nullopt;
     case abi::PT_ROLE_CATCH:
+    case abi::PT_ROLE_UNWOUND:
       return "rows that end by an exception";
     case abi::PT_ROLE_BOXED_BEGIN:
     case abi::PT_ROLE_BOXED_END:

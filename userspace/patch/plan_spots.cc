@@ -75,6 +75,7 @@ bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan,
     case abi::PT_ROLE_GUARD_UNWOUND:
     case abi::PT_ROLE_ANNOTATION_GUARD:
     case abi::PT_ROLE_WORK_END:
+    case abi::PT_ROLE_UNWOUND:
     case abi::PT_ROLE_SEQUENCE:
     case abi::PT_ROLE_SIZED_BEGIN:
     case abi::PT_ROLE_OPERATOR_BEGIN:

@@ -65,6 +65,7 @@ class Memory(Workload):
         self.views_and_resizes()
         self.foreign_memory()
         self.out_of_memory()
+        self.freed_by_exceptions()
         self.freed_elsewhere()
         self.autograd()
         self.device_memory()
@@ -106,6 +107,16 @@ class Memory(Workload):
             torch.ones(1 << 24).expand(1 << 24, 1 << 24).contiguous()
         except RuntimeError:
             pass
+
+    def freed_by_exceptions(self) -> None:
+        """While C++ frames are unwound: in the operators that throw, between them, and around all of them."""
+        leaf, matrix = torch.ones(3, requires_grad=True), torch.ones(2, 3)
+        for fail in (lambda: leaf.add_(1), lambda: torch.einsum("ij,jk->ik", matrix, matrix), lambda: torch.cdist(matrix, torch.ones(2, 4)),
+                     lambda: torch.stack([matrix + 1, torch.ones(3)]), lambda: (matrix * 2).view(5)):
+            try:
+                fail()
+            except RuntimeError:
+                self.total += torch.ones(2).sum()
 
     def freed_elsewhere(self) -> None:
         """In another operator than it was allocated in, in none, and by the garbage collector's order."""
