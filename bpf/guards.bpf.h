@@ -115,13 +115,11 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 						 : PT_GUARD_BEGIN;
 	__u32 key = cookie >> 48;
 	struct pt_place *place = key ? VALUE_PLACE(&key) : NULL;
-	struct long_name *name = name_buffer();
 	struct pt_guard_record *record;
+	struct long_name *name;
 	__u64 characters = 0;
 	__u32 length;
 
-	if (!name)
-		return 0;
 	if (!place || place->form == PT_PLACE_NOTHING) {
 		record = reserve(PT_GUARD_RECORD_SHORT_BYTES);
 		if (!record)
@@ -130,15 +128,19 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 		submit(record);
 		return 0;
 	}
-	length = read_name(ctx, place, name, &characters);
+	name = take_name();
+	length = name ? read_name(ctx, place, name, &characters) : PT_TEXT_READ_FAILED;
 	record = reserve(sizeof(*record));
-	if (!record)
+	if (!record) {
+		give_name_back(name);
 		return 0;
+	}
 	fill_guard(record, ctx, cookie, kind, sizeof(*record));
 	record->length = length;
-	if (length != PT_TEXT_READ_FAILED)
+	if (name && length != PT_TEXT_READ_FAILED)
 		put_name(record->text, name, characters, length);
 	submit(record);
+	give_name_back(name);
 	if (length == PT_TEXT_READ_FAILED) {
 		count_drop(PT_DROP_READ_FAILED);
 		return 0;

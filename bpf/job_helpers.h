@@ -482,9 +482,14 @@ static __always_inline __u32 node_class_of(__u64 vtable)
 #define NAMES_ARE_READ_IN_PLACE
 struct long_name;
 
-static __always_inline struct long_name *name_buffer(void)
+static __always_inline struct long_name *take_name(void)
 {
 	return (struct long_name *)proftrace_control; /* not NULL */
+}
+
+static __always_inline void give_name_back(struct long_name *name)
+{
+	(void)name;
 }
 
 static __always_inline long read_long_name(struct long_name *name, __u64 characters)

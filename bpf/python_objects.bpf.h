@@ -106,8 +106,9 @@ enum python_code_kind {
 	PYTHON_CODE_MADE = 4, /* of no file ("<string>"): it may live for a moment only */
 };
 
+/* What has not been met for the longest is told again where they are full. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set by the loader */
 	__type(key, struct python_object_key);
 	__type(value, struct python_code);
@@ -115,7 +116,7 @@ struct {
 
 /* nn.Modules that were seen; value: the address of the type. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set by the loader */
 	__type(key, struct python_object_key);
 	__type(value, __u64);

@@ -23,23 +23,24 @@ static __noinline int write_range_handle(struct pt_regs *ctx, __u8 kind)
 static __noinline int on_range_push(struct pt_regs *ctx, __u16 site)
 {
 	struct pt_place place = {.base = 7 /* rdi */, .count = 1, .form = PT_PLACE_C_STRING};
-	struct long_name *name = name_buffer();
+	struct long_name *name = take_name();
 	struct pt_text_record *record;
 	__u64 characters = 0;
 	__u32 length;
 
-	if (!name)
-		return 0;
-	length = read_name(ctx, &place, name, &characters);
+	length = name ? read_name(ctx, &place, name, &characters) : PT_TEXT_READ_FAILED;
 	record = reserve(sizeof(*record));
-	if (!record)
+	if (!record) {
+		give_name_back(name);
 		return 0;
+	}
 	fill_head(&record->head, PT_REGS_SP(ctx), site, PT_ANNOTATION_BEGIN, sizeof(*record));
 	record->length = length;
 	record->reserved = 0;
-	if (length != PT_TEXT_READ_FAILED)
+	if (name && length != PT_TEXT_READ_FAILED)
 		put_name(record->text, name, characters, length);
 	submit(record);
+	give_name_back(name);
 	if (length == PT_TEXT_READ_FAILED) {
 		count_drop(PT_DROP_READ_FAILED);
 	} else {

@@ -9,21 +9,37 @@
 
 /* A name on its way into a record: too large for the stack. */
 struct long_name {
+	__u64 busy;
 	char text[PT_NAME_BYTES];
 };
 
+/* More than one a CPU: a task may be preempted while it has one. */
+#define NAME_BUFFERS 4
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, NAME_BUFFERS);
 	__type(key, __u32);
 	__type(value, struct long_name);
 } long_names SEC(".maps");
 
-static __always_inline struct long_name *name_buffer(void)
+/* NULL: all are in use. */
+static __always_inline struct long_name *take_name(void)
 {
-	__u32 zero = 0;
+	for (__u32 i = 0; i < NAME_BUFFERS; ++i) {
+		__u32 key = i;
+		struct long_name *name = bpf_map_lookup_elem(&long_names, &key);
 
-	return bpf_map_lookup_elem(&long_names, &zero);
+		if (name && __sync_val_compare_and_swap(&name->busy, 0, 1) == 0)
+			return name;
+	}
+	return NULL;
+}
+
+static __always_inline void give_name_back(struct long_name *name)
+{
+	if (name)
+		*(volatile __u64 *)&name->busy = 0;
 }
 
 /* The text at `characters` and the NUL behind it: how many bytes, 0 or less where it could not be

@@ -31,9 +31,13 @@ namespace {
 
 constexpr uint32_t kMostNumbers =
     UINT16_MAX;  // of places, signatures, …: cookies have 16 bits for one
-// Whose stacks are kept at once (the one that was least used gives way), and of what.
+// Of operators without a function of their own, in all processes: a torch has 500.
+constexpr uint32_t kMostOperatorSignatures = 1 << 19;
+// Whose stacks are kept at once (the one that was least used gives way), and of what: a mixture of
+// experts has 30 000 modules.
 constexpr uint32_t kMostPythonThreads = 2048;
-constexpr uint32_t kMostPythonObjects = 65536;
+constexpr uint32_t kMostPythonCodes = 1 << 16;
+constexpr uint32_t kMostPythonModules = 1 << 18;
 // That run while links are exchanged: of more, a hit may be recorded twice.
 constexpr uint32_t kMostHandedThreads = 16384;
 constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
@@ -176,13 +180,14 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       skeleton->rodata->config_input_buffers = buffers;
       bpf_map__set_max_entries(skeleton->maps.input_buffers, buffers);
       bpf_map__set_max_entries(skeleton->maps.signatures, kMostNumbers + 1);
+      bpf_map__set_max_entries(skeleton->maps.operator_signatures, kMostOperatorSignatures);
     }
     if (stacks) {
       skeleton->rodata->config_with_stack = true;
       skeleton->rodata->config_ends_elsewhere = options.beside_jumps;
       bpf_map__set_max_entries(skeleton->maps.python_threads, kMostPythonThreads);
-      bpf_map__set_max_entries(skeleton->maps.python_codes, kMostPythonObjects);
-      bpf_map__set_max_entries(skeleton->maps.python_modules, kMostPythonObjects);
+      bpf_map__set_max_entries(skeleton->maps.python_codes, kMostPythonCodes);
+      bpf_map__set_max_entries(skeleton->maps.python_modules, kMostPythonModules);
     }
     if (options.has_budget) {
       skeleton->rodata->config_has_budget = true;
@@ -359,6 +364,7 @@ void BpfPrograms::ForgetProcess(Pid pid) {
   const uint32_t key = Raw(pid);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &key);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.python_layouts), &key);
+  bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.node_signatures), &key);
   if (!reads_stacks_) return;
   ForgetAddresses(impl_->skeleton->maps.python_codes, pid);
   ForgetAddresses(impl_->skeleton->maps.python_modules, pid);

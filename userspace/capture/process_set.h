@@ -135,6 +135,7 @@ class ProcessSet {
     uint32_t plan_id = 0;
     std::shared_ptr<const ProbePlan> plan;
     ProcessLinks links;
+    bool has_maps = false;  // the programs know facts of it
     RemovedProbes removed;
     uint32_t removals = 0;  // that are still to be done
   };
