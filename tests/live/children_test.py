@@ -8,6 +8,7 @@ import os
 import sys
 import time
 import unittest
+from pathlib import Path
 
 import live
 from live import Job, LiveTest, Result, Tracer
@@ -71,6 +72,32 @@ class ChildrenTest(LiveTest):
                 self.assertIn(pid, spans)
                 gaps_ms.append((int(spans[pid][0]["start_ns"]) - began_ns) * 1e-6)
             print("first events after", ", ".join(f"{gap:.0f}" for gap in gaps_ms), "ms", file=sys.stderr)
+
+    def test_a_child_that_has_its_parents_memory_is_left_alone(self) -> None:
+        """Until it runs a program, what is done to it is done to its parent."""
+        fifo = self.directory / "fifo"
+        os.mkfifo(fifo)
+        with Job() as job:
+            job.tell(f"vfork {fifo}")
+            live.wait_until(lambda: Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text() or len(os.listdir(f"/proc/{job.pid}/task")) > 2, 20,
+                            "a thread that waits for its child")
+            time.sleep(0.3)
+            for number in range(3):
+                out = self.directory / f"r{number}"
+                with Tracer("-p", job.pid, "-o", out, "--format", "events-csv") as tracer:
+                    tracer.wait_until_recording()
+                    time.sleep(0.3)
+                    self.assertEqual(tracer.stop(), 0, tracer.text())
+                result = Result(out)
+                self.assert_lossless(result)
+                self.assertEqual(result.ledger["end_lost"], 0)
+                self.assertEqual(set(self.spans_by_pid(result)), {job.pid})
+                self.assertEqual(live.changed_text_bytes(job.pid), 0)
+            fifo.write_bytes(b"")
+            answer = job.finish_loop()
+            self.assert_same_results(answer)
+            self.assertEqual((answer["spawned"], answer["status"]), ("0", "0"))
+            self.assertEqual(job.end(), 0)
 
     def test_grandchildren_are_recorded(self) -> None:
         with Job() as job:

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """The PyTorch job that the live tests record. It prints `READY PID`, then does what each line on stdin says and answers with
-`DONE …`: steps N | loop | raise N | raising | threads N | crowd N [backward] | intra N | forkback N [memory] | allocate N | churn | ranges itt|nvtx N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | loader | exec ARGV | fds
+`DONE …`: steps N | loop | raise N | raising | threads N | crowd N [backward] | intra N | forkback N [memory] | allocate N | churn | ranges itt|nvtx N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | vfork FIFO | loader | exec ARGV | fds
 
 Every step makes the same result from the same seed: `checksum=` is that result, and `distinct=1` says that no step gave
-another. `loop` and `raising` go on until the next line comes.
+another. `loop`, `raising` and `vfork` go on until the next line comes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import multiprocessing
 import os
@@ -378,6 +379,20 @@ class Job:
         text = results.get()
         child.join()
         return f"children={text.replace(' ', ':')} code={child.exitcode}"
+
+    def on_vfork(self, fifo: str) -> str:
+        """Goes on until the next line, while a child that has its memory waits for somebody who opens `fifo` to write."""
+        libc = ctypes.CDLL(None)  # os.posix_spawn() would keep the GIL
+        actions = ctypes.create_string_buffer(1024)
+        libc.posix_spawn_file_actions_init(actions)
+        libc.posix_spawn_file_actions_addopen(actions, 0, fifo.encode(), os.O_RDONLY, 0)
+        arguments = (ctypes.c_char_p * 2)(b"true", None)
+        pid, results = ctypes.c_int(), []
+        thread = threading.Thread(target=lambda: results.append(libc.posix_spawnp(ctypes.byref(pid), b"true", actions, None, arguments, None)))
+        thread.start()
+        self.until_next_line(step)
+        thread.join()
+        return f"spawned={results[0]} status={os.waitpid(pid.value, 0)[1]}"
 
     def on_loader(self) -> str:
         loader = torch.utils.data.DataLoader(SlowItems(), batch_size=4, num_workers=2)

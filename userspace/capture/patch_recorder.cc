@@ -165,7 +165,7 @@ std::vector<abi::pt_place> PatchRecorder::PlacesOf(const ProbePlan& plan) const 
   return alone_ ? PlacesWithoutBpf(plan) : plan.places;
 }
 
-std::unique_ptr<PatchedProcess> PatchRecorder::AttachFork(Pid pid) {
+absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchRecorder::AttachFork(Pid pid) {
   if (!HasPatches(pid)) return nullptr;
   std::shared_ptr<PatchedProcess> parent;
   {
@@ -176,6 +176,7 @@ std::unique_ptr<PatchedProcess> PatchRecorder::AttachFork(Pid pid) {
   }
   absl::StatusOr<std::unique_ptr<PatchedProcess>> child =
       PatchedProcess::AttachFork(pid, *parent, NumbersOf(pid));
+  if (absl::IsFailedPrecondition(child.status())) return child;
   return child.ok() ? *std::move(child) : nullptr;
 }
 
@@ -207,8 +208,9 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
     Pid pid, const std::shared_ptr<const ProbePlan>& plan, StoppedThreads* held) {
   {
     const Begun begun(this);
-    std::shared_ptr<PatchedProcess> child = AttachFork(pid);
-    if (child != nullptr) {
+    absl::StatusOr<std::unique_ptr<PatchedProcess>> forked = AttachFork(pid);
+    if (!forked.ok()) return forked.status();
+    if (std::shared_ptr<PatchedProcess> child = *std::move(forked); child != nullptr) {
       Add(pid, {child, plan});
       const std::lock_guard lock(mutex_);
       pythons_.erase(Raw(pid));  // it has its parent's

@@ -100,7 +100,7 @@ class PatchRecorder {
   std::vector<abi::pt_place> PlacesOf(const ProbePlan& plan) const;
   void CleanForks(const std::vector<Pid>& pids);
   // Of a forked child of one that is patched; null: it is none, or that did not work.
-  std::unique_ptr<PatchedProcess> AttachFork(Pid pid);
+  absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachFork(Pid pid);
   // Of the modules of `plan` from `first` on; those before have their jumps in `code` (not read
   // where `first` is 0).
   absl::StatusOr<PlanSpots> SpotsOf(Pid pid, const ProbePlan& plan, size_t first,

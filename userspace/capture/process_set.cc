@@ -89,6 +89,8 @@ void ProcessSet::FollowDescendants(Pid pid, bool awaits_others) {
   for (const Pid child : ReadDescendants(pid)) {
     if (ImageOf(child).has_value()) continue;
     if (!Trace(child).ok()) continue;
+    // What it runs after vfork() is its parent's; its own program is told of when it begins.
+    if (SharesMemory(child, ReadParent(child))) continue;
     // A forked one, as DataLoader workers are, has the parent's files at the parent's places.
     if (HasFiles(child, *parent.plan)) {
       const absl::Status status = AttachWithPlan(child, parent.plan, parent.plan_id, parent.image,
@@ -243,7 +245,10 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
                                             " processes are recorded at once");
     }
   }
-  if (absl::Status status = PrepareMaps(programs_, pid, *plan); !status.ok()) return status;
+  if (absl::Status status = PrepareMaps(programs_, pid, *plan); !status.ok()) {
+    programs_->ForgetProcess(pid);
+    return status;
+  }
   if (programs_->wants_stacks() || sampler_ != nullptr) {
     std::vector<Unsupported> gaps =
         PrepareStacks(programs_, patch_, &modules_, sampler_, pid, &entry.target);
@@ -259,6 +264,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     process.plan_id = plan_id;
     process.plan = plan;
     process.links = {};
+    process.has_maps = true;
   }
   closer_.Postpone();
   ProcessLinks links;
@@ -391,17 +397,19 @@ void ProcessSet::FollowFork(const Task& task) {
 
 LinkSet ProcessSet::Forget(Pid pid) {
   LinkSet links;
+  bool has_maps;
   {
     const std::lock_guard lock(mutex_);
     const auto it = processes_.find(Raw(pid));
     if (it == processes_.end()) return links;
+    has_maps = it->second.has_maps;
     links = it->second.links.TakeAll();
     processes_.erase(it);
     operator_watch_.Remove(pid);
     library_watch_.Remove(pid);
   }
   // Before its number is another process's.
-  if (!links.empty()) programs_->ForgetProcess(pid);
+  if (has_maps) programs_->ForgetProcess(pid);
   if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
   if (patch_ != nullptr) patch_->Forget(pid);
   return links;

@@ -1,4 +1,5 @@
 // What a killed run has left in a process, by the header of its ring.
+#include <absl/strings/str_cat.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -61,6 +62,12 @@ absl::Status CheckOwner(Pid pid, uint32_t owner, uint64_t start_ticks) {
   return Fail(ExitCode::kNotPermitted, "PID " + std::to_string(Raw(pid)) +
                                            " is being patched by proftrace PID " +
                                            std::to_string(owner));
+}
+
+// What jumps lead to can only go when they are known.
+absl::Status Stays(Pid pid, std::string_view reason) {
+  return Fail(ExitCode::kHostUnfit, absl::StrCat("jumps of a killed proftrace stay in PID ",
+                                                 Raw(pid), ": ", std::string(reason)));
 }
 
 // By the control pages. Those of a forked child are empty: it has its parent's ring.
@@ -157,12 +164,11 @@ absl::Status FindRing(Pid pid, const WritableMemory& memory, const std::vector<M
   PatchRingOptions options;
   options.slot_words = static_cast<uint32_t>(header->Field<uint64_t>(PATCH_RING_MASK) + 1);
   const uint64_t offset = PatchRing::JumpsOffset(options);
-  if (jumps > kMostJumps || offset > left->ring.bytes || jumps * 8 > left->ring.bytes - offset) {
-    return absl::OkStatus();
-  }
-  left->jumps.resize(jumps);
-  if (!memory.Read(left->ring.address + offset, left->jumps.data(), jumps * 8)) {
-    left->jumps.clear();
+  if (left->ring.address == 0) return absl::OkStatus();  // it has no jumps yet
+  left->jumps.resize(std::min(jumps, kMostJumps));
+  if (jumps > kMostJumps || offset > left->ring.bytes || jumps * 8 > left->ring.bytes - offset ||
+      !memory.Read(left->ring.address + offset, left->jumps.data(), jumps * 8)) {
+    return Stays(pid, "it has overwritten where they are");
   }
   return absl::OkStatus();
 }
@@ -201,7 +207,10 @@ absl::StatusOr<bool> PatchedProcess::RemoveOneLeft(Pid pid, RemovedPatches* remo
   if (!places.ok()) return places.status();
   PatchedProcess process(pid, *std::move(memory));
   process.system_calls_ = places->system_calls;
-  process.code_.TakeOver(left.regions, left.jumps, *mappings);
+  if (!process.code_.TakeOver(left.regions, left.jumps, *mappings)) {
+    process.code_.regions().clear();
+    return Stays(pid, "somebody else has changed the code there");
+  }
   process.ring_address_ = left.ring.address;
   process.ring_bytes_ = left.ring.bytes;
   process.descriptors_ = left.descriptors;

@@ -55,16 +55,18 @@ void PutBack(std::span<const uint8_t> ours, std::span<const uint8_t> original, u
   }
 }
 
-// What of `before` is to be as in `after`, and nothing beside it.
-bool WriteChanges(const WritableMemory& memory, uint64_t address, std::span<const uint8_t> before,
-                  std::span<const uint8_t> after) {
+// Has a jump's place, which lies in one page, as in `after`: at once, for a tracer that is killed
+// between two writes leaves a jump to nowhere. Where somebody else's breakpoint stays, around it.
+bool WriteJump(const WritableMemory& memory, uint64_t address, std::span<const uint8_t> before,
+               std::span<const uint8_t> after) {
+  const auto stays = [&](size_t i) { return before[i] == kBreakpoint && after[i] == kBreakpoint; };
   bool is_written = true;
   for (size_t begin = 0, end = 0; begin < before.size(); begin = end) {
-    while (end < before.size() && before[end] != after[end]) ++end;
+    while (end < before.size() && !stays(end)) ++end;
     is_written =
         (end == begin || memory.Write(address + begin, after.data() + begin, end - begin)) &&
         is_written;
-    while (end < before.size() && before[end] == after[end]) ++end;
+    while (end < before.size() && stays(end)) ++end;
   }
   return is_written;
 }
@@ -105,8 +107,9 @@ bool IsRegionMapped(const AddressRange& range, const std::vector<Mapping>& mappi
     if (mapping.inode != 0 || !mapping.path.empty()) continue;
     has_begin =
         has_begin || (mapping.start == range.address && !mapping.executable &&
-                      (mapping.end == end || mapping.end == range.address + PATCH_CONTROL_BYTES));
-    has_end = has_end || mapping.end == end;
+                      (mapping.end >= end || mapping.end == range.address + PATCH_CONTROL_BYTES));
+    // The kernel may have joined it with the process's own memory behind it.
+    has_end = has_end || (mapping.start < end && end <= mapping.end);
   }
   return has_begin && has_end;
 }
@@ -205,9 +208,10 @@ bool PatchedCode::HasJumpOfEachRegion() const {
   });
 }
 
-void PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
+bool PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
                            const std::vector<uint64_t>& jumps,
                            const std::vector<Mapping>& mappings) {
+  bool is_known = true;
   for (const AddressRange& range : regions) regions_.push_back({range, {}, true, 0});
   for (const uint64_t address : jumps) {
     Jump jump;
@@ -228,6 +232,7 @@ void PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
     if (jump.bytes[0] == kBreakpoint) jump.bytes[0] = kJumpOpcode;
     if (jump.bytes[0] != kJumpOpcode ||
         !IsInsideRegion(address + kWindowBytes + static_cast<uint64_t>(int64_t{distance}))) {
+      is_known = false;
       continue;
     }
     jump.is_written = true;
@@ -236,6 +241,7 @@ void PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
   std::sort(jumps_.begin(), jumps_.end(),
             [](const Jump& a, const Jump& b) { return a.address < b.address; });
   FindRuns();
+  return is_known;
 }
 
 bool PatchedCode::Claim(const Region& region) const {
@@ -255,6 +261,14 @@ bool PatchedCode::Claim(const Region& region) const {
   return memory_.Write(region.range.address, fields, sizeof(fields)) &&
          memory_.Write(region.range.address + PATCH_CONTROL_AUTOGRAD, &facts_, sizeof(facts_)) &&
          memory_.Write(region.range.address + PATCH_CONTROL_PLACES, tables, sizeof(tables));
+}
+
+bool PatchedCode::IsClaimed() const {
+  return std::any_of(regions_.begin(), regions_.end(), [this](const Region& region) {
+    uint64_t magic = 0;
+    return memory_.ReadValue(region.range.address + PATCH_CONTROL_MAGIC, &magic) &&
+           magic == PATCH_RING_MAGIC_VALUE;
+  });
 }
 
 bool PatchedCode::IsStillThere() const {
@@ -397,10 +411,18 @@ bool PatchedCode::MayHaveBreakpoints(const PageRun& run, std::span<const uint8_t
 
 bool PatchedCode::WriteRun(const PageRun& run, std::span<const uint8_t> before,
                            std::span<const uint8_t> after) const {
-  before = before.first(run.bytes);
-  after = after.first(run.bytes);
-  return MayHaveBreakpoints(run, before) ? WriteChanges(memory_, run.address, before, after)
-                                         : memory_.Write(run.address, after.data(), after.size());
+  if (!MayHaveBreakpoints(run, before)) {
+    return memory_.Write(run.address, after.data(), run.bytes);
+  }
+  bool is_written = true;
+  for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
+    const size_t at = jumps_[i].address - run.address;
+    const auto from = before.subspan(at, kWindowBytes);
+    const auto to = after.subspan(at, kWindowBytes);
+    if (std::equal(from.begin(), from.end(), to.begin())) continue;
+    is_written = WriteJump(memory_, jumps_[i].address, from, to) && is_written;
+  }
+  return is_written;
 }
 
 void PatchedCode::MakeOwnPages() {

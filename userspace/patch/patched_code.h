@@ -69,11 +69,15 @@ class PatchedCode {
   bool HasJumpOfEachRegion() const;
   // What an earlier run has left in the process, as far as it is true: jumps into one of the
   // `regions`, over code of files, and pages that had some. For RemoveJumps(), RestoredRuns().
-  void TakeOver(const std::vector<AddressRange>& regions, const std::vector<uint64_t>& jumps,
-                const std::vector<Mapping>& mappings);
+  // False: code at one of the `jumps` is neither, and may lead there all the same.
+  [[nodiscard]] bool TakeOver(const std::vector<AddressRange>& regions,
+                              const std::vector<uint64_t>& jumps,
+                              const std::vector<Mapping>& mappings);
 
   // Makes a region that has just been mapped known as ours, before anything else is done to it.
   bool Claim(const Region& region) const;
+  // Whether a region says whose it is: that of a forked child does not (MADV_WIPEONFORK).
+  bool IsClaimed() const;
   // Whether the regions are still there: the process goes on with the same program.
   bool IsStillThere() const;
   // Of regions that may be mapped, those that are, while no thread runs.

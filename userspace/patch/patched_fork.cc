@@ -38,6 +38,10 @@ absl::Status PatchedProcess::StartFork(const PatchedProcess& parent,
   code_.TakeFrom(parent.code_);
   report_.jumps = parent.report_.jumps;
   python_end_ = parent.python_end_;
+  if (code_.IsClaimed()) {
+    code_.regions().clear();
+    return absl::FailedPreconditionError("it has its parent's memory until it runs a program");
+  }
   if (!code_.IsStillThere()) return absl::NotFoundError("it has ended, or runs another program");
   if (!code_.HasJumpOfEachRegion()) return absl::NotFoundError("jumps of its parent are newer");
   ring_address_ = inherited->start;
@@ -63,14 +67,13 @@ absl::Status PatchedProcess::StartFork(const PatchedProcess& parent,
 }
 
 absl::Status PatchedProcess::ReplaceRing(PatchRingOptions* options, UniqueFd* memory) {
-  const std::vector<std::byte> header = AnnouncedHeader(*options);
   const Hurry hurry;
   int64_t begin_ns = 0;
   StoppedThreads threads;
   absl::StatusOr<RemoteCalls> calls = BeginCalls(&threads, &begin_ns, &options->tid_offset);
   if (!calls.ok()) return calls.status();
   const AddressRange inherited{ring_address_, ring_bytes_};
-  absl::Status status = MakeRingFile(&*calls, header, memory);
+  absl::Status status = MakeRingFile(&*calls, *options, memory);
   if (status.ok()) status = MapRing(&*calls);
   if (status.ok()) {
     options->address = ring_address_;

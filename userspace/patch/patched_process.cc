@@ -270,14 +270,13 @@ absl::Status PatchedProcess::MapAll(PatchRingOptions* options, UniqueFd* memory,
   options->jumps = code_.JumpAddresses();
   options->more_jumps = kMostLateJumps;
   ring_bytes_ = PatchRing::Bytes(*options);
-  const std::vector<std::byte> header = AnnouncedHeader(*options);
   const Hurry hurry;
   int64_t begin_ns = 0;
   StoppedThreads threads;
   absl::StatusOr<RemoteCalls> calls =
       BeginCalls(held != nullptr ? held : &threads, &begin_ns, &options->tid_offset);
   if (!calls.ok()) return calls.status();
-  absl::Status status = MakeRingFile(&*calls, header, memory);
+  absl::Status status = MakeRingFile(&*calls, *options, memory);
   for (PatchedCode::Region& region : code_.regions()) {
     if (status.ok()) status = MapRegion(&*calls, code_, &region);
   }
@@ -287,7 +286,7 @@ absl::Status PatchedProcess::MapAll(PatchRingOptions* options, UniqueFd* memory,
   return status;
 }
 
-absl::Status PatchedProcess::MakeRingFile(RemoteCalls* calls, const std::vector<std::byte>& header,
+absl::Status PatchedProcess::MakeRingFile(RemoteCalls* calls, const PatchRingOptions& options,
                                           UniqueFd* memory) {
   const uint64_t name = calls->scratch_address();
   if (!memory_.Write(name, kRingName, sizeof(kRingName))) {
@@ -306,10 +305,13 @@ absl::Status PatchedProcess::MakeRingFile(RemoteCalls* calls, const std::vector<
   if (!memory->valid()) {
     return Fail(ExitCode::kNotPermitted, "a file of it cannot be shared: " + ErrnoText(errno));
   }
+  if (!IsRingFile(memory->get())) {
+    descriptors_.clear();
+    return absl::UnavailableError("it closed a descriptor that it had not opened");
+  }
   if (ftruncate(memory->get(), static_cast<off_t>(ring_bytes_)) != 0 ||
       fcntl(memory->get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
-      pwrite(memory->get(), header.data(), header.size(), 0) !=
-          static_cast<ssize_t>(header.size())) {
+      !AnnounceRing(memory->get(), options)) {
     return Fail(ExitCode::kHostUnfit, "the ring cannot be made: " + ErrnoText(errno));
   }
   return absl::OkStatus();

@@ -114,11 +114,11 @@ class PatchedProcess {
   // Maps regions and ring, by one thread that is stopped for it. `memory`: the ring's.
   absl::Status MapAll(PatchRingOptions* options, UniqueFd* memory, StoppedThreads* held);
   // The ring's file, with a header that says what will be mapped: a killed run is known by it.
-  absl::Status MakeRingFile(RemoteCalls* calls, const std::vector<std::byte>& header,
-                            UniqueFd* memory);
+  absl::Status MakeRingFile(RemoteCalls* calls, const PatchRingOptions& options, UniqueFd* memory);
   absl::Status MapRegion(RemoteCalls* calls, const PatchedCode& code, PatchedCode::Region* region);
   absl::Status MapRing(RemoteCalls* calls);
   absl::Status UnmapAll(const StoppedThread& thread, PatchedCode* code);
+  // Fails with kFailedPrecondition where the child has its parent's memory (vfork), not a copy.
   absl::Status StartFork(const PatchedProcess& parent, PatchRing::ThreadNumber thread_number);
   // In place of the one that was inherited.
   absl::Status ReplaceRing(PatchRingOptions* options, UniqueFd* memory);

@@ -44,7 +44,14 @@ std::vector<int> FindRingDescriptors(Pid pid) {
   return found;
 }
 
-std::vector<std::byte> AnnouncedHeader(const PatchRingOptions& options) {
+bool IsRingFile(int descriptor) {
+  return IsRingDescriptor(Pid{static_cast<uint32_t>(getpid())}, descriptor);
+}
+
+bool AnnounceRing(int file, const PatchRingOptions& options) {
+  const auto write = [file](const void* data, size_t bytes, uint64_t at) {
+    return pwrite(file, data, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);
+  };
   std::vector<std::byte> header(PATCH_RING_HEADER_BYTES);
   const auto set = [&header](size_t offset, const auto& value) {
     std::memcpy(header.data() + offset, &value, sizeof(value));
@@ -58,7 +65,12 @@ std::vector<std::byte> AnnouncedHeader(const PatchRingOptions& options) {
   const size_t regions = std::min<size_t>(options.regions.size(), PATCH_RING_MOST_REGIONS);
   std::memcpy(header.data() + PATCH_RING_REGIONS, options.regions.data(),
               regions * sizeof(AddressRange));
-  return header;
+  set(PATCH_RING_MASK, uint64_t{options.slot_words - 1});
+  set(PATCH_RING_JUMPS, uint64_t{options.jumps.size()});
+  if (options.python.has_value()) set(PATCH_RING_PYTHON_END, options.python->end);
+  return write(options.jumps.data(), options.jumps.size() * sizeof(uint64_t),
+               PatchRing::JumpsOffset(options)) &&
+         write(header.data(), header.size(), 0);
 }
 
 }  // namespace proftrace

@@ -19,9 +19,13 @@ std::optional<Mapping> FindRingMapping(const std::vector<Mapping>& mappings);
 // The process's descriptors of rings: it has some while a ring is being made.
 std::vector<int> FindRingDescriptors(Pid pid);
 bool IsRingDescriptor(Pid pid, int descriptor);
+// Of this process itself.
+bool IsRingFile(int descriptor);
 
-// Says whose it is, and which regions there will be: by it a later run knows those that are mapped
-// and do not say so themselves yet. One page: a file has it whole, or not at all.
-std::vector<std::byte> AnnouncedHeader(const PatchRingOptions& options);
+// Writes into the file of a ring, which has its size, whose it is, and which regions and jumps
+// there will be: by it a later run knows regions that are mapped and do not say so themselves yet,
+// and the jumps that a forked child has from its parent. The header comes last; it is one page,
+// which a file has whole, or not at all.
+bool AnnounceRing(int file, const PatchRingOptions& options);
 
 }  // namespace proftrace
