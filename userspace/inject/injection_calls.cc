@@ -10,7 +10,6 @@
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/inject/injection_region.h"
-#include "userspace/inject/stopped_threads.h"
 
 namespace proftrace {
 namespace {
@@ -69,15 +68,15 @@ absl::Status CheckInjectionCalls(Pid pid, int tid, uint64_t instruction) {
   return CheckSeccomp(*filters, kCalls, instruction);
 }
 
-absl::Status CheckOtherFilters(Pid pid, uint64_t instruction) {
+absl::Status CheckOtherFilters(Pid pid, StoppedThreads* threads, uint64_t instruction) {
   const auto first = static_cast<int>(Raw(pid));
   const int count = SeccompFilterCount(pid, first);
   for (const uint32_t other : ReadNumberedEntries("/proc/" + std::to_string(Raw(pid)) + "/task")) {
     const auto tid = static_cast<int>(other);
     if (tid == first || SeccompFilterCount(pid, tid) == count) continue;
-    StoppedThreads threads;
-    absl::Status status = threads.StopThread(tid, MonotonicNs() + kThreadStopLimitNs);
+    absl::Status status = threads->StopThread(tid, MonotonicNs() + kThreadStopLimitNs);
     if (status.ok()) status = CheckInjectionCalls(pid, tid, instruction);
+    threads->Release();
     if (!status.ok() && SeccompFilterCount(pid, tid) != 0) return status;
   }
   return absl::OkStatus();

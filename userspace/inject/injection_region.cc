@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -71,19 +70,20 @@ absl::StatusOr<uint32_t> InjectionRegion::State() const {
 }
 
 absl::Status InjectionRegion::Map(uint64_t address, const std::string& name) {
-  if (absl::Status status = CheckOtherFilters(pid_, system_calls_.call); !status.ok())
-    return status;
+  return StoppedThreads::Use(
+      pid_, [&](StoppedThreads* threads) { return MapBy(threads, address, name); });
+}
+
+absl::Status InjectionRegion::MapBy(StoppedThreads* threads, uint64_t address,
+                                    const std::string& name) {
+  absl::Status status = CheckOtherFilters(pid_, threads, system_calls_.call);
+  if (!status.ok()) return status;
   const Hurry hurry;
-  const int64_t begin_ns = MonotonicNs();
-  StoppedThreads threads;
-  if (absl::Status status = threads.StopOne(pid_, begin_ns + kOneStopLimitNs); !status.ok()) {
-    return status;
-  }
-  const StoppedThread& thread = threads.threads().front();
-  if (absl::Status status = CheckInjectionCalls(pid_, thread.tid, system_calls_.call);
-      !status.ok()) {
-    return status;
-  }
+  status = threads->StopOne(MonotonicNs() + kOneStopLimitNs);
+  if (!status.ok()) return status;
+  const StoppedThread& thread = threads->threads().front();
+  status = CheckInjectionCalls(pid_, thread.tid, system_calls_.call);
+  if (!status.ok()) return status;
   absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
   if (!calls.ok()) return calls.status();
   absl::StatusOr<int64_t> result = calls->Call(
@@ -103,10 +103,10 @@ absl::Status InjectionRegion::Map(uint64_t address, const std::string& name) {
   memory_.WriteValue(address_ + INJECT_OWNER_START, StartTicks(static_cast<uint32_t>(getpid())));
   memory_.WriteValue(address_ + INJECT_LIBRARY_FD, int32_t{-1});
   memory_.WriteValue<uint64_t>(address_ + INJECT_MAGIC, INJECT_MAGIC_VALUE);
-  const auto undo = [&](absl::Status status) {
+  const auto undo = [&](absl::Status reason) {
     (void)calls->Call(SYS_munmap, {address_, kRegionBytes, 0, 0, 0, 0});
     address_ = 0;
-    return status;
+    return reason;
   };
   result = calls->Call(SYS_mprotect, {address_ + INJECT_PAGE_BYTES, INJECT_PAGE_BYTES,
                                       PROT_READ | PROT_EXEC, 0, 0, 0});
@@ -265,9 +265,9 @@ absl::Status InjectionRegion::Remove() {
   }
   status = WithAllStopped([this](uint64_t address) { return HasInside(address); },
                           [this](QuietMoment* moment) {
-                            const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
-                            if (kept.has_value()) return Unmap(*kept);
-                            return absl::UnavailableError("no thread of it could be held");
+                            const absl::StatusOr<StoppedThread> kept = moment->ReleaseAllButOne(
+                                [](const StoppedThread&) { return absl::OkStatus(); });
+                            return kept.ok() ? Unmap(*kept) : kept.status();
                           });
   if (absl::IsUnavailable(status)) {
     return absl::UnavailableError(stays + ": " + std::string(status.message()));

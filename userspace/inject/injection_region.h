@@ -63,6 +63,7 @@ class InjectionRegion {
   bool IsPatched(const PatchSite& site) const;
   absl::Status WithAllStopped(const std::function<bool(uint64_t)>& is_in_the_way,
                               const std::function<absl::Status(QuietMoment*)>& work);
+  absl::Status MapBy(StoppedThreads* threads, uint64_t address, const std::string& name);
   absl::Status Unmap(const StoppedThread& thread);
 
   Pid pid_;

@@ -11,6 +11,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/inject/stack_room.h"
 #include "userspace/inject/thread_checks.h"
+#include "userspace/inject/trace_turn.h"
 
 namespace proftrace {
 namespace {
@@ -57,9 +58,9 @@ void QuietMoment::NoteStop() {
   begin_ns_ = 0;
 }
 
-std::optional<StoppedThread> QuietMoment::ReleaseAllButOne() {
+absl::StatusOr<StoppedThread> QuietMoment::ReleaseAllButOne(const ThreadCheck& check) {
   for (const StoppedThread& thread : threads_.threads()) {
-    if (thread.is_gone || !StandsOnItsOwnStack(thread, mappings_)) continue;
+    if (thread.is_gone || !StandsOnItsOwnStack(thread, mappings_) || !check(thread).ok()) continue;
     const StoppedThread kept = thread;
     threads_.Release(kept.tid);
     NoteStop();
@@ -67,7 +68,8 @@ std::optional<StoppedThread> QuietMoment::ReleaseAllButOne() {
   }
   threads_.Release();
   NoteStop();
-  if (!threads_.StopOne(pid_, MonotonicNs() + kOneStopLimitNs).ok()) return std::nullopt;
+  const absl::Status status = threads_.StopOne(MonotonicNs() + kOneStopLimitNs, check);
+  if (!status.ok()) return status;
   return threads_.threads().front();
 }
 
@@ -79,7 +81,6 @@ bool QuietMoment::Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
     *status = mappings.status();
     return true;
   }
-  pid_ = pid;
   mappings_ = *std::move(mappings);
   const Hurry hurry;
   begin_ns_ = MonotonicNs();
@@ -87,7 +88,7 @@ bool QuietMoment::Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
   if (held_ != nullptr) {
     for (const StoppedThread& thread : held_->threads()) held.insert(thread.tid);
   }
-  *status = threads_.StopAll(pid, begin_ns_ + limit_ns, held);
+  *status = threads_.StopAll(begin_ns_ + limit_ns, held);
   still_ns_ = MonotonicNs();
   ++times_->stops;
   bool is_done = false;
@@ -111,13 +112,18 @@ absl::Status AtQuietMoment(Pid pid, const WritableMemory& memory,
                            const std::function<bool(uint64_t)>& is_in_the_way,
                            const std::function<absl::Status(QuietMoment*)>& work, StopTimes* times,
                            StoppedThreads* held) {
+  const absl::StatusOr<TraceTurn> turn = TraceTurn::Take(pid);
+  if (!turn.ok()) return turn.status();
   absl::Status status;
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  bool is_done = false;
+  for (int tries = 0; tries < kMostTries && !is_done; ++tries) {
     if (tries > 0) usleep(kRetryUs);
-    QuietMoment moment;
-    moment.times_ = times;
-    moment.held_ = held;
-    if (moment.Try(StopLimitNs(tries), pid, memory, is_in_the_way, work, &status)) break;
+    status = StoppedThreads::Use(pid, [&](StoppedThreads* threads) {
+      absl::Status tried;
+      QuietMoment moment(threads, times, held);
+      is_done = moment.Try(StopLimitNs(tries), pid, memory, is_in_the_way, work, &tried);
+      return tried;
+    });
   }
   return status;
 }

@@ -72,7 +72,9 @@ constexpr uint32_t kFpMagic1 = 0x46505853;
 constexpr uint32_t kFpMagic2 = 0x46505845;
 
 absl::Status Gone(int tid) {
-  return Fail(ExitCode::kNoTarget, "thread " + std::to_string(tid) + " ended while it was stopped");
+  const std::string thread = "thread " + std::to_string(tid);
+  if (!HasEnded(tid)) return absl::UnavailableError(thread + " goes on, though it was stopped");
+  return Fail(ExitCode::kNoTarget, thread + " ended while it was stopped");
 }
 
 }  // namespace
@@ -200,7 +202,7 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
   int looks = 0;
   while (true) {
     int status = 0;
-    const pid_t got = waitpid(tid_, &status, __WALL | WNOHANG);
+    const pid_t got = waitpid(tid_, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (got == 0) {
       if (MonotonicNs() > deadline_ns) {
         return absl::UnavailableError("a system call in the target did not return in time");
@@ -234,8 +236,10 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
       ptrace(PTRACE_CONT, tid_, nullptr, nullptr);
       continue;
     }
-    // Signals are blocked; what still comes (a group stop, SIGKILL) is let through.
+    // Signals are blocked; what still comes (a group stop, SIGKILL) is let through. It takes the
+    // interrupt with it.
     const long give = event == 0 ? signal : 0;
+    if (phase == kToStop) ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr);
     ptrace(phase == kToStop ? PTRACE_CONT : PTRACE_SYSCALL, tid_, nullptr, give);
   }
   return static_cast<int64_t>(registers.rax);

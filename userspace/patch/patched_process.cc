@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -247,7 +246,7 @@ absl::StatusOr<RemoteCalls> PatchedProcess::BeginCalls(StoppedThreads* threads, 
                                                        int32_t* tid_offset) {
   absl::Status status;
   if (threads->threads().empty()) {
-    status = threads->StopOne(pid_, MonotonicNs() + kOneStopLimitNs);
+    status = threads->StopOne(MonotonicNs() + kOneStopLimitNs);
   }
   *begin_ns = MonotonicNs();
   if (!status.ok()) return status;
@@ -270,12 +269,18 @@ absl::Status PatchedProcess::MapAll(PatchRingOptions* options, UniqueFd* memory,
   options->jumps = code_.JumpAddresses();
   options->more_jumps = kMostLateJumps;
   ring_bytes_ = PatchRing::Bytes(*options);
+  if (held != nullptr) return MapAllBy(held, options, memory);
+  return StoppedThreads::Use(pid_, [this, options, memory](StoppedThreads* threads) {
+    return MapAllBy(threads, options, memory);
+  });
+}
+
+absl::Status PatchedProcess::MapAllBy(StoppedThreads* threads, PatchRingOptions* options,
+                                      UniqueFd* memory) {
   const std::vector<std::byte> header = AnnouncedHeader(*options);
   const Hurry hurry;
   int64_t begin_ns = 0;
-  StoppedThreads threads;
-  absl::StatusOr<RemoteCalls> calls =
-      BeginCalls(held != nullptr ? held : &threads, &begin_ns, &options->tid_offset);
+  absl::StatusOr<RemoteCalls> calls = BeginCalls(threads, &begin_ns, &options->tid_offset);
   if (!calls.ok()) return calls.status();
   absl::Status status = MakeRingFile(&*calls, header, memory);
   for (PatchedCode::Region& region : code_.regions()) {
@@ -410,8 +415,9 @@ absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
       [this, code](QuietMoment* moment) {
         if (!code->IsStillThere()) return Gone();
         if (python_end_ != 0 && !code->RemoveJumps()) return NotPutBack();
-        const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
-        return kept.has_value() ? UnmapAll(*kept, code) : absl::OkStatus();
+        const absl::StatusOr<StoppedThread> kept =
+            moment->ReleaseAllButOne([](const StoppedThread&) { return absl::OkStatus(); });
+        return kept.ok() ? UnmapAll(*kept, code) : kept.status();
       },
       &report_.detach);
 }
