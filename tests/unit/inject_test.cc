@@ -17,6 +17,7 @@
 #include "userspace/inject/room.h"
 #include "userspace/inject/seccomp_filter.h"
 #include "userspace/inject/stack_room.h"
+#include "userspace/inject/thread_checks.h"
 #include "userspace/inject/trace_permission.h"
 
 namespace proftrace {
@@ -226,6 +227,41 @@ TEST(FrameStateTest, IsTheWholeAreaWithoutTiles) {
 TEST(FrameStateTest, RefusesLessThanAnArea) {
   EXPECT_FALSE(MakeFrameState({}, LayoutWithTiles()).ok());
   EXPECT_FALSE(MakeFrameState(std::vector<uint8_t>(512), LayoutWithTiles()).ok());
+}
+
+class StackMemory final : public TargetMemory {
+ public:
+  bool Read(uint64_t address, void* buffer, size_t bytes) const override {
+    if (address < kAddress || bytes > sizeof(words) - (address - kAddress)) return false;
+    std::memcpy(buffer, reinterpret_cast<const uint8_t*>(words) + (address - kAddress), bytes);
+    return true;
+  }
+  uint64_t words[512] = {};
+};
+
+TEST(ThreadChecksTest, AStackThatIsNotKnownIsInTheWay) {
+  StackMemory memory;
+  std::vector<StoppedThread> threads(1);
+  threads[0].is_stopped = true;
+  threads[0].registers.rsp = kAddress + 256;
+  const auto goes_on = [&](uint64_t begin, uint64_t end) {
+    Mapping stack;
+    stack.start = begin;
+    stack.end = end;
+    return AnyThreadGoesOn(threads, {stack}, memory,
+                           [](uint64_t address) { return address == 4711; });
+  };
+  EXPECT_FALSE(goes_on(kAddress, kAddress + 4096));
+  EXPECT_TRUE(goes_on(kAddress + 4096, kAddress + 8192)) << "it has grown since";
+  EXPECT_TRUE(goes_on(kAddress - 4096, kAddress)) << "another one lies below";
+  EXPECT_TRUE(goes_on(kAddress, kAddress + 8192)) << "it cannot be read";
+  // As a signal's frame has it: where it goes on, flags, code segment.
+  memory.words[100] = 4711;
+  memory.words[101] = 0x202;
+  memory.words[102] = 0x33;
+  EXPECT_TRUE(goes_on(kAddress, kAddress + 4096));
+  threads[0].is_gone = true;
+  EXPECT_FALSE(goes_on(kAddress + 4096, kAddress + 8192));
 }
 
 seccomp_data Call(int number) {

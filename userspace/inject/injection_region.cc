@@ -241,9 +241,8 @@ absl::Status InjectionRegion::Unmap(const StoppedThread& thread) {
 absl::Status InjectionRegion::Remove() {
   if (address_ == 0) return absl::OkStatus();
   // First the jumps: then threads that are in the region leave it.
-  const auto nobody = [](uint64_t) { return false; };
   uint32_t state = INJECT_IDLE;
-  absl::Status status = WithAllStopped(nobody, [&](QuietMoment*) {
+  absl::Status status = WithAllStopped(nullptr, [&](QuietMoment*) {
     data_.assign(INJECT_PAGE_BYTES, 0);
     memory_.Read(address_, data_.data(), data_.size());
     std::memcpy(&state, data_.data() + INJECT_STATE, sizeof(state));

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "userspace/base/clock.h"
@@ -24,6 +26,12 @@ constexpr int64_t StopLimitNs(int tries) {
   return tries < 30 ? 4'000'000 : tries < 45 ? 20'000'000 : 300'000'000;
 }
 constexpr useconds_t kRetryUs = 1500;
+
+// Not the same where a stack was mapped, or has grown.
+uint64_t MappedPages(Pid pid) {
+  const std::string statm = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/statm", 256);
+  return std::strtoull(statm.c_str(), nullptr, 10);
+}
 
 }  // namespace
 
@@ -76,12 +84,14 @@ absl::StatusOr<StoppedThread> QuietMoment::ReleaseAllButOne(const ThreadCheck& c
 bool QuietMoment::Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
                       const std::function<bool(uint64_t)>& is_in_the_way,
                       const std::function<absl::Status(QuietMoment*)>& work, absl::Status* status) {
+  // Reading the mappings of a large job takes as long as the stop: before it, and again only where
+  // they are not the same any more.
+  const uint64_t pages = MappedPages(pid);
   absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok()) {
     *status = mappings.status();
     return true;
   }
-  mappings_ = *std::move(mappings);
   const Hurry hurry;
   begin_ns_ = MonotonicNs();
   std::set<int> held;
@@ -93,8 +103,11 @@ bool QuietMoment::Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
   ++times_->stops;
   bool is_done = false;
   if (status->ok()) {
+    if (MappedPages(pid) != pages) mappings = ReadMaps(pid);
+    mappings_ = mappings.ok() ? *std::move(mappings) : std::vector<Mapping>();
     const auto goes_on = [&](StoppedThreads* stopped) {
-      return AnyThreadGoesOn(stopped->threads(), mappings_, memory, is_in_the_way);
+      return is_in_the_way != nullptr &&
+             AnyThreadGoesOn(stopped->threads(), mappings_, memory, is_in_the_way);
     };
     if (!goes_on(&threads_) && (held_ == nullptr || !goes_on(held_))) {
       *status = work(this);

@@ -67,10 +67,11 @@ class QuietMoment {
   int64_t still_ns_ = 0;  // when all stood still, or were not waited for any longer
 };
 
-// Stops all threads, at moments when none goes on at an address that `is_in_the_way`, calls `work`
-// then, on a thread of ours for it alone (StoppedThreads::Use), and lets them go on. What `work`
-// returns, or kUnavailable where there was no such moment. Adds to `times`. `held` (may be null):
-// threads of it that stand still already; they are looked at as well, and not let go.
+// Stops all threads, at moments when none goes on at an address that `is_in_the_way` (null:
+// anywhere will do), calls `work` then, on a thread of ours for it alone (StoppedThreads::Use), and
+// lets them go on. What `work` returns, or kUnavailable where there was no such moment. Adds to
+// `times`. `held` (may be null): threads of it that stand still already; they are looked at as
+// well, and not let go.
 absl::Status AtQuietMoment(Pid pid, const WritableMemory& memory,
                            const std::function<bool(uint64_t)>& is_in_the_way,
                            const std::function<absl::Status(QuietMoment*)>& work, StopTimes* times,

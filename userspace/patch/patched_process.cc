@@ -402,7 +402,7 @@ absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
   // First the jumps: then threads that are in a trampoline leave it. Python's end waits for those
   // until the last of them has.
   const absl::Status status = AtQuietMoment(
-      pid_, memory_, [](uint64_t) { return false; },
+      pid_, memory_, nullptr,
       [this, code](QuietMoment*) {
         if (!code->IsStillThere()) return Gone();
         (void)code->Publish(0);
