@@ -57,15 +57,31 @@ constexpr FilteredCall kCalls[] = {
     {SYS_futex, "futex", {}},
 };
 
+constexpr FilteredCall kRemovalCalls[] = {
+    {SYS_madvise, "madvise", {0, 4096, MADV_DONTNEED, 0, 0, 0}, true},
+    {SYS_munmap, "munmap", {0, 4096, 0, 0, 0, 0}},
+    {SYS_close, "close", {3, 0, 0, 0, 0, 0}, true},
+    {SYS_rt_sigreturn, "rt_sigreturn", {}},
+};
+
+absl::Status CheckCalls(Pid pid, int tid, std::span<const FilteredCall> calls,
+                        uint64_t instruction) {
+  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
+  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
+  if (!filters.ok()) return filters.status();
+  return CheckSeccomp(*filters, calls, instruction);
+}
+
 }  // namespace
 
 std::span<const FilteredCall> InjectionCalls() { return kCalls; }
 
 absl::Status CheckInjectionCalls(Pid pid, int tid, uint64_t instruction) {
-  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
-  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
-  if (!filters.ok()) return filters.status();
-  return CheckSeccomp(*filters, kCalls, instruction);
+  return CheckCalls(pid, tid, kCalls, instruction);
+}
+
+absl::Status CheckRemovalCalls(Pid pid, int tid, uint64_t instruction) {
+  return CheckCalls(pid, tid, kRemovalCalls, instruction);
 }
 
 absl::Status CheckOtherFilters(Pid pid, StoppedThreads* threads, uint64_t instruction) {

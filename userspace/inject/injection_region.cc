@@ -209,8 +209,14 @@ absl::Status InjectionRegion::Patch() {
   });
 }
 
-absl::Status InjectionRegion::Unmap(const StoppedThread& thread) {
-  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
+absl::Status InjectionRegion::Unmap(QuietMoment* moment) {
+  // It may have got a filter since.
+  const absl::StatusOr<StoppedThread> thread =
+      moment->ReleaseAllButOne([this](const StoppedThread& one) {
+        return CheckRemovalCalls(pid_, one.tid, system_calls_.call);
+      });
+  if (!thread.ok()) return thread.status();
+  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(*thread, memory_, system_calls_);
   if (!calls.ok()) return calls.status();
   int32_t library_fd = -1;
   memory_.ReadValue(address_ + INJECT_LIBRARY_FD, &library_fd);
@@ -263,15 +269,11 @@ absl::Status InjectionRegion::Remove() {
     return absl::UnavailableError("a thread of it is still loading the library; " + stays);
   }
   status = WithAllStopped([this](uint64_t address) { return HasInside(address); },
-                          [this](QuietMoment* moment) {
-                            const absl::StatusOr<StoppedThread> kept = moment->ReleaseAllButOne(
-                                [](const StoppedThread&) { return absl::OkStatus(); });
-                            return kept.ok() ? Unmap(*kept) : kept.status();
-                          });
-  if (absl::IsUnavailable(status)) {
-    return absl::UnavailableError(stays + ": " + std::string(status.message()));
-  }
-  return status;
+                          [this](QuietMoment* moment) { return Unmap(moment); });
+  const std::string message = stays + ": " + std::string(status.message());
+  if (absl::IsUnavailable(status)) return absl::UnavailableError(message);
+  const bool is_refused = ExitCodeOf(status) == ExitCode::kNotPermitted;
+  return is_refused ? Fail(ExitCode::kNotPermitted, message) : status;
 }
 
 absl::StatusOr<std::vector<InjectionRegion>> InjectionRegion::FindLeftovers(

@@ -64,7 +64,7 @@ class InjectionRegion {
   absl::Status WithAllStopped(const std::function<bool(uint64_t)>& is_in_the_way,
                               const std::function<absl::Status(QuietMoment*)>& work);
   absl::Status MapBy(StoppedThreads* threads, uint64_t address, const std::string& name);
-  absl::Status Unmap(const StoppedThread& thread);
+  absl::Status Unmap(QuietMoment* moment);
 
   Pid pid_;
   const WritableMemory& memory_;

@@ -17,6 +17,7 @@
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/inject/injection_calls.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/remote_calls.h"
 #include "userspace/inject/seccomp_filter.h"
@@ -29,7 +30,6 @@ namespace {
 
 constexpr char kTaken[] = "the memory near the code was taken meanwhile";
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
-constexpr uint64_t kNoFile = ~uint64_t{0};
 constexpr uint64_t kMemfdFlags = 1 | 2;   // MFD_CLOEXEC | MFD_ALLOW_SEALING
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
 // Of a thread control block: what of it may hold the thread's id.
@@ -359,8 +359,18 @@ absl::Status PatchedProcess::MapRing(RemoteCalls* calls) {
   return absl::OkStatus();
 }
 
-absl::Status PatchedProcess::UnmapAll(const StoppedThread& thread, PatchedCode* code) {
-  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
+absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
+  // It may have got a filter since.
+  const absl::StatusOr<StoppedThread> thread =
+      moment->ReleaseAllButOne([this](const StoppedThread& one) {
+        return CheckRemovalCalls(pid_, one.tid, system_calls_.call);
+      });
+  if (ExitCodeOf(thread.status()) == ExitCode::kNotPermitted) {
+    return Fail(ExitCode::kNotPermitted, "the memory that its jumps led to stays mapped: " +
+                                             std::string(thread.status().message()));
+  }
+  if (!thread.ok()) return thread.status();
+  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(*thread, memory_, system_calls_);
   if (!calls.ok()) return calls.status();
   // The ring, which tells a later run of the rest, goes last.
   for (const AddressRange& run : code->RestoredRuns()) {
@@ -415,9 +425,7 @@ absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
       [this, code](QuietMoment* moment) {
         if (!code->IsStillThere()) return Gone();
         if (python_end_ != 0 && !code->RemoveJumps()) return NotPutBack();
-        const absl::StatusOr<StoppedThread> kept =
-            moment->ReleaseAllButOne([](const StoppedThread&) { return absl::OkStatus(); });
-        return kept.ok() ? UnmapAll(*kept, code) : kept.status();
+        return UnmapAll(moment, code);
       },
       &report_.detach);
 }

@@ -119,7 +119,7 @@ class PatchedProcess {
                             UniqueFd* memory);
   absl::Status MapRegion(RemoteCalls* calls, const PatchedCode& code, PatchedCode::Region* region);
   absl::Status MapRing(RemoteCalls* calls);
-  absl::Status UnmapAll(const StoppedThread& thread, PatchedCode* code);
+  absl::Status UnmapAll(QuietMoment* moment, PatchedCode* code);
   absl::Status StartFork(const PatchedProcess& parent, PatchRing::ThreadNumber thread_number);
   // In place of the one that was inherited.
   absl::Status ReplaceRing(StoppedThreads* threads, PatchRingOptions* options, UniqueFd* memory);
