@@ -158,6 +158,20 @@ class InjectionTest(unittest.TestCase):
                 answers = self.check_to_the_end(kind, 0.7)
                 self.assertEqual({"memfd_create" in answer.get("error", "") for answer in answers}, {True}, answers)
 
+    def test_a_filter_that_comes_later(self) -> None:
+        """What is mapped stays where taking it away would kill the process."""
+        with Target("idle,late", 600) as target:
+            tool = subprocess.Popen([TOOLS / "inject", LIBRARY, "injected", str(target.pid), PLACE], stdout=subprocess.PIPE, text=True,
+                                    env=dict(os.environ, ARRIVAL_LIMIT_MS="3000"))
+            while regions(target.pid) == 0:
+                self.assertIsNone(tool.poll())
+            target.process.send_signal(signal.SIGUSR1)
+            answer = tool.communicate(timeout=60)[0]
+            self.assertRegex(answer, "stay mapped in it: .* munmap")
+            self.assertEqual(regions(target.pid), 1)
+            target.process.terminate()
+            self.assertEqual(target.verdict(), (0, 0))
+
     def test_static_program(self) -> None:
         with Target("threads", 1.5, "injection_target_static") as target:
             self.assertIn("no glibc", inject(target.pid)["error"])

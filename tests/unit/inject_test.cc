@@ -5,16 +5,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/inject/frame_state.h"
 #include "userspace/inject/injection_region.h"
 #include "userspace/inject/patch_site.h"
 #include "userspace/inject/room.h"
 #include "userspace/inject/seccomp_filter.h"
 #include "userspace/inject/stack_room.h"
+#include "userspace/inject/thread_checks.h"
 #include "userspace/inject/trace_permission.h"
 
 namespace proftrace {
@@ -154,6 +157,111 @@ TEST(FindRoomTest, LeavesTheHeapItsRoom) {
        Mapped(0x555500010000, 0x555500020000, "[heap]"), Mapped(0x555540000000, 0x555540001000)},
       {site});
   EXPECT_GT(room, 0x55553f000000u);
+}
+
+constexpr uint64_t kAvx512 = 0x2e7;  // with PKRU
+constexpr uint64_t kTiles = uint64_t{3} << 17;
+
+// As ptrace gives it: the components that there are, and those that are in use.
+std::vector<uint8_t> StateArea(size_t bytes, uint64_t features, uint64_t used) {
+  std::vector<uint8_t> area(bytes, 0xaa);
+  std::memcpy(area.data() + 464, &features, sizeof(features));
+  std::memcpy(area.data() + 512, &used, sizeof(used));
+  return area;
+}
+
+// Of Sapphire Rapids.
+StateLayout LayoutWithTiles() {
+  StateLayout layout;
+  layout[2] = {576, 256};
+  layout[5] = {1088, 64};
+  layout[6] = {1152, 512};
+  layout[7] = {1664, 1024};
+  layout[9] = {2688, 8};
+  layout[17] = {2752, 64};
+  layout[18] = {2816, 8192};
+  return layout;
+}
+
+template <typename T>
+T At(const std::vector<uint8_t>& area, size_t offset) {
+  T value{};
+  std::memcpy(&value, area.data() + offset, sizeof(value));
+  return value;
+}
+
+constexpr uint32_t kEndMagic = 0x46505845;
+
+TEST(FrameStateTest, IsWhatTheThreadMayUse) {
+  const auto state = MakeFrameState(StateArea(11008, kAvx512 | kTiles, 0x207), LayoutWithTiles());
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(At<uint32_t>(*state, 464), 0x46505853u);
+  EXPECT_EQ(At<uint32_t>(*state, 468), 2696u + 4);
+  EXPECT_EQ(At<uint64_t>(*state, 472), kAvx512);
+  EXPECT_EQ(At<uint32_t>(*state, 480), 2696u);
+  for (const size_t end : {2696, 2816, 11008}) EXPECT_EQ(At<uint32_t>(*state, end), kEndMagic);
+  EXPECT_EQ(state->size(), 11008u + 4);
+  EXPECT_EQ((*state)[2695], 0xaa);
+}
+
+TEST(FrameStateTest, HasTilesWhereTheyAreUsed) {
+  const auto state =
+      MakeFrameState(StateArea(11008, kAvx512 | kTiles, 0x207 | kTiles), LayoutWithTiles());
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(At<uint64_t>(*state, 472), kAvx512 | kTiles);
+  EXPECT_EQ(At<uint32_t>(*state, 480), 11008u);
+  EXPECT_EQ(At<uint32_t>(*state, 11008), kEndMagic);
+  EXPECT_TRUE(std::all_of(state->begin() + 576, state->begin() + 11008,
+                          [](uint8_t byte) { return byte == 0xaa; }));
+}
+
+TEST(FrameStateTest, IsTheWholeAreaWithoutTiles) {
+  const auto state = MakeFrameState(StateArea(2696, kAvx512, 0x3), LayoutWithTiles());
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(At<uint64_t>(*state, 472), kAvx512);
+  EXPECT_EQ(At<uint32_t>(*state, 480), 2696u);
+  EXPECT_EQ(At<uint32_t>(*state, 2696), kEndMagic);
+  EXPECT_EQ(state->size(), 2696u + 4);
+}
+
+TEST(FrameStateTest, RefusesLessThanAnArea) {
+  EXPECT_FALSE(MakeFrameState({}, LayoutWithTiles()).ok());
+  EXPECT_FALSE(MakeFrameState(std::vector<uint8_t>(512), LayoutWithTiles()).ok());
+}
+
+class StackMemory final : public TargetMemory {
+ public:
+  bool Read(uint64_t address, void* buffer, size_t bytes) const override {
+    if (address < kAddress || bytes > sizeof(words) - (address - kAddress)) return false;
+    std::memcpy(buffer, reinterpret_cast<const uint8_t*>(words) + (address - kAddress), bytes);
+    return true;
+  }
+  uint64_t words[512] = {};
+};
+
+TEST(ThreadChecksTest, AStackThatIsNotKnownIsInTheWay) {
+  StackMemory memory;
+  std::vector<StoppedThread> threads(1);
+  threads[0].is_stopped = true;
+  threads[0].registers.rsp = kAddress + 256;
+  const auto goes_on = [&](uint64_t begin, uint64_t end) {
+    Mapping stack;
+    stack.start = begin;
+    stack.end = end;
+    return AnyThreadGoesOn(threads, {stack}, memory,
+                           [](uint64_t address) { return address == 4711; });
+  };
+  EXPECT_FALSE(goes_on(kAddress, kAddress + 4096));
+  EXPECT_TRUE(goes_on(kAddress + 4096, kAddress + 8192)) << "it has grown since";
+  EXPECT_TRUE(goes_on(kAddress - 4096, kAddress)) << "another one lies below";
+  EXPECT_TRUE(goes_on(kAddress, kAddress + 8192)) << "it cannot be read";
+  // As a signal's frame has it: where it goes on, flags, code segment.
+  memory.words[100] = 4711;
+  memory.words[101] = 0x202;
+  memory.words[102] = 0x33;
+  EXPECT_TRUE(goes_on(kAddress, kAddress + 4096));
+  threads[0].is_gone = true;
+  EXPECT_FALSE(goes_on(kAddress + 4096, kAddress + 8192));
 }
 
 seccomp_data Call(int number) {

@@ -50,10 +50,14 @@ absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::Look(Pid pid, const Pla
   const uint32_t mappings = CountTorchMappings(pid);
   if (mappings == 0) return std::nullopt;
   if (mappings != mappings_) {
-    StoppedThreads held;
-    if (hold) held.Hold(pid);
     mappings_ = mappings;
-    const absl::Status status = Plan(pid, options);
+    absl::Status status;
+    const auto plan = [&](StoppedThreads*) { status = Plan(pid, options); };
+    if (hold) {
+      StoppedThreads::WhileHeld(pid, plan);
+    } else {
+      plan(nullptr);
+    }
     changed_ns_ = planned_ns_;
     if (first_ns_ == 0) first_ns_ = planned_ns_;
     if (!status.ok()) return status;

@@ -17,6 +17,7 @@
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/quiet_moment.h"
 #include "userspace/patch/python_end.h"
+#include "userspace/patch/target_lock.h"
 #include "userspace/patch/whole_sites.h"
 
 namespace proftrace {
@@ -381,6 +382,8 @@ uint64_t PatchRecorder::CountedCalls(uint32_t number) const {
 }
 
 void PatchRecorder::Close(Pid pid, Process process) {
+  // Others put no probes into pages that are given back to the file.
+  const absl::StatusOr<TargetLock> code = TargetLock::TakeForJumps(pid);
   const absl::Status status = process.patched->Detach();
   if (status.ok()) guardian_->Forget(pid);
   const std::lock_guard lock(mutex_);

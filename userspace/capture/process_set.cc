@@ -429,15 +429,16 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     if (!look->has_value()) return false;
     ProbePlan plan = **std::move(look);
     const uint32_t operators = plan.operator_count;
-    StoppedThreads held;
+    const auto attach = [&](StoppedThreads* held) {
+      if (holds_awaited_) plan.operators = ReadOperators(pid, plan);
+      status = AttachImage(pid, std::move(plan), /*followed=*/true, held);
+      if (status.ok() && on_awaited_) on_awaited_(pid, operators);
+    };
     if (holds_awaited_) {
-      held.Hold(pid);
-      plan.operators = ReadOperators(pid, plan);
+      StoppedThreads::WhileHeld(pid, attach);
+    } else {
+      attach(nullptr);
     }
-    status = AttachImage(pid, std::move(plan), /*followed=*/true,
-                         held.threads().empty() ? nullptr : &held);
-    if (status.ok() && on_awaited_) on_awaited_(pid, operators);
-    held.Release();
     if (status.ok()) on_change_(pid, Pid{});
     // What it forked before anybody knew of it.
     if (status.ok()) FollowDescendants(pid, /*awaits_others=*/false);

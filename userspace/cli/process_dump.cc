@@ -216,7 +216,8 @@ class HighestPriority {
   int before_;
 };
 
-absl::Status ReadStopped(Pid pid, const PythonLayout& layout, Moment* moment, int64_t* stopped_ns) {
+absl::Status ReadStopped(Pid pid, const PythonLayout& layout, StoppedThreads* stopped,
+                         Moment* moment, int64_t* stopped_ns) {
   absl::flat_hash_map<uint32_t, std::string> kernel_functions;
   for (const uint32_t tid : TidsOf(pid)) {
     kernel_functions[tid] = FirstLine(TaskPath(pid, tid, "wchan"));
@@ -226,20 +227,19 @@ absl::Status ReadStopped(Pid pid, const PythonLayout& layout, Moment* moment, in
   const ProcessMemory memory(pid);
   const CachedMemory cached(memory);
   const HighestPriority priority;
-  StoppedThreads stopped;
   const std::set<int> except(asleep.begin(), asleep.end());
   int64_t begin_ns = MonotonicNs();
-  absl::Status status = stopped.StopAll(pid, begin_ns + kLongestStopNs, except);
+  absl::Status status = stopped->StopAll(begin_ns + kLongestStopNs, except);
   for (int i = 1; i < kTries && absl::IsUnavailable(status); ++i) {
     *stopped_ns = kLongestStopNs;
     usleep(kBetweenTriesUs);
     begin_ns = MonotonicNs();
-    status = stopped.StopAll(pid, begin_ns + kLongestStopNs, except);
+    status = stopped->StopAll(begin_ns + kLongestStopNs, except);
   }
   if (!status.ok()) return status;
   moment->python = ReadPythonThreads(cached, layout, kLimits);
   AddCodes(cached, layout, moment);
-  for (const StoppedThread& one : stopped.threads()) {
+  for (const StoppedThread& one : stopped->threads()) {
     if (one.is_gone) continue;
     SystemThread thread;
     thread.tid = static_cast<uint32_t>(one.tid);
@@ -248,7 +248,7 @@ absl::Status ReadStopped(Pid pid, const PythonLayout& layout, Moment* moment, in
     moment->threads.push_back(std::move(thread));
   }
   const Sleepers still = FindSleepers(pid, asleep);
-  stopped.Release();
+  stopped->Release();
   *stopped_ns = std::max(*stopped_ns, MonotonicNs() - begin_ns);
   if (still != sleepers) return absl::UnavailableError("a thread that slept woke up meanwhile");
   for (const uint32_t tid : asleep) moment->threads.push_back(DescribedThread(pid, tid));
@@ -445,7 +445,9 @@ absl::StatusOr<ProcessDump> DumpProcess(Pid pid) {
   dump.python_version = runtime->version;
   Moment moment;
   int64_t stopped_ns = 0;
-  const absl::Status status = ReadStopped(pid, runtime->layout, &moment, &stopped_ns);
+  const absl::Status status = StoppedThreads::Use(pid, [&](StoppedThreads* stopped) {
+    return ReadStopped(pid, runtime->layout, stopped, &moment, &stopped_ns);
+  });
   if (status.ok()) {
     dump.stopped_ns = stopped_ns;
   } else if (absl::IsUnavailable(status)) {

@@ -10,7 +10,6 @@
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/inject/injection_region.h"
-#include "userspace/inject/stopped_threads.h"
 
 namespace proftrace {
 namespace {
@@ -58,26 +57,42 @@ constexpr FilteredCall kCalls[] = {
     {SYS_futex, "futex", {}},
 };
 
+constexpr FilteredCall kRemovalCalls[] = {
+    {SYS_madvise, "madvise", {0, 4096, MADV_DONTNEED, 0, 0, 0}, true},
+    {SYS_munmap, "munmap", {0, 4096, 0, 0, 0, 0}},
+    {SYS_close, "close", {3, 0, 0, 0, 0, 0}, true},
+    {SYS_rt_sigreturn, "rt_sigreturn", {}},
+};
+
+absl::Status CheckCalls(Pid pid, int tid, std::span<const FilteredCall> calls,
+                        uint64_t instruction) {
+  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
+  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
+  if (!filters.ok()) return filters.status();
+  return CheckSeccomp(*filters, calls, instruction);
+}
+
 }  // namespace
 
 std::span<const FilteredCall> InjectionCalls() { return kCalls; }
 
 absl::Status CheckInjectionCalls(Pid pid, int tid, uint64_t instruction) {
-  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
-  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
-  if (!filters.ok()) return filters.status();
-  return CheckSeccomp(*filters, kCalls, instruction);
+  return CheckCalls(pid, tid, kCalls, instruction);
 }
 
-absl::Status CheckOtherFilters(Pid pid, uint64_t instruction) {
+absl::Status CheckRemovalCalls(Pid pid, int tid, uint64_t instruction) {
+  return CheckCalls(pid, tid, kRemovalCalls, instruction);
+}
+
+absl::Status CheckOtherFilters(Pid pid, StoppedThreads* threads, uint64_t instruction) {
   const auto first = static_cast<int>(Raw(pid));
   const int count = SeccompFilterCount(pid, first);
   for (const uint32_t other : ReadNumberedEntries("/proc/" + std::to_string(Raw(pid)) + "/task")) {
     const auto tid = static_cast<int>(other);
     if (tid == first || SeccompFilterCount(pid, tid) == count) continue;
-    StoppedThreads threads;
-    absl::Status status = threads.StopThread(tid, MonotonicNs() + kThreadStopLimitNs);
+    absl::Status status = threads->StopThread(tid, MonotonicNs() + kThreadStopLimitNs);
     if (status.ok()) status = CheckInjectionCalls(pid, tid, instruction);
+    threads->Release();
     if (!status.ok() && SeccompFilterCount(pid, tid) != 0) return status;
   }
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "userspace/inject/seccomp_filter.h"
+#include "userspace/inject/stopped_threads.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -21,8 +22,11 @@ std::span<const FilteredCall> InjectionCalls();
 // where it will make them.
 absl::Status CheckInjectionCalls(Pid pid, int tid, uint64_t instruction);
 
-// The same of threads that have filters of their own, by their number: any thread may be the one
-// that comes by. Stops each of these for itself.
-absl::Status CheckOtherFilters(Pid pid, uint64_t instruction);
+// The same of the calls that take away again what is mapped.
+absl::Status CheckRemovalCalls(Pid pid, int tid, uint64_t instruction);
+
+// As CheckInjectionCalls(), of threads that have filters of their own, by their number: any thread
+// may be the one that comes by. Stops each of these for itself.
+absl::Status CheckOtherFilters(Pid pid, StoppedThreads* threads, uint64_t instruction);
 
 }  // namespace proftrace

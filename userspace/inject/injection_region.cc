@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -71,19 +70,20 @@ absl::StatusOr<uint32_t> InjectionRegion::State() const {
 }
 
 absl::Status InjectionRegion::Map(uint64_t address, const std::string& name) {
-  if (absl::Status status = CheckOtherFilters(pid_, system_calls_.call); !status.ok())
-    return status;
+  return StoppedThreads::Use(
+      pid_, [&](StoppedThreads* threads) { return MapBy(threads, address, name); });
+}
+
+absl::Status InjectionRegion::MapBy(StoppedThreads* threads, uint64_t address,
+                                    const std::string& name) {
+  absl::Status status = CheckOtherFilters(pid_, threads, system_calls_.call);
+  if (!status.ok()) return status;
   const Hurry hurry;
-  const int64_t begin_ns = MonotonicNs();
-  StoppedThreads threads;
-  if (absl::Status status = threads.StopOne(pid_, begin_ns + kOneStopLimitNs); !status.ok()) {
-    return status;
-  }
-  const StoppedThread& thread = threads.threads().front();
-  if (absl::Status status = CheckInjectionCalls(pid_, thread.tid, system_calls_.call);
-      !status.ok()) {
-    return status;
-  }
+  status = threads->StopOne(MonotonicNs() + kOneStopLimitNs);
+  if (!status.ok()) return status;
+  const StoppedThread& thread = threads->threads().front();
+  status = CheckInjectionCalls(pid_, thread.tid, system_calls_.call);
+  if (!status.ok()) return status;
   absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
   if (!calls.ok()) return calls.status();
   absl::StatusOr<int64_t> result = calls->Call(
@@ -103,10 +103,10 @@ absl::Status InjectionRegion::Map(uint64_t address, const std::string& name) {
   memory_.WriteValue(address_ + INJECT_OWNER_START, StartTicks(static_cast<uint32_t>(getpid())));
   memory_.WriteValue(address_ + INJECT_LIBRARY_FD, int32_t{-1});
   memory_.WriteValue<uint64_t>(address_ + INJECT_MAGIC, INJECT_MAGIC_VALUE);
-  const auto undo = [&](absl::Status status) {
+  const auto undo = [&](absl::Status reason) {
     (void)calls->Call(SYS_munmap, {address_, kRegionBytes, 0, 0, 0, 0});
     address_ = 0;
-    return status;
+    return reason;
   };
   result = calls->Call(SYS_mprotect, {address_ + INJECT_PAGE_BYTES, INJECT_PAGE_BYTES,
                                       PROT_READ | PROT_EXEC, 0, 0, 0});
@@ -209,8 +209,14 @@ absl::Status InjectionRegion::Patch() {
   });
 }
 
-absl::Status InjectionRegion::Unmap(const StoppedThread& thread) {
-  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
+absl::Status InjectionRegion::Unmap(QuietMoment* moment) {
+  // It may have got a filter since.
+  const absl::StatusOr<StoppedThread> thread =
+      moment->ReleaseAllButOne([this](const StoppedThread& one) {
+        return CheckRemovalCalls(pid_, one.tid, system_calls_.call);
+      });
+  if (!thread.ok()) return thread.status();
+  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(*thread, memory_, system_calls_);
   if (!calls.ok()) return calls.status();
   int32_t library_fd = -1;
   memory_.ReadValue(address_ + INJECT_LIBRARY_FD, &library_fd);
@@ -241,9 +247,8 @@ absl::Status InjectionRegion::Unmap(const StoppedThread& thread) {
 absl::Status InjectionRegion::Remove() {
   if (address_ == 0) return absl::OkStatus();
   // First the jumps: then threads that are in the region leave it.
-  const auto nobody = [](uint64_t) { return false; };
   uint32_t state = INJECT_IDLE;
-  absl::Status status = WithAllStopped(nobody, [&](QuietMoment*) {
+  absl::Status status = WithAllStopped(nullptr, [&](QuietMoment*) {
     data_.assign(INJECT_PAGE_BYTES, 0);
     memory_.Read(address_, data_.data(), data_.size());
     std::memcpy(&state, data_.data() + INJECT_STATE, sizeof(state));
@@ -264,15 +269,11 @@ absl::Status InjectionRegion::Remove() {
     return absl::UnavailableError("a thread of it is still loading the library; " + stays);
   }
   status = WithAllStopped([this](uint64_t address) { return HasInside(address); },
-                          [this](QuietMoment* moment) {
-                            const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
-                            if (kept.has_value()) return Unmap(*kept);
-                            return absl::UnavailableError("no thread of it could be held");
-                          });
-  if (absl::IsUnavailable(status)) {
-    return absl::UnavailableError(stays + ": " + std::string(status.message()));
-  }
-  return status;
+                          [this](QuietMoment* moment) { return Unmap(moment); });
+  const std::string message = stays + ": " + std::string(status.message());
+  if (absl::IsUnavailable(status)) return absl::UnavailableError(message);
+  const bool is_refused = ExitCodeOf(status) == ExitCode::kNotPermitted;
+  return is_refused ? Fail(ExitCode::kNotPermitted, message) : status;
 }
 
 absl::StatusOr<std::vector<InjectionRegion>> InjectionRegion::FindLeftovers(

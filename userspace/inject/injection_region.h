@@ -63,7 +63,8 @@ class InjectionRegion {
   bool IsPatched(const PatchSite& site) const;
   absl::Status WithAllStopped(const std::function<bool(uint64_t)>& is_in_the_way,
                               const std::function<absl::Status(QuietMoment*)>& work);
-  absl::Status Unmap(const StoppedThread& thread);
+  absl::Status MapBy(StoppedThreads* threads, uint64_t address, const std::string& name);
+  absl::Status Unmap(QuietMoment* moment);
 
   Pid pid_;
   const WritableMemory& memory_;

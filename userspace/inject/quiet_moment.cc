@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "userspace/base/clock.h"
 #include "userspace/inject/stack_room.h"
 #include "userspace/inject/thread_checks.h"
+#include "userspace/inject/trace_turn.h"
 
 namespace proftrace {
 namespace {
@@ -23,6 +26,12 @@ constexpr int64_t StopLimitNs(int tries) {
   return tries < 30 ? 4'000'000 : tries < 45 ? 20'000'000 : 300'000'000;
 }
 constexpr useconds_t kRetryUs = 1500;
+
+// Not the same where a stack was mapped, or has grown.
+uint64_t MappedPages(Pid pid) {
+  const std::string statm = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/statm", 256);
+  return std::strtoull(statm.c_str(), nullptr, 10);
+}
 
 }  // namespace
 
@@ -57,9 +66,9 @@ void QuietMoment::NoteStop() {
   begin_ns_ = 0;
 }
 
-std::optional<StoppedThread> QuietMoment::ReleaseAllButOne() {
+absl::StatusOr<StoppedThread> QuietMoment::ReleaseAllButOne(const ThreadCheck& check) {
   for (const StoppedThread& thread : threads_.threads()) {
-    if (thread.is_gone || !StandsOnItsOwnStack(thread, mappings_)) continue;
+    if (thread.is_gone || !StandsOnItsOwnStack(thread, mappings_) || !check(thread).ok()) continue;
     const StoppedThread kept = thread;
     threads_.Release(kept.tid);
     NoteStop();
@@ -67,33 +76,38 @@ std::optional<StoppedThread> QuietMoment::ReleaseAllButOne() {
   }
   threads_.Release();
   NoteStop();
-  if (!threads_.StopOne(pid_, MonotonicNs() + kOneStopLimitNs).ok()) return std::nullopt;
+  const absl::Status status = threads_.StopOne(MonotonicNs() + kOneStopLimitNs, check);
+  if (!status.ok()) return status;
   return threads_.threads().front();
 }
 
 bool QuietMoment::Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
                       const std::function<bool(uint64_t)>& is_in_the_way,
                       const std::function<absl::Status(QuietMoment*)>& work, absl::Status* status) {
+  // Reading the mappings of a large job takes as long as the stop: before it, and again only where
+  // they are not the same any more.
+  const uint64_t pages = MappedPages(pid);
   absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok()) {
     *status = mappings.status();
     return true;
   }
-  pid_ = pid;
-  mappings_ = *std::move(mappings);
   const Hurry hurry;
   begin_ns_ = MonotonicNs();
   std::set<int> held;
   if (held_ != nullptr) {
     for (const StoppedThread& thread : held_->threads()) held.insert(thread.tid);
   }
-  *status = threads_.StopAll(pid, begin_ns_ + limit_ns, held);
+  *status = threads_.StopAll(begin_ns_ + limit_ns, held);
   still_ns_ = MonotonicNs();
   ++times_->stops;
   bool is_done = false;
   if (status->ok()) {
+    if (MappedPages(pid) != pages) mappings = ReadMaps(pid);
+    mappings_ = mappings.ok() ? *std::move(mappings) : std::vector<Mapping>();
     const auto goes_on = [&](StoppedThreads* stopped) {
-      return AnyThreadGoesOn(stopped->threads(), mappings_, memory, is_in_the_way);
+      return is_in_the_way != nullptr &&
+             AnyThreadGoesOn(stopped->threads(), mappings_, memory, is_in_the_way);
     };
     if (!goes_on(&threads_) && (held_ == nullptr || !goes_on(held_))) {
       *status = work(this);
@@ -111,13 +125,18 @@ absl::Status AtQuietMoment(Pid pid, const WritableMemory& memory,
                            const std::function<bool(uint64_t)>& is_in_the_way,
                            const std::function<absl::Status(QuietMoment*)>& work, StopTimes* times,
                            StoppedThreads* held) {
+  const absl::StatusOr<TraceTurn> turn = TraceTurn::Take(pid);
+  if (!turn.ok()) return turn.status();
   absl::Status status;
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  bool is_done = false;
+  for (int tries = 0; tries < kMostTries && !is_done; ++tries) {
     if (tries > 0) usleep(kRetryUs);
-    QuietMoment moment;
-    moment.times_ = times;
-    moment.held_ = held;
-    if (moment.Try(StopLimitNs(tries), pid, memory, is_in_the_way, work, &status)) break;
+    status = StoppedThreads::Use(pid, [&](StoppedThreads* threads) {
+      absl::Status tried;
+      QuietMoment moment(threads, times, held);
+      is_done = moment.Try(StopLimitNs(tries), pid, memory, is_in_the_way, work, &tried);
+      return tried;
+    });
   }
   return status;
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "symbols/process_maps.h"
@@ -42,34 +42,36 @@ struct StopTimes {
 
 class QuietMoment {
  public:
-  // All but one go on, one that stands on a stack of its own where there is such a thread, or comes
-  // to be one soon (stack_room.h); nothing when no thread is left.
-  std::optional<StoppedThread> ReleaseAllButOne();
+  // All but one go on, one that `check` lets pass and that stands on a stack of its own where there
+  // is such a thread, or comes to be one soon (stack_room.h). Fails as StoppedThreads::StopOne().
+  absl::StatusOr<StoppedThread> ReleaseAllButOne(const ThreadCheck& check);
 
  private:
   friend absl::Status AtQuietMoment(Pid pid, const WritableMemory& memory,
                                     const std::function<bool(uint64_t)>& is_in_the_way,
                                     const std::function<absl::Status(QuietMoment*)>& work,
                                     StopTimes* times, StoppedThreads* held);
+  QuietMoment(StoppedThreads* threads, StopTimes* times, StoppedThreads* held)
+      : threads_(*threads), times_(times), held_(held) {}
   // Stops all, and does the work if nobody is in the way. False: it may be tried again.
   bool Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
            const std::function<bool(uint64_t)>& is_in_the_way,
            const std::function<absl::Status(QuietMoment*)>& work, absl::Status* status);
   void NoteStop();
 
-  Pid pid_{};
   std::vector<Mapping> mappings_;
-  StoppedThreads threads_;
-  StopTimes* times_ = nullptr;
-  StoppedThreads* held_ = nullptr;
+  StoppedThreads& threads_;
+  StopTimes* times_;
+  StoppedThreads* held_;
   int64_t begin_ns_ = 0;  // 0 = noted
   int64_t still_ns_ = 0;  // when all stood still, or were not waited for any longer
 };
 
-// Stops all threads, at moments when none goes on at an address that `is_in_the_way`, calls `work`
-// then, and lets them go on. What `work` returns, or kUnavailable where there was no such moment.
-// Must be called on one thread (ptrace). Adds to `times`. `held` (may be null): threads of it that
-// stand still already; they are looked at as well, and not let go.
+// Stops all threads, at moments when none goes on at an address that `is_in_the_way` (null:
+// anywhere will do), calls `work` then, on a thread of ours for it alone (StoppedThreads::Use), and
+// lets them go on. What `work` returns, or kUnavailable where there was no such moment. Adds to
+// `times`. `held` (may be null): threads of it that stand still already; they are looked at as
+// well, and not let go.
 absl::Status AtQuietMoment(Pid pid, const WritableMemory& memory,
                            const std::function<bool(uint64_t)>& is_in_the_way,
                            const std::function<absl::Status(QuietMoment*)>& work, StopTimes* times,

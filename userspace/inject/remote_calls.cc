@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/inject/frame_state.h"
 #include "userspace/inject/restartable_sequence.h"
 
 namespace proftrace {
@@ -58,40 +58,22 @@ constexpr uint64_t kContextFlags = 7;
 // No valid ss_flags: the alternate stack stays as it is.
 constexpr uint64_t kKeepAlternateStack = 0x7fff;
 
-// Software-reserved bytes of the XSAVE area in a frame (struct _fpx_sw_bytes).
-struct FrameFpTail {
-  uint32_t magic1;
-  uint32_t extended_bytes;
-  uint64_t features;
-  uint32_t state_bytes;
-  uint32_t padding[7];
-};
-static_assert(sizeof(FrameFpTail) == 48);
-constexpr size_t kFpTailOffset = 464;
-constexpr uint32_t kFpMagic1 = 0x46505853;
-constexpr uint32_t kFpMagic2 = 0x46505845;
-
 absl::Status Gone(int tid) {
-  return Fail(ExitCode::kNoTarget, "thread " + std::to_string(tid) + " ended while it was stopped");
+  const std::string thread = "thread " + std::to_string(tid);
+  if (!HasEnded(tid)) return absl::UnavailableError(thread + " goes on, though it was stopped");
+  return Fail(ExitCode::kNoTarget, thread + " ended while it was stopped");
 }
 
 }  // namespace
 
 absl::Status RemoteCalls::PlaceReturnFrame(const WritableMemory& memory) {
-  std::vector<uint8_t> state(size_t{1} << 16);
-  iovec io{state.data(), state.size()};
-  if (ptrace(PTRACE_GETREGSET, tid_, NT_X86_XSTATE, &io) != 0 || io.iov_len < kFpTailOffset + 112) {
-    return absl::UnavailableError("the vector state of a thread cannot be read");
-  }
-  const size_t state_bytes = io.iov_len;
-  FrameFpTail tail{};
-  std::memcpy(&tail.features, state.data() + kFpTailOffset, sizeof(tail.features));
-  tail.magic1 = kFpMagic1;
-  tail.extended_bytes = static_cast<uint32_t>(state_bytes + sizeof(kFpMagic2));
-  tail.state_bytes = static_cast<uint32_t>(state_bytes);
-  std::memcpy(state.data() + kFpTailOffset, &tail, sizeof(tail));
-  state.resize(state_bytes + sizeof(kFpMagic2));
-  std::memcpy(state.data() + state_bytes, &kFpMagic2, sizeof(kFpMagic2));
+  std::vector<uint8_t> area(size_t{1} << 16);
+  iovec io{area.data(), area.size()};
+  if (ptrace(PTRACE_GETREGSET, tid_, NT_X86_XSTATE, &io) != 0) io.iov_len = 0;
+  area.resize(io.iov_len);
+  static const StateLayout layout = ReadStateLayout();  // a hypervisor takes its time for it
+  const absl::StatusOr<std::vector<uint8_t>> state = MakeFrameState(std::move(area), layout);
+  if (!state.ok()) return state.status();
 
   user_regs_struct back = saved_;
   // A system call that the stop interrupted is made again, from its beginning: rt_sigreturn forgets
@@ -103,7 +85,7 @@ absl::Status RemoteCalls::PlaceReturnFrame(const WritableMemory& memory) {
     back.rax = back.orig_rax;
     back.rip -= kSyscallInstructionBytes;
   }
-  const uint64_t fp_address = (saved_.rsp - kRedZoneBytes - state.size() - 64) & ~uint64_t{63};
+  const uint64_t fp_address = (saved_.rsp - kRedZoneBytes - state->size() - 64) & ~uint64_t{63};
   frame_ = ((fp_address - 1024) & ~uint64_t{15}) - sizeof(uint64_t);
   static_assert(sizeof(uint64_t) + sizeof(FrameContext) <= kScratchOffset &&
                 kScratchOffset + kScratchBytes <= 1024);
@@ -132,7 +114,7 @@ absl::Status RemoteCalls::PlaceReturnFrame(const WritableMemory& memory) {
   context.ss = static_cast<uint16_t>(back.ss);
   context.fp_state = fp_address;
   context.signals = signals_;
-  if (!memory.Write(fp_address, state.data(), state.size()) ||
+  if (!memory.Write(fp_address, state->data(), state->size()) ||
       !memory.WriteValue(frame_, places_.restorer) ||
       !memory.WriteValue(frame_ + sizeof(uint64_t), context)) {
     return absl::UnavailableError("a thread's stack has no room for a return frame");
@@ -200,7 +182,7 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
   int looks = 0;
   while (true) {
     int status = 0;
-    const pid_t got = waitpid(tid_, &status, __WALL | WNOHANG);
+    const pid_t got = waitpid(tid_, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (got == 0) {
       if (MonotonicNs() > deadline_ns) {
         return absl::UnavailableError("a system call in the target did not return in time");
@@ -234,8 +216,10 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
       ptrace(PTRACE_CONT, tid_, nullptr, nullptr);
       continue;
     }
-    // Signals are blocked; what still comes (a group stop, SIGKILL) is let through.
+    // Signals are blocked; what still comes (a group stop, SIGKILL) is let through. It takes the
+    // interrupt with it.
     const long give = event == 0 ? signal : 0;
+    if (phase == kToStop) ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr);
     ptrace(phase == kToStop ? PTRACE_CONT : PTRACE_SYSCALL, tid_, nullptr, give);
   }
   return static_cast<int64_t>(registers.rax);

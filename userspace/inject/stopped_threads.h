@@ -1,16 +1,20 @@
 // Stops the threads of a process by ptrace, without any signal of its own that the process could
 // see, and lets them go on. Should proftrace end, however it comes, the kernel lets them go on.
 //
-// ptrace belongs to one thread of ours: an object is made, used and destroyed on the same one.
+// ptrace belongs to one thread of ours, so each object has one, which ends with it. That is the
+// only way to let go of a thread that is late: it may sleep in the kernel for hours (a file server
+// that does not answer, a frozen cgroup) and would stop then, with nobody there to let it go on;
+// the end of the thread that has interrupted it makes the kernel forget that.
+//
 // A stop makes epoll_wait, semtimedop, sigtimedwait and socket calls with a time-out return EINTR;
 // every other call goes on (signal(7)).
 #pragma once
 
 #include <absl/status/status.h>
-#include <absl/status/statusor.h>
 #include <sys/user.h>
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -28,40 +32,62 @@ struct StoppedThread {
   user_regs_struct registers{};  // of the moment of the stop
 };
 
+// Whether a stopped thread may be taken for what is to be done; where not, why.
+using ThreadCheck = std::function<absl::Status(const StoppedThread&)>;
+
+// Whether a thread has ended, its process may not have noticed: a first thread that ended before
+// the others stays like that.
+bool HasEnded(int tid);
+
 class StoppedThreads {
  public:
-  StoppedThreads() = default;
+  // Does `work` on a new thread of ours, and waits for it; at its end all go on. Fails with
+  // kUnavailable where it is not this thread's turn (trace_turn.h), or as `work` does.
+  static absl::Status Use(Pid pid, const std::function<absl::Status(StoppedThreads*)>& work);
+  // Does `work` likewise, while the first thread of the process stands still; on the calling thread
+  // and with null where it does not stop within half a second, and goes on.
+  static void WhileHeld(Pid pid, const std::function<void(StoppedThreads*)>& work);
+
   ~StoppedThreads() { Release(); }
   StoppedThreads(const StoppedThreads&) = delete;
   StoppedThreads& operator=(const StoppedThreads&) = delete;
 
   // Stops every thread of the process, also those that start meanwhile, but for the threads
   // `except`. On an error all have been let go. kUnavailable: one did not stop in time (it sleeps
-  // in the kernel): try again later.
-  absl::Status StopAll(Pid pid, int64_t deadline_ns, const std::set<int>& except = {});
+  // in the kernel), or another thread of ours has it: try again later.
+  absl::Status StopAll(int64_t deadline_ns, const std::set<int>& except = {});
   // Stops the thread `tid` alone.
   absl::Status StopThread(int tid, int64_t deadline_ns);
-  // Stops the first thread of a process, if it can be within half a second.
-  void Hold(Pid pid);
-  // Stops one thread of the process: its first one, else another that stops in time. For a while
-  // only one that stands on a stack of its own is taken (stack_room.h).
-  absl::Status StopOne(Pid pid, int64_t deadline_ns);
+  // Stops one thread of the process: its first one, else another that stops in time and that
+  // `check` lets pass. For a while only one that stands on a stack of its own is taken
+  // (stack_room.h).
+  absl::Status StopOne(int64_t deadline_ns, const ThreadCheck& check = nullptr);
 
   std::vector<StoppedThread>& threads() { return threads_; }
-  // Lets all go on, but for the thread `tid` (0 = none).
+  // Lets all go on, but for the thread `tid` (0 = none). One that is late goes on as soon as it has
+  // stopped and somebody looks, at the latest when the object's thread ends.
   void Release(int keep_tid = 0);
-  // CLOCK_MONOTONIC: when the last Release() had let go all that stood still. One that had not
-  // stopped yet is let go as soon as it does.
+  // CLOCK_MONOTONIC: when the last Release() had let go all that stood still.
   int64_t let_go_ns() const { return let_go_ns_; }
 
  private:
+  explicit StoppedThreads(Pid pid) : pid_(pid) {}
   // Whether the thread was not among `threads_`.
-  bool Seize(int tid, absl::Status* status);
+  bool Seize(int tid, long options, absl::Status* status);
   // Whether the thread has stopped or is gone by now.
-  static bool HasStopped(StoppedThread* thread);
-  static bool WaitForStop(StoppedThread* thread, int64_t deadline_ns);
+  bool HasStopped(StoppedThread* thread);
+  bool WaitForStop(StoppedThread* thread, int64_t deadline_ns);
+  // Of a thread that has just started another one, which is ours, too.
+  void NoteBorn(int parent_tid);
+  // The new ones of the process to `threads_`; whether there were any. Else, and those of others
+  // (clone without CLONE_THREAD), to `late_`.
+  bool TakeBorn(bool are_wanted);
+  void LetGoLate();
 
+  Pid pid_;
   std::vector<StoppedThread> threads_;
+  std::vector<StoppedThread> late_;  // to be let go as soon as they have stopped
+  std::vector<int> born_;
   int64_t let_go_ns_ = 0;
 };
 

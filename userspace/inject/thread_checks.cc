@@ -32,12 +32,12 @@ bool AnyThreadGoesOn(const std::vector<StoppedThread>& threads,
     const auto after =
         std::upper_bound(mappings.begin(), mappings.end(), rsp,
                          [](uint64_t address, const Mapping& at) { return address < at.start; });
-    if (after == mappings.begin() || rsp >= std::prev(after)->end) continue;
+    if (after == mappings.begin() || rsp >= std::prev(after)->end) return true;
     const Mapping& stack = *std::prev(after);
     const uint64_t from =
         std::max((rsp - kAbiRedZoneBytes) & ~uint64_t{sizeof(uint64_t) - 1}, stack.start);
     words.resize(std::min(stack.end - from, kMostStackBytes) / sizeof(uint64_t));
-    if (!memory.Read(from, words.data(), words.size() * sizeof(uint64_t))) continue;
+    if (!memory.Read(from, words.data(), words.size() * sizeof(uint64_t))) return true;
     for (size_t i = 0; i + 2 < words.size(); ++i) {
       if (is_inside(words[i]) && IsFrame(&words[i])) return true;
     }

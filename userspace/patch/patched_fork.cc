@@ -51,7 +51,9 @@ absl::Status PatchedProcess::StartFork(const PatchedProcess& parent,
   options.pid = pid_;
   options.address = 0;
   UniqueFd memory;
-  if (absl::Status status = ReplaceRing(&options, &memory); !status.ok()) return status;
+  const absl::Status status = StoppedThreads::Use(
+      pid_, [&](StoppedThreads* threads) { return ReplaceRing(threads, &options, &memory); });
+  if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<PatchRing>> made =
       PatchRing::Make(memory, options, std::move(thread_number));
   if (!made.ok()) return made.status();
@@ -66,11 +68,11 @@ absl::Status PatchedProcess::StartFork(const PatchedProcess& parent,
                                       : absl::UnavailableError("its memory cannot be written");
 }
 
-absl::Status PatchedProcess::ReplaceRing(PatchRingOptions* options, UniqueFd* memory) {
+absl::Status PatchedProcess::ReplaceRing(StoppedThreads* threads, PatchRingOptions* options,
+                                         UniqueFd* memory) {
   const Hurry hurry;
   int64_t begin_ns = 0;
-  StoppedThreads threads;
-  absl::StatusOr<RemoteCalls> calls = BeginCalls(&threads, &begin_ns, &options->tid_offset);
+  absl::StatusOr<RemoteCalls> calls = BeginCalls(threads, &begin_ns, &options->tid_offset);
   if (!calls.ok()) return calls.status();
   const AddressRange inherited{ring_address_, ring_bytes_};
   absl::Status status = MakeRingFile(&*calls, *options, memory);

@@ -43,7 +43,8 @@ absl::Status PatchedProcess::TryExtend(std::vector<PatchSpot> spots, const Recor
     return Fail(ExitCode::kHostUnfit, "it has too many libraries with jumps");
   }
   late_ = std::move(late);
-  absl::Status status = MapLate();
+  absl::Status status =
+      StoppedThreads::Use(pid_, [this](StoppedThreads* threads) { return MapLate(threads); });
   // While the linker is not done with the libraries they may be gone again at any time.
   if (status.ok()) status = late_->WriteTrampolines(/*touches_pages=*/false);
   if (status.ok()) {
@@ -68,12 +69,11 @@ absl::Status PatchedProcess::TryExtend(std::vector<PatchSpot> spots, const Recor
   return status;
 }
 
-absl::Status PatchedProcess::MapLate() {
+absl::Status PatchedProcess::MapLate(StoppedThreads* threads) {
   const Hurry hurry;
   int64_t begin_ns = 0;
   int32_t tid_offset = 0;
-  StoppedThreads threads;
-  absl::StatusOr<RemoteCalls> calls = BeginCalls(&threads, &begin_ns, &tid_offset);
+  absl::StatusOr<RemoteCalls> calls = BeginCalls(threads, &begin_ns, &tid_offset);
   if (!calls.ok()) return calls.status();
   absl::Status status;
   for (PatchedCode::Region& region : late_->regions()) {

@@ -1,5 +1,6 @@
 #include "userspace/patch/patched_process.h"
 
+#include <absl/strings/str_cat.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -9,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -18,6 +18,7 @@
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/inject/injection_calls.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/remote_calls.h"
 #include "userspace/inject/seccomp_filter.h"
@@ -30,7 +31,6 @@ namespace {
 
 constexpr char kTaken[] = "the memory near the code was taken meanwhile";
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
-constexpr uint64_t kNoFile = ~uint64_t{0};
 constexpr uint64_t kMemfdFlags = 1 | 2;   // MFD_CLOEXEC | MFD_ALLOW_SEALING
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
 // Of a thread control block: what of it may hold the thread's id.
@@ -115,6 +115,12 @@ absl::Status Gone() { return Fail(ExitCode::kNoTarget, "it has ended, or runs an
 
 absl::Status NotPutBack() { return absl::InternalError("not all of its code could be put back"); }
 
+absl::Status NoMoment(Pid pid, const std::string& reason) {
+  return Fail(ExitCode::kHostUnfit,
+              absl::StrCat("PID ", Raw(pid), " had no moment at which its code could be changed (",
+                           reason, "); try again"));
+}
+
 bool HasShadowStack(Pid pid) {
   const std::string status = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/status", 8192);
   return StatusValue(status, "x86_Thread_features").find("shstk") != std::string_view::npos;
@@ -178,8 +184,8 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchedProcess::Attach(
     absl::Status left = process->TakeOut();
     if (left.ok()) left = process->TakeOutUnseen();
     if (!left.ok()) {
-      return absl::Status(status.code(),
-                          std::string(status.message()) + "; " + std::string(left.message()));
+      const std::string both = absl::StrCat(status.message(), "; ", left.message());
+      return absl::IsUnavailable(status) ? NoMoment(pid, both) : Fail(ExitCodeOf(status), both);
     }
     if (!absl::IsAborted(status)) break;
     absl::StatusOr<WritableMemory> again = WritableMemory::Open(pid);
@@ -188,7 +194,7 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchedProcess::Attach(
     process.reset(new PatchedProcess(pid, *std::move(again)));
     process->lock_ = std::move(kept);
   }
-  return status;
+  return absl::IsUnavailable(status) ? NoMoment(pid, std::string(status.message())) : status;
 }
 
 PatchedProcess::~PatchedProcess() { (void)Detach(); }
@@ -247,7 +253,7 @@ absl::StatusOr<RemoteCalls> PatchedProcess::BeginCalls(StoppedThreads* threads, 
                                                        int32_t* tid_offset) {
   absl::Status status;
   if (threads->threads().empty()) {
-    status = threads->StopOne(pid_, MonotonicNs() + kOneStopLimitNs);
+    status = threads->StopOne(MonotonicNs() + kOneStopLimitNs);
   }
   *begin_ns = MonotonicNs();
   if (!status.ok()) return status;
@@ -270,11 +276,17 @@ absl::Status PatchedProcess::MapAll(PatchRingOptions* options, UniqueFd* memory,
   options->jumps = code_.JumpAddresses();
   options->more_jumps = kMostLateJumps;
   ring_bytes_ = PatchRing::Bytes(*options);
+  if (held != nullptr) return MapAllBy(held, options, memory);
+  return StoppedThreads::Use(pid_, [this, options, memory](StoppedThreads* threads) {
+    return MapAllBy(threads, options, memory);
+  });
+}
+
+absl::Status PatchedProcess::MapAllBy(StoppedThreads* threads, PatchRingOptions* options,
+                                      UniqueFd* memory) {
   const Hurry hurry;
   int64_t begin_ns = 0;
-  StoppedThreads threads;
-  absl::StatusOr<RemoteCalls> calls =
-      BeginCalls(held != nullptr ? held : &threads, &begin_ns, &options->tid_offset);
+  absl::StatusOr<RemoteCalls> calls = BeginCalls(threads, &begin_ns, &options->tid_offset);
   if (!calls.ok()) return calls.status();
   absl::Status status = MakeRingFile(&*calls, *options, memory);
   for (PatchedCode::Region& region : code_.regions()) {
@@ -356,8 +368,18 @@ absl::Status PatchedProcess::MapRing(RemoteCalls* calls) {
   return absl::OkStatus();
 }
 
-absl::Status PatchedProcess::UnmapAll(const StoppedThread& thread, PatchedCode* code) {
-  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(thread, memory_, system_calls_);
+absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
+  // It may have got a filter since.
+  const absl::StatusOr<StoppedThread> thread =
+      moment->ReleaseAllButOne([this](const StoppedThread& one) {
+        return CheckRemovalCalls(pid_, one.tid, system_calls_.call);
+      });
+  if (ExitCodeOf(thread.status()) == ExitCode::kNotPermitted) {
+    return Fail(ExitCode::kNotPermitted, "the memory that its jumps led to stays mapped: " +
+                                             std::string(thread.status().message()));
+  }
+  if (!thread.ok()) return thread.status();
+  absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(*thread, memory_, system_calls_);
   if (!calls.ok()) return calls.status();
   // The ring, which tells a later run of the rest, goes last.
   for (const AddressRange& run : code->RestoredRuns()) {
@@ -399,7 +421,7 @@ absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
   // First the jumps: then threads that are in a trampoline leave it. Python's end waits for those
   // until the last of them has.
   const absl::Status status = AtQuietMoment(
-      pid_, memory_, [](uint64_t) { return false; },
+      pid_, memory_, nullptr,
       [this, code](QuietMoment*) {
         if (!code->IsStillThere()) return Gone();
         (void)code->Publish(0);
@@ -412,8 +434,7 @@ absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
       [this, code](QuietMoment* moment) {
         if (!code->IsStillThere()) return Gone();
         if (python_end_ != 0 && !code->RemoveJumps()) return NotPutBack();
-        const std::optional<StoppedThread> kept = moment->ReleaseAllButOne();
-        return kept.has_value() ? UnmapAll(*kept, code) : absl::OkStatus();
+        return UnmapAll(moment, code);
       },
       &report_.detach);
 }

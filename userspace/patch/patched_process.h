@@ -61,10 +61,10 @@ struct RemovedPatches {
 
 class PatchedProcess {
  public:
-  // Must be made, used and destroyed on one thread (ptrace), but for the ring. Fails with one
-  // sentence (kNotPermitted: another proftrace is at it); the process is then as it was, but where
-  // the sentence says what stays in it. `ring`: pid, size of a slot, salt; the rest is found out.
-  // `held` (may be null): one thread of it that stands still already, and goes on doing so.
+  // Must be used by one thread at a time, but for the ring. Fails with one sentence (kNotPermitted:
+  // another proftrace is at it); the process is then as it was, but where the sentence says what
+  // stays in it. `ring`: pid, size of a slot, salt; the rest is found out. `held` (may be null):
+  // one thread of it that stands still already, and goes on doing so.
   static absl::StatusOr<std::unique_ptr<PatchedProcess>> Attach(
       Pid pid, std::vector<PatchSpot> spots, const PatchRingOptions& ring,
       PatchRing::ThreadNumber thread_number, StoppedThreads* held = nullptr);
@@ -108,20 +108,21 @@ class PatchedProcess {
   absl::Status TakeOut(PatchedCode* code);
   absl::Status TryExtend(std::vector<PatchSpot> spots, const RecorderTables& tables,
                          uint16_t node_signature, const JobFacts& facts);
-  absl::Status MapLate();
+  absl::Status MapLate(StoppedThreads* threads);
   absl::Status Start(std::vector<PatchSpot> spots, const PatchRingOptions& ring,
                      PatchRing::ThreadNumber thread_number, StoppedThreads* held);
   // Maps regions and ring, by one thread that is stopped for it. `memory`: the ring's.
   absl::Status MapAll(PatchRingOptions* options, UniqueFd* memory, StoppedThreads* held);
+  absl::Status MapAllBy(StoppedThreads* threads, PatchRingOptions* options, UniqueFd* memory);
   // The ring's file, with a header that says what will be mapped: a killed run is known by it.
   absl::Status MakeRingFile(RemoteCalls* calls, const PatchRingOptions& options, UniqueFd* memory);
   absl::Status MapRegion(RemoteCalls* calls, const PatchedCode& code, PatchedCode::Region* region);
   absl::Status MapRing(RemoteCalls* calls);
-  absl::Status UnmapAll(const StoppedThread& thread, PatchedCode* code);
+  absl::Status UnmapAll(QuietMoment* moment, PatchedCode* code);
   // Fails with kFailedPrecondition where the child has its parent's memory (vfork), not a copy.
   absl::Status StartFork(const PatchedProcess& parent, PatchRing::ThreadNumber thread_number);
   // In place of the one that was inherited.
-  absl::Status ReplaceRing(PatchRingOptions* options, UniqueFd* memory);
+  absl::Status ReplaceRing(StoppedThreads* threads, PatchRingOptions* options, UniqueFd* memory);
   // Stops one thread, at `begin_ns`, unless one stands still, and finds where threads have their
   // numbers.
   absl::StatusOr<RemoteCalls> BeginCalls(StoppedThreads* threads, int64_t* begin_ns,

@@ -9,6 +9,7 @@
 //   sleeps    threads sleep in poll, futex and nanosleep; the first one comes by every 10 ms
 //   docker, deny, kill   a seccomp filter that allows all but what nobody asks for; that denies
 //             memfd_create; that kills for it
+//   late      a filter that kills for munmap comes with SIGUSR1
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
@@ -128,6 +129,11 @@ static void filter(int number, unsigned action) {
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) perror("seccomp");
 }
 
+static void on_filter(int number) {
+  (void)number;
+  filter(SYS_munmap, SECCOMP_RET_KILL_PROCESS);
+}
+
 int main(int count, char** arguments) {
   const char* kind = count > 1 ? arguments[1] : "";
   static double until;
@@ -137,6 +143,7 @@ int main(int count, char** arguments) {
   if (strstr(kind, "docker")) filter(SYS_kexec_load, SECCOMP_RET_ERRNO | EPERM);
   if (strstr(kind, "deny")) filter(SYS_memfd_create, SECCOMP_RET_ERRNO | EPERM);
   if (strstr(kind, "kill")) filter(SYS_memfd_create, SECCOMP_RET_KILL_PROCESS);
+  if (strstr(kind, "late")) signal(SIGUSR1, on_filter);
   if (strstr(kind, "signals")) {
     static char stack[1 << 16];
     stack_t alternate = {.ss_sp = stack, .ss_size = sizeof(stack)};

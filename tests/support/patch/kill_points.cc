@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <map>
 
 #include "userspace/inject/quiet_moment.h"
 
@@ -80,7 +81,7 @@ void LetFail(pid_t child, user_regs_struct registers) {
   ptrace(PTRACE_SETREGS, child, nullptr, &registers);
   ptrace(PTRACE_SYSCALL, child, nullptr, 0);
   int status = 0;
-  waitpid(child, &status, 0);
+  waitpid(child, &status, __WALL);
   ptrace(PTRACE_GETREGS, child, nullptr, &registers);
   registers.rax = static_cast<unsigned long>(is_trace ? -EPERM : -EIO);
   ptrace(PTRACE_SETREGS, child, nullptr, &registers);
@@ -97,25 +98,37 @@ bool IsLettingGo(const user_regs_struct& registers) {
 
 Course Follow(pid_t child, int point, AtPoint what) {
   Course course;
-  bool is_entry = true;
-  bool has_begun = false;  // with the lock of the process, or with its threads
+  std::map<pid_t, bool> is_inside;  // of a system call: its threads
+  bool has_begun = false;           // with the lock of the process, or with its threads
   int alike = 0;
   int status = 0;
   waitpid(child, &status, 0);
-  ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
+  is_inside[child] = false;
+  ptrace(PTRACE_SETOPTIONS, child, nullptr,
+         PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE);
+  pid_t thread = child;
   long give = 0;
   while (true) {
-    ptrace(PTRACE_SYSCALL, child, nullptr, give);
+    if (thread != 0) ptrace(PTRACE_SYSCALL, thread, nullptr, give);
     give = 0;
-    if (waitpid(child, &status, 0) < 0 || !WIFSTOPPED(status)) break;
-    if (WSTOPSIG(status) != (SIGTRAP | 0x80)) {
-      give = WSTOPSIG(status);
+    thread = waitpid(-1, &status, __WALL);
+    if (thread < 0) break;
+    if (!WIFSTOPPED(status)) {
+      if (thread == child) break;
+      thread = 0;
       continue;
     }
+    if (WSTOPSIG(status) != (SIGTRAP | 0x80)) {
+      // A new thread begins with a stop that is not its own.
+      const bool is_new = is_inside.try_emplace(thread, false).second;
+      if (!is_new && status >> 16 == 0) give = WSTOPSIG(status);
+      continue;
+    }
+    bool& is_entry = is_inside[thread];
     is_entry = !is_entry;
-    if (is_entry) continue;  // that was an exit: entries come first
+    if (!is_entry) continue;
     user_regs_struct registers{};
-    ptrace(PTRACE_GETREGS, child, nullptr, &registers);
+    ptrace(PTRACE_GETREGS, thread, nullptr, &registers);
     has_begun = has_begun || registers.orig_rax == SYS_flock || registers.orig_rax == SYS_ptrace;
     const char* name = NameOfStep(registers);
     if (!has_begun || name == nullptr || course.name != nullptr) continue;
@@ -125,12 +138,13 @@ Course Follow(pid_t child, int point, AtPoint what) {
     if (++course.points < point) continue;
     course.name = name;
     if (what == AtPoint::kFails) {
-      LetFail(child, registers);
-      is_entry = true;
+      LetFail(thread, registers);
+      is_entry = false;
       continue;
     }
     kill(child, SIGKILL);
-    waitpid(child, &status, 0);
+    while (waitpid(-1, &status, __WALL) > 0) {
+    }
     return course;
   }
   course.result = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
