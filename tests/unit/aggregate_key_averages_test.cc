@@ -87,6 +87,14 @@ TEST_F(KeyAveragesTest, OnlyChildInTorchsTreeAloneIsFolded) {
   EXPECT_EQ(averages.rows[1].self_cpu_time_total_ns, 80);
 }
 
+TEST(TotalAverageTest, SumsFlops) {
+  KeyAverages averages;
+  averages.rows.resize(2);
+  averages.rows[0].flops = 5;
+  averages.rows[1].flops = 7;
+  EXPECT_EQ(TotalAverage(averages).flops, 12);
+}
+
 TEST_F(KeyAveragesTest, GroupsByTheInnermostFrames) {
   const uint32_t main = maker_.AddCode("a.py", "main", 1);
   const uint32_t f = maker_.AddCode("a.py", "f", 10);

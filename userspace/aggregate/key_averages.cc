@@ -537,6 +537,7 @@ KeyAverage TotalAverage(const KeyAverages& averages) {
     total.device_time_total_ns =
         SaturatingSum(total.device_time_total_ns, row.device_time_total_ns);
     AddAll(row.memory, &total.memory);
+    total.flops = SaturatingSum(total.flops, row.flops);
     if (!row.is_device) total.system.Add(row.system);
   }
   return total;
