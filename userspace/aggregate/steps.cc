@@ -265,6 +265,8 @@ StepRows::StepRows(const Timeline& timeline, const Steps& steps) {
     row.before_span = low;
   }
   if (rows_.empty()) return;
+  rows_of_thread_.resize(timeline.threads().size());
+  for (uint32_t i = 0; i < rows_.size(); ++i) rows_of_thread_[Raw(rows_[i].thread)].push_back(i);
   const SpanStore& spans = timeline.spans();
   for (uint32_t index = rows_.front().before_span; index < spans.size(); ++index) {
     const Span& span = spans.at(index);
@@ -294,17 +296,16 @@ uint64_t StepRows::ExternalId(const Timeline& timeline, const Span& span, uint64
 }
 
 std::optional<size_t> StepRows::Enclosing(const Span& span) const {
-  auto it =
-      std::upper_bound(rows_.begin(), rows_.end(), span.start_ns,
-                       [](int64_t time_ns, const Row& row) { return time_ns < row.step.start_ns; });
-  // Other processes' steps may begin in between; steps of one process do not overlap.
-  while (it != rows_.begin()) {
-    --it;
-    if (it->thread != span.thread) continue;
-    if (span.is_async || span.start_ns >= it->step.end_ns || span.end_ns() > it->step.end_ns) break;
-    return static_cast<size_t>(it - rows_.begin());
-  }
-  return std::nullopt;
+  if (Raw(span.thread) >= rows_of_thread_.size() || span.is_async) return std::nullopt;
+  const std::vector<uint32_t>& rows = rows_of_thread_[Raw(span.thread)];
+  const auto behind = std::upper_bound(
+      rows.begin(), rows.end(), span.start_ns,
+      [this](int64_t time_ns, uint32_t row) { return time_ns < rows_[row].step.start_ns; });
+  if (behind == rows.begin()) return std::nullopt;
+  // Steps of one process do not overlap: no other one can.
+  const Step& step = rows_[*(behind - 1)].step;
+  if (span.start_ns >= step.end_ns || span.end_ns() > step.end_ns) return std::nullopt;
+  return *(behind - 1);
 }
 
 }  // namespace proftrace

@@ -79,6 +79,7 @@ class StepRows {
 
  private:
   std::vector<Row> rows_;
+  std::vector<std::vector<uint32_t>> rows_of_thread_;  // by ThreadIndex: indices into rows_
 };
 
 }  // namespace proftrace
