@@ -33,7 +33,8 @@ struct Ledger {
   uint64_t gaps = 0;     // where any thread may have lost records: damaged blocks of a salvaged
                          // capture, losses on more threads than the kernel's side can note
   uint64_t demoted = 0;  // operators that were only counted, to keep a budget
-  uint64_t inputs_unread = 0;  // calls whose inputs could not be read, or not kept
+  uint64_t inputs_unread = 0;  // calls whose inputs could not be read, or not kept: operators', and
+                               // system calls' paths
   uint64_t stacks_unread = 0;  // stacks of Python's that could not be read, or not to their end
   uint64_t stacks_cut = 0;     // of which only the innermost 128 frames were read
   uint64_t samples_lost = 0;   // looks at threads that there was no room for, or no time at the end
