@@ -24,7 +24,7 @@ struct Ledger {
       0;  // ends whose begin was not recorded (begun before the window, or lost)
   uint64_t outside_window =
       0;              // events before a process's probes were all live, or begun after the stop
-  uint64_t late = 0;  // events older than what had already been processed
+  uint64_t late = 0;  // events older than what had already been processed: they got its time
   uint64_t partial_overlap = 0;  // annotations that outlive the span they began in
   uint64_t read_failed = 0;      // target memory that could not be read (a name, a pointer)
   uint64_t names_cut = 0;        // names longer than 4096 bytes
@@ -48,9 +48,9 @@ struct Ledger {
     return records == decoded + unknown + malformed &&
            begins == closed + end_by_exception + end_lost + truncated;
   }
-  // Whether anything was lost that the user asked for (--strict).
+  // Whether anything was lost that the user asked for, or has another time (--strict).
   bool AnyLoss() const {
-    return ring_lost + malformed + end_lost + read_failed + unnamed + follow_failed + gaps +
+    return ring_lost + malformed + end_lost + late + read_failed + unnamed + follow_failed + gaps +
                samples_lost + system_lost >
            0;
   }
