@@ -275,8 +275,8 @@ class CallArgs {
           break;
       }
     }
-    if (paths_ != nullptr && paths_->time_ns >= 0) {
-      args_.Number(IsDeadline(argument.kind) ? "deadline_ns" : "timeout_ns", paths_->time_ns);
+    if (call_.time_ns >= 0) {
+      args_.Number(IsDeadline(argument.kind) ? "deadline_ns" : "timeout_ns", call_.time_ns);
     } else if (Value(i) != 0) {
       AddPointer(i, argument);
     }

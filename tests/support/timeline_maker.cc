@@ -61,8 +61,8 @@ SpanId TimelineMaker::Begin(ThreadIndex thread, LabelId label, int64_t start_ns)
   span.label = label;
   span.thread = thread;
   PathId parent_path = kRootPath;
-  if (!stack.empty()) {
-    span.parent = stack.back().span;
+  if (!stack.empty()) span.parent = stack.back().visible;
+  if (span.parent != kNoSpan) {
     Span& parent = builder_.span(span.parent);
     if (parent.child_count < std::numeric_limits<uint16_t>::max()) ++parent.child_count;
     span.depth = static_cast<uint16_t>(parent.depth + 1);
@@ -71,7 +71,7 @@ SpanId TimelineMaker::Begin(ThreadIndex thread, LabelId label, int64_t start_ns)
   span.path = builder_.InternPath(parent_path, label);
   const absl::StatusOr<SpanId> id = builder_.AddSpan(span);
   Require(id.ok(), "the span store is full");
-  stack.push_back({*id, 0, false});
+  stack.push_back({*id, *id, 0, false});
   ++ledger_.begins;
   ledger_.records += 2;
   ledger_.decoded += 2;
@@ -87,7 +87,10 @@ void TimelineMaker::EndOuter(ThreadIndex thread, SpanId span, int64_t end_ns) {
   std::vector<Open>& stack = open_[Raw(thread)];
   for (size_t i = 0; i < stack.size(); ++i) {
     if (stack[i].span != span) continue;
+    const bool was_finished = stack[i].visible != span;
+    const SpanId below = i == 0 ? kNoSpan : stack[i - 1].visible;
     for (size_t above = i + 1; above < stack.size(); ++above) {
+      if (!was_finished) stack[above].visible = below;
       Span& child = builder_.span(stack[above].span);
       if (child.parent != span || stack[above].parent_is_over) continue;
       child.overlaps = true;

@@ -73,6 +73,7 @@ class TimelineMaker {
  private:
   struct Open {
     SpanId span;
+    SpanId visible;  // the parent of what begins in it: another one when it was finished
     int64_t children_ns;
     bool parent_is_over;
   };

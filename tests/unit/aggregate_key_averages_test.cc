@@ -51,6 +51,50 @@ TEST_F(KeyAveragesTest, SelfTimesOfAnnotationsThatOverlap) {
                                                      {"aten::r4", 1}}));
 }
 
+// The same. What begins in an annotation that has outlived its own parent has none in the Timeline.
+TEST_F(KeyAveragesTest, WhatAnOverlappingAnnotationEnclosesIsNotCountedTwice) {
+  const SpanId outer = maker_.Begin(thread_, maker_.AddAnnotation("outer"), 0);
+  const SpanId inner = maker_.Begin(thread_, maker_.AddAnnotation("inner"), 10);
+  maker_.EndOuter(thread_, outer, 20);
+  const SpanId mm = maker_.Add(thread_, maker_.AddOperator("aten::mm"), 30, 80);
+  maker_.End(thread_, 90);
+  for (const SpanId span : {inner, mm}) {
+    ASSERT_TRUE(maker_.SetMemory(span, {.cpu_bytes = 640, .self_cpu_bytes = 640}).ok());
+  }
+  const KeyAverages averages = Build();
+  ASSERT_EQ(timeline_->span(mm).parent, kNoSpan);
+  ASSERT_EQ(averages.rows.size(), 3u);
+  EXPECT_EQ(averages.rows[0].self_cpu_time_total_ns, 20);
+  EXPECT_EQ(averages.rows[1].name, "inner");
+  EXPECT_EQ(averages.rows[1].self_cpu_time_total_ns, 30);
+  EXPECT_EQ(averages.rows[1].memory.self_cpu_bytes, 0);
+  EXPECT_EQ(averages.rows[2].self_cpu_time_total_ns, 50);
+  EXPECT_EQ(averages.rows[2].memory.self_cpu_bytes, 640);
+  EXPECT_EQ(averages.self_cpu_time_total_ns, 100);
+}
+
+TEST_F(KeyAveragesTest, OnlyChildInTorchsTreeAloneIsFolded) {
+  const LabelId again = maker_.AddAnnotation("again");
+  const SpanId outer = maker_.Begin(thread_, maker_.AddAnnotation("outer"), 0);
+  maker_.Begin(thread_, again, 10);
+  maker_.EndOuter(thread_, outer, 20);
+  maker_.Add(thread_, again, 30, 80);
+  maker_.End(thread_, 90);
+  const KeyAverages averages = Build();
+  ASSERT_EQ(averages.rows.size(), 2u);
+  EXPECT_EQ(averages.rows[1].name, "again");
+  EXPECT_EQ(averages.rows[1].count, 1u);
+  EXPECT_EQ(averages.rows[1].self_cpu_time_total_ns, 80);
+}
+
+TEST(TotalAverageTest, SumsFlops) {
+  KeyAverages averages;
+  averages.rows.resize(2);
+  averages.rows[0].flops = 5;
+  averages.rows[1].flops = 7;
+  EXPECT_EQ(TotalAverage(averages).flops, 12);
+}
+
 TEST_F(KeyAveragesTest, GroupsByTheInnermostFrames) {
   const uint32_t main = maker_.AddCode("a.py", "main", 1);
   const uint32_t f = maker_.AddCode("a.py", "f", 10);

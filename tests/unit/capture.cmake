@@ -8,6 +8,7 @@ proftrace_unit_test(capture_test
     capture_load_messages_test.cc
     capture_map_watch_test.cc
     capture_mapped_ring_test.cc
+    capture_name_resolver_test.cc
     capture_operator_meter_test.cc
     capture_overhead_budget_test.cc
     capture_process_watch_test.cc

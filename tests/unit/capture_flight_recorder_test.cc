@@ -157,6 +157,34 @@ TEST_F(FlightRecorderTest, LossesAreThoseOfTheWindow) {
   EXPECT_EQ(file.Reader()->metadata().kernel_ledger.ring_lost, 30u);
 }
 
+TEST_F(FlightRecorderTest, EveryKindOfLossIsTold) {
+  Begin({});
+  Ledger losses;
+  losses.ring_lost = losses.read_failed = losses.follow_failed = losses.demoted = 5;
+  losses.samples_lost = losses.samples_unsteady = losses.system_lost = 5;
+  flight_->NoteLosses(kStart, losses);
+  Ledger expected;
+  expected.ring_lost = losses.ring_lost += 1;
+  expected.ring_lost = 1;
+  expected.read_failed = 2;
+  expected.follow_failed = 3;
+  expected.demoted = 4;
+  expected.samples_lost = 5;
+  expected.samples_unsteady = 6;
+  expected.system_lost = 7;
+  losses.read_failed += 2;
+  losses.follow_failed += 3;
+  losses.demoted += 4;
+  losses.samples_lost += 5;
+  losses.samples_unsteady += 6;
+  losses.system_lost += 7;
+  flight_->NoteLosses(kStart + kSecond, losses);
+  const FlightDump dump = Take(kStart + kSecond, /*is_end=*/true);
+  MemoryCapture file;
+  ASSERT_TRUE(dump.WriteTo(file.Writer().get()).ok());
+  EXPECT_EQ(file.Reader()->metadata().kernel_ledger, expected);
+}
+
 TEST_F(FlightRecorderTest, ATargetsEndIsADump) {
   Begin({Trigger(FlightTrigger::Kind::kExit, "exit")});
   Exit(kTarget, kStart + kSecond, 0, /*is_process=*/false);

@@ -145,6 +145,45 @@ TEST(StepWatchTest, ForgetsThreadsThatEndWhereItMay) {
   }
 }
 
+TEST(StepWatchTest, KeepsOfEndedThreadsTheBestAlone) {
+  TrainingJob job;
+  StepWatch watch = MakeWatch();
+  for (int step = 0; step < 20; ++step) job.Step(false);
+  job.Feed(&watch);
+  constexpr int64_t kNs = kStartNs * 2;
+  for (uint32_t worker = 1000; worker < 1100; ++worker) {
+    for (int call = 0; call < 10; ++call) {
+      job.maker().Begin(worker, kNs + call * 10, 1, 10);
+      job.maker().End(worker, kNs + call * 10 + 5, 1, 10);
+    }
+    job.maker().ThreadExit(worker, kNs + 1000, /*group_dead=*/false);
+  }
+  job.Feed(&watch);
+  EXPECT_EQ(watch.kept_threads(), 1u);
+  job.maker().Begin(2000, kNs + 2000, 1, 10);
+  job.maker().ThreadExit(kTid, kNs + 3000, /*group_dead=*/true);
+  job.Feed(&watch);
+  EXPECT_EQ(watch.kept_threads(), 1u) << "the whole process has ended";
+  const std::optional<RecordedSteps> steps = watch.Find();
+  ASSERT_TRUE(steps.has_value());
+  EXPECT_EQ(steps->tid, Tid{kTid});
+  EXPECT_EQ(steps->intervals.size(), 20u);
+}
+
+TEST(StepWatchTest, ABetterThreadTakesTheEndedOnesPlace) {
+  StepWatch watch = MakeWatch();
+  TrainingJob job;
+  for (uint32_t tid = 1; tid <= 10; ++tid) {
+    for (uint32_t call = 0; call < tid; ++call) {
+      job.maker().Begin(tid, kStartNs + call * 10, 1, 10);
+      job.maker().End(tid, kStartNs + call * 10 + 5, 1, 10);
+    }
+    job.maker().ThreadExit(tid, kStartNs + 1000, /*group_dead=*/false);
+  }
+  job.Feed(&watch);
+  EXPECT_EQ(watch.kept_threads(), 1u);
+}
+
 TEST(StepWatchTest, SurvivesAnyRecords) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     std::mt19937 random(seed);

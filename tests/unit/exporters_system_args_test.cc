@@ -66,6 +66,7 @@ class SystemArgsTest : public testing::Test {
     event.call.argument_count = static_cast<uint8_t>(arguments.size());
     std::copy(arguments.begin(), arguments.end(), event.call.arguments.begin());
     event.call.result = result;
+    event.call.time_ns = time_ns_;
     return event;
   }
 
@@ -80,6 +81,7 @@ class SystemArgsTest : public testing::Test {
 
   std::vector<SystemFile> files_;
   std::vector<SystemPaths> paths_;
+  int64_t time_ns_ = -1;  // of calls
 };
 
 TEST_F(SystemArgsTest, AReadHasItsFileAndItsBytes) {
@@ -176,7 +178,7 @@ TEST_F(SystemArgsTest, AFutexHasWhatItsOperationUses) {
                   {"uaddr2", "0x4"},
                   {"val3", 5},
                   {"ret", 0}}));
-  paths_[1].time_ns = 1'000'000'000;
+  time_ns_ = 1'000'000'000;
   EXPECT_EQ(Args(Call("futex", {1, FUTEX_WAIT, 2, 16, 98, 97}, -ETIMEDOUT)),
             Json({{"uaddr", "0x1"},
                   {"op", "FUTEX_WAIT"},
@@ -197,7 +199,7 @@ TEST_F(SystemArgsTest, TimesAreDurationsOrMoments) {
   EXPECT_FALSE(Args(Call("poll", {1, 1, 0xffffffff}, 0)).contains("timeout_ns"));
   EXPECT_FALSE(Args(Call("ppoll", {1, 1, 0, 0, 8}, 0)).contains("timeout"));
   EXPECT_EQ(Args(Call("ppoll", {1, 1, 16, 0, 8}, 0))["timeout"], "0x10");  // it could not be read
-  paths_[1].time_ns = 5;
+  time_ns_ = 5;
   EXPECT_EQ(Args(Call("nanosleep", {1, 0}, 0))["timeout_ns"], 5);
   EXPECT_EQ(Args(Call("clock_nanosleep", {CLOCK_MONOTONIC, 0, 1, 0}, 0))["timeout_ns"], 5);
   const Json until = Args(Call("clock_nanosleep", {CLOCK_MONOTONIC, TIMER_ABSTIME, 1, 0}, 0));
@@ -431,7 +433,7 @@ TEST_F(SystemArgsTest, AnyCallWithAnyArgumentsIsJson) {
   files_[1].name =
       "/some\xff"
       "file";
-  paths_[1] = {"/first", "/second", "1.2.3.4:5", 77, {}};
+  paths_[1] = {"/first", "/second", "1.2.3.4:5", {}};
   for (int abi = 0; abi < 4; ++abi) {
     for (uint32_t number = 0; number <= kSystemCallNumbers; ++number) {
       for (int round = 0; round < 6; ++round) {
@@ -444,6 +446,7 @@ TEST_F(SystemArgsTest, AnyCallWithAnyArgumentsIsJson) {
         if (random() % 2 == 0) event.call.result = -event.call.result;
         event.file = SystemFileId{static_cast<uint32_t>(random() % 4)};
         event.call.paths = SystemPathsId{static_cast<uint32_t>(random() % 4)};
+        event.call.time_ns = random() % 2 == 0 ? 77 : -1;
         paths_[1].fields.resize(random() % 9);
         for (uint64_t& field : paths_[1].fields) field = random() >> random() % 64;
         ASSERT_TRUE(Parsed(SystemArgs({files_, paths_}, event)).is_object());

@@ -4,7 +4,10 @@
 
 #include <fstream>
 #include <iterator>
+#include <random>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "tests/support/record_maker.h"
 #include "userspace/base/exit_status.h"
@@ -40,13 +43,16 @@ class CaptureFileTest : public ::testing::Test {
     ASSERT_TRUE((*writer)->AppendMetadata(metadata.TakeJson()).ok());
     ASSERT_TRUE((*writer)->Finish().ok());
     writer->reset();
-    std::ifstream file(path_, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
-    bytes_.resize(text.size());
-    std::memcpy(bytes_.data(), text.data(), text.size());
+    bytes_ = FileBytes();
   }
   void TearDown() override { unlink(path_.c_str()); }
 
+  std::vector<std::byte> FileBytes() const {
+    std::ifstream file(path_, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+  }
   struct Contents {
     size_t records = 0;
     int gaps = 0;
@@ -113,6 +119,34 @@ TEST_F(CaptureFileTest, EveryFlippedByteIsNoticed) {
       ASSERT_EQ(contents.gaps, 1) << "byte " << i;
     }
   }
+}
+
+// Each header says that all behind it is its payload.
+TEST_F(CaptureFileTest, TheSearchForSoundBlocksIsBounded) {
+  constexpr size_t kHeaders = 10'000;
+  std::mt19937 random(1);
+  std::vector<std::byte> payload(size_t{512} << 10);
+  for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
+  const int fd = open(path_.c_str(), O_RDWR | O_TRUNC);
+  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CaptureWriter::Create(fd, path_);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE((*writer)->AppendRecords(payload).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  writer->reset();
+  const std::vector<std::byte> whole = FileBytes();
+  const auto header = whole.begin() + sizeof(CaptureFileHeader);
+  std::vector<std::byte> hostile(whole.begin(), header);
+  for (size_t i = 0; i < kHeaders; ++i) {
+    hostile.insert(hostile.end(), header, header + sizeof(BlockHeader));
+  }
+  hostile.resize(hostile.size() + payload.size());
+  hostile.insert(hostile.end(), bytes_.begin() + sizeof(CaptureFileHeader), bytes_.end());
+  const auto salvaged = CaptureReader::FromBytes(hostile, {.salvage = true});
+  ASSERT_TRUE(salvaged.ok()) << salvaged.status();
+  EXPECT_NE((*salvaged)->damage().find("too many damaged blocks"), std::string::npos);
+  const Contents contents = ReadAll(**salvaged);
+  EXPECT_EQ(contents.records, 0u);
+  EXPECT_EQ(contents.gaps, 1);
 }
 
 TEST_F(CaptureFileTest, ANewerFormatIsRefusedByName) {

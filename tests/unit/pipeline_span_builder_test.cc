@@ -1,7 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "tests/unit/pipeline_timeline.h"
+#include "userspace/aggregate/event_order.h"
 
 namespace proftrace {
 namespace {
@@ -24,6 +29,40 @@ TEST(SpanBuilderTest, CallsNestByTheirStackPointers) {
   EXPECT_EQ(root.child_count, 2);
   EXPECT_EQ(timeline->span(SpanId{1}).depth, 1);
   EXPECT_EQ(timeline->ledger().closed, 3u);
+}
+
+// As a thread's that was off the CPU for long between its clock and its writing.
+TEST(SpanBuilderTest, SpansAreInOrderWhateverComesLate) {
+  RecordMaker on_time;
+  on_time.Begin(1, 1000, 1, 1);
+  on_time.Allocation(1, 1050, 0x1000, 64);
+  on_time.End(1, 1100, 1, 1);
+  on_time.Begin(1, 1'000'000'000, 4, 1);
+  on_time.End(1, 1'000'000'100, 4, 1);
+  RecordMaker late;
+  late.Begin(2, 500, 2, 1);
+  late.Begin(2, 600, 3, 2);
+  late.End(2, 700, 3, 2);
+  late.End(2, 2'000'000'000, 2, 1);
+  VectorSource source;
+  source.Add(on_time.bytes());
+  source.Add(late.bytes());
+  CaptureMetadata metadata = TestMetadata();
+  metadata.processes[0].target.memory_recorded = true;
+  const auto timeline = Build(metadata, std::move(source));
+  EXPECT_THAT(Paths(*timeline), ElementsAre("aten::a", "aten::b", "aten::b>aten::c", "aten::d"));
+  std::vector<int64_t> starts;
+  std::vector<uint64_t> ids;
+  const StepRows steps;
+  const EventOrder order(*timeline, steps);
+  for (uint32_t i = 0; i < timeline->span_count(); ++i) {
+    starts.push_back(timeline->span(SpanId{i}).start_ns);
+    ids.push_back(order.IdOfSpan(SpanId{i}));
+  }
+  EXPECT_THAT(starts, ElementsAre(1000, 1100, 1100, 1'000'000'000));
+  EXPECT_THAT(ids, ElementsAre(0, 2, 3, 4)) << "the allocation is the second row";
+  EXPECT_EQ(timeline->span(SpanId{1}).end_ns(), 2'000'000'000);
+  EXPECT_EQ(timeline->ledger().late, 3u);
 }
 
 TEST(SpanBuilderTest, ThreadsDoNotMix) {

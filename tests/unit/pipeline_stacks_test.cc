@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tests/unit/pipeline_timeline.h"
+#include "userspace/decode/python_decoder.h"
 
 namespace proftrace {
 namespace {
@@ -280,6 +283,45 @@ TEST(StacksTest, BackwardRowsHaveTheStackOfTheFirstRowWithTheirNumber) {
   EXPECT_THAT(OwnStackOf(*timeline, 4), ElementsAre("a.py:10:backward"));
   // Its forward was not recorded: the engine's row is the first one with the number.
   EXPECT_THAT(StackOf(*timeline, 6), ElementsAre("a.py:10:backward"));
+}
+
+// Whether each record was taken.
+std::vector<bool> Feed(RecordMaker& job, PythonDecoder* decoder) {
+  std::vector<bool> taken;
+  const std::span<const std::byte> bytes(job.bytes());
+  for (size_t at = 0; at < bytes.size();) {
+    abi::pt_record head;
+    std::memcpy(&head, bytes.data() + at, sizeof(head));
+    taken.push_back(decoder->OnRecord(bytes.subspan(at, size_t{head.words} * 8)));
+    at += size_t{head.words} * 8;
+  }
+  job.bytes().clear();
+  return taken;
+}
+
+TEST(PythonDecoderTest, WhatIsKnownStaysKnownWhenThereIsNoMoreRoom) {
+  Ledger ledger;
+  PythonDecoder decoder(&ledger, {.codes = 2, .frames = 3});
+  Job job;
+  for (const uint32_t code : {1, 2, 3}) job.Stack(0, {Word(code, 0)});
+  job.Stack(0, {Word(1, 0)});
+  job.Stack(0, {Word(2, 0)});
+  job.Stack(0, {Word(2, 1)});  // another frame
+  EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, true, false, true, true, false));
+}
+
+TEST(PythonDecoderTest, AModuleWithoutRoomLeavesTheOthersTheirNames) {
+  Ledger ledger;
+  PythonDecoder decoder(&ledger, {.modules = 1});
+  Job job;
+  job.PythonModule(kTid, job.now_ns(), 0x1000, 0x50, "Linear");
+  job.PythonModule(kTid, job.now_ns(), 0x2000, 0x60, "Conv2d");
+  EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, true, false, true));
+  PythonDecoder::Facts facts;
+  facts.path_of_module = [](Pid, uint64_t) { return nullptr; };
+  const PythonDecoder::Tables tables = decoder.TakeTables(facts);
+  ASSERT_EQ(tables.modules.size(), 1u);
+  EXPECT_EQ(tables.modules[0].class_name, "Linear");
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "userspace/aggregate/data_waits.h"
 #include "userspace/aggregate/time_breakdown.h"
 #include "userspace/decode/socket_text.h"
+#include "userspace/decode/system_decoder.h"
 #include "userspace/wire/capture_part.h"
 #include "userspace/wire/flight_keeper.h"
 
@@ -200,6 +201,46 @@ TEST(SystemTest, PathsStartAtTheirDirectories) {
     paths.push_back(timeline->system_tables().Paths(timeline->system_event(i).call.paths)->first);
   }
   EXPECT_THAT(paths, ElementsAre("/home/data/x/y", "/home/data/z", "/etc/passwd", "unknown"));
+}
+
+TEST(SystemTest, TimesThatDifferTakeNoRoomAmongThePaths) {
+  SystemRecordMaker job;
+  abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kFutex, -ETIMEDOUT);
+  record.flags = abi::PT_SYSTEM_HAS_TIME;
+  for (uint64_t deadline = 1; deadline <= 3; ++deadline) {
+    const uint64_t time[] = {deadline, 7};
+    std::memcpy(record.tail, time, sizeof(time));
+    job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + sizeof(time));
+    record.head.time_ns += 1;
+  }
+  const auto timeline = Build(job, SystemMetadata());
+  ASSERT_EQ(timeline->system_event_count(), 3u);
+  std::vector<int64_t> times;
+  for (uint32_t i = 0; i < 3; ++i) times.push_back(timeline->system_event(i).call.time_ns);
+  EXPECT_THAT(times, ElementsAre(1'000'000'007, 2'000'000'007, 3'000'000'007));
+  EXPECT_EQ(timeline->system_tables().paths.size(), 1u);
+}
+
+TEST(SystemTest, PathsThatThereIsNoRoomForAreCounted) {
+  SystemRecordMaker job;
+  Ledger ledger;
+  SystemDecoder decoder("", &ledger, /*most_paths=*/2);
+  for (const char* path : {"/a", "/b", "/c", "/a", "/c"}) {
+    abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kOpenat, -ENOENT);
+    record.flags = abi::PT_SYSTEM_HAS_PATH;
+    record.path_bytes = 3;
+    std::memcpy(record.tail + 8, path, record.path_bytes);
+    EXPECT_TRUE(decoder.OnRecord(
+        std::as_bytes(std::span(&record, 1)).first(PT_SYSTEM_CALL_HEAD_BYTES + 16)));
+  }
+  const SystemDecoder::Tables tables = decoder.TakeTables();
+  ASSERT_EQ(tables.paths.size(), 3u);
+  EXPECT_EQ(tables.paths[1].first, "/a");
+  EXPECT_EQ(tables.paths[2].first, "/b");
+  std::vector<uint32_t> paths;
+  for (uint32_t i = 0; i < 5; ++i) paths.push_back(Raw(tables.events->at(i).call.paths));
+  EXPECT_THAT(paths, ElementsAre(1, 2, 0, 1, 0));
+  EXPECT_EQ(ledger.inputs_unread, 2u);
 }
 
 TEST(SystemTest, StructuresLieBehindThePaths) {

@@ -201,20 +201,23 @@ class KeyAverager {
   // it to the other.
   void MoveInTree(SpanId id, const Span& span, SpanId tree_parent) {
     const bool is_in_tree = IsInTree(span);
-    if (span.parent == kNoSpan || (is_in_tree && tree_parent == span.parent)) return;
-    // The part of the span that lies in its parent is what the parent's self time is short of.
-    const int64_t parent_end_ns = timeline_.span(span.parent).end_ns();
-    Pending& left = pending_[Raw(span.parent)];
-    left.self_ns =
-        SaturatingSum(left.self_ns, std::min(span.end_ns(), parent_end_ns) - span.start_ns);
-    --left.children;
+    if (is_in_tree && tree_parent == span.parent) return;
     const SpanMemory memory = timeline_.columns().memory.at(id);
-    // Its parent's self memory is short of it, unless it is async or outlives its parent.
-    if (!span.is_async && !span.overlaps) {
-      AddSelf({0, memory.cpu_bytes, 0, memory.device_bytes}, &left.memory);
-    }
     const SystemSums whole = WholeOf(timeline_.columns().system.at(id));
-    left.system.Add(whole);
+    if (span.parent != kNoSpan) {
+      // The part of the span that lies in its parent is what the parent's self time is short of.
+      const int64_t parent_end_ns = timeline_.span(span.parent).end_ns();
+      Pending& left = pending_[Raw(span.parent)];
+      left.self_ns =
+          SaturatingSum(left.self_ns, std::min(span.end_ns(), parent_end_ns) - span.start_ns);
+      --left.children;
+      // Its parent's self memory is short of it, unless it is async or outlives its parent.
+      if (!span.is_async && !span.overlaps) {
+        AddSelf({0, memory.cpu_bytes, 0, memory.device_bytes}, &left.memory);
+      }
+      left.system.Add(whole);
+    }
+    // One without a parent may have one there, a row that has outlived its own.
     if (!is_in_tree || tree_parent == kNoSpan) return;
     Pending& joined = pending_[Raw(tree_parent)];
     joined.self_ns = SaturatingSum(joined.self_ns, -span.duration_ns);
@@ -534,6 +537,7 @@ KeyAverage TotalAverage(const KeyAverages& averages) {
     total.device_time_total_ns =
         SaturatingSum(total.device_time_total_ns, row.device_time_total_ns);
     AddAll(row.memory, &total.memory);
+    total.flops = SaturatingSum(total.flops, row.flops);
     if (!row.is_device) total.system.Add(row.system);
   }
   return total;

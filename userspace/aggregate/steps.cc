@@ -15,7 +15,7 @@
 namespace proftrace {
 namespace {
 
-// Items that are kept of a thread to learn from: a few seconds of the busiest jobs, 16 MiB.
+// Items that are kept of a thread to learn from: a few seconds of the busiest jobs, 12 MiB.
 constexpr size_t kMaxItems = 1u << 19;
 // Threads of one process whose steps are looked for: more do not drive one job.
 constexpr size_t kMaxThreads = 4;
@@ -25,6 +25,7 @@ struct ThreadLook {
   uint64_t profiler_steps = 0;
   uint64_t optimizer_steps = 0;
   uint64_t loader_nexts = 0;
+  size_t items = 0;
   int64_t busy_ns = 0;
 
   // The better candidate for the loop's thread first.
@@ -70,25 +71,33 @@ class ItemWalk {
   std::vector<ItemClass> classes_;
 };
 
-// By process: the threads that may drive its loop, best first.
-std::map<uint32_t, std::vector<uint32_t>> CandidateThreads(const Timeline& timeline,
-                                                           const ItemWalk& walk) {
+// The threads of a process that may drive its loop, best first.
+struct Candidates {
+  std::vector<uint32_t> threads;
+  size_t items = 0;  // that are kept of them
+};
+
+// By process.
+std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const ItemWalk& walk) {
   std::vector<ThreadLook> looks(timeline.threads().size());
   walk.Run([&](ThreadIndex thread, const StepItem& item) {
     ThreadLook& look = looks[Raw(thread)];
     look.profiler_steps += item.item_class == ItemClass::kProfilerStep;
     look.optimizer_steps += item.item_class == ItemClass::kOptimizerStep;
     look.loader_nexts += item.item_class == ItemClass::kLoaderNext;
+    ++look.items;
     if (item.item_class != ItemClass::kAnnotation) look.busy_ns += item.end_ns - item.start_ns;
   });
-  std::map<uint32_t, std::vector<uint32_t>> by_process;
+  std::map<uint32_t, Candidates> by_process;
   for (uint32_t i = 0; i < looks.size(); ++i) {
-    if (looks[i].busy_ns > 0) by_process[Raw(timeline.threads()[i].pid)].push_back(i);
+    if (looks[i].busy_ns > 0) by_process[Raw(timeline.threads()[i].pid)].threads.push_back(i);
   }
-  for (auto& [pid, threads] : by_process) {
+  for (auto& [pid, candidates] : by_process) {
+    std::vector<uint32_t>& threads = candidates.threads;
     std::stable_sort(threads.begin(), threads.end(),
                      [&](uint32_t a, uint32_t b) { return looks[a].IsBetter(looks[b]); });
     if (threads.size() > kMaxThreads) threads.resize(kMaxThreads);
+    for (const uint32_t i : threads) candidates.items += std::min(looks[i].items, kMaxItems);
   }
   return by_process;
 }
@@ -167,6 +176,33 @@ std::optional<ProcessSteps> RecordedProcess(const Timeline& timeline,
   return std::nullopt;
 }
 
+// Those of `candidates` that have steps, each with those of its best thread that has some.
+void FindProcesses(const Timeline& timeline, const ItemWalk& walk,
+                   const std::vector<const Candidates*>& candidates,
+                   std::vector<ProcessSteps>* processes) {
+  const Window& window = timeline.info().window;
+  const int64_t end_ns = window.start_ns + window.duration_ns;
+  std::vector<std::unique_ptr<StepFinder>> finders(timeline.threads().size());
+  for (const Candidates* process : candidates) {
+    for (const uint32_t thread : process->threads) {
+      const int64_t start_ns = ProbesOn(timeline.info(), timeline.threads()[thread].pid);
+      finders[thread] = std::make_unique<StepFinder>(kMaxItems, start_ns);
+    }
+  }
+  walk.Run([&](ThreadIndex thread, const StepItem& item) {
+    if (finders[Raw(thread)] != nullptr) finders[Raw(thread)]->Add(item);
+  });
+  for (const Candidates* process : candidates) {
+    for (const uint32_t thread : process->threads) {
+      StepFinder& finder = *finders[thread];
+      finder.Look(end_ns);
+      if (finder.count() == 0) continue;
+      processes->push_back(MakeProcess(timeline, ThreadIndex{thread}, finder));
+      break;
+    }
+  }
+}
+
 // Stands for the recording: the process with the best evidence, the first of those.
 std::optional<size_t> MainProcess(const std::vector<ProcessSteps>& processes) {
   std::optional<size_t> main;
@@ -202,34 +238,28 @@ std::optional<double> StepsInWindow(const Timeline& timeline, const Steps& steps
          part(main.steps.back().end_ns, end_ns);
 }
 
-Steps FindSteps(const Timeline& timeline) {
+Steps FindSteps(const Timeline& timeline, size_t most_items) {
   const ItemWalk walk(timeline);
-  const std::map<uint32_t, std::vector<uint32_t>> candidates = CandidateThreads(timeline, walk);
-  const Window& window = timeline.info().window;
-  const int64_t end_ns = window.start_ns + window.duration_ns;
-  std::vector<std::unique_ptr<StepFinder>> finders(timeline.threads().size());
-  for (const auto& [pid, threads] : candidates) {
-    const int64_t start_ns = ProbesOn(timeline.info(), Pid{pid});
-    for (const uint32_t thread : threads) {
-      finders[thread] = std::make_unique<StepFinder>(kMaxItems, start_ns);
-    }
-  }
-  walk.Run([&](ThreadIndex thread, const StepItem& item) {
-    if (finders[Raw(thread)] != nullptr) finders[Raw(thread)]->Add(item);
-  });
-
+  const std::map<uint32_t, Candidates> candidates = CandidateThreads(timeline, walk);
   Steps steps;
-  for (const auto& [pid, threads] : candidates) {
-    std::optional<ProcessSteps> process = RecordedProcess(timeline, threads);
-    for (size_t i = 0; i < threads.size() && !process.has_value(); ++i) {
-      StepFinder& finder = *finders[threads[i]];
-      finder.Look(end_ns);
-      if (finder.count() > 0) process = MakeProcess(timeline, ThreadIndex{threads[i]}, finder);
+  std::vector<const Candidates*> together;
+  size_t items = 0;
+  const auto find = [&] {
+    FindProcesses(timeline, walk, together, &steps.processes);
+    together.clear();
+    items = 0;
+  };
+  for (const auto& [pid, process] : candidates) {
+    if (std::optional<ProcessSteps> recorded = RecordedProcess(timeline, process.threads)) {
+      steps.processes.push_back(*std::move(recorded));
+      continue;
     }
-    if (!process.has_value()) continue;
-    SetDurations(&*process);
-    steps.processes.push_back(*std::move(process));
+    if (items + process.items > most_items && !together.empty()) find();
+    together.push_back(&process);
+    items += process.items;
   }
+  if (!together.empty()) find();
+  for (ProcessSteps& process : steps.processes) SetDurations(&process);
   std::sort(
       steps.processes.begin(), steps.processes.end(),
       [](const ProcessSteps& a, const ProcessSteps& b) { return Raw(a.thread) < Raw(b.thread); });
@@ -265,6 +295,8 @@ StepRows::StepRows(const Timeline& timeline, const Steps& steps) {
     row.before_span = low;
   }
   if (rows_.empty()) return;
+  rows_of_thread_.resize(timeline.threads().size());
+  for (uint32_t i = 0; i < rows_.size(); ++i) rows_of_thread_[Raw(rows_[i].thread)].push_back(i);
   const SpanStore& spans = timeline.spans();
   for (uint32_t index = rows_.front().before_span; index < spans.size(); ++index) {
     const Span& span = spans.at(index);
@@ -294,17 +326,16 @@ uint64_t StepRows::ExternalId(const Timeline& timeline, const Span& span, uint64
 }
 
 std::optional<size_t> StepRows::Enclosing(const Span& span) const {
-  auto it =
-      std::upper_bound(rows_.begin(), rows_.end(), span.start_ns,
-                       [](int64_t time_ns, const Row& row) { return time_ns < row.step.start_ns; });
-  // Other processes' steps may begin in between; steps of one process do not overlap.
-  while (it != rows_.begin()) {
-    --it;
-    if (it->thread != span.thread) continue;
-    if (span.is_async || span.start_ns >= it->step.end_ns || span.end_ns() > it->step.end_ns) break;
-    return static_cast<size_t>(it - rows_.begin());
-  }
-  return std::nullopt;
+  if (Raw(span.thread) >= rows_of_thread_.size() || span.is_async) return std::nullopt;
+  const std::vector<uint32_t>& rows = rows_of_thread_[Raw(span.thread)];
+  const auto behind = std::upper_bound(
+      rows.begin(), rows.end(), span.start_ns,
+      [this](int64_t time_ns, uint32_t row) { return time_ns < rows_[row].step.start_ns; });
+  if (behind == rows.begin()) return std::nullopt;
+  // Steps of one process do not overlap: no other one can.
+  const Step& step = rows_[*(behind - 1)].step;
+  if (span.start_ns >= step.end_ns || span.end_ns() > step.end_ns) return std::nullopt;
+  return *(behind - 1);
 }
 
 }  // namespace proftrace

@@ -44,7 +44,11 @@ struct Steps {
   }
 };
 
-Steps FindSteps(const Timeline& timeline);
+// About so many items of threads are held at a time: 200 MiB.
+inline constexpr size_t kMostStepItems = size_t{1} << 23;
+
+// Processes of more than `most_items` together are looked at one after the other.
+Steps FindSteps(const Timeline& timeline, size_t most_items = kMostStepItems);
 
 // How many steps of the main process the window holds: the whole ones, and at either end as much of
 // one as there is time for. Nothing where no steps were found, or they are a guess.
@@ -79,6 +83,7 @@ class StepRows {
 
  private:
   std::vector<Row> rows_;
+  std::vector<std::vector<uint32_t>> rows_of_thread_;  // by ThreadIndex: indices into rows_
 };
 
 }  // namespace proftrace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "userspace/base/clock.h"
 #include "userspace/base/median.h"
@@ -174,13 +175,12 @@ Ledger FlightRecorder::LossesSince(int64_t time_ns) const {
   for (const Losses& losses : losses_) {
     if (losses.time_ns <= time_ns) before = &losses.ledger;
   }
-  const Ledger& now = losses_.back().ledger;
-  since.ring_lost = now.ring_lost - before->ring_lost;
-  since.read_failed = now.read_failed - before->read_failed;
-  since.follow_failed = now.follow_failed - before->follow_failed;
-  since.demoted = now.demoted - before->demoted;
-  since.samples_lost = now.samples_lost - before->samples_lost;
-  since.samples_unsteady = now.samples_unsteady - before->samples_unsteady;
+  std::vector<uint64_t> earlier;
+  ForEachCounter(*before,
+                 [&earlier](std::string_view, uint64_t value) { earlier.push_back(value); });
+  since = losses_.back().ledger;
+  size_t i = 0;
+  ForEachCounter(since, [&](std::string_view, uint64_t& value) { value -= earlier[i++]; });
   return since;
 }
 

@@ -66,6 +66,16 @@ void NameResolver::Observe(std::span<const std::byte> record) {
   if (head.kind == abi::PT_THREAD_EXIT) ObserveExit(record);
 }
 
+bool NameResolver::Take(Names* names, Pid pid, uint32_t image, uint64_t key) {
+  return !names->failed.contains({Raw(pid), key}) && names->read.insert({image, key}).second;
+}
+
+void NameResolver::Fail(Names* names, Pid pid, uint32_t image, uint64_t key) {
+  ++read_failed_;
+  names->read.erase({image, key});
+  names->failed.insert({Raw(pid), key});
+}
+
 void NameResolver::ObserveNode(std::span<const std::byte> record) {
   abi::pt_node_record node{};
   std::memcpy(&node, record.data(), std::min(record.size(), sizeof(node)));
@@ -74,10 +84,10 @@ void NameResolver::ObserveNode(std::span<const std::byte> record) {
   if (!image.has_value()) return;
   const ProcessMemory memory(pid);
   const std::pair<uint32_t, uint64_t> vtable_key(*image, node.vtable);
-  if (seen_.insert(vtable_key).second) {
+  if (Take(&addresses_, pid, *image, node.vtable)) {
     const std::optional<std::string> name = ReadClassName(memory, node.vtable);
     if (!name.has_value()) {
-      ++read_failed_;
+      Fail(&addresses_, pid, *image, node.vtable);
     } else {
       add_metadata_(
           [&](MetadataWriter& writer) { writer.AddNodeName(*image, node.vtable, *name); });
@@ -98,22 +108,16 @@ void NameResolver::ObserveNamed(std::span<const std::byte> record) {
   const auto symbol = static_cast<uint32_t>(named.value);
   const Pid pid{named.head.pid};
   const std::optional<uint32_t> image = image_of_(pid);
-  if (symbol == 0 || !image.has_value() || !symbols_.insert({*image, symbol}).second) return;
+  if (symbol == 0 || !image.has_value() || !Take(&symbols_, pid, *image, symbol)) return;
   const std::optional<std::string> name = symbol_name_(pid, symbol);
-  if (!name.has_value()) {
-    ++read_failed_;
-    return;
-  }
+  if (!name.has_value()) return Fail(&symbols_, pid, *image, symbol);
   add_metadata_([&](MetadataWriter& writer) { writer.AddSymbolName(*image, symbol, *name); });
 }
 
 void NameResolver::ObservePythonType(Pid pid, uint32_t image, uint64_t type) {
-  if (!seen_.insert({image, type}).second) return;
+  if (!Take(&addresses_, pid, image, type)) return;
   const std::optional<std::string> name = ReadPythonTypeName(ProcessMemory(pid), type);
-  if (!name.has_value()) {
-    ++read_failed_;
-    return;
-  }
+  if (!name.has_value()) return Fail(&addresses_, pid, image, type);
   add_metadata_([&](MetadataWriter& writer) { writer.AddPythonTypeName(image, type, *name); });
 }
 
@@ -125,6 +129,11 @@ void NameResolver::ObserveExit(std::span<const std::byte> record) {
   thread.tid = Tid{exit.head.tid};
   thread.name.assign(exit.comm, strnlen(exit.comm, sizeof(exit.comm)));
   add_metadata_([&](MetadataWriter& writer) { writer.AddThread(thread); });
+  if (exit.group_dead == 0) return;
+  for (Names* names : {&addresses_, &symbols_}) {
+    absl::erase_if(names->failed,
+                   [&exit](const auto& name) { return name.first == exit.head.pid; });
+  }
 }
 
 }  // namespace proftrace

@@ -1,6 +1,7 @@
 // Names behind the addresses in records, read from the process while it lives: classes of autograd
 // nodes by their RTTI, Python types by their tp_name, symbols by torch's list of them, threads by
-// their comm. Each address is looked up once.
+// their comm. Each address is looked up once in an address space, and where that fails (the process
+// had ended) once in each of the other processes that have it.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -44,6 +45,16 @@ class NameResolver {
   uint64_t read_failed() const { return read_failed_; }
 
  private:
+  // What was looked up.
+  struct Names {
+    absl::flat_hash_set<std::pair<uint32_t, uint64_t>> read;    // image and address or number
+    absl::flat_hash_set<std::pair<uint32_t, uint64_t>> failed;  // the same by PID
+  };
+
+  // Whether a name is to be read now; then it counts as read.
+  static bool Take(Names* names, Pid pid, uint32_t image, uint64_t key);
+  // It could not be.
+  void Fail(Names* names, Pid pid, uint32_t image, uint64_t key);
   void ObservePythonType(Pid pid, uint32_t image, uint64_t type);
   void ObserveNamed(std::span<const std::byte> record);
   void ObserveNode(std::span<const std::byte> record);
@@ -53,9 +64,9 @@ class NameResolver {
   AddMetadata add_metadata_;
   OnNodeClass on_node_class_;
   SymbolName symbol_name_;
-  absl::flat_hash_set<std::pair<uint32_t, uint64_t>> seen_;  // image and address
-  absl::flat_hash_set<std::pair<uint32_t, uint64_t>> python_nodes_;
-  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> symbols_;  // image and number
+  Names addresses_;
+  Names symbols_;
+  absl::flat_hash_set<std::pair<uint32_t, uint64_t>> python_nodes_;  // image and address
   uint64_t read_failed_ = 0;
 };
 

@@ -141,7 +141,6 @@ void Sampler::Run() {
   programs_->Drain([this](const abi::pt_raw_sample& raw) { OnRunning(raw); });
   for (auto& [key, rest] : resting_) Write(key, &rest, /*is_over=*/true);
   writer_.Finish(kLongestFinishNs);
-  lost_ = programs_->lost() + writer_.lost();
 }
 
 void Sampler::OnRunning(const abi::pt_raw_sample& raw) {

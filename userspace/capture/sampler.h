@@ -47,8 +47,9 @@ class Sampler {
     writer_.TakeRecords(append);
   }
 
-  // Looks that had no room, and those at threads that ran while they were read.
-  uint64_t lost() const { return lost_; }
+  // Until now: looks that had no room, and those at threads that ran while they were read. From any
+  // thread.
+  uint64_t lost() const { return programs_->lost() + writer_.lost(); }
   uint64_t unsteady() const { return unsteady_; }
 
  private:
@@ -94,7 +95,6 @@ class Sampler {
   std::unique_ptr<SamplePrograms> programs_;
   int64_t period_ns_;
   std::atomic<bool> stop_ = false;
-  std::atomic<uint64_t> lost_ = 0;
   std::atomic<uint64_t> unsteady_ = 0;
   std::thread thread_;
 

@@ -170,7 +170,7 @@ void StepWatch::Observe(std::span<const std::byte> record) {
   if (static_cast<int64_t>(head.time_ns) < start_ns_) return;
   now_ns_ = std::max(now_ns_, static_cast<int64_t>(head.time_ns));
   if (head.kind == abi::PT_THREAD_EXIT) {
-    if (most_steps_ > 0) Forget(record);
+    Forget(record);
     return;
   }
   ThreadState& thread = StateOf(head);
@@ -217,11 +217,22 @@ void StepWatch::Observe(std::span<const std::byte> record) {
 void StepWatch::Forget(std::span<const std::byte> exit) {
   const auto record = Read<abi::pt_exit_record>(exit);
   const uint64_t pid = record.head.pid;
+  const uint64_t ended = pid << 32 | record.head.tid;
+  const bool is_process = record.group_dead != 0;
+  // A thread that has ended gets no better: what is not the best one now is never asked for.
+  const ThreadState* best = most_steps_ == 0 ? Best() : nullptr;
+  std::optional<uint64_t> ended_best = ended_best_;
+  absl::erase_if(threads_, [&](const auto& thread) {
+    const bool has_ended = thread.first == ended || (is_process && thread.first >> 32 == pid);
+    if (has_ended && &thread.second == best) ended_best = thread.first;
+    return has_ended && &thread.second != best;
+  });
+  if (ended_best_.has_value() && ended_best != ended_best_) threads_.erase(*ended_best_);
+  ended_best_ = ended_best;
   last_ = nullptr;
-  threads_.erase(pid << 32 | record.head.tid);
-  if (record.group_dead == 0) return;
-  absl::erase_if(threads_, [pid](const auto& thread) { return thread.first >> 32 == pid; });
-  absl::erase_if(site_classes_, [pid](const auto& site) { return site.first >> 16 == pid; });
+  if (is_process) {
+    absl::erase_if(site_classes_, [pid](const auto& site) { return site.first >> 16 == pid; });
+  }
 }
 
 StepWatch::ThreadState* StepWatch::Best() {

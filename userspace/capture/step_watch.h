@@ -29,7 +29,8 @@ class StepWatch {
   using SiteLabel = std::function<std::optional<Label>(Pid pid, uint16_t site)>;
 
   // `start_ns`: from when on what comes is complete. `most_steps`: about as many of the last ones
-  // are kept of each thread, and nothing of threads that have ended; 0 = all.
+  // are kept of each thread, and nothing of threads that have ended; 0 = all, of threads that have
+  // ended those of the best one.
   StepWatch(SiteLabel site_label, int64_t start_ns, size_t most_steps = 0)
       : site_label_(std::move(site_label)), start_ns_(start_ns), most_steps_(most_steps) {}
 
@@ -41,6 +42,7 @@ class StepWatch {
   // The same, of which the first `count` whole ones are sure: told by good evidence, and seen often
   // enough that a longer round would have shown.
   bool HasSurely(uint64_t count);
+  size_t kept_threads() const { return threads_.size(); }
 
  private:
   // A call that nothing encloses, or an annotation that may enclose items.
@@ -80,7 +82,8 @@ class StepWatch {
   ThreadState* last_ = nullptr;
   absl::flat_hash_map<uint64_t, std::optional<ItemClass>> site_classes_;  // by pid and site
   absl::flat_hash_map<std::string, uint32_t> symbols_;
-  std::optional<int64_t> reached_ns_;  // when the asked number was first reached
+  std::optional<uint64_t> ended_best_;  // of the threads that have ended the one that is kept
+  std::optional<int64_t> reached_ns_;   // when the asked number was first reached
 };
 
 }  // namespace proftrace

@@ -61,7 +61,7 @@ Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger,
       ledger_(ledger),
       inputs_(ledger),
       python_(ledger),
-      system_(spill_directory) {
+      system_(spill_directory, ledger) {
   for (const auto& [id, plan] : metadata.plans) {
     if (id > 0xffff) continue;  // only a damaged file has such a number
     if (site_labels_.size() <= id) site_labels_.resize(id + 1);

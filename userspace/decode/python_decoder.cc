@@ -10,14 +10,6 @@
 #include "userspace/model/python_lines.h"
 
 namespace proftrace {
-namespace {
-
-// No job has as many of them: what a damaged or hostile capture asks for is bounded.
-constexpr size_t kMostCodes = 1 << 20;
-constexpr size_t kMostKeptFrames = 1 << 24;
-constexpr size_t kMostModules = 1 << 20;
-
-}  // namespace
 
 uint32_t PythonVersionOf(const std::string& text) {
   uint32_t major = 0;
@@ -53,8 +45,7 @@ bool PythonDecoder::OnRecord(std::span<const std::byte> record) {
     case abi::PT_PYTHON_MODULE: {
       abi::pt_pair_record pair{};
       std::memcpy(&pair, record.data(), sizeof(pair));
-      OnModule(pair);
-      return true;
+      return OnModule(pair);
     }
   }
   return false;
@@ -62,12 +53,11 @@ bool PythonDecoder::OnRecord(std::span<const std::byte> record) {
 
 // 1 + an index into codes_; 0 = there is no such code.
 uint32_t PythonDecoder::CodeOf(uint32_t id) {
-  if (id == 0 || codes_.size() >= kMostCodes) return 0;
-  const auto [it, inserted] =
-      code_numbers_.try_emplace(id, static_cast<uint32_t>(codes_.size()) + 1);
+  if (const auto known = code_numbers_.find(id); known != code_numbers_.end()) return known->second;
+  if (id == 0 || codes_.size() >= limits_.codes) return 0;
   // A stack may come a little before its code, which another thread tells of.
-  if (inserted) codes_.emplace_back();
-  return it->second;
+  codes_.emplace_back();
+  return code_numbers_[id] = static_cast<uint32_t>(codes_.size());
 }
 
 bool PythonDecoder::OnText(const abi::pt_python_text_record& record, size_t room) {
@@ -90,9 +80,13 @@ bool PythonDecoder::OnText(const abi::pt_python_text_record& record, size_t room
   return true;
 }
 
-void PythonDecoder::OnModule(const abi::pt_pair_record& record) {
-  if (modules_.size() >= kMostModules) return;
+bool PythonDecoder::OnModule(const abi::pt_pair_record& record) {
   // Told again: another module lies there now.
+  if (modules_.size() >= limits_.modules) {
+    module_numbers_.erase({record.head.pid, record.handle});
+    told_modules_.erase(record.head.tid);
+    return false;
+  }
   const auto number = static_cast<uint32_t>(modules_.size());
   module_numbers_[{record.head.pid, record.handle}] = number;
   told_modules_[record.head.tid] = number;
@@ -100,6 +94,7 @@ void PythonDecoder::OnModule(const abi::pt_pair_record& record) {
   module.pid = Pid{record.head.pid};
   module.object = record.handle;
   module.type = record.object;
+  return true;
 }
 
 // 1 + an index into modules_; 0 = none. It may come a little before it is told of, as codes do.
@@ -149,19 +144,18 @@ std::optional<StackId> PythonDecoder::TakeFrame(const Thread& thread,
                          of_frame.parts[abi::PT_PYTHON_NAME].bytes)) {
     return key.parent;
   }
-  if (frames_.size() >= kMostKeptFrames) return std::nullopt;
-  const auto [it, inserted] =
-      frame_ids_.try_emplace(key, StackId{static_cast<uint32_t>(frames_.size())});
-  if (inserted) {
-    PythonFrame frame;
-    frame.parent = key.parent;
-    frame.code = code - 1;
-    frame.instruction = static_cast<uint32_t>(key.word);
-    frame.module = key.module;
-    frame.depth = frames_[Raw(key.parent)].depth + 1;
-    frames_.push_back(frame);
-  }
-  return it->second;
+  if (const auto known = frame_ids_.find(key); known != frame_ids_.end()) return known->second;
+  if (frames_.size() >= limits_.frames) return std::nullopt;
+  const StackId id{static_cast<uint32_t>(frames_.size())};
+  frame_ids_.emplace(key, id);
+  PythonFrame frame;
+  frame.parent = key.parent;
+  frame.code = code - 1;
+  frame.instruction = static_cast<uint32_t>(key.word);
+  frame.module = key.module;
+  frame.depth = frames_[Raw(key.parent)].depth + 1;
+  frames_.push_back(frame);
+  return id;
 }
 
 void PythonDecoder::OnLoss(uint32_t tid) { threads_.erase(tid); }

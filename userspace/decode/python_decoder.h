@@ -24,7 +24,15 @@ uint32_t PythonVersionOf(const std::string& text);
 
 class PythonDecoder {
  public:
-  explicit PythonDecoder(Ledger* ledger) : ledger_(ledger) {}
+  // No job has as many of them: what a damaged or hostile capture asks for is bounded.
+  struct Limits {
+    size_t codes = size_t{1} << 20;
+    size_t frames = size_t{1} << 24;
+    size_t modules = size_t{1} << 20;
+  };
+
+  explicit PythonDecoder(Ledger* ledger) : PythonDecoder(ledger, Limits()) {}
+  PythonDecoder(Ledger* ledger, const Limits& limits) : ledger_(ledger), limits_(limits) {}
 
   // A record of one of the kinds in bpf/abi/python_records.h, with its smallest size at least.
   // False when its contents are impossible.
@@ -84,11 +92,12 @@ class PythonDecoder {
   // words it has. Nothing when there can be no such frame.
   std::optional<StackId> TakeFrame(const Thread& thread, std::span<const uint64_t> words,
                                    size_t* at);
-  void OnModule(const abi::pt_pair_record& record);
+  bool OnModule(const abi::pt_pair_record& record);
   uint32_t ModuleOf(uint32_t pid, uint64_t object);
   std::string TextOf(const Part& part, bool is_name);
 
   Ledger* ledger_;
+  Limits limits_;
   std::vector<Code> codes_;
   absl::flat_hash_map<uint32_t, uint32_t> code_numbers_;  // by the record's id
   std::vector<PythonFrame> frames_ = std::vector<PythonFrame>(1);

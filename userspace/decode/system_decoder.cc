@@ -14,7 +14,6 @@ namespace {
 
 // What a damaged or hostile capture asks for is bounded.
 constexpr size_t kMostFiles = size_t{1} << 22;
-constexpr size_t kMostPaths = size_t{1} << 22;
 // In memory; the rest is spilled.
 constexpr size_t kSystemMemoryBytes = size_t{64} << 20;
 constexpr uint64_t kLongestNs = uint64_t{1} << 59;
@@ -129,14 +128,16 @@ SystemPathsId SystemDecoder::InternPaths(SystemPaths paths) {
   if (paths == SystemPaths()) return kNoSystemPaths;
   std::string key = paths.first;
   key.append(1, '\0').append(paths.second).append(1, '\0').append(paths.address);
-  key.append(1, '\0').append(std::to_string(paths.time_ns));
   for (const uint64_t field : paths.fields) key.append(1, '\0').append(std::to_string(field));
-  const auto [it, is_new] = paths_ids_.try_emplace(
-      std::move(key), SystemPathsId{static_cast<uint32_t>(tables_.paths.size())});
-  if (!is_new) return it->second;
-  if (tables_.paths.size() >= kMostPaths) return kNoSystemPaths;
+  if (const auto known = paths_ids_.find(key); known != paths_ids_.end()) return known->second;
+  if (tables_.paths.size() > most_paths_) {  // the first one means nothing
+    ++ledger_->inputs_unread;
+    return kNoSystemPaths;
+  }
+  const SystemPathsId id{static_cast<uint32_t>(tables_.paths.size())};
+  paths_ids_.emplace(std::move(key), id);
   tables_.paths.push_back(std::move(paths));
-  return it->second;
+  return id;
 }
 
 bool SystemDecoder::OnCall(const abi::pt_system_call_record& record, size_t tail_bytes) {
@@ -162,7 +163,7 @@ bool SystemDecoder::OnCall(const abi::pt_system_call_record& record, size_t tail
     // What a program asks for may be no time at all.
     constexpr uint64_t kSecondNs = 1'000'000'000;
     if (time[0] < kLongestNs / kSecondNs && time[1] < kSecondNs) {
-      paths.time_ns = static_cast<int64_t>(time[0] * kSecondNs + time[1]);
+      call.time_ns = static_cast<int64_t>(time[0] * kSecondNs + time[1]);
     }
   }
   if (record.address_bytes > 0) {

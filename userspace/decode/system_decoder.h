@@ -15,14 +15,19 @@
 #include "bpf/abi/system_records.h"
 #include "userspace/model/chunk_store.h"
 #include "userspace/model/system_event.h"
+#include "userspace/stats/ledger.h"
 
 namespace proftrace {
 
 class SystemDecoder {
  public:
-  // `spill_directory`: as TimelineBuilder's.
-  explicit SystemDecoder(std::string spill_directory)
-      : spill_directory_(std::move(spill_directory)) {}
+  // What a damaged or hostile capture asks for is bounded.
+  static constexpr size_t kMostPaths = size_t{1} << 22;
+
+  // `spill_directory`: as TimelineBuilder's. Counts into `ledger`: inputs_unread, calls whose paths
+  // are different ones after `most_paths` others.
+  SystemDecoder(std::string spill_directory, Ledger* ledger, size_t most_paths = kMostPaths)
+      : spill_directory_(std::move(spill_directory)), ledger_(ledger), most_paths_(most_paths) {}
 
   // A record of bpf/abi/system_records.h, with its smallest size at least. False when its contents
   // are impossible.
@@ -76,6 +81,8 @@ class SystemDecoder {
   SystemPathsId InternPaths(SystemPaths paths);
 
   std::string spill_directory_;
+  Ledger* ledger_;
+  size_t most_paths_;
   Tables tables_{nullptr, {}, std::vector<SystemFile>(1), std::vector<SystemPaths>(1), {}};
   absl::flat_hash_map<uint64_t, ThreadState> threads_;  // by pid << 32 | tid
   // By pid << 32 | tid; a number may be used again.

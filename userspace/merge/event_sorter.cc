@@ -14,13 +14,11 @@ size_t EventSorter::SortAndCount(bool flush) {
   const auto unsorted =
       std::is_sorted_until(buffer_.begin() + static_cast<ptrdiff_t>(sorted_ > 0 ? sorted_ - 1 : 0),
                            buffer_.end(), IsEarlier);
-  if (unsorted != buffer_.end()) {
-    for (auto it = unsorted; it != buffer_.end(); ++it) {
-      if (it->time_ns < drained_ns_) ++ledger_->late;
-    }
-    std::stable_sort(buffer_.begin(), buffer_.end(), IsEarlier);
-  } else if (buffer_.front().time_ns < drained_ns_) {
-    for (const Event& event : buffer_) ledger_->late += event.time_ns < drained_ns_ ? 1 : 0;
+  if (unsorted != buffer_.end()) std::stable_sort(buffer_.begin(), buffer_.end(), IsEarlier);
+  for (Event& event : buffer_) {
+    if (event.time_ns >= drained_ns_) break;
+    event.time_ns = drained_ns_;
+    ++ledger_->late;
   }
   const int64_t newest = buffer_.back().time_ns;
   size_t ready = buffer_.size();

@@ -1,6 +1,7 @@
 // Puts the events of all threads into one order of time. The ring gives each thread's events in
 // order, but a thread may be preempted between taking the time and writing: across threads they
-// come a little late, bounded by a time slice.
+// come a little late, bounded by a time slice. What is out of that bound gets the time of the last
+// one that was given out, and is counted: the order of time always holds.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace proftrace {
 
 class EventSorter {
  public:
-  // An event may come this much after a later one without being counted as late.
+  // An event may come this much after a later one without being late.
   static constexpr int64_t kWindowNs = 100'000'000;
 
   explicit EventSorter(Ledger* ledger) : ledger_(ledger) {}

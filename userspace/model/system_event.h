@@ -66,9 +66,10 @@ constexpr uint32_t Raw(SystemPathsId id) { return static_cast<uint32_t>(id); }
 // kCall; `arguments`: as the thread passed them.
 struct SystemCallFacts {
   std::array<uint64_t, 6> arguments;
-  int64_t result;       // < 0 and > -4096: an error, also those that programs do not see; nothing
-                        // where the event is truncated
-  SystemPathsId paths;  // what its arguments point to
+  int64_t result;        // < 0 and > -4096: an error, also those that programs do not see; nothing
+                         // where the event is truncated
+  int64_t time_ns = -1;  // a timeout or deadline that an argument points to; -1 = none
+  SystemPathsId paths;   // what its arguments point to
   uint16_t number;
   SystemAbi abi;
   uint8_t argument_count;
@@ -154,12 +155,11 @@ struct SystemFile {
   uint32_t device = 0;
 };
 
-// What pointers among a call's arguments pointed to.
+// What pointers among a call's arguments pointed to, but for times, of which there are many.
 struct SystemPaths {
-  std::string first;     // absolute where the directory that it starts at is known; empty = none
-  std::string second;    // likewise
-  std::string address;   // of a socket: "127.0.0.1:80", "unix:/run/x"; empty = none
-  int64_t time_ns = -1;  // a timeout; -1 = none
+  std::string first;    // absolute where the directory that it starts at is known; empty = none
+  std::string second;   // likewise
+  std::string address;  // of a socket: "127.0.0.1:80", "unix:/run/x"; empty = none
   std::vector<uint64_t> fields = {};  // the first ones of a structure; empty = none
   bool operator==(const SystemPaths&) const = default;
 };

@@ -24,7 +24,7 @@ struct Ledger {
       0;  // ends whose begin was not recorded (begun before the window, or lost)
   uint64_t outside_window =
       0;              // events before a process's probes were all live, or begun after the stop
-  uint64_t late = 0;  // events older than what had already been processed
+  uint64_t late = 0;  // events older than what had already been processed: they got its time
   uint64_t partial_overlap = 0;  // annotations that outlive the span they began in
   uint64_t read_failed = 0;      // target memory that could not be read (a name, a pointer)
   uint64_t names_cut = 0;        // names longer than 4096 bytes
@@ -33,7 +33,8 @@ struct Ledger {
   uint64_t gaps = 0;     // where any thread may have lost records: damaged blocks of a salvaged
                          // capture, losses on more threads than the kernel's side can note
   uint64_t demoted = 0;  // operators that were only counted, to keep a budget
-  uint64_t inputs_unread = 0;  // calls whose inputs could not be read, or not kept
+  uint64_t inputs_unread = 0;  // calls whose inputs could not be read, or not kept: operators', and
+                               // system calls' paths
   uint64_t stacks_unread = 0;  // stacks of Python's that could not be read, or not to their end
   uint64_t stacks_cut = 0;     // of which only the innermost 128 frames were read
   uint64_t samples_lost = 0;   // looks at threads that there was no room for, or no time at the end
@@ -47,9 +48,9 @@ struct Ledger {
     return records == decoded + unknown + malformed &&
            begins == closed + end_by_exception + end_lost + truncated;
   }
-  // Whether anything was lost that the user asked for (--strict).
+  // Whether anything was lost that the user asked for, or has another time (--strict).
   bool AnyLoss() const {
-    return ring_lost + malformed + end_lost + read_failed + unnamed + follow_failed + gaps +
+    return ring_lost + malformed + end_lost + late + read_failed + unnamed + follow_failed + gaps +
                samples_lost + system_lost >
            0;
   }

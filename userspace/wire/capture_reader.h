@@ -60,8 +60,9 @@ class CaptureReader final : public RecordSource {
   CaptureReader() = default;
   absl::Status Index(const Options& options);
   absl::Status CheckFileHeader() const;
-  // The header of a sound block at `offset`, or false.
-  bool ReadBlockHeader(size_t offset, BlockHeader* header) const;
+  // The header of a sound block at `offset`, or false: then `wasted_bytes` grows by what was read
+  // of its payload.
+  bool ReadBlockHeader(size_t offset, BlockHeader* header, uint64_t* wasted_bytes) const;
   // The decompressed payload, in `buffer` or in the file itself.
   absl::StatusOr<std::span<const std::byte>> Payload(const Block& block,
                                                      std::vector<std::byte>* buffer) const;

@@ -1,0 +1,94 @@
+// Steps of several processes: which of them encloses a span, and how they are looked for.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/timeline_maker.h"
+#include "userspace/aggregate/steps.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kStart = 6'000'000'000;
+
+Span SpanOf(ThreadIndex thread, int64_t start_ns, int64_t end_ns) {
+  Span span;
+  span.thread = thread;
+  span.start_ns = start_ns;
+  span.duration_ns = end_ns - start_ns;
+  return span;
+}
+
+TEST(StepsOfProcessesTest, EncloseTheSpansOfTheirOwnThread) {
+  TimelineMaker maker;
+  std::vector<ThreadIndex> threads;
+  Steps steps;
+  for (uint32_t pid = 1; pid <= 3; ++pid) {
+    threads.push_back(maker.AddThread(pid, pid, "python3"));
+    ProcessSteps process;
+    process.pid = Pid{pid};
+    process.thread = threads.back();
+    for (int64_t step = 0; step < 4; ++step) {
+      const int64_t start_ns = 100 * step + 10 * pid;
+      process.steps.push_back({start_ns, start_ns + 50, step});
+    }
+    if (pid < 3) steps.processes.push_back(process);
+  }
+  const std::unique_ptr<Timeline> timeline = maker.Finish();
+  const StepRows rows(*timeline, steps);
+  ASSERT_EQ(rows.rows().size(), 8u);
+  const auto enclosing = [&](ThreadIndex thread, int64_t start_ns, int64_t end_ns) -> std::string {
+    const std::optional<size_t> row = rows.Enclosing(SpanOf(thread, start_ns, end_ns));
+    if (!row.has_value()) return "none";
+    EXPECT_EQ(rows.rows()[*row].thread, thread);
+    return std::to_string(rows.rows()[*row].step.number);
+  };
+  EXPECT_EQ(enclosing(threads[0], 5, 8), "none") << "before the first one";
+  EXPECT_EQ(enclosing(threads[0], 10, 60), "0");
+  EXPECT_EQ(enclosing(threads[0], 10, 61), "none");
+  EXPECT_EQ(enclosing(threads[0], 60, 60), "none");
+  EXPECT_EQ(enclosing(threads[0], 125, 130), "1") << "the other process's begins in between";
+  EXPECT_EQ(enclosing(threads[1], 115, 118), "none");
+  EXPECT_EQ(enclosing(threads[1], 325, 330), "3");
+  EXPECT_EQ(enclosing(threads[2], 135, 140), "none") << "it drives no steps";
+  EXPECT_FALSE(StepRows().Enclosing(SpanOf(threads[0], 10, 20)).has_value());
+}
+
+TEST(StepsOfProcessesTest, LookedAtTogetherOrOneByOneTheyAreTheSame) {
+  TimelineMaker maker;
+  const LabelId linear = maker.AddOperator("aten::linear");
+  const LabelId optimizer = maker.AddAnnotation("Optimizer.step#SGD.step");
+  std::vector<ThreadIndex> threads;
+  for (uint32_t pid = 1; pid <= 3; ++pid) {
+    threads.push_back(maker.AddThread(pid, pid, "python3"));
+    threads.push_back(maker.AddThread(pid, 10 + pid, "worker"));
+  }
+  for (int64_t now_ns = kStart; now_ns < kStart + 20'000; now_ns += 1'000) {
+    for (size_t i = 0; i < threads.size(); i += 2) {
+      maker.Add(threads[i], linear, now_ns, now_ns + 100);
+      maker.Add(threads[i], optimizer, now_ns + 200, now_ns + 300);
+      maker.Add(threads[i + 1], linear, now_ns + 300, now_ns + 900);
+    }
+  }
+  maker.info().window.duration_ns = 2 * kStart;
+  const std::unique_ptr<Timeline> timeline = maker.Finish();
+  const Steps together = FindSteps(*timeline);
+  const Steps one_by_one = FindSteps(*timeline, /*most_items=*/1);
+  ASSERT_EQ(together.processes.size(), 3u);
+  ASSERT_EQ(one_by_one.processes.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const ProcessSteps& process = one_by_one.processes[i];
+    EXPECT_EQ(process.thread, threads[2 * i]);
+    EXPECT_EQ(process.steps.size(), 20u);
+    EXPECT_EQ(process.steps.size(), together.processes[i].steps.size());
+    EXPECT_EQ(process.median_ns, 1'000);
+  }
+}
+
+}  // namespace
+}  // namespace proftrace
