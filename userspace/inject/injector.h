@@ -54,8 +54,8 @@ struct InjectionReport {
   uint32_t leftovers = 0;  // of killed injections, taken away before
 };
 
-// Must be called on one thread from beginning to end (ptrace). Fails with one sentence; the process
-// is then as it was, but where the sentence says what stays in it.
+// Fails with one sentence; the process is then as it was, but where the sentence says what stays in
+// it.
 absl::StatusOr<InjectionReport> InjectLibrary(const InjectionRequest& request);
 
 // Whether it could be done to the process now, as far as that can be told without stopping it: not
