@@ -64,24 +64,16 @@ constexpr FilteredCall kRemovalCalls[] = {
     {SYS_rt_sigreturn, "rt_sigreturn", {}},
 };
 
-absl::Status CheckCalls(Pid pid, int tid, std::span<const FilteredCall> calls,
-                        uint64_t instruction) {
-  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
-  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
-  if (!filters.ok()) return filters.status();
-  return CheckSeccomp(*filters, calls, instruction);
-}
-
 }  // namespace
 
 std::span<const FilteredCall> InjectionCalls() { return kCalls; }
 
 absl::Status CheckInjectionCalls(Pid pid, int tid, uint64_t instruction) {
-  return CheckCalls(pid, tid, kCalls, instruction);
+  return CheckSeccompOf(pid, tid, kCalls, instruction);
 }
 
 absl::Status CheckRemovalCalls(Pid pid, int tid, uint64_t instruction) {
-  return CheckCalls(pid, tid, kRemovalCalls, instruction);
+  return CheckSeccompOf(pid, tid, kRemovalCalls, instruction);
 }
 
 absl::Status CheckOtherFilters(Pid pid, StoppedThreads* threads, uint64_t instruction) {

@@ -153,4 +153,11 @@ absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
   return absl::OkStatus();
 }
 
+absl::Status CheckSeccompOf(Pid pid, int tid, std::span<const FilteredCall> calls,
+                            uint64_t instruction) {
+  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
+  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
+  return filters.ok() ? CheckSeccomp(*filters, calls, instruction) : filters.status();
+}
+
 }  // namespace proftrace

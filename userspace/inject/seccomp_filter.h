@@ -39,5 +39,8 @@ struct FilteredCall {
 // Ok when each of the calls would be made, else one sentence with the first that would not.
 absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
                           std::span<const FilteredCall> calls, uint64_t instruction);
+// The same by the filters that a stopped thread of ours has, if it has any.
+absl::Status CheckSeccompOf(Pid pid, int tid, std::span<const FilteredCall> calls,
+                            uint64_t instruction);
 
 }  // namespace proftrace

@@ -44,9 +44,6 @@ absl::Status Refused(const char* what, int64_t result) {
 }
 
 absl::Status CheckFilters(Pid pid, int tid, uint64_t instruction) {
-  if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
-  const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
-  if (!filters.ok()) return filters.status();
   constexpr uint64_t kReadWrite = PROT_READ | PROT_WRITE;
   const FilteredCall calls[] = {
       {SYS_mmap, "mmap", {0, 4096, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}},
@@ -61,7 +58,7 @@ absl::Status CheckFilters(Pid pid, int tid, uint64_t instruction) {
       // The kernel's own, where a thread that waits is stopped.
       {SYS_restart_syscall, "restart_syscall", {}},
   };
-  return CheckSeccomp(*filters, calls, instruction);
+  return CheckSeccompOf(pid, tid, calls, instruction);
 }
 
 // A thread's number in its own PID namespace.
