@@ -20,6 +20,7 @@
 #include "exporters/pprof.h"
 #include "exporters/samples_csv.h"
 #include "exporters/speedscope.h"
+#include "exporters/sqlite.h"
 #include "exporters/summary_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
@@ -121,6 +122,10 @@ absl::Status WriteFlamegraph(const ExportInput& input, ByteSink& sink) {
   return ExportFlamegraph(words, input.aggregates.stacks, input.metric, sink);
 }
 
+absl::Status WriteSqlite(const ExportInput& input, ByteSink& sink) {
+  return ExportSqlite(input.timeline, input.aggregates, input.scratch_directory, sink);
+}
+
 absl::Status WriteSummary(const ExportInput& input, ByteSink& sink) {
   return ExportSummary(input.timeline, input.aggregates, sink);
 }
@@ -168,6 +173,7 @@ const std::vector<Format>& Formats() {
       {"perfetto", "trace.pftrace.gz",
        "https://ui.perfetto.dev, trace_processor; with thread states", WritePerfettoTrace},
       {"events-csv", "events.csv", "pandas or a database; one row an event", WriteEventsCsv},
+      {"sqlite", "profile.sqlite", "sqlite3 or pandas; the CSV files as tables", WriteSqlite},
       {"folded", "stacks_self_cpu.folded", "flamegraph.pl, inferno, https://www.speedscope.app",
        WriteFolded, FormatNeeds::kNothing, true},
       {"folded-count", "stacks_count.folded", "as folded, by the number of rows",
@@ -281,7 +287,9 @@ absl::Status Export(const Format& format, const ExportInput& input,
                     const OutputDirectory& directory, const std::string& name) {
   const absl::StatusOr<std::unique_ptr<ByteSink>> sink = directory.Create(name);
   if (!sink.ok()) return sink.status();
-  if (absl::Status status = format.write(input, **sink); !status.ok()) return status;
+  ExportInput with_place = input;
+  with_place.scratch_directory = directory.ScratchPath();
+  if (absl::Status status = format.write(with_place, **sink); !status.ok()) return status;
   return (*sink)->Finish();
 }
 

@@ -132,6 +132,11 @@ OutputDirectory::OutputDirectory(int fd, std::string path, std::optional<FileOwn
 OutputDirectory::OutputDirectory(OutputDirectory&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), owner_(other.owner_) {}
 
+std::string OutputDirectory::ScratchPath() const {
+  if (IsDeviceDirectory(fd_)) return "/tmp";
+  return path_.empty() ? "." : path_;
+}
+
 OutputDirectory::~OutputDirectory() {
   if (fd_ >= 0) close(fd_);
 }

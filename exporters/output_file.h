@@ -65,6 +65,8 @@ class OutputDirectory {
   absl::StatusOr<std::unique_ptr<ByteSink>> Create(const std::string& name) const;
 
   const std::string& path() const { return path_; }
+  // For files that are no outputs yet: the directory itself, or /tmp where it is /dev.
+  std::string ScratchPath() const;
 
  private:
   OutputDirectory(int fd, std::string path, std::optional<FileOwner> owner);

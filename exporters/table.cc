@@ -13,8 +13,6 @@ namespace {
 
 constexpr size_t kNumberColumnWidth = 12;  // torch's DEFAULT_COLUMN_WIDTH
 constexpr size_t kNamePadding = 4;
-constexpr size_t kMaxShapesWidth = 80;  // torch's max_shapes_column_width
-constexpr size_t kMaxSourceWidth = 75;  // torch's max_src_column_width
 constexpr size_t kSpacing = 2;
 constexpr int kMinNameColumnWidth = 4;
 
@@ -125,12 +123,14 @@ std::string CutName(const std::string& name, const std::optional<int>& max_width
   return std::string(FirstCodePoints(name, limit)) + "...";
 }
 
-// As torch cuts frames: from the left.
+// As torch cuts frames: from the left, with dots where there is room for them.
 std::string CutSource(const std::string& text, size_t width) {
+  constexpr std::string_view kDots = "...";
   const size_t length = CodePoints(text);
   if (length <= width) return text;
-  const size_t cut = FirstCodePoints(text, length - width + 3).size();
-  return "..." + text.substr(cut);
+  const std::string_view dots = width > kDots.size() ? kDots : "";
+  const size_t cut = FirstCodePoints(text, length - width + dots.size()).size();
+  return std::string(dots) + text.substr(cut);
 }
 
 void AppendCell(const std::string& text, size_t width, bool to_the_left, std::string* line) {
@@ -169,20 +169,18 @@ class TableFormatter {
       has_device_time_ |= row.self_device_time_total_ns > 0;
       has_device_memory_ |= averages.memory_device != 0 && row.memory.self_device_bytes > 0;
       has_input_shapes_ |= row.input_shapes.size() > 2;  // torch does not count "[]"
-      shapes_width_ = std::min(kMaxShapesWidth,
-                               std::max(shapes_width_, row.input_shapes.size() + kNamePadding));
+      shapes_width_ = std::max(shapes_width_, row.input_shapes.size() + kNamePadding);
       name_width_ = std::max(name_width_, CodePoints(TableText(row.name)) + kNamePadding);
       for (const std::string& frame : row.stack) {
-        source_width_ = std::min(
-            kMaxSourceWidth, std::max(source_width_, CodePoints(TableText(frame)) + kNamePadding));
+        source_width_ = std::max(source_width_, CodePoints(TableText(frame)) + kNamePadding);
       }
     }
     // Without any there is no column.
     has_flops_ = averages.has_flops && smallest_flops > 0;
     if (has_flops_) flops_scale_ = ScaleOf(smallest_flops);
-    if (options.max_name_column_width.has_value()) {
-      name_width_ = std::min(name_width_, static_cast<size_t>(*options.max_name_column_width));
-    }
+    Limit(options.max_name_column_width, &name_width_);
+    Limit(options.max_shapes_column_width, &shapes_width_);
+    Limit(options.max_src_column_width, &source_width_);
     if (const SortKey* key = FindSortKey(options.sort_by); key != nullptr) {
       std::stable_sort(rows_.begin(), rows_.end(), [&](const KeyAverage* a, const KeyAverage* b) {
         return key->value(*a) > key->value(*b);
@@ -244,6 +242,10 @@ class TableFormatter {
   }
 
  private:
+  static void Limit(std::optional<int> most, size_t* width) {
+    if (most.has_value()) *width = std::min(*width, static_cast<size_t>(*most));
+  }
+
   bool has_stacks() const { return source_width_ > 0; }
   bool IsSource(size_t column) const {
     return has_stacks() && column + (has_flops_ ? 2 : 1) == ColumnCount();
@@ -386,13 +388,16 @@ absl::Status CheckTableOptions(const TableOptions& options) {
     return Fail(ExitCode::kUsage,
                 "unknown sort key \"" + TableText(options.sort_by) + "\"; valid are: " + valid);
   }
-  if (options.max_name_column_width.has_value() &&
-      *options.max_name_column_width < kMinNameColumnWidth) {
-    return Fail(ExitCode::kUsage,
-                "a name column of width " + std::to_string(*options.max_name_column_width) +
-                    " is too narrow; give at least " + std::to_string(kMinNameColumnWidth));
-  }
-  return absl::OkStatus();
+  const auto check = [](const char* column, std::optional<int> width, int least) {
+    if (!width.has_value() || *width >= least) return absl::OkStatus();
+    return Fail(ExitCode::kUsage, "a " + std::string(column) + " column of width " +
+                                      std::to_string(*width) + " is too narrow; give at least " +
+                                      std::to_string(least));
+  };
+  absl::Status status = check("name", options.max_name_column_width, kMinNameColumnWidth);
+  status.Update(check("shapes", options.max_shapes_column_width, 1));
+  status.Update(check("source", options.max_src_column_width, 1));
+  return status;
 }
 
 absl::StatusOr<std::string> FormatTable(const KeyAverages& averages, const TableOptions& options) {

@@ -22,9 +22,12 @@ enum class TimeUnit { kAuto, kSeconds, kMilliseconds, kMicroseconds };
 struct TableOptions {
   std::string
       sort_by;  // one of TableSortKeys(), descending; empty = in the order of first occurrence
-  int64_t row_limit = 100;                        // negative = no limit, as in torch
-  std::optional<int> max_name_column_width = 55;  // at least 4; nullopt = no limit
-  std::string header;                             // a line above the table; empty = none
+  int64_t row_limit = 100;  // negative = no limit, as in torch
+  // In characters, as torch's parameters of these names; nullopt = no limit.
+  std::optional<int> max_name_column_width = 55;    // at least 4
+  std::optional<int> max_shapes_column_width = 80;  // at least 1
+  std::optional<int> max_src_column_width = 75;     // at least 1
+  std::string header;                               // a line above the table; empty = none
   bool top_level_events_only = false;
   TimeUnit time_unit = TimeUnit::kAuto;
 };

@@ -99,8 +99,8 @@ def measure_outputs(options: argparse.Namespace, capture: Path, out: Path) -> No
     binary = str(options.proftrace)
     print(row("printed table", events, measure([binary, "report", str(capture)], options.cpu, options.repeats, None)))
     for name, form in (("trace.json", "chrome"), ("trace.json.gz", "chrome"), ("events.csv", "events-csv"),
-                       ("events.csv.gz", "events-csv"), ("key_averages.csv", "csv"), ("stacks.folded", "folded"),
-                       ("flamegraph.html", "flamegraph")):
+                       ("events.csv.gz", "events-csv"), ("key_averages.csv", "csv"), ("profile.sqlite", "sqlite"),
+                       ("stacks.folded", "folded"), ("flamegraph.html", "flamegraph")):
         path = out / name
         command = [binary, "export", str(capture), "--format", form, "-o", str(path)]
         print(row(name, events, measure(command, options.cpu, options.repeats, path)), flush=True)

@@ -8,6 +8,10 @@ endforeach()
 add_test(NAME golden_h100
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/h100_test.py $<TARGET_FILE:proftrace>)
 set_tests_properties(golden_h100 PROPERTIES LABELS golden)
+add_test(NAME golden_sqlite
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/sqlite_test.py
+          $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(golden_sqlite PROPERTIES LABELS golden)
 add_test(NAME golden_stacks
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/stacks_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})

@@ -168,6 +168,10 @@ std::vector<TableCase> TableCases(uint32_t seed) {
     other.options.row_limit = one_of(std::vector<int64_t>{-1, 0, 1, 3, 100});
     other.options.max_name_column_width =
         one_of(std::vector<std::optional<int>>{std::nullopt, 4, 9, 20, 55, 300});
+    other.options.max_shapes_column_width =
+        one_of(std::vector<std::optional<int>>{std::nullopt, 1, 12, 80, 300});
+    other.options.max_src_column_width =
+        one_of(std::vector<std::optional<int>>{std::nullopt, 1, 3, 4, 30, 75, 300});
     other.options.header = one_of(std::vector<std::string>{"", "A header", "π = 3"});
     other.options.top_level_events_only = random() % 2 == 0;
     other.options.time_unit = one_of(std::vector<TimeUnit>{
@@ -184,9 +188,12 @@ OrderedJson CaseJson(const TableCase& table) {
                         {"top_level_events_only", options.top_level_events_only}};
   layout["sort_by"] = TextOrNull(options.sort_by);
   layout["header"] = TextOrNull(options.header);
-  layout["max_name_column_width"] = options.max_name_column_width.has_value()
-                                        ? OrderedJson(*options.max_name_column_width)
-                                        : OrderedJson(nullptr);
+  const auto add_width = [&layout](const char* name, std::optional<int> width) {
+    layout[name] = width.has_value() ? OrderedJson(*width) : OrderedJson(nullptr);
+  };
+  add_width("max_name_column_width", options.max_name_column_width);
+  add_width("max_shapes_column_width", options.max_shapes_column_width);
+  add_width("max_src_column_width", options.max_src_column_width);
   constexpr const char* kUnits[] = {nullptr, "s", "ms", "us"};
   const char* unit = kUnits[static_cast<size_t>(options.time_unit)];
   layout["time_unit"] = unit == nullptr ? OrderedJson(nullptr) : OrderedJson(unit);

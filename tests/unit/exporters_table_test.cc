@@ -111,6 +111,8 @@ TEST(TableTest, LongNamesAreCutByCharacters) {
   const std::string text = *FormatTable(averages, {.max_name_column_width = 10});
   EXPECT_NE(text.find("\nééééééé...  "), std::string::npos);
   EXPECT_EQ(ExitCodeOf(CheckTableOptions({.max_name_column_width = 3})), ExitCode::kUsage);
+  EXPECT_EQ(ExitCodeOf(CheckTableOptions({.max_shapes_column_width = 0})), ExitCode::kUsage);
+  EXPECT_EQ(ExitCodeOf(CheckTableOptions({.max_src_column_width = -2})), ExitCode::kUsage);
 }
 
 TEST(TableTest, ControlCharactersDoNotReachTheTerminal) {

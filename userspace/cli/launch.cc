@@ -22,7 +22,8 @@ constexpr int kCannotRun = 127;
   while (read(fd, &go, 1) < 0 && errno == EINTR) {
   }
   if (go != 'g') _exit(kCannotRun);
-  signal(SIGPIPE, SIG_DFL);  // the others are reset by exec
+  signal(SIGPIPE, SIG_DFL);  // those that we handle are reset by exec
+  signal(SIGXFSZ, SIG_DFL);
   execvp(arguments[0], arguments);
   const int error = errno;
   (void)!write(fd, &error, sizeof(error));

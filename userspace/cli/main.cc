@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
@@ -5,6 +6,8 @@
 #include "userspace/cli/command_line.h"
 
 int main(int argc, char** argv) {
+  // A file that may not grow (RLIMIT_FSIZE) is an output that cannot be written, not our end.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return proftrace::RunCommandLine(argc, argv);
   } catch (const std::exception& error) {

@@ -18,6 +18,8 @@ struct ReportArguments {
   std::string sort_by = "self_cpu_time_total";
   int64_t row_limit = 100;
   int max_name_column_width = 55;
+  int max_shapes_column_width = 80;
+  int max_src_column_width = 75;
   std::string time_unit;
   std::string header;
   bool group_by_overload_name = false;
@@ -30,11 +32,20 @@ struct ReportArguments {
   bool salvage = false;
 };
 
+// torch's None.
+constexpr int kNoLimit = -1;
+
+std::optional<int> WidthLimit(int width) {
+  return width == kNoLimit ? std::nullopt : std::optional<int>(width);
+}
+
 absl::StatusOr<TableOptions> MakeTableOptions(const ReportArguments& arguments) {
   TableOptions table;
   table.sort_by = arguments.sort_by;
   table.row_limit = arguments.row_limit;
-  table.max_name_column_width = arguments.max_name_column_width;
+  table.max_name_column_width = WidthLimit(arguments.max_name_column_width);
+  table.max_shapes_column_width = WidthLimit(arguments.max_shapes_column_width);
+  table.max_src_column_width = WidthLimit(arguments.max_src_column_width);
   table.header = arguments.header;
   table.top_level_events_only = arguments.top_level_events_only;
   if (!arguments.time_unit.empty()) {
@@ -94,7 +105,13 @@ std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arg
           ->add_option("--sort-by", arguments->sort_by,
                        "a key of torch's table(); '' = as they came")
           ->capture_default_str(),
-      report->add_option("--max-name-column-width", arguments->max_name_column_width)
+      report
+          ->add_option("--max-name-column-width", arguments->max_name_column_width,
+                       "in characters, as the next two; -1 = no limit")
+          ->capture_default_str(),
+      report->add_option("--max-shapes-column-width", arguments->max_shapes_column_width)
+          ->capture_default_str(),
+      report->add_option("--max-src-column-width", arguments->max_src_column_width)
           ->capture_default_str(),
       report->add_option("--time-unit", arguments->time_unit, "us, ms or s"),
       report->add_option("--header", arguments->header, "a line above the table"),

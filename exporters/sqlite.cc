@@ -1,0 +1,245 @@
+#include "exporters/sqlite.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "exporters/csv_reader.h"
+#include "exporters/data_waits_csv.h"
+#include "exporters/events_csv.h"
+#include "exporters/gpu_idle_csv.h"
+#include "exporters/key_averages_csv.h"
+#include "exporters/modules_csv.h"
+#include "exporters/samples_csv.h"
+#include "exporters/summary_json.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kCopyBytes = size_t{1} << 20;
+// `PRAGMA user_version`: grows when a column is renamed or removed.
+constexpr std::string_view kBegin =
+    "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; "
+    "PRAGMA user_version=1; BEGIN; CREATE TABLE summary (key TEXT PRIMARY KEY, value TEXT);";
+constexpr std::string_view kEnd =
+    "CREATE INDEX events_by_parent ON events (parent_id);"
+    "CREATE INDEX events_by_name ON events (name);"
+    "CREATE INDEX events_by_thread ON events (tid, start_ns); COMMIT;";
+
+// What a column of that name holds, in all of the files.
+std::string_view TypeOfColumn(std::string_view name) {
+  constexpr std::array<std::string_view, 25> kIntegers = {
+      "id",         "parent_id",    "depth",       "pid",         "tid",
+      "fwd_tid",    "device_index", "stream",      "sequence_nr", "correlation_id",
+      "is_async",   "step",         "flops",       "count",       "node_id",
+      "calls",      "operators",    "samples",     "event_id",    "device",
+      "worker_pid", "waker_tid",    "next_stream", "external_id", "self_syscalls"};
+  if (std::find(kIntegers.begin(), kIntegers.end(), name) != kIntegers.end()) return "INTEGER";
+  for (const std::string_view end : {"_ns", "_bytes", "_faults"}) {
+    if (name.ends_with(end)) return "INTEGER";
+  }
+  return name.ends_with("_us") || name.ends_with("percent") ? "REAL" : "TEXT";
+}
+
+class Database {
+ public:
+  Database() = default;
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+  ~Database() {
+    if (database_ != nullptr) sqlite3_close_v2(database_);
+    if (fd_ >= 0) close(fd_);
+  }
+
+  // The file's name is taken away at once: nothing is left however we end.
+  absl::Status Open(const std::string& directory) {
+    place_ = directory;
+    std::string folder = place_ + "/.proftrace-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) return CannotWrite(errno);
+    const std::string path = folder + "/database";
+    fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const int error = errno;
+    const int result =
+        fd_ < 0 ? SQLITE_CANTOPEN
+                : sqlite3_open_v2(path.c_str(), &database_, SQLITE_OPEN_READWRITE, nullptr);
+    unlink(path.c_str());
+    rmdir(folder.c_str());
+    if (fd_ < 0) return CannotWrite(error);
+    return result == SQLITE_OK ? Run(kBegin) : Failed();
+  }
+
+  absl::Status Run(std::string_view statements) {
+    const std::string text(statements);
+    return sqlite3_exec(database_, text.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK
+               ? absl::OkStatus()
+               : Failed();
+  }
+
+  sqlite3_stmt* Prepare(const std::string& statement) {
+    sqlite3_stmt* prepared = nullptr;
+    sqlite3_prepare_v2(database_, statement.c_str(), -1, &prepared, nullptr);
+    return prepared;
+  }
+
+  absl::Status Failed() const {
+    const int error = sqlite3_system_errno(database_);
+    if (sqlite3_errcode(database_) == SQLITE_FULL) return CannotWrite(ENOSPC);
+    if (error != 0) return CannotWrite(error);
+    return Fail(ExitCode::kOutputFailed,
+                "cannot write the database in " + place_ + ": " + sqlite3_errmsg(database_));
+  }
+
+  absl::Status CopyTo(ByteSink& sink) {
+    sqlite3_close_v2(std::exchange(database_, nullptr));
+    const auto buffer = std::make_unique<char[]>(kCopyBytes);
+    for (off_t at = 0;;) {
+      const ssize_t got = pread(fd_, buffer.get(), kCopyBytes, at);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return CannotWrite(errno);
+      if (got == 0) return absl::OkStatus();
+      absl::Status status = sink.Write({buffer.get(), static_cast<size_t>(got)});
+      if (!status.ok()) return status;
+      at += got;
+    }
+  }
+
+ private:
+  absl::Status CannotWrite(int error) const {
+    return Fail(ExitCode::kOutputFailed, "cannot write the database in " + place_ + ": " +
+                                             ErrnoText(error) +
+                                             "; free some space there, or "
+                                             "choose another place with -o");
+  }
+
+  std::string place_;
+  int fd_ = -1;
+  sqlite3* database_ = nullptr;
+};
+
+// Makes the table from the header, and a row of each line.
+class TableWriter : public CsvReader {
+ public:
+  TableWriter(Database* database, std::string name) : database_(database), name_(std::move(name)) {}
+  ~TableWriter() override { sqlite3_finalize(insert_); }
+
+ protected:
+  absl::Status TakeRow(const std::vector<CsvCell>& cells) override {
+    if (insert_ == nullptr) return MakeTable(cells);
+    for (size_t i = 0; i < cells.size(); ++i) Bind(static_cast<int>(i) + 1, cells[i]);
+    const int result = sqlite3_step(insert_);
+    sqlite3_reset(insert_);
+    return result == SQLITE_DONE ? absl::OkStatus() : database_->Failed();
+  }
+
+ private:
+  absl::Status MakeTable(const std::vector<CsvCell>& header) {
+    std::string columns;
+    std::string places;
+    for (const CsvCell& cell : header) {
+      const std::string_view type = TypeOfColumn(cell.text);
+      is_integer_.push_back(type == "INTEGER");
+      columns += (columns.empty() ? "" : ", ") + std::string(cell.text) + " " + std::string(type) +
+                 (cell.text == "id" ? " PRIMARY KEY" : "");
+      places += places.empty() ? "?" : ",?";
+    }
+    absl::Status status = database_->Run("CREATE TABLE " + name_ + " (" + columns + ")");
+    if (!status.ok()) return status;
+    insert_ = database_->Prepare("INSERT INTO " + name_ + " VALUES (" + places + ")");
+    return insert_ != nullptr ? absl::OkStatus() : database_->Failed();
+  }
+
+  void Bind(int place, const CsvCell& cell) {
+    if (cell.is_empty) {
+      sqlite3_bind_null(insert_, place);
+      return;
+    }
+    int64_t number = 0;
+    const char* end = cell.text.data() + cell.text.size();
+    if (is_integer_[static_cast<size_t>(place) - 1] &&
+        std::from_chars(cell.text.data(), end, number).ptr == end) {
+      sqlite3_bind_int64(insert_, place, number);
+      return;
+    }
+    // A column of numbers makes one of it.
+    sqlite3_bind_text(insert_, place, cell.text.data(), static_cast<int>(cell.text.size()),
+                      SQLITE_STATIC);
+  }
+
+  Database* database_;
+  std::string name_;
+  std::vector<bool> is_integer_;
+  sqlite3_stmt* insert_ = nullptr;
+};
+
+absl::Status AddSummary(const Timeline& timeline, const Aggregates& aggregates,
+                        Database* database) {
+  StringSink json;
+  if (absl::Status status = ExportSummary(timeline, aggregates, json); !status.ok()) return status;
+  sqlite3_stmt* insert = database->Prepare("INSERT INTO summary VALUES (?, ?)");
+  if (insert == nullptr) return database->Failed();
+  absl::Status status;
+  const auto summary = nlohmann::ordered_json::parse(json.text());
+  for (const auto& [key, value] : summary.items()) {
+    const std::string text = value.dump();
+    sqlite3_bind_text(insert, 1, key.data(), static_cast<int>(key.size()), SQLITE_STATIC);
+    sqlite3_bind_text(insert, 2, text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
+    if (sqlite3_step(insert) != SQLITE_DONE) status.Update(database->Failed());
+    sqlite3_reset(insert);
+  }
+  sqlite3_finalize(insert);
+  return status;
+}
+
+}  // namespace
+
+absl::Status ExportSqlite(const Timeline& timeline, const Aggregates& aggregates,
+                          const std::string& scratch_directory, ByteSink& sink) {
+  Database database;
+  if (absl::Status status = database.Open(scratch_directory); !status.ok()) return status;
+  absl::Status status;
+  const auto add = [&](const char* name, const auto& write) {
+    if (!status.ok()) return;
+    TableWriter table(&database, name);
+    status = write(table);
+  };
+  add("events", [&](ByteSink& table) {
+    return ExportEventsCsv(timeline, aggregates.steps, aggregates.step_rows, table);
+  });
+  add("key_averages",
+      [&](ByteSink& table) { return ExportKeyAveragesCsv(aggregates.key_averages, table); });
+  if (!timeline.python_modules().empty() && aggregates.python_rows.status().ok()) {
+    add("modules",
+        [&](ByteSink& table) { return ExportModulesCsv(timeline, aggregates.modules, table); });
+  }
+  if (!timeline.samples().empty()) {
+    add("samples",
+        [&](ByteSink& table) { return ExportSamplesCsv(timeline, aggregates.step_rows, table); });
+  }
+  if (timeline.has_device_records()) {
+    add("gpu_idle",
+        [&](ByteSink& table) { return ExportGpuIdleCsv(timeline, aggregates.device_idle, table); });
+  }
+  if (timeline.has_sched()) {
+    add("data_waits", [&](ByteSink& table) {
+      return ExportDataWaitsCsv(timeline, aggregates.data_waits, table);
+    });
+  }
+  if (status.ok()) status = AddSummary(timeline, aggregates, &database);
+  if (status.ok()) status = database.Run(kEnd);
+  return status.ok() ? database.CopyTo(sink) : status;
+}
+
+}  // namespace proftrace
