@@ -36,6 +36,7 @@ RECORDS_STACKS = "PROFTRACE_ORACLE_STACKS" in os.environ
 BEGIN = "proftrace.window.begin"
 END = "proftrace.window.end"
 MEMORY_NAMES = ("[memory]", "[OutOfMemory]")
+PYTHON_TAGS = ("PyCall", "PyCCall")
 
 
 @contextlib.contextmanager
@@ -129,7 +130,7 @@ def tree_rows(roots: list[Any]) -> list[dict[str, Any]]:
     while stack:
         event, parent = stack.pop()
         # Calls of CUDA are torch's rows, too, where there is a GPU: tests/gpu compares them.
-        if str(event.tag).endswith("Kineto") or (RECORDS_STACKS and str(event.tag).endswith(("PyCall", "PyCCall"))):
+        if str(event.tag).endswith("Kineto") or (RECORDS_STACKS and str(event.tag).endswith(PYTHON_TAGS)):
             stack.extend((child, parent) for child in reversed(event.children))
             continue
         if event.name in MEMORY_NAMES:
@@ -311,6 +312,44 @@ def tree_memory(roots: list[Any]) -> list[tuple[Any, ...]]:
             if tid == marker_tid and (name != MEMORY_NAMES[1] or not any(sizes))]
 
 
+def timed_memory(roots: list[Any]) -> list[tuple[Any, ...]]:
+    """The same by time alone: with stacks, the tree ends an annotation with the Python function in which it began."""
+    rows: list[list[Any]] = []
+    memory: list[Any] = []
+    stack = list(roots)
+    while stack:
+        event = stack.pop()
+        stack.extend(event.children)
+        if event.name == MEMORY_NAMES[0]:
+            memory.append(event)
+        elif not str(event.tag).endswith(PYTHON_TAGS):
+            rows.append([event.name, event.start_time_ns, event.end_time_ns, 0, 0, 0, 0, event.start_tid])
+    marker_tid = next(row[-1] for row in rows if row[0] == BEGIN)
+    rows = sorted((row for row in rows if row[-1] == marker_tid), key=lambda row: (row[1], -row[2]))
+    memory = sorted((event for event in memory if event.start_tid == marker_tid), key=lambda event: event.start_time_ns)
+    outside: list[list[Any]] = []
+    around: list[list[Any]] = []
+    coming = iter(rows)
+    following = next(coming, None)
+    for event in memory:
+        at = event.start_time_ns
+        while following is not None and following[1] <= at:
+            around.append(following)
+            following = next(coming, None)
+        around = [row for row in around if row[2] > at]
+        sizes = bytes_of(event)
+        for place, size in zip((3, 5), sizes):
+            for row in around:
+                row[place] += size
+            if around:
+                around[-1][place + 1] += size
+        if not around:
+            outside.append([event.name, at, at, sizes[0], 0, sizes[1], 0, marker_tid])
+    rows = sorted(rows + outside, key=lambda row: row[1])
+    return [(name, start / 1e3, end / 1e3, *sizes) for name, start, end, *sizes, _ in rows
+            if name != MEMORY_NAMES[1] or not any(sizes)]
+
+
 def write_memory(out: str, roots: list[Any], events: Any) -> None:
     """The memory events of the tree, and what torch makes of them for each row."""
     memory = []
@@ -336,7 +375,7 @@ def write_memory(out: str, roots: list[Any], events: Any) -> None:
     # Where intervals are microseconds, as floats from 2.3 on: nanoseconds since 1970 are 256 apart then.
     coarse = "start_us" in inspect.signature(MemRecordsAcc.in_interval).parameters
     if coarse:
-        rows = tree_memory(roots)
+        rows = timed_memory(roots) if RECORDS_STACKS else tree_memory(roots)
     with open(os.path.join(out, f"memory-{os.getpid()}.json"), "w", encoding="utf-8") as file:
         json.dump({"tid": threading.get_native_id(), "rows": rows, "folded": not coarse,
                    "memory": [record for record in memory if begin_ns <= record[0] < end_ns]}, file)
