@@ -8,11 +8,11 @@
 #include "exporters/device_args.h"
 #include "exporters/escape.h"
 #include "exporters/python_cells.h"
+#include "exporters/step_places.h"
 #include "exporters/system_args.h"
 #include "exporters/text_writer.h"
 #include "userspace/aggregate/event_order.h"
 #include "userspace/aggregate/flops.h"
-#include "userspace/aggregate/step_memory.h"
 #include "userspace/aggregate/system_text.h"
 
 namespace proftrace {
@@ -145,15 +145,25 @@ class EventsCsvWriter {
 
   void WriteStep(const StepRows::Row& row) {
     const std::string& thread = thread_cells_[Raw(row.thread)];
-    char* at = writer_.Reserve(kMaxRowNumbersBytes + thread.size());
+    const Span* parent = row.parent == kNoSpan ? nullptr : &timeline_.span(row.parent);
+    std::string path(parent == nullptr ? "" : PathCell(parent->path));
+    const bool is_quoted = path.ends_with('"');
+    if (is_quoted) path.pop_back();
+    if (parent != nullptr) path.push_back('/');
+    char* at = writer_.Reserve(kMaxRowNumbersBytes + thread.size() + path.size());
     at = PutInteger(at, next_id_++);
-    at = PutText(at, ",,0,");
-    for (int cell = 0; cell < 2; ++cell) {  // path and name
-      at = PutText(at, kStepName);
-      at = PutInteger(at, row.step.number);
-      *at++ = ',';
-    }
-    at = PutText(at, ",user_annotation,USER_SCOPE,");
+    *at++ = ',';
+    if (parent != nullptr) at = PutInteger(at, order_.IdOfSpan(row.parent));
+    *at++ = ',';
+    at = PutInteger(at, parent == nullptr ? 0 : parent->depth + 1);
+    *at++ = ',';
+    at = PutText(at, path);
+    at = PutText(at, kStepName);
+    at = PutInteger(at, row.step.number);
+    at = PutText(at, is_quoted ? "\"," : ",");
+    at = PutText(at, kStepName);
+    at = PutInteger(at, row.step.number);
+    at = PutText(at, ",,user_annotation,USER_SCOPE,");
     at = PutText(at, thread);
     at = PutInteger(at, timeline_.ToUnixNs(row.step.start_ns));
     *at++ = ',';
@@ -166,23 +176,14 @@ class EventsCsvWriter {
     at = PutText(at, "0,");
     at = PutInteger(at, row.step.number);
     at = PutText(at, kNoInputCells);
-    at = PutMemoryCells(at, step_memory_[next_step_]);
+    at = PutMemoryCells(at, places_.MemoryOfStep(next_step_));
     at = PutText(at, kAfterMemory);
     at = PutText(at, "return\n");
     writer_.Advance(at);
   }
 
-  // The row of the step that encloses the top-level call that the span is part of: parents come
-  // first, so theirs is known.
-  std::optional<size_t> StepAround(const Span& span) {
-    if (step_rows_.rows().empty()) return std::nullopt;
-    const Span* top = &span;
-    while (top->parent != kNoSpan) top = &timeline_.span(top->parent);
-    return step_rows_.Enclosing(*top);
-  }
-
   void WriteRow(uint32_t index, const Span& span) {
-    const std::optional<size_t> around = StepAround(span);
+    const std::optional<size_t> around = places_.Around(span);
     const std::string_view path = PathCell(span.path);
     const std::string& label = label_cells_[Raw(span.label)];
     const std::string& thread = thread_cells_[Raw(span.thread)];
@@ -193,10 +194,10 @@ class EventsCsvWriter {
     const uint64_t number = step_rows_.NumberOf(SpanId{index});
     at = PutInteger(at, next_id_++);
     *at++ = ',';
-    if (span.parent != kNoSpan) {
-      at = PutInteger(at, order_.IdOfSpan(span.parent));
-    } else if (around.has_value()) {
+    if (around.has_value() && step_rows_.rows()[*around].parent == span.parent) {
       at = PutInteger(at, order_.IdOfStep(*around));
+    } else if (span.parent != kNoSpan) {
+      at = PutInteger(at, order_.IdOfSpan(span.parent));
     }
     *at++ = ',';
     at = PutInteger(at, span.depth + (around.has_value() ? 1 : 0));
@@ -208,7 +209,7 @@ class EventsCsvWriter {
     *at++ = ',';
     at = PutInteger(at, span.duration_ns);
     *at++ = ',';
-    at = PutInteger(at, span.self_ns);
+    at = PutInteger(at, places_.SelfNs(SpanId{index}, span));
     at = PutText(at, kBeforeCorrelation);
     const CudaCall call = timeline_.columns().cuda_call.at(SpanId{index});
     if (call.correlation != 0) at = PutInteger(at, call.correlation);
@@ -220,7 +221,7 @@ class EventsCsvWriter {
     *at++ = ',';
     if (const Step* step = StepOf(span); step != nullptr) at = PutInteger(at, step->number);
     at = PutText(at, inputs);
-    at = PutMemoryCells(at, timeline_.columns().memory.at(SpanId{index}));
+    at = PutMemoryCells(at, places_.MemoryOf(SpanId{index}));
     *at++ = ',';
     if (timeline_.info().with_flops) at = PutInteger(at, flops_.Of(SpanId{index}, span));
     at = PutCpuTimes(at, SpanId{index}, span);
@@ -288,13 +289,16 @@ class EventsCsvWriter {
     return cells;
   }
 
-  // The path cell, below that of the step around it.
+  // The path cell, with the step around it in its place.
   char* PutPath(char* at, std::string_view path, const std::optional<size_t>& around) const {
     if (!around.has_value()) return PutText(at, path);
     if (path.starts_with('"')) {
       *at++ = '"';
       path.remove_prefix(1);
     }
+    const size_t before = places_.PathBytesBefore(*around);
+    at = PutText(at, path.substr(0, before));
+    path.remove_prefix(before);
     at = PutText(at, kStepName);
     at = PutInteger(at, step_rows_.rows()[*around].step.number);
     *at++ = '/';
@@ -325,8 +329,7 @@ class EventsCsvWriter {
   void WriteMemoryRow(const MemoryEvent& event) {
     const std::string_view name = MemoryEventName(event.kind);
     const Span* parent = event.parent == kNoSpan ? nullptr : &timeline_.span(event.parent);
-    const std::optional<size_t> around =
-        parent != nullptr ? StepAround(*parent) : proftrace::StepOf(event, step_rows_);
+    const std::optional<size_t> around = places_.Around(event);
     const bool is_inside = parent != nullptr || around.has_value();
     std::string path(name);
     if (parent != nullptr) {
@@ -340,10 +343,10 @@ class EventsCsvWriter {
     char* at = writer_.Reserve(2 * kMaxRowNumbersBytes + path.size() + thread.size());
     at = PutInteger(at, next_id_++);
     *at++ = ',';
-    if (parent != nullptr) {
-      at = PutInteger(at, order_.IdOfSpan(event.parent));
-    } else if (around.has_value()) {
+    if (around.has_value() && places_.IsParentOf(*around, event)) {
       at = PutInteger(at, order_.IdOfStep(*around));
+    } else if (parent != nullptr) {
+      at = PutInteger(at, order_.IdOfSpan(event.parent));
     }
     *at++ = ',';
     at = PutInteger(at, depth);
@@ -458,7 +461,7 @@ class EventsCsvWriter {
 
   void WriteOtherRow(const OtherRow& row) {
     const Span* parent = row.parent == kNoSpan ? nullptr : &timeline_.span(row.parent);
-    const std::optional<size_t> around = parent != nullptr ? StepAround(*parent) : std::nullopt;
+    const std::optional<size_t> around = parent != nullptr ? places_.Around(*parent) : std::nullopt;
     const auto optional_cell = [this](bool is_known, uint64_t value) {
       if (is_known) writer_.Unsigned(value);
       writer_.Text(",");
@@ -524,6 +527,9 @@ class EventsCsvWriter {
     if (is_quoted) path = path.substr(1, path.size() - 2);
     writer_.Text("\"");
     if (around.has_value()) {
+      const size_t before = places_.PathBytesBefore(*around);
+      writer_.Text(path.substr(0, before));
+      path.remove_prefix(before);
       writer_.Text(kStepName);
       writer_.Integer(step_rows_.rows()[*around].step.number);
       writer_.Text("/");
@@ -555,7 +561,7 @@ class EventsCsvWriter {
   PythonCells python_cells_;
   size_t next_step_ = 0;
   const bool has_memory_ = timeline_.has_memory();
-  const std::vector<SpanMemory> step_memory_ = StepMemory(timeline_, step_rows_);
+  const StepPlaces places_{timeline_, step_rows_};
   TextWriter writer_;
   std::vector<std::string> escaped_names_;
   std::vector<bool> needs_quotes_;

@@ -43,7 +43,7 @@ TEST(StepsOfProcessesTest, EncloseTheSpansOfTheirOwnThread) {
   const StepRows rows(*timeline, steps);
   ASSERT_EQ(rows.rows().size(), 8u);
   const auto enclosing = [&](ThreadIndex thread, int64_t start_ns, int64_t end_ns) -> std::string {
-    const std::optional<size_t> row = rows.Enclosing(SpanOf(thread, start_ns, end_ns));
+    const std::optional<size_t> row = rows.ParentOf(SpanOf(thread, start_ns, end_ns));
     if (!row.has_value()) return "none";
     EXPECT_EQ(rows.rows()[*row].thread, thread);
     return std::to_string(rows.rows()[*row].step.number);
@@ -56,7 +56,7 @@ TEST(StepsOfProcessesTest, EncloseTheSpansOfTheirOwnThread) {
   EXPECT_EQ(enclosing(threads[1], 115, 118), "none");
   EXPECT_EQ(enclosing(threads[1], 325, 330), "3");
   EXPECT_EQ(enclosing(threads[2], 135, 140), "none") << "it drives no steps";
-  EXPECT_FALSE(StepRows().Enclosing(SpanOf(threads[0], 10, 20)).has_value());
+  EXPECT_FALSE(StepRows().ParentOf(SpanOf(threads[0], 10, 20)).has_value());
 }
 
 TEST(StepsOfProcessesTest, LookedAtTogetherOrOneByOneTheyAreTheSame) {

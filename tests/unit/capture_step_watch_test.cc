@@ -44,14 +44,31 @@ class TrainingJob {
     if (annotated) Enter("forward", 1);
     for (uint16_t site = 1; site <= 3; ++site) Call(site);
     if (annotated) Leave(1);
+    Backward();
+    Enter("Optimizer.step#SGD.step", 2);
+    for (int i = 0; i < 4; ++i) Call(2);
+    Leave(2);
+  }
+  // A whole round in one annotation; `rest` is what comes in it behind the optimizer.
+  template <typename Rest>
+  void Step(Rest&& rest) {
+    now_ns_ += 5'000;
+    starts_.push_back(now_ns_);
+    Enter("train", 3);
+    for (uint16_t site = 1; site <= 3; ++site) Call(site);
+    Backward();
+    Enter("Optimizer.step#SGD.step", 2);
+    Call(2);
+    Leave(2);
+    rest();
+    Leave(3);
+  }
+  void Backward() {
     for (int i = 0; i < 3; ++i) {
       maker_.Node(kTid, now_ns_, 6, 10, 0xa0 + static_cast<uint64_t>(i), 0, "");
       maker_.End(kTid, now_ns_ + 2'000, 6, 10);
       now_ns_ += 3'000;
     }
-    Enter("Optimizer.step#SGD.step", 2);
-    for (int i = 0; i < 4; ++i) Call(2);
-    Leave(2);
   }
   void Feed(StepWatch* watch) {
     std::vector<std::byte>& bytes = maker_.bytes();
@@ -101,6 +118,24 @@ TEST(StepWatchTest, FindsTheStepsWhileTheyComeIn) {
       }
       EXPECT_EQ(steps->tid, Tid{kTid});
     }
+  }
+}
+
+// The annotation's end alone tells that what is behind the optimizer is of the same round.
+TEST(StepWatchTest, SeesWhereAnnotationsEnd) {
+  TrainingJob job;
+  StepWatch watch = MakeWatch();
+  for (uint64_t step = 0; step < 40; ++step) {
+    job.Step([&job] {
+      for (int call = 0; call < 5; ++call) job.Call(3, 20'000);
+    });
+    job.Feed(&watch);
+  }
+  const std::optional<RecordedSteps> steps = watch.Find();
+  ASSERT_TRUE(steps.has_value());
+  ASSERT_EQ(steps->intervals.size(), 40u);
+  for (size_t i = 0; i < 40; ++i) {
+    ASSERT_LE(std::abs(steps->intervals[i].first - job.starts()[i]), 100);
   }
 }
 

@@ -13,7 +13,8 @@ proftrace_unit_test(aggregate_test
     aggregate_system_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(steps_test
-  SOURCES aggregate_flops_test.cc aggregate_module_times_test.cc aggregate_step_rows_test.cc
+  SOURCES aggregate_annotated_steps_test.cc aggregate_flops_test.cc aggregate_module_times_test.cc
+    aggregate_step_rows_test.cc
     aggregate_steps_test.cc
   LIBS proftrace_exporters proftrace_test_support)
 proftrace_unit_test(exporters_test

@@ -134,6 +134,7 @@ class KeyAverager {
   }
 
   KeyAverages Run() {
+    PutStepsInTree();
     const SpanStore& spans = timeline_.spans();
     for (uint32_t chunk = spans.chunk_count(); chunk-- > 0;) {
       const uint32_t first = chunk * SpanStore::kChunkItems;
@@ -269,7 +270,8 @@ class KeyAverager {
         std::clamp<int64_t>(off_ns, 0, std::max<int64_t>(0, occurrence.self_ns));
     occurrence.flops = flops_.Of(id, span);
     occurrence.is_async = span.is_async;
-    occurrence.is_top_level = parent == kNoSpan && !IsInStep(span, occurrence.device_total_ns);
+    const bool is_in_step = IsInStep(span, occurrence.device_total_ns);
+    occurrence.is_top_level = parent == kNoSpan && !is_in_step;
     occurrence.is_complete = span.is_complete();
 
     if (!span.is_complete()) ++result_.incomplete_spans;
@@ -293,9 +295,25 @@ class KeyAverager {
     }
   }
 
-  // Whether a step is the parent of a span that has none otherwise.
+  // In its own parent a step takes the place of what it is the parent of.
+  void PutStepsInTree() {
+    if (steps_.rows().empty()) return;
+    step_memory_ = StepMemory(timeline_, steps_);
+    for (size_t i = 0; i < steps_.rows().size(); ++i) {
+      const StepRows::Row& row = steps_.rows()[i];
+      if (row.parent == kNoSpan) continue;
+      Pending& around = pending_[Raw(row.parent)];
+      around.self_ns = SaturatingDifference(around.self_ns, row.self_ns);
+      ++around.children;
+      AddSelf({0, SaturatingDifference(0, step_memory_[i].self_cpu_bytes), 0,
+               SaturatingDifference(0, step_memory_[i].self_device_bytes)},
+              &around.memory);
+    }
+  }
+
+  // Whether a step is the parent of a span.
   bool IsInStep(const Span& span, int64_t device_ns) {
-    if (!steps_.Enclosing(span).has_value()) return false;
+    if (!steps_.ParentOf(span).has_value()) return false;
     in_steps_ns_ = SaturatingSum(in_steps_ns_, span.duration_ns);
     device_in_steps_ns_ = SaturatingSum(device_in_steps_ns_, device_ns);
     return true;
@@ -308,9 +326,9 @@ class KeyAverager {
     sums.average.name = "ProfilerStep*";
     if (result_.grouped_by_input_shape) sums.average.input_shapes = "[]";
     sums.average.is_user_annotation = true;
-    sums.average.is_top_level = true;
     for (const StepRows::Row& row : steps_.rows()) {
       ++sums.average.count;
+      sums.average.is_top_level |= row.parent == kNoSpan;
       sums.average.cpu_time_total_ns =
           SaturatingSum(sums.average.cpu_time_total_ns, row.step.end_ns - row.step.start_ns);
     }
@@ -318,9 +336,7 @@ class KeyAverager {
         SaturatingSum(sums.average.cpu_time_total_ns, -in_steps_ns_);
     sums.average.device_time_total_ns = device_in_steps_ns_;
     sums.average.system.is_unknown = true;  // the time between its spans is not looked at
-    for (const SpanMemory& memory : StepMemory(timeline_, steps_)) {
-      AddAll(memory, &sums.average.memory);
-    }
+    for (const SpanMemory& memory : step_memory_) AddAll(memory, &sums.average.memory);
     const Step& first = steps_.rows().front().step;
     sums.first_start_ns = first.start_ns;
     sums.first_end_ns = first.end_ns;
@@ -486,7 +502,8 @@ class KeyAverager {
   const Timeline& timeline_;
   const StepRows& steps_;
   SpanFlops flops_;
-  int64_t in_steps_ns_ = 0;  // of spans that a step is the parent of
+  std::vector<SpanMemory> step_memory_;  // by row of steps_
+  int64_t in_steps_ns_ = 0;              // of spans that a step is the parent of
   int64_t device_in_steps_ns_ = 0;
   std::vector<LabelEntry> labels_;
   std::optional<TorchParents> torch_parents_;

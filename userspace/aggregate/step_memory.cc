@@ -5,11 +5,7 @@
 namespace proftrace {
 
 std::optional<size_t> StepOf(const MemoryEvent& event, const StepRows& steps) {
-  if (steps.rows().empty()) return std::nullopt;
-  Span moment;
-  moment.start_ns = event.time_ns;
-  moment.thread = event.thread;
-  return steps.Enclosing(moment);
+  return steps.At(event.thread, event.time_ns, event.time_ns);
 }
 
 std::vector<SpanMemory> StepMemory(const Timeline& timeline, const StepRows& steps) {
@@ -24,7 +20,7 @@ std::vector<SpanMemory> StepMemory(const Timeline& timeline, const StepRows& ste
     const auto add = [&event](int64_t* sum) { *sum = SaturatingSum(*sum, event.bytes); };
     if (event.is_cpu()) add(&memory.cpu_bytes);
     if (event.is_device()) add(&memory.device_bytes);
-    if (event.parent != kNoSpan) continue;
+    if (event.parent != steps.rows()[*row].parent) continue;
     if (event.is_cpu()) add(&memory.self_cpu_bytes);
     if (event.is_device()) add(&memory.self_device_bytes);
   }

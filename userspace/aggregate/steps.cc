@@ -297,11 +297,28 @@ StepRows::StepRows(const Timeline& timeline, const Steps& steps) {
   if (rows_.empty()) return;
   rows_of_thread_.resize(timeline.threads().size());
   for (uint32_t i = 0; i < rows_.size(); ++i) rows_of_thread_[Raw(rows_[i].thread)].push_back(i);
+  FindParents(timeline);
   const SpanStore& spans = timeline.spans();
   for (uint32_t index = rows_.front().before_span; index < spans.size(); ++index) {
     const Span& span = spans.at(index);
-    if (span.parent != kNoSpan) continue;
-    if (const std::optional<size_t> row = Enclosing(span)) rows_[*row].self_ns -= span.duration_ns;
+    if (const std::optional<size_t> row = ParentOf(span)) rows_[*row].self_ns -= span.duration_ns;
+  }
+}
+
+void StepRows::FindParents(const Timeline& timeline) {
+  std::vector<SpanId> last(timeline.threads().size(), kNoSpan);  // that began, by thread
+  const SpanStore& spans = timeline.spans();
+  uint32_t index = 0;
+  for (Row& row : rows_) {
+    for (; index < row.before_span; ++index) {
+      const Span& span = spans.at(index);
+      if (!span.is_async) last[Raw(span.thread)] = SpanId{index};
+    }
+    SpanId around = last[Raw(row.thread)];
+    while (around != kNoSpan && spans.at(Raw(around)).end_ns() < row.step.end_ns) {
+      around = spans.at(Raw(around)).parent;
+    }
+    row.parent = around;
   }
 }
 
@@ -325,17 +342,35 @@ uint64_t StepRows::ExternalId(const Timeline& timeline, const Span& span, uint64
   return NumberOf(around == kNoSpan ? span.parent : around) + 1;
 }
 
-std::optional<size_t> StepRows::Enclosing(const Span& span) const {
-  if (Raw(span.thread) >= rows_of_thread_.size() || span.is_async) return std::nullopt;
-  const std::vector<uint32_t>& rows = rows_of_thread_[Raw(span.thread)];
+std::optional<size_t> StepRows::At(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {
+  if (Raw(thread) >= rows_of_thread_.size()) return std::nullopt;
+  const std::vector<uint32_t>& rows = rows_of_thread_[Raw(thread)];
   const auto behind = std::upper_bound(
-      rows.begin(), rows.end(), span.start_ns,
+      rows.begin(), rows.end(), start_ns,
       [this](int64_t time_ns, uint32_t row) { return time_ns < rows_[row].step.start_ns; });
   if (behind == rows.begin()) return std::nullopt;
   // Steps of one process do not overlap: no other one can.
   const Step& step = rows_[*(behind - 1)].step;
-  if (span.start_ns >= step.end_ns || span.end_ns() > step.end_ns) return std::nullopt;
+  if (start_ns >= step.end_ns || end_ns > step.end_ns) return std::nullopt;
   return *(behind - 1);
+}
+
+std::optional<size_t> StepRows::ParentOf(const Span& span) const {
+  if (span.is_async) return std::nullopt;
+  const std::optional<size_t> row = At(span.thread, span.start_ns, span.end_ns());
+  return row.has_value() && rows_[*row].parent == span.parent ? row : std::nullopt;
+}
+
+std::optional<size_t> StepRows::Around(const Timeline& timeline, const Span& span) const {
+  if (rows_.empty()) return std::nullopt;
+  const std::optional<size_t> row = At(span.thread, span.start_ns, span.start_ns);
+  if (!row.has_value()) return std::nullopt;
+  const Span* at = &span;
+  while (at->parent != rows_[*row].parent) {
+    if (at->parent == kNoSpan) return std::nullopt;
+    at = &timeline.span(at->parent);
+  }
+  return ParentOf(*at) == row ? row : std::nullopt;
 }
 
 }  // namespace proftrace

@@ -64,6 +64,7 @@ class StepRows {
     ThreadIndex thread{};
     uint32_t before_span = 0;  // the first span that begins in it or later
     int64_t self_ns = 0;       // its duration less that of the spans that it is the parent of
+    SpanId parent = kNoSpan;   // the innermost annotation that all of it lies in
   };
 
   StepRows() = default;  // none
@@ -78,10 +79,16 @@ class StepRows {
   uint64_t ExternalId(const Timeline& timeline, const Span& span, uint64_t number) const;
   // The number of the row `rows()[index]`.
   uint64_t NumberOfRow(size_t index) const { return rows_[index].before_span + index; }
-  // The row that encloses a span of its thread as its parent would: index into rows().
-  std::optional<size_t> Enclosing(const Span& span) const;
+  // The row that all of this time lies in: index into rows().
+  std::optional<size_t> At(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const;
+  // The row that is the parent of a span in place of the one that it has.
+  std::optional<size_t> ParentOf(const Span& span) const;
+  // The row that is the parent of the span, or of one that it lies in.
+  std::optional<size_t> Around(const Timeline& timeline, const Span& span) const;
 
  private:
+  void FindParents(const Timeline& timeline);
+
   std::vector<Row> rows_;
   std::vector<std::vector<uint32_t>> rows_of_thread_;  // by ThreadIndex: indices into rows_
 };

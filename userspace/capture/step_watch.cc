@@ -12,6 +12,8 @@ namespace {
 
 // Kept of each thread to learn from: 2 MiB.
 constexpr size_t kMaxItems = 1u << 16;
+// Of a thread that are open at once: others' ends are not told from a job that ends none.
+constexpr size_t kMostAnnotations = 64;
 // Names are few; a job that makes them up does not fill the memory.
 constexpr size_t kMaxSymbols = 1u << 16;
 // A round of several optimizer steps shows after two of them; who waits for few steps is not told
@@ -142,10 +144,23 @@ void StepWatch::OnAnnotationBegin(std::span<const std::byte> record, ThreadState
   } else {
     AddItem(thread, item);
   }
+  if (!is_leaf) {
+    std::vector<OpenAnnotation>& open = thread.annotations;
+    if (open.size() >= kMostAnnotations) open.erase(open.begin());
+    open.push_back({0, thread.finder.added() - 1});
+  }
   // What is left of entering is no item.
   thread.is_open = false;
   thread.in_leaf = is_leaf;
   thread.leaf_handle = 0;
+}
+
+void StepWatch::OnAnnotationHandle(uint64_t handle, ThreadState& thread) {
+  if (thread.in_leaf) {
+    if (thread.leaf_handle == 0) thread.leaf_handle = handle;
+  } else if (!thread.annotations.empty() && thread.annotations.back().handle == 0) {
+    thread.annotations.back().handle = handle;
+  }
 }
 
 void StepWatch::OnAnnotationEnd(const abi::pt_record& head, uint64_t handle, ThreadState& thread) {
@@ -157,6 +172,16 @@ void StepWatch::OnAnnotationEnd(const abi::pt_record& head, uint64_t handle, Thr
       item->is_open = false;
     }
     return;
+  }
+  std::vector<OpenAnnotation>& open = thread.annotations;
+  const auto own = std::find_if(open.rbegin(), open.rend(), [handle](const OpenAnnotation& one) {
+    return handle != 0 && one.handle == handle;
+  });
+  if (own != open.rend()) {
+    if (StepItem* item = thread.finder.ItemOf(own->item); item != nullptr) {
+      item->end_ns = static_cast<int64_t>(head.time_ns);
+    }
+    open.erase(std::next(own).base());
   }
   // Leaving is a call itself, and no item.
   if (!thread.is_open || !thread.last_begin_was_item) return;
@@ -201,7 +226,7 @@ void StepWatch::Observe(std::span<const std::byte> record) {
       OnAnnotationBegin(record, thread);
       break;
     case abi::PT_ANNOTATION_HANDLE:
-      if (thread.in_leaf && thread.leaf_handle == 0) thread.leaf_handle = value();
+      OnAnnotationHandle(value(), thread);
       break;
     case abi::PT_ANNOTATION_END:
       OnAnnotationEnd(head, value(), thread);

@@ -45,6 +45,10 @@ class StepWatch {
   size_t kept_threads() const { return threads_.size(); }
 
  private:
+  struct OpenAnnotation {
+    uint64_t handle = 0;  // 0 = not known yet
+    uint64_t item = 0;    // as the finder numbers them
+  };
   // A call that nothing encloses, or an annotation that may enclose items.
   struct ThreadState {
     ThreadState(int64_t start_ns, size_t most_steps);
@@ -55,9 +59,10 @@ class StepWatch {
     bool last_begin_was_item = false;
     uint16_t site = 0;  // of the open call
     uint32_t sp = 0;
-    uint32_t nested_same = 0;  // open calls of the same site within it
-    bool in_leaf = false;      // within an annotation that stands for all in it
-    uint64_t leaf_handle = 0;  // 0 = not known yet
+    uint32_t nested_same = 0;                 // open calls of the same site within it
+    bool in_leaf = false;                     // within an annotation that stands for all in it
+    uint64_t leaf_handle = 0;                 // 0 = not known yet
+    std::vector<OpenAnnotation> annotations;  // that enclose items, the innermost last
   };
 
   ThreadState& StateOf(const abi::pt_record& head);
@@ -65,6 +70,7 @@ class StepWatch {
   void OnBegin(const abi::pt_record& head, uint64_t what, ThreadState& thread);
   void OnEnd(const abi::pt_record& head, ThreadState& thread);
   void OnAnnotationBegin(std::span<const std::byte> record, ThreadState& thread);
+  void OnAnnotationHandle(uint64_t handle, ThreadState& thread);
   void OnAnnotationEnd(const abi::pt_record& head, uint64_t handle, ThreadState& thread);
   void Forget(std::span<const std::byte> exit);
   void CloseCall(ThreadState& thread, int64_t time_ns);

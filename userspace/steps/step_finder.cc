@@ -58,10 +58,19 @@ std::optional<size_t> FirstRoundStart(const StepRule& rule, std::span<const Step
   return at;
 }
 
+// The first item after a round's last marker that is in no annotation with it. `next`: the marker
+// after it, if there is one.
+size_t BehindAnnotations(const StepRule& rule, std::span<const StepItem> items, size_t marker,
+                         std::optional<size_t> next) {
+  const int64_t earliest_ns = items[marker].start_ns - rule.round_ns - rule.round_ns / 2;
+  return EnclosureOf(items, marker, std::nullopt, next, earliest_ns).end;
+}
+
 // The start of the round that lies between a marker and the first marker of the round.
 size_t RoundStart(const StepRule& rule, std::span<const StepItem> items, size_t previous,
                   size_t marker, bool is_all_its_own) {
-  const size_t usual = std::min(previous + 1 + rule.tail_items, marker);
+  const size_t behind = BehindAnnotations(rule, items, previous, marker);
+  const size_t usual = std::min(std::max(previous + 1 + rule.tail_items, behind), marker);
   if (rule.begins_sampling || is_all_its_own || marker - usual == rule.lead_items) return usual;
   const double lead_ns = static_cast<double>(items[marker].end_ns - items[usual].start_ns);
   if (lead_ns > kMuchLonger * static_cast<double>(rule.round_ns)) {
@@ -118,17 +127,56 @@ class TypicalTimes {
   std::map<uint32_t, int64_t> typical_;
 };
 
+// Whether it is an annotation that is not over at `time_ns`.
+bool GoesOn(const StepItem& item, int64_t time_ns) {
+  return item.item_class == ItemClass::kAnnotation && (item.is_open || item.end_ns > time_ns);
+}
+
+// Annotations that items lie in, asked for in ascending order.
+class AnnotationsAround {
+ public:
+  explicit AnnotationsAround(std::span<const StepItem> items) : items_(items) {}
+
+  // When the first of those around the item `index` ends that go on at `time_ns`.
+  int64_t EndAt(size_t index, int64_t time_ns) {
+    std::erase_if(open_, [&](size_t at) { return !GoesOn(items_[at], items_[index].start_ns); });
+    for (; next_ < index; ++next_) {
+      if (GoesOn(items_[next_], items_[index].start_ns)) open_.push_back(next_);
+    }
+    int64_t end_ns = INT64_MAX;
+    for (const size_t at : open_) {
+      if (!items_[at].is_open && items_[at].end_ns >= time_ns) {
+        end_ns = std::min(end_ns, items_[at].end_ns);
+      }
+    }
+    return end_ns;
+  }
+
+ private:
+  std::span<const StepItem> items_;
+  size_t next_ = 0;
+  std::vector<size_t> open_;
+};
+
 // Sets the times. A step goes up to the next one's start, unless something of its own lies between.
 void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepEdges& edges,
               std::vector<StepRange>* ranges) {
   std::optional<TypicalTimes> typical;  // seldom needed
+  AnnotationsAround around(items);
   const double own_phase_ns = kOwnPhase * static_cast<double>(rule.round_ns);
   for (size_t i = 0; i < ranges->size(); ++i) {
     StepRange& range = (*ranges)[i];
+    // What begins in it and is over before the next call comes is of it; an annotation that goes on
+    // is around it.
+    const size_t behind = i + 1 < ranges->size() ? (*ranges)[i + 1].begin : range.end;
+    const int64_t most_ns = behind < items.size() ? items[behind].start_ns : INT64_MAX;
+    while (range.begin + 1 < range.end && GoesOn(items[range.begin], most_ns)) ++range.begin;
     range.step.start_ns = items[range.begin].start_ns;
     range.step.end_ns = range.step.start_ns;
     for (size_t at = range.begin; at < range.end; ++at) {
-      range.step.end_ns = std::max(range.step.end_ns, items[at].busy_until_ns());
+      range.step.end_ns =
+          std::max(range.step.end_ns,
+                   GoesOn(items[at], most_ns) ? items[at].busy_until_ns() : items[at].end_ns);
     }
     if (i + 1 == ranges->size()) {
       if (!edges.ends_with_step || range.end >= items.size()) break;
@@ -149,7 +197,7 @@ void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepE
       if (static_cast<double>(between_ns) > own_phase_ns) continue;
     }
     range.end = next;
-    range.step.end_ns = next_ns;
+    range.step.end_ns = std::min(next_ns, around.EndAt(range.begin, range.step.end_ns));
   }
 }
 
@@ -198,7 +246,9 @@ std::vector<StepRange> RangesByEnds(const StepRule& rule, std::span<const StepIt
     }
     const bool is_last = i + 1 < markers.size() ? places[i + 1] == 0 : places[i] + 1 >= rule.period;
     if (!is_last || !start.has_value()) continue;
-    size_t end = markers[i] + 1 + rule.tail_items;
+    const auto next = i + 1 < markers.size() ? std::optional<size_t>(markers[i + 1]) : std::nullopt;
+    size_t end = std::max(markers[i] + 1 + rule.tail_items,
+                          BehindAnnotations(rule, items, markers[i], next));
     if (end > items.size()) {
       if (!edges.ends_with_step) break;  // the recording ended in it
       end = items.size();
@@ -339,6 +389,7 @@ void StepFinder::LetGo() {
     edges_.begins_with_step = false;
   }
   items_.erase(items_.begin(), items_.begin() + static_cast<ptrdiff_t>(keep_from));
+  items_let_go_ += keep_from;
   learned_from_ = items_.size();
 }
 

@@ -58,7 +58,14 @@ class StepFinder {
   // The item that was added last, to set its end when that is known; nullptr when it was let go.
   StepItem* last() { return items_.empty() ? nullptr : &items_.back(); }
 
-  // Takes that item back.
+  // How many were added in all, and not taken back; the one that is numbered so, from 0 on, or
+  // nullptr when it was let go.
+  uint64_t added() const { return items_let_go_ + items_.size(); }
+  StepItem* ItemOf(uint64_t number) {
+    return number < items_let_go_ || number >= added() ? nullptr : &items_[number - items_let_go_];
+  }
+
+  // Takes the last one back.
   void RemoveLast() {
     if (!items_.empty()) items_.pop_back();
   }
@@ -85,6 +92,7 @@ class StepFinder {
   size_t max_items_;
   size_t max_steps_;
   size_t let_go_ = 0;
+  uint64_t items_let_go_ = 0;
   std::vector<StepItem> items_;
   StepRule rule_;       // of the items at hand
   StepRule best_rule_;  // of most steps so far

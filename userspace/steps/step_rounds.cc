@@ -102,6 +102,13 @@ std::vector<size_t> LoaderMarkers(std::span<const StepItem> items) {
     markers.push_back(i);
   }
   if (!markers.empty() && markers.back() + 1 == items.size()) markers.pop_back();
+  // A batch may be fetched within an annotation: the round begins with that.
+  for (size_t i = markers.size(); i-- > 0;) {
+    const auto before = i > 0 ? std::optional<size_t>(markers[i - 1]) : std::nullopt;
+    const auto after =
+        i + 1 < markers.size() ? std::optional<size_t>(markers[i + 1]) : std::nullopt;
+    markers[i] = EnclosureOf(items, markers[i], before, after, INT64_MIN).begin;
+  }
   return markers;
 }
 
@@ -147,6 +154,24 @@ std::vector<size_t> SequenceMarkers(std::span<const StepItem> items,
     if (matches) markers.push_back(i);
   }
   return markers;
+}
+
+Enclosure EnclosureOf(std::span<const StepItem> items, size_t marker, std::optional<size_t> before,
+                      std::optional<size_t> after, int64_t earliest_ns) {
+  Enclosure enclosure{marker, marker + 1};
+  const int64_t marker_ns = items[marker].start_ns;
+  const int64_t next_ns = after.has_value() ? items[*after].start_ns : INT64_MAX;
+  const size_t first = before.has_value() ? *before + 1 : 0;
+  int64_t until_ns = marker_ns;
+  for (size_t at = marker; at-- > first && items[at].start_ns >= earliest_ns;) {
+    const StepItem& item = items[at];
+    if (item.item_class != ItemClass::kAnnotation || item.is_open) continue;
+    if (item.end_ns <= marker_ns || item.end_ns > next_ns) continue;
+    enclosure.begin = at;
+    until_ns = std::max(until_ns, item.end_ns);
+  }
+  while (enclosure.end < items.size() && items[enclosure.end].start_ns < until_ns) ++enclosure.end;
+  return enclosure;
 }
 
 int64_t Median(std::vector<int64_t>& values) {

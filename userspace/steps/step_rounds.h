@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,6 +55,17 @@ std::vector<size_t> UpdateMarkers(std::span<const StepItem> items);
 // Where the sequence of symbols begins.
 std::vector<size_t> SequenceMarkers(std::span<const StepItem> items,
                                     std::span<const uint32_t> sequence);
+
+// No round ends within an annotation that ends with it. Of annotations that hold the item `marker`
+// and neither `before` nor `after` (indices, or nothing there), and began at `earliest_ns` or
+// later: the first item of the outermost, and the first one behind it (`marker`, and `marker` + 1,
+// of none).
+struct Enclosure {
+  size_t begin = 0;
+  size_t end = 0;
+};
+Enclosure EnclosureOf(std::span<const StepItem> items, size_t marker, std::optional<size_t> before,
+                      std::optional<size_t> after, int64_t earliest_ns);
 
 // The middle of `values`, which are reordered; 0 of none.
 int64_t Median(std::vector<int64_t>& values);

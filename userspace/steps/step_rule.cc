@@ -126,10 +126,23 @@ struct Tail {
   bool is_guess = false;
 };
 
+// How many items after a round's last marker are in an annotation with it, as a rule.
+size_t EnclosedItems(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
+                     int64_t round_ns) {
+  std::vector<int64_t> counts;
+  for (const Segment* lead : leads) {
+    const int64_t earliest_ns = items[lead->begin].start_ns - round_ns - round_ns / 2;
+    const Enclosure enclosure =
+        EnclosureOf(items, lead->begin, std::nullopt, lead->end, earliest_ns);
+    counts.push_back(static_cast<int64_t>(enclosure.end - lead->begin - 1));
+  }
+  return static_cast<size_t>(Median(counts));
+}
+
 // `leads`: the segments that lead rounds; `reference`: a usual one of them; `first_item`: what
 // certainly begins a round.
 Tail FindTail(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
-              const Segment& reference, const StepItem* first_item) {
+              const Segment& reference, const StepItem* first_item, int64_t round_ns) {
   const std::span<const StepItem> usual = PartOf(items, reference);
   const size_t backward = FirstOfClass(usual, ItemClass::kBackward);
   const size_t loader = FirstOfClass(usual, ItemClass::kLoaderNext);
@@ -144,6 +157,7 @@ Tail FindTail(std::span<const StepItem> items, const std::vector<const Segment*>
       first = i + 1;
     }
   }
+  first = std::max(first, std::min(EnclosedItems(items, leads, round_ns), usual.size() - 1));
   size_t last = first;
   while (last < head) {
     const ItemClass item_class = usual[last].item_class;
@@ -213,7 +227,7 @@ void DescribeRound(std::span<const StepItem> items, const std::vector<const Segm
   const std::span<const StepItem> usual = PartOf(items, *reference);
   const bool begins_with_round = rule->begins_with_round(items.front().start_ns, start_ns);
   const StepItem* first_item = begins_with_round ? &items.front() : nullptr;
-  const Tail tail = FindTail(items, leads, *reference, first_item);
+  const Tail tail = FindTail(items, leads, *reference, first_item, rule->round_ns);
   rule->tail_items = static_cast<uint32_t>(tail.items);
   rule->has_guessed_end = tail.is_guess;
   rule->lead_items = static_cast<uint32_t>(usual.size() - 1 - tail.items);
@@ -282,8 +296,8 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
                           items[segments[i - period].begin].end_ns);
     }
   }
-  DescribeRound(items, leads, start_ns, rule);
   rule->round_ns = rounds_ns.empty() ? segments.front().duration_ns : Median(rounds_ns);
+  DescribeRound(items, leads, start_ns, rule);
   size_t alike = 0;
   for (const Segment* segment : leads) {
     alike += Similarity(segment->signature, rule->slots.front()) >= 0.7;

@@ -1,0 +1,50 @@
+#include "exporters/step_places.h"
+
+#include "exporters/escape.h"
+#include "userspace/aggregate/step_memory.h"
+#include "userspace/base/saturating.h"
+
+namespace proftrace {
+
+StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows)
+    : timeline_(timeline), rows_(rows), memory_(StepMemory(timeline, rows)) {
+  for (size_t i = 0; i < rows.rows().size(); ++i) {
+    const StepRows::Row& row = rows.rows()[i];
+    size_t& bytes = path_bytes_.emplace_back(0);
+    if (row.parent == kNoSpan) continue;
+    for (PathId at = timeline.span(row.parent).path; at != kRootPath;
+         at = timeline.path(at).parent) {
+      bytes += CsvEscaped(timeline.label(timeline.path(at).label).name).size() + 1;
+    }
+    Sums& sums = in_steps_[Raw(row.parent)];
+    sums.self_ns = SaturatingSum(sums.self_ns, row.self_ns);
+    const auto add = [](int64_t more, int64_t* sum) { *sum = SaturatingSum(*sum, more); };
+    add(memory_[i].self_cpu_bytes, &sums.memory.self_cpu_bytes);
+    add(memory_[i].self_device_bytes, &sums.memory.self_device_bytes);
+  }
+}
+
+std::optional<size_t> StepPlaces::Around(const MemoryEvent& event) const {
+  const std::optional<size_t> step = StepOf(event, rows_);
+  if (!step.has_value() || IsParentOf(*step, event)) return step;
+  return event.parent == kNoSpan ? std::nullopt : Around(timeline_.span(event.parent));
+}
+
+int64_t StepPlaces::SelfNs(SpanId id, const Span& span) const {
+  const auto it = in_steps_.find(Raw(id));
+  return it == in_steps_.end() ? span.self_ns
+                               : SaturatingDifference(span.self_ns, it->second.self_ns);
+}
+
+SpanMemory StepPlaces::MemoryOf(SpanId id) const {
+  SpanMemory memory = timeline_.columns().memory.at(id);
+  const auto it = in_steps_.find(Raw(id));
+  if (it == in_steps_.end()) return memory;
+  const SpanMemory& steps = it->second.memory;
+  memory.self_cpu_bytes = SaturatingDifference(memory.self_cpu_bytes, steps.self_cpu_bytes);
+  memory.self_device_bytes =
+      SaturatingDifference(memory.self_device_bytes, steps.self_device_bytes);
+  return memory;
+}
+
+}  // namespace proftrace
