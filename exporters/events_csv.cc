@@ -330,7 +330,7 @@ class EventsCsvWriter {
     const std::string_view name = MemoryEventName(event.kind);
     const Span* parent = event.parent == kNoSpan ? nullptr : &timeline_.span(event.parent);
     const std::optional<size_t> around = places_.Around(event);
-    const bool is_inside = parent != nullptr || around.has_value();
+    const bool is_inside = parent != nullptr || event.is_inside || around.has_value();
     std::string path(name);
     if (parent != nullptr) {
       path = PathCell(parent->path);

@@ -223,6 +223,24 @@ TEST(MemoryTest, AnAsyncSpanIsNoPartOfItsParentsChildren) {
   EXPECT_EQ(MemoryOf(*timeline, 1), (SpanMemory{100, 100, 0, 0}));
 }
 
+TEST(MemoryTest, WhatLiesInARowThatHasOutlivedItsParentIsInside) {
+  RecordMaker maker;
+  maker.AnnotationBegin(1, 10, "first");
+  maker.AnnotationHandle(1, 11, 1);
+  maker.AnnotationBegin(1, 20, "second");
+  maker.AnnotationHandle(1, 21, 2);
+  maker.AnnotationEnd(1, 30, 1);
+  maker.Allocation(1, 35, kBlock, 100);
+  maker.AnnotationEnd(1, 40, 2);
+  maker.Allocation(1, 45, kOther, 7);
+  const auto timeline = Build(maker);
+  const MemoryEventStore& events = timeline->memory_events();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events.at(0).parent, kNoSpan);
+  EXPECT_TRUE(events.at(0).is_inside);
+  EXPECT_FALSE(events.at(1).is_inside);
+}
+
 TEST(MemoryTest, ImpossibleSizesDoNotOverflow) {
   RecordMaker maker;
   maker.Begin(1, 5, 1, 0);

@@ -459,7 +459,8 @@ class KeyAverager {
         result_.memory_device = event.device_type;
       }
       const bool is_usage = event.kind == MemoryEventKind::kUsage;
-      if (is_usage && (event.parent != kNoSpan || StepOf(event, steps_).has_value())) continue;
+      const bool is_inside = event.parent != kNoSpan || event.is_inside;
+      if (is_usage && (is_inside || StepOf(event, steps_).has_value())) continue;
       RowSums& row = rows[is_usage ? 0 : 1];
       ++row.average.count;
       SpanMemory memory;

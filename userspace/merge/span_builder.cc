@@ -506,6 +506,9 @@ absl::Status SpanBuilder::OnMemory(const Event& event, ThreadState& thread) {
     }
   }
   memory->parent = thread.stack.empty() ? kNoSpan : thread.stack.back().visible;
+  memory->is_inside = memory->parent != kNoSpan ||
+                      std::any_of(thread.stack.begin(), thread.stack.end(),
+                                  [](const Frame& frame) { return frame.span != kNoSpan; });
   if (!thread.index.has_value()) thread.index = timeline_->AddThread(thread.pid, thread.tid, "");
   memory->thread = *thread.index;
   return timeline_->AddMemoryEvent(*memory);

@@ -25,7 +25,9 @@ struct MemoryEvent {
   MemoryEventKind kind = MemoryEventKind::kUsage;
   uint8_t device_type = 0;  // c10::DeviceType
   int8_t device_index = 0;  // -1 = none: the CPU
-  bool total_known = false;
+  bool total_known : 1 = false;
+  // In a row of its thread; without a parent that is one that has outlived what it began in.
+  bool is_inside : 1 = false;
   StackId stack = kNoStack;  // of Python, where it was read (--with-stack)
 
   // As torch counts them (torch/autograd/profiler.py): CPU, MKLDNN and IDEEP are CPU memory; CUDA,
