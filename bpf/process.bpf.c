@@ -33,6 +33,13 @@ int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* Nobody is left to whom the thread's losses could be announced. */
+static __always_inline void forget_losses(__u32 tid)
+{
+	if (bpf_map_delete_elem(&lost_by_thread, &tid) == 0)
+		__sync_fetch_and_add(&threads_with_losses, -1);
+}
+
 SEC("raw_tp/sched_process_exec")
 int on_process_exec(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -44,6 +51,7 @@ int on_process_exec(struct bpf_raw_tracepoint_args *ctx)
 	/* The thread that called exec may have had another id, which is free now. */
 	forget_autograd_thread((__u32)bpf_get_current_pid_tgid());
 	forget_autograd_thread((__u32)ctx->args[1]);
+	forget_losses((__u32)ctx->args[1]);
 	if (config_with_stack)
 		forget_python_thread();
 	record = reserve(sizeof(*record));
@@ -61,26 +69,33 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	__u32 tgid = current_tgid();
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
 	struct pt_exit_record *record;
+	bool group_dead;
 
-	if (!bpf_map_lookup_elem(&traced, &tgid))
-		return 0;
+	/* Of several threads that end at once one may have taken the process out already. */
 	forget_autograd_thread(tid);
+	if (!bpf_map_lookup_elem(&traced, &tgid)) {
+		if (threads_with_losses)
+			forget_losses(tid);
+		return 0;
+	}
 	if (config_with_stack)
 		forget_python_thread();
+	/* The count of live threads is already without this one when the tracepoint fires. */
+	group_dead = BPF_CORE_READ(task, signal, live.counter) == 0;
+	/* Also where nobody can be told: its number may be another's soon. */
+	if (group_dead)
+		bpf_map_delete_elem(&traced, &tgid);
 	record = reserve(sizeof(*record));
 	if (!record) {
-		/* Nobody is left to whom the loss could be announced. */
-		if (bpf_map_delete_elem(&lost_by_thread, &tid) == 0)
-			__sync_fetch_and_add(&threads_with_losses, -1);
+		if (group_dead)
+			count_drop(PT_DROP_EXIT);
+		forget_losses(tid);
 		return 0;
 	}
 	fill_head(&record->head, 0, 0, PT_THREAD_EXIT, sizeof(*record));
-	/* The count of live threads is already without this one when the tracepoint fires. */
-	record->group_dead = BPF_CORE_READ(task, signal, live.counter) == 0;
+	record->group_dead = group_dead;
 	record->exit_code = (__u32)BPF_CORE_READ(task, exit_code);
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
-	if (record->group_dead)
-		bpf_map_delete_elem(&traced, &tgid);
 	submit_and_wake(record);
 	return 0;
 }

@@ -36,13 +36,19 @@ __u32 ring_chunk_mask = 0;
 /* Others are quicker as often only where very many processors write at once. */
 #define RING_TRIES 256
 
+/* Signed: who was held up since it read its place may find that the loader is past that already. */
+static __always_inline bool is_past_ring(__u64 end)
+{
+	return (__s64)(end - *(volatile __u64 *)&ring_consumed) > (__s64)ring_bytes;
+}
+
 /* Where others have taken the room that this program saw. Global: verified once. */
 __noinline __u64 take_ring_room(__u64 bytes)
 {
 	for (int i = 0; i < RING_TRIES; ++i) {
 		__u64 position = *(volatile __u64 *)&ring_reserved;
 
-		if (position + bytes - *(volatile __u64 *)&ring_consumed > ring_bytes)
+		if (is_past_ring(position + bytes))
 			return RING_FULL;
 		if (__sync_val_compare_and_swap(&ring_reserved, position, position + bytes) ==
 		    position)
@@ -60,7 +66,7 @@ static __always_inline void *reserve_room(__u64 bytes)
 	__u32 *head;
 	char *place;
 
-	if (unlikely(position + size - *(volatile __u64 *)&ring_consumed > ring_bytes))
+	if (unlikely(is_past_ring(position + size)))
 		return NULL;
 	if (unlikely(__sync_val_compare_and_swap(&ring_reserved, position, position + size) !=
 		     position)) {

@@ -589,7 +589,8 @@ enum pt_drop {
 	PT_DROP_RING_FULL = 0,
 	PT_DROP_READ_FAILED = 1,
 	PT_DROP_FORK = 2, /* of PT_FORK: the child is not known to the loader */
-	PT_DROP_COUNT = 3,
+	PT_DROP_EXIT = 3, /* of PT_THREAD_EXIT: the loader does not know that a process has ended */
+	PT_DROP_COUNT = 4,
 };
 
 #ifdef __cplusplus

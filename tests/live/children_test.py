@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import os
+import signal
 import sys
 import time
 import unittest
@@ -120,6 +121,23 @@ class ChildrenTest(LiveTest):
                 self.assertTrue(self.targets(result)[pid]["followed"])
             self.assertTrue(set(recorded) <= set(self.children_of(answer)), recorded.keys())
 
+    def test_a_child_may_be_named_beside_its_parent(self) -> None:
+        with Job() as job:
+            child = int(job.do("park 1")["pids"])
+            try:
+                for tier in ("bpf", "patch"):
+                    out = self.directory / tier
+                    with Tracer("-p", job.pid, "-p", child, "--tier", tier, "-o", out, "--format", "events-csv") as tracer:
+                        tracer.wait_until_recording()
+                        job.do("steps 2")
+                        self.assertEqual(tracer.stop(), 0, tracer.text())
+                    result = Result(out)
+                    self.assert_lossless(result)
+                    self.assertEqual(sorted(target["pid"] for target in result.summary["target"]), sorted([job.pid, child]), tier)
+                    self.assertEqual(set(self.spans_by_pid(result)), {job.pid}, tier)
+            finally:
+                os.kill(child, signal.SIGKILL)
+
     def test_without_follow_children_only_the_job_is_recorded(self) -> None:
         with Job() as job:
             result, (_, answer) = self.record(job, "steps 2", "fork 1", options=("--no-follow-children",))
@@ -136,8 +154,14 @@ class ChildrenTest(LiveTest):
             self.assertTrue(set(workers) <= set(self.targets(result)), self.targets(result).keys())
 
     def test_spawned_children_are_recorded(self) -> None:
+        self.check_spawned("spawn 1.5")
+
+    def test_spawned_children_are_recorded_beside_many_helpers(self) -> None:
+        self.check_spawned("helpers 4")
+
+    def check_spawned(self, work: str) -> None:
         with Job() as job:
-            result, (answer,) = self.record(job, "spawn 1.5")
+            result, (answer,) = self.record(job, work)
             self.assertEqual(answer["code"], "0")
             (pid, _), = self.children_of(answer).items()
             spans = self.spans_by_pid(result)[pid]

@@ -110,6 +110,23 @@ class FlightTest(LiveTest):
         self.assertEqual(last.summary["flight_recorder"]["reason"], f"exit: PID {job.pid} was ended by SIGKILL; end")
         self.check_window(last)
 
+    def test_an_exit_is_told_of_beside_jumps(self) -> None:
+        with Job(script=FLIGHT_JOB) as job, self.tracer(job, "--trigger", "exit", "--tier", "patch") as tracer:
+            tracer.wait_until_recording()
+            time.sleep(1)
+            job.tell("child 3")
+            job.lines.wait("DONE child", live.WORK_S)
+            self.assertRegex(self.wait_for(0).summary["flight_recorder"]["reason"], r"^exit: PID \d+ ended with exit code 3$")
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+
+    def test_losses_from_the_first_record_on_are_in_the_dump(self) -> None:
+        with Job() as job:
+            with self.tracer(job, "--buffer-size", "4K", window="60s", formats="table") as tracer:
+                tracer.wait_until_recording()
+                job.do("steps 50")  # sooner than losses are looked at
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+        self.assertGreater(Result(self.dump(0)).ledger["ring_lost"], 0)
+
     def test_a_failed_allocation_is_a_trigger(self) -> None:
         with Job(script=FLIGHT_JOB) as job, self.tracer(job, "--trigger", "oom", "--profile-memory") as tracer:
             tracer.wait_until_recording()

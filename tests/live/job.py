@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The PyTorch job that the live tests record. It prints `READY PID`, then does what each line on stdin says and answers with
-`DONE …`: steps N | loop | raise N | raising | threads N | crowd N [backward] | intra N | forkback N [memory] | allocate N | churn | ranges itt|nvtx N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | vfork FIFO | loader | exec ARGV | fds
+`DONE …`: steps N | loop | raise N | raising | threads N | crowd N [backward] | intra N | forkback N [memory] | allocate N | churn | ranges itt|nvtx N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | helpers N | vfork FIFO | loader | exec ARGV | fds
 
 Every step makes the same result from the same seed: `checksum=` is that result, and `distinct=1` says that no step gave
 another. `loop`, `raising` and `vfork` go on until the next line comes.
@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import subprocess
 import threading
 import time
 from typing import Callable
@@ -379,6 +380,22 @@ class Job:
         text = results.get()
         child.join()
         return f"children={text.replace(' ', ':')} code={child.exitcode}"
+
+    def on_helpers(self, seconds: str) -> str:
+        """As spawn, while another program comes and goes all the time."""
+        is_over = threading.Event()
+
+        def run_helpers() -> None:
+            while not is_over.wait(0.02):
+                subprocess.run(["/bin/true"], check=True)
+
+        thread = threading.Thread(target=run_helpers)
+        thread.start()
+        try:
+            return self.on_spawn(seconds)
+        finally:
+            is_over.set()
+            thread.join()
 
     def on_vfork(self, fifo: str) -> str:
         """Goes on until the next line, while a child that has its memory waits for somebody who opens `fifo` to write."""

@@ -44,6 +44,25 @@ TEST_F(ResultDirectoryTest, AnEmptyOneIsTakenAndKept) {
   EXPECT_TRUE(fs::exists(root_));
 }
 
+TEST_F(ResultDirectoryTest, AnEarlierCaptureStaysWhereNothingWasRecorded) {
+  const fs::path capture = root_ / "capture.ptrec";
+  for (const bool was_recorded : {false, true}) {
+    std::ofstream(capture) << "precious";
+    absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(root_, true);
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    absl::StatusOr<int> fd = directory->CreateCapture();
+    ASSERT_TRUE(fd.ok()) << fd.status();
+    close(*fd);
+    if (was_recorded) {
+      directory->ForgetEarlier();
+    } else {
+      directory->Discard();
+    }
+    EXPECT_EQ(fs::file_size(capture), was_recorded ? 0u : 8u);
+    EXPECT_EQ(std::distance(fs::directory_iterator(root_), {}), 1);
+  }
+}
+
 TEST_F(ResultDirectoryTest, OneWithContentsIsRefused) {
   std::ofstream(root_ / "mine") << "precious";
   const auto directory = ResultDirectory::Prepare(root_, false);

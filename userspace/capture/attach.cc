@@ -49,7 +49,7 @@ absl::Status AttachError(int error, const ModulePlan& module, std::optional<Pid>
 
 bool IsFatal(int error) {
   return error == ESRCH || error == ENOENT || error == EPERM || error == EACCES ||
-         error == ENOMEM || error == EBADF;
+         error == ENOMEM || error == EBADF || error == EMFILE || error == ENFILE;
 }
 
 // How one module's multi links are made.
@@ -173,7 +173,7 @@ absl::StatusOr<LinkSet> AttachPerf(int program_fd, const ModulePlan& module, std
     const int error =
         CreatePerfLink(program_fd, *pmu_type, module.open_path, points[i], pid, &links);
     if (error == 0) continue;
-    if (IsFatal(error) || error == EMFILE) return AttachError(error, module, pid);
+    if (IsFatal(error)) return AttachError(error, module, pid);
     // Start again without the site of the refused point.
     report->refused.push_back(RefusedPoint{module.name, points[i].file_offset, error});
     points = WithoutRefused(module, *report);

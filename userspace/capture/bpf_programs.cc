@@ -104,6 +104,18 @@ struct BpfPrograms::Impl {
   }
 };
 
+namespace {
+
+// A few for each process. What a recorded command is started with is as it was.
+void AllowManyDescriptors() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+}  // namespace
+
 BpfPrograms::BpfPrograms() : impl_(std::make_unique<Impl>()) {}
 BpfPrograms::~BpfPrograms() = default;
 
@@ -112,12 +124,7 @@ std::unique_ptr<BpfPrograms> BpfPrograms::WithoutKernel(const BpfOptions& option
   programs->impl_->watch = std::make_unique<ProcessWatch>(options.follow_children);
   programs->reads_inputs_ = options.record_shapes;  // by jumps
   programs->wants_stacks_ = options.with_stack;
-  // A few for each process.
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-  }
+  AllowManyDescriptors();
   return programs;
 }
 
@@ -150,6 +157,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
   setrlimit(RLIMIT_MEMLOCK, &unlimited);
 
   std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
+  AllowManyDescriptors();  // of the guard, too
   programs->impl_->guard = LinkGuard::Start();
   // A kernel without multi links refuses programs that name them: the second try is for the perf
   // links.
@@ -485,7 +493,7 @@ KernelCounters BpfPrograms::ReadCounters() const {
     return total;
   };
   return KernelCounters{sum(abi::PT_DROP_RING_FULL), sum(abi::PT_DROP_READ_FAILED),
-                        sum(abi::PT_DROP_FORK)};
+                        sum(abi::PT_DROP_FORK), sum(abi::PT_DROP_EXIT)};
 }
 
 void BpfPrograms::StopRecording() {

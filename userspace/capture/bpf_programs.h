@@ -39,6 +39,7 @@ struct KernelCounters {
   uint64_t ring_lost = 0;
   uint64_t read_failed = 0;
   uint64_t forks_lost = 0;  // children that nobody was told of
+  uint64_t exits_lost = 0;  // likewise ends of processes
 };
 
 class BpfPrograms {

@@ -32,13 +32,17 @@ absl::Status PlainProcesses::Add(Pid pid, bool with_descendants) {
 
 absl::Status PlainProcesses::AddHost() {
   for (int look = 0; look < kLooks; ++look) {
+    std::vector<Pid> found;
     for (const uint32_t number : ReadNumberedEntries("/proc")) {
       const Pid pid{number};
       if (Raw(pid) == static_cast<uint32_t>(getpid()) || living_.contains(Raw(pid))) continue;
-      if (ReadProcessInfo(pid).ok()) {
-        if (absl::Status status = Add(pid, /*with_descendants=*/false); !status.ok()) return status;
-      }
+      if (!ReadProcessInfo(pid).ok()) continue;
+      if (absl::Status status = programs_->TraceProcess(pid); !status.ok()) return status;
+      found.push_back(pid);
     }
+    if (found.empty()) continue;
+    if (absl::Status status = system_->AddProcesses(found); !status.ok()) return status;
+    for (const Pid pid : found) Describe(pid, /*followed=*/false);
   }
   return absl::OkStatus();
 }

@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kAwaitInterval(50);
 constexpr std::chrono::milliseconds kAwaitOwnInterval(10);
+// For processes whose ends were not told of: one is there until its parent has asked for it.
+constexpr uint32_t kLooksForEnded = 200;
 // Where the kernel does not tell of processes that load PyTorch.
 constexpr int64_t kSearchIntervalNs = 1'000'000'000;
 // Recorded at once: bounds the kernel's maps and our memory.
@@ -467,7 +469,12 @@ void ProcessSet::TryAllAwaited() {
     const std::lock_guard lock(mutex_);
     candidates = awaited_;
   }
-  for (auto& [pid, awaited] : candidates) {
+  // On from the last one that was looked at, so that each has its turn.
+  const auto next = candidates.upper_bound(last_tried_);
+  std::vector<std::pair<uint32_t, Awaited>> in_turn(next, candidates.end());
+  in_turn.insert(in_turn.end(), candidates.begin(), next);
+  for (auto& [pid, awaited] : in_turn) {
+    last_tried_ = pid;
     const bool done = TryAwaited(Pid{pid}, awaited.loading.get());
     const std::lock_guard lock(mutex_);
     const auto it = awaited_.find(pid);
@@ -492,21 +499,43 @@ void ProcessSet::LookForMore() {
   for (const Pid pid : FindTorchProcesses().pids) OnTorchMapped(pid);
 }
 
+void ProcessSet::ForgetEnded() {
+  const uint64_t lost = programs_->ReadCounters().exits_lost;
+  if (lost != exits_lost_) looks_for_ended_ = kLooksForEnded;
+  exits_lost_ = lost;
+  if (looks_for_ended_ == 0) return;
+  --looks_for_ended_;
+  std::vector<Pid> known;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [pid, process] : processes_) known.push_back(Pid{pid});
+  }
+  for (const Pid pid : known) {
+    if (!Exists(pid)) closer_.Close(Forget(pid));
+  }
+}
+
 void ProcessSet::RunFollower() {
   std::unique_lock lock(mutex_);
+  int64_t next_look_ns = 0;
   while (!stop_) {
     const auto ready = [this] { return stop_ || !tasks_.empty(); };
     const bool is_quick = holds_awaited_ && !awaited_.empty();
-    changed_.wait_for(lock, is_quick ? kAwaitOwnInterval : kAwaitInterval, ready);
+    const auto interval = is_quick ? kAwaitOwnInterval : kAwaitInterval;
+    changed_.wait_for(lock, interval, ready);
     if (stop_) break;
-    if (tasks_.empty()) {
+    // A job that forks all the time is looked at as well.
+    if (tasks_.empty() || MonotonicNs() >= next_look_ns) {
       lock.unlock();
+      ForgetEnded();
       LookForMore();
       TryAllAwaited();
       operator_watch_.Look();
       library_watch_.Look([this](Pid pid) { AddLibraries(pid); });
+      next_look_ns =
+          MonotonicNs() + std::chrono::duration_cast<std::chrono::nanoseconds>(interval).count();
       lock.lock();
-      continue;
+      if (stop_ || tasks_.empty()) continue;
     }
     const Task task = tasks_.front();
     tasks_.pop_front();

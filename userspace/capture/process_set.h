@@ -176,6 +176,8 @@ class ProcessSet {
   bool TryAwaited(Pid pid, LoadingProcess* loading);
   void EndAwaiting(Pid pid);
   void LookForMore();
+  // Of the recorded processes those that have ended when nobody could be told.
+  void ForgetEnded();
   void RunFollower();
   void TryAllAwaited();
   // These two: the caller holds the lock.
@@ -225,6 +227,9 @@ class ProcessSet {
   uint64_t ended_early_ = 0;  // processes with PyTorch that ended before their probes were live
   bool looks_for_torch_ = false;
   int64_t last_search_ns_ = 0;
+  uint32_t last_tried_ = 0;  // of awaited_; this and the next two are the follower's
+  uint64_t exits_lost_ = 0;
+  uint32_t looks_for_ended_ = 0;
   bool stop_ = false;
   bool holds_awaited_ = false;
   std::thread follower_;

@@ -36,6 +36,9 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
   if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
   if (IsInWindow(head)) meter_.Count(head);
   if (patch_ != nullptr) {
+    // Merged records are kept later, when an ended process is no longer known.
+    const bool is_exit = head.kind == abi::PT_THREAD_EXIT;
+    if (is_exit && flight_ != nullptr) flight_->Observe(head, record);
     Merge(record, RecordOrigin::kProbe);
   } else {
     Keep(head, record);
@@ -58,7 +61,8 @@ void RecordSession::Keep(const abi::pt_record& head, std::span<const std::byte> 
   ++result_.records;
   if (step_watch_ != nullptr) step_watch_->Observe(record);
   if (budget_ != nullptr) budget_->Observe(head);
-  if (flight_ != nullptr) flight_->Observe(head, record);
+  const bool was_observed = patch_ != nullptr && head.kind == abi::PT_THREAD_EXIT;
+  if (flight_ != nullptr && !was_observed) flight_->Observe(head, record);
 }
 
 void RecordSession::Merge(std::span<const std::byte> record, RecordOrigin origin) {
@@ -201,7 +205,7 @@ void RecordSession::ReportProgress(int64_t now_ns) {
                            std::max(1e-9, ToSeconds(now_ns - last_progress_ns_));
   progress.lost = programs_->ReadCounters().ring_lost - lost_before_start_;
   if (patch_ != nullptr) progress.lost += patch_->lost();
-  if (system_ != nullptr) progress.lost += system_->lost();
+  if (system_ != nullptr) progress.lost += system_->lost() - system_lost_before_start_;
   if (const std::optional<RecordedSteps> steps = step_watch_->Find(); steps.has_value()) {
     const auto& [start_ns, end_ns] = steps->intervals.back();
     progress.step_ms = static_cast<double>(end_ns - start_ns) * 1e-6;
@@ -222,7 +226,7 @@ absl::Status RecordSession::Loop() {
     if (options_.duration_s.has_value()) {
       const double left_s = *options_.duration_s - ToSeconds(now_ns - info_.window.start_ns);
       if (left_s <= 0) break;
-      timeout_ms = std::min(timeout_ms, 1 + static_cast<int>(left_s * 1e3));
+      timeout_ms = static_cast<int>(std::min<double>(timeout_ms, 1 + left_s * 1e3));
     }
     if (absl::Status status = Drain(timeout_ms); !status.ok()) return status;
     if (now_ns - last_flush_ns >= kFlushNs) {
@@ -324,7 +328,7 @@ Ledger RecordSession::ReadLosses() const {
     ledger.samples_lost = sampler_->lost();
     ledger.samples_unsteady = sampler_->unsteady();
   }
-  if (system_ != nullptr) ledger.system_lost = system_->lost();
+  if (system_ != nullptr) ledger.system_lost = system_->lost() - system_lost_before_start_;
   if (budget_ != nullptr) ledger.demoted = budget_->counted_calls();
   return ledger;
 }

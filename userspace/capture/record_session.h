@@ -150,6 +150,7 @@ class RecordSession {
   RecordingInfo info_;
   int64_t cpu_at_start_ns_ = 0;
   uint64_t lost_before_start_ = 0;  // while probes were put in: outside the window
+  uint64_t system_lost_before_start_ = 0;
   int64_t last_progress_ns_ = 0;
   uint64_t last_progress_records_ = 0;
   RecordResult result_;

@@ -180,6 +180,9 @@ absl::Status RecordSession::AttachTargets() {
     if (absl::Status status = processes_->Attach(pid, *std::move(plan)); !status.ok()) {
       return status;
     }
+  }
+  // One that was named may be a child of another.
+  for (const auto& [pid, plan] : plans_) {
     if (options_.bpf.follow_children) processes_->FollowDescendants(pid, /*awaits_others=*/true);
   }
   for (const Pid pid : options_.awaited) {
@@ -307,6 +310,8 @@ absl::Status RecordSession::Start() {
   cpu_at_start_ns_ = ProcessCpuNs();
   lost_before_start_ = programs_->ReadCounters().ring_lost;
   if (patch_ != nullptr) lost_before_start_ += patch_->lost();
+  if (system_ != nullptr) system_lost_before_start_ = system_->lost();
+  if (flight_ != nullptr) flight_->NoteLosses(ready_ns, ReadLosses());
   if (!without_bpf_.empty() && callbacks_.on_without_bpf) callbacks_.on_without_bpf(without_bpf_);
   if (const std::string why = processes_->anothers_jumps();
       !why.empty() && callbacks_.on_anothers_jumps) {

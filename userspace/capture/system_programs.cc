@@ -271,14 +271,20 @@ absl::Status SystemPrograms::OpenFaultCounters() {
   return absl::OkStatus();
 }
 
-absl::Status SystemPrograms::AddProcess(Pid pid) {
-  const uint32_t key = Raw(pid);
-  const uint8_t one = 1;
-  if (bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.watched), &key, &one, BPF_ANY) != 0) {
-    return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
+absl::Status SystemPrograms::AddProcess(Pid pid) { return AddProcesses({&pid, 1}); }
+
+absl::Status SystemPrograms::AddProcesses(std::span<const Pid> pids) {
+  const int watched = bpf_map__fd(impl_->skeleton->maps.watched);
+  for (const Pid pid : pids) {
+    const uint32_t key = Raw(pid);
+    const uint8_t one = 1;
+    if (bpf_map_update_elem(watched, &key, &one, BPF_ANY) != 0) {
+      return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
+    }
   }
   const std::lock_guard lock(impl_->mutex);
-  impl_->skeleton->bss->iterated_tgid = key;
+  // 0 = all that are watched.
+  impl_->skeleton->bss->iterated_tgid = pids.size() == 1 ? Raw(pids.front()) : 0;
   return Impl::Iterate(impl_->begin_lister);
 }
 

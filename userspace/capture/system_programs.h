@@ -38,6 +38,8 @@ class SystemPrograms {
   // Records the process from here on, with what its threads are in the middle of, and, with
   // `follow_children`, those that it forks. From any thread.
   absl::Status AddProcess(Pid pid);
+  // The same of many at once: the kernel's threads are gone through a single time.
+  absl::Status AddProcesses(std::span<const Pid> pids);
 
   // Hands over all records that are there.
   void Drain(const RecordCallback& callback);

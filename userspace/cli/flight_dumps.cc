@@ -88,6 +88,7 @@ absl::StatusOr<ResultDirectory> FlightDumps::Write(const FlightDump& dump) {
       CaptureWriter::Create(*fd, directory->capture_path());
   if (!writer.ok()) return writer.status();
   if (absl::Status status = dump.WriteTo(writer->get()); !status.ok()) return status;
+  directory->ForgetEarlier();
   return directory;
 }
 

@@ -18,11 +18,18 @@ constexpr int kCannotRun = 127;
 // In the child: only what is safe between fork and exec. `fd`: says when to go, takes the errno of
 // a failed exec, and is closed by one that works.
 [[noreturn]] void WaitAndRun(int fd, char* const* arguments) {
+  // Signals are for the command, and end it before it begins.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    if (sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
+      signal(number, SIG_DFL);
+    }
+  }
   char go = 0;
   while (read(fd, &go, 1) < 0 && errno == EINTR) {
   }
   if (go != 'g') _exit(kCannotRun);
-  signal(SIGPIPE, SIG_DFL);  // those that we handle are reset by exec
+  signal(SIGPIPE, SIG_DFL);  // exec keeps what is ignored
   signal(SIGXFSZ, SIG_DFL);
   execvp(arguments[0], arguments);
   const int error = errno;

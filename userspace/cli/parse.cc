@@ -53,6 +53,9 @@ absl::StatusOr<int64_t> ParseInstant(const std::string& text, int64_t now_ns) {
     const absl::StatusOr<double> seconds = ParseDuration(text.substr(1));
     if (!seconds.ok()) return seconds.status();
     const auto duration_ns = static_cast<int64_t>(std::llround(*seconds * 1e9));
+    if (duration_ns < 1) {
+      return Fail(ExitCode::kUsage, "'" + text + "' is less than a nanosecond");
+    }
     if (text[0] == '+') return now_ns + duration_ns;
     return (now_ns / duration_ns + 1) * duration_ns;
   }

@@ -40,13 +40,25 @@ constexpr uint64_t kLargestRing = 1u << 30;
 
 std::atomic<bool> g_stop{false};
 
-void OnStopSignal(int) { g_stop.store(true, std::memory_order_relaxed); }
+// One that comes so soon after the first is the same wish: a shell and the terminal both tell.
+constexpr int64_t kSameSignalNs = 500'000'000;
+std::atomic<int64_t> g_stop_ns{0};
 
-// The first signal ends the recording; a second one has its usual effect.
+// The first signal ends the recording; a second one has its usual effect. A terminal that closes
+// has said all that it can say the first time.
+void OnStopSignal(int number) {
+  const int64_t now_ns = MonotonicNs();
+  int64_t first_ns = 0;
+  const bool is_first = g_stop_ns.compare_exchange_strong(first_ns, now_ns);
+  g_stop.store(true, std::memory_order_relaxed);
+  if (is_first || number == SIGHUP || now_ns - first_ns < kSameSignalNs) return;
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
 void StopOnSignals() {
   struct sigaction action {};
   action.sa_handler = OnStopSignal;
-  action.sa_flags = SA_RESETHAND;
   for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
   // Ignored by nohup: then a closed terminal is no reason to stop.
   struct sigaction before {};
@@ -463,6 +475,7 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   absl::Status launch;
   if (launched != nullptr) {
     callbacks.on_ready = [&, tell = callbacks.on_ready](const Ready& ready) {
+      if (g_stop.load(std::memory_order_relaxed)) return;  // what was not begun is not begun now
       if (tell) tell(ready);
       launch = launched->Release();
       if (!launch.ok()) g_stop.store(true, std::memory_order_relaxed);
@@ -474,6 +487,7 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
     directory->Discard();
     return launch.ok() ? result.status : launch;
   }
+  directory->ForgetEarlier();
   if (dumps.has_value() && result.last_dump.has_value()) {
     return FinishFlight(arguments, result, *formats, &*dumps);
   }

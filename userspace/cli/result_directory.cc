@@ -17,6 +17,9 @@
 namespace proftrace {
 namespace {
 
+constexpr const char* kCapture = "capture.ptrec";
+constexpr const char* kEarlierCapture = ".capture.ptrec.earlier";
+
 absl::Status DirectoryError(const std::string& path, const std::string& what) {
   return Fail(ExitCode::kOutputFailed,
               "cannot write results to " + path + ": " + what + "; give another one with -o");
@@ -78,9 +81,10 @@ absl::StatusOr<ResultDirectory> ResultDirectory::Prepare(const std::string& path
 absl::StatusOr<int> ResultDirectory::CreateCapture() const {
   const int directory = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (directory < 0) return DirectoryError(path_, ErrnoText(errno));
-  if (force_) unlinkat(directory, "capture.ptrec", 0);
-  const int fd = openat(directory, "capture.ptrec",
-                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  // An earlier one stays until there is something to put in its place.
+  if (force_) renameat(directory, kCapture, directory, kEarlierCapture);
+  const int fd =
+      openat(directory, kCapture, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   const int error = errno;
   close(directory);
   if (fd < 0) return DirectoryError(path_, ErrnoText(error));
@@ -93,8 +97,13 @@ absl::StatusOr<int> ResultDirectory::CreateCapture() const {
   return fd;
 }
 
+void ResultDirectory::ForgetEarlier() const {
+  if (force_) unlink((path_ + "/" + kEarlierCapture).c_str());
+}
+
 void ResultDirectory::Discard() const {
   unlink(capture_path().c_str());
+  if (force_) rename((path_ + "/" + kEarlierCapture).c_str(), capture_path().c_str());
   if (created_) rmdir(path_.c_str());
 }
 

@@ -19,7 +19,9 @@ class ResultDirectory {
   // Creates the capture file in it; the descriptor is the caller's.
   absl::StatusOr<int> CreateCapture() const;
 
-  // Removes what Prepare() made, when nothing was recorded.
+  // When something was recorded: an earlier recording's capture (`force`) is let go.
+  void ForgetEarlier() const;
+  // Removes what Prepare() and CreateCapture() made, when nothing was recorded.
   void Discard() const;
 
   const std::string& path() const { return path_; }
