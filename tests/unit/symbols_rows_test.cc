@@ -234,6 +234,78 @@ TEST_F(RowMakersTest, ANameMayBeWhereAVirtualFunctionReturnsIt) {
   EXPECT_FALSE(FindGivenName(image_, graph, maker, {kMaker}, of_others));
 }
 
+constexpr uint64_t kForwarder = 0x9300;
+constexpr uint64_t kMakesString = 0x9400;
+constexpr uint64_t kCreate = 0x9500;
+
+// A jump to RecordFunction::before, at `address`.
+std::vector<uint8_t> JumpToBefore(uint64_t address) {
+  const auto distance = static_cast<int32_t>(kBefore - (address + 5));
+  const auto* at = reinterpret_cast<const uint8_t*>(&distance);
+  std::vector<uint8_t> jump = {0xe9};
+  jump.insert(jump.end(), at, at + 4);
+  return jump;
+}
+
+TEST_F(RowMakersTest, ANameIsFollowedThroughASmallFunctionWithoutAName) {
+  // cmp byte [rdi+0x61], 0; je +; mov [rdi+0xd0], rsi; +: jmp before
+  std::vector<uint8_t> forwarder = {0x80, 0x7f, 0x61, 0x00, 0x74, 0x07, 0x48,
+                                    0x89, 0xb7, 0xd0, 0,    0,    0};
+  const std::vector<uint8_t> jump = JumpToBefore(kForwarder + forwarder.size());
+  forwarder.insert(forwarder.end(), jump.begin(), jump.end());
+  image_.Add(kForwarder, forwarder);
+  // sub rsp, 0x20; call maker; mov [rsp+8], rbx (text); call forwarder; ret
+  const Code code = Code()
+                        .Bytes({0x48, 0x83, 0xec, 0x20})
+                        .Call(kMaker)
+                        .Bytes({0x48, 0x89, 0x5c, 0x24, 0x08})
+                        .Call(kForwarder)
+                        .Bytes({0xc3});
+  const FlowGraph graph = Build(code, kBeforeVariant);
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name && name->place);
+  EXPECT_EQ(name->place->base, 3);
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0}));
+}
+
+TEST_F(RowMakersTest, ASmallFunctionThatMakesARowOfItsOwnGivesNoName) {
+  // call maker; mov rsi, rbx; jmp before
+  std::vector<uint8_t> bytes = {0xe8, 0, 0, 0, 0, 0x48, 0x89, 0xde};
+  const auto to_maker = static_cast<int32_t>(kMaker - (kForwarder + 5));
+  std::memcpy(bytes.data() + 1, &to_maker, sizeof(to_maker));
+  const std::vector<uint8_t> jump = JumpToBefore(kForwarder + bytes.size());
+  bytes.insert(bytes.end(), jump.begin(), jump.end());
+  image_.Add(kForwarder, bytes);
+  const FlowGraph graph = Build(Code().Call(kMaker).Call(kForwarder).Bytes({0xc3}));
+  EXPECT_FALSE(FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker}));
+}
+
+TEST_F(RowMakersTest, AStringMayBeMadeByAFunctionWithoutAName) {
+  // std::string's constructor from two pointers: mov rax, [rdi]; cmp rdx, 0xf; ja +; ret; +: call
+  // _M_create; ret
+  std::vector<uint8_t> makes = {0x48, 0x8b, 0x07, 0x48, 0x83, 0xfa, 0x0f, 0x77,
+                                0x01, 0xc3, 0xe8, 0,    0,    0,    0,    0xc3};
+  const auto to_create = static_cast<int32_t>(kCreate - (kMakesString + 15));
+  std::memcpy(makes.data() + 11, &to_create, sizeof(to_create));
+  image_.Add(kMakesString, makes);
+  image_.AddStub(kCreate, "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_createERmm");
+  // sub rsp, 0x40; call maker; mov rsi, [rbx+0x18]; lea rdi, [rsp+0x10]; call makes_string; lea
+  // rsi, [rsp+0x10]; call before(std::string); ret
+  const FlowGraph graph = Build(Code()
+                                    .Bytes({0x48, 0x83, 0xec, 0x40})
+                                    .Call(kMaker)
+                                    .Bytes({0x48, 0x8b, 0x73, 0x18})
+                                    .Bytes({0x48, 0x8d, 0x7c, 0x24, 0x10})
+                                    .Call(kMakesString)
+                                    .Bytes({0x48, 0x8d, 0x74, 0x24, 0x10})
+                                    .Call(kBefore)
+                                    .Bytes({0xc3}),
+                                kBeforeString);
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name && name->place);
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0x18, 0}));
+}
+
 TEST_F(RowMakersTest, TwoNamesAreNone) {
   // call maker; test eax, eax; je +; mov rsi, rbx; call before; ret; +: mov rsi, r12; call before;
   // ret
