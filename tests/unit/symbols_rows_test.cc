@@ -361,6 +361,29 @@ TEST_F(RowMakersTest, ThereIsNoEndThatAlsoFollowsWithoutABegin) {
   EXPECT_FALSE(FindMeetingPoint(graph, CallTo(graph, kMaker)));
 }
 
+// call new; mov esi, SCOPE; mov rbx, rax; mov rax, [rip+…] (the slot of a vtable); lea r12,
+// [rbx+0x10]; mov rdi, r12; add rax, 0x10; mov [rbx], rax; call maker; ret
+Code MakesOnTheHeap(uint8_t scope) {
+  Code code;
+  code.Call(kOther + 0x200).Bytes({0xbe, scope, 0, 0, 0, 0x48, 0x89, 0xc3, 0x48, 0x8b, 0x05});
+  const auto distance = static_cast<int32_t>(0x800 - (code.bytes().size() + 4));
+  const auto* at = reinterpret_cast<const uint8_t*>(&distance);
+  code.Bytes({at, at + 4}).Bytes({0x4c, 0x8d, 0x63, 0x10, 0x4c, 0x89, 0xe7});
+  code.Bytes({0x48, 0x83, 0xc0, 0x10, 0x48, 0x89, 0x03});
+  // As compilers put other code between the scope and the call.
+  for (int i = 0; i < 24; ++i) code.Bytes({0x90});
+  return code.Call(kMaker).Bytes({0xc3});
+}
+
+TEST_F(RowMakersTest, GloosWorksAndAnnotationsAreToldByTheirObjects) {
+  image_.AddStub(kOther + 0x200, "_Znwm");
+  const FlowGraph graph = Build(MakesOnTheHeap(7));
+  EXPECT_EQ(KindOfNameless(image_, graph, {kMaker}), NamelessMaker::kAnnotation);
+  image_.AddSlot(kBase + 0x800, "_ZTVSt23_Sp_counted_ptr_inplaceIN2at14RecordFunctionESaIvEE");
+  EXPECT_EQ(KindOfNameless(image_, graph, {kMaker}), NamelessMaker::kGlooWork);
+  EXPECT_EQ(KindOfNameless(image_, Build(MakesOnTheHeap(0)), {kMaker}), NamelessMaker::kNeither);
+}
+
 TEST(FrameEndsTest, FindsSlotsOfTheFrameAndOfTheOneBeforeAPointer) {
   FakeCode image;
   // mov rdi, [rbp+0x30]; test rdi, rdi; je +6; mov rax, [rdi]; call [rax+8]; ret
