@@ -415,28 +415,22 @@ bool RowMakerSearch::AddNamedCall(const FunctionRange& function, const FlowGraph
 
 bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& graph,
                                uint32_t call) {
-  // The at::RecordFunction goes to the heap and into a field of the frame.
-  std::optional<Value> slot;
-  ValueWalk walk(graph);
-  walk.set_store_visitor([&](const Value& address, const Value& value) {
-    if (value.base == Value::kAllocated && address.base != static_cast<int>(kRsp)) slot = address;
-  });
-  walk.Run(call, [](uint32_t, const ValueState&) { return true; });
-  const auto name = FindGivenName(image_, graph, call, {});
-  if (!slot || slot->offsets.size() != 1 || !name || !name->place ||
-      name->place->base != slot->base || name->place->count < 2) {
+  const std::optional<FrameSlot> slot = FindFrameSlot(graph, call);
+  if (!slot) return false;
+  const auto name = FindGivenName(image_, graph, slot->node, {});
+  if (!name || !name->place || name->place->base != slot->frame || name->place->count < 2) {
     return false;
   }
   // The name is the code's, and the code is what the frame points to first.
   const int64_t code = name->place->offsets[0];
-  auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_FRAME_BEGIN,
-                     static_cast<uint8_t>(slot->base), code);
+  auto begin = Probe(graph.node(slot->node).instruction.address, abi::PT_ROLE_FRAME_BEGIN,
+                     slot->frame, code);
   if (!begin) return false;
   begin->place = name->place;
-  begin->inputs =
-      FindGivenInputs(image_, graph, call, {}).value_or(RowInputs{RowInputKind::kUnknown, {}});
+  begin->inputs = FindGivenInputs(image_, graph, slot->node, {})
+                      .value_or(RowInputs{RowInputKind::kUnknown, {}});
   std::vector<RowProbe> ends;
-  for (const FrameEnd& end : FindFrameEnds(image_, function, slot->offsets[0] - code)) {
+  for (const FrameEnd& end : FindFrameEnds(image_, function, slot->offset - code)) {
     const auto probe = Probe(end.address, abi::PT_ROLE_FRAME_END, end.reg, end.offset);
     if (probe) ends.push_back(*probe);
   }

@@ -384,6 +384,23 @@ TEST_F(RowMakersTest, GloosWorksAndAnnotationsAreToldByTheirObjects) {
   EXPECT_EQ(KindOfNameless(image_, Build(MakesOnTheHeap(0)), {kMaker}), NamelessMaker::kNeither);
 }
 
+TEST_F(RowMakersTest, AFrameThatLiesOnTheStackIsTakenFromItsRegisterBefore) {
+  // mov rbp, rsp; mov [rbp-0x28], rdi (the frame); lea rdi, [rbp-0x20]; call maker; call new; mov
+  // r9, [rbp-0x28]; mov [r9+0x30], rax; ret
+  image_.AddStub(kOther + 0x200, "_Znwm");
+  const FlowGraph graph = Build(Code()
+                                    .Bytes({0x48, 0x89, 0xe5, 0x48, 0x89, 0x7d, 0xd8})
+                                    .Bytes({0x48, 0x8d, 0x7d, 0xe0})
+                                    .Call(kMaker)
+                                    .Call(kOther + 0x200)
+                                    .Bytes({0x4c, 0x8b, 0x4d, 0xd8, 0x49, 0x89, 0x41, 0x30, 0xc3}));
+  const auto slot = FindFrameSlot(graph, CallTo(graph, kMaker));
+  ASSERT_TRUE(slot);
+  EXPECT_EQ(graph.node(slot->node).instruction.address, kBase + 3);
+  EXPECT_EQ(slot->frame, 7);  // rdi
+  EXPECT_EQ(slot->offset, 0x30);
+}
+
 TEST(FrameEndsTest, FindsSlotsOfTheFrameAndOfTheOneBeforeAPointer) {
   FakeCode image;
   // mov rdi, [rbp+0x30]; test rdi, rdi; je +6; mov rax, [rdi]; call [rax+8]; ret
