@@ -462,6 +462,17 @@ TEST(CudaTest, FunctionsAreToldByTheirNamesInAnyVersion) {
   }
 }
 
+TEST(PythonValuesTest, ATensorLiesBehindItsFlagUntil2Point9) {
+  const auto of_2_9 = PythonValueLayoutOf("2.9.1+debian", "3.14");
+  ASSERT_TRUE(of_2_9);
+  EXPECT_EQ(of_2_9->tensor, 24);
+  EXPECT_EQ(of_2_9->items, 32);
+  const auto of_2_11 = PythonValueLayoutOf("2.11.0", "3.13");
+  ASSERT_TRUE(of_2_11);
+  EXPECT_EQ(of_2_11->tensor, 16);
+  EXPECT_FALSE(PythonValueLayoutOf("2.10.0", "3.13"));  // not measured
+}
+
 TEST(PythonTextTest, UnknownVersionsHaveNoPlace) {
   EXPECT_EQ(PythonTextOffset("3.11"), 48);
   EXPECT_EQ(PythonTextOffset("3.14"), 40);
