@@ -204,12 +204,8 @@ std::optional<BoxedArguments> BoxedPlace(const std::array<Use, 3>& uses) {
   return found;
 }
 
-}  // namespace
-
-std::optional<BoxedArguments> FindBoxedArguments(const FlowGraph& graph) {
-  return BoxedPlace(ArgumentWalk(graph).Run(/*until_call=*/false));
-}
-
+// The scope (at::RecordScope) that a call gets as its second argument, when the instructions
+// between `start` and the call put a constant there.
 std::optional<uint32_t> ScopeOfCall(const CodeImage& image, uint64_t start, uint64_t call) {
   uint8_t bytes[64];
   if (call < start) return std::nullopt;
@@ -224,6 +220,12 @@ std::optional<uint32_t> ScopeOfCall(const CodeImage& image, uint64_t start, uint
     }
   }
   return scope;
+}
+
+}  // namespace
+
+std::optional<BoxedArguments> FindBoxedArguments(const FlowGraph& graph) {
+  return BoxedPlace(ArgumentWalk(graph).Run(/*until_call=*/false));
 }
 
 CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,

@@ -32,8 +32,4 @@ std::optional<BoxedArguments> FindBoxedArguments(const FlowGraph& graph);
 CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
                           const std::vector<uint64_t>& callbacks);
 
-// The scope (at::RecordScope) that a call gets as its second argument, when the instructions
-// between `start` and the call put a constant there.
-std::optional<uint32_t> ScopeOfCall(const CodeImage& image, uint64_t start, uint64_t call);
-
 }  // namespace proftrace

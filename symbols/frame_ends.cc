@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "symbols/instruction.h"
+#include "symbols/value_walk.h"
 
 namespace proftrace {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 // Interpreter.cpp has 100 KB of code.
 constexpr uint64_t kReach = uint64_t{192} << 10;
 constexpr size_t kMostEnds = 64;
+constexpr int kMostStepsBack = 8;
 // A class larger than this is no frame.
 constexpr int64_t kLargestFrame = 1024;
 
@@ -75,7 +77,37 @@ bool Computes(const CodeImage& image, uint64_t address, uint8_t reg, int64_t dis
   return false;
 }
 
+// The node before, where no other way leads to this one.
+std::optional<uint32_t> OnlyNodeBefore(const FlowGraph& graph, uint32_t node) {
+  std::optional<uint32_t> found;
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    const auto next = graph.successors(i);
+    if (std::find(next.begin(), next.end(), node) == next.end()) continue;
+    if (found || next.last - next.first != 1) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
 }  // namespace
+
+std::optional<FrameSlot> FindFrameSlot(const FlowGraph& graph, uint32_t call) {
+  std::optional<uint32_t> from = call;
+  for (int steps = 0; from && steps < kMostStepsBack; ++steps) {
+    if (*from != call && graph.node(*from).is_call) break;
+    std::optional<Value> slot;
+    ValueWalk walk(graph);
+    walk.set_store_visitor([&](const Value& address, const Value& value) {
+      if (value.base == Value::kAllocated && address.base != static_cast<int>(kRsp)) slot = address;
+    });
+    walk.Run(*from, [](uint32_t, const ValueState&) { return true; });
+    if (slot && slot->base < Value::kAddress && slot->offsets.size() == 1) {
+      return FrameSlot{*from, static_cast<uint8_t>(slot->base), slot->offsets[0]};
+    }
+    from = OnlyNodeBefore(graph, *from);
+  }
+  return std::nullopt;
+}
 
 std::vector<FrameEnd> FindFrameEnds(const CodeImage& image, const FunctionRange& maker,
                                     int64_t slot) {

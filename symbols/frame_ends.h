@@ -1,12 +1,25 @@
-// Where frames of TorchScript's interpreter are destroyed.
+// Where frames of TorchScript's interpreter get an at::RecordFunction, and where they end.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "symbols/code_image.h"
+#include "symbols/flow_graph.h"
 
 namespace proftrace {
+
+struct FrameSlot {
+  uint32_t node = 0;   // an instruction at which `frame` is the frame's register
+  uint8_t frame = 0;   // by its hardware number
+  int64_t offset = 0;  // of the pointer to the at::RecordFunction
+};
+
+// The slot that the code behind `call` stores an object of the heap into. Where the frame's address
+// lies on the stack at the call, the place is an instruction before it, with nothing but straight
+// code between them.
+std::optional<FrameSlot> FindFrameSlot(const FlowGraph& graph, uint32_t call);
 
 struct FrameEnd {
   uint64_t address = 0;  // of the jump that skips the at::RecordFunction that is not there

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "symbols/forwarded_calls.h"
 #include "symbols/graph_analysis.h"
 #include "symbols/value_sums.h"
 #include "symbols/value_walk.h"
@@ -112,7 +113,7 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
   std::vector<Value> texts;
   std::vector<Value> tested;
   ValueSums sums;
-  const std::vector<bool> leading = NodesLeadingToCalls(graph, [](std::string_view callee) {
+  ForwardedCalls naming(image, graph, [](std::string_view callee) {
     return callee.starts_with(kBefore) || callee.starts_with(kWithScope) ||
            callee.starts_with(kWithHandle);
   });
@@ -122,9 +123,10 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
   ValueWalk walk(graph);
   walk.set_follows_names(&sums);
   walk.set_virtual_return(virtual_return);
+  naming.TellNames(&walk);
   walk.Run(from, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
-    if (!leading[node]) return false;
+    if (!naming.LeadsToOne(node)) return false;
     if (!call.is_call) {
       const Value pointer = walk.TestedAt(node, state);
       if (pointer.known() && pointer.is_whole()) note(pointer, &tested);
@@ -132,11 +134,14 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
     }
     if (node == from) return true;
     if (std::binary_search(stops.begin(), stops.end(), call.instruction.target)) return false;
-    const auto text = TextArgument(call.callee, state);
-    if (!text) return true;
-    // The same name is given with and without inputs: one of both ways may be hard to follow.
-    if (text->is_address() || NamePlace(*text, sums)) note(*text, &texts);
-    return false;
+    bool is_over = false;
+    naming.Visit(walk, node, state, [&](std::string_view callee, const ValueState& at) {
+      const auto text = TextArgument(callee, at);
+      is_over |= text.has_value();
+      // The same name is given with and without inputs: one of both ways may be hard to follow.
+      if (text && (text->is_address() || NamePlace(*text, sums))) note(*text, &texts);
+    });
+    return !is_over;
   });
   return NameOf(image, std::move(texts), tested, sums);
 }

@@ -48,6 +48,11 @@ StringSource SourceOfString(std::string_view callee) {
   return from_characters ? StringSource::kCharacters : StringSource::kNone;
 }
 
+bool IsOfStrings(std::string_view callee) {
+  return callee.starts_with("_ZNSt7__cxx1112basic_stringIc") || callee.starts_with("_ZNSs") ||
+         callee.starts_with("_Znwm") || callee.starts_with("_ZdlPv") || callee == "memcpy";
+}
+
 bool ReturnsItsArgument(std::string_view callee) {
   return callee.starts_with("_ZSt7forwardI") ||
          (callee.starts_with("_ZNRSt8optionalI") && callee.ends_with("EdeEv"));

@@ -17,6 +17,9 @@ enum class StringSource : uint8_t { kNone, kString, kCharacters, kPointer };
 StringSource SourceOfVariant(std::string_view callee);
 StringSource SourceOfString(std::string_view callee);
 
+// Whether it is a function of std::string, or one that takes, gives back or copies memory for it.
+bool IsOfStrings(std::string_view callee);
+
 // std::forward, and std::optional's operator*: libstdc++ has the value first.
 bool ReturnsItsArgument(std::string_view callee);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "symbols/call_arguments.h"
+#include "symbols/forwarded_calls.h"
 #include "symbols/instruction.h"
 #include "symbols/key_set.h"
 #include "symbols/value_sums.h"
@@ -21,9 +22,10 @@ constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
 constexpr std::string_view kWithScope = "record_function_with_scope";
 // rdi, rsi, rdx, rcx, r8, r9: in the order of enum pt_register.
 constexpr std::array<unsigned, 6> kArgumentRegisters = {7, 6, 2, 1, 8, 9};
-// at::RecordFunction: StepCallbacks come first; it has 344 bytes in 2.15.
+// at::RecordFunction: StepCallbacks come first; it has 344 bytes in 2.15. Behind it lie registers
+// that the function saves.
 constexpr int64_t kLeastInputsOffset = 64;
-constexpr int64_t kRecordFunctionBytes = 512;
+constexpr int64_t kRecordFunctionBytes = 344;
 constexpr int64_t kMostValues = 256;
 constexpr int64_t kVectorBytes = 24;
 constexpr int64_t kVectorEnd = 8;
@@ -190,45 +192,46 @@ std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph
   const ValueState frame = walk.FrameAt(from);
   walk.set_tells_numbers();
   walk.set_sums(&sums, &image);
-  const std::vector<bool> leading = NodesLeadingToCalls(
-      graph, [](std::string_view callee) { return callee.starts_with(kBefore); });
+  ForwardedCalls before(image, graph,
+                        [](std::string_view callee) { return callee.starts_with(kBefore); });
+  before.TellNames(&walk);
   walk.Run(from, frame, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
-    if (!leading[node]) return false;
+    if (!before.LeadsToOne(node)) return false;
     if (!call.is_call || node == from) return true;
     if (IsOneOf(stops, call)) return false;
-    const auto given = InputsOfCall(call.callee, state);
-    if (!given) return !call.callee.starts_with(kBefore);
-    const std::optional<RowInputs> inputs = PlacesOf(*given, &sums);
-    if (!inputs) return false;
-    clear &= NoteAgreed(0, *inputs, &agreed);
-    return false;
+    return !before.Visit(walk, node, state, [&](std::string_view callee, const ValueState& at) {
+      const auto given = InputsOfCall(callee, at);
+      const std::optional<RowInputs> inputs = given ? PlacesOf(*given, &sums) : std::nullopt;
+      if (inputs) clear &= NoteAgreed(0, *inputs, &agreed);
+    });
   });
   return clear ? agreed : std::nullopt;
 }
 
 // Whether a row that begins at `from` has inputs at all: `start` is that, or the function's begin,
 // where registers that were set on the way to the row are told as well.
-bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from,
+bool HasInputs(const CodeImage& image, const FlowGraph& graph, uint32_t start, uint32_t from,
                const std::vector<uint64_t>& stops) {
   bool found = false;
   std::optional<Value> object;
   const auto takes_inputs = [](std::string_view callee) {
     return callee.starts_with(kBefore) || Contains(callee, kWithScope);
   };
-  const std::vector<bool> leading = NodesLeadingToCalls(graph, takes_inputs);
-  ValueWalk(graph).Run(start, [&](uint32_t node, const ValueState& state) {
-    if (!leading[node]) return false;
+  ForwardedCalls taking(image, graph, takes_inputs);
+  ValueWalk walk(graph);
+  taking.TellNames(&walk);
+  walk.Run(start, [&](uint32_t node, const ValueState& state) {
+    if (!taking.LeadsToOne(node)) return false;
     if (node == from) object = state.reg(kRdi);
     if (node == from || found || !object || !graph.node(node).is_call) return !found;
     if (IsOneOf(stops, graph.node(node))) return false;
-    const std::string_view callee = graph.node(node).callee;
-    if (!takes_inputs(callee)) return true;
-    const auto stored = state.WordsOf(state.reg(kRdi), kRecordFunctionBytes);
-    const bool is_its_own = start == from || state.reg(kRdi) == *object;
-    found |= is_its_own && (Contains(callee, "6IValueE") ||
-                            stored.lower_bound(kLeastInputsOffset) != stored.end());
-    return false;
+    return !taking.Visit(walk, node, state, [&](std::string_view callee, const ValueState& at) {
+      const auto stored = at.WordsOf(at.reg(kRdi), kRecordFunctionBytes);
+      const bool is_its_own = start == from || at.reg(kRdi) == *object;
+      found |= is_its_own && (Contains(callee, "6IValueE") ||
+                              stored.lower_bound(kLeastInputsOffset) != stored.end());
+    });
   });
   return found;
 }
@@ -238,7 +241,8 @@ bool HasInputs(const FlowGraph& graph, uint32_t start, uint32_t from,
 std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
                                          uint32_t from, const std::vector<uint64_t>& stops) {
   auto given = OnWhichAllAgree(image, graph, from, stops);
-  if (given || (!HasInputs(graph, from, from, stops) && !HasInputs(graph, 0, from, stops))) {
+  if (given ||
+      (!HasInputs(image, graph, from, from, stops) && !HasInputs(image, graph, 0, from, stops))) {
     return given;
   }
   return RowInputs{RowInputKind::kUnknown, {}};

@@ -10,7 +10,6 @@
 #include <set>
 #include <utility>
 
-#include "symbols/argument_use.h"
 #include "symbols/code_image.h"
 #include "symbols/frame_ends.h"
 #include "symbols/given_names.h"
@@ -28,6 +27,11 @@ namespace proftrace {
 namespace {
 
 constexpr std::string_view kGlooWork = "_ZN4c10d16ProcessGroupGloo9AsyncWork";
+// recordAsyncWorkProfilingInfo(const char* title, tensors)
+constexpr WorkArguments kGlooWorkArguments = {kRsi, kRdx, /*is_later=*/true};
+// What std::make_shared makes, and where the object lies in it.
+constexpr std::string_view kSharedRow = "_ZTVSt23_Sp_counted_ptr_inplaceIN2at14RecordFunctionE";
+constexpr int64_t kInSharedBytes = 16;
 constexpr std::string_view kScriptMethod = "5torch3jit6Method";
 // What a Method of a module calls: the one torch::jit::Function that TorchScript's compiler makes.
 constexpr std::string_view kScriptFunctionTable = "_ZTVN5torch3jit13GraphFunctionE";
@@ -39,15 +43,14 @@ constexpr std::string_view kIsObserved = "_ZNK3c104impl13OperatorEntry10isObserv
 // The flag lies behind the dispatch table of an OperatorDef, which has a hundred entries and more.
 constexpr int64_t kLeastFlagOffset = 1024;
 constexpr int64_t kMostFlagOffset = 32768;
-constexpr uint64_t kScopeBytes = 24;
 constexpr int64_t kPythonObjectBytes = 16;
 
 std::optional<WorkArguments> ArgumentsOfWork(const FunctionRange& range) {
   if (Contains(range.name, kGlooWork) && Contains(range.name, "recordAsyncWorkProfilingInfoEPKc")) {
-    return WorkArguments{kRsi, kRdx};
+    return kGlooWorkArguments;
   }
   // Work(int rank, OpType, const char* title, tensors)
-  if (range.name.starts_with("_ZN4c10d4WorkC")) return WorkArguments{kRcx, kR8};
+  if (range.name.starts_with("_ZN4c10d4WorkC")) return WorkArguments{kRcx, kR8, false};
   return std::nullopt;
 }
 
@@ -94,6 +97,26 @@ std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t
     return false;
   });
   return clear ? found : std::nullopt;
+}
+
+NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
+                             const std::vector<uint64_t>& constructors) {
+  NamelessMaker kind = NamelessMaker::kNeither;
+  const Value user_scope{Value::kConstant, {static_cast<int64_t>(Scope::kUserScope)}};
+  ValueWalk walk(graph);
+  walk.set_tells_numbers();
+  walk.Run(0, [&](uint32_t node, const ValueState& state) {
+    const FlowNode& call = graph.node(node);
+    if (!call.is_call || !IsMemberOf(constructors, call.instruction.target)) return true;
+    if (state.reg(kRdi).base != Value::kAllocated || state.reg(kRsi) != user_scope) return true;
+    const Value table = state.Load(state.reg(kRdi), -kInSharedBytes);
+    const bool is_shared =
+        table.base == Value::kAddress && table.offsets.size() == 2 &&
+        image.SlotName(static_cast<uint64_t>(table.offsets[0])).starts_with(kSharedRow);
+    kind = is_shared ? NamelessMaker::kGlooWork : NamelessMaker::kAnnotation;
+    return true;
+  });
+  return kind;
 }
 
 RowMakerSearch::RowMakerSearch(const ModuleImage& image, const RowTargets& targets,
@@ -259,10 +282,8 @@ void RowMakerSearch::AddWork(const Function& function, const WorkArguments& argu
       const auto work = state.Find(Value{static_cast<int>(kRdi), {0}});
       const auto text = state.Find(Value{static_cast<int>(arguments.title), {0}});
       if (!work || work->offsets.size() != 1 || !text) return false;
-      // ProcessGroupGloo's are made on one thread, and their row begins on the one that executes
-      // them.
-      const bool later = Contains(function.range.name, kGlooWork);
-      begin = Probe(call.address, later ? abi::PT_ROLE_WORK_TITLE : abi::PT_ROLE_GUARD_BEGIN,
+      begin = Probe(call.address,
+                    arguments.is_later ? abi::PT_ROLE_WORK_TITLE : abi::PT_ROLE_GUARD_BEGIN,
                     static_cast<uint8_t>(work->base), 0);
       if (begin) begin->place = PlaceOf(*text, abi::PT_PLACE_C_STRING);
       const auto tensors = state.Find(Value{static_cast<int>(arguments.tensors), {0}});
@@ -310,9 +331,12 @@ std::vector<RowProbe> RowMakerSearch::FindWorkProbes() const {
 void RowMakerSearch::AddGuards() {
   for (const Function& function : functions_) {
     if (!Calls(function, targets_.constructors) || Calls(function, targets_.engine)) continue;
-    if (IsAnnotation(function.range) || IsNamelessAnnotation(function)) {
+    const NamelessMaker kind = KindOf(function);
+    if (IsAnnotation(function.range) || kind == NamelessMaker::kAnnotation) {
       AddAnnotationGuards(function);
-    } else if (const auto arguments = ArgumentsOfWork(function.range)) {
+    } else if (const auto arguments = kind == NamelessMaker::kGlooWork
+                                          ? std::optional(kGlooWorkArguments)
+                                          : ArgumentsOfWork(function.range)) {
       AddWork(function, *arguments);
     } else if (!HasOtherProbes(function.range)) {
       AddGuardsOf(function);
@@ -391,28 +415,22 @@ bool RowMakerSearch::AddNamedCall(const FunctionRange& function, const FlowGraph
 
 bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& graph,
                                uint32_t call) {
-  // The at::RecordFunction goes to the heap and into a field of the frame.
-  std::optional<Value> slot;
-  ValueWalk walk(graph);
-  walk.set_store_visitor([&](const Value& address, const Value& value) {
-    if (value.base == Value::kAllocated && address.base != static_cast<int>(kRsp)) slot = address;
-  });
-  walk.Run(call, [](uint32_t, const ValueState&) { return true; });
-  const auto name = FindGivenName(image_, graph, call, {});
-  if (!slot || slot->offsets.size() != 1 || !name || !name->place ||
-      name->place->base != slot->base || name->place->count < 2) {
+  const std::optional<FrameSlot> slot = FindFrameSlot(graph, call);
+  if (!slot) return false;
+  const auto name = FindGivenName(image_, graph, slot->node, {});
+  if (!name || !name->place || name->place->base != slot->frame || name->place->count < 2) {
     return false;
   }
   // The name is the code's, and the code is what the frame points to first.
   const int64_t code = name->place->offsets[0];
-  auto begin = Probe(graph.node(call).instruction.address, abi::PT_ROLE_FRAME_BEGIN,
-                     static_cast<uint8_t>(slot->base), code);
+  auto begin = Probe(graph.node(slot->node).instruction.address, abi::PT_ROLE_FRAME_BEGIN,
+                     slot->frame, code);
   if (!begin) return false;
   begin->place = name->place;
-  begin->inputs =
-      FindGivenInputs(image_, graph, call, {}).value_or(RowInputs{RowInputKind::kUnknown, {}});
+  begin->inputs = FindGivenInputs(image_, graph, slot->node, {})
+                      .value_or(RowInputs{RowInputKind::kUnknown, {}});
   std::vector<RowProbe> ends;
-  for (const FrameEnd& end : FindFrameEnds(image_, function, slot->offsets[0] - code)) {
+  for (const FrameEnd& end : FindFrameEnds(image_, function, slot->offset - code)) {
     const auto probe = Probe(end.address, abi::PT_ROLE_FRAME_END, end.reg, end.offset);
     if (probe) ends.push_back(*probe);
   }
@@ -444,27 +462,11 @@ bool RowMakerSearch::HasOtherProbes(const FunctionRange& range) const {
   return contexts_.contains(range.start) || range.name.starts_with("_ZN6caffe26detail");
 }
 
-// In a file without local symbols: an object of the user's scope that is not on the stack.
-bool RowMakerSearch::IsNamelessAnnotation(const Function& function) const {
-  if (!function.range.name.empty()) return false;
+NamelessMaker RowMakerSearch::KindOf(const Function& function) const {
+  if (!function.range.name.empty()) return NamelessMaker::kNeither;
   const auto graph = Graph(function.range);
-  if (!graph.ok()) return false;
-  bool found = false;
-  ValueWalk(*graph).Run(0, [&](uint32_t node, const ValueState& state) {
-    const FlowNode& call = graph->node(node);
-    if (!call.is_call || !IsMemberOf(targets_.constructors, call.instruction.target)) return true;
-    // The instruction before the call, or the one before that, says which scope.
-    const uint64_t address = call.instruction.address;
-    uint64_t start = address;
-    for (uint32_t i = 0; i < graph->size(); ++i) {
-      const uint64_t other = graph->node(i).instruction.address;
-      if (other < address && other + kScopeBytes >= address) start = std::min(start, other);
-    }
-    found |= state.reg(kRdi).base == Value::kAllocated &&
-             ScopeOfCall(image_, start, address) == static_cast<uint32_t>(Scope::kUserScope);
-    return true;
-  });
-  return found;
+  return graph.ok() ? KindOfNameless(image_, *graph, targets_.constructors)
+                    : NamelessMaker::kNeither;
 }
 
 void RowMakerSearch::AddAnnotationGuards(const Function& function) {

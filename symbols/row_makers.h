@@ -37,8 +37,16 @@ std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t
 // its inputs.
 struct WorkArguments {
   unsigned title = 0;
-  unsigned tensors = 0;  // std::optional<std::vector<at::Tensor>> const&
+  unsigned tensors = 0;   // std::optional<std::vector<at::Tensor>> const&
+  bool is_later = false;  // made on one thread, and its row begins on the one that executes it
 };
+
+// What a function is that has no name in its file, by the object that it makes: one of the user's
+// scope that is not on the stack. Gloo's works are made by std::make_shared, annotations as members
+// of a class of torch's own.
+enum class NamelessMaker : uint8_t { kNeither, kAnnotation, kGlooWork };
+NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
+                             const std::vector<uint64_t>& constructors);
 
 // Adds what the file makes to `facts`: rows, ends, gaps. `handled`: functions that have other
 // probes.
@@ -64,7 +72,7 @@ class RowMakerSearch {
   std::optional<Value> NamesFunctionReturn(int64_t offset);
   absl::StatusOr<FlowGraph> Graph(const FunctionRange& range) const;
   void AddGuardsOf(const Function& function);
-  bool IsNamelessAnnotation(const Function& function) const;
+  NamelessMaker KindOf(const Function& function) const;
   void AddAnnotationGuards(const Function& function);
   void AddGuardEnds();
   void AddWork(const Function& function, const WorkArguments& arguments);

@@ -149,7 +149,9 @@ void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   const FlowNode& call = graph_.node(node);
   if (StepKnownCall(call.callee, state)) return;
   const Value first = state->registers_[kRdi];
-  StringSource source = SourceOfString(call.callee);
+  const bool is_nameless = callee_names_ && call.callee.empty() && !call.is_indirect;
+  StringSource source =
+      SourceOfString(is_nameless ? callee_names_(call.instruction.target) : call.callee);
   // A std::string_view has its length first (libstdc++).
   const int64_t offset = source == StringSource::kNone ? 8 : 0;
   if (source == StringSource::kNone) source = SourceOfVariant(call.callee);

@@ -130,6 +130,14 @@ class ValueWalk {
   using VirtualReturn = std::function<std::optional<Value>(int64_t offset)>;
   void set_virtual_return(VirtualReturn returned) { virtual_return_ = std::move(returned); }
 
+  // The name of a function that the file has none for, by its address; empty where it is not known.
+  using CalleeName = std::function<std::string_view(uint64_t address)>;
+  void set_callee_names(CalleeName names) { callee_names_ = std::move(names); }
+
+  // Runs through a function that is called with `state`, by the rules of this walk. Where it leaves
+  // for another one, what lies on the stack is where that one's caller would have it.
+  void RunCalled(const FlowGraph& callee, ValueState state, const Visitor& visitor) const;
+
   // What the function that the graph is of returns, in terms of the registers at its entry.
   Value ReturnValue();
 
@@ -159,6 +167,7 @@ class ValueWalk {
   bool tells_numbers_ = false;
   bool follows_names_ = false;
   VirtualReturn virtual_return_;
+  CalleeName callee_names_;
   ValueSums* sums_ = nullptr;
   const CodeImage* image_ = nullptr;  // of functions that are followed
   // Functions that are called, by their addresses; nothing for one that is not followed.

@@ -1,5 +1,7 @@
 // What lies in a function's frame, by where its registers point, and what functions return.
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "symbols/value_walk.h"
 
@@ -43,6 +45,26 @@ ValueState ValueWalk::FrameAt(uint32_t start) {
     frame.Store(by_stack(word.second), 0, by_stack(value.offsets[0]));
   }
   return frame;
+}
+
+void ValueWalk::RunCalled(const FlowGraph& callee, ValueState state, const Visitor& visitor) const {
+  constexpr int64_t kReturnAddress = 8;
+  const auto move_stack = [](ValueState* moved, int64_t bytes) {
+    Value& stack = moved->registers_[kRsp];
+    if (stack.known()) stack.offsets.back() += bytes;
+  };
+  ValueWalk walk(callee);
+  walk.tells_numbers_ = tells_numbers_;
+  walk.follows_names_ = follows_names_;
+  walk.sums_ = sums_;
+  walk.callee_names_ = callee_names_;
+  move_stack(&state, -kReturnAddress);
+  walk.Run(0, std::move(state), [&](uint32_t node, const ValueState& at) {
+    if (callee.node(node).end != NodeEnd::kTailCall) return visitor(node, at);
+    ValueState left = at;
+    move_stack(&left, kReturnAddress);
+    return visitor(node, left);
+  });
 }
 
 Value ValueWalk::ReturnValue() {

@@ -22,7 +22,7 @@ std::optional<NodeOffsets> NodeOffsetsOf(std::string_view torch_version);
 
 // How Python keeps what a custom Function is called with (bpf/abi/records.h, struct
 // pt_torch_layout); nothing where that is not known. From the headers of both: torch 1.13, 2.1 to
-// 2.8, 2.11 and 2.15; Python 3.9 to 3.14.
+// 2.9, 2.11 and 2.15; Python 3.9 to 3.14.
 struct PythonValueLayout {
   uint8_t tensor = 0;          // of the TensorImpl* in a Python tensor
   uint8_t items = 0;           // of the first item in a tuple

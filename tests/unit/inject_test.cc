@@ -232,7 +232,8 @@ TEST(FrameStateTest, RefusesLessThanAnArea) {
 class StackMemory final : public TargetMemory {
  public:
   bool Read(uint64_t address, void* buffer, size_t bytes) const override {
-    if (address < kAddress || bytes > sizeof(words) - (address - kAddress)) return false;
+    if (address < kAddress || address - kAddress > sizeof(words)) return false;
+    if (bytes > sizeof(words) - (address - kAddress)) return false;
     std::memcpy(buffer, reinterpret_cast<const uint8_t*>(words) + (address - kAddress), bytes);
     return true;
   }
@@ -254,7 +255,10 @@ TEST(ThreadChecksTest, AStackThatIsNotKnownIsInTheWay) {
   EXPECT_FALSE(goes_on(kAddress, kAddress + 4096));
   EXPECT_TRUE(goes_on(kAddress + 4096, kAddress + 8192)) << "it has grown since";
   EXPECT_TRUE(goes_on(kAddress - 4096, kAddress)) << "another one lies below";
+  EXPECT_FALSE(goes_on(kAddress, kAddress + 8192)) << "a guard lies behind it";
+  threads[0].registers.rsp = kAddress + 4096 + 256;
   EXPECT_TRUE(goes_on(kAddress, kAddress + 8192)) << "it cannot be read";
+  threads[0].registers.rsp = kAddress + 256;
   // As a signal's frame has it: where it goes on, flags, code segment.
   memory.words[100] = 4711;
   memory.words[101] = 0x202;

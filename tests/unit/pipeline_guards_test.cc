@@ -220,6 +220,34 @@ TEST(GuardTest, AFrameThatMovedIsKnownByItsCode) {
   EXPECT_EQ(timeline->span(SpanId{1}).duration_ns, 10);
 }
 
+TEST(GuardTest, WhereAFrameHasMovedFromAnotherMayBegin) {
+  RecordMaker maker;
+  maker.Guard(kFrame, 1, 10, 5, 0x700, 0x70, 2, "outer");
+  maker.Guard(kFrame, 1, 20, 5, 0x868, 0x71, 2, "inner");  // the vector grew: outer is at 0x800
+  maker.Guard(kFrame, 1, 30, 6, 0x700, 0x72, 2, "of another interpreter");
+  maker.FrameEnd(1, 40, 6, 0x700, 0x72);
+  maker.FrameEnd(1, 50, 5, 0x868, 0x71);
+  maker.Guard(kFrame, 1, 60, 6, 0x700, 0x73, 2, "and another");
+  maker.FrameEnd(1, 70, 6, 0x700, 0x73);
+  maker.FrameEnd(1, 80, 5, 0x800, 0x70);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline),
+              ElementsAre("outer", "outer>inner", "outer>inner>of another interpreter",
+                          "outer>and another"));
+  EXPECT_EQ(timeline->span(SpanId{0}).duration_ns, 70);
+  EXPECT_EQ(timeline->ledger().end_lost, 0u);
+}
+
+TEST(GuardTest, AFrameThatCannotHaveMovedHasLostItsEnd) {
+  RecordMaker maker;
+  maker.Guard(kFrame, 1, 10, 5, 0x700, 0x70, 2, "first");
+  maker.Guard(kFrame, 1, 20, 5, 0x700, 0x71, 2, "second");
+  maker.FrameEnd(1, 30, 5, 0x700, 0x71);
+  const auto timeline = Build(maker);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("first", "second"));
+  EXPECT_EQ(timeline->ledger().end_lost, 1u);
+}
+
 TEST(GuardTest, AFutureEndsAnAnnotationByItsGuard) {
   RecordMaker maker;
   maker.AnnotationBegin(1, 10, "across a future");

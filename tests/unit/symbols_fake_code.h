@@ -23,6 +23,7 @@ class FakeCode final : public CodeImage {
     names_[address] = std::move(name);
     stubs_.insert(address);
   }
+  void AddSlot(uint64_t address, std::string name) { slots_[address] = std::move(name); }
 
   size_t ReadCode(uint64_t address, void* buffer, size_t bytes) const override {
     for (const auto& [start, part] : parts_) {
@@ -37,7 +38,10 @@ class FakeCode final : public CodeImage {
     const auto found = names_.find(address);
     return found == names_.end() ? std::string_view() : found->second;
   }
-  std::string_view SlotName(uint64_t) const override { return {}; }
+  std::string_view SlotName(uint64_t address) const override {
+    const auto found = slots_.find(address);
+    return found == slots_.end() ? std::string_view() : found->second;
+  }
   bool IsPltStub(uint64_t address) const override { return stubs_.contains(address); }
   std::optional<FunctionRange> FunctionAt(uint64_t address) const override {
     for (const auto& [start, part] : parts_) {
@@ -51,6 +55,7 @@ class FakeCode final : public CodeImage {
  private:
   std::map<uint64_t, std::vector<uint8_t>> parts_;
   std::map<uint64_t, std::string> names_;
+  std::map<uint64_t, std::string> slots_;
   std::set<uint64_t> stubs_;
 };
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,45 @@ TEST_F(RowInputsTest, AnArrayThatIsStoredIntoTheObject) {
   ExpectPlace(inputs->words[0], kRsp, {0x20});
   EXPECT_EQ(inputs->words[1].base, abi::PT_PLACE_CONSTANT);
   EXPECT_EQ(inputs->words[1].address, 3u);
+}
+
+TEST_F(RowInputsTest, AnArrayThatASmallFunctionWithoutANameStoresIntoTheObject) {
+  constexpr uint64_t kForwarder = 0x9300;
+  // rdi: the object, rsi and rdx: the array's begin and end.
+  Bytes forwarder = {0x48, 0x29, 0xf2,                 // sub rdx, rsi
+                     0x48, 0x89, 0xb7, 0xd0, 0, 0, 0,  // mov [rdi+0xd0], rsi
+                     0x48, 0xc1, 0xfa, 0x04,           // sar rdx, 4
+                     0x48, 0x89, 0x97, 0xd8, 0, 0, 0,  // mov [rdi+0xd8], rdx
+                     0xe9, 0,    0,    0,    0};       // jmp before
+  const auto distance = static_cast<int32_t>(kBefore - (kForwarder + forwarder.size()));
+  std::memcpy(forwarder.data() + forwarder.size() - 4, &distance, sizeof(distance));
+  image_.Add(kForwarder, forwarder);
+  Add({0x48, 0x81, 0xec, 0x00, 0x03, 0x00, 0x00});        // sub rsp, 0x300
+  Add({0x48, 0x8d, 0xbc, 0x24, 0x00, 0x01, 0x00, 0x00});  // lea rdi, [rsp+0x100]
+  Call(kMaker);
+  Add({0x48, 0x8d, 0x74, 0x24, 0x20, 0x48, 0x8d, 0x54, 0x24, 0x50});  // rsp+0x20, rsp+0x50
+  Add({0x48, 0x8d, 0xbc, 0x24, 0x00, 0x01, 0x00, 0x00});
+  Call(kForwarder);
+  Add({0x48, 0x81, 0xc4, 0x00, 0x03, 0x00, 0x00, 0xc3});  // add rsp, 0x300; ret
+  const FlowGraph graph = Graph();
+  const auto inputs = FindGivenInputs(image_, graph, Maker(graph), {});
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->kind, RowInputKind::kValues);
+  ASSERT_EQ(inputs->words.size(), 2u);
+  ExpectPlace(inputs->words[0], kRsp, {0x20});
+  EXPECT_EQ(inputs->words[1].address, 3u);
+}
+
+TEST_F(RowInputsTest, ARegisterThatIsSavedBehindTheObjectIsNoInput) {
+  Add({0x48, 0x81, 0xec, 0x00, 0x03, 0x00, 0x00});        // sub rsp, 0x300
+  Add({0x48, 0x8d, 0xbc, 0x24, 0x00, 0x01, 0x00, 0x00});  // lea rdi, [rsp+0x100]
+  Call(kMaker);
+  Add({0x4c, 0x89, 0xbc, 0x24, 0x88, 0x02, 0x00, 0x00});  // mov [rsp+0x288], r15
+  Add({0x48, 0x8d, 0xbc, 0x24, 0x00, 0x01, 0x00, 0x00});
+  Call(kBefore);
+  Add({0x48, 0x81, 0xc4, 0x00, 0x03, 0x00, 0x00, 0xc3});
+  const FlowGraph graph = Graph();
+  EXPECT_FALSE(FindGivenInputs(image_, graph, Maker(graph), {}));
 }
 
 TEST_F(RowInputsTest, AnArrayWhoseLengthIsNotFixedIsNotTaken) {

@@ -234,6 +234,78 @@ TEST_F(RowMakersTest, ANameMayBeWhereAVirtualFunctionReturnsIt) {
   EXPECT_FALSE(FindGivenName(image_, graph, maker, {kMaker}, of_others));
 }
 
+constexpr uint64_t kForwarder = 0x9300;
+constexpr uint64_t kMakesString = 0x9400;
+constexpr uint64_t kCreate = 0x9500;
+
+// A jump to RecordFunction::before, at `address`.
+std::vector<uint8_t> JumpToBefore(uint64_t address) {
+  const auto distance = static_cast<int32_t>(kBefore - (address + 5));
+  const auto* at = reinterpret_cast<const uint8_t*>(&distance);
+  std::vector<uint8_t> jump = {0xe9};
+  jump.insert(jump.end(), at, at + 4);
+  return jump;
+}
+
+TEST_F(RowMakersTest, ANameIsFollowedThroughASmallFunctionWithoutAName) {
+  // cmp byte [rdi+0x61], 0; je +; mov [rdi+0xd0], rsi; +: jmp before
+  std::vector<uint8_t> forwarder = {0x80, 0x7f, 0x61, 0x00, 0x74, 0x07, 0x48,
+                                    0x89, 0xb7, 0xd0, 0,    0,    0};
+  const std::vector<uint8_t> jump = JumpToBefore(kForwarder + forwarder.size());
+  forwarder.insert(forwarder.end(), jump.begin(), jump.end());
+  image_.Add(kForwarder, forwarder);
+  // sub rsp, 0x20; call maker; mov [rsp+8], rbx (text); call forwarder; ret
+  const Code code = Code()
+                        .Bytes({0x48, 0x83, 0xec, 0x20})
+                        .Call(kMaker)
+                        .Bytes({0x48, 0x89, 0x5c, 0x24, 0x08})
+                        .Call(kForwarder)
+                        .Bytes({0xc3});
+  const FlowGraph graph = Build(code, kBeforeVariant);
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name && name->place);
+  EXPECT_EQ(name->place->base, 3);
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0}));
+}
+
+TEST_F(RowMakersTest, ASmallFunctionThatMakesARowOfItsOwnGivesNoName) {
+  // call maker; mov rsi, rbx; jmp before
+  std::vector<uint8_t> bytes = {0xe8, 0, 0, 0, 0, 0x48, 0x89, 0xde};
+  const auto to_maker = static_cast<int32_t>(kMaker - (kForwarder + 5));
+  std::memcpy(bytes.data() + 1, &to_maker, sizeof(to_maker));
+  const std::vector<uint8_t> jump = JumpToBefore(kForwarder + bytes.size());
+  bytes.insert(bytes.end(), jump.begin(), jump.end());
+  image_.Add(kForwarder, bytes);
+  const FlowGraph graph = Build(Code().Call(kMaker).Call(kForwarder).Bytes({0xc3}));
+  EXPECT_FALSE(FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker}));
+}
+
+TEST_F(RowMakersTest, AStringMayBeMadeByAFunctionWithoutAName) {
+  // std::string's constructor from two pointers: mov rax, [rdi]; cmp rdx, 0xf; ja +; ret; +: call
+  // _M_create; ret
+  std::vector<uint8_t> makes = {0x48, 0x8b, 0x07, 0x48, 0x83, 0xfa, 0x0f, 0x77,
+                                0x01, 0xc3, 0xe8, 0,    0,    0,    0,    0xc3};
+  const auto to_create = static_cast<int32_t>(kCreate - (kMakesString + 15));
+  std::memcpy(makes.data() + 11, &to_create, sizeof(to_create));
+  image_.Add(kMakesString, makes);
+  image_.AddStub(kCreate, "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_createERmm");
+  // sub rsp, 0x40; call maker; mov rsi, [rbx+0x18]; lea rdi, [rsp+0x10]; call makes_string; lea
+  // rsi, [rsp+0x10]; call before(std::string); ret
+  const FlowGraph graph = Build(Code()
+                                    .Bytes({0x48, 0x83, 0xec, 0x40})
+                                    .Call(kMaker)
+                                    .Bytes({0x48, 0x8b, 0x73, 0x18})
+                                    .Bytes({0x48, 0x8d, 0x7c, 0x24, 0x10})
+                                    .Call(kMakesString)
+                                    .Bytes({0x48, 0x8d, 0x74, 0x24, 0x10})
+                                    .Call(kBefore)
+                                    .Bytes({0xc3}),
+                                kBeforeString);
+  const auto name = FindGivenName(image_, graph, CallTo(graph, kMaker), {kMaker});
+  ASSERT_TRUE(name && name->place);
+  EXPECT_EQ(Offsets(*name->place), (std::vector<int32_t>{0x18, 0}));
+}
+
 TEST_F(RowMakersTest, TwoNamesAreNone) {
   // call maker; test eax, eax; je +; mov rsi, rbx; call before; ret; +: mov rsi, r12; call before;
   // ret
@@ -287,6 +359,46 @@ TEST_F(RowMakersTest, ThereIsNoEndThatAlsoFollowsWithoutABegin) {
                                     .Call(kOther)
                                     .Bytes({0xc3}));
   EXPECT_FALSE(FindMeetingPoint(graph, CallTo(graph, kMaker)));
+}
+
+// call new; mov esi, SCOPE; mov rbx, rax; mov rax, [rip+…] (the slot of a vtable); lea r12,
+// [rbx+0x10]; mov rdi, r12; add rax, 0x10; mov [rbx], rax; call maker; ret
+Code MakesOnTheHeap(uint8_t scope) {
+  Code code;
+  code.Call(kOther + 0x200).Bytes({0xbe, scope, 0, 0, 0, 0x48, 0x89, 0xc3, 0x48, 0x8b, 0x05});
+  const auto distance = static_cast<int32_t>(0x800 - (code.bytes().size() + 4));
+  const auto* at = reinterpret_cast<const uint8_t*>(&distance);
+  code.Bytes({at, at + 4}).Bytes({0x4c, 0x8d, 0x63, 0x10, 0x4c, 0x89, 0xe7});
+  code.Bytes({0x48, 0x83, 0xc0, 0x10, 0x48, 0x89, 0x03});
+  // As compilers put other code between the scope and the call.
+  for (int i = 0; i < 24; ++i) code.Bytes({0x90});
+  return code.Call(kMaker).Bytes({0xc3});
+}
+
+TEST_F(RowMakersTest, GloosWorksAndAnnotationsAreToldByTheirObjects) {
+  image_.AddStub(kOther + 0x200, "_Znwm");
+  const FlowGraph graph = Build(MakesOnTheHeap(7));
+  EXPECT_EQ(KindOfNameless(image_, graph, {kMaker}), NamelessMaker::kAnnotation);
+  image_.AddSlot(kBase + 0x800, "_ZTVSt23_Sp_counted_ptr_inplaceIN2at14RecordFunctionESaIvEE");
+  EXPECT_EQ(KindOfNameless(image_, graph, {kMaker}), NamelessMaker::kGlooWork);
+  EXPECT_EQ(KindOfNameless(image_, Build(MakesOnTheHeap(0)), {kMaker}), NamelessMaker::kNeither);
+}
+
+TEST_F(RowMakersTest, AFrameThatLiesOnTheStackIsTakenFromItsRegisterBefore) {
+  // mov rbp, rsp; mov [rbp-0x28], rdi (the frame); lea rdi, [rbp-0x20]; call maker; call new; mov
+  // r9, [rbp-0x28]; mov [r9+0x30], rax; ret
+  image_.AddStub(kOther + 0x200, "_Znwm");
+  const FlowGraph graph = Build(Code()
+                                    .Bytes({0x48, 0x89, 0xe5, 0x48, 0x89, 0x7d, 0xd8})
+                                    .Bytes({0x48, 0x8d, 0x7d, 0xe0})
+                                    .Call(kMaker)
+                                    .Call(kOther + 0x200)
+                                    .Bytes({0x4c, 0x8b, 0x4d, 0xd8, 0x49, 0x89, 0x41, 0x30, 0xc3}));
+  const auto slot = FindFrameSlot(graph, CallTo(graph, kMaker));
+  ASSERT_TRUE(slot);
+  EXPECT_EQ(graph.node(slot->node).instruction.address, kBase + 3);
+  EXPECT_EQ(slot->frame, 7);  // rdi
+  EXPECT_EQ(slot->offset, 0x30);
 }
 
 TEST(FrameEndsTest, FindsSlotsOfTheFrameAndOfTheOneBeforeAPointer) {
@@ -348,6 +460,17 @@ TEST(CudaTest, FunctionsAreToldByTheirNamesInAnyVersion) {
                             "cudaMalloc3D", "custom_launch", "_Z16cudaLaunchKernelv"}) {
     EXPECT_EQ(FindCudaFunction(other).api, CudaApi::kNone) << other;
   }
+}
+
+TEST(PythonValuesTest, ATensorLiesBehindItsFlagUntil2Point9) {
+  const auto of_2_9 = PythonValueLayoutOf("2.9.1+debian", "3.14");
+  ASSERT_TRUE(of_2_9);
+  EXPECT_EQ(of_2_9->tensor, 24);
+  EXPECT_EQ(of_2_9->items, 32);
+  const auto of_2_11 = PythonValueLayoutOf("2.11.0", "3.13");
+  ASSERT_TRUE(of_2_11);
+  EXPECT_EQ(of_2_11->tensor, 16);
+  EXPECT_FALSE(PythonValueLayoutOf("2.10.0", "3.13"));  // not measured
 }
 
 TEST(PythonTextTest, UnknownVersionsHaveNoPlace) {

@@ -7,6 +7,7 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kAbiRedZoneBytes = 128;
+constexpr uint64_t kPageBytes = 4096;
 // Handlers that go deeper than this below their frame are not seen.
 constexpr uint64_t kMostStackBytes = uint64_t{1} << 20;
 // In struct sigcontext_64 behind rip: the flags, then cs in the low half of a word.
@@ -19,12 +20,29 @@ bool IsFrame(const uint64_t* words) {
          (words[2] & 0xffff) == kUserCodeSegment;
 }
 
+// The words from `from` on, up to `end` or to the first page that cannot be read. Since glibc 2.42
+// the guard below a thread's stack is no mapping of its own (MADV_GUARD_INSTALL), and stacks that
+// lie side by side are one: behind the guard another thread's begins.
+std::vector<uint64_t> ReadStack(const TargetMemory& memory, uint64_t from, uint64_t end) {
+  std::vector<uint64_t> words((end - from) / sizeof(uint64_t));
+  if (memory.Read(from, words.data(), words.size() * sizeof(uint64_t))) return words;
+  size_t got = 0;
+  while (got < words.size()) {
+    const uint64_t at = from + got * sizeof(uint64_t);
+    const size_t count =
+        std::min<size_t>((kPageBytes - at % kPageBytes) / sizeof(uint64_t), words.size() - got);
+    if (!memory.Read(at, words.data() + got, count * sizeof(uint64_t))) break;
+    got += count;
+  }
+  words.resize(got);
+  return words;
+}
+
 }  // namespace
 
 bool AnyThreadGoesOn(const std::vector<StoppedThread>& threads,
                      const std::vector<Mapping>& mappings, const TargetMemory& memory,
                      const std::function<bool(uint64_t)>& is_inside) {
-  std::vector<uint64_t> words;
   for (const StoppedThread& thread : threads) {
     if (thread.is_gone) continue;
     if (is_inside(thread.registers.rip)) return true;
@@ -36,8 +54,9 @@ bool AnyThreadGoesOn(const std::vector<StoppedThread>& threads,
     const Mapping& stack = *std::prev(after);
     const uint64_t from =
         std::max((rsp - kAbiRedZoneBytes) & ~uint64_t{sizeof(uint64_t) - 1}, stack.start);
-    words.resize(std::min(stack.end - from, kMostStackBytes) / sizeof(uint64_t));
-    if (!memory.Read(from, words.data(), words.size() * sizeof(uint64_t))) return true;
+    const std::vector<uint64_t> words =
+        ReadStack(memory, from, from + std::min(stack.end - from, kMostStackBytes));
+    if (from + words.size() * sizeof(uint64_t) <= rsp) return true;
     for (size_t i = 0; i + 2 < words.size(); ++i) {
       if (is_inside(words[i]) && IsFrame(&words[i])) return true;
     }

@@ -350,14 +350,20 @@ void SpanBuilder::OnAnnotationEnd(const Event& event, ThreadState& thread) {
 }
 
 absl::Status SpanBuilder::OnGuardBegin(const Event& event, ThreadState& thread) {
-  // Two objects cannot be at one address: the end of the earlier one was lost.
-  const auto same = [&event](const Frame& frame) {
-    return frame.family == event.type && frame.handle == event.value;
-  };
-  const auto stale = std::find_if(thread.stack.begin(), thread.stack.end(), same);
-  if (stale != thread.stack.end()) {
-    Close(thread, static_cast<size_t>(stale - thread.stack.begin()), event.time_ns, SpanEnd::kLost);
+  // Two objects cannot be at one address: the earlier one has moved, or its end was lost.
+  size_t stale = thread.stack.size();
+  for (size_t i = thread.stack.size(); i-- > 0;) {
+    Frame& other = thread.stack[i];
+    if (other.family != event.type) continue;
+    const bool is_same = other.handle == event.value;
+    if (is_same && other.may_have_moved && other.object != event.object) {
+      other.handle = 0;
+    } else if (is_same) {
+      stale = i;
+    }
+    other.may_have_moved |= event.type == EventType::kFrameBegin;
   }
+  if (stale < thread.stack.size()) Close(thread, stale, event.time_ns, SpanEnd::kLost);
   CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost,
                   [&event](const Frame& frame) { return !StackIsBelow(event.sp, frame.sp); });
   Frame frame;
@@ -506,8 +512,7 @@ absl::Status SpanBuilder::OnMemory(const Event& event, ThreadState& thread) {
     }
   }
   memory->parent = thread.stack.empty() ? kNoSpan : thread.stack.back().visible;
-  memory->is_inside = memory->parent != kNoSpan ||
-                      std::any_of(thread.stack.begin(), thread.stack.end(),
+  memory->is_inside = std::any_of(thread.stack.begin(), thread.stack.end(),
                                   [](const Frame& frame) { return frame.span != kNoSpan; });
   if (!thread.index.has_value()) thread.index = timeline_->AddThread(thread.pid, thread.tid, "");
   memory->thread = *thread.index;

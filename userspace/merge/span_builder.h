@@ -95,6 +95,7 @@ class SpanBuilder {
     EventType family = EventType::kBegin;  // which kind of event began it
     bool has_sequence = false;             // an item in the column `sequence`
     bool parent_is_over = false;           // it outlived its parent, whose self time is settled
+    bool may_have_moved = false;           // of a frame of TorchScript's: another began after it
     uint64_t handle = 0;                   // annotations: 0 = not known yet
     uint64_t object = 0;  // frames of TorchScript's interpreter: their code; annotations: their
                           // guard, 0 = not known

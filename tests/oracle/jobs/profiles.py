@@ -175,7 +175,7 @@ def use_kernel_tids(rows: list[dict[str, Any]], trace: str) -> None:
     each other: each row must be in both, with the same name and start."""
     with open(trace, encoding="utf-8", errors="replace") as file:  # torch writes frames whose text is no UTF-8
         text = file.read()
-    if torch.__version__.startswith(("2.1.", "2.5.")):  # these do not escape names
+    if torch.__version__.startswith(("2.1.", "2.5.", "2.6.")):  # these do not escape names
         text = re.sub(r'"name": "(.*)", "pid"', lambda m: f'"name": {json.dumps(m[1])}, "pid"', text)
     document = json.loads(text, parse_float=decimal.Decimal)  # a double is 1 ns off at times
     # Before 2.2 the trace has whole microseconds since 1970 and no base.

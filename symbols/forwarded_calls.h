@@ -1,0 +1,55 @@
+// Calls by way of small functions that hand on what they get. Compilers make such of inline
+// functions, and a file without local symbols has no names for them: they are known by what they
+// do.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "symbols/code_image.h"
+#include "symbols/flow_graph.h"
+#include "symbols/value_walk.h"
+
+namespace proftrace {
+
+class ForwardedCalls {
+ public:
+  // Says of a function, by its mangled name, whether calls of it are looked for.
+  using IsGoal = std::function<bool(std::string_view callee)>;
+  // `image` and `graph` must outlive the object.
+  ForwardedCalls(const CodeImage& image, const FlowGraph& graph, IsGoal is_goal);
+  ForwardedCalls(const ForwardedCalls&) = delete;
+  ForwardedCalls& operator=(const ForwardedCalls&) = delete;
+
+  // Whether a way leads from the node to a call of a goal; so for such a call itself.
+  bool LeadsToOne(uint32_t node) const { return leading_[node]; }
+
+  // The walk then knows functions without a name that make strings.
+  void TellNames(ValueWalk* walk);
+
+  // Calls `visitor` with each goal that the node calls, and with the state there: of itself, or by
+  // way of a small function. False where it calls none.
+  using Visitor = std::function<void(std::string_view callee, const ValueState& state)>;
+  bool Visit(const ValueWalk& walk, uint32_t node, const ValueState& state,
+             const Visitor& visitor) const;
+
+ private:
+  const FlowGraph* SmallFunctionAt(uint64_t address);
+  std::string_view NameOf(uint64_t address);
+  bool IsForwarder(const FlowGraph& function);
+
+  const CodeImage& image_;
+  const FlowGraph& graph_;
+  IsGoal is_goal_;
+  std::vector<bool> leading_;
+  // By address. Nothing: another function, or a large one.
+  std::map<uint64_t, std::unique_ptr<const FlowGraph>> functions_;
+  std::map<uint64_t, const FlowGraph*> forwarders_;
+};
+
+}  // namespace proftrace
