@@ -506,7 +506,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}));
   record->add_option("--schedule", arguments->schedule,
                      "steps as torch.profiler.schedule() takes them, one result directory a "
-                     "cycle: skip_first=10,wait=5,warmup=1,active=3,repeat=2");
+                     "cycle: skip_first=10,wait=5,warmup=1,active=3,repeat=2,skip_first_wait=1 "
+                     "(not 0: the first cycle does not wait)");
   AddFlightOptions(record, &arguments->flight);
   record->add_option("-o,--output", arguments->output,
                      "directory for the results; missing or empty");
