@@ -216,7 +216,8 @@ class ChromeTraceWriter {
     writer_.Text(",\n\"traceEvents\": [\n");
   }
 
-  // --metadata as top-level keys, as torch's add_metadata; those that cannot be go to `other`.
+  // --metadata and --metadata-json as top-level keys, as torch's add_metadata and
+  // add_metadata_json; those that cannot be go to `other`.
   void WriteMetadata(const RecordingInfo& info, OrderedJson* other) {
     absl::flat_hash_set<std::string> seen(kReservedKeys.begin(), kReservedKeys.end());
     for (const auto& [key, value] : info.metadata) {
@@ -224,6 +225,14 @@ class ChromeTraceWriter {
         writer_.Text(JsonQuoted(key) + ": " + JsonQuoted(value) + ",\n");
       } else {
         (*other)[ToValidUtf8(key)] = ToValidUtf8(value);
+      }
+    }
+    for (const auto& [key, text] : info.metadata_json) {
+      const std::optional<OrderedJson> json = ParseJson(text);  // none: a damaged capture
+      if (seen.insert(key).second) {
+        writer_.Text(JsonQuoted(key) + ": " + (json ? text : JsonQuoted(text)) + ",\n");
+      } else {
+        (*other)[ToValidUtf8(key)] = json.value_or(OrderedJson(ToValidUtf8(text)));
       }
     }
   }

@@ -207,6 +207,9 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
   for (const Target& target : info.targets) targets.push_back(TargetJson(info, target));
   OrderedJson metadata = OrderedJson::object();
   for (const auto& [key, value] : info.metadata) metadata[ToValidUtf8(key)] = ToValidUtf8(value);
+  for (const auto& [key, text] : info.metadata_json) {
+    metadata[ToValidUtf8(key)] = ParseJson(text).value_or(OrderedJson(ToValidUtf8(text)));
+  }
 
   OrderedJson json;
   json["schema_version"] = kSchemaVersion;

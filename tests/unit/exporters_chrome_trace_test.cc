@@ -11,6 +11,7 @@
 
 #include "exporters/chrome_trace.h"
 #include "exporters/formats.h"
+#include "exporters/summary_json.h"
 #include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"
@@ -138,6 +139,22 @@ TEST_F(ChromeTraceTest, OfOneRankItHasThatRanksProcessesOnly) {
   const std::vector<Json> events = WithPhase(trace, "X");
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0]["name"], "aten::mul");
+}
+
+TEST_F(ChromeTraceTest, MetadataOfJsonIsAsItWasGiven) {
+  const std::string value = R"({"lr": 1e-3, "steps": [1,  2]})";
+  maker_.info().metadata = {{"run", "7"}};
+  maker_.info().metadata_json = {
+      {"settings", value}, {"run", "8"}, {"damaged", "{"}, {"number", "5"}};
+  const Json trace = Export();
+  EXPECT_NE(text_.find("\"settings\": " + value + ",\n"), std::string::npos);
+  EXPECT_EQ(trace["run"], "7");
+  EXPECT_EQ(trace["number"], 5);
+  EXPECT_EQ(trace["damaged"], "{");
+  EXPECT_EQ(trace["proftrace"]["metadata"]["run"], 8);
+  StringSink sink;
+  ASSERT_TRUE(ExportSummary(*timeline_, Aggregate(*timeline_, {}), sink).ok());
+  EXPECT_EQ(Json::parse(sink.text())["metadata"]["settings"]["steps"], (Json{1, 2}));
 }
 
 TEST_F(ChromeTraceTest, TimesAreExactAndRelativeToTheBase) {

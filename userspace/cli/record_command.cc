@@ -135,19 +135,7 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.info.proftrace_version = kVersion;
   options.info.arguments = all;
   options.info.trace_name = arguments.trace_name;
-  for (const std::string& text : arguments.metadata) {
-    auto pair = ParseKeyValue(text);
-    if (!pair.ok()) return pair.status();
-    // The last one of a key counts, as in torch.
-    std::vector<std::pair<std::string, std::string>>& known = options.info.metadata;
-    const auto same = std::find_if(known.begin(), known.end(),
-                                   [&](const auto& other) { return other.first == pair->first; });
-    if (same == known.end()) {
-      known.push_back(*pair);
-    } else {
-      same->second = pair->second;
-    }
-  }
+  if (absl::Status status = ParseMetadata(arguments, &options.info); !status.ok()) return status;
   return options;
 }
 
@@ -554,6 +542,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->capture_default_str();
   record->add_option("--trace-name", arguments->trace_name, "kept in the trace as traceName");
   record->add_option("--metadata", arguments->metadata, "KEY=VALUE, kept in the trace");
+  record->add_option("--metadata-json", arguments->metadata_json,
+                     "KEY=JSON, likewise: a number, a list or an object, say");
   record->add_flag(
       "--follow-children,!--no-follow-children",
       [arguments](int64_t on) { arguments->no_follow_children = on < 0; },
