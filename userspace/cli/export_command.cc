@@ -25,24 +25,6 @@ struct ExportArguments {
   bool as_recorded = false;
 };
 
-// Where to: a directory and the name in it. Nothing given: the standard name in the current
-// directory.
-struct Place {
-  std::string directory;
-  std::string name;
-};
-
-Place FindPlace(const std::string& output, const Format& format, const Timeline& timeline,
-                StackWeight metric) {
-  const std::string standard = DefaultFileName(format, timeline, metric);
-  std::error_code error;
-  if (output.empty()) return Place{".", standard};
-  if (std::filesystem::is_directory(output, error)) return Place{output, standard};
-  const std::filesystem::path path(output);
-  const std::string parent = path.parent_path().string();
-  return Place{parent.empty() ? "." : parent, path.filename().string()};
-}
-
 absl::StatusOr<StackWeight> ParseMetric(const std::string& metric) {
   const StackWeightInfo* info = FindStackWeight(metric);
   if (info != nullptr) return info->weight;
@@ -84,7 +66,42 @@ absl::Status DamageOf(const std::string& capture, const std::string& damage) {
               capture + " is damaged: " + damage + "; what is whole was exported");
 }
 
+// One file can hold one format.
+absl::Status CheckOneFormat(const std::vector<const Format*>& formats) {
+  if (formats.size() <= 1) return absl::OkStatus();
+  return Fail(ExitCode::kUsage, "several formats need a directory that exists after -o");
+}
+
+// Into the directory, or to the file, or, nothing given, into the current directory.
+absl::Status WriteFormat(const ExportArguments& arguments, const Format& format, bool is_to_file,
+                         const ExportInput& input) {
+  std::string place = arguments.output.empty() ? "." : arguments.output;
+  std::vector<FormatFile> files;
+  if (is_to_file) {
+    const std::filesystem::path path(arguments.output);
+    const std::string parent = path.parent_path().string();
+    place = parent.empty() ? "." : parent;
+    files.push_back({path.filename().string()});
+  } else {
+    files = FilesOf(format, input.timeline, input.metric);
+  }
+  absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(place, OwnerFromSudo());
+  if (!directory.ok()) return directory.status();
+  for (const FormatFile& file : files) {
+    ExportInput of_file = input;
+    of_file.rank = file.rank;
+    if (absl::Status status = Export(format, of_file, *directory, file.name); !status.ok()) {
+      return status;
+    }
+    std::fprintf(stderr, "proftrace: wrote %s/%s\n", place.c_str(), file.name.c_str());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunExport(const ExportArguments& arguments) {
+  std::error_code error;
+  const bool is_to_file =
+      !arguments.output.empty() && !std::filesystem::is_directory(arguments.output, error);
   absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.format);
   if (!formats.ok()) return formats.status();
   const absl::StatusOr<StackWeight> metric = ParseMetric(arguments.metric);
@@ -92,10 +109,8 @@ absl::Status RunExport(const ExportArguments& arguments) {
   if (!arguments.diff.empty()) {
     if (absl::Status status = CheckDiffFormats(*formats); !status.ok()) return status;
   }
-  std::error_code error;
-  if (formats->size() > 1 && !arguments.output.empty() &&
-      !std::filesystem::is_directory(arguments.output, error)) {
-    return Fail(ExitCode::kUsage, "several formats need a directory that exists after -o");
+  if (is_to_file) {
+    if (absl::Status status = CheckOneFormat(*formats); !status.ok()) return status;
   }
   TableOptions table;
   table.sort_by = arguments.sort_by;
@@ -122,14 +137,8 @@ absl::Status RunExport(const ExportArguments& arguments) {
     input.comparison = comparison.get();
   }
   for (const Format* format : *formats) {
-    const Place place = FindPlace(arguments.output, *format, *results->timeline, *metric);
-    absl::StatusOr<OutputDirectory> directory =
-        OutputDirectory::Open(place.directory, OwnerFromSudo());
-    if (!directory.ok()) return directory.status();
-    if (absl::Status status = Export(*format, input, *directory, place.name); !status.ok()) {
-      return status;
-    }
-    std::fprintf(stderr, "proftrace: wrote %s/%s\n", place.directory.c_str(), place.name.c_str());
+    absl::Status status = WriteFormat(arguments, *format, is_to_file, input);
+    if (!status.ok()) return status;
   }
   if (!results->damage.empty()) return DamageOf(arguments.capture, results->damage);
   if (!diff_damage.empty()) return DamageOf(arguments.diff, diff_damage);

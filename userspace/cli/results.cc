@@ -92,12 +92,10 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
     if (format->needs != FormatNeeds::kMemory && !IsRecorded(format->needs, *results.timeline)) {
       continue;
     }
-    write(*format, input, DefaultFileName(*format, *results.timeline));
-    if (format->name != "chrome") continue;
-    for (const int rank : SeveralRanks(*results.timeline)) {
-      ExportInput of_rank = input;
-      of_rank.rank = rank;
-      write(*format, of_rank, RankFileName(rank));
+    for (const FormatFile& file : FilesOf(*format, *results.timeline)) {
+      ExportInput of_file = input;
+      of_file.rank = file.rank;
+      write(*format, of_file, file.name);
     }
   }
   if (!failed.ok()) return failed;
