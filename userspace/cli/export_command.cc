@@ -9,6 +9,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/results.h"
+#include "userspace/cli/view_options.h"
 
 namespace proftrace {
 namespace {
@@ -20,6 +21,7 @@ struct ExportArguments {
   std::string metric = "self_cpu_time_total";
   std::string diff;
   std::string sort_by = "self_cpu_time_total";
+  ProcessChoice processes;
   bool step_rows = false;
   bool salvage = false;
   bool as_recorded = false;
@@ -49,7 +51,10 @@ absl::Status CheckDiffFormats(const std::vector<const Format*>& formats) {
 absl::StatusOr<std::unique_ptr<Comparison>> Compare(const ExportArguments& arguments,
                                                     StackWeight metric, const FoldedStacks& stacks,
                                                     std::string* damage) {
-  absl::StatusOr<Results> before = LoadResults(arguments.diff, arguments.salvage, {});
+  // Another run has other PIDs, and the same ranks.
+  ProcessChoice processes;
+  processes.rank = arguments.processes.rank;
+  absl::StatusOr<Results> before = LoadResults(arguments.diff, arguments.salvage, {}, processes);
   if (!before.ok()) return before.status();
   *damage = before->damage;
   if (const auto values = RecordedValues(before->aggregates.stacks, metric); !values.ok()) {
@@ -83,7 +88,7 @@ absl::Status WriteFormat(const ExportArguments& arguments, const Format& format,
     place = parent.empty() ? "." : parent;
     files.push_back({path.filename().string()});
   } else {
-    files = FilesOf(format, input.timeline, input.metric);
+    files = FilesOf(format, input.timeline, input.metric, arguments.processes.rank);
   }
   absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(place, OwnerFromSudo());
   if (!directory.ok()) return directory.status();
@@ -117,7 +122,8 @@ absl::Status RunExport(const ExportArguments& arguments) {
   if (absl::Status status = CheckTableOptions(table); !status.ok()) return status;
   AggregateOptions options;
   options.step_rows = arguments.step_rows;
-  absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
+  absl::StatusOr<Results> results =
+      LoadResults(arguments.capture, arguments.salvage, options, arguments.processes);
   if (!results.ok()) return results.status();
   if (arguments.as_recorded) {
     const auto written = WriteResults(*results, *formats, table, arguments.output);
@@ -173,6 +179,7 @@ void AddExportCommand(CLI::App& app, Action* action) {
                       "an earlier recording to compare with, of the formats flamegraph and folded; "
                       "folded lines get two numbers, the earlier recording's first");
   command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
+  AddProcessOptions(command, &arguments->processes);
   command->add_flag("--step-rows", arguments->step_rows,
                     "the job's steps as ProfilerStep#N rows, also where none were asked for");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");

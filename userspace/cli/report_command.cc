@@ -9,6 +9,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/results.h"
+#include "userspace/cli/view_options.h"
 
 namespace proftrace {
 namespace {
@@ -25,6 +26,7 @@ struct ReportArguments {
   bool group_by_overload_name = false;
   bool group_by_input_shape = false;
   uint32_t group_by_stack_n = 0;
+  ProcessChoice processes;
   bool step_rows = false;
   bool top_level_events_only = false;
   std::optional<SystemView> view;
@@ -72,7 +74,8 @@ absl::Status RunReport(const ReportArguments& arguments) {
   options.key_averages.group_by_input_shape = arguments.group_by_input_shape;
   options.key_averages.group_by_stack_n = arguments.group_by_stack_n;
   options.step_rows = arguments.step_rows;
-  absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
+  absl::StatusOr<Results> results =
+      LoadResults(arguments.capture, arguments.salvage, options, arguments.processes);
   if (!results.ok()) return results.status();
   if (arguments.group_by_input_shape && !results->timeline->has_inputs()) {
     return Fail(ExitCode::kUsage,
@@ -157,6 +160,7 @@ void AddReportCommand(CLI::App& app, Action* action) {
   report->add_option("--row-limit", arguments->row_limit, "-1 = all")->capture_default_str();
   const std::vector<CLI::Option*> of_table = AddTableOptions(report, arguments.get());
   AddViews(report, arguments.get(), of_table);
+  AddProcessOptions(report, &arguments->processes);
   report->add_flag("--json", arguments->json, "the rows as JSON");
   report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
   report->callback(
