@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Views of some processes of kept captures: report and export with --pid and --rank.
+"""Views of some processes of kept captures, and of their rows by groups: report and export with --pid, --rank and --group-by-…
 
     processes_test.py PROFTRACE GOLDEN_FOLDER
 """
@@ -19,7 +19,7 @@ import unittest
 from pathlib import Path
 
 PROFTRACE, GOLDEN = sys.argv[1], Path(sys.argv[2])
-WORKERS, RANKS = (GOLDEN / case / "capture.ptrec" for case in ("workers", "gpu"))
+WORKERS, RANKS, LOOP = (GOLDEN / case / "capture.ptrec" for case in ("workers", "gpu", "mlp"))
 USAGE = 2
 
 
@@ -125,6 +125,26 @@ class ProcessesTest(unittest.TestCase):
         self.assertEqual(trace["distributedInfo"]["rank"], 1)
         self.assertEqual(len(self.pids_of_rows(trace)), 1)
         self.assertEqual(len(list(self.out.iterdir())), 1)
+
+    def test_rows_are_grouped_as_in_report(self) -> None:
+        grouped = self.rows(LOOP, "--format", "csv", "--group-by-overload-name")
+        wanted = self.report(LOOP, "--group-by-overload-name")["rows"]
+        key = lambda row: (row["name"], row["overload_name"], int(row["count"]))
+        self.assertEqual(sorted(map(key, grouped)), sorted(map(key, wanted)))
+        self.assertGreater(len(grouped), len(self.rows(LOOP, "--format", "csv")))
+        for form, name in (("table", "table.txt"), ("sqlite", "rows.sqlite")):
+            self.run_command("export", LOOP, "--format", form, "--group-by-overload-name", "-o", self.out / name)
+        self.assertIn("Overload Name", (self.out / "table.txt").read_text())
+        database = sqlite3.connect(self.out / "rows.sqlite")
+        self.addCleanup(database.close)
+        self.assertEqual(database.execute("SELECT count(*) FROM key_averages WHERE overload_name IS NOT NULL").fetchone(),
+                         (sum(row["overload_name"] != "" for row in grouped),))
+
+    def test_what_cannot_be_grouped_is_an_error(self) -> None:
+        for options, reason in ((("csv", "--group-by-input-shape"), "--record-shapes"), (("csv", "--group-by-stack-n", 3), "--with-stack"),
+                                (("chrome", "--group-by-overload-name"), "table, csv and sqlite")):
+            done = self.run_command("export", LOOP, "--format", *options, "-o", self.out / "rows.csv", code=USAGE)
+            self.assertIn(reason, done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -21,6 +22,7 @@ struct ExportArguments {
   std::string metric = "self_cpu_time_total";
   std::string diff;
   std::string sort_by = "self_cpu_time_total";
+  KeyAveragesOptions grouping;
   ProcessChoice processes;
   bool step_rows = false;
   bool salvage = false;
@@ -77,6 +79,25 @@ absl::Status CheckOneFormat(const std::vector<const Format*>& formats) {
   return Fail(ExitCode::kUsage, "several formats need a directory that exists after -o");
 }
 
+absl::Status CheckOptions(const ExportArguments& arguments,
+                          const std::vector<const Format*>& formats) {
+  const auto has = [&formats](const auto& is_wanted) {
+    return std::any_of(formats.begin(), formats.end(),
+                       [&](const Format* format) { return is_wanted(*format); });
+  };
+  if (!arguments.diff.empty()) {
+    if (absl::Status status = CheckDiffFormats(formats); !status.ok()) return status;
+  }
+  const auto groups = [](const Format& format) {
+    return format.name == "table" || format.name == "csv" || format.name == "sqlite";
+  };
+  if (IsGrouped(arguments.grouping) && !has(groups)) {
+    return Fail(ExitCode::kUsage,
+                "what groups rows is for the formats table, csv and sqlite: the others have none");
+  }
+  return absl::OkStatus();
+}
+
 // Into the directory, or to the file, or, nothing given, into the current directory.
 absl::Status WriteFormat(const ExportArguments& arguments, const Format& format, bool is_to_file,
                          const ExportInput& input) {
@@ -111,9 +132,7 @@ absl::Status RunExport(const ExportArguments& arguments) {
   if (!formats.ok()) return formats.status();
   const absl::StatusOr<StackWeight> metric = ParseMetric(arguments.metric);
   if (!metric.ok()) return metric.status();
-  if (!arguments.diff.empty()) {
-    if (absl::Status status = CheckDiffFormats(*formats); !status.ok()) return status;
-  }
+  if (absl::Status status = CheckOptions(arguments, *formats); !status.ok()) return status;
   if (is_to_file) {
     if (absl::Status status = CheckOneFormat(*formats); !status.ok()) return status;
   }
@@ -122,9 +141,13 @@ absl::Status RunExport(const ExportArguments& arguments) {
   if (absl::Status status = CheckTableOptions(table); !status.ok()) return status;
   AggregateOptions options;
   options.step_rows = arguments.step_rows;
+  options.key_averages = arguments.grouping;
   absl::StatusOr<Results> results =
       LoadResults(arguments.capture, arguments.salvage, options, arguments.processes);
   if (!results.ok()) return results.status();
+  if (absl::Status status = CheckGrouping(arguments.grouping, *results->timeline); !status.ok()) {
+    return status;
+  }
   if (arguments.as_recorded) {
     const auto written = WriteResults(*results, *formats, table, arguments.output);
     if (!written.ok()) return written.status();
@@ -180,6 +203,7 @@ void AddExportCommand(CLI::App& app, Action* action) {
                       "folded lines get two numbers, the earlier recording's first");
   command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
   AddProcessOptions(command, &arguments->processes);
+  AddGroupingOptions(command, &arguments->grouping);
   command->add_flag("--step-rows", arguments->step_rows,
                     "the job's steps as ProfilerStep#N rows, also where none were asked for");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
