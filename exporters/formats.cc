@@ -132,11 +132,15 @@ absl::Status WriteSummary(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteMemoryTimeline(const ExportInput& input, ByteSink& sink) {
-  return ExportMemoryTimeline(input.timeline, sink);
+  return ExportMemoryTimeline(input.timeline, input.memory_device, sink);
+}
+
+absl::Status WriteMemoryTimelineRaw(const ExportInput& input, ByteSink& sink) {
+  return ExportMemoryTimelineRaw(input.timeline, input.memory_device, sink);
 }
 
 absl::Status WriteMemoryTimelineHtml(const ExportInput& input, ByteSink& sink) {
-  return ExportMemoryTimelineHtml(input.timeline, sink);
+  return ExportMemoryTimelineHtml(input.timeline, input.memory_device, sink);
 }
 
 absl::Status WriteMemoryViz(const ExportInput& input, ByteSink& sink) {
@@ -207,6 +211,9 @@ const std::vector<Format>& Formats() {
        "scripts that read torch's export_memory_timeline", WriteMemoryTimeline,
        FormatNeeds::kMemory},
       {"memory-timeline-html", "memory_timeline.html", "any browser", WriteMemoryTimelineHtml,
+       FormatNeeds::kMemory},
+      {"memory-timeline-raw", "memory_timeline.raw.json.gz",
+       "scripts that read torch's export_memory_timeline, raw", WriteMemoryTimelineRaw,
        FormatNeeds::kMemory},
       {"memory-viz", "memory_viz.pickle", "https://pytorch.org/memory_viz", WriteMemoryViz,
        FormatNeeds::kMemory},

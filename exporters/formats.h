@@ -32,6 +32,8 @@ struct ExportInput {
   // Of the formats that show stacks: by what, or first by what.
   StackWeight metric = StackWeight::kSelfCpuTime;
   const Comparison* comparison = nullptr;  // of the formats with `compares`
+  // Of memory timelines: as ExportMemoryTimeline() takes it.
+  std::string memory_device = {};
   // Where a file may lie until it is an output; Export() fills it in.
   std::string scratch_directory = {};
 };

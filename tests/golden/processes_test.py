@@ -142,7 +142,9 @@ class ProcessesTest(unittest.TestCase):
 
     def test_what_cannot_be_grouped_is_an_error(self) -> None:
         for options, reason in ((("csv", "--group-by-input-shape"), "--record-shapes"), (("csv", "--group-by-stack-n", 3), "--with-stack"),
-                                (("chrome", "--group-by-overload-name"), "table, csv and sqlite")):
+                                (("chrome", "--group-by-overload-name"), "table, csv and sqlite"),
+                                (("csv", "--device", "cpu"), "--device is for"),
+                                (("memory-timeline",), "--profile-memory")):
             done = self.run_command("export", LOOP, "--format", *options, "-o", self.out / "rows.csv", code=USAGE)
             self.assertIn(reason, done.stderr)
 

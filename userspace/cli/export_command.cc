@@ -6,6 +6,7 @@
 #include "exporters/escape.h"
 #include "exporters/flamegraph_html.h"
 #include "exporters/formats.h"
+#include "exporters/memory_timeline.h"
 #include "userspace/aggregate/stack_diff.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
@@ -22,6 +23,7 @@ struct ExportArguments {
   std::string metric = "self_cpu_time_total";
   std::string diff;
   std::string sort_by = "self_cpu_time_total";
+  std::string device;
   KeyAveragesOptions grouping;
   ProcessChoice processes;
   bool step_rows = false;
@@ -73,9 +75,21 @@ absl::Status DamageOf(const std::string& capture, const std::string& damage) {
               capture + " is damaged: " + damage + "; what is whole was exported");
 }
 
-// One file can hold one format.
-absl::Status CheckOneFormat(const std::vector<const Format*>& formats) {
-  if (formats.size() <= 1) return absl::OkStatus();
+bool IsMemoryTimeline(const Format& format) { return format.name.starts_with("memory-timeline"); }
+
+// One file can hold one format. Of memory's timeline its name says which, as in torch.
+absl::Status TakeFormatOfFile(const ExportArguments& arguments,
+                              std::vector<const Format*>* formats) {
+  if (arguments.format == "memory-timeline") {
+    const std::string& name = arguments.output;
+    const absl::StatusOr<const Format*> format =
+        FindFormat(name.ends_with(".html")         ? "memory-timeline-html"
+                   : name.ends_with("raw.json.gz") ? "memory-timeline-raw"
+                                                   : "memory-timeline");
+    if (!format.ok()) return format.status();
+    *formats = {*format};
+  }
+  if (formats->size() <= 1) return absl::OkStatus();
   return Fail(ExitCode::kUsage, "several formats need a directory that exists after -o");
 }
 
@@ -95,6 +109,9 @@ absl::Status CheckOptions(const ExportArguments& arguments,
     return Fail(ExitCode::kUsage,
                 "what groups rows is for the formats table, csv and sqlite: the others have none");
   }
+  if (!arguments.device.empty() && !has(IsMemoryTimeline)) {
+    return Fail(ExitCode::kUsage, "--device is for the format memory-timeline");
+  }
   return absl::OkStatus();
 }
 
@@ -113,13 +130,17 @@ absl::Status WriteFormat(const ExportArguments& arguments, const Format& format,
   }
   absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(place, OwnerFromSudo());
   if (!directory.ok()) return directory.status();
+  std::string note;
+  if (IsMemoryTimeline(format)) note = MemoryTimelineNote(input.timeline, input.memory_device);
+  if (!note.empty()) note = ": " + note;
   for (const FormatFile& file : files) {
     ExportInput of_file = input;
     of_file.rank = file.rank;
     if (absl::Status status = Export(format, of_file, *directory, file.name); !status.ok()) {
       return status;
     }
-    std::fprintf(stderr, "proftrace: wrote %s/%s\n", place.c_str(), file.name.c_str());
+    std::fprintf(stderr, "proftrace: wrote %s/%s%s\n", place.c_str(), file.name.c_str(),
+                 note.c_str());
   }
   return absl::OkStatus();
 }
@@ -134,7 +155,7 @@ absl::Status RunExport(const ExportArguments& arguments) {
   if (!metric.ok()) return metric.status();
   if (absl::Status status = CheckOptions(arguments, *formats); !status.ok()) return status;
   if (is_to_file) {
-    if (absl::Status status = CheckOneFormat(*formats); !status.ok()) return status;
+    if (absl::Status status = TakeFormatOfFile(arguments, &*formats); !status.ok()) return status;
   }
   TableOptions table;
   table.sort_by = arguments.sort_by;
@@ -156,6 +177,7 @@ absl::Status RunExport(const ExportArguments& arguments) {
   }
   ExportInput input{*results->timeline, results->aggregates, table};
   input.metric = *metric;
+  input.memory_device = arguments.device;
   std::unique_ptr<Comparison> comparison;
   std::string diff_damage;
   if (!arguments.diff.empty()) {
@@ -188,8 +210,10 @@ void AddExportCommand(CLI::App& app, Action* action) {
     names += (names.empty() ? "" : ", ") + std::string(format.name);
   }
   command->add_option("--format", arguments->format, "one or several of: " + names)->required();
-  command->add_option("-o,--output", arguments->output,
-                      "file or directory; a name that ends in .gz is compressed");
+  command->add_option(
+      "-o,--output", arguments->output,
+      "file or directory; a name that ends in .gz is compressed. Of memory-timeline: "
+      ".html, .raw.json.gz or .json say which form, as in torch");
   command
       ->add_option("--metric", arguments->metric,
                    "of folded stacks; of the flame graph, speedscope and pprof, which have all "
@@ -202,6 +226,8 @@ void AddExportCommand(CLI::App& app, Action* action) {
                       "an earlier recording to compare with, of the formats flamegraph and folded; "
                       "folded lines get two numbers, the earlier recording's first");
   command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
+  command->add_option("--device", arguments->device,
+                      "of memory timelines: cpu, cuda:0; without it the first GPU, else the CPU");
   AddProcessOptions(command, &arguments->processes);
   AddGroupingOptions(command, &arguments->grouping);
   command->add_flag("--step-rows", arguments->step_rows,

@@ -14,6 +14,7 @@
 
 #include "exporters/escape.h"
 #include "exporters/formats.h"
+#include "exporters/memory_timeline.h"
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -287,6 +288,17 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result, cons
   std::fputs(" capture.ptrec\n", stderr);
 }
 
+// Which of the curves of memory the file has.
+void PrintMemoryNote(const RecordArguments& arguments, const std::vector<const Format*>& formats,
+                     const Timeline& timeline) {
+  const bool is_asked = std::any_of(formats.begin(), formats.end(), [](const Format* format) {
+    return format->name.starts_with("memory-timeline");
+  });
+  const std::string note = is_asked ? MemoryTimelineNote(timeline, "") : "";
+  if (arguments.quiet || note.empty()) return;
+  std::fprintf(stderr, "proftrace: memory_timeline: %s\n", note.c_str());
+}
+
 std::string DescribeTargets(const RecordOptions& options, const std::vector<std::string>& command) {
   const std::vector<Pid>& pids = options.pids.empty() ? options.awaited : options.pids;
   std::string text;
@@ -322,6 +334,7 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
       std::fprintf(stderr, "proftrace: %s\n", reason.c_str());
     }
   }
+  PrintMemoryNote(arguments, formats, *results->timeline);
   PrintEnd(arguments, result, *results, *names, directory.path());
   if (!printed.ok()) return printed;
   if (arguments.strict && results->timeline->any_loss()) {
