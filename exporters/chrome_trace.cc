@@ -14,6 +14,7 @@
 #include "exporters/chrome_device_rows.h"
 #include "exporters/chrome_python_rows.h"
 #include "exporters/chrome_system_rows.h"
+#include "exporters/distributed_info.h"
 #include "exporters/escape.h"
 #include "exporters/recording_json.h"
 #include "exporters/text_writer.h"
@@ -48,69 +49,6 @@ constexpr std::array<std::string_view, 18> kReservedKeys = {"schemaVersion",
 int64_t FloorToDay(int64_t unix_ns) {
   const int64_t rest = unix_ns % kDayNs;
   return unix_ns - (rest < 0 ? rest + kDayNs : rest);
-}
-
-// A process of that rank; none: of the job's rank, when its processes agree on one, as the format
-// has room for one only. One that has groups, if any: forked workers have but the environment.
-const Target* RankedTarget(const RecordingInfo& info, std::optional<int> rank) {
-  const Target* ranked = nullptr;
-  for (const Target& target : info.targets) {
-    if (!target.rank.has_value() || target.rank != rank.value_or(*target.rank)) continue;
-    if (ranked != nullptr &&
-        (*ranked->rank != *target.rank || ranked->world_size != target.world_size)) {
-      return nullptr;
-    }
-    if (ranked == nullptr || target.process_groups.size() > ranked->process_groups.size()) {
-      ranked = &target;
-    }
-  }
-  return ranked;
-}
-
-// A list of more ranks than this is left out: it stands in the trace's head.
-constexpr int kMostRanks = 8192;
-
-// A group's ranks; of a group of all of the job's processes they are known without being read.
-std::vector<int> RanksOf(const ProcessGroup& group, const ProcessGroup& all) {
-  std::vector<int> ranks = group.ranks;
-  if (!ranks.empty() || group.size != all.size || group.size > kMostRanks) return ranks;
-  for (int rank = 0; rank < group.size; ++rank) ranks.push_back(rank);
-  return ranks;
-}
-
-// What torch.profiler writes (torch/profiler/profiler.py, _get_distributed_info), as far as it is
-// known.
-std::string DistributedInfo(const Target& target) {
-  std::string text = "{";
-  const ProcessGroup* all = DefaultGroup(target.process_groups);
-  if (all != nullptr && !all->backend.empty()) {
-    text += "\"backend\": " + JsonQuoted(all->backend) + ", ";
-  }
-  text += "\"rank\": " + std::to_string(*target.rank);
-  if (target.world_size.has_value()) {
-    text += ", \"world_size\": " + std::to_string(*target.world_size);
-  }
-  if (target.process_group_count.has_value()) {
-    text += ", \"pg_count\": " + std::to_string(*target.process_group_count);
-  }
-  if (all == nullptr || all->name.empty()) return text + "}";
-  text += ", \"pg_config\": [";
-  for (const ProcessGroup& group : target.process_groups) {
-    if (&group != &target.process_groups.front()) text += ", ";
-    text += "{\"pg_name\": " + JsonQuoted(group.name) +
-            ", \"pg_desc\": " + JsonQuoted(group.description) + ", \"backend_config\": " +
-            JsonQuoted(group.backend_config.empty() ? group.backend : group.backend_config) +
-            ", \"pg_size\": " + std::to_string(group.size);
-    if (const std::vector<int> ranks = RanksOf(group, *all); !ranks.empty()) {
-      text += ", \"ranks\": [";
-      for (size_t i = 0; i < ranks.size(); ++i) {
-        text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-      }
-      text += "]";
-    }
-    text += "}";
-  }
-  return text + "]}";
 }
 
 class ChromeTraceWriter {
@@ -216,7 +154,8 @@ class ChromeTraceWriter {
     writer_.Text(",\n\"traceEvents\": [\n");
   }
 
-  // --metadata as top-level keys, as torch's add_metadata; those that cannot be go to `other`.
+  // --metadata and --metadata-json as top-level keys, as torch's add_metadata and
+  // add_metadata_json; those that cannot be go to `other`.
   void WriteMetadata(const RecordingInfo& info, OrderedJson* other) {
     absl::flat_hash_set<std::string> seen(kReservedKeys.begin(), kReservedKeys.end());
     for (const auto& [key, value] : info.metadata) {
@@ -224,6 +163,14 @@ class ChromeTraceWriter {
         writer_.Text(JsonQuoted(key) + ": " + JsonQuoted(value) + ",\n");
       } else {
         (*other)[ToValidUtf8(key)] = ToValidUtf8(value);
+      }
+    }
+    for (const auto& [key, text] : info.metadata_json) {
+      const std::optional<OrderedJson> json = ParseJson(text);  // none: a damaged capture
+      if (seen.insert(key).second) {
+        writer_.Text(JsonQuoted(key) + ": " + (json ? text : JsonQuoted(text)) + ",\n");
+      } else {
+        (*other)[ToValidUtf8(key)] = json.value_or(OrderedJson(ToValidUtf8(text)));
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include "exporters/chrome_trace.h"
 #include "exporters/data_waits_csv.h"
+#include "exporters/distributed_info.h"
 #include "exporters/escape.h"
 #include "exporters/events_csv.h"
 #include "exporters/flamegraph_html.h"
@@ -131,11 +132,15 @@ absl::Status WriteSummary(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteMemoryTimeline(const ExportInput& input, ByteSink& sink) {
-  return ExportMemoryTimeline(input.timeline, sink);
+  return ExportMemoryTimeline(input.timeline, input.memory_device, sink);
+}
+
+absl::Status WriteMemoryTimelineRaw(const ExportInput& input, ByteSink& sink) {
+  return ExportMemoryTimelineRaw(input.timeline, input.memory_device, sink);
 }
 
 absl::Status WriteMemoryTimelineHtml(const ExportInput& input, ByteSink& sink) {
-  return ExportMemoryTimelineHtml(input.timeline, sink);
+  return ExportMemoryTimelineHtml(input.timeline, input.memory_device, sink);
 }
 
 absl::Status WriteMemoryViz(const ExportInput& input, ByteSink& sink) {
@@ -150,7 +155,7 @@ std::string ValidNames() {
 
 // TensorBoard's plugin splits the name at dots and takes the number behind the last '_' for the
 // PID.
-std::string WorkerName(const Timeline& timeline) {
+std::string WorkerName(const Timeline& timeline, std::optional<int> rank) {
   std::string host = timeline.info().host.name.empty() ? "host" : timeline.info().host.name;
   for (char& c : host) {
     const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -158,9 +163,19 @@ std::string WorkerName(const Timeline& timeline) {
     if (!is_plain) c = '-';
   }
   const std::vector<Target>& targets = timeline.info().targets;
-  const uint32_t pid = targets.empty() ? 0 : Raw(targets.front().pid);
-  return host + "_" + std::to_string(pid);
+  const Target* worker = rank.has_value() ? RankedTarget(timeline.info(), rank) : nullptr;
+  for (const Target& target : targets) {
+    if (worker == nullptr && (!rank.has_value() || target.rank == rank)) worker = &target;
+  }
+  return host + "_" + std::to_string(worker == nullptr ? 0 : Raw(worker->pid));
 }
+
+std::string TensorboardName(const Timeline& timeline, std::optional<int> rank) {
+  const int64_t start_ns = timeline.ToUnixNs(timeline.info().window.start_ns);
+  return WorkerName(timeline, rank) + "." + std::to_string(start_ns) + ".pt.trace.json.gz";
+}
+
+std::string RankFileName(int rank) { return "trace_rank" + std::to_string(rank) + ".json.gz"; }
 
 }  // namespace
 
@@ -196,6 +211,9 @@ const std::vector<Format>& Formats() {
        "scripts that read torch's export_memory_timeline", WriteMemoryTimeline,
        FormatNeeds::kMemory},
       {"memory-timeline-html", "memory_timeline.html", "any browser", WriteMemoryTimelineHtml,
+       FormatNeeds::kMemory},
+      {"memory-timeline-raw", "memory_timeline.raw.json.gz",
+       "scripts that read torch's export_memory_timeline, raw", WriteMemoryTimelineRaw,
        FormatNeeds::kMemory},
       {"memory-viz", "memory_viz.pickle", "https://pytorch.org/memory_viz", WriteMemoryViz,
        FormatNeeds::kMemory},
@@ -233,8 +251,6 @@ std::vector<int> SeveralRanks(const Timeline& timeline) {
   }
   return ranks.size() > 1 ? std::vector<int>(ranks.begin(), ranks.end()) : std::vector<int>();
 }
-
-std::string RankFileName(int rank) { return "trace_rank" + std::to_string(rank) + ".json.gz"; }
 
 absl::StatusOr<const Format*> FindFormat(std::string_view name) {
   const std::vector<Format>& formats = Formats();
@@ -279,8 +295,22 @@ absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list
 std::string DefaultFileName(const Format& format, const Timeline& timeline, StackWeight metric) {
   if (format.name == "folded") return std::string(InfoOf(metric).file_name);
   if (!format.file_name.empty()) return std::string(format.file_name);
-  const int64_t start_ns = timeline.ToUnixNs(timeline.info().window.start_ns);
-  return WorkerName(timeline) + "." + std::to_string(start_ns) + ".pt.trace.json.gz";
+  return TensorboardName(timeline, std::nullopt);
+}
+
+std::vector<FormatFile> FilesOf(const Format& format, const Timeline& timeline, StackWeight metric,
+                                std::optional<int> of_rank) {
+  const bool is_chrome = format.name == "chrome";
+  const bool is_trace = is_chrome || format.name == "tensorboard";
+  const auto name_of = [&](int rank) {
+    return is_chrome ? RankFileName(rank) : TensorboardName(timeline, rank);
+  };
+  if (is_trace && of_rank.has_value()) return {{name_of(*of_rank)}};
+  std::vector<FormatFile> files;
+  const std::vector<int> ranks = is_trace ? SeveralRanks(timeline) : std::vector<int>();
+  if (ranks.empty() || is_chrome) files.push_back({DefaultFileName(format, timeline, metric)});
+  for (const int rank : ranks) files.push_back({name_of(rank), rank});
+  return files;
 }
 
 absl::Status Export(const Format& format, const ExportInput& input,

@@ -32,6 +32,8 @@ struct ExportInput {
   // Of the formats that show stacks: by what, or first by what.
   StackWeight metric = StackWeight::kSelfCpuTime;
   const Comparison* comparison = nullptr;  // of the formats with `compares`
+  // Of memory timelines: as ExportMemoryTimeline() takes it.
+  std::string memory_device = {};
   // Where a file may lie until it is an output; Export() fills it in.
   std::string scratch_directory = {};
 };
@@ -60,10 +62,8 @@ bool IsRecorded(FormatNeeds needs, const Timeline& timeline);
 // In the order in which they are listed to users.
 const std::vector<Format>& Formats();
 
-// The ranks of a recording, ascending, if it holds several: consumers that compare ranks want a
-// trace of each (RankFileName()).
+// The ranks of a recording, ascending, if it holds several.
 std::vector<int> SeveralRanks(const Timeline& timeline);
-std::string RankFileName(int rank);
 
 // Fails with ExitCode::kUsage and the list of valid names.
 absl::StatusOr<const Format*> FindFormat(std::string_view name);
@@ -76,6 +76,20 @@ absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list
 // Folded stacks: that of their weight.
 std::string DefaultFileName(const Format& format, const Timeline& timeline,
                             StackWeight metric = StackWeight::kSelfCpuTime);
+
+// A file of a format.
+struct FormatFile {
+  std::string name;
+  std::optional<int> rank = std::nullopt;  // ExportInput::rank
+};
+
+// What a format gives in a directory: a file; of traces also one of each rank, where several were
+// recorded, as tools that compare ranks want them: trace_rankN.json.gz beside the whole, but
+// TensorBoard's, one a worker with its PID, instead of it. `of_rank`: the recording holds that rank
+// alone, and is to be called so.
+std::vector<FormatFile> FilesOf(const Format& format, const Timeline& timeline,
+                                StackWeight metric = StackWeight::kSelfCpuTime,
+                                std::optional<int> of_rank = std::nullopt);
 
 // Writes `name` into `directory`, gzip-compressed when it ends in ".gz"; whole, or not at all.
 absl::Status Export(const Format& format, const ExportInput& input,

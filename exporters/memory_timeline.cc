@@ -1,12 +1,10 @@
 #include "exporters/memory_timeline.h"
 
-#include <algorithm>
 #include <string>
 
-#include "exporters/escape.h"
 #include "exporters/text_writer.h"
+#include "userspace/aggregate/memory_curves.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/base/saturating.h"
 
 namespace proftrace {
 namespace {
@@ -14,68 +12,63 @@ namespace {
 // torch's categories before Unknown, and the 0 in front.
 constexpr std::string_view kKnownCategories = "[0, 0, 0, 0, 0, 0, 0, 0, ";
 
-struct Device {
-  uint8_t type = 0;
-  int8_t index = -1;
-};
+// torch's numbers of actions and of the category Unknown in the raw form.
+constexpr int kPreexisting = 1;
+constexpr int kCreate = 2;
+constexpr int kDestroy = 4;
+constexpr int kUnknownCategory = 7;
 
-// The one that export_memory_timeline() takes without being told: cuda:0 where there is one.
-Device FindDevice(const Timeline& timeline) {
-  Device device;
-  const MemoryEventStore& events = timeline.memory_events();
-  for (uint32_t i = 0; i < events.size(); ++i) {
-    const MemoryEvent& event = events.at(i);
-    if (!event.is_device()) continue;
-    if (device.type != 0 && event.device_index >= device.index) continue;
-    device = {event.device_type, event.device_index};
-  }
-  return device;
-}
-
-std::string DeviceText(const Device& device) {
-  if (device.type == 0) return "CPU";
-  return std::string(DeviceTypeName(device.type)) + " " + std::to_string(device.index);
-}
-
-absl::Status CheckRecorded(const Timeline& timeline) {
-  if (timeline.has_memory()) return absl::OkStatus();
+// The curve to write. Fails with kUsage where memory was not recorded, and as ChooseMemoryCurve().
+absl::StatusOr<MemoryCurve> FindCurve(const Timeline& timeline, const std::string& device) {
+  if (timeline.has_memory()) return ChooseMemoryCurve(timeline, device);
   return Fail(ExitCode::kUsage,
               "this recording has no memory events; record with --profile-memory");
 }
 
-// Calls visit(time_us, bytes) for each microsecond in which something changed, up to the first
-// loss: what is allocated from there on is not known.
+// Calls visit(time_us, bytes) for each microsecond in which something changed, and before that for
+// what was there already. False where the curve ends before the recording does: what is allocated
+// is not known any more.
 template <typename Visitor>
-void ForEachPoint(const Timeline& timeline, const Device& device, Visitor&& visit) {
-  const MemoryEventStore& events = timeline.memory_events();
+bool ForEachPoint(const Timeline& timeline, const MemoryCurve& curve, Visitor&& visit) {
+  const int64_t before = PreexistingBytes(timeline, curve);
   int64_t bytes = 0;
   int64_t time_us = 0;
   bool has_point = false;
-  for (uint32_t i = 0; i < events.size(); ++i) {
-    const MemoryEvent& event = events.at(i);
-    const bool is_here =
-        device.type == 0 ? event.is_cpu()
-                         : event.device_type == device.type && event.device_index == device.index;
-    if (event.kind != MemoryEventKind::kUsage || !is_here) continue;
-    if (!event.total_known) break;
-    const int64_t now_us = timeline.ToUnixNs(event.time_ns) / 1000;
-    if (has_point && now_us != time_us) visit(time_us, bytes);
-    has_point = true;
-    time_us = now_us;
-    bytes = SaturatingSum(bytes, event.bytes);
-  }
+  const bool is_whole =
+      ForEachMemoryEvent(timeline, curve, [&](const MemoryEvent& event, int64_t total) {
+        const int64_t now_us = timeline.ToUnixNs(event.time_ns) / 1000;
+        if (!has_point && before > 0) visit(now_us, before);
+        if (has_point && now_us != time_us) visit(time_us, bytes);
+        has_point = true;
+        time_us = now_us;
+        bytes = total;
+      });
   if (has_point) visit(time_us, bytes);
+  return is_whole;
 }
 
-// The two lists of a timeline, comma separated.
+// The first of the two lists of a timeline, comma separated.
 template <typename Writer>
-void WriteTimes(const Timeline& timeline, const Device& device, Writer& writer) {
+void WriteTimes(const Timeline& timeline, const MemoryCurve& curve, Writer& writer) {
   bool is_first = true;
-  ForEachPoint(timeline, device, [&](int64_t time_us, int64_t) {
+  ForEachPoint(timeline, curve, [&](int64_t time_us, int64_t) {
     if (!is_first) writer.Text(", ");
     is_first = false;
     writer.Integer(time_us);
   });
+}
+
+std::string CurveText(const MemoryCurve& curve) {
+  return curve.DeviceText() + " of PID " + std::to_string(Raw(curve.pid));
+}
+
+// The others; empty: there are none.
+std::string OthersText(const Timeline& timeline, const MemoryCurve& shown) {
+  std::string text;
+  for (const MemoryCurve& curve : MemoryCurves(timeline)) {
+    if (curve != shown) text += (text.empty() ? "" : ", ") + CurveText(curve);
+  }
+  return text;
 }
 
 constexpr std::string_view kPageHead = R"(<!DOCTYPE html>
@@ -90,8 +83,9 @@ const what = document.getElementById("what");
 const peak = sizes.reduce((most, size) => Math.max(most, size), 0);
 const MiB = 1048576;
 what.textContent = device + ": " + times.length + " points, most allocated " +
-    (peak / MiB).toFixed(2) + " MiB above what was there at the start. Category of all bytes: Unknown." +
-    (lost ? " Records were lost: the curve ends there." : "");
+    (peak / MiB).toFixed(2) + " MiB" + (absolute ? "" : " above what was there at the start") +
+    ". Category of all bytes: Unknown." + (lost ? " Records were lost: the curve ends there." : "") +
+    (others ? " Not shown: " + others + "." : "");
 function draw() {
   const canvas = document.getElementById("plot");
   const width = canvas.width = canvas.clientWidth, height = canvas.height = canvas.clientHeight;
@@ -123,15 +117,16 @@ draw();
 
 }  // namespace
 
-absl::Status ExportMemoryTimeline(const Timeline& timeline, ByteSink& sink) {
-  if (absl::Status status = CheckRecorded(timeline); !status.ok()) return status;
-  const Device device = FindDevice(timeline);
+absl::Status ExportMemoryTimeline(const Timeline& timeline, const std::string& device,
+                                  ByteSink& sink) {
+  const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
+  if (!curve.ok()) return curve.status();
   TextWriter writer(sink);
   writer.Text("[[");
-  WriteTimes(timeline, device, writer);
+  WriteTimes(timeline, *curve, writer);
   writer.Text("], [");
   bool is_first = true;
-  ForEachPoint(timeline, device, [&](int64_t, int64_t bytes) {
+  ForEachPoint(timeline, *curve, [&](int64_t, int64_t bytes) {
     if (!is_first) writer.Text(", ");
     is_first = false;
     writer.Text(kKnownCategories);
@@ -142,18 +137,52 @@ absl::Status ExportMemoryTimeline(const Timeline& timeline, ByteSink& sink) {
   return writer.Flush();
 }
 
-absl::Status ExportMemoryTimelineHtml(const Timeline& timeline, ByteSink& sink) {
-  if (absl::Status status = CheckRecorded(timeline); !status.ok()) return status;
-  const Device device = FindDevice(timeline);
+absl::Status ExportMemoryTimelineRaw(const Timeline& timeline, const std::string& device,
+                                     ByteSink& sink) {
+  const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
+  if (!curve.ok()) return curve.status();
+  TextWriter writer(sink);
+  bool is_first = true;
+  const auto write = [&](int64_t time_ns, int action, int64_t bytes) {
+    writer.Text(is_first ? "[" : ", [");
+    is_first = false;
+    writer.Integer(time_ns);
+    writer.Text(", ");
+    writer.Integer(action);
+    writer.Text(", ");
+    writer.Integer(bytes);
+    writer.Text(", ");
+    writer.Integer(kUnknownCategory);
+    writer.Text("]");
+  };
+  writer.Text("[");
+  if (const int64_t before = PreexistingBytes(timeline, *curve); before > 0) {
+    write(-1, kPreexisting, before);
+  }
+  ForEachMemoryEvent(timeline, *curve, [&](const MemoryEvent& event, int64_t) {
+    write(timeline.ToUnixNs(event.time_ns), event.bytes < 0 ? kDestroy : kCreate, event.bytes);
+  });
+  writer.Text("]\n");
+  return writer.Flush();
+}
+
+absl::Status ExportMemoryTimelineHtml(const Timeline& timeline, const std::string& device,
+                                      ByteSink& sink) {
+  const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
+  if (!curve.ok()) return curve.status();
+  const bool is_whole = ForEachPoint(timeline, *curve, [](int64_t, int64_t) {});
   TextWriter writer(sink);
   writer.Text(kPageHead);
-  writer.Text("const device = \"" + DeviceText(device) + "\";\nconst lost = ");
-  writer.Text(timeline.memory_summary().inconsistent_processes > 0 ? "true" : "false");
+  writer.Text("const device = \"" + CurveText(*curve) + "\";\nconst others = \"" +
+              OthersText(timeline, *curve) + "\";\nconst absolute = ");
+  writer.Text(curve->device_type != 0 ? "true" : "false");
+  writer.Text(";\nconst lost = ");
+  writer.Text(is_whole ? "false" : "true");
   writer.Text(";\nconst times = [");
-  WriteTimes(timeline, device, writer);
+  WriteTimes(timeline, *curve, writer);
   writer.Text("];\nconst sizes = [");
   bool is_first = true;
-  ForEachPoint(timeline, device, [&](int64_t, int64_t bytes) {
+  ForEachPoint(timeline, *curve, [&](int64_t, int64_t bytes) {
     if (!is_first) writer.Text(",");
     is_first = false;
     writer.Integer(bytes);
@@ -161,6 +190,14 @@ absl::Status ExportMemoryTimelineHtml(const Timeline& timeline, ByteSink& sink) 
   writer.Text("];");
   writer.Text(kPageTail);
   return writer.Flush();
+}
+
+std::string MemoryTimelineNote(const Timeline& timeline, const std::string& device) {
+  const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
+  if (!curve.ok() || MemoryCurves(timeline).empty()) return "";
+  const std::string others = OthersText(timeline, *curve);
+  return CurveText(*curve) +
+         (others.empty() ? "" : "; left out: " + others + " (--device and --pid choose)");
 }
 
 }  // namespace proftrace

@@ -1,11 +1,17 @@
-// torch's export_memory_timeline(): bytes over time by category, as JSON and as a page.
+// torch's export_memory_timeline(): bytes over time by category, as JSON, raw, and as a page.
 //
 // What a tensor is for (parameter, gradient, activation, …) torch derives from which operator read
-// and wrote which tensor; that is not seen from outside, so every byte is "Unknown" here. Blocks
-// from before the window are not in it: it begins at 0.
+// and wrote which tensor; that is not seen from outside, so every byte is "Unknown" here. Of the
+// CPU, blocks from before the window are not in it: it begins at 0.
+//
+// Each is of one process and one device, as torch's are (memory_curves.h): of `device`, "cpu" or
+// "cuda:0", of the first process that has some; empty = of the one that torch would take. All fail
+// with ExitCode::kUsage when memory was not recorded, or none of that device.
 #pragma once
 
 #include <absl/status/status.h>
+
+#include <string>
 
 #include "exporters/output_file.h"
 #include "userspace/model/timeline.h"
@@ -14,11 +20,20 @@ namespace proftrace {
 
 // [times, sizes]: times in microseconds since the Unix epoch, one each; sizes: a list for each
 // time, 0 and then the bytes of torch's eight categories, the last one Unknown
-// (torch/profiler/_memory_profiler.py). Of the first CUDA device, else of the CPU, all processes
-// together. Fails with ExitCode::kUsage when memory was not recorded.
-absl::Status ExportMemoryTimeline(const Timeline& timeline, ByteSink& sink);
+// (torch/profiler/_memory_profiler.py).
+absl::Status ExportMemoryTimeline(const Timeline& timeline, const std::string& device,
+                                  ByteSink& sink);
+
+// torch's raw form: [time, action, bytes, category] of each event, times in nanoseconds since the
+// Unix epoch, -1 of what was there before.
+absl::Status ExportMemoryTimelineRaw(const Timeline& timeline, const std::string& device,
+                                     ByteSink& sink);
 
 // One self-contained page.
-absl::Status ExportMemoryTimelineHtml(const Timeline& timeline, ByteSink& sink);
+absl::Status ExportMemoryTimelineHtml(const Timeline& timeline, const std::string& device,
+                                      ByteSink& sink);
+
+// Of what these are, and what is left out: the lists have no place for it. Empty where nothing is.
+std::string MemoryTimelineNote(const Timeline& timeline, const std::string& device);
 
 }  // namespace proftrace

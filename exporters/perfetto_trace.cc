@@ -87,6 +87,7 @@ class PerfettoWriter {
       packets_.Metadata("proftrace.gpu_agent", text(GpuJson(timeline_)));
     }
     for (const auto& [key, value] : info.metadata) packets_.Metadata(key, value);
+    for (const auto& [key, text] : info.metadata_json) packets_.Metadata(key, text);
   }
 
   void DescribeThreads() {

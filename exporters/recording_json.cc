@@ -122,6 +122,19 @@ OrderedJson UnsupportedJson(const RecordingInfo& info) {
   return list;
 }
 
+std::optional<OrderedJson> ParseJson(const std::string& text) {
+  constexpr int kDeepest = 100;
+  if (text.starts_with("\xEF\xBB\xBF")) return std::nullopt;  // a mark that the parser would take
+  bool is_too_deep = false;
+  const auto look = [&is_too_deep](int depth, OrderedJson::parse_event_t, OrderedJson&) {
+    is_too_deep |= depth > kDeepest;
+    return !is_too_deep;
+  };
+  OrderedJson json = OrderedJson::parse(text, look, /*allow_exceptions=*/false);
+  if (is_too_deep || json.is_discarded()) return std::nullopt;
+  return json;
+}
+
 OrderedJson TextOrNull(const std::string& text) {
   return text.empty() ? OrderedJson(nullptr) : OrderedJson(ToValidUtf8(text));
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "exporters/output_file.h"
 #include "userspace/aggregate/steps.h"
@@ -22,6 +24,9 @@ OrderedJson CostJson(const RecordingInfo& info);
 OrderedJson UnsupportedJson(const RecordingInfo& info);
 // The steps of the process that stands for the recording, and those of each.
 OrderedJson StepsJson(const Timeline& timeline, const Steps& steps);
+
+// The value of a text that is JSON, not too deep to be written again; else nothing.
+std::optional<OrderedJson> ParseJson(const std::string& text);
 
 // `text` as valid UTF-8; null when it is empty, which stands for "not known".
 OrderedJson TextOrNull(const std::string& text);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "exporters/escape.h"
+#include "exporters/key_averages_json.h"
 #include "userspace/aggregate/sample_text.h"
 #include "userspace/base/saturating.h"
 
@@ -207,6 +208,9 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
   for (const Target& target : info.targets) targets.push_back(TargetJson(info, target));
   OrderedJson metadata = OrderedJson::object();
   for (const auto& [key, value] : info.metadata) metadata[ToValidUtf8(key)] = ToValidUtf8(value);
+  for (const auto& [key, text] : info.metadata_json) {
+    metadata[ToValidUtf8(key)] = ParseJson(text).value_or(OrderedJson(ToValidUtf8(text)));
+  }
 
   OrderedJson json;
   json["schema_version"] = kSchemaVersion;
@@ -244,6 +248,9 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
   json["cost"] = CostJson(info);
   if (timeline.has_memory()) json["memory"] = MemoryJson(timeline);
   if (!timeline.samples().empty()) json["samples"] = SamplesJson(timeline);
+  const KeyAverages& averages = aggregates.key_averages;
+  json["key_averages"] = {{"processes", ProcessesJson(averages)},
+                          {"total_average", KeyAverageJson(TotalAverage(averages), averages)}};
   json["steps"] = StepsJson(timeline, aggregates.steps);
   if (aggregates.time.has_value()) json["time"] = TimeJson(timeline, *aggregates.time);
   json["unsupported"] = UnsupportedJson(info);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exporters/escape.h"
+#include "exporters/key_averages_json.h"
 #include "exporters/output_file.h"
 #include "exporters/recording_json.h"
 #include "exporters/system_views.h"
@@ -253,55 +254,20 @@ std::string UnsupportedLines(const std::vector<Unsupported>& entries) {
   return text;
 }
 
-double InMicroseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
+// So many are named; summary.json and --json have all.
+constexpr size_t kMostProcesses = 20;
 
-OrderedJson RowJson(const KeyAverage& row, const KeyAverages& averages) {
-  const double total_us = InMicroseconds(averages.self_cpu_time_total_ns);
-  const auto percent = [&](int64_t ns) {
-    return total_us == 0 ? OrderedJson(nullptr)
-                         : OrderedJson(InMicroseconds(ns) * 100.0 / total_us);
-  };
-  OrderedJson entry = {{"name", ToValidUtf8(row.name)}};
-  if (averages.grouped_by_overload_name) entry["overload_name"] = ToValidUtf8(row.overload_name);
-  if (averages.grouped_by_input_shape) entry["input_shapes"] = row.input_shapes;
-  if (averages.grouped_by_stack_n > 0) {
-    entry["stack"] = OrderedJson::array();
-    for (const std::string& frame : row.stack) entry["stack"].push_back(ToValidUtf8(frame));
+// Which processes' rows are added up: torch has a table a process.
+std::string ProcessesLine(const std::vector<Pid>& processes) {
+  if (processes.size() < 2) return "";
+  std::string line = "Rows are sums over " + std::to_string(processes.size()) + " processes: PID ";
+  for (size_t i = 0; i < std::min(kMostProcesses, processes.size()); ++i) {
+    line += (i == 0 ? "" : ", ") + std::to_string(Raw(processes[i]));
   }
-  entry["count"] = row.count;
-  entry["self_cpu_time_total_us"] = InMicroseconds(row.self_cpu_time_total_ns);
-  entry["cpu_time_total_us"] = InMicroseconds(row.cpu_time_total_ns);
-  entry["cpu_time_us"] = row.cpu_time_us();
-  entry["self_cpu_percent"] = percent(row.self_cpu_time_total_ns);
-  entry["cpu_percent"] = row.is_async ? OrderedJson(0) : percent(row.cpu_time_total_ns);
-  entry["is_async"] = row.is_async;
-  if (averages.has_device_records) {
-    const double total_device_us = InMicroseconds(averages.self_device_time_total_ns);
-    entry["device_type"] = row.is_device ? "CUDA" : "CPU";
-    entry["self_device_time_total_us"] = InMicroseconds(row.self_device_time_total_ns);
-    entry["device_time_total_us"] = InMicroseconds(row.device_time_total_ns);
-    entry["device_time_us"] = row.device_time_us();
-    entry["self_device_percent"] =
-        total_device_us == 0
-            ? OrderedJson(nullptr)
-            : OrderedJson(InMicroseconds(row.self_device_time_total_ns) * 100.0 / total_device_us);
+  if (processes.size() > kMostProcesses) {
+    line += ", and " + std::to_string(processes.size() - kMostProcesses) + " more";
   }
-  if (averages.has_memory) {
-    entry["self_cpu_memory_bytes"] = row.memory.self_cpu_bytes;
-    entry["cpu_memory_bytes"] = row.memory.cpu_bytes;
-    entry["self_device_memory_bytes"] = row.memory.self_device_bytes;
-    entry["device_memory_bytes"] = row.memory.device_bytes;
-  }
-  if (averages.has_flops) entry["flops"] = row.flops;
-  if (!row.system.is_unknown && !row.is_device) {
-    if (averages.system.sched) {
-      entry["self_on_cpu_us"] = InMicroseconds(row.self_on_cpu_ns());
-      entry["self_off_cpu_us"] = InMicroseconds(row.system.self_off_cpu_ns);
-    }
-    if (averages.system.calls) entry["self_syscalls"] = row.system.self_calls;
-    if (averages.system.faults) entry["self_page_faults"] = row.system.self_faults;
-  }
-  return entry;
+  return line + "; proftrace report --pid shows one\n";
 }
 
 // Why a flight recorder wrote it.
@@ -318,6 +284,7 @@ std::string FlightLine(const RecordingInfo& info) {
 std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates) {
   const KeyAverages& averages = aggregates.key_averages;
   std::string text = FlightLine(timeline.info());
+  text += ProcessesLine(averages.processes);
   text += StepsLine(aggregates.steps);
   text += TimeLines(timeline, aggregates);
   text += IdleLines(aggregates.device_idle);
@@ -361,16 +328,16 @@ absl::Status ExportTableJson(const Timeline& timeline, const Aggregates& aggrega
                              const TableOptions& options, ByteSink& sink) {
   const KeyAverages& averages = aggregates.key_averages;
   if (absl::Status status = CheckTableOptions(options); !status.ok()) return status;
-  const double total_us = InMicroseconds(averages.self_cpu_time_total_ns);
   OrderedJson rows = OrderedJson::array();
   for (const KeyAverage* row : ShownRows(averages, options)) {
-    rows.push_back(RowJson(*row, averages));
+    rows.push_back(KeyAverageJson(*row, averages));
   }
   OrderedJson json = {{"rows", std::move(rows)},
                       {"total_rows", averages.rows.size()},
-                      {"total_average", RowJson(TotalAverage(averages), averages)},
+                      {"total_average", KeyAverageJson(TotalAverage(averages), averages)},
+                      {"processes", ProcessesJson(averages)},
                       {"sort_by", TextOrNull(options.sort_by)},
-                      {"self_cpu_time_total_us", total_us},
+                      {"self_cpu_time_total_us", InMicroseconds(averages.self_cpu_time_total_ns)},
                       {"spans_without_end", averages.incomplete_spans},
                       {"steps", StepsJson(timeline, aggregates.steps)},
                       {"ledger", LedgerJson(timeline.ledger())},

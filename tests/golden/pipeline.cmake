@@ -12,6 +12,10 @@ add_test(NAME golden_sqlite
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/sqlite_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(golden_sqlite PROPERTIES LABELS golden)
+add_test(NAME golden_processes
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/processes_test.py
+          $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(golden_processes PROPERTIES LABELS golden)
 add_test(NAME golden_stacks
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/stacks_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})

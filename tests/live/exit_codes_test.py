@@ -33,7 +33,7 @@ class UsageTest(LiveTest):
             ("-p", me, "-d", "nan"), ("-p", me, "-d", ""), ("-p", me, "--buffer-size", "1K"),
             ("-p", me, "--buffer-size", "2T"), ("-p", me, "--format", "nonsense"), ("-p", me, "--format", ""),
             ("-p", me, "--format", "table,none"), ("-p", me, "--tier", "patch", "--no-inject"), ("-p", me, "--most-dumps", "3"),
-            ("-p", me, "--metadata", "novalue"), ("-p", me, "--", "true"), ("-p", me, "--tier", "magic"),
+            ("-p", me, "--metadata", "novalue"), ("-p", me, "--metadata-json", "key=novalue"), ("-p", me, "--", "true"), ("-p", me, "--tier", "magic"),
             ("-p", me, "--activities", "cooking"), ("-p", me, "--gpu", "2"), ("report",), ("export", "x"),
             ("report", "x", "--sort-by", "beauty"), ("doctor", "-p", "zero"),
         ):

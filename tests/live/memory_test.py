@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import gzip
 import json
 import os
 import signal
@@ -90,6 +91,32 @@ class MemoryTest(LiveTest):
         shown = profiles["profiles"][profiles["activeProfileIndex"]]
         self.assertEqual((shown["unit"], shown["endValue"]), ("bytes", allocated))
         self.assert_fails(2, ("export", self.out, "--format", "folded", "--metric", "self_device_memory_usage"), "GPU")
+
+    def test_the_timelines_file_has_the_form_that_its_name_says(self) -> None:
+        with Job() as job:
+            result, _ = self.record(job, f"allocate {BLOCKS}", options=("--profile-memory",))
+        done = self.run_proftrace("export", self.out, "--format", "memory-timeline", "-o", self.directory)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.directory / "memory_timeline.html").is_file())
+
+        def export(name: str, *options: object) -> bytes:
+            path = self.directory / name
+            done = self.run_proftrace("export", self.out, "--format", "memory-timeline", "-o", path, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"{name}: cpu of PID {job.pid}", done.stderr)
+            return path.read_bytes()
+
+        lists = export("timeline.json")
+        self.assertEqual(lists, (self.directory / "memory_timeline.json").read_bytes())
+        self.assertEqual(export("other.json", "--pid", job.pid, "--device", "cpu"), lists)
+        self.assertEqual(gzip.decompress(export("timeline.json.gz")), lists)
+        self.assertIn(b"<canvas", export("timeline.html"))
+        raw = json.loads(gzip.decompress(export("timeline.raw.json.gz")))
+        rows = memory_rows(result)[job.pid]
+        self.assertEqual([(action, size, category) for _, action, size, category in raw],
+                         [(2 if size > 0 else 4, size, 7) for size, _ in rows])
+        self.assertEqual(sum(size for _, _, size, _ in raw), json.loads(lists)[1][-1][-1])
+        self.assert_fails(2, ("export", self.out, "--format", "memory-timeline", "--device", "cuda:0", "-o", self.directory), "cpu of PID")
 
     def sums(self, sizes: list[int]) -> list[int]:
         total, sums = 0, []

@@ -71,6 +71,12 @@ class StepsTest(LiveTest):
         again = self.run_proftrace("report", self.out / "cycle_1")
         self.assertRegex(again.stdout, "Steps: 3,")
 
+    def test_the_first_cycle_need_not_wait(self) -> None:
+        self.record("plain", "--schedule", "skip_first=1,wait=3,active=2,repeat=2,skip_first_wait=1")
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["cycle_0", "cycle_1"])
+        self.check_steps(self.out / "cycle_0", [1, 2])
+        self.check_steps(self.out / "cycle_1", [6, 7])
+
     def test_rows_of_steps_can_be_had_of_any_recording(self) -> None:
         self.record("plain", "-d", "1s")
         path = self.directory / "events.csv"

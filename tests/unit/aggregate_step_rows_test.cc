@@ -59,6 +59,42 @@ TEST(StepsOfProcessesTest, EncloseTheSpansOfTheirOwnThread) {
   EXPECT_FALSE(StepRows().ParentOf(SpanOf(threads[0], 10, 20)).has_value());
 }
 
+// A training process with batches from `loader`, and a child of it that goes round as a worker.
+std::unique_ptr<Timeline> JobWithChild(const std::string& loader) {
+  TimelineMaker maker;
+  const ThreadIndex trainer = maker.AddThread(1, 1, "python3");
+  const ThreadIndex child = maker.AddThread(2, 2, "python3");
+  maker.info().targets.at(1).ppid = Pid{1};
+  const LabelId next = maker.AddAnnotation(loader);
+  const LabelId linear = maker.AddOperator("aten::linear");
+  const LabelId optimizer = maker.AddAnnotation("Optimizer.step#SGD.step");
+  std::vector<LabelId> rounds;
+  for (const char* name : {"aten::randn", "aten::mm", "aten::select", "aten::stack"}) {
+    rounds.push_back(maker.AddOperator(name));
+  }
+  for (int64_t now_ns = kStart; now_ns < kStart + 30'000'000; now_ns += 1'000'000) {
+    for (size_t i = 0; i < rounds.size(); ++i) {
+      const auto at = now_ns + 10'000 * static_cast<int64_t>(i);
+      maker.Add(child, rounds[i], at, at + 5'000);
+    }
+    maker.Add(trainer, next, now_ns + 100'000, now_ns + 200'000);
+    maker.Add(trainer, linear, now_ns + 300'000, now_ns + 400'000);
+    maker.Add(trainer, optimizer, now_ns + 500'000, now_ns + 600'000);
+  }
+  maker.info().window.duration_ns = 2 * kStart;
+  return maker.Finish();
+}
+
+TEST(StepsOfProcessesTest, RoundsOfAWorkerOfADataLoaderAreNoSteps) {
+  const Steps with_workers =
+      FindSteps(*JobWithChild("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"));
+  ASSERT_EQ(with_workers.processes.size(), 1u);
+  EXPECT_EQ(with_workers.processes[0].pid, Pid{1});
+  const Steps without =
+      FindSteps(*JobWithChild("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"));
+  EXPECT_EQ(without.processes.size(), 2u) << "the child is none of its workers";
+}
+
 TEST(StepsOfProcessesTest, LookedAtTogetherOrOneByOneTheyAreTheSame) {
   TimelineMaker maker;
   const LabelId linear = maker.AddOperator("aten::linear");

@@ -27,6 +27,19 @@ TEST(StepScheduleTest, CyclesAreTorchs) {
   EXPECT_EQ(cycles[1].steps.intervals.size(), 2u);
 }
 
+// torch/profiler/profiler.py (2.11), schedule().
+TEST(StepScheduleTest, TheFirstWaitMayBeSkipped) {
+  const absl::StatusOr<StepSchedule> schedule =
+      ParseSchedule("skip_first=2,wait=3,warmup=1,active=2,repeat=2,skip_first_wait=1");
+  ASSERT_TRUE(schedule.ok());
+  EXPECT_EQ(schedule->TotalSteps(), 11u);
+  const std::vector<CapturePart> cycles = Cycles(*schedule, Steps(30));
+  ASSERT_EQ(cycles.size(), 2u);
+  EXPECT_EQ(cycles[0].steps.first_number, 3);
+  EXPECT_EQ(cycles[1].steps.first_number, 9);
+  EXPECT_EQ(ParseSchedule("wait=3,active=1,repeat=1,skip_first_wait=0")->TotalSteps(), 4u);
+}
+
 TEST(StepScheduleTest, GoesOnWithoutRepeatAndKeepsWhatThereIsOfTheLastCycle) {
   const absl::StatusOr<StepSchedule> schedule = ParseSchedule("active=4,wait=1");
   ASSERT_TRUE(schedule.ok());

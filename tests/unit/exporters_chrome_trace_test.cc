@@ -11,6 +11,7 @@
 
 #include "exporters/chrome_trace.h"
 #include "exporters/formats.h"
+#include "exporters/summary_json.h"
 #include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"
@@ -138,6 +139,54 @@ TEST_F(ChromeTraceTest, OfOneRankItHasThatRanksProcessesOnly) {
   const std::vector<Json> events = WithPhase(trace, "X");
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0]["name"], "aten::mul");
+}
+
+std::vector<std::string> NamesOf(const std::vector<FormatFile>& files) {
+  std::vector<std::string> names;
+  for (const FormatFile& file : files) {
+    names.push_back(file.name + (file.rank ? " of " + std::to_string(*file.rank) : ""));
+  }
+  return names;
+}
+
+TEST_F(ChromeTraceTest, EachRankHasAFileOfItsOwn) {
+  using Names = std::vector<std::string>;
+  const Format& chrome = **FindFormat("chrome");
+  const Format& tensorboard = **FindFormat("tensorboard");
+  const Format& csv = **FindFormat("csv");
+  maker_.AddThread(5000, 5000, "python3");
+  maker_.AddThread(5001, 5001, "python3");
+  maker_.info().targets[0].rank = 0;
+  maker_.info().targets[1].rank = 1;  // a worker of the next one: it has no groups
+  maker_.info().targets[2].rank = 1;
+  maker_.info().targets[2].process_groups = {{"0", "default_pg", "gloo", 1, 2}};
+  const std::unique_ptr<Timeline> timeline = maker_.Finish();
+  EXPECT_EQ(NamesOf(FilesOf(chrome, *timeline)),
+            (Names{"trace.json.gz", "trace_rank0.json.gz of 0", "trace_rank1.json.gz of 1"}));
+  EXPECT_EQ(NamesOf(FilesOf(tensorboard, *timeline)),
+            (Names{"testhost_4711.1790000005000000000.pt.trace.json.gz of 0",
+                   "testhost_5001.1790000005000000000.pt.trace.json.gz of 1"}));
+  EXPECT_EQ(NamesOf(FilesOf(csv, *timeline)), (Names{"key_averages.csv"}));
+  EXPECT_EQ(NamesOf(FilesOf(chrome, *timeline, StackWeight::kSelfCpuTime, 1)),
+            (Names{"trace_rank1.json.gz"}));
+  EXPECT_EQ(NamesOf(FilesOf(tensorboard, *timeline, StackWeight::kSelfCpuTime, 1)),
+            (Names{"testhost_5001.1790000005000000000.pt.trace.json.gz"}));
+}
+
+TEST_F(ChromeTraceTest, MetadataOfJsonIsAsItWasGiven) {
+  const std::string value = R"({"lr": 1e-3, "steps": [1,  2]})";
+  maker_.info().metadata = {{"run", "7"}};
+  maker_.info().metadata_json = {
+      {"settings", value}, {"run", "8"}, {"damaged", "{"}, {"number", "5"}};
+  const Json trace = Export();
+  EXPECT_NE(text_.find("\"settings\": " + value + ",\n"), std::string::npos);
+  EXPECT_EQ(trace["run"], "7");
+  EXPECT_EQ(trace["number"], 5);
+  EXPECT_EQ(trace["damaged"], "{");
+  EXPECT_EQ(trace["proftrace"]["metadata"]["run"], 8);
+  StringSink sink;
+  ASSERT_TRUE(ExportSummary(*timeline_, Aggregate(*timeline_, {}), sink).ok());
+  EXPECT_EQ(Json::parse(sink.text())["metadata"]["settings"]["steps"], (Json{1, 2}));
 }
 
 TEST_F(ChromeTraceTest, TimesAreExactAndRelativeToTheBase) {

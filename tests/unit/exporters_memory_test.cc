@@ -11,6 +11,7 @@
 #include "exporters/memory_viz.h"
 #include "exporters/table.h"
 #include "tests/support/timeline_maker.h"
+#include "userspace/base/exit_status.h"
 
 namespace proftrace {
 namespace {
@@ -85,8 +86,8 @@ TEST(MemoryOutputsTest, WithoutMemoryThereAreNoColumnsAndCellsAreEmpty) {
   EXPECT_TRUE(Has(Text([&](ByteSink& sink) { return ExportKeyAveragesCsv(averages, sink); }),
                   ",,,,,,,,,,,,CPU,"));
   StringSink sink;
-  EXPECT_FALSE(ExportMemoryTimeline(*timeline, sink).ok());
-  EXPECT_FALSE(ExportMemoryTimelineHtml(*timeline, sink).ok());
+  EXPECT_FALSE(ExportMemoryTimeline(*timeline, "", sink).ok());
+  EXPECT_FALSE(ExportMemoryTimelineHtml(*timeline, "", sink).ok());
   EXPECT_FALSE(ExportMemoryViz(*timeline, sink).ok());
 }
 
@@ -169,14 +170,97 @@ TEST(MemoryOutputsTest, AnUnknownTotalIsNotShown) {
 TEST(MemoryOutputsTest, TheTimelineIsTorchsListOfTimesAndSizes) {
   const auto timeline = MakeTimeline();
   const json lists =
-      json::parse(Text([&](ByteSink& sink) { return ExportMemoryTimeline(*timeline, sink); }));
+      json::parse(Text([&](ByteSink& sink) { return ExportMemoryTimeline(*timeline, "", sink); }));
   ASSERT_EQ(lists.size(), 2u);
   ASSERT_EQ(lists[0].size(), 3u);
   EXPECT_EQ(lists[0][1].get<int64_t>() - lists[0][0].get<int64_t>(), 15);
   EXPECT_EQ(lists[1], json::parse("[[0,0,0,0,0,0,0,0,2048],[0,0,0,0,0,0,0,0,1024],"
                                   "[0,0,0,0,0,0,0,0,512]]"));
-  EXPECT_TRUE(Has(Text([&](ByteSink& sink) { return ExportMemoryTimelineHtml(*timeline, sink); }),
-                  "const sizes = [2048,1024,512];"));
+  EXPECT_TRUE(
+      Has(Text([&](ByteSink& sink) { return ExportMemoryTimelineHtml(*timeline, "", sink); }),
+          "const sizes = [2048,1024,512];"));
+}
+
+// Two processes: on the CPU and on two GPUs, which had 4096 and 0 bytes before.
+class MemoryCurvesTest : public testing::Test {
+ protected:
+  MemoryCurvesTest() {
+    const ThreadIndex first = maker_.AddThread(20, 20, "python");
+    const ThreadIndex second = maker_.AddThread(10, 10, "python");
+    maker_.info().targets.at(0).memory_recorded = true;
+    Add(1'000'000, first, 0, -1, 100, 100);
+    Add(1'010'000, second, 0, -1, 7, 7, /*total_known=*/false);
+    Add(1'020'000, first, 1, 1, 64, 64);
+    Add(1'030'000, first, 1, 0, 1024, 5120);
+    Add(1'040'000, second, 1, 0, 512, 512);
+    Add(1'050'000, first, 0, -1, 50, 150);
+    Add(1'060'000, first, 1, 0, -2048, 3072);
+    timeline_ = maker_.Finish();
+  }
+
+  void Add(int64_t ns, ThreadIndex thread, uint8_t type, int8_t index, int64_t bytes, int64_t total,
+           bool total_known = true) {
+    MemoryEvent event;
+    event.time_ns = ns;
+    event.thread = thread;
+    event.device_type = type;
+    event.device_index = index;
+    event.bytes = bytes;
+    event.total_allocated = total;
+    event.total_known = total_known;
+    EXPECT_TRUE(maker_.AddMemoryEvent(event).ok());
+  }
+
+  // The bytes of each point of the list.
+  std::vector<int64_t> Sizes(const std::string& device) {
+    std::vector<int64_t> sizes;
+    const json lists = json::parse(
+        Text([&](ByteSink& sink) { return ExportMemoryTimeline(*timeline_, device, sink); }));
+    EXPECT_EQ(lists[0].size(), lists[1].size());
+    for (const json& point : lists[1]) sizes.push_back(point.back());
+    return sizes;
+  }
+
+  TimelineMaker maker_;
+  std::unique_ptr<Timeline> timeline_;
+};
+
+TEST_F(MemoryCurvesTest, ADeviceBeginsWithWhatWasThere) {
+  EXPECT_EQ(Sizes("cuda:0"), (std::vector<int64_t>{4096, 5120, 3072}));
+  EXPECT_EQ(Sizes("cuda:1"), (std::vector<int64_t>{64}));
+}
+
+TEST_F(MemoryCurvesTest, AnotherProcessIsNotAddedAndItsLossEndsNothing) {
+  EXPECT_EQ(Sizes("cpu"), (std::vector<int64_t>{100, 150}));
+}
+
+TEST_F(MemoryCurvesTest, TheFirstGpuIsTakenAndTheOthersAreNamed) {
+  EXPECT_EQ(Sizes(""), Sizes("cuda:0"));
+  EXPECT_EQ(MemoryTimelineNote(*timeline_, ""),
+            "cuda:0 of PID 20; left out: cpu of PID 20, cuda:1 of PID 20, cpu of PID 10, cuda:0 of "
+            "PID 10 (--device and --pid choose)");
+  const std::string page =
+      Text([&](ByteSink& sink) { return ExportMemoryTimelineHtml(*timeline_, "cuda:1", sink); });
+  EXPECT_TRUE(Has(page, "const device = \"cuda:1 of PID 20\";"));
+  EXPECT_TRUE(Has(page, "const others = \"cpu of PID 20, cuda:0 of PID 20, "));
+  EXPECT_EQ(MemoryTimelineNote(*MakeTimeline(), ""), "cpu of PID 10");
+}
+
+TEST_F(MemoryCurvesTest, ADeviceThatIsNotThereIsAnErrorThatSaysWhichAre) {
+  StringSink sink;
+  const absl::Status status = ExportMemoryTimeline(*timeline_, "cuda:7", sink);
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
+  EXPECT_TRUE(Has(std::string(status.message()), "cpu of PID 20, cuda:0 of PID 20")) << status;
+}
+
+// torch/profiler/_memory_profiler.py, export_memory_timeline_raw().
+TEST_F(MemoryCurvesTest, TheRawFormIsTorchsListOfEvents) {
+  const json events = json::parse(
+      Text([&](ByteSink& sink) { return ExportMemoryTimelineRaw(*timeline_, "cuda:0", sink); }));
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0], (json{-1, 1, 4096, 7}));
+  EXPECT_EQ(events[1], (json{timeline_->ToUnixNs(1'030'000), 2, 1024, 7}));
+  EXPECT_EQ(events[2], (json{timeline_->ToUnixNs(1'060'000), 4, -2048, 7}));
 }
 
 TEST(MemoryOutputsTest, OneNameGivesTheTimelinesBothFiles) {

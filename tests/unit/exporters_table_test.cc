@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "exporters/summary_json.h"
 #include "exporters/table.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/base/exit_status.h"
@@ -159,6 +160,38 @@ TEST_F(TableFooterTest, TellsLossesAndWhatIsNotInTheTable) {
             "Cost: estimated overhead 1.50 % (1000 probe hits at 650 ns), tracer CPU time 0.25 s; "
             "calibrated on this host\n"
             "Not recorded: cuda: no GPU here\n");
+}
+
+// torch has a table a process.
+TEST_F(TableFooterTest, SaysWhichProcessesAreAddedUp) {
+  TimelineMaker maker;
+  const LabelId add = maker.AddOperator("aten::add");
+  for (uint32_t pid = 30; pid >= 10; --pid) {
+    maker.Add(maker.AddThread(pid, pid, "python3"), add, 5'000'000'000 + pid, 5'000'000'500 + pid);
+  }
+  maker.AddThread(99, 99, "idle");
+  const std::unique_ptr<Timeline> timeline = maker.Finish();
+  const Aggregates aggregates = Aggregate(*timeline, {});
+  const std::string footer = FormatTableFooter(*timeline, aggregates);
+  EXPECT_NE(footer.find("Rows are sums over 21 processes: PID 10, 11, "), std::string::npos);
+  EXPECT_NE(footer.find(", 29, and 1 more; "), std::string::npos) << footer;
+  StringSink sink;
+  ASSERT_TRUE(ExportTableJson(*timeline, aggregates, {}, sink).ok());
+  const nlohmann::json report = nlohmann::json::parse(sink.text());
+  EXPECT_EQ(report["processes"].size(), 21u);
+  StringSink summary;
+  ASSERT_TRUE(ExportSummary(*timeline, aggregates, summary).ok());
+  const nlohmann::json averages = nlohmann::json::parse(summary.text())["key_averages"];
+  EXPECT_EQ(averages["processes"], report["processes"]);
+  EXPECT_EQ(averages["total_average"], report["total_average"]);
+  EXPECT_EQ(averages["total_average"]["count"], 21);
+
+  TimelineMaker alone;
+  alone.Add(alone.AddThread(10, 10, "python3"), alone.AddOperator("aten::add"), 5'000'000'000,
+            5'000'000'500);
+  alone.AddThread(11, 11, "idle");
+  const std::unique_ptr<Timeline> one = alone.Finish();
+  EXPECT_EQ(FormatTableFooter(*one, Aggregate(*one, {})).find("Rows are"), std::string::npos);
 }
 
 TEST_F(TableFooterTest, WhatIsNotRecordedForOneReasonSharesALine) {

@@ -8,6 +8,7 @@ proftrace_unit_test(pipeline_test
     pipeline_guards_test.cc
     pipeline_memory_test.cc
     pipeline_nesting_property_test.cc
+    pipeline_process_choice_test.cc
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc
     pipeline_stacks_test.cc
@@ -26,7 +27,8 @@ proftrace_unit_test(model_test
   SOURCES model_span_columns_test.cc model_system_calls_test.cc
   LIBS proftrace_model)
 proftrace_unit_test(cli_test
-  SOURCES cli_flight_options_test.cc cli_parse_test.cc cli_result_directory_test.cc cli_step_schedule_test.cc
+  SOURCES cli_flight_options_test.cc cli_parse_test.cc cli_record_arguments_test.cc cli_result_directory_test.cc
+    cli_step_schedule_test.cc
   LIBS proftrace_cli)
 
 # Writes captures of a made-up GPU job, for goldens and for checks with other programs.

@@ -24,6 +24,18 @@ TEST(MetadataTest, NumbersThatDoNotFitAreLeftOutNotCut) {
   EXPECT_EQ(process.target.probes_on_ns, 0);
 }
 
+TEST(MetadataTest, WhatTheUserGaveIsThere) {
+  RecordingInfo info;
+  info.metadata = {{"owner", "a\xff"}};
+  info.metadata_json = {{"settings", R"({"lr": 1e-3})"}, {"steps", "5"}};
+  MetadataWriter writer;
+  writer.AddRecording(info);
+  CaptureMetadata metadata;
+  for (const std::string& block : writer.TakeJson()) ASSERT_TRUE(metadata.Merge(block).ok());
+  EXPECT_EQ(metadata.info.metadata, info.metadata);
+  EXPECT_EQ(metadata.info.metadata_json, info.metadata_json);
+}
+
 TEST(MetadataTest, SchemasBelongToOperatorsThatAreKnown) {
   MetadataWriter writer;
   writer.AddOperators(3, {OperatorEntry{0x10, "aten::add", "Tensor", ""}});

@@ -131,6 +131,7 @@ class KeyAverager {
     std::vector<bool> is_left_out;
     for (const LabelEntry& entry : labels_) is_left_out.push_back(entry.is_filtered);
     torch_parents_.emplace(timeline, std::move(is_left_out));
+    has_rows_.resize(timeline.threads().size());
   }
 
   KeyAverages Run() {
@@ -244,6 +245,7 @@ class KeyAverager {
     const Pending mine = TakePending(id);
     MoveInTree(id, span, parent);
     if (entry.is_filtered) return;
+    if (span.is_complete()) has_rows_[Raw(span.thread)] = true;
 
     Occurrence occurrence;
     occurrence.id = id;
@@ -433,6 +435,7 @@ class KeyAverager {
       std::optional<size_t>& row = rows[is_device ? 0 : 1][Raw(activity.name)];
       if (!row.has_value()) row = NewDeviceRow(timeline_.device_name(activity.name), is_device);
       AddToDeviceRow(*row, activity.start_ns, activity.duration_ns);
+      NoteProcess(activity.pid);
     }
     absl::flat_hash_map<std::string, size_t> annotation_rows;
     for (const DeviceAnnotation& annotation : timeline_.device_annotations()) {
@@ -462,6 +465,7 @@ class KeyAverager {
       const bool is_inside = event.parent != kNoSpan || event.is_inside;
       if (is_usage && (is_inside || StepOf(event, steps_).has_value())) continue;
       RowSums& row = rows[is_usage ? 0 : 1];
+      has_rows_[Raw(event.thread)] = true;
       ++row.average.count;
       SpanMemory memory;
       if (is_usage && event.is_cpu()) memory.cpu_bytes = memory.self_cpu_bytes = event.bytes;
@@ -480,7 +484,23 @@ class KeyAverager {
     }
   }
 
+  void NoteProcess(Pid pid) {
+    if (result_.processes.empty() || result_.processes.back() != pid) {
+      result_.processes.push_back(pid);
+    }
+  }
+
+  void FindProcesses() {
+    for (size_t i = 0; i < has_rows_.size(); ++i) {
+      if (has_rows_[i]) NoteProcess(timeline_.threads()[i].pid);
+    }
+    std::vector<Pid>& pids = result_.processes;
+    std::sort(pids.begin(), pids.end(), [](Pid a, Pid b) { return Raw(a) < Raw(b); });
+    pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  }
+
   KeyAverages Finish() {
+    FindProcesses();
     std::erase_if(rows_, [](const RowSums& row) { return row.average.count == 0; });
     std::sort(rows_.begin(), rows_.end(), [](const RowSums& a, const RowSums& b) {
       if (a.first_start_ns != b.first_start_ns) return a.first_start_ns < b.first_start_ns;
@@ -509,6 +529,7 @@ class KeyAverager {
   std::vector<LabelEntry> labels_;
   std::optional<TorchParents> torch_parents_;
   std::vector<RowSums> rows_;
+  std::vector<bool> has_rows_;                          // by ThreadIndex
   std::vector<std::string_view> shapes_;                // by their numbers
   std::vector<uint32_t> shape_numbers_;                 // by InputsId
   absl::flat_hash_map<uint64_t, uint32_t> shape_rows_;  // by the label's row and the shapes

@@ -77,6 +77,7 @@ struct KeyAverage {
 
 struct KeyAverages {
   std::vector<KeyAverage> rows;  // in the order of each group's first span, as in torch
+  std::vector<Pid> processes;    // whose spans and events are in the rows, ascending
   bool grouped_by_overload_name = false;
   bool grouped_by_input_shape = false;
   uint32_t grouped_by_stack_n = 0;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <map>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +28,7 @@ struct ThreadLook {
   uint64_t loader_nexts = 0;
   size_t items = 0;
   int64_t busy_ns = 0;
+  bool has_workers = false;  // of a DataLoader, in processes of their own
 
   // The better candidate for the loop's thread first.
   bool IsBetter(const ThreadLook& other) const {
@@ -44,8 +46,14 @@ class ItemWalk {
     for (const Label& label : timeline.labels()) {
       classes_.push_back(ClassifyItem(label.name, label.kind == SpanKind::kAnnotation,
                                       label.kind == SpanKind::kAutograd));
+      // torch/utils/data/dataloader.py; 1.13 to 2.11 have the class's name in the row's.
+      is_of_workers_.push_back(classes_.back() == ItemClass::kLoaderNext &&
+                               label.name.find("MultiProcessing") != std::string::npos);
     }
   }
+
+  // Whether the item waits for workers of a DataLoader.
+  bool IsOfWorkers(const StepItem& item) const { return is_of_workers_[item.symbol]; }
 
   template <typename Visitor>
   void Run(Visitor&& visit) const {
@@ -69,13 +77,27 @@ class ItemWalk {
  private:
   const Timeline& timeline_;
   std::vector<ItemClass> classes_;
+  std::vector<bool> is_of_workers_;  // by LabelId
 };
 
 // The threads of a process that may drive its loop, best first.
 struct Candidates {
   std::vector<uint32_t> threads;
-  size_t items = 0;  // that are kept of them
+  size_t items = 0;        // that are kept of them
+  bool is_worker = false;  // of a DataLoader of its parent
 };
+
+// The children of processes that have DataLoaders with workers. Such a worker goes through a
+// dataset in rounds of its own, which are no steps of the job.
+void FindWorkers(const RecordingInfo& info, const std::set<uint32_t>& loaders,
+                 std::map<uint32_t, Candidates>* by_process) {
+  for (const Target& target : info.targets) {
+    const auto process = by_process->find(Raw(target.pid));
+    if (process != by_process->end() && loaders.contains(Raw(target.ppid))) {
+      process->second.is_worker = true;
+    }
+  }
+}
 
 // By process.
 std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const ItemWalk& walk) {
@@ -85,11 +107,14 @@ std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const 
     look.profiler_steps += item.item_class == ItemClass::kProfilerStep;
     look.optimizer_steps += item.item_class == ItemClass::kOptimizerStep;
     look.loader_nexts += item.item_class == ItemClass::kLoaderNext;
+    look.has_workers |= walk.IsOfWorkers(item);
     ++look.items;
     if (item.item_class != ItemClass::kAnnotation) look.busy_ns += item.end_ns - item.start_ns;
   });
   std::map<uint32_t, Candidates> by_process;
+  std::set<uint32_t> loaders;
   for (uint32_t i = 0; i < looks.size(); ++i) {
+    if (looks[i].has_workers) loaders.insert(Raw(timeline.threads()[i].pid));
     if (looks[i].busy_ns > 0) by_process[Raw(timeline.threads()[i].pid)].threads.push_back(i);
   }
   for (auto& [pid, candidates] : by_process) {
@@ -99,6 +124,7 @@ std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const 
     if (threads.size() > kMaxThreads) threads.resize(kMaxThreads);
     for (const uint32_t i : threads) candidates.items += std::min(looks[i].items, kMaxItems);
   }
+  FindWorkers(timeline.info(), loaders, &by_process);
   return by_process;
 }
 
@@ -197,6 +223,7 @@ void FindProcesses(const Timeline& timeline, const ItemWalk& walk,
       StepFinder& finder = *finders[thread];
       finder.Look(end_ns);
       if (finder.count() == 0) continue;
+      if (process->is_worker && finder.rule().kind == StepRule::Kind::kPeriodic) continue;
       processes->push_back(MakeProcess(timeline, ThreadIndex{thread}, finder));
       break;
     }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -5,10 +6,12 @@
 #include "exporters/escape.h"
 #include "exporters/flamegraph_html.h"
 #include "exporters/formats.h"
+#include "exporters/memory_timeline.h"
 #include "userspace/aggregate/stack_diff.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/results.h"
+#include "userspace/cli/view_options.h"
 
 namespace proftrace {
 namespace {
@@ -20,28 +23,13 @@ struct ExportArguments {
   std::string metric = "self_cpu_time_total";
   std::string diff;
   std::string sort_by = "self_cpu_time_total";
+  std::string device;
+  KeyAveragesOptions grouping;
+  ProcessChoice processes;
   bool step_rows = false;
   bool salvage = false;
   bool as_recorded = false;
 };
-
-// Where to: a directory and the name in it. Nothing given: the standard name in the current
-// directory.
-struct Place {
-  std::string directory;
-  std::string name;
-};
-
-Place FindPlace(const std::string& output, const Format& format, const Timeline& timeline,
-                StackWeight metric) {
-  const std::string standard = DefaultFileName(format, timeline, metric);
-  std::error_code error;
-  if (output.empty()) return Place{".", standard};
-  if (std::filesystem::is_directory(output, error)) return Place{output, standard};
-  const std::filesystem::path path(output);
-  const std::string parent = path.parent_path().string();
-  return Place{parent.empty() ? "." : parent, path.filename().string()};
-}
 
 absl::StatusOr<StackWeight> ParseMetric(const std::string& metric) {
   const StackWeightInfo* info = FindStackWeight(metric);
@@ -67,7 +55,10 @@ absl::Status CheckDiffFormats(const std::vector<const Format*>& formats) {
 absl::StatusOr<std::unique_ptr<Comparison>> Compare(const ExportArguments& arguments,
                                                     StackWeight metric, const FoldedStacks& stacks,
                                                     std::string* damage) {
-  absl::StatusOr<Results> before = LoadResults(arguments.diff, arguments.salvage, {});
+  // Another run has other PIDs, and the same ranks.
+  ProcessChoice processes;
+  processes.rank = arguments.processes.rank;
+  absl::StatusOr<Results> before = LoadResults(arguments.diff, arguments.salvage, {}, processes);
   if (!before.ok()) return before.status();
   *damage = before->damage;
   if (const auto values = RecordedValues(before->aggregates.stacks, metric); !values.ok()) {
@@ -84,26 +75,100 @@ absl::Status DamageOf(const std::string& capture, const std::string& damage) {
               capture + " is damaged: " + damage + "; what is whole was exported");
 }
 
+bool IsMemoryTimeline(const Format& format) { return format.name.starts_with("memory-timeline"); }
+
+// One file can hold one format. Of memory's timeline its name says which, as in torch.
+absl::Status TakeFormatOfFile(const ExportArguments& arguments,
+                              std::vector<const Format*>* formats) {
+  if (arguments.format == "memory-timeline") {
+    const std::string& name = arguments.output;
+    const absl::StatusOr<const Format*> format =
+        FindFormat(name.ends_with(".html")         ? "memory-timeline-html"
+                   : name.ends_with("raw.json.gz") ? "memory-timeline-raw"
+                                                   : "memory-timeline");
+    if (!format.ok()) return format.status();
+    *formats = {*format};
+  }
+  if (formats->size() <= 1) return absl::OkStatus();
+  return Fail(ExitCode::kUsage, "several formats need a directory that exists after -o");
+}
+
+absl::Status CheckOptions(const ExportArguments& arguments,
+                          const std::vector<const Format*>& formats) {
+  const auto has = [&formats](const auto& is_wanted) {
+    return std::any_of(formats.begin(), formats.end(),
+                       [&](const Format* format) { return is_wanted(*format); });
+  };
+  if (!arguments.diff.empty()) {
+    if (absl::Status status = CheckDiffFormats(formats); !status.ok()) return status;
+  }
+  const auto groups = [](const Format& format) {
+    return format.name == "table" || format.name == "csv" || format.name == "sqlite";
+  };
+  if (IsGrouped(arguments.grouping) && !has(groups)) {
+    return Fail(ExitCode::kUsage,
+                "what groups rows is for the formats table, csv and sqlite: the others have none");
+  }
+  if (!arguments.device.empty() && !has(IsMemoryTimeline)) {
+    return Fail(ExitCode::kUsage, "--device is for the format memory-timeline");
+  }
+  return absl::OkStatus();
+}
+
+// Into the directory, or to the file, or, nothing given, into the current directory.
+absl::Status WriteFormat(const ExportArguments& arguments, const Format& format, bool is_to_file,
+                         const ExportInput& input) {
+  std::string place = arguments.output.empty() ? "." : arguments.output;
+  std::vector<FormatFile> files;
+  if (is_to_file) {
+    const std::filesystem::path path(arguments.output);
+    const std::string parent = path.parent_path().string();
+    place = parent.empty() ? "." : parent;
+    files.push_back({path.filename().string()});
+  } else {
+    files = FilesOf(format, input.timeline, input.metric, arguments.processes.rank);
+  }
+  absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(place, OwnerFromSudo());
+  if (!directory.ok()) return directory.status();
+  std::string note;
+  if (IsMemoryTimeline(format)) note = MemoryTimelineNote(input.timeline, input.memory_device);
+  if (!note.empty()) note = ": " + note;
+  for (const FormatFile& file : files) {
+    ExportInput of_file = input;
+    of_file.rank = file.rank;
+    if (absl::Status status = Export(format, of_file, *directory, file.name); !status.ok()) {
+      return status;
+    }
+    std::fprintf(stderr, "proftrace: wrote %s/%s%s\n", place.c_str(), file.name.c_str(),
+                 note.c_str());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunExport(const ExportArguments& arguments) {
+  std::error_code error;
+  const bool is_to_file =
+      !arguments.output.empty() && !std::filesystem::is_directory(arguments.output, error);
   absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.format);
   if (!formats.ok()) return formats.status();
   const absl::StatusOr<StackWeight> metric = ParseMetric(arguments.metric);
   if (!metric.ok()) return metric.status();
-  if (!arguments.diff.empty()) {
-    if (absl::Status status = CheckDiffFormats(*formats); !status.ok()) return status;
-  }
-  std::error_code error;
-  if (formats->size() > 1 && !arguments.output.empty() &&
-      !std::filesystem::is_directory(arguments.output, error)) {
-    return Fail(ExitCode::kUsage, "several formats need a directory that exists after -o");
+  if (absl::Status status = CheckOptions(arguments, *formats); !status.ok()) return status;
+  if (is_to_file) {
+    if (absl::Status status = TakeFormatOfFile(arguments, &*formats); !status.ok()) return status;
   }
   TableOptions table;
   table.sort_by = arguments.sort_by;
   if (absl::Status status = CheckTableOptions(table); !status.ok()) return status;
   AggregateOptions options;
   options.step_rows = arguments.step_rows;
-  absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
+  options.key_averages = arguments.grouping;
+  absl::StatusOr<Results> results =
+      LoadResults(arguments.capture, arguments.salvage, options, arguments.processes);
   if (!results.ok()) return results.status();
+  if (absl::Status status = CheckGrouping(arguments.grouping, *results->timeline); !status.ok()) {
+    return status;
+  }
   if (arguments.as_recorded) {
     const auto written = WriteResults(*results, *formats, table, arguments.output);
     if (!written.ok()) return written.status();
@@ -112,6 +177,7 @@ absl::Status RunExport(const ExportArguments& arguments) {
   }
   ExportInput input{*results->timeline, results->aggregates, table};
   input.metric = *metric;
+  input.memory_device = arguments.device;
   std::unique_ptr<Comparison> comparison;
   std::string diff_damage;
   if (!arguments.diff.empty()) {
@@ -122,14 +188,8 @@ absl::Status RunExport(const ExportArguments& arguments) {
     input.comparison = comparison.get();
   }
   for (const Format* format : *formats) {
-    const Place place = FindPlace(arguments.output, *format, *results->timeline, *metric);
-    absl::StatusOr<OutputDirectory> directory =
-        OutputDirectory::Open(place.directory, OwnerFromSudo());
-    if (!directory.ok()) return directory.status();
-    if (absl::Status status = Export(*format, input, *directory, place.name); !status.ok()) {
-      return status;
-    }
-    std::fprintf(stderr, "proftrace: wrote %s/%s\n", place.directory.c_str(), place.name.c_str());
+    absl::Status status = WriteFormat(arguments, *format, is_to_file, input);
+    if (!status.ok()) return status;
   }
   if (!results->damage.empty()) return DamageOf(arguments.capture, results->damage);
   if (!diff_damage.empty()) return DamageOf(arguments.diff, diff_damage);
@@ -150,8 +210,10 @@ void AddExportCommand(CLI::App& app, Action* action) {
     names += (names.empty() ? "" : ", ") + std::string(format.name);
   }
   command->add_option("--format", arguments->format, "one or several of: " + names)->required();
-  command->add_option("-o,--output", arguments->output,
-                      "file or directory; a name that ends in .gz is compressed");
+  command->add_option(
+      "-o,--output", arguments->output,
+      "file or directory; a name that ends in .gz is compressed. Of memory-timeline: "
+      ".html, .raw.json.gz or .json say which form, as in torch");
   command
       ->add_option("--metric", arguments->metric,
                    "of folded stacks; of the flame graph, speedscope and pprof, which have all "
@@ -164,6 +226,10 @@ void AddExportCommand(CLI::App& app, Action* action) {
                       "an earlier recording to compare with, of the formats flamegraph and folded; "
                       "folded lines get two numbers, the earlier recording's first");
   command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
+  command->add_option("--device", arguments->device,
+                      "of memory timelines: cpu, cuda:0; without it the first GPU, else the CPU");
+  AddProcessOptions(command, &arguments->processes);
+  AddGroupingOptions(command, &arguments->grouping);
   command->add_flag("--step-rows", arguments->step_rows,
                     "the job's steps as ProfilerStep#N rows, also where none were asked for");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "exporters/recording_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 #include "userspace/cli/parse.h"
@@ -19,7 +20,46 @@ bool HasActivity(std::string_view list, std::string_view name) {
   return std::find(parts.begin(), parts.end(), name) != parts.end();
 }
 
+using TextPairs = std::vector<std::pair<std::string, std::string>>;
+
+bool HasKey(const TextPairs& pairs, const std::string& key) {
+  return std::any_of(pairs.begin(), pairs.end(),
+                     [&](const auto& other) { return other.first == key; });
+}
+
+// The last one of a key counts, as in torch.
+absl::Status ParsePairs(const std::vector<std::string>& texts, TextPairs* pairs) {
+  for (const std::string& text : texts) {
+    auto pair = ParseKeyValue(text);
+    if (!pair.ok()) return pair.status();
+    const auto same = std::find_if(pairs->begin(), pairs->end(),
+                                   [&](const auto& other) { return other.first == pair->first; });
+    if (same == pairs->end()) {
+      pairs->push_back(*std::move(pair));
+    } else {
+      same->second = std::move(pair->second);
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status ParseMetadata(const RecordArguments& arguments, RecordingInfo* info) {
+  absl::Status status = ParsePairs(arguments.metadata, &info->metadata);
+  status.Update(ParsePairs(arguments.metadata_json, &info->metadata_json));
+  if (!status.ok()) return status;
+  for (const auto& [key, text] : info->metadata_json) {
+    if (HasKey(info->metadata, key)) {
+      return Fail(ExitCode::kUsage,
+                  "--metadata and --metadata-json both give '" + key + "': give it once");
+    }
+    if (!ParseJson(text).has_value()) {
+      return Fail(ExitCode::kUsage, "--metadata-json " + key + ": '" + text + "' is not JSON");
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
   const std::optional<std::string>& activities = arguments.activities;

@@ -33,6 +33,7 @@ struct RecordArguments {
   std::string gpu = "auto";
   std::string trace_name;
   std::vector<std::string> metadata;
+  std::vector<std::string> metadata_json;
   bool no_follow_children = false;
   bool all_processes = false;
   bool profile_memory = false;
@@ -58,6 +59,8 @@ struct RecordArguments {
 absl::Status ParseActivities(const RecordArguments& arguments, RecordOptions* options);
 // --max-overhead; after --activities.
 absl::Status ParseBudget(const RecordArguments& arguments, RecordOptions* options);
+// --metadata and --metadata-json.
+absl::Status ParseMetadata(const RecordArguments& arguments, RecordingInfo* info);
 // What --activities and --gpu say of CUDA.
 absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments);
 // The agent, where CUPTI may be used. Also kHostUnfit.

@@ -14,6 +14,7 @@
 
 #include "exporters/escape.h"
 #include "exporters/formats.h"
+#include "exporters/memory_timeline.h"
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -28,6 +29,7 @@
 #include "userspace/cli/result_directory.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/step_schedule.h"
+#include "userspace/cli/stop_signals.h"
 #include "userspace/cli/version.h"
 #include "userspace/wire/capture_writer.h"
 
@@ -37,37 +39,6 @@ namespace {
 // Below this many bytes a burst of one scheduler slice no longer fits.
 constexpr uint64_t kSmallestRing = 4096;
 constexpr uint64_t kLargestRing = 1u << 30;
-
-std::atomic<bool> g_stop{false};
-
-// One that comes so soon after the first is the same wish: a shell and the terminal both tell.
-constexpr int64_t kSameSignalNs = 500'000'000;
-std::atomic<int64_t> g_stop_ns{0};
-
-// The first signal ends the recording; a second one has its usual effect. A terminal that closes
-// has said all that it can say the first time.
-void OnStopSignal(int number) {
-  const int64_t now_ns = MonotonicNs();
-  int64_t first_ns = 0;
-  const bool is_first = g_stop_ns.compare_exchange_strong(first_ns, now_ns);
-  g_stop.store(true, std::memory_order_relaxed);
-  if (is_first || number == SIGHUP || now_ns - first_ns < kSameSignalNs) return;
-  signal(number, SIG_DFL);
-  raise(number);
-}
-
-void StopOnSignals() {
-  struct sigaction action {};
-  action.sa_handler = OnStopSignal;
-  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
-  // Ignored by nohup: then a closed terminal is no reason to stop.
-  struct sigaction before {};
-  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
-    sigaction(SIGHUP, &action, nullptr);
-  }
-  // A reader of the messages or of the table that goes away must not take the recording with it.
-  signal(SIGPIPE, SIG_IGN);
-}
 
 absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
                                           const std::vector<std::string>& all) {
@@ -147,19 +118,7 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.info.proftrace_version = kVersion;
   options.info.arguments = all;
   options.info.trace_name = arguments.trace_name;
-  for (const std::string& text : arguments.metadata) {
-    auto pair = ParseKeyValue(text);
-    if (!pair.ok()) return pair.status();
-    // The last one of a key counts, as in torch.
-    std::vector<std::pair<std::string, std::string>>& known = options.info.metadata;
-    const auto same = std::find_if(known.begin(), known.end(),
-                                   [&](const auto& other) { return other.first == pair->first; });
-    if (same == known.end()) {
-      known.push_back(*pair);
-    } else {
-      same->second = pair->second;
-    }
-  }
+  if (absl::Status status = ParseMetadata(arguments, &options.info); !status.ok()) return status;
   return options;
 }
 
@@ -311,6 +270,17 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result, cons
   std::fputs(" capture.ptrec\n", stderr);
 }
 
+// Which of the curves of memory the file has.
+void PrintMemoryNote(const RecordArguments& arguments, const std::vector<const Format*>& formats,
+                     const Timeline& timeline) {
+  const bool is_asked = std::any_of(formats.begin(), formats.end(), [](const Format* format) {
+    return format->name.starts_with("memory-timeline");
+  });
+  const std::string note = is_asked ? MemoryTimelineNote(timeline, "") : "";
+  if (arguments.quiet || note.empty()) return;
+  std::fprintf(stderr, "proftrace: memory_timeline: %s\n", note.c_str());
+}
+
 std::string DescribeTargets(const RecordOptions& options, const std::vector<std::string>& command) {
   const std::vector<Pid>& pids = options.pids.empty() ? options.awaited : options.pids;
   std::string text;
@@ -346,6 +316,7 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
       std::fprintf(stderr, "proftrace: %s\n", reason.c_str());
     }
   }
+  PrintMemoryNote(arguments, formats, *results->timeline);
   PrintEnd(arguments, result, *results, *names, directory.path());
   if (!printed.ok()) return printed;
   if (arguments.strict && results->timeline->any_loss()) {
@@ -475,14 +446,15 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   absl::Status launch;
   if (launched != nullptr) {
     callbacks.on_ready = [&, tell = callbacks.on_ready](const Ready& ready) {
-      if (g_stop.load(std::memory_order_relaxed)) return;  // what was not begun is not begun now
+      if (StopAsked().load(std::memory_order_relaxed))
+        return;  // what was not begun is not begun now
       if (tell) tell(ready);
       launch = launched->Release();
-      if (!launch.ok()) g_stop.store(true, std::memory_order_relaxed);
+      if (!launch.ok()) StopAsked().store(true, std::memory_order_relaxed);
     };
   }
   callbacks.on_dump = [&dumps](FlightDump dump) { dumps->Add(std::move(dump)); };
-  const RecordResult result = Record(*options, *std::move(writer), callbacks, g_stop);
+  const RecordResult result = Record(*options, *std::move(writer), callbacks, StopAsked());
   if (!result.status.ok() && !result.attached) {
     directory->Discard();
     return launch.ok() ? result.status : launch;
@@ -520,7 +492,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}));
   record->add_option("--schedule", arguments->schedule,
                      "steps as torch.profiler.schedule() takes them, one result directory a "
-                     "cycle: skip_first=10,wait=5,warmup=1,active=3,repeat=2");
+                     "cycle: skip_first=10,wait=5,warmup=1,active=3,repeat=2,skip_first_wait=1 "
+                     "(not 0: the first cycle does not wait)");
   AddFlightOptions(record, &arguments->flight);
   record->add_option("-o,--output", arguments->output,
                      "directory for the results; missing or empty");
@@ -567,6 +540,8 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       ->capture_default_str();
   record->add_option("--trace-name", arguments->trace_name, "kept in the trace as traceName");
   record->add_option("--metadata", arguments->metadata, "KEY=VALUE, kept in the trace");
+  record->add_option("--metadata-json", arguments->metadata_json,
+                     "KEY=JSON, likewise: a number, a list or an object, say");
   record->add_flag(
       "--follow-children,!--no-follow-children",
       [arguments](int64_t on) { arguments->no_follow_children = on < 0; },

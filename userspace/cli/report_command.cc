@@ -9,6 +9,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/results.h"
+#include "userspace/cli/view_options.h"
 
 namespace proftrace {
 namespace {
@@ -22,9 +23,8 @@ struct ReportArguments {
   int max_src_column_width = 75;
   std::string time_unit;
   std::string header;
-  bool group_by_overload_name = false;
-  bool group_by_input_shape = false;
-  uint32_t group_by_stack_n = 0;
+  KeyAveragesOptions grouping;
+  ProcessChoice processes;
   bool step_rows = false;
   bool top_level_events_only = false;
   std::optional<SystemView> view;
@@ -68,22 +68,13 @@ absl::Status RunReport(const ReportArguments& arguments) {
   absl::StatusOr<TableOptions> table = MakeTableOptions(arguments);
   if (!table.ok()) return table.status();
   AggregateOptions options;
-  options.key_averages.group_by_overload_name = arguments.group_by_overload_name;
-  options.key_averages.group_by_input_shape = arguments.group_by_input_shape;
-  options.key_averages.group_by_stack_n = arguments.group_by_stack_n;
+  options.key_averages = arguments.grouping;
   options.step_rows = arguments.step_rows;
-  absl::StatusOr<Results> results = LoadResults(arguments.capture, arguments.salvage, options);
+  absl::StatusOr<Results> results =
+      LoadResults(arguments.capture, arguments.salvage, options, arguments.processes);
   if (!results.ok()) return results.status();
-  if (arguments.group_by_input_shape && !results->timeline->has_inputs()) {
-    return Fail(ExitCode::kUsage,
-                "--group-by-input-shape: no shapes are in this recording; record with "
-                "--record-shapes");
-  }
-  if (arguments.group_by_stack_n > 0 && !results->timeline->has_stacks()) {
-    return Fail(ExitCode::kUsage, "--group-by-stack-n " +
-                                      std::to_string(arguments.group_by_stack_n) +
-                                      ": no Python stacks are in this recording; record with "
-                                      "--with-stack");
+  if (absl::Status status = CheckGrouping(arguments.grouping, *results->timeline); !status.ok()) {
+    return status;
   }
   absl::Status printed = arguments.view.has_value() ? PrintView(*results->timeline, arguments)
                                                     : PrintTable(*results, *table, arguments.json);
@@ -100,7 +91,7 @@ absl::Status RunReport(const ReportArguments& arguments) {
 
 // What the table of key averages takes, and views do not.
 std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arguments) {
-  return {
+  std::vector<CLI::Option*> options = {
       report
           ->add_option("--sort-by", arguments->sort_by,
                        "a key of torch's table(); '' = as they came")
@@ -115,15 +106,14 @@ std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arg
           ->capture_default_str(),
       report->add_option("--time-unit", arguments->time_unit, "us, ms or s"),
       report->add_option("--header", arguments->header, "a line above the table"),
-      report->add_flag("--group-by-overload-name", arguments->group_by_overload_name),
-      report->add_flag("--group-by-input-shape", arguments->group_by_input_shape,
-                       "a row for each name and shapes of inputs"),
-      report->add_option("--group-by-stack-n", arguments->group_by_stack_n,
-                         "rows by the N innermost frames of the stack, as in torch"),
       report->add_flag("--step-rows", arguments->step_rows,
                        "the job's steps as ProfilerStep* row, also where none were asked for"),
       report->add_flag("--top-level-events-only", arguments->top_level_events_only),
   };
+  for (CLI::Option* option : AddGroupingOptions(report, &arguments->grouping)) {
+    options.push_back(option);
+  }
+  return options;
 }
 
 void AddViews(CLI::App* report, ReportArguments* arguments,
@@ -157,6 +147,7 @@ void AddReportCommand(CLI::App& app, Action* action) {
   report->add_option("--row-limit", arguments->row_limit, "-1 = all")->capture_default_str();
   const std::vector<CLI::Option*> of_table = AddTableOptions(report, arguments.get());
   AddViews(report, arguments.get(), of_table);
+  AddProcessOptions(report, &arguments->processes);
   report->add_flag("--json", arguments->json, "the rows as JSON");
   report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
   report->callback(

@@ -48,15 +48,17 @@ absl::StatusOr<std::vector<const Format*>> WithCompanions(
 }  // namespace
 
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
-                                    const AggregateOptions& options) {
+                                    const AggregateOptions& options,
+                                    const ProcessChoice& processes) {
   CaptureReader::Options reader_options;
   reader_options.salvage = salvage;
   absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
       CaptureReader::Open(capture, reader_options);
   if (!reader.ok()) return reader.status();
   const std::unique_ptr<RecordSource> device_records = (*reader)->DeviceRecords();
-  absl::StatusOr<std::unique_ptr<Timeline>> timeline = BuildTimeline(
-      (*reader)->metadata(), reader->get(), SpillDirectory(capture), device_records.get());
+  absl::StatusOr<std::unique_ptr<Timeline>> timeline =
+      BuildTimeline((*reader)->metadata(), reader->get(), SpillDirectory(capture),
+                    device_records.get(), processes);
   if (!timeline.ok()) return timeline.status();
   Results results;
   results.timeline = *std::move(timeline);
@@ -92,12 +94,10 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
     if (format->needs != FormatNeeds::kMemory && !IsRecorded(format->needs, *results.timeline)) {
       continue;
     }
-    write(*format, input, DefaultFileName(*format, *results.timeline));
-    if (format->name != "chrome") continue;
-    for (const int rank : SeveralRanks(*results.timeline)) {
-      ExportInput of_rank = input;
-      of_rank.rank = rank;
-      write(*format, of_rank, RankFileName(rank));
+    for (const FormatFile& file : FilesOf(*format, *results.timeline)) {
+      ExportInput of_file = input;
+      of_file.rank = file.rank;
+      write(*format, of_file, file.name);
     }
   }
   if (!failed.ok()) return failed;

@@ -12,6 +12,7 @@
 #include "exporters/table.h"
 #include "userspace/aggregate/aggregates.h"
 #include "userspace/model/timeline.h"
+#include "userspace/pipeline/process_choice.h"
 
 namespace proftrace {
 
@@ -22,9 +23,10 @@ struct Results {
 };
 
 // Reads `capture` (a file or a result directory) to the end. `salvage`: what is whole of a damaged
-// one.
+// one. `processes`: what is read of; fails as ChoosePids().
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
-                                    const AggregateOptions& options);
+                                    const AggregateOptions& options,
+                                    const ProcessChoice& processes = {});
 
 // Writes `formats` and summary.json into `directory`; the names of the files, in order. One that
 // cannot be written is the error that is returned in the end; the others are written.

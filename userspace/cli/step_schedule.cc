@@ -12,22 +12,22 @@ namespace proftrace {
 
 std::optional<uint64_t> StepSchedule::TotalSteps() const {
   if (repeat == 0) return std::nullopt;
-  return skip_first + repeat * (wait + warmup + active);
+  return skip_first + repeat * (wait + warmup + active) - ahead();
 }
 
 absl::StatusOr<StepSchedule> ParseSchedule(const std::string& text) {
   constexpr uint64_t kMost = 1'000'000'000;
   StepSchedule schedule;
-  std::map<std::string_view, uint64_t*> fields = {{"skip_first", &schedule.skip_first},
-                                                  {"wait", &schedule.wait},
-                                                  {"warmup", &schedule.warmup},
-                                                  {"active", &schedule.active},
-                                                  {"repeat", &schedule.repeat}};
+  std::map<std::string_view, uint64_t*> fields = {
+      {"skip_first", &schedule.skip_first}, {"wait", &schedule.wait},
+      {"warmup", &schedule.warmup},         {"active", &schedule.active},
+      {"repeat", &schedule.repeat},         {"skip_first_wait", &schedule.skip_first_wait}};
   const auto wrong = [&text] {
     return Fail(ExitCode::kUsage,
                 "'" + text +
-                    "' is not a schedule; write skip_first=10,wait=5,warmup=1,active=3,repeat=2, "
-                    "with an active of 1 at least");
+                    "' is not a schedule; write "
+                    "skip_first=10,wait=5,warmup=1,active=3,repeat=2,skip_first_wait=1, with an "
+                    "active of 1 at least");
   };
   for (const std::string_view part : SplitText(text, ",", /*skip_empty=*/false)) {
     const size_t equals = part.find('=');
@@ -47,7 +47,8 @@ std::vector<CapturePart> Cycles(const StepSchedule& schedule, const RecordedStep
   std::vector<CapturePart> cycles;
   const uint64_t length = schedule.wait + schedule.warmup + schedule.active;
   for (uint64_t cycle = 0; schedule.repeat == 0 || cycle < schedule.repeat; ++cycle) {
-    const uint64_t first = schedule.skip_first + cycle * length + schedule.wait + schedule.warmup;
+    const uint64_t first =
+        schedule.skip_first + cycle * length + schedule.wait + schedule.warmup - schedule.ahead();
     if (first >= steps.intervals.size()) break;
     const uint64_t last = std::min<uint64_t>(first + schedule.active, steps.intervals.size());
     CapturePart part;

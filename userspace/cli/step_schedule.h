@@ -15,15 +15,19 @@ namespace proftrace {
 struct StepSchedule {
   uint64_t skip_first = 0;
   uint64_t wait = 0;
-  uint64_t warmup = 0;  // recorded by no tool of ours, so the same as to wait
-  uint64_t active = 0;  // at least 1
-  uint64_t repeat = 0;  // cycles; 0 = as long as the recording lasts
+  uint64_t warmup = 0;           // recorded by no tool of ours, so the same as to wait
+  uint64_t active = 0;           // at least 1
+  uint64_t repeat = 0;           // cycles; 0 = as long as the recording lasts
+  uint64_t skip_first_wait = 0;  // not 0: the first cycle does not wait
 
+  // The first step after skip_first is so far into its cycle.
+  uint64_t ahead() const { return skip_first_wait != 0 ? wait : 0; }
   // Steps until all cycles are over; nothing when they never are.
   std::optional<uint64_t> TotalSteps() const;
 };
 
-// "skip_first=10,wait=5,warmup=1,active=3,repeat=2", each at most once. Fails with kUsage.
+// "skip_first=10,wait=5,warmup=1,active=3,repeat=2,skip_first_wait=1", each at most once. Fails
+// with kUsage.
 absl::StatusOr<StepSchedule> ParseSchedule(const std::string& text);
 
 // The cycles of which a whole step was recorded, in order: their active steps, numbered from the

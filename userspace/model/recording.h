@@ -166,6 +166,8 @@ struct RecordingInfo {
   SystemActivities system;
   bool with_flops = false;  // --with-flops: estimates of them are shown
   std::vector<std::pair<std::string, std::string>> metadata;  // --metadata KEY=VALUE, in order
+  // --metadata-json KEY=JSON, likewise; the texts need not be JSON where a capture is damaged.
+  std::vector<std::pair<std::string, std::string>> metadata_json;
   Host host;
   std::vector<Target> targets;
   // False: the recorder was killed before its last words. What it lost, what it cost and how long

@@ -17,6 +17,7 @@
 #include "userspace/merge/sample_linker.h"
 #include "userspace/merge/span_builder.h"
 #include "userspace/merge/system_linker.h"
+#include "userspace/wire/records_of_processes.h"
 
 namespace proftrace {
 namespace {
@@ -62,7 +63,6 @@ RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   RecordingInfo info = metadata.info;
   info.has_end = metadata.has_end;
   if (info.budget.has_value()) info.budget->is_of_longer = metadata.is_part;
-  AddDemoted(&info);
   for (const ProcessEntry& process : metadata.processes) {
     // One that ran another program before, with no more to say of it.
     const bool is_again = !info.targets.empty() && info.targets.back().pid == process.target.pid &&
@@ -104,9 +104,9 @@ absl::Status ReadDeviceRecords(RecordSource* source, DeviceDecoder* decoder, Dev
   return absl::OkStatus();
 }
 
-// What agents lost: by their own last words, or, where they are missing, by their records.
-void CountDeviceLosses(const CaptureMetadata& metadata, const DeviceMerger& merger,
-                       DeviceLedger* ledger) {
+// What `agents` lost: by their own last words, or, where they are missing, by their records.
+void CountDeviceLosses(const CaptureMetadata& metadata, const std::vector<GpuAgent>& agents,
+                       const DeviceMerger& merger, DeviceLedger* ledger) {
   std::map<uint32_t, uint64_t> cupti_dropped = merger.cupti_dropped();
   std::map<uint32_t, uint64_t> unread = merger.unread();
   uint64_t handed_over = 0;
@@ -116,7 +116,7 @@ void CountDeviceLosses(const CaptureMetadata& metadata, const DeviceMerger& merg
     return b > std::numeric_limits<uint64_t>::max() - a ? std::numeric_limits<uint64_t>::max()
                                                         : a + b;
   };
-  for (const GpuAgent& agent : metadata.info.gpu_agents) {
+  for (const GpuAgent& agent : agents) {
     uint64_t& dropped = said_dropped[Raw(agent.pid)];
     dropped = sum(dropped, agent.cupti_dropped);
     uint64_t& not_read = said_unread[Raw(agent.pid)];
@@ -137,15 +137,14 @@ void CountDeviceLosses(const CaptureMetadata& metadata, const DeviceMerger& merg
     ledger->missing = handed_over - ledger->records;
   }
   // A damaged block of which nothing tells that it was of device records.
-  if (ledger->records == 0 && metadata.info.gpu_agents.empty()) ledger->gaps = 0;
+  if (ledger->records == 0 && agents.empty()) ledger->gaps = 0;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
-                                                        RecordSource* source,
-                                                        const std::string& spill_directory,
-                                                        RecordSource* device_source) {
+// `source` and `device_source`: of the processes in `info`.
+absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata, RecordingInfo info,
+                                                RecordSource* source,
+                                                const std::string& spill_directory,
+                                                RecordSource* device_source) {
   Ledger ledger = metadata.kernel_ledger;
   TimelineBuilder timeline(spill_directory);
   Decoder decoder(metadata, &ledger, spill_directory);
@@ -200,13 +199,33 @@ absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& m
                       &ledger);
   if (!status.ok()) return status;
   LinkSamples(decoder.TakeSamples(), metadata.info.window.start_ns, window_end_ns, &timeline);
-  CountDeviceLosses(metadata, devices, &device_ledger);
+  CountDeviceLosses(metadata, info.gpu_agents, devices, &device_ledger);
   timeline.SetDeviceLedger(device_ledger);
   NameThreads(metadata, timeline.thread_count(), &timeline);
   timeline.SetInputs(decoder.TakeInputs());
   PythonDecoder::Tables stacks = decoder.TakeStacks();
   timeline.SetStacks(std::move(stacks.frames), std::move(stacks.codes), std::move(stacks.modules));
-  return timeline.Finish(InfoOf(metadata), ledger);
+  AddDemoted(&info);
+  return timeline.Finish(std::move(info), ledger);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
+                                                        RecordSource* source,
+                                                        const std::string& spill_directory,
+                                                        RecordSource* device_source,
+                                                        const ProcessChoice& choice) {
+  RecordingInfo info = InfoOf(metadata);
+  if (choice.is_all()) {
+    return Build(metadata, std::move(info), source, spill_directory, device_source);
+  }
+  absl::StatusOr<std::set<uint32_t>> pids = ChoosePids(choice, info.targets);
+  if (!pids.ok()) return pids.status();
+  KeepProcesses(*pids, &info);
+  RecordsOfProcesses records(source, *pids);
+  RecordsOfProcesses device_records(device_source, *pids);
+  return Build(metadata, std::move(info), &records, spill_directory, &device_records);
 }
 
 }  // namespace proftrace

@@ -7,16 +7,19 @@
 #include <string>
 
 #include "userspace/model/timeline.h"
+#include "userspace/pipeline/process_choice.h"
 #include "userspace/wire/metadata.h"
 #include "userspace/wire/record_source.h"
 
 namespace proftrace {
 
 // Deterministic: the same records and tables give the same timeline. `spill_directory`: see
-// TimelineBuilder. `device_source`: the records of GPU agents; null = there are none.
+// TimelineBuilder. `device_source`: the records of GPU agents; null = there are none. Of the
+// processes that `choice` chooses; fails as ChoosePids().
 absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
                                                         RecordSource* source,
                                                         const std::string& spill_directory,
-                                                        RecordSource* device_source = nullptr);
+                                                        RecordSource* device_source = nullptr,
+                                                        const ProcessChoice& choice = {});
 
 }  // namespace proftrace

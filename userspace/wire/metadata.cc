@@ -144,6 +144,27 @@ std::vector<ProcessGroup> GroupsFromJson(const json& entry) {
   return groups;
 }
 
+using TextPairs = std::vector<std::pair<std::string, std::string>>;
+
+TextPairs PairsFromJson(const json& list) {
+  TextPairs pairs;
+  for (const json& pair : list) {
+    const bool is_pair = pair.is_array() && pair.size() == 2;
+    if (!is_pair || !pair[0].is_string() || !pair[1].is_string()) continue;
+    pairs.emplace_back(FromJsonText(pair[0].get<std::string>()),
+                       FromJsonText(pair[1].get<std::string>()));
+  }
+  return pairs;
+}
+
+json PairsToJson(const TextPairs& pairs) {
+  json list = json::array();
+  for (const auto& [key, value] : pairs) {
+    list.push_back(json::array({ToJsonText(key), ToJsonText(value)}));
+  }
+  return list;
+}
+
 void MergeRecording(const json& entry, RecordingInfo* info) {
   info->proftrace_version = Text(entry, "version");
   info->tier = Text(entry, "tier");
@@ -154,12 +175,8 @@ void MergeRecording(const json& entry, RecordingInfo* info) {
   for (const json& argument : Member(entry, "arguments")) {
     if (argument.is_string()) info->arguments.push_back(FromJsonText(argument.get<std::string>()));
   }
-  for (const json& pair : Member(entry, "metadata")) {
-    const bool is_pair = pair.is_array() && pair.size() == 2;
-    if (!is_pair || !pair[0].is_string() || !pair[1].is_string()) continue;
-    info->metadata.emplace_back(FromJsonText(pair[0].get<std::string>()),
-                                FromJsonText(pair[1].get<std::string>()));
-  }
+  info->metadata = PairsFromJson(Member(entry, "metadata"));
+  info->metadata_json = PairsFromJson(Member(entry, "metadata_json"));
   const json& host = Member(entry, "host");
   info->host = Host{Text(host, "name"), Text(host, "kernel"), Number<uint32_t>(host, "cpus")};
   info->window.start_ns = Nanoseconds(entry, "start_ns");
@@ -367,10 +384,6 @@ MetadataWriter& MetadataWriter::operator=(MetadataWriter&&) noexcept = default;
 void MetadataWriter::AddRecording(const RecordingInfo& info) {
   json arguments = json::array();
   for (const std::string& argument : info.arguments) arguments.push_back(ToJsonText(argument));
-  json metadata = json::array();
-  for (const auto& [key, value] : info.metadata) {
-    metadata.push_back(json::array({ToJsonText(key), ToJsonText(value)}));
-  }
   impl_->entries.push_back({{"type", "recording"},
                             {"version", info.proftrace_version},
                             {"tier", info.tier},
@@ -379,7 +392,7 @@ void MetadataWriter::AddRecording(const RecordingInfo& info) {
                             {"with_flops", info.with_flops},
                             {"activities", info.system.ToText()},
                             {"arguments", std::move(arguments)},
-                            {"metadata", std::move(metadata)},
+                            {"metadata", PairsToJson(info.metadata)},
                             {"host",
                              {{"name", ToJsonText(info.host.name)},
                               {"kernel", ToJsonText(info.host.kernel)},
@@ -387,6 +400,8 @@ void MetadataWriter::AddRecording(const RecordingInfo& info) {
                             {"start_ns", info.window.start_ns},
                             {"monotonic_to_unix_ns", info.window.monotonic_to_unix_ns},
                             {"attach_s", info.window.attach_s}});
+  if (info.metadata_json.empty()) return;
+  impl_->entries.back()["metadata_json"] = PairsToJson(info.metadata_json);
 }
 
 void MetadataWriter::AddPlan(uint32_t plan, const std::vector<Label>& sites) {
