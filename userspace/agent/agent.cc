@@ -43,7 +43,7 @@ void OnBufferRequested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
 
 void OnBufferCompleted(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, size_t /*bytes*/,
                        size_t valid_bytes) {
-  if (!IsThisProcess()) return g_shared.pool.Recycle(buffer);
+  if (!IsThisProcess()) return g_shared.pool.Discard(buffer);
   g_shared.pool.Complete(buffer, valid_bytes);
   // The thread waits on the loader's word. The page may be gone: then this wakes nobody.
   const abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
