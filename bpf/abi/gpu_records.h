@@ -335,7 +335,11 @@ struct pt_agent_page {
 	pt_u32 reserved;
 	pt_u64 heartbeat_ns; /* CLOCK_MONOTONIC: when the loader last looked. Older than
 				PT_AGENT_HEARTBEAT_LIMIT_NS: the agent stops by itself */
-	pt_u8 reserved_bytes[PT_AGENT_PAGE_BYTES / 2 - 376];
+	/* Written by the agent; zeros by older ones. */
+	pt_u64 incomplete_buffers; /* CUPTI handed over with a record that was not complete: the
+				      rest of the buffer could not be read */
+	pt_u64 incomplete_bytes;   /* of those rests */
+	pt_u8 reserved_bytes[PT_AGENT_PAGE_BYTES / 2 - 392];
 	/* In the second half of the page, each in a cache line of its own. */
 	pt_u64 written; /* by the agent */
 	pt_u8 reserved_line[56];

@@ -100,5 +100,67 @@ TEST(AgentBuffersTest, AJobThatRunsAheadIsReadLongBeforeItsGpuHasNothingToDo) {
   EXPECT_GT(Kernels(job).size(), 0u);
 }
 
+TEST(AgentBuffersTest, TheLastWorkOfABusyGpuArrives) {
+  AgentJob job(WithDevice(50'000'000));
+  job.StartAndRun();
+  job.Do(LaunchKernels, 3);  // 0.3 s
+  job.Stop();
+  const auto kernels = Kernels(job);
+  ASSERT_EQ(kernels.size(), 3u);
+  for (const auto& kernel : kernels) {
+    // The stand-in's device measures by a clock that it compares with this one.
+    EXPECT_NEAR(static_cast<double>(kernel.end_ns - kernel.head.time_ns), 1e8, 1e7);
+  }
+  EXPECT_EQ(job.ring().report().incomplete_buffers, 0u);
+}
+
+TEST(AgentBuffersTest, WorkThatDoesNotEndIsAwaitedForASecondAndHasNoTimes) {
+  AgentJob job(WithDevice(10'000'000'000));
+  job.StartAndRun();
+  job.Do(LaunchKernels, 1);
+  const int64_t before = MonotonicNs();
+  job.Stop();
+  EXPECT_GT(MonotonicNs() - before, 900'000'000);
+  EXPECT_LT(MonotonicNs() - before, 8'000'000'000);
+  ASSERT_EQ(Kernels(job).size(), 1u);
+  EXPECT_EQ(Kernels(job)[0].head.time_ns, 0u);
+  EXPECT_EQ(Kernels(job)[0].end_ns, 0u);
+  EXPECT_EQ(job.ring().report().state, abi::PT_AGENT_STOPPED);
+}
+
+TEST(AgentBuffersTest, WhatLiesBehindAnIncompleteRecordIsCounted) {
+  AgentJob job(WithDevice(10'000'000'000, "incomplete_ends=1"));
+  job.StartAndRun();
+  job.Do(LaunchKernels, 2);
+  job.Stop();
+  EXPECT_EQ(Kernels(job).size(), 0u);
+  const AgentReport report = job.ring().report();
+  EXPECT_EQ(report.incomplete_buffers, 1u);
+  EXPECT_GT(report.incomplete_bytes, 2 * 144u);
+  EXPECT_LT(report.incomplete_bytes, 1000u);
+  EXPECT_EQ(report.unread_records, 0u);
+  EXPECT_EQ(report.ring_records, report.cupti_records);
+}
+
+TEST(AgentBuffersTest, ABufferOfAnotherToolIsLeftToIt) {
+  AgentJob job;
+  job.StartAndRun();
+  job.Do([](JobTools& tools, int64_t) -> int64_t {
+    using Completed = void (*)(void*, uint32_t, uint8_t*, size_t, size_t);
+    constexpr size_t kBytes = 1 << 20;
+    void* buffer =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto* bytes = static_cast<uint8_t*>(buffer);
+    reinterpret_cast<Completed>(tools.settings->completed)(nullptr, 0, bytes, kBytes, 64);
+    std::fill_n(bytes, kBytes, uint8_t{1});  // it is there still
+    return 0;
+  });
+  job.Do(LaunchKernels, 1);
+  job.Stop();
+  EXPECT_EQ(Kernels(job).size(), 1u);
+  EXPECT_EQ(job.ring().report().failure, abi::PT_AGENT_TAKEN);
+  EXPECT_NE(job.ring().report().message.find("recorded with CUPTI before"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -236,6 +236,8 @@ AgentReport AgentRing::report() const {
   report.unread_records = Load(page_->unread_records);
   report.cupti_dropped = Load(page_->cupti_dropped);
   report.buffers_refused = Load(page_->buffers_refused);
+  report.incomplete_buffers = Load(page_->incomplete_buffers);
+  report.incomplete_bytes = Load(page_->incomplete_bytes);
   std::array<char, PT_AGENT_MESSAGE_BYTES> message;
   std::memcpy(message.data(), page_->message, message.size());
   report.message.assign(message.data(), strnlen(message.data(), message.size()));

@@ -36,6 +36,8 @@ struct AgentReport {
   uint64_t unread_records = 0;
   uint64_t cupti_dropped = 0;
   uint64_t buffers_refused = 0;
+  uint64_t incomplete_buffers = 0;
+  uint64_t incomplete_bytes = 0;
   std::string message;  // printable
 };
 
