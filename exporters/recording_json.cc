@@ -36,7 +36,9 @@ OrderedJson GpuJson(const Timeline& timeline) {
                       {"ring_dropped", agent.ring_dropped},
                       {"unread_records", agent.unread_records},
                       {"cupti_dropped", agent.cupti_dropped},
-                      {"buffers_refused", agent.buffers_refused}});
+                      {"buffers_refused", agent.buffers_refused},
+                      {"incomplete_buffers", agent.incomplete_buffers},
+                      {"incomplete_bytes", agent.incomplete_bytes}});
   }
   OrderedJson devices = OrderedJson::array();
   for (const GpuDevice& device : timeline.devices()) {

@@ -48,6 +48,7 @@ std::vector<std::byte> EveryDeviceKind() {
   maker.Call(0, 160, 170, launch, 2, abi::PT_GPU_DRIVER);
   maker.Kernel(300, 400, kernel, 1);
   maker.Kernel(350, 450, long_name, 1, 1, 9);
+  maker.Kernel(0, 0, kernel, 1);  // has not ended
   maker.Memcpy(500, 510, 3, 4096, 1, 1, 3);
   maker.Memset(520, 530, 4, 64);
   maker.Graph(540, 600, 5, 2);

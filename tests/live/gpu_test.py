@@ -95,7 +95,8 @@ class GpuTest(LiveTest):
         copies = [row for row in rows if row["category"] == "gpu_memcpy"]
         self.assertEqual({json.loads(row["args"])["bytes"] for row in copies}, {facts.COPIED})
         ledger = result.summary["gpu"]["ledger"]
-        self.assertEqual(ledger["records"], ledger["merged"] + ledger["unlinked"] + ledger["outside_window"] + ledger["unknown"] + ledger["malformed"])
+        self.assertEqual(ledger["records"], ledger["merged"] + ledger["unlinked"] + ledger["outside_window"] + ledger["unfinished"] +
+                         ledger["unknown"] + ledger["malformed"])
         self.assertEqual((ledger["malformed"], ledger["unknown"], ledger["ring_dropped"]), (0, 0, 0))
 
     def assert_agent_ended(self, job: Job, timeout_s: float = 2.0) -> None:

@@ -124,6 +124,22 @@ TEST_F(DeviceTest, EveryKindHasItsNameAndValues) {
   EXPECT_EQ(timeline.device_ledger().unlinked, 4u) << "work without calls";
 }
 
+TEST_F(DeviceTest, WorkThatHasNotEndedIsNoRowAndNoLoss) {
+  const uint64_t name = gpu_.Name("k");
+  gpu_.Kernel(0, 0, name, 1);
+  gpu_.Kernel(100, 0, name, 2);
+  gpu_.Memcpy(0, 0, 3, 4096, 1, 1, 3);
+  gpu_.Memset(0, 0, 4, 512);
+  gpu_.Graph(0, 0, 5, 9);
+  gpu_.Sync(100, 0, 3, 6, 7);
+  gpu_.Kernel(100, 200, name, 7);
+  const Timeline& timeline = Build();
+  EXPECT_EQ(timeline.device_activities().size(), 1u);
+  EXPECT_EQ(timeline.device_ledger().unfinished, 6u);
+  EXPECT_EQ(timeline.device_ledger().malformed, 0u);
+  EXPECT_FALSE(timeline.device_ledger().AnyLoss());
+}
+
 TEST_F(DeviceTest, DriverCallInsideOfARuntimeCallIsNoRow) {
   cpu_.Begin(kThread, 1000, 1, 0);
   cpu_.End(kThread, 2000, 1, 0);

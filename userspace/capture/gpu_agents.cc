@@ -104,6 +104,8 @@ GpuAgent Describe(Pid pid, const AgentReport& report) {
   agent.unread_records = report.unread_records;
   agent.cupti_dropped = report.cupti_dropped;
   agent.buffers_refused = report.buffers_refused;
+  agent.incomplete_buffers = report.incomplete_buffers;
+  agent.incomplete_bytes = report.incomplete_bytes;
   return agent;
 }
 

@@ -123,6 +123,8 @@ void CountDeviceLosses(const CaptureMetadata& metadata, const DeviceMerger& merg
     not_read = sum(not_read, agent.unread_records);
     ledger->ring_dropped = sum(ledger->ring_dropped, agent.ring_dropped);
     ledger->buffers_refused = sum(ledger->buffers_refused, agent.buffers_refused);
+    ledger->incomplete_buffers = sum(ledger->incomplete_buffers, agent.incomplete_buffers);
+    ledger->incomplete_bytes = sum(ledger->incomplete_bytes, agent.incomplete_bytes);
     handed_over = sum(handed_over, agent.ring_records);
   }
   for (const auto& [pid, count] : said_dropped) {
