@@ -140,6 +140,22 @@ TEST_F(DeviceTest, WorkThatHasNotEndedIsNoRowAndNoLoss) {
   EXPECT_FALSE(timeline.device_ledger().AnyLoss());
 }
 
+TEST_F(DeviceTest, RangesArePairedByTimeWhicheverRecordComesFirst) {
+  constexpr uint32_t kOther = kThread + 1;
+  gpu_.Marker(kOther, 1300, 0, 5, 4);  // the buffer of the thread that ends it comes first
+  gpu_.Marker(kThread, 1200, gpu_.Name("across"), 5, 2);
+  gpu_.Marker(kOther, 1600, gpu_.Name("again"), 5, 2);  // the id is used once more
+  gpu_.Marker(kOther, 1700, 0, 5, 4);
+  gpu_.Marker(kThread, 1150, 0, 5, 4);  // of one that began before
+  gpu_.Marker(kThread, 1900, gpu_.Name("open"), 5, 2);
+  Build();
+  ASSERT_THAT(Names(), ElementsAre("across", "again"));
+  EXPECT_EQ(At(0).start_ns, 1200);
+  EXPECT_EQ(At(0).duration_ns, 100);
+  EXPECT_EQ(At(1).duration_ns, 100);
+  EXPECT_EQ(timeline_->device_ledger().outside_window, 2u);
+}
+
 TEST_F(DeviceTest, DriverCallInsideOfARuntimeCallIsNoRow) {
   cpu_.Begin(kThread, 1000, 1, 0);
   cpu_.End(kThread, 2000, 1, 0);

@@ -100,8 +100,7 @@ absl::Status ReadDeviceRecords(RecordSource* source, DeviceDecoder* decoder, Dev
     }
     end = batch->end;
   }
-  merger->PrepareCalls();
-  return absl::OkStatus();
+  return merger->PrepareCalls();
 }
 
 // What agents lost: by their own last words, or, where they are missing, by their records.
