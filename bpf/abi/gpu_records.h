@@ -220,8 +220,10 @@ struct pt_gpu_device_record {
 	pt_u32 max_shared_bytes_a_multiprocessor;
 	pt_u32 max_shared_bytes_optin; /* cudaDeviceProp::sharedMemPerBlockOptin; 0 = not known */
 	pt_u32 reserved;
+	pt_u8 uuid[16]; /* of the GPU; zeros = not known, older agents end before it */
 };
-PT_STATIC_ASSERT(sizeof(struct pt_gpu_device_record) == 96, "pt_gpu_device_record");
+PT_STATIC_ASSERT(sizeof(struct pt_gpu_device_record) == 112, "pt_gpu_device_record");
+#define PT_GPU_DEVICE_OLD_BYTES 96 /* without the uuid */
 
 struct pt_gpu_context_record {
 	struct pt_record head;

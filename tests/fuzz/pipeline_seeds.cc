@@ -41,7 +41,8 @@ std::vector<std::byte> EveryDeviceKind() {
   const uint64_t launch = maker.Name("cudaLaunchKernel_v7000");
   const uint64_t kernel = maker.Name("_Z6kernelv");
   const uint64_t long_name = maker.Name(std::string(5000, 'n'));
-  maker.Device(0, maker.Name("A100"));
+  maker.Device(0, maker.Name("A100"), 0x5a);
+  maker.OldDevice(1, maker.Name("A100"));
   maker.Context(GpuRecordMaker::kContext, 0);
   maker.Clock(10, 20, 30);
   maker.Call(0, 150, 180, launch, 1);

@@ -156,6 +156,18 @@ TEST_F(DeviceTest, RangesArePairedByTimeWhicheverRecordComesFirst) {
   EXPECT_EQ(timeline_->device_ledger().outside_window, 2u);
 }
 
+TEST_F(DeviceTest, DevicesOfOlderCapturesHaveNoUuid) {
+  gpu_.OldDevice(0, gpu_.Name("NVIDIA A100"));
+  gpu_.Device(1, gpu_.Name("NVIDIA A100"), 7);
+  const Timeline& timeline = Build();
+  ASSERT_EQ(timeline.devices().size(), 2u);
+  EXPECT_EQ(timeline.devices()[0].name, "NVIDIA A100");
+  EXPECT_EQ(timeline.devices()[0].max_shared_bytes_optin, 166912u);
+  EXPECT_EQ(timeline.devices()[0].uuid[15], 0);
+  EXPECT_EQ(timeline.devices()[1].uuid[15], 7);
+  EXPECT_EQ(timeline.device_ledger().malformed, 0u);
+}
+
 TEST_F(DeviceTest, DriverCallInsideOfARuntimeCallIsNoRow) {
   cpu_.Begin(kThread, 1000, 1, 0);
   cpu_.End(kThread, 2000, 1, 0);

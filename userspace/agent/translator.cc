@@ -349,6 +349,7 @@ Translator::Outcome Translator::Device(const uint8_t* record, size_t size) {
   to.max_registers_a_multiprocessor = from.registers_a_multiprocessor;
   to.max_shared_bytes_a_block = from.shared_a_block;
   to.max_shared_bytes_a_multiprocessor = from.shared_a_multiprocessor;
+  memcpy(to.uuid, from.uuid, sizeof(to.uuid));
   int optin = 0;
   if (from_.device_attribute != nullptr &&
       from_.device_attribute(&optin, kSharedOptinAttribute, static_cast<int>(from.id)) == 0) {

@@ -403,8 +403,11 @@ std::optional<DeviceEvent> DeviceDecoder::DecodeCall(std::span<const std::byte> 
 }
 
 std::optional<DeviceEvent> DeviceDecoder::DecodeDevice(std::span<const std::byte> bytes) {
-  const auto record = Read<abi::pt_gpu_device_record>(bytes);
-  if (!record || !IsDevice(record->device)) return std::nullopt;
+  if (bytes.size() < PT_GPU_DEVICE_OLD_BYTES) return std::nullopt;
+  abi::pt_gpu_device_record whole{};
+  std::memcpy(&whole, bytes.data(), std::min(bytes.size(), sizeof(whole)));
+  const abi::pt_gpu_device_record* record = &whole;
+  if (!IsDevice(record->device)) return std::nullopt;
   DecodedDevice decoded;
   decoded.name = RefOf(record->head.pid, record->name);
   GpuDevice& device = decoded.device;
@@ -423,6 +426,7 @@ std::optional<DeviceEvent> DeviceDecoder::DecodeDevice(std::span<const std::byte
   device.max_shared_bytes_a_block = record->max_shared_bytes_a_block;
   device.max_shared_bytes_a_multiprocessor = record->max_shared_bytes_a_multiprocessor;
   device.max_shared_bytes_optin = record->max_shared_bytes_optin;
+  std::copy_n(record->uuid, device.uuid.size(), device.uuid.begin());
   return decoded;
 }
 
