@@ -7,10 +7,12 @@ import collections
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import cuda_job_facts as facts
 import live
@@ -157,6 +159,32 @@ class GpuTest(LiveTest):
             self.next_out()
             result, _ = self.trace(job, "--gpu", "agent")
             self.check_rows(result)
+
+    def other_build(self) -> Path:
+        """The program beside an agent with another build id."""
+        folder = self.directory / "other"
+        folder.mkdir()
+        shutil.copy(live.BINARY, folder)
+        agent = (live.BINARY.parent / "libproftrace_agent.so").read_bytes()
+        at = agent.index(b"GNU\0", agent.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")) + 4
+        (folder / "libproftrace_agent.so").write_bytes(agent[:at] + bytes(byte ^ 0xff for byte in agent[at:at + 20]) + agent[at + 20:])
+        return folder / live.BINARY.name
+
+    def test_another_build_keeps_away(self) -> None:
+        with self.gpu_job() as job:
+            job.tell(f"cuda {ENDLESS}")
+            first = self.out
+            with Tracer("-p", job.pid, "-o", first, "--format", "events-csv,chrome", "--gpu", "agent") as tracer:
+                tracer.wait_until_recording()
+                self.next_out()
+                with mock.patch.object(live, "BINARY", self.other_build()):
+                    result, _ = self.trace(job, "--gpu", "agent")
+                self.assertEqual(result.summary["proftrace"]["gpu"], "launch")
+                self.assertIn("an agent runs in it already", self.reasons(result))
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            result = Result(first)
+            self.check_rows(result)
+            self.assertEqual([agent["failure"] for agent in result.summary["gpu"]["agents"]], [None])
 
     def test_cupti_is_taken(self) -> None:
         # CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED

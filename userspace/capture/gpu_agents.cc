@@ -24,6 +24,9 @@ namespace {
 
 constexpr char kLibraryName[] = "libproftrace_agent.so";
 constexpr char kFunction[] = "proftrace_agent_start";
+constexpr char kAlreadyThere[] =
+    "an agent runs in it already: of another proftrace, or of one that was killed in the last ten "
+    "seconds";
 // CUPTI's first start in a process takes seconds where many kernels are loaded.
 constexpr int64_t kStartLimitNs = 30'000'000'000;
 // How long the recording waits for a thread to come by a safe point; the injection waits on.
@@ -140,6 +143,8 @@ GpuAgents::Agent* GpuAgents::Find(Pid pid) {
 }
 
 absl::Status GpuAgents::InjectNow(Pid pid) const {
+  // An agent of another build would start beside it, and take CUPTI from it.
+  if (AgentRing::IsServed(pid)) return absl::AlreadyExistsError(kAlreadyThere);
   InjectionRequest request;
   request.pid = pid;
   request.function = kFunction;
@@ -157,9 +162,7 @@ absl::Status GpuAgents::InjectNow(Pid pid) const {
   const absl::StatusOr<InjectionReport> report = InjectLibrary(request);
   if (!report.ok()) return report.status();
   if (report->result == -EALREADY) {
-    return absl::AlreadyExistsError(
-        "an agent runs in it already: of another proftrace, or of one that was killed in the last "
-        "ten seconds");
+    return absl::AlreadyExistsError(kAlreadyThere);
   }
   if (report->result != 0) {
     return absl::UnavailableError("its agent could not start: " + ErrnoText(-report->result));
