@@ -186,6 +186,20 @@ class GpuTest(LiveTest):
             self.check_rows(result)
             self.assertEqual([agent["failure"] for agent in result.summary["gpu"]["agents"]], [None])
 
+    def test_what_was_before_the_window_is_no_loss(self) -> None:
+        """The agent records for six seconds before the probes are attached: three times what its ring holds."""
+        with self.gpu_job() as job:
+            instant = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(time.time()) + 11))
+            job.tell("burst 13")
+            with Tracer("-p", job.pid, "-o", self.out, "--start-at", instant, "-d", "300ms", "--format", "events-csv", "--gpu", "agent") as tracer:
+                self.assertEqual(tracer.wait(), 0, tracer.text())
+            self.assertGreater(int(job.answer()["launches"]), 150_000)
+            result = Result(self.out)
+            self.assertGreater(sum(row["category"] == "kernel" for row in result.events()), 100)
+            ledger, agent = result.summary["gpu"]["ledger"], result.summary["gpu"]["agents"][0]
+            self.assertEqual((ledger["ring_dropped"], ledger["missing"], ledger["unnamed"]), (0, 0, 0))
+            self.assertEqual(agent["cupti_records"], agent["ring_records"] + agent["ring_dropped"] + agent["unread_records"])
+
     def test_cupti_is_taken(self) -> None:
         # CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
         with self.gpu_job(CUPTI_DOUBLE="subscribe_result=39") as job:
