@@ -36,6 +36,7 @@ ChromeDeviceRows::ChromeDeviceRows(const Timeline& timeline, const StepRows& ste
     : timeline_(timeline),
       steps_(steps),
       has_(std::move(has)),
+      numbers_(timeline),
       offset_ns_(offset_ns),
       writer_(*writer) {
   for (const std::string& name : timeline.device_names()) quoted_names_.push_back(JsonQuoted(name));
@@ -46,10 +47,11 @@ ChromeDeviceRows::ChromeDeviceRows(const Timeline& timeline, const StepRows& ste
 void ChromeDeviceRows::WriteProperties() {
   absl::flat_hash_set<uint32_t> written;
   for (const GpuDevice& device : timeline_.devices()) {
-    if (!has_(device.pid) || !written.insert(device.device).second) continue;
+    const uint32_t number = numbers_.Of(device.pid, device.device);
+    if (!has_(device.pid) || !written.insert(number).second) continue;
     writer_.Text(written.size() == 1 ? "\n  {" : ",\n  {");
     is_first_arg_ = true;
-    Number("id", device.device);
+    Number("id", number);
     Key("name");
     writer_.Text(JsonQuoted(device.name));
     Number("totalGlobalMem",
@@ -204,7 +206,8 @@ void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activ
   if (kind >= DeviceActivityKind::kMemory) return;
   const bool is_overhead = kind == DeviceActivityKind::kOverhead;
   if (!is_overhead && activity.device == kNoDevice) return;
-  TrackKey key{Raw(activity.pid), activity.device, activity.stream, TrackKind::kStream};
+  TrackKey key{Raw(activity.pid), numbers_.Of(activity.pid, activity.device), activity.stream,
+               TrackKind::kStream};
   if (is_overhead) key = {key.pid, kNoDevice, 0, TrackKind::kOverhead};
   if (kind == DeviceActivityKind::kSync &&
       (activity.code == kStreamSync || activity.stream == kNowhere)) {
@@ -219,7 +222,8 @@ void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activ
   if (activity.op != kNoSpan) {
     Number("External id", static_cast<int64_t>(steps_.NumberOf(activity.op)) + 1);
   }
-  const std::string args = DeviceArgs(timeline_, activity, FirstCorrelation(activity.pid));
+  const std::string args =
+      DeviceArgs(timeline_, activity, {FirstCorrelation(activity.pid), &numbers_});
   if (!args.empty() && !is_first_arg_) writer_.Text(", ");
   writer_.Text(args);
   EndRow(category, name, place, activity.end_ns(), kOtherArrows + index);
@@ -231,9 +235,9 @@ void ChromeDeviceRows::WriteAnnotation(const DeviceAnnotation& annotation) {
   // Kineto's: around all that it encloses.
   const int64_t start_ns = annotation.start_ns - 1;
   const int64_t end_ns = annotation.end_ns + 1;
-  const Place place =
-      PlaceOf({Raw(annotation.pid), annotation.device, annotation.stream, TrackKind::kStream},
-              start_ns, end_ns);
+  const Place place = PlaceOf({Raw(annotation.pid), numbers_.Of(annotation.pid, annotation.device),
+                               annotation.stream, TrackKind::kStream},
+                              start_ns, end_ns);
   const Span& span = timeline_.span(annotation.annotation);
   const std::string name = JsonQuoted(timeline_.label(span.label).name);
   const uint64_t id = ++annotations_;
@@ -247,7 +251,8 @@ void ChromeDeviceRows::WriteIdle(const DeviceIdle& device) {
   for (const IdleGap& gap : device.gaps) {
     if (gap.end_ns - gap.start_ns < kShortestIdleNs) continue;
     const uint32_t stream = timeline_.device_activities().at(gap.next_work).stream;
-    const Track& track = TrackOf({Raw(device.pid), device.device, stream, TrackKind::kStream});
+    const Track& track = TrackOf(
+        {Raw(device.pid), numbers_.Of(device.pid, device.device), stream, TrackKind::kStream});
     const Place place{track.pid, track.lanes.front().tid, false};
     const std::string what = device.stream.has_value() ? "stream idle: " : "idle: ";
     const std::string name = JsonQuoted(what + std::string(IdleCauseName(gap.main_cause())));
@@ -333,7 +338,7 @@ void ChromeDeviceRows::WriteNames() {
       WriteName("process_name", track.pid, 0, "\"name\": " + JsonQuoted(name));
       if (!is_overhead) {
         WriteName("process_labels", track.pid, 0,
-                  "\"labels\": \"GPU " + std::to_string(key.device) + "\"");
+                  "\"labels\": \"" + numbers_.Label(key.device) + "\"");
       }
       const int64_t sort_index = is_overhead ? kOverheadSortIndex : kGpuSortIndex + key.device;
       WriteName("process_sort_index", track.pid, 0,

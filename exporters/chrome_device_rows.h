@@ -10,6 +10,8 @@
 //   - several processes may share a device: those after the first have tracks of their own, "stream
 //   7 (PID 4711)", and the process's number in the upper half of their correlation ids, by which
 //   readers link rows and arrows.
+//   - processes that count their devices from 0 on and have different ones (CUDA_VISIBLE_DEVICES):
+//   each GPU has a number of its own in the trace (device_numbers.h).
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -23,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "exporters/device_numbers.h"
 #include "exporters/text_writer.h"
 #include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/steps.h"
@@ -53,7 +56,7 @@ class ChromeDeviceRows {
   enum class TrackKind : uint8_t { kStream, kSync, kOverhead };
   struct TrackKey {
     uint32_t pid = 0;
-    uint32_t device = 0;
+    uint32_t device = 0;  // its number in the trace
     uint32_t stream = 0;
     TrackKind kind = TrackKind::kStream;
 
@@ -98,6 +101,7 @@ class ChromeDeviceRows {
   const Timeline& timeline_;
   const StepRows& steps_;
   std::function<bool(Pid)> has_;
+  DeviceNumbers numbers_;
   int64_t offset_ns_;
   TextWriter& writer_;
   std::vector<std::string> quoted_names_;

@@ -18,19 +18,25 @@ int64_t OrMinusOne(uint32_t value) { return value == kNowhere ? -1 : int64_t{val
 
 class DeviceArgsText : public ArgsText {
  public:
-  explicit DeviceArgsText(uint64_t first_correlation) : first_correlation_(first_correlation) {}
+  DeviceArgsText(const TraceNumbers& numbers, Pid pid) : numbers_(numbers), pid_(pid) {}
+
+  void Device(std::string_view key, uint32_t device) {
+    if (numbers_.devices != nullptr) device = numbers_.devices->Of(pid_, device);
+    Number(key, OrMinusOne(device));
+  }
 
   void Correlation(std::string_view key, uint32_t correlation) {
     if (correlation == kNowhere) return Number(key, -1);
-    Unsigned(key, first_correlation_ + correlation);
+    Unsigned(key, numbers_.first_correlation + correlation);
   }
 
  private:
-  uint64_t first_correlation_;
+  TraceNumbers numbers_;
+  Pid pid_;
 };
 
 void AddPlace(const DeviceActivity& activity, DeviceArgsText* args) {
-  args->Number("device", OrMinusOne(activity.device));
+  args->Device("device", activity.device);
   args->Number("context", OrMinusOne(activity.context));
   args->Number("stream", OrMinusOne(activity.stream));
   args->Correlation("correlation", activity.correlation);
@@ -90,9 +96,9 @@ void AddKernel(const Timeline& timeline, const DeviceActivity& activity, DeviceA
 
 void AddCopy(const DeviceActivity& activity, DeviceArgsText* args) {
   if (activity.from_device != kNowhere || activity.to_device != kNowhere) {
-    args->Number("fromDevice", OrMinusOne(activity.from_device));
-    args->Number("inDevice", OrMinusOne(activity.device));
-    args->Number("toDevice", OrMinusOne(activity.to_device));
+    args->Device("fromDevice", activity.from_device);
+    args->Device("inDevice", activity.device);
+    args->Device("toDevice", activity.to_device);
   }
   AddPlace(activity, args);
   args->Unsigned("bytes", activity.bytes);
@@ -112,15 +118,15 @@ void AddSync(const Timeline& timeline, const DeviceActivity& activity, DeviceArg
   }
   args->Number("stream", OrMinusOne(activity.stream));
   args->Correlation("correlation", activity.correlation);
-  args->Number("device", OrMinusOne(activity.device));
+  args->Device("device", activity.device);
   args->Number("context", OrMinusOne(activity.context));
 }
 
 }  // namespace
 
 std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity,
-                       uint64_t first_correlation) {
-  DeviceArgsText args(first_correlation);
+                       const TraceNumbers& numbers) {
+  DeviceArgsText args(numbers, activity.pid);
   switch (activity.kind) {
     case DeviceActivityKind::kKernel:
       AddKernel(timeline, activity, &args);

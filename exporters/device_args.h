@@ -4,13 +4,19 @@
 
 #include <string>
 
+#include "exporters/device_numbers.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
 
+// What tells several processes apart in one trace.
+struct TraceNumbers {
+  uint64_t first_correlation = 0;          // added to correlation ids
+  const DeviceNumbers* devices = nullptr;  // none: devices have their processes' numbers
+};
+
 // The inside of a JSON object, without braces and "External id"; empty when there are none.
-// `first_correlation`: added to correlation ids, so that those of several processes are apart.
 std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity,
-                       uint64_t first_correlation = 0);
+                       const TraceNumbers& numbers = {});
 
 }  // namespace proftrace

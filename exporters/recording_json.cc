@@ -1,6 +1,8 @@
 #include "exporters/recording_json.h"
 
+#include <array>
 #include <cmath>
+#include <string>
 
 #include "exporters/escape.h"
 
@@ -12,6 +14,23 @@ OrderedJson LedgerJson(const Ledger& ledger) {
                  [&](std::string_view name, uint64_t value) { json[std::string(name)] = value; });
   return json;
 }
+
+namespace {
+
+// As nvidia-smi writes it; empty where it is not known.
+std::string UuidText(const std::array<uint8_t, 16>& uuid) {
+  if (uuid == std::array<uint8_t, 16>{}) return "";
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "GPU";
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += kDigits[uuid[i] >> 4];
+    text += kDigits[uuid[i] & 15];
+  }
+  return text;
+}
+
+}  // namespace
 
 OrderedJson GpuJson(const Timeline& timeline) {
   OrderedJson ledger = OrderedJson::object();
@@ -36,7 +55,9 @@ OrderedJson GpuJson(const Timeline& timeline) {
                       {"ring_dropped", agent.ring_dropped},
                       {"unread_records", agent.unread_records},
                       {"cupti_dropped", agent.cupti_dropped},
-                      {"buffers_refused", agent.buffers_refused}});
+                      {"buffers_refused", agent.buffers_refused},
+                      {"incomplete_buffers", agent.incomplete_buffers},
+                      {"incomplete_bytes", agent.incomplete_bytes}});
   }
   OrderedJson devices = OrderedJson::array();
   for (const GpuDevice& device : timeline.devices()) {
@@ -46,7 +67,8 @@ OrderedJson GpuJson(const Timeline& timeline) {
                        {"memory_bytes", device.memory_bytes},
                        {"compute_capability", std::to_string(device.compute_major) + "." +
                                                   std::to_string(device.compute_minor)},
-                       {"multiprocessors", device.multiprocessors}});
+                       {"multiprocessors", device.multiprocessors},
+                       {"uuid", TextOrNull(UuidText(device.uuid))}});
   }
   OrderedJson clocks = OrderedJson::array();
   for (const DeviceClock& clock : timeline.device_clocks()) {

@@ -220,8 +220,10 @@ struct pt_gpu_device_record {
 	pt_u32 max_shared_bytes_a_multiprocessor;
 	pt_u32 max_shared_bytes_optin; /* cudaDeviceProp::sharedMemPerBlockOptin; 0 = not known */
 	pt_u32 reserved;
+	pt_u8 uuid[16]; /* of the GPU; zeros = not known, older agents end before it */
 };
-PT_STATIC_ASSERT(sizeof(struct pt_gpu_device_record) == 96, "pt_gpu_device_record");
+PT_STATIC_ASSERT(sizeof(struct pt_gpu_device_record) == 112, "pt_gpu_device_record");
+#define PT_GPU_DEVICE_OLD_BYTES 96 /* without the uuid */
 
 struct pt_gpu_context_record {
 	struct pt_record head;
@@ -335,7 +337,11 @@ struct pt_agent_page {
 	pt_u32 reserved;
 	pt_u64 heartbeat_ns; /* CLOCK_MONOTONIC: when the loader last looked. Older than
 				PT_AGENT_HEARTBEAT_LIMIT_NS: the agent stops by itself */
-	pt_u8 reserved_bytes[PT_AGENT_PAGE_BYTES / 2 - 376];
+	/* Written by the agent; zeros by older ones. */
+	pt_u64 incomplete_buffers; /* CUPTI handed over with a record that was not complete: the
+				      rest of the buffer could not be read */
+	pt_u64 incomplete_bytes;   /* of those rests */
+	pt_u8 reserved_bytes[PT_AGENT_PAGE_BYTES / 2 - 392];
 	/* In the second half of the page, each in a cache line of its own. */
 	pt_u64 written; /* by the agent */
 	pt_u8 reserved_line[56];

@@ -41,13 +41,15 @@ std::vector<std::byte> EveryDeviceKind() {
   const uint64_t launch = maker.Name("cudaLaunchKernel_v7000");
   const uint64_t kernel = maker.Name("_Z6kernelv");
   const uint64_t long_name = maker.Name(std::string(5000, 'n'));
-  maker.Device(0, maker.Name("A100"));
+  maker.Device(0, maker.Name("A100"), 0x5a);
+  maker.OldDevice(1, maker.Name("A100"));
   maker.Context(GpuRecordMaker::kContext, 0);
   maker.Clock(10, 20, 30);
   maker.Call(0, 150, 180, launch, 1);
   maker.Call(0, 160, 170, launch, 2, abi::PT_GPU_DRIVER);
   maker.Kernel(300, 400, kernel, 1);
   maker.Kernel(350, 450, long_name, 1, 1, 9);
+  maker.Kernel(0, 0, kernel, 1);  // has not ended
   maker.Memcpy(500, 510, 3, 4096, 1, 1, 3);
   maker.Memset(520, 530, 4, 64);
   maker.Graph(540, 600, 5, 2);

@@ -70,7 +70,7 @@ def check_meaning(folder: Path) -> None:
     assert len(spans) == ledger["begins"], len(spans)
     if "gpu" in summary:
         device = summary["gpu"]["ledger"]
-        parts = ("merged", "unlinked", "outside_window", "unknown", "malformed")
+        parts = ("merged", "unlinked", "outside_window", "unfinished", "unknown", "malformed")
         assert device["records"] == sum(device[name] for name in parts), device
     by_id = {}
     assert [int(row["id"]) for row in rows] == list(range(len(rows)))

@@ -7,6 +7,7 @@ real N (rounds of calls of the Runtime that torch brings) |
 init (the Driver) |
 agent (rounds until an agent records here) |
 kinds CORRELATION (a record of each kind of CUPTI's, within an annotation) |
+burst SECONDS (of launches that wait for nothing) |
 idle ROUNDS (of launches with something planted between them, which keeps the GPU idle) |
 spawncuda CUPTI RUNTIME N SECONDS (a spawned child, which lives on for so long) |
 forkcuda CUPTI RUNTIME N (rounds in a forked child and here).
@@ -34,6 +35,7 @@ PLANT_S, COMPUTED = 0.004, 60_000
 OTHER_STREAM, EMPTY_STREAM = 20, 30
 BEFORE, PLANTED, OTHER = (ctypes.create_string_buffer(name, 64) for name in (b"_Z6beforev", b"_Z7plantedv", b"_Z5otherv"))
 AGENT_S = 20.0
+BURST, BURST_PAUSE_S = 200, 0.005
 STATE_OFFSET, RUNNING = 32, 1  # of struct pt_agent_page
 
 
@@ -144,6 +146,17 @@ class CudaJob(job.Job):
         while not agent_records() and time.monotonic() < end:
             self.one_round([])
         return ""
+
+    def on_burst(self, seconds: str) -> str:
+        launches, end = 0, time.monotonic() + float(seconds)
+        one = Dim3(1, 1, 1)
+        while time.monotonic() < end:
+            torch.ones(1)
+            for _ in range(BURST):
+                self.runtime.cudaLaunchKernel(BEFORE, one, one, None, 0, None)
+            launches += BURST
+            time.sleep(BURST_PAUSE_S)
+        return f"launches={launches}"
 
     def on_kinds(self, correlation: str) -> str:
         with record_function("every kind"):

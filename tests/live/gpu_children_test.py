@@ -52,7 +52,7 @@ class GpuChildrenTest(LiveTest):
             self.assertIn(call["name"], ("cudaLaunchKernel", "cuLaunchKernel"))
             self.assertEqual(row["parent_id"], call["id"])
         ledger = result.summary["gpu"]["ledger"]
-        self.assertEqual(ledger["records"], sum(ledger[name] for name in ("merged", "unlinked", "outside_window", "unknown", "malformed")))
+        self.assertEqual(ledger["records"], sum(ledger[name] for name in ("merged", "unlinked", "outside_window", "unfinished", "unknown", "malformed")))
         self.assertEqual((ledger["malformed"], ledger["unknown"], ledger["ring_dropped"]), (0, 0, 0))
         # At the moment in which an agent begins.
         self.assertLessEqual(sum(unlinked.values()), ledger["unlinked"])

@@ -146,7 +146,7 @@ class GpuKindsTest(LiveTest):
                 self.assertIn(name, table)
         self.assertIn("CUDA total", table)
         ledger = self.result.summary["gpu"]["ledger"]
-        self.assertEqual(ledger["records"], sum(ledger[name] for name in ("merged", "unlinked", "outside_window", "unknown", "malformed")))
+        self.assertEqual(ledger["records"], sum(ledger[name] for name in ("merged", "unlinked", "outside_window", "unfinished", "unknown", "malformed")))
         self.assertEqual([ledger[name] for name in ("malformed", "unknown", "unlinked", "ring_dropped", "unread")], [0, 0, 0, 0, 1])
         self.assertGreaterEqual(ledger["merged"], RECORDS)
         agent, = self.result.summary["gpu"]["agents"]

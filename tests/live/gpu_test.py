@@ -7,10 +7,12 @@ import collections
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import cuda_job_facts as facts
 import live
@@ -95,7 +97,8 @@ class GpuTest(LiveTest):
         copies = [row for row in rows if row["category"] == "gpu_memcpy"]
         self.assertEqual({json.loads(row["args"])["bytes"] for row in copies}, {facts.COPIED})
         ledger = result.summary["gpu"]["ledger"]
-        self.assertEqual(ledger["records"], ledger["merged"] + ledger["unlinked"] + ledger["outside_window"] + ledger["unknown"] + ledger["malformed"])
+        self.assertEqual(ledger["records"], ledger["merged"] + ledger["unlinked"] + ledger["outside_window"] + ledger["unfinished"] +
+                         ledger["unknown"] + ledger["malformed"])
         self.assertEqual((ledger["malformed"], ledger["unknown"], ledger["ring_dropped"]), (0, 0, 0))
 
     def assert_agent_ended(self, job: Job, timeout_s: float = 2.0) -> None:
@@ -156,6 +159,46 @@ class GpuTest(LiveTest):
             self.next_out()
             result, _ = self.trace(job, "--gpu", "agent")
             self.check_rows(result)
+
+    def other_build(self) -> Path:
+        """The program beside an agent with another build id."""
+        folder = self.directory / "other"
+        folder.mkdir()
+        shutil.copy(live.BINARY, folder)
+        agent = (live.BINARY.parent / "libproftrace_agent.so").read_bytes()
+        at = agent.index(b"GNU\0", agent.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")) + 4
+        (folder / "libproftrace_agent.so").write_bytes(agent[:at] + bytes(byte ^ 0xff for byte in agent[at:at + 20]) + agent[at + 20:])
+        return folder / live.BINARY.name
+
+    def test_another_build_keeps_away(self) -> None:
+        with self.gpu_job() as job:
+            job.tell(f"cuda {ENDLESS}")
+            first = self.out
+            with Tracer("-p", job.pid, "-o", first, "--format", "events-csv,chrome", "--gpu", "agent") as tracer:
+                tracer.wait_until_recording()
+                self.next_out()
+                with mock.patch.object(live, "BINARY", self.other_build()):
+                    result, _ = self.trace(job, "--gpu", "agent")
+                self.assertEqual(result.summary["proftrace"]["gpu"], "launch")
+                self.assertIn("an agent runs in it already", self.reasons(result))
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            result = Result(first)
+            self.check_rows(result)
+            self.assertEqual([agent["failure"] for agent in result.summary["gpu"]["agents"]], [None])
+
+    def test_what_was_before_the_window_is_no_loss(self) -> None:
+        """The agent records for six seconds before the probes are attached: three times what its ring holds."""
+        with self.gpu_job() as job:
+            instant = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(time.time()) + 11))
+            job.tell("burst 13")
+            with Tracer("-p", job.pid, "-o", self.out, "--start-at", instant, "-d", "300ms", "--format", "events-csv", "--gpu", "agent") as tracer:
+                self.assertEqual(tracer.wait(), 0, tracer.text())
+            self.assertGreater(int(job.answer()["launches"]), 150_000)
+            result = Result(self.out)
+            self.assertGreater(sum(row["category"] == "kernel" for row in result.events()), 100)
+            ledger, agent = result.summary["gpu"]["ledger"], result.summary["gpu"]["agents"][0]
+            self.assertEqual((ledger["ring_dropped"], ledger["missing"], ledger["unnamed"]), (0, 0, 0))
+            self.assertEqual(agent["cupti_records"], agent["ring_records"] + agent["ring_dropped"] + agent["unread_records"])
 
     def test_cupti_is_taken(self) -> None:
         # CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "userspace/base/clock.h"
 
@@ -44,6 +45,24 @@ void* MustOpen(const std::string& path, int mode) {
 }
 
 }  // namespace
+
+JobOptions With(const std::string& settings) {
+  JobOptions options;
+  options.environment["CUPTI_DOUBLE"] = settings;
+  return options;
+}
+
+int64_t LaunchKernels(JobTools& tools, int64_t count) {
+  struct Dim3 {
+    unsigned x, y, z;
+  };
+  const auto launch =
+      tools.Cuda<int (*)(const void*, Dim3, Dim3, void**, size_t, void*)>("cudaLaunchKernel");
+  for (int64_t i = 0; i < count; ++i) {
+    if (launch("_Z6kernelPfi", {2, 3, 4}, {32, 1, 1}, nullptr, 256, nullptr) != 0) return 1;
+  }
+  return 0;
+}
 
 void* JobTools::Find(const char* name) { return dlsym(RTLD_DEFAULT, name); }
 
@@ -169,6 +188,26 @@ void AgentJob::Stop() {
         const auto* first = reinterpret_cast<const uint8_t*>(record.data());
         records.emplace_back(first, first + record.size());
       }));
+}
+
+uint64_t AgentJob::Emitted() {
+  return static_cast<uint64_t>(Do([](JobTools& tools, int64_t) -> int64_t {
+    return static_cast<int64_t>(tools.settings->emitted - tools.settings->counts_of_devices);
+  }));
+}
+
+void AgentJob::ExpectConserved() {
+  const AgentReport report = ring_->report();
+  EXPECT_EQ(report.cupti_records, Emitted());
+  EXPECT_EQ(report.ring_records + report.ring_dropped + report.unread_records,
+            report.cupti_records);
+  size_t arrived = 0;
+  const std::set<uint8_t> others = {abi::PT_GPU_NAME, abi::PT_GPU_CLOCK, abi::PT_GPU_DROPPED,
+                                    abi::PT_GPU_UNKNOWN};
+  for (const auto& record : records) arrived += others.contains(record[22]) ? 0 : 1;
+  EXPECT_EQ(arrived, report.ring_records);
+  EXPECT_EQ(ring_->counts().damages, 0u);
+  EXPECT_EQ(ring_->counts().foreign, 0u);
 }
 
 int AgentJob::AwaitExit() {

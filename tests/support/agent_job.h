@@ -39,6 +39,11 @@ struct JobOptions {
   std::string cupti = "double";  // a path; "" = none is loaded
 };
 
+// `count` kernels, by the Runtime; 0 where all went well.
+int64_t LaunchKernels(JobTools& tools, int64_t count);
+// CUPTI_DOUBLE.
+JobOptions With(const std::string& settings);
+
 class AgentJob {
  public:
   using Function = int64_t (*)(JobTools& tools, int64_t argument);
@@ -62,6 +67,12 @@ class AgentJob {
   // Stops the agent and waits until it has; records are in `records`.
   void Stop();
   void Drain();
+
+  // Records that the stand-in for CUPTI has put into buffers, without those of the agent's own
+  // calls.
+  uint64_t Emitted();
+  // Given = written + dropped + unread, and what was written has arrived.
+  void ExpectConserved();
 
   // The exit code of the job, which is ended by closing its socket or by itself.
   int AwaitExit();

@@ -185,8 +185,17 @@ class GpuRecordMaker {
     record.graph = graph;
     Add(record);
   }
-  // As an A100 says of itself.
-  void Device(uint32_t device, uint64_t name) {
+  // As an A100 says of itself; `uuid`: each of its bytes.
+  void Device(uint32_t device, uint64_t name, uint8_t uuid = 0) {
+    const abi::pt_gpu_device_record record = DeviceRecord(device, name, uuid);
+    Add(record);
+  }
+  // As agents wrote it that knew of no uuid.
+  void OldDevice(uint32_t device, uint64_t name) {
+    const abi::pt_gpu_device_record record = DeviceRecord(device, name, 0);
+    AddBytes(&record, PT_GPU_DEVICE_OLD_BYTES);
+  }
+  static abi::pt_gpu_device_record DeviceRecord(uint32_t device, uint64_t name, uint8_t uuid) {
     abi::pt_gpu_device_record record{};
     record.head = Head(abi::PT_GPU_DEVICE, 0, 0);
     record.name = name;
@@ -202,7 +211,8 @@ class GpuRecordMaker {
     record.max_shared_bytes_a_block = 49152;
     record.max_shared_bytes_a_multiprocessor = 167936;
     record.max_shared_bytes_optin = 166912;
-    Add(record);
+    std::fill_n(record.uuid, sizeof(record.uuid), uuid);
+    return record;
   }
   void Context(uint32_t context, uint32_t device) {
     abi::pt_gpu_context_record record{};

@@ -10,7 +10,7 @@ add_library(agent_job STATIC ${PROJECT_SOURCE_DIR}/tests/support/agent_job.cc)
 target_link_libraries(agent_job PUBLIC proftrace_capture GTest::gtest ${CMAKE_DL_LIBS})
 
 string(REPLACE ";" ":" cupti_folders "${PROFTRACE_CUPTI_FOLDERS}")
-add_executable(agent_test agent_test.cc agent_records_test.cc)
+add_executable(agent_test agent_test.cc agent_buffers_test.cc agent_others_test.cc agent_records_test.cc)
 target_link_libraries(agent_test PRIVATE agent_job cupti_headers GTest::gtest_main)
 add_dependencies(agent_test proftrace_agent cupti_double cuda_runtime_double cuda_driver_double)
 gtest_discover_tests(agent_test DISCOVERY_MODE PRE_TEST PROPERTIES LABELS unit

@@ -226,6 +226,7 @@ SAME(CudaEventActivity, event, Event, eventId);
 
 SAME_NUMBER(kCuptiMaxLimitReached, CUPTI_ERROR_MAX_LIMIT_REACHED);
 SAME_NUMBER(kCuptiNotInitialized, CUPTI_ERROR_NOT_INITIALIZED);
+SAME_NUMBER(kCuptiInvalidKind, CUPTI_ERROR_INVALID_KIND);
 SAME_NUMBER(kCuptiInsufficientPrivileges, CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
 SAME_NUMBER(kCuptiMultipleSubscribers, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
 SAME_NUMBER(kCuptiVirtualizedInsufficientPrivileges,

@@ -14,46 +14,6 @@
 namespace proftrace {
 namespace {
 
-struct Dim3 {
-  unsigned x, y, z;
-};
-using Launch = int (*)(const void*, Dim3, Dim3, void**, size_t, void*);
-
-JobOptions With(const std::string& settings) {
-  JobOptions options;
-  options.environment["CUPTI_DOUBLE"] = settings;
-  return options;
-}
-
-// `count` kernels, by the Runtime.
-int64_t LaunchKernels(JobTools& tools, int64_t count) {
-  const auto launch = tools.Cuda<Launch>("cudaLaunchKernel");
-  for (int64_t i = 0; i < count; ++i) {
-    if (launch("_Z6kernelPfi", {2, 3, 4}, {32, 1, 1}, nullptr, 256, nullptr) != 0) return 1;
-  }
-  return 0;
-}
-
-// Given = written + dropped + unread, and what was written has arrived.
-void ExpectConserved(AgentJob& job, uint64_t given) {
-  const AgentReport report = job.ring().report();
-  EXPECT_EQ(report.cupti_records, given);
-  EXPECT_EQ(report.ring_records + report.ring_dropped + report.unread_records, given);
-  size_t arrived = 0;
-  const std::set<uint8_t> others = {abi::PT_GPU_NAME, abi::PT_GPU_CLOCK, abi::PT_GPU_DROPPED,
-                                    abi::PT_GPU_UNKNOWN};
-  for (const auto& record : job.records) arrived += others.contains(record[22]) ? 0 : 1;
-  EXPECT_EQ(arrived, report.ring_records);
-  EXPECT_EQ(job.ring().counts().damages, 0u);
-  EXPECT_EQ(job.ring().counts().foreign, 0u);
-}
-
-int64_t Emitted(AgentJob& job) {
-  return job.Do([](JobTools& tools, int64_t) -> int64_t {
-    return static_cast<int64_t>(tools.settings->emitted);
-  });
-}
-
 TEST(AgentTest, TellsWhatIsDoneWithCuda) {
   AgentJob job;
   job.StartAndRun();
@@ -85,7 +45,7 @@ TEST(AgentTest, TellsWhatIsDoneWithCuda) {
   EXPECT_EQ(job.Name(devices[0].name), "Double H100");
   EXPECT_EQ(devices[0].max_shared_bytes_optin, 101376u);
   EXPECT_EQ(job.Records<abi::pt_gpu_context_record>(abi::PT_GPU_CONTEXT).size(), 1u);
-  ExpectConserved(job, static_cast<uint64_t>(Emitted(job)));
+  job.ExpectConserved();
   const AgentReport report = job.ring().report();
   EXPECT_EQ(report.state, abi::PT_AGENT_STOPPED);
   EXPECT_EQ(report.cupti_version, 28u);
@@ -196,35 +156,6 @@ TEST(AgentTest, DoesWithoutKindsThatCannotBeRecorded) {
   job.StartAndRun();
   EXPECT_EQ(job.ring().report().message, "CUPTI does not record: NVTX, memory pools");
   EXPECT_EQ(job.ring().report().failure, abi::PT_AGENT_NO_FAILURE);
-}
-
-TEST(AgentTest, LeavesATorchProfilerAloneThatTookOver) {
-  AgentJob job;
-  job.StartAndRun();
-  job.Do(LaunchKernels, 1);
-  ASSERT_EQ(job.Do([](JobTools& tools, int64_t) -> int64_t {
-    ++tools.settings->subscriptions;
-    return 0;
-  }),
-            0);
-  job.Stop();
-  EXPECT_EQ(job.ring().report().failure, abi::PT_AGENT_TAKEN);
-  // Of what Kineto uses, all is as it was: kernels, copies, calls.
-  EXPECT_EQ(job.Do([](JobTools& tools, int64_t) -> int64_t {
-    return static_cast<int64_t>(tools.settings->enabled);
-  }),
-            (1 << 10 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 17 | 1ll << 38 | 1ll << 39));
-}
-
-TEST(AgentTest, NoticesAUserThatCameAndWent) {
-  AgentJob job(With("version=130500"));
-  job.StartAndRun();
-  job.Do([](JobTools& tools, int64_t) -> int64_t {
-    tools.settings->enabled &= ~(uint64_t{1} << 10);  // it disables kernels when it is done
-    return 0;
-  });
-  job.AwaitState(abi::PT_AGENT_FAILED);
-  EXPECT_EQ(job.ring().report().failure, abi::PT_AGENT_TAKEN);
 }
 
 TEST(AgentTest, RunsAgainAfterItHasStopped) {
@@ -368,7 +299,7 @@ TEST(AgentTest, AFullRingIsCounted) {
   while (!job.ring().is_over() && MonotonicNs() < deadline) usleep(1000);
   job.Drain();
   EXPECT_GT(job.ring().report().ring_dropped, 0u);
-  ExpectConserved(job, static_cast<uint64_t>(Emitted(job)));
+  job.ExpectConserved();
 }
 
 TEST(AgentTest, CuptisOwnClockIsConverted) {
@@ -413,39 +344,7 @@ TEST(AgentTest, BuffersComeInAnyOrderAndCorrelationsWrap) {
   }
   EXPECT_TRUE(correlations.contains(0xfffffff0u) && correlations.contains(0xffffffffu) &&
               correlations.contains(1u));
-  ExpectConserved(job, static_cast<uint64_t>(Emitted(job)));
-}
-
-// Many buffers while the agent's thread is stuck in a flush.
-void FillAllBuffers(AgentJob& job) {
-  job.StartAndRun();
-  job.Do([](JobTools& tools, int64_t) -> int64_t { return tools.settings->hang_flush = 1; });
-  usleep(400'000);  // a flush begins every 0.2 s
-  job.Do(LaunchKernels, 500);
-  job.Do([](JobTools& tools, int64_t) -> int64_t { return tools.settings->hang_flush = 0; });
-  job.Stop();
-}
-
-TEST(AgentTest, BuffersThatAreRefusedAreCounted) {
-  AgentJob job(With("fill=512"));
-  FillAllBuffers(job);
-  const AgentReport report = job.ring().report();
-  EXPECT_GT(report.buffers_refused, 0u);
-  EXPECT_GT(report.cupti_dropped, 0u);
-  uint64_t told = 0;
-  for (const auto& record : job.Records<abi::pt_gpu_count_record>(abi::PT_GPU_DROPPED)) {
-    told += record.count;
-  }
-  EXPECT_EQ(told, report.cupti_dropped);
-  ExpectConserved(job, static_cast<uint64_t>(Emitted(job)));
-}
-
-TEST(AgentTest, AnOldCuptiIsNeverRefusedABuffer) {
-  AgentJob job(With("version=26,fill=512"));
-  FillAllBuffers(job);
-  EXPECT_GT(job.ring().report().buffers_refused, 0u);
-  EXPECT_EQ(job.ring().report().cupti_dropped, 0u);
-  EXPECT_LT(job.ring().report().cupti_records, static_cast<uint64_t>(Emitted(job)));
+  job.ExpectConserved();
 }
 
 TEST(AgentTest, RealCuptiWithoutAGpuFailsCleanly) {

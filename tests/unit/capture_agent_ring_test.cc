@@ -95,6 +95,21 @@ TEST_F(AgentRingTest, GivesWholeRecordsWithTheLoadersIds) {
   EXPECT_EQ(page_->taken, page_->written);
 }
 
+TEST_F(AgentRingTest, AnAgentIsServedWhileItWorksAndItsLoaderLives) {
+  const Pid self{static_cast<uint32_t>(getpid())};
+  page_->pid = static_cast<uint32_t>(syscall(SYS_getpid));
+  page_->heartbeat_ns = static_cast<uint64_t>(MonotonicNs());
+  EXPECT_TRUE(AgentRing::IsServed(self));
+  EXPECT_EQ(page_->command, abi::PT_AGENT_RUN) << "nothing is said to it";
+  page_->state = abi::PT_AGENT_STOPPED;
+  EXPECT_FALSE(AgentRing::IsServed(self));
+  page_->state = abi::PT_AGENT_RUNNING;
+  page_->heartbeat_ns = 1;
+  EXPECT_FALSE(AgentRing::IsServed(self)) << "it is about to end";
+  page_->version = PT_AGENT_VERSION + 1;
+  EXPECT_TRUE(AgentRing::IsServed(self)) << "of a build that is not known";
+}
+
 TEST_F(AgentRingTest, RecordsWrapAroundTheEnd) {
   Open();
   size_t got = 0;

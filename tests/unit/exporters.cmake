@@ -22,6 +22,7 @@ proftrace_unit_test(exporters_test
     exporters_chrome_trace_test.cc
     exporters_collectives_test.cc
     exporters_csv_test.cc
+    exporters_device_numbers_test.cc
     exporters_device_test.cc
     exporters_memory_test.cc
     exporters_output_test.cc

@@ -124,6 +124,50 @@ TEST_F(DeviceTest, EveryKindHasItsNameAndValues) {
   EXPECT_EQ(timeline.device_ledger().unlinked, 4u) << "work without calls";
 }
 
+TEST_F(DeviceTest, WorkThatHasNotEndedIsNoRowAndNoLoss) {
+  const uint64_t name = gpu_.Name("k");
+  gpu_.Kernel(0, 0, name, 1);
+  gpu_.Kernel(100, 0, name, 2);
+  gpu_.Memcpy(0, 0, 3, 4096, 1, 1, 3);
+  gpu_.Memset(0, 0, 4, 512);
+  gpu_.Graph(0, 0, 5, 9);
+  gpu_.Sync(100, 0, 3, 6, 7);
+  gpu_.Kernel(100, 200, name, 7);
+  const Timeline& timeline = Build();
+  EXPECT_EQ(timeline.device_activities().size(), 1u);
+  EXPECT_EQ(timeline.device_ledger().unfinished, 6u);
+  EXPECT_EQ(timeline.device_ledger().malformed, 0u);
+  EXPECT_FALSE(timeline.device_ledger().AnyLoss());
+}
+
+TEST_F(DeviceTest, RangesArePairedByTimeWhicheverRecordComesFirst) {
+  constexpr uint32_t kOther = kThread + 1;
+  gpu_.Marker(kOther, 1300, 0, 5, 4);  // the buffer of the thread that ends it comes first
+  gpu_.Marker(kThread, 1200, gpu_.Name("across"), 5, 2);
+  gpu_.Marker(kOther, 1600, gpu_.Name("again"), 5, 2);  // the id is used once more
+  gpu_.Marker(kOther, 1700, 0, 5, 4);
+  gpu_.Marker(kThread, 1150, 0, 5, 4);  // of one that began before
+  gpu_.Marker(kThread, 1900, gpu_.Name("open"), 5, 2);
+  Build();
+  ASSERT_THAT(Names(), ElementsAre("across", "again"));
+  EXPECT_EQ(At(0).start_ns, 1200);
+  EXPECT_EQ(At(0).duration_ns, 100);
+  EXPECT_EQ(At(1).duration_ns, 100);
+  EXPECT_EQ(timeline_->device_ledger().outside_window, 2u);
+}
+
+TEST_F(DeviceTest, DevicesOfOlderCapturesHaveNoUuid) {
+  gpu_.OldDevice(0, gpu_.Name("NVIDIA A100"));
+  gpu_.Device(1, gpu_.Name("NVIDIA A100"), 7);
+  const Timeline& timeline = Build();
+  ASSERT_EQ(timeline.devices().size(), 2u);
+  EXPECT_EQ(timeline.devices()[0].name, "NVIDIA A100");
+  EXPECT_EQ(timeline.devices()[0].max_shared_bytes_optin, 166912u);
+  EXPECT_EQ(timeline.devices()[0].uuid[15], 0);
+  EXPECT_EQ(timeline.devices()[1].uuid[15], 7);
+  EXPECT_EQ(timeline.device_ledger().malformed, 0u);
+}
+
 TEST_F(DeviceTest, DriverCallInsideOfARuntimeCallIsNoRow) {
   cpu_.Begin(kThread, 1000, 1, 0);
   cpu_.End(kThread, 2000, 1, 0);

@@ -43,7 +43,7 @@ void OnBufferRequested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
 
 void OnBufferCompleted(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, size_t /*bytes*/,
                        size_t valid_bytes) {
-  if (!IsThisProcess()) return g_shared.pool.Recycle(buffer);
+  if (!IsThisProcess()) return g_shared.pool.Discard(buffer);
   g_shared.pool.Complete(buffer, valid_bytes);
   // The thread waits on the loader's word. The page may be gone: then this wakes nobody.
   const abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
@@ -111,10 +111,14 @@ void* OpenLibraries(abi::pt_agent_page* page, Driver* driver, Failure* failure) 
   return library;
 }
 
+void OnExit(void* unused);
+
 void Record(abi::pt_agent_page* page, Failure* failure) {
   Driver driver;
   void* library = OpenLibraries(page, &driver, failure);
   if (library == nullptr) return;
+  static bool is_opened = false;
+  CallAtExitOnce(OnExit, &is_opened);
   if (g_shared.torch_profiler_is_on) {
     Say(failure, abi::PT_AGENT_TAKEN, "torch.profiler is recording in this process");
     return;
@@ -130,6 +134,8 @@ void Record(abi::pt_agent_page* page, Failure* failure) {
     g_shared.pool.Recycle(old.buffer);
   }
   if (!session.Begin(library, driver, {OnBufferRequested, OnBufferCompleted}, failure)) return;
+  static bool has_begun = false;
+  CallAtExitOnce(OnExit, &has_begun);
   Tell(page, *failure);
   *failure = Failure{};
   SetState(page, abi::PT_AGENT_RUNNING);
@@ -175,7 +181,9 @@ void* RunAgent(void* /*unused*/) {
 }
 
 // The last records of a process that exits; CUPTI is not called any more when its own and the
-// driver's exit functions run. A flush that hangs holds the exit up for kExitLimitNs.
+// driver's exit functions run: those that were registered last run first, so this is registered
+// again when CUPTI was loaded, and when it has begun. A flush that hangs holds the exit up for
+// kExitLimitNs.
 void OnExit(void* /*unused*/) {
   if (!IsThisProcess()) return;
   __atomic_store_n(&g_shared.is_exiting, true, __ATOMIC_RELEASE);
@@ -226,7 +234,9 @@ int MakePage() {
 }
 
 int Prepare() {
-  RegisterOnce(OnExit, OnFork);
+  static bool is_registered = false;
+  if (!is_registered) CallInChildren(OnFork);
+  CallAtExitOnce(OnExit, &is_registered);
   __atomic_store_n(&g_shared.pid, ProcessId(), __ATOMIC_RELEASE);
   g_shared.torch_profiler_is_on = TorchProfilerIsOn();
   if (!g_shared.pool.Open()) return -ENOMEM;

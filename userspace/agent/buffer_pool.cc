@@ -22,24 +22,42 @@ bool BufferPool::Open() {
 void BufferPool::SetNeverRefuse(bool never_refuse) { never_refuse_ = never_refuse; }
 
 uint8_t* BufferPool::Request() {
+  __atomic_fetch_add(&calls_, 1, __ATOMIC_RELEASE);
   uint32_t index = Pop(&free_);
   if (index == kNone) {
     __atomic_fetch_add(&refused_, 1, __ATOMIC_RELAXED);
     if (!never_refuse_) return nullptr;
     index = Pop(&completed_);
-    if (index == kNone) return static_cast<uint8_t*>(MapPrivate(kBufferBytes));
+    if (index == kNone) index = MapExtra();
+    if (index == kNone) return nullptr;
   }
-  return memory_ + (index - 1) * kBufferBytes;
+  __atomic_fetch_add(&lent_, 1, __ATOMIC_RELEASE);
+  return At(index);
 }
 
 void BufferPool::Complete(uint8_t* buffer, size_t valid_bytes) {
-  const uint32_t index = IndexOf(buffer);
-  if (index == kNone) {
-    if (buffer != nullptr) Unmap(buffer, kBufferBytes);
-    return;
-  }
-  valid_bytes_[index - 1] = valid_bytes < kBufferBytes ? valid_bytes : kBufferBytes;
+  const uint32_t index = TakeBack(buffer);
+  if (index == kNone) return;
+  valid_bytes_[index - 1] =
+      static_cast<uint32_t>(valid_bytes < kBufferBytes ? valid_bytes : kBufferBytes);
   Push(&completed_, index);
+}
+
+void BufferPool::Discard(uint8_t* buffer) {
+  const uint32_t index = TakeBack(buffer);
+  if (index != kNone) Free(index);
+}
+
+// Of a buffer that CUPTI has had; kNone: it is another user's, who may use it still.
+uint32_t BufferPool::TakeBack(const uint8_t* buffer) {
+  __atomic_fetch_add(&calls_, 1, __ATOMIC_RELEASE);
+  const uint32_t index = IndexOf(buffer);
+  if (index != kNone) {
+    __atomic_fetch_sub(&lent_, 1, __ATOMIC_RELEASE);
+  } else if (buffer != nullptr) {
+    __atomic_fetch_add(&foreign_, 1, __ATOMIC_RELAXED);
+  }
+  return index;
 }
 
 BufferPool::Completed BufferPool::TakeCompleted() {
@@ -54,12 +72,46 @@ BufferPool::Completed BufferPool::TakeCompleted() {
   if (ordered_ == kNone) return Completed{};
   const uint32_t index = ordered_;
   ordered_ = next_[index - 1];
-  return Completed{memory_ + (index - 1) * kBufferBytes, valid_bytes_[index - 1]};
+  return Completed{At(index), valid_bytes_[index - 1]};
 }
 
 void BufferPool::Recycle(uint8_t* buffer) {
   const uint32_t index = IndexOf(buffer);
-  if (index != kNone) Push(&free_, index);
+  if (index != kNone) Free(index);
+}
+
+void BufferPool::Free(uint32_t index) {
+  if (index <= kBuffers) return Push(&free_, index);
+  uint8_t* extra = At(index);
+  __atomic_store_n(&extras_[index - 1 - kBuffers], static_cast<uint8_t*>(nullptr),
+                   __ATOMIC_RELEASE);
+  Unmap(extra, kBufferBytes);
+  Push(&free_extras_, index);
+}
+
+// A number for it first: memory without one could not be told from another user's.
+uint32_t BufferPool::MapExtra() {
+  uint32_t index = Pop(&free_extras_);
+  if (index == kNone) {
+    uint32_t used = __atomic_load_n(&extras_used_, __ATOMIC_RELAXED);
+    do {
+      if (used == kExtras) return kNone;
+    } while (!__atomic_compare_exchange_n(&extras_used_, &used, used + 1, true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+    index = kBuffers + used + 1;
+  }
+  auto* extra = static_cast<uint8_t*>(MapPrivate(kBufferBytes));
+  if (extra == nullptr) {
+    Push(&free_extras_, index);
+    return kNone;
+  }
+  __atomic_store_n(&extras_[index - 1 - kBuffers], extra, __ATOMIC_RELEASE);
+  return index;
+}
+
+uint8_t* BufferPool::At(uint32_t index) const {
+  if (index <= kBuffers) return memory_ + (index - 1) * kBufferBytes;
+  return __atomic_load_n(&extras_[index - 1 - kBuffers], __ATOMIC_ACQUIRE);
 }
 
 void BufferPool::GiveBackUnused() {
@@ -107,10 +159,15 @@ uint32_t BufferPool::TakeAll(Head* head) {
 
 uint32_t BufferPool::IndexOf(const uint8_t* buffer) const {
   const uint8_t* memory = memory_;
-  if (memory == nullptr || buffer < memory || buffer >= memory + kBuffers * kBufferBytes) {
-    return kNone;
+  if (memory == nullptr || buffer == nullptr) return kNone;
+  if (buffer >= memory && buffer < memory + kBuffers * kBufferBytes) {
+    return static_cast<uint32_t>((buffer - memory) / kBufferBytes) + 1;
   }
-  return static_cast<uint32_t>((buffer - memory) / kBufferBytes) + 1;
+  const uint32_t used = __atomic_load_n(&extras_used_, __ATOMIC_ACQUIRE);
+  for (uint32_t extra = 0; extra < used; ++extra) {
+    if (__atomic_load_n(&extras_[extra], __ATOMIC_ACQUIRE) == buffer) return kBuffers + extra + 1;
+  }
+  return kNone;
 }
 
 }  // namespace proftrace::agent

@@ -6,6 +6,8 @@ namespace proftrace::agent {
 namespace {
 
 constexpr int kLooks = 5;  // the one with the least time in between counts
+// A clock that is ours is never away from CLOCK_MONOTONIC; this much may be rounded.
+constexpr uint64_t kToleranceNs = 1'000'000;
 
 uint64_t MonotonicTimestamp() { return MonotonicNs(); }
 uint64_t DefaultTimestamp() { return RealtimeNs(); }
@@ -15,22 +17,25 @@ uint64_t DefaultTimestamp() { return RealtimeNs(); }
 void Clock::Begin(const Cupti* cupti) {
   cupti_ = cupti;
   ahead_ns_ = 0;
-  is_ours_ = cupti->ActivityRegisterTimestampCallback != nullptr &&
-             cupti->ActivityRegisterTimestampCallback(MonotonicTimestamp) == kCuptiSuccess;
+  has_looked_ = is_ours_ = is_replaced_ = false;
+  is_registered_ = cupti->ActivityRegisterTimestampCallback != nullptr &&
+                   cupti->ActivityRegisterTimestampCallback(MonotonicTimestamp) == kCuptiSuccess;
 }
 
 void Clock::End() {
-  if (is_ours_) cupti_->ActivityRegisterTimestampCallback(DefaultTimestamp);
-  is_ours_ = false;
+  if (is_registered_ && !is_replaced_) {
+    cupti_->ActivityRegisterTimestampCallback(DefaultTimestamp);
+  }
+  is_registered_ = is_ours_ = false;
 }
 
-void Clock::Look(int pid, RingWriter* ring) {
+bool Clock::Look(int pid, RingWriter* ring) {
   abi::pt_gpu_clock_record record{};
   uint64_t best_gap = UINT64_MAX;
   for (int i = 0; i < kLooks; ++i) {
     uint64_t cupti_ns = 0;
     const uint64_t before = MonotonicNs();
-    if (cupti_->GetTimestamp(&cupti_ns) != kCuptiSuccess) return;
+    if (cupti_->GetTimestamp(&cupti_ns) != kCuptiSuccess) return !is_replaced_;
     const uint64_t after = MonotonicNs();
     if (after - before >= best_gap) continue;
     best_gap = after - before;
@@ -38,13 +43,24 @@ void Clock::Look(int pid, RingWriter* ring) {
     record.cupti_ns = cupti_ns;
     record.after_ns = after;
   }
-  // Where CUPTI took the callback and goes on with a clock of its own, the looks tell it.
   const uint64_t middle = record.head.time_ns + best_gap / 2;
   const bool is_inside =
       record.cupti_ns >= record.head.time_ns && record.cupti_ns <= record.after_ns;
-  ahead_ns_ = is_inside ? 0 : record.cupti_ns - middle;
+  if (!has_looked_) {
+    // CUPTI may have taken the callback and go on with a clock of its own.
+    has_looked_ = true;
+    is_ours_ = is_registered_ && is_inside;
+  }
+  if (is_ours_) {
+    is_replaced_ = is_replaced_ || record.cupti_ns + kToleranceNs < record.head.time_ns ||
+                   record.cupti_ns > record.after_ns + kToleranceNs;
+    if (is_replaced_) return false;
+  } else {
+    ahead_ns_ = is_inside ? 0 : record.cupti_ns - middle;
+  }
   record.head.pid = static_cast<uint32_t>(pid);
   ring->Write(&record.head, sizeof(record), abi::PT_GPU_CLOCK);
+  return true;
 }
 
 }  // namespace proftrace::agent

@@ -13,6 +13,7 @@ enum : CuptiResult {
   kCuptiSuccess = 0,
   kCuptiMaxLimitReached = 12,  // no more records; before 11.2 also: there is a subscriber
   kCuptiNotInitialized = 15,
+  kCuptiInvalidKind = 21,  // also of a record that is incomplete
   kCuptiInsufficientPrivileges = 35,
   kCuptiMultipleSubscribers = 39,
   kCuptiVirtualizedInsufficientPrivileges = 40,

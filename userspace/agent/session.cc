@@ -11,10 +11,11 @@ struct Kind {
   uint32_t number;
   const char* name;
   bool is_dumped;  // what was there before is told as well, where CUPTI can
-  bool is_shared;  // Kineto (torch.profiler) uses it, too
+  bool is_shared;  // Kineto (torch.profiler) uses it, too, and turns it off when it is done
 };
 
-// Not GRAPH_TRACE: with it the kernels of a CUDA graph have no records of their own.
+// Not GRAPH_TRACE: with it the kernels of a CUDA graph have no records of their own. Kineto uses
+// SYNCHRONIZATION when it is told to only, and leaves it on else.
 constexpr Kind kKinds[] = {
     {kActivityDevice, "devices", true, false},
     {kActivityContext, "contexts", true, false},
@@ -22,7 +23,7 @@ constexpr Kind kKinds[] = {
     {kActivityMemcpy, "copies", false, true},
     {kActivityMemcpy2, "copies between devices", false, false},
     {kActivityMemset, "memsets", false, true},
-    {kActivitySynchronization, "synchronization", false, true},
+    {kActivitySynchronization, "synchronization", false, false},
     {kActivityRuntime, "calls of the Runtime", false, true},
     {kActivityDriver, "calls of the Driver", false, true},
     {kActivityOverhead, "overheads", false, true},
@@ -36,11 +37,20 @@ constexpr Kind kKinds[] = {
 // Calls of the Driver that give the GPU work or wait for it; others are not recorded where CUPTI
 // can leave them out (12.5 and later): turned off one by one, since turning single ones on records
 // nothing in a process that uses CUDA already (seen with CUPTI 13.0). The next user who enables the
-// kind has all of them again.
-constexpr const char* kDriverCalls[] = {
-    "cuLaunch",   "cuGraphLaunch",       "cuMemcpy",          "cuMemset",           "cuMemAlloc",
-    "cuMemFree",  "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventSynchronize", "cuEventRecord",
-    "cuCtxSynchr"};
+// kind has all of them again. The last one is for ourselves.
+constexpr const char kOwnCall[] = "cuDeviceGetCount";
+constexpr const char* kDriverCalls[] = {"cuLaunch",
+                                        "cuGraphLaunch",
+                                        "cuMemcpy",
+                                        "cuMemset",
+                                        "cuMemAlloc",
+                                        "cuMemFree",
+                                        "cuStreamSynchronize",
+                                        "cuStreamWaitEvent",
+                                        "cuEventSynchronize",
+                                        "cuEventRecord",
+                                        "cuCtxSynchr",
+                                        kOwnCall};
 // Calls of the Runtime that only look something up or have no part on the device: Kineto has no
 // rows of these (CuptiActivityProfiler.cpp, isBlockListedRuntimeCbid).
 constexpr const char* kUnwantedRuntimeCalls[] = {"cudaGetDevice_",
@@ -50,6 +60,15 @@ constexpr const char* kUnwantedRuntimeCalls[] = {"cudaGetDevice_",
                                                  "cudaEventCreateWithFlags_",
                                                  "cudaEventDestroy_"};
 constexpr uint32_t kMostCallbacks = 1024;  // 877 and 567 in CUDA 13.5
+
+// How long the GPU has at the end to finish what it was given: such work has no times before.
+constexpr uint64_t kTailLimitNs = 1'000'000'000;
+constexpr uint64_t kTailPollNs = 5'000'000;
+// How long an answer to a call of our own is waited for, before so many are made that they fill
+// whichever of our buffers they go to.
+constexpr uint64_t kAnswerLimitNs = 50'000'000;
+constexpr uint64_t kAnswerPollNs = 1'000'000;
+constexpr size_t kCallsOfABuffer = BufferPool::kBufferBytes / sizeof(CallActivity) + 1;
 
 bool BeginsWithOneOf(const char* name, const char* const* beginnings, size_t count) {
   for (size_t i = 0; i < count; ++i) {
@@ -69,6 +88,12 @@ void ForCallbacks(const Cupti& cupti, uint32_t domain, const char* const (&begin
     }
     if (BeginsWithOneOf(name, beginnings, kCount) == begins) apply(callback);
   }
+}
+
+uint32_t CallbackOf(const Cupti& cupti, const char* const (&name)[1]) {
+  uint32_t found = 0;
+  ForCallbacks(cupti, kDomainDriver, name, true, [&](uint32_t callback) { found = callback; });
+  return found;
 }
 
 void OnSubscriberCallback(void* /*data*/, uint32_t /*domain*/, uint32_t /*callback*/,
@@ -158,6 +183,8 @@ bool Session::Begin(void* library, const Driver& driver, const Callbacks& callba
 
   pool_->SetNeverRefuse(version < kOldestThatTakesRefusals);
   refused_before_ = pool_->refused();
+  foreign_before_ = pool_->foreign();
+  make_own_call_ = driver.DeviceGetCount;
   has_thread_ids_ = cupti_.SetThreadIdType != nullptr && cupti_.GetThreadIdType != nullptr &&
                     cupti_.GetThreadIdType(&thread_id_type_) == kCuptiSuccess &&
                     cupti_.SetThreadIdType(kThreadIdTypeSystem) == kCuptiSuccess;
@@ -170,14 +197,16 @@ bool Session::Begin(void* library, const Driver& driver, const Callbacks& callba
     return false;
   }
   translator_ = Translator(Translator::Sources{&cupti_, &sizes_, &clock_, &ring_, &names_, pid_,
-                                               has_thread_ids_, driver.DeviceGetAttribute});
-  clock_.Look(pid_, &ring_);
+                                               has_thread_ids_, driver.DeviceGetAttribute,
+                                               CallbackOf(cupti_, {kOwnCall})});
+  Look();
   if (!EnableKinds(failure)) {
     Undo();
     return false;
   }
   TurnOffUnwantedCalls();
   if (!CountEnabledKinds(&enabled_kinds_)) enabled_kinds_ = 0;
+  MakeOwnCall();  // FindOwner()'s answer counts where the record of this one has come
   return true;
 }
 
@@ -239,14 +268,20 @@ void Session::Read() {
   for (;;) {
     const BufferPool::Completed completed = pool_->TakeCompleted();
     if (completed.buffer == nullptr) break;
-    translator_.TranslateBuffer(completed.buffer, completed.valid_bytes);
+    if (!is_clock_replaced_) translator_.TranslateBuffer(completed.buffer, completed.valid_bytes);
     pool_->Recycle(completed.buffer);
     UpdatePage();
   }
 }
 
+bool Session::Look() {
+  if (!clock_.Look(pid_, &ring_)) is_clock_replaced_ = true;
+  return !is_clock_replaced_;
+}
+
 bool Session::Flush() {
-  clock_.Look(pid_, &ring_);
+  Read();  // of the clock until now
+  if (!Look()) return false;
   cupti_.ActivityFlushAll(0);
   Read();
   CountDropped();
@@ -255,41 +290,88 @@ bool Session::Flush() {
   return !HasFewerKinds();
 }
 
-// CUPTI is as it was before.
+// CUPTI is as it was before. Work that has not ended is handed over last and without times: the GPU
+// gets some time for it.
 void Session::Undo() {
   Disable(false);
-  clock_.Look(pid_, &ring_);
+  Read();
+  Look();
+  const uint64_t limit_ns = MonotonicNs() + kTailLimitNs;
+  for (;;) {
+    cupti_.ActivityFlushAll(0);
+    Read();
+    if (pool_->lent() == 0 || MonotonicNs() >= limit_ns) break;
+    WaitOn(&page_->command, __atomic_load_n(&page_->command, __ATOMIC_ACQUIRE), kTailPollNs);
+  }
   cupti_.ActivityFlushAll(kFlushForced);
   Read();
+  PutBack();
+}
+
+// What others may use stays on.
+void Session::LeaveToOthers() {
+  Disable(true);
+  Read();
+  Look();
+  PutBack();
+}
+
+void Session::PutBack() {
   clock_.End();
   if (has_thread_ids_) cupti_.SetThreadIdType(thread_id_type_);
 }
 
-bool Session::IsDisplaced(Failure* failure) {
-  const bool is_taken = IsTaken(failure) && failure->failure == abi::PT_AGENT_TAKEN;
-  const bool is_displaced = is_taken || HasFewerKinds();
-  *failure = Failure{};
-  if (!is_displaced) return false;
-  failure->failure = abi::PT_AGENT_TAKEN;
-  Text text = TextIn(failure->message, sizeof(failure->message));
-  Append(&text,
-         "another tool (torch.profiler?) took CUPTI over while recording: GPU activity after that "
-         "is missing");
-  return true;
+bool Session::MakeOwnCall() const {
+  int count = 0;
+  return make_own_call_ != nullptr && make_own_call_(&count) == 0;
+}
+
+// Neither a subscription nor the kinds that are on tell it: torch.profiler subscribes also where it
+// records the CPU alone, and keeps that. So a call of the Driver that is recorded is made here:
+// either our callbacks are called for that, or somebody else's.
+Session::Owner Session::FindOwner() {
+  const uint64_t before = pool_->calls();
+  const uint64_t limit_ns = MonotonicNs() + kAnswerLimitNs;
+  const uint32_t never = 0;
+  do {
+    if (!MakeOwnCall()) return Owner::kNotKnown;
+    cupti_.ActivityFlushAll(0);
+    Read();
+    if (pool_->calls() != before) return Owner::kUs;
+    WaitOn(&never, 0, kAnswerPollNs);
+  } while (MonotonicNs() < limit_ns);
+  // One buffer for all threads (CUPTI before 12.3) does not come while work in it has not ended.
+  for (size_t i = 0; i < kCallsOfABuffer; ++i) {
+    if (!MakeOwnCall()) return Owner::kNotKnown;
+    if (pool_->calls() != before) return Owner::kUs;
+  }
+  return translator_.counts().own == 0 ? Owner::kNotKnown : Owner::kOthers;
 }
 
 bool Session::End(Failure* failure) {
-  const bool is_displaced = IsDisplaced(failure);
-  if (is_displaced) {
-    Disable(true);
-    Read();
+  const Owner owner = FindOwner();
+  const bool has_foreign = pool_->foreign() != foreign_before_;
+  const bool has_signs = HasFewerKinds() || is_clock_replaced_;
+  bool is_others = owner == Owner::kOthers;
+  if (owner == Owner::kNotKnown) is_others = has_signs || IsTaken(failure);
+  if (is_others) {
+    LeaveToOthers();
   } else {
     Undo();
   }
   CountDropped();
   translator_.TellUnread();
   UpdatePage();
-  return !is_displaced;
+  *failure = Failure{};
+  if (!is_others && !has_signs && !has_foreign) return true;
+  failure->failure = abi::PT_AGENT_TAKEN;
+  Text text = TextIn(failure->message, sizeof(failure->message));
+  Append(&text, is_others || has_signs
+                    ? "another tool (torch.profiler?) took CUPTI over while recording: GPU "
+                      "activity after that is missing"
+                    : "another tool recorded with CUPTI before, and showed no sign of it: what it "
+                      "had asked for came here");
+  return false;
 }
 
 void Session::CountDropped() {
@@ -311,6 +393,8 @@ void Session::UpdatePage() {
   Publish(&page_->ring_records, counts.written);
   Publish(&page_->ring_dropped, counts.dropped);
   Publish(&page_->unread_records, counts.unread);
+  Publish(&page_->incomplete_buffers, counts.incomplete);
+  Publish(&page_->incomplete_bytes, counts.incomplete_bytes);
   Publish(&page_->cupti_dropped, cupti_dropped_);
   Publish(&page_->buffers_refused, pool_->refused() - refused_before_);
 }

@@ -45,19 +45,26 @@ class Session {
   void Read();
   // Has CUPTI hand over what it has, and reads it. False when another user of CUPTI was seen.
   bool Flush();
-  // Has CUPTI stop and hand over all. False = another user of CUPTI came meanwhile: what it may be
-  // using is left as it is, and `failure` says so.
+  // Has CUPTI stop and hand over all, for which it waits a second at most. False = another user of
+  // CUPTI came meanwhile: what it may be using is left as it is, and `failure` says so.
   bool End(Failure* failure);
 
  private:
+  // Whose callbacks get what CUPTI records.
+  enum class Owner { kUs, kOthers, kNotKnown };
+
   bool IsTaken(Failure* failure);
-  bool IsDisplaced(Failure* failure);
+  Owner FindOwner();
+  bool MakeOwnCall() const;
   bool CountEnabledKinds(uint32_t* count) const;
   bool HasFewerKinds() const;
   bool EnableKinds(Failure* failure);
   void TurnOffUnwantedCalls();
   void Disable(bool is_taken);
   void Undo();
+  void LeaveToOthers();
+  void PutBack();
+  bool Look();
   void CountDropped();
   void UpdatePage();
   void Describe(const char* call, CuptiResult result, Failure* failure) const;
@@ -75,7 +82,10 @@ class Session {
   uint32_t enabled_kinds_ = 0;   // as CUPTI counts them; 0 = it does not
   uint32_t thread_id_type_ = 0;  // before
   bool has_thread_ids_ = false;
+  int (*make_own_call_)(int* count) = nullptr;  // cuDeviceGetCount
+  bool is_clock_replaced_ = false;              // records have times that mean nothing to us
   uint64_t refused_before_ = 0;
+  uint64_t foreign_before_ = 0;
   uint64_t cupti_dropped_ = 0;
 };
 

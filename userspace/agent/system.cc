@@ -137,13 +137,13 @@ int StartThread(const char* name, void* (*run)(void*), void* argument) {
   return -error;
 }
 
-void RegisterOnce(void (*at_exit)(void*), void (*in_child)()) {
-  static bool is_done = false;
-  if (is_done) return;
-  is_done = true;
+void CallAtExitOnce(void (*at_exit)(void*), bool* is_done) {
+  if (*is_done) return;
+  *is_done = true;
   __cxa_atexit(at_exit, nullptr, nullptr);
-  __register_atfork(nullptr, nullptr, in_child, nullptr);
 }
+
+void CallInChildren(void (*in_child)()) { __register_atfork(nullptr, nullptr, in_child, nullptr); }
 
 void* OpenLibrary(const char* name, bool open) {
   return dlopen(name, RTLD_LAZY | RTLD_LOCAL | (open ? 0 : RTLD_NOLOAD));

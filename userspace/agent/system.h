@@ -38,8 +38,11 @@ void WakeAll(const uint32_t* word);
 // A detached thread with all signals blocked; a negative errno value when there is none.
 int StartThread(const char* name, void* (*run)(void*), void* argument);
 
-// Has `at_exit` called when the process exits, and `in_child` in each child that is forked.
-void RegisterOnce(void (*at_exit)(void*), void (*in_child)());
+// Has `at_exit` called when the process exits, before what was registered until now; does so once
+// for each `is_done`.
+void CallAtExitOnce(void (*at_exit)(void*), bool* is_done);
+// Has `in_child` called in each child that is forked.
+void CallInChildren(void (*in_child)());
 
 // Of libraries: open ones only (`open` false), or opened now. nullptr when there is none.
 void* OpenLibrary(const char* name, bool open);

@@ -31,19 +31,32 @@ uint32_t GraphOf(uint32_t graph) { return graph == kNotOfAGraph ? PT_GPU_NOWHERE
 }  // namespace
 
 void Translator::TranslateBuffer(uint8_t* buffer, size_t valid_bytes) {
+  const uint8_t* end = buffer + valid_bytes;
+  const uint8_t* behind = buffer;  // the record before, as far as its size is known
   void* record = nullptr;
   for (;;) {
     const CuptiResult result = from_.cupti->ActivityGetNextRecord(buffer, valid_bytes, &record);
     if (result == kCuptiMaxLimitReached) return;
-    ++counts_.given;
+    if (result == kCuptiInvalidKind) {
+      ++counts_.incomplete;
+      counts_.incomplete_bytes += static_cast<size_t>(end - behind);
+      return;
+    }
     const auto* bytes = static_cast<const uint8_t*>(record);
+    const bool is_inside = result == kCuptiSuccess && bytes >= buffer && bytes + 8 <= end;
+    if (is_inside) behind = EndOf(bytes, end);
+    if (is_inside && IsOwn(bytes)) {
+      ++counts_.own;
+      continue;
+    }
+    ++counts_.given;
     // A record that CUPTI cannot go over ends the buffer.
-    if (result != kCuptiSuccess || bytes < buffer || bytes + 8 > buffer + valid_bytes) {
+    if (!is_inside) {
       ++counts_.unread;
       ++unread_by_kind_[0];
       return;
     }
-    switch (Translate(bytes, static_cast<size_t>(buffer + valid_bytes - bytes))) {
+    switch (Translate(bytes, static_cast<size_t>(end - bytes))) {
       case Outcome::kWritten:
         ++counts_.written;
         break;
@@ -58,6 +71,20 @@ void Translator::TranslateBuffer(uint8_t* buffer, size_t valid_bytes) {
       }
     }
   }
+}
+
+const uint8_t* Translator::EndOf(const uint8_t* record, const uint8_t* end) const {
+  uint32_t kind;
+  memcpy(&kind, record, sizeof(kind));
+  const size_t size = kind < kActivityKinds ? from_.sizes->bytes[kind] : 0;
+  return static_cast<size_t>(end - record) < size ? end : record + size;
+}
+
+bool Translator::IsOwn(const uint8_t* record) const {
+  uint32_t kind_and_callback[2];
+  memcpy(kind_and_callback, record, sizeof(kind_and_callback));
+  return from_.own_callback != 0 && kind_and_callback[0] == kActivityDriver &&
+         kind_and_callback[1] == from_.own_callback;
 }
 
 void Translator::TellUnread() {
@@ -322,6 +349,7 @@ Translator::Outcome Translator::Device(const uint8_t* record, size_t size) {
   to.max_registers_a_multiprocessor = from.registers_a_multiprocessor;
   to.max_shared_bytes_a_block = from.shared_a_block;
   to.max_shared_bytes_a_multiprocessor = from.shared_a_multiprocessor;
+  memcpy(to.uuid, from.uuid, sizeof(to.uuid));
   int optin = 0;
   if (from_.device_attribute != nullptr &&
       from_.device_attribute(&optin, kSharedOptinAttribute, static_cast<int>(from.id)) == 0) {

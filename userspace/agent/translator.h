@@ -18,6 +18,11 @@ struct RecordCounts {
   uint64_t written;
   uint64_t dropped;  // the ring had no room for it, or for its name
   uint64_t unread;   // a kind or a layout that is not known
+  // Buffers that were handed over with a record that is incomplete: no way leads over it, so what
+  // is behind it is lost, too. None of them is in `given`.
+  uint64_t incomplete;
+  uint64_t incomplete_bytes;  // from there to the ends of the buffers
+  uint64_t own;               // of calls that the agent made itself; likewise
 };
 
 // Makes the contract's records out of CUPTI's. One thread.
@@ -32,6 +37,7 @@ class Translator {
     int pid;
     bool has_thread_ids;  // CUPTI's thread ids are the kernel's
     int (*device_attribute)(int* value, int attribute, int device);  // may be nullptr
+    uint32_t own_callback;  // records of this call of the Driver are the agent's; 0 = of none
   };
 
   Translator() = default;
@@ -48,6 +54,8 @@ class Translator {
   static constexpr uint32_t kCachedCallbacks = 1024;
 
   enum class Outcome { kWritten, kDropped, kUnread };
+  const uint8_t* EndOf(const uint8_t* record, const uint8_t* end) const;
+  bool IsOwn(const uint8_t* record) const;
   Outcome Translate(const uint8_t* record, size_t room);
   Outcome Kernel(const uint8_t* record, size_t size);
   Outcome Memcpy(const uint8_t* record, size_t size);

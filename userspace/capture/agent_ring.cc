@@ -66,9 +66,8 @@ bool IsOver(uint32_t state) {
   return state == abi::PT_AGENT_STOPPED || state == abi::PT_AGENT_FAILED;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<AgentRing>> AgentRing::Open(Pid pid, ThreadNumber thread_number) {
+// Calls `take` with each agent's memory that a process has open, until that says false.
+absl::Status ForMemories(Pid pid, const std::function<bool(absl::StatusOr<UniqueFd>)>& take) {
   const std::string folder = absl::StrCat("/proc/", Raw(pid), "/fd");
   const std::string wanted = absl::StrCat("/memfd:", PT_AGENT_MEMORY_NAME);
   std::error_code error;
@@ -76,32 +75,57 @@ absl::StatusOr<std::unique_ptr<AgentRing>> AgentRing::Open(Pid pid, ThreadNumber
   if (error) {
     return absl::UnavailableError(absl::StrCat(folder, ": ", ErrnoText(error.value())));
   }
-  // One that is over, where no other is there: a process may have had several agents.
-  std::unique_ptr<AgentRing> over;
-  absl::Status problem;
   for (; entries != std::filesystem::directory_iterator(); entries.increment(error)) {
     std::error_code gone;
     const std::string target = std::filesystem::read_symlink(entries->path(), gone).string();
     if (gone || !absl::StartsWith(target, wanted)) continue;
-    UniqueFd memory(open(entries->path().c_str(), O_RDWR | O_CLOEXEC));
-    if (!memory.valid()) {
-      problem =
+    absl::StatusOr<UniqueFd> memory = UniqueFd(open(entries->path().c_str(), O_RDWR | O_CLOEXEC));
+    if (!memory->valid()) {
+      memory =
           absl::UnavailableError(absl::StrCat(entries->path().string(), ": ", ErrnoText(errno)));
+    } else if (!IsOf(memory->get(), pid)) {
       continue;
     }
-    if (!IsOf(memory.get(), pid)) continue;
-    auto ring = FromMemory(std::move(memory), pid, thread_number);
+    if (!take(std::move(memory)) || error) break;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AgentRing>> AgentRing::Open(Pid pid, ThreadNumber thread_number) {
+  // One that is over, where no other is there: a process may have had several agents.
+  std::unique_ptr<AgentRing> found;
+  absl::Status problem;
+  const absl::Status status = ForMemories(pid, [&](absl::StatusOr<UniqueFd> memory) {
+    absl::StatusOr<std::unique_ptr<AgentRing>> ring =
+        memory.ok() ? FromMemory(*std::move(memory), pid, thread_number) : memory.status();
     if (!ring.ok()) {
       problem = ring.status();
-    } else if (!(*ring)->is_over()) {
-      return ring;
-    } else {
-      over = *std::move(ring);
+      return true;
     }
-    if (error) break;
-  }
-  if (over == nullptr && !problem.ok()) return problem;
-  return over;
+    found = *std::move(ring);
+    return found->is_over();
+  });
+  if (!status.ok()) return status;
+  if (found == nullptr && !problem.ok()) return problem;
+  return found;
+}
+
+bool AgentRing::IsServed(Pid pid) {
+  bool is_served = false;
+  const absl::Status status = ForMemories(pid, [&](absl::StatusOr<UniqueFd> memory) {
+    abi::pt_agent_page page{};
+    if (!memory.ok() || pread(memory->get(), &page, sizeof(page), 0) != sizeof(page)) return true;
+    const auto now = static_cast<uint64_t>(MonotonicNs());
+    const bool is_alone =
+        page.heartbeat_ns <= now && now - page.heartbeat_ns >= PT_AGENT_HEARTBEAT_LIMIT_NS;
+    // Of another version it is not known where what stands.
+    is_served = page.magic == PT_AGENT_MAGIC &&
+                (page.version != PT_AGENT_VERSION || (!IsOver(page.state) && !is_alone));
+    return !is_served;
+  });
+  return status.ok() && is_served;
 }
 
 absl::StatusOr<std::unique_ptr<AgentRing>> AgentRing::FromMemory(UniqueFd memory, Pid pid,
@@ -236,6 +260,8 @@ AgentReport AgentRing::report() const {
   report.unread_records = Load(page_->unread_records);
   report.cupti_dropped = Load(page_->cupti_dropped);
   report.buffers_refused = Load(page_->buffers_refused);
+  report.incomplete_buffers = Load(page_->incomplete_buffers);
+  report.incomplete_bytes = Load(page_->incomplete_bytes);
   std::array<char, PT_AGENT_MESSAGE_BYTES> message;
   std::memcpy(message.data(), page_->message, message.size());
   report.message.assign(message.data(), strnlen(message.data(), message.size()));

@@ -36,6 +36,8 @@ struct AgentReport {
   uint64_t unread_records = 0;
   uint64_t cupti_dropped = 0;
   uint64_t buffers_refused = 0;
+  uint64_t incomplete_buffers = 0;
+  uint64_t incomplete_bytes = 0;
   std::string message;  // printable
 };
 
@@ -61,6 +63,9 @@ class AgentRing {
   // Likewise, of a memory that is open. `pid`: what records get.
   static absl::StatusOr<std::unique_ptr<AgentRing>> FromMemory(UniqueFd memory, Pid pid,
                                                                ThreadNumber thread_number);
+  // Whether an agent works in a process for a loader that is there, of whatever build of proftrace;
+  // tells it nothing.
+  static bool IsServed(Pid pid);
   // Tells the agent to stop: one that has failed stays until then, so that it can be seen.
   ~AgentRing();
   AgentRing(const AgentRing&) = delete;

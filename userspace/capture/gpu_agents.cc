@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -24,6 +26,9 @@ namespace {
 
 constexpr char kLibraryName[] = "libproftrace_agent.so";
 constexpr char kFunction[] = "proftrace_agent_start";
+constexpr char kAlreadyThere[] =
+    "an agent runs in it already: of another proftrace, or of one that was killed in the last ten "
+    "seconds";
 // CUPTI's first start in a process takes seconds where many kernels are loaded.
 constexpr int64_t kStartLimitNs = 30'000'000'000;
 // How long the recording waits for a thread to come by a safe point; the injection waits on.
@@ -88,6 +93,35 @@ std::string FailureName(abi::pt_agent_failure failure) {
   return "unknown";
 }
 
+// What is needed later, too, whenever it was recorded.
+bool IsLasting(uint8_t kind) {
+  return kind == abi::PT_GPU_NAME || kind == abi::PT_GPU_DEVICE || kind == abi::PT_GPU_CONTEXT ||
+         kind == abi::PT_GPU_CLOCK;
+}
+
+// Whether it is one of CUPTI's records, and not the agent's own.
+bool IsOfCupti(uint8_t kind) {
+  return kind != abi::PT_GPU_NAME && kind != abi::PT_GPU_CLOCK && kind != abi::PT_GPU_DROPPED &&
+         kind != abi::PT_GPU_UNKNOWN;
+}
+
+uint64_t Less(uint64_t whole, uint64_t before) { return whole - std::min(whole, before); }
+
+// What is left when what was before the window is taken away: given = handed over + dropped +
+// unread of it, too.
+AgentReport InWindow(AgentReport report, const AgentReport& before, uint64_t dropped_before) {
+  report.ring_records = Less(report.ring_records, dropped_before);
+  report.ring_dropped = Less(report.ring_dropped, before.ring_dropped);
+  report.unread_records = Less(report.unread_records, before.unread_records);
+  report.cupti_records =
+      Less(report.cupti_records, dropped_before + before.ring_dropped + before.unread_records);
+  report.cupti_dropped = Less(report.cupti_dropped, before.cupti_dropped);
+  report.buffers_refused = Less(report.buffers_refused, before.buffers_refused);
+  report.incomplete_buffers = Less(report.incomplete_buffers, before.incomplete_buffers);
+  report.incomplete_bytes = Less(report.incomplete_bytes, before.incomplete_bytes);
+  return report;
+}
+
 GpuAgent Describe(Pid pid, const AgentReport& report) {
   GpuAgent agent;
   agent.pid = pid;
@@ -104,6 +138,8 @@ GpuAgent Describe(Pid pid, const AgentReport& report) {
   agent.unread_records = report.unread_records;
   agent.cupti_dropped = report.cupti_dropped;
   agent.buffers_refused = report.buffers_refused;
+  agent.incomplete_buffers = report.incomplete_buffers;
+  agent.incomplete_bytes = report.incomplete_bytes;
   return agent;
 }
 
@@ -138,6 +174,8 @@ GpuAgents::Agent* GpuAgents::Find(Pid pid) {
 }
 
 absl::Status GpuAgents::InjectNow(Pid pid) const {
+  // An agent of another build would start beside it, and take CUPTI from it.
+  if (AgentRing::IsServed(pid)) return absl::AlreadyExistsError(kAlreadyThere);
   InjectionRequest request;
   request.pid = pid;
   request.function = kFunction;
@@ -155,9 +193,7 @@ absl::Status GpuAgents::InjectNow(Pid pid) const {
   const absl::StatusOr<InjectionReport> report = InjectLibrary(request);
   if (!report.ok()) return report.status();
   if (report->result == -EALREADY) {
-    return absl::AlreadyExistsError(
-        "an agent runs in it already: of another proftrace, or of one that was killed in the last "
-        "ten seconds");
+    return absl::AlreadyExistsError(kAlreadyThere);
   }
   if (report->result != 0) {
     return absl::UnavailableError("its agent could not start: " + ErrnoText(-report->result));
@@ -187,14 +223,20 @@ absl::Status GpuAgents::WaitUntilRunning(Agent* agent) {
                                      std::to_string(kStartLimitNs / 1'000'000'000) + " s");
 }
 
+absl::StatusOr<std::unique_ptr<AgentRing>> GpuAgents::OpenRing(Agent* agent) const {
+  if (agent->threads == nullptr) agent->threads = std::make_shared<ThreadNumbers>(agent->pid);
+  return AgentRing::Open(agent->pid, [threads = agent->threads](uint32_t inner) {
+    return threads->Of(inner, MonotonicNs());
+  });
+}
+
 void GpuAgents::TakeUp(Agent* agent) {
   if (agent->ring != nullptr || !agent->is_injected.load(std::memory_order_acquire)) return;
   if (!agent->injector.joinable()) return;  // its end is known
   agent->injector.join();
   absl::Status status = agent->injection;
   if (status.ok()) {
-    absl::StatusOr<std::unique_ptr<AgentRing>> ring =
-        AgentRing::Open(agent->pid, ThreadNumbers(agent->pid));
+    absl::StatusOr<std::unique_ptr<AgentRing>> ring = OpenRing(agent);
     status = ring.status();
     if (status.ok()) {
       const std::lock_guard lock(mutex_);
@@ -209,8 +251,7 @@ void GpuAgents::TakeUp(Agent* agent) {
 
 void GpuAgents::LookForBrought(Agent* agent) {
   if (!agent->is_brought || agent->ring != nullptr || !HasAgentMemory(agent->pid)) return;
-  absl::StatusOr<std::unique_ptr<AgentRing>> ring =
-      AgentRing::Open(agent->pid, ThreadNumbers(agent->pid));
+  absl::StatusOr<std::unique_ptr<AgentRing>> ring = OpenRing(agent);
   if (ring.ok()) agent->ring = *std::move(ring);
 }
 
@@ -266,7 +307,12 @@ void GpuAgents::KeepGoing(const std::stop_token& stop) {
     {
       const std::lock_guard lock(mutex_);
       for (const std::unique_ptr<Agent>& agent : agents_) {
-        if (agent->ring != nullptr) agent->ring->Beat();
+        if (agent->ring == nullptr) continue;
+        if (has_window_) {
+          agent->ring->Beat();
+        } else {
+          TakeBefore(agent.get());
+        }
       }
     }
     usleep(kBeatUs);
@@ -287,7 +333,50 @@ bool GpuAgents::IsRunning(Pid pid) {
   return status.ok();
 }
 
+void GpuAgents::TakeBefore(Agent* agent) {
+  agent->threads->Look(MonotonicNs());
+  agent->ring->Drain([agent](std::span<const std::byte> record) {
+    abi::pt_record head;
+    std::memcpy(&head, record.data(), sizeof(head));
+    if (IsLasting(head.kind)) {
+      agent->kept.insert(agent->kept.end(), record.begin(), record.end());
+    } else if (IsOfCupti(head.kind)) {
+      ++agent->dropped_before;
+    }
+  });
+  if (agent->running_ns == 0 && agent->ring->is_running()) agent->running_ns = MonotonicNs();
+}
+
+void GpuAgents::HandOn(Agent* agent) {
+  const std::span<const std::byte> kept(agent->kept);
+  for (size_t at = 0; at < kept.size();) {
+    abi::pt_record head;
+    std::memcpy(&head, kept.data() + at, sizeof(head));
+    const size_t bytes = size_t{head.words} * 8;
+    sink_->AppendDevice(kept.subspan(at, bytes));
+    at += bytes;
+  }
+  agent->kept = {};
+}
+
+void GpuAgents::BeginWindow() {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Agent>& agent : agents_) {
+    if (agent->ring == nullptr) continue;
+    // In this order: a loss that comes in between is told rather than not.
+    agent->before = agent->ring->report();
+    TakeBefore(agent.get());
+    HandOn(agent.get());
+  }
+  has_window_ = true;
+}
+
 void GpuAgents::Take(Agent* agent) {
+  if (!has_window_) {
+    const std::lock_guard lock(mutex_);
+    return TakeBefore(agent);
+  }
+  agent->threads->Look(MonotonicNs());
   agent->ring->Drain([this](std::span<const std::byte> record) { sink_->AppendDevice(record); });
   if (agent->running_ns == 0 && agent->ring->is_running()) agent->running_ns = MonotonicNs();
 }
@@ -324,7 +413,10 @@ void GpuAgents::OnEnd(Pid pid, End end) {
 }
 
 void GpuAgents::Finish(Agent* agent) {
-  const AgentReport report = agent->ring->report();
+  HandOn(agent);
+  AgentReport report = agent->ring->report();
+  report = InWindow(report, has_window_ ? agent->before : report, agent->dropped_before);
+  unknown_threads_ += agent->threads->unknown();
   const bool has_ended = agent->ring->is_over();
   agent->ring = nullptr;
   agent->has_recorded = agent->running_ns != 0 || report.ring_records > 0;
@@ -401,6 +493,12 @@ std::vector<Unsupported> GpuAgents::gaps() const {
     gaps.push_back({kActivity, NamePids(forked_) +
                                    ": forked by a process that had loaded CUDA, which does not "
                                    "work in such a child: no agent was put into it"});
+  }
+  if (unknown_threads_ > 0) {
+    gaps.push_back({"threads of GPU activity",
+                    std::to_string(unknown_threads_) +
+                        " records are of threads that had ended before they were seen, in another "
+                        "PID namespace: they have no thread"});
   }
   if (late_ > 0) {
     gaps.push_back({"start of GPU activity",

@@ -19,6 +19,7 @@
 
 #include "userspace/capture/agent_ring.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/gpu_process.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 
@@ -29,6 +30,9 @@ struct AgentOptions {
   bool is_asked = false;  // --gpu agent: why it is not there is said in any case
 };
 
+// Until the window begins a thread of its own empties their rings, and keeps of that what what
+// comes later needs: names, devices, contexts.
+//
 // One thread calls all of it, but for Consider().
 class GpuAgents {
  public:
@@ -50,6 +54,8 @@ class GpuAgents {
   // The process has ended, or runs another program: its agent is gone, its last records are taken.
   enum class End : uint8_t { kExit, kExec };
   void OnEnd(Pid pid, End end);
+  // The window is about to begin: what agents have recorded and lost until now is none of it.
+  void BeginWindow();
   // Takes what is there; keeps the agents going. Until it is called first, which a busy machine may
   // do late, they are kept going by themselves.
   void Drain();
@@ -72,6 +78,10 @@ class GpuAgents {
     int64_t seen_ns = 0;      // when the driver was seen
     int64_t running_ns = 0;   // when it was seen to record; 0 = not yet
     std::unique_ptr<AgentRing> ring;  // none yet: it is not in the process
+    std::shared_ptr<ThreadNumbers> threads;
+    AgentReport before;           // when the window began
+    uint64_t dropped_before = 0;  // records of CUPTI's that were not kept, as it had not begun
+    std::vector<std::byte> kept;  // of then, for the capture
     // ptrace belongs to one thread.
     std::thread injector;
     std::atomic<bool> is_injected = false;  // `injection` is final
@@ -87,6 +97,7 @@ class GpuAgents {
   bool IsFork(Pid pid, Pid parent, uint64_t driver);
   void Inject(Agent* agent) const;
   absl::Status InjectNow(Pid pid) const;
+  absl::StatusOr<std::unique_ptr<AgentRing>> OpenRing(Agent* agent) const;
   // Opens the ring once the agent is in the process.
   void TakeUp(Agent* agent);
   // Likewise of one that the process brings: once its memory is there.
@@ -94,6 +105,10 @@ class GpuAgents {
   // Until it records, or says that it cannot.
   absl::Status WaitUntilRunning(Agent* agent);
   void Take(Agent* agent);
+  // Before the window; with `mutex_` held.
+  void TakeBefore(Agent* agent);
+  // What was kept of then, to the capture.
+  void HandOn(Agent* agent);
   void KeepGoing(const std::stop_token& stop);
   // Its last words.
   void Finish(Agent* agent);
@@ -102,8 +117,9 @@ class GpuAgents {
   AgentOptions options_;
   CaptureSink* sink_;
   std::atomic<bool> is_over_ = false;
-  std::jthread keeper_;  // beats for the agents until they are drained
-  std::mutex mutex_;     // of these five, and of rings while `keeper_` runs
+  std::jthread keeper_;      // empties the rings until the window begins, beats until Drain()
+  std::mutex mutex_;         // of these five, and of rings while `keeper_` runs
+  bool has_window_ = false;  // begun
   std::vector<std::unique_ptr<Agent>> agents_;
   std::map<uint32_t, uint64_t> drivers_;  // by pid: where it was seen first
   std::set<uint32_t> had_none_;           // pids of processes that were seen without a driver
@@ -113,6 +129,7 @@ class GpuAgents {
   std::map<uint32_t, uint32_t> described_;  // by pid: agents whose last words are written
   int64_t arrival_until_ns_ = 0;
   bool has_run_ = false;
+  uint64_t unknown_threads_ = 0;  // records
   uint64_t late_ = 0;  // agents that came while their processes were recorded, and recorded
   int64_t longest_late_ns_ = 0;
 };

@@ -10,14 +10,14 @@
 #include "bpf/abi/gpu_records.h"
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
-#include "userspace/base/clock.h"
 #include "userspace/capture/target_info.h"
 
 namespace proftrace {
 namespace {
 
-// A thread that started since is looked for again, this often at most.
-constexpr int64_t kThreadsAgeNs = 10'000'000;
+constexpr int64_t kLookPeriodNs = 5'000'000;
+// CUPTI hands over what a thread has done up to seconds after it.
+constexpr int64_t kEndedAgeNs = 60'000'000'000;
 constexpr size_t kMostEnvironmentBytes = size_t{4} << 20;
 
 std::string Folder(Pid pid) { return "/proc/" + std::to_string(Raw(pid)); }
@@ -75,27 +75,49 @@ bool BringsAgent(Pid pid, const std::string& library) {
   return false;
 }
 
-ThreadNumbers::ThreadNumbers(Pid pid) : pid_(pid) {
+ThreadNumbers::ThreadNumbers(Pid pid) : folder_(Folder(pid)) {
   const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
   is_same_ = info.ok() && info->namespace_pid == pid;
 }
 
-uint32_t ThreadNumbers::operator()(uint32_t inner) {
-  if (is_same_ || inner == 0) return inner;
-  const auto known = numbers_.find(inner);
-  if (known != numbers_.end()) return known->second;
-  if (MonotonicNs() - read_ns_ > kThreadsAgeNs) Read();
-  const auto now_known = numbers_.find(inner);
-  return now_known == numbers_.end() ? 0 : now_known->second;
+uint32_t ThreadNumbers::InnerOf(uint32_t outer) const {
+  return InnerNumber(ReadSmallFile(folder_ + "/task/" + std::to_string(outer) + "/status", 8192));
 }
 
-void ThreadNumbers::Read() {
-  read_ns_ = MonotonicNs();
-  const std::string folder = Folder(pid_) + "/task";
-  for (const uint32_t tid : ReadNumberedEntries(folder)) {
-    const std::string status = ReadSmallFile(folder + "/" + std::to_string(tid) + "/status", 8192);
-    if (const uint32_t inner = InnerNumber(status); inner != 0) numbers_[inner] = tid;
+void ThreadNumbers::Look(int64_t now_ns) {
+  if (is_same_ || (read_ns_ != 0 && now_ns - read_ns_ < kLookPeriodNs)) return;
+  read_ns_ = now_ns;
+  absl::flat_hash_map<uint32_t, uint32_t> living;
+  for (const uint32_t outer : ReadNumberedEntries(folder_ + "/task")) {
+    const auto known = living_.find(outer);
+    const uint32_t inner = known != living_.end() ? known->second : InnerOf(outer);
+    if (inner == 0) continue;
+    living.emplace(outer, inner);
+    if (known == living_.end()) numbers_[inner] = Number{outer, 0};
   }
+  for (const auto& [outer, inner] : living_) {
+    const auto number = numbers_.find(inner);
+    if (living.contains(outer) || number == numbers_.end()) continue;
+    if (number->second.outer == outer) number->second.ended_ns = now_ns;
+  }
+  living_ = std::move(living);
+  absl::erase_if(numbers_, [now_ns](const auto& entry) {
+    return entry.second.ended_ns != 0 && now_ns - entry.second.ended_ns > kEndedAgeNs;
+  });
+}
+
+uint32_t ThreadNumbers::Of(uint32_t inner, int64_t now_ns) {
+  if (is_same_ || inner == 0) return inner;
+  auto known = numbers_.find(inner);
+  if (known == numbers_.end()) {  // it may have started since
+    Look(now_ns);
+    known = numbers_.find(inner);
+  }
+  if (known == numbers_.end()) {
+    ++unknown_;
+    return 0;
+  }
+  return known->second.outer;
 }
 
 }  // namespace proftrace

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "userspace/model/ids.h"
 
@@ -27,20 +28,38 @@ bool HasAgentMemory(Pid pid);
 // initialized.
 bool BringsAgent(Pid pid, const std::string& library);
 
-// The loader's numbers of a process's threads, from their numbers in its PID namespace.
+// The loader's numbers of a process's threads, from their numbers in its PID namespace. What CUPTI
+// tells of a thread may come when that has ended: its number is found while it lives, and kept for
+// a while. One thread at a time.
 class ThreadNumbers {
  public:
   explicit ThreadNumbers(Pid pid);
+  // Of a process in another namespace whose folder in /proc is `folder`: for tests.
+  explicit ThreadNumbers(std::string folder) : folder_(std::move(folder)) {}
+
+  // Looks for threads that are new, and for those that have ended, every 5 ms at most. To be called
+  // often; where the namespace is the loader's own it does nothing.
+  void Look(int64_t now_ns);
   // 0 = not known.
-  uint32_t operator()(uint32_t inner);
+  uint32_t Of(uint32_t inner, int64_t now_ns);
+
+  // Questions that had no answer.
+  uint64_t unknown() const { return unknown_; }
+  size_t size() const { return numbers_.size(); }
 
  private:
-  void Read();
+  struct Number {
+    uint32_t outer = 0;
+    int64_t ended_ns = 0;  // when it was seen to have; 0 = it lives
+  };
+  uint32_t InnerOf(uint32_t outer) const;
 
-  Pid pid_;
+  std::string folder_;
   bool is_same_ = false;
   int64_t read_ns_ = 0;
-  absl::flat_hash_map<uint32_t, uint32_t> numbers_;
+  absl::flat_hash_map<uint32_t, Number> numbers_;   // by inner number
+  absl::flat_hash_map<uint32_t, uint32_t> living_;  // inner numbers by outer ones
+  uint64_t unknown_ = 0;
 };
 
 }  // namespace proftrace

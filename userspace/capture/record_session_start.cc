@@ -260,6 +260,7 @@ absl::Status RecordSession::Start() {
   plans_.clear();
   if (!attached.ok()) return attached;
   if (absl::Status status = MeasureHitInJob(); !status.ok()) return status;
+  if (agents_ != nullptr) agents_->BeginWindow();
   const int64_t attached_ns = MonotonicNs();
   if (options_.start_unix_ns.has_value()) {
     if (absl::Status status = WaitUntil(start_ns); !status.ok()) return status;

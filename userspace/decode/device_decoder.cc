@@ -31,6 +31,11 @@ bool IsInterval(uint64_t start_ns, uint64_t end_ns) {
   return IsTime(start_ns) && IsTime(end_ns) && end_ns >= start_ns;
 }
 
+// Work that had not ended, or whose times CUPTI could not take.
+bool IsUnfinished(uint64_t start_ns, uint64_t end_ns) {
+  return (start_ns == 0 || IsTime(start_ns)) && end_ns == 0;
+}
+
 bool IsDevice(uint32_t device) { return device < kMostDevices; }
 
 DeviceActivity ActivityOf(const abi::pt_record& head, DeviceActivityKind kind) {
@@ -192,6 +197,31 @@ std::optional<DeviceEvent> DecodeCount(std::span<const std::byte> bytes) {
   return DeviceLoss{Pid{record->head.pid}, record->head.kind == abi::PT_GPU_DROPPED, record->count};
 }
 
+template <typename Record>
+bool HasNoEnd(std::span<const std::byte> bytes) {
+  const auto record = Read<Record>(bytes);
+  return record.has_value() && IsUnfinished(record->head.time_ns, record->end_ns);
+}
+
+bool IsOfUnfinishedWork(const abi::pt_record& head, std::span<const std::byte> record) {
+  switch (head.kind) {
+    case abi::PT_GPU_KERNEL:
+      return HasNoEnd<abi::pt_gpu_kernel_record>(record);
+    case abi::PT_GPU_MEMCPY:
+      return HasNoEnd<abi::pt_gpu_memcpy_record>(record);
+    case abi::PT_GPU_MEMSET:
+      return HasNoEnd<abi::pt_gpu_memset_record>(record);
+    case abi::PT_GPU_GRAPH:
+      return HasNoEnd<abi::pt_gpu_graph_record>(record);
+    case abi::PT_GPU_SYNC:
+      return HasNoEnd<abi::pt_gpu_sync_record>(record);
+    case abi::PT_GPU_CALL:
+      return HasNoEnd<abi::pt_gpu_call_record>(record);
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 DeviceDecoder::DeviceDecoder(DeviceLedger* ledger) : ledger_(ledger), names_(1) {}
@@ -237,6 +267,10 @@ bool DeviceDecoder::DecodeRecord(const abi::pt_record& head, std::span<const std
     return true;
   }
   if (head.kind == abi::PT_GPU_NAME) return DecodeName(head, record);
+  if (IsOfUnfinishedWork(head, record)) {
+    ++ledger_->unfinished;
+    return true;
+  }
   std::optional<DeviceEvent> event = DecodeActivity(head, record);
   if (!event) event = DecodeFact(head, record);
   if (!event) return false;
@@ -369,8 +403,11 @@ std::optional<DeviceEvent> DeviceDecoder::DecodeCall(std::span<const std::byte> 
 }
 
 std::optional<DeviceEvent> DeviceDecoder::DecodeDevice(std::span<const std::byte> bytes) {
-  const auto record = Read<abi::pt_gpu_device_record>(bytes);
-  if (!record || !IsDevice(record->device)) return std::nullopt;
+  if (bytes.size() < PT_GPU_DEVICE_OLD_BYTES) return std::nullopt;
+  abi::pt_gpu_device_record whole{};
+  std::memcpy(&whole, bytes.data(), std::min(bytes.size(), sizeof(whole)));
+  const abi::pt_gpu_device_record* record = &whole;
+  if (!IsDevice(record->device)) return std::nullopt;
   DecodedDevice decoded;
   decoded.name = RefOf(record->head.pid, record->name);
   GpuDevice& device = decoded.device;
@@ -389,6 +426,7 @@ std::optional<DeviceEvent> DeviceDecoder::DecodeDevice(std::span<const std::byte
   device.max_shared_bytes_a_block = record->max_shared_bytes_a_block;
   device.max_shared_bytes_a_multiprocessor = record->max_shared_bytes_a_multiprocessor;
   device.max_shared_bytes_optin = record->max_shared_bytes_optin;
+  std::copy_n(record->uuid, device.uuid.size(), device.uuid.begin());
   return decoded;
 }
 

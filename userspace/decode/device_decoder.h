@@ -20,7 +20,7 @@ namespace proftrace {
 
 class DeviceDecoder {
  public:
-  // Counts into `ledger`: records, unknown, malformed; names count as merged.
+  // Counts into `ledger`: records, unfinished, unknown, malformed; names count as merged.
   explicit DeviceDecoder(DeviceLedger* ledger);
 
   // Appends the events of `records` to `events`. A record cut off at the end of `records` counts as

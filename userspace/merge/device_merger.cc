@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kCallBytes = size_t{64} << 20;      // of memory; the others are spilled
 constexpr size_t kActivityBytes = size_t{64} << 20;  // likewise
+constexpr size_t kMarkerBytes = size_t{16} << 20;    // likewise
 constexpr size_t kMaxNameBytes = 4096;               // longer names are cut, marked and counted
 constexpr std::string_view kCutMark = "\u2026";
 // A device's clock is known to CUPTI within a few microseconds: work seems to begin before its call
@@ -42,7 +43,8 @@ DeviceMerger::DeviceMerger(const DeviceDecoder& decoder, const std::string& spil
       timeline_(timeline),
       ledger_(ledger),
       calls_(spill_directory, kCallBytes),
-      activities_(spill_directory, kActivityBytes) {}
+      activities_(spill_directory, kActivityBytes),
+      markers_(spill_directory, kMarkerBytes) {}
 
 void DeviceMerger::SetProcessStart(Pid pid, int64_t start_ns) {
   const auto [it, inserted] = process_starts_.try_emplace(Raw(pid), start_ns);
@@ -120,29 +122,43 @@ absl::Status DeviceMerger::AddActivity(const DecodedActivity& decoded) {
   return activities_.Append(activity);
 }
 
-// A range is one row of two records. Without one of them it began before the window, or lasts
-// beyond it.
 absl::Status DeviceMerger::AddMarker(const DeviceActivity& activity) {
-  if ((activity.code & kMarkerInstantaneous) != 0) return activities_.Append(activity);
-  const std::pair<uint32_t, uint32_t> key{Raw(activity.pid), activity.event};
-  if ((activity.code & kMarkerStart) != 0) {
-    const auto [it, inserted] = open_markers_.insert_or_assign(key, activity);
-    if (!inserted) ++ledger_->outside_window;
-    return absl::OkStatus();
-  }
-  const auto open = open_markers_.find(key);
-  if (open == open_markers_.end() || open->second.start_ns > activity.start_ns) {
-    ++ledger_->outside_window;
-    return absl::OkStatus();
-  }
-  DeviceActivity range = open->second;
-  range.duration_ns = activity.start_ns - range.start_ns;
-  open_markers_.erase(open);
-  ++ledger_->merged;  // of its two records; the other one when the row is made
-  return activities_.Append(range);
+  const bool is_instant = (activity.code & kMarkerInstantaneous) != 0;
+  return (is_instant ? activities_ : markers_).Append(activity);
 }
 
-void DeviceMerger::PrepareCalls() {
+// A range is one row of two records. Without one of them it began before the window, or lasts
+// beyond it. Each thread's records come in a buffer of their own: an end on another thread than the
+// begin may come before that.
+absl::Status DeviceMerger::PairMarkers() {
+  std::vector<uint32_t> order(markers_.size());
+  for (uint32_t i = 0; i < markers_.size(); ++i) order[i] = i;
+  const auto key = [this](uint32_t index) {
+    const DeviceActivity& marker = markers_.at(index);
+    const bool is_end = (marker.code & kMarkerStart) == 0;
+    return std::tuple(Raw(marker.pid), marker.event, marker.start_ns, is_end, index);
+  };
+  std::sort(order.begin(), order.end(), [&key](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  for (size_t i = 0; i < order.size(); ++i) {
+    const DeviceActivity& begin = markers_.at(order[i]);
+    const DeviceActivity* end = i + 1 < order.size() ? &markers_.at(order[i + 1]) : nullptr;
+    const bool is_pair = (begin.code & kMarkerStart) != 0 && end != nullptr &&
+                         (end->code & kMarkerStart) == 0 && end->pid == begin.pid &&
+                         end->event == begin.event;
+    if (!is_pair) {
+      ++ledger_->outside_window;
+      continue;
+    }
+    DeviceActivity range = begin;
+    range.duration_ns = end->start_ns - begin.start_ns;
+    ++ledger_->merged;  // of its two records; the other one when the row is made
+    ++i;
+    if (absl::Status status = activities_.Append(range); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceMerger::PrepareCalls() {
   call_order_.resize(calls_.size());
   for (uint32_t i = 0; i < calls_.size(); ++i) call_order_[i] = i;
   std::sort(call_order_.begin(), call_order_.end(), [this](uint32_t a, uint32_t b) {
@@ -159,8 +175,7 @@ void DeviceMerger::PrepareCalls() {
                        return a.correlation < b.correlation;
                      });
   }
-  ledger_->outside_window += open_markers_.size();
-  open_markers_.clear();
+  return PairMarkers();
 }
 
 absl::Status DeviceMerger::PlaceCallsBefore(int64_t time_ns, SpanBuilder* spans) {

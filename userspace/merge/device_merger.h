@@ -55,7 +55,7 @@ class DeviceMerger {
 
   // Fails only when the disk for the spill is full, as all below.
   absl::Status Add(const DeviceEvent& event);
-  void PrepareCalls();
+  absl::Status PrepareCalls();
   // Calls that began before `time_ns` become rows.
   absl::Status PlaceCallsBefore(int64_t time_ns, SpanBuilder* spans);
   // After SpanBuilder::Finish() and all calls are placed.
@@ -80,6 +80,8 @@ class DeviceMerger {
 
   absl::Status AddActivity(const DecodedActivity& decoded);
   absl::Status AddMarker(const DeviceActivity& activity);
+  // Makes ranges of them.
+  absl::Status PairMarkers();
   void AddClock(const ClockLook& look);
   absl::Status PlaceCall(uint32_t index, SpanBuilder* spans);
   struct LabelEntry {
@@ -120,7 +122,7 @@ class DeviceMerger {
 
   // Activities in the order of arrival; `name` is a DeviceNameRef.
   DeviceActivityStore activities_;
-  std::map<std::pair<uint32_t, uint32_t>, DeviceActivity> open_markers_;  // by process and id
+  DeviceActivityStore markers_;  // begins and ends of ranges
   // By kind and name; for names that are none of the record's: the parts that they are made of.
   std::map<std::tuple<uint8_t, uint32_t, uint32_t>, NameEntry> names_;
 

@@ -2,6 +2,7 @@
 // asked for it and to the operator around that call.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -112,6 +113,7 @@ struct GpuDevice {
   uint32_t max_shared_bytes_a_block = 0;
   uint32_t max_shared_bytes_a_multiprocessor = 0;
   uint32_t max_shared_bytes_optin = 0;
+  std::array<uint8_t, 16> uuid{};  // of the GPU, whatever number a process has for it
 };
 
 // From the first to the last work on one stream that an annotation asked for: Kineto's

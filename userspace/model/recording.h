@@ -131,6 +131,9 @@ struct GpuAgent {
   uint64_t unread_records = 0;   // of kinds or layouts that it does not know
   uint64_t cupti_dropped = 0;    // by CUPTI's own count
   uint64_t buffers_refused = 0;  // CUPTI asked for one, and none was left
+  // CUPTI handed over with a record that was not complete, behind which nothing can be read.
+  uint64_t incomplete_buffers = 0;
+  uint64_t incomplete_bytes = 0;  // of what could not be read
 };
 
 // What is recorded (--activities).

@@ -100,8 +100,7 @@ absl::Status ReadDeviceRecords(RecordSource* source, DeviceDecoder* decoder, Dev
     }
     end = batch->end;
   }
-  merger->PrepareCalls();
-  return absl::OkStatus();
+  return merger->PrepareCalls();
 }
 
 // What `agents` lost: by their own last words, or, where they are missing, by their records.
@@ -123,6 +122,8 @@ void CountDeviceLosses(const CaptureMetadata& metadata, const std::vector<GpuAge
     not_read = sum(not_read, agent.unread_records);
     ledger->ring_dropped = sum(ledger->ring_dropped, agent.ring_dropped);
     ledger->buffers_refused = sum(ledger->buffers_refused, agent.buffers_refused);
+    ledger->incomplete_buffers = sum(ledger->incomplete_buffers, agent.incomplete_buffers);
+    ledger->incomplete_bytes = sum(ledger->incomplete_bytes, agent.incomplete_bytes);
     handed_over = sum(handed_over, agent.ring_records);
   }
   for (const auto& [pid, count] : said_dropped) {

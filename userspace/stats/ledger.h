@@ -57,12 +57,14 @@ struct Ledger {
 };
 
 // The same of the GPU agent's records, where there are any:
-//   records = merged + unlinked + outside_window + unknown + malformed
+//   records = merged + unlinked + outside_window + unfinished + unknown + malformed
 struct DeviceLedger {
   uint64_t records = 0;          // records taken from the source
   uint64_t merged = 0;           // rows, or what rows are made with (names, contexts, clocks)
   uint64_t unlinked = 0;         // rows of device work whose CUDA call was not recorded
   uint64_t outside_window = 0;   // before the window, or begun after it by a call that did, too
+  uint64_t unfinished = 0;       // work that had not ended when CUPTI was asked for the last of it,
+                                 // or whose times it could not take: no row
   uint64_t unknown = 0;          // of a kind that this version does not know, skipped by size
   uint64_t malformed = 0;        // of a known kind, with impossible contents or times
   uint64_t gaps = 0;             // damaged blocks of a salvaged capture
@@ -73,15 +75,19 @@ struct DeviceLedger {
   uint64_t cupti_dropped = 0;    // by CUPTI itself
   uint64_t unread = 0;           // by the agents: of kinds or layouts that they do not know
   uint64_t buffers_refused = 0;  // an agent had no buffer left for CUPTI
+  uint64_t incomplete_buffers = 0;  // CUPTI's, whose rest could not be read: a record in them was
+                                    // not complete
+  uint64_t incomplete_bytes = 0;    // of these rests
 
   bool operator==(const DeviceLedger&) const = default;
 
   bool ConservationHolds() const {
-    return records == merged + unlinked + outside_window + unknown + malformed;
+    return records == merged + unlinked + outside_window + unfinished + unknown + malformed;
   }
+  // Work that had not ended is no loss. What lay behind such work in a buffer is.
   bool AnyLoss() const {
     return malformed + gaps + missing + unnamed + ring_dropped + cupti_dropped + unread +
-               buffers_refused >
+               buffers_refused + incomplete_buffers >
            0;
   }
 };
@@ -92,6 +98,7 @@ void ForEachDeviceCounter(LedgerType& ledger, Visitor&& visit) {
   visit(std::string_view("merged"), ledger.merged);
   visit(std::string_view("unlinked"), ledger.unlinked);
   visit(std::string_view("outside_window"), ledger.outside_window);
+  visit(std::string_view("unfinished"), ledger.unfinished);
   visit(std::string_view("unknown"), ledger.unknown);
   visit(std::string_view("malformed"), ledger.malformed);
   visit(std::string_view("gaps"), ledger.gaps);
@@ -102,6 +109,8 @@ void ForEachDeviceCounter(LedgerType& ledger, Visitor&& visit) {
   visit(std::string_view("cupti_dropped"), ledger.cupti_dropped);
   visit(std::string_view("unread"), ledger.unread);
   visit(std::string_view("buffers_refused"), ledger.buffers_refused);
+  visit(std::string_view("incomplete_buffers"), ledger.incomplete_buffers);
+  visit(std::string_view("incomplete_bytes"), ledger.incomplete_bytes);
 }
 
 // Calls visit(name, value) for each counter, in the order above: the one list of their names.

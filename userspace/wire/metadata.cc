@@ -244,6 +244,8 @@ void ForEachAgentCounter(Agent& agent, Visitor&& visit) {
   visit("unread_records", agent.unread_records);
   visit("cupti_dropped", agent.cupti_dropped);
   visit("buffers_refused", agent.buffers_refused);
+  visit("incomplete_buffers", agent.incomplete_buffers);
+  visit("incomplete_bytes", agent.incomplete_bytes);
 }
 
 void MergeGpuAgent(const json& entry, RecordingInfo* info) {

@@ -268,10 +268,14 @@ result cuInit(unsigned flags) {
 /* CUDA_DOUBLE_DEVICES: how many there are, 1 else. */
 result cuDeviceGetCount(int* count) {
   const char* devices = getenv("CUDA_DOUBLE_DEVICES");
+  struct cuda_double_call call;
 
-  if (getenv("CUDA_DOUBLE_LAZY") && !__atomic_load_n(&is_initialized, __ATOMIC_ACQUIRE)) return 3;
+  cuda_double_begin(&call, "cuDeviceGetCount", 1);
+  if (getenv("CUDA_DOUBLE_LAZY") && !__atomic_load_n(&is_initialized, __ATOMIC_ACQUIRE)) {
+    return cuda_double_end(&call, 3);
+  }
   *count = devices ? atoi(devices) : 1;
-  return 0;
+  return cuda_double_end(&call, 0);
 }
 
 result cuDeviceGetAttribute(int* value, int attribute, int device) {

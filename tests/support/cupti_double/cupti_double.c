@@ -22,19 +22,8 @@
 #include "tests/support/cupti_double/cupti_double.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define MOST_HELD 256
 
 EXPORT struct cupti_double cupti_double;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint8_t* buffer; /* in use */
-static size_t buffer_bytes, used;
-static struct {
-  uint8_t* buffer;
-  size_t bytes, valid;
-} held[MOST_HELD];
-static int held_count;
-static size_t untold_drops;
 
 static uint64_t default_now(void) {
   struct timespec now;
@@ -58,6 +47,7 @@ static void set_field(const char* name, uint64_t value) {
   FIELD(fill);
   FIELD(cut);
   FIELD(extra_drops);
+  FIELD(incomplete_ends);
 #undef FIELD
 }
 
@@ -69,60 +59,12 @@ __attribute__((constructor)) static void read_environment(void) {
 
   cupti_double.version = CUPTI_DOUBLE_VERSION;
   cupti_double.now = default_now;
+  cupti_double_prepare();
   while (settings && sscanf(settings, "%31[^=]=%llu%n", name, &value, &length) == 2) {
     set_field(name, value);
     settings += length;
     if (*settings == ',') ++settings;
   }
-}
-
-static void hand_over(uint8_t* full, size_t bytes, size_t valid) {
-  CUpti_BuffersCallbackCompleteFunc completed =
-      (CUpti_BuffersCallbackCompleteFunc)cupti_double.completed;
-
-  valid -= valid < cupti_double.cut ? valid : cupti_double.cut;
-  completed(NULL, 0, full, bytes, valid);
-}
-
-/* The buffer in use is full, or flushed. */
-static void complete_buffer(int may_hold) {
-  if (!buffer) return;
-  if (may_hold && cupti_double.hold_buffers && held_count < MOST_HELD) {
-    held[held_count].buffer = buffer;
-    held[held_count].bytes = buffer_bytes;
-    held[held_count++].valid = used;
-  } else {
-    hand_over(buffer, buffer_bytes, used);
-  }
-  buffer = NULL;
-}
-
-static void request_buffer(void) {
-  CUpti_BuffersCallbackRequestFunc requested =
-      (CUpti_BuffersCallbackRequestFunc)cupti_double.requested;
-  size_t most_records = 0;
-
-  ++cupti_double.requests;
-  used = 0;
-  requested(&buffer, &buffer_bytes, &most_records);
-  if (buffer && cupti_double.fill && cupti_double.fill < buffer_bytes) {
-    buffer_bytes = cupti_double.fill;
-  }
-}
-
-EXPORT void cupti_double_emit(const void* record, size_t bytes) {
-  pthread_mutex_lock(&lock);
-  if (buffer && used + bytes > buffer_bytes) complete_buffer(1);
-  if (!buffer && cupti_double.requested) request_buffer();
-  if (buffer) {
-    memcpy(buffer + used, record, bytes);
-    used += bytes;
-    ++cupti_double.emitted;
-  } else {
-    ++cupti_double.dropped;
-    ++untold_drops;
-  }
-  pthread_mutex_unlock(&lock);
 }
 
 /* Newer ones are longer and begin alike. */
@@ -208,6 +150,7 @@ static const struct {
       {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel"},
       {CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, "cuGraphLaunch"},
       {CUPTI_DRIVER_TRACE_CBID_cuCtxGetDevice, "cuCtxGetDevice"},
+      {CUPTI_DRIVER_TRACE_CBID_cuDeviceGetCount, "cuDeviceGetCount"},
 };
 #define COUNT(array) (sizeof(array) / sizeof(array[0]))
 
@@ -250,7 +193,12 @@ static void hear_call(const struct cuda_double_event* event) {
       cupti_double.driver_calls_off[call.cbid]) {
     return;
   }
-  if (is_enabled(call.kind)) emit(call.kind, &call);
+  if (!is_enabled(call.kind)) return;
+  emit(call.kind, &call);
+  if (call.kind == CUPTI_ACTIVITY_KIND_DRIVER &&
+      call.cbid == CUPTI_DRIVER_TRACE_CBID_cuDeviceGetCount) {
+    ++cupti_double.counts_of_devices;
+  }
 }
 
 static void hear_kernel(const struct cuda_double_event* event) {
@@ -411,16 +359,6 @@ EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
   return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requested,
-                                                  CUpti_BuffersCallbackCompleteFunc completed) {
-  if (cupti_double.register_result) return (CUptiResult)cupti_double.register_result;
-  pthread_mutex_lock(&lock);
-  cupti_double.requested = (void*)requested;
-  cupti_double.completed = (void*)completed;
-  pthread_mutex_unlock(&lock);
-  return CUPTI_SUCCESS;
-}
-
 EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   if (cupti_double.refused_kinds >> kind & 1) return CUPTI_ERROR_NOT_COMPATIBLE;
   if (!cupti_double_size(kind)) return CUPTI_ERROR_INVALID_KIND;
@@ -459,6 +397,7 @@ EXPORT CUptiResult cuptiActivityEnableAndDump(CUpti_ActivityKind kind) {
     device.maxSharedMemoryPerBlock = 49152;
     device.maxSharedMemoryPerMultiprocessor = 233472;
     device.name = "Double H100";
+    memset(device.uuid.bytes, 0xab, sizeof(device.uuid.bytes));
     emit(kind, &device);
   } else if (kind == CUPTI_ACTIVITY_KIND_CONTEXT) {
     context.kind = kind;
@@ -467,49 +406,6 @@ EXPORT CUptiResult cuptiActivityEnableAndDump(CUpti_ActivityKind kind) {
     emit(kind, &context);
   }
   return cuptiActivityEnable(kind);
-}
-
-EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
-  if (!cupti_double.completed) return CUPTI_ERROR_INVALID_OPERATION;
-  while (*(volatile int*)&cupti_double.hang_flush == 1 ||
-         (flag && *(volatile int*)&cupti_double.hang_flush == 2)) {
-    usleep(1000);
-  }
-  pthread_mutex_lock(&lock);
-  ++cupti_double.flushes;
-  complete_buffer(0);
-  while (held_count) {
-    --held_count;
-    hand_over(held[held_count].buffer, held[held_count].bytes, held[held_count].valid);
-  }
-  pthread_mutex_unlock(&lock);
-  return CUPTI_SUCCESS;
-}
-
-EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t* from, size_t valid,
-                                              CUpti_Activity** record) {
-  uint8_t* at = *record ? (uint8_t*)*record : from;
-  CUpti_ActivityKind kind;
-
-  if (*record) {
-    memcpy(&kind, at, sizeof(kind));
-    at += cupti_double_size(kind);
-  }
-  if (at + sizeof(CUpti_ActivityKind) > from + valid) return CUPTI_ERROR_MAX_LIMIT_REACHED;
-  memcpy(&kind, at, sizeof(kind));
-  if (!cupti_double_size(kind)) return CUPTI_ERROR_INVALID_KIND;
-  *record = (CUpti_Activity*)at;
-  return CUPTI_SUCCESS;
-}
-
-EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream,
-                                                     size_t* dropped) {
-  (void)context, (void)stream;
-  pthread_mutex_lock(&lock);
-  *dropped = untold_drops + cupti_double.extra_drops;
-  untold_drops = cupti_double.extra_drops = 0;
-  pthread_mutex_unlock(&lock);
-  return CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult cuptiGetTimestamp(uint64_t* timestamp) {

@@ -22,10 +22,12 @@ struct cupti_double {
   size_t fill;                /* bytes of a buffer that are used, 0 = all */
   size_t cut;                 /* of each buffer's valid size: its last record is not whole */
   size_t extra_drops;         /* that cuptiActivityGetNumDroppedRecords tells once */
+  int incomplete_ends;        /* records of unended work end a buffer; else they have no times */
   /* Told to the test. */
-  uint64_t emitted;  /* records that were put into buffers */
-  uint64_t dropped;  /* that found no buffer */
-  uint64_t requests; /* of buffers */
+  uint64_t emitted;           /* records that were put into buffers */
+  uint64_t dropped;           /* that found no buffer */
+  uint64_t requests;          /* of buffers */
+  uint64_t counts_of_devices; /* records of cuDeviceGetCount, with which the agent asks */
   uint64_t flushes;
   uint64_t enabled; /* a bit for each kind */
   uint32_t subscriptions;
@@ -38,6 +40,9 @@ struct cupti_double {
 
 /* Puts a record into a buffer, whether its kind is enabled or not. */
 __attribute__((visibility("default"))) void cupti_double_emit(const void* record, size_t bytes);
+
+/* To be called when it is loaded. */
+void cupti_double_prepare(void);
 
 /* How long a record of the kind is in the version; 0 = it has none. */
 size_t cupti_double_size(unsigned kind);
