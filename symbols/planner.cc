@@ -261,7 +261,8 @@ void PlanBuilder::AddModule(const Module& module) {
   plan.build_id = module.build_id;
   plan.file = {module.mapped->device, module.mapped->inode};
   plan.open_path = module.open_path;
-  plan.mapped_path = MapFilesPath(pid_, module.mapped->mappings.front());
+  plan.mapped_path = module.mapped_path;
+  plan.load_bias = module.load_bias;
   absl::flat_hash_set<uint64_t> taken;
   for (const ProbedFunction& function : module.facts.functions) {
     // Two functions never share a place; if a file says so, the first one keeps it.

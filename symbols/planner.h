@@ -43,6 +43,11 @@ struct PlanOptions {
 // program runs on something else than x86-64).
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options);
 
+// Where the mapping is gone through which `module` was planned (one that a job makes to read the
+// file, or one that was split): the paths of another one. False where the process has its file no
+// more, or elsewhere.
+bool RenewPaths(Pid pid, ModulePlan* module);
+
 // The Dispatcher's operators as of now, ascending by address: for those registered after the plan
 // was made. Empty when they cannot be read (any more).
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan);

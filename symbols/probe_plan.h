@@ -72,8 +72,9 @@ struct ModulePlan {
   // when it was replaced or lies in another mount namespace: /proc/PID/map_files/START-END, or
   // below /proc/PID/root for those who may not follow that.
   std::string open_path;
-  // /proc/PID/map_files/START-END of its first mapping: where the process has it.
+  // /proc/PID/map_files/START-END of a mapping of its code: where the process has it loaded.
   std::string mapped_path;
+  uint64_t load_bias = 0;          // address in the target less address in the file
   std::vector<ProbePoint> points;  // ascending by file_offset, no two equal
   // Second probes right behind operators' begins, with their begin's site: how long after a begin's
   // record theirs comes is what one hit costs in this process. Only attached to measure that.

@@ -80,15 +80,14 @@ std::vector<GroupClass> FindClasses(Pid pid, const std::vector<MappedFile>& file
     if (!opened.ok()) continue;
     auto file = ElfFile::Open(std::move(opened->fd));
     if (!file.ok()) continue;
-    const auto address = (*file)->AddressOfOffset(mapped.mappings[0].file_offset);
-    if (!address) continue;
-    const uint64_t load_bias = mapped.mappings[0].start - *address;
+    const auto load_bias = LoadBias(**file, mapped);
+    if (!load_bias) continue;
     (*file)->ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
       if (!symbol.is_defined || symbol.name().substr(0, 9) != "_ZTVN4c10") return;
       for (const auto& [name, backend] : kClasses) {
         if (symbol.name() != name || backend.empty() != is_base) continue;
         classes.push_back(
-            GroupClass{load_bias + symbol.address + kVtableHeaderBytes, std::string(backend)});
+            GroupClass{*load_bias + symbol.address + kVtableHeaderBytes, std::string(backend)});
       }
     });
   }

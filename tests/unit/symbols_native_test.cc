@@ -73,6 +73,24 @@ int OuterOfTheTest(int depth, Moment* moment) {
 
 namespace {
 
+TEST(NativeSymbolsTest, AFileIsWhereItIsLoadedAlsoIfItIsMappedBelowAsData) {
+  const Pid self{static_cast<uint32_t>(getpid())};
+  const auto maps = ReadMaps(self);
+  ASSERT_TRUE(maps.ok());
+  MappedFile program = GroupByFile(*maps).front();
+  NativeSymbols symbols;
+  const MemoryRange plain = symbols.LoadedRange(self, program);
+  EXPECT_EQ(plain.address, program.mappings.front().start);
+  EXPECT_EQ(plain.address + plain.bytes, program.mappings.back().end);
+  Mapping data = program.mappings.front();
+  data.start = 0x10000;
+  data.end = 0x20000;
+  program.mappings.insert(program.mappings.begin(), data);
+  const MemoryRange loaded = symbols.LoadedRange(self, program);
+  EXPECT_EQ(loaded.address, plain.address);
+  EXPECT_EQ(loaded.bytes, plain.bytes);
+}
+
 TEST(NativeUnwinderTest, FindsTheCallersOfThisProcess) {
   NativeSymbols symbols;
   const auto unwinder = NativeUnwinder::Create(Pid{static_cast<uint32_t>(getpid())}, &symbols);

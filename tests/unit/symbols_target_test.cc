@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "symbols/elf_file.h"
 #include "symbols/operator_registry.h"
 #include "symbols/planner.h"
 #include "symbols/process.h"
@@ -239,6 +241,55 @@ TEST(MapsTest, GroupsByFileAndNeedsExecutableParts) {
   ASSERT_EQ(files.size(), 1u);
   EXPECT_EQ(files[0].mappings.size(), 2u);
   EXPECT_EQ(files[0].executable_bytes, 0x2000u);
+}
+
+TEST(MapsTest, FilesWithTheSameNumbersAreToldApartByTheirPaths) {
+  const auto files =
+      GroupByFile(ParseMaps("1000-2000 r-xp 0 0:1f 5 /a/x\n"
+                            "2000-3000 r-xp 0 0:1f 5 /b/x\n"));
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[1].path, "/b/x");
+}
+
+MappedFile OwnProgram() {
+  const auto maps = ReadMaps(Pid{static_cast<uint32_t>(getpid())});
+  EXPECT_TRUE(maps.ok());
+  const std::string path = std::filesystem::read_symlink("/proc/self/exe");
+  for (const MappedFile& file : GroupByFile(*maps)) {
+    if (file.path == path) return file;
+  }
+  ADD_FAILURE() << "not mapped";
+  return {};
+}
+
+TEST(LoadedPlaceTest, OtherMappingsOfTheFileDoNotSayWhereItIsLoaded) {
+  const MappedFile plain = OwnProgram();
+  const auto file = ElfFile::Open(UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto place = FindLoadedPlace(**file, plain);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->mappings.size(), plain.mappings.size());
+  EXPECT_TRUE(place->mappings[0].executable);
+  for (const bool executable : {false, true}) {
+    for (const uint64_t start : {uint64_t{0x10000}, uint64_t{0x7fffffff0000}}) {
+      MappedFile mapped = plain;
+      Mapping data = plain.mappings[0];
+      data.start = start;
+      data.end = start + 0x8000;
+      data.file_offset = 0;
+      data.executable = executable;
+      const bool is_below = start < plain.mappings[0].start;
+      mapped.mappings.insert(is_below ? mapped.mappings.begin() : mapped.mappings.end(), data);
+      const auto found = FindLoadedPlace(**file, mapped);
+      ASSERT_TRUE(found.has_value());
+      EXPECT_EQ(found->bias, place->bias);
+      EXPECT_EQ(found->mappings, place->mappings);
+      EXPECT_EQ(LoadBias(**file, mapped), place->bias);
+    }
+  }
+  MappedFile none = plain;
+  std::erase_if(none.mappings, [](const Mapping& mapping) { return mapping.executable; });
+  EXPECT_FALSE(LoadBias(**file, none).has_value());
 }
 
 TEST(TorchVersionTest, ReadsVersionFiles) {
