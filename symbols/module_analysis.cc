@@ -15,6 +15,7 @@
 #include "symbols/code_image.h"
 #include "symbols/cuda_functions.h"
 #include "symbols/function_analysis.h"
+#include "symbols/node_calls.h"
 #include "symbols/range_functions.h"
 #include "symbols/row_makers.h"
 #include "symbols/rtti_search.h"
@@ -293,6 +294,7 @@ void Analysis::AddCaller(const FunctionRange& range) {
     function.role = FunctionRole::kNodeCall;
     function.symbol = SymbolOf(range);
     function.argument = abi::PT_RSI;  // rdi: where the result goes
+    if (const auto place = FindNodeSequence(*graph)) facts_.autograd.node_sequence = *place;
     analysis_.Add(std::move(function), *graph, WorkRule::kDispatch);
   } else if (!row_makers_->AddCaller(range)) {
     other_callers_.push_back(SymbolOf(range));

@@ -48,6 +48,8 @@ class PlanBuilder {
   bool AddMemoryFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
   void AddGaps();
   void AddMemoryGaps();
+  std::string UnknownLayout() const;
+  void CheckNodeOffsets();
   // Whether and where the process keeps what sequence numbers come from.
   void FindAutogradLayout();
   bool HasSequence(const ProbedFunction& function) const;
@@ -365,6 +367,25 @@ void PlanBuilder::AddMemoryGaps() {
   }
 }
 
+std::string PlanBuilder::UnknownLayout() const {
+  if (plan_.torch_version.empty()) return "which version of torch this is could not be found";
+  return absl::StrCat("the layout of torch ", plan_.torch_version, " is not known");
+}
+
+// A number that is read where this build does not keep it would be a wrong one.
+void PlanBuilder::CheckNodeOffsets() {
+  for (const Module& module : modules_) {
+    const uint32_t read_from = module.facts.autograd.node_sequence;
+    if (read_from == 0 || offsets_.node.sequence == 0) continue;
+    if (read_from == offsets_.node.sequence) continue;
+    offsets_.node = NodeOffsets();
+    plan_.gaps.push_back(
+        {"sequence numbers and forward threads of autograd rows",
+         absl::StrCat(FileName(module.mapped->path), " has them elsewhere than torch ",
+                      plan_.torch_version, " does")});
+  }
+}
+
 void PlanBuilder::AddGaps() {
   if (plan_.has_cuda_calls) {
     plan_.gaps.push_back(
@@ -393,15 +414,13 @@ void PlanBuilder::AddGaps() {
   if (!has(FunctionRole::kCatch)) {
     plan_.gaps.push_back({"ends by exception", "no mapped file defines __cxa_begin_catch"});
   }
-  if (offsets_.node.sequence == 0 && has(FunctionRole::kNodeCall)) {
+  if (offsets_.node.sequence == 0 && !NodeOffsetsOf(plan_.torch_version) &&
+      has(FunctionRole::kNodeCall)) {
     plan_.gaps.push_back(
-        {"sequence numbers and forward threads of autograd rows",
-         absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
+        {"sequence numbers and forward threads of autograd rows", UnknownLayout()});
   }
   if (plan_.python_node_vtable != 0 && offsets_.python_object == 0) {
-    plan_.gaps.push_back(
-        {"names of Python autograd functions",
-         absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
+    plan_.gaps.push_back({"names of Python autograd functions", UnknownLayout()});
   }
 }
 
@@ -433,6 +452,7 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
     }
   }
   ReadDispatcher();
+  CheckNodeOffsets();
   FindAutogradLayout();
   PrepareInputs();
   for (const Module& module : modules_) AddModule(module);

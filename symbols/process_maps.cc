@@ -242,6 +242,20 @@ absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file)
                     absl::StrCat("/proc/", Raw(pid), "/root", PathInTarget(pid, file.path))};
 }
 
+bool IsAtItsPath(Pid pid, const MappedFile& file) {
+  struct stat there;
+  const UniqueFd fd = OpenInTargetRoot(pid, file.path);
+  if (!fd.valid() || fstat(fd.get(), &there) != 0) return false;
+  for (const Mapping& mapping : file.mappings) {
+    // As the link leads to the file, its numbers are those of the path, also on overlayfs and
+    // btrfs.
+    struct stat here;
+    if (stat(MapFilesPath(pid, mapping).c_str(), &here) != 0) continue;
+    return here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+  }
+  return OpenMappedFileByPath(pid, file).ok();
+}
+
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
   int error = ENOENT;
   for (const Mapping& mapping : file.mappings) {

@@ -62,6 +62,10 @@ absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file);
 // before Linux 6.8), the file is the same one if it begins with what the process has mapped first.
 absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file);
 
+// Whether what lies at the file's path is still what the process has mapped: it was neither deleted
+// nor replaced since.
+bool IsAtItsPath(Pid pid, const MappedFile& file);
+
 // The link to a mapping's file. It is there for whoever may read the process's map; only some may
 // follow it.
 std::string MapFilesPath(Pid pid, const Mapping& mapping);

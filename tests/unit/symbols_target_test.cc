@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -302,17 +303,52 @@ TEST(TorchVersionTest, ReadsVersionFiles) {
   EXPECT_EQ(ParseTorchVersion("__version__ = 'unfinished").torch, "");
 }
 
-TEST(TorchVersionTest, IsThePackagesInAFolderThatIsCalledTorchToo) {
-  const std::filesystem::path folder =
+class TorchVersionFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_ / "torch");
+    std::ofstream(folder_ / "torch/version.py") << "__version__ = '2.11.0+cu130'\ncuda = '13.0'\n";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // A file of this process, as far as its numbers say.
+  MappedFile Add(const char* path) {
+    MappedFile file;
+    file.path = folder_ / path;
+    std::filesystem::create_directories(std::filesystem::path(file.path).parent_path());
+    std::ofstream(file.path) << "library";
+    struct stat status {};
+    EXPECT_EQ(stat(file.path.c_str(), &status), 0);
+    file.device = status.st_dev;
+    file.inode = status.st_ino;
+    return file;
+  }
+  static std::string Version(const std::vector<MappedFile>& files) {
+    return FindTorchVersion(Pid{static_cast<uint32_t>(getpid())}, files).torch;
+  }
+
+  const std::filesystem::path folder_ =
       std::filesystem::path(::testing::TempDir()) / "torch" / std::to_string(getpid());
-  std::filesystem::create_directories(folder / "torch");
-  std::ofstream(folder / "torch/version.py") << "__version__ = '2.11.0+cu130'\ncuda = '13.0'\n";
-  MappedFile file;
-  file.path = folder / "torch/lib/libtorch_cpu.so";
-  EXPECT_EQ(FindTorchVersion(Pid{static_cast<uint32_t>(getpid())}, {file}).torch, "2.11.0+cu130");
-  file.path = folder / "torch/torch_extension/torch/lib/libmine.so";  // that has none
-  EXPECT_EQ(FindTorchVersion(Pid{static_cast<uint32_t>(getpid())}, {file}).torch, "2.11.0+cu130");
-  std::filesystem::remove_all(folder);
+};
+
+TEST_F(TorchVersionFileTest, IsThePackagesInAFolderThatIsCalledTorchToo) {
+  EXPECT_EQ(Version({Add("torch/lib/libtorch_cpu.so")}), "2.11.0+cu130");
+  // That one has none.
+  EXPECT_EQ(Version({Add("torch/torch_extension/torch/lib/libmine.so")}), "2.11.0+cu130");
+}
+
+TEST_F(TorchVersionFileTest, ALibraryThatWasReplacedOrDeletedIsNotOfTodaysVersion) {
+  const MappedFile binding = Add("torch/_C.so");
+  MappedFile library = Add("torch/lib/libtorch_cpu.so");
+  EXPECT_EQ(Version({binding, library}), "2.11.0+cu130");
+  const std::string newer = library.path + ".new";
+  std::ofstream(newer) << "another";
+  std::filesystem::rename(newer, library.path);
+  EXPECT_EQ(Version({binding, library}), "") << "and this process has no torch to ask";
+  std::filesystem::remove(library.path);
+  library.path += " (deleted)";
+  EXPECT_EQ(Version({binding, library}), "");
+  EXPECT_EQ(Version({binding}), "2.11.0+cu130");
 }
 
 TEST(PythonNodeTest, UnknownVersionsHaveNoOffset) {
