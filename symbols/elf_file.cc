@@ -279,6 +279,25 @@ const absl::flat_hash_map<uint64_t, std::string_view>& ElfFile::SlotNames() {
   return slot_names_;
 }
 
+std::vector<const ElfSection*> ElfFile::CodeSections(size_t* left_out) const {
+  std::vector<const ElfSection*> sections;
+  const uint64_t file_bytes = static_cast<uint64_t>(status_.st_size);
+  uint64_t left = kMostScannedBytes;
+  for (const ElfSection& section : sections_) {
+    if (section.type != SHT_PROGBITS || (section.flags & SHF_EXECINSTR) == 0) continue;
+    if (section.file_offset > file_bytes || section.size > file_bytes - section.file_offset) {
+      continue;
+    }
+    if (section.size > left) {
+      if (left_out != nullptr) ++*left_out;
+      continue;
+    }
+    left -= section.size;
+    sections.push_back(&section);
+  }
+  return sections;
+}
+
 std::vector<Elf64_Phdr> ElfFile::LoadedSegments() const {
   std::vector<Elf64_Phdr> loaded;
   for (const Elf64_Phdr& segment : segments_) {

@@ -67,6 +67,11 @@ class ElfFile {
   size_t ReadAddress(uint64_t address, void* buffer, size_t bytes) const;
   size_t ReadOffset(uint64_t offset, void* buffer, size_t bytes) const;
 
+  // The sections whose code a scan goes through, of at most kMostScannedBytes: a sparse file may
+  // say that it has more than anybody can read. `left_out` (may be null): how many were too large.
+  static constexpr uint64_t kMostScannedBytes = uint64_t{1} << 30;
+  std::vector<const ElfSection*> CodeSections(size_t* left_out) const;
+
   // The bytes of a section (none for one that is larger than the limit or lies outside the file).
   std::vector<uint8_t> ReadSection(const ElfSection& section) const;
 

@@ -429,7 +429,14 @@ ModuleFacts Analysis::Run() {
         &targets_.ends, &targets_.engine}) {
     targets.insert(targets.end(), part->begin(), part->end());
   }
-  calls_ = FindCalls(image_.file(), targets);
+  FoundCalls found = FindCalls(image_.file(), targets, analysis_.left_ns());
+  calls_ = std::move(found.sites);
+  analysis_.is_cut |= found.is_cut;
+  if (found.is_cut || found.left_out > 0) {
+    analysis_.AddGap("rows of functions that were not looked for",
+                     found.is_cut ? "the file took too long"
+                                  : "it has sections of code that are too large to read");
+  }
   row_makers_.emplace(image_, targets_, calls_, &facts_);
   AddStepCallbackCallers();
   row_makers_->AddFastContexts();

@@ -5,6 +5,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -482,7 +483,9 @@ absl::Status NoTorch(Pid pid, size_t files, bool is_cut) {
 
 }  // namespace
 
-absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
+namespace {
+
+absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
 #if !defined(__x86_64__)
   return Fail(ExitCode::kHostUnfit, "proftrace runs on x86-64 only: it reads x86-64 machine code");
 #endif
@@ -506,6 +509,19 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
   ApplyChoice(choice, &plan);
   AddOperatorGaps(&plan);
   return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
+  // What the process has mapped says how much memory that takes: too much of one process must not
+  // end the recording of others.
+  try {
+    return BuildPlan(pid, options);
+  } catch (const std::exception& error) {
+    return Fail(ExitCode::kHostUnfit,
+                absl::StrCat("process ", Raw(pid), " cannot be analysed: ", error.what()));
+  }
 }
 
 }  // namespace proftrace
