@@ -278,6 +278,9 @@ void PlanBuilder::AddModule(const Module& module) {
     taken.insert(function.ends.begin(), function.ends.end());
     if (function.role != FunctionRole::kOperator) continue;
     ++plan_.operator_count;
+    if (!by_identifier_.contains(std::string(OperatorIdentifier(function.symbol)))) {
+      ++plan_.unlisted_operators;
+    }
     if (HasSequence(function)) continue;
     if (function.cost_probe != 0 && taken.insert(function.cost_probe).second) {
       plan.cost_points.push_back(CostPoint(function.cost_probe, plan_.sites.size() - 1));

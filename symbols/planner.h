@@ -61,6 +61,10 @@ SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
 // that is made anew has more then. All of its files are in `known` afterwards.
 bool HasNewContributor(Pid pid, std::set<FileId>* known);
 
+// Whether the process still registers operators, as far as the plan tells: the Dispatcher cannot be
+// read, or lacks many that there are functions of. Names are guessed then.
+bool IsRegistering(const ProbePlan& plan);
+
 // A number that tells the last entry of the Dispatcher's list, 0 = it cannot be read: it changes
 // when an operator is registered, or the last one deregistered.
 uint64_t LastOperator(Pid pid, const ProbePlan& plan);

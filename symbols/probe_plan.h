@@ -107,9 +107,10 @@ struct ProbePlan {
   std::vector<ModulePlan> modules;
   std::vector<OperatorInfo>
       operators;  // ascending by address; empty when the Dispatcher could not be read
-  bool operators_whole = false;  // these are all that it had at one moment
-  std::vector<PlanGap> gaps;     // what could not be resolved, and why
-  uint32_t operator_count = 0;   // operators that have a probe
+  bool operators_whole = false;     // these are all that it had at one moment
+  uint32_t unlisted_operators = 0;  // of operator_count: the Dispatcher did not name them
+  std::vector<PlanGap> gaps;        // what could not be resolved, and why
+  uint32_t operator_count = 0;      // operators that have a probe
   uint64_t python_node_vtable =
       0;  // address in the target of PyNode's vtable (as objects point to it), 0 = unknown
   std::string torch_version;  // "2.11.0+cu130"; empty = not known

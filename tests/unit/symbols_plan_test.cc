@@ -300,6 +300,20 @@ TEST(ProbePlanTest, AMappingThatIsGoneIsExchangedForAnother) {
   EXPECT_FALSE(RenewPaths(Self(), &module));
 }
 
+TEST(ProbePlanTest, APyTorchThatStillRegistersOperatorsIsTold) {
+  auto plan = BuildProbePlan(Self(), PlanOptions{});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->unlisted_operators, 1u);
+  EXPECT_FALSE(IsRegistering(*plan));
+  plan->operator_count = 3000;
+  EXPECT_FALSE(IsRegistering(*plan));
+  plan->unlisted_operators = 1000;
+  EXPECT_TRUE(IsRegistering(*plan));
+  plan->unlisted_operators = 0;
+  plan->dispatcher_slot = 0;
+  EXPECT_TRUE(IsRegistering(*plan));
+}
+
 TEST(ProbePlanTest, SaysWhatIsMissing) {
   const auto plan = BuildProbePlan(Self(), PlanOptions{});
   ASSERT_TRUE(plan.ok());
