@@ -437,7 +437,7 @@ ModuleFacts Analysis::Run() {
                      found.is_cut ? "the file took too long"
                                   : "it has sections of code that are too large to read");
   }
-  row_makers_.emplace(image_, targets_, calls_, &facts_);
+  row_makers_.emplace(image_, targets_, calls_, analysis_.left_ns(), &facts_);
   AddStepCallbackCallers();
   row_makers_->AddFastContexts();
   row_makers_->AddGuards();
@@ -450,7 +450,7 @@ ModuleFacts Analysis::Run() {
   if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {
     facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
   }
-  facts_.is_cut = analysis_.is_cut;
+  facts_.is_cut = analysis_.is_cut || row_makers_->is_cut();
   facts_.functions = std::move(analysis_.functions);
   std::move(analysis_.gaps.begin(), analysis_.gaps.end(), std::back_inserter(facts_.gaps));
   return std::move(facts_);

@@ -18,6 +18,7 @@
 #include "symbols/landing_pads.h"
 #include "symbols/module_analysis.h"
 #include "symbols/patch_windows.h"
+#include "symbols/row_makers.h"
 #include "symbols/window_cache.h"
 #include "userspace/base/turns.h"
 
@@ -207,6 +208,22 @@ TEST(CodeScansTest, WhatATurnThrowsComesOut) {
   };
   EXPECT_EQ(run(false), 1000);
   EXPECT_THROW(run(true), std::bad_alloc);
+}
+
+TEST(RowMakersTest, FunctionsForWhichThereIsNoTimeAreOneGap) {
+  const auto file = OpenElf("/proc/self/exe");
+  ASSERT_NE(file, nullptr);
+  const ModuleImage image(file.get());
+  const uint64_t target = FindSymbol(file.get(), "PatchWindowsTestCatches");
+  const RowTargets targets{{}, {target}, {}, {}, {}};
+  const auto calls = FindCalls(*file, {target}, kLongestAnalysisNs).sites;
+  for (const int64_t limit_ns : {kLongestAnalysisNs, int64_t{-1}}) {
+    ModuleFacts facts;
+    RowMakerSearch search(image, targets, calls, limit_ns, &facts);
+    search.AddGuards();
+    EXPECT_EQ(search.is_cut(), limit_ns < 0);
+    if (limit_ns < 0) EXPECT_EQ(facts.gaps.size(), 1u);
+  }
 }
 
 TEST(FindPatchWindowsTest, PatchesAFunctionOfThisProgram) {
