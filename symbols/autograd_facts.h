@@ -22,6 +22,8 @@ struct ThreadVariable {
 
 // What one file knows of it. c10's half and torch's are in different files.
 struct AutogradFacts {
+  // Where Node::operator() reads a node's sequence number, from the node on; 0 = not clear.
+  uint16_t node_sequence = 0;
   ThreadVariable sequence;
   ThreadVariable thread_number;
   ThreadVariable state;                     // c10::AutogradState

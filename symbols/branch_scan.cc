@@ -3,6 +3,7 @@
 #include <emmintrin.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <iterator>
@@ -24,7 +25,9 @@ class Places {
   explicit Places(const std::vector<AddressRange>& places) : places_(places) {
     if (places.empty()) return;
     base_ = places.front().first >> kBlockShift;
-    blocks_.resize((places.back().last >> kBlockShift) - base_ + 1);
+    const uint64_t blocks = (places.back().last >> kBlockShift) - base_ + 1;
+    if (blocks > kMostBlocks) return;
+    blocks_.resize(blocks);
     for (const AddressRange& place : places) {
       for (uint64_t block = place.first >> kBlockShift; block <= place.last >> kBlockShift; ++block)
         blocks_[block - base_] = true;
@@ -33,7 +36,7 @@ class Places {
 
   bool Hold(uint64_t address) const {
     const uint64_t block = (address >> kBlockShift) - base_;
-    if (block >= blocks_.size() || !blocks_[block]) return false;
+    if (!blocks_.empty() && (block >= blocks_.size() || !blocks_[block])) return false;
     const auto after =
         std::upper_bound(places_.begin(), places_.end(), address,
                          [](uint64_t a, const AddressRange& place) { return a < place.first; });
@@ -42,9 +45,11 @@ class Places {
 
  private:
   static constexpr unsigned kBlockShift = 6;
+  // 8 MiB of bits, for 4 GiB: places that lie further apart are none of a real file.
+  static constexpr uint64_t kMostBlocks = uint64_t{1} << 26;
   const std::vector<AddressRange>& places_;
   uint64_t base_ = 0;
-  std::vector<bool> blocks_;
+  std::vector<bool> blocks_;  // empty: they lie too far apart
 };
 
 // Of the patterns whose last byte before the distance is in [first, limit).
@@ -96,34 +101,35 @@ void ScanChunk(const uint8_t* bytes, size_t count, size_t first, size_t limit, u
 
 }  // namespace
 
-std::vector<Branch> FindBranchesInto(const ElfFile& file, const std::vector<AddressRange>& places) {
+std::optional<std::vector<Branch>> FindBranchesInto(const ElfFile& file,
+                                                    const std::vector<AddressRange>& places) {
   std::vector<Branch> branches;
   const Places wanted(places);
-  for (const ElfSection& section : file.sections()) {
-    if (section.type != SHT_PROGBITS || (section.flags & SHF_EXECINSTR) == 0 || places.empty()) {
-      continue;
-    }
-    const uint64_t file_bytes = static_cast<uint64_t>(file.status().st_size);
-    if (section.file_offset > file_bytes || section.size > file_bytes - section.file_offset) {
-      continue;
-    }
+  if (places.empty()) return branches;
+  size_t left_out = 0;
+  const std::vector<const ElfSection*> sections = file.CodeSections(&left_out);
+  if (left_out > 0) return std::nullopt;
+  std::atomic<size_t> count = 0;
+  for (const ElfSection* code : sections) {
+    const ElfSection& section = *code;
     std::vector<std::vector<Branch>> found((section.size + kChunkBytes - 1) / kChunkBytes);
     ShareTurns(found.size(), [&]() -> TurnWorker {
       // One byte before the chunk, for a conditional jump's first, and a distance behind it.
       const auto buffer = std::make_shared<std::vector<uint8_t>>(1 + kChunkBytes + kDistanceBytes);
-      return [&file, &section, &wanted, &found, buffer](size_t turn) {
+      return [&file, &section, &wanted, &found, &count, buffer](size_t turn) {
+        if (count > kMaxBranches) return;
         const uint64_t before = turn == 0 ? 0 : 1;
         const uint64_t at = turn * kChunkBytes - before;
         const size_t want = std::min<uint64_t>(buffer->size(), section.size - at);
         const size_t got = file.ReadOffset(section.file_offset + at, buffer->data(), want);
         ScanChunk(buffer->data(), got, before, kChunkBytes + before, section.address + at, wanted,
                   &found[turn]);
+        count += found[turn].size();
       };
     });
+    if (count > kMaxBranches) return std::nullopt;
     for (const std::vector<Branch>& part : found) {
-      const size_t room = kMaxBranches - std::min(branches.size(), kMaxBranches);
-      branches.insert(branches.end(), part.begin(),
-                      part.begin() + static_cast<ptrdiff_t>(std::min(part.size(), room)));
+      branches.insert(branches.end(), part.begin(), part.end());
     }
   }
   return branches;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "symbols/elf_file.h"
@@ -21,6 +22,8 @@ struct Branch {
 // Everything that looks like a jmp, jcc or call with a 4-byte distance into one of `places`
 // (ascending, apart from each other), at any byte: what lies in the middle of another instruction
 // is found too, users decode. Short jumps, which do not leave a section's function, are not.
-std::vector<Branch> FindBranchesInto(const ElfFile& file, const std::vector<AddressRange>& places);
+// Nothing where not all could be found: the file has more code, or more of them, than any real one.
+std::optional<std::vector<Branch>> FindBranchesInto(const ElfFile& file,
+                                                    const std::vector<AddressRange>& places);
 
 }  // namespace proftrace

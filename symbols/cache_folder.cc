@@ -1,6 +1,7 @@
 #include "symbols/cache_folder.h"
 
 #include <absl/strings/str_format.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -8,9 +9,13 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace proftrace {
 namespace {
@@ -93,8 +98,8 @@ std::optional<std::string_view> OpenEntry(const EntryFormat& format, std::string
 }
 
 CacheFolder::CacheFolder(const std::string& directory, std::array<char, 8> kind,
-                         std::string_view builder)
-    : format_{kind, XXH3_64bits(builder.data(), builder.size())} {
+                         std::string_view builder, uint64_t most_bytes)
+    : format_{kind, XXH3_64bits(builder.data(), builder.size())}, most_bytes_(most_bytes) {
   if (directory.empty() || builder.empty()) return;
   // Parents with the usual mode, the last component for us alone.
   for (size_t slash = directory.find('/', 1); slash != std::string::npos;
@@ -141,6 +146,46 @@ void CacheFolder::Store(std::string_view identity, std::string_view content) con
   if (!WriteFully(fd.get(), entry) ||
       renameat(directory_.get(), temporary.c_str(), directory_.get(), name.c_str()) != 0) {
     unlinkat(directory_.get(), temporary.c_str(), 0);
+    return;
+  }
+  RemoveOldest(name);
+}
+
+void CacheFolder::RemoveOldest(const std::string& kept) const {
+  struct Entry {
+    timespec time;
+    uint64_t bytes;
+    std::string name;
+  };
+  std::vector<Entry> entries;
+  uint64_t bytes = 0;
+  // Of its own: the folder's descriptor has one place for all of this process.
+  const int listed = openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(listed < 0 ? nullptr : fdopendir(listed),
+                                                   closedir);
+  if (folder == nullptr) {
+    if (listed >= 0) close(listed);
+    return;
+  }
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string name = entry->d_name;
+    struct stat status;
+    // Temporary files too: those of a run that was killed stay.
+    if (!name.ends_with(".plan") && !name.ends_with(".tmp")) continue;
+    if (fstatat(directory_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!S_ISREG(status.st_mode) || status.st_uid != geteuid()) continue;
+    bytes += static_cast<uint64_t>(status.st_size);
+    if (name != kept) {
+      entries.push_back({status.st_mtim, static_cast<uint64_t>(status.st_size), name});
+    }
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tuple(a.time.tv_sec, a.time.tv_nsec, std::string_view(a.name)) <
+           std::tuple(b.time.tv_sec, b.time.tv_nsec, std::string_view(b.name));
+  });
+  for (const Entry& entry : entries) {
+    if (bytes <= most_bytes_) break;
+    if (unlinkat(directory_.get(), entry.name.c_str(), 0) == 0) bytes -= entry.bytes;
   }
 }
 

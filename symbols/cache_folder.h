@@ -37,9 +37,13 @@ std::string FileIdentity(const ElfFile& file);
 
 class CacheFolder {
  public:
-  // Empty `directory` or `builder`: no cache. It is made (mode 0700) when it is missing.
+  // Each build of proftrace and each torch leave their entries: some megabytes.
+  static constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+
+  // Empty `directory` or `builder`: no cache. It is made (mode 0700) when it is missing. When its
+  // entries, whoever made them, have more than `most_bytes`, the oldest ones go.
   CacheFolder(const std::string& directory, std::array<char, 8> kind,
-              std::string_view builder = ProgramIdentity());
+              std::string_view builder = ProgramIdentity(), uint64_t most_bytes = kMostBytes);
 
   bool usable() const { return directory_.valid(); }
   // The content of the entry of `identity` (any text), which the content should hold again: names
@@ -49,7 +53,10 @@ class CacheFolder {
   void Store(std::string_view identity, std::string_view content) const;
 
  private:
+  void RemoveOldest(const std::string& kept) const;
+
   EntryFormat format_;
+  uint64_t most_bytes_;
   UniqueFd directory_;
 };
 

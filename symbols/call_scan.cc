@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/turns.h"
 
 namespace proftrace {
@@ -62,24 +63,28 @@ void ScanBuffer(const uint8_t* bytes, size_t count, size_t begin_limit, uint64_t
   for (; i < std::min(count, begin_limit); ++i) check(i);
 }
 
-std::vector<CallSite> FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets) {
-  std::vector<CallSite> sites;
-  if (targets.empty()) return sites;
-  for (const ElfSection& section : file.sections()) {
-    if (section.type != SHT_PROGBITS || (section.flags & SHF_EXECINSTR) == 0 ||
-        section.name.starts_with(".plt")) {
-      continue;
-    }
-    const uint64_t file_bytes = static_cast<uint64_t>(file.status().st_size);
-    if (section.file_offset > file_bytes || section.size > file_bytes - section.file_offset) {
-      continue;
-    }
+FoundCalls FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets, int64_t limit_ns) {
+  FoundCalls calls;
+  if (targets.empty()) return calls;
+  std::vector<CallSite>& sites = calls.sites;
+  std::atomic<bool> is_cut = false;
+  const int64_t first_deadline_ns = ThreadCpuNs() + limit_ns;
+  for (const ElfSection* code : file.CodeSections(&calls.left_out)) {
+    const ElfSection& section = *code;
+    if (section.name.starts_with(".plt")) continue;
+    const int64_t left_ns = first_deadline_ns - ThreadCpuNs();
     std::vector<std::vector<CallSite>> found((section.size + kChunkBytes - 1) / kChunkBytes);
     std::atomic<size_t> count = 0;
     ShareTurns(found.size(), [&]() -> TurnWorker {
       const auto buffer = std::make_shared<std::vector<uint8_t>>(kChunkBytes + kLongestForm);
-      return [&file, &section, &targets, &found, &count, buffer](size_t turn) {
+      const int64_t deadline_ns = ThreadCpuNs() + left_ns;  // of this thread
+      return [&file, &section, &targets, &found, &count, &is_cut, buffer,
+              deadline_ns](size_t turn) {
         if (count >= kMaxSites) return;
+        if (ThreadCpuNs() > deadline_ns) {
+          is_cut = true;
+          return;
+        }
         const uint64_t at = turn * kChunkBytes;
         const size_t want = std::min<uint64_t>(buffer->size(), section.size - at);
         const size_t got = file.ReadOffset(section.file_offset + at, buffer->data(), want);
@@ -93,7 +98,8 @@ std::vector<CallSite> FindCalls(const ElfFile& file, const std::vector<uint64_t>
                    part.begin() + static_cast<ptrdiff_t>(std::min(part.size(), room)));
     }
   }
-  return sites;
+  calls.is_cut = is_cut;
+  return calls;
 }
 
 }  // namespace proftrace

@@ -15,8 +15,14 @@ struct CallSite {
 
 // `targets`: addresses of functions, PLT stubs, and GOT slots (for `call *slot(%rip)`). Finds call
 // rel32, jmp rel32 and both indirect forms at any byte: a match in the middle of another
-// instruction is possible, though one in 2^32; users decode.
-std::vector<CallSite> FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets);
+// instruction is possible, though one in 2^32; users decode. After `limit_ns` of processor time
+// what is left is not scanned.
+struct FoundCalls {
+  std::vector<CallSite> sites;
+  size_t left_out = 0;  // sections that are too large
+  bool is_cut = false;  // there was no time for all
+};
+FoundCalls FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets, int64_t limit_ns);
 
 // The same over a buffer that lies at `address`. Appends to `sites`; only instructions that begin
 // before `begin_limit` bytes.

@@ -279,13 +279,97 @@ const absl::flat_hash_map<uint64_t, std::string_view>& ElfFile::SlotNames() {
   return slot_names_;
 }
 
-std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped) {
+std::vector<const ElfSection*> ElfFile::CodeSections(size_t* left_out) const {
+  std::vector<const ElfSection*> sections;
+  const uint64_t file_bytes = static_cast<uint64_t>(status_.st_size);
+  uint64_t left = kMostScannedBytes;
+  for (const ElfSection& section : sections_) {
+    if (section.type != SHT_PROGBITS || (section.flags & SHF_EXECINSTR) == 0) continue;
+    if (section.file_offset > file_bytes || section.size > file_bytes - section.file_offset) {
+      continue;
+    }
+    if (section.size > left) {
+      if (left_out != nullptr) ++*left_out;
+      continue;
+    }
+    left -= section.size;
+    sections.push_back(&section);
+  }
+  return sections;
+}
+
+std::vector<Elf64_Phdr> ElfFile::LoadedSegments() const {
+  std::vector<Elf64_Phdr> loaded;
+  for (const Elf64_Phdr& segment : segments_) {
+    if (segment.p_type != PT_LOAD || segment.p_filesz == 0) continue;
+    if (segment.p_filesz > UINT64_MAX - segment.p_offset) continue;
+    loaded.push_back(segment);
+  }
+  return loaded;
+}
+
+namespace {
+
+// What `mapping` says of the bias if it is of `segment`. Whole pages are mapped: one of two
+// segments may be both's.
+std::optional<uint64_t> BiasOf(const Mapping& mapping, const Elf64_Phdr& segment) {
+  constexpr uint64_t kPage = 4096;
+  if (mapping.file_offset < (segment.p_offset & ~(kPage - 1)) ||
+      mapping.file_offset >= segment.p_offset + segment.p_filesz) {
+    return std::nullopt;
+  }
+  return mapping.start - (segment.p_vaddr + (mapping.file_offset - segment.p_offset));
+}
+
+// The place with that bias, and how many segments lie there.
+std::pair<LoadedPlace, size_t> PlaceWith(uint64_t bias, const std::vector<Elf64_Phdr>& segments,
+                                         const MappedFile& mapped) {
+  std::pair<LoadedPlace, size_t> place{{bias, {}}, 0};
+  std::vector<bool> is_there(segments.size());
   for (const Mapping& mapping : mapped.mappings) {
-    if (const auto address = file.AddressOfOffset(mapping.file_offset)) {
-      return mapping.start - *address;
+    bool fits = false;
+    for (size_t i = 0; i < segments.size(); ++i) {
+      if (BiasOf(mapping, segments[i]) != bias) continue;
+      fits = true;
+      is_there[i] = true;
+    }
+    if (fits) place.first.mappings.push_back(mapping);
+  }
+  place.second = static_cast<size_t>(std::count(is_there.begin(), is_there.end(), true));
+  return place;
+}
+
+}  // namespace
+
+std::optional<LoadedPlace> FindLoadedPlace(const ElfFile& file, const MappedFile& mapped) {
+  constexpr size_t kMostPlaces = 64;  // a file that is mapped as code more often is no library
+  const std::vector<Elf64_Phdr> segments = file.LoadedSegments();
+  std::optional<LoadedPlace> best;
+  size_t most = 0;
+  std::vector<uint64_t> seen;
+  for (const Mapping& mapping : mapped.mappings) {
+    if (!mapping.executable) continue;
+    for (const Elf64_Phdr& segment : segments) {
+      const auto bias = (segment.p_flags & PF_X) != 0 ? BiasOf(mapping, segment) : std::nullopt;
+      if (!bias || seen.size() >= kMostPlaces ||
+          std::find(seen.begin(), seen.end(), *bias) != seen.end()) {
+        continue;
+      }
+      seen.push_back(*bias);
+      auto [place, count] = PlaceWith(*bias, segments, mapped);
+      if (count <= most) continue;
+      most = count;
+      const auto code = std::find(place.mappings.begin(), place.mappings.end(), mapping);
+      std::rotate(place.mappings.begin(), code, code + 1);
+      best = std::move(place);
     }
   }
-  return std::nullopt;
+  return best;
+}
+
+std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped) {
+  const auto place = FindLoadedPlace(file, mapped);
+  return place ? std::optional(place->bias) : std::nullopt;
 }
 
 }  // namespace proftrace

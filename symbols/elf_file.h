@@ -60,9 +60,17 @@ class ElfFile {
   // relocation.
   std::optional<uint64_t> AddressOfOffset(uint64_t file_offset) const;
 
+  // The segments that are loaded and have bytes in the file.
+  std::vector<Elf64_Phdr> LoadedSegments() const;
+
   // Reads up to `bytes` at a virtual address / file offset; returns how many.
   size_t ReadAddress(uint64_t address, void* buffer, size_t bytes) const;
   size_t ReadOffset(uint64_t offset, void* buffer, size_t bytes) const;
+
+  // The sections whose code a scan goes through, of at most kMostScannedBytes: a sparse file may
+  // say that it has more than anybody can read. `left_out` (may be null): how many were too large.
+  static constexpr uint64_t kMostScannedBytes = uint64_t{1} << 30;
+  std::vector<const ElfSection*> CodeSections(size_t* left_out) const;
 
   // The bytes of a section (none for one that is larger than the limit or lies outside the file).
   std::vector<uint8_t> ReadSection(const ElfSection& section) const;
@@ -108,8 +116,18 @@ class ElfFile {
   absl::flat_hash_map<uint64_t, std::string_view> slot_names_;
 };
 
-// What to add to an address of the file for the address in the process that has it mapped so;
-// nothing when no mapping fits the file.
+// Where the dynamic linker, or the kernel, has put a file. A job may have mapped it as data too.
+struct LoadedPlace {
+  uint64_t bias = 0;  // what to add to an address of the file for that in the process
+  // Those that lie as the bias says, ascending by address but for the first one, which has code.
+  std::vector<Mapping> mappings;
+};
+
+// Told by the mappings of code; of several places the one where most of the file's segments lie,
+// then the lowest. Nothing when no mapping fits the file.
+std::optional<LoadedPlace> FindLoadedPlace(const ElfFile& file, const MappedFile& mapped);
+
+// The bias of that place.
 std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped);
 
 }  // namespace proftrace

@@ -52,6 +52,13 @@ SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
   return ReadSchemas(memory, all, plan.old_string_abi, symbols ? &*symbols : nullptr);
 }
 
+bool IsRegistering(const ProbePlan& plan) {
+  // Of a whole PyTorch none is missing, or a few.
+  constexpr uint32_t kFewest = 16;
+  if (plan.operator_count < kFewest) return false;  // not torch's own library
+  return plan.dispatcher_slot == 0 || plan.unlisted_operators > plan.operator_count / kFewest;
+}
+
 uint64_t LastOperator(Pid pid, const ProbePlan& plan) {
   if (plan.dispatcher_slot == 0) return 0;
   const ProcessMemory memory(pid);

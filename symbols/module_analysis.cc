@@ -15,6 +15,7 @@
 #include "symbols/code_image.h"
 #include "symbols/cuda_functions.h"
 #include "symbols/function_analysis.h"
+#include "symbols/node_calls.h"
 #include "symbols/range_functions.h"
 #include "symbols/row_makers.h"
 #include "symbols/rtti_search.h"
@@ -293,6 +294,7 @@ void Analysis::AddCaller(const FunctionRange& range) {
     function.role = FunctionRole::kNodeCall;
     function.symbol = SymbolOf(range);
     function.argument = abi::PT_RSI;  // rdi: where the result goes
+    if (const auto place = FindNodeSequence(*graph)) facts_.autograd.node_sequence = *place;
     analysis_.Add(std::move(function), *graph, WorkRule::kDispatch);
   } else if (!row_makers_->AddCaller(range)) {
     other_callers_.push_back(SymbolOf(range));
@@ -427,8 +429,15 @@ ModuleFacts Analysis::Run() {
         &targets_.ends, &targets_.engine}) {
     targets.insert(targets.end(), part->begin(), part->end());
   }
-  calls_ = FindCalls(image_.file(), targets);
-  row_makers_.emplace(image_, targets_, calls_, &facts_);
+  FoundCalls found = FindCalls(image_.file(), targets, analysis_.left_ns());
+  calls_ = std::move(found.sites);
+  analysis_.is_cut |= found.is_cut;
+  if (found.is_cut || found.left_out > 0) {
+    analysis_.AddGap("rows of functions that were not looked for",
+                     found.is_cut ? "the file took too long"
+                                  : "it has sections of code that are too large to read");
+  }
+  row_makers_.emplace(image_, targets_, calls_, analysis_.left_ns(), &facts_);
   AddStepCallbackCallers();
   row_makers_->AddFastContexts();
   row_makers_->AddGuards();
@@ -441,7 +450,7 @@ ModuleFacts Analysis::Run() {
   if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {
     facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
   }
-  facts_.is_cut = analysis_.is_cut;
+  facts_.is_cut = analysis_.is_cut || row_makers_->is_cut();
   facts_.functions = std::move(analysis_.functions);
   std::move(analysis_.gaps.begin(), analysis_.gaps.end(), std::back_inserter(facts_.gaps));
   return std::move(facts_);

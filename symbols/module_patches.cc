@@ -68,6 +68,7 @@ class ModuleSearch {
   std::vector<PointPatch> patches_;
   std::vector<Group> groups_;
   std::vector<uint64_t> outside_targets_;  // ascending
+  bool knows_branches_ = true;             // those from elsewhere into the functions
 };
 
 // Points in no segment get address 0.
@@ -153,7 +154,10 @@ void ModuleSearch::FindOutsideTargets() {
       apart.push_back(place);
     }
   }
-  std::vector<Branch> branches = FindBranchesInto(image_.file(), apart);
+  std::optional<std::vector<Branch>> found = FindBranchesInto(image_.file(), apart);
+  knows_branches_ = found.has_value();
+  if (!found) return;
+  std::vector<Branch>& branches = *found;
   // Calls of the function itself: what it begins with is never in a window.
   std::erase_if(branches, [&](const Branch& branch) {
     return std::binary_search(starts.begin(), starts.end(), branch.target);
@@ -207,6 +211,7 @@ std::vector<uint64_t> ModuleSearch::TargetsInto(const FunctionCode& code,
 }
 
 void ModuleSearch::SearchGroup(const Group& group) {
+  if (!knows_branches_) return RefuseAll(group, "its file has too much code to search");
   if (!group.function) return RefuseAll(group, "no unwind table tells which function it is in");
   absl::StatusOr<FunctionCode> code =
       FunctionCode::Read(image_, group.function->start, group.function->end);

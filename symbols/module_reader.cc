@@ -22,7 +22,39 @@ MemoryRange ZeroedData(const ElfFile& file, uint64_t load_bias) {
   return {load_bias + section->address, section->size};
 }
 
+// The path of the file as it is loaded. `opened`: how it was opened, which may be through a mapping
+// that the job has made to read it and gives up at any moment.
+std::string PathOfPlace(Pid pid, const MappedFile& mapped, const LoadedPlace& place,
+                        const ElfFile& file, const std::string& opened) {
+  MappedFile loaded = mapped;
+  loaded.mappings = place.mappings;
+  const auto again = OpenMappedFile(pid, loaded);
+  struct stat status;
+  const bool is_same = again.ok() && fstat(again->fd.get(), &status) == 0 &&
+                       status.st_dev == file.status().st_dev &&
+                       status.st_ino == file.status().st_ino;
+  return is_same ? again->path : opened;
+}
+
 }  // namespace
+
+bool RenewPaths(Pid pid, ModulePlan* module) {
+  const auto mappings = ReadMaps(pid);
+  if (!mappings.ok()) return false;
+  for (const MappedFile& mapped : GroupByFile(*mappings)) {
+    if (mapped.device != module->file.device || mapped.inode != module->file.inode) continue;
+    auto opened = OpenMappedFile(pid, mapped);
+    if (!opened.ok()) continue;
+    const auto file = ElfFile::Open(std::move(opened->fd));
+    if (!file.ok() || (*file)->build_id() != module->build_id) continue;
+    const auto place = FindLoadedPlace(**file, mapped);
+    if (!place || place->bias != module->load_bias) continue;
+    module->open_path = PathOfPlace(pid, mapped, *place, **file, opened->path);
+    module->mapped_path = MapFilesPath(pid, place->mappings.front());
+    return true;
+  }
+  return false;
+}
 
 std::string FileName(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -81,20 +113,25 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   if (!opened.ok()) return std::nullopt;
   auto file = ElfFile::Open(std::move(opened->fd));
   if (!file.ok()) return std::nullopt;
-  const auto bias = LoadBias(**file, mapped);
-  if (!bias) return std::nullopt;
+  const auto place = FindLoadedPlace(**file, mapped);
+  if (!place) return std::nullopt;
+  const std::pair<uint64_t, uint64_t> id((*file)->status().st_dev, (*file)->status().st_ino);
+  if (read_.contains(id)) return std::nullopt;
   Module module;
   module.mapped = &mapped;
-  module.open_path = opened->path;
+  module.open_path = PathOfPlace(pid_, mapped, *place, **file, opened->path);
+  module.mapped_path = MapFilesPath(pid_, place->mappings.front());
   module.build_id = (*file)->build_id();
-  module.load_bias = *bias;
-  module.zeroed_data = ZeroedData(**file, *bias);
+  module.load_bias = place->bias;
+  module.zeroed_data = ZeroedData(**file, place->bias);
   if (auto facts = cache_.Load(**file)) {
     module.facts = *std::move(facts);
     module.from_cache = true;
+    read_.insert(id);
     return module;
   }
   if (!MayContribute(**file, full)) return std::nullopt;
+  read_.insert(id);
   module.facts = AnalyzeModule(file->get(), longest_analysis_ns_);
   if (!module.facts.is_cut) cache_.Store(**file, module.facts);
   return module;

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "symbols/module_analysis.h"
@@ -20,6 +22,7 @@ namespace proftrace {
 struct Module {
   const MappedFile* mapped = nullptr;
   std::string open_path;
+  std::string mapped_path;
   std::string build_id;
   uint64_t load_bias = 0;   // address in the target less address in the file
   MemoryRange zeroed_data;  // its .bss in the target
@@ -53,7 +56,8 @@ class ModuleReader {
   int64_t deadline_ns_;
   int64_t longest_analysis_ns_;
   bool is_cut_ = false;
-  std::vector<const MappedFile*> left_;  // not read
+  std::set<std::pair<uint64_t, uint64_t>> read_;  // device and inode; a file may have two names
+  std::vector<const MappedFile*> left_;           // not read
 };
 
 }  // namespace proftrace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "userspace/base/demangle.h"
 
@@ -26,13 +27,40 @@ Elf* NativeSymbols::ElfOf(Pid pid, const MappedFile& mapped) {
   return elf_begin(file.fd.get(), ELF_C_READ, file.raw.get());
 }
 
-void NativeSymbols::LoadSymbols(Pid pid, const MappedFile& mapped, File* file) {
-  file->has_symbols = true;
+void NativeSymbols::OpenElf(Pid pid, const MappedFile& mapped, File* file) {
+  if (std::exchange(file->was_opened, true)) return;
   absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, mapped);
   if (!opened.ok()) return;
   absl::StatusOr<std::unique_ptr<ElfFile>> elf = ElfFile::Open(std::move(opened->fd));
-  if (!elf.ok()) return;
-  file->elf = *std::move(elf);
+  if (elf.ok()) file->elf = *std::move(elf);
+}
+
+MemoryRange NativeSymbols::LoadedRange(Pid pid, const MappedFile& mapped) {
+  const std::vector<Mapping>& all = mapped.mappings;
+  bool is_plain = true;
+  for (size_t i = 1; i < all.size(); ++i) {
+    is_plain &= all[i].start == all[i - 1].end && all[i].file_offset >= all[i - 1].file_offset;
+  }
+  uint64_t first = all.front().start;
+  uint64_t last = all.back().end;
+  if (!is_plain) {
+    File* file = &FileOf(mapped);
+    OpenElf(pid, mapped, file);
+    const auto place = file->elf == nullptr ? std::nullopt : FindLoadedPlace(*file->elf, mapped);
+    if (!place) return {first, last - first};
+    first = last = place->mappings.front().start;
+    for (const Mapping& mapping : place->mappings) {
+      first = std::min(first, mapping.start);
+      last = std::max(last, mapping.end);
+    }
+  }
+  return {first, last - first};
+}
+
+void NativeSymbols::LoadSymbols(Pid pid, const MappedFile& mapped, File* file) {
+  file->has_symbols = true;
+  OpenElf(pid, mapped, file);
+  if (file->elf == nullptr) return;
   const auto add = [file](const ElfSymbol& symbol) {
     if (!symbol.is_defined || !symbol.is_function || symbol.address == 0) return;
     file->symbols.push_back({symbol.address, symbol.size, symbol.text});

@@ -13,6 +13,7 @@
 
 #include "symbols/elf_file.h"
 #include "symbols/process_maps.h"
+#include "symbols/process_memory.h"
 
 namespace proftrace {
 
@@ -21,6 +22,8 @@ class NativeSymbols {
   // The function at `address` of a process that has `mapped`: demangled, without parameters. Empty
   // where no symbol covers it.
   std::string NameAt(Pid pid, const MappedFile& mapped, uint64_t address);
+  // From where to where the file is loaded; what a job has mapped as data too is not meant.
+  MemoryRange LoadedRange(Pid pid, const MappedFile& mapped);
   // The file for libelf; a reference to it, which the caller ends. nullptr: it cannot be read.
   // Never mapped: a file that is cut off while it is read is an error, not a signal.
   Elf* ElfOf(Pid pid, const MappedFile& mapped);
@@ -38,11 +41,13 @@ class NativeSymbols {
     UniqueFd fd;  // outlives `raw`
     std::unique_ptr<Elf, ElfDeleter> raw;
     std::unique_ptr<ElfFile> elf;  // none: it could not be read
+    bool was_opened = false;       // or it was tried
     bool has_symbols = false;      // they were looked for
     std::vector<Symbol> symbols;   // functions, ascending
   };
 
   File& FileOf(const MappedFile& mapped);
+  static void OpenElf(Pid pid, const MappedFile& mapped, File* file);
   static void LoadSymbols(Pid pid, const MappedFile& mapped, File* file);
 
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, std::unique_ptr<File>>

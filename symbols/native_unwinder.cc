@@ -135,8 +135,9 @@ struct NativeUnwinder::Impl {
     dwfl_report_begin(dwfl.get());
     for (const MappedFile& file : files) {
       if (file.inode == 0) continue;
-      Dwfl_Module* module = dwfl_report_module(
-          dwfl.get(), file.path.c_str(), file.mappings.front().start, file.mappings.back().end);
+      const MemoryRange range = symbols->LoadedRange(pid, file);
+      Dwfl_Module* module = dwfl_report_module(dwfl.get(), file.path.c_str(), range.address,
+                                               range.address + range.bytes);
       if (module == nullptr) continue;
       void** user = nullptr;
       dwfl_module_info(module, &user, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
@@ -146,7 +147,7 @@ struct NativeUnwinder::Impl {
     // Of the processor, which any file's head says.
     Dwarf_Addr bias = 0;
     for (const MappedFile& file : files) {
-      Dwfl_Module* module = dwfl_addrmodule(dwfl.get(), file.mappings.front().start);
+      Dwfl_Module* module = dwfl_addrmodule(dwfl.get(), symbols->LoadedRange(pid, file).address);
       Elf* elf = module == nullptr ? nullptr : dwfl_module_getelf(module, &bias);
       if (elf == nullptr) continue;
       if (dwfl_attach_state(dwfl.get(), elf, static_cast<pid_t>(Raw(pid)), &kThreadCallbacks,

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "symbols/instruction.h"
 #include "symbols/landing_pads.h"
@@ -93,6 +94,45 @@ std::optional<NodeCall> FindCalledNode(const FlowGraph& graph, uint32_t from) {
     return false;
   });
   return is_clear ? found : std::nullopt;
+}
+
+std::optional<uint16_t> FindNodeSequence(const FlowGraph& graph) {
+  constexpr std::string_view kMakes = "_ZN2at14RecordFunctionC";
+  constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
+  // The node comes as the second argument of operator(), behind the place of its result. Where the
+  // row is made it has been kept somewhere, as its fields may have changed in what was called.
+  std::optional<uint32_t> made;
+  std::optional<Value> kept;
+  ValueWalk(graph).Run(0, [&](uint32_t node, const ValueState& state) {
+    if (made || !graph.node(node).is_call || !graph.node(node).callee.starts_with(kMakes)) {
+      return !made;
+    }
+    made = node;
+    kept = state.Find(Value{static_cast<int>(kRsi), {0}});
+    return false;
+  });
+  if (!made || !kept || kept->offsets.empty() || kept->offsets.back() != 0) return std::nullopt;
+  std::optional<int64_t> found;
+  bool is_clear = true;
+  ValueWalk walk(graph);
+  walk.Run(*made, walk.FrameAt(*made), [&](uint32_t node, const ValueState& state) {
+    if (!graph.node(node).is_call || !graph.node(node).callee.starts_with(kBefore)) return true;
+    // before(row, name, number): a name on the stack takes no register.
+    for (const unsigned argument : {kRdx, kRsi}) {
+      Value number = state.reg(argument);
+      if (!number.is_whole() || number.offsets.size() != kept->offsets.size() + 1) continue;
+      if (number.offsets.back() != 0) continue;
+      number.offsets.pop_back();
+      const int64_t offset = std::exchange(number.offsets.back(), 0);
+      if (number != *kept) continue;
+      is_clear &= !found || *found == offset;
+      found = offset;
+      break;
+    }
+    return true;
+  });
+  const bool is_known = is_clear && found && *found > 0 && *found < UINT16_MAX;
+  return is_known ? std::optional(static_cast<uint16_t>(*found)) : std::nullopt;
 }
 
 std::vector<uint64_t> FindCatches(const ModuleImage& image, const FunctionRange& function) {

@@ -23,6 +23,10 @@ struct NodeCall {
 // where there are no callbacks. Nothing where the caller asks for those of another scope.
 std::optional<NodeCall> FindCalledNode(const FlowGraph& graph, uint32_t from);
 
+// Where a copy of Node::operator() reads the node's sequence number, from the node on: what it
+// gives the row that it makes where a profiler runs. Nothing where that is not clear.
+std::optional<uint16_t> FindNodeSequence(const FlowGraph& graph);
+
 // The function's own calls of __cxa_begin_catch, ascending: in its code, and in parts of it
 // elsewhere to which its jumps and landing pads lead (a function that it tail-calls may be among
 // them, which does no harm). A row that began in the middle of the function is over there: at the

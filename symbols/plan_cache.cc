@@ -213,6 +213,7 @@ void EncodeAutograd(const AutogradFacts& facts, CacheWriter* out) {
   out->Number(facts.lowest_key_of_alias);
   out->Number(static_cast<uint8_t>(facts.has_rule));
   out->Number(static_cast<uint8_t>(facts.highest_only));
+  out->Number(facts.node_sequence);
 }
 
 bool DecodeAutograd(CacheReader* in, AutogradFacts* facts) {
@@ -226,6 +227,7 @@ bool DecodeAutograd(CacheReader* in, AutogradFacts* facts) {
   facts->lowest_key_of_alias = in->Number<uint8_t>();
   facts->has_rule = in->Number<uint8_t>() != 0;
   facts->highest_only = in->Number<uint8_t>() != 0;
+  facts->node_sequence = in->Number<uint16_t>();
   return in->ok() && facts->lowest_key < 64 && facts->lowest_key_of_alias < 64;
 }
 

@@ -58,9 +58,10 @@ int DumpProcess(Pid pid, const std::string& cache, bool shapes) {
   std::printf("torch %s (%s), python %s, planned in %.3f s%s\n", plan->torch_version.c_str(),
               plan->torch_build_id.c_str(), plan->python_version.c_str(), seconds,
               plan->from_cache ? " from the cache" : "");
-  std::printf("sites %zu, operators probed %u, operators known %zu, PyNode vtable %#lx\n",
-              plan->sites.size() - 1, plan->operator_count, plan->operators.size(),
-              static_cast<unsigned long>(plan->python_node_vtable));
+  std::printf(
+      "sites %zu, operators probed %u, operators known %zu, not listed %u, PyNode vtable %#lx\n",
+      plan->sites.size() - 1, plan->operator_count, plan->operators.size(),
+      plan->unlisted_operators, static_cast<unsigned long>(plan->python_node_vtable));
   std::map<int, int> rules;
   size_t named = 0;
   for (size_t i = 1; i < plan->sites.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -48,6 +49,8 @@ class PlanBuilder {
   bool AddMemoryFunction(const ProbedFunction& function, std::vector<ProbePoint>* points);
   void AddGaps();
   void AddMemoryGaps();
+  std::string UnknownLayout() const;
+  void CheckNodeOffsets();
   // Whether and where the process keeps what sequence numbers come from.
   void FindAutogradLayout();
   bool HasSequence(const ProbedFunction& function) const;
@@ -261,7 +264,8 @@ void PlanBuilder::AddModule(const Module& module) {
   plan.build_id = module.build_id;
   plan.file = {module.mapped->device, module.mapped->inode};
   plan.open_path = module.open_path;
-  plan.mapped_path = MapFilesPath(pid_, module.mapped->mappings.front());
+  plan.mapped_path = module.mapped_path;
+  plan.load_bias = module.load_bias;
   absl::flat_hash_set<uint64_t> taken;
   for (const ProbedFunction& function : module.facts.functions) {
     // Two functions never share a place; if a file says so, the first one keeps it.
@@ -274,6 +278,9 @@ void PlanBuilder::AddModule(const Module& module) {
     taken.insert(function.ends.begin(), function.ends.end());
     if (function.role != FunctionRole::kOperator) continue;
     ++plan_.operator_count;
+    if (!by_identifier_.contains(std::string(OperatorIdentifier(function.symbol)))) {
+      ++plan_.unlisted_operators;
+    }
     if (HasSequence(function)) continue;
     if (function.cost_probe != 0 && taken.insert(function.cost_probe).second) {
       plan.cost_points.push_back(CostPoint(function.cost_probe, plan_.sites.size() - 1));
@@ -364,6 +371,25 @@ void PlanBuilder::AddMemoryGaps() {
   }
 }
 
+std::string PlanBuilder::UnknownLayout() const {
+  if (plan_.torch_version.empty()) return "which version of torch this is could not be found";
+  return absl::StrCat("the layout of torch ", plan_.torch_version, " is not known");
+}
+
+// A number that is read where this build does not keep it would be a wrong one.
+void PlanBuilder::CheckNodeOffsets() {
+  for (const Module& module : modules_) {
+    const uint32_t read_from = module.facts.autograd.node_sequence;
+    if (read_from == 0 || offsets_.node.sequence == 0) continue;
+    if (read_from == offsets_.node.sequence) continue;
+    offsets_.node = NodeOffsets();
+    plan_.gaps.push_back(
+        {"sequence numbers and forward threads of autograd rows",
+         absl::StrCat(FileName(module.mapped->path), " has them elsewhere than torch ",
+                      plan_.torch_version, " does")});
+  }
+}
+
 void PlanBuilder::AddGaps() {
   if (plan_.has_cuda_calls) {
     plan_.gaps.push_back(
@@ -392,15 +418,13 @@ void PlanBuilder::AddGaps() {
   if (!has(FunctionRole::kCatch)) {
     plan_.gaps.push_back({"ends by exception", "no mapped file defines __cxa_begin_catch"});
   }
-  if (offsets_.node.sequence == 0 && has(FunctionRole::kNodeCall)) {
+  if (offsets_.node.sequence == 0 && !NodeOffsetsOf(plan_.torch_version) &&
+      has(FunctionRole::kNodeCall)) {
     plan_.gaps.push_back(
-        {"sequence numbers and forward threads of autograd rows",
-         absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
+        {"sequence numbers and forward threads of autograd rows", UnknownLayout()});
   }
   if (plan_.python_node_vtable != 0 && offsets_.python_object == 0) {
-    plan_.gaps.push_back(
-        {"names of Python autograd functions",
-         absl::StrCat("the layout of torch ", plan_.torch_version, " is not known")});
+    plan_.gaps.push_back({"names of Python autograd functions", UnknownLayout()});
   }
 }
 
@@ -432,6 +456,7 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
     }
   }
   ReadDispatcher();
+  CheckNodeOffsets();
   FindAutogradLayout();
   PrepareInputs();
   for (const Module& module : modules_) AddModule(module);
@@ -461,7 +486,9 @@ absl::Status NoTorch(Pid pid, size_t files, bool is_cut) {
 
 }  // namespace
 
-absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
+namespace {
+
+absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
 #if !defined(__x86_64__)
   return Fail(ExitCode::kHostUnfit, "proftrace runs on x86-64 only: it reads x86-64 machine code");
 #endif
@@ -485,6 +512,19 @@ absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
   ApplyChoice(choice, &plan);
   AddOperatorGaps(&plan);
   return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
+  // What the process has mapped says how much memory that takes: too much of one process must not
+  // end the recording of others.
+  try {
+    return BuildPlan(pid, options);
+  } catch (const std::exception& error) {
+    return Fail(ExitCode::kHostUnfit,
+                absl::StrCat("process ", Raw(pid), " cannot be analysed: ", error.what()));
+  }
 }
 
 }  // namespace proftrace

@@ -43,6 +43,11 @@ struct PlanOptions {
 // program runs on something else than x86-64).
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options);
 
+// Where the mapping is gone through which `module` was planned (one that a job makes to read the
+// file, or one that was split): the paths of another one. False where the process has its file no
+// more, or elsewhere.
+bool RenewPaths(Pid pid, ModulePlan* module);
+
 // The Dispatcher's operators as of now, ascending by address: for those registered after the plan
 // was made. Empty when they cannot be read (any more).
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan);
@@ -55,6 +60,10 @@ SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
 // Whether the process has mapped a file that is not in `known` and may have rows of its own: a plan
 // that is made anew has more then. All of its files are in `known` afterwards.
 bool HasNewContributor(Pid pid, std::set<FileId>* known);
+
+// Whether the process still registers operators, as far as the plan tells: the Dispatcher cannot be
+// read, or lacks many that there are functions of. Names are guessed then.
+bool IsRegistering(const ProbePlan& plan);
 
 // A number that tells the last entry of the Dispatcher's list, 0 = it cannot be read: it changes
 // when an operator is registered, or the last one deregistered.

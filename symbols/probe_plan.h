@@ -72,8 +72,9 @@ struct ModulePlan {
   // when it was replaced or lies in another mount namespace: /proc/PID/map_files/START-END, or
   // below /proc/PID/root for those who may not follow that.
   std::string open_path;
-  // /proc/PID/map_files/START-END of its first mapping: where the process has it.
+  // /proc/PID/map_files/START-END of a mapping of its code: where the process has it loaded.
   std::string mapped_path;
+  uint64_t load_bias = 0;          // address in the target less address in the file
   std::vector<ProbePoint> points;  // ascending by file_offset, no two equal
   // Second probes right behind operators' begins, with their begin's site: how long after a begin's
   // record theirs comes is what one hit costs in this process. Only attached to measure that.
@@ -106,9 +107,10 @@ struct ProbePlan {
   std::vector<ModulePlan> modules;
   std::vector<OperatorInfo>
       operators;  // ascending by address; empty when the Dispatcher could not be read
-  bool operators_whole = false;  // these are all that it had at one moment
-  std::vector<PlanGap> gaps;     // what could not be resolved, and why
-  uint32_t operator_count = 0;   // operators that have a probe
+  bool operators_whole = false;     // these are all that it had at one moment
+  uint32_t unlisted_operators = 0;  // of operator_count: the Dispatcher did not name them
+  std::vector<PlanGap> gaps;        // what could not be resolved, and why
+  uint32_t operator_count = 0;      // operators that have a probe
   uint64_t python_node_vtable =
       0;  // address in the target of PyNode's vtable (as objects point to it), 0 = unknown
   std::string torch_version;  // "2.11.0+cu130"; empty = not known

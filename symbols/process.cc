@@ -6,6 +6,10 @@
 
 #include <algorithm>
 
+#include "symbols/cached_memory.h"
+#include "symbols/process_memory.h"
+#include "symbols/python_objects.h"
+#include "symbols/python_runtime.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 
@@ -67,6 +71,13 @@ std::string_view FileName(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
+bool IsPlainVersion(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view(".+-_").find(c) != std::string_view::npos;
+  });
+}
+
 // The text between the quotes after `name = ` or `name: Optional[str] = `.
 std::string QuotedValue(std::string_view text, std::string_view name) {
   for (std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
@@ -80,11 +91,7 @@ std::string QuotedValue(std::string_view text, std::string_view name) {
     const size_t close = line.find(line[0], 1);
     if (close > kMaxVersionBytes) continue;  // also when there is none
     const std::string_view value = line.substr(1, close - 1);
-    const bool is_plain = std::all_of(value.begin(), value.end(), [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-             std::string_view(".+-_").find(c) != std::string_view::npos;
-    });
-    if (is_plain) return std::string(value);
+    if (IsPlainVersion(value)) return std::string(value);
   }
   return "";
 }
@@ -95,18 +102,52 @@ TorchVersion ParseTorchVersion(std::string_view text) {
   return {QuotedValue(text, "__version__"), QuotedValue(text, "cuda")};
 }
 
+namespace {
+
+constexpr std::string_view kPackage = "/torch/";
+
+// Whether all that the process has mapped of the package still lies there.
+bool IsUnchanged(Pid pid, const std::vector<MappedFile>& files, const std::string& package) {
+  return std::all_of(files.begin(), files.end(), [&](const MappedFile& file) {
+    return !file.path.starts_with(package) || IsAtItsPath(pid, file);
+  });
+}
+
+// torch.version as the process has imported it.
+TorchVersion ReadImportedVersion(Pid pid, const std::vector<MappedFile>& files) {
+  if (FindPythonVersion(files).empty()) return {};
+  const ProcessMemory process(pid);
+  const auto python = FindPythonRuntime(pid, process, files);
+  if (!python.ok()) return {};
+  const CachedMemory memory(process);
+  const PythonObjects objects(memory, python->layout);
+  const auto variables = objects.ModuleVariables(python->main_interpreter, "torch.version");
+  const auto text = [&](std::string_view name) {
+    const auto value = variables ? objects.DictValue(*variables, name) : std::nullopt;
+    const auto found = value ? objects.Text(*value, kMaxVersionBytes) : std::nullopt;
+    return found && IsPlainVersion(*found) ? *found : std::string();
+  };
+  return {text("__version__"), text("cuda")};
+}
+
+}  // namespace
+
 TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files) {
-  constexpr std::string_view kPackage = "/torch/";
+  bool has_package = false;
   for (const MappedFile& file : files) {
     // The innermost such folder is the package's; one above it may be a user's.
     for (size_t folder = file.path.rfind(kPackage); folder != std::string::npos;
          folder = folder == 0 ? std::string::npos : file.path.rfind(kPackage, folder - 1)) {
-      TorchVersion version = ParseTorchVersion(ReadSmallFileInTargetRoot(
-          pid, file.path.substr(0, folder) + "/torch/version.py", kMaxVersionFileBytes));
-      if (!version.torch.empty()) return version;
+      has_package = true;
+      const std::string package = file.path.substr(0, folder) + std::string(kPackage);
+      TorchVersion version = ParseTorchVersion(
+          ReadSmallFileInTargetRoot(pid, package + "version.py", kMaxVersionFileBytes));
+      if (version.torch.empty()) continue;
+      if (!IsUnchanged(pid, files, package)) return ReadImportedVersion(pid, files);
+      return version;
     }
   }
-  return {};
+  return has_package ? ReadImportedVersion(pid, files) : TorchVersion();
 }
 
 std::string FindPythonVersion(const std::vector<MappedFile>& files) {

@@ -50,8 +50,9 @@ struct TorchVersion {
 };
 TorchVersion ParseTorchVersion(std::string_view text);
 
-// The version of the torch that is mapped, from version.py in the package's folder as the target
-// sees it.
+// The version of the torch that is mapped: from version.py in the package's folder as the target
+// sees it, if its libraries are still the ones that lie there. Else, as after an upgrade below a
+// running job, what the process itself has in torch.version; empty where that cannot be read.
 TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files);
 // "3.11" from the names of libpython or of the interpreter.
 std::string FindPythonVersion(const std::vector<MappedFile>& files);

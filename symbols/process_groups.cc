@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "symbols/elf_file.h"
-#include "symbols/process_maps.h"
 #include "symbols/python_groups.h"
 #include "symbols/python_runtime.h"
 #include "userspace/base/text.h"
@@ -18,9 +17,15 @@ namespace {
 
 constexpr uint64_t kVtableHeaderBytes = 16;  // offset to top, typeinfo (Itanium C++ ABI)
 constexpr size_t kPieceBytes = size_t{1} << 20;
-// glibc's heaps of threads have 64 MiB (HEAP_MAX_SIZE); larger anonymous memory is tensors.
+// glibc's heaps of threads have 64 MiB (HEAP_MAX_SIZE). Larger anonymous memory is mostly tensors,
+// but the kernel shows heaps that lie side by side as one: such a range is looked through from its
+// begin on.
 constexpr uint64_t kLargestArenaBytes = uint64_t{64} << 20;
-constexpr uint64_t kMostBytes = uint64_t{512} << 20;
+constexpr uint64_t kMostOfRangeBytes = uint64_t{128} << 20;
+// Of a larger heap the begin, as groups are mostly made before there is much in it, and the end.
+constexpr uint64_t kHeapBeginBytes = uint64_t{256} << 20;
+constexpr uint64_t kHeapEndBytes = uint64_t{128} << 20;
+constexpr uint64_t kMostBytes = uint64_t{768} << 20;
 constexpr int kLargestWorld = 1 << 20;
 constexpr uint32_t kMostReferences = 1 << 20;
 constexpr size_t kLongestName = 256;
@@ -80,36 +85,55 @@ std::vector<GroupClass> FindClasses(Pid pid, const std::vector<MappedFile>& file
     if (!opened.ok()) continue;
     auto file = ElfFile::Open(std::move(opened->fd));
     if (!file.ok()) continue;
-    const auto address = (*file)->AddressOfOffset(mapped.mappings[0].file_offset);
-    if (!address) continue;
-    const uint64_t load_bias = mapped.mappings[0].start - *address;
+    const auto load_bias = LoadBias(**file, mapped);
+    if (!load_bias) continue;
     (*file)->ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
       if (!symbol.is_defined || symbol.name().substr(0, 9) != "_ZTVN4c10") return;
       for (const auto& [name, backend] : kClasses) {
         if (symbol.name() != name || backend.empty() != is_base) continue;
         classes.push_back(
-            GroupClass{load_bias + symbol.address + kVtableHeaderBytes, std::string(backend)});
+            GroupClass{*load_bias + symbol.address + kVtableHeaderBytes, std::string(backend)});
       }
     });
   }
   return classes;
 }
 
+}  // namespace
+
 std::vector<MemoryRange> HeapRanges(const std::vector<Mapping>& mappings) {
   std::vector<MemoryRange> ranges;
-  uint64_t bytes = 0;
+  uint64_t left = kMostBytes;
+  const auto add = [&](uint64_t address, uint64_t bytes) {
+    bytes = std::min(bytes, left);
+    if (bytes == 0) return;
+    left -= bytes;
+    ranges.push_back(MemoryRange{address, bytes});
+  };
+  const auto is_readable = [](const Mapping& mapping) {
+    return mapping.accessible && !mapping.executable;
+  };
+  // What is likelier to have them comes first.
   for (const Mapping& mapping : mappings) {
-    const bool is_heap = mapping.path == "[heap]";
-    const uint64_t size = mapping.end - mapping.start;
-    if (!is_heap && (!mapping.path.empty() || size > kLargestArenaBytes)) continue;
-    if (mapping.executable || bytes + size > kMostBytes) continue;
-    bytes += size;
-    ranges.push_back(MemoryRange{mapping.start, size});
+    if (mapping.path != "[heap]" || !is_readable(mapping)) continue;
+    const uint64_t bytes = mapping.end - mapping.start;
+    if (bytes <= kHeapBeginBytes + kHeapEndBytes) {
+      add(mapping.start, bytes);
+      continue;
+    }
+    add(mapping.start, kHeapBeginBytes);
+    add(mapping.end - kHeapEndBytes, kHeapEndBytes);
+  }
+  for (const bool is_large : {false, true}) {
+    for (const Mapping& mapping : mappings) {
+      if (!mapping.path.empty() || !is_readable(mapping)) continue;
+      const uint64_t bytes = mapping.end - mapping.start;
+      if ((bytes > kLargestArenaBytes) != is_large) continue;
+      add(mapping.start, std::min(bytes, kMostOfRangeBytes));
+    }
   }
   return ranges;
 }
-
-}  // namespace
 
 GroupLayout GroupLayoutOf(std::string_view torch_version) {
   const auto [major, minor] = MajorAndMinor(torch_version);

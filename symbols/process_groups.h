@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
+#include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
 #include "userspace/model/process_group.h"
 
@@ -40,6 +41,10 @@ std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
                                      std::span<const MemoryRange> ranges,
                                      std::span<const GroupClass> classes, const GroupLayout& layout,
                                      bool old_string_abi);
+
+// Where a process has its heaps: not more than can be looked through in a few tenths of a second,
+// of a large range the begin.
+std::vector<MemoryRange> HeapRanges(const std::vector<Mapping>& mappings);
 
 struct ProcessGroupReading {
   std::vector<ProcessGroup> groups;

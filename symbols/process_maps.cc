@@ -16,6 +16,7 @@
 #include <climits>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "symbols/process_memory.h"
@@ -106,11 +107,12 @@ std::vector<Mapping> ParseMaps(std::string_view text) {
 }
 
 std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings) {
-  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, size_t> index;
+  absl::flat_hash_map<std::tuple<uint64_t, uint64_t, std::string_view>, size_t> index;
   std::vector<MappedFile> files;
   for (const Mapping& mapping : mappings) {
     if (mapping.inode == 0 || mapping.path.empty() || mapping.path[0] != '/') continue;
-    const auto [it, is_new] = index.try_emplace({mapping.device, mapping.inode}, files.size());
+    const auto [it, is_new] =
+        index.try_emplace({mapping.device, mapping.inode, mapping.path}, files.size());
     if (is_new) {
       files.push_back(MappedFile{mapping.device, mapping.inode, mapping.path, {}, 0});
     }
@@ -211,16 +213,18 @@ std::string MapFilesPath(Pid pid, const Mapping& mapping) {
 
 namespace {
 
-// Whether the file begins with what the process has at the begin of the mapping: an ELF header, and
+// Whether the file begins with what the process has at the begin of a mapping: an ELF header, and
 // mostly the build id.
-bool HasSameBegin(Pid pid, const Mapping& mapping, const UniqueFd& fd) {
+bool HasSameBegin(Pid pid, const MappedFile& file, const UniqueFd& fd) {
   constexpr size_t kPageBytes = 4096;
-  std::string there(std::min<size_t>(kPageBytes, mapping.end - mapping.start), '\0');
-  std::string here(there.size(), '\0');
-  return !mapping.executable && mapping.file_offset == 0 &&
-         ProcessMemory(pid).Read(mapping.start, there.data(), there.size()) &&
-         pread(fd.get(), here.data(), here.size(), 0) == static_cast<ssize_t>(here.size()) &&
-         there == here;
+  return std::any_of(file.mappings.begin(), file.mappings.end(), [&](const Mapping& mapping) {
+    if (mapping.executable || mapping.file_offset != 0) return false;
+    std::string there(std::min<size_t>(kPageBytes, mapping.end - mapping.start), '\0');
+    std::string here(there.size(), '\0');
+    return ProcessMemory(pid).Read(mapping.start, there.data(), there.size()) &&
+           pread(fd.get(), here.data(), here.size(), 0) == static_cast<ssize_t>(here.size()) &&
+           there == here;
+  });
 }
 
 }  // namespace
@@ -231,11 +235,25 @@ absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file)
   if (!fd.valid() || fstat(fd.get(), &status) != 0) {
     return absl::NotFoundError(absl::StrCat("cannot open ", file.path));
   }
-  const bool is_same = (status.st_dev == file.device && status.st_ino == file.inode) ||
-                       HasSameBegin(pid, file.mappings.front(), fd);
+  const bool is_same =
+      (status.st_dev == file.device && status.st_ino == file.inode) || HasSameBegin(pid, file, fd);
   if (!is_same) return absl::NotFoundError(absl::StrCat(file.path, " is another file by now"));
   return OpenedFile{std::move(fd),
                     absl::StrCat("/proc/", Raw(pid), "/root", PathInTarget(pid, file.path))};
+}
+
+bool IsAtItsPath(Pid pid, const MappedFile& file) {
+  struct stat there;
+  const UniqueFd fd = OpenInTargetRoot(pid, file.path);
+  if (!fd.valid() || fstat(fd.get(), &there) != 0) return false;
+  for (const Mapping& mapping : file.mappings) {
+    // As the link leads to the file, its numbers are those of the path, also on overlayfs and
+    // btrfs.
+    struct stat here;
+    if (stat(MapFilesPath(pid, mapping).c_str(), &here) != 0) continue;
+    return here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+  }
+  return OpenMappedFileByPath(pid, file).ok();
 }
 
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {

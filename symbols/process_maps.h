@@ -22,9 +22,12 @@ struct Mapping {
   uint64_t device = 0;     // as dev_t
   uint64_t inode = 0;      // 0 = no file
   std::string path;        // in the target's mount namespace; may end in " (deleted)"
+
+  bool operator==(const Mapping&) const = default;
 };
 
-// One file with at least one executable mapping, with all its mappings, ascending by address.
+// One file with at least one executable mapping, with all its mappings, ascending by address: also
+// those that a job has made to read it (elf_file.h tells them apart).
 struct MappedFile {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -41,7 +44,8 @@ struct OpenedFile {
 // The lines of a /proc/PID/maps text; lines that do not parse are left out.
 std::vector<Mapping> ParseMaps(std::string_view text);
 
-// The files among `mappings` that have executable parts, in order of their first address.
+// The files among `mappings` that have executable parts, in order of their first address. Their
+// paths are told apart too: files of two subvolumes of a btrfs may have the same numbers.
 std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings);
 
 // Why root may be refused something of a process, behind what that is.
@@ -57,6 +61,10 @@ absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file);
 // The second of these ways alone. Where its numbers are not those in maps (btrfs, and overlayfs
 // before Linux 6.8), the file is the same one if it begins with what the process has mapped first.
 absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file);
+
+// Whether what lies at the file's path is still what the process has mapped: it was neither deleted
+// nor replaced since.
+bool IsAtItsPath(Pid pid, const MappedFile& file);
 
 // The link to a mapping's file. It is there for whoever may read the process's map; only some may
 // follow it.

@@ -43,26 +43,31 @@ class ModuleWalk {
     while (!levels_.empty()) {
       Level& level = levels_.back();
       if (level.next == level.children.size()) {
+        kept_bytes_ -= level.bytes;
         levels_.pop_back();
         continue;
       }
-      const auto [object, path] = std::move(level.children[level.next++]);
-      Enter(object, path);
+      const auto [object, name] = std::move(level.children[level.next++]);
+      Enter(object, level.path.empty() ? name : level.path + "." + name);
     }
     return std::move(tree_);
   }
 
  private:
   struct Level {
-    std::vector<std::pair<uint64_t, std::string>> children;  // and their paths
+    std::string path;                                        // of their parent
+    std::vector<std::pair<uint64_t, std::string>> children;  // and their names
     size_t next = 0;
+    size_t bytes = 0;  // that it keeps
   };
 
   void Enter(uint64_t object, const std::string& path) {
     if (seen_.contains(object)) return;
     const auto class_name = objects_.TypeName(object);
     if (!class_name || class_name == "NoneType") return;
-    if (tree_.modules.size() >= limits_.modules || path.size() > limits_.path_bytes) {
+    const size_t bytes = sizeof(PythonModuleNode) + path.size() + class_name->size();
+    if (tree_.modules.size() >= limits_.modules || path.size() > limits_.path_bytes ||
+        !Keep(bytes)) {
       tree_.is_whole = false;
       return;
     }
@@ -76,13 +81,27 @@ class ModuleWalk {
       return;
     }
     Level level;
+    level.path = path;
     for (const PythonItem& item : *items) {
       if (level.children.size() >= limits_.modules) break;
-      const auto name = objects_.Text(item.key, limits_.path_bytes);
+      auto name = objects_.Text(item.key, limits_.path_bytes);
       if (!name) continue;
-      level.children.emplace_back(item.value, path.empty() ? *name : path + "." + *name);
+      const size_t size = sizeof(level.children[0]) + name->size();
+      if (!Keep(size)) {
+        tree_.is_whole = false;
+        break;
+      }
+      level.bytes += size;
+      level.children.emplace_back(item.value, *std::move(name));
     }
     levels_.push_back(std::move(level));
+  }
+
+  // False: there is no room for so many bytes more.
+  bool Keep(size_t bytes) {
+    if (bytes > limits_.kept_bytes - kept_bytes_) return false;
+    kept_bytes_ += bytes;
+    return true;
   }
 
   const PythonObjects objects_;
@@ -90,6 +109,7 @@ class ModuleWalk {
   std::vector<Level> levels_;
   absl::flat_hash_set<uint64_t> seen_;
   PythonModuleTree tree_;
+  size_t kept_bytes_ = 0;
 };
 
 }  // namespace

@@ -25,7 +25,8 @@ struct PythonModuleLimits {
   size_t modules = 100'000;
   size_t depth = 1000;
   size_t path_bytes = 4096;
-  size_t bytes = size_t{1} << 30;  // that are read
+  size_t bytes = size_t{1} << 30;        // that are read
+  size_t kept_bytes = size_t{64} << 20;  // of names and paths
 };
 
 // `root`: the address of an nn.Module. An instance that hangs in several places has the first

@@ -15,7 +15,10 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kMostPathBytes = 16384;
+// PATH_MAX; longer ones lead nowhere.
+constexpr size_t kMostPathBytes = 4096;
+// Of all of them, which become a table of the capture.
+constexpr size_t kMostBytes = size_t{16} << 20;
 
 std::string LinkOf(Pid pid, const char* name) {
   char text[PATH_MAX];
@@ -79,8 +82,13 @@ std::vector<std::string> ReadPythonPaths(Pid pid, const TargetMemory& memory,
   std::vector<std::string> raw;
   const auto path = variables ? objects.DictValue(*variables, "path") : std::nullopt;
   if (const auto items = path ? objects.Items(*path) : std::nullopt) {
+    size_t bytes = 0;
     for (const uint64_t item : *items) {
-      if (const auto folder = objects.Text(item, kMostPathBytes)) raw.push_back(*folder);
+      auto folder = objects.Text(item, kMostPathBytes + 1);  // a longer one is cut there
+      if (!folder || folder->size() > kMostPathBytes) continue;
+      bytes += folder->size() + sizeof(std::string);
+      if (bytes > kMostBytes) break;
+      raw.push_back(*std::move(folder));
     }
   }
   const std::string version = PythonVersionText(runtime.layout.stack.version);

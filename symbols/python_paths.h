@@ -13,7 +13,8 @@ namespace proftrace {
 
 // What torch/profiler/python_tracer.py, _prefix_regex() gives in the process: each ends with "/",
 // and the first one that fits is taken. Read from the variables of the modules sys, site and torch;
-// those of them that are not loaded add nothing.
+// those of them that are not loaded add nothing. Paths of more than 4096 bytes, and what is beyond
+// 16 MiB of sys.path, are left out.
 std::vector<std::string> ReadPythonPaths(Pid pid, const TargetMemory& memory,
                                          const PythonRuntime& runtime);
 

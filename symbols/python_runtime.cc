@@ -9,6 +9,7 @@
 #include "symbols/elf_file.h"
 #include "symbols/python_objects.h"
 #include "symbols/python_stacks.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -138,17 +139,22 @@ uint32_t PythonVersionOfName(std::string_view name, bool* is_free_threaded) {
   return 0x0300U | *minor;
 }
 
-std::vector<PythonPlace> FindPythonPlaces(Pid pid, const TargetMemory& memory,
-                                          const std::vector<MappedFile>& files) {
-  std::vector<PythonPlace> places;
+PythonPlaces FindPythonPlaces(Pid pid, const TargetMemory& memory,
+                              const std::vector<MappedFile>& files, int64_t limit_ns) {
+  const int64_t deadline_ns = ThreadCpuNs() + limit_ns;
+  PythonPlaces found;
   for (const bool named : {true, false}) {
     for (const MappedFile& file : files) {
       if (IsNamedPython(file) != named) continue;
-      if (auto place = PlaceIn(pid, memory, file)) places.push_back(*std::move(place));
+      if (ThreadCpuNs() > deadline_ns) {
+        ++found.left;
+        continue;
+      }
+      if (auto place = PlaceIn(pid, memory, file)) found.places.push_back(*std::move(place));
     }
-    if (!places.empty()) break;
+    if (!found.places.empty()) break;
   }
-  return places;
+  return found;
 }
 
 absl::StatusOr<PythonRuntime> ConfirmPython(const TargetMemory& memory, const PythonPlace& place) {
@@ -179,9 +185,16 @@ absl::StatusOr<PythonRuntime> ConfirmPython(const TargetMemory& memory, const Py
 }
 
 absl::StatusOr<PythonRuntime> FindPythonRuntime(Pid pid, const TargetMemory& memory,
-                                                const std::vector<MappedFile>& files) {
+                                                const std::vector<MappedFile>& files,
+                                                int64_t limit_ns) {
   absl::Status failed = absl::NotFoundError("no file of the process is a Python interpreter");
-  for (const PythonPlace& place : FindPythonPlaces(pid, memory, files)) {
+  const PythonPlaces found = FindPythonPlaces(pid, memory, files, limit_ns);
+  if (found.left > 0) {
+    failed = absl::DeadlineExceededError(
+        absl::StrCat("looking for Python in the files of the process took too long: ", found.left,
+                     " were left"));
+  }
+  for (const PythonPlace& place : found.places) {
     auto runtime = ConfirmPython(memory, place);
     if (runtime.ok()) return runtime;
     if (absl::IsNotFound(failed)) failed = runtime.status();

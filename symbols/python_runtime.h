@@ -32,10 +32,19 @@ struct PythonPlace {
   bool is_free_threaded = false;  // by its name ("libpython3.13t.so")
 };
 
+// Of processor time: a CPython takes some milliseconds, files that are made to take long seconds
+// each.
+constexpr int64_t kLongestPythonSearchNs = 10'000'000'000;
+
 // The places of the symbol _PyRuntime in the files of a process: those named python first; the
 // others are only looked into when there is none.
-std::vector<PythonPlace> FindPythonPlaces(Pid pid, const TargetMemory& memory,
-                                          const std::vector<MappedFile>& files);
+struct PythonPlaces {
+  std::vector<PythonPlace> places;
+  size_t left = 0;  // files for which there was no time
+};
+PythonPlaces FindPythonPlaces(Pid pid, const TargetMemory& memory,
+                              const std::vector<MappedFile>& files,
+                              int64_t limit_ns = kLongestPythonSearchNs);
 
 // Reads the layout there is at `place` and checks it on a thread's frames, some times over: threads
 // that run change them meanwhile. FailedPrecondition: this version or build is not supported, or
@@ -43,9 +52,11 @@ std::vector<PythonPlace> FindPythonPlaces(Pid pid, const TargetMemory& memory,
 absl::StatusOr<PythonRuntime> ConfirmPython(const TargetMemory& memory, const PythonPlace& place);
 
 // Both: the first place that is confirmed. NotFound: no file of the process is a CPython's;
-// FailedPrecondition as above, of the first place.
+// FailedPrecondition as above, of the first place; DeadlineExceeded: that took longer than
+// `limit_ns`.
 absl::StatusOr<PythonRuntime> FindPythonRuntime(Pid pid, const TargetMemory& memory,
-                                                const std::vector<MappedFile>& files);
+                                                const std::vector<MappedFile>& files,
+                                                int64_t limit_ns = kLongestPythonSearchNs);
 
 // The version that a name like "libpython3.13t.so.1.0" or "python3.11" says; 0 = none.
 // `is_free_threaded`: the name has the t of such builds.

@@ -21,6 +21,7 @@
 #include "symbols/relocated_pointers.h"
 #include "symbols/row_extent.h"
 #include "symbols/value_walk.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -120,8 +121,9 @@ NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
 }
 
 RowMakerSearch::RowMakerSearch(const ModuleImage& image, const RowTargets& targets,
-                               const std::vector<CallSite>& calls, ModuleFacts* facts)
-    : image_(image), targets_(targets), facts_(facts) {
+                               const std::vector<CallSite>& calls, int64_t limit_ns,
+                               ModuleFacts* facts)
+    : image_(image), targets_(targets), facts_(facts), deadline_ns_(ThreadCpuNs() + limit_ns) {
   std::map<uint64_t, Function> functions;
   for (const CallSite& call : calls) {
     const auto range = image_.FunctionAt(call.address);
@@ -140,6 +142,14 @@ bool RowMakerSearch::Calls(const Function& function, const std::vector<uint64_t>
 
 void RowMakerSearch::AddGap(std::string feature, std::string reason) {
   facts_->gaps.push_back({std::move(feature), std::move(reason)});
+}
+
+bool RowMakerSearch::IsTimeUp() {
+  if (ThreadCpuNs() <= deadline_ns_) return false;
+  if (!std::exchange(is_cut_, true)) {
+    AddGap("rows of functions that were not analysed", "the file took too long");
+  }
+  return true;
 }
 
 absl::StatusOr<FlowGraph> RowMakerSearch::Graph(const FunctionRange& range) const {
@@ -205,6 +215,7 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
   size_t unnamed = 0;
   for (const CallSite& call : function.calls) {
     if (!IsMemberOf(targets_.constructors, call.target)) continue;
+    if (IsTimeUp()) return;
     const auto node = NodeAt(*graph, call.address);
     const auto name = node ? FindGivenName(image_, *graph, *node, targets_.constructors, names)
                            : std::optional<RowName>();
@@ -259,6 +270,7 @@ void RowMakerSearch::AddGuardEnds() {
         IsMemberOf(targets_.ends, function.range.start)) {
       continue;
     }
+    if (IsTimeUp()) return;
     const auto graph = Graph(function.range);
     for (const CallSite& call : function.calls) {
       if (!IsMemberOf(targets_.ends, call.target)) continue;
@@ -277,6 +289,7 @@ void RowMakerSearch::AddWork(const Function& function, const WorkArguments& argu
   std::optional<RowProbe> begin;
   for (const CallSite& call : function.calls) {
     if (!graph.ok() || !IsMemberOf(targets_.constructors, call.target)) continue;
+    if (IsTimeUp()) return;
     ValueWalk(*graph).Run(0, [&](uint32_t node, const ValueState& state) {
       if (graph->node(node).instruction.address != call.address || begin) return true;
       const auto work = state.Find(Value{static_cast<int>(kRdi), {0}});
@@ -330,6 +343,7 @@ std::vector<RowProbe> RowMakerSearch::FindWorkProbes() const {
 
 void RowMakerSearch::AddGuards() {
   for (const Function& function : functions_) {
+    if (IsTimeUp()) return;
     if (!Calls(function, targets_.constructors) || Calls(function, targets_.engine)) continue;
     const NamelessMaker kind = KindOf(function);
     if (IsAnnotation(function.range) || kind == NamelessMaker::kAnnotation) {
@@ -449,7 +463,8 @@ bool RowMakerSearch::AddCaller(const FunctionRange& range) {
     for (const CallSite& call : function.calls) {
       if (!IsMemberOf(targets_.step_callbacks, call.target)) continue;
       const auto node = NodeAt(*graph, call.address);
-      if (!node) continue;  // in code that only exceptions run
+      if (!node) continue;          // in code that only exceptions run
+      if (IsTimeUp()) return true;  // it has its gap
       all &= AddOperatorCall(range, *graph, *node) || AddFrames(range, *graph, *node) ||
              AddNodeCall(range, *graph, *node) || AddNamedCall(range, *graph, *node);
     }
@@ -483,6 +498,7 @@ void RowMakerSearch::AddFastContexts() {
     const auto enter = image_.FunctionAt(methods.enter);
     const auto exit = image_.FunctionAt(methods.exit);
     if (!enter || !exit) continue;
+    if (IsTimeUp()) return;
     const auto makes_row = [&](const Function& function) {
       return function.range.start == enter->start && Calls(function, targets_.constructors);
     };

@@ -52,8 +52,9 @@ NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
 // probes.
 class RowMakerSearch {
  public:
+  // After `limit_ns` of the calling thread's processor time functions are left, with one gap.
   RowMakerSearch(const ModuleImage& image, const RowTargets& targets,
-                 const std::vector<CallSite>& calls, ModuleFacts* facts);
+                 const std::vector<CallSite>& calls, int64_t limit_ns, ModuleFacts* facts);
 
   // The class behind Python's torch._C._profiler._RecordFunctionFast.
   void AddFastContexts();
@@ -62,6 +63,9 @@ class RowMakerSearch {
   // A caller of getStepCallbacksUnlessEmpty that is not one of the dispatcher's functions. False
   // where it could not be resolved.
   bool AddCaller(const FunctionRange& function);
+
+  // Functions were left.
+  bool is_cut() const { return is_cut_; }
 
  private:
   struct Function {
@@ -88,12 +92,16 @@ class RowMakerSearch {
   bool Calls(const Function& function, const std::vector<uint64_t>& targets) const;
   bool HasOtherProbes(const FunctionRange& range) const;
   void AddGap(std::string feature, std::string reason);
+  // Whether there is no time for more.
+  bool IsTimeUp();
 
   const ModuleImage& image_;
   const RowTargets& targets_;
   std::vector<Function> functions_;  // with a call to any target, ascending
   std::set<uint64_t> contexts_;      // functions that AddFastContexts has taken
   ModuleFacts* facts_;
+  const int64_t deadline_ns_;
+  bool is_cut_ = false;
   std::vector<RelocatedPointer> pointers_;  // of the file; read when they are first needed
 };
 

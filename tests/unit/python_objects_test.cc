@@ -227,6 +227,30 @@ TEST(PythonPathsTest, NamesAreShortenedAsTorchDoes) {
   }
 }
 
+TEST(PythonPathsTest, WhatIsTooLongIsLeftOut) {
+  for (const PythonInterpreter& python : Pythons()) {
+    SCOPED_TRACE(python.version);
+    PythonProcess process(python.command, R"py(
+import sys
+sys.path += ['/first', '/' + 'a' * 5000] + ['/%05d' % i + 'b' * 4000 for i in range(10000)]
+print('end', flush=True)
+sys.stdin.read()
+)py");
+    process.ReadLines("end");
+    const auto runtime = FindPythonOf(PidOf(process));
+    ASSERT_TRUE(runtime.ok()) << runtime.status();
+    const auto paths = ReadPythonPaths(PidOf(process), ProcessMemory(PidOf(process)), *runtime);
+    EXPECT_NE(std::find(paths.begin(), paths.end(), "/first/"), paths.end());
+    size_t bytes = 0;
+    for (const std::string& path : paths) {
+      EXPECT_LE(path.size(), 4097u);
+      bytes += path.size();
+    }
+    EXPECT_GT(bytes, size_t{8} << 20);
+    EXPECT_LT(bytes, size_t{17} << 20);
+  }
+}
+
 TEST(PythonPathsTest, AbsolutePaths) {
   EXPECT_EQ(AbsolutePythonPath("", "/job"), "/job");
   EXPECT_EQ(AbsolutePythonPath("a/./b/..", "/job"), "/job/a");
@@ -311,6 +335,7 @@ TEST(PythonModulesTest, PathsAreThoseOfNamedModules) {
     cut({.depth = 10});
     cut({.path_bytes = 40});
     cut({.bytes = 20000});
+    cut({.kept_bytes = 4000});
   }
 }
 

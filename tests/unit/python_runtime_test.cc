@@ -218,6 +218,16 @@ TEST(PythonRuntimeTest, ABusyProcessIsConfirmed) {
   }
 }
 
+TEST(PythonRuntimeTest, FilesForWhichThereIsNoTimeAreSaid) {
+  const Pid self{static_cast<uint32_t>(getpid())};
+  const auto maps = ReadMaps(self);
+  ASSERT_TRUE(maps.ok());
+  const std::vector<MappedFile> files = GroupByFile(*maps);
+  const ProcessMemory memory(self);
+  EXPECT_EQ(FindPythonPlaces(self, memory, files, /*limit_ns=*/-1).left, files.size());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(FindPythonRuntime(self, memory, files, -1).status()));
+}
+
 TEST(PythonRuntimeTest, AProcessWithoutPythonIsNotFound) {
   const auto runtime = FindPythonOf(Pid{static_cast<uint32_t>(getpid())});
   EXPECT_TRUE(absl::IsNotFound(runtime.status())) << runtime.status();

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -252,6 +254,34 @@ TEST(PlanEntryTest, SurvivesEveryCutAndFlip) {
       DecodeFacts(bad, "id", 0x100);
     }
   }
+}
+
+TEST_F(PlanCacheTest, TheOldestEntriesGoWhereThereAreTooMany) {
+  constexpr std::array<char, 8> kKind = {'T', 'E', 'S', 'T'};
+  const std::string content(1000, 'x');
+  const CacheFolder folder(directory_.string(), kKind, "builder", /*most_bytes=*/3500);
+  ASSERT_TRUE(folder.usable());
+  const auto age_all = [&](int hours) {
+    for (const auto& entry : fs::directory_iterator(directory_)) {
+      fs::last_write_time(entry, fs::last_write_time(entry) - std::chrono::hours(hours));
+    }
+  };
+  for (const char* name : {"a", "b", "c"}) {
+    age_all(1);
+    folder.Store(name, content);
+  }
+  EXPECT_TRUE(folder.Load("a") && folder.Load("b") && folder.Load("c"));
+  std::ofstream(directory_ / "other") << std::string(5000, 'y');
+  age_all(1);
+  folder.Store("d", content);
+  EXPECT_FALSE(folder.Load("a"));
+  EXPECT_TRUE(folder.Load("b") && folder.Load("c") && folder.Load("d"));
+  EXPECT_TRUE(fs::exists(directory_ / "other")) << "it is none of ours";
+  // One that is too large by itself is kept: it was just asked for.
+  age_all(1);
+  folder.Store("e", std::string(5000, 'x'));
+  EXPECT_TRUE(folder.Load("e"));
+  EXPECT_FALSE(folder.Load("d"));
 }
 
 const std::vector<PatchPoint> kPoints = {

@@ -94,6 +94,51 @@ TEST_F(ProcessGroupsTest, AHeapThatHasGoneGivesNothing) {
   EXPECT_THAT(Find(), IsEmpty());
 }
 
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+Mapping Anonymous(uint64_t start, uint64_t bytes, const char* path = "") {
+  Mapping mapping;
+  mapping.start = start;
+  mapping.end = start + bytes;
+  mapping.path = path;
+  return mapping;
+}
+
+TEST(HeapRangesTest, OfALargeHeapBothEndsAreLookedThrough) {
+  const auto ranges = HeapRanges({Anonymous(0x10000, 4096 * kMiB, "[heap]")});
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].address, 0x10000u);
+  EXPECT_GE(ranges[0].bytes, 128 * kMiB);
+  EXPECT_EQ(ranges[1].address + ranges[1].bytes, 0x10000 + 4096 * kMiB);
+  EXPECT_LE(ranges[0].bytes + ranges[1].bytes, 1024 * kMiB);
+}
+
+TEST(HeapRangesTest, WhatIsLikelierComesFirstAndLargeOnesNotWhole) {
+  Mapping closed = Anonymous(0x1000, 512 * kMiB);
+  closed.accessible = false;
+  Mapping code = Anonymous(0x300000000, kMiB);
+  code.executable = true;
+  const auto ranges = HeapRanges(
+      {closed, Anonymous(0x100000000, 8192 * kMiB), Anonymous(0x400000000, 64 * kMiB), code,
+       Anonymous(0x500000000, kMiB, "[heap]"), Anonymous(0x600000000, kMiB, "/f")});
+  ASSERT_EQ(ranges.size(), 3u);
+  EXPECT_EQ(ranges[0].address, 0x500000000u);
+  EXPECT_EQ(ranges[1].address, 0x400000000u);
+  EXPECT_EQ(ranges[1].bytes, 64 * kMiB);
+  EXPECT_EQ(ranges[2].address, 0x100000000u);
+  EXPECT_GE(ranges[2].bytes, 64 * kMiB);
+  EXPECT_LT(ranges[2].bytes, 1024 * kMiB);
+}
+
+TEST(HeapRangesTest, AltogetherThereIsALimit) {
+  std::vector<Mapping> many;
+  for (uint64_t i = 0; i < 100; ++i) many.push_back(Anonymous(i << 36, 60 * kMiB));
+  uint64_t bytes = 0;
+  for (const MemoryRange& range : HeapRanges(many)) bytes += range.bytes;
+  EXPECT_GE(bytes, 512 * kMiB);
+  EXPECT_LE(bytes, 1024 * kMiB);
+}
+
 TEST(GroupLayoutTest, UnknownVersionsHaveNone) {
   for (const char* version : {"", "2", "2.3.1", "2.16.0", "3.0", "x.y"}) {
     EXPECT_EQ(GroupLayoutOf(version).rank, 0u) << version;

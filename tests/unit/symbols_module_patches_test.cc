@@ -3,17 +3,24 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <stdexcept>
 
 #include "symbols/branch_scan.h"
+#include "symbols/call_scan.h"
 #include "symbols/landing_pads.h"
+#include "symbols/module_analysis.h"
 #include "symbols/patch_windows.h"
+#include "symbols/row_makers.h"
 #include "symbols/window_cache.h"
+#include "userspace/base/turns.h"
 
 namespace proftrace {
 namespace {
@@ -117,13 +124,106 @@ TEST(BranchScanTest, FindsWhatANaiveSearchFinds) {
     }
   }
   std::vector<std::pair<uint64_t, uint64_t>> found;
-  for (const Branch& branch : FindBranchesInto(*file, places)) {
+  const auto branches = FindBranchesInto(*file, places);
+  ASSERT_TRUE(branches.has_value());
+  for (const Branch& branch : *branches) {
     if (branch.address >= text->address && branch.address < text->address + text->size) {
       found.emplace_back(branch.address, branch.target);
     }
   }
   EXPECT_GT(wanted.size(), 1000u);
   EXPECT_EQ(found, wanted);
+}
+
+// This program's file, but its code is said to have so many bytes; they are not on the disk.
+std::unique_ptr<ElfFile> WithLargeCode(uint64_t bytes) {
+  char path[] = "/tmp/symbols_sparse_XXXXXX";
+  UniqueFd copy(mkstemp(path));
+  EXPECT_TRUE(copy.valid());
+  const std::string name(path);
+  std::filesystem::copy_file("/proc/self/exe", name,
+                             std::filesystem::copy_options::overwrite_existing);
+  const UniqueFd fd(open(path, O_RDWR | O_CLOEXEC));
+  unlink(path);
+  Elf64_Ehdr header;
+  EXPECT_EQ(pread(fd.get(), &header, sizeof(header), 0), static_cast<ssize_t>(sizeof(header)));
+  for (uint64_t i = 0; i < header.e_shnum; ++i) {
+    const off_t at = static_cast<off_t>(header.e_shoff + i * sizeof(Elf64_Shdr));
+    Elf64_Shdr section;
+    EXPECT_EQ(pread(fd.get(), &section, sizeof(section), at),
+              static_cast<ssize_t>(sizeof(section)));
+    if (section.sh_type != SHT_PROGBITS || (section.sh_flags & SHF_EXECINSTR) == 0) continue;
+    if (section.sh_size < 4096) continue;
+    section.sh_size = bytes;
+    EXPECT_EQ(pwrite(fd.get(), &section, sizeof(section), at),
+              static_cast<ssize_t>(sizeof(section)));
+    EXPECT_EQ(ftruncate(fd.get(), static_cast<off_t>(section.sh_offset + bytes)), 0);
+    break;
+  }
+  auto file = ElfFile::Open(UniqueFd(dup(fd.get())));
+  EXPECT_TRUE(file.ok()) << file.status();
+  return file.ok() ? *std::move(file) : nullptr;
+}
+
+TEST(CodeScansTest, CodeThatNobodyCanReadIsLeftOut) {
+  const auto file = WithLargeCode(uint64_t{1} << 40);
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(FindCalls(*file, {0x1000}, kLongestAnalysisNs).left_out, 1u);
+  // Where not all jumps are known, none may be written.
+  EXPECT_FALSE(FindBranchesInto(*file, {{0x1000, 0x1040}}).has_value());
+}
+
+TEST(CodeScansTest, AScanEndsWithItsTime) {
+  const auto file = OpenElf("/proc/self/exe");
+  ASSERT_NE(file, nullptr);
+  EXPECT_FALSE(FindCalls(*file, {0x1000}, kLongestAnalysisNs).is_cut);
+  const FoundCalls cut = FindCalls(*file, {0x1000}, -1);
+  EXPECT_TRUE(cut.is_cut);
+  EXPECT_TRUE(cut.sites.empty());
+}
+
+TEST(CodeScansTest, PlacesMayLieFarApart) {
+  const auto file = OpenElf("/proc/self/exe");
+  ASSERT_NE(file, nullptr);
+  const ElfSection* text = file->FindSection(".text");
+  ASSERT_NE(text, nullptr);
+  const AddressRange all{text->address, text->address + text->size};
+  const auto near = FindBranchesInto(*file, {all});
+  const auto far = FindBranchesInto(*file, {all, {uint64_t{1} << 62, (uint64_t{1} << 62) + 64}});
+  ASSERT_TRUE(near && far);
+  EXPECT_GT(near->size(), 100u);
+  EXPECT_EQ(near->size(), far->size());
+}
+
+TEST(CodeScansTest, WhatATurnThrowsComesOut) {
+  const auto run = [](bool throws) {
+    std::atomic<int> done = 0;
+    ShareTurns(1000, [&]() -> TurnWorker {
+      return [&](size_t turn) {
+        if (throws && turn == 10) throw std::bad_alloc();
+        ++done;
+      };
+    });
+    return done.load();
+  };
+  EXPECT_EQ(run(false), 1000);
+  EXPECT_THROW(run(true), std::bad_alloc);
+}
+
+TEST(RowMakersTest, FunctionsForWhichThereIsNoTimeAreOneGap) {
+  const auto file = OpenElf("/proc/self/exe");
+  ASSERT_NE(file, nullptr);
+  const ModuleImage image(file.get());
+  const uint64_t target = FindSymbol(file.get(), "PatchWindowsTestCatches");
+  const RowTargets targets{{}, {target}, {}, {}, {}};
+  const auto calls = FindCalls(*file, {target}, kLongestAnalysisNs).sites;
+  for (const int64_t limit_ns : {kLongestAnalysisNs, int64_t{-1}}) {
+    ModuleFacts facts;
+    RowMakerSearch search(image, targets, calls, limit_ns, &facts);
+    search.AddGuards();
+    EXPECT_EQ(search.is_cut(), limit_ns < 0);
+    if (limit_ns < 0) EXPECT_EQ(facts.gaps.size(), 1u);
+  }
 }
 
 TEST(FindPatchWindowsTest, PatchesAFunctionOfThisProgram) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "symbols/sampled_frames.h"
+#include "userspace/base/demangle.h"
 
 namespace proftrace {
 namespace {
@@ -25,6 +26,33 @@ TEST(WithoutParametersTest, LeavesTheName) {
   EXPECT_EQ(WithoutParameters("f(int)::{lambda(int)#1}::operator()(int) const"),
             "f(int)::{lambda(int)#1}::operator()");
   for (const char* name : {"plain", "", "()", ")(", "a)"}) EXPECT_EQ(WithoutParameters(name), name);
+}
+
+// f(P<int, int>, P<P<int, int>, P<int, int>>, …): each parameter has the one before it twice.
+std::string DoublingName(int parameters) {
+  const auto reference = [](int i) {
+    constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    std::string digits;
+    for (int left = i; left > 0; left = (left - 1) / 36) {
+      digits.insert(digits.begin(), kDigits[static_cast<size_t>((left - 1) % 36)]);
+    }
+    return "S" + digits + "_";
+  };
+  std::string name = "_Z1f1PIiiE";
+  for (int i = 1; i < parameters; ++i) name += "S_I" + reference(i) + reference(i) + "E";
+  return name;
+}
+
+TEST(DemangleTest, LongNamesAreWrittenOutUpToALimit) {
+  EXPECT_EQ(Demangle("_Z1fi"), "f(int)");
+  EXPECT_EQ(Demangle("1A"), "A");
+  EXPECT_EQ(Demangle("no name"), std::nullopt);
+  EXPECT_EQ(Demangle(DoublingName(2)), "f(P<int, int>, P<P<int, int>, P<int, int> >)");
+  // 140 megabytes, and what takes longer than anybody waits.
+  for (const int parameters : {22, 60}) {
+    EXPECT_EQ(Demangle(DoublingName(parameters)), std::nullopt);
+  }
+  EXPECT_EQ(Demangle("_Z1f" + std::string(size_t{1} << 20, 'P') + "i"), std::nullopt);
 }
 
 struct Moment {
@@ -72,6 +100,24 @@ int OuterOfTheTest(int depth, Moment* moment) {
 }
 
 namespace {
+
+TEST(NativeSymbolsTest, AFileIsWhereItIsLoadedAlsoIfItIsMappedBelowAsData) {
+  const Pid self{static_cast<uint32_t>(getpid())};
+  const auto maps = ReadMaps(self);
+  ASSERT_TRUE(maps.ok());
+  MappedFile program = GroupByFile(*maps).front();
+  NativeSymbols symbols;
+  const MemoryRange plain = symbols.LoadedRange(self, program);
+  EXPECT_EQ(plain.address, program.mappings.front().start);
+  EXPECT_EQ(plain.address + plain.bytes, program.mappings.back().end);
+  Mapping data = program.mappings.front();
+  data.start = 0x10000;
+  data.end = 0x20000;
+  program.mappings.insert(program.mappings.begin(), data);
+  const MemoryRange loaded = symbols.LoadedRange(self, program);
+  EXPECT_EQ(loaded.address, plain.address);
+  EXPECT_EQ(loaded.bytes, plain.bytes);
+}
 
 TEST(NativeUnwinderTest, FindsTheCallersOfThisProcess) {
   NativeSymbols symbols;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -142,6 +143,42 @@ TEST_F(NodeCallsTest, AVirtualFunctionOfAnotherObjectIsNotApply) {
   Add(kAppliesAndEnds);
   const FlowGraph graph = Graph();
   EXPECT_FALSE(FindCalledNode(graph, CallbacksCall(graph)));
+}
+
+constexpr uint64_t kBefore = 0x9200;  // RecordFunction::before(std::string, int64_t)
+constexpr uint64_t kMakesRow = 0x9300;
+
+class NodeSequenceTest : public NodeCallsTest {
+ protected:
+  std::optional<uint16_t> Find() {
+    image_.AddStub(kBefore, "_ZN2at14RecordFunction6beforeENSt7__cxx1112basic_stringIcEEl");
+    image_.AddStub(kMakesRow, "_ZN2at14RecordFunctionC1EONS_13StepCallbacksE");
+    return FindNodeSequence(Graph());
+  }
+};
+
+TEST_F(NodeSequenceTest, ItIsReadWhereTheRowGetsIt) {
+  Add({0x55, 0x53, 0x48, 0x89, 0xf3});              // push rbp; push rbx; mov rbx, rsi
+  Add({0x48, 0x81, 0xec, 0x88, 0x00, 0x00, 0x00});  // sub rsp, 0x88
+  Call(kOther);
+  Add({0x48, 0x8d, 0x7c, 0x24, 0x40, 0x48, 0x8d, 0x74, 0x24, 0x20});  // lea rdi; lea rsi
+  Call(kMakesRow);
+  Add({0x48, 0x8b, 0x6b, 0x18});  // mov rbp, [rbx+0x18]
+  Call(kOther);
+  Add({0x48, 0x89, 0xea});                                            // mov rdx, rbp
+  Add({0x48, 0x8d, 0x74, 0x24, 0x20, 0x48, 0x8d, 0x7c, 0x24, 0x40});  // lea rsi; lea rdi
+  Call(kBefore);
+  Add({0x48, 0x81, 0xc4, 0x88, 0x00, 0x00, 0x00, 0x5b, 0x5d, 0xc3});  // add rsp; pop; pop; ret
+  EXPECT_EQ(Find(), 24);
+}
+
+TEST_F(NodeSequenceTest, ANumberThatIsNoFieldOfTheNodeIsNotKnown) {
+  Add({0x53, 0x48, 0x89, 0xf3});  // push rbx; mov rbx, rsi
+  Call(kMakesRow);
+  Add({0x31, 0xd2});  // xor edx, edx
+  Call(kBefore);
+  Add({0x5b, 0xc3});  // pop rbx; ret
+  EXPECT_FALSE(Find());
 }
 
 // Its handler may be in a cold part.

@@ -1,5 +1,8 @@
 // Plans itself: this program exports functions and a list of operators that look like torch's.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -238,6 +241,77 @@ TEST_F(ProbePlanLimitTest, FilesThatWereNotReadAreNamed) {
   reader.AddGaps(&plan);
   ASSERT_EQ(plan.gaps.size(), 1u);
   EXPECT_NE(plan.gaps[0].reason.find(FileName(files[0].path)), std::string::npos);
+}
+
+// This program's file, mapped once more below where it is loaded.
+class MappedAsData {
+ public:
+  explicit MappedAsData(int protection) {
+    const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    constexpr uintptr_t kBelow = 0x10000000;
+    address_ = mmap(reinterpret_cast<void*>(kBelow), kBytes, protection,
+                    MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
+    close(fd);
+  }
+  ~MappedAsData() { Unmap(); }
+  MappedAsData(const MappedAsData&) = delete;
+  MappedAsData& operator=(const MappedAsData&) = delete;
+
+  bool is_there() const { return address_ != MAP_FAILED; }
+  void Unmap() {
+    if (is_there()) munmap(address_, kBytes);
+    address_ = MAP_FAILED;
+  }
+
+ private:
+  static constexpr size_t kBytes = 65536;
+  void* address_;
+};
+
+TEST(ProbePlanTest, AFileThatTheJobReadsTooIsPlannedWhereItIsLoaded) {
+  for (const int protection : {PROT_READ, PROT_READ | PROT_EXEC}) {
+    MappedAsData data(protection);
+    ASSERT_TRUE(data.is_there());
+    const auto plan = BuildProbePlan(Self(), PlanOptions{});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->operators.size(), 3u) << "the Dispatcher lies at the loaded file's address";
+    data.Unmap();
+    for (const ModulePlan& module : plan->modules) {
+      struct stat link {};
+      EXPECT_EQ(lstat(module.mapped_path.c_str(), &link), 0) << module.mapped_path;
+      EXPECT_EQ(access(module.open_path.c_str(), R_OK), 0) << module.open_path;
+    }
+  }
+}
+
+TEST(ProbePlanTest, AMappingThatIsGoneIsExchangedForAnother) {
+  const auto plan = BuildProbePlan(Self(), PlanOptions{});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_FALSE(plan->modules.empty());
+  ModulePlan module = plan->modules[0];
+  module.open_path = module.mapped_path = "/proc/self/map_files/1000-2000";
+  ASSERT_TRUE(RenewPaths(Self(), &module));
+  EXPECT_EQ(module.open_path, plan->modules[0].open_path);
+  EXPECT_EQ(module.mapped_path, plan->modules[0].mapped_path);
+  module.load_bias += 4096;
+  EXPECT_FALSE(RenewPaths(Self(), &module)) << "it lies elsewhere: what was planned does not fit";
+  module = plan->modules[0];
+  module.file.inode += 1;
+  EXPECT_FALSE(RenewPaths(Self(), &module));
+}
+
+TEST(ProbePlanTest, APyTorchThatStillRegistersOperatorsIsTold) {
+  auto plan = BuildProbePlan(Self(), PlanOptions{});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->unlisted_operators, 1u);
+  EXPECT_FALSE(IsRegistering(*plan));
+  plan->operator_count = 3000;
+  EXPECT_FALSE(IsRegistering(*plan));
+  plan->unlisted_operators = 1000;
+  EXPECT_TRUE(IsRegistering(*plan));
+  plan->unlisted_operators = 0;
+  plan->dispatcher_slot = 0;
+  EXPECT_TRUE(IsRegistering(*plan));
 }
 
 TEST(ProbePlanTest, SaysWhatIsMissing) {

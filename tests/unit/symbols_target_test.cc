@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "symbols/elf_file.h"
 #include "symbols/operator_registry.h"
 #include "symbols/planner.h"
 #include "symbols/process.h"
@@ -241,6 +244,55 @@ TEST(MapsTest, GroupsByFileAndNeedsExecutableParts) {
   EXPECT_EQ(files[0].executable_bytes, 0x2000u);
 }
 
+TEST(MapsTest, FilesWithTheSameNumbersAreToldApartByTheirPaths) {
+  const auto files =
+      GroupByFile(ParseMaps("1000-2000 r-xp 0 0:1f 5 /a/x\n"
+                            "2000-3000 r-xp 0 0:1f 5 /b/x\n"));
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[1].path, "/b/x");
+}
+
+MappedFile OwnProgram() {
+  const auto maps = ReadMaps(Pid{static_cast<uint32_t>(getpid())});
+  EXPECT_TRUE(maps.ok());
+  const std::string path = std::filesystem::read_symlink("/proc/self/exe");
+  for (const MappedFile& file : GroupByFile(*maps)) {
+    if (file.path == path) return file;
+  }
+  ADD_FAILURE() << "not mapped";
+  return {};
+}
+
+TEST(LoadedPlaceTest, OtherMappingsOfTheFileDoNotSayWhereItIsLoaded) {
+  const MappedFile plain = OwnProgram();
+  const auto file = ElfFile::Open(UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto place = FindLoadedPlace(**file, plain);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->mappings.size(), plain.mappings.size());
+  EXPECT_TRUE(place->mappings[0].executable);
+  for (const bool executable : {false, true}) {
+    for (const uint64_t start : {uint64_t{0x10000}, uint64_t{0x7fffffff0000}}) {
+      MappedFile mapped = plain;
+      Mapping data = plain.mappings[0];
+      data.start = start;
+      data.end = start + 0x8000;
+      data.file_offset = 0;
+      data.executable = executable;
+      const bool is_below = start < plain.mappings[0].start;
+      mapped.mappings.insert(is_below ? mapped.mappings.begin() : mapped.mappings.end(), data);
+      const auto found = FindLoadedPlace(**file, mapped);
+      ASSERT_TRUE(found.has_value());
+      EXPECT_EQ(found->bias, place->bias);
+      EXPECT_EQ(found->mappings, place->mappings);
+      EXPECT_EQ(LoadBias(**file, mapped), place->bias);
+    }
+  }
+  MappedFile none = plain;
+  std::erase_if(none.mappings, [](const Mapping& mapping) { return mapping.executable; });
+  EXPECT_FALSE(LoadBias(**file, none).has_value());
+}
+
 TEST(TorchVersionTest, ReadsVersionFiles) {
   const TorchVersion version = ParseTorchVersion(
       "from typing import Optional\n__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n");
@@ -251,17 +303,52 @@ TEST(TorchVersionTest, ReadsVersionFiles) {
   EXPECT_EQ(ParseTorchVersion("__version__ = 'unfinished").torch, "");
 }
 
-TEST(TorchVersionTest, IsThePackagesInAFolderThatIsCalledTorchToo) {
-  const std::filesystem::path folder =
+class TorchVersionFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_ / "torch");
+    std::ofstream(folder_ / "torch/version.py") << "__version__ = '2.11.0+cu130'\ncuda = '13.0'\n";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // A file of this process, as far as its numbers say.
+  MappedFile Add(const char* path) {
+    MappedFile file;
+    file.path = folder_ / path;
+    std::filesystem::create_directories(std::filesystem::path(file.path).parent_path());
+    std::ofstream(file.path) << "library";
+    struct stat status {};
+    EXPECT_EQ(stat(file.path.c_str(), &status), 0);
+    file.device = status.st_dev;
+    file.inode = status.st_ino;
+    return file;
+  }
+  static std::string Version(const std::vector<MappedFile>& files) {
+    return FindTorchVersion(Pid{static_cast<uint32_t>(getpid())}, files).torch;
+  }
+
+  const std::filesystem::path folder_ =
       std::filesystem::path(::testing::TempDir()) / "torch" / std::to_string(getpid());
-  std::filesystem::create_directories(folder / "torch");
-  std::ofstream(folder / "torch/version.py") << "__version__ = '2.11.0+cu130'\ncuda = '13.0'\n";
-  MappedFile file;
-  file.path = folder / "torch/lib/libtorch_cpu.so";
-  EXPECT_EQ(FindTorchVersion(Pid{static_cast<uint32_t>(getpid())}, {file}).torch, "2.11.0+cu130");
-  file.path = folder / "torch/torch_extension/torch/lib/libmine.so";  // that has none
-  EXPECT_EQ(FindTorchVersion(Pid{static_cast<uint32_t>(getpid())}, {file}).torch, "2.11.0+cu130");
-  std::filesystem::remove_all(folder);
+};
+
+TEST_F(TorchVersionFileTest, IsThePackagesInAFolderThatIsCalledTorchToo) {
+  EXPECT_EQ(Version({Add("torch/lib/libtorch_cpu.so")}), "2.11.0+cu130");
+  // That one has none.
+  EXPECT_EQ(Version({Add("torch/torch_extension/torch/lib/libmine.so")}), "2.11.0+cu130");
+}
+
+TEST_F(TorchVersionFileTest, ALibraryThatWasReplacedOrDeletedIsNotOfTodaysVersion) {
+  const MappedFile binding = Add("torch/_C.so");
+  MappedFile library = Add("torch/lib/libtorch_cpu.so");
+  EXPECT_EQ(Version({binding, library}), "2.11.0+cu130");
+  const std::string newer = library.path + ".new";
+  std::ofstream(newer) << "another";
+  std::filesystem::rename(newer, library.path);
+  EXPECT_EQ(Version({binding, library}), "") << "and this process has no torch to ask";
+  std::filesystem::remove(library.path);
+  library.path += " (deleted)";
+  EXPECT_EQ(Version({binding, library}), "");
+  EXPECT_EQ(Version({binding}), "2.11.0+cu130");
 }
 
 TEST(PythonNodeTest, UnknownVersionsHaveNoOffset) {

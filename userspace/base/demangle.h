@@ -7,7 +7,7 @@
 namespace proftrace {
 
 // What a mangled symbol, or the mangled name of a type, stands for (Itanium C++ ABI, section 5.1);
-// nothing if it is not one.
+// nothing if it is not one, or is longer than 64 KiB (of a mangled name: 16 KiB).
 std::optional<std::string> Demangle(const std::string& mangled);
 
 }  // namespace proftrace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -16,9 +18,17 @@ constexpr size_t kMaxThreads = 8;
 
 void ShareTurns(size_t turns, const std::function<TurnWorker()>& make_worker) {
   std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr thrown;  // the first one
   const auto run = [&] {
-    const TurnWorker worker = make_worker();
-    for (size_t turn = next++; turn < turns; turn = next++) worker(turn);
+    try {
+      const TurnWorker worker = make_worker();
+      for (size_t turn = next++; turn < turns; turn = next++) worker(turn);
+    } catch (...) {
+      next = turns;
+      const std::lock_guard lock(mutex);
+      if (thrown == nullptr) thrown = std::current_exception();
+    }
   };
   const size_t wanted = std::min({size_t{std::thread::hardware_concurrency()}, kMaxThreads, turns});
   std::vector<std::thread> others;
@@ -29,6 +39,7 @@ void ShareTurns(size_t turns, const std::function<TurnWorker()>& make_worker) {
   }
   run();
   for (std::thread& other : others) other.join();
+  if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
 }  // namespace proftrace

@@ -11,7 +11,8 @@ using TurnWorker = std::function<void(size_t turn)>;
 
 // Has every turn of [0, `turns`) done once, by as many threads as there are processors (the calling
 // one among them) and returns when all are done. `make_worker` is called once on each of these
-// threads, possibly at the same time. A turn should be worth some ten microseconds at the least.
+// threads, possibly at the same time. What a turn throws comes out here, when no other turn is done
+// any more. A turn should be worth some ten microseconds at the least.
 void ShareTurns(size_t turns, const std::function<TurnWorker()>& make_worker);
 
 }  // namespace proftrace

@@ -65,8 +65,10 @@ absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::Look(Pid pid, const Pla
   }
   if (!plan_.has_value()) return std::nullopt;
   const int64_t now_ns = MonotonicNs();
-  if (!has_operators() && now_ns - planned_ns_ >= kRetryNs) {
-    // The Dispatcher is made some time after its library is mapped.
+  // The Dispatcher is made some time after its library is mapped, and filled then.
+  const bool has_more =
+      plan_->dispatcher_slot == 0 || (is_old_ && now_ns - changed_ns_ >= kSettledNs);
+  if (!has_operators() && has_more && now_ns - planned_ns_ >= kRetryNs) {
     if (absl::Status status = Plan(pid, options); !status.ok()) return status;
     if (!plan_.has_value()) return std::nullopt;
     if (has_operators()) changed_ns_ = planned_ns_;

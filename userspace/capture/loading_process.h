@@ -28,7 +28,7 @@ class LoadingProcess {
 
   // Makes plan_; none where PyTorch is only half there.
   absl::Status Plan(Pid pid, const PlanOptions& options);
-  bool has_operators() const { return plan_->dispatcher_slot != 0; }
+  bool has_operators() const { return plan_->dispatcher_slot != 0 && !IsRegistering(*plan_); }
 
   std::optional<ProbePlan> plan_;
   int64_t planned_ns_ = 0;

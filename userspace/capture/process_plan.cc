@@ -82,9 +82,10 @@ ModulePlan ModuleOfChild(ModulePlan module, Pid child) {
 }
 
 bool HasFiles(Pid child, const ProbePlan& plan) {
-  return std::all_of(plan.modules.begin(), plan.modules.end(), [child](const ModulePlan& module) {
+  return std::all_of(plan.modules.begin(), plan.modules.end(), [child](const ModulePlan& planned) {
     struct stat link {};
-    return lstat(PathOfChild(module.mapped_path, child).c_str(), &link) == 0;
+    ModulePlan module = ModuleOfChild(planned, child);
+    return lstat(module.mapped_path.c_str(), &link) == 0 || RenewPaths(child, &module);
   });
 }
 

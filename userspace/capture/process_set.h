@@ -164,6 +164,8 @@ class ProcessSet {
   // Adds to `links`, also what there is when it fails.
   absl::Status AttachModules(Pid pid, const ProbePlan& plan, std::vector<ModulePlan> modules,
                              ProcessLinks* links, AttachReport* report);
+  absl::Status AttachOne(Pid pid, const ProbePlan& plan, ModulePlan module, ProcessLinks* links,
+                         AttachReport* report);
   // Another tracer has its jumps there, and keeps them.
   void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
   void FollowRemoval(Pid pid);

@@ -1,5 +1,8 @@
+#include <optional>
 #include <utility>
 
+#include "symbols/planner.h"
+#include "userspace/base/exit_status.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/patch/free_points.h"
@@ -27,17 +30,32 @@ absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
   }
   for (const ModulePlan& planned : modules) {
     ModulePlan module = ModuleOfChild(planned, pid);
-    // Beside jumps no link is made anew.
-    if (patch_ == nullptr && programs_->can_exchange_links()) {
-      absl::StatusOr<OperatorLinks> operators =
-          OperatorLinks::Attach(*programs_, plan, pid, &module, report);
-      if (!operators.ok()) return operators.status();
-      links->operators.push_back(*std::move(operators));
+    AttachReport before = *report;
+    absl::Status status = AttachOne(pid, plan, module, links, report);
+    // Its file may have been reached through a mapping that is gone since.
+    if (ExitCodeOf(status) == ExitCode::kNoTarget && RenewPaths(pid, &module)) {
+      *report = std::move(before);
+      status = AttachOne(pid, plan, std::move(module), links, report);
     }
-    absl::StatusOr<LinkSet> added = programs_->Attach(module, pid, report);
-    if (!added.ok()) return added.status();
-    links->Add({*std::move(added), {}});
+    if (!status.ok()) return status;
   }
+  return absl::OkStatus();
+}
+
+absl::Status ProcessSet::AttachOne(Pid pid, const ProbePlan& plan, ModulePlan module,
+                                   ProcessLinks* links, AttachReport* report) {
+  std::optional<OperatorLinks> operators;
+  // Beside jumps no link is made anew.
+  if (patch_ == nullptr && programs_->can_exchange_links()) {
+    absl::StatusOr<OperatorLinks> made =
+        OperatorLinks::Attach(*programs_, plan, pid, &module, report);
+    if (!made.ok()) return made.status();
+    operators = *std::move(made);
+  }
+  absl::StatusOr<LinkSet> added = programs_->Attach(module, pid, report);
+  if (!added.ok()) return added.status();
+  if (operators) links->operators.push_back(*std::move(operators));
+  links->Add({*std::move(added), {}});
   return absl::OkStatus();
 }
 

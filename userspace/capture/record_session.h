@@ -69,6 +69,7 @@ class RecordSession {
   absl::Status LoadPrograms();
   // Until an instant of CLOCK_MONOTONIC, or the user's signal. Records are taken meanwhile.
   absl::Status WaitUntil(int64_t time_ns);
+  absl::Status AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* plan);
   absl::Status AttachTargets();
   void AttachHost();
   // The plan of a process that runs.

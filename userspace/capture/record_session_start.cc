@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,9 @@ namespace proftrace {
 namespace {
 
 constexpr int kStartPollMs = 20;
+// torch's import registers its operators within two seconds; on a busy host in more.
+constexpr int64_t kLongestImportNs = 10'000'000'000;
+constexpr int64_t kImportPollNs = 100'000'000;
 // --start-at: attaching takes less, but for many processes.
 constexpr int64_t kAttachLeadNs = 2'000'000'000;
 constexpr int64_t kAgentLeadNs = kAttachLeadNs + 6'000'000'000;
@@ -75,14 +79,49 @@ absl::Status RecordSession::PlanTargets() {
     }
     plans_.emplace_back(pid, PlanRunning(pid));
     if (!plans_.back().second.ok()) return plans_.back().second.status();
+    if (absl::Status status = AwaitOperators(pid, &plans_.back().second); !status.ok()) {
+      return status;
+    }
   }
   for (const Pid pid : found) {
     // A forked child of one that comes before is attached to with its plan.
     const bool is_forked = std::any_of(plans_.begin(), plans_.end(), [pid](const auto& known) {
       return known.second.ok() && IsForkOf(pid, known.first, *known.second);
     });
-    if (!is_forked) plans_.emplace_back(pid, PlanRunning(pid));
+    if (is_forked) continue;
+    absl::StatusOr<ProbePlan> plan = PlanRunning(pid);
+    // One that is in the middle of its import is looked at again (ProcessSet::OnTorchMapped).
+    if (plan.ok() && IsRegistering(*plan)) plan = Fail(ExitCode::kNoTorch, "it is being imported");
+    plans_.emplace_back(pid, std::move(plan));
   }
+  return absl::OkStatus();
+}
+
+// Names and schemas of a plan that is made while torch's libraries register their operators would
+// be guessed, for the whole recording.
+absl::Status RecordSession::AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* plan) {
+  if (!IsRegistering(**plan)) return absl::OkStatus();
+  const int64_t deadline_ns = MonotonicNs() + kLongestImportNs;
+  std::optional<uint64_t> last;
+  bool is_said = false;
+  while (IsRegistering(**plan) && MonotonicNs() < deadline_ns &&
+         !stop_.load(std::memory_order_relaxed)) {
+    if (absl::Status status = WaitUntil(MonotonicNs() + kImportPollNs); !status.ok()) {
+      return status;
+    }
+    // Until its library's initialisers run, the Dispatcher is nowhere.
+    const uint64_t now = LastOperator(pid, **plan);
+    if (now == 0 || std::exchange(last, now) != now) *plan = PlanRunning(pid);
+    if (!plan->ok()) return plan->status();
+    // One that has ended looks the same before it is looked at again.
+    if (!std::exchange(is_said, true) && IsRegistering(**plan) && callbacks_.on_import) {
+      callbacks_.on_import(pid);
+    }
+  }
+  if (!IsRegistering(**plan)) return absl::OkStatus();
+  (*plan)->gaps.push_back({"names of operators",
+                           "the process has registered only a part of them, or none that could be "
+                           "read: the others' names are guessed from their functions"});
   return absl::OkStatus();
 }
 

@@ -82,6 +82,8 @@ struct RecordCallbacks {
   std::function<void(const Ready&)> on_ready;
   // There is no eBPF, and jumps record alone; `why`: a sentence.
   std::function<void(const std::string& why)> on_without_bpf;
+  // Recording waits for a process that is in the middle of its import of PyTorch.
+  std::function<void(Pid pid)> on_import;
   // A process has another tracer's jumps, and what they lie at is not recorded.
   std::function<void(const std::string& why)> on_anothers_jumps;
   // --max-overhead: operators were demoted, or what is left was measured; so long after the

@@ -23,16 +23,20 @@ std::string Reason(const SchemaReading& reading) {
          " were not as expected and are left out";
 }
 
-// What a look through the heap of each process would cost is saved where threads tell.
-bool MayBeDistributed(Pid pid, const ProbePlan& plan) {
-  if (!NamesGroupThreads(plan.torch_version)) return true;
-  const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
-  if (info.ok() && info->rank.has_value()) return true;
+bool HasGroupThreads(Pid pid) {
   const std::vector<ThreadEntry> threads = ReadThreads(pid);
   return std::any_of(threads.begin(), threads.end(), [](const ThreadEntry& thread) {
     return thread.name.starts_with("pt_gloo") || thread.name.starts_with("pt_nccl") ||
            thread.name.starts_with("pt_tcpstore");
   });
+}
+
+// What a look through the heap of each process would cost is saved where threads tell.
+bool MayBeDistributed(Pid pid, const ProbePlan& plan) {
+  if (!NamesGroupThreads(plan.torch_version)) return true;
+  const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
+  if (info.ok() && info->rank.has_value()) return true;
+  return HasGroupThreads(pid);
 }
 
 }  // namespace
@@ -83,7 +87,14 @@ void SchemaCollector::AddGap(Unsupported gap) {
 void SchemaCollector::CollectGroups(Pid pid, const ProbePlan& plan) {
   if (!MayBeDistributed(pid, plan)) return;
   const ProcessGroupReading reading = ReadProcessGroups(pid, plan);
-  if (reading.groups.empty()) return;
+  if (reading.groups.empty()) {
+    // RANK alone says little: a launcher's other children have it too.
+    if (HasGroupThreads(pid)) {
+      AddGap({"process groups", "they were not found in the memory of PID " +
+                                    std::to_string(Raw(pid)) + ", which has threads of them"});
+    }
+    return;
+  }
   sink_->AddMetadata(
       [&](MetadataWriter& writer) { writer.AddProcessGroups(pid, reading.groups, reading.count); });
   if (!reading.without_members.empty()) {

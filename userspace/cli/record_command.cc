@@ -190,6 +190,10 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
       std::fprintf(stderr, "proftrace: jumps record alone, without eBPF: %s\n", why.c_str());
     };
   }
+  callbacks.on_import = [](Pid pid) {
+    std::fprintf(stderr, "proftrace: PID %u is importing PyTorch: waiting for its operators\n",
+                 Raw(pid));
+  };
   callbacks.on_anothers_jumps = [](const std::string& why) {
     std::fprintf(stderr, "proftrace: %s\n", why.c_str());
   };

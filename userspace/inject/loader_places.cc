@@ -36,13 +36,11 @@ bool ForEachExport(Pid pid, const MappedFile& file, const Visit& visit) {
   if (!opened.ok()) return false;
   absl::StatusOr<std::unique_ptr<ElfFile>> elf = ElfFile::Open(std::move(opened->fd));
   if (!elf.ok()) return false;
-  const Mapping& first = file.mappings.front();
-  const std::optional<uint64_t> address = (*elf)->AddressOfOffset(first.file_offset);
-  if (!address.has_value()) return false;
-  const uint64_t bias = first.start - *address;
+  const std::optional<uint64_t> bias = LoadBias(**elf, file);
+  if (!bias.has_value()) return false;
   (*elf)->ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
     if (symbol.is_function && symbol.is_defined) {
-      visit(symbol.name(), symbol.address + bias, symbol.size);
+      visit(symbol.name(), symbol.address + *bias, symbol.size);
     }
   });
   return true;

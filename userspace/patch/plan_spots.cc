@@ -140,7 +140,8 @@ class SpotFinder {
     if (module.points.empty()) return;
     const auto mapped =
         std::find_if(files_.begin(), files_.end(), [&module](const MappedFile& file) {
-          return file.device == module.file.device && file.inode == module.file.inode;
+          return file.device == module.file.device && file.inode == module.file.inode &&
+                 file.path.ends_with(module.name);
         });
     if (mapped == files_.end() || module.file.time != 0) {
       return LeaveAll(m, "its file is not mapped once");
