@@ -142,7 +142,7 @@ ChromeDeviceRows::Place ChromeDeviceRows::PlaceOf(const TrackKey& key, int64_t s
 
 void ChromeDeviceRows::WriteRows() {
   const DeviceActivityStore& activities = timeline_.device_activities();
-  const std::vector<DeviceAnnotation>& annotations = timeline_.device_annotations();
+  const std::vector<DeviceAnnotation>& annotations = steps_.DeviceAnnotations(timeline_);
   size_t next = 0;
   for (uint32_t index = 0; index < activities.size() && writer_.ok(); ++index) {
     const DeviceActivity& activity = activities.at(index);
@@ -238,11 +238,12 @@ void ChromeDeviceRows::WriteAnnotation(const DeviceAnnotation& annotation) {
   const Place place = PlaceOf({Raw(annotation.pid), numbers_.Of(annotation.pid, annotation.device),
                                annotation.stream, TrackKind::kStream},
                               start_ns, end_ns);
-  const Span& span = timeline_.span(annotation.annotation);
-  const std::string name = JsonQuoted(timeline_.label(span.label).name);
+  const std::string name = JsonQuoted(steps_.NameOf(timeline_, annotation));
   const uint64_t id = ++annotations_;
   BeginRow("gpu_user_annotation", name, place, start_ns, end_ns - start_ns, id);
-  Number("External id", static_cast<int64_t>(steps_.NumberOf(annotation.annotation)) + 1);
+  const uint64_t number = annotation.step != kNowhere ? steps_.NumberOfRow(annotation.step)
+                                                      : steps_.NumberOf(annotation.annotation);
+  Number("External id", static_cast<int64_t>(number) + 1);
   EndRow("gpu_user_annotation", name, place, end_ns, id);
 }
 

@@ -225,7 +225,7 @@ class ChromeTraceWriter {
   // After all other rows that have a number in events.csv.
   uint64_t FirstPythonNumber() const {
     return FirstSystemNumber() + timeline_.system_event_count() +
-           timeline_.device_activities().size() + timeline_.device_annotations().size();
+           timeline_.device_activities().size() + steps_.DeviceAnnotations(timeline_).size();
   }
 
   // The rows of Python's calls that open with the row `number`: they lie around it.

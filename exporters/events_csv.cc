@@ -134,7 +134,7 @@ class EventsCsvWriter {
           WriteSystemRow(timeline_.system_event(other->index));
           break;
         case EventOrder::Other::Kind::kDeviceAnnotation:
-          WriteDeviceAnnotation(timeline_.device_annotations()[other->index]);
+          WriteDeviceAnnotation(step_rows_.DeviceAnnotations(timeline_)[other->index]);
           break;
         case EventOrder::Other::Kind::kDeviceActivity:
           WriteDeviceActivity(timeline_.device_activities().at(other->index));
@@ -422,13 +422,22 @@ class EventsCsvWriter {
   }
 
   void WriteDeviceAnnotation(const DeviceAnnotation& annotation) {
-    const Span& span = timeline_.span(annotation.annotation);
+    const std::string name = step_rows_.NameOf(timeline_, annotation);
     OtherRow row;
-    row.parent = row.op = annotation.annotation;
-    row.name = timeline_.label(span.label).name;
+    if (annotation.step != kNowhere) {
+      const StepRows::Row& step = step_rows_.rows()[annotation.step];
+      row.parent = step.parent;
+      row.between = {name};
+      row.between_id = order_.IdOfStep(annotation.step);
+      row.external_id = step_rows_.NumberOfRow(annotation.step) + 1;
+      row.tid = timeline_.thread(step.thread).tid;
+    } else {
+      row.parent = row.op = annotation.annotation;
+      row.tid = timeline_.thread(timeline_.span(annotation.annotation).thread).tid;
+    }
+    row.name = name;
     row.category = "gpu_user_annotation";
     row.pid = annotation.pid;
-    row.tid = timeline_.thread(span.thread).tid;
     row.start_ns = annotation.start_ns;
     row.duration_ns = annotation.end_ns - annotation.start_ns;
     row.is_device = true;
@@ -450,7 +459,8 @@ class EventsCsvWriter {
     uint32_t device = kNowhere;
     uint32_t stream = kNowhere;
     uint32_t correlation = 0;
-    SpanId op = kNoSpan;  // whose external id it has
+    SpanId op = kNoSpan;  // whose external id it has, else:
+    uint64_t external_id = 0;
     std::string args;
     std::optional<ThreadIndex> thread;  // none: that of its parent
     SpanEnd end = SpanEnd::kReturn;
@@ -498,7 +508,9 @@ class EventsCsvWriter {
     optional_cell(row.device != kNowhere, row.device);
     optional_cell(row.stream != kNowhere, row.stream);
     optional_cell(row.correlation != 0, row.correlation);
-    optional_cell(row.op != kNoSpan, row.op == kNoSpan ? 0 : step_rows_.NumberOf(row.op) + 1);
+    const uint64_t external_id =
+        row.op == kNoSpan ? row.external_id : step_rows_.NumberOf(row.op) + 1;
+    optional_cell(external_id != 0, external_id);
     writer_.Text(",,0,");  // sequence_nr, fwd_tid, is_async
     const ProcessSteps* process = thread.has_value() ? steps_.Of(*thread) : nullptr;
     const int64_t step_ns =

@@ -354,16 +354,15 @@ class PerfettoWriter {
 
   // Around the work that they enclose.
   void WriteDeviceAnnotationsBefore(int64_t until_ns) {
-    const std::vector<DeviceAnnotation>& annotations = timeline_.device_annotations();
+    const std::vector<DeviceAnnotation>& annotations = steps_.DeviceAnnotations(timeline_);
     for (;
          next_annotation_ < annotations.size() && annotations[next_annotation_].start_ns < until_ns;
          ++next_annotation_) {
       const DeviceAnnotation& annotation = annotations[next_annotation_];
-      const Span& span = timeline_.span(annotation.annotation);
       WriteSlice(DeviceLane(annotation.pid, annotation.device, annotation.stream,
                             DeviceActivityKind::kKernel),
                  annotation.start_ns, annotation.end_ns, "gpu_user_annotation",
-                 timeline_.label(span.label).name, "", {});
+                 steps_.NameOf(timeline_, annotation), "", {});
     }
   }
 

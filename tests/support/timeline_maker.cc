@@ -185,6 +185,11 @@ absl::Status TimelineMaker::AddKernel(SpanId asker, const std::string& name, int
   DeviceActivity kernel;
   kernel.op = asker;
   kernel.call = call;
+  for (SpanId at = asker; at != kNoSpan; at = builder_.span(at).parent) {
+    if (builder_.label(builder_.span(at).label).category != Category::kUserAnnotation) continue;
+    kernel.annotation = at;
+    break;
+  }
   kernel.kernel = builder_.kernel_count();
   kernel.name = builder_.InternDeviceName(name);
   kernel.start_ns = start_ns;

@@ -55,7 +55,8 @@ class TimelineMaker {
   absl::Status SetStack(SpanId span, StackId stack) {
     return builder_.columns().stack.Set(span, stack);
   }
-  // A kernel that `asker` asked for by the row `call`, if any, recorded by a GPU agent.
+  // A kernel that `asker`, and the annotation around it, asked for by the row `call`, if any,
+  // recorded by a GPU agent.
   absl::Status AddKernel(SpanId asker, const std::string& name, int64_t start_ns,
                          int64_t duration_ns, SpanId call = kNoSpan);
   void SetSamples(Samples samples) { builder_.SetSamples(std::move(samples)); }

@@ -1,6 +1,7 @@
 // Steps of several processes: which of them encloses a span, and how they are looked for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/timeline_maker.h"
+#include "userspace/aggregate/key_averages.h"
 #include "userspace/aggregate/steps.h"
 
 namespace proftrace {
@@ -93,6 +95,51 @@ TEST(StepsOfProcessesTest, RoundsOfAWorkerOfADataLoaderAreNoSteps) {
   const Steps without =
       FindSteps(*JobWithChild("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"));
   EXPECT_EQ(without.processes.size(), 2u) << "the child is none of its workers";
+}
+
+// As Kineto has it of annotations: work is of the innermost that asked for it.
+TEST(StepsOfProcessesTest, HaveTheWorkOfDevicesThatNoAnnotationInThemAskedFor) {
+  TimelineMaker maker;
+  const ThreadIndex thread = maker.AddThread(1, 1, "python3");
+  const LabelId op = maker.AddOperator("aten::mm");
+  const LabelId inner = maker.AddAnnotation("inner");
+  const SpanId epoch = maker.Begin(thread, maker.AddAnnotation("epoch"), 5);
+  Steps steps;
+  ProcessSteps process;
+  process.pid = Pid{1};
+  process.thread = thread;
+  for (int64_t step = 0; step < 2; ++step) {
+    const int64_t start_ns = 100 + 100 * step;
+    process.steps.push_back({start_ns, start_ns + 90, step});
+    const SpanId direct = maker.Add(thread, op, start_ns + 10, start_ns + 20);
+    ASSERT_TRUE(maker.AddKernel(direct, "gemm", start_ns + 1'000, 30).ok());
+    maker.Begin(thread, inner, start_ns + 30);
+    const SpanId within = maker.Add(thread, op, start_ns + 40, start_ns + 50);
+    ASSERT_TRUE(maker.AddKernel(within, "gemm", start_ns + 1'050, 10).ok());
+    maker.End(thread, start_ns + 60);
+  }
+  const SpanId behind = maker.Add(thread, op, 400, 410);
+  ASSERT_TRUE(maker.AddKernel(behind, "gemm", 2'000, 10).ok());
+  maker.End(thread, 500);
+  steps.processes.push_back(process);
+  const std::unique_ptr<Timeline> timeline = maker.Finish();
+  const StepRows rows(*timeline, steps);
+  std::vector<std::string> found;
+  for (const DeviceAnnotation& annotation : rows.DeviceAnnotations(*timeline)) {
+    found.push_back(rows.NameOf(*timeline, annotation) + " " + std::to_string(annotation.start_ns) +
+                    " to " + std::to_string(annotation.end_ns));
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{"ProfilerStep#0 1100 to 1130", "inner 1150 to 1160",
+                                             "ProfilerStep#1 1200 to 1230", "inner 1250 to 1260",
+                                             "epoch 2000 to 2010"}));
+  EXPECT_EQ(rows.rows()[0].parent, epoch);
+  const KeyAverages averages = BuildKeyAverages(*timeline, {}, rows);
+  const auto row =
+      std::find_if(averages.rows.begin(), averages.rows.end(), [](const KeyAverage& average) {
+        return average.name == "ProfilerStep*" && average.is_device;
+      });
+  ASSERT_NE(row, averages.rows.end());
+  EXPECT_EQ(row->device_time_total_ns, 60);
 }
 
 TEST(StepsOfProcessesTest, LookedAtTogetherOrOneByOneTheyAreTheSame) {

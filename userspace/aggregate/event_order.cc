@@ -34,7 +34,7 @@ uint32_t EventOrder::CountOf(Kind kind) const {
     case Kind::kSystem:
       return timeline_.system_event_count();
     case Kind::kDeviceAnnotation:
-      return static_cast<uint32_t>(timeline_.device_annotations().size());
+      return static_cast<uint32_t>(steps_.DeviceAnnotations(timeline_).size());
     case Kind::kDeviceActivity:
       return static_cast<uint32_t>(timeline_.device_activities().size());
   }
@@ -48,7 +48,7 @@ int64_t EventOrder::StartOf(Kind kind, uint32_t index) const {
     case Kind::kSystem:
       return timeline_.system_event(index).start_ns;
     case Kind::kDeviceAnnotation:
-      return timeline_.device_annotations()[index].start_ns;
+      return steps_.DeviceAnnotations(timeline_)[index].start_ns;
     case Kind::kDeviceActivity:
       return timeline_.device_activities().at(index).start_ns;
   }

@@ -438,9 +438,8 @@ class KeyAverager {
       NoteProcess(activity.pid);
     }
     absl::flat_hash_map<std::string, size_t> annotation_rows;
-    for (const DeviceAnnotation& annotation : timeline_.device_annotations()) {
-      const Span& span = timeline_.span(annotation.annotation);
-      const std::string name = RowName(timeline_.label(span.label).name);
+    for (const DeviceAnnotation& annotation : steps_.DeviceAnnotations(timeline_)) {
+      const std::string name = RowName(steps_.NameOf(timeline_, annotation));
       const auto [it, inserted] = annotation_rows.try_emplace(name, rows_.size());
       if (inserted) {
         NewDeviceRow(name, true);

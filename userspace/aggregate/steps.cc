@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "userspace/aggregate/each_span.h"
@@ -325,11 +327,48 @@ StepRows::StepRows(const Timeline& timeline, const Steps& steps) {
   rows_of_thread_.resize(timeline.threads().size());
   for (uint32_t i = 0; i < rows_.size(); ++i) rows_of_thread_[Raw(rows_[i].thread)].push_back(i);
   FindParents(timeline);
+  FindDeviceAnnotations(timeline);
   const SpanStore& spans = timeline.spans();
   for (uint32_t index = rows_.front().before_span; index < spans.size(); ++index) {
     const Span& span = spans.at(index);
     if (const std::optional<size_t> row = ParentOf(span)) rows_[*row].self_ns -= span.duration_ns;
   }
+}
+
+void StepRows::FindDeviceAnnotations(const Timeline& timeline) {
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>, DeviceAnnotation> found;
+  const auto around = [&](SpanId span) {
+    return span == kNoSpan ? std::nullopt : Around(timeline, timeline.span(span));
+  };
+  const DeviceActivityStore& activities = timeline.device_activities();
+  for (uint32_t i = 0; i < activities.size(); ++i) {
+    const DeviceActivity& activity = activities.at(i);
+    if (!IsDeviceWork(activity.kind)) continue;
+    const std::optional<size_t> step =
+        around(activity.call != kNoSpan ? activity.call : activity.op);
+    const bool is_steps = step.has_value() && around(activity.annotation) != step;
+    if (!is_steps && activity.annotation == kNoSpan) continue;
+    DeviceAnnotation whole{kNoSpan,         kNowhere,          activity.pid,     activity.device,
+                           activity.stream, activity.start_ns, activity.end_ns()};
+    if (is_steps) {
+      whole.step = static_cast<uint32_t>(*step);
+    } else {
+      whole.annotation = activity.annotation;
+    }
+    const auto [it, inserted] =
+        found.try_emplace({whole.step, Raw(whole.annotation), whole.device, whole.stream}, whole);
+    it->second.start_ns = std::min(it->second.start_ns, whole.start_ns);
+    it->second.end_ns = std::max(it->second.end_ns, whole.end_ns);
+  }
+  for (const auto& [key, annotation] : found) device_annotations_.push_back(annotation);
+  std::stable_sort(device_annotations_.begin(), device_annotations_.end(), ComesBefore);
+}
+
+std::string StepRows::NameOf(const Timeline& timeline, const DeviceAnnotation& annotation) const {
+  if (annotation.step != kNowhere) {
+    return "ProfilerStep#" + std::to_string(rows_[annotation.step].step.number);
+  }
+  return timeline.label(timeline.span(annotation.annotation).label).name;
 }
 
 void StepRows::FindParents(const Timeline& timeline) {

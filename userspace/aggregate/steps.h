@@ -79,6 +79,13 @@ class StepRows {
   uint64_t ExternalId(const Timeline& timeline, const Span& span, uint64_t number) const;
   // The number of the row `rows()[index]`.
   uint64_t NumberOfRow(size_t index) const { return rows_[index].before_span + index; }
+  // What annotations, and these rows like them, asked devices for: each piece of work belongs to
+  // the innermost.
+  const std::vector<DeviceAnnotation>& DeviceAnnotations(const Timeline& timeline) const {
+    return device_annotations_.empty() ? timeline.device_annotations() : device_annotations_;
+  }
+  std::string NameOf(const Timeline& timeline, const DeviceAnnotation& annotation) const;
+
   // The row that all of this time lies in: index into rows().
   std::optional<size_t> At(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const;
   // The row that is the parent of a span in place of the one that it has.
@@ -88,9 +95,11 @@ class StepRows {
 
  private:
   void FindParents(const Timeline& timeline);
+  void FindDeviceAnnotations(const Timeline& timeline);
 
   std::vector<Row> rows_;
   std::vector<std::vector<uint32_t>> rows_of_thread_;  // by ThreadIndex: indices into rows_
+  std::vector<DeviceAnnotation> device_annotations_;
 };
 
 }  // namespace proftrace

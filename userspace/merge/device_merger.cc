@@ -329,8 +329,8 @@ absl::Status DeviceMerger::Charge(const DeviceActivity& activity) {
   if (activity.annotation != kNoSpan) {
     const auto [it, inserted] = annotations_.try_emplace(
         {Raw(activity.annotation), activity.device, activity.stream},
-        DeviceAnnotation{activity.annotation, activity.pid, activity.device, activity.stream,
-                         activity.start_ns, activity.end_ns()});
+        DeviceAnnotation{activity.annotation, kNowhere, activity.pid, activity.device,
+                         activity.stream, activity.start_ns, activity.end_ns()});
     it->second.start_ns = std::min(it->second.start_ns, activity.start_ns);
     it->second.end_ns = std::max(it->second.end_ns, activity.end_ns());
   }
@@ -387,11 +387,7 @@ void DeviceMerger::FinishFacts() {
   std::vector<DeviceAnnotation> annotations;
   annotations.reserve(annotations_.size());
   for (const auto& [key, annotation] : annotations_) annotations.push_back(annotation);
-  std::stable_sort(annotations.begin(), annotations.end(),
-                   [](const DeviceAnnotation& a, const DeviceAnnotation& b) {
-                     if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
-                     return a.end_ns > b.end_ns;
-                   });
+  std::stable_sort(annotations.begin(), annotations.end(), ComesBefore);
   timeline_->SetDeviceAnnotations(std::move(annotations));
   std::vector<GpuDevice> devices;
   for (const auto& [key, decoded] : devices_) {

@@ -120,12 +120,18 @@ struct GpuDevice {
 // gpu_user_annotation.
 struct DeviceAnnotation {
   SpanId annotation = kNoSpan;
+  uint32_t step = kNowhere;  // in its place: of the rows of steps, which are no spans
   Pid pid{};
   uint32_t device = kNowhere;
   uint32_t stream = kNowhere;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };
+
+// The order of such rows: those around others first.
+inline bool ComesBefore(const DeviceAnnotation& a, const DeviceAnnotation& b) {
+  return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;
+}
 
 // How far CUPTI's clock is ahead of CLOCK_MONOTONIC, in a process: looks at both bound it.
 struct DeviceClock {
