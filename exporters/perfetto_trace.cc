@@ -87,7 +87,7 @@ class PerfettoWriter {
       packets_.Metadata("proftrace.gpu_agent", text(GpuJson(timeline_)));
     }
     for (const auto& [key, value] : info.metadata) packets_.Metadata(key, value);
-    for (const auto& [key, text] : info.metadata_json) packets_.Metadata(key, text);
+    for (const auto& [key, value] : info.metadata_json) packets_.Metadata(key, value);
   }
 
   void DescribeThreads() {
