@@ -58,18 +58,10 @@ std::optional<size_t> FirstRoundStart(const StepRule& rule, std::span<const Step
   return at;
 }
 
-// The first item after a round's last marker that is in no annotation with it. `next`: the marker
-// after it, if there is one.
-size_t BehindAnnotations(const StepRule& rule, std::span<const StepItem> items, size_t marker,
-                         std::optional<size_t> next) {
-  const int64_t earliest_ns = items[marker].start_ns - rule.round_ns - rule.round_ns / 2;
-  return EnclosureOf(items, marker, std::nullopt, next, earliest_ns).end;
-}
-
 // The start of the round that lies between a marker and the first marker of the round.
 size_t RoundStart(const StepRule& rule, std::span<const StepItem> items, size_t previous,
                   size_t marker, bool is_all_its_own) {
-  const size_t behind = BehindAnnotations(rule, items, previous, marker);
+  const size_t behind = BehindAnnotations(items, previous, marker, rule.round_ns);
   const size_t usual = std::min(std::max(previous + 1 + rule.tail_items, behind), marker);
   if (rule.begins_sampling || is_all_its_own || marker - usual == rule.lead_items) return usual;
   const double lead_ns = static_cast<double>(items[marker].end_ns - items[usual].start_ns);
@@ -248,7 +240,7 @@ std::vector<StepRange> RangesByEnds(const StepRule& rule, std::span<const StepIt
     if (!is_last || !start.has_value()) continue;
     const auto next = i + 1 < markers.size() ? std::optional<size_t>(markers[i + 1]) : std::nullopt;
     size_t end = std::max(markers[i] + 1 + rule.tail_items,
-                          BehindAnnotations(rule, items, markers[i], next));
+                          BehindAnnotations(items, markers[i], next, rule.round_ns));
     if (end > items.size()) {
       if (!edges.ends_with_step) break;  // the recording ended in it
       end = items.size();

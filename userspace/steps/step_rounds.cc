@@ -174,6 +174,12 @@ Enclosure EnclosureOf(std::span<const StepItem> items, size_t marker, std::optio
   return enclosure;
 }
 
+size_t BehindAnnotations(std::span<const StepItem> items, size_t marker, std::optional<size_t> next,
+                         int64_t round_ns) {
+  const int64_t earliest_ns = items[marker].start_ns - round_ns - round_ns / 2;
+  return EnclosureOf(items, marker, std::nullopt, next, earliest_ns).end;
+}
+
 int64_t Median(std::vector<int64_t>& values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);

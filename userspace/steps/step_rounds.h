@@ -67,6 +67,12 @@ struct Enclosure {
 Enclosure EnclosureOf(std::span<const StepItem> items, size_t marker, std::optional<size_t> before,
                       std::optional<size_t> after, int64_t earliest_ns);
 
+// The first item that is in no annotation with `marker`, a round's last one, but for those that go
+// on over `next`, the marker after it, if there is one. `round_ns`: one that began long before the
+// round is no evidence.
+size_t BehindAnnotations(std::span<const StepItem> items, size_t marker, std::optional<size_t> next,
+                         int64_t round_ns);
+
 // The middle of `values`, which are reordered; 0 of none.
 int64_t Median(std::vector<int64_t>& values);
 

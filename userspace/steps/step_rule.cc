@@ -131,10 +131,8 @@ size_t EnclosedItems(std::span<const StepItem> items, const std::vector<const Se
                      int64_t round_ns) {
   std::vector<int64_t> counts;
   for (const Segment* lead : leads) {
-    const int64_t earliest_ns = items[lead->begin].start_ns - round_ns - round_ns / 2;
-    const Enclosure enclosure =
-        EnclosureOf(items, lead->begin, std::nullopt, lead->end, earliest_ns);
-    counts.push_back(static_cast<int64_t>(enclosure.end - lead->begin - 1));
+    const size_t behind = BehindAnnotations(items, lead->begin, lead->end, round_ns);
+    counts.push_back(static_cast<int64_t>(behind - lead->begin - 1));
   }
   return static_cast<size_t>(Median(counts));
 }
