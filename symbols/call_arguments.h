@@ -18,7 +18,7 @@ namespace proftrace {
 enum class OptionalForm { kC10, kStd };
 
 // One for each argument of the schema; nothing where a type is not known or the name and the schema
-// do not agree. Measured with the headers of 1.13, 2.1, 2.5 and 2.11.
+// do not agree. Measured with the headers of 1.13 and 2.0 to 2.15.
 std::optional<std::vector<abi::pt_argument>> PlaceArguments(std::string_view symbol,
                                                             const OperatorSchema& schema,
                                                             OptionalForm form);

@@ -69,9 +69,11 @@ std::optional<ProcessGroup> ReadGroup(const TargetMemory& memory, uint64_t objec
   const uint64_t string_bytes = old_abi ? 8 : 32;
   const uint64_t name = object + layout.name;
   auto text = ReadStdString(memory, name, old_abi, kLongestName);
-  auto description = ReadStdString(memory, name + string_bytes, old_abi, kLongestName);
-  if (!text || !description || !IsText(*text) || !IsText(*description)) return std::nullopt;
+  if (!text || !IsText(*text)) return std::nullopt;
   group.name = *std::move(text);
+  if (!layout.has_description) return group;
+  auto description = ReadStdString(memory, name + string_bytes, old_abi, kLongestName);
+  if (!description || !IsText(*description)) return std::nullopt;
   group.description = *std::move(description);
   return group;
 }
@@ -137,10 +139,14 @@ std::vector<MemoryRange> HeapRanges(const std::vector<Mapping>& mappings) {
 
 GroupLayout GroupLayoutOf(std::string_view torch_version) {
   const auto [major, minor] = MajorAndMinor(torch_version);
-  // An intrusive_ptr_target is 24 bytes in 1.13 and 2.1, then 16.
-  if (major == 1 && minor == 13) return {.rank = 24, .name = 0, .is_base = false};
-  if (major == 2 && minor == 1) return {.rank = 32, .name = 0, .is_base = true};
-  if (major == 2 && minor >= 5 && minor <= 15) return {.rank = 16, .name = 32, .is_base = false};
+  // An intrusive_ptr_target is 24 bytes up to 2.2, then 16.
+  if (major == 1 && minor == 13) return {.rank = 24};
+  if (major == 2 && minor <= 1) return {.rank = 32, .is_base = true};
+  if (major == 2 && minor == 2) return {.rank = 24, .name = 40};
+  if (major == 2 && minor == 3) return {.rank = 16, .name = 32};
+  if (major == 2 && minor >= 4 && minor <= 15) {
+    return {.rank = 16, .name = 32, .has_description = true};
+  }
   return {};
 }
 

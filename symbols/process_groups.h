@@ -19,11 +19,12 @@ namespace proftrace {
 // Where a version of PyTorch keeps what describes a group, from the object's begin on.
 struct GroupLayout {
   uint32_t rank = 0;     // two ints: rank and size; 0 = not known
-  uint32_t name = 0;     // std::string, then the description's; 0 = it has none
+  uint32_t name = 0;     // std::string; 0 = it has none
   bool is_base = false;  // c10d::ProcessGroup itself, which holds the backends; else the backends
+  bool has_description = false;  // std::string behind the name
 };
 
-// Measured with each version's headers: 1.13, 2.1, 2.5 to 2.15.
+// Measured with each version's headers: 1.13, 2.0 to 2.15.
 GroupLayout GroupLayoutOf(std::string_view torch_version);
 
 // Whether a process that has groups has threads named pt_gloo_…, pt_nccl_…: 2.11 and later.

@@ -27,8 +27,9 @@ struct VersionRule {
 };
 constexpr VersionRule kVersions[] = {
     {1, 13, 13, 0x2000000, 0x1e00000, OptionalForm::kC10, 24, 0xff, 2, 3},
-    {2, 1, 1, 0x4000000, 0x3c00000, OptionalForm::kC10, 24, 0xff, 2, 3},
-    {2, 5, 15, 0x2000000, 0x1c00000, OptionalForm::kStd, 16, 2, 3, 4},
+    {2, 0, 1, 0x4000000, 0x3c00000, OptionalForm::kC10, 24, 0xff, 2, 3},
+    {2, 2, 2, 0x4000000, 0x3c00000, OptionalForm::kStd, 24, 0xff, 2, 3},
+    {2, 3, 15, 0x2000000, 0x1c00000, OptionalForm::kStd, 16, 2, 3, 4},
 };
 
 // TensorImpl's flags lie between its device and key_set_, in the same order in 1.13 to 2.15

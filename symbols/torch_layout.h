@@ -19,8 +19,8 @@ struct TorchLayout {
   std::string refusal;  // why it is not known; empty when it is
 };
 
-// From a table of versions ("2.11.0+cu130"), measured with the headers of 1.13, 2.1, 2.5, 2.8, 2.11
-// and 2.15; checked on the live c10::UndefinedTensorImpl at `undefined_tensor` (its shape is [0],
+// From a table of versions ("2.11.0+cu130"), measured with the headers of 1.13 and 2.0 to 2.15;
+// checked on the live c10::UndefinedTensorImpl at `undefined_tensor` (its shape is [0],
 // with stride 1 and no element) and on what `schemas` tell of values. What does not agree is
 // refused: there are no wrong shapes.
 TorchLayout FindTorchLayout(const TargetMemory& memory, std::string_view torch_version,

@@ -23,17 +23,17 @@ VersionNumbers NumbersOf(std::string_view torch_version) {
 uint32_t PythonNodeObjectOffset(std::string_view torch_version) {
   const auto [major, minor] = NumbersOf(torch_version);
   if (major == 1 && minor == 13) return 392;
-  if (major == 2 && minor >= 1 && minor <= 11) return 472;
-  if (major == 2 && (minor == 14 || minor == 15)) return 112;
+  if (major == 2 && minor <= 12) return 472;
+  if (major == 2 && minor >= 13 && minor <= 15) return 112;
   return 0;
 }
 
 std::optional<NodeOffsets> NodeOffsetsOf(std::string_view torch_version) {
   const auto [major, minor] = NumbersOf(torch_version);
-  if ((major == 1 && minor == 13) || (major == 2 && minor >= 1 && minor <= 11)) {
+  if ((major == 1 && minor == 13) || (major == 2 && minor <= 12)) {
     return NodeOffsets{24, 48};
   }
-  if (major == 2 && (minor == 14 || minor == 15)) return NodeOffsets{16, 40};
+  if (major == 2 && minor >= 13 && minor <= 15) return NodeOffsets{16, 40};
   return std::nullopt;
 }
 
@@ -49,12 +49,12 @@ std::optional<PythonValueLayout> PythonValueLayoutOf(std::string_view torch_vers
   layout.long_tag = python_minor >= 12;
   // torch/csrc/autograd/python_function.cpp, unpack_input: 2.1 has tensors only, 2.5 both.
   layout.shows_numbers = major > 2 || (major == 2 && minor >= 5);
-  if ((major == 1 && minor == 13) || (major == 2 && minor >= 1 && minor <= 9)) {
+  if ((major == 1 && minor == 13) || (major == 2 && minor <= 9)) {
     layout.tensor = 24;  // behind the flag of a c10::MaybeOwned
     return layout;
   }
   layout.tensor = 16;
-  const bool is_known = major == 2 && minor >= 11 && minor <= 15;
+  const bool is_known = major == 2 && minor >= 10 && minor <= 15;
   return is_known ? std::optional(layout) : std::nullopt;
 }
 

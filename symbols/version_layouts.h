@@ -9,7 +9,7 @@
 namespace proftrace {
 
 // The offset of the PyObject* in a torch::autograd::PyNode of this torch version ("2.11.0+cu130");
-// 0 = not known. Measured with each version's headers: 1.13, 2.1 to 2.11, 2.14, 2.15.
+// 0 = not known. Measured with each version's headers: 1.13, 2.0 to 2.15.
 uint32_t PythonNodeObjectOffset(std::string_view torch_version);
 
 // Where a torch::autograd::Node of this torch version keeps its sequence number and torch's number
@@ -21,8 +21,8 @@ struct NodeOffsets {
 std::optional<NodeOffsets> NodeOffsetsOf(std::string_view torch_version);
 
 // How Python keeps what a custom Function is called with (bpf/abi/records.h, struct
-// pt_torch_layout); nothing where that is not known. From the headers of both: torch 1.13, 2.1 to
-// 2.9, 2.11 and 2.15; Python 3.9 to 3.14.
+// pt_torch_layout); nothing where that is not known. From the headers of both: torch 1.13, 2.0 to
+// 2.15; Python 3.9 to 3.14.
 struct PythonValueLayout {
   uint8_t tensor = 0;          // of the TensorImpl* in a Python tensor
   uint8_t items = 0;           // of the first item in a tuple

@@ -65,6 +65,9 @@ TEST_F(ProcessGroupsTest, ReadsTheOlderStrings) {
   AddObject(kGloo, 1, 1, 2, "0", "default_pg", /*old_abi=*/true);
   EXPECT_THAT(Find("2.5.1+cu124", /*old_abi=*/true),
               ElementsAre(ProcessGroup{"0", "default_pg", "gloo", 1, 2}));
+  // They had no description yet.
+  EXPECT_THAT(Find("2.3.1+cu121", /*old_abi=*/true),
+              ElementsAre(ProcessGroup{"0", "", "gloo", 1, 2}));
 }
 
 TEST_F(ProcessGroupsTest, LeavesOutWhatDoesNotHoldTogether) {
@@ -140,10 +143,12 @@ TEST(HeapRangesTest, AltogetherThereIsALimit) {
 }
 
 TEST(GroupLayoutTest, UnknownVersionsHaveNone) {
-  for (const char* version : {"", "2", "2.3.1", "2.16.0", "3.0", "x.y"}) {
+  for (const char* version : {"", "2", "1.12.1", "2.16.0", "3.0", "x.y"}) {
     EXPECT_EQ(GroupLayoutOf(version).rank, 0u) << version;
   }
+  EXPECT_TRUE(GroupLayoutOf("2.0.1+cu117").is_base);
   EXPECT_TRUE(GroupLayoutOf("2.1.2+cu121").is_base);
+  EXPECT_EQ(GroupLayoutOf("2.2.2+cu121").name, 40u);
   EXPECT_EQ(GroupLayoutOf("1.13.0a0").name, 0u);
   EXPECT_FALSE(NamesGroupThreads("2.8.0"));
   EXPECT_TRUE(NamesGroupThreads("2.15.0+cu132"));

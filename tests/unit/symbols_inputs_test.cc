@@ -224,12 +224,18 @@ TEST(TorchLayoutTest, IsTheOneThatTheUndefinedTensorHas) {
   EXPECT_EQ(older.refusal, "");
   EXPECT_EQ(older.optional_form, OptionalForm::kC10);
   EXPECT_EQ(older.layout.object_header, 24);
+  // Between both: the larger objects, and the optionals of the standard library.
+  const TorchLayout between = FindTorchLayout(old, "2.2.2+cu121", 0x1000, Reading(9));
+  EXPECT_EQ(between.refusal, "");
+  EXPECT_EQ(between.optional_form, OptionalForm::kStd);
+  EXPECT_EQ(between.layout.object_header, 24);
+  EXPECT_EQ(between.layout.scalar_bool_tag, 3);
 }
 
 TEST(TorchLayoutTest, IsRefusedWhereAnythingIsNotAsExpected) {
   FakeMemory memory;
   PutUndefined(&memory, 0x1000, 176, 46);
-  EXPECT_NE(FindTorchLayout(memory, "2.3.0", 0x1000, Reading(9)).refusal, "");
+  EXPECT_NE(FindTorchLayout(memory, "2.16.0", 0x1000, Reading(9)).refusal, "");
   EXPECT_NE(FindTorchLayout(memory, "3.0", 0x1000, Reading(10)).refusal, "");
   EXPECT_NE(FindTorchLayout(memory, "", 0x1000, Reading(10)).refusal, "");
   EXPECT_NE(FindTorchLayout(memory, "2.11.0", 0, Reading(10)).refusal, "");

@@ -355,11 +355,14 @@ TEST(PythonNodeTest, UnknownVersionsHaveNoOffset) {
   EXPECT_EQ(PythonNodeObjectOffset("1.13.0a0"), 392u);
   EXPECT_EQ(PythonNodeObjectOffset("2.11.0+cu130"), 472u);
   EXPECT_EQ(PythonNodeObjectOffset("2.15.0"), 112u);
-  EXPECT_EQ(PythonNodeObjectOffset("2.12.0"), 0u);
+  EXPECT_EQ(PythonNodeObjectOffset("2.12.0"), 472u);
+  EXPECT_EQ(PythonNodeObjectOffset("2.13.0"), 112u);
+  EXPECT_EQ(PythonNodeObjectOffset("2.16.0"), 0u);
   EXPECT_EQ(PythonNodeObjectOffset(""), 0u);
   EXPECT_EQ(NodeOffsetsOf("2.11.0+cu130").value_or(NodeOffsets()).sequence, 24u);
   EXPECT_EQ(NodeOffsetsOf("2.15.0").value_or(NodeOffsets()).thread, 40u);
-  EXPECT_FALSE(NodeOffsetsOf("2.12.0").has_value());
+  EXPECT_EQ(NodeOffsetsOf("2.12.0").value_or(NodeOffsets()).thread, 48u);
+  EXPECT_FALSE(NodeOffsetsOf("2.16.0").has_value());
 }
 
 TEST(ProcessInfoTest, DescribesThisProcess) {
