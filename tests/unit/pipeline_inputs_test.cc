@@ -85,6 +85,7 @@ TEST(InputFormatTest, OldVersionsShowLess) {
   const auto older = FormatInputs(values, 2, {}, InputFormOf("1.13.0a0"));
   ASSERT_TRUE(older);
   EXPECT_EQ(older->types, R"(["TensorList", ""])");
+  EXPECT_EQ(InputFormOf("2.0.1+cu117"), InputFormOf("1.13.0a0"));
   EXPECT_EQ(InputFormOf("2.15.0"), InputForm());
 }
 

@@ -250,7 +250,7 @@ InputForm InputFormOf(std::string_view torch_version) {
   const int minor = dot == std::string_view::npos ? 0 : number(torch_version.substr(dot + 1));
   InputForm form;
   form.has_strides = form.has_nested_lists = major > 2 || (major == 2 && minor >= 2);
-  form.has_scalar_lists = major >= 2;
+  form.has_scalar_lists = major > 2 || (major == 2 && minor >= 1);
   return form;
 }
 
