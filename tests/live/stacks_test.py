@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import csv
 import json
 import os
 import re
@@ -59,7 +60,7 @@ class StacksTest(LiveTest):
         """`stops`: nobody empties the rings of jumps for a while."""
         out = self.directory / "result"
         with Job(script=SCRIPT) as job:
-            with Tracer("record", "-p", job.pid, "-o", out, "--format", "events-csv", "--with-stack", *more) as tracer:
+            with Tracer("record", "-p", job.pid, "-o", out, "--format", "events-csv,modules", "--with-stack", *more) as tracer:
                 tracer.wait_until_recording()
                 if stops:
                     tracer.process.send_signal(signal.SIGSTOP)
@@ -138,6 +139,19 @@ class StacksTest(LiveTest):
             self.assertIn("nn.Module: Linear_", row["stack"])
         engine = [row for row in rows if row["name"] == "autograd::engine::evaluate_function: AddmmBackward0"]
         self.assertTrue(all(row["stack"].split(";")[-1].endswith(("_engine_run_backward", ": backward")) for row in engine), engine)
+        # A module's backward is that of the nodes that its operators have made.
+        of_modules: collections.Counter[str] = collections.Counter()
+        class_of = {row["id"]: row["module_class"] for row in rows}
+        for row in rows:
+            forward_id = json.loads(row["args"] or "{}").get("forward_id") if row["scope"] == "BACKWARD_FUNCTION" else None
+            if class_of.get(str(forward_id), "").startswith("Linear_"):
+                of_modules[class_of[str(forward_id)]] += int(row["duration_ns"])
+        self.assertEqual(len(of_modules), 3)
+        with (result.path / "modules.csv").open(encoding="utf-8", newline="") as file:
+            for module in csv.DictReader(file):
+                if module["module_class"] in of_modules:
+                    self.assertAlmostEqual(float(module["self_backward_us"]), of_modules.pop(module["module_class"]) / 1e3, delta=0.01)
+        self.assertEqual(of_modules, {})
 
     def test_modules_have_the_names_of_their_places(self) -> None:
         result, truth = self.record("modules 1")

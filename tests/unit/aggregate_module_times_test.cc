@@ -68,12 +68,28 @@ TEST_F(ModuleTimesTest, AModulesTimesHaveThoseOfTheModulesThatItCalls) {
 }
 
 TEST_F(ModuleTimesTest, TheBackwardBelongsToTheModulesOfTheForward) {
-  Op(in_layer_, 0, 10);
-  const SpanId node = maker_.Begin(thread_, maker_.AddOperator("LinearBackward0"), 100);
-  ASSERT_TRUE(maker_.SetStack(node, in_layer_).ok());
-  ASSERT_TRUE(maker_.SetSequence(node, {.number_plus_1 = 1, .forward_number = 1}).ok());
+  const SpanId forward = Op(in_layer_, 0, 10);
+  const StackId in_backward = maker_.AddFrame(kNoStack, call_, 3);
+  const LabelId engine =
+      maker_.AddLabel({"autograd::engine::evaluate_function: LinearBackward0", "", Category::kCpuOp,
+                       Scope::kFunction, SpanKind::kAutograd});
+  const LabelId linear = maker_.AddLabel(
+      {"LinearBackward0", "", Category::kCpuOp, Scope::kBackwardFunction, SpanKind::kAutograd});
+  const SpanId around = maker_.Begin(thread_, engine, 90);
+  ASSERT_TRUE(maker_.SetStack(around, in_backward).ok());
+  ASSERT_TRUE(maker_.SetSequence(around, {.number_plus_1 = 1, .forward_number = 1}).ok());
+  const SpanId node = maker_.Begin(thread_, linear, 100);
+  // Another operator has had the number before.
+  ASSERT_TRUE(maker_.SetStack(node, in_backward).ok());
+  ASSERT_TRUE(
+      maker_
+          .SetSequence(
+              node, {.number_plus_1 = 1, .forward_number = 1, .forward_plus_1 = Raw(forward) + 1})
+          .ok());
   Op(in_layer_, 110, 120, 32);
   maker_.End(thread_, 130);
+  Op(in_layer_, 132, 134, 32);  // the engine's own
+  maker_.End(thread_, 140);
   const ModuleSums sums = Sums();
   for (const ModuleTimes& module : sums.modules) {
     EXPECT_EQ(module.backward_ns, 30);

@@ -1,6 +1,7 @@
 #include "userspace/aggregate/module_times.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "userspace/aggregate/each_span.h"
 #include "userspace/base/saturating.h"
@@ -17,29 +18,43 @@ struct StackSums {
   int64_t cpu_memory_bytes = 0;
 };
 
-// Whether spans are, or lie in, a node of the backward pass: asked in the order of their start.
+// Whether spans are, or lie in, a node of the backward pass: asked in the order of their start. The
+// engine's row around a node (evaluate_function) knows the node's forward, too, but its stack is
+// that of the call of backward().
 class BackwardSpans {
  public:
-  enum class Part { kNone, kNode, kInside };
+  enum class Part : uint8_t { kNone, kEngine, kNode, kInside };
 
   explicit BackwardSpans(const Timeline& timeline)
       : timeline_(timeline), parts_(timeline.threads().size()) {}
 
   Part Of(SpanId id, const Span& span) {
-    std::vector<bool>& open = parts_[Raw(span.thread)];
+    std::vector<Part>& open = parts_[Raw(span.thread)];
     // Spans of the thread are in the order of their start, so the parent was the last of its depth.
-    const bool is_inside = span.parent != kNoSpan && span.depth > 0 && span.depth <= open.size() &&
-                           open[span.depth - 1u];
-    const bool is_node = timeline_.columns().sequence.at(id).is_backward();
-    open.resize(span.depth + 1u);
-    open[span.depth] = is_inside || is_node;
-    return is_inside ? Part::kInside : is_node ? Part::kNode : Part::kNone;
+    const bool has_parent = span.parent != kNoSpan && span.depth > 0 && span.depth <= open.size();
+    open.resize(span.depth + 1u, Part::kNone);
+    open[span.depth] = PartOf(id, span, has_parent ? open[span.depth - 1u] : Part::kNone);
+    return open[span.depth];
   }
 
  private:
+  Part PartOf(SpanId id, const Span& span, Part around) const {
+    if (around == Part::kNode || around == Part::kInside) return Part::kInside;
+    if (!timeline_.columns().sequence.at(id).is_backward()) return around;
+    const bool is_node = timeline_.label(span.label).scope == Scope::kBackwardFunction;
+    return is_node ? Part::kNode : Part::kEngine;
+  }
+
   const Timeline& timeline_;
-  std::vector<std::vector<bool>> parts_;  // by thread and depth
+  std::vector<std::vector<Part>> parts_;  // by thread and depth
 };
+
+// Of the operator that made it. torch's rule for stacks takes the first one of its number, which an
+// operator that makes no node has, too (zero_grad's aten::zero_).
+StackId StackOfNode(const Timeline& timeline, SpanId node) {
+  const uint32_t forward = timeline.columns().sequence.at(node).forward_plus_1;
+  return forward == 0 ? timeline.stack_of(node) : timeline.own_stack_of(SpanId{forward - 1});
+}
 
 std::vector<StackSums> SumStacks(const Timeline& timeline) {
   std::vector<StackSums> sums(timeline.python_frames().size());
@@ -47,9 +62,11 @@ std::vector<StackSums> SumStacks(const Timeline& timeline) {
   ForEachSpan(timeline, [&](SpanId id, const Span& span) {
     const BackwardSpans::Part part = backward.Of(id, span);
     if (!span.is_complete()) return;
-    StackSums& sum = sums[Raw(timeline.stack_of(id))];
-    if (part == BackwardSpans::Part::kNode) Add(span.duration_ns, &sum.backward_ns);
+    if (part == BackwardSpans::Part::kNode) {
+      Add(span.duration_ns, &sums[Raw(StackOfNode(timeline, id))].backward_ns);
+    }
     if (part != BackwardSpans::Part::kNone) return;
+    StackSums& sum = sums[Raw(timeline.stack_of(id))];
     if (timeline.label(span.label).kind == SpanKind::kOperator) ++sum.operators;
     if (!span.is_async) {
       Add(timeline.columns().memory.at(id).self_cpu_bytes, &sum.cpu_memory_bytes);
