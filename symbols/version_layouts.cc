@@ -47,8 +47,8 @@ std::optional<PythonValueLayout> PythonValueLayoutOf(std::string_view torch_vers
   PythonValueLayout layout;
   layout.items = python_minor == 14 ? 32 : 24;
   layout.long_tag = python_minor >= 12;
-  // torch/csrc/autograd/python_function.cpp, unpack_input: 2.1 has tensors only, 2.5 both.
-  layout.shows_numbers = major > 2 || (major == 2 && minor >= 5);
+  // torch/csrc/autograd/python_function.cpp, unpack_input: tensors only up to 2.2, then both.
+  layout.shows_numbers = major > 2 || (major == 2 && minor >= 3);
   if ((major == 1 && minor == 13) || (major == 2 && minor <= 9)) {
     layout.tensor = 24;  // behind the flag of a c10::MaybeOwned
     return layout;
