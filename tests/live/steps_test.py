@@ -7,6 +7,7 @@ import csv
 import gzip
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import live
@@ -76,6 +77,17 @@ class StepsTest(LiveTest):
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["cycle_0", "cycle_1"])
         self.check_steps(self.out / "cycle_0", [1, 2])
         self.check_steps(self.out / "cycle_1", [6, 7])
+
+    def test_a_cycle_that_could_not_be_shown_costs_no_other(self) -> None:
+        with Job(script=STEPS_JOB, environment={"PROFTRACE_STEPS_KIND": "plain"}) as job, open("/dev/full", "w") as full:
+            job.tell("go")
+            done = subprocess.run([live.BINARY, "-p", str(job.pid), "-o", self.out, "--format", "table,csv", "--schedule",
+                                   "active=1,repeat=40"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=live.WORK_S, check=False)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        # More than are cut out of the recording at once.
+        self.assertEqual({path.name for path in self.out.iterdir()}, {f"cycle_{number}" for number in range(40)})
+        for cycle in self.out.iterdir():
+            self.assertEqual({path.name for path in cycle.iterdir()}, {"capture.ptrec", "summary.json", "key_averages.txt", "key_averages.csv"})
 
     def test_rows_of_steps_can_be_had_of_any_recording(self) -> None:
         self.record("plain", "-d", "1s")

@@ -191,7 +191,9 @@ std::vector<std::byte> PartFrom2000To3000(const TemporaryFile& file) {
   CapturePart part;
   part.start_ns = 2000;
   part.end_ns = 3000;
-  EXPECT_TRUE(CopyCapturePart(part, whole->get(), part_file.Writer().get()).ok());
+  const auto writer = part_file.Writer();
+  CaptureWriter* const writers[] = {writer.get()};
+  EXPECT_TRUE(CopyCaptureParts({&part, 1}, whole->get(), writers).ok());
   return part_file.Bytes();
 }
 

@@ -8,8 +8,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bpf/abi/system_records.h"
@@ -356,7 +359,9 @@ TEST(SystemTest, APartOfARecordingHasWhatReachesIntoIt) {
   CapturePart part;
   part.start_ns = 2000;
   part.end_ns = 3000;
-  ASSERT_TRUE(CopyCapturePart(part, file.Reader().get(), part_file.Writer().get()).ok());
+  const auto part_writer = part_file.Writer();
+  CaptureWriter* const writers[] = {part_writer.get()};
+  ASSERT_TRUE(CopyCaptureParts({&part, 1}, file.Reader().get(), writers).ok());
   const auto reader = part_file.Reader();
   CaptureMetadata metadata = SystemMetadata(part.start_ns, part.end_ns);
   const auto timeline = BuildTimeline(metadata, reader.get(), "");
@@ -366,6 +371,40 @@ TEST(SystemTest, APartOfARecordingHasWhatReachesIntoIt) {
   EXPECT_EQ((*timeline)->system_event(0).duration_ns, 500);
   EXPECT_EQ((*timeline)->system_event(1).end_ns(), 3000);
   EXPECT_EQ((*timeline)->system_tables().files.size(), 2u);
+}
+
+TEST(SystemTest, PartsAreCutOutByOneReading) {
+  SystemRecordMaker job;
+  job.File(1, abi::PT_SYSTEM_FILE_REGULAR, Names({"x"}));
+  job.SystemCall(kTid, 1500, 1600);  // between none of them
+  job.OffCpu(kTid, 1950, 5500);      // reaches into all three
+  job.SystemCall(kTid, 2900, 3100);  // into the second, which begins where the first ends
+  job.SystemCall(kTid, 4500, 4600);
+  job.SystemCall(kTid, 5100, 5200);
+  MemoryCapture file;
+  const auto writer = file.Writer();
+  ASSERT_TRUE(writer->AppendRecords(job.bytes()).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  MemoryCapture part_files[3];
+  std::vector<std::unique_ptr<CaptureWriter>> owners;
+  std::vector<CaptureWriter*> writers;
+  std::vector<CapturePart> parts(3);
+  const std::pair<int64_t, int64_t> times[] = {{2000, 3000}, {3000, 4000}, {5000, 6000}};
+  for (size_t i = 0; i < 3; ++i) {
+    std::tie(parts[i].start_ns, parts[i].end_ns) = times[i];
+    owners.push_back(part_files[i].Writer());
+    writers.push_back(owners.back().get());
+  }
+  ASSERT_TRUE(CopyCaptureParts(parts, file.Reader().get(), writers).ok());
+  for (size_t i = 0; i < 3; ++i) {
+    const auto reader = part_files[i].Reader();
+    const auto timeline =
+        BuildTimeline(SystemMetadata(parts[i].start_ns, parts[i].end_ns), reader.get(), "");
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
+    EXPECT_EQ((*timeline)->system_event_count(), 2u) << i;
+    EXPECT_EQ((*timeline)->system_event(0).start_ns, parts[i].start_ns);
+    EXPECT_EQ((*timeline)->system_tables().files.size(), 2u);
+  }
 }
 
 TEST(SystemTest, NamesOfFilesOutliveTheBlocksOfAFlightRecorder) {

@@ -21,6 +21,7 @@
 #include "userspace/capture/recorder.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/cut_cycles.h"
 #include "userspace/cli/flight_dumps.h"
 #include "userspace/cli/flight_options.h"
 #include "userspace/cli/launch.h"
@@ -39,6 +40,8 @@ namespace {
 // Below this many bytes a burst of one scheduler slice no longer fits.
 constexpr uint64_t kSmallestRing = 4096;
 constexpr uint64_t kLargestRing = 1u << 30;
+// Their captures are cut out of the recording's by one reading, and each is an open file.
+constexpr size_t kCyclesAtOnce = 32;
 
 absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
                                           const std::vector<std::string>& all) {
@@ -330,13 +333,8 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<CaptureWriter>> CreateWriter(const ResultDirectory& directory) {
-  absl::StatusOr<int> fd = directory.CreateCapture();
-  if (!fd.ok()) return fd.status();
-  return CaptureWriter::Create(*fd, directory.capture_path());
-}
-
-// One result directory a cycle, in the directory of the run; the capture of it all is not kept.
+// One result directory a cycle, in the directory of the run; the capture of it all is kept where
+// not all of them could be cut out of it.
 absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory) {
@@ -350,26 +348,30 @@ absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& 
                  "recorded\n");
     return FinishRecording(arguments, result, formats, directory);
   }
-  for (size_t i = 0; i < cycles.size(); ++i) {
-    absl::StatusOr<ResultDirectory> cycle =
-        ResultDirectory::Prepare(directory.path() + "/cycle_" + std::to_string(i), arguments.force);
-    if (!cycle.ok()) return cycle.status();
-    absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CreateWriter(*cycle);
-    if (!writer.ok()) return writer.status();
-    CaptureReader::Options options;
-    options.keep_metadata_text = true;
-    absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
-        CaptureReader::Open(directory.capture_path(), options);
-    if (!reader.ok()) return reader.status();
-    absl::Status status = CopyCapturePart(cycles[i], reader->get(), writer->get());
-    RecordResult part = result;
-    part.window.start_ns = cycles[i].start_ns;
-    part.window.duration_ns = cycles[i].end_ns - cycles[i].start_ns;
-    if (status.ok()) status = FinishRecording(arguments, part, formats, *cycle);
-    if (!status.ok()) return status;
+  // The recording is over: from here on the wish is to be done.
+  const bool was_asked = StopAsked().load(std::memory_order_relaxed);
+  absl::Status failed;
+  for (size_t first = 0; first < cycles.size(); first += kCyclesAtOnce) {
+    const std::span<const CapturePart> group =
+        std::span(cycles).subspan(first, std::min(kCyclesAtOnce, cycles.size() - first));
+    const auto directories = CutCycles(group, first, arguments.force, directory);
+    if (!directories.ok()) return failed.ok() ? directories.status() : failed;
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (!was_asked && StopAsked().load(std::memory_order_relaxed)) {
+        std::fprintf(stderr,
+                     "proftrace: stopped; outputs of %zu of %zu cycles were written, and %s has it "
+                     "all\n",
+                     first + i, cycles.size(), directory.capture_path().c_str());
+        return failed;
+      }
+      RecordResult part = result;
+      part.window.start_ns = group[i].start_ns;
+      part.window.duration_ns = group[i].end_ns - group[i].start_ns;
+      failed.Update(FinishRecording(arguments, part, formats, (*directories)[i]));
+    }
   }
   unlink(directory.capture_path().c_str());
-  return absl::OkStatus();
+  return failed;
 }
 
 // The dumps of a flight recorder: the last one as any recording, those before it are done.

@@ -1,9 +1,11 @@
 #include "userspace/wire/capture_part.h"
 
-#include <absl/container/flat_hash_set.h>
+#include <absl/container/flat_hash_map.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -14,22 +16,72 @@
 namespace proftrace {
 namespace {
 
-bool IsIn(const CapturePart& part, const abi::pt_record& head) {
-  const auto time_ns = static_cast<int64_t>(head.time_ns);
-  return time_ns >= part.start_ns && time_ns < part.end_ns;
-}
+constexpr size_t kNoPart = ~size_t{0};
 
-// The records of `batch` that are in the part, in order.
-void Select(const CapturePart& part, std::span<const std::byte> batch,
-            std::vector<std::byte>* selected) {
-  selected->clear();
-  ForEachRecord(batch, [&](const abi::pt_record& head, std::span<const std::byte> record) {
-    const bool is_before = static_cast<int64_t>(head.time_ns) < part.start_ns;
-    const bool reaches_in = is_before && EndOf(head, record) >= part.start_ns;
-    if (IsIn(part, head) || reaches_in || (is_before && IsToldOnce(head.kind))) {
-      selected->insert(selected->end(), record.begin(), record.end());
+// Where the records of a batch go.
+class Selection {
+ public:
+  Selection(std::span<const CapturePart> parts, std::span<CaptureWriter* const> writers)
+      : parts_(parts), writers_(writers), selected_(parts.size()) {}
+
+  size_t size() const { return parts_.size(); }
+
+  // The first part that ends after `time_ns`, or size().
+  size_t From(int64_t time_ns) const {
+    const auto found =
+        std::upper_bound(parts_.begin(), parts_.end(), time_ns,
+                         [](int64_t time, const CapturePart& part) { return time < part.end_ns; });
+    return static_cast<size_t>(found - parts_.begin());
+  }
+
+  // The part that `head` is in by its time, or kNoPart.
+  size_t PartOf(const abi::pt_record& head) const {
+    const auto time_ns = static_cast<int64_t>(head.time_ns);
+    const size_t part = From(time_ns);
+    return part < size() && time_ns >= parts_[part].start_ns ? part : kNoPart;
+  }
+
+  void Add(size_t part, std::span<const std::byte> record) {
+    selected_[part].insert(selected_[part].end(), record.begin(), record.end());
+  }
+
+  // One that goes to the parts from `first` on as far as they begin by `until_ns`.
+  void AddFrom(size_t first, int64_t until_ns, std::span<const std::byte> record) {
+    for (size_t i = first; i < size() && parts_[i].start_ns <= until_ns; ++i) Add(i, record);
+  }
+
+  absl::Status Write(absl::Status (CaptureWriter::*append)(std::span<const std::byte>)) {
+    for (size_t i = 0; i < size(); ++i) {
+      if (selected_[i].empty()) continue;
+      if (absl::Status status = (writers_[i]->*append)(selected_[i]); !status.ok()) return status;
+      selected_[i].clear();
     }
-  });
+    return absl::OkStatus();
+  }
+
+ private:
+  std::span<const CapturePart> parts_;
+  std::span<CaptureWriter* const> writers_;
+  std::vector<std::vector<std::byte>> selected_;  // by part
+};
+
+absl::Status CopyRecords(CaptureReader* reader, Selection* selection) {
+  while (true) {
+    const absl::StatusOr<RecordBatch> batch = reader->Next();
+    if (!batch.ok()) return batch.status();
+    if (batch->end) return absl::OkStatus();
+    ForEachRecord(
+        batch->records, [&](const abi::pt_record& head, std::span<const std::byte> record) {
+          const auto time_ns = static_cast<int64_t>(head.time_ns);
+          // It is in the first of them, or reaches into it, or is told there.
+          const int64_t until_ns = IsToldOnce(head.kind) ? std::numeric_limits<int64_t>::max()
+                                                         : std::max(time_ns, EndOf(head, record));
+          selection->AddFrom(selection->From(time_ns), until_ns, record);
+        });
+    if (absl::Status status = selection->Write(&CaptureWriter::AppendRecords); !status.ok()) {
+      return status;
+    }
+  }
 }
 
 // Process and correlation id of a call, or of what a call asked for; 0 = it has none.
@@ -69,28 +121,39 @@ bool IsFact(const abi::pt_record& head) {
          head.kind == abi::PT_GPU_CONTEXT || head.kind == abi::PT_GPU_CLOCK;
 }
 
-absl::Status CopyDeviceRecords(const CapturePart& part, CaptureReader* reader,
-                               CaptureWriter* writer) {
-  absl::flat_hash_set<uint64_t> calls;
-  std::vector<std::byte> selected;
-  // First the calls of the part: what they asked for may have come before them.
+absl::Status CopyDeviceRecords(CaptureReader* reader, Selection* selection) {
+  absl::flat_hash_map<uint64_t, size_t> part_of_call;
+  // First the calls of the parts: what they asked for may have come before them.
   for (const bool is_copying : {false, true}) {
     const std::unique_ptr<RecordSource> source = reader->DeviceRecords();
     while (true) {
       const absl::StatusOr<RecordBatch> batch = source->Next();
       if (!batch.ok()) return batch.status();
       if (batch->end) break;
-      selected.clear();
-      ForEachRecord(
-          batch->records, [&](const abi::pt_record& head, std::span<const std::byte> record) {
-            const uint64_t key = CallKey(head, record);
-            if (!is_copying) {
-              if (head.kind == abi::PT_GPU_CALL && IsIn(part, head)) calls.insert(key);
-            } else if (IsIn(part, head) || IsFact(head) || (key != 0 && calls.contains(key))) {
-              selected.insert(selected.end(), record.begin(), record.end());
-            }
-          });
-      if (absl::Status status = writer->AppendDeviceRecords(selected); !status.ok()) return status;
+      ForEachRecord(batch->records,
+                    [&](const abi::pt_record& head, std::span<const std::byte> record) {
+                      const size_t part = selection->PartOf(head);
+                      const uint64_t key = CallKey(head, record);
+                      if (!is_copying) {
+                        if (head.kind == abi::PT_GPU_CALL && part != kNoPart) {
+                          part_of_call[key] = part;
+                        }
+                        return;
+                      }
+                      if (IsFact(head)) {
+                        selection->AddFrom(0, std::numeric_limits<int64_t>::max(), record);
+                        return;
+                      }
+                      const auto call = key == 0 ? part_of_call.end() : part_of_call.find(key);
+                      if (part != kNoPart) selection->Add(part, record);
+                      if (call != part_of_call.end() && call->second != part) {
+                        selection->Add(call->second, record);
+                      }
+                    });
+      if (absl::Status status = selection->Write(&CaptureWriter::AppendDeviceRecords);
+          !status.ok()) {
+        return status;
+      }
     }
   }
   return absl::OkStatus();
@@ -98,33 +161,31 @@ absl::Status CopyDeviceRecords(const CapturePart& part, CaptureReader* reader,
 
 }  // namespace
 
-absl::Status CopyCapturePart(const CapturePart& part, CaptureReader* reader,
-                             CaptureWriter* writer) {
-  if (absl::Status status = writer->AppendMetadata(reader->metadata_text()); !status.ok()) {
-    return status;
+absl::Status CopyCaptureParts(std::span<const CapturePart> parts, CaptureReader* reader,
+                              std::span<CaptureWriter* const> writers) {
+  for (CaptureWriter* writer : writers) {
+    if (absl::Status status = writer->AppendMetadata(reader->metadata_text()); !status.ok()) {
+      return status;
+    }
   }
-  std::vector<std::byte> selected;
-  while (true) {
-    const absl::StatusOr<RecordBatch> batch = reader->Next();
-    if (!batch.ok()) return batch.status();
-    if (batch->end) break;
-    Select(part, batch->records, &selected);
-    if (selected.empty()) continue;
-    if (absl::Status status = writer->AppendRecords(selected); !status.ok()) return status;
-  }
-  if (absl::Status status = CopyDeviceRecords(part, reader, writer); !status.ok()) return status;
+  Selection selection(parts, writers);
+  if (absl::Status status = CopyRecords(reader, &selection); !status.ok()) return status;
+  if (absl::Status status = CopyDeviceRecords(reader, &selection); !status.ok()) return status;
   const CaptureMetadata& whole = reader->metadata();
-  Window window = whole.info.window;
-  window.start_ns = part.start_ns;
-  window.duration_ns = part.end_ns - part.start_ns;
-  MetadataWriter metadata;
-  metadata.AddCut(part.start_ns);
-  metadata.AddSteps(part.steps);
-  metadata.AddEnd(window, whole.info.cost, whole.kernel_ledger);
-  if (absl::Status status = writer->AppendMetadata(metadata.TakeJson()); !status.ok()) {
-    return status;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Window window = whole.info.window;
+    window.start_ns = parts[i].start_ns;
+    window.duration_ns = parts[i].end_ns - parts[i].start_ns;
+    MetadataWriter metadata;
+    metadata.AddCut(parts[i].start_ns);
+    metadata.AddSteps(parts[i].steps);
+    metadata.AddEnd(window, whole.info.cost, whole.kernel_ledger);
+    if (absl::Status status = writers[i]->AppendMetadata(metadata.TakeJson()); !status.ok()) {
+      return status;
+    }
+    if (absl::Status status = writers[i]->Finish(); !status.ok()) return status;
   }
-  return writer->Finish();
+  return absl::OkStatus();
 }
 
 }  // namespace proftrace

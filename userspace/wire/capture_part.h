@@ -1,9 +1,10 @@
-// A part of a capture as a capture of its own: what was recorded in a stretch of time.
+// Parts of a capture as captures of their own: what was recorded in stretches of time.
 #pragma once
 
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <span>
 
 #include "userspace/wire/capture_reader.h"
 #include "userspace/wire/capture_writer.h"
@@ -16,9 +17,11 @@ struct CapturePart {
   RecordedSteps steps;   // that lie in it
 };
 
-// Copies `part` of what `reader`, opened with keep_metadata_text, gives, to the end of `writer`.
+// Copies each of `parts`, which lie behind one another, of what `reader`, opened with
+// keep_metadata_text, gives, to the end of the writer in the same place.
 // Of device records, those of the stretch and what its calls asked for, however late it ran.
-// Reads all records; the cost and the kernel's losses stay those of the whole recording.
-absl::Status CopyCapturePart(const CapturePart& part, CaptureReader* reader, CaptureWriter* writer);
+// Reads all records once; the cost and the kernel's losses stay those of the whole recording.
+absl::Status CopyCaptureParts(std::span<const CapturePart> parts, CaptureReader* reader,
+                              std::span<CaptureWriter* const> writers);
 
 }  // namespace proftrace
