@@ -29,7 +29,7 @@ class UsageTest(LiveTest):
         for arguments in (
             ("record", "--nonsense"), ("nonsense",), ("record",), ("--",), ("record", "--"), ("-p",),
             ("record", "-d", "1s"), ("-p", "x"), ("-p", "0"), ("-p", "-4"), ("-p", "99999999999"),
-            ("-p", me, "-d", "never"), ("-p", me, "-d", "0"), ("-p", me, "-d", "-1s"), ("-p", me, "-d", "1h"),
+            ("-p", me, "-d", "never"), ("-p", f"0{me}"), ("-p", "0x7f"), ("dump", "-p", "010"), ("clean", "-p", "0x1"), ("-p", me, "-d", "0"), ("-p", me, "-d", "-1s"), ("-p", me, "-d", "1h"),
             ("-p", me, "-d", "nan"), ("-p", me, "-d", ""), ("-p", me, "--buffer-size", "1K"),
             ("-p", me, "--buffer-size", "2T"), ("-p", me, "--format", "nonsense"), ("-p", me, "--format", ""),
             ("-p", me, "--format", "table,none"), ("-p", me, "--tier", "patch", "--no-inject"), ("-p", me, "--most-dumps", "3"),
@@ -82,7 +82,8 @@ class TargetTest(LiveTest):
         done = threading.Event()
         thread = threading.Thread(target=done.wait, daemon=True)
         thread.start()
-        self.assert_fails(3, ("-p", thread.native_id), str(thread.native_id))
+        for command in (("-p",), ("clean", "-p"), ("dump", "-p")):
+            self.assert_fails(3, (*command, thread.native_id), f"a thread of PID {os.getpid()}")
         done.set()
         thread.join()
 
@@ -152,6 +153,18 @@ class HostTest(LiveTest):
         self.assertEqual(done.returncode, 6)
         failed = [check["name"] for check in json.loads(done.stdout)["checks"] if not check["ok"]]
         self.assertIn("kernel type information (BTF)", failed)
+
+    def test_too_little_for_us_is_6(self) -> None:
+        with Job() as job:
+            self.assert_fails(6, ("-p", job.pid), "ulimit -n", prefix=("prlimit", "--nofile=20"))
+            for megabytes in (80, 100, 120, 150, 200):
+                done = self.run_proftrace("-p", job.pid, "--force", "-o", self.out, "-d", "100ms", prefix=("prlimit", f"--as={megabytes}000000"))
+                self.assertIn(done.returncode, (0, 6), done.stderr)
+                if done.returncode:
+                    self.assertRegex(done.stderr.splitlines()[-1], "memory")
+                else:
+                    self.assertGreater(megabytes, 80)
+            job.do("steps 1")
 
 
 class EndTest(LiveTest):

@@ -80,6 +80,14 @@ TEST(ParseSizeTest, RefusesNonsense) {
   }
 }
 
+TEST(WhyNoPidTest, TakesDigitsAlone) {
+  for (const char* text : {"1", "4711", "4194304"}) EXPECT_EQ(WhyNoPid(text), "") << text;
+  for (const char* text :
+       {"", "0", "-1", "+1", "0x10", "021431", "1 ", "4194305", "99999999999", "self", "4711.0"}) {
+    EXPECT_NE(WhyNoPid(text), "") << text;
+  }
+}
+
 TEST(ParseKeyValueTest, TakesTheFirstEqualsSign) {
   EXPECT_EQ(ParseKeyValue("a=b=c")->second, "b=c");
   EXPECT_EQ(ParseKeyValue("a=")->second, "");

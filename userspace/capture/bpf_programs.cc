@@ -66,6 +66,10 @@ absl::Status LoadError(int error, const LoadMessages& messages) {
                 "the kernel does not permit this user to load BPF programs; run 'sudo proftrace', "
                 "or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and CAP_SYS_PTRACE");
   }
+  if (error == EMFILE) {
+    return Fail(ExitCode::kHostUnfit,
+                "too few files may be open for the BPF programs: raise the limit (ulimit -n 1024)");
+  }
   if (!HasAttachCookies()) {
     return Fail(ExitCode::kHostUnfit,
                 "the kernel gives no cookies to programs of probes: proftrace needs Linux 5.15 or "

@@ -4,7 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "symbols/process.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/parse.h"
 #include "userspace/patch/clean_family.h"
 
 namespace proftrace {
@@ -22,6 +24,10 @@ void KeepFirst(absl::Status status, absl::Status* first) {
 absl::Status RunClean(const std::vector<uint32_t>& pids) {
   absl::Status first;
   for (const uint32_t pid : pids) {
+    if (absl::Status status = CheckIsNoThread(Pid{pid}); !status.ok()) {
+      KeepFirst(std::move(status), &first);
+      continue;
+    }
     const std::vector<CleanedProcess> family = CleanFamily(Pid{pid});
     bool is_found = false;
     bool has_failed = false;
@@ -51,7 +57,7 @@ void AddCleanCommand(CLI::App& app, Action* action) {
       "Example: sudo proftrace clean -p 4711");
   clean->add_option("-p,--pid", *pids, "the process; may be given several times")
       ->required()
-      ->check(CLI::Range(1U, 1U << 22U));
+      ->check(WhyNoPid);
   clean->callback([pids, action] { *action = [pids] { return RunClean(*pids); }; });
 }
 

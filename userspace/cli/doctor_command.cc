@@ -20,6 +20,7 @@
 #include "userspace/capture/gpu_process.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/parse.h"
 #include "userspace/cli/version.h"
 #include "userspace/inject/injector.h"
 #include "userspace/inject/trace_permission.h"
@@ -271,7 +272,7 @@ void AddDoctorCommand(CLI::App& app, Action* action) {
       "doctor",
       "Say what this host, and one process, can be recorded with, and what is missing.\n"
       "Example: sudo proftrace doctor -p 4711");
-  doctor->add_option("-p,--pid", arguments->pid, "also look at this process");
+  doctor->add_option("-p,--pid", arguments->pid, "also look at this process")->check(WhyNoPid);
   doctor->add_flag("--json", arguments->json);
   doctor->callback([arguments, action] {
     *action = [arguments] { return RunDoctor(arguments->pid, arguments->json); };

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "userspace/cli/commands.h"
+#include "userspace/cli/parse.h"
 #include "userspace/cli/process_dump.h"
 
 namespace proftrace {
@@ -141,9 +142,7 @@ void AddDumpCommand(CLI::App& app, Action* action) {
       "Show the Python stack of each thread of a process once, innermost frame first, and what it\n"
       "waits for. The process is stopped for some milliseconds; how long is printed.\n"
       "Example: sudo proftrace dump -p 4711");
-  dump->add_option("-p,--pid", options->pid, "the process")
-      ->required()
-      ->check(CLI::Range(1U, 1U << 22U));
+  dump->add_option("-p,--pid", options->pid, "the process")->required()->check(WhyNoPid);
   dump->add_flag("--json", options->json, "as one JSON document");
   dump->callback(
       [options, action] { *action = [options] { return RunDump(options->pid, options->json); }; });

@@ -1,15 +1,41 @@
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <string_view>
+#include <system_error>
 
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/command_line.h"
 
+namespace {
+
+constexpr int kHostUnfit = static_cast<int>(proftrace::ExitCode::kHostUnfit);
+
+// On any thread. What was recorded is in the capture, and the target is looked after as when we are
+// killed.
+void OnOutOfMemory() {
+  constexpr std::string_view kText =
+      "proftrace: no more memory can be had (ulimit -v, a cgroup, or the machine's); 'proftrace "
+      "report --salvage' shows what was recorded\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(kHostUnfit);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   // A file that may not grow (RLIMIT_FSIZE) is an output that cannot be written, not our end.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::set_new_handler(OnOutOfMemory);
   try {
     return proftrace::RunCommandLine(argc, argv);
+  } catch (const std::system_error& error) {
+    std::fprintf(stderr, "proftrace: this host gives no more threads or memory: %s\n",
+                 error.what());
+    return kHostUnfit;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "proftrace: %s; this is a bug of proftrace: please report it\n",
                  error.what());

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 
@@ -79,6 +80,13 @@ absl::StatusOr<uint64_t> ParseSize(const std::string& text) {
     return Fail(ExitCode::kUsage, "'" + text + "' is not a size; write 64K, 32M or 1G");
   }
   return value << shift;
+}
+
+std::string WhyNoPid(const std::string& text) {
+  constexpr uint32_t kMostPids = 4194304;  // the kernel's PID_MAX_LIMIT
+  const auto pid = ParseNumber<uint32_t>(text);
+  if (pid && *pid >= 1 && *pid <= kMostPids && text[0] != '0') return "";
+  return "'" + text + "' is no PID: it has to be a number from 1 to " + std::to_string(kMostPids);
 }
 
 absl::StatusOr<std::pair<std::string, std::string>> ParseKeyValue(const std::string& text) {

@@ -27,6 +27,10 @@ absl::StatusOr<int64_t> ParseInstant(const std::string& text, int64_t now_ns);
 // "4096", "64K", "32M", "1G" in bytes.
 absl::StatusOr<uint64_t> ParseSize(const std::string& text);
 
+// Why `text` is no number of a process or thread; empty where it is one. Digits alone: with a 0 or
+// 0x before them the option's own reading takes another base.
+std::string WhyNoPid(const std::string& text);
+
 absl::StatusOr<std::pair<std::string, std::string>> ParseKeyValue(const std::string& text);
 
 }  // namespace proftrace

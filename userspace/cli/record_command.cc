@@ -485,7 +485,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       "Attach to running PyTorch processes, or start one after --, and record what they do.\n"
       "'record' may be left out. Example: sudo proftrace record -p 4711 -d 10s -o result");
   record->add_option("-p,--pid", arguments->pids, "process to record; may be given several times")
-      ->check(CLI::Range(1u, 4194304u));  // the kernel's PID_MAX_LIMIT
+      ->check(WhyNoPid);
   record->add_flag("-a,--all-processes", arguments->all_processes,
                    "every process that has loaded PyTorch, also those that start later");
   record->add_option("-d,--duration", arguments->duration,
