@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import signal
 import subprocess
@@ -78,6 +79,20 @@ class FlightTest(LiveTest):
             self.assertRegex(again.stdout, r"Flight recorder: the last 2\.0 s; SIGUSR1")
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["dump_0", "dump_1", "dump_2"])
         self.assertEqual(len([line for line in tracer.lines.seen if "SIGUSR1: the last 2.0 s are in" in line]), 2)
+
+    def test_samples_that_have_no_names_yet_are_told_of(self) -> None:
+        """The first dump may come while the symbols of torch's libraries are read."""
+        with Job(script=FLIGHT_JOB) as job, self.tracer(job, "--sample", "99Hz", "--activities", "cpu,sched") as tracer:
+            tracer.wait_until_recording()
+            time.sleep(1)
+            tracer.process.send_signal(signal.SIGUSR1)
+            first = self.wait_for(0)
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        named = self.run_proftrace("export", self.dump(0), "--format", "samples-csv", "-o", "/dev/stdout").stdout.splitlines()
+        looks = sum(int(row["samples"]) for row in csv.DictReader(named))
+        told = [gap["reason"] for gap in first.summary["unsupported"] if gap["feature"] == "samples"]
+        unnamed = sum(int(reason.split()[0]) for reason in told)
+        self.assertGreater(looks + unnamed, 50)
 
     def test_a_slow_step_is_named(self) -> None:
         with Job(script=FLIGHT_JOB) as job, self.tracer(job, "--trigger", "step>5x", "--strict") as tracer:

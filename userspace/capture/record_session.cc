@@ -24,6 +24,8 @@ constexpr int64_t kStepLookNs = 100'000'000;
 constexpr int64_t kMergeNs = 20'000'000;
 // Outside the window, and only as long as it takes: a job that is idle then says nothing.
 constexpr int64_t kLongestCostNs = 100'000'000;
+// The rings are not emptied meanwhile.
+constexpr int64_t kLongestDumpWaitNs = 250'000'000;
 
 }  // namespace
 
@@ -340,6 +342,8 @@ void RecordSession::TakeFlight(int64_t now_ns) {
     system_->TellOpen();
     TakeSystemRecords();
   }
+  const uint64_t unnamed = sampler_ == nullptr ? 0 : sampler_->Settle(kLongestDumpWaitNs);
+  TakeSamples();
   sink_.FlushBlock();
   sink_.FlushDeviceBlock();
   sink_.WaitUntilWritten();
@@ -347,6 +351,11 @@ void RecordSession::TakeFlight(int64_t now_ns) {
   flight_->NoteLosses(now_ns, losses);
   MetadataWriter words;
   for (const Unsupported& gap : processes_->gaps()) words.AddUnsupported(gap);
+  if (unnamed > 0) {
+    words.AddUnsupported({"samples", std::to_string(unnamed) +
+                                         " had no names yet, as the symbols of a library were "
+                                         "still being read; later dumps have names"});
+  }
   const bool has_agent = agents_ != nullptr && agents_->has_run();
   if (has_agent || processes_->has_cuda_calls()) words.AddGpu(has_agent ? "agent" : "launch");
   if (system_ != nullptr) {

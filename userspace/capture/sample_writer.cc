@@ -121,14 +121,25 @@ void SampleWriter::Write(const SampleOf& sample) {
   if (sample.is_last) named_.erase(named);
 }
 
-void SampleWriter::Finish(int64_t longest_ns) {
-  Wake();
+uint64_t SampleWriter::Settle(int64_t longest_ns) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::nanoseconds(longest_ns),
+  return Settle(longest_ns, &lock);
+}
+
+uint64_t SampleWriter::Settle(int64_t longest_ns, std::unique_lock<std::mutex>* lock) {
+  Wake();
+  changed_.wait_for(*lock, std::chrono::nanoseconds(longest_ns),
                     [this] { return is_idle_ && items_.empty(); });
+  uint64_t waiting = 0;
   for (const Item& item : items_) {
-    if (const auto* sample = std::get_if<SampleOf>(&item)) lost_ += sample->count;
+    if (const auto* sample = std::get_if<SampleOf>(&item)) waiting += sample->count;
   }
+  return waiting;
+}
+
+void SampleWriter::Finish(int64_t longest_ns) {
+  std::unique_lock lock(mutex_);
+  lost_ += Settle(longest_ns, &lock);
   items_.clear();
   waiting_bytes_ = 0;
 }

@@ -52,7 +52,9 @@ class SampleWriter {
   void Add(const SampleOf& sample);
   void Wake() { changed_.notify_all(); }
 
-  // Until all is dealt with, or `longest_ns` are over.
+  // Until all is dealt with, or `longest_ns` are over; the looks that still wait then.
+  uint64_t Settle(int64_t longest_ns);
+  // The same, and those that still wait are lost.
   void Finish(int64_t longest_ns);
   // Calls append(record) for each record that is ready, in their order. From one thread.
   void TakeRecords(const std::function<void(std::span<const std::byte>)>& append);
@@ -70,6 +72,7 @@ class SampleWriter {
   using Item = std::variant<NewProcess, OldProcess, SampleReading, SampleOf>;
 
   void Queue(Item item);
+  uint64_t Settle(int64_t longest_ns, std::unique_lock<std::mutex>* lock);
   void Run();
   void Do(Item* item);
   void Write(const SampleOf& sample);

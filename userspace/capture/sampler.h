@@ -47,6 +47,9 @@ class Sampler {
     writer_.TakeRecords(append);
   }
 
+  // SampleWriter::Settle.
+  uint64_t Settle(int64_t longest_ns) { return writer_.Settle(longest_ns); }
+
   // Until now: looks that had no room, and those at threads that ran while they were read. From any
   // thread.
   uint64_t lost() const { return programs_->lost() + writer_.lost(); }
