@@ -350,6 +350,21 @@ def timed_memory(roots: list[Any]) -> list[tuple[Any, ...]]:
             if name != MEMORY_NAMES[1] or not any(sizes)]
 
 
+def outside_on_devices(rows: list[tuple[Any, ...]], events: Any, device: str) -> list[tuple[Any, ...]]:
+    """What events() has of devices' memory outside of any row, and the tree, up to 2.10, has not. Their times are microseconds."""
+    marker = next(event for event in events if event.name == BEGIN)
+    offset = next(row[1] for row in rows if row[0] == BEGIN) - marker.time_range.start
+    more = []
+    for event in events:
+        size = getattr(event, f"{device}_memory_usage")
+        if event.name not in MEMORY_NAMES or event.thread != marker.thread or (event.name == MEMORY_NAMES[0] and not size):
+            continue
+        start = event.time_range.start + offset
+        if not any(row[0] == event.name and abs(row[1] - start) < 2 and row[5] == size for row in rows):
+            more.append((event.name, start, start, 0, 0, size, 0))
+    return more
+
+
 def write_memory(out: str, roots: list[Any], events: Any) -> None:
     """The memory events of the tree, and what torch makes of them for each row."""
     memory = []
@@ -376,6 +391,7 @@ def write_memory(out: str, roots: list[Any], events: Any) -> None:
     coarse = "start_us" in inspect.signature(MemRecordsAcc.in_interval).parameters
     if coarse:
         rows = timed_memory(roots) if RECORDS_STACKS else tree_memory(roots)
+        rows = sorted(rows + outside_on_devices(rows, events, device), key=lambda row: row[1])
     with open(os.path.join(out, f"memory-{os.getpid()}.json"), "w", encoding="utf-8") as file:
         json.dump({"tid": threading.get_native_id(), "rows": rows, "folded": not coarse,
                    "memory": [record for record in memory if begin_ns <= record[0] < end_ns]}, file)
