@@ -84,7 +84,7 @@ class FlightTest(LiveTest):
         """The first dump may come while the symbols of torch's libraries are read."""
         with Job(script=FLIGHT_JOB) as job, self.tracer(job, "--sample", "99Hz", "--activities", "cpu,sched") as tracer:
             tracer.wait_until_recording()
-            time.sleep(1)
+            time.sleep(0.3)
             tracer.process.send_signal(signal.SIGUSR1)
             first = self.wait_for(0)
             self.assertEqual(tracer.stop(), 0, tracer.text())
@@ -92,7 +92,7 @@ class FlightTest(LiveTest):
         looks = sum(int(row["samples"]) for row in csv.DictReader(named))
         told = [gap["reason"] for gap in first.summary["unsupported"] if gap["feature"] == "samples"]
         unnamed = sum(int(reason.split()[0]) for reason in told)
-        self.assertGreater(looks + unnamed, 50)
+        self.assertGreater(looks + unnamed, 15)
 
     def test_a_slow_step_is_named(self) -> None:
         with Job(script=FLIGHT_JOB) as job, self.tracer(job, "--trigger", "step>5x", "--strict") as tracer:
