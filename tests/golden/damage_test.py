@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Damage of kept captures: what is whole is shown.
+"""Damage of kept captures: what is whole is shown, and no export writes over its own input.
 
     damage_test.py PROFTRACE GOLDEN_FOLDER
 """
@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 
 PROFTRACE, GOLDEN = sys.argv[1], Path(sys.argv[2])
 CAPTURE = GOLDEN / "mlp" / "capture.ptrec"
-DAMAGED = 8
+USAGE, DAMAGED = 2, 8
 FILE_HEADER_BYTES, BLOCK_HEADER_BYTES = 24, 40
 METADATA = 2
 
@@ -78,6 +79,17 @@ class DamageTest(unittest.TestCase):
         self.capture.write_bytes(self.data + self.data)
         self.assertIn("behind its end", self.run_command("report", self.capture, code=DAMAGED).stderr)
         self.assertEqual(self.ledger(self.data + self.data, DAMAGED), self.ledger(self.data, 0))
+
+    def test_an_export_does_not_replace_what_it_reads(self) -> None:
+        self.capture.write_bytes(self.data)
+        link = self.folder / "link"
+        link.symlink_to(self.capture)
+        for output in (self.capture, link):
+            self.run_command("export", self.capture, "--format", "events-csv", "-o", output, code=USAGE)
+            self.run_command("export", self.folder, "--format", "events-csv", "-o", output, code=USAGE)
+            self.run_command("export", CAPTURE, "--diff", self.capture, "--format", "folded", "-o", output, code=USAGE)
+        self.assertEqual(self.capture.read_bytes(), self.data)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["capture.ptrec", "link"])
 
 
 if __name__ == "__main__":
