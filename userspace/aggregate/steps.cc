@@ -435,6 +435,7 @@ std::optional<size_t> StepRows::Around(const Timeline& timeline, const Span& spa
   while (at->parent != rows_[*row].parent) {
     if (at->parent == kNoSpan) return std::nullopt;
     at = &timeline.span(at->parent);
+    if (at->start_ns < rows_[*row].step.start_ns) return std::nullopt;  // and what is around it
   }
   return ParentOf(*at) == row ? row : std::nullopt;
 }

@@ -223,6 +223,14 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   PythonDecoder::Tables stacks = decoder.TakeStacks();
   timeline.SetStacks(std::move(stacks.frames), std::move(stacks.codes), std::move(stacks.modules));
   AddDemoted(&info);
+  if (const uint64_t rows = spans.rows_of_cut_paths(); rows > 0) {
+    info.unsupported.push_back(
+        {"paths of more than " + std::to_string(kMostPathLevels) + " levels",
+         std::to_string(rows) +
+             " rows lie deeper (annotations that never end?): their paths have "
+             "the outermost names, " +
+             std::string(kCutPathName) + " and their own"});
+  }
   return timeline.Finish(std::move(info), ledger);
 }
 
