@@ -516,5 +516,20 @@ TEST(SocketTextTest, Files) {
   EXPECT_EQ(SocketText({}, 9), "socket:[9]");
 }
 
+// As damage or a clock that jumps makes them.
+TEST(SystemTest, TimesOffTheCpuThatOverlapAreNoMoreThanAll) {
+  SystemRecordMaker job;
+  job.Begin(kTid, 1000, 1, 1);
+  job.OffCpu(kTid, 1100, 1900, 500);
+  job.OffCpu(kTid, 1100, 1900, 500);
+  job.OffCpu(kTid, 1150, 1850, 500);
+  job.End(kTid, 2000, 1, 1);
+  const auto timeline = Build(job, SystemMetadata());
+  const SpanSystem system = SystemOf(*timeline, 0);
+  EXPECT_EQ(system.off_cpu_ns, 1000);
+  EXPECT_LE(system.self_off_cpu_ns, system.off_cpu_ns);
+  EXPECT_LE(system.self_run_queue_ns, system.run_queue_ns);
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -213,9 +213,13 @@ class Linker {
           const int64_t off_ns = overlap_ns(span, event.start_ns);
           const int64_t queue_ns = overlap_ns(span, event.end_ns() - event.off_cpu.run_queue_ns);
           system.off_cpu_ns = std::min(system.off_cpu_ns + off_ns, span.duration_ns);
-          system.self_off_cpu_ns += std::max<int64_t>(0, off_ns - inner_off_ns);
+          system.self_off_cpu_ns =
+              std::min(system.self_off_cpu_ns + std::max<int64_t>(0, off_ns - inner_off_ns),
+                       system.off_cpu_ns);
           system.run_queue_ns = std::min(system.run_queue_ns + queue_ns, system.off_cpu_ns);
-          system.self_run_queue_ns += std::max<int64_t>(0, queue_ns - inner_queue_ns);
+          system.self_run_queue_ns =
+              std::min(system.self_run_queue_ns + std::max<int64_t>(0, queue_ns - inner_queue_ns),
+                       system.run_queue_ns);
           inner_off_ns = off_ns;
           inner_queue_ns = queue_ns;
           break;
