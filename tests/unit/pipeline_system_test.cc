@@ -531,5 +531,30 @@ TEST(SystemTest, TimesOffTheCpuThatOverlapAreNoMoreThanAll) {
   EXPECT_LE(system.self_run_queue_ns, system.run_queue_ns);
 }
 
+// A stack of any height: what each event adds to all rows around it is summed up once.
+TEST(SystemTest, RowsThatNeverEndHaveWhatLiesInThem) {
+  constexpr int64_t kLeaks = 20'000;
+  SystemRecordMaker job;
+  int64_t ns = 1000;
+  for (int64_t i = 0; i < kLeaks; ++i) {
+    job.AnnotationBegin(kTid, ns, "batch");
+    job.Begin(kTid, ns + 10, 1, 1);
+    job.OffCpu(kTid, ns + 20, ns + 60, 10);
+    job.SystemCall(kTid, ns + 15, ns + 65);
+    job.End(kTid, ns + 70, 1, 1);
+    ns += 100;
+  }
+  const auto timeline = Build(job, SystemMetadata());
+  const SpanSystem outermost = SystemOf(*timeline, 0);
+  EXPECT_EQ(outermost.off_cpu_ns, 40 * kLeaks);
+  EXPECT_EQ(outermost.run_queue_ns, 10 * kLeaks);
+  EXPECT_EQ(outermost.calls, kLeaks);
+  EXPECT_EQ(outermost.self_calls, 0u);
+  EXPECT_EQ(outermost.self_off_cpu_ns, 0);
+  const SpanSystem last = SystemOf(*timeline, 2 * kLeaks - 1);
+  EXPECT_EQ(last.self_off_cpu_ns, 40);
+  EXPECT_EQ(last.off_cpu_ns, 40);
+}
+
 }  // namespace
 }  // namespace proftrace
