@@ -158,8 +158,9 @@ class ChromeTraceWriter {
   // add_metadata_json; those that cannot be go to `other`.
   void WriteMetadata(const RecordingInfo& info, OrderedJson* other) {
     absl::flat_hash_set<std::string> seen(kReservedKeys.begin(), kReservedKeys.end());
+    // Keys that differ in what is no UTF-8 alone are one in JSON.
     for (const auto& [key, value] : info.metadata) {
-      if (seen.insert(key).second) {
+      if (seen.insert(ToValidUtf8(key)).second) {
         writer_.Text(JsonQuoted(key) + ": " + JsonQuoted(value) + ",\n");
       } else {
         (*other)[ToValidUtf8(key)] = ToValidUtf8(value);
@@ -167,7 +168,7 @@ class ChromeTraceWriter {
     }
     for (const auto& [key, text] : info.metadata_json) {
       const std::optional<OrderedJson> json = ParseJson(text);  // none: a damaged capture
-      if (seen.insert(key).second) {
+      if (seen.insert(ToValidUtf8(key)).second) {
         writer_.Text(JsonQuoted(key) + ": " + (json ? text : JsonQuoted(text)) + ",\n");
       } else {
         (*other)[ToValidUtf8(key)] = json.value_or(OrderedJson(ToValidUtf8(text)));

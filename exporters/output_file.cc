@@ -1,6 +1,8 @@
 #include "exporters/output_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,15 +33,96 @@ absl::Status CannotWrite(const std::string& path, int error) {
               "cannot write " + path + ": " + ErrnoText(error) + "; " + next);
 }
 
-// A file descriptor that is written to. With a temporary name it is renamed to its own on Finish().
+// Keeps signals that would end the process waiting for as long as it lives.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t before;
+    sigemptyset(&held_);
+    pthread_sigmask(SIG_BLOCK, nullptr, &before);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action {};
+      const bool is_deadly =
+          sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_DFL;
+      if (is_deadly && sigismember(&before, number) == 0) sigaddset(&held_, number);
+    }
+    pthread_sigmask(SIG_BLOCK, &held_, nullptr);
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_UNBLOCK, &held_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  bool AnyHasCome() const {
+    sigset_t pending;
+    sigpending(&pending);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      if (sigismember(&held_, number) == 1 && sigismember(&pending, number) == 1) return true;
+    }
+    return false;
+  }
+
+ private:
+  sigset_t held_;
+};
+
+struct OpenFile {
+  int fd = -1;
+  std::string temporary_name;  // empty: it has none yet, or it is written to as it is
+  bool is_nameless = false;
+};
+
+std::string TemporaryName(int attempt) {
+  return ".proftrace-" + std::to_string(getpid()) + "-" + std::to_string(attempt) + ".tmp";
+}
+
+// Nothing is left of a file without a name, however we end. Without /proc it could not get one.
+OpenFile OpenNameless(int directory_fd) {
+  OpenFile file;
+  if (access("/proc/self/fd", X_OK) != 0) return file;
+  file.fd = openat(directory_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
+  file.is_nameless = file.fd >= 0;
+  return file;
+}
+
+OpenFile OpenNamed(int directory_fd) {
+  OpenFile file;
+  for (int attempt = 0; attempt < kMaxTemporaryNames && file.fd < 0; ++attempt) {
+    file.temporary_name = TemporaryName(attempt);
+    file.fd = openat(directory_fd, file.temporary_name.c_str(),
+                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (file.fd < 0 && errno != EEXIST) break;
+  }
+  return file;
+}
+
+// False: `errno` says why not.
+bool CopyFile(int from, int to) {
+  struct stat facts {};
+  if (fstat(from, &facts) != 0) return false;
+  if (geteuid() == 0 && fchown(to, facts.st_uid, facts.st_gid) != 0) return false;
+  for (off_t at = 0; at < facts.st_size;) {
+    const ssize_t copied = sendfile(to, from, &at, static_cast<size_t>(facts.st_size - at));
+    if (copied < 0 && errno != EINTR) return false;
+    if (copied == 0) {
+      errno = EIO;
+      return false;
+    }
+  }
+  return true;
+}
+
+// A file descriptor that is written to. A temporary file gets its name on Finish().
 class FileSink : public ByteSink {
  public:
-  FileSink(int fd, int directory_fd, std::string temporary_name, std::string name, std::string path)
-      : fd_(fd),
+  FileSink(OpenFile file, int directory_fd, std::string name, std::string path)
+      : fd_(file.fd),
         directory_fd_(directory_fd),
-        temporary_name_(std::move(temporary_name)),
+        temporary_name_(std::move(file.temporary_name)),
+        is_nameless_(file.is_nameless),
         name_(std::move(name)),
-        path_(std::move(path)) {}
+        path_(std::move(path)) {
+    if (!temporary_name_.empty()) signals_.emplace();
+  }
 
   ~FileSink() override { Discard(); }
 
@@ -54,10 +137,20 @@ class FileSink : public ByteSink {
       }
       bytes.remove_prefix(static_cast<size_t>(written));
     }
+    if (signals_.has_value() && signals_->AnyHasCome()) {
+      Discard();
+      signals_.reset();  // it ends us here
+      return CannotWrite(path_, EINTR);
+    }
     return absl::OkStatus();
   }
 
   absl::Status Finish() override {
+    if (is_nameless_ && !GiveName()) {
+      const int error = errno;
+      Discard();
+      return CannotWrite(path_, error);
+    }
     // Some file systems (NFS, quotas) report a full disk only here.
     if (close(std::exchange(fd_, -1)) != 0 && errno != EINTR) {
       const int error = errno;
@@ -75,8 +168,35 @@ class FileSink : public ByteSink {
   }
 
  private:
+  // A temporary one: a file takes another one's name by a rename alone. False: `errno` says why
+  // not.
+  bool GiveName() {
+    const std::string source = "/proc/self/fd/" + std::to_string(fd_);
+    for (int attempt = 0; attempt < kMaxTemporaryNames; ++attempt) {
+      const std::string name = TemporaryName(attempt);
+      if (linkat(AT_FDCWD, source.c_str(), directory_fd_, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+        temporary_name_ = name;
+        is_nameless_ = false;
+        return true;
+      }
+      if (errno != EEXIST) break;
+    }
+    // A file system, or a policy, that lets no file have a name later.
+    const OpenFile copy = OpenNamed(directory_fd_);
+    if (copy.fd < 0) return false;
+    temporary_name_ = copy.temporary_name;
+    is_nameless_ = false;
+    const int nameless = std::exchange(fd_, copy.fd);
+    const bool is_copied = CopyFile(nameless, fd_);
+    const int error = errno;
+    close(nameless);
+    errno = error;
+    return is_copied;
+  }
+
   void Discard() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
+    is_nameless_ = false;
     if (!temporary_name_.empty()) unlinkat(directory_fd_, temporary_name_.c_str(), 0);
     temporary_name_.clear();
   }
@@ -84,8 +204,10 @@ class FileSink : public ByteSink {
   int fd_;
   int directory_fd_;
   std::string temporary_name_;
+  bool is_nameless_;
   std::string name_;
   std::string path_;
+  std::optional<HeldSignals> signals_;  // while there is a temporary name to be taken away
 };
 
 // Whether `directory_fd` is /dev: a rename there would replace a name that the system needs.
@@ -147,27 +269,24 @@ absl::StatusOr<std::unique_ptr<ByteSink>> OutputDirectory::Create(const std::str
   const bool exists = fstatat(fd_, name.c_str(), &existing, AT_SYMLINK_NOFOLLOW) == 0;
   if (exists && S_ISDIR(existing.st_mode)) return CannotWrite(path, EISDIR);
 
-  int fd = -1;
-  std::string temporary_name;
+  OpenFile file;
+  bool is_temporary = false;
   if (exists && (S_ISCHR(existing.st_mode) || S_ISFIFO(existing.st_mode))) {
-    fd = openat(fd_, name.c_str(), O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    file.fd = openat(fd_, name.c_str(), O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
   } else if (IsDeviceDirectory(fd_)) {
     // /dev/stdout is a link to whatever that is: it is written to, not replaced.
     if (name != "stdout") return CannotWrite(path, EPERM);
-    fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    file.fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
   } else {
-    for (int attempt = 0; attempt < kMaxTemporaryNames && fd < 0; ++attempt) {
-      temporary_name =
-          ".proftrace-" + std::to_string(getpid()) + "-" + std::to_string(attempt) + ".tmp";
-      fd = openat(fd_, temporary_name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                  0644);
-      if (fd < 0 && errno != EEXIST) break;
-    }
+    file = OpenNameless(fd_);
+    if (file.fd < 0) file = OpenNamed(fd_);
+    is_temporary = true;
   }
-  if (fd < 0) return CannotWrite(path, errno);
+  if (file.fd < 0) return CannotWrite(path, errno);
 
-  std::unique_ptr<ByteSink> sink = std::make_unique<FileSink>(fd, fd_, temporary_name, name, path);
-  if (owner_.has_value() && !temporary_name.empty() && fchown(fd, owner_->uid, owner_->gid) != 0) {
+  const int fd = file.fd;
+  std::unique_ptr<ByteSink> sink = std::make_unique<FileSink>(std::move(file), fd_, name, path);
+  if (owner_.has_value() && is_temporary && fchown(fd, owner_->uid, owner_->gid) != 0) {
     return CannotWrite(path, errno);
   }
   if (name.ends_with(".gz")) return NewGzipSink(std::move(sink));

@@ -1,9 +1,10 @@
 // Where exporters write: a sink for bytes, and files that appear whole or not at all.
 //
-// A file is written under a temporary name beside its own and renamed when it is finished, so that
-// nobody reads half a trace and a failed run leaves an older file as it was. Links are never
-// followed: neither by the temporary file (O_EXCL) nor by the rename. A character device, a pipe
-// or /dev/stdout is written to as it is.
+// A file is written without a name (O_TMPFILE), or under a temporary one beside its own where the
+// file system knows no such files, and renamed when it is finished, so that nobody reads half a
+// trace, a failed run leaves an older file as it was, and one that a signal ends leaves nothing
+// else. Links are never followed: neither by the temporary file (O_EXCL) nor by the rename. A
+// character device, a pipe or /dev/stdout is written to as it is.
 #pragma once
 
 #include <absl/status/status.h>

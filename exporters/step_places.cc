@@ -12,8 +12,10 @@ StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows)
     const StepRows::Row& row = rows.rows()[i];
     size_t& bytes = path_bytes_.emplace_back(0);
     if (row.parent == kNoSpan) continue;
-    for (PathId at = timeline.span(row.parent).path; at != kRootPath;
-         at = timeline.path(at).parent) {
+    PathId at = timeline.span(row.parent).path;
+    // What lies in a row of a cut path has the same one, but for its name.
+    if (timeline.path(at).is_cut()) at = timeline.path(at).parent;
+    for (; at != kRootPath; at = timeline.path(at).parent) {
       bytes += CsvEscaped(timeline.label(timeline.path(at).label).name).size() + 1;
     }
     Sums& sums = in_steps_[Raw(row.parent)];

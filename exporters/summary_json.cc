@@ -224,7 +224,8 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
                   {"kernel", ToValidUtf8(info.host.kernel)},
                   {"cpus", info.host.cpus}};
   json["target"] = std::move(targets);
-  json["window"] = {{"start_unix_ns", timeline.ToUnixNs(info.window.start_ns)},
+  json["window"] = {{"start_unix_ns", NumberOrNull(info.window.monotonic_to_unix_ns != 0,
+                                                   timeline.ToUnixNs(info.window.start_ns))},
                     {"duration_ns", NumberOrNull(info.has_end, info.window.duration_ns)},
                     {"attach_s", info.window.attach_s},
                     {"detach_s", NumberOrNull(info.has_end, info.window.detach_s)}};

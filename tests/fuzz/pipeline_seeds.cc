@@ -308,8 +308,9 @@ std::string Metadata() {
   info.arguments = {"-p", "100"};
   info.metadata = {{"key", "value"}};
   info.host = Host{"example", "6.1", 2};
-  info.window.start_ns = 900;
   info.window.monotonic_to_unix_ns = 1'700'000'000'000'000'000;
+  writer.AddRecording(info);  // before the first record
+  info.window.start_ns = 900;
   writer.AddRecording(info);
   const CaptureMetadata tables = TestMetadata();
   writer.AddPlan(1, tables.plans.at(1).sites);

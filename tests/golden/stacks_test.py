@@ -150,11 +150,11 @@ class StacksTest(unittest.TestCase):
         self.assertIn("killed_tracer", damaged)
         self.assertIn("what is whole was exported",
                       self.export("mlp", "folded", "--salvage", "--diff", capture("killed_tracer"), code=8))
-        newer = self.out / "newer.ptrec"
+        broken = self.out / "broken.ptrec"
         content = bytearray(capture("mlp").read_bytes())
         content[8] += 1  # the format's version
-        newer.write_bytes(content)
-        self.assertIn("newer proftrace", self.export("mlp", "flamegraph", "--diff", newer, code=8))
+        broken.write_bytes(content)
+        self.assertIn("its header is wrong", self.export("mlp", "flamegraph", "--diff", broken, code=8))
         self.export("mlp", "flamegraph", "--diff", self.out / "nothing", code=8)
         missing = self.export("gpu", "folded", "--metric", "self_cuda_time_total", "--diff", capture("mlp"), code=2)
         self.assertIn("mlp", missing)

@@ -8,6 +8,7 @@ import os
 import re
 import struct
 import subprocess
+import time
 import unittest
 from pathlib import Path
 
@@ -73,9 +74,22 @@ class DamageTest(LiveTest):
         for content in (b"", b"x", b"not a capture at all, but long enough to hold its header"):
             self.assert_damaged(content, "not a proftrace capture")
 
-    def test_a_newer_version_says_so(self) -> None:
+    def test_a_damaged_header_is_no_newer_version_and_takes_no_rows_along(self) -> None:
         content = self.capture[:8] + struct.pack("<I", 99) + self.capture[12:]
-        self.assert_damaged(content, "newer proftrace")
+        self.assertIn("aten::", self.assert_damaged(content, "its header is wrong"))
+
+    def test_the_first_block_tells_host_version_and_wall_time(self) -> None:
+        stored = struct.unpack_from("<I", self.capture, 24 + 12)[0]
+        path = self.directory / "early.ptrec"
+        path.write_bytes(self.capture[: 24 + 40 + stored])
+        out = self.directory / "summary.json"
+        done = self.run_proftrace("export", path, "--salvage", "--format", "summary", "-o", out)
+        self.assertEqual(done.returncode, 8, done.stderr)
+        summary = json.loads(out.read_text(encoding="utf-8"))
+        self.assertEqual(summary["host"]["name"], os.uname().nodename)
+        self.assertTrue(summary["proftrace"]["version"])
+        self.assertAlmostEqual(summary["window"]["start_unix_ns"] * 1e-9, time.time(), delta=600)
+        self.assertNotIn("wall time", [gap["feature"] for gap in summary["unsupported"]])
 
     def test_places_without_a_capture_are_8(self) -> None:
         empty = self.directory / "empty"

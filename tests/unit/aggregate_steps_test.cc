@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -510,6 +511,29 @@ TEST(StepsTest, AnnotationsOfTheJobAreItsSteps) {
   EXPECT_EQ(process.steps.back().number, 7);
   EXPECT_EQ(process.median_ns, 900);
   EXPECT_TRUE(aggregates.step_rows.rows().empty());  // they are there already
+}
+
+// The job names its annotations as it likes.
+TEST(StepsTest, NumbersOfStepsDoNotOverflow) {
+  TimelineMaker maker;
+  maker.info().window.start_ns = 0;
+  const ThreadIndex thread = maker.AddThread(100, 100, "");
+  maker.info().targets.resize(1);
+  maker.info().targets[0].pid = Pid{100};
+  const LabelId op = maker.AddOperator("aten::add");
+  int64_t ns = 1000;
+  for (const char* name :
+       {"ProfilerStep#9223372036854775807", "ProfilerStep#x", "ProfilerStep#9223372036854775808"}) {
+    maker.Begin(thread, maker.AddAnnotation(name), ns);
+    maker.Add(thread, op, ns + 10, ns + 20);
+    maker.End(thread, ns + 100);
+    ns += 1000;
+  }
+  const Steps steps = FindSteps(*maker.Finish());
+  ASSERT_TRUE(steps.main.has_value());
+  for (const Step& step : steps.processes[*steps.main].steps) {
+    EXPECT_EQ(step.number, std::numeric_limits<int64_t>::max());
+  }
 }
 
 }  // namespace

@@ -85,18 +85,21 @@ TEST_F(ChromeTraceTest, DrawsAnArrowFromTheForwardToTheBackward) {
 TEST_F(ChromeTraceTest, HasKinetosTopLevelInItsOrder) {
   maker_.info().targets[0].rank = 3;
   maker_.info().targets[0].world_size = 8;
-  maker_.info().metadata = {{"run", "42"}, {"traceEvents", "mine"}};
+  maker_.info().metadata = {
+      {"run", "42"}, {"traceEvents", "mine"}, {"a\xff", "first"}, {"a\xfe", "second"}};
   const Json trace = Export();
   std::vector<std::string> keys;
   for (const auto& [key, value] : trace.items()) keys.push_back(key);
   EXPECT_EQ(keys, (std::vector<std::string>{"schemaVersion", "deviceProperties", "record_shapes",
                                             "profile_memory", "with_stack", "with_flops",
                                             "with_modules", "distributedInfo", "host_name", "run",
-                                            "proftrace", "displayTimeUnit", "baseTimeNanoseconds",
-                                            "traceEvents", "traceName"}));
+                                            "a\uFFFD", "proftrace", "displayTimeUnit",
+                                            "baseTimeNanoseconds", "traceEvents", "traceName"}));
   EXPECT_EQ(trace["schemaVersion"], 1);
   EXPECT_EQ(trace["distributedInfo"]["rank"], 3);
   EXPECT_EQ(trace["proftrace"]["metadata"]["traceEvents"], "mine");
+  EXPECT_EQ(trace["a\uFFFD"], "first") << "keys that are one key in JSON";
+  EXPECT_EQ(trace["proftrace"]["metadata"]["a\uFFFD"], "second");
   EXPECT_EQ(trace["proftrace"]["ledger"]["begins"], 0);
   EXPECT_EQ(trace["proftrace"]["cost"]["probe_hits"], 1000);
 

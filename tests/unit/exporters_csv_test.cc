@@ -209,5 +209,42 @@ TEST(KeyAveragesCsvTest, HasOneRowAKey) {
   EXPECT_EQ(rows[1].at("stack"), "a.py(1): main;a.py(10): f");
 }
 
+TEST(EventsCsvTest, StepsHaveTheirPlaceInPathsThatAreCut) {
+  TimelineMaker maker;
+  maker.info().window.start_ns = 0;
+  const ThreadIndex thread = maker.AddThread(11, 12, "");
+  const LabelId leak = maker.AddAnnotation("a,b");
+  const LabelId op = maker.AddOperator("aten::add");
+  int64_t ns = 100;
+  for (uint32_t i = 0; i < kMostPathLevels + 5; ++i) maker.Begin(thread, leak, ns++);
+  RecordedSteps steps;
+  steps.pid = Pid{11};
+  steps.tid = Tid{12};
+  for (int i = 0; i < 3; ++i) {
+    steps.intervals.emplace_back(ns, ns + 100);
+    maker.Begin(thread, op, ns + 10);
+    maker.Add(thread, op, ns + 20, ns + 30);
+    maker.End(thread, ns + 90);
+    ns += 100;
+  }
+  maker.info().steps = steps;
+  for (uint32_t i = 0; i < kMostPathLevels + 5; ++i) maker.End(thread, ++ns);
+  const std::unique_ptr<Timeline> timeline = maker.Finish();
+  const Steps found = FindSteps(*timeline);
+  const StepRows step_rows(*timeline, found);
+  ASSERT_EQ(step_rows.rows().size(), 3u);
+  StringSink sink;
+  ASSERT_TRUE(ExportEventsCsv(*timeline, found, step_rows, sink).ok());
+  std::string whole;
+  for (uint32_t i = 0; i < kMostPathLevels; ++i) whole += "a,b/";
+  std::vector<std::string> paths;
+  for (const Row& row : ReadTable(sink.text())) {
+    if (row.at("name") == "aten::add") paths.push_back(row.at("path"));
+  }
+  ASSERT_EQ(paths.size(), 6u);
+  EXPECT_EQ(paths[0], whole + "…/ProfilerStep#0/aten::add");
+  EXPECT_EQ(paths[5], whole + "…/ProfilerStep#2/aten::add");
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -2,10 +2,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -18,6 +20,7 @@
 #include "exporters/formats.h"
 #include "exporters/gzip_sink.h"
 #include "exporters/text_writer.h"
+#include "tests/support/nameless_files.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/base/exit_status.h"
 
@@ -88,6 +91,49 @@ TEST_F(OutputDirectoryTest, AbandonedFileLeavesNothing) {
   const OutputDirectory directory = Open();
   { ASSERT_TRUE((*directory.Create("out.txt.gz"))->Write("half").ok()); }
   EXPECT_EQ(FileCount(), 0u);
+}
+
+// Of an export that ^C, `kill` or a terminal that closes ends half-way: here, in a child.
+TEST_F(OutputDirectoryTest, ASignalLeavesNothingHalf) {
+  for (const bool is_named : {false, true}) {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      const pid_t child = fork();
+      if (child == 0) {
+        if (is_named && !ForbidNamelessFiles()) _exit(77);
+        const OutputDirectory directory = Open();
+        const std::unique_ptr<ByteSink> sink = *directory.Create("out.txt");
+        if (!sink->Write("half").ok() || (is_named && FileCount() != 1)) _exit(1);
+        raise(number);
+        (void)sink->Write("another quarter");
+        _exit(2);
+      }
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no seccomp filters";
+      ASSERT_TRUE(WIFSIGNALED(status)) << status;
+      EXPECT_EQ(WTERMSIG(status), number);
+      EXPECT_EQ(FileCount(), 0u) << is_named;
+    }
+  }
+}
+
+TEST_F(OutputDirectoryTest, AFileIsReplacedWhereItNeedsATemporaryName) {
+  for (const bool is_named_late : {false, true}) {
+    std::ofstream(path_ / "out.txt") << "old";
+    const pid_t child = fork();
+    if (child == 0) {
+      if (!(is_named_late ? ForbidNamingFiles() : ForbidNamelessFiles())) _exit(77);
+      const OutputDirectory directory = Open();
+      const std::unique_ptr<ByteSink> sink = *directory.Create("out.txt");
+      _exit(sink->Write("new").ok() && sink->Finish().ok() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no seccomp filters";
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    EXPECT_EQ(ReadFile(path_ / "out.txt"), "new");
+    EXPECT_EQ(FileCount(), 1u);
+  }
 }
 
 TEST_F(OutputDirectoryTest, LinksAreNotFollowed) {

@@ -22,7 +22,7 @@ proftrace_unit_test(wire_test PARSER
     pipeline_inputs_test.cc
     pipeline_metadata_test.cc
     pipeline_samples_test.cc
-  LIBS proftrace_pipeline proftrace_aggregate GTest::gmock)
+  LIBS proftrace_pipeline proftrace_aggregate GTest::gmock PkgConfig::XXHASH)
 proftrace_unit_test(model_test
   SOURCES model_span_columns_test.cc model_system_calls_test.cc
   LIBS proftrace_model)

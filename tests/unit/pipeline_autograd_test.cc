@@ -174,5 +174,42 @@ TEST(AutogradTest, ForwardRowsThatWaitForeverAreForgotten) {
   EXPECT_EQ(add(count, 1), count);
 }
 
+// What is open when the recording ends is truncated thread by thread, in their order: else arrows
+// were there in some replays and not in others.
+TEST(AutogradTest, ThreadsThatAreTruncatedComeInTheirOrder) {
+  constexpr uint32_t kPairs = 16;
+  RecordMaker maker;
+  for (uint32_t i = 0; i < kPairs; ++i) {
+    const uint32_t forward = 200 + i;
+    const int64_t ns = 10 + 10 * i;
+    maker.ThreadNumber(forward, ns, 10 + i);
+    maker.Numbered(forward, ns + 1, 1, 0, 77 + i);
+    maker.Node(300 + i, ns + 2, kNode, 0, kAddBackward, 0, "");
+    maker.NodeForward(300 + i, ns + 2, 0, 77 + i, 10 + i);
+  }
+  const auto timeline = Build(maker);
+  for (uint32_t i = 0; i < kPairs; ++i) {
+    EXPECT_EQ(SequenceOf(*timeline, 2 * i + 1).forward_plus_1, 2 * i + 1) << i;
+  }
+}
+
+TEST(AutogradTest, AProcessThatEndsTakesItsOwnRowsAlone) {
+  RecordMaker maker;
+  maker.ThreadNumber(1, 5, 1);
+  maker.Numbered(1, 10, 1, 0, 4);
+  maker.End(1, 11, 1, 0);
+  RecordMaker other(RecordMaker::kPid + 1);
+  other.ThreadNumber(1, 5, 1);
+  other.ThreadExit(1, 12, /*group_dead=*/true);
+  VectorSource source;
+  source.Add(maker.bytes());
+  source.Add(other.bytes());
+  RecordMaker later;
+  RunNode(&later, 2, 20, 4, 1);
+  source.Add(later.bytes());
+  const auto timeline = Build(TestMetadata(), std::move(source));
+  EXPECT_TRUE(SequenceOf(*timeline, 2).has_arrow);
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -101,6 +101,7 @@ TEST(BudgetTest, OtherEndsAreStillUnmatched) {
 
 TEST(BudgetTest, DemotedOperatorsAreNamed) {
   CaptureMetadata metadata = TestMetadata();
+  metadata.info.window.monotonic_to_unix_ns = 1;
   metadata.info.budget = SomeBudget();
   RecordMaker maker = Demoted();
   const auto timeline = Build(maker, metadata);
@@ -113,6 +114,7 @@ TEST(BudgetTest, DemotedOperatorsAreNamed) {
 
 TEST(BudgetTest, CallsCountedInALongerRecordingAreSaidToBeThat) {
   CaptureMetadata metadata = TestMetadata();
+  metadata.info.window.monotonic_to_unix_ns = 1;
   metadata.info.budget = SomeBudget();
   metadata.is_part = true;
   RecordMaker maker = Demoted();

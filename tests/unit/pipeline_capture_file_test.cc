@@ -1,6 +1,8 @@
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <fstream>
 #include <iterator>
@@ -16,6 +18,8 @@
 
 namespace proftrace {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr int kBlocks = 6;
 
@@ -112,7 +116,7 @@ TEST_F(CaptureFileTest, EveryFlippedByteIsNoticed) {
     const auto strict = CaptureReader::FromBytes(broken, {});
     ASSERT_FALSE(strict.ok()) << "byte " << i;
     auto salvaged = CaptureReader::FromBytes(broken, {.salvage = true});
-    if (!salvaged.ok()) continue;  // the file's own header
+    ASSERT_TRUE(salvaged.ok()) << "byte " << i << ": " << salvaged.status();
     const Contents contents = ReadAll(**salvaged);
     ASSERT_GE(contents.records, (kBlocks - 1) * 10u) << "one block at most is lost, byte " << i;
     if (contents.records < kBlocks * 10u) {
@@ -154,9 +158,90 @@ TEST_F(CaptureFileTest, ANewerFormatIsRefusedByName) {
   std::memcpy(&header, bytes_.data(), sizeof(header));
   header.version = kCaptureVersion + 1;
   std::memcpy(bytes_.data(), &header, sizeof(header));
+  // Its checksum is wrong: it is a damaged header, and no newer one.
+  const auto damaged = CaptureReader::FromBytes(bytes_, {});
+  EXPECT_THAT(std::string(damaged.status().message()), HasSubstr("its header is wrong"));
+  EXPECT_TRUE(CaptureReader::FromBytes(bytes_, {.salvage = true}).ok());
+  header.checksum = XXH3_64bits(&header, offsetof(CaptureFileHeader, checksum));
+  std::memcpy(bytes_.data(), &header, sizeof(header));
   const auto reader = CaptureReader::FromBytes(bytes_, {.salvage = true});
   ASSERT_FALSE(reader.ok());
   EXPECT_NE(reader.status().message().find("newer"), std::string::npos);
+}
+
+TEST_F(CaptureFileTest, ALostHeaderLosesNothingElse) {
+  for (const size_t lost : {size_t{0}, size_t{8}, sizeof(CaptureFileHeader)}) {
+    std::vector<std::byte> broken(bytes_.begin() + static_cast<ptrdiff_t>(lost), bytes_.end());
+    broken[0] ^= std::byte{0xff};  // of the first block, at last
+    const auto strict = CaptureReader::FromBytes(broken, {});
+    ASSERT_FALSE(strict.ok());
+    const auto salvaged = CaptureReader::FromBytes(broken, {.salvage = true});
+    ASSERT_TRUE(salvaged.ok()) << salvaged.status();
+    EXPECT_EQ(ReadAll(**salvaged).records, kBlocks * 10u) << lost;
+    EXPECT_EQ((*salvaged)->damage(), "its header is wrong");
+  }
+}
+
+// Two that were put together by `cat`.
+TEST_F(CaptureFileTest, WhatLiesBehindTheEndIsDamage) {
+  std::vector<std::byte> both = bytes_;
+  both.insert(both.end(), bytes_.begin(), bytes_.end());
+  const auto strict = CaptureReader::FromBytes(both, {});
+  ASSERT_EQ(ExitCodeOf(strict.status()), ExitCode::kInputDamaged);
+  EXPECT_THAT(std::string(strict.status().message()), HasSubstr("behind its end"));
+  const auto salvaged = CaptureReader::FromBytes(both, {.salvage = true});
+  ASSERT_TRUE(salvaged.ok());
+  EXPECT_THAT((*salvaged)->damage(), HasSubstr("behind its end"));
+  EXPECT_EQ(ReadAll(**salvaged).records, kBlocks * 10u);
+}
+
+TEST_F(CaptureFileTest, AFileThatIsCutWhileItIsReadIsAnError) {
+  for (const bool salvage : {false, true}) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc)
+        .write(reinterpret_cast<const char*>(bytes_.data()),
+               static_cast<std::streamsize>(bytes_.size()));
+    auto reader = CaptureReader::Open(path_, {.salvage = salvage});
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    ASSERT_TRUE((*reader)->Next().ok());
+    ASSERT_EQ(truncate(path_.c_str(), sizeof(CaptureFileHeader) + 8), 0);
+    if (salvage) {
+      const Contents contents = ReadAll(**reader);
+      EXPECT_EQ(contents.records, 0u);
+      EXPECT_GT(contents.gaps, 0);
+      EXPECT_THAT((*reader)->damage(), HasSubstr("became shorter"));
+    } else {
+      const auto batch = (*reader)->Next();
+      EXPECT_EQ(ExitCodeOf(batch.status()), ExitCode::kInputDamaged);
+      EXPECT_THAT(std::string(batch.status().message()), HasSubstr("became shorter"));
+    }
+  }
+}
+
+// A block whose bytes are what they were meant to be, and no compressed ones.
+TEST_F(CaptureFileTest, ABlockThatDoesNotDecompressIsAGapWhereItIs) {
+  const int fd = open(path_.c_str(), O_RDWR | O_TRUNC);
+  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CaptureWriter::Create(fd, path_);
+  ASSERT_TRUE(writer.ok());
+  RecordMaker maker;
+  maker.Begin(1, 100, 1, 0);
+  const std::vector<std::byte> junk(100, std::byte{7});
+  ASSERT_TRUE((*writer)->AppendCompressed(BlockType::kMetadata, 500, junk).ok());
+  ASSERT_TRUE((*writer)->AppendRecords(maker.bytes()).ok());
+  ASSERT_TRUE((*writer)->AppendCompressed(BlockType::kRecords, 500, junk).ok());
+  ASSERT_TRUE((*writer)->AppendRecords(maker.bytes()).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  writer->reset();
+  EXPECT_EQ(ExitCodeOf(CaptureReader::Open(path_, {}).status()), ExitCode::kInputDamaged);
+  const auto reader = CaptureReader::Open(path_, {.salvage = true});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  std::vector<bool> gaps;
+  while (true) {
+    const auto batch = (*reader)->Next();
+    ASSERT_TRUE(batch.ok());
+    if (!batch->records.empty() || batch->end) gaps.push_back(batch->gap_before);
+    if (batch->end) break;
+  }
+  EXPECT_EQ(gaps, (std::vector<bool>{false, true, false}));
 }
 
 TEST_F(CaptureFileTest, OtherFilesAreNoCaptures) {

@@ -309,5 +309,45 @@ TEST(GuardTest, LongNamesComeInPieces) {
   EXPECT_THAT(Paths(*timeline), ElementsAre(name));
 }
 
+// torch.profiler.itt.range_push() in a loop, without a pop: what looked at all that is open, for
+// each begin and each end, took minutes.
+TEST(GuardsTest, AnnotationsThatNeverEndCostNothingLater) {
+  constexpr int64_t kLeaks = 20'000;
+  RecordMaker maker;
+  int64_t ns = 10;
+  for (int64_t i = 0; i < kLeaks; ++i) {
+    maker.AnnotationBegin(1, ns++, "batch");
+    maker.AnnotationHandle(1, ns++, PT_RANGE_HANDLE(1));
+    maker.Guard(abi::PT_GUARD_BEGIN, 1, ns++, 1, 0xf00, 0, 0, "");
+    maker.Begin(1, ns++, 1, 2);
+    maker.End(1, ns++, 1, 2);
+    maker.GuardEnd(1, ns++, 1, 0xf00);
+    maker.GuardEnd(1, ns++, 1, 0x5555);    // no row's
+    maker.AnnotationEnd(2, ns++, 0x6666);  // likewise
+  }
+  const auto timeline = Build(maker);
+  EXPECT_EQ(timeline->span_count(), 3 * kLeaks);
+  EXPECT_EQ(timeline->ledger().truncated, kLeaks);
+  EXPECT_EQ(timeline->ledger().unmatched_end, kLeaks);
+  EXPECT_EQ(timeline->span(SpanId{3 * kLeaks - 1}).parent, SpanId{3 * kLeaks - 2});
+  EXPECT_LT(timeline->paths().size(), 4 * kMostPathLevels) << "paths are cut";
+}
+
+// Those that overlap each other: each end lies below all others that are open.
+TEST(GuardsTest, AnnotationsThatEndInTheOrderOfTheirBeginsCostNoMore) {
+  constexpr uint32_t kOpen = 10'000;
+  RecordMaker maker;
+  int64_t ns = 10;
+  for (uint32_t i = 0; i < kOpen; ++i) {
+    maker.AnnotationBegin(1, ns++, "request");
+    maker.AnnotationHandle(1, ns++, 1000 + i);
+  }
+  for (uint32_t i = 0; i < kOpen; ++i) maker.AnnotationEnd(1, ns++, 1000 + i);
+  const auto timeline = Build(maker);
+  EXPECT_EQ(timeline->ledger().closed, kOpen);
+  EXPECT_EQ(timeline->ledger().partial_overlap, kOpen - 1);
+  EXPECT_EQ(timeline->span(SpanId{kOpen / 2}).duration_ns, 2 * kOpen - kOpen / 2);
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -169,6 +169,75 @@ TEST(MetadataTest, WhatAKilledRecorderLostIsNotKnown) {
   EXPECT_TRUE(Build(maker, metadata)->info().has_end);
 }
 
+RecordingInfo InfoOfARun() {
+  RecordingInfo info;
+  info.proftrace_version = "1.2.3";
+  info.arguments = {"record", "-a"};
+  info.metadata = {{"key", "value"}};
+  info.host = Host{"example", "6.1", 2};
+  info.window.monotonic_to_unix_ns = 1'700'000'000'000'000'000;
+  return info;
+}
+
+TEST(MetadataTest, WhatWasKnownBeforeTheWindowIsReplacedByWhatIsKnownOfIt) {
+  RecordingInfo info = InfoOfARun();
+  MetadataWriter writer;
+  writer.AddRecording(info);
+  CaptureMetadata metadata = Merged(writer.TakeJson().front());
+  EXPECT_EQ(metadata.info.window.start_ns, 0);
+  EXPECT_EQ(metadata.info.window.monotonic_to_unix_ns, info.window.monotonic_to_unix_ns);
+  EXPECT_EQ(metadata.info.host.name, "example");
+  EXPECT_EQ(metadata.info.proftrace_version, "1.2.3");
+  info.window.start_ns = 900;
+  writer.AddRecording(info);
+  ASSERT_TRUE(metadata.Merge(writer.TakeJson().front()).ok());
+  EXPECT_EQ(metadata.info.window.start_ns, 900);
+  EXPECT_EQ(metadata.info.arguments, info.arguments);
+  EXPECT_EQ(metadata.info.metadata, info.metadata);
+}
+
+TEST(MetadataTest, TheEndTellsTheWindowWhereTheRecordingsEntryIsDamaged) {
+  const Window window{900, 1000, 1'700'000'000'000'000'000, 0, 0};
+  MetadataWriter writer;
+  writer.AddEnd(window, Cost{}, Ledger{});
+  CaptureMetadata metadata = TestMetadata();
+  metadata.info.window.monotonic_to_unix_ns = 0;
+  ASSERT_TRUE(metadata.Merge(writer.TakeJson().front()).ok());
+  RecordMaker maker;
+  maker.Begin(1, 1000, 1, 0);
+  maker.End(1, 1100, 1, 0);
+  maker.Begin(1, 2500, 1, 0);  // after the window
+  const auto timeline = Build(maker, metadata);
+  EXPECT_EQ(timeline->span_count(), 1u);
+  EXPECT_EQ(timeline->info().window.start_ns, 900);
+  EXPECT_EQ(timeline->ToUnixNs(0), window.monotonic_to_unix_ns);
+  EXPECT_TRUE(timeline->info().unsupported.empty());
+}
+
+// As captures were before the end told it.
+TEST(MetadataTest, WithoutAStartNothingLiesBehindTheWindow) {
+  CaptureMetadata metadata = TestMetadata();
+  metadata.processes[0].target.probes_on_ns = 950;
+  ASSERT_TRUE(metadata.Merge(R"([{"type":"end","duration_ns":500}])").ok());
+  RecordMaker maker;
+  maker.Begin(1, 1000, 1, 0);
+  maker.End(1, 1100, 1, 0);
+  const auto timeline = Build(maker, metadata);
+  EXPECT_EQ(timeline->span_count(), 1u);
+  EXPECT_EQ(timeline->ledger().outside_window, 0u);
+  EXPECT_EQ(timeline->info().window.start_ns, 950) << "when the probes were on";
+}
+
+TEST(MetadataTest, AWallTimeThatIsNotKnownIsSaid) {
+  CaptureMetadata metadata = TestMetadata();
+  metadata.info.window.monotonic_to_unix_ns = 0;
+  RecordMaker maker;
+  maker.Begin(1, 1000, 1, 0);
+  const auto timeline = Build(maker, metadata);
+  ASSERT_EQ(timeline->info().unsupported.size(), 1u);
+  EXPECT_EQ(timeline->info().unsupported.front().feature, "wall time");
+}
+
 TEST(MetadataTest, DamagedBlocksAreLosses) {
   RecordMaker maker;
   maker.Begin(1, 1000, 1, 0);

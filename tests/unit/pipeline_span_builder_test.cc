@@ -7,6 +7,7 @@
 
 #include "tests/unit/pipeline_timeline.h"
 #include "userspace/aggregate/event_order.h"
+#include "userspace/aggregate/wait_sums.h"
 
 namespace proftrace {
 namespace {
@@ -351,6 +352,27 @@ TEST(SpanBuilderTest, SameSiteRecursionClosesTheInnerFirst) {
   const auto timeline = Build(maker);
   EXPECT_EQ(timeline->span(SpanId{0}).duration_ns, 30);
   EXPECT_EQ(timeline->span(SpanId{1}).duration_ns, 10);
+}
+
+TEST(SpanBuilderTest, PathsOfRowsThatLieTooDeepAreCut) {
+  constexpr uint32_t kDeep = kMostPathLevels + 3;
+  RecordMaker maker;
+  for (uint32_t i = 0; i < kDeep; ++i) maker.AnnotationBegin(1, 10 + i, "r" + std::to_string(i));
+  const auto timeline = Build(maker);
+  ASSERT_EQ(timeline->span_count(), kDeep);
+  const auto path = [&](uint32_t span) {
+    return PathText(*timeline, timeline->span(SpanId{span}).path);
+  };
+  const std::string whole = path(kMostPathLevels - 1);
+  EXPECT_TRUE(whole.ends_with("/r510/r511"));
+  EXPECT_EQ(path(kMostPathLevels), whole + "/…/r512");
+  EXPECT_EQ(path(kMostPathLevels + 2), whole + "/…/r514");
+  EXPECT_EQ(timeline->span(SpanId{kDeep - 1}).depth, kDeep - 1);
+  EXPECT_EQ(timeline->span(SpanId{kDeep - 1}).parent, SpanId{kDeep - 2});
+  const std::vector<Unsupported>& said = timeline->info().unsupported;
+  ASSERT_FALSE(said.empty());
+  EXPECT_EQ(said.back().feature, "paths of more than 512 levels");
+  EXPECT_TRUE(said.back().reason.starts_with("3 rows"));
 }
 
 }  // namespace

@@ -324,5 +324,16 @@ TEST(PythonDecoderTest, AModuleWithoutRoomLeavesTheOthersTheirNames) {
   EXPECT_EQ(tables.modules[0].class_name, "Linear");
 }
 
+// A small compressed capture can hold as much text as it likes.
+TEST(PythonDecoderTest, TextsOfCodeHaveABound) {
+  Ledger ledger;
+  PythonDecoder decoder(&ledger, {.text_bytes = 4});
+  Job job;
+  for (const uint32_t code : {1, 2}) {
+    job.PythonText(kTid, job.now_ns(), code, abi::PT_PYTHON_NAME, "forward", 1);
+  }
+  EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, false));
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -555,5 +555,45 @@ TEST(SocketTextTest, Files) {
   EXPECT_EQ(SocketText({}, 9), "socket:[9]");
 }
 
+// As damage or a clock that jumps makes them.
+TEST(SystemTest, TimesOffTheCpuThatOverlapAreNoMoreThanAll) {
+  SystemRecordMaker job;
+  job.Begin(kTid, 1000, 1, 1);
+  job.OffCpu(kTid, 1100, 1900, 500);
+  job.OffCpu(kTid, 1100, 1900, 500);
+  job.OffCpu(kTid, 1150, 1850, 500);
+  job.End(kTid, 2000, 1, 1);
+  const auto timeline = Build(job, SystemMetadata());
+  const SpanSystem system = SystemOf(*timeline, 0);
+  EXPECT_EQ(system.off_cpu_ns, 1000);
+  EXPECT_LE(system.self_off_cpu_ns, system.off_cpu_ns);
+  EXPECT_LE(system.self_run_queue_ns, system.run_queue_ns);
+}
+
+// A stack of any height: what each event adds to all rows around it is summed up once.
+TEST(SystemTest, RowsThatNeverEndHaveWhatLiesInThem) {
+  constexpr int64_t kLeaks = 20'000;
+  SystemRecordMaker job;
+  int64_t ns = 1000;
+  for (int64_t i = 0; i < kLeaks; ++i) {
+    job.AnnotationBegin(kTid, ns, "batch");
+    job.Begin(kTid, ns + 10, 1, 1);
+    job.OffCpu(kTid, ns + 20, ns + 60, 10);
+    job.SystemCall(kTid, ns + 15, ns + 65);
+    job.End(kTid, ns + 70, 1, 1);
+    ns += 100;
+  }
+  const auto timeline = Build(job, SystemMetadata());
+  const SpanSystem outermost = SystemOf(*timeline, 0);
+  EXPECT_EQ(outermost.off_cpu_ns, 40 * kLeaks);
+  EXPECT_EQ(outermost.run_queue_ns, 10 * kLeaks);
+  EXPECT_EQ(outermost.calls, kLeaks);
+  EXPECT_EQ(outermost.self_calls, 0u);
+  EXPECT_EQ(outermost.self_off_cpu_ns, 0);
+  const SpanSystem last = SystemOf(*timeline, 2 * kLeaks - 1);
+  EXPECT_EQ(last.self_off_cpu_ns, 40);
+  EXPECT_EQ(last.off_cpu_ns, 40);
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -144,7 +144,8 @@ std::optional<int64_t> NumberOfAnnotation(std::string_view name) {
   int64_t number = 0;
   const char* end = name.data() + name.size();
   if (hash == std::string_view::npos) return std::nullopt;
-  if (std::from_chars(name.data() + hash + 1, end, number).ptr != end) return std::nullopt;
+  const auto [last, error] = std::from_chars(name.data() + hash + 1, end, number);
+  if (last != end || error != std::errc()) return std::nullopt;
   return number;
 }
 
@@ -172,7 +173,7 @@ ProcessSteps MakeProcess(const Timeline& timeline, ThreadIndex thread, const Ste
     if (process.are_annotated) {
       step.number = NumberOfAnnotation(timeline.label(LabelId{found.symbol}).name).value_or(number);
     }
-    number = step.number + 1;
+    number = SaturatingSum(step.number, 1);  // the job may name them as it likes
     process.steps.push_back(step);
   }
   return process;
@@ -435,6 +436,7 @@ std::optional<size_t> StepRows::Around(const Timeline& timeline, const Span& spa
   while (at->parent != rows_[*row].parent) {
     if (at->parent == kNoSpan) return std::nullopt;
     at = &timeline.span(at->parent);
+    if (at->start_ns < rows_[*row].step.start_ns) return std::nullopt;  // and what is around it
   }
   return ParentOf(*at) == row ? row : std::nullopt;
 }

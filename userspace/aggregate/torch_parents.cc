@@ -24,11 +24,14 @@ TorchParents::TorchParents(const Timeline& timeline, std::vector<bool> is_left_o
   for (uint32_t i = 0; i < timeline.span_count(); ++i) {
     const SpanId id{i};
     const Span& span = timeline.span(id);
-    if (!has_overlaps[Raw(span.thread)] || !IsInTree(span)) continue;
+    if (!has_overlaps[Raw(span.thread)]) continue;
+    const SpanId nearest = Nearest(span);
+    if (nearest != span.parent) nearest_[i] = nearest;
+    if (!IsInTree(span)) continue;
     std::vector<SpanId>& stack = open[Raw(span.thread)];
     while (!stack.empty() && !Contains(timeline.span(stack.back()), span)) stack.pop_back();
     const SpanId parent = stack.empty() ? kNoSpan : stack.back();
-    if (parent != Nearest(span)) others_[i] = parent;
+    if (parent != nearest) others_[i] = parent;
     stack.push_back(id);
   }
 }
@@ -37,8 +40,11 @@ SpanId TorchParents::Nearest(const Span& span) const {
   SpanId parent = span.parent;
   while (parent != kNoSpan) {
     const Span& above = timeline_.span(parent);
-    if (IsInTree(above) && Contains(above, span)) break;
-    parent = above.parent;
+    const bool contains = Contains(above, span);
+    if (contains && IsInTree(above)) break;
+    // What does not contain `above` does not contain what outlives it.
+    const auto known = contains ? nearest_.end() : nearest_.find(Raw(parent));
+    parent = known == nearest_.end() ? above.parent : known->second;
   }
   return parent;
 }

@@ -29,6 +29,8 @@ class TorchParents {
   std::vector<bool> is_left_out_;
   // Of rows that lie in one that has outlived what it began in: it takes the other's place.
   absl::flat_hash_map<uint32_t, SpanId> others_;
+  // Nearest() where that is not the parent, of threads on which rows overlap.
+  absl::flat_hash_map<uint32_t, SpanId> nearest_;
 };
 
 }  // namespace proftrace

@@ -246,6 +246,11 @@ void RecordSession::AttachHost() {
 }
 
 absl::Status RecordSession::Start() {
+  // In the first block, so that a recording that ends early tells at least this.
+  info_ = options_.info;
+  info_.host = DescribeHost();
+  info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
+  sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
   const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
   if (options_.agent.has_value()) {
     if (options_.start_unix_ns.has_value()) {
@@ -338,8 +343,6 @@ absl::Status RecordSession::Start() {
     const bool is_late = agents_ != nullptr || sampler_ != nullptr;
     flight_->Start(ready_ns, targets, is_late ? kLateSettleNs : kSettleNs);
   }
-  info_ = options_.info;
-  info_.host = DescribeHost();
   info_.window.start_ns = metered_from_ns_ = ready_ns;
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   info_.window.attach_s = ToSeconds(attached_ns - begin_ns_);

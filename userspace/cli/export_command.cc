@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -93,6 +95,24 @@ absl::Status TakeFormatOfFile(const ExportArguments& arguments,
   return Fail(ExitCode::kUsage, "several formats need a directory that exists after -o");
 }
 
+// The file would be gone, with all that it can be exported to.
+absl::Status CheckIsNoInput(const ExportArguments& arguments) {
+  struct stat output {};
+  if (arguments.output.empty() || stat(arguments.output.c_str(), &output) != 0) {
+    return absl::OkStatus();
+  }
+  for (const std::string* capture : {&arguments.capture, &arguments.diff}) {
+    for (const std::string& file : {*capture, *capture + "/capture.ptrec"}) {
+      struct stat input {};
+      if (stat(file.c_str(), &input) != 0 || S_ISDIR(input.st_mode)) continue;
+      if (input.st_dev != output.st_dev || input.st_ino != output.st_ino) continue;
+      return Fail(ExitCode::kUsage, arguments.output + " is the capture " + *capture +
+                                        " itself; name another file with -o");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOptions(const ExportArguments& arguments,
                           const std::vector<const Format*>& formats) {
   const auto has = [&formats](const auto& is_wanted) {
@@ -154,6 +174,7 @@ absl::Status RunExport(const ExportArguments& arguments) {
   const absl::StatusOr<StackWeight> metric = ParseMetric(arguments.metric);
   if (!metric.ok()) return metric.status();
   if (absl::Status status = CheckOptions(arguments, *formats); !status.ok()) return status;
+  if (absl::Status status = CheckIsNoInput(arguments); !status.ok()) return status;
   if (is_to_file) {
     if (absl::Status status = TakeFormatOfFile(arguments, &*formats); !status.ok()) return status;
   }

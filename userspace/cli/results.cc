@@ -13,8 +13,7 @@
 namespace proftrace {
 namespace {
 
-// Where spans that do not fit in memory go: beside the capture, else the system's place for
-// temporary files.
+// Where spans that do not fit in memory go: beside the capture, where that can be written.
 std::string SpillDirectory(const std::string& capture) {
   std::error_code error;
   const std::filesystem::path path(capture);

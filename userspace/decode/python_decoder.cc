@@ -74,6 +74,8 @@ bool PythonDecoder::OnText(const abi::pt_python_text_record& record, size_t room
   Part& part = codes_[number - 1].parts[record.part];
   // A piece is missing: what follows it has no place.
   if (record.offset != part.bytes.size()) return true;
+  if (text_bytes_ >= limits_.text_bytes) return false;
+  text_bytes_ += bytes.size();
   part.bytes.append(bytes);
   part.total = record.total;
   part.width = record.width;

@@ -29,6 +29,7 @@ class PythonDecoder {
     size_t codes = size_t{1} << 20;
     size_t frames = size_t{1} << 24;
     size_t modules = size_t{1} << 20;
+    size_t text_bytes = size_t{64} << 20;  // of codes
   };
 
   explicit PythonDecoder(Ledger* ledger) : PythonDecoder(ledger, Limits()) {}
@@ -99,6 +100,7 @@ class PythonDecoder {
   Ledger* ledger_;
   Limits limits_;
   std::vector<Code> codes_;
+  size_t text_bytes_ = 0;
   absl::flat_hash_map<uint32_t, uint32_t> code_numbers_;  // by the record's id
   std::vector<PythonFrame> frames_ = std::vector<PythonFrame>(1);
   absl::flat_hash_map<FrameKey, StackId> frame_ids_;

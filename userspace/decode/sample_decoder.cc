@@ -13,6 +13,7 @@ namespace {
 
 // What a damaged or hostile capture asks for is bounded.
 constexpr size_t kMostFunctions = size_t{1} << 22;
+constexpr size_t kMostTextBytes = size_t{64} << 20;  // of functions' names and files
 constexpr size_t kMostFrames = size_t{1} << 24;
 constexpr uint64_t kLongestPeriodNs = 3'600'000'000'000;
 
@@ -60,9 +61,11 @@ bool SampleDecoder::OnSample(const abi::pt_sample_record& record) {
 
 bool SampleDecoder::OnFunction(const abi::pt_sample_function_record& record, size_t room) {
   if (size_t{record.name_bytes} + record.file_bytes > room ||
-      record.kind > abi::PT_SAMPLE_FRAME_KERNEL || tables_.functions.size() >= kMostFunctions) {
+      record.kind > abi::PT_SAMPLE_FRAME_KERNEL || tables_.functions.size() >= kMostFunctions ||
+      text_bytes_ >= kMostTextBytes) {
     return false;
   }
+  text_bytes_ += size_t{record.name_bytes} + record.file_bytes;
   // Told again: a part of a capture that was put together.
   function_numbers_[record.id] = static_cast<uint32_t>(tables_.functions.size());
   SampleFunction& function = tables_.functions.emplace_back();

@@ -55,6 +55,7 @@ class SampleDecoder {
 
   Tables tables_{{}, std::vector<SampleFrame>(1), {}, {}};
   absl::flat_hash_map<uint32_t, uint32_t> function_numbers_;  // by id
+  size_t text_bytes_ = 0;                                     // of functions
   absl::flat_hash_map<uint32_t, uint32_t> frame_numbers_;     // by id
 };
 

@@ -14,6 +14,7 @@ namespace {
 
 // What a damaged or hostile capture asks for is bounded.
 constexpr size_t kMostFiles = size_t{1} << 22;
+constexpr size_t kMostFileTextBytes = size_t{64} << 20;
 // In memory; the rest is spilled.
 constexpr size_t kSystemMemoryBytes = size_t{64} << 20;
 constexpr uint64_t kLongestNs = uint64_t{1} << 59;
@@ -261,7 +262,7 @@ bool SystemDecoder::OnFile(const abi::pt_system_file_record& record) {
   // Told again: a part of a capture that was put together.
   auto [it, is_new] =
       file_numbers_.try_emplace(record.head.sp, static_cast<uint32_t>(tables_.files.size()));
-  if (is_new && tables_.files.size() >= kMostFiles) {
+  if (is_new && (tables_.files.size() >= kMostFiles || file_text_bytes_ >= kMostFileTextBytes)) {
     file_numbers_.erase(it);
     return false;
   }
@@ -274,6 +275,7 @@ bool SystemDecoder::OnFile(const abi::pt_system_file_record& record) {
   file.name = file.kind == SystemFileKind::kSocket
                   ? SocketText(text, record.inode)
                   : FileText(file.kind, text, record.is_cut != 0, record.inode);
+  file_text_bytes_ += file.name.size();
   return true;
 }
 

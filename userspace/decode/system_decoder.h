@@ -83,6 +83,7 @@ class SystemDecoder {
   std::string spill_directory_;
   Ledger* ledger_;
   size_t most_paths_;
+  size_t file_text_bytes_ = 0;
   Tables tables_{nullptr, {}, std::vector<SystemFile>(1), std::vector<SystemPaths>(1), {}};
   absl::flat_hash_map<uint64_t, ThreadState> threads_;  // by pid << 32 | tid
   // By pid << 32 | tid; a number may be used again.

@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,24 +35,29 @@ class ForwardLinks {
   absl::Status Finish();
 
  private:
-  using Key = std::tuple<uint32_t, uint32_t, int64_t>;  // pid, tid, sequence number + 1
+  using Key = std::pair<uint32_t, int64_t>;  // tid, sequence number + 1
   struct Unresolved {
     SpanId span;
-    uint32_t pid;
     uint32_t number;
   };
+  struct Process {
+    absl::flat_hash_map<uint32_t, uint32_t> tids;  // by torch's number
+    absl::flat_hash_map<Key, SpanId> forwards;
+    absl::flat_hash_map<Key, SpanId> old_forwards;
+    std::vector<Unresolved> unresolved;
 
-  absl::Status Resolve(const Unresolved& row);
-  uint32_t TidOf(uint32_t pid, uint32_t number) const;
-  void AddForward(const Key& key, SpanId span);
+    uint32_t TidOf(uint32_t number) const;
+  };
+
+  absl::Status Resolve(const Process& process);
+  void AddForward(const Key& key, SpanId span, Process* process);
   // The forward row for the key, which no other backward row gets after that.
-  SpanId TakeForward(const Key& key);
+  SpanId TakeForward(const Key& key, Process* process);
 
   TimelineBuilder* timeline_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> tids_;  // by pid, torch's number
-  absl::flat_hash_map<Key, SpanId> forwards_;
-  absl::flat_hash_map<Key, SpanId> old_forwards_;
-  std::vector<Unresolved> unresolved_;
+  absl::flat_hash_map<uint32_t, Process> processes_;  // by pid
+  size_t forward_count_ = 0;                          // in all `forwards`
+  size_t unresolved_count_ = 0;
 };
 
 }  // namespace proftrace

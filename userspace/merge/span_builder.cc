@@ -13,6 +13,12 @@ namespace {
 
 constexpr uint64_t SiteKey(Pid pid, uint16_t site) { return uint64_t{Raw(pid)} << 16 | site; }
 
+// Of two annotations of one thread, if there are two.
+OpenFrame* Inner(OpenFrame* a, OpenFrame* b) {
+  if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
+  return a->order > b->order ? a : b;
+}
+
 }  // namespace
 
 SpanBuilder::SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
@@ -149,12 +155,14 @@ absl::Status SpanBuilder::Add(const Event& event) {
   return status.ok() ? column_status_ : status;
 }
 
-absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame frame) {
-  const SpanId parent = thread.stack.empty() ? kNoSpan : thread.stack.back().visible;
-  frame.visible = parent;
-  if (!thread.stack.empty()) {
-    frame.op = thread.stack.back().op;
-    frame.annotation = thread.stack.back().annotation;
+absl::StatusOr<OpenFrame*> SpanBuilder::Open(const Event& event, ThreadState& thread, Frame frame,
+                                             bool is_below_top) {
+  const Frame* around = is_below_top ? thread.open.top()->all.below : thread.open.top();
+  Frame* parent_frame = around == nullptr ? nullptr : around->visible;
+  const SpanId parent = parent_frame == nullptr ? kNoSpan : parent_frame->span;
+  if (around != nullptr) {
+    frame.op = around->op;
+    frame.annotation = around->annotation;
   }
   frame.memory_at_begin = thread.memory;
   const bool outside = IsOutside(event);
@@ -166,7 +174,7 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
     span.label = TimelineLabel(event.label);
     const absl::StatusOr<SpanId> id = AddRow(thread, parent, span);
     if (!id.ok()) return id.status();
-    frame.span = frame.visible = *id;
+    frame.span = *id;
     thread.opened_before = std::exchange(thread.opened, *id);
     const Category category = timeline_->label(span.label).category;
     if (category == Category::kCpuOp) frame.op = *id;
@@ -181,8 +189,14 @@ absl::Status SpanBuilder::Open(const Event& event, ThreadState& thread, Frame fr
       column_status_.Update(timeline_->columns().call_bytes.Set(*id, event.object));
     }
   }
-  thread.stack.push_back(frame);
-  return absl::OkStatus();
+  Frame* opened = thread.open.Push(frame, is_below_top);
+  const bool is_visible = opened->span != kNoSpan;
+  opened->visible = is_visible ? opened : parent_frame;
+  if (is_visible && parent_frame != nullptr) {
+    opened->parent = parent_frame;
+    ++parent_frame->open_children;
+  }
+  return opened;
 }
 
 absl::StatusOr<SpanId> SpanBuilder::AddRow(ThreadState& thread, SpanId parent, Span span) {
@@ -198,6 +212,7 @@ absl::StatusOr<SpanId> SpanBuilder::AddRow(ThreadState& thread, SpanId parent, S
     parent_path = above.path;
   }
   span.path = timeline_->InternPath(parent_path, span.label);
+  if (timeline_->path(span.path).is_cut()) ++rows_of_cut_paths_;
   absl::StatusOr<SpanId> id = timeline_->AddSpan(span);
   if (id.ok()) ++ledger_->begins;
   return id;
@@ -223,13 +238,14 @@ InputsId SpanBuilder::InputsOf(const Event& event, SpanId parent) const {
 }
 
 absl::Status SpanBuilder::OnBegin(const Event& event, ThreadState& thread) {
-  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost,
+  CloseCallsWhile(thread, event.time_ns, SpanEnd::kLost,
                   [&event](const Frame& frame) { return !StackIsBelow(event.sp, frame.sp); });
   Frame frame;
   frame.sp = event.sp;
   frame.site = event.site;
-  if (absl::Status status = Open(event, thread, frame); !status.ok()) return status;
-  if (event.value != 0) SetSequence(event, &thread.stack.back());
+  const absl::StatusOr<Frame*> opened = Open(event, thread, frame);
+  if (!opened.ok()) return opened.status();
+  if (event.value != 0) SetSequence(event, *opened);
   return absl::OkStatus();
 }
 
@@ -248,8 +264,8 @@ void SpanBuilder::NumberRow(const Event& event, SpanId span) {
 }
 
 void SpanBuilder::OnSequence(const Event& event, ThreadState& thread) {
-  if (thread.stack.empty()) return;
-  Frame& frame = thread.stack.back();
+  if (thread.open.empty()) return;
+  Frame& frame = *thread.open.top();
   // One that began before the window, or whose begin was lost, is not there to get it.
   const bool is_it =
       frame.is_annotation ? frame.family == EventType::kGuardBegin : frame.sp == event.sp;
@@ -261,8 +277,9 @@ void SpanBuilder::OnSequence(const Event& event, ThreadState& thread) {
   // around the node's: what autograd.grad() is asked for is taken where its node would be called.
   const SpanId engine = thread.opened_before;
   if (engine == kNoSpan || !IsEngineRow(engine) || event.value == 0) return;
-  for (size_t i = thread.stack.size(); i-- > 0;) {  // it is near the top, if it is open
-    if (thread.stack[i].span == engine) return SetSequence(event, &thread.stack[i]);
+  for (Frame* open = thread.open.top(); open != nullptr; open = open->all.below) {
+    if (open->span == engine) return SetSequence(event, open);
+    if (open->span != kNoSpan && Raw(open->span) < Raw(engine)) break;  // it is over
   }
   NumberRow(event, engine);
   column_status_.Update(forward_links_.OnClose(thread.pid, thread.tid, engine));
@@ -274,21 +291,18 @@ bool SpanBuilder::IsEngineRow(SpanId span) const {
 }
 
 void SpanBuilder::OnEnd(const Event& event, ThreadState& thread) {
-  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost,
+  CloseCallsWhile(thread, event.time_ns, SpanEnd::kLost,
                   [&event](const Frame& frame) { return StackIsBelow(frame.sp, event.sp); });
-  for (size_t i = thread.stack.size(); i-- > 0;) {
-    if (thread.stack[i].is_annotation) continue;
-    if (thread.stack[i].site == event.site) {
-      Close(thread, i, event.time_ns, SpanEnd::kReturn);
-      return;
-    }
-    break;  // what is open encloses this call: its begin was not recorded
+  Frame* call = thread.open.top_call();
+  if (call != nullptr && call->site == event.site) {
+    return Close(thread, call, event.time_ns, SpanEnd::kReturn);
   }
+  // What is open encloses this call: its begin was not recorded.
   if (!IsOfCountedCall(event)) ++ledger_->unmatched_end;
 }
 
 void SpanBuilder::OnCatch(const Event& event, ThreadState& thread) {
-  CloseCallsWhere(thread, event.time_ns, SpanEnd::kException,
+  CloseCallsWhile(thread, event.time_ns, SpanEnd::kException,
                   [&event](const Frame& frame) { return !StackIsBelow(event.sp, frame.sp); });
 }
 
@@ -298,277 +312,194 @@ absl::Status SpanBuilder::OnAnnotationBegin(const Event& event, ThreadState& thr
   frame.family = EventType::kAnnotationBegin;
   // The enter itself is an open hidden call. It returns before the annotation ends, so the
   // annotation goes below it.
-  std::optional<Frame> enter;
-  if (!thread.stack.empty() && thread.stack.back().span == kNoSpan &&
-      !thread.stack.back().is_annotation) {
-    enter = thread.stack.back();
-    thread.stack.pop_back();
-  }
-  if (absl::Status status = Open(event, thread, frame); !status.ok()) return status;
-  if (enter.has_value()) {
-    enter->visible = thread.stack.back().visible;
-    enter->annotation = thread.stack.back().annotation;
-    thread.stack.push_back(*enter);
+  Frame* enter = thread.open.top();
+  if (enter != nullptr && (enter->span != kNoSpan || enter->is_annotation)) enter = nullptr;
+  const absl::StatusOr<Frame*> opened = Open(event, thread, frame, enter != nullptr);
+  if (!opened.ok()) return opened.status();
+  if (enter != nullptr) {
+    enter->visible = (*opened)->visible;
+    enter->annotation = (*opened)->annotation;
   }
   return absl::OkStatus();
 }
 
 void SpanBuilder::OnAnnotationHandle(const Event& event, ThreadState& thread) {
-  for (size_t i = thread.stack.size(); i-- > 0;) {
-    Frame& frame = thread.stack[i];
-    if (frame.family != EventType::kAnnotationBegin) continue;
-    if (frame.handle == 0) frame.handle = event.value;
-    return;
-  }
+  Frame* frame = thread.open.TopOf(EventType::kAnnotationBegin);
+  if (frame != nullptr && frame->handle == 0) thread.open.SetHandle(frame, event.value);
 }
 
 void SpanBuilder::OnAnnotationGuard(const Event& event, ThreadState& thread) {
-  for (size_t i = thread.stack.size(); i-- > 0;) {
-    Frame& frame = thread.stack[i];
-    if (frame.family != EventType::kAnnotationBegin) continue;
-    if (frame.object == 0) frame.object = event.value;
-    return;
-  }
+  Frame* frame = thread.open.TopOf(EventType::kAnnotationBegin);
+  if (frame != nullptr && frame->object == 0) thread.open.SetObject(frame, event.value);
 }
 
 void SpanBuilder::OnAnnotationEnd(const Event& event, ThreadState& thread) {
-  const auto find = [&event](const std::vector<Frame>& stack) -> std::optional<size_t> {
-    for (size_t i = stack.size(); i-- > 0;) {
-      if (stack[i].family != EventType::kAnnotationBegin) continue;
-      if (stack[i].handle == event.value || stack[i].handle == 0 || event.value == 0) return i;
-    }
-    return std::nullopt;
+  constexpr EventType kFamily = EventType::kAnnotationBegin;
+  Frame* frame = event.value == 0 ? thread.open.TopOf(kFamily)
+                                  : Inner(thread.open.WithHandle(kFamily, event.value),
+                                          thread.open.WithHandle(kFamily, 0));
+  if (frame != nullptr) return Close(thread, frame, event.time_ns, SpanEnd::kReturn);
+  const auto find = [&event](const OpenFrames& open) {
+    return open.WithHandle(kFamily, event.value);
   };
-  if (const std::optional<size_t> position = find(thread.stack)) {
-    Close(thread, *position, event.time_ns, SpanEnd::kReturn);
-    return;
-  }
-  const auto is_it = [&event](const Frame& frame) {
-    return frame.family == EventType::kAnnotationBegin && frame.handle == event.value;
-  };
-  if (event.value == 0 || !CloseElsewhere(event, is_it)) ++ledger_->unmatched_end;
+  if (event.value == 0 || !CloseElsewhere(event, find)) ++ledger_->unmatched_end;
 }
 
 absl::Status SpanBuilder::OnGuardBegin(const Event& event, ThreadState& thread) {
   // Two objects cannot be at one address: the earlier one has moved, or its end was lost.
-  size_t stale = thread.stack.size();
-  for (size_t i = thread.stack.size(); i-- > 0;) {
-    Frame& other = thread.stack[i];
-    if (other.family != event.type) continue;
-    const bool is_same = other.handle == event.value;
-    if (is_same && other.may_have_moved && other.object != event.object) {
-      other.handle = 0;
-    } else if (is_same) {
-      stale = i;
+  Frame* stale = nullptr;
+  Frame* next = nullptr;
+  for (Frame* other = thread.open.WithHandle(event.type, event.value); other != nullptr;
+       other = next) {
+    next = other->of_handle.below;
+    // Frames of TorchScript move when another one begins after them.
+    const bool may_have_moved =
+        event.type == EventType::kFrameBegin && other->number < thread.script_frames;
+    if (may_have_moved && other->object != event.object) {
+      thread.open.ForgetHandle(other);
+    } else {
+      stale = other;
     }
-    other.may_have_moved |= event.type == EventType::kFrameBegin;
   }
-  if (stale < thread.stack.size()) Close(thread, stale, event.time_ns, SpanEnd::kLost);
-  CloseCallsWhere(thread, event.time_ns, SpanEnd::kLost,
+  if (event.type == EventType::kFrameBegin) ++thread.script_frames;
+  if (stale != nullptr) Close(thread, stale, event.time_ns, SpanEnd::kLost);
+  CloseCallsWhile(thread, event.time_ns, SpanEnd::kLost,
                   [&event](const Frame& frame) { return !StackIsBelow(event.sp, frame.sp); });
   Frame frame;
   frame.is_annotation = true;
   frame.family = event.type;
   frame.handle = event.value;
   frame.object = event.object;
-  return Open(event, thread, frame);
+  frame.number = thread.script_frames;
+  return Open(event, thread, frame).status();
 }
 
 void SpanBuilder::OnGuardEnd(const Event& event, ThreadState& thread) {
   const SpanEnd end = event.unwound ? SpanEnd::kException : SpanEnd::kReturn;
-  const auto is_it = [&event](const Frame& frame) {
-    return (frame.family == EventType::kGuardBegin && frame.handle == event.value) ||
-           (frame.family == EventType::kAnnotationBegin && frame.object == event.value);
+  const auto find = [&event](const OpenFrames& open) {
+    return Inner(open.WithHandle(EventType::kGuardBegin, event.value),
+                 open.WithObject(EventType::kAnnotationBegin, event.value));
   };
-  for (size_t i = thread.stack.size(); i-- > 0;) {
-    if (!is_it(thread.stack[i])) continue;
+  if (Frame* frame = find(thread.open); frame != nullptr) {
     // Calls from the function that the object belongs to are over, and so are theirs.
-    CloseCallsWhere(thread, event.time_ns, event.unwound ? SpanEnd::kException : SpanEnd::kLost,
-                    [&event](const Frame& frame) { return StackIsBelow(frame.sp, event.sp); });
-    for (size_t j = std::min(i + 1, thread.stack.size()); j-- > 0;) {
-      if (is_it(thread.stack[j])) return Close(thread, j, event.time_ns, end);
-    }
-    return;
+    CloseCallsWhile(thread, event.time_ns, event.unwound ? SpanEnd::kException : SpanEnd::kLost,
+                    [&event](const Frame& call) { return StackIsBelow(call.sp, event.sp); });
+    return Close(thread, frame, event.time_ns, end);
   }
   // Most objects that are destroyed made no row that we know of: their begin has other probes.
-  CloseElsewhere(event, is_it);
+  CloseElsewhere(event, find);
 }
 
 void SpanBuilder::OnFrameEnd(const Event& event, ThreadState& thread) {
   if (event.object == 0) return;  // a frame that was moved from
-  const auto has_code = [&event](const Frame& frame) {
-    return frame.family == EventType::kFrameBegin && frame.object == event.object;
-  };
-  const auto is_it = [&](const Frame& frame) {
-    return has_code(frame) && frame.handle == event.value;
+  const auto by_place = [&event](const OpenFrames& open) {
+    Frame* frame = open.WithHandle(EventType::kFrameBegin, event.value);
+    while (frame != nullptr && frame->object != event.object) frame = frame->of_handle.below;
+    return frame;
   };
   // A frame moves when the interpreter's vector grows: then the last one with its code is meant.
+  const auto by_code = [&event](const OpenFrames& open) {
+    return open.WithObject(EventType::kFrameBegin, event.object);
+  };
   for (const bool moved : {false, true}) {
-    for (size_t i = thread.stack.size(); i-- > 0;) {
-      if (!(moved ? has_code(thread.stack[i]) : is_it(thread.stack[i]))) continue;
-      return Close(thread, i, event.time_ns, SpanEnd::kReturn);
-    }
-    if (moved ? CloseElsewhere(event, has_code) : CloseElsewhere(event, is_it)) return;
+    Frame* frame = moved ? by_code(thread.open) : by_place(thread.open);
+    if (frame != nullptr) return Close(thread, frame, event.time_ns, SpanEnd::kReturn);
+    if (moved ? CloseElsewhere(event, by_code) : CloseElsewhere(event, by_place)) return;
   }
 }
 
-template <typename Predicate>
-bool SpanBuilder::CloseElsewhere(const Event& event, Predicate is_it) {
+template <typename Find>
+bool SpanBuilder::CloseElsewhere(const Event& event, Find find) {
   // A handle is an address that may be used again where an end was lost: the thread that began
   // something last has it.
   ThreadState* owner = nullptr;
-  size_t position = 0;
-  const auto is_later = [](const ThreadState& a, const ThreadState& b) {
-    return a.last_ns != b.last_ns ? a.last_ns > b.last_ns : a.tid < b.tid;
-  };
-  for (auto& [key, other] : threads_) {
-    if (other->pid != event.pid || other->tid == event.tid) continue;
-    for (size_t i = other->stack.size(); i-- > 0;) {
-      if (!is_it(other->stack[i])) continue;
-      if (owner == nullptr || is_later(*other, *owner)) {
-        owner = other.get();
-        position = i;
-      }
-      break;
-    }
+  Frame* frame = nullptr;
+  for (auto it = threads_.lower_bound(ThreadKey(event.pid, Tid{0}));
+       it != threads_.end() && it->second->pid == event.pid; ++it) {
+    ThreadState& other = *it->second;
+    if (other.tid == event.tid) continue;
+    Frame* found = find(other.open);
+    if (found == nullptr || (owner != nullptr && other.last_ns <= owner->last_ns)) continue;
+    owner = &other;
+    frame = found;
   }
   if (owner == nullptr) return false;
-  const SpanId span = owner->stack[position].span;
-  if (span != kNoSpan) timeline_->span(span).is_async = true;
-  Close(*owner, position, event.time_ns, SpanEnd::kReturn);
+  if (frame->span != kNoSpan) timeline_->span(frame->span).is_async = true;
+  Close(*owner, frame, event.time_ns, SpanEnd::kReturn);
   return true;
 }
 
 template <typename Predicate>
-void SpanBuilder::CloseCallsWhere(ThreadState& thread, int64_t time_ns, SpanEnd end,
+void SpanBuilder::CloseCallsWhile(ThreadState& thread, int64_t time_ns, SpanEnd end,
                                   Predicate is_over) {
   // Entry stack pointers fall from the bottom of the stack to its top: calls that are over are on
   // top.
-  size_t lowest = thread.stack.size();
-  for (size_t i = thread.stack.size(); i-- > 0;) {
-    if (thread.stack[i].is_annotation) continue;
-    if (!is_over(thread.stack[i])) break;
-    lowest = i;
-  }
-  for (size_t i = thread.stack.size(); i-- > lowest;) {
-    if (!thread.stack[i].is_annotation) Close(thread, i, time_ns, end);
+  for (Frame* call = thread.open.top_call(); call != nullptr && is_over(*call);
+       call = thread.open.top_call()) {
+    Close(thread, call, time_ns, end);
   }
 }
 
-void SpanBuilder::Close(ThreadState& thread, size_t position, int64_t time_ns, SpanEnd end) {
-  if (position + 1 < thread.stack.size()) SettleChildren(thread, position, time_ns);
-  SettleCalls(thread, &thread.stack[position], time_ns);
-  const Frame frame = thread.stack[position];
-  thread.stack.erase(thread.stack.begin() + static_cast<ptrdiff_t>(position));
-  if (frame.span == kNoSpan) return;
-  Span& span = timeline_->span(frame.span);
+void SpanBuilder::Close(ThreadState& thread, Frame* frame, int64_t time_ns, SpanEnd end) {
+  if (frame->all.above != nullptr) SettleChildren(frame, time_ns);
+  SettleCalls(thread, frame, time_ns);
+  if (frame->span == kNoSpan) return thread.open.Remove(frame);
+  Span& span = timeline_->span(frame->span);
   span.end = end;
   span.duration_ns = std::max<int64_t>(0, time_ns - span.start_ns);
-  span.self_ns = std::max<int64_t>(0, span.duration_ns - frame.children_ns);
+  span.self_ns = std::max<int64_t>(0, span.duration_ns - frame->children_ns);
   CountEnd(end);
-  SetMemory(thread, frame);
-  if (frame.has_sequence) {
-    column_status_.Update(forward_links_.OnClose(thread.pid, thread.tid, frame.span));
+  SetMemory(thread, *frame);
+  if (frame->has_sequence) {
+    column_status_.Update(forward_links_.OnClose(thread.pid, thread.tid, frame->span));
   }
-  if (frame.parent_is_over || span.parent == kNoSpan) return;
-  // The parent's frame is below; hidden frames lie between at most.
-  for (size_t i = position; i-- > 0;) {
-    if (thread.stack[i].span != span.parent) continue;
-    thread.stack[i].children_ns += span.duration_ns;
+  if (Frame* parent = frame->parent; parent != nullptr && !frame->parent_is_over) {
+    --parent->open_children;
+    parent->children_ns += span.duration_ns;
     if (!span.is_async) {  // torch has no place for those in its tree
-      MemorySums& children = thread.stack[i].memory_of_children;
-      const MemorySums own = MemorySince(thread, frame);
+      MemorySums& children = parent->memory_of_children;
+      const MemorySums own = MemorySince(thread, *frame);
       children.cpu = SaturatingSum(children.cpu, own.cpu);
       children.device = SaturatingSum(children.device, own.device);
     }
-    return;
   }
+  thread.open.Remove(frame);
 }
 
-SpanBuilder::MemorySums SpanBuilder::MemorySince(const ThreadState& thread, const Frame& frame) {
-  return {SaturatingDifference(thread.memory.cpu, frame.memory_at_begin.cpu),
-          SaturatingDifference(thread.memory.device, frame.memory_at_begin.device)};
-}
-
-void SpanBuilder::SetMemory(const ThreadState& thread, const Frame& frame) {
-  const MemorySums sums = MemorySince(thread, frame);
-  SpanMemory memory;
-  memory.cpu_bytes = sums.cpu;
-  memory.self_cpu_bytes = SaturatingDifference(sums.cpu, frame.memory_of_children.cpu);
-  memory.device_bytes = sums.device;
-  memory.self_device_bytes = SaturatingDifference(sums.device, frame.memory_of_children.device);
-  if (memory == SpanMemory()) return;
-  column_status_.Update(timeline_->columns().memory.Set(frame.span, memory));
-}
-
-absl::Status SpanBuilder::OnMemory(const Event& event, ThreadState& thread) {
-  if (IsOutside(event)) return absl::OkStatus();
-  std::optional<MemoryEvent> memory = memory_.Observe(event);
-  if (!memory) return absl::OkStatus();
-  if (memory->kind == MemoryEventKind::kUsage) {
-    if (memory->is_cpu()) thread.memory.cpu = SaturatingSum(thread.memory.cpu, memory->bytes);
-    if (memory->is_device()) {
-      thread.memory.device = SaturatingSum(thread.memory.device, memory->bytes);
-    }
-  }
-  memory->parent = thread.stack.empty() ? kNoSpan : thread.stack.back().visible;
-  memory->is_inside = std::any_of(thread.stack.begin(), thread.stack.end(),
-                                  [](const Frame& frame) { return frame.span != kNoSpan; });
-  if (!thread.index.has_value()) thread.index = timeline_->AddThread(thread.pid, thread.tid, "");
-  memory->thread = *thread.index;
-  return timeline_->AddMemoryEvent(*memory);
-}
-
-void SpanBuilder::OnLoss(const Event& event, ThreadState& thread) {
-  TruncateAll(thread, thread.last_ns);
-  thread.opened = kNoSpan;  // what comes next need not be the row after it
-  if (!memory_.OnLoss(event.pid)) return;
-  // It happened at some time since this thread's last record: what other threads did meanwhile has
-  // totals without what was lost.
-  for (uint32_t i = timeline_->memory_event_count(); i-- > 0;) {
-    MemoryEvent& memory = timeline_->memory_event(i);
-    if (memory.time_ns <= thread.last_ns) return;
-    if (memory.is_cpu() && timeline_->thread(memory.thread).pid == event.pid) {
-      memory.total_known = false;
-    }
-  }
-}
-
-// stack[position] ends while frames above it are still open: those outlive it.
-void SpanBuilder::SettleChildren(ThreadState& thread, size_t position, int64_t time_ns) {
-  const SpanId ending = thread.stack[position].span;
-  if (ending == kNoSpan) return;
+// A frame ends while some above it are still open: those outlive it.
+void SpanBuilder::SettleChildren(Frame* ending, int64_t time_ns) {
+  if (ending->span == kNoSpan) return;
   // One that was finished before, by the end of a row below it, finishes nothing (the same).
-  const bool was_finished = thread.stack[position].visible != ending;
-  const SpanId below = position == 0 ? kNoSpan : thread.stack[position - 1].visible;
-  for (size_t i = position + 1; i < thread.stack.size(); ++i) {
-    Frame& frame = thread.stack[i];
+  const bool was_finished = ending->visible != ending;
+  Frame* below = ending->all.below == nullptr ? nullptr : ending->all.below->visible;
+  for (Frame* frame = ending->all.above; frame != nullptr; frame = frame->all.above) {
+    if (was_finished && ending->open_children == 0) return;
     // torch.profiler finishes what is above an event that ends: what begins from here on belongs to
     // what lies below it (torch/csrc/profiler/collection.cpp, build_tree).
-    if (!was_finished) frame.visible = below;
-    if (frame.span == kNoSpan) continue;
-    Span& span = timeline_->span(frame.span);
-    if (span.parent != ending || frame.parent_is_over) continue;
+    if (!was_finished) frame->visible = below;
+    if (frame->span == kNoSpan || frame->parent != ending || frame->parent_is_over) continue;
+    Span& span = timeline_->span(frame->span);
     span.overlaps = true;
-    frame.parent_is_over = true;
-    thread.stack[position].children_ns += std::max<int64_t>(0, time_ns - span.start_ns);
+    frame->parent_is_over = true;
+    --ending->open_children;
+    ending->children_ns += std::max<int64_t>(0, time_ns - span.start_ns);
     ++ledger_->partial_overlap;
   }
 }
 
 void SpanBuilder::TruncateAll(ThreadState& thread, int64_t time_ns) {
-  while (!thread.stack.empty()) {
-    Close(thread, thread.stack.size() - 1, time_ns, SpanEnd::kTruncated);
-  }
+  while (!thread.open.empty()) Close(thread, thread.open.top(), time_ns, SpanEnd::kTruncated);
 }
 
 void SpanBuilder::TruncateProcess(Pid pid, int64_t time_ns) {
-  for (auto& [key, state] : threads_) {
-    if (state->pid == pid) TruncateAll(*state, time_ns);
+  const auto first = threads_.lower_bound(ThreadKey(pid, Tid{0}));
+  auto last = first;
+  for (; last != threads_.end() && last->second->pid == pid; ++last) {
+    TruncateAll(*last->second, time_ns);
   }
   memory_.OnProcessEnd(pid);
   column_status_.Update(forward_links_.OnProcessEnd(pid));
-  absl::erase_if(threads_, [pid](const auto& entry) { return entry.second->pid == pid; });
+  threads_.erase(first, last);
   last_thread_ = nullptr;
 }
 

@@ -20,6 +20,7 @@
 // has returned.
 #pragma once
 
+#include <absl/container/btree_map.h>
 #include <absl/container/flat_hash_map.h>
 #include <absl/status/status.h>
 
@@ -32,6 +33,7 @@
 #include "userspace/decode/event.h"
 #include "userspace/merge/forward_links.h"
 #include "userspace/merge/memory_tracker.h"
+#include "userspace/merge/open_frames.h"
 #include "userspace/model/recording.h"
 #include "userspace/model/timeline.h"
 #include "userspace/stats/ledger.h"
@@ -79,51 +81,31 @@ class SpanBuilder {
   // Truncates what is still open.
   absl::Status Finish();
 
- private:
-  // Bytes allocated less bytes freed.
-  struct MemorySums {
-    int64_t cpu = 0;
-    int64_t device = 0;
-  };
+  // Rows deeper than kMostPathLevels.
+  uint64_t rows_of_cut_paths() const { return rows_of_cut_paths_; }
 
-  struct Frame {
-    SpanId span = kNoSpan;     // kNoSpan: hidden, it only nests
-    SpanId visible = kNoSpan;  // the span itself, else the nearest visible one below it
-    uint32_t sp = 0;           // at entry; unused by annotations
-    uint16_t site = 0;
-    bool is_annotation = false;            // or any other row that ends by its handle
-    EventType family = EventType::kBegin;  // which kind of event began it
-    bool has_sequence = false;             // an item in the column `sequence`
-    bool parent_is_over = false;           // it outlived its parent, whose self time is settled
-    bool may_have_moved = false;           // of a frame of TorchScript's: another began after it
-    uint64_t handle = 0;                   // annotations: 0 = not known yet
-    uint64_t object = 0;  // frames of TorchScript's interpreter: their code; annotations: their
-                          // guard, 0 = not known
-    int64_t children_ns = 0;
-    // Of what is open up to this frame: CallPlace's.
-    SpanId op = kNoSpan;
-    SpanId annotation = kNoSpan;
-    int64_t calls_end_ns = 0;       // of its direct children that AddCall() made: the latest end
-    MemorySums memory_at_begin;     // of its thread
-    MemorySums memory_of_children;  // those of its direct children that it encloses
-  };
+ private:
+  using Frame = OpenFrame;
 
   struct ThreadState {
     Pid pid{};
     Tid tid{};
     std::optional<ThreadIndex> index;  // from its first span on
-    std::vector<Frame> stack;
+    OpenFrames open;
     SpanId opened = kNoSpan;         // the row that began last
     SpanId opened_before = kNoSpan;  // … and the one before it
     int64_t last_ns = 0;
     CallPlace last_call;  // of AddCall()
     int64_t last_call_end_ns = 0;
-    std::vector<SpanId> calls;  // AddCall()'s, those that may end after what comes next
-    MemorySums memory;          // since the first event of the thread
+    std::vector<SpanId> calls;   // AddCall()'s, those that may end after what comes next
+    MemorySums memory;           // since the first event of the thread
+    uint64_t script_frames = 0;  // of TorchScript's that began
   };
 
   ThreadState& StateOf(Pid pid, Tid tid);
-  absl::Status Open(const Event& event, ThreadState& thread, Frame frame);
+  // `is_below_top`: in what is below the innermost call, which is hidden and stays on top.
+  absl::StatusOr<Frame*> Open(const Event& event, ThreadState& thread, Frame frame,
+                              bool is_below_top = false);
   // The event's own, or those that it shares with the row around it.
   InputsId InputsOf(const Event& event, SpanId parent) const;
   absl::Status OnBegin(const Event& event, ThreadState& thread);
@@ -136,10 +118,10 @@ class SpanBuilder {
   absl::Status OnGuardBegin(const Event& event, ThreadState& thread);
   void OnGuardEnd(const Event& event, ThreadState& thread);
   void OnFrameEnd(const Event& event, ThreadState& thread);
-  // Ends the row for which `is_it` holds if another thread of the process began it: torch calls
-  // such a row asynchronous.
-  template <typename Predicate>
-  bool CloseElsewhere(const Event& event, Predicate is_it);
+  // Ends the row that `find` gives of OpenFrames if another thread of the process began it: torch
+  // calls such a row asynchronous.
+  template <typename Find>
+  bool CloseElsewhere(const Event& event, Find find);
   // Whether the call is how the CUDA Runtime does what it was called for: Kineto has no row of it.
   bool IsInnerCall(const Event& event, SpanId parent) const;
   // Gives the row that began last on the thread its sequence number.
@@ -153,13 +135,12 @@ class SpanBuilder {
   static MemorySums MemorySince(const ThreadState& thread, const Frame& frame);
   void SetMemory(const ThreadState& thread, const Frame& frame);
 
-  // Closes the calls above and at the lowest frame for which is_over(frame) holds; annotations
-  // between them stay open.
+  // Closes calls from the innermost on, while is_over(frame) holds; annotations stay open.
   template <typename Predicate>
-  void CloseCallsWhere(ThreadState& thread, int64_t time_ns, SpanEnd end, Predicate is_over);
-  // Closes stack[position] and takes it off the stack.
-  void Close(ThreadState& thread, size_t position, int64_t time_ns, SpanEnd end);
-  void SettleChildren(ThreadState& thread, size_t position, int64_t time_ns);
+  void CloseCallsWhile(ThreadState& thread, int64_t time_ns, SpanEnd end, Predicate is_over);
+  // Closes the frame, which is gone afterwards.
+  void Close(ThreadState& thread, Frame* frame, int64_t time_ns, SpanEnd end);
+  void SettleChildren(Frame* ending, int64_t time_ns);
   // The same of calls in a frame, whose end was known before that of the frame.
   void SettleCalls(const ThreadState& thread, Frame* frame, int64_t time_ns);
   // A span in `parent`, of which only times and label are set.
@@ -183,9 +164,11 @@ class SpanBuilder {
   absl::Status column_status_;  // of what Close() adds beside a span
   std::vector<std::optional<LabelId>> label_ids_;
   std::optional<LabelId> unnamed_label_;
-  absl::flat_hash_map<uint64_t, std::unique_ptr<ThreadState>> threads_;  // pid << 32 | tid
+  // By pid << 32 | tid: in their order, so that what ends them all does it the same each time.
+  absl::btree_map<uint64_t, std::unique_ptr<ThreadState>> threads_;
   ThreadState* last_thread_ = nullptr;
   int64_t last_ns_ = 0;
+  uint64_t rows_of_cut_paths_ = 0;
 };
 
 }  // namespace proftrace

@@ -14,9 +14,10 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
         .last_call;  // the Driver does what the Runtime was called for: no row, as in Kineto
   }
   CallPlace place;
-  if (!thread.stack.empty()) {
-    const Frame& around = thread.stack.back();
-    place = {around.visible, around.op, around.annotation};
+  Frame* parent = nullptr;
+  if (const Frame* around = thread.open.top(); around != nullptr) {
+    parent = around->visible;
+    place = {parent == nullptr ? kNoSpan : parent->span, around->op, around->annotation};
   }
   const bool is_inner = place.row != kNoSpan &&
                         IsCudaCall(timeline_->label(timeline_->span(place.row).label).category);
@@ -34,17 +35,10 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
       if (const StackId stack = timeline_->columns().stack.at(place.row); stack != kNoStack) {
         column_status_.Update(timeline_->columns().stack.Set(*id, stack));
       }
-      // The frame of the row that it lies in; hidden ones may be above.
-      for (size_t i = thread.stack.size(); i-- > 0;) {
-        Frame& frame = thread.stack[i];
-        if (frame.span != place.row) continue;
-        // A thread makes one call at a time. Should they overlap all the same, no time counts
-        // twice.
-        const int64_t from_ns = std::max(call.start_ns, frame.calls_end_ns);
-        frame.children_ns += std::max<int64_t>(0, call.end_ns - from_ns);
-        frame.calls_end_ns = std::max(frame.calls_end_ns, call.end_ns);
-        break;
-      }
+      // A thread makes one call at a time. Should they overlap all the same, no time counts twice.
+      const int64_t from_ns = std::max(call.start_ns, parent->calls_end_ns);
+      parent->children_ns += std::max<int64_t>(0, call.end_ns - from_ns);
+      parent->calls_end_ns = std::max(parent->calls_end_ns, call.end_ns);
     }
     std::erase_if(thread.calls, [this, &call](SpanId other) {
       return timeline_->span(other).end_ns() <= call.start_ns;

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/base/saturating.h"
+
 namespace proftrace {
 namespace {
 
@@ -59,9 +61,14 @@ class Linker {
     Sort();
     events_ = std::make_unique<SystemEventStore>(window_.spill_directory, kMemoryBytes);
     size_t next = 0;
+    lies_in_parents_.reserve(timeline_.span_count());
     for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
       const SpanId id{i};
-      const int64_t start_ns = timeline_.span(id).start_ns;
+      const Span& span = timeline_.span(id);
+      lies_in_parents_.push_back(span.parent == kNoSpan ||
+                                 (lies_in_parents_[Raw(span.parent)] &&
+                                  span.end_ns() <= timeline_.span(span.parent).end_ns()));
+      const int64_t start_ns = span.start_ns;
       for (; next < order_.size() && order_[next].start_ns < start_ns; ++next) {
         if (absl::Status status = Place(order_[next].index); !status.ok()) return status;
       }
@@ -70,6 +77,7 @@ class Linker {
     for (; next < order_.size(); ++next) {
       if (absl::Status status = Place(order_[next].index); !status.ok()) return status;
     }
+    if (absl::Status status = SumUp(); !status.ok()) return status;
     timeline_.SetSystem({std::move(events_), std::move(tables_.files), std::move(tables_.paths)});
     return absl::OkStatus();
   }
@@ -188,45 +196,88 @@ class Linker {
     return Count(event);
   }
 
-  // Adds the event to what is known of the spans around it.
+  static int64_t OverlapNs(const SystemEvent& event, const Span& span, int64_t from_ns) {
+    return std::max<int64_t>(
+        0, std::min(event.end_ns(), span.end_ns()) - std::max(from_ns, span.start_ns));
+  }
+
+  // Adds the event to what is known of the spans around it. What lies in all of them is noted with
+  // the innermost one, and SumUp() gives it to the others: annotations that never end are a stack
+  // of any height.
   absl::Status Count(const SystemEvent& event) {
-    const auto overlap_ns = [&](const Span& span, int64_t from_ns) {
-      return std::max<int64_t>(
-          0, std::min(event.end_ns(), span.end_ns()) - std::max(from_ns, span.start_ns));
-    };
+    if (event.span == kNoSpan) return absl::OkStatus();
+    if (event.kind == SystemKind::kOffCpu) return CountOffCpu(event);
+    SpanSystem system = timeline_.columns().system.at(event.span);
+    if (event.kind == SystemKind::kCall) {
+      ++system.calls;
+      ++system.self_calls;
+    } else {
+      ++system.faults;
+      ++system.self_faults;
+    }
+    return timeline_.columns().system.Set(event.span, system);
+  }
+
+  absl::Status CountOffCpu(const SystemEvent& event) {
     int64_t inner_off_ns = 0;
     int64_t inner_queue_ns = 0;
-    bool is_self = true;
-    for (SpanId id = event.span; id != kNoSpan; id = timeline_.span(id).parent) {
+    bool lies_in_all = false;
+    for (SpanId id = event.span; id != kNoSpan && !lies_in_all; id = timeline_.span(id).parent) {
       const Span& span = timeline_.span(id);
+      const int64_t off_ns = OverlapNs(event, span, event.start_ns);
+      const int64_t queue_ns = OverlapNs(event, span, event.end_ns() - event.off_cpu.run_queue_ns);
       SpanSystem system = timeline_.columns().system.at(id);
-      switch (event.kind) {
-        case SystemKind::kCall:
-          ++system.calls;
-          system.self_calls += is_self ? 1 : 0;
-          break;
-        case SystemKind::kFault:
-          ++system.faults;
-          system.self_faults += is_self ? 1 : 0;
-          break;
-        case SystemKind::kOffCpu: {
-          const int64_t off_ns = overlap_ns(span, event.start_ns);
-          const int64_t queue_ns = overlap_ns(span, event.end_ns() - event.off_cpu.run_queue_ns);
-          system.off_cpu_ns = std::min(system.off_cpu_ns + off_ns, span.duration_ns);
-          system.self_off_cpu_ns += std::max<int64_t>(0, off_ns - inner_off_ns);
-          system.run_queue_ns = std::min(system.run_queue_ns + queue_ns, system.off_cpu_ns);
-          system.self_run_queue_ns += std::max<int64_t>(0, queue_ns - inner_queue_ns);
-          inner_off_ns = off_ns;
-          inner_queue_ns = queue_ns;
-          break;
-        }
-        case SystemKind::kRequest:
-          break;
+      AddTo(&system.self_off_cpu_ns, std::max<int64_t>(0, off_ns - inner_off_ns));
+      AddTo(&system.self_run_queue_ns, std::max<int64_t>(0, queue_ns - inner_queue_ns));
+      lies_in_all = lies_in_parents_[Raw(id)] && event.end_ns() <= span.end_ns();
+      if (lies_in_all) {
+        AddTo(&system.off_cpu_ns, off_ns);
+        AddTo(&system.run_queue_ns, queue_ns);
+      } else {
+        Overhang& part = overhangs_[Raw(id)];
+        AddTo(&part.off_ns, off_ns);
+        AddTo(&part.queue_ns, queue_ns);
       }
-      is_self = false;
+      inner_off_ns = off_ns;
+      inner_queue_ns = queue_ns;
       if (absl::Status status = timeline_.columns().system.Set(id, system); !status.ok()) {
         return status;
       }
+    }
+    return absl::OkStatus();
+  }
+
+  static void AddTo(int64_t* sum, int64_t more) { *sum = SaturatingSum(*sum, more); }
+
+  // Gives each span what was counted in those that lie in it, from the innermost ones on.
+  absl::Status SumUp() {
+    SpanColumn<SpanSystem>& column = timeline_.columns().system;
+    if (!column.exists()) return absl::OkStatus();
+    for (uint32_t i = timeline_.span_count(); i-- > 0;) {
+      const SpanId id{i};
+      const Span& span = timeline_.span(id);
+      SpanSystem system = column.at(id);
+      const bool any = system.off_cpu_ns > 0 || system.calls > 0 || system.faults > 0;
+      if (any && span.parent != kNoSpan) {
+        SpanSystem around = column.at(span.parent);
+        around.calls += system.calls;
+        around.faults += system.faults;
+        AddTo(&around.off_cpu_ns, system.off_cpu_ns);
+        AddTo(&around.run_queue_ns, system.run_queue_ns);
+        if (absl::Status status = column.Set(span.parent, around); !status.ok()) return status;
+      }
+      const auto part = overhangs_.find(i);
+      if (!any && part == overhangs_.end()) continue;
+      if (part != overhangs_.end()) {
+        AddTo(&system.off_cpu_ns, part->second.off_ns);
+        AddTo(&system.run_queue_ns, part->second.queue_ns);
+      }
+      // Records that overlap, as damage makes them, are no more than the span.
+      system.off_cpu_ns = std::min(system.off_cpu_ns, span.duration_ns);
+      system.run_queue_ns = std::min(system.run_queue_ns, system.off_cpu_ns);
+      system.self_off_cpu_ns = std::min(system.self_off_cpu_ns, system.off_cpu_ns);
+      system.self_run_queue_ns = std::min(system.self_run_queue_ns, system.run_queue_ns);
+      if (absl::Status status = column.Set(id, system); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
@@ -238,6 +289,13 @@ class Linker {
   std::vector<ThreadPlaces> threads_;    // by number in tables_
   std::vector<ThreadPlaces*> by_index_;  // by ThreadIndex
   std::vector<Order> order_;
+  std::vector<bool> lies_in_parents_;  // by SpanId: no row around it ends before it
+  // What spans have of times off the CPU that do not end in all that is around them.
+  struct Overhang {
+    int64_t off_ns = 0;
+    int64_t queue_ns = 0;
+  };
+  absl::flat_hash_map<uint32_t, Overhang> overhangs_;
   std::unique_ptr<SystemEventStore> events_;
 };
 

@@ -8,11 +8,12 @@
 #include <utility>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/model/spill_file.h"
 
 namespace proftrace {
 
 ChunkMemory::ChunkMemory(std::string spill_directory, size_t chunk_bytes, uint32_t memory_chunks)
-    : spill_directory_(spill_directory.empty() ? "/tmp" : std::move(spill_directory)),
+    : spill_directory_(std::move(spill_directory)),
       chunk_bytes_(chunk_bytes),
       memory_chunks_(memory_chunks) {}
 
@@ -29,17 +30,15 @@ absl::Status ChunkMemory::Add() {
         mmap(nullptr, chunk_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   } else {
     if (spill_fd_ < 0) {
-      spill_fd_ = open(spill_directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+      absl::StatusOr<SpillFile> file = OpenSpillFile(spill_directory_);
+      if (!file.ok()) return file.status();
+      spill_fd_ = file->fd;
+      spill_directory_ = std::move(file->directory);
     }
     const off_t offset = static_cast<off_t>(chunk_bytes_) * (index - memory_chunks_);
     // Room is claimed first: writing to a mapping that the disk cannot hold would be a SIGBUS.
-    const int error = spill_fd_ < 0
-                          ? errno
-                          : posix_fallocate(spill_fd_, offset, static_cast<off_t>(chunk_bytes_));
-    if (error != 0) {
-      return Fail(ExitCode::kOutputFailed, "cannot spill events to " + spill_directory_ + ": " +
-                                               ErrnoText(error) + "; free some space there");
-    }
+    const int error = posix_fallocate(spill_fd_, offset, static_cast<off_t>(chunk_bytes_));
+    if (error != 0) return CannotSpill(spill_directory_, error);
     memory = mmap(nullptr, chunk_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, spill_fd_, offset);
     // An item is written to long after it was added only while its span is open: two chunks back
     // is cold.

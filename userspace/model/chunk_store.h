@@ -45,7 +45,7 @@ class ChunkStore {
   static constexpr uint32_t kChunkItems = 1u << 16;
   static constexpr size_t kChunkBytes = sizeof(T) * kChunkItems;
 
-  // `spill_directory`: empty = /tmp.
+  // `spill_directory`: where the file is made if that is possible (OpenSpillFile()).
   ChunkStore(std::string spill_directory, size_t memory_bytes)
       : memory_(std::move(spill_directory), kChunkBytes,
                 static_cast<uint32_t>(memory_bytes / kChunkBytes)) {}

@@ -44,6 +44,17 @@ ThreadIndex TimelineBuilder::AddThread(Pid pid, Tid tid, std::string name) {
 }
 
 PathId TimelineBuilder::InternPath(PathId parent, LabelId label) {
+  if (path(parent).is_cut()) {
+    parent = path(parent).parent;  // "…"
+  } else if (path(parent).depth == kMostPathLevels) {
+    Label cut;
+    cut.name = kCutPathName;
+    parent = InternNode(parent, InternLabel(cut));
+  }
+  return InternNode(parent, label);
+}
+
+PathId TimelineBuilder::InternNode(PathId parent, LabelId label) {
   const uint64_t key = (static_cast<uint64_t>(Raw(parent)) << 32) | Raw(label);
   const PathId next{static_cast<uint32_t>(timeline_->paths_.size())};
   const auto [it, inserted] = path_ids_.try_emplace(key, next);

@@ -42,11 +42,17 @@ struct Thread {
   std::string name;  // comm; empty = not known
 };
 
+// A path has so many names at most. One of a deeper row has the first of them, "…" and its own:
+// annotations that never end make a stack of any height, and each path would be as long.
+inline constexpr uint32_t kMostPathLevels = 512;
+inline constexpr std::string_view kCutPathName = "…";
+
 // A node of the tree of call paths: names from the root. The root itself (kRootPath) has no label.
 struct PathNode {
   PathId parent{};
   LabelId label{};
   uint32_t depth = 0;  // 0 for the root
+  bool is_cut() const { return depth > kMostPathLevels; }
 };
 
 using SpanStore = ChunkStore<Span>;
@@ -186,15 +192,16 @@ class Timeline {
 // Fills a Timeline. Single-threaded.
 class TimelineBuilder {
  public:
-  // `spill_directory`: where chunks past the memory limit go; empty = /tmp.
+  // `spill_directory`: where chunks past the memory limit go, if they can (OpenSpillFile()).
   explicit TimelineBuilder(const std::string& spill_directory);
 
   LabelId InternLabel(const Label& label);
   const Label& label(LabelId id) const { return timeline_->labels_[Raw(id)]; }
   ThreadIndex AddThread(Pid pid, Tid tid, std::string name);
   Thread& thread(ThreadIndex index) { return timeline_->threads_[Raw(index)]; }
-  // The path `parent` + `label`; the same id for the same pair.
+  // The path `parent` + `label`, cut as kMostPathLevels says; the same id for the same pair.
   PathId InternPath(PathId parent, LabelId label);
+  const PathNode& path(PathId id) const { return timeline_->paths_[Raw(id)]; }
 
   // Appends an open span. Fails when the disk for the spill is full (ExitCode::kOutputFailed).
   absl::StatusOr<SpanId> AddSpan(const Span& span);
@@ -238,6 +245,8 @@ class TimelineBuilder {
   std::unique_ptr<Timeline> Finish(RecordingInfo info, const Ledger& ledger);
 
  private:
+  PathId InternNode(PathId parent, LabelId label);
+
   std::unique_ptr<Timeline> timeline_;
   absl::flat_hash_map<Label, LabelId> label_ids_;
   absl::flat_hash_map<uint64_t, PathId> path_ids_;

@@ -59,9 +59,25 @@ void AddDemoted(RecordingInfo* info) {
   }
 }
 
+// Of a damaged capture, or of one whose recorder was killed before its window began.
+void FillWindow(const CaptureMetadata& metadata, RecordingInfo* info) {
+  if (info->window.start_ns == 0) {
+    // A window begins when all have their probes that were there.
+    for (const ProcessEntry& process : metadata.processes) {
+      if (process.target.followed) continue;
+      info->window.start_ns = std::max(info->window.start_ns, process.target.probes_on_ns);
+    }
+  }
+  if (info->window.monotonic_to_unix_ns == 0) {
+    info->unsupported.push_back(
+        {"wall time", "the capture lost the block that tells it: times count from the boot"});
+  }
+}
+
 RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   RecordingInfo info = metadata.info;
   info.has_end = metadata.has_end;
+  FillWindow(metadata, &info);
   if (info.budget.has_value()) info.budget->is_of_longer = metadata.is_part;
   for (const ProcessEntry& process : metadata.processes) {
     // One that ran another program before, with no more to say of it.
@@ -150,8 +166,8 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   TimelineBuilder timeline(spill_directory);
   Decoder decoder(metadata, &ledger, spill_directory);
   EventSorter sorter(&ledger);
-  std::optional<int64_t> window_end_ns;
-  if (metadata.has_end) {
+  std::optional<int64_t> window_end_ns;  // a guessed start gives none: what is there is shown
+  if (metadata.has_end && metadata.info.window.start_ns > 0) {
     window_end_ns = metadata.info.window.start_ns + metadata.info.window.duration_ns;
   }
   SpanBuilder spans(decoder.labels(), window_end_ns, &timeline, &ledger);
@@ -207,6 +223,14 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   PythonDecoder::Tables stacks = decoder.TakeStacks();
   timeline.SetStacks(std::move(stacks.frames), std::move(stacks.codes), std::move(stacks.modules));
   AddDemoted(&info);
+  if (const uint64_t rows = spans.rows_of_cut_paths(); rows > 0) {
+    info.unsupported.push_back(
+        {"paths of more than " + std::to_string(kMostPathLevels) + " levels",
+         std::to_string(rows) +
+             " rows lie deeper (annotations that never end?): their paths have "
+             "the outermost names, " +
+             std::string(kCutPathName) + " and their own"});
+  }
   return timeline.Finish(std::move(info), ledger);
 }
 

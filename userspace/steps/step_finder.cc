@@ -124,7 +124,7 @@ bool GoesOn(const StepItem& item, int64_t time_ns) {
   return item.item_class == ItemClass::kAnnotation && (item.is_open || item.end_ns > time_ns);
 }
 
-// Annotations that items lie in, asked for in ascending order.
+// Annotations that items lie in and that end, asked for in ascending order.
 class AnnotationsAround {
  public:
   explicit AnnotationsAround(std::span<const StepItem> items) : items_(items) {}
@@ -133,13 +133,12 @@ class AnnotationsAround {
   int64_t EndAt(size_t index, int64_t time_ns) {
     std::erase_if(open_, [&](size_t at) { return !GoesOn(items_[at], items_[index].start_ns); });
     for (; next_ < index; ++next_) {
-      if (GoesOn(items_[next_], items_[index].start_ns)) open_.push_back(next_);
+      const StepItem& item = items_[next_];
+      if (!item.is_open && GoesOn(item, items_[index].start_ns)) open_.push_back(next_);
     }
     int64_t end_ns = INT64_MAX;
     for (const size_t at : open_) {
-      if (!items_[at].is_open && items_[at].end_ns >= time_ns) {
-        end_ns = std::min(end_ns, items_[at].end_ns);
-      }
+      if (items_[at].end_ns >= time_ns) end_ns = std::min(end_ns, items_[at].end_ns);
     }
     return end_ns;
   }

@@ -1,15 +1,14 @@
 #include "userspace/wire/capture_reader.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "userspace/base/exit_status.h"
@@ -17,22 +16,16 @@
 namespace proftrace {
 namespace {
 
-// Pages of the mapping that were read are given back in steps of this size.
-constexpr size_t kReleaseBytes = 8u << 20;
 // Payloads of blocks do not overlap: in a file that was only damaged those that are not sound have
 // no more bytes than the file. One that was made to be slow has them again and again.
 constexpr uint64_t kMostWasted = 4;
 
-absl::Status Damaged(const std::string& path, const std::string& what) {
-  return Fail(ExitCode::kInputDamaged,
-              path + " is damaged: " + what + "; 'proftrace report --salvage' shows what is whole");
-}
+constexpr std::string_view kBlockMagicBytes = "PTBK";
+static_assert(kBlockMagic == 0x4b425450);
 
 }  // namespace
 
-CaptureReader::~CaptureReader() {
-  if (mapping_ != nullptr) munmap(mapping_, bytes_.size());
-}
+CaptureReader::~CaptureReader() = default;
 
 absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::string& path,
                                                                    const Options& options) {
@@ -48,108 +41,130 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::st
                                              "; give a result directory or a "
                                              ".ptrec file");
   }
-  std::unique_ptr<CaptureReader> reader(new CaptureReader);
-  reader->path_ = file;
   const size_t size = static_cast<size_t>(info.st_size);
   if (!S_ISREG(info.st_mode) || size < sizeof(CaptureFileHeader)) {
     close(fd);
     return Fail(ExitCode::kInputDamaged, file + " is not a proftrace capture");
   }
-  void* mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  const int error = errno;
-  close(fd);
-  if (mapping == MAP_FAILED) {
-    return Fail(ExitCode::kInputDamaged, "cannot read " + file + ": " + ErrnoText(error));
-  }
-  reader->mapping_ = mapping;
-  reader->bytes_ = std::span(static_cast<const std::byte*>(mapping), size);
+  posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+  std::unique_ptr<CaptureReader> reader(
+      new CaptureReader(file, std::make_unique<CaptureBytes>(fd, size), options.salvage));
   if (absl::Status status = reader->Index(options); !status.ok()) return status;
   return reader;
 }
 
 absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::FromBytes(
     std::span<const std::byte> bytes, const Options& options) {
-  std::unique_ptr<CaptureReader> reader(new CaptureReader);
-  reader->path_ = "capture";
-  reader->bytes_ = bytes;
+  std::unique_ptr<CaptureReader> reader(
+      new CaptureReader("capture", std::make_unique<CaptureBytes>(bytes), options.salvage));
   if (absl::Status status = reader->Index(options); !status.ok()) return status;
   return reader;
 }
 
-absl::Status CaptureReader::CheckFileHeader() const {
+CaptureReader::CaptureReader(std::string path, std::unique_ptr<CaptureBytes> bytes, bool salvage)
+    : path_(std::move(path)), bytes_(std::move(bytes)), salvage_(salvage) {}
+
+absl::Status CaptureReader::Damaged(const std::string& what) {
+  if (damage_.empty()) damage_ = what;
+  if (salvage_) return absl::OkStatus();
+  return Fail(ExitCode::kInputDamaged, path_ + " is damaged: " + what +
+                                           "; 'proftrace report --salvage' shows what is whole");
+}
+
+absl::Status CaptureReader::Damaged(const absl::Status& status) {
+  return Damaged(std::string(status.message()));
+}
+
+absl::Status CaptureReader::NoCapture() const {
+  return Fail(ExitCode::kInputDamaged, path_ + " is not a proftrace capture");
+}
+
+absl::StatusOr<bool> CaptureReader::CheckFileHeader() {
   CaptureFileHeader header;
-  if (bytes_.size() < sizeof(header)) {
-    return Fail(ExitCode::kInputDamaged, path_ + " is not a proftrace capture");
+  if (bytes_->size() < sizeof(header)) return NoCapture();
+  std::vector<std::byte> buffer;
+  const auto bytes = bytes_->Read(0, sizeof(header), &buffer);
+  if (!bytes.ok()) {
+    if (absl::Status status = Damaged(bytes.status()); !status.ok()) return status;
+    return false;
   }
-  std::memcpy(&header, bytes_.data(), sizeof(header));
-  if (std::memcmp(header.magic, kCaptureMagic, sizeof(header.magic)) != 0) {
-    return Fail(ExitCode::kInputDamaged, path_ + " is not a proftrace capture");
-  }
-  if (header.version > kCaptureVersion) {
+  std::memcpy(&header, bytes->data(), sizeof(header));
+  const bool is_capture = std::memcmp(header.magic, kCaptureMagic, sizeof(header.magic)) == 0;
+  const bool is_sound =
+      header.checksum == XXH3_64bits(&header, offsetof(CaptureFileHeader, checksum));
+  if (is_capture && is_sound && header.version > kCaptureVersion) {
     return Fail(ExitCode::kInputDamaged, path_ + " was written by a newer proftrace (format " +
                                              std::to_string(header.version) +
                                              "); use that version to read it");
   }
-  if (header.header_bytes != sizeof(header) ||
-      header.checksum != XXH3_64bits(&header, offsetof(CaptureFileHeader, checksum))) {
-    return Damaged(path_, "its header is wrong");
+  if (is_capture && is_sound && header.header_bytes == sizeof(header)) return true;
+  if (!is_capture && !salvage_ && bytes_->Find(kBlockMagicBytes, 0) != sizeof(header)) {
+    return NoCapture();
   }
-  return absl::OkStatus();
+  if (absl::Status status = Damaged("its header is wrong"); !status.ok()) return status;
+  return false;
 }
 
-bool CaptureReader::ReadBlockHeader(size_t offset, BlockHeader* header,
-                                    uint64_t* wasted_bytes) const {
-  if (bytes_.size() - offset < sizeof(*header)) return false;
-  std::memcpy(header, bytes_.data() + offset, sizeof(*header));
+absl::StatusOr<bool> CaptureReader::ReadBlock(size_t offset, Block* block, uint64_t* wasted_bytes) {
+  BlockHeader& header = block->header;
+  if (bytes_->size() - offset < sizeof(header)) return false;
+  const auto head = bytes_->Read(offset, sizeof(header), &stored_);
+  if (!head.ok()) return head.status();
+  std::memcpy(&header, head->data(), sizeof(header));
+  block->payload_offset = offset + sizeof(header);
   const bool is_whole =
-      header->magic == kBlockMagic &&
-      header->header_checksum == XXH3_64bits(header, offsetof(BlockHeader, header_checksum)) &&
-      header->raw_bytes <= kMaxBlockBytes &&
-      header->stored_bytes <= ZSTD_compressBound(kMaxBlockBytes) &&
-      header->stored_bytes <= bytes_.size() - offset - sizeof(*header);
+      header.magic == kBlockMagic &&
+      header.header_checksum == XXH3_64bits(&header, offsetof(BlockHeader, header_checksum)) &&
+      header.raw_bytes <= kMaxBlockBytes &&
+      header.stored_bytes <= ZSTD_compressBound(kMaxBlockBytes) &&
+      header.stored_bytes <= bytes_->size() - block->payload_offset;
   if (!is_whole) return false;
-  const bool is_sound = header->payload_checksum ==
-                        XXH3_64bits(bytes_.data() + offset + sizeof(*header), header->stored_bytes);
-  if (!is_sound) *wasted_bytes += header->stored_bytes;
+  const auto payload = bytes_->Read(block->payload_offset, header.stored_bytes, &stored_);
+  if (!payload.ok()) return payload.status();
+  const bool is_sound =
+      header.payload_checksum == XXH3_64bits(payload->data(), header.stored_bytes);
+  if (!is_sound) *wasted_bytes += header.stored_bytes;
   return is_sound;
 }
 
 absl::Status CaptureReader::Index(const Options& options) {
-  salvage_ = options.salvage;
-  if (absl::Status status = CheckFileHeader(); !status.ok()) return status;
-  size_t offset = sizeof(CaptureFileHeader);
+  const absl::StatusOr<bool> has_header = CheckFileHeader();
+  if (!has_header.ok()) return has_header.status();
+  const size_t size = bytes_->size();
+  size_t offset =
+      *has_header ? sizeof(CaptureFileHeader) : bytes_->Find(kBlockMagicBytes, 0).value_or(size);
   uint32_t expected_sequence = 0;
+  bool any = false;
   bool ended = false;
   bool gap = false;         // since the last block of records
   bool device_gap = false;  // since the last block of device records
   uint64_t wasted_bytes = 0;
-  while (offset < bytes_.size() && !ended) {
-    BlockHeader header;
-    if (!ReadBlockHeader(offset, &header, &wasted_bytes)) {
-      if (damage_.empty()) damage_ = "no whole block at byte " + std::to_string(offset);
-      if (!salvage_) return Damaged(path_, damage_);
+  while (offset < size && !ended) {
+    Block block{};
+    const absl::StatusOr<bool> is_sound = ReadBlock(offset, &block, &wasted_bytes);
+    if (!is_sound.ok() || !*is_sound) {
+      absl::Status status = is_sound.ok()
+                                ? Damaged("no whole block at byte " + std::to_string(offset))
+                                : Damaged(is_sound.status());
+      if (!status.ok()) return status;
       gap = device_gap = true;
-      if (wasted_bytes > kMostWasted * bytes_.size()) {
+      if (wasted_bytes > kMostWasted * size) {
         damage_ +=
             "; too many damaged blocks, none was looked for after byte " + std::to_string(offset);
         break;
       }
-      ++offset;  // look for the next sound block
-      static constexpr char kFirst = 'P';
-      const void* found = std::memchr(bytes_.data() + offset, kFirst, bytes_.size() - offset);
-      offset = found == nullptr
-                   ? bytes_.size()
-                   : static_cast<size_t>(static_cast<const std::byte*>(found) - bytes_.data());
+      // Look for the next sound block.
+      offset = bytes_->Find(kBlockMagicBytes, offset + 1).value_or(size);
       continue;
     }
+    any = true;
     // Which kind of block is missing cannot be told.
-    gap = gap || header.sequence != expected_sequence;
-    device_gap = device_gap || header.sequence != expected_sequence;
-    expected_sequence = header.sequence + 1;
-    Block block{header, offset + sizeof(header), gap};
-    offset = block.payload_offset + header.stored_bytes;
-    ReleaseUpTo(offset);
-    switch (static_cast<BlockType>(header.type)) {
+    gap = gap || block.header.sequence != expected_sequence;
+    device_gap = device_gap || block.header.sequence != expected_sequence;
+    expected_sequence = block.header.sequence + 1;
+    block.gap_before = gap;
+    offset = block.payload_offset + block.header.stored_bytes;
+    switch (static_cast<BlockType>(block.header.type)) {
       case BlockType::kRecords:
         record_blocks_.push_back(block);
         gap = false;
@@ -159,18 +174,11 @@ absl::Status CaptureReader::Index(const Options& options) {
         device_blocks_.push_back(block);
         device_gap = false;
         break;
-      case BlockType::kMetadata: {
-        absl::StatusOr<std::span<const std::byte>> payload = Payload(block, &payload_);
-        if (!payload.ok()) return payload.status();
-        const std::string_view text(reinterpret_cast<const char*>(payload->data()),
-                                    payload->size());
-        if (options.keep_metadata_text) metadata_text_.emplace_back(text);
-        if (absl::Status status = metadata_.Merge(text); !status.ok()) {
-          if (damage_.empty()) damage_ = std::string(status.message());
-          if (!salvage_) return Damaged(path_, damage_);
+      case BlockType::kMetadata:
+        if (absl::Status status = AddMetadata(block, options.keep_metadata_text); !status.ok()) {
+          return status;
         }
         break;
-      }
       case BlockType::kEnd:
         ended = true;
         break;
@@ -178,90 +186,93 @@ absl::Status CaptureReader::Index(const Options& options) {
         break;
     }
   }
-  if (!ended && damage_.empty()) damage_ = "it was not closed properly, the end is missing";
-  if (!damage_.empty() && !salvage_) return Damaged(path_, damage_);
+  if (!any && !*has_header) return NoCapture();
+  absl::Status status;
+  if (!ended) status = Damaged("it was not closed properly, the end is missing");
+  if (ended && offset < size) {
+    // Two captures that were put together have two clocks: the second one is not a part of this.
+    status = Damaged(std::to_string(size - offset) + " bytes lie behind its end, at byte " +
+                     std::to_string(offset));
+  }
   gap_pending_ = gap;
   device_gap_pending_ = device_gap;
-  released_bytes_ = 0;
-  return absl::OkStatus();
+  return status;
+}
+
+absl::Status CaptureReader::AddMetadata(const Block& block, bool keep_text) {
+  const auto payload = Payload(block, &stored_, &payload_);
+  if (!payload.ok()) return Damaged(payload.status());
+  const std::string_view text(reinterpret_cast<const char*>(payload->data()), payload->size());
+  if (keep_text) metadata_text_.emplace_back(text);
+  const absl::Status merged = metadata_.Merge(text);
+  return merged.ok() ? merged : Damaged(merged);
 }
 
 absl::StatusOr<std::span<const std::byte>> CaptureReader::Payload(
-    const Block& block, std::vector<std::byte>* buffer) const {
-  const std::span<const std::byte> stored =
-      bytes_.subspan(block.payload_offset, block.header.stored_bytes);
+    const Block& block, std::vector<std::byte>* stored_buffer,
+    std::vector<std::byte>* buffer) const {
+  const auto stored = bytes_->Read(block.payload_offset, block.header.stored_bytes, stored_buffer);
+  if (!stored.ok()) return stored.status();
+  if (block.header.payload_checksum != XXH3_64bits(stored->data(), stored->size())) {
+    return Fail(ExitCode::kInputDamaged, "a block was changed while it was read");
+  }
   if (block.header.compression == static_cast<uint16_t>(BlockCompression::kNone)) return stored;
   buffer->resize(block.header.raw_bytes);
   const size_t bytes =
-      ZSTD_decompress(buffer->data(), buffer->size(), stored.data(), stored.size());
+      ZSTD_decompress(buffer->data(), buffer->size(), stored->data(), stored->size());
   if (ZSTD_isError(bytes) || bytes != block.header.raw_bytes) {
-    return Damaged(path_, "a block does not decompress");
+    return Fail(ExitCode::kInputDamaged, "a block does not decompress");
   }
   return std::span<const std::byte>(*buffer);
 }
 
-absl::StatusOr<RecordBatch> CaptureReader::Next() {
+absl::StatusOr<RecordBatch> CaptureReader::NextOf(const std::vector<Block>& blocks,
+                                                  Position* position) {
   RecordBatch batch;
-  if (next_block_ == record_blocks_.size()) {
+  batch.gap_before = std::exchange(position->gap, false);
+  if (position->next_block == blocks.size()) {
     batch.end = true;
-    batch.gap_before = std::exchange(gap_pending_, false);
     return batch;
   }
-  const Block& block = record_blocks_[next_block_++];
-  absl::StatusOr<std::span<const std::byte>> payload = Payload(block, &payload_);
+  const Block& block = blocks[position->next_block++];
+  const auto payload = Payload(block, &position->stored, &position->payload);
   if (!payload.ok()) {
-    if (!salvage_) return payload.status();
-    gap_pending_ = true;
+    if (absl::Status status = Damaged(payload.status()); !status.ok()) {
+      return status;
+    }
+    position->gap = true;
     return batch;
   }
   batch.records = *payload;
-  batch.gap_before = block.gap_before;
-  ReleaseUpTo(block.payload_offset);
+  batch.gap_before = batch.gap_before || block.gap_before;
+  return batch;
+}
+
+absl::StatusOr<RecordBatch> CaptureReader::Next() {
+  absl::StatusOr<RecordBatch> batch = NextOf(record_blocks_, &position_);
+  if (batch.ok() && batch->end) batch->gap_before |= std::exchange(gap_pending_, false);
   return batch;
 }
 
 class CaptureReader::DeviceSource final : public RecordSource {
  public:
-  explicit DeviceSource(const CaptureReader& reader)
-      : reader_(reader), gap_pending_(reader.device_gap_pending_) {}
+  explicit DeviceSource(CaptureReader* reader)
+      : reader_(reader), gap_pending_(reader->device_gap_pending_) {}
 
   absl::StatusOr<RecordBatch> Next() override {
-    RecordBatch batch;
-    if (next_block_ == reader_.device_blocks_.size()) {
-      batch.end = true;
-      batch.gap_before = std::exchange(gap_pending_, false);
-      return batch;
-    }
-    const Block& block = reader_.device_blocks_[next_block_++];
-    const absl::StatusOr<std::span<const std::byte>> payload = reader_.Payload(block, &payload_);
-    if (!payload.ok()) {
-      if (!reader_.salvage_) return payload.status();
-      gap_pending_ = true;
-      return batch;
-    }
-    batch.records = *payload;
-    batch.gap_before = block.gap_before;
+    absl::StatusOr<RecordBatch> batch = reader_->NextOf(reader_->device_blocks_, &position_);
+    if (batch.ok() && batch->end) batch->gap_before |= std::exchange(gap_pending_, false);
     return batch;
   }
 
  private:
-  const CaptureReader& reader_;
-  size_t next_block_ = 0;
+  CaptureReader* reader_;
+  Position position_;
   bool gap_pending_;
-  std::vector<std::byte> payload_;
 };
 
 std::unique_ptr<RecordSource> CaptureReader::DeviceRecords() {
-  return std::make_unique<DeviceSource>(*this);
-}
-
-void CaptureReader::ReleaseUpTo(size_t offset) {
-  if (mapping_ == nullptr || offset < released_bytes_ + kReleaseBytes) return;
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t upto = offset / page * page;
-  madvise(static_cast<std::byte*>(mapping_) + released_bytes_, upto - released_bytes_,
-          MADV_DONTNEED);
-  released_bytes_ = upto;
+  return std::make_unique<DeviceSource>(this);
 }
 
 }  // namespace proftrace

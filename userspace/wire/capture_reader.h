@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "userspace/wire/capture_bytes.h"
 #include "userspace/wire/capture_format.h"
 #include "userspace/wire/metadata.h"
 #include "userspace/wire/record_source.h"
@@ -56,33 +57,44 @@ class CaptureReader final : public RecordSource {
     size_t payload_offset;
     bool gap_before;
   };
+  // Of who reads blocks of one kind.
+  struct Position {
+    size_t next_block = 0;
+    bool gap = false;  // the block before was not whole after all
+    std::vector<std::byte> stored;
+    std::vector<std::byte> payload;
+  };
 
-  CaptureReader() = default;
+  CaptureReader(std::string path, std::unique_ptr<CaptureBytes> bytes, bool salvage);
   absl::Status Index(const Options& options);
-  absl::Status CheckFileHeader() const;
-  // The header of a sound block at `offset`, or false: then `wasted_bytes` grows by what was read
-  // of its payload.
-  bool ReadBlockHeader(size_t offset, BlockHeader* header, uint64_t* wasted_bytes) const;
-  // The decompressed payload, in `buffer` or in the file itself.
+  // Whether the file's header is sound; where it is not, only a salvage goes on.
+  absl::StatusOr<bool> CheckFileHeader();
+  // Whether there is a sound block at `offset`, but for `gap_before`. `wasted_bytes` grows by what
+  // was read of the payload of one that is not. Fails when the file cannot be read there.
+  absl::StatusOr<bool> ReadBlock(size_t offset, Block* block, uint64_t* wasted_bytes);
+  absl::Status AddMetadata(const Block& block, bool keep_text);
+  absl::StatusOr<RecordBatch> NextOf(const std::vector<Block>& blocks, Position* position);
+  // The decompressed payload, in one of the buffers or in the capture itself.
   absl::StatusOr<std::span<const std::byte>> Payload(const Block& block,
+                                                     std::vector<std::byte>* stored_buffer,
                                                      std::vector<std::byte>* buffer) const;
-  // Gives the mapping's pages before `offset` back, so that a long capture does not fill the
-  // memory.
-  void ReleaseUpTo(size_t offset);
+  // Notes the first damage. An error, but for a salvage.
+  absl::Status Damaged(const std::string& what);
+  absl::Status Damaged(const absl::Status& status);
+  absl::Status NoCapture() const;
 
   std::string path_;
-  std::span<const std::byte> bytes_;
-  void* mapping_ = nullptr;
+  std::unique_ptr<CaptureBytes> bytes_;
+  bool salvage_;
   std::vector<Block> record_blocks_;
   std::vector<Block> device_blocks_;
-  size_t next_block_ = 0;
-  size_t released_bytes_ = 0;
+  Position position_;
   bool gap_pending_ = false;
   bool device_gap_pending_ = false;
-  bool salvage_ = false;
   CaptureMetadata metadata_;
   std::vector<std::string> metadata_text_;
   std::string damage_;
+  std::vector<std::byte> stored_;
   std::vector<std::byte> payload_;
 };
 

@@ -165,6 +165,7 @@ json PairsToJson(const TextPairs& pairs) {
   return list;
 }
 
+// It comes twice: what was known before the first record, and all of it once the window began.
 void MergeRecording(const json& entry, RecordingInfo* info) {
   info->proftrace_version = Text(entry, "version");
   info->tier = Text(entry, "tier");
@@ -172,6 +173,7 @@ void MergeRecording(const json& entry, RecordingInfo* info) {
   info->trace_name = Text(entry, "trace_name");
   info->with_flops = Flag(entry, "with_flops");
   info->system = SystemActivities::FromText(Text(entry, "activities"));
+  info->arguments.clear();
   for (const json& argument : Member(entry, "arguments")) {
     if (argument.is_string()) info->arguments.push_back(FromJsonText(argument.get<std::string>()));
   }
@@ -185,8 +187,14 @@ void MergeRecording(const json& entry, RecordingInfo* info) {
 }
 
 void MergeEnd(const json& entry, CaptureMetadata* metadata) {
-  metadata->info.window.duration_ns = Nanoseconds(entry, "duration_ns");
-  metadata->info.window.detach_s = Number<double>(entry, "detach_s");
+  Window& window = metadata->info.window;
+  window.duration_ns = Nanoseconds(entry, "duration_ns");
+  window.detach_s = Number<double>(entry, "detach_s");
+  // Where the block with the recording's own entry is damaged.
+  if (window.start_ns == 0) window.start_ns = Nanoseconds(entry, "start_ns");
+  if (window.monotonic_to_unix_ns == 0) {
+    window.monotonic_to_unix_ns = Nanoseconds(entry, "monotonic_to_unix_ns", kLatestUnixNs);
+  }
   const json& cost = Member(entry, "cost");
   metadata->info.cost = Cost{Number<double>(cost, "tracer_cpu_s"),
                              Number<uint64_t>(cost, "probe_hits"),
@@ -540,7 +548,9 @@ void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger
     ledger[std::string(name)] = value;
   });
   impl_->entries.push_back({{"type", "end"},
+                            {"start_ns", window.start_ns},
                             {"duration_ns", window.duration_ns},
+                            {"monotonic_to_unix_ns", window.monotonic_to_unix_ns},
                             {"detach_s", window.detach_s},
                             {"cost",
                              {{"tracer_cpu_s", cost.tracer_cpu_s},

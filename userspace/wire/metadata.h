@@ -100,7 +100,8 @@ class MetadataWriter {
   MetadataWriter& operator=(MetadataWriter&&) noexcept;
 
   // Version, tier, arguments, host, trace name, user metadata; window.start_ns and
-  // monotonic_to_unix_ns.
+  // monotonic_to_unix_ns. Written twice: before the first record, without a start, and when the
+  // window begins; the last one counts.
   void AddRecording(const RecordingInfo& info);
   void AddPlan(uint32_t plan, const std::vector<Label>& sites);
   void AddOperators(uint32_t image, const std::vector<OperatorEntry>& operators);
@@ -126,7 +127,8 @@ class MetadataWriter {
   void AddCut(int64_t start_ns);
   // It is what a flight recorder had.
   void AddFlightNote(const FlightNote& note);
-  // The recorder's last words: the window, what it cost, what the kernel lost.
+  // The recorder's last words: the window, with its start and the offset to Unix time again (they
+  // count where the recording's own entry is missing), what it cost, what the kernel lost.
   void AddEnd(const Window& window, const Cost& cost, const Ledger& kernel_ledger);
 
   // One JSON array a block, none when there is nothing new. An array is longer than `most_bytes`

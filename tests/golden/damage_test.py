@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Damage of kept captures: what is whole is shown, and no export writes over its own input.
+
+    damage_test.py PROFTRACE GOLDEN_FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROFTRACE, GOLDEN = sys.argv[1], Path(sys.argv[2])
+CAPTURE = GOLDEN / "mlp" / "capture.ptrec"
+USAGE, DAMAGED = 2, 8
+FILE_HEADER_BYTES, BLOCK_HEADER_BYTES = 24, 40
+METADATA = 2
+
+
+def blocks(data: bytes) -> list[tuple[int, int, int]]:
+    """Type, offset and bytes of each payload (userspace/wire/capture_format.h)."""
+    found, offset = [], FILE_HEADER_BYTES
+    while offset < len(data):
+        magic, kind, _, _, stored = struct.unpack_from("<IHHII", data, offset)
+        assert magic == 0x4B425450
+        found.append((kind, offset + BLOCK_HEADER_BYTES, stored))
+        offset += BLOCK_HEADER_BYTES + stored
+    return found
+
+
+class DamageTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.capture = self.folder / "capture.ptrec"
+        self.data = CAPTURE.read_bytes()
+
+    def run_command(self, *arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run([PROFTRACE, *map(str, arguments)], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def ledger(self, data: bytes, code: int) -> dict[str, int]:
+        self.capture.write_bytes(data)
+        out = self.folder / "summary.json"
+        salvage = ["--salvage"] if code == DAMAGED else []
+        done = self.run_command("export", self.capture, "--format", "summary", "-o", out, *salvage, code=code)
+        self.assertNotIn("'proftrace report --salvage'", done.stderr)
+        return json.loads(out.read_text(encoding="utf-8"))["ledger"]
+
+    def test_a_damaged_block_of_tables_takes_no_events_along(self) -> None:
+        for case in ("mlp", "names", "workers"):
+            data = (GOLDEN / case / "capture.ptrec").read_bytes()
+            whole = self.ledger(data, 0)
+            for kind, offset, size in blocks(data):
+                if kind != METADATA:
+                    continue
+                damaged = bytearray(data)
+                damaged[offset + size // 2] ^= 1
+                self.assertGreaterEqual(self.ledger(bytes(damaged), DAMAGED)["begins"], whole["begins"], (case, offset))
+
+    def test_a_damaged_header_takes_nothing_along(self) -> None:
+        whole = self.ledger(self.data, 0)
+        for offset in range(FILE_HEADER_BYTES):
+            damaged = bytearray(self.data)
+            damaged[offset] ^= 0x41
+            self.assertEqual(self.ledger(bytes(damaged), DAMAGED), whole, offset)
+            message = self.run_command("report", self.capture, code=DAMAGED).stderr
+            self.assertIn("its header is wrong", message)
+            self.assertIn("--salvage", message)
+
+    def test_what_lies_behind_the_end_is_named(self) -> None:
+        self.capture.write_bytes(self.data + self.data)
+        self.assertIn("behind its end", self.run_command("report", self.capture, code=DAMAGED).stderr)
+        self.assertEqual(self.ledger(self.data + self.data, DAMAGED), self.ledger(self.data, 0))
+
+    def test_an_export_does_not_replace_what_it_reads(self) -> None:
+        self.capture.write_bytes(self.data)
+        link = self.folder / "link"
+        link.symlink_to(self.capture)
+        for output in (self.capture, link):
+            self.run_command("export", self.capture, "--format", "events-csv", "-o", output, code=USAGE)
+            self.run_command("export", self.folder, "--format", "events-csv", "-o", output, code=USAGE)
+            self.run_command("export", CAPTURE, "--diff", self.capture, "--format", "folded", "-o", output, code=USAGE)
+        self.assertEqual(self.capture.read_bytes(), self.data)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["capture.ptrec", "link"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

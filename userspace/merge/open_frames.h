@@ -1,0 +1,116 @@
+// What is open on one thread, from the outermost row to the innermost one. A begin and an end take
+// the same time however much is open: annotations that never end are a stack of any height. Not
+// thread-safe.
+//
+// Calls end from the top: they are a stack of their own. Annotations and other rows with an object
+// of their own end by its address, wherever they lie: those with one address are a chain.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "userspace/decode/event.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// Bytes allocated less bytes freed.
+struct MemorySums {
+  int64_t cpu = 0;
+  int64_t device = 0;
+};
+
+struct OpenFrame {
+  struct Links {
+    OpenFrame* below = nullptr;
+    OpenFrame* above = nullptr;
+  };
+
+  SpanId span = kNoSpan;         // kNoSpan: hidden, it only nests
+  OpenFrame* visible = nullptr;  // itself, else the nearest visible one below it
+  OpenFrame* parent = nullptr;   // of the row, while it is open
+  uint32_t open_children = 0;    // whose parent it is
+  uint32_t sp = 0;               // at entry; unused by annotations
+  uint16_t site = 0;
+  bool is_annotation = false;            // or any other row that ends by its handle
+  EventType family = EventType::kBegin;  // which kind of event began it
+  bool has_sequence = false;             // an item in the column `sequence`
+  bool parent_is_over = false;           // it outlived its parent, whose self time is settled
+  uint64_t handle = 0;                   // annotations: 0 = not known yet
+  uint64_t object = 0;  // frames of TorchScript's interpreter: their code; annotations: their
+                        // guard, 0 = not known
+  uint64_t number = 0;  // of TorchScript's frames: how many had begun
+  int64_t children_ns = 0;
+  // Of what is open up to this frame: CallPlace's.
+  SpanId op = kNoSpan;
+  SpanId annotation = kNoSpan;
+  int64_t calls_end_ns = 0;       // of its direct children that AddCall() made: the latest end
+  MemorySums memory_at_begin;     // of its thread
+  MemorySums memory_of_children;  // those of its direct children that it encloses
+
+  // Of OpenFrames, from here on.
+  Links all;
+  Links of_family;
+  Links of_handle;
+  Links of_object;
+  uint64_t order = 0;  // annotations: those above have a larger one
+  bool is_in_handles = false;
+  bool is_in_objects = false;
+};
+
+class OpenFrames {
+ public:
+  OpenFrames() = default;
+  OpenFrames(const OpenFrames&) = delete;
+  OpenFrames& operator=(const OpenFrames&) = delete;
+
+  bool empty() const { return top_ == nullptr; }
+  OpenFrame* top() const { return top_; }
+  // The innermost call; null = none.
+  OpenFrame* top_call() const { return calls_.empty() ? nullptr : calls_.back(); }
+  bool has_rows() const { return rows_ > 0; }
+
+  // On top, or below what is there: then it must be an annotation, and that a call.
+  OpenFrame* Push(const OpenFrame& frame, bool is_below_top);
+  // Calls: the innermost one only.
+  void Remove(OpenFrame* frame);
+
+  // The innermost annotation of the family, that with the handle, and that with the object; null =
+  // none. Below them are others: of_handle.below, of_object.below.
+  OpenFrame* TopOf(EventType family) const { return family_tops_[IndexOf(family)]; }
+  OpenFrame* WithHandle(EventType family, uint64_t handle) const;
+  OpenFrame* WithObject(EventType family, uint64_t object) const;
+  // Of the innermost of its family.
+  void SetHandle(OpenFrame* frame, uint64_t handle);
+  void SetObject(OpenFrame* frame, uint64_t object);
+  // It is not found by its handle any more.
+  void ForgetHandle(OpenFrame* frame);
+
+ private:
+  using Key = std::pair<uint32_t, uint64_t>;  // family, handle or object
+  using Chains = absl::flat_hash_map<Key, OpenFrame*>;
+
+  static constexpr size_t kFamilies = 3;
+  static size_t IndexOf(EventType family);
+  void AddToHandles(OpenFrame* frame);
+  void AddToObjects(OpenFrame* frame);
+  static OpenFrame* Find(const Chains& chains, const Key& key);
+
+  std::deque<OpenFrame> frames_;
+  std::vector<OpenFrame*> unused_;
+  OpenFrame* top_ = nullptr;
+  std::vector<OpenFrame*> calls_;
+  OpenFrame* family_tops_[kFamilies] = {};
+  OpenFrame* without_handle_[kFamilies] = {};  // the innermost with the handle 0
+  Chains handles_;
+  Chains objects_;
+  uint64_t next_order_ = 1;
+  size_t rows_ = 0;
+};
+
+}  // namespace proftrace

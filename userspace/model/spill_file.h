@@ -1,0 +1,22 @@
+// A temporary file without a name, for what does not fit in memory.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string>
+
+namespace proftrace {
+
+struct SpillFile {
+  int fd = -1;
+  std::string directory;  // that it lies in
+};
+
+// In `directory`, else in $TMPDIR, else in /tmp: the first that takes one. Closed on exec. Fails
+// with ExitCode::kOutputFailed.
+absl::StatusOr<SpillFile> OpenSpillFile(const std::string& directory);
+
+// Why a spill file could not be made or grow in `directory`.
+absl::Status CannotSpill(const std::string& directory, int error);
+
+}  // namespace proftrace
