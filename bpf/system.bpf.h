@@ -32,6 +32,7 @@ struct system_thread {
 	__u64 call_ns;	      /* 0 = no system call, or none that is recorded */
 	__u64 may_be_in_call; /* since when it is recorded, if it ran then: whether it was in a
 				 call is known when it leaves one; else 0 */
+	__u64 fault_ns;	      /* 0 = no page fault */
 	__u32 lost;
 	__u32 call_file;
 	__u16 call;
@@ -53,10 +54,9 @@ struct system_thread {
 	__u8 off_at_begin; /* it had none when it began to be recorded */
 	__u64 voluntary;   /* task_struct.nvcsw when it was last looked at */
 
-	__u64 fault_ns;
 	__u64 fault_address;
 	__u32 fault_flags; /* enum pt_fault_flag */
-	__u32 reserved_too;
+	__u32 fault_call;  /* of one in the kernel: call_hash() */
 };
 
 /* Where what is known of a thread begins, behind what the place needs. */

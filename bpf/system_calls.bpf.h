@@ -504,6 +504,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 
 	if (!thread || system_stopped)
 		return 0;
+	thread->fault_ns = 0; /* one that was not resolved */
 	abi = abi_of(task, &number);
 	facts = facts_of(abi, number);
 	thread->may_be_in_call = 0;
@@ -548,6 +549,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 
 	if (!thread || system_stopped)
 		return 0;
+	thread->fault_ns = 0;
 	if (!thread->call_ns && !adopt_call(task, thread, regs))
 		return 0;
 	end.end_ns = bpf_ktime_get_ns();

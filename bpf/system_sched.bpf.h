@@ -22,6 +22,35 @@ static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
 	return number < PT_SYSTEM_CALLS ? (__s32)number : -1;
 }
 
+/* Of all that a thread gave the call that it is in. */
+static __always_inline __u32 call_hash(struct pt_regs *regs)
+{
+	__u64 hash = regs->orig_ax;
+
+	hash = hash * 31 + regs->ip;
+	hash = hash * 31 + regs->sp;
+	hash = hash * 31 + regs->di;
+	hash = hash * 31 + regs->si;
+	hash = hash * 31 + regs->dx;
+	hash = hash * 31 + regs->r10;
+	hash = hash * 31 + regs->r8;
+	hash = hash * 31 + regs->r9;
+	return hash ^ hash >> 32;
+}
+
+/* Whether the fault that began last is not over. Of one that failed (EFAULT, a signal) nothing
+ * tells that it is: then the thread is in no fault, or in another call, since. */
+static __always_inline bool is_in_fault(struct task_struct *task, struct system_thread *thread)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	if (!thread->fault_ns)
+		return false;
+	if (thread->fault_flags & PT_FAULT_IN_KERNEL)
+		return thread->fault_call == call_hash(regs);
+	return (__s64)regs->orig_ax < 0;
+}
+
 static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,
 					  __u64 now, __u32 cpu, __u8 flags)
 {
@@ -76,7 +105,7 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	thread->runnable_ns = thread->off_state == TASK_RUNNING ? now : 0;
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		thread->off_flags |= PT_OFF_CPU_IO;
-	if (thread->fault_ns && config_faults)
+	if (config_faults && is_in_fault(task, thread))
 		thread->off_flags |= PT_OFF_CPU_FAULT;
 	thread->off_cpu = bpf_get_smp_processor_id();
 }
