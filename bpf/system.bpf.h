@@ -41,8 +41,9 @@ struct system_thread {
 	__u8 call_arguments; /* pt_system_call.arguments */
 	__u8 call_facts;     /* pt_system_call.flags */
 	__u8 call_shape;     /* enum pt_system_call_shape */
-	__u8 reserved;
+	__u8 call_has_time;  /* call_time */
 	__u64 arguments[6];
+	__u64 call_time[2]; /* PT_SYSTEM_TIME_IS_LEFT: as it was at its begin */
 
 	__u64 off_ns;	   /* since when it has no CPU; 0 = it has one */
 	__u64 runnable_ns; /* since when it could run; 0 = it cannot yet */

@@ -36,7 +36,7 @@ struct pt_system_call {
 	pt_u8 directory; /* file descriptor that `path` starts at; none = the current directory */
 	pt_u8 second_path;
 	pt_u8 second_directory; /* without `second_path`: the file that bytes go to */
-	pt_u8 time;		/* address of a struct timespec */
+	pt_u8 time;		/* address of a struct timespec; and PT_SYSTEM_TIME_IS_LEFT */
 	pt_u8 address;		/* of a struct sockaddr */
 	pt_u8 address_bytes;
 	pt_u8 structure;       /* address of one whose first fields are told */
@@ -48,6 +48,9 @@ struct pt_system_call {
 				told is one field: the bytes that all of them moved */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_system_call) == 16, "pt_system_call");
+
+/* The call writes there what is left of the time when it ends. */
+#define PT_SYSTEM_TIME_IS_LEFT 0x80
 
 enum pt_system_call_flag {
 	PT_SYSTEM_CALL_IS_IO = 1,      /* of files or the network: what `io` records */

@@ -25,7 +25,8 @@ abi::pt_system_call FactsOf(const SystemCallInfo& info) {
   facts.directory = info.places.directory;
   facts.second_path = info.places.second_path;
   facts.second_directory = info.places.second_directory;
-  facts.time = info.places.time;
+  facts.time =
+      static_cast<abi::pt_u8>(info.places.time | (info.leaves_time ? PT_SYSTEM_TIME_IS_LEFT : 0));
   facts.address = info.places.address;
   facts.address_bytes = info.places.address_bytes;
   facts.structure = info.places.structure;

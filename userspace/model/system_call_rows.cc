@@ -149,8 +149,8 @@ constexpr SystemCallRow kRows[] = {
     {"mq_notify", kOther, {kQueue, Pointer("sevp")}},
     {"mq_getsetattr", kOther, {kQueue, Pointer("newattr"), Pointer("oldattr")}},
     // Times.
-    {"nanosleep", kSleep, {{"req", K::kTimespec}, kRem}},
-    {"clock_nanosleep", kSleep, {kClock, kTimerFlags, {"req", K::kTimespec}, kRem}},
+    {"nanosleep", kSleep, {{"req", K::kTimespec}, kRem}, kLeavesTime},
+    {"clock_nanosleep", kSleep, {kClock, kTimerFlags, {"req", K::kTimespec}, kRem}, kLeavesTime},
     {"clock_gettime", kOther, {kClock, kTp}},
     {"clock_settime", kOther, {kClock, kTp}},
     {"clock_getres", kOther, {kClock, Pointer("res")}},

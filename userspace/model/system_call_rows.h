@@ -14,6 +14,7 @@ enum SystemCallRowFlag : uint8_t {
   kRenames = 2,
   kExecs = 4,
   kEndsThread = 8,
+  kLeavesTime = 16,
 };
 
 enum SystemCallRowAbis : uint8_t {

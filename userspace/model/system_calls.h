@@ -180,6 +180,7 @@ struct SystemCallInfo {
   bool ends_thread = false;      // it never returns
   bool time_is_32 = false;       // `time` has 32-bit fields
   bool time_is_timeval = false;  // microseconds instead of nanoseconds
+  bool leaves_time = false;      // at its end there is what is left of it
 };
 
 inline constexpr uint32_t kSystemCallNumbers = 1024;  // all are below this

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""--activities syscalls: what is told of calls that a script makes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import unittest
+
+import live
+from live import LiveTest, Result, Tracer
+
+PROLOGUE = """
+import ctypes, fcntl, os, select, signal, socket, struct, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+def wait(word):
+    print(word, flush=True)
+    sys.stdin.readline()
+"""
+
+
+class Calls(LiveTest):
+    def record(self, script: str, *options: str, activities: str = "syscalls") -> list[dict]:
+        """The rows of what the script does between `wait("READY")` and `wait("DONE")`, with `args` as an object."""
+        job = subprocess.Popen(["/usr/bin/python3", "-c", PROLOGUE + script], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True, cwd=self.directory)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        self.addCleanup(job.stdin.close)
+        self.addCleanup(job.stdout.close)
+        self.assertEqual(job.stdout.readline(), "READY\n")
+        with Tracer("-p", job.pid, "--activities", activities, *options, "--format", "events-csv", "-o", self.out) as tracer:
+            tracer.wait_until_recording()
+            job.stdin.write("\n")
+            job.stdin.flush()
+            while (line := job.stdout.readline()) not in ("", "DONE\n"):
+                self.told.append(line.strip())
+            self.assertEqual(line, "DONE\n")
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        self.pid = job.pid
+        rows = list(Result(self.out).events())
+        for row in rows:
+            row["args"] = json.loads(row["args"] or "{}")
+        return rows
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.told: list[str] = []  # other lines of the script
+
+    def test_timeouts_are_those_that_were_asked_for(self) -> None:
+        rows = self.record("""
+class Time(ctypes.Structure): _fields_ = [('s', ctypes.c_long), ('n', ctypes.c_long)]
+reader, writer = os.pipe(); os.write(writer, b'x'); idle, _ = os.pipe()
+wait('READY')
+select.select([idle], [], [], 0.02)  # pselect6, all of it
+select.select([reader], [], [], 5)  # none of it
+libc.syscall(23, 0, None, None, None, ctypes.byref(Time(0, 30000)))
+left = Time(0, 40000000)
+libc.syscall(271, None, 0, ctypes.byref(left), None, 8)
+signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 0.02)
+left = Time(0, 80000000)
+libc.syscall(35, ctypes.byref(left), ctypes.byref(left))
+wait('DONE')
+""")
+        told = [(row["name"], row["args"].get("timeout_ns")) for row in rows
+                if row["name"] in ("pselect6", "select", "ppoll", "nanosleep")]
+        self.assertEqual(told, [("pselect6", 20_000_000), ("pselect6", 5_000_000_000), ("select", 30_000_000),
+                                ("ppoll", 40_000_000), ("nanosleep", 80_000_000)])
+
+
+if __name__ == "__main__":
+    live.run()
