@@ -8,6 +8,10 @@
 #include "bpf/ring.bpf.h"
 #include "bpf/abi/system_records.h"
 
+/* What `watched` says of a process. */
+#define WATCHED 1
+#define WATCHED_FROM_EXEC 2 /* what it does before its next exec is none of it */
+
 /* Processes that are recorded. Key: the tgid in the tracer's PID namespace. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -33,7 +37,9 @@ struct system_thread {
 	__u64 may_be_in_call; /* since when it is recorded, if it ran then: whether it was in a
 				 call is known when it leaves one; else 0 */
 	__u64 fault_ns;	      /* 0 = no page fault */
-	__u32 lost;
+	__u16 lost;
+	__u8 awaits_exec; /* WATCHED_FROM_EXEC, and that was not yet */
+	__u8 reserved;
 	__u32 call_file;
 	__u16 call;
 	__u8 call_abi;

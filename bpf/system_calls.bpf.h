@@ -289,6 +289,8 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	thread->may_be_in_call = 0;
 	if (!facts || !facts->is_recorded)
 		return 0;
+	if (unlikely(thread->awaits_exec) && !(facts->flags & PT_SYSTEM_CALL_EXECS))
+		return 0;
 	begin_call(thread, facts, number, abi, 0);
 	read_arguments(regs, abi, thread->arguments);
 	/* Before the call: it may close the file. */
@@ -334,6 +336,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	if (!thread || system_stopped)
 		return 0;
 	thread->fault_ns = 0;
+	if (unlikely(thread->awaits_exec)) /* it failed */
+		thread->call_ns = 0;
 	if (!thread->call_ns && !adopt_call(task, thread, regs))
 		return 0;
 	end.end_ns = bpf_ktime_get_ns();

@@ -84,7 +84,7 @@ static __always_inline int end_fault(struct bpf_perf_event_data *ctx, __u8 major
 	if (system_stopped)
 		return 0;
 	thread = known_thread(task->pid);
-	if (!thread)
+	if (!thread || thread->awaits_exec)
 		return 0;
 	/* The counter's address is that of the page, or of the byte. */
 	begin = now;

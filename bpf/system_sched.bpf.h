@@ -91,6 +91,8 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 		forget_thread(tid);
 		return;
 	}
+	if (thread->awaits_exec)
+		return;
 	voluntary = task->nvcsw;
 	thread->off_ns = now;
 	thread->off_state = preempt ? TASK_RUNNING : state;

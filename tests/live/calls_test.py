@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 import subprocess
-import unittest
 
 import live
 from live import LiveTest, Result, Tracer
@@ -67,6 +66,29 @@ wait('DONE')
                 if row["name"] in ("pselect6", "select", "ppoll", "nanosleep")]
         self.assertEqual(told, [("pselect6", 20_000_000), ("pselect6", 5_000_000_000), ("select", 30_000_000),
                                 ("ppoll", 40_000_000), ("nanosleep", 80_000_000)])
+
+
+class Commands(LiveTest):
+    def test_a_command_is_recorded_from_its_exec_on(self) -> None:
+        # PATH has folders in which it is not.
+        done = self.run_proftrace("--activities", "syscalls,sched,faults", "--format", "events-csv", "-o", self.out, "--",
+                                  "true", env=dict(os.environ, PATH=f"/nowhere:/nowhere/too:{os.environ['PATH']}"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = list(Result(self.out).events())
+        calls = [row for row in rows if row["category"] == "syscall"]
+        self.assertEqual([row["name"] for row in calls if row["name"] == "execve"], ["execve"])
+        self.assertEqual((calls[0]["name"], json.loads(calls[0]["args"])["ret"]), ("execve", 0))
+        self.assertEqual(calls[-1]["name"], "exit_group")
+        self.assertGreater(min(int(row["start_ns"]) for row in rows if row["category"] in ("sched", "fault")),
+                           int(calls[0]["start_ns"]))
+
+    def test_one_that_cannot_be_run_is_2(self) -> None:
+        for activities in ("syscalls", "sched,faults"):
+            done = self.run_proftrace("--activities", activities, "-q", "--format", "none", "-o", self.out, "--",
+                                      "/no/such/command")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("cannot run '/no/such/command': No such file or directory", done.stderr)
+            self.assertFalse(self.out.exists())
 
 
 if __name__ == "__main__":

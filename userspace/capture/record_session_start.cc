@@ -189,8 +189,9 @@ absl::Status RecordSession::LoadActivities() {
         std::make_unique<Sampler>(*std::move(samples), options_.sample_period_ns.value_or(0));
   }
   if (options_.info.system.any()) {
-    absl::StatusOr<std::unique_ptr<SystemPrograms>> system = SystemPrograms::Load(
-        {options_.info.system, options_.bpf.follow_children, options_.bpf.ring_bytes});
+    absl::StatusOr<std::unique_ptr<SystemPrograms>> system =
+        SystemPrograms::Load({options_.info.system, options_.bpf.follow_children,
+                              options_.bpf.ring_bytes, options_.awaited});
     if (!system.ok()) return system.status();
     system_ = *std::move(system);
   }

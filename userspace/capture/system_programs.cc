@@ -35,6 +35,10 @@ constexpr uint32_t kMostThreads = 32768;
 // Arguments of the tracepoint io_uring_complete, with the context of the probe: since Linux 6.11.
 constexpr int kShortCompletion = 4;
 
+// What the map `watched` says (bpf/system.bpf.h).
+constexpr uint8_t kWatched = 1;
+constexpr uint8_t kWatchedFromExec = 2;
+
 // A millisecond all in all.
 constexpr int kCostRounds = 9;
 constexpr int kCallsInRound = 100;
@@ -81,6 +85,7 @@ struct SystemPrograms::Impl {
   bpf_link* begin_lister = nullptr;
   bpf_link* open_lister = nullptr;
   std::vector<bpf_link*> links;
+  std::vector<Pid> awaited;
   std::mutex mutex;  // of iterated_tgid
 
   void Detach() {
@@ -134,6 +139,7 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   const SystemActivities& activities = options.activities;
   std::unique_ptr<SystemPrograms> programs(new SystemPrograms);
   Impl& impl = *programs->impl_;
+  impl.awaited = options.awaited;
   impl.skeleton.reset(system_activity_bpf__open());
   if (impl.skeleton == nullptr) return Failed("the BPF programs", errno);
   system_activity_bpf* skeleton = impl.skeleton.get();
@@ -277,8 +283,10 @@ absl::Status SystemPrograms::AddProcesses(std::span<const Pid> pids) {
   const int watched = bpf_map__fd(impl_->skeleton->maps.watched);
   for (const Pid pid : pids) {
     const uint32_t key = Raw(pid);
-    const uint8_t one = 1;
-    if (bpf_map_update_elem(watched, &key, &one, BPF_ANY) != 0) {
+    const bool is_awaited =
+        std::find(impl_->awaited.begin(), impl_->awaited.end(), pid) != impl_->awaited.end();
+    const uint8_t watch = is_awaited ? kWatchedFromExec : kWatched;
+    if (bpf_map_update_elem(watched, &key, &watch, BPF_ANY) != 0) {
       return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
     }
   }
