@@ -136,6 +136,7 @@ static __always_inline void find_begun(struct task_struct *task, __u8 watch)
 	find_rest(task, thread, now);
 	/* It has run meanwhile: nothing of that is sure. */
 	if (BPF_CORE_READ(task, on_cpu) || switches_of(task) != switches) {
+		thread->may_be_in_call = now;
 		thread->call_ns = 0;
 		thread->off_ns = 0;
 		thread->off_at_begin = 0;

@@ -272,6 +272,24 @@ static __always_inline void begin_call(struct system_thread *thread, struct pt_s
 	thread->call_has_time = 0;
 }
 
+static __always_inline void enter_call(struct task_struct *task, struct system_thread *thread,
+				       struct pt_system_call *facts, struct pt_regs *regs,
+				       __s64 number, __u8 abi)
+{
+	begin_call(thread, facts, number, abi, 0);
+	read_arguments(regs, abi, thread->arguments);
+	/* Before the call: it may close the file. */
+	thread->call_file =
+	    facts->fd ? id_of_descriptor(task, (__u32)argument_at(thread->arguments, facts->fd))
+		      : 0;
+	if (unlikely(facts->time & PT_SYSTEM_TIME_IS_LEFT))
+		thread->call_has_time =
+		    read_time(thread->call_time,
+			      argument_at(thread->arguments, facts->time & ~PT_SYSTEM_TIME_IS_LEFT),
+			      facts->flags);
+	thread->call_ns = bpf_ktime_get_ns();
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
@@ -291,24 +309,17 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 		return 0;
 	if (unlikely(thread->awaits_exec) && !(facts->flags & PT_SYSTEM_CALL_EXECS))
 		return 0;
-	begin_call(thread, facts, number, abi, 0);
-	read_arguments(regs, abi, thread->arguments);
-	/* Before the call: it may close the file. */
-	thread->call_file =
-	    facts->fd ? id_of_descriptor(task, (__u32)argument_at(thread->arguments, facts->fd))
-		      : 0;
-	if (unlikely(facts->time & PT_SYSTEM_TIME_IS_LEFT))
-		thread->call_has_time =
-		    read_time(thread->call_time,
-			      argument_at(thread->arguments, facts->time & ~PT_SYSTEM_TIME_IS_LEFT),
-			      facts->flags);
-	thread->call_ns = bpf_ktime_get_ns();
+	enter_call(task, thread, facts, regs, number, abi);
 	return 0;
 }
 
-/* A call that the thread was in, on a CPU, when it began to be recorded. */
+#define LAST_ERRNO 4095
+#define SIGKILL_BIT (1 << 8)
+
+/* A call that nothing told of when it began: the thread was in it, on a CPU, when it began to be
+ * recorded; or a filter (seccomp) refused it. */
 static __always_inline bool adopt_call(struct task_struct *task, struct system_thread *thread,
-				       struct pt_regs *regs)
+				       struct pt_regs *regs, long result)
 {
 	__u64 since = thread->may_be_in_call;
 	struct pt_system_call *facts;
@@ -317,8 +328,17 @@ static __always_inline bool adopt_call(struct task_struct *task, struct system_t
 
 	thread->may_be_in_call = 0;
 	facts = facts_of(abi, number);
-	if (!since || !facts || !facts->is_recorded)
+	if (!facts || !facts->is_recorded)
 		return false;
+	if (!since) {
+		if (result >= 0 || result < -LAST_ERRNO || thread->awaits_exec)
+			return false;
+		/* A debugger's stop comes before it, and it may be killed there. */
+		if (task->pending.signal.sig[0] & SIGKILL_BIT)
+			return false;
+		enter_call(task, thread, facts, regs, number, abi);
+		return true;
+	}
 	begin_call(thread, facts, number, abi, PT_SYSTEM_OPEN_AT_BEGIN);
 	thread->call_file = 0;
 	read_arguments(regs, abi, thread->arguments);
@@ -338,9 +358,10 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	thread->fault_ns = 0;
 	if (unlikely(thread->awaits_exec)) /* it failed */
 		thread->call_ns = 0;
-	if (!thread->call_ns && !adopt_call(task, thread, regs))
-		return 0;
+	/* Of a call that was refused it is the begin, too. */
 	end.end_ns = bpf_ktime_get_ns();
+	if (!thread->call_ns && !adopt_call(task, thread, regs, result))
+		return 0;
 	end.file = thread->call_file;
 	if (result >= 0) {
 		if (thread->call_facts & PT_SYSTEM_CALL_GIVES_FILE)

@@ -67,6 +67,28 @@ wait('DONE')
         self.assertEqual(told, [("pselect6", 20_000_000), ("pselect6", 5_000_000_000), ("select", 30_000_000),
                                 ("ppoll", 40_000_000), ("nanosleep", 80_000_000)])
 
+    def test_calls_that_a_filter_refuses_are_told_of(self) -> None:
+        rows = self.record("""
+def ins(code, then, otherwise, k): return struct.pack('HBBI', code, then, otherwise, k)
+# mkdir: EPERM; getpgid: ENOSYS; all else may be.
+text = ctypes.create_string_buffer(ins(0x20, 0, 0, 0) + ins(0x15, 3, 0, 83) + ins(0x15, 1, 0, 121) + ins(6, 0, 0, 0x7fff0000) +
+                                   ins(6, 0, 0, 0x50000 | 38) + ins(6, 0, 0, 0x50000 | 1))
+wait('READY')
+os.mkdir('folder')
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, struct.pack('HxxxxxxQ', 6, ctypes.addressof(text))) == 0
+for _ in range(3): libc.mkdir(b'refused', 0o755)
+libc.getpgid(7)
+os.rmdir('folder')
+wait('DONE')
+""")
+        told = [(row["name"], row["args"].get("errno"), int(row["duration_ns"]) > 0) for row in rows
+                if row["name"] in ("mkdir", "getpgid", "rmdir")]
+        self.assertEqual(told, [("mkdir", None, True)] + [("mkdir", "EPERM", False)] * 3 +
+                         [("getpgid", "ENOSYS", False), ("rmdir", None, True)])
+        refused = [row for row in rows if row["args"].get("errno") == "EPERM"]
+        self.assertEqual({row["args"]["path"] for row in refused}, {f"{self.directory}/refused"})
+
 
 class Commands(LiveTest):
     def test_a_command_is_recorded_from_its_exec_on(self) -> None:
