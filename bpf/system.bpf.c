@@ -78,6 +78,14 @@ static __always_inline __u64 switches_of(struct task_struct *task)
 	return BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
 }
 
+static __always_inline void ask_for_restarted(struct task_struct *task, __u8 abi)
+{
+	struct restarted_call asked = {.pid = tgid_of(task), .tid = tid_of(task), .abi = abi};
+	__u32 tid = BPF_CORE_READ(task, pid);
+
+	bpf_map_update_elem(&restarted_calls, &tid, &asked, BPF_ANY);
+}
+
 /* What a thread that does not run is in the middle of. */
 static __always_inline void find_rest(struct task_struct *task, struct system_thread *thread,
 				      __u64 now)
@@ -88,6 +96,8 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 	__u8 abi;
 
 	number = call_of(task, &abi);
+	if (is_restart(abi, number))
+		ask_for_restarted(task, abi);
 	facts = facts_of(abi, number);
 	if (facts && facts->is_recorded) {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);

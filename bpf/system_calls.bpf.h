@@ -254,6 +254,8 @@ static __always_inline void write_call(struct task_struct *task, struct system_t
 {
 	end->pid = tgid_of_known(task);
 	end->tid = tid_of_known(task);
+	if (unlikely(is_restart(thread->call_abi, thread->call)))
+		thread->arguments[0] = restarted_by(thread, task->pid);
 	if (thread->call_shape == PT_SYSTEM_CALL_IS_PLAIN)
 		write_arguments(thread, end);
 	else if (thread->call_shape != PT_SYSTEM_CALL_HAS_PATH || !write_path_call(thread, end))
@@ -314,6 +316,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 }
 
 #define LAST_ERRNO 4095
+#define ERESTART_RESTARTBLOCK 516
 #define SIGKILL_BIT (1 << 8)
 
 /* A call that nothing told of when it began: the thread was in it, on a CPU, when it began to be
@@ -372,6 +375,9 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 			__sync_fetch_and_add(&file_generation, 1);
 	}
 	write_call(task, thread, &end);
+	if (unlikely(result == -ERESTART_RESTARTBLOCK) &&
+	    !is_restart(thread->call_abi, thread->call))
+		thread->restarts = thread->call;
 	thread->call_ns = 0;
 	return 0;
 }

@@ -68,6 +68,12 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	record.waker_tid = thread->waker_tid;
 	record.state = thread->off_state;
 	record.call = call_of(task, &record.abi);
+	if (unlikely(is_restart(record.abi, record.call))) {
+		__u32 restarted = restarted_by(thread, task->pid);
+
+		if (restarted)
+			record.call = restarted;
+	}
 	record.cpu = cpu;
 	record.lost = thread->lost;
 	record.flags = flags | (thread->off_at_begin ? PT_SYSTEM_OPEN_AT_BEGIN : 0);
@@ -82,7 +88,9 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	__u32 tid = task->pid;
 	struct system_thread *thread = known_thread(tid);
 	__u64 voluntary;
+	__s32 number;
 	__u32 state;
+	__u8 abi;
 
 	if (!thread)
 		return;
@@ -93,6 +101,10 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	}
 	if (thread->awaits_exec)
 		return;
+	/* A stop may break it off, and it goes on by another name. */
+	number = call_of(task, &abi);
+	if (number >= 0 && !is_restart(abi, number))
+		thread->restarts = number;
 	voluntary = task->nvcsw;
 	thread->off_ns = now;
 	thread->off_state = preempt ? TASK_RUNNING : state;

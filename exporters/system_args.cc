@@ -139,6 +139,9 @@ class CallArgs {
         return args_.Number(argument.name, Int(i));
       case ArgumentKind::kUnsigned:
         return args_.Unsigned(argument.name, static_cast<uint32_t>(Value(i)));
+      case ArgumentKind::kCallNumber:
+        if (Value(i) != 0) args_.Text(argument.name, SystemCallName(call_.abi, Value(i)));
+        return;
       case ArgumentKind::kSize:
         return args_.Unsigned("bytes", Value(i));
       case ArgumentKind::kStructureSize:

@@ -90,7 +90,8 @@ enum pt_system_flag {
 #define PT_SYSTEM_PATH_BYTES 896     /* of one path, with its NUL */
 #define PT_SYSTEM_TAIL_BYTES (48 + 16 + PT_SYSTEM_ADDRESS_BYTES + 8 + 2 * PT_SYSTEM_PATH_BYTES)
 
-/* PT_SYSTEM_CALL. head.site: its number; head.sp: the id of its file (PT_SYSTEM_FILE), 0 = none. */
+/* PT_SYSTEM_CALL. head.site: its number; head.sp: the id of its file (PT_SYSTEM_FILE), 0 = none.
+ * The argument of restart_syscall is the number of the call that it goes on with; 0 = not known. */
 struct pt_system_call_record {
 	struct pt_record head;
 	pt_u64 duration_ns;
@@ -120,7 +121,8 @@ struct pt_off_cpu_record {
 	pt_u32 waker_pid;    /* 0 = it was not woken, or by no process: an interrupt */
 	pt_u32 waker_tid;
 	pt_u32 state;	 /* task_struct.__state when it left: 0 = it could go on */
-	pt_s32 call;	 /* the system call that it was in; -1 = none */
+	pt_s32 call;	 /* the system call that it was in, or that restart_syscall went on with;
+			    -1 = none */
 	pt_u16 cpu;	 /* that it came to */
 	pt_u16 lost;	 /* as pt_system_call_record.lost */
 	pt_u8 abi;	 /* of `call` */

@@ -89,6 +89,53 @@ wait('DONE')
         refused = [row for row in rows if row["args"].get("errno") == "EPERM"]
         self.assertEqual({row["args"]["path"] for row in refused}, {f"{self.directory}/refused"})
 
+    SLEEPERS = """
+lock = threading.Lock(); lock.acquire(); idle, _ = os.pipe()
+poll = select.poll(); poll.register(idle, select.POLLIN)
+threads = [threading.Thread(target=target) for target in (lambda: libc.usleep(600000), lambda: lock.acquire(timeout=0.6),
+                                                          lambda: poll.poll(600))]
+def stop_and_go_on():
+    child = os.fork()
+    if child == 0:
+        pid = os.getppid()
+        time.sleep(0.1); os.kill(pid, signal.SIGSTOP); time.sleep(0.1); os.kill(pid, signal.SIGCONT); os._exit(0)
+    return child
+"""
+    WAITS = {"clock_nanosleep": "sleep", "futex": "lock", "poll": "poll"}
+
+    def waits(self, rows: list[dict]) -> dict[str, str]:
+        """Of the three threads, by what they were in: what they waited for when they had been stopped."""
+        return {row["args"].get("syscall"): row["name"] for row in rows if row["category"] == "sched" and
+                row["tid"] != str(self.pid) and row["pid"] == str(self.pid) and int(row["duration_ns"]) > 250_000_000}
+
+    def test_calls_that_a_stop_broke_off_go_on_as_what_they_were(self) -> None:
+        for activities in ("syscalls,sched", "sched"):
+            with self.subTest(activities=activities):
+                rows = self.record(self.SLEEPERS + """
+wait('READY')
+for thread in threads: thread.start()
+child = stop_and_go_on()
+for thread in threads: thread.join()
+os.waitpid(child, 0)
+wait('DONE')
+""", "--force", activities=activities)
+                self.assertEqual(self.waits(rows), self.WAITS)
+                restarts = {row["args"].get("restarts") for row in rows if row["name"] == "restart_syscall"}
+                self.assertEqual(restarts, set(self.WAITS) if "syscalls" in activities else set())
+
+    def test_and_those_that_were_before(self) -> None:
+        rows = self.record(self.SLEEPERS.replace("0.6", "3").replace("600", "3000") + """
+for thread in threads: thread.start()
+os.waitpid(stop_and_go_on(), 0)
+time.sleep(0.05)
+wait('READY')
+for thread in threads: thread.join()
+wait('DONE')
+""", activities="syscalls,sched")
+        self.assertEqual(self.waits(rows), self.WAITS)
+        restarts = {row["args"].get("restarts") for row in rows if row["name"] == "restart_syscall"}
+        self.assertEqual(restarts, set(self.WAITS))
+
 
 class Commands(LiveTest):
     def test_a_command_is_recorded_from_its_exec_on(self) -> None:

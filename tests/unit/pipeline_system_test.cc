@@ -177,6 +177,26 @@ TEST(SystemTest, AClockIsNoWaker) {
   EXPECT_THAT(wakers, ElementsAre(0, 9, 0));
 }
 
+TEST(SystemTest, AStoppedThreadWaitsForASignalWhateverItWasIn) {
+  SystemRecordMaker job;
+  abi::pt_off_cpu_record record{};
+  record.head = job.Head(abi::PT_OFF_CPU, kTid, 1000, 0, 0);
+  record.duration_ns = 500;
+  record.call = kFutex;
+  record.off_flags = abi::PT_OFF_CPU_FAULT;
+  for (const uint32_t state : {1, 4, 8}) {
+    record.state = state;
+    job.AddBytes(&record, sizeof(record));
+    record.head.time_ns += 1000;
+  }
+  const auto timeline = Build(job, SystemMetadata());
+  std::vector<WaitReason> reasons;
+  for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
+    reasons.push_back(timeline->system_event(i).off_cpu.reason);
+  }
+  EXPECT_THAT(reasons, ElementsAre(WaitReason::kFault, WaitReason::kSignal, WaitReason::kSignal));
+}
+
 TEST(SystemTest, PathsStartAtTheirDirectories) {
   SystemRecordMaker job;
   job.File(1, abi::PT_SYSTEM_FILE_DIRECTORY, Names({"data", "home"}));

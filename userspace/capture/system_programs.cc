@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bpf/abi/system_records.h"
+#include "symbols/process_maps.h"
 #include "system_activity.skel.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -27,6 +28,7 @@
 #include "userspace/capture/mapped_ring.h"
 #include "userspace/capture/pid_namespace.h"
 #include "userspace/capture/system_facts.h"
+#include "userspace/model/system_calls.h"
 
 namespace proftrace {
 namespace {
@@ -38,6 +40,16 @@ constexpr int kShortCompletion = 4;
 // What the map `watched` says (bpf/system.bpf.h).
 constexpr uint8_t kWatched = 1;
 constexpr uint8_t kWatchedFromExec = 2;
+
+constexpr size_t kMostFunctionBytes = 256;
+
+// A value of the map `restarted_calls`.
+struct RestartedEntry {
+  uint32_t pid;
+  uint32_t tid;
+  uint32_t abi;
+  uint32_t call;
+};
 
 // A millisecond all in all.
 constexpr int kCostRounds = 9;
@@ -116,6 +128,22 @@ struct SystemPrograms::Impl {
       return Failed("the list of threads", errno);
     }
     return absl::OkStatus();
+  }
+
+  // Of threads that were in restart_syscall when they were found: what that goes on with.
+  void TellRestartedCalls() const {
+    const int map = bpf_map__fd(skeleton->maps.restarted_calls);
+    uint32_t tid = 0;
+    for (bool has = bpf_map_get_next_key(map, nullptr, &tid) == 0; has;
+         has = bpf_map_get_next_key(map, &tid, &tid) == 0) {
+      RestartedEntry entry{};
+      if (bpf_map_lookup_elem(map, &tid, &entry) != 0 || entry.call != 0) continue;
+      const std::string function = ReadSmallFile(
+          "/proc/" + std::to_string(entry.pid) + "/task/" + std::to_string(entry.tid) + "/wchan",
+          kMostFunctionBytes);
+      entry.call = RestartedCall(static_cast<SystemAbi>(entry.abi), function).value_or(0);
+      if (entry.call != 0) (void)bpf_map_update_elem(map, &tid, &entry, BPF_EXIST);
+    }
   }
 
   // Runs an iterator over all threads to its end.
@@ -293,7 +321,9 @@ absl::Status SystemPrograms::AddProcesses(std::span<const Pid> pids) {
   const std::lock_guard lock(impl_->mutex);
   // 0 = all that are watched.
   impl_->skeleton->bss->iterated_tgid = pids.size() == 1 ? Raw(pids.front()) : 0;
-  return Impl::Iterate(impl_->begin_lister);
+  absl::Status status = Impl::Iterate(impl_->begin_lister);
+  impl_->TellRestartedCalls();
+  return status;
 }
 
 void SystemPrograms::Drain(const RecordCallback& callback) { (void)impl_->ring.Take(callback); }

@@ -138,14 +138,10 @@ std::optional<uint64_t> InterruptedCall(const user_regs_struct& registers) {
   return is_interrupted ? std::optional<uint64_t>(number) : std::nullopt;
 }
 
-// A call with a time-out that was interrupted before has the number of restart_syscall, and only
-// what the thread sleeps in says which it was. There are no others that are restarted so.
+// A call with a time-out that was interrupted before has the number of restart_syscall.
 uint64_t OwnCall(uint64_t number, const std::string& kernel_function) {
   if (number != SYS_restart_syscall) return number;
-  if (Contains(kernel_function, "futex")) return SYS_futex;
-  if (Contains(kernel_function, "nanosleep")) return SYS_clock_nanosleep;
-  if (Contains(kernel_function, "poll")) return SYS_poll;
-  return number;
+  return RestartedCall(SystemAbi::kX86_64, kernel_function).value_or(number);
 }
 
 void TakeRegisters(const user_regs_struct& registers, SystemThread* thread) {

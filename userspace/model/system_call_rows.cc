@@ -182,7 +182,7 @@ constexpr SystemCallRow kRows[] = {
     {"waitpid", kChild, {kPid, kWaitStatus, kOptions}},
     {"waitid", kChild, {Int("idtype"), Int("id"), Pointer("infop"), kOptions, Pointer("rusage")}},
     {"set_tid_address", kProcess, {Pointer("tidptr")}},
-    {"restart_syscall", kOther, {}},
+    {"restart_syscall", kOther, {{"restarts", K::kCallNumber}}},
     {"rseq", kProcess, {Pointer("rseq"), Unsigned("rseq_len"), kFlags, Hex("rseq_sig")}},
     {"unshare", kProcess, {kCloneFlags}},
     {"setns", kProcess, {kFd, {"nstype", K::kCloneFlags}}},

@@ -327,6 +327,26 @@ std::string SystemCallName(SystemAbi abi, uint64_t number) {
   return "system call " + std::to_string(number);
 }
 
+std::optional<uint16_t> RestartedCall(SystemAbi abi, std::string_view kernel_function) {
+  // A sleep's own functions may be left out as the scheduler's: its callers are told then.
+  constexpr std::pair<std::string_view, std::string_view> kCalls[] = {
+      {"futex", "futex"},
+      {"poll", "poll"},
+      {"nanosleep", "clock_nanosleep"},
+      {"restart_syscall", "clock_nanosleep"},
+      {"do_syscall", "clock_nanosleep"},
+      {"fast_syscall", "clock_nanosleep"},
+      {"int80", "clock_nanosleep"}};
+  for (const auto& [part, name] : kCalls) {
+    if (kernel_function.find(part) == std::string_view::npos) continue;
+    for (uint16_t number = 0; number < kSystemCallNumbers; ++number) {
+      const SystemCallInfo* info = FindSystemCall(abi, number);
+      if (info != nullptr && info->name == name) return number;
+    }
+  }
+  return std::nullopt;
+}
+
 WaitReason ReasonOfCall(SystemAbi abi, int32_t number) {
   if (number < 0) return WaitReason::kOther;
   const SystemCallInfo* info = FindSystemCall(abi, static_cast<uint64_t>(number));
