@@ -191,6 +191,12 @@ enum pt_system_file_kind {
 	PT_SYSTEM_FILE_ANONYMOUS = 6, /* without a place in a file system: eventfd, epoll */
 };
 
+enum pt_system_file_flag {
+	PT_SYSTEM_FILE_CUT = 1,	      /* the outermost names are missing */
+	PT_SYSTEM_FILE_DELETED = 2,   /* it has the name no more that it had last */
+	PT_SYSTEM_FILE_NAMESPACE = 4, /* an anonymous one: the name is that of its kind, "net" */
+};
+
 #define PT_SYSTEM_FILE_BYTES 1984
 
 /* PT_SYSTEM_FILE: comes before records with its id. */
@@ -200,7 +206,7 @@ struct pt_system_file_record {
 	pt_u32 device;
 	pt_u16 bytes; /* of the text */
 	pt_u8 kind;   /* enum pt_system_file_kind */
-	pt_u8 is_cut; /* the outermost names are missing */
+	pt_u8 flags;  /* enum pt_system_file_flag */
 	/* Names of its place, the innermost first, each with its NUL; of a socket a struct
 	 * pt_socket_place. */
 	pt_u8 text[PT_SYSTEM_FILE_BYTES];

@@ -136,6 +136,60 @@ wait('DONE')
         restarts = {row["args"].get("restarts") for row in rows if row["name"] == "restart_syscall"}
         self.assertEqual(restarts, set(self.WAITS))
 
+    def test_files_have_the_names_that_proc_has(self) -> None:
+        rows = self.record("""
+epoll = select.epoll(); event = libc.eventfd(0, 0); pid = os.pidfd_open(os.getpid()); space = os.open('/proc/self/ns/net', 0)
+timer = libc.timerfd_create(1, 0); watch = libc.inotify_init()
+kept = os.open('kept', os.O_RDWR | os.O_CREAT)
+def use(fd):
+    print('FD', fd, os.readlink(f'/proc/self/fd/{fd}'), flush=True)
+    fcntl.fcntl(fd, fcntl.F_GETFD)
+wait('READY')
+for fd in (epoll.fileno(), event, pid, space, timer, watch, kept): use(fd)
+# Each of these is another file, or has another name, than the last one.
+os.rename('kept', 'renamed'); use(kept)
+os.unlink('renamed'); use(kept)
+again = os.open('renamed', os.O_RDWR | os.O_CREAT); use(again)
+nameless = os.open('.', os.O_TMPFILE | os.O_RDWR); use(nameless)
+wait('DONE')
+""")
+        told = [(row["args"]["fd"], row["args"]["path"]) for row in rows
+                if row["name"] == "fcntl" and row["args"]["op"] == "F_GETFD"]
+        names = [(int(fd), name) for _, fd, name in (line.split(" ", 2) for line in self.told)]
+        self.assertEqual(told, names)
+        self.assertEqual(len([name for _, name in names if name.endswith(" (deleted)")]), 2, names)
+
+    def test_a_file_has_the_name_of_the_mount_and_the_root_that_it_is_seen_from(self) -> None:
+        rows = self.record("""
+os.makedirs('A/s'); os.makedirs('B'); open('A/s/f', 'w').write('x' * 99)
+here = os.getcwd().encode()
+assert libc.unshare(0x20000) == 0 and libc.mount(None, b'/', None, 0x44000, None) == 0
+assert libc.mount(here + b'/A', here + b'/B', None, 4096, None) == 0
+wait('READY')
+for name in ('A/s/f', 'B/s/f'): os.read(os.open(name, 0), 5)
+if os.fork() == 0:
+    os.chroot('A'); os.chdir('/')
+    os.read(os.open('s/f', 0), 5)
+    os._exit(0)
+os.wait()
+wait('DONE')
+""")
+        reads = [row["args"]["path"] for row in rows if row["name"] == "read" and row["args"].get("ret") == 5]
+        self.assertEqual(reads, [f"{self.directory}/A/s/f", f"{self.directory}/B/s/f", "/s/f"])
+
+    def test_sockets_have_the_name_that_they_are_bound_to(self) -> None:
+        rows = self.record("""
+wait('READY')
+server = socket.socket(socket.AF_UNIX)
+server.bind('socket')
+server.listen()
+wait('DONE')
+""")
+        paths = {row["name"]: row["args"].get("path", "") for row in rows}
+        self.assertTrue(paths["socket"].startswith("unix:["), paths)
+        self.assertEqual(paths["listen"], "unix:socket")
+
+
 
 class Commands(LiveTest):
     def test_a_command_is_recorded_from_its_exec_on(self) -> None:

@@ -526,13 +526,19 @@ TEST(SocketTextTest, Files) {
     return std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   };
   const std::string names = Names({"c", "b", "a"});
-  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), false, 1), "/a/b/c");
-  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), true, 1), "…/a/b/c");
-  EXPECT_EQ(FileText(SystemFileKind::kDirectory, {}, false, 1), "/");
-  EXPECT_EQ(FileText(SystemFileKind::kPipe, {}, false, 17), "pipe:[17]");
-  EXPECT_EQ(FileText(SystemFileKind::kPipe, bytes(names), false, 17), "/a/b/c");
-  EXPECT_EQ(FileText(SystemFileKind::kAnonymous, bytes(Names({"[eventfd]"})), false, 1),
+  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), 0, 1), "/a/b/c");
+  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), abi::PT_SYSTEM_FILE_CUT, 1),
+            "…/a/b/c");
+  EXPECT_EQ(FileText(SystemFileKind::kDirectory, {}, 0, 1), "/");
+  EXPECT_EQ(FileText(SystemFileKind::kPipe, {}, 0, 17), "pipe:[17]");
+  EXPECT_EQ(FileText(SystemFileKind::kPipe, bytes(names), 0, 17), "/a/b/c");
+  EXPECT_EQ(FileText(SystemFileKind::kAnonymous, bytes(Names({"[eventfd]"})), 0, 1),
             "anon_inode:[eventfd]");
+  EXPECT_EQ(
+      FileText(SystemFileKind::kAnonymous, bytes(Names({"net"})), abi::PT_SYSTEM_FILE_NAMESPACE, 7),
+      "net:[7]");
+  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), abi::PT_SYSTEM_FILE_DELETED, 1),
+            "/a/b/c (deleted)");
   EXPECT_EQ(SocketText({}, 9), "socket:[9]");
 }
 

@@ -273,7 +273,7 @@ bool SystemDecoder::OnFile(const abi::pt_system_file_record& record) {
   const std::span<const uint8_t> text(record.text, record.bytes);
   file.name = file.kind == SystemFileKind::kSocket
                   ? SocketText(text, record.inode)
-                  : FileText(file.kind, text, record.is_cut != 0, record.inode);
+                  : FileText(file.kind, text, record.flags, record.inode);
   return true;
 }
 
