@@ -204,6 +204,15 @@ __noinline int directory_id(__s32 fd, __u32 has_fd)
 					: id_of_current_directory(task);
 }
 
+/* That of the call's first path. */
+static __always_inline __u32 directory_of_path(struct system_thread *thread,
+					       struct pt_system_call *facts)
+{
+	if (unlikely(facts->directory == PT_SYSTEM_DIRECTORY_AT_BEGIN))
+		return thread->call_directory;
+	return directory_id(argument_at(thread->arguments, facts->directory), facts->directory);
+}
+
 /* Whether it is relative. */
 static __always_inline bool add_path(struct call_tail *tail, __u64 path, __u8 flag)
 {

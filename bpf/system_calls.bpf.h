@@ -98,8 +98,7 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 			return 0;
 		tail.bytes = begin;
 		if (add_path(&tail, first, PT_SYSTEM_HAS_PATH))
-			directories[0] = directory_id(
-			    argument_at(thread->arguments, facts->directory), facts->directory);
+			directories[0] = directory_of_path(thread, facts);
 		if (second && add_path(&tail, second, PT_SYSTEM_HAS_SECOND_PATH) &&
 		    !(facts->flags & PT_SYSTEM_CALL_SECOND_IS_TEXT))
 			directories[1] =
@@ -146,8 +145,7 @@ __noinline int write_path_call(struct system_thread *thread, struct call_end *en
 	if (got <= 0 || got >= SHORT_PATH_BYTES)
 		return 0;
 	if (*(char *)path != '/')
-		directory = directory_id(argument_at(thread->arguments, facts->directory),
-					 facts->directory);
+		directory = directory_of_path(thread, facts);
 	count = ((__u32)got + 15) / 16;
 	switch (count) {
 	case 1:
@@ -272,6 +270,7 @@ static __always_inline void begin_call(struct system_thread *thread, struct pt_s
 	thread->call_facts = facts->flags;
 	thread->call_shape = facts->shape;
 	thread->call_has_time = 0;
+	thread->call_directory = 0;
 }
 
 static __always_inline void enter_call(struct task_struct *task, struct system_thread *thread,
@@ -284,6 +283,8 @@ static __always_inline void enter_call(struct task_struct *task, struct system_t
 	thread->call_file =
 	    facts->fd ? id_of_descriptor(task, (__u32)argument_at(thread->arguments, facts->fd))
 		      : 0;
+	if (unlikely(facts->directory == PT_SYSTEM_DIRECTORY_AT_BEGIN))
+		thread->call_directory = id_of_current_directory(task);
 	if (unlikely(facts->time & PT_SYSTEM_TIME_IS_LEFT))
 		thread->call_has_time =
 		    read_time(thread->call_time,

@@ -33,7 +33,8 @@ struct pt_system_call {
 	pt_u8 flags;	 /* enum pt_system_call_flag */
 	pt_u8 fd;	 /* the file that it works on */
 	pt_u8 path;
-	pt_u8 directory; /* file descriptor that `path` starts at; none = the current directory */
+	pt_u8 directory; /* file descriptor that `path` starts at; none = the current directory;
+			    PT_SYSTEM_DIRECTORY_AT_BEGIN = that as the call begins */
 	pt_u8 second_path;
 	pt_u8 second_directory; /* without `second_path`: the file that bytes go to */
 	pt_u8 time;		/* address of a struct timespec; and PT_SYSTEM_TIME_IS_LEFT */
@@ -48,6 +49,9 @@ struct pt_system_call {
 				told is one field: the bytes that all of them moved */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_system_call) == 16, "pt_system_call");
+
+/* Of a call that changes the current directory. */
+#define PT_SYSTEM_DIRECTORY_AT_BEGIN 0x80
 
 /* The call writes there what is left of the time when it ends. */
 #define PT_SYSTEM_TIME_IS_LEFT 0x80

@@ -177,6 +177,20 @@ wait('DONE')
         reads = [row["args"]["path"] for row in rows if row["name"] == "read" and row["args"].get("ret") == 5]
         self.assertEqual(reads, [f"{self.directory}/A/s/f", f"{self.directory}/B/s/f", "/s/f"])
 
+    def test_relative_paths_start_where_the_call_began(self) -> None:
+        rows = self.record("""
+os.makedirs('a/b')
+wait('READY')
+os.chdir('a'); os.chdir('b'); os.chdir('../..')
+try: os.chdir('none')
+except OSError: pass
+os.chdir('/')
+wait('DONE')
+""")
+        here = str(self.directory)
+        self.assertEqual([row["args"]["path"] for row in rows if row["name"] == "chdir"],
+                         [f"{here}/a", f"{here}/a/b", f"{here}/a/b/../..", f"{here}/none", "/"])
+
     def test_sockets_have_the_name_that_they_are_bound_to(self) -> None:
         rows = self.record("""
 wait('READY')

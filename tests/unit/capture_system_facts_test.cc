@@ -84,6 +84,12 @@ TEST_F(SystemFactsTest, TimesThatCallsWriteToAreReadAtTheirBegin) {
   }
 }
 
+TEST_F(SystemFactsTest, WhereAPathStartsIsNotWhereTheCallGoesTo) {
+  EXPECT_EQ(Of("chdir").directory, PT_SYSTEM_DIRECTORY_AT_BEGIN);
+  EXPECT_EQ(Of("openat").directory, 1);
+  EXPECT_EQ(Of("open").directory, 0);
+}
+
 TEST_F(SystemFactsTest, TextStartsAtNoDirectory) {
   EXPECT_NE(Of("symlink").flags & abi::PT_SYSTEM_CALL_SECOND_IS_TEXT, 0);
   EXPECT_EQ(Of("rename").flags & abi::PT_SYSTEM_CALL_SECOND_IS_TEXT, 0);

@@ -22,7 +22,8 @@ abi::pt_system_call FactsOf(const SystemCallInfo& info) {
   facts.arguments = info.argument_count;
   facts.fd = info.places.fd;
   facts.path = info.places.path;
-  facts.directory = info.places.directory;
+  facts.directory = static_cast<abi::pt_u8>(info.changes_directory ? PT_SYSTEM_DIRECTORY_AT_BEGIN
+                                                                   : info.places.directory);
   facts.second_path = info.places.second_path;
   facts.second_directory = info.places.second_directory;
   facts.time =

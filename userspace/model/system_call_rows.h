@@ -15,6 +15,7 @@ enum SystemCallRowFlag : uint8_t {
   kExecs = 4,
   kEndsThread = 8,
   kLeavesTime = 16,
+  kChangesDirectory = 32,
 };
 
 enum SystemCallRowAbis : uint8_t {

@@ -166,7 +166,7 @@ constexpr SystemCallRow kRows[] = {
     {"getdents64", kFile, {kFd, Pointer("dirp"), kCount}},
     {"readdir", kFile, {kFd, Pointer("dirp"), kCount}},
     {"getcwd", kFile, {kBuf, kSize}},
-    {"chdir", kFile, {kPathname}},
+    {"chdir", kFile, {kPathname}, kChangesDirectory},
     {"fchdir", kFile, {kFd}},
     {"chroot", kFile, {kPathname}},
     {"getxattr", kFile, {kPathname, kName, kValue, kSize}},

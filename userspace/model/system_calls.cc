@@ -223,6 +223,7 @@ void Describe(const SystemCallRow& row, SystemAbi abi, bool has_wide_times, Syst
   info->execs = (row.flags & kExecs) != 0;
   info->ends_thread = (row.flags & kEndsThread) != 0;
   info->leaves_time = (row.flags & kLeavesTime) != 0;
+  info->changes_directory = (row.flags & kChangesDirectory) != 0;
   SetArguments(row, abi, info);
   SetPlaces(abi, has_wide_times, info);
 }

@@ -182,6 +182,7 @@ struct SystemCallInfo {
   bool time_is_32 = false;       // `time` has 32-bit fields
   bool time_is_timeval = false;  // microseconds instead of nanoseconds
   bool leaves_time = false;      // at its end there is what is left of it
+  bool changes_directory = false;  // the one that relative paths start at
 };
 
 inline constexpr uint32_t kSystemCallNumbers = 1024;  // all are below this
