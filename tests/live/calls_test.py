@@ -191,6 +191,22 @@ wait('DONE')
         self.assertEqual([row["args"]["path"] for row in rows if row["name"] == "chdir"],
                          [f"{here}/a", f"{here}/a/b", f"{here}/a/b/../..", f"{here}/none", "/"])
 
+    def test_paths_of_the_file_itself_and_paths_that_are_too_long(self) -> None:
+        rows = self.record("""
+file = os.open('file', os.O_RDWR | os.O_CREAT)
+buffer = ctypes.create_string_buffer(512)
+wait('READY')
+libc.syscall(262, file, b'', buffer, 0x1000)  # fstat() of newer C libraries
+libc.syscall(332, file, b'', 0x1000, 0x7ff, buffer)
+libc.open(b'./' * 500 + b'file', 0)
+wait('DONE')
+""")
+        self.assertEqual([row["args"]["path"] for row in rows if row["name"] in ("newfstatat", "statx")],
+                         [f"{self.directory}/file"] * 2)
+        long = [row["args"]["path"] for row in rows if row["name"] in ("open", "openat") and row["args"]["path"].endswith("…")]
+        self.assertEqual(len(long), 1)
+        self.assertEqual(Result(self.out).ledger["names_cut"], 1)
+
     def test_sockets_have_the_name_that_they_are_bound_to(self) -> None:
         rows = self.record("""
 wait('READY')
