@@ -355,8 +355,9 @@ std::string RequestArgs(const SystemTables& tables, const SystemEvent& event) {
   ArgsText args;
   args.Text("opcode", RequestName(facts.opcode));
   AddFile(tables, event, &args);
-  if (facts.offset != ~uint64_t{0}) args.Unsigned("offset", facts.offset);
-  args.Unsigned("bytes", facts.bytes);
+  constexpr uint64_t kNotKnown = ~uint64_t{0};
+  if (facts.offset != kNotKnown) args.Unsigned("offset", facts.offset);
+  if (facts.bytes != kNotKnown) args.Unsigned("bytes", facts.bytes);
   args.Text("user_data", HexText(facts.user_data));
   AddResult(event, facts.result, &args);
   return args.Take();

@@ -176,8 +176,8 @@ struct pt_request_record {
 	struct pt_record head;
 	pt_u64 duration_ns;
 	pt_s64 result;
-	pt_u64 offset; /* in bytes; all ones = at the file's position */
-	pt_u64 bytes;  /* asked for */
+	pt_u64 offset; /* in bytes; all ones = at the file's position, or not known */
+	pt_u64 bytes;  /* asked for; all ones = not known */
 	pt_u64 user_data;
 	pt_u16 lost;
 	pt_u8 flags; /* enum pt_system_flag */

@@ -430,8 +430,10 @@ TEST_F(SystemArgsTest, Requests) {
                                {"user_data", "0x55"},
                                {"ret", -EAGAIN},
                                {"errno", "EAGAIN"}}));
-  event.request.offset = ~uint64_t{0};
+  // What is not known is left out.
+  event.request.offset = event.request.bytes = ~uint64_t{0};
   EXPECT_FALSE(Args(event).contains("offset"));
+  EXPECT_FALSE(Args(event).contains("bytes"));
 }
 
 // Whatever a damaged capture has: valid JSON without a key twice.
