@@ -83,6 +83,28 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	thread->off_at_begin = 0;
 }
 
+/* fcntl(2); with 64 bits in its name on i386. */
+#define FCNTL 72
+#define FCNTL_I386 55
+#define FCNTL64_I386 221
+#define F_SETLKW 7
+#define F_SETLKW64 14
+#define F_OFD_SETLKW 38
+
+static __always_inline bool waits_for_file_lock(struct task_struct *task, __s32 number, __u8 abi)
+{
+	struct pt_regs *regs;
+	__u32 command;
+
+	if (abi != PT_SYSTEM_I386 ? number != FCNTL
+				  : number != FCNTL_I386 && number != FCNTL64_I386)
+		return false;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	command = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
+	return command == F_SETLKW || command == F_OFD_SETLKW ||
+	       (abi == PT_SYSTEM_I386 && command == F_SETLKW64);
+}
+
 static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __u64 now)
 {
 	__u32 tid = task->pid;
@@ -117,6 +139,8 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	thread->voluntary = voluntary;
 	/* Woken already, if its state says so: a waker notes that itself. */
 	thread->runnable_ns = thread->off_state == TASK_RUNNING ? now : 0;
+	if (unlikely(waits_for_file_lock(task, number, abi)))
+		thread->off_flags |= PT_OFF_CPU_FILE_LOCK;
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		thread->off_flags |= PT_OFF_CPU_IO;
 	if (config_faults && is_in_fault(task, thread))

@@ -137,10 +137,11 @@ struct pt_off_cpu_record {
 PT_STATIC_ASSERT(sizeof(struct pt_off_cpu_record) == 64, "pt_off_cpu_record");
 
 enum pt_off_cpu_flag {
-	PT_OFF_CPU_VOLUNTARY = 1, /* by the kernel's own count */
-	PT_OFF_CPU_IO = 2,	  /* it waited for a disk (task_struct.in_iowait) */
-	PT_OFF_CPU_FAULT = 4,	  /* in a page fault */
-	PT_OFF_CPU_NEW = 8,	  /* a new thread, which had not run before */
+	PT_OFF_CPU_VOLUNTARY = 1,  /* by the kernel's own count */
+	PT_OFF_CPU_IO = 2,	   /* it waited for a disk (task_struct.in_iowait) */
+	PT_OFF_CPU_FAULT = 4,	   /* in a page fault */
+	PT_OFF_CPU_NEW = 8,	   /* a new thread, which had not run before */
+	PT_OFF_CPU_FILE_LOCK = 16, /* for a lock by fcntl(F_SETLKW) */
 };
 
 /* PT_FAULT: a page fault of a user's address that was resolved. head.sp: the id of its file. */

@@ -219,6 +219,24 @@ wait('DONE')
         self.assertTrue(paths["socket"].startswith("unix:["), paths)
         self.assertEqual(paths["listen"], "unix:socket")
 
+    def test_a_lock_of_a_file_is_one_by_whatever_call(self) -> None:
+        rows = self.record("""
+file = os.open('lock', os.O_RDWR | os.O_CREAT)
+wait('READY')
+for lock in (lambda fd: fcntl.lockf(fd, fcntl.LOCK_EX), lambda fd: fcntl.flock(fd, fcntl.LOCK_EX)):
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        own = os.open('lock', os.O_RDWR); lock(own)
+        os.write(writer, b'x'); time.sleep(0.06); os._exit(0)
+    os.read(reader, 1)
+    lock(file)
+    os.wait()
+wait('DONE')
+""", activities="sched")
+        waits = [(row["args"].get("syscall"), row["name"]) for row in rows if row["pid"] == str(self.pid)
+                 and row["args"].get("syscall") in ("fcntl", "flock") and int(row["duration_ns"]) > 20_000_000]
+        self.assertEqual(waits, [("fcntl", "lock"), ("flock", "lock")])
 
 
 class Commands(LiveTest):

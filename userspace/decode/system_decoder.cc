@@ -32,6 +32,7 @@ WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
   if (record.state == 0) return WaitReason::kPreempted;
   if ((record.state & kTaskStopped) != 0) return WaitReason::kSignal;
   if ((record.off_flags & abi::PT_OFF_CPU_FAULT) != 0) return WaitReason::kFault;
+  if ((record.off_flags & abi::PT_OFF_CPU_FILE_LOCK) != 0) return WaitReason::kLock;
   if (record.call < 0) {
     return (record.off_flags & abi::PT_OFF_CPU_IO) != 0 ? WaitReason::kIo : WaitReason::kOther;
   }
