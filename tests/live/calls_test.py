@@ -262,5 +262,19 @@ class Commands(LiveTest):
             self.assertFalse(self.out.exists())
 
 
+class Targets(LiveTest):
+    def test_what_has_no_program_is_3(self) -> None:
+        ended = subprocess.Popen(["true"])
+        self.addCleanup(ended.wait)
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        for pid in (2, ended.pid):  # kthreadd
+            if not os.path.exists(f"/proc/{pid}"):
+                continue  # in a PID namespace
+            done = self.run_proftrace("-p", pid, "--activities", "sched", "-d", "1s", "-o", self.out)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"PID {pid} has ended, or is a thread of the kernel", done.stderr)
+            self.assertFalse(self.out.exists())
+
+
 if __name__ == "__main__":
     live.run()
