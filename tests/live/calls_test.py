@@ -228,7 +228,7 @@ for lock in (lambda fd: fcntl.lockf(fd, fcntl.LOCK_EX), lambda fd: fcntl.flock(f
     child = os.fork()
     if child == 0:
         own = os.open('lock', os.O_RDWR); lock(own)
-        os.write(writer, b'x'); time.sleep(0.06); os._exit(0)
+        os.write(writer, b'x'); time.sleep(0.2); os._exit(0)
     os.read(reader, 1)
     lock(file)
     os.wait()
