@@ -15,14 +15,14 @@ int BPF_PROG(on_system_fork, struct task_struct *parent, struct task_struct *chi
 	__u32 parent_tgid = tgid_of(parent);
 	__u32 child_tgid = tgid_of(child);
 	__u32 tid = child->pid;
-	__u8 one = 1;
+	__u8 watch = WATCHED;
 
 	if (system_stopped || !is_watched(parent_tgid))
 		return 0;
 	if (child_tgid != parent_tgid) {
 		if (!config_children)
 			return 0;
-		bpf_map_update_elem(&watched, &child_tgid, &one, BPF_ANY);
+		bpf_map_update_elem(&watched, &child_tgid, &watch, BPF_ANY);
 	}
 	/* An id may have been another thread's. */
 	forget_thread(tid);
@@ -37,10 +37,14 @@ int BPF_PROG(on_system_exec, struct task_struct *task, pid_t old_pid)
 	__u32 old_tid = old_pid;
 	struct system_thread *caller, *first;
 
-	if (old_tid == tid || !is_watched(tgid_of(task)))
+	if (!is_watched(tgid_of(task)))
+		return 0;
+	caller = known_thread(old_tid);
+	if (caller)
+		caller->awaits_exec = 0;
+	if (old_tid == tid)
 		return 0;
 	/* A thread that was not the first one has the first one's id now. */
-	caller = known_thread(old_tid);
 	if (!caller)
 		return 0;
 	add_thread(tid);
@@ -74,6 +78,14 @@ static __always_inline __u64 switches_of(struct task_struct *task)
 	return BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
 }
 
+static __always_inline void ask_for_restarted(struct task_struct *task, __u8 abi)
+{
+	struct restarted_call asked = {.pid = tgid_of(task), .tid = tid_of(task), .abi = abi};
+	__u32 tid = BPF_CORE_READ(task, pid);
+
+	bpf_map_update_elem(&restarted_calls, &tid, &asked, BPF_ANY);
+}
+
 /* What a thread that does not run is in the middle of. */
 static __always_inline void find_rest(struct task_struct *task, struct system_thread *thread,
 				      __u64 now)
@@ -84,6 +96,8 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 	__u8 abi;
 
 	number = call_of(task, &abi);
+	if (is_restart(abi, number))
+		ask_for_restarted(task, abi);
 	facts = facts_of(abi, number);
 	if (facts && facts->is_recorded) {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -107,7 +121,7 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 }
 
 /* Puts a thread among those that are recorded, with what it is in. */
-static __always_inline void find_begun(struct task_struct *task)
+static __always_inline void find_begun(struct task_struct *task, __u8 watch)
 {
 	__u64 switches = switches_of(task);
 	__u64 now = bpf_ktime_get_ns();
@@ -121,6 +135,10 @@ static __always_inline void find_begun(struct task_struct *task)
 	if (!thread)
 		return;
 	thread->voluntary = BPF_CORE_READ(task, nvcsw);
+	if (watch == WATCHED_FROM_EXEC) {
+		thread->awaits_exec = 1;
+		return;
+	}
 	if (BPF_CORE_READ(task, on_cpu)) {
 		thread->may_be_in_call = now;
 		return;
@@ -128,6 +146,7 @@ static __always_inline void find_begun(struct task_struct *task)
 	find_rest(task, thread, now);
 	/* It has run meanwhile: nothing of that is sure. */
 	if (BPF_CORE_READ(task, on_cpu) || switches_of(task) != switches) {
+		thread->may_be_in_call = now;
 		thread->call_ns = 0;
 		thread->off_ns = 0;
 		thread->off_at_begin = 0;
@@ -141,12 +160,16 @@ int find_begun_threads(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	__u32 tgid;
+	__u8 *watch;
 
 	if (!task || (BPF_CORE_READ(task, flags) & PF_KTHREAD))
 		return 0;
 	tgid = tgid_of(task);
-	if ((!iterated_tgid || tgid == iterated_tgid) && is_watched(tgid))
-		find_begun(task);
+	if (iterated_tgid && tgid != iterated_tgid)
+		return 0;
+	watch = bpf_map_lookup_elem(&watched, &tgid);
+	if (watch)
+		find_begun(task, *watch);
 	return 0;
 }
 

@@ -8,6 +8,10 @@
 #include "bpf/ring.bpf.h"
 #include "bpf/abi/system_records.h"
 
+/* What `watched` says of a process. */
+#define WATCHED 1
+#define WATCHED_FROM_EXEC 2 /* what it does before its next exec is none of it */
+
 /* Processes that are recorded. Key: the tgid in the tracer's PID namespace. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -32,7 +36,9 @@ struct system_thread {
 	__u64 call_ns;	      /* 0 = no system call, or none that is recorded */
 	__u64 may_be_in_call; /* since when it is recorded, if it ran then: whether it was in a
 				 call is known when it leaves one; else 0 */
-	__u32 lost;
+	__u64 fault_ns;	      /* 0 = no page fault */
+	__u16 lost;
+	__u16 restarts; /* the last call that can be one that restart_syscall goes on with */
 	__u32 call_file;
 	__u16 call;
 	__u8 call_abi;
@@ -40,8 +46,12 @@ struct system_thread {
 	__u8 call_arguments; /* pt_system_call.arguments */
 	__u8 call_facts;     /* pt_system_call.flags */
 	__u8 call_shape;     /* enum pt_system_call_shape */
-	__u8 reserved;
+	__u8 call_has_time;  /* call_time */
+	__u8 awaits_exec;    /* WATCHED_FROM_EXEC, and that was not yet */
+	__u8 reserved[3];
+	__u32 call_directory; /* PT_SYSTEM_DIRECTORY_AT_BEGIN: that */
 	__u64 arguments[6];
+	__u64 call_time[2]; /* PT_SYSTEM_TIME_IS_LEFT: as it was at its begin */
 
 	__u64 off_ns;	   /* since when it has no CPU; 0 = it has one */
 	__u64 runnable_ns; /* since when it could run; 0 = it cannot yet */
@@ -53,10 +63,9 @@ struct system_thread {
 	__u8 off_at_begin; /* it had none when it began to be recorded */
 	__u64 voluntary;   /* task_struct.nvcsw when it was last looked at */
 
-	__u64 fault_ns;
 	__u64 fault_address;
 	__u32 fault_flags; /* enum pt_fault_flag */
-	__u32 reserved_too;
+	__u32 fault_call;  /* of one in the kernel: call_hash() */
 };
 
 /* Where what is known of a thread begins, behind what the place needs. */
@@ -81,6 +90,21 @@ struct {
 	__type(key, __u32);
 	__type(value, struct system_thread);
 } other_threads SEC(".maps");
+
+/* Threads that were in restart_syscall when they began to be recorded. Key: the kernel's tid. */
+struct restarted_call {
+	__u32 pid;
+	__u32 tid;
+	__u32 abi;  /* enum pt_system_abi */
+	__u32 call; /* what it goes on with: told by the loader; 0 = not known */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct restarted_call);
+} restarted_calls SEC(".maps");
 
 /* Records that there was no room for, and threads likewise. */
 __u64 system_lost = 0;
@@ -209,6 +233,23 @@ static __always_inline __u8 abi_of(struct task_struct *task, __s64 *number)
 		return PT_SYSTEM_X32;
 	}
 	return PT_SYSTEM_X86_64;
+}
+
+/* restart_syscall goes on with a call that was to take some time, after a signal or a stop. */
+static __always_inline bool is_restart(__u8 abi, __s64 number)
+{
+	return number == (abi == PT_SYSTEM_I386 ? 0 : 219);
+}
+
+/* The call that a thread in restart_syscall goes on with; 0 = not known. */
+static __always_inline __u32 restarted_by(struct system_thread *thread, __u32 tid)
+{
+	struct restarted_call *at_begin;
+
+	if (thread->restarts)
+		return thread->restarts;
+	at_begin = bpf_map_lookup_elem(&restarted_calls, &tid);
+	return at_begin ? at_begin->call : 0;
 }
 
 static __always_inline struct pt_system_call *facts_of(__u8 abi, __s64 number)

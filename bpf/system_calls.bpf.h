@@ -3,229 +3,7 @@
 #ifndef PROFTRACE_BPF_SYSTEM_CALLS_H
 #define PROFTRACE_BPF_SYSTEM_CALLS_H
 
-#include "bpf/system_files.bpf.h"
-
-struct call_buffer {
-	struct pt_system_call_record record;
-	__u64 structure[PT_SYSTEM_STRUCTURE_BYTES / 8];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct call_buffer);
-} call_buffers SEC(".maps");
-
-#define AT_FDCWD (-100)
-
-static __always_inline void read_arguments(struct pt_regs *regs, __u8 abi, __u64 *arguments)
-{
-	if (unlikely(abi == PT_SYSTEM_I386)) {
-		arguments[0] = (__u32)regs->bx;
-		arguments[1] = (__u32)regs->cx;
-		arguments[2] = (__u32)regs->dx;
-		arguments[3] = (__u32)regs->si;
-		arguments[4] = (__u32)regs->di;
-		arguments[5] = (__u32)regs->bp;
-		return;
-	}
-	arguments[0] = regs->di;
-	arguments[1] = regs->si;
-	arguments[2] = regs->dx;
-	arguments[3] = regs->r10;
-	arguments[4] = regs->r8;
-	arguments[5] = regs->r9;
-}
-
-/* Argument number `place` - 1. */
-static __always_inline __u64 argument_at(const __u64 *arguments, __u8 place)
-{
-	__u32 index = (__u32)place - 1;
-
-	return index < 6 ? arguments[index] : 0;
-}
-
-/* The kernel moves at most so many messages at once (UIO_MAXIOV). */
-#define MOST_MESSAGES 1024
-
-struct message_sum {
-	__u64 at; /* where the next one's length is */
-	__u64 bytes;
-	__u32 size;
-	__u32 failed;
-};
-
-static long add_message(__u32 i, struct message_sum *sum)
-{
-	__u32 length;
-
-	if (bpf_probe_read_user(&length, sizeof(length), (void *)sum->at)) {
-		sum->failed = 1;
-		return 1;
-	}
-	sum->bytes += length;
-	sum->at += sum->size;
-	return 0;
-}
-
-/* Of all messages that sendmmsg or recvmmsg moved; < 0: they could not be read. Not static, for the
- * same reason as below. */
-__noinline __s64 sum_messages(__u64 messages, __u32 size, __s64 count)
-{
-	/* The length is behind the struct msghdr: its last member, padded with 64 bits. */
-	struct message_sum sum = {.at = messages + size - (size == 64 ? 8 : 4), .size = size};
-
-	if (count <= 0)
-		return -1;
-	bpf_loop(count < MOST_MESSAGES ? count : MOST_MESSAGES, add_message, &sum, 0);
-	return sum.failed ? -1 : (__s64)sum.bytes;
-}
-
-/* Bytes that could be read of the structure, or are told of it. */
-static __always_inline __u32 read_structure(struct call_buffer *buffer, const __u64 *arguments,
-					    struct pt_system_call *facts, __s64 result)
-{
-	__u32 bytes = facts->structure_bytes;
-	__s64 sum;
-
-	if (!facts->structure || !bytes || bytes > PT_SYSTEM_STRUCTURE_BYTES)
-		return 0;
-	if (facts->message_bytes) {
-		sum = sum_messages(argument_at(arguments, facts->structure), facts->message_bytes,
-				   result);
-		if (sum < 0)
-			return 0;
-		buffer->structure[0] = sum;
-		return bytes;
-	}
-	/* What cannot be read is filled with zeros. */
-	if (bpf_probe_read_user(buffer->structure, bytes,
-				(void *)argument_at(arguments, facts->structure)))
-		return 0;
-	return bytes;
-}
-
-/* An argument, or a field of the structure. */
-static __always_inline __u64 value_at(struct call_buffer *buffer, const __u64 *arguments,
-				      struct pt_system_call *facts, __u8 place)
-{
-	__u32 field = (__u32)place - PT_SYSTEM_FIRST_FIELD;
-
-	if (place < PT_SYSTEM_FIRST_FIELD)
-		return argument_at(arguments, place);
-	if (facts->field_bytes == 4)
-		return ((__u32 *)buffer->structure)[field % (PT_SYSTEM_STRUCTURE_BYTES / 4)];
-	return buffer->structure[field % (PT_SYSTEM_STRUCTURE_BYTES / 8)];
-}
-
-struct call_tail {
-	struct pt_system_call_record *record;
-	__u32 bytes;
-};
-
-static __always_inline void add_words(struct call_tail *tail, __u64 first, __u64 second)
-{
-	__u32 at = tail->bytes;
-
-	if (at > 64)
-		return;
-	*(__u64 *)(tail->record->tail + at) = first;
-	*(__u64 *)(tail->record->tail + at + 8) = second;
-	tail->bytes = at + 16;
-}
-
-static __always_inline void add_time(struct call_tail *tail, __u64 address, __u8 flags)
-{
-	__u64 time[2] = {};
-
-	if (!address)
-		return;
-	if (flags & PT_SYSTEM_CALL_TIME_IS_32) {
-		__u32 half[2];
-
-		if (bpf_probe_read_user(half, sizeof(half), (void *)address))
-			return;
-		time[0] = half[0];
-		time[1] = half[1];
-	} else if (bpf_probe_read_user(time, sizeof(time), (void *)address)) {
-		return;
-	}
-	if (flags & PT_SYSTEM_CALL_TIME_IS_TIMEVAL)
-		time[1] *= 1000;
-	add_words(tail, time[0], time[1]);
-	tail->record->flags |= PT_SYSTEM_HAS_TIME;
-}
-
-static __always_inline void add_address(struct call_tail *tail, __u64 address, __u64 bytes,
-					bool is_place)
-{
-	__u32 at = tail->bytes;
-	__u32 size = bytes;
-
-	if (!address)
-		return;
-	if (is_place && bpf_probe_read_user(&size, sizeof(size), (void *)bytes))
-		return;
-	if (size > PT_SYSTEM_ADDRESS_BYTES)
-		size = PT_SYSTEM_ADDRESS_BYTES;
-	if (!size || at > 64)
-		return;
-	__builtin_memset(tail->record->tail + at, 0, PT_SYSTEM_ADDRESS_BYTES);
-	if (bpf_probe_read_user(tail->record->tail + at, size, (void *)address))
-		return;
-	size = (size + 7) & ~7U;
-	tail->record->address_bytes = size;
-	tail->bytes = at + size;
-}
-
-/* The id of the directory that a relative path of the current thread starts at: that of the
- * descriptor, if there is one. */
-__noinline int directory_id(__s32 fd, __u32 has_fd)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	return has_fd && fd != AT_FDCWD ? id_of_descriptor(task, fd)
-					: id_of_current_directory(task);
-}
-
-/* Whether it is relative. */
-static __always_inline bool add_path(struct call_tail *tail, __u64 path, __u8 flag)
-{
-	__u32 at = tail->bytes;
-	char begin;
-	long got;
-
-	if (at > PT_SYSTEM_TAIL_BYTES - PT_SYSTEM_PATH_BYTES)
-		return false;
-	got = bpf_probe_read_user_str(tail->record->tail + at, PT_SYSTEM_PATH_BYTES, (void *)path);
-	if (got <= 0) {
-		tail->record->flags |= PT_SYSTEM_PATH_UNREAD;
-		tail->record->tail[at] = 0;
-		got = 1;
-		/* Zero where nothing of it can be read. */
-		bpf_probe_read_user(&begin, 1, (void *)path);
-	} else {
-		begin = tail->record->tail[at];
-		if (got >= PT_SYSTEM_PATH_BYTES)
-			tail->record->flags |= PT_SYSTEM_PATH_CUT;
-	}
-	tail->record->flags |= flag;
-	tail->bytes = at + ((__u32)got & 0x3ff);
-	return begin != '/';
-}
-
-static __always_inline void add_structure(struct call_tail *tail, struct call_buffer *buffer,
-					  __u32 bytes)
-{
-	__u32 at = (tail->bytes + 7) & ~7U;
-
-	if (!bytes || at > PT_SYSTEM_TAIL_BYTES - PT_SYSTEM_STRUCTURE_BYTES)
-		return;
-	__builtin_memcpy(tail->record->tail + at, buffer->structure, PT_SYSTEM_STRUCTURE_BYTES);
-	tail->record->flags |= PT_SYSTEM_HAS_STRUCTURE;
-	tail->bytes = at + (bytes & 0x7f);
-}
+#include "bpf/system_call_parts.bpf.h"
 
 struct call_end {
 	__u64 end_ns;
@@ -301,7 +79,7 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 		structure_bytes =
 		    read_structure(buffer, thread->arguments, facts, succeeded ? end->result : 0);
 	if (facts && facts->time)
-		add_time(&tail, argument_at(thread->arguments, facts->time), facts->flags);
+		add_time(&tail, thread, facts);
 	if (facts && facts->address &&
 	    (succeeded || !(facts->flags & PT_SYSTEM_CALL_FILLS_ADDRESS)))
 		add_address(&tail, value_at(buffer, thread->arguments, facts, facts->address),
@@ -320,8 +98,7 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 			return 0;
 		tail.bytes = begin;
 		if (add_path(&tail, first, PT_SYSTEM_HAS_PATH))
-			directories[0] = directory_id(
-			    argument_at(thread->arguments, facts->directory), facts->directory);
+			directories[0] = directory_of_path(thread, facts);
 		if (second && add_path(&tail, second, PT_SYSTEM_HAS_SECOND_PATH) &&
 		    !(facts->flags & PT_SYSTEM_CALL_SECOND_IS_TEXT))
 			directories[1] =
@@ -368,8 +145,7 @@ __noinline int write_path_call(struct system_thread *thread, struct call_end *en
 	if (got <= 0 || got >= SHORT_PATH_BYTES)
 		return 0;
 	if (*(char *)path != '/')
-		directory = directory_id(argument_at(thread->arguments, facts->directory),
-					 facts->directory);
+		directory = directory_of_path(thread, facts);
 	count = ((__u32)got + 15) / 16;
 	switch (count) {
 	case 1:
@@ -476,6 +252,8 @@ static __always_inline void write_call(struct task_struct *task, struct system_t
 {
 	end->pid = tgid_of_known(task);
 	end->tid = tid_of_known(task);
+	if (unlikely(is_restart(thread->call_abi, thread->call)))
+		thread->arguments[0] = restarted_by(thread, task->pid);
 	if (thread->call_shape == PT_SYSTEM_CALL_IS_PLAIN)
 		write_arguments(thread, end);
 	else if (thread->call_shape != PT_SYSTEM_CALL_HAS_PATH || !write_path_call(thread, end))
@@ -491,6 +269,28 @@ static __always_inline void begin_call(struct system_thread *thread, struct pt_s
 	thread->call_arguments = facts->arguments;
 	thread->call_facts = facts->flags;
 	thread->call_shape = facts->shape;
+	thread->call_has_time = 0;
+	thread->call_directory = 0;
+}
+
+static __always_inline void enter_call(struct task_struct *task, struct system_thread *thread,
+				       struct pt_system_call *facts, struct pt_regs *regs,
+				       __s64 number, __u8 abi)
+{
+	begin_call(thread, facts, number, abi, 0);
+	read_arguments(regs, abi, thread->arguments);
+	/* Before the call: it may close the file. */
+	thread->call_file =
+	    facts->fd ? id_of_descriptor(task, (__u32)argument_at(thread->arguments, facts->fd))
+		      : 0;
+	if (unlikely(facts->directory == PT_SYSTEM_DIRECTORY_AT_BEGIN))
+		thread->call_directory = id_of_current_directory(task);
+	if (unlikely(facts->time & PT_SYSTEM_TIME_IS_LEFT))
+		thread->call_has_time =
+		    read_time(thread->call_time,
+			      argument_at(thread->arguments, facts->time & ~PT_SYSTEM_TIME_IS_LEFT),
+			      facts->flags);
+	thread->call_ns = bpf_ktime_get_ns();
 }
 
 SEC("tp_btf/sys_enter")
@@ -504,24 +304,26 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 
 	if (!thread || system_stopped)
 		return 0;
+	thread->fault_ns = 0; /* one that was not resolved */
 	abi = abi_of(task, &number);
 	facts = facts_of(abi, number);
 	thread->may_be_in_call = 0;
 	if (!facts || !facts->is_recorded)
 		return 0;
-	begin_call(thread, facts, number, abi, 0);
-	read_arguments(regs, abi, thread->arguments);
-	/* Before the call: it may close the file. */
-	thread->call_file =
-	    facts->fd ? id_of_descriptor(task, (__u32)argument_at(thread->arguments, facts->fd))
-		      : 0;
-	thread->call_ns = bpf_ktime_get_ns();
+	if (unlikely(thread->awaits_exec) && !(facts->flags & PT_SYSTEM_CALL_EXECS))
+		return 0;
+	enter_call(task, thread, facts, regs, number, abi);
 	return 0;
 }
 
-/* A call that the thread was in, on a CPU, when it began to be recorded. */
+#define LAST_ERRNO 4095
+#define ERESTART_RESTARTBLOCK 516
+#define SIGKILL_BIT (1 << 8)
+
+/* A call that nothing told of when it began: the thread was in it, on a CPU, when it began to be
+ * recorded; or a filter (seccomp) refused it. */
 static __always_inline bool adopt_call(struct task_struct *task, struct system_thread *thread,
-				       struct pt_regs *regs)
+				       struct pt_regs *regs, long result)
 {
 	__u64 since = thread->may_be_in_call;
 	struct pt_system_call *facts;
@@ -530,8 +332,17 @@ static __always_inline bool adopt_call(struct task_struct *task, struct system_t
 
 	thread->may_be_in_call = 0;
 	facts = facts_of(abi, number);
-	if (!since || !facts || !facts->is_recorded)
+	if (!facts || !facts->is_recorded)
 		return false;
+	if (!since) {
+		if (result >= 0 || result < -LAST_ERRNO || thread->awaits_exec)
+			return false;
+		/* A debugger's stop comes before it, and it may be killed there. */
+		if (task->pending.signal.sig[0] & SIGKILL_BIT)
+			return false;
+		enter_call(task, thread, facts, regs, number, abi);
+		return true;
+	}
 	begin_call(thread, facts, number, abi, PT_SYSTEM_OPEN_AT_BEGIN);
 	thread->call_file = 0;
 	read_arguments(regs, abi, thread->arguments);
@@ -548,9 +359,13 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 
 	if (!thread || system_stopped)
 		return 0;
-	if (!thread->call_ns && !adopt_call(task, thread, regs))
-		return 0;
+	thread->fault_ns = 0;
+	if (unlikely(thread->awaits_exec)) /* it failed */
+		thread->call_ns = 0;
+	/* Of a call that was refused it is the begin, too. */
 	end.end_ns = bpf_ktime_get_ns();
+	if (!thread->call_ns && !adopt_call(task, thread, regs, result))
+		return 0;
 	end.file = thread->call_file;
 	if (result >= 0) {
 		if (thread->call_facts & PT_SYSTEM_CALL_GIVES_FILE)
@@ -561,6 +376,9 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 			__sync_fetch_and_add(&file_generation, 1);
 	}
 	write_call(task, thread, &end);
+	if (unlikely(result == -ERESTART_RESTARTBLOCK) &&
+	    !is_restart(thread->call_abi, thread->call))
+		thread->restarts = thread->call;
 	thread->call_ns = 0;
 	return 0;
 }

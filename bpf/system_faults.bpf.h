@@ -5,6 +5,7 @@
 #define PROFTRACE_BPF_SYSTEM_FAULTS_H
 
 #include "bpf/system_files.bpf.h"
+#include "bpf/system_sched.bpf.h"
 
 #define FAULT_IS_WRITE 2 /* of the CPU's error code */
 #define USER_SPACE_END 0x0000800000000000ULL
@@ -13,13 +14,17 @@
 
 static __always_inline void begin_fault(__u64 address, __u64 error, __u32 flags)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct system_thread *thread;
 
-	if (system_stopped || address >= USER_SPACE_END)
+	/* Where faults are disabled none is resolved: a program's reading of what is not there. */
+	if (system_stopped || address >= USER_SPACE_END || task->pagefault_disabled)
 		return;
-	thread = known_thread(bpf_get_current_task_btf()->pid);
+	thread = known_thread(task->pid);
 	if (!thread)
 		return;
+	if (config_sched && (flags & PT_FAULT_IN_KERNEL))
+		thread->fault_call = call_hash((struct pt_regs *)bpf_task_pt_regs(task));
 	thread->fault_ns = bpf_ktime_get_ns();
 	thread->fault_address = address;
 	thread->fault_flags = flags | (error & FAULT_IS_WRITE ? PT_FAULT_WRITE : 0);
@@ -79,7 +84,7 @@ static __always_inline int end_fault(struct bpf_perf_event_data *ctx, __u8 major
 	if (system_stopped)
 		return 0;
 	thread = known_thread(task->pid);
-	if (!thread)
+	if (!thread || thread->awaits_exec)
 		return 0;
 	/* The counter's address is that of the page, or of the byte. */
 	begin = now;

@@ -43,6 +43,7 @@ static __always_inline __u64 read_word(__u64 address)
 
 /* What struct dentry has side by side, as far as the kernel was not built to mix its fields. */
 struct dentry_part {
+	__u64 in_hash; /* 0 = it has no name any more, or never had one */
 	__u64 parent;
 	__u64 name_hash;
 	__u64 name;
@@ -52,14 +53,16 @@ struct dentry_part {
 static __always_inline void read_dentry(__u64 address, struct dentry_part *part)
 {
 	struct dentry *dentry = (struct dentry *)address;
-	const __u64 begin = bpf_core_field_offset(dentry->d_parent);
+	const __u64 begin = bpf_core_field_offset(dentry->d_hash.pprev);
 
 	/* One read: a helper's call costs as much as all that is done with what it gives. */
-	if (!HAS_CASTS && bpf_core_field_offset(dentry->d_name) == begin + 8 &&
-	    bpf_core_field_offset(dentry->d_inode) == begin + 24) {
+	if (!HAS_CASTS && bpf_core_field_offset(dentry->d_parent) == begin + 8 &&
+	    bpf_core_field_offset(dentry->d_name) == begin + 16 &&
+	    bpf_core_field_offset(dentry->d_inode) == begin + 32) {
 		bpf_probe_read_kernel(part, sizeof(*part), (void *)address + begin);
 		return;
 	}
+	part->in_hash = READ_POINTER(struct dentry, address, d_hash.pprev);
 	part->parent = READ_POINTER(struct dentry, address, d_parent);
 	part->name_hash = READ_FIELD(struct dentry, address, d_name.hash_len);
 	part->name = READ_POINTER(struct dentry, address, d_name.name);
@@ -100,6 +103,10 @@ __u32 file_generation = 0;
 #define S_IFDIR 0040000
 #define S_IFCHR 0020000
 #define S_IFIFO 0010000
+/* include/uapi/linux/magic.h */
+#define ANON_INODE_FS_MAGIC 0x09041934
+#define PID_FS_MAGIC 0x50494446
+#define NSFS_MAGIC 0x6e736673
 #define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
@@ -121,7 +128,7 @@ struct file_scratch {
 	struct path root;
 	struct dentry_part part;
 	__u32 bytes;
-	__u32 is_cut;
+	__u32 is_cut; /* the outermost names are missing */
 	struct pt_system_file_record record;
 };
 
@@ -205,12 +212,34 @@ static __always_inline void read_names(struct file_scratch *scratch)
 		if (bpf_loop(MOST_NAMES, walk_name, &walk, 0) >= MOST_NAMES)
 			scratch->is_cut = 1;
 	}
-	scratch->record.is_cut = scratch->is_cut;
+	if (scratch->is_cut)
+		scratch->record.flags |= PT_SYSTEM_FILE_CUT;
 	scratch->record.bytes = scratch->bytes;
 }
 
-static __always_inline __u8 kind_of_mode(__u32 mode)
+/* Those of namespaces have no name, nor have newer kernels' of processes. */
+static __always_inline void read_namespace(struct file_scratch *scratch, __u64 inode)
 {
+	__u64 space = READ_POINTER(struct inode, inode, i_private);
+	__u64 operations = READ_POINTER(struct ns_common, space, ops);
+	__u64 name = READ_POINTER(struct proc_ns_operations, operations, name);
+	long got = bpf_probe_read_kernel_str(scratch->record.text, 32, (void *)name);
+
+	scratch->record.bytes = got > 0 ? (__u32)got & 0x3f : 0;
+	scratch->record.flags |= PT_SYSTEM_FILE_NAMESPACE;
+}
+
+static __always_inline void name_process(struct file_scratch *scratch)
+{
+	__builtin_memcpy(scratch->record.text, "[pidfd]", 8);
+	scratch->record.bytes = 8;
+}
+
+static __always_inline __u8 kind_of_inode(__u32 mode, __u64 file_system)
+{
+	if (file_system == ANON_INODE_FS_MAGIC || file_system == PID_FS_MAGIC ||
+	    file_system == NSFS_MAGIC)
+		return PT_SYSTEM_FILE_ANONYMOUS;
 	switch (mode & S_IFMT) {
 	case S_IFREG:
 		return PT_SYSTEM_FILE_REGULAR;
@@ -224,7 +253,7 @@ static __always_inline __u8 kind_of_mode(__u32 mode)
 	case S_IFSOCK:
 		return PT_SYSTEM_FILE_SOCKET;
 	}
-	return mode ? PT_SYSTEM_FILE_OTHER : PT_SYSTEM_FILE_ANONYMOUS;
+	return mode & S_IFMT ? PT_SYSTEM_FILE_OTHER : PT_SYSTEM_FILE_ANONYMOUS;
 }
 
 static __always_inline __u64 sock_of(__u64 file)
@@ -236,7 +265,7 @@ static __always_inline __u64 sock_of(__u64 file)
 
 #define READ_SOCK(place, field) READ_FIELD(struct sock, place, __sk_common.field)
 
-/* Something that changes when the socket is connected. */
+/* Something that changes when the socket is connected, or has a name. */
 static __always_inline __u64 peer_of(__u64 sock)
 {
 	__u16 family = READ_SOCK(sock, skc_family);
@@ -244,7 +273,8 @@ static __always_inline __u64 peer_of(__u64 sock)
 	__u32 address;
 
 	if (family == AF_UNIX)
-		return READ_POINTER(struct unix_sock, sock, peer);
+		return READ_POINTER(struct unix_sock, sock, peer) +
+		       READ_POINTER(struct unix_sock, sock, addr) * 31;
 	ports = READ_SOCK(sock, skc_portpair);
 	address = family == AF_INET6 ? READ_SOCK(sock, skc_v6_daddr.in6_u.u6_addr32[3])
 				     : READ_SOCK(sock, skc_daddr);
@@ -289,11 +319,17 @@ static __always_inline void read_socket(__u64 file, struct pt_system_file_record
 	record->bytes = bytes;
 }
 
+/* It has no name any more. What never had a place is its own parent. */
+static __always_inline bool is_deleted(__u64 dentry, struct dentry_part *part)
+{
+	return !part->in_hash && part->parent != dentry;
+}
+
 /* Tells of a file; whether there was room. */
 static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 {
 	struct pt_system_file_record *record;
-	__u64 inode, block, size;
+	__u64 inode, block, file_system, size;
 
 	record = &scratch->record;
 	read_dentry(scratch->file_dentry, &scratch->file_part);
@@ -303,10 +339,16 @@ static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 	record->inode = READ_FIELD(struct inode, inode, i_ino);
 	block = READ_POINTER(struct inode, inode, i_sb);
 	record->device = READ_FIELD(struct super_block, block, s_dev);
-	record->kind = kind_of_mode(READ_FIELD(struct inode, inode, i_mode));
-	record->is_cut = 0;
+	file_system = READ_FIELD(struct super_block, block, s_magic);
+	record->kind = kind_of_inode(READ_FIELD(struct inode, inode, i_mode), file_system);
+	record->flags =
+	    is_deleted(scratch->file_dentry, &scratch->file_part) ? PT_SYSTEM_FILE_DELETED : 0;
 	if (record->kind == PT_SYSTEM_FILE_SOCKET)
 		read_socket(scratch->file, record);
+	else if (file_system == NSFS_MAGIC)
+		read_namespace(scratch, inode);
+	else if (file_system == PID_FS_MAGIC)
+		name_process(scratch);
 	else
 		read_names(scratch);
 	size = (PT_SYSTEM_FILE_HEAD_BYTES + record->bytes + 7) & ~7ULL;
@@ -318,9 +360,11 @@ static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 }
 
 /* Of all that a file is known by, as kernel objects are used again for others; `file`: 0 where it
- * is not open. The factors are odd, of random bits. */
-static __always_inline __u64 hash_of_place(__u64 dentry, __u64 file)
+ * is not open. Its name depends on the mount and on the root that it is seen from. The factors are
+ * odd, of random bits. */
+static __always_inline __u64 hash_of_place(__u64 dentry, __u64 mount, __u64 file)
 {
+	struct fs_struct *fs = bpf_get_current_task_btf()->fs;
 	struct dentry_part part;
 	__u64 inode, hash;
 
@@ -329,7 +373,10 @@ static __always_inline __u64 hash_of_place(__u64 dentry, __u64 file)
 	hash = dentry * 0x9e3779b97f4a7c15ULL + part.parent * 0xc2b2ae3d27d4eb4fULL +
 	       part.name_hash * 0x165667b19e3779f9ULL + inode * 0xa0761d6478bd642fULL +
 	       READ_FIELD(struct inode, inode, i_ino) * 0xe7037ed1a0b428dbULL +
-	       file_generation * 0xd6e8feb86659fd93ULL;
+	       file_generation * 0xd6e8feb86659fd93ULL + mount * 0xff51afd7ed558ccdULL +
+	       read_word((__u64)&fs->root.dentry) * 0x8ebc6af09c88c6e3ULL +
+	       read_word((__u64)&fs->root.mnt) * 0x589965cc75374cc3ULL +
+	       is_deleted(dentry, &part) * 0x1d8e4e27c47d124fULL;
 	/* Sockets have no name in a directory: their dentry is its own parent. Connected, it is
 	 * another one. */
 	if (file && part.parent == dentry &&
@@ -412,7 +459,7 @@ static __always_inline __u32 place_id(__u64 dentry, __u64 mount, __u64 file)
 
 	if (!dentry)
 		return 0;
-	hash = hash_of_place(dentry, file);
+	hash = hash_of_place(dentry, mount, file);
 	set = set_of(hash);
 	if (!set)
 		return 0;

@@ -24,6 +24,8 @@ struct {
 	__type(value, struct system_request);
 } system_requests SEC(".maps");
 
+#define NOT_KNOWN (~0ULL)
+
 /* include/uapi/linux/io_uring.h */
 #define IORING_OP_READV 1
 #define IORING_OP_WRITEV 2
@@ -54,11 +56,14 @@ int BPF_PROG(on_request, struct io_kiocb *request)
 	begun.begin_ns = bpf_ktime_get_ns();
 	begun.opcode = request->opcode;
 	begun.user_data = request->cqe.user_data;
+	begun.offset = begun.bytes = NOT_KNOWN;
 	if (moves_bytes(begun.opcode)) {
 		struct io_rw *move = (struct io_rw *)&request->cmd;
 
 		begun.offset = BPF_CORE_READ(move, kiocb.ki_pos);
-		begun.bytes = BPF_CORE_READ(move, len);
+		/* Of the other two it is how many places there are. */
+		if (begun.opcode != IORING_OP_READV && begun.opcode != IORING_OP_WRITEV)
+			begun.bytes = BPF_CORE_READ(move, len);
 	}
 	if (bpf_map_update_elem(&system_requests, &key, &begun, BPF_ANY))
 		__sync_fetch_and_add(&system_lost, 1);

@@ -22,6 +22,35 @@ static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
 	return number < PT_SYSTEM_CALLS ? (__s32)number : -1;
 }
 
+/* Of all that a thread gave the call that it is in. */
+static __always_inline __u32 call_hash(struct pt_regs *regs)
+{
+	__u64 hash = regs->orig_ax;
+
+	hash = hash * 31 + regs->ip;
+	hash = hash * 31 + regs->sp;
+	hash = hash * 31 + regs->di;
+	hash = hash * 31 + regs->si;
+	hash = hash * 31 + regs->dx;
+	hash = hash * 31 + regs->r10;
+	hash = hash * 31 + regs->r8;
+	hash = hash * 31 + regs->r9;
+	return hash ^ hash >> 32;
+}
+
+/* Whether the fault that began last is not over. Of one that failed (EFAULT, a signal) nothing
+ * tells that it is: then the thread is in no fault, or in another call, since. */
+static __always_inline bool is_in_fault(struct task_struct *task, struct system_thread *thread)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	if (!thread->fault_ns)
+		return false;
+	if (thread->fault_flags & PT_FAULT_IN_KERNEL)
+		return thread->fault_call == call_hash(regs);
+	return (__s64)regs->orig_ax < 0;
+}
+
 static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,
 					  __u64 now, __u32 cpu, __u8 flags)
 {
@@ -39,6 +68,12 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	record.waker_tid = thread->waker_tid;
 	record.state = thread->off_state;
 	record.call = call_of(task, &record.abi);
+	if (unlikely(is_restart(record.abi, record.call))) {
+		__u32 restarted = restarted_by(thread, task->pid);
+
+		if (restarted)
+			record.call = restarted;
+	}
 	record.cpu = cpu;
 	record.lost = thread->lost;
 	record.flags = flags | (thread->off_at_begin ? PT_SYSTEM_OPEN_AT_BEGIN : 0);
@@ -48,12 +83,36 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	thread->off_at_begin = 0;
 }
 
+/* fcntl(2); with 64 bits in its name on i386. */
+#define FCNTL 72
+#define FCNTL_I386 55
+#define FCNTL64_I386 221
+#define F_SETLKW 7
+#define F_SETLKW64 14
+#define F_OFD_SETLKW 38
+
+static __always_inline bool waits_for_file_lock(struct task_struct *task, __s32 number, __u8 abi)
+{
+	struct pt_regs *regs;
+	__u32 command;
+
+	if (abi != PT_SYSTEM_I386 ? number != FCNTL
+				  : number != FCNTL_I386 && number != FCNTL64_I386)
+		return false;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	command = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
+	return command == F_SETLKW || command == F_OFD_SETLKW ||
+	       (abi == PT_SYSTEM_I386 && command == F_SETLKW64);
+}
+
 static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __u64 now)
 {
 	__u32 tid = task->pid;
 	struct system_thread *thread = known_thread(tid);
 	__u64 voluntary;
+	__s32 number;
 	__u32 state;
+	__u8 abi;
 
 	if (!thread)
 		return;
@@ -62,6 +121,12 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 		forget_thread(tid);
 		return;
 	}
+	if (thread->awaits_exec)
+		return;
+	/* A stop may break it off, and it goes on by another name. */
+	number = call_of(task, &abi);
+	if (number >= 0 && !is_restart(abi, number))
+		thread->restarts = number;
 	voluntary = task->nvcsw;
 	thread->off_ns = now;
 	thread->off_state = preempt ? TASK_RUNNING : state;
@@ -74,9 +139,11 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	thread->voluntary = voluntary;
 	/* Woken already, if its state says so: a waker notes that itself. */
 	thread->runnable_ns = thread->off_state == TASK_RUNNING ? now : 0;
+	if (unlikely(waits_for_file_lock(task, number, abi)))
+		thread->off_flags |= PT_OFF_CPU_FILE_LOCK;
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		thread->off_flags |= PT_OFF_CPU_IO;
-	if (thread->fault_ns && config_faults)
+	if (config_faults && is_in_fault(task, thread))
 		thread->off_flags |= PT_OFF_CPU_FAULT;
 	thread->off_cpu = bpf_get_smp_processor_id();
 }

@@ -196,7 +196,7 @@ class PfwWriter {
     args.Text("hhash", host_hash_);
     AddResult(event, request.result, &args);
     if (request.offset != ~uint64_t{0}) args.Unsigned("offset", request.offset);
-    args.Unsigned("count", request.bytes);
+    if (request.bytes != ~uint64_t{0}) args.Unsigned("count", request.bytes);
     AddFile(event, "", &args);
     WriteIo(name, event, &args);
   }

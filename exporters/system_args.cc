@@ -139,6 +139,9 @@ class CallArgs {
         return args_.Number(argument.name, Int(i));
       case ArgumentKind::kUnsigned:
         return args_.Unsigned(argument.name, static_cast<uint32_t>(Value(i)));
+      case ArgumentKind::kCallNumber:
+        if (Value(i) != 0) args_.Text(argument.name, SystemCallName(call_.abi, Value(i)));
+        return;
       case ArgumentKind::kSize:
         return args_.Unsigned("bytes", Value(i));
       case ArgumentKind::kStructureSize:
@@ -352,8 +355,9 @@ std::string RequestArgs(const SystemTables& tables, const SystemEvent& event) {
   ArgsText args;
   args.Text("opcode", RequestName(facts.opcode));
   AddFile(tables, event, &args);
-  if (facts.offset != ~uint64_t{0}) args.Unsigned("offset", facts.offset);
-  args.Unsigned("bytes", facts.bytes);
+  constexpr uint64_t kNotKnown = ~uint64_t{0};
+  if (facts.offset != kNotKnown) args.Unsigned("offset", facts.offset);
+  if (facts.bytes != kNotKnown) args.Unsigned("bytes", facts.bytes);
   args.Text("user_data", HexText(facts.user_data));
   AddResult(event, facts.result, &args);
   return args.Take();

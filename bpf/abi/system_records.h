@@ -33,10 +33,11 @@ struct pt_system_call {
 	pt_u8 flags;	 /* enum pt_system_call_flag */
 	pt_u8 fd;	 /* the file that it works on */
 	pt_u8 path;
-	pt_u8 directory; /* file descriptor that `path` starts at; none = the current directory */
+	pt_u8 directory; /* file descriptor that `path` starts at; none = the current directory;
+			    PT_SYSTEM_DIRECTORY_AT_BEGIN = that as the call begins */
 	pt_u8 second_path;
 	pt_u8 second_directory; /* without `second_path`: the file that bytes go to */
-	pt_u8 time;		/* address of a struct timespec */
+	pt_u8 time;		/* address of a struct timespec; and PT_SYSTEM_TIME_IS_LEFT */
 	pt_u8 address;		/* of a struct sockaddr */
 	pt_u8 address_bytes;
 	pt_u8 structure;       /* address of one whose first fields are told */
@@ -48,6 +49,12 @@ struct pt_system_call {
 				told is one field: the bytes that all of them moved */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_system_call) == 16, "pt_system_call");
+
+/* Of a call that changes the current directory. */
+#define PT_SYSTEM_DIRECTORY_AT_BEGIN 0x80
+
+/* The call writes there what is left of the time when it ends. */
+#define PT_SYSTEM_TIME_IS_LEFT 0x80
 
 enum pt_system_call_flag {
 	PT_SYSTEM_CALL_IS_IO = 1,      /* of files or the network: what `io` records */
@@ -87,7 +94,8 @@ enum pt_system_flag {
 #define PT_SYSTEM_PATH_BYTES 896     /* of one path, with its NUL */
 #define PT_SYSTEM_TAIL_BYTES (48 + 16 + PT_SYSTEM_ADDRESS_BYTES + 8 + 2 * PT_SYSTEM_PATH_BYTES)
 
-/* PT_SYSTEM_CALL. head.site: its number; head.sp: the id of its file (PT_SYSTEM_FILE), 0 = none. */
+/* PT_SYSTEM_CALL. head.site: its number; head.sp: the id of its file (PT_SYSTEM_FILE), 0 = none.
+ * The argument of restart_syscall is the number of the call that it goes on with; 0 = not known. */
 struct pt_system_call_record {
 	struct pt_record head;
 	pt_u64 duration_ns;
@@ -117,7 +125,8 @@ struct pt_off_cpu_record {
 	pt_u32 waker_pid;    /* 0 = it was not woken, or by no process: an interrupt */
 	pt_u32 waker_tid;
 	pt_u32 state;	 /* task_struct.__state when it left: 0 = it could go on */
-	pt_s32 call;	 /* the system call that it was in; -1 = none */
+	pt_s32 call;	 /* the system call that it was in, or that restart_syscall went on with;
+			    -1 = none */
 	pt_u16 cpu;	 /* that it came to */
 	pt_u16 lost;	 /* as pt_system_call_record.lost */
 	pt_u8 abi;	 /* of `call` */
@@ -128,10 +137,11 @@ struct pt_off_cpu_record {
 PT_STATIC_ASSERT(sizeof(struct pt_off_cpu_record) == 64, "pt_off_cpu_record");
 
 enum pt_off_cpu_flag {
-	PT_OFF_CPU_VOLUNTARY = 1, /* by the kernel's own count */
-	PT_OFF_CPU_IO = 2,	  /* it waited for a disk (task_struct.in_iowait) */
-	PT_OFF_CPU_FAULT = 4,	  /* in a page fault */
-	PT_OFF_CPU_NEW = 8,	  /* a new thread, which had not run before */
+	PT_OFF_CPU_VOLUNTARY = 1,  /* by the kernel's own count */
+	PT_OFF_CPU_IO = 2,	   /* it waited for a disk (task_struct.in_iowait) */
+	PT_OFF_CPU_FAULT = 4,	   /* in a page fault */
+	PT_OFF_CPU_NEW = 8,	   /* a new thread, which had not run before */
+	PT_OFF_CPU_FILE_LOCK = 16, /* for a lock by fcntl(F_SETLKW) */
 };
 
 /* PT_FAULT: a page fault of a user's address that was resolved. head.sp: the id of its file. */
@@ -167,8 +177,8 @@ struct pt_request_record {
 	struct pt_record head;
 	pt_u64 duration_ns;
 	pt_s64 result;
-	pt_u64 offset; /* in bytes; all ones = at the file's position */
-	pt_u64 bytes;  /* asked for */
+	pt_u64 offset; /* in bytes; all ones = at the file's position, or not known */
+	pt_u64 bytes;  /* asked for; all ones = not known */
 	pt_u64 user_data;
 	pt_u16 lost;
 	pt_u8 flags; /* enum pt_system_flag */
@@ -186,6 +196,12 @@ enum pt_system_file_kind {
 	PT_SYSTEM_FILE_ANONYMOUS = 6, /* without a place in a file system: eventfd, epoll */
 };
 
+enum pt_system_file_flag {
+	PT_SYSTEM_FILE_CUT = 1,	      /* the outermost names are missing */
+	PT_SYSTEM_FILE_DELETED = 2,   /* it has the name no more that it had last */
+	PT_SYSTEM_FILE_NAMESPACE = 4, /* an anonymous one: the name is that of its kind, "net" */
+};
+
 #define PT_SYSTEM_FILE_BYTES 1984
 
 /* PT_SYSTEM_FILE: comes before records with its id. */
@@ -195,7 +211,7 @@ struct pt_system_file_record {
 	pt_u32 device;
 	pt_u16 bytes; /* of the text */
 	pt_u8 kind;   /* enum pt_system_file_kind */
-	pt_u8 is_cut; /* the outermost names are missing */
+	pt_u8 flags;  /* enum pt_system_file_flag */
 	/* Names of its place, the innermost first, each with its NUL; of a socket a struct
 	 * pt_socket_place. */
 	pt_u8 text[PT_SYSTEM_FILE_BYTES];

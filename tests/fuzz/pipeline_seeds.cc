@@ -171,11 +171,12 @@ class CallRecord {
   size_t bytes_ = 0;  // of the tail
 };
 
-void AddFile(uint32_t id, abi::pt_system_file_kind kind, std::string_view text,
-             RecordMaker* maker) {
+void AddFile(uint32_t id, abi::pt_system_file_kind kind, std::string_view text, RecordMaker* maker,
+             uint8_t flags = 0) {
   abi::pt_system_file_record file{};
   file.head = RecordMaker::Head(abi::PT_SYSTEM_FILE, 1, 1, 0, id);
   file.kind = kind;
+  file.flags = flags;
   file.inode = 42;
   file.bytes = static_cast<uint16_t>(text.size());
   std::memcpy(file.text, text.data(), text.size());
@@ -216,6 +217,8 @@ std::vector<std::byte> EverySystemKind() {
   AddFile(2, abi::PT_SYSTEM_FILE_DIRECTORY, "data\0"sv, &maker);
   AddFile(3, abi::PT_SYSTEM_FILE_PIPE, "", &maker);
   AddFile(4, abi::PT_SYSTEM_FILE_ANONYMOUS, "[eventfd]\0"sv, &maker);
+  AddFile(7, abi::PT_SYSTEM_FILE_ANONYMOUS, "net\0"sv, &maker, abi::PT_SYSTEM_FILE_NAMESPACE);
+  AddFile(8, abi::PT_SYSTEM_FILE_REGULAR, "y\0data\0"sv, &maker, abi::PT_SYSTEM_FILE_DELETED);
   AddSocket(5, 2, &maker);
   AddSocket(6, 1, &maker);
   maker.AnnotationBegin(kMain, 1000,

@@ -156,6 +156,32 @@ class DumpTest(LiveTest):
     def names(document: dict) -> set[str]:
         return {stack["thread_name"] for thread in document["threads"] for stack in thread["stacks"]}
 
+    def test_threads_that_are_stopped_or_in_a_page_fault_do_not_run(self) -> None:
+        script = """
+import ctypes, fcntl, mmap, os, struct, threading, time
+libc = ctypes.CDLL(None)
+userfaults = libc.syscall(323, os.O_CLOEXEC)
+fcntl.ioctl(userfaults, 0xc018aa3f, bytearray(struct.pack('3Q', 0xaa, 0, 0)))
+area = mmap.mmap(-1, 4096); at = ctypes.addressof(ctypes.c_char.from_buffer(area))
+fcntl.ioctl(userfaults, 0xc020aa00, bytearray(struct.pack('4Q', at, 4096, 1, 0)))
+faulting = threading.Thread(target=lambda: libc.memcpy(ctypes.c_char_p(b'x' * 9), ctypes.c_void_p(at), 1), daemon=True)
+faulting.start(); os.read(userfaults, 32)
+print('READY', faulting.native_id, flush=True)
+time.sleep(3600)
+"""
+        with Target(script) as target:
+            tid = int(target.wait(r"READY \d+").split()[1])
+            state = {thread["tid"]: thread["state"] for thread in self.dump(target.pid)["threads"]}
+            self.assertEqual(state, {target.pid: "waiting", tid: "page fault"})
+            os.kill(target.pid, signal.SIGSTOP)
+            live.wait_until(lambda: "State:\tT" in Path(f"/proc/{target.pid}/status").read_text(), 5, "the stop")
+            document = self.dump(target.pid)
+            self.assertTrue(document["was_stopped"])
+            self.assertEqual({thread["tid"]: thread["state"] for thread in document["threads"]}[target.pid], "stopped")
+            said = self.run_proftrace("dump", "-p", target.pid).stdout
+            self.assertIn(", stopped by a signal before, ", said)
+            self.assertRegex(said, r"Thread \d+ \(.*\): stopped by a signal in clock_nanosleep")
+
     def test_stacks_and_waits_are_the_processs_own(self) -> None:
         """Of every interpreter in PROFTRACE_PYTHONS too."""
         for python in (LiveTest.python, *filter(None, os.environ.get("PROFTRACE_PYTHONS", "").split(":"))):

@@ -257,6 +257,62 @@ print('DONE', major() - before, flush=True); sys.stdin.readline()
         self.assertEqual(offsets, sorted(offsets))
 
 
+class WaitsInFaults(LiveTest):
+    """Waits of the first thread of at least 30 ms, in their order: what a page fault is, and what comes after one that fails."""
+
+    SCRIPT = """
+import ctypes, fcntl, mmap, os, struct, sys, threading, time
+libc = ctypes.CDLL(None)
+lock = threading.Lock(); lock.acquire()
+_, writer = os.pipe(); zeros = os.open('/dev/zero', 0)
+userfaults = libc.syscall(323, os.O_CLOEXEC)
+fcntl.ioctl(userfaults, 0xc018aa3f, bytearray(struct.pack('3Q', 0xaa, 0, 0)))  # UFFDIO_API
+area = mmap.mmap(-1, 8192); at = ctypes.addressof(ctypes.c_char.from_buffer(area))
+fcntl.ioctl(userfaults, 0xc020aa00, bytearray(struct.pack('4Q', at, 8192, 1, 0)))  # UFFDIO_REGISTER
+def resolve(page):
+    os.read(userfaults, 32); time.sleep(0.1)
+    fcntl.ioctl(userfaults, 0xc020aa04, bytearray(struct.pack('4Q', page, 4096, 0, 0)))  # UFFDIO_ZEROPAGE
+def late(page): threading.Thread(target=resolve, args=(page,)).start()
+print('READY', flush=True); sys.stdin.readline()
+libc.write(writer, 8, 10); time.sleep(0.1)
+libc.open(ctypes.c_void_p(0), 0); time.sleep(0.1)
+libc.open(ctypes.c_void_p(65536), 0); lock.acquire(timeout=0.1)
+late(at); libc.memcpy(ctypes.c_char_p(b'x' * 9), ctypes.c_void_p(at), 1)
+lock.acquire(timeout=0.1)
+late(at + 4096); libc.read(zeros, ctypes.c_void_p(at + 4096), 1)
+time.sleep(0.1)
+print('DONE', flush=True); sys.stdin.readline()
+"""
+
+    def reasons(self, activities: str, *options: str) -> list[str]:
+        job = subprocess.Popen(["/usr/bin/python3", "-c", self.SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               text=True)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        self.addCleanup(job.stdin.close)
+        self.addCleanup(job.stdout.close)
+        job.stdout.readline()
+        out = self.directory / "-".join((activities, *options))
+        with Tracer("-p", job.pid, "--activities", activities, *options, "--format", "events-csv", "-o", out) as tracer:
+            tracer.wait_until_recording()
+            job.stdin.write("\n")
+            job.stdin.flush()
+            job.stdout.readline()
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        waits = [row for row in Result(out).events() if row["category"] == "sched" and row["tid"] == str(job.pid)
+                 and int(row["duration_ns"]) > 30_000_000]
+        # Not those that wait for this test.
+        return [row["name"] for row in waits
+                if row["name"] == "fault" or json.loads(row["args"]).get("syscall") != "read"]
+
+    def test_a_fault_that_fails_is_none_of_what_follows(self) -> None:
+        planted = ["sleep", "sleep", "lock", "fault", "lock", "fault", "sleep"]
+        for activities, options in (("sched,faults", ()), ("syscalls,sched,faults", ()),
+                                    ("sched,faults", ("--waker-stacks",))):
+            with self.subTest(activities=activities, options=options):
+                self.assertEqual(self.reasons(activities, *options), planted)
+
+
 class DataLoader(LiveTest):
     def test_which_worker_and_which_read(self) -> None:
         path = self.directory / "data"

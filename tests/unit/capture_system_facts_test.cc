@@ -68,6 +68,28 @@ TEST_F(SystemFactsTest, ShapesFollowFromWhatIsTold) {
   }
 }
 
+// What is there when they end is what is left of it.
+TEST_F(SystemFactsTest, TimesThatCallsWriteToAreReadAtTheirBegin) {
+  const auto is_left = [this](std::string_view name, SystemAbi abi = SystemAbi::kX86_64) {
+    return (Of(name, abi).time & PT_SYSTEM_TIME_IS_LEFT) != 0;
+  };
+  EXPECT_EQ(Of("select").time, 5 | PT_SYSTEM_TIME_IS_LEFT);
+  EXPECT_EQ(Of("futex").time, 4);
+  EXPECT_EQ(Of("read").time, 0);
+  for (const char* name : {"pselect6", "ppoll", "recvmmsg", "nanosleep", "clock_nanosleep"}) {
+    EXPECT_TRUE(is_left(name)) << name;
+  }
+  for (const char* name : {"_newselect", "ppoll_time64", "recvmmsg_time64"}) {
+    EXPECT_TRUE(is_left(name, SystemAbi::kI386)) << name;
+  }
+}
+
+TEST_F(SystemFactsTest, WhereAPathStartsIsNotWhereTheCallGoesTo) {
+  EXPECT_EQ(Of("chdir").directory, PT_SYSTEM_DIRECTORY_AT_BEGIN);
+  EXPECT_EQ(Of("openat").directory, 1);
+  EXPECT_EQ(Of("open").directory, 0);
+}
+
 TEST_F(SystemFactsTest, TextStartsAtNoDirectory) {
   EXPECT_NE(Of("symlink").flags & abi::PT_SYSTEM_CALL_SECOND_IS_TEXT, 0);
   EXPECT_EQ(Of("rename").flags & abi::PT_SYSTEM_CALL_SECOND_IS_TEXT, 0);

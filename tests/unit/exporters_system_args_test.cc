@@ -84,6 +84,13 @@ class SystemArgsTest : public testing::Test {
   int64_t time_ns_ = -1;  // of calls
 };
 
+TEST_F(SystemArgsTest, WhatARestartGoesOnWith) {
+  const uint64_t futex = NumberOf("futex", SystemAbi::kX86_64);
+  EXPECT_EQ(Args(Call("restart_syscall", {futex}, 0))["restarts"], "futex");
+  EXPECT_FALSE(Args(Call("restart_syscall", {0}, 0)).contains("restarts"));  // not known
+  EXPECT_FALSE(Args(Call("restart_syscall", {}, 0)).contains("restarts"));   // an earlier recording
+}
+
 TEST_F(SystemArgsTest, AReadHasItsFileAndItsBytes) {
   files_[1].name = "/data/x";
   EXPECT_EQ(Args(Call("read", {3, 0x7f0000001000, 4096}, 100)), Json({{"fd", 3},
@@ -423,8 +430,10 @@ TEST_F(SystemArgsTest, Requests) {
                                {"user_data", "0x55"},
                                {"ret", -EAGAIN},
                                {"errno", "EAGAIN"}}));
-  event.request.offset = ~uint64_t{0};
+  // What is not known is left out.
+  event.request.offset = event.request.bytes = ~uint64_t{0};
   EXPECT_FALSE(Args(event).contains("offset"));
+  EXPECT_FALSE(Args(event).contains("bytes"));
 }
 
 // Whatever a damaged capture has: valid JSON without a key twice.

@@ -303,6 +303,19 @@ TEST(SystemCallTest, CallsWithoutARowHaveSixArguments) {
   EXPECT_EQ(info.arguments[5].kind, ArgumentKind::kHex);
 }
 
+TEST(SystemCallTest, WhatAThreadSleepsInTellsWhichCallWasRestarted) {
+  const auto name = [](SystemAbi abi, std::string_view function) {
+    const std::optional<uint16_t> call = RestartedCall(abi, function);
+    return call.has_value() ? SystemCallName(abi, *call) : "";
+  };
+  EXPECT_EQ(name(SystemAbi::kX86_64, "futex_wait_queue"), "futex");
+  EXPECT_EQ(name(SystemAbi::kI386, "do_sys_poll"), "poll");
+  EXPECT_EQ(name(SystemAbi::kX86_64, "hrtimer_nanosleep"), "clock_nanosleep");
+  EXPECT_EQ(name(SystemAbi::kX86_64, "do_syscall_64"), "clock_nanosleep");
+  EXPECT_EQ(name(SystemAbi::kX86_64, "do_signal_stop"), "");
+  EXPECT_EQ(name(SystemAbi::kX86_64, "0"), "");
+}
+
 TEST(ErrnoNameTest, AliasesHaveTheNameThatIsTheirNumbers) {
   EXPECT_EQ(ErrnoName(ENOENT), "ENOENT");
   EXPECT_EQ(ErrnoName(EAGAIN), "EAGAIN");

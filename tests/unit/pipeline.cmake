@@ -12,6 +12,7 @@ proftrace_unit_test(pipeline_test
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc
     pipeline_stacks_test.cc
+    pipeline_system_paths_test.cc
     pipeline_system_test.cc
   LIBS proftrace_pipeline proftrace_aggregate GTest::gmock)
 # Of these the parts that read bytes.

@@ -180,6 +180,26 @@ TEST(SystemTest, AClockIsNoWaker) {
   EXPECT_THAT(wakers, ElementsAre(0, 9, 0));
 }
 
+TEST(SystemTest, AStoppedThreadWaitsForASignalWhateverItWasIn) {
+  SystemRecordMaker job;
+  abi::pt_off_cpu_record record{};
+  record.head = job.Head(abi::PT_OFF_CPU, kTid, 1000, 0, 0);
+  record.duration_ns = 500;
+  record.call = kFutex;
+  record.off_flags = abi::PT_OFF_CPU_FAULT;
+  for (const uint32_t state : {1, 4, 8}) {
+    record.state = state;
+    job.AddBytes(&record, sizeof(record));
+    record.head.time_ns += 1000;
+  }
+  const auto timeline = Build(job, SystemMetadata());
+  std::vector<WaitReason> reasons;
+  for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
+    reasons.push_back(timeline->system_event(i).off_cpu.reason);
+  }
+  EXPECT_THAT(reasons, ElementsAre(WaitReason::kFault, WaitReason::kSignal, WaitReason::kSignal));
+}
+
 TEST(SystemTest, PathsStartAtTheirDirectories) {
   SystemRecordMaker job;
   job.File(1, abi::PT_SYSTEM_FILE_DIRECTORY, Names({"data", "home"}));
@@ -545,13 +565,19 @@ TEST(SocketTextTest, Files) {
     return std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   };
   const std::string names = Names({"c", "b", "a"});
-  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), false, 1), "/a/b/c");
-  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), true, 1), "…/a/b/c");
-  EXPECT_EQ(FileText(SystemFileKind::kDirectory, {}, false, 1), "/");
-  EXPECT_EQ(FileText(SystemFileKind::kPipe, {}, false, 17), "pipe:[17]");
-  EXPECT_EQ(FileText(SystemFileKind::kPipe, bytes(names), false, 17), "/a/b/c");
-  EXPECT_EQ(FileText(SystemFileKind::kAnonymous, bytes(Names({"[eventfd]"})), false, 1),
+  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), 0, 1), "/a/b/c");
+  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), abi::PT_SYSTEM_FILE_CUT, 1),
+            "…/a/b/c");
+  EXPECT_EQ(FileText(SystemFileKind::kDirectory, {}, 0, 1), "/");
+  EXPECT_EQ(FileText(SystemFileKind::kPipe, {}, 0, 17), "pipe:[17]");
+  EXPECT_EQ(FileText(SystemFileKind::kPipe, bytes(names), 0, 17), "/a/b/c");
+  EXPECT_EQ(FileText(SystemFileKind::kAnonymous, bytes(Names({"[eventfd]"})), 0, 1),
             "anon_inode:[eventfd]");
+  EXPECT_EQ(
+      FileText(SystemFileKind::kAnonymous, bytes(Names({"net"})), abi::PT_SYSTEM_FILE_NAMESPACE, 7),
+      "net:[7]");
+  EXPECT_EQ(FileText(SystemFileKind::kRegular, bytes(names), abi::PT_SYSTEM_FILE_DELETED, 1),
+            "/a/b/c (deleted)");
   EXPECT_EQ(SocketText({}, 9), "socket:[9]");
 }
 

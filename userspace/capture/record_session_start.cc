@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/recording_cost.h"
@@ -59,6 +60,22 @@ std::string AskedOfBpf(const RecordOptions& options) {
   return "";
 }
 
+// Of each process a thread has memory: it runs, and is none of the kernel's.
+absl::Status CheckPrograms(const std::vector<Pid>& pids) {
+  for (const Pid pid : pids) {
+    const std::vector<ThreadEntry> threads = ReadThreads(pid);
+    const bool has_program =
+        std::any_of(threads.begin(), threads.end(), [](const ThreadEntry& thread) {
+          const auto mappings = ReadMaps(Pid{Raw(thread.tid)});
+          return !mappings.ok() || !mappings->empty();
+        });
+    if (has_program) continue;
+    return Fail(ExitCode::kNoTarget,
+                "PID " + std::to_string(Raw(pid)) + " has ended, or is a thread of the kernel");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status RecordSession::PlanTargets() {
@@ -69,7 +86,7 @@ absl::Status RecordSession::PlanTargets() {
     if (!fd.ok()) return fd.status();
     target_fds_.push_back(*std::move(fd));
   }
-  if (!options_.info.system.operators) return absl::OkStatus();
+  if (!options_.info.system.operators) return CheckPrograms(options_.pids);
   const std::vector<Pid> found = options_.all ? FindTorchProcesses().pids : std::vector<Pid>();
   if (agents_ != nullptr) agents_->Start(options_.all ? found : options_.pids);
   for (const Pid pid : options_.pids) {
@@ -189,8 +206,9 @@ absl::Status RecordSession::LoadActivities() {
         std::make_unique<Sampler>(*std::move(samples), options_.sample_period_ns.value_or(0));
   }
   if (options_.info.system.any()) {
-    absl::StatusOr<std::unique_ptr<SystemPrograms>> system = SystemPrograms::Load(
-        {options_.info.system, options_.bpf.follow_children, options_.bpf.ring_bytes});
+    absl::StatusOr<std::unique_ptr<SystemPrograms>> system =
+        SystemPrograms::Load({options_.info.system, options_.bpf.follow_children,
+                              options_.bpf.ring_bytes, options_.awaited});
     if (!system.ok()) return system.status();
     system_ = *std::move(system);
   }

@@ -22,10 +22,12 @@ abi::pt_system_call FactsOf(const SystemCallInfo& info) {
   facts.arguments = info.argument_count;
   facts.fd = info.places.fd;
   facts.path = info.places.path;
-  facts.directory = info.places.directory;
+  facts.directory = static_cast<abi::pt_u8>(info.changes_directory ? PT_SYSTEM_DIRECTORY_AT_BEGIN
+                                                                   : info.places.directory);
   facts.second_path = info.places.second_path;
   facts.second_directory = info.places.second_directory;
-  facts.time = info.places.time;
+  facts.time =
+      static_cast<abi::pt_u8>(info.places.time | (info.leaves_time ? PT_SYSTEM_TIME_IS_LEFT : 0));
   facts.address = info.places.address;
   facts.address_bytes = info.places.address_bytes;
   facts.structure = info.places.structure;

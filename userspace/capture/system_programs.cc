@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bpf/abi/system_records.h"
+#include "symbols/process_maps.h"
 #include "system_activity.skel.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -27,6 +28,7 @@
 #include "userspace/capture/mapped_ring.h"
 #include "userspace/capture/pid_namespace.h"
 #include "userspace/capture/system_facts.h"
+#include "userspace/model/system_calls.h"
 
 namespace proftrace {
 namespace {
@@ -34,6 +36,20 @@ namespace {
 constexpr uint32_t kMostThreads = 32768;
 // Arguments of the tracepoint io_uring_complete, with the context of the probe: since Linux 6.11.
 constexpr int kShortCompletion = 4;
+
+// What the map `watched` says (bpf/system.bpf.h).
+constexpr uint8_t kWatched = 1;
+constexpr uint8_t kWatchedFromExec = 2;
+
+constexpr size_t kMostFunctionBytes = 256;
+
+// A value of the map `restarted_calls`.
+struct RestartedEntry {
+  uint32_t pid;
+  uint32_t tid;
+  uint32_t abi;
+  uint32_t call;
+};
 
 // A millisecond all in all.
 constexpr int kCostRounds = 9;
@@ -81,6 +97,7 @@ struct SystemPrograms::Impl {
   bpf_link* begin_lister = nullptr;
   bpf_link* open_lister = nullptr;
   std::vector<bpf_link*> links;
+  std::vector<Pid> awaited;
   std::mutex mutex;  // of iterated_tgid
 
   void Detach() {
@@ -113,6 +130,22 @@ struct SystemPrograms::Impl {
     return absl::OkStatus();
   }
 
+  // Of threads that were in restart_syscall when they were found: what that goes on with.
+  void TellRestartedCalls() const {
+    const int map = bpf_map__fd(skeleton->maps.restarted_calls);
+    uint32_t tid = 0;
+    for (bool has = bpf_map_get_next_key(map, nullptr, &tid) == 0; has;
+         has = bpf_map_get_next_key(map, &tid, &tid) == 0) {
+      RestartedEntry entry{};
+      if (bpf_map_lookup_elem(map, &tid, &entry) != 0 || entry.call != 0) continue;
+      const std::string function = ReadSmallFile(
+          "/proc/" + std::to_string(entry.pid) + "/task/" + std::to_string(entry.tid) + "/wchan",
+          kMostFunctionBytes);
+      entry.call = RestartedCall(static_cast<SystemAbi>(entry.abi), function).value_or(0);
+      if (entry.call != 0) (void)bpf_map_update_elem(map, &tid, &entry, BPF_EXIST);
+    }
+  }
+
   // Runs an iterator over all threads to its end.
   static absl::Status Iterate(bpf_link* iterator) {
     const UniqueFd fd(bpf_iter_create(bpf_link__fd(iterator)));
@@ -134,6 +167,7 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   const SystemActivities& activities = options.activities;
   std::unique_ptr<SystemPrograms> programs(new SystemPrograms);
   Impl& impl = *programs->impl_;
+  impl.awaited = options.awaited;
   impl.skeleton.reset(system_activity_bpf__open());
   if (impl.skeleton == nullptr) return Failed("the BPF programs", errno);
   system_activity_bpf* skeleton = impl.skeleton.get();
@@ -277,15 +311,19 @@ absl::Status SystemPrograms::AddProcesses(std::span<const Pid> pids) {
   const int watched = bpf_map__fd(impl_->skeleton->maps.watched);
   for (const Pid pid : pids) {
     const uint32_t key = Raw(pid);
-    const uint8_t one = 1;
-    if (bpf_map_update_elem(watched, &key, &one, BPF_ANY) != 0) {
+    const bool is_awaited =
+        std::find(impl_->awaited.begin(), impl_->awaited.end(), pid) != impl_->awaited.end();
+    const uint8_t watch = is_awaited ? kWatchedFromExec : kWatched;
+    if (bpf_map_update_elem(watched, &key, &watch, BPF_ANY) != 0) {
       return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
     }
   }
   const std::lock_guard lock(impl_->mutex);
   // 0 = all that are watched.
   impl_->skeleton->bss->iterated_tgid = pids.size() == 1 ? Raw(pids.front()) : 0;
-  return Impl::Iterate(impl_->begin_lister);
+  absl::Status status = Impl::Iterate(impl_->begin_lister);
+  impl_->TellRestartedCalls();
+  return status;
 }
 
 void SystemPrograms::Drain(const RecordCallback& callback) { (void)impl_->ring.Take(callback); }

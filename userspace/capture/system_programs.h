@@ -22,6 +22,7 @@ struct SystemOptions {
   SystemActivities activities;
   bool follow_children = true;
   uint32_t ring_bytes = 32u << 20;  // a power of two, at least a page
+  std::vector<Pid> awaited;         // these are recorded from their next exec on
 };
 
 class SystemPrograms {

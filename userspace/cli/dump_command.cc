@@ -32,6 +32,20 @@ json ToJson(const DumpedStack& stack) {
           {"failed", stack.failed}};
 }
 
+std::string_view StateName(ThreadState state) {
+  switch (state) {
+    case ThreadState::kRuns:
+      break;
+    case ThreadState::kWaits:
+      return "waiting";
+    case ThreadState::kStopped:
+      return "stopped";
+    case ThreadState::kInPageFault:
+      return "page fault";
+  }
+  return "running";
+}
+
 json ToJson(const ProcessDump& dump) {
   json threads = json::array();
   for (const DumpedThread& thread : dump.threads) {
@@ -39,6 +53,7 @@ json ToJson(const ProcessDump& dump) {
     for (const DumpedStack& stack : thread.stacks) stacks.push_back(ToJson(stack));
     threads.push_back({{"tid", thread.tid == 0 ? json() : json(thread.tid)},
                        {"comm", thread.comm},
+                       {"state", StateName(thread.state)},
                        {"system_call", OrNull(thread.system_call)},
                        {"file", OrNull(thread.file)},
                        {"kernel_function", OrNull(thread.kernel_function)},
@@ -51,6 +66,7 @@ json ToJson(const ProcessDump& dump) {
       {"interpreters", dump.interpreters},
       {"stopped_ms", dump.stopped_ns ? json(static_cast<double>(*dump.stopped_ns) / 1e6) : json()},
       {"not_stopped", OrNull(dump.not_stopped)},
+      {"was_stopped", dump.was_stopped},
       {"whole", dump.is_whole},
       {"threads", threads}};
 }
@@ -63,10 +79,19 @@ std::string Shown(std::string text) {
 
 std::string WaitText(const DumpedThread& thread) {
   if (thread.tid == 0) return "thread of the system not known";
-  if (thread.system_call.empty()) return "running";
-  std::string text = "waits in " + thread.system_call;
-  if (!thread.file.empty()) text += " (" + Shown(thread.file) + ")";
-  return text;
+  std::string call = thread.system_call;
+  if (!thread.file.empty()) call += " (" + Shown(thread.file) + ")";
+  switch (thread.state) {
+    case ThreadState::kRuns:
+      break;
+    case ThreadState::kStopped:
+      return "stopped by a signal" + (call.empty() ? "" : " in " + call);
+    case ThreadState::kInPageFault:
+      return "waits in a page fault";
+    case ThreadState::kWaits:
+      return "waits in " + (call.empty() ? "the kernel (" + thread.kernel_function + ")" : call);
+  }
+  return "running";
 }
 
 void PrintStack(const DumpedStack& stack) {
@@ -109,6 +134,7 @@ void Print(const ProcessDump& dump) {
   std::printf("PID %u (%s), Python %s, %zu threads", Raw(dump.pid), Shown(dump.comm).c_str(),
               dump.python_version.c_str(), dump.threads.size());
   if (dump.interpreters > 1) std::printf(", %u interpreters", dump.interpreters);
+  if (dump.was_stopped) std::printf(", stopped by a signal before");
   if (dump.stopped_ns) {
     std::printf(", stopped for %.1f ms\n", static_cast<double>(*dump.stopped_ns) / 1e6);
   } else {

@@ -56,6 +56,7 @@ struct SystemThread {
   std::optional<uint64_t> system_call;
   uint64_t first_argument = 0;
   std::string kernel_function;
+  bool sleeps = false;  // for sure: it was not stopped, and the kernel says so
 };
 
 // How often threads were put on a processor, of those that sleep in the kernel where no signal
@@ -138,14 +139,10 @@ std::optional<uint64_t> InterruptedCall(const user_regs_struct& registers) {
   return is_interrupted ? std::optional<uint64_t>(number) : std::nullopt;
 }
 
-// A call with a time-out that was interrupted before has the number of restart_syscall, and only
-// what the thread sleeps in says which it was. There are no others that are restarted so.
+// A call with a time-out that was interrupted before has the number of restart_syscall.
 uint64_t OwnCall(uint64_t number, const std::string& kernel_function) {
   if (number != SYS_restart_syscall) return number;
-  if (Contains(kernel_function, "futex")) return SYS_futex;
-  if (Contains(kernel_function, "nanosleep")) return SYS_clock_nanosleep;
-  if (Contains(kernel_function, "poll")) return SYS_poll;
-  return number;
+  return RestartedCall(SystemAbi::kX86_64, kernel_function).value_or(number);
 }
 
 void TakeRegisters(const user_regs_struct& registers, SystemThread* thread) {
@@ -154,6 +151,12 @@ void TakeRegisters(const user_regs_struct& registers, SystemThread* thread) {
   if (!thread->system_call) return;
   thread->system_call = OwnCall(*thread->system_call, thread->kernel_function);
   thread->first_argument = registers.rdi;
+}
+
+// By a signal, before anything was done to it.
+bool IsStopped(Pid pid) {
+  const std::string status = ReadSmallFile(TaskPath(pid, Raw(pid), "status"), kMostStatusBytes);
+  return StatusValue(status, "State").starts_with('T');
 }
 
 Sleepers FindSleepers(Pid pid, const std::vector<uint32_t>& tids) {
@@ -185,6 +188,7 @@ void TakeCallOf(Pid pid, SystemThread* thread) {
   const std::string text = FirstLine(TaskPath(pid, thread->tid, "syscall"));
   const std::vector<std::string_view> words = SplitText(text, " ", /*skip_empty=*/true);
   if (words.size() < 2 || !words[1].starts_with("0x")) return;
+  thread->sleeps = true;  // of others there is but a word
   const auto number = ParseNumber<uint64_t>(words[0]);
   if (number) thread->system_call = OwnCall(*number, thread->kernel_function);
   thread->first_argument = ParseNumber<uint64_t>(words[1].substr(2), 16).value_or(0);
@@ -336,11 +340,25 @@ class DumpMaker {
     }
   }
 
+  // What is not told by its call. The kernel's function is of a moment before: unless it sleeps for
+  // sure, only one that no call comes to says what it was in.
+  static ThreadState StateOf(const SystemThread& system) {
+    const std::string& function = system.kernel_function;
+    if (Contains(function, "signal_stop")) return ThreadState::kStopped;
+    if (system.system_call) return ThreadState::kWaits;
+    const bool is_fault = Contains(function, "fault") || Contains(function, "swap_page") ||
+                          (system.sleeps && Contains(function, "folio"));
+    if (is_fault) return ThreadState::kInPageFault;
+    return system.sleeps && !function.empty() && function != "0" ? ThreadState::kWaits
+                                                                 : ThreadState::kRuns;
+  }
+
   DumpedThread Thread(const SystemThread& system, std::vector<bool>* is_shown) {
     DumpedThread thread;
     thread.tid = system.tid;
     thread.comm = FirstLine(TaskPath(pid_, system.tid, "comm"));
     thread.kernel_function = system.kernel_function == "0" ? "" : system.kernel_function;
+    thread.state = StateOf(system);
     if (system.system_call) {
       thread.system_call = SystemCallName(SystemAbi::kX86_64, *system.system_call);
       if (BeginsWithFile(*system.system_call)) {
@@ -443,6 +461,7 @@ absl::StatusOr<ProcessDump> DumpProcess(Pid pid) {
     return NoPython(pid, dump.comm, runtime.status());
   }
   dump.python_version = runtime->version;
+  dump.was_stopped = IsStopped(pid);
   Moment moment;
   int64_t stopped_ns = 0;
   const absl::Status status = StoppedThreads::Use(pid, [&](StoppedThreads* stopped) {

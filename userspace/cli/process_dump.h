@@ -31,10 +31,18 @@ struct DumpedStack {
   bool failed = false;              // further out, or altogether, something could not be read
 };
 
+enum class ThreadState : uint8_t {
+  kRuns = 0,
+  kWaits = 1,    // in a system call, or where the kernel's function tells
+  kStopped = 2,  // by a signal
+  kInPageFault = 3,
+};
+
 struct DumpedThread {
   uint32_t tid = 0;  // 0: a Python thread whose thread of the system was not found
   std::string comm;
-  std::string system_call;          // in which it waits; empty = it runs
+  ThreadState state = ThreadState::kRuns;
+  std::string system_call;          // in which it is; may be empty
   std::string file;                 // that the call is about; may be empty
   std::string kernel_function;      // in which it sleeps (wchan), a moment before; may be empty
   std::vector<DumpedStack> stacks;  // empty: it runs no Python
@@ -49,6 +57,7 @@ struct ProcessDump {
   // thread could be stopped, and the stacks were read while it went on.
   std::optional<int64_t> stopped_ns;
   std::string not_stopped;            // why
+  bool was_stopped = false;           // by a signal, before
   bool is_whole = true;               // false: there are Python threads that could not be read
   std::vector<DumpedThread> threads;  // the first one, then by number
 };

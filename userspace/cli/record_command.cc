@@ -461,7 +461,8 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   }
   callbacks.on_dump = [&dumps](FlightDump dump) { dumps->Add(std::move(dump)); };
   const RecordResult result = Record(*options, *std::move(writer), callbacks, StopAsked());
-  if (!result.status.ok() && !result.attached) {
+  // Of a command that cannot be run there is nothing to show.
+  if (!launch.ok() || (!result.status.ok() && !result.attached)) {
     directory->Discard();
     return launch.ok() ? result.status : launch;
   }

@@ -82,7 +82,7 @@ std::string SocketText(std::span<const uint8_t> place, uint64_t inode) {
   return (facts.family == AF_UNIX ? "unix:[" : "socket:[") + std::to_string(inode) + "]";
 }
 
-std::string FileText(SystemFileKind kind, std::span<const uint8_t> names, bool is_cut,
+std::string FileText(SystemFileKind kind, std::span<const uint8_t> names, uint8_t flags,
                      uint64_t inode) {
   std::vector<std::string_view> parts;
   for (size_t at = 0; at < names.size();) {
@@ -96,11 +96,14 @@ std::string FileText(SystemFileKind kind, std::span<const uint8_t> names, bool i
     return "pipe:[" + std::to_string(inode) + "]";
   }
   if (kind == SystemFileKind::kAnonymous) {
-    return "anon_inode:" + (parts.empty() ? std::string() : std::string(parts[0]));
+    const std::string name(parts.empty() ? std::string_view() : parts[0]);
+    const bool is_namespace = (flags & abi::PT_SYSTEM_FILE_NAMESPACE) != 0;
+    return is_namespace ? name + ":[" + std::to_string(inode) + "]" : "anon_inode:" + name;
   }
-  std::string text = is_cut ? "…" : "";
+  std::string text = (flags & abi::PT_SYSTEM_FILE_CUT) != 0 ? "…" : "";
   for (size_t i = parts.size(); i-- > 0;) text.append("/").append(parts[i]);
-  return text.empty() ? "/" : text;
+  if (text.empty()) text = "/";
+  return (flags & abi::PT_SYSTEM_FILE_DELETED) != 0 ? text + " (deleted)" : text;
 }
 
 }  // namespace proftrace

@@ -18,8 +18,10 @@ std::string SocketAddressText(std::span<const uint8_t> address);
 std::string SocketText(std::span<const uint8_t> place, uint64_t inode);
 
 // Of names from the innermost outwards, each with its NUL: an absolute path, "pipe:[INODE]",
-// "anon_inode:[eventfd]". `is_cut`: the outermost are missing, and the path begins with "…".
-std::string FileText(SystemFileKind kind, std::span<const uint8_t> names, bool is_cut,
+// "anon_inode:[eventfd]", "net:[INODE]" of a namespace. `flags` (enum abi::pt_system_file_flag):
+// where the outermost are missing the path begins with "…"; that of a file which has no name any
+// more ends with " (deleted)", as in /proc.
+std::string FileText(SystemFileKind kind, std::span<const uint8_t> names, uint8_t flags,
                      uint64_t inode);
 
 }  // namespace proftrace

@@ -1,6 +1,9 @@
 #include "userspace/decode/system_decoder.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -28,14 +31,34 @@ bool IsRestart(int64_t result) { return (result <= -512 && result >= -514) || re
 WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
   if ((record.off_flags & abi::PT_OFF_CPU_NEW) != 0) return WaitReason::kNew;
   if (record.state == 0) return WaitReason::kPreempted;
-  if ((record.off_flags & abi::PT_OFF_CPU_FAULT) != 0) return WaitReason::kFault;
   if ((record.state & kTaskStopped) != 0) return WaitReason::kSignal;
+  if ((record.off_flags & abi::PT_OFF_CPU_FAULT) != 0) return WaitReason::kFault;
+  if ((record.off_flags & abi::PT_OFF_CPU_FILE_LOCK) != 0) return WaitReason::kLock;
   if (record.call < 0) {
     return (record.off_flags & abi::PT_OFF_CPU_IO) != 0 ? WaitReason::kIo : WaitReason::kOther;
   }
   const WaitReason reason = ReasonOfCall(static_cast<SystemAbi>(record.abi), record.call);
   const bool is_disk = (record.off_flags & abi::PT_OFF_CPU_IO) != 0;
   return reason == WaitReason::kOther && is_disk ? WaitReason::kIo : reason;
+}
+
+// With AT_EMPTY_PATH an empty path is the file, or directory, itself: fstat() is such a call.
+bool TakesEmptyPath(const SystemCallFacts& call) {
+  const SystemCallInfo* info = FindSystemCall(call.abi, call.number);
+  if (info == nullptr) return false;
+  for (size_t i = 0; i < std::min(call.argument_count, info->argument_count); ++i) {
+    const ArgumentKind kind = info->arguments[i].kind;
+    const bool has_flags = kind == ArgumentKind::kAtFlags || kind == ArgumentKind::kAccessAtFlags;
+    if (has_flags && (call.arguments[i] & AT_EMPTY_PATH) != 0) return true;
+  }
+  return false;
+}
+
+// Whether there was a path to read: some calls take none, and some fail of where it should be.
+bool HasPath(const SystemCallFacts& call) {
+  const SystemCallInfo* info = FindSystemCall(call.abi, call.number);
+  if (info == nullptr || info->places.path == 0 || call.result == -EFAULT) return false;
+  return call.arguments[info->places.path - size_t{1}] != 0;
 }
 
 // The first fields of the structure that the call's argument points to, from `at` on in the tail.
@@ -141,6 +164,31 @@ SystemPathsId SystemDecoder::InternPaths(SystemPaths paths) {
   return id;
 }
 
+SystemPaths SystemDecoder::PathsOf(const abi::pt_system_call_record& record, size_t at,
+                                   const SystemCallFacts& call) {
+  SystemPaths paths;
+  uint32_t directories[2];
+  std::memcpy(directories, record.tail + at, sizeof(directories));
+  at += sizeof(directories);
+  const auto absolute = [&](uint32_t directory, std::string_view path) {
+    const bool is_cut =
+        (record.flags & abi::PT_SYSTEM_PATH_CUT) != 0 && path.size() + 1 >= PT_SYSTEM_PATH_BYTES;
+    if (is_cut) ++ledger_->names_cut;
+    return Absolute(directory, path) + (is_cut ? "…" : "");
+  };
+  const std::string_view text(reinterpret_cast<const char*>(record.tail + at), record.path_bytes);
+  const size_t end = std::min(text.find('\0'), text.size());
+  paths.first = end == 0 && TakesEmptyPath(call) ? tables_.files[Raw(FileOf(directories[0]))].name
+                                                 : absolute(directories[0], text.substr(0, end));
+  if ((record.flags & abi::PT_SYSTEM_HAS_SECOND_PATH) == 0 || end + 1 >= text.size()) return paths;
+  const std::string_view rest = text.substr(end + 1);
+  const std::string_view second = rest.substr(0, rest.find('\0'));
+  const bool is_file = second.empty() && (record.flags & abi::PT_SYSTEM_HAS_PATH) == 0;
+  paths.second =
+      is_file ? tables_.files[Raw(FileOf(directories[1]))].name : absolute(directories[1], second);
+  return paths;
+}
+
 bool SystemDecoder::OnCall(const abi::pt_system_call_record& record, size_t tail_bytes) {
   SystemEvent event;
   if (record.abi >= abi::PT_SYSTEM_ABIS || record.arguments > 6 ||
@@ -156,7 +204,6 @@ bool SystemDecoder::OnCall(const abi::pt_system_call_record& record, size_t tail
   call.argument_count = record.arguments;
   size_t at = size_t{8} * record.arguments;
   std::memcpy(call.arguments.data(), record.tail, at);
-  SystemPaths paths;
   if ((record.flags & abi::PT_SYSTEM_HAS_TIME) != 0) {
     uint64_t time[2];
     std::memcpy(time, record.tail + at, sizeof(time));
@@ -167,26 +214,17 @@ bool SystemDecoder::OnCall(const abi::pt_system_call_record& record, size_t tail
       call.time_ns = static_cast<int64_t>(time[0] * kSecondNs + time[1]);
     }
   }
-  if (record.address_bytes > 0) {
-    paths.address = SocketAddressText({record.tail + at, record.address_bytes});
-    at += record.address_bytes;
-  }
+  const size_t address_at = at;
+  at += record.address_bytes;
+  SystemPaths paths;
   if (record.path_bytes > 0) {
-    uint32_t directories[2];
-    std::memcpy(directories, record.tail + at, sizeof(directories));
-    at += sizeof(directories);
-    const std::string_view text(reinterpret_cast<const char*>(record.tail + at), record.path_bytes);
-    const size_t end = std::min(text.find('\0'), text.size());
-    paths.first = Absolute(directories[0], text.substr(0, end));
-    if ((record.flags & abi::PT_SYSTEM_HAS_SECOND_PATH) != 0 && end + 1 < text.size()) {
-      const std::string_view rest = text.substr(end + 1);
-      const std::string_view second = rest.substr(0, rest.find('\0'));
-      const bool is_file = second.empty() && (record.flags & abi::PT_SYSTEM_HAS_PATH) == 0;
-      paths.second = is_file ? tables_.files[Raw(FileOf(directories[1]))].name
-                             : Absolute(directories[1], second);
-    }
-    at += record.path_bytes;
+    paths = PathsOf(record, at, call);
+    at += 2 * sizeof(uint32_t) + record.path_bytes;
   }
+  if (record.address_bytes > 0) {
+    paths.address = SocketAddressText({record.tail + address_at, record.address_bytes});
+  }
+  if ((record.flags & abi::PT_SYSTEM_PATH_UNREAD) != 0 && HasPath(call)) ++ledger_->inputs_unread;
   paths.fields = FieldsOf(record, at, tail_bytes);
   call.paths = InternPaths(std::move(paths));
   Add(event);
@@ -274,7 +312,7 @@ bool SystemDecoder::OnFile(const abi::pt_system_file_record& record) {
   const std::span<const uint8_t> text(record.text, record.bytes);
   file.name = file.kind == SystemFileKind::kSocket
                   ? SocketText(text, record.inode)
-                  : FileText(file.kind, text, record.is_cut != 0, record.inode);
+                  : FileText(file.kind, text, record.flags, record.inode);
   file_text_bytes_ += file.name.size();
   return true;
 }

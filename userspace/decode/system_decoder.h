@@ -24,8 +24,8 @@ class SystemDecoder {
   // What a damaged or hostile capture asks for is bounded.
   static constexpr size_t kMostPaths = size_t{1} << 22;
 
-  // `spill_directory`: as TimelineBuilder's. Counts into `ledger`: inputs_unread, calls whose paths
-  // are different ones after `most_paths` others.
+  // `spill_directory`: as TimelineBuilder's. Counts into `ledger`: names_cut; inputs_unread, calls
+  // whose paths could not be read, or are different ones after `most_paths` others.
   SystemDecoder(std::string spill_directory, Ledger* ledger, size_t most_paths = kMostPaths)
       : spill_directory_(std::move(spill_directory)), ledger_(ledger), most_paths_(most_paths) {}
 
@@ -78,6 +78,9 @@ class SystemDecoder {
   void EndBrokenCalls();
   SystemFileId FileOf(uint32_t id) const;
   std::string Absolute(uint32_t directory, std::string_view path) const;
+  // `at`: where the ids of their directories are in the record's tail.
+  SystemPaths PathsOf(const abi::pt_system_call_record& record, size_t at,
+                      const SystemCallFacts& call);
   SystemPathsId InternPaths(SystemPaths paths);
 
   std::string spill_directory_;

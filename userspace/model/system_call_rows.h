@@ -14,6 +14,8 @@ enum SystemCallRowFlag : uint8_t {
   kRenames = 2,
   kExecs = 4,
   kEndsThread = 8,
+  kLeavesTime = 16,
+  kChangesDirectory = 32,
 };
 
 enum SystemCallRowAbis : uint8_t {

@@ -222,6 +222,8 @@ void Describe(const SystemCallRow& row, SystemAbi abi, bool has_wide_times, Syst
   info->renames = (row.flags & kRenames) != 0;
   info->execs = (row.flags & kExecs) != 0;
   info->ends_thread = (row.flags & kEndsThread) != 0;
+  info->leaves_time = (row.flags & kLeavesTime) != 0;
+  info->changes_directory = (row.flags & kChangesDirectory) != 0;
   SetArguments(row, abi, info);
   SetPlaces(abi, has_wide_times, info);
 }
@@ -324,6 +326,26 @@ std::string SystemCallName(SystemAbi abi, uint64_t number) {
   const SystemCallInfo* info = FindSystemCall(abi, number);
   if (info != nullptr) return std::string(info->name);
   return "system call " + std::to_string(number);
+}
+
+std::optional<uint16_t> RestartedCall(SystemAbi abi, std::string_view kernel_function) {
+  // A sleep's own functions may be left out as the scheduler's: its callers are told then.
+  constexpr std::pair<std::string_view, std::string_view> kCalls[] = {
+      {"futex", "futex"},
+      {"poll", "poll"},
+      {"nanosleep", "clock_nanosleep"},
+      {"restart_syscall", "clock_nanosleep"},
+      {"do_syscall", "clock_nanosleep"},
+      {"fast_syscall", "clock_nanosleep"},
+      {"int80", "clock_nanosleep"}};
+  for (const auto& [part, name] : kCalls) {
+    if (kernel_function.find(part) == std::string_view::npos) continue;
+    for (uint16_t number = 0; number < kSystemCallNumbers; ++number) {
+      const SystemCallInfo* info = FindSystemCall(abi, number);
+      if (info != nullptr && info->name == name) return number;
+    }
+  }
+  return std::nullopt;
 }
 
 WaitReason ReasonOfCall(SystemAbi abi, int32_t number) {

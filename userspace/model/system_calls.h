@@ -36,9 +36,10 @@ enum class CallClass : uint8_t {
 enum class ArgumentKind : uint8_t {
   kHex = 0,  // bits without names here
   kPointer,
-  kInt,       // 32 bits
-  kUnsigned,  // 32 bits
-  kSize,      // bytes that the call is about
+  kInt,         // 32 bits
+  kUnsigned,    // 32 bits
+  kCallNumber,  // of a system call; 0 = not known
+  kSize,        // bytes that the call is about
   kOtherSize,
   // Places.
   kFd,
@@ -180,6 +181,8 @@ struct SystemCallInfo {
   bool ends_thread = false;      // it never returns
   bool time_is_32 = false;       // `time` has 32-bit fields
   bool time_is_timeval = false;  // microseconds instead of nanoseconds
+  bool leaves_time = false;      // at its end there is what is left of it
+  bool changes_directory = false;  // the one that relative paths start at
 };
 
 inline constexpr uint32_t kSystemCallNumbers = 1024;  // all are below this
@@ -189,6 +192,10 @@ const SystemCallInfo* FindSystemCall(SystemAbi abi, uint64_t number);
 
 // "futex"; "system call 999" for one that this build does not know.
 std::string SystemCallName(SystemAbi abi, uint64_t number);
+
+// The call that restart_syscall goes on with, which only the kernel's function that the thread
+// sleeps in tells: futex, poll or a sleep; there are no others. nullopt: that says nothing of it.
+std::optional<uint16_t> RestartedCall(SystemAbi abi, std::string_view kernel_function);
 
 // What a thread waits for in a call. kOther also for calls that this build does not know.
 WaitReason ReasonOfCall(SystemAbi abi, int32_t number);

@@ -104,8 +104,8 @@ struct FaultFacts {
 // kRequest.
 struct RequestFacts {
   int64_t result;
-  uint64_t offset;  // bytes; ~0 = at the file's position
-  uint64_t bytes;   // asked for
+  uint64_t offset;  // bytes; ~0 = at the file's position, or not known
+  uint64_t bytes;   // asked for; ~0 = not known
   uint64_t user_data;
   uint16_t opcode;
 };
