@@ -25,6 +25,7 @@ namespace {
 
 // The busiest thread fills its part of the ring in 20 ms.
 constexpr useconds_t kDrainUs = 1000;
+constexpr int64_t kFreeSlotsNs = 20'000'000;
 // Of a thread's part of the ring, in words, where nobody lets us run first: a busy machine keeps us
 // waiting for longer.
 constexpr uint32_t kPatientSlotWords = 1u << 19;
@@ -95,6 +96,7 @@ PatchRecorder::~PatchRecorder() { Detach(); }
 void PatchRecorder::Run() {
   // A ring is full in milliseconds.
   const Hurry hurry;
+  int64_t free_slots_ns = 0;
   while (true) {
     const int64_t now_ns = MonotonicNs();
     {
@@ -102,6 +104,11 @@ void PatchRecorder::Run() {
       if (stop_) return;
       bool is_empty = true;
       for (auto& [pid, process] : processes_) is_empty &= Drain(&process);
+      const bool frees_slots = now_ns >= free_slots_ns;
+      for (auto& [pid, process] : processes_) {
+        if (frees_slots) process.patched->FreeSlots();
+      }
+      if (frees_slots) free_slots_ns = now_ns + kFreeSlotsNs;
       if (is_empty) emptied_until_ns_ = begun_.empty() ? now_ns : std::min(now_ns, *begun_.begin());
     }
     usleep(kDrainUs);
@@ -396,6 +403,8 @@ void PatchRecorder::Close(Pid pid, Process process) {
   const PatchRingCounts counts = process.patched->ring()->counts();
   ended_.lost += LostOf(counts);
   ended_.read_failed += counts.read_failed;
+  ended_.unslotted += counts.unslotted;
+  ended_.unslotted_threads += counts.unslotted_threads;
   if (!status.ok()) {
     gaps_.push_back({"jumps in the job's code",
                      "PID " + std::to_string(Raw(pid)) +
@@ -489,6 +498,19 @@ uint64_t PatchRecorder::read_failed() const {
 std::vector<Unsupported> PatchRecorder::gaps() const {
   const std::lock_guard lock(mutex_);
   std::vector<Unsupported> gaps = gaps_;
+  uint64_t unslotted = ended_.unslotted;
+  uint64_t threads = ended_.unslotted_threads;
+  for (const auto& [pid, process] : processes_) {
+    const PatchRingCounts counts = process.patched->ring()->counts();
+    unslotted += counts.unslotted;
+    threads += counts.unslotted_threads;
+  }
+  if (unslotted > 0) {
+    gaps.push_back({"threads that jumps record",
+                    "at least " + std::to_string(threads) + " threads found no room beside the " +
+                        std::to_string(PATCH_SLOTS) + " that a process has: " +
+                        std::to_string(unslotted) + " of their records are lost"});
+  }
   if (lapse_ns_ > 0) {
     gaps.push_back({"records of jumps",
                     "proftrace had no processor for so long that nothing was recorded for " +
