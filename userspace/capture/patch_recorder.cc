@@ -189,7 +189,9 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchRecorder::AttachFork(Pid pi
 }
 
 void PatchRecorder::Add(Pid pid, Process process) {
+  std::string executable = ExecutableOf(pid);
   const std::lock_guard lock(mutex_);
+  if (!executable.empty()) executables_.insert(std::move(executable));
   processes_[Raw(pid)] = std::move(process);
 }
 
@@ -405,12 +407,15 @@ void PatchRecorder::Close(Pid pid, Process process) {
   ended_.read_failed += counts.read_failed;
   ended_.unslotted += counts.unslotted;
   ended_.unslotted_threads += counts.unslotted_threads;
-  if (!status.ok()) {
-    gaps_.push_back({"jumps in the job's code",
-                     "PID " + std::to_string(Raw(pid)) +
-                         " keeps them: " + std::string(status.message()) +
-                         "; 'proftrace clean -p " + std::to_string(Raw(pid)) + "' takes them out"});
-  }
+  if (!status.ok()) NoteLeft(pid, status);
+}
+
+void PatchRecorder::NoteLeft(Pid pid, const absl::Status& status) {
+  const std::string number = std::to_string(Raw(pid));
+  std::string text = "PID " + number + " keeps them: " + std::string(status.message()) +
+                     "; 'proftrace clean -p " + number + "' takes them out";
+  gaps_.push_back({"jumps in the job's code", text});
+  left_behind_.push_back("jumps in the job's code: " + std::move(text));
 }
 
 void PatchRecorder::Forget(Pid pid) {
@@ -424,19 +429,45 @@ void PatchRecorder::Forget(Pid pid) {
     processes_.erase(it);
   }
   Close(pid, std::move(process));
+  // Its children may outlive us.
+  for (const Pid fork : FindForks()) {
+    guardian_->Watch(fork);
+    const std::lock_guard lock(mutex_);
+    forks_.insert(fork);
+  }
 }
 
-void PatchRecorder::CleanForks(const std::vector<Pid>& pids) {
+std::vector<Pid> PatchRecorder::FindForks() const {
   std::set<std::string> executables;
-  for (const Pid pid : pids) executables.insert(ExecutableOf(pid));
-  executables.erase("");
+  std::set<uint32_t> recorded;
+  {
+    const std::lock_guard lock(mutex_);
+    executables = executables_;
+    for (const auto& [pid, process] : processes_) recorded.insert(pid);
+  }
+  std::vector<Pid> forks;
   for (const uint32_t number : ReadNumberedEntries("/proc")) {
     const Pid pid{number};
-    if (std::find(pids.begin(), pids.end(), pid) != pids.end()) continue;
+    if (recorded.contains(number) || !executables.contains(ExecutableOf(pid))) continue;
     // Those of another tracer are locked, for as long as it records.
-    if (executables.contains(ExecutableOf(pid)) && HasOwnPatches(pid)) {
-      (void)RemoveLeftPatches(pid);
-    }
+    if (HasOwnPatches(pid)) forks.push_back(pid);
+  }
+  return forks;
+}
+
+void PatchRecorder::CleanForks(const std::map<uint32_t, Process>& closed) {
+  for (const Pid pid : FindForks()) {
+    if (closed.contains(Raw(pid))) continue;
+    const absl::Status status = RemoveLeftPatches(pid).status();
+    if (status.ok() || ExitCodeOf(status) == ExitCode::kNoTarget) continue;
+    guardian_->Watch(pid);
+    const std::lock_guard lock(mutex_);
+    forks_.erase(pid);
+    NoteLeft(pid, status);
+  }
+  const std::lock_guard lock(mutex_);
+  for (const Pid pid : std::exchange(forks_, {})) {
+    if (!closed.contains(Raw(pid))) guardian_->Forget(pid);
   }
 }
 
@@ -451,12 +482,8 @@ void PatchRecorder::Detach() {
     const std::lock_guard lock(mutex_);
     processes = std::exchange(processes_, {});
   }
-  std::vector<Pid> pids;
-  for (auto& [pid, process] : processes) {
-    pids.push_back(Pid{pid});
-    Close(Pid{pid}, std::move(process));
-  }
-  CleanForks(pids);
+  for (auto& [pid, process] : processes) Close(Pid{pid}, process);
+  CleanForks(processes);
   const std::lock_guard lock(mutex_);
   emptied_until_ns_ = MonotonicNs();
 }
@@ -493,6 +520,11 @@ uint64_t PatchRecorder::read_failed() const {
     failed += process.patched->ring()->counts().read_failed;
   }
   return failed;
+}
+
+std::vector<std::string> PatchRecorder::left_behind() const {
+  const std::lock_guard lock(mutex_);
+  return left_behind_;
 }
 
 std::vector<Unsupported> PatchRecorder::gaps() const {
