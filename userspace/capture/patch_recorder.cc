@@ -34,7 +34,7 @@ constexpr size_t kMostBytes = size_t{256} << 20;
 
 std::string ExecutableOf(Pid pid) {
   char path[4096];
-  const std::string link = "/proc/" + std::to_string(Raw(pid)) + "/exe";
+  const std::string link = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/exe";
   const ssize_t bytes = readlink(link.c_str(), path, sizeof(path));
   return bytes > 0 ? std::string(path, static_cast<size_t>(bytes)) : std::string();
 }
