@@ -14,6 +14,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/job_threads.h"
+#include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/quiet_moment.h"
 #include "userspace/patch/python_end.h"
@@ -282,6 +283,10 @@ absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
                                                               StoppedThreads* held) {
   guardian_->Watch(pid);
   const absl::StatusOr<std::shared_ptr<PatchedProcess>> patched = Patch(pid, plan, held);
+  if (ExitCodeOf(patched.status()) == ExitCode::kHostUnfit && !HasFiles(pid, *plan)) {
+    return Fail(ExitCode::kNoTarget,
+                "PID " + std::to_string(Raw(pid)) + " runs another program by now, or has ended");
+  }
   if (!patched.ok()) return patched.status();
   const PatchedCode& code = *(*patched)->code();
   std::vector<ModulePlan> left = PointsLeft(code, *plan, 0);
