@@ -190,37 +190,7 @@ static __always_inline void count_drop(__u32 reason)
 /* The reader gives a loss the time of what came before it. */
 #define threads_with_losses 0
 
-/* Returns the thread's slot, which is its own once it has one, or NULL. */
-static __noinline char *find_slot(char *ring, char *slot, __u64 owner)
-{
-	char *table = ring + PATCH_RING_HEADER_BYTES;
-
-	for (int i = 0; i < PATCH_SLOT_PROBES; ++i) {
-		__u64 free = 0;
-
-		if (FIELD(__u64, slot, PATCH_SLOT_OWNER) == owner ||
-		    __atomic_compare_exchange_n((__u64 *)(slot + PATCH_SLOT_OWNER), &free, owner,
-						false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			return slot;
-		if (free == owner)
-			return slot;
-		slot = table + (((slot - table) + (1 << PATCH_SLOT_SHIFT)) &
-				((PATCH_SLOTS << PATCH_SLOT_SHIFT) - 1));
-	}
-	__atomic_fetch_add((__u64 *)(ring + PATCH_RING_UNSLOTTED), 1, __ATOMIC_RELAXED);
-	return NULL;
-}
-
-static __always_inline char *own_slot(char *ring)
-{
-	__u64 owner = thread_pointer();
-	__u64 index = owner * PATCH_SLOT_SPREAD >> (64 - PATCH_SLOT_BITS);
-	char *slot = ring + PATCH_RING_HEADER_BYTES + (index << PATCH_SLOT_SHIFT);
-
-	if (likely(FIELD(__u64, slot, PATCH_SLOT_OWNER) == owner))
-		return slot;
-	return find_slot(ring, slot, owner);
-}
+#include "bpf/job_slots.h"
 
 /* Of a site (PATCH_RING_DEMOTIONS). */
 static __always_inline __u32 demotion_of(const char *ring, __u16 site)

@@ -39,6 +39,12 @@ static __noinline void write_unread_stack(struct job_stacks *stacks)
 	submit(record);
 }
 
+static __noinline void forget_modules(struct job_stacks *stacks)
+{
+	for (int i = 0; i < JOB_MODULES; ++i)
+		*(volatile __u64 *)&stacks->modules[i].address = 0;
+}
+
 static __noinline void begin_stacks(const char *ring, struct job_stacks *stacks)
 {
 	__u32 lost = FIELD(__u32, ring, PATCH_RING_STACKS_LOST);
@@ -50,13 +56,14 @@ static __noinline void begin_stacks(const char *ring, struct job_stacks *stacks)
 		stacks->thread.count[1] = 0;
 		stacks->thread.flags = 0;
 		stacks->thread.open_sp = 0;
+		/* What lies at a module's address each thread tells of itself. */
+		forget_modules(stacks);
 	}
 	if (stacks->lost != lost) {
 		stacks->lost = lost;
 		for (int i = 0; i < JOB_CODES; ++i)
 			*(volatile __u64 *)&stacks->codes[i].address = 0;
-		for (int i = 0; i < JOB_MODULES; ++i)
-			*(volatile __u64 *)&stacks->modules[i].address = 0;
+		forget_modules(stacks);
 	}
 	stacks->disturbed = 0;
 	stacks->thread.generation = python_generation - 1;

@@ -292,7 +292,8 @@ static __noinline void wait_for_readers(void)
 		__u64 owner = FIELD(__u64, slot, PATCH_SLOT_OWNER);
 		char *stacks = (char *)FIELD(__u64, slot, PATCH_SLOT_STACKS);
 
-		if (!owner || owner == thread_pointer() || !stacks)
+		if (owner <= PATCH_SLOT_TAKEN || !stacks ||
+		    (owner & ~(__u64)PATCH_SLOT_RETIRED) == thread_pointer())
 			continue;
 		/* A thread that has been ended in the middle of it never says so. */
 		while (FIELD(__u64, stacks, offsetof(struct job_stacks, busy)) &&

@@ -25,7 +25,7 @@ struct Headers {
 Headers FindHeaders(Pid pid) {
   constexpr size_t kMostBytes = 4096;
   const std::string vector =
-      ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/auxv", kMostBytes);
+      ReadSmallFile("/proc/" + std::to_string(Raw(LivingThread(pid))) + "/auxv", kMostBytes);
   Headers headers;
   for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= vector.size(); at += sizeof(Elf64_auxv_t)) {
     Elf64_auxv_t entry;

@@ -134,15 +134,15 @@ namespace {
 std::string PathInTarget(Pid pid, const std::string& path) {
   char root[PATH_MAX];
   const ssize_t size =
-      readlink(absl::StrCat("/proc/", Raw(pid), "/root").c_str(), root, sizeof(root));
+      readlink(absl::StrCat("/proc/", Raw(LivingThread(pid)), "/root").c_str(), root, sizeof(root));
   return size <= 0 ? path : PathBelowRoot(path, std::string(root, static_cast<size_t>(size)));
 }
 
 }  // namespace
 
 UniqueFd OpenInTargetRoot(Pid pid, const std::string& path) {
-  const UniqueFd root(
-      open(absl::StrCat("/proc/", Raw(pid), "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd root(open(absl::StrCat("/proc/", Raw(LivingThread(pid)), "/root").c_str(),
+                           O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root.valid()) return UniqueFd();
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
@@ -189,6 +189,26 @@ std::string NotEvenRoot() {
          "run proftrace outside of the container";
 }
 
+namespace {
+
+bool IsDead(uint32_t tid) {
+  constexpr size_t kMostStatBytes = 4096;
+  const std::string stat = ReadSmallFile(absl::StrCat("/proc/", tid, "/stat"), kMostStatBytes);
+  const size_t close = stat.rfind(')');
+  return close == std::string::npos || close + 2 >= stat.size() || stat[close + 2] == 'Z' ||
+         stat[close + 2] == 'X';
+}
+
+}  // namespace
+
+Pid LivingThread(Pid pid) {
+  if (!IsDead(Raw(pid))) return pid;
+  for (const uint32_t tid : ReadNumberedEntries(absl::StrCat("/proc/", Raw(pid), "/task"))) {
+    if (tid != Raw(pid) && !IsDead(tid)) return Pid{tid};
+  }
+  return pid;
+}
+
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {
   const std::string path = absl::StrCat("/proc/", Raw(pid), "/maps");
   if (access(absl::StrCat("/proc/", Raw(pid)).c_str(), F_OK) != 0) {
@@ -204,11 +224,18 @@ absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {
         absl::StrCat("may not read the memory map of process ", Raw(pid), " (", ErrnoText(errno),
                      ")", geteuid() == 0 ? NotEvenRoot() : "; run proftrace as root"));
   }
-  return ParseMaps(ReadSmallFile(path, kMaxMapsBytes));
+  std::string text = ReadSmallFile(path, kMaxMapsBytes);
+  if (text.empty()) {
+    if (const Pid other = LivingThread(pid); other != pid) {
+      text = ReadSmallFile(absl::StrCat("/proc/", Raw(other), "/maps"), kMaxMapsBytes);
+    }
+  }
+  return ParseMaps(text);
 }
 
 std::string MapFilesPath(Pid pid, const Mapping& mapping) {
-  return absl::StrFormat("/proc/%u/map_files/%x-%x", Raw(pid), mapping.start, mapping.end);
+  return absl::StrFormat("/proc/%u/map_files/%x-%x", Raw(LivingThread(pid)), mapping.start,
+                         mapping.end);
 }
 
 namespace {

@@ -2,6 +2,10 @@
 
 #include <sys/uio.h>
 
+#include <cerrno>
+
+#include "symbols/process_maps.h"
+
 namespace proftrace {
 
 std::optional<uint64_t> TargetMemory::ReadWord(uint64_t address) const {
@@ -14,7 +18,11 @@ bool ProcessMemory::Read(uint64_t address, void* buffer, size_t bytes) const {
   if (bytes == 0) return true;
   iovec local{buffer, bytes};
   iovec remote{reinterpret_cast<void*>(address), bytes};
-  const ssize_t got = process_vm_readv(static_cast<pid_t>(Raw(pid_)), &local, 1, &remote, 1, 0);
+  ssize_t got = process_vm_readv(static_cast<pid_t>(Raw(pid_)), &local, 1, &remote, 1, 0);
+  if (got < 0 && errno == ESRCH) {
+    const auto other = static_cast<pid_t>(Raw(LivingThread(pid_)));
+    got = process_vm_readv(other, &local, 1, &remote, 1, 0);
+  }
   return got == static_cast<ssize_t>(bytes);
 }
 

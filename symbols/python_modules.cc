@@ -39,7 +39,7 @@ class ModuleWalk {
       : objects_(memory, layout), limits_(limits) {}
 
   PythonModuleTree Read(uint64_t root) {
-    Enter(root, "");
+    Enter(root, 0, "");
     while (!levels_.empty()) {
       Level& level = levels_.back();
       if (level.next == level.children.size()) {
@@ -48,23 +48,25 @@ class ModuleWalk {
         continue;
       }
       const auto [object, name] = std::move(level.children[level.next++]);
-      Enter(object, level.path.empty() ? name : level.path + "." + name);
+      Enter(object, level.parent, level.path.empty() ? name : level.path + "." + name);
     }
     return std::move(tree_);
   }
 
  private:
   struct Level {
-    std::string path;                                        // of their parent
+    uint64_t parent = 0;                                     // of all of them
+    std::string path;                                        // its path
     std::vector<std::pair<uint64_t, std::string>> children;  // and their names
     size_t next = 0;
     size_t bytes = 0;  // that it keeps
   };
 
-  void Enter(uint64_t object, const std::string& path) {
+  void Enter(uint64_t object, uint64_t parent, const std::string& path) {
     if (seen_.contains(object)) return;
+    const auto type = objects_.TypeOf(object, 0);
     const auto class_name = objects_.TypeName(object);
-    if (!class_name || class_name == "NoneType") return;
+    if (!type || !class_name || class_name == "NoneType") return;
     const size_t bytes = sizeof(PythonModuleNode) + path.size() + class_name->size();
     if (tree_.modules.size() >= limits_.modules || path.size() > limits_.path_bytes ||
         !Keep(bytes)) {
@@ -72,7 +74,7 @@ class ModuleWalk {
       return;
     }
     seen_.insert(object);
-    tree_.modules.push_back({object, path, *class_name});
+    tree_.modules.push_back({object, *type, parent, path, *class_name});
     const auto children = objects_.Attribute(object, kChildren);
     const auto items = children ? objects_.DictItems(*children) : std::nullopt;
     if (!items || items->empty()) return;
@@ -81,6 +83,7 @@ class ModuleWalk {
       return;
     }
     Level level;
+    level.parent = object;
     level.path = path;
     for (const PythonItem& item : *items) {
       if (level.children.size() >= limits_.modules) break;

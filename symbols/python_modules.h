@@ -12,6 +12,8 @@ namespace proftrace {
 
 struct PythonModuleNode {
   uint64_t object = 0;     // its address
+  uint64_t type = 0;       // and its type's
+  uint64_t parent = 0;     // the module that it hangs in; 0 for the root
   std::string path;        // "encoder.layers.0"; empty for the root
   std::string class_name;  // "Linear"
 };

@@ -31,6 +31,8 @@ class PythonObjects {
 
   // The name of the object's class as C has it ("code", "str", "Linear").
   std::optional<std::string> TypeName(uint64_t object) const;
+  // The class of an object, if it has all bits of `flag`.
+  std::optional<uint64_t> TypeOf(uint64_t object, uint64_t flag) const;
   // A str, or an instance of a class made from it; one longer than `limit_bytes` is cut there (of
   // its own bytes, before it becomes UTF-8).
   std::optional<std::string> Text(uint64_t object, size_t limit_bytes) const;
@@ -57,8 +59,6 @@ class PythonObjects {
   static constexpr uint64_t kTypeOffset = 8;  // in an object: to its class
 
  private:
-  // The class of an object, if it has all bits of `flag`.
-  std::optional<uint64_t> TypeOf(uint64_t object, uint64_t flag) const;
   // The items of the table of keys at `keys`; `values`: where the values lie if it is shared by
   // several dicts, 0 = in the table itself.
   std::optional<std::vector<PythonItem>> KeysItems(uint64_t keys, uint64_t values) const;

@@ -48,15 +48,21 @@
 #define PATCH_RING_PYTHON_LAYOUT 136 // struct pt_python_layout
 #define PATCH_RING_END_WAIT 216	  // time stamp counts that Python's end waits for readers at most
 #define PATCH_RING_PYTHON_END 224 // address of the jump at which it does; 0 = there is none
-#define PATCH_RING_REGIONS 1024	  // address and bytes of each region; 0 ends them
+// A bit for each control block of a thread that found no slot, by the highest bits of its address
+// times PATCH_SLOT_SPREAD: so many of them at least.
+#define PATCH_RING_UNSLOTTED_THREADS 512
+#define PATCH_RING_UNSLOTTED_BITS 10
+#define PATCH_RING_REGIONS 1024 // address and bytes of each region; 0 ends them
 #define PATCH_RING_MOST_REGIONS 64
 #define PATCH_RING_HEADER_BYTES 4096
 
 // The slot table. The first line is the writer's, the second the reader's.
 #define PATCH_SLOT_BITS 9
 #define PATCH_SLOTS (1 << PATCH_SLOT_BITS)
-#define PATCH_SLOT_SHIFT 7	// log2 of a slot's bytes in the table
-#define PATCH_SLOT_OWNER 0	// address of the thread control block; 0 = free
+#define PATCH_SLOT_SHIFT 7 // log2 of a slot's bytes in the table
+// Address of the thread control block, or what is below. A slot that has had a thread is never 0
+// again: behind a 0 no thread has its slot.
+#define PATCH_SLOT_OWNER 0
 #define PATCH_SLOT_TAIL 8	// position behind the last record
 #define PATCH_SLOT_FLOOR 16	// PATCH_SLOT_HEAD as the writer last saw it
 #define PATCH_SLOT_WORDS 24	// where the job has the slot's words
@@ -69,6 +75,13 @@
 #define PATCH_SLOT_HEAD 64   // position that the reader has got to
 #define PATCH_SLOT_COUNTS 72 // where the job has the slot's counters of calls
 #define PATCH_SLOT_STACKS 80 // where the job has the slot's struct job_stacks; 0 = none
+// What the owner may be beside an address: free, for whoever has none in any of its places; and in
+// the reader's hands for a moment.
+#define PATCH_SLOT_FREED 1
+#define PATCH_SLOT_TAKEN 3
+// Set in an owner whose thread seems to have ended. A thread at that address, the same or the next
+// one, takes it as its own by a cmpxchg; nobody else does.
+#define PATCH_SLOT_RETIRED 1
 #define PATCH_SLOT_PROBES 16 // slots that a thread looks at before it gives up
 // Times the address of a thread's control block: its highest bits are the first slot to look at.
 #define PATCH_SLOT_SPREAD 0x9e3779b97f4a7c15

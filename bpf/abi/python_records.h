@@ -101,9 +101,11 @@ PT_STATIC_ASSERT(sizeof(struct pt_python_text_record) == 2024, "pt_python_text_r
 /*
  * The Python stack of this thread from here on: the `common` outermost frames of the one before,
  * then the frames in `words`, outer ones first. A frame is a word: bits 0..31 the number of the
- * instruction (of two bytes), 32..62 the code's id, 63 set = the next word is the address of the
- * nn.Module whose call it is.
+ * instruction (of two bytes), 32..62 the code's id, 63 set = the next word names the nn.Module
+ * whose call it is, as the PT_PYTHON_MODULE that told of it: by its address, and above that (tier
+ * patch) how many others had lain there before it.
  */
+#define PT_PYTHON_MODULE_ADDRESS_BITS 48
 struct pt_python_stack_record {
 	struct pt_record head;
 	pt_u16 common;

@@ -99,8 +99,8 @@ enum pt_kind {
 	PT_PYTHON_CODE = 60,
 	PT_PYTHON_TEXT = 61,
 	PT_PYTHON_STACK = 62,
-	PT_PYTHON_MODULE = 63, /* an nn.Module that was not seen before; struct pt_pair_record: its
-				  address, its type's. A PT_PYTHON_TEXT with its class follows */
+	PT_PYTHON_MODULE = 63, /* an nn.Module that was not seen before; struct pt_pair_record: how
+				  frames name it, its type's address. A PT_PYTHON_TEXT follows */
 	/* --sample (bpf/abi/sample_records.h). Written by the tracer, which has found the names. */
 	PT_SAMPLE = 64,		 /* struct pt_sample_record */
 	PT_SAMPLE_FUNCTION = 65, /* struct pt_sample_function_record; comes before frames of it */

@@ -61,6 +61,8 @@ std::vector<std::byte> EveryPythonKind() {
   maker.PythonCode(1, 910, 2, 30, "/job/model.py", std::string("f\0w\0d\0", 6), "", 2);
   maker.PythonCode(1, 920, 3, 1, std::string(600, 'p'), "long", std::string(3000, '\x81'));
   maker.PythonModule(1, 930, 0x7f10, 0x7f20, "Linear");
+  // Another one that lies there now, as tier patch tells of it.
+  maker.PythonModule(1, 935, uint64_t{1} << PT_PYTHON_MODULE_ADDRESS_BITS | 0x7f10, 0x7f28, "ReLU");
   maker.PythonStack(
       1, 1000, 0, 2,
       {RecordMaker::PythonFrameWord(1, 4), RecordMaker::PythonFrameWord(2, 0, true), 0x7f10});

@@ -57,7 +57,10 @@ class Merged {
     abi::pt_python_stack_record stack{};
     stack.head.tid = tid;
     stack.common = common;
-    stack.count = static_cast<uint16_t>(words.size());
+    for (size_t i = 0; i < words.size(); ++i) {
+      ++stack.count;
+      if ((words[i] & PT_PYTHON_FRAME_HAS_MODULE) != 0) ++i;
+    }
     std::memcpy(stack.words, words.data(), words.size() * 8);
     Add(Bytes(stack, abi::PT_PYTHON_STACK, PT_PYTHON_STACK_HEAD_BYTES + words.size() * 8), origin);
   }
@@ -95,7 +98,9 @@ class Merged {
     std::vector<uint64_t>& frames = stacks[head.tid];
     ASSERT_LE(stack.common, frames.size());
     frames.resize(stack.common);
-    for (uint16_t i = 0; i < stack.count; ++i) frames.push_back(stack.words[i]);
+    // Those with modules are of one frame.
+    const size_t words = (out.size() - PT_PYTHON_STACK_HEAD_BYTES) / 8;
+    frames.insert(frames.end(), stack.words, stack.words + words);
   }
 
   StackMerger merger_;
@@ -214,6 +219,40 @@ TEST(StackMerger, AModuleIsToldOnceUntilItsPlaceIsAnothers) {
   tell(2, RecordOrigin::kJump);
   EXPECT_EQ(merged.modules, 3u);
   EXPECT_EQ(merged.classes, 3u);
+}
+
+TEST(StackMerger, AStackKeepsTheModuleThatItsThreadMeant) {
+  Merged merged;
+  const auto tell = [&merged](uint64_t type, RecordOrigin origin, uint32_t tid) {
+    abi::pt_pair_record pair{};
+    pair.head.tid = tid;
+    pair.handle = 0x1000;
+    pair.object = type;
+    merged.Add(Bytes(pair, abi::PT_PYTHON_MODULE), origin);
+  };
+  const uint64_t frame = Frame(1, 5) | PT_PYTHON_FRAME_HAS_MODULE;
+  const uint64_t jumped = Jumped(0, 5) | PT_PYTHON_FRAME_HAS_MODULE;
+  const auto later = [](uint64_t number) {
+    return number << PT_PYTHON_MODULE_ADDRESS_BITS | 0x1000;
+  };
+  merged.Code(1, "f", RecordOrigin::kJump);
+  tell(1, RecordOrigin::kJump, kThread);
+  merged.Stack(0, {frame, 0x1000}, RecordOrigin::kJump);
+  EXPECT_EQ(merged.RowOf(RecordOrigin::kJump), (Words{jumped, 0x1000}));
+  // Another one lies there now, for the other thread as well.
+  tell(2, RecordOrigin::kJump, 50);
+  merged.Stack(0, {frame, 0x1000}, RecordOrigin::kJump, 50);
+  EXPECT_EQ(merged.RowOf(RecordOrigin::kJump, 50), (Words{jumped, later(1)}));
+  // What waits is the first thread's, which means the first one.
+  merged.Stack(0, {frame, 0x1000}, RecordOrigin::kJump);
+  EXPECT_EQ(merged.RowOf(RecordOrigin::kJump), (Words{jumped, 0x1000}));
+  tell(1, RecordOrigin::kJump, kThread);
+  merged.Stack(0, {frame, 0x1000}, RecordOrigin::kJump);
+  EXPECT_EQ(merged.RowOf(RecordOrigin::kJump), (Words{jumped, later(2)}));
+  // Probes tell for all threads of the process.
+  tell(3, RecordOrigin::kProbe, 50);
+  merged.Stack(0, {frame, 0x1000}, RecordOrigin::kProbe);
+  EXPECT_EQ(merged.RowOf(RecordOrigin::kProbe), (Words{frame, later(3)}));
 }
 
 TEST(StackMerger, ADeepStackOfModulesComesInTwoRecords) {

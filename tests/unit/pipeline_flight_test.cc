@@ -294,7 +294,7 @@ MetadataWriter Worker(uint32_t pid, uint32_t image, int64_t ns, bool has_operato
   process.target.probes_on_ns = ns;
   metadata.AddProcess(process);
   metadata.AddThread({Pid{pid}, Tid{pid + 1}, "worker"});
-  metadata.AddModulePath(Pid{pid}, 0x10, "encoder.layers.0");
+  metadata.AddModulePath({Pid{pid}, 0x10, 0x20}, ns, "encoder.layers.0");
   return metadata;
 }
 

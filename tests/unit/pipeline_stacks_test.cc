@@ -155,7 +155,7 @@ TEST(StacksTest, ALossForgetsTheStackUntilAWholeOneComes) {
 
 TEST(StacksTest, ModulesAreNumberedByTheirFirstCall) {
   CaptureMetadata metadata = Metadata();
-  metadata.module_paths[{RecordMaker::kPid, 0xb00}] = "layers.1";
+  metadata.module_paths[{Pid{RecordMaker::kPid}, 0xb00, 0}][0] = "layers.1";
   Job job;
   job.Code(1, "module.py", "_call_impl");
   for (const uint64_t object : {0xa00, 0xb00, 0xa00}) {
@@ -175,6 +175,35 @@ TEST(StacksTest, ModulesAreNumberedByTheirFirstCall) {
   EXPECT_EQ(timeline->stack_of(SpanId{2}), timeline->stack_of(SpanId{0}));
   EXPECT_THAT(StackOf(*timeline, 3), ElementsAre("ReLU_0=?"));
   EXPECT_TRUE(timeline->python_codes()[0].is_module_call);
+}
+
+TEST(StacksTest, APathBelongsToTheModuleThatWasToldOfThen) {
+  CaptureMetadata metadata = Metadata();
+  const auto paths = [&metadata](uint64_t type) -> auto& {
+    return metadata.module_paths[{Pid{RecordMaker::kPid}, 0xa00, type}];
+  };
+  Job job;
+  job.Code(1, "module.py", "_call_impl");
+  const auto call = [&job](uint64_t handle, uint64_t type, const char* class_name) {
+    const int64_t told_ns = job.now_ns();
+    job.PythonModule(kTid, told_ns, handle, type, class_name);
+    job.PythonStack(kTid, told_ns, 0, 1, {Word(1, 0, true), handle});
+    job.Operator();
+    return told_ns;
+  };
+  paths(0x99)[call(0xa00, 0x99, "Linear")] = "out_proj";
+  call(0xa00, 0x98, "LayerNorm");
+  paths(0x99)[call(0xa00, 0x99, "Linear")] = "head";
+  // As tier patch tells them apart.
+  call(uint64_t{1} << PT_PYTHON_MODULE_ADDRESS_BITS | 0xa00, 0x97, "ReLU");
+  job.PythonStack(kTid, job.now_ns(), 0, 1, {Word(1, 0, true), 0xa00});
+  job.Operator();
+  const auto timeline = Build(job, metadata);
+  EXPECT_THAT(StackOf(*timeline, 0), ElementsAre("Linear_0=out_proj"));
+  EXPECT_THAT(StackOf(*timeline, 1), ElementsAre("LayerNorm_0=?"));
+  EXPECT_THAT(StackOf(*timeline, 2), ElementsAre("Linear_1=head"));
+  EXPECT_THAT(StackOf(*timeline, 3), ElementsAre("ReLU_0=?"));
+  EXPECT_THAT(StackOf(*timeline, 4), ElementsAre("Linear_1=head"));
 }
 
 TEST(StacksTest, ClassesOfOneNameAreNumberedApart) {
@@ -318,7 +347,7 @@ TEST(PythonDecoderTest, AModuleWithoutRoomLeavesTheOthersTheirNames) {
   job.PythonModule(kTid, job.now_ns(), 0x2000, 0x60, "Conv2d");
   EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, true, false, true));
   PythonDecoder::Facts facts;
-  facts.path_of_module = [](Pid, uint64_t) { return nullptr; };
+  facts.path_of_module = [](const PythonModule&, int64_t) { return nullptr; };
   const PythonDecoder::Tables tables = decoder.TakeTables(facts);
   ASSERT_EQ(tables.modules.size(), 1u);
   EXPECT_EQ(tables.modules[0].class_name, "Linear");

@@ -40,25 +40,37 @@ class ModuleCollector {
 
  private:
   struct Seen {
-    Pid pid;
-    uint64_t object;
+    Pid pid{};
+    uint64_t object = 0;
+    uint64_t type = 0;
+    int64_t told_ns = 0;
   };
   struct Place {
     uint64_t model = 0;
-    std::string path;  // in it
+    uint64_t parent = 0;  // 0 = it is the model
+    uint64_t type = 0;
+    int64_t read_ns = 0;  // it was there then, or later
+    std::string path;     // in it
   };
   struct Process {
     PythonLayout layout;
-    absl::flat_hash_set<uint64_t> seen;
+    absl::flat_hash_map<uint64_t, Seen> seen;     // by address: what was told of last
     absl::flat_hash_map<uint64_t, Place> places;  // of all modules of the models read so far
     std::vector<uint64_t> models;
   };
+  // Of modules that were looked through: what hangs in them.
+  using Children = absl::flat_hash_map<uint64_t, absl::flat_hash_set<uint64_t>>;
 
   void Run();
   void Collect(const Seen& seen);
   // Reads the model below `root`; true when `object` is in it. Modules that were models themselves,
   // or in them, are a part of this one then.
   bool ReadModel(Pid pid, uint64_t root, uint64_t object, Process* process);
+  // Finds the model that `seen` is in, or makes it one. False: there are too many of them.
+  bool FindModel(const Seen& seen, Process* process);
+  // Whether the module at `object` is still the one that was read at its place: it may be gone, and
+  // another one lie there.
+  bool IsStillThere(Pid pid, uint64_t object, Process* process, Children* children);
 
   CaptureSink* sink_;
   std::mutex mutex_;

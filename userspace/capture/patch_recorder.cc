@@ -14,6 +14,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/job_threads.h"
+#include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/quiet_moment.h"
 #include "userspace/patch/python_end.h"
@@ -25,6 +26,7 @@ namespace {
 
 // The busiest thread fills its part of the ring in 20 ms.
 constexpr useconds_t kDrainUs = 1000;
+constexpr int64_t kFreeSlotsNs = 20'000'000;
 // Of a thread's part of the ring, in words, where nobody lets us run first: a busy machine keeps us
 // waiting for longer.
 constexpr uint32_t kPatientSlotWords = 1u << 19;
@@ -33,7 +35,7 @@ constexpr size_t kMostBytes = size_t{256} << 20;
 
 std::string ExecutableOf(Pid pid) {
   char path[4096];
-  const std::string link = "/proc/" + std::to_string(Raw(pid)) + "/exe";
+  const std::string link = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/exe";
   const ssize_t bytes = readlink(link.c_str(), path, sizeof(path));
   return bytes > 0 ? std::string(path, static_cast<size_t>(bytes)) : std::string();
 }
@@ -95,6 +97,7 @@ PatchRecorder::~PatchRecorder() { Detach(); }
 void PatchRecorder::Run() {
   // A ring is full in milliseconds.
   const Hurry hurry;
+  int64_t free_slots_ns = 0;
   while (true) {
     const int64_t now_ns = MonotonicNs();
     {
@@ -102,6 +105,11 @@ void PatchRecorder::Run() {
       if (stop_) return;
       bool is_empty = true;
       for (auto& [pid, process] : processes_) is_empty &= Drain(&process);
+      const bool frees_slots = now_ns >= free_slots_ns;
+      for (auto& [pid, process] : processes_) {
+        if (frees_slots) process.patched->FreeSlots();
+      }
+      if (frees_slots) free_slots_ns = now_ns + kFreeSlotsNs;
       if (is_empty) emptied_until_ns_ = begun_.empty() ? now_ns : std::min(now_ns, *begun_.begin());
     }
     usleep(kDrainUs);
@@ -182,7 +190,9 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchRecorder::AttachFork(Pid pi
 }
 
 void PatchRecorder::Add(Pid pid, Process process) {
+  std::string executable = ExecutableOf(pid);
   const std::lock_guard lock(mutex_);
+  if (!executable.empty()) executables_.insert(std::move(executable));
   processes_[Raw(pid)] = std::move(process);
 }
 
@@ -273,6 +283,10 @@ absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
                                                               StoppedThreads* held) {
   guardian_->Watch(pid);
   const absl::StatusOr<std::shared_ptr<PatchedProcess>> patched = Patch(pid, plan, held);
+  if (ExitCodeOf(patched.status()) == ExitCode::kHostUnfit && !HasFiles(pid, *plan)) {
+    return Fail(ExitCode::kNoTarget,
+                "PID " + std::to_string(Raw(pid)) + " runs another program by now, or has ended");
+  }
   if (!patched.ok()) return patched.status();
   const PatchedCode& code = *(*patched)->code();
   std::vector<ModulePlan> left = PointsLeft(code, *plan, 0);
@@ -396,12 +410,17 @@ void PatchRecorder::Close(Pid pid, Process process) {
   const PatchRingCounts counts = process.patched->ring()->counts();
   ended_.lost += LostOf(counts);
   ended_.read_failed += counts.read_failed;
-  if (!status.ok()) {
-    gaps_.push_back({"jumps in the job's code",
-                     "PID " + std::to_string(Raw(pid)) +
-                         " keeps them: " + std::string(status.message()) +
-                         "; 'proftrace clean -p " + std::to_string(Raw(pid)) + "' takes them out"});
-  }
+  ended_.unslotted += counts.unslotted;
+  ended_.unslotted_threads += counts.unslotted_threads;
+  if (!status.ok()) NoteLeft(pid, status);
+}
+
+void PatchRecorder::NoteLeft(Pid pid, const absl::Status& status) {
+  const std::string number = std::to_string(Raw(pid));
+  std::string text = "PID " + number + " keeps them: " + std::string(status.message()) +
+                     "; 'proftrace clean -p " + number + "' takes them out";
+  gaps_.push_back({"jumps in the job's code", text});
+  left_behind_.push_back("jumps in the job's code: " + std::move(text));
 }
 
 void PatchRecorder::Forget(Pid pid) {
@@ -415,19 +434,45 @@ void PatchRecorder::Forget(Pid pid) {
     processes_.erase(it);
   }
   Close(pid, std::move(process));
+  // Its children may outlive us.
+  for (const Pid fork : FindForks()) {
+    guardian_->Watch(fork);
+    const std::lock_guard lock(mutex_);
+    forks_.insert(fork);
+  }
 }
 
-void PatchRecorder::CleanForks(const std::vector<Pid>& pids) {
+std::vector<Pid> PatchRecorder::FindForks() const {
   std::set<std::string> executables;
-  for (const Pid pid : pids) executables.insert(ExecutableOf(pid));
-  executables.erase("");
+  std::set<uint32_t> recorded;
+  {
+    const std::lock_guard lock(mutex_);
+    executables = executables_;
+    for (const auto& [pid, process] : processes_) recorded.insert(pid);
+  }
+  std::vector<Pid> forks;
   for (const uint32_t number : ReadNumberedEntries("/proc")) {
     const Pid pid{number};
-    if (std::find(pids.begin(), pids.end(), pid) != pids.end()) continue;
+    if (recorded.contains(number) || !executables.contains(ExecutableOf(pid))) continue;
     // Those of another tracer are locked, for as long as it records.
-    if (executables.contains(ExecutableOf(pid)) && HasOwnPatches(pid)) {
-      (void)RemoveLeftPatches(pid);
-    }
+    if (HasOwnPatches(pid)) forks.push_back(pid);
+  }
+  return forks;
+}
+
+void PatchRecorder::CleanForks(const std::map<uint32_t, Process>& closed) {
+  for (const Pid pid : FindForks()) {
+    if (closed.contains(Raw(pid))) continue;
+    const absl::Status status = RemoveLeftPatches(pid).status();
+    if (status.ok() || ExitCodeOf(status) == ExitCode::kNoTarget) continue;
+    guardian_->Watch(pid);
+    const std::lock_guard lock(mutex_);
+    forks_.erase(pid);
+    NoteLeft(pid, status);
+  }
+  const std::lock_guard lock(mutex_);
+  for (const Pid pid : std::exchange(forks_, {})) {
+    if (!closed.contains(Raw(pid))) guardian_->Forget(pid);
   }
 }
 
@@ -442,12 +487,8 @@ void PatchRecorder::Detach() {
     const std::lock_guard lock(mutex_);
     processes = std::exchange(processes_, {});
   }
-  std::vector<Pid> pids;
-  for (auto& [pid, process] : processes) {
-    pids.push_back(Pid{pid});
-    Close(Pid{pid}, std::move(process));
-  }
-  CleanForks(pids);
+  for (auto& [pid, process] : processes) Close(Pid{pid}, process);
+  CleanForks(processes);
   const std::lock_guard lock(mutex_);
   emptied_until_ns_ = MonotonicNs();
 }
@@ -486,9 +527,27 @@ uint64_t PatchRecorder::read_failed() const {
   return failed;
 }
 
+std::vector<std::string> PatchRecorder::left_behind() const {
+  const std::lock_guard lock(mutex_);
+  return left_behind_;
+}
+
 std::vector<Unsupported> PatchRecorder::gaps() const {
   const std::lock_guard lock(mutex_);
   std::vector<Unsupported> gaps = gaps_;
+  uint64_t unslotted = ended_.unslotted;
+  uint64_t threads = ended_.unslotted_threads;
+  for (const auto& [pid, process] : processes_) {
+    const PatchRingCounts counts = process.patched->ring()->counts();
+    unslotted += counts.unslotted;
+    threads += counts.unslotted_threads;
+  }
+  if (unslotted > 0) {
+    gaps.push_back({"threads that jumps record",
+                    "at least " + std::to_string(threads) + " threads found no room beside the " +
+                        std::to_string(PATCH_SLOTS) + " that a process has: " +
+                        std::to_string(unslotted) + " of their records are lost"});
+  }
   if (lapse_ns_ > 0) {
     gaps.push_back({"records of jumps",
                     "proftrace had no processor for so long that nothing was recorded for " +

@@ -67,6 +67,8 @@ class PatchRecorder {
   void Forget(Pid pid);
   // Takes every jump out, also of forked children that nobody recorded.
   void Detach();
+  // What could not be taken out, a sentence for each process: after Detach().
+  std::vector<std::string> left_behind() const;
 
   // Hands over what was recorded since the last time.
   void Take(const std::function<void(std::span<const std::byte> record)>& on_record);
@@ -98,7 +100,12 @@ class PatchRecorder {
   void Close(Pid pid, Process process);
   // As recorders in jobs read them.
   std::vector<abi::pt_place> PlacesOf(const ProbePlan& plan) const;
-  void CleanForks(const std::vector<Pid>& pids);
+  // Of processes that were recorded, forked children that were not: they have what their parents
+  // had.
+  std::vector<Pid> FindForks() const;
+  // But for those of `closed`, which were.
+  void CleanForks(const std::map<uint32_t, Process>& closed);
+  void NoteLeft(Pid pid, const absl::Status& status);
   // Of a forked child of one that is patched; null: it is none, or that did not work.
   absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachFork(Pid pid);
   // Of the modules of `plan` from `first` on; those before have their jumps in `code` (not read
@@ -132,6 +139,9 @@ class PatchRecorder {
   };
   std::map<uint32_t, Demoted> demoted_;  // by the demotion's number
   std::vector<Unsupported> gaps_;
+  std::vector<std::string> left_behind_;
+  std::set<std::string> executables_;  // of all that were patched
+  std::set<Pid> forks_;                // children of ended ones, which the guardian knows
   int64_t emptied_until_ns_ = 0;
   std::multiset<int64_t> begun_;  // when attaches began that go on (CLOCK_MONOTONIC)
   int64_t lapse_ns_ = 0;          // in which processes did not record

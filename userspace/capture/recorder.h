@@ -86,6 +86,8 @@ struct RecordCallbacks {
   std::function<void(Pid pid)> on_import;
   // A process has another tracer's jumps, and what they lie at is not recorded.
   std::function<void(const std::string& why)> on_anothers_jumps;
+  // Something of ours stays in a process.
+  std::function<void(const std::string& what)> on_left_behind;
   // --max-overhead: operators were demoted, or what is left was measured; so long after the
   // window's begin.
   std::function<void(const BudgetNews&, double after_s)> on_budget;

@@ -12,6 +12,7 @@ constexpr size_t kMostWords = sizeof(abi::pt_python_stack_record::words) / 8;
 // A job that makes code all the time: then it is told of again.
 constexpr size_t kMostKeptCodes = 1 << 16;
 constexpr size_t kMostKeptNumbers = 1 << 20;
+constexpr uint64_t kModuleAddress = (uint64_t{1} << PT_PYTHON_MODULE_ADDRESS_BITS) - 1;
 
 bool BeginsRow(uint8_t kind) {
   return kind != abi::PT_SPAN_END && kind != abi::PT_CATCH && kind != abi::PT_LOSS &&
@@ -53,10 +54,10 @@ std::span<const std::byte> StackMerger::Observe(std::span<const std::byte> recor
       OnText(record, origin, &teller, on_record);
       return {};
     case abi::PT_PYTHON_MODULE:
-      OnModule(record, &teller, on_record);
+      OnModule(record, origin, &teller, on_record);
       return {};
     default:
-      return is_jump ? Renumber(record) : record;
+      return Renumber(record, origin);
   }
 }
 
@@ -97,9 +98,13 @@ void StackMerger::Add(std::span<const std::byte> record, RecordOrigin origin,
   // Only now: its end, which the kernel tells of, is observed before what its jumps told of last.
   tellers_.erase({head.tid, RecordOrigin::kJump});
   tellers_.erase({head.tid, RecordOrigin::kProbe});
+  handles_.erase({head.pid, head.tid});
 }
 
-void StackMerger::OnProcessEnd(uint32_t pid) { modules_.erase(pid); }
+void StackMerger::OnProcessEnd(uint32_t pid) {
+  modules_.erase(pid);
+  handles_.erase({pid, 0});
+}
 
 void StackMerger::OnCode(std::span<const std::byte> record, Teller* teller,
                          const OnRecord& on_record) {
@@ -155,18 +160,37 @@ void StackMerger::EndCode(Teller* teller, const OnRecord& on_record) {
   teller->pieces.clear();
 }
 
-void StackMerger::OnModule(std::span<const std::byte> record, Teller* teller,
+void StackMerger::OnModule(std::span<const std::byte> record, RecordOrigin origin, Teller* teller,
                            const OnRecord& on_record) {
   abi::pt_pair_record pair{};
   if (record.size() < sizeof(pair)) return on_record(record);
   std::memcpy(&pair, record.data(), sizeof(pair));
-  const auto [it, is_new] = modules_[pair.head.pid].try_emplace(pair.handle, pair.object);
-  teller->skips_class = !is_new && it->second == pair.object;
-  it->second = pair.object;
-  if (!teller->skips_class) on_record(record);
+  const uint64_t address = pair.handle & kModuleAddress;
+  const auto [it, is_new] = modules_[pair.head.pid].try_emplace(address, Module{0, address});
+  Module& module = it->second;
+  teller->skips_class = !is_new && module.type == pair.object;
+  if (!is_new && !teller->skips_class) module.handle += kModuleAddress + 1;
+  module.type = pair.object;
+  HandlesOf(pair.head, origin)[address] = module.handle;
+  if (teller->skips_class) return;
+  pair.handle = module.handle;
+  std::vector<std::byte> told(record.begin(), record.end());
+  std::memcpy(told.data(), &pair, sizeof(pair));
+  on_record(told);
 }
 
-std::span<const std::byte> StackMerger::Renumber(std::span<const std::byte> record) {
+uint64_t StackMerger::ModuleAt(const abi::pt_record& head, uint64_t address, RecordOrigin origin) {
+  address &= kModuleAddress;
+  const ModuleHandles& own = HandlesOf(head, origin);
+  if (const auto told = own.find(address); told != own.end()) return told->second;
+  // What was told of it is lost, but others may have told of it, too.
+  const auto& all = modules_[head.pid];
+  const auto module = all.find(address);
+  return module == all.end() ? address : module->second.handle;
+}
+
+std::span<const std::byte> StackMerger::Renumber(std::span<const std::byte> record,
+                                                 RecordOrigin origin) {
   if (record.size() < PT_PYTHON_STACK_HEAD_BYTES) return record;
   const size_t bytes = std::min(record.size(), sizeof(renumbered_));
   std::memcpy(&renumbered_, record.data(), bytes);
@@ -174,6 +198,14 @@ std::span<const std::byte> StackMerger::Renumber(std::span<const std::byte> reco
   const std::span<const std::byte> all(reinterpret_cast<const std::byte*>(&renumbered_), bytes);
   for (size_t i = 0; i < words; ++i) {
     uint64_t& word = renumbered_.words[i];
+    const bool has_module = (word & PT_PYTHON_FRAME_HAS_MODULE) != 0;
+    if (has_module && i + 1 < words) {
+      renumbered_.words[i + 1] = ModuleAt(renumbered_.head, renumbered_.words[i + 1], origin);
+    }
+    if (origin != RecordOrigin::kJump) {
+      if (has_module) ++i;
+      continue;
+    }
     const auto number = numbers_.find({renumbered_.head.pid, CodeOf(word)});
     if (number == numbers_.end()) {
       // What was told of it is lost. Nothing is better than the frames of another row.
@@ -182,7 +214,6 @@ std::span<const std::byte> StackMerger::Renumber(std::span<const std::byte> reco
       renumbered_.head.words = PT_PYTHON_STACK_HEAD_BYTES / 8;
       return all.first(PT_PYTHON_STACK_HEAD_BYTES);
     }
-    const bool has_module = (word & PT_PYTHON_FRAME_HAS_MODULE) != 0;
     word = (word & (PT_PYTHON_FRAME_HAS_MODULE | 0xffffffff)) | uint64_t{number->second} << 32;
     if (has_module) ++i;
   }

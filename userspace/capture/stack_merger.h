@@ -3,7 +3,9 @@
 // was told of the thread. Each row has the stack that its own source read.
 //
 // Jumps tell of a code object once in each thread, and number them by process: it comes out once,
-// with a number of the recording's. So do modules. Not thread-safe.
+// with a number of the recording's. So do modules: what lies at a module's address one after the
+// other is told apart above the bits of the address, as what tells of them does not wait for the
+// stacks that have them. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -69,9 +71,17 @@ class StackMerger {
   void OnCode(std::span<const std::byte> record, Teller* teller, const OnRecord& on_record);
   void OnText(std::span<const std::byte> record, RecordOrigin origin, Teller* teller,
               const OnRecord& on_record);
-  void OnModule(std::span<const std::byte> record, Teller* teller, const OnRecord& on_record);
-  // The stack of a jump's record with our numbers, in renumbered_.
-  std::span<const std::byte> Renumber(std::span<const std::byte> record);
+  void OnModule(std::span<const std::byte> record, RecordOrigin origin, Teller* teller,
+                const OnRecord& on_record);
+  // The stack of a record with our numbers, in renumbered_.
+  std::span<const std::byte> Renumber(std::span<const std::byte> record, RecordOrigin origin);
+  // What was told of the modules that a thread's stacks have, by their addresses: jumps of each
+  // thread tell by themselves, and all probes of a process together.
+  using ModuleHandles = absl::flat_hash_map<uint64_t, uint64_t>;
+  ModuleHandles& HandlesOf(const abi::pt_record& head, RecordOrigin origin) {
+    return handles_[{head.pid, origin == RecordOrigin::kJump ? head.tid : 0}];
+  }
+  uint64_t ModuleAt(const abi::pt_record& head, uint64_t address, RecordOrigin origin);
   // False where it cannot be: the stack is not known then.
   static bool ReadStack(const abi::pt_python_stack_record& record, size_t words, Stack* stack);
   // The code that is being told of is whole.
@@ -85,7 +95,13 @@ class StackMerger {
   absl::flat_hash_map<std::pair<uint32_t, RecordOrigin>, Teller> tellers_;  // by tid
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;    // by pid, theirs: ours
   absl::flat_hash_map<std::string, uint32_t> codes_;                        // by pid and contents
-  absl::flat_hash_map<uint32_t, absl::flat_hash_map<uint64_t, uint64_t>> modules_;  // by pid: types
+  // What was told of last at an address.
+  struct Module {
+    uint64_t type = 0;
+    uint64_t handle = 0;  // as it came out
+  };
+  absl::flat_hash_map<uint32_t, absl::flat_hash_map<uint64_t, Module>> modules_;  // by pid
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, ModuleHandles> handles_;     // by pid and tid
   uint32_t next_code_ = kFirstCode;
   abi::pt_python_stack_record renumbered_{};
 };

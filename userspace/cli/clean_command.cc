@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -7,6 +10,7 @@
 #include "symbols/process.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
+#include "userspace/inject/stopped_threads.h"
 #include "userspace/patch/clean_family.h"
 
 namespace proftrace {
@@ -21,19 +25,26 @@ void KeepFirst(absl::Status status, absl::Status* first) {
   }
 }
 
-absl::Status RunClean(const std::vector<uint32_t>& pids) {
+// How long to wait for a debugger to let go of a process, at first and at last.
+constexpr unsigned kFirstPauseMs = 200;
+constexpr unsigned kLastPauseMs = 30'000;
+
+// `waiting`: gets those that another one traces.
+absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* waiting) {
   absl::Status first;
   for (const uint32_t pid : pids) {
     if (absl::Status status = CheckIsNoThread(Pid{pid}); !status.ok()) {
       KeepFirst(std::move(status), &first);
       continue;
     }
+    bool is_traced = false;
     const std::vector<CleanedProcess> family = CleanFamily(Pid{pid});
     bool is_found = false;
     bool has_failed = false;
     for (const CleanedProcess& one : family) {
       is_found = is_found || one.is_found;
       has_failed = has_failed || !one.status.ok();
+      is_traced = is_traced || (!one.status.ok() && IsTraced(one.pid));
       if (one.is_found) {
         std::printf("PID %u: %zu jumps and %llu bytes of memory removed\n", Raw(one.pid),
                     one.removed.jumps, static_cast<unsigned long long>(one.removed.bytes));
@@ -41,9 +52,23 @@ absl::Status RunClean(const std::vector<uint32_t>& pids) {
       KeepFirst(one.status, &first);
     }
     if (!is_found && !has_failed) std::printf("nothing is left in PID %u\n", pid);
+    if (is_traced) waiting->push_back(pid);
     std::fflush(stdout);
   }
   return first;
+}
+
+// Nobody but a debugger can say when it goes: again and again, ever less often.
+absl::Status RunPatientClean(std::vector<uint32_t> pids) {
+  unsigned pause_ms = kFirstPauseMs;
+  while (true) {
+    std::vector<uint32_t> waiting;
+    absl::Status status = RunClean(pids, &waiting);
+    if (waiting.empty()) return status;
+    usleep(pause_ms * 1000);
+    pause_ms = std::min(2 * pause_ms, kLastPauseMs);
+    pids = std::move(waiting);
+  }
 }
 
 }  // namespace
@@ -58,7 +83,15 @@ void AddCleanCommand(CLI::App& app, Action* action) {
   clean->add_option("-p,--pid", *pids, "the process; may be given several times")
       ->required()
       ->check(WhyNoPid);
-  clean->callback([pids, action] { *action = [pids] { return RunClean(*pids); }; });
+  auto waits = std::make_shared<bool>(false);
+  // The guardian's.
+  clean->add_flag("--wait", *waits, "try again as long as a debugger has the process")->group("");
+  clean->callback([pids, waits, action] {
+    *action = [pids, waits] {
+      std::vector<uint32_t> waiting;
+      return *waits ? RunPatientClean(*pids) : RunClean(*pids, &waiting);
+    };
+  });
 }
 
 }  // namespace proftrace

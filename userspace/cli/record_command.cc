@@ -177,6 +177,9 @@ std::function<void(const Ready&)> ReadyLine(const std::string& target, bool all)
 RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOptions& options,
                               const std::string& target) {
   RecordCallbacks callbacks;
+  callbacks.on_left_behind = [](const std::string& what) {
+    std::fprintf(stderr, "proftrace: warning: %s\n", what.c_str());
+  };
   if (arguments.quiet) return callbacks;
   const bool all = arguments.all_processes;
   if (!options.info.system.operators) {

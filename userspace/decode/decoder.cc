@@ -262,9 +262,8 @@ PythonDecoder::Tables Decoder::TakeStacks() {
     return target == nullptr ? 0 : PythonVersionOf(target->python_version);
   };
   facts.paths_of = [&](Pid pid) { return PathsOf(pid); };
-  facts.path_of_module = [&](Pid pid, uint64_t object) -> const std::string* {
-    const auto it = metadata_.module_paths.find({Raw(pid), object});
-    return it == metadata_.module_paths.end() ? nullptr : &it->second;
+  facts.path_of_module = [&](const PythonModule& module, int64_t told_ns) {
+    return metadata_.PathOfModule({module.pid, module.object, module.type}, told_ns);
   };
   return python_.TakeTables(facts);
 }

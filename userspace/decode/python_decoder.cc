@@ -10,6 +10,12 @@
 #include "userspace/model/python_lines.h"
 
 namespace proftrace {
+namespace {
+
+// Of a module's handle (PT_PYTHON_MODULE).
+constexpr uint64_t kModuleAddress = (uint64_t{1} << PT_PYTHON_MODULE_ADDRESS_BITS) - 1;
+
+}  // namespace
 
 uint32_t PythonVersionOf(const std::string& text) {
   uint32_t major = 0;
@@ -92,9 +98,10 @@ bool PythonDecoder::OnModule(const abi::pt_pair_record& record) {
   const auto number = static_cast<uint32_t>(modules_.size());
   module_numbers_[{record.head.pid, record.handle}] = number;
   told_modules_[record.head.tid] = number;
+  modules_told_ns_.push_back(static_cast<int64_t>(record.head.time_ns));
   PythonModule& module = modules_.emplace_back();
   module.pid = Pid{record.head.pid};
-  module.object = record.handle;
+  module.object = record.handle & kModuleAddress;
   module.type = record.object;
   return true;
 }
@@ -209,10 +216,11 @@ PythonDecoder::Tables PythonDecoder::TakeTables(const Facts& facts) {
     if (frame.module != 0) tables.codes[frame.code].is_module_call = true;
   }
   std::map<std::pair<uint32_t, uint64_t>, uint32_t> counts;
-  for (PythonModule& module : modules_) {
+  for (size_t i = 0; i < modules_.size(); ++i) {
+    PythonModule& module = modules_[i];
     if (module.class_name.empty()) module.class_name = "<unknown>";
     module.number = counts[{Raw(module.pid), module.type}]++;
-    if (const std::string* path = facts.path_of_module(module.pid, module.object)) {
+    if (const std::string* path = facts.path_of_module(module, modules_told_ns_[i])) {
       module.path = *path;
       module.has_path = true;
     }

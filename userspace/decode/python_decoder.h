@@ -54,7 +54,7 @@ class PythonDecoder {
   struct Facts {
     std::function<uint32_t(Pid)> version_of;
     std::function<std::vector<std::string>(Pid)> paths_of;
-    std::function<const std::string*(Pid, uint64_t object)> path_of_module;
+    std::function<const std::string*(const PythonModule&, int64_t told_ns)> path_of_module;
   };
   Tables TakeTables(const Facts& facts);
 
@@ -105,7 +105,8 @@ class PythonDecoder {
   std::vector<PythonFrame> frames_ = std::vector<PythonFrame>(1);
   absl::flat_hash_map<FrameKey, StackId> frame_ids_;
   std::vector<PythonModule> modules_;
-  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> module_numbers_;  // pid, address
+  std::vector<int64_t> modules_told_ns_;
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> module_numbers_;  // pid, handle
   absl::flat_hash_map<uint32_t, uint32_t> told_modules_;  // by tid: the last PT_PYTHON_MODULE's
   absl::flat_hash_map<uint32_t, Thread> threads_;         // by tid
 };

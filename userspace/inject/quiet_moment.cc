@@ -29,7 +29,8 @@ constexpr useconds_t kRetryUs = 1500;
 
 // Not the same where a stack was mapped, or has grown.
 uint64_t MappedPages(Pid pid) {
-  const std::string statm = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/statm", 256);
+  const std::string statm =
+      ReadSmallFile("/proc/" + std::to_string(Raw(LivingThread(pid))) + "/statm", 256);
   return std::strtoull(statm.c_str(), nullptr, 10);
 }
 

@@ -56,11 +56,12 @@ absl::Status SeizeRefusal(int tid, const std::string& tracer, int error) {
   if (access(("/proc/self/task/" + tracer).c_str(), F_OK) == 0) {
     return absl::UnavailableError(thread + " is held by another part of proftrace");
   }
+  if (tracer != "0" && !tracer.empty()) {
+    return Fail(ExitCode::kNotPermitted, thread + " may not be stopped: PID " + tracer +
+                                             " traces it (a debugger or strace)");
+  }
   return Fail(ExitCode::kNotPermitted,
-              thread +
-                  " may not be stopped (a debugger is attached to it, or CAP_SYS_PTRACE is "
-                  "missing): " +
-                  ErrnoText(error));
+              thread + " may not be stopped (CAP_SYS_PTRACE may be missing): " + ErrnoText(error));
 }
 
 }  // namespace
@@ -70,6 +71,14 @@ bool HasEnded(int tid) {
   const size_t close = stat.rfind(')');
   return close == std::string::npos || close + 2 >= stat.size() || stat[close + 2] == 'Z' ||
          stat[close + 2] == 'X';
+}
+
+bool IsTraced(Pid pid) {
+  const std::vector<int> tids = ThreadsOf(pid);
+  return std::any_of(tids.begin(), tids.end(), [](int tid) {
+    const std::string tracer = TracerOf(tid);
+    return !tracer.empty() && tracer != "0";
+  });
 }
 
 absl::Status StoppedThreads::Use(Pid pid,
@@ -102,16 +111,20 @@ bool StoppedThreads::Seize(int tid, long options, absl::Status* status) {
   if (std::any_of(threads_.begin(), threads_.end(), is_it)) return false;
   const bool is_late = std::erase_if(late_, is_it) > 0;
   if (!is_late && ptrace(PTRACE_SEIZE, tid, nullptr, options) != 0) {
-    if (errno == ESRCH || HasEnded(tid)) return false;
+    int error = errno;
+    if (error == ESRCH || HasEnded(tid)) return false;
     // One that a seized thread has started is ours from its beginning on.
     siginfo_t ignored;
     const bool is_ours = waitid(P_PID, static_cast<id_t>(tid), &ignored,
                                 WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL | __WNOTHREAD) == 0;
     const std::string tracer = TracerOf(tid);
     // Whoever had it may have let it go meanwhile.
-    if (!is_ours && (tracer != "0" || ptrace(PTRACE_SEIZE, tid, nullptr, options) != 0)) {
-      if (errno == ESRCH) return false;
-      *status = SeizeRefusal(tid, tracer, errno);
+    if (!is_ours && tracer == "0") {
+      error = ptrace(PTRACE_SEIZE, tid, nullptr, options) == 0 ? 0 : errno;
+      if (error == ESRCH) return false;
+    }
+    if (!is_ours && error != 0) {
+      *status = SeizeRefusal(tid, tracer, error);
       return false;
     }
   }

@@ -39,6 +39,9 @@ using ThreadCheck = std::function<absl::Status(const StoppedThread&)>;
 // the others stays like that.
 bool HasEnded(int tid);
 
+// Whether another program traces a thread of the process.
+bool IsTraced(Pid pid);
+
 class StoppedThreads {
  public:
   // Does `work` on a new thread of ours, and waits for it; at its end all go on. Fails with

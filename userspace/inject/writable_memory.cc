@@ -6,19 +6,19 @@
 #include <cerrno>
 #include <string>
 
+#include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/trace_permission.h"
 
 namespace proftrace {
 
 absl::StatusOr<WritableMemory> WritableMemory::Open(Pid pid) {
-  const std::string path = "/proc/" + std::to_string(Raw(pid)) + "/mem";
+  const std::string path = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/mem";
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (fd.valid()) return WritableMemory(std::move(fd));
   if (errno == ENOENT || errno == ESRCH) {
     return Fail(ExitCode::kNoTarget,
-                "PID " + std::to_string(Raw(pid)) +
-                    " has ended, or its first thread has: its memory cannot be reached");
+                "PID " + std::to_string(Raw(pid)) + " has ended: its memory cannot be reached");
   }
   return TraceRefusal(pid, errno);
 }

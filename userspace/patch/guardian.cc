@@ -90,6 +90,7 @@ class Life {
     size_t words = 0;
     words_[words++] = kSelf;
     words_[words++] = "clean";
+    words_[words++] = "--wait";
     for (size_t i = 0; i < count_; ++i) {
       char* const text = texts_[i].data();
       *std::to_chars(text, text + kPidChars - 1, targets_[i]).ptr = '\0';
@@ -102,7 +103,7 @@ class Life {
   std::array<uint32_t, kMostTargets> targets_{};
   size_t count_ = 0;
   std::array<std::array<char, kPidChars>, kMostTargets> texts_{};
-  std::array<const char*, 2 * kMostTargets + 3> words_{};
+  std::array<const char*, 2 * kMostTargets + 4> words_{};
 };
 
 }  // namespace

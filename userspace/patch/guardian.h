@@ -19,7 +19,7 @@ namespace proftrace {
 class PatchGuardian {
  public:
   // Starts the process; where that is not possible, nobody guards. The program must understand
-  // "clean -p PID [-p PID...]".
+  // "clean --wait -p PID [-p PID...]".
   static std::unique_ptr<PatchGuardian> Start();
   // Ends the process and waits for it; where something is still watched it goes on until the tracer
   // has ended, and cleans then.

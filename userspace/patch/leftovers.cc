@@ -115,8 +115,8 @@ std::optional<Header> ReadHeader(Pid pid, const WritableMemory& memory, const Le
       return std::nullopt;
     }
   } else if (!left.descriptors.empty()) {
-    const std::string path =
-        "/proc/" + std::to_string(Raw(pid)) + "/fd/" + std::to_string(left.descriptors.front());
+    const std::string path = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/fd/" +
+                             std::to_string(left.descriptors.front());
     const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!file.valid() || pread(file.get(), header.bytes.data(), header.bytes.size(), 0) !=
                              static_cast<ssize_t>(header.bytes.size())) {

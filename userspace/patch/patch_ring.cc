@@ -19,12 +19,14 @@ namespace {
 
 constexpr uint32_t kFewestWords = 4096;
 constexpr uint64_t kTableEnd = PATCH_RING_HEADER_BYTES + (PATCH_SLOTS << PATCH_SLOT_SHIFT);
-// For so long a record that others follow may stay unfinished: its thread may be in a signal
-// handler, or wait for a processor in it.
 // A thread that reads has a processor by then, also beside one that has priority over it: the
 // kernel leaves ordinary threads a twentieth of each second.
 constexpr int64_t kEndWaitNs = 2'000'000'000;
+// For so long a record that others follow may stay unfinished: its thread may be in a signal
+// handler, or wait for a processor in it.
 constexpr int64_t kPatienceNs = 1'000'000'000;
+// So many slots may stay with threads that have ended: most jobs have fewer threads in all.
+constexpr size_t kKeptSlots = PATCH_SLOTS / 4;
 // Writers are told of the room after so many words, not only when all is taken.
 constexpr uint64_t kToldWords = 1u << 13;
 constexpr uint64_t kCounterBytes = PATCH_COUNTERS * 8;  // of a slot
@@ -39,6 +41,12 @@ template <typename T>
 void Store(T* at, T value) {
   std::atomic_ref<T>(*at).store(value, std::memory_order_release);
 }
+
+bool Exchange(uint64_t* at, uint64_t before, uint64_t after) {
+  return std::atomic_ref<uint64_t>(*at).compare_exchange_strong(before, after);
+}
+
+bool IsOwned(uint64_t owner) { return owner > PATCH_SLOT_TAKEN; }
 
 uint64_t SlotBytes(uint32_t words) { return uint64_t{words} * 8 + PATCH_SLACK_BYTES; }
 
@@ -172,7 +180,7 @@ int64_t PatchRing::LetWrite(int64_t ns) {
   const int64_t now_ns = MonotonicNs();
   const int64_t lapse_ns = deadline_ns_ == 0 ? 0 : std::max<int64_t>(0, now_ns - deadline_ns_);
   for (size_t i = 0; lapse_ns > 0 && i < slots_.size(); ++i) {
-    const bool is_used = Load(SlotField<uint64_t>(i, PATCH_SLOT_OWNER)) != 0;
+    const bool is_used = IsOwned(Load(SlotField<uint64_t>(i, PATCH_SLOT_OWNER)));
     if (is_used && slots_[i].lapse_ns == 0) slots_[i].lapse_ns = deadline_ns_;
   }
   if (lapse_ns > 0) NoteLossOfStacks();
@@ -284,6 +292,7 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
     }
     if (slot.missing > 0) TellMissing(&slot, record->tid, on_record);
     slot.last_ns = record->time_ns;
+    slot.last_tid = record->tid;
     if (record->kind == abi::PT_LOSS && record->words >= PATCH_LOSS_WORDS) {
       uint64_t lost = 0;
       std::memcpy(&lost, record_ + sizeof(abi::pt_record), sizeof(lost));
@@ -304,6 +313,44 @@ uint64_t PatchRing::Drain(const OnRecord& on_record) {
   }
   counts_.records += taken;
   return taken;
+}
+
+void PatchRing::ResetSlot(size_t index) {
+  Slot& slot = slots_[index];
+  auto* lost = SlotField<uint64_t>(index, PATCH_SLOT_LOST);
+  slot.told_lost += Load(lost);
+  Store(lost, uint64_t{0});
+  Store(SlotField<uint32_t>(index, PATCH_SLOT_ANNOUNCED), uint32_t{0});
+  Store(SlotField<uint64_t>(index, PATCH_SLOT_ENTER), uint64_t{0});
+  slot.last_ns = 0;
+  slot.last_tid = 0;
+  slot.missing = 0;
+  slot.lapse_ns = 0;
+  slot.waits_since_ns = 0;
+}
+
+void PatchRing::FreeSlots(const HasEnded& has_ended) {
+  size_t used = 0;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    used += IsOwned(Load(SlotField<uint64_t>(i, PATCH_SLOT_OWNER)));
+  }
+  if (used <= kKeptSlots) return;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    auto* at = SlotField<uint64_t>(i, PATCH_SLOT_OWNER);
+    const uint64_t owner = Load(at);
+    if (!IsOwned(owner) || slot.last_tid == 0) continue;
+    if (!has_ended(owner & ~uint64_t{PATCH_SLOT_RETIRED}, slot.last_tid)) continue;
+    if (Load(SlotField<uint64_t>(i, PATCH_SLOT_TAIL)) != slot.head) continue;
+    if ((owner & PATCH_SLOT_RETIRED) == 0) {
+      // A new thread at the same address may have looked at it already, and not yet written. It has
+      // it back when it looks again; and as long as it lives, has_ended() says so.
+      Exchange(at, owner, owner | PATCH_SLOT_RETIRED);
+    } else if (Exchange(at, owner, PATCH_SLOT_TAKEN)) {
+      ResetSlot(i);
+      Store(at, uint64_t{PATCH_SLOT_FREED});
+    }
+  }
 }
 
 bool PatchRing::Demote(uint16_t site, bool records_ends) {
@@ -333,7 +380,12 @@ uint64_t PatchRing::CountedCalls(uint16_t site) const {
 PatchRingCounts PatchRing::counts() const {
   PatchRingCounts counts = counts_;
   counts.read_failed = Load(HeaderField<uint64_t>(PATCH_RING_READ_FAILED));
-  counts.lost = Load(HeaderField<uint64_t>(PATCH_RING_UNSLOTTED));
+  counts.unslotted = Load(HeaderField<uint64_t>(PATCH_RING_UNSLOTTED));
+  for (size_t i = 0; i < 1u << PATCH_RING_UNSLOTTED_BITS; i += 64) {
+    counts.unslotted_threads += static_cast<uint64_t>(
+        std::popcount(Load(HeaderField<uint64_t>(PATCH_RING_UNSLOTTED_THREADS + i / 8))));
+  }
+  counts.lost = counts.unslotted;
   for (size_t i = 0; i < slots_.size(); ++i) {
     counts.lost += slots_[i].told_lost + Load(SlotField<uint64_t>(i, PATCH_SLOT_LOST));
   }

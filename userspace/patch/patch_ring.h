@@ -74,12 +74,14 @@ struct PatchRingOptions {
 };
 
 struct PatchRingCounts {
-  uint64_t lapses = 0;       // threads that recorded nothing for a while, each time
-  uint64_t records = 0;      // handed on
-  uint64_t lost = 0;         // there was no room, or no slot, for them
-  uint64_t abandoned = 0;    // begun and never finished
-  uint64_t damages = 0;      // places where no record could be read
-  uint64_t read_failed = 0;  // a part of a record could not be had
+  uint64_t lapses = 0;             // threads that recorded nothing for a while, each time
+  uint64_t records = 0;            // handed on
+  uint64_t lost = 0;               // there was no room, or no slot, for them
+  uint64_t abandoned = 0;          // begun and never finished
+  uint64_t damages = 0;            // places where no record could be read
+  uint64_t read_failed = 0;        // a part of a record could not be had
+  uint64_t unslotted = 0;          // of those lost: of threads that found no slot
+  uint64_t unslotted_threads = 0;  // so many at least
 };
 
 class PatchRing {
@@ -111,6 +113,12 @@ class PatchRing {
   // Hands on what is there and was recorded until now; how many records.
   uint64_t Drain(const OnRecord& on_record);
   PatchRingCounts counts() const;
+  // Whether a thread has ended that had this control block, and no other has it now; `tid`: the
+  // loader's number of who wrote the last record by it.
+  using HasEnded = std::function<bool(uint64_t control_block, uint32_t tid)>;
+  // Where many slots are in use, gives those of ended threads to new ones: at the second call that
+  // finds a slot so, with nothing in it that Drain() has not handed on.
+  void FreeSlots(const HasEnded& has_ended);
   // Whether jumps see the end of every operator, and every catch: an operator's stack need not
   // be looked at again in what it calls.
   void SetEndsAreSeen(bool seen);
@@ -139,6 +147,7 @@ class PatchRing {
     int64_t waits_since_ns = 0;  // for the record at `head`, which others follow; 0 = it does not
     uint64_t told_lost = 0;      // by PT_LOSS records
     uint64_t last_ns = 0;        // of the last record
+    uint32_t last_tid = 0;       // likewise; 0 = there was none yet
     uint64_t missing = 0;        // records, at least, that a PT_LOSS has to tell of before the next
     int64_t lapse_ns = 0;  // when it stopped recording for a while; 0 = it did not, or is told
   };
@@ -146,6 +155,8 @@ class PatchRing {
   PatchRing(const PatchRingOptions& options, ThreadNumber thread_number)
       : options_(options), thread_number_(std::move(thread_number)) {}
   void LayOut();
+  // Of a slot that nobody has: as if no thread had had it.
+  void ResetSlot(size_t index);
   uint64_t DrainSlot(size_t index, const OnRecord& on_record);
   // Tells of what is missing before a record of this thread.
   void TellMissing(Slot* slot, uint32_t tid, const OnRecord& on_record);

@@ -75,7 +75,7 @@ bool WriteJump(const WritableMemory& memory, uint64_t address, std::span<const u
 class PageMap {
  public:
   explicit PageMap(Pid pid)
-      : file_(open(("/proc/" + std::to_string(Raw(pid)) + "/pagemap").c_str(),
+      : file_(open(("/proc/" + std::to_string(Raw(LivingThread(pid))) + "/pagemap").c_str(),
                    O_RDONLY | O_CLOEXEC)) {}
 
   // Whether none is the process's own, or it has no page there.

@@ -25,6 +25,7 @@
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/patch/python_end.h"
 #include "userspace/patch/ring_file.h"
+#include "userspace/patch/ring_room.h"
 
 namespace proftrace {
 namespace {
@@ -272,6 +273,7 @@ absl::Status PatchedProcess::MapAll(PatchRingOptions* options, UniqueFd* memory,
   }
   options->jumps = code_.JumpAddresses();
   options->more_jumps = kMostLateJumps;
+  if (absl::Status status = FitRing(pid_, options); !status.ok()) return status;
   ring_bytes_ = PatchRing::Bytes(*options);
   if (held != nullptr) return MapAllBy(held, options, memory);
   return StoppedThreads::Use(pid_, [this, options, memory](StoppedThreads* threads) {
@@ -287,7 +289,12 @@ absl::Status PatchedProcess::MapAllBy(StoppedThreads* threads, PatchRingOptions*
   if (!calls.ok()) return calls.status();
   absl::Status status = MakeRingFile(&*calls, *options, memory);
   for (PatchedCode::Region& region : code_.regions()) {
+    const uint64_t locked = LockedBytes(pid_);
     if (status.ok()) status = MapRegion(&*calls, code_, &region);
+    // The ring would be there at once, all of it, while the thread is held.
+    if (status.ok() && LockedBytes(pid_) >= locked + region.range.bytes) {
+      status = LocksAll(ring_bytes_);
+    }
   }
   if (status.ok()) status = MapRing(&*calls);
   options->address = ring_address_;
@@ -335,6 +342,7 @@ absl::Status PatchedProcess::MapRegion(RemoteCalls* calls, const PatchedCode& co
   region->may_be_mapped = !result.ok();
   if (!result.ok()) return result.status();
   if (*result == -EEXIST) return absl::AbortedError(kTaken);
+  if (*result == -EAGAIN && LockedBytes(pid_) > 0) return LocksAll(ring_bytes_);
   if (*result < 0) return Refused("memory", *result);
   if (static_cast<uint64_t>(*result) != range.address) {  // before Linux 4.17: a hint
     (void)calls->Call(SYS_munmap, {static_cast<uint64_t>(*result), range.bytes, 0, 0, 0, 0});

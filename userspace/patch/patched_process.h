@@ -85,6 +85,8 @@ class PatchedProcess {
   PatchedProcess& operator=(const PatchedProcess&) = delete;
 
   PatchRing* ring() { return ring_.get(); }
+  // Slots of threads that have ended are for new ones. From the thread that drains the ring.
+  void FreeSlots() const;
   const PatchReport& report() const { return report_; }
   PatchedCode* code() { return &code_; }
 
@@ -92,6 +94,8 @@ class PatchedProcess {
   absl::Status Detach();
 
  private:
+  // PatchRing::HasEnded.
+  bool HasThreadEnded(uint64_t control_block, uint32_t tid) const;
   PatchedProcess(Pid pid, WritableMemory memory)
       : pid_(pid), memory_(std::move(memory)), code_(pid, memory_) {}
 

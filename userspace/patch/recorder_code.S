@@ -1,6 +1,6 @@
 // Writes a plain record into the calling thread's slot of the ring (patch_memory.h). Runs in the
-// job, in every thread, between any two instructions of its code: it calls nothing, makes no system
-// call, locks nothing but once a thread, and reads no memory but its own and the thread's id.
+// job, in every thread, between any two instructions of its code: it calls nothing outside, makes no
+// system call, locks nothing but once a thread, and reads no memory but its own and the thread's id.
 #include "bpf/abi/patch_memory.h"
 
         .intel_syntax noprefix
@@ -184,27 +184,28 @@ count:
         ret
 
         // In r8 the slot of this thread, or a free one, which is its own from then on; 0: there is
-        // none.
+        // none. By C, which keeps none of these.
 find_slot:
         push    rax
+        push    rcx
+        push    rdx
+        push    rsi
+        push    rdi
         push    r9
-        mov     r9d, PATCH_SLOT_PROBES
-1:      xor     eax, eax
-        cmp     [r8 + PATCH_SLOT_OWNER], rax
-        jne     2f
-        lock cmpxchg [r8 + PATCH_SLOT_OWNER], rcx
-        je      3f
-2:      cmp     [r8 + PATCH_SLOT_OWNER], rcx
-        je      3f
-        sub     r8, rdx
-        add     r8, (1 << PATCH_SLOT_SHIFT) - SLOT_TABLE
-        and     r8d, (PATCH_SLOTS << PATCH_SLOT_SHIFT) - 1
-        lea     r8, [rdx + r8 + SLOT_TABLE]
-        dec     r9d
-        jnz     1b
-        lock inc qword ptr [rdx + PATCH_RING_UNSLOTTED]
-        xor     r8d, r8d
-3:      pop     r9
+        push    r10
+        push    r11
+        mov     rdi, rdx
+        mov     rsi, r8
+        mov     rdx, rcx
+        call    proftrace_find_slot
+        mov     r8, rax
+        pop     r11
+        pop     r10
+        pop     r9
+        pop     rdi
+        pop     rsi
+        pop     rdx
+        pop     rcx
         pop     rax
         ret
 

@@ -16,7 +16,7 @@ namespace {
 constexpr char kRingPath[] = "/memfd:proftrace_patch (deleted)";
 
 std::string ProcPath(Pid pid, const char* name) {
-  return "/proc/" + std::to_string(Raw(pid)) + "/" + name;
+  return "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/" + name;
 }
 
 }  // namespace

@@ -317,6 +317,17 @@ void MergeSchemas(const json& entry, CaptureMetadata* metadata) {
 
 }  // namespace
 
+const std::string* CaptureMetadata::PathOfModule(const ModuleKey& module, int64_t told_ns) const {
+  for (const uint64_t type : {module.type, uint64_t{0}}) {
+    const auto it = module_paths.find({module.pid, module.address, type});
+    if (it == module_paths.end()) continue;
+    // Another thread may have told of it before.
+    const auto later = it->second.upper_bound(told_ns);
+    if (later != it->second.begin()) return &std::prev(later)->second;
+  }
+  return nullptr;
+}
+
 absl::Status CaptureMetadata::Merge(std::string_view json_array) {
   // Deeper values than our own are dropped while parsing: "[[[[…" would cost 50 times its size.
   constexpr int kDeepest = 8;
@@ -346,8 +357,10 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       images[Number<uint32_t>(entry, "image")].symbol_names[Number<uint32_t>(entry, "number")] =
           Text(entry, "name");
     } else if (type == "module") {
-      module_paths[{Number<uint32_t>(entry, "pid"), Number<uint64_t>(entry, "address")}] =
-          Text(entry, "path");
+      const ModuleKey module{Pid{Number<uint32_t>(entry, "pid")},
+                             Number<uint64_t>(entry, "address"),
+                             Number<uint64_t>(entry, "type_address")};
+      module_paths[module][Number<int64_t>(entry, "told_ns")] = Text(entry, "path");
     } else if (type == "process") {
       processes.push_back(ProcessFromJson(entry));
     } else if (type == "thread") {
@@ -453,9 +466,14 @@ void MetadataWriter::AddSymbolName(uint32_t image, uint32_t symbol, const std::s
       {{"type", "symbol"}, {"image", image}, {"number", symbol}, {"name", ToJsonText(name)}});
 }
 
-void MetadataWriter::AddModulePath(Pid pid, uint64_t object, const std::string& path) {
-  impl_->entries.push_back(
-      {{"type", "module"}, {"pid", Raw(pid)}, {"address", object}, {"path", ToJsonText(path)}});
+void MetadataWriter::AddModulePath(const ModuleKey& module, int64_t told_ns,
+                                   const std::string& path) {
+  impl_->entries.push_back({{"type", "module"},
+                            {"pid", Raw(module.pid)},
+                            {"address", module.address},
+                            {"type_address", module.type},
+                            {"told_ns", told_ns},
+                            {"path", ToJsonText(path)}});
 }
 
 void MetadataWriter::AddProcess(const ProcessEntry& process) {

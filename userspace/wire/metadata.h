@@ -71,6 +71,15 @@ struct ThreadEntry {
   std::string name;
 };
 
+// nn.Modules of one type that lay at one address, one after the other.
+struct ModuleKey {
+  Pid pid{};
+  uint64_t address = 0;
+  uint64_t type = 0;  // address of the Python type
+
+  auto operator<=>(const ModuleKey&) const = default;
+};
+
 struct CaptureMetadata {
   RecordingInfo info;    // targets are in `processes` until a decoder puts them together
   Ledger kernel_ledger;  // what only the recorder knows: ring_lost, read_failed, follow_failed,
@@ -83,8 +92,12 @@ struct CaptureMetadata {
   std::vector<ThreadEntry> threads;
   std::map<uint32_t, std::vector<ProcessGroup>> process_groups;  // by pid; the latest reading
   std::map<uint32_t, int> process_group_counts;                  // likewise, where they are known
-  // By pid and address: where an nn.Module hangs in the outermost one that called it.
-  std::map<std::pair<uint32_t, uint64_t>, std::string> module_paths;
+  // Where nn.Modules hang in the outermost one that called them, by when they were told of (0 =
+  // before captures said that, of any type).
+  std::map<ModuleKey, std::map<int64_t, std::string>> module_paths;
+
+  // Of the nn.Module that was told of then; null = it is not known.
+  const std::string* PathOfModule(const ModuleKey& module, int64_t told_ns) const;
 
   // Adds the contents of one metadata block. Fails (ExitCode::kInputDamaged) when it is not such
   // JSON.
@@ -109,7 +122,7 @@ class MetadataWriter {
   void AddNodeName(uint32_t image, uint64_t vtable, const std::string& name);
   void AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name);
   void AddSymbolName(uint32_t image, uint32_t symbol, const std::string& name);
-  void AddModulePath(Pid pid, uint64_t object, const std::string& path);
+  void AddModulePath(const ModuleKey& module, int64_t told_ns, const std::string& path);
   void AddProcess(const ProcessEntry& process);
   void AddThread(const ThreadEntry& thread);
   // `count`: of all groups that were made, as Target has it.

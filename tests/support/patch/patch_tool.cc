@@ -149,7 +149,7 @@ int RunAtPoints(Pid pid, int point, int step, AtEachPoint at_each_point) {
 int Clean(std::span<char*> words) {
   bool is_found = false;
   for (const char* word : words) {
-    if (std::strcmp(word, "-p") == 0) continue;
+    if (word[0] == '-') continue;  // -p, and the guardian's --wait
     for (const CleanedProcess& one : CleanFamily(Pid{static_cast<uint32_t>(std::atoi(word))})) {
       if (!one.status.ok()) {
         std::printf("%s\n", one.status.ToString().c_str());

@@ -1,0 +1,71 @@
+#include "userspace/patch/ring_room.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "symbols/process_maps.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kLimitName = "Max address space";
+constexpr size_t kMostBytes = 8192;  // of a status or the limits
+constexpr uint64_t kShareOfRoom = 4;
+// 256 KiB: what a busy thread writes in 4 ms and more, which is several looks of the reader.
+constexpr uint32_t kFewestSlotWords = 1u << 15;
+
+std::string ReadOf(Pid pid, const char* name) {
+  return ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/" + name, kMostBytes);
+}
+
+// "VmSize" and the like, which are in KiB.
+uint64_t SizeOf(Pid pid, std::string_view name) {
+  const std::string status = ReadOf(pid, "status");
+  return std::strtoull(std::string(StatusValue(status, name)).c_str(), nullptr, 10) * 1024;
+}
+
+uint64_t MiB(uint64_t bytes) { return bytes >> 20; }
+
+}  // namespace
+
+std::optional<uint64_t> AddressSpaceLimit(std::string_view limits) {
+  const size_t at = limits.find(kLimitName);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string text(limits.substr(at + kLimitName.size(), 64));
+  char* end = nullptr;
+  const uint64_t bytes = std::strtoull(text.c_str(), &end, 10);  // "unlimited" is no number
+  return end == text.c_str() ? std::nullopt : std::optional<uint64_t>(bytes);
+}
+
+absl::Status FitRing(uint64_t room_bytes, PatchRingOptions* options) {
+  const uint64_t share = room_bytes / kShareOfRoom;
+  while (PatchRing::Bytes(*options) > share && options->slot_words > kFewestSlotWords) {
+    options->slot_words /= 2;
+  }
+  const uint64_t bytes = PatchRing::Bytes(*options);
+  if (bytes <= share) return absl::OkStatus();
+  return Fail(ExitCode::kHostUnfit,
+              absl::StrCat("it may map ", MiB(room_bytes),
+                           " MiB more (RLIMIT_AS, ulimit -v), of which jumps would take ",
+                           MiB(bytes), ": its own allocations might fail"));
+}
+
+absl::Status FitRing(Pid pid, PatchRingOptions* options) {
+  const std::optional<uint64_t> limit = AddressSpaceLimit(ReadOf(pid, "limits"));
+  if (!limit.has_value()) return absl::OkStatus();
+  const uint64_t mapped = SizeOf(pid, "VmSize");
+  return FitRing(*limit > mapped ? *limit - mapped : 0, options);
+}
+
+uint64_t LockedBytes(Pid pid) { return SizeOf(pid, "VmLck"); }
+
+absl::Status LocksAll(uint64_t ring_bytes) {
+  return Fail(ExitCode::kHostUnfit,
+              absl::StrCat("it locks all memory that it maps (mlockall with MCL_FUTURE): the ",
+                           MiB(ring_bytes), " MiB of the jumps' ring would be locked as well"));
+}
+
+}  // namespace proftrace

@@ -1,0 +1,30 @@
+// Whether a process has room for the ring: all of it is mapped there, though only what threads
+// write into is ever there as memory.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "userspace/model/ids.h"
+#include "userspace/patch/patch_ring.h"
+
+namespace proftrace {
+
+// Of a /proc/PID/limits text: how much memory the process may map (RLIMIT_AS); nothing = any.
+std::optional<uint64_t> AddressSpaceLimit(std::string_view limits);
+
+// Gives the ring smaller slots until it takes no more than a quarter of `room_bytes`, so that the
+// job's own allocations go on. Fails where that is too little for any ring.
+absl::Status FitRing(uint64_t room_bytes, PatchRingOptions* options);
+// The same by the limit that the process has.
+absl::Status FitRing(Pid pid, PatchRingOptions* options);
+
+// Memory that the process has locked (VmLck).
+uint64_t LockedBytes(Pid pid);
+// The process locks all that it maps (mlockall with MCL_FUTURE).
+absl::Status LocksAll(uint64_t ring_bytes);
+
+}  // namespace proftrace
