@@ -9,6 +9,7 @@ proftrace_unit_test(pipeline_test
     pipeline_memory_test.cc
     pipeline_nesting_property_test.cc
     pipeline_process_choice_test.cc
+    pipeline_socket_text_test.cc
     pipeline_sorter_test.cc
     pipeline_span_builder_test.cc
     pipeline_stacks_test.cc

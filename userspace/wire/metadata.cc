@@ -10,6 +10,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/wire/budget_metadata.h"
 #include "userspace/wire/metadata_json.h"
+#include "userspace/wire/process_metadata.h"
 
 namespace proftrace {
 namespace {
@@ -36,78 +37,6 @@ std::optional<Label> LabelFromJson(const json& row) {
                FromJsonText(row[1].get_ref<const std::string&>()),
                static_cast<Category>(row[2].get<int>()), static_cast<Scope>(row[3].get<int>()),
                static_cast<SpanKind>(row[4].get<int>())};
-}
-
-json OptionalNumber(const std::optional<int>& number) {
-  return number.has_value() ? json(*number) : json();
-}
-
-std::optional<int> OptionalNumber(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it == object.end() ? std::nullopt : WholeNumber<int>(*it);
-}
-
-json ProcessToJson(const ProcessEntry& process) {
-  const Target& target = process.target;
-  json cmdline = json::array();
-  for (const std::string& argument : target.cmdline) cmdline.push_back(ToJsonText(argument));
-  json python_paths = json::array();
-  for (const std::string& path : target.python_paths) python_paths.push_back(ToJsonText(path));
-  return {{"type", "process"},
-          {"plan", process.plan},
-          {"image", process.image},
-          {"pid", Raw(target.pid)},
-          {"ppid", Raw(target.ppid)},
-          {"comm", ToJsonText(target.comm)},
-          {"exe", ToJsonText(target.exe)},
-          {"cmdline", std::move(cmdline)},
-          {"python_version", target.python_version},
-          {"torch_version", ToJsonText(target.torch_version)},
-          {"torch_build_id", target.torch_build_id},
-          {"cuda_version", target.cuda_version},
-          {"rank", OptionalNumber(target.rank)},
-          {"world_size", OptionalNumber(target.world_size)},
-          {"threads", target.threads},
-          {"followed", target.followed},
-          {"probes_begin_ns", target.probes_begin_ns},
-          {"probes_on_ns", target.probes_on_ns},
-          {"operator_count", target.operator_count},
-          {"inputs", target.inputs_recorded},
-          {"memory", target.memory_recorded},
-          {"stacks", target.stacks_recorded},
-          {"python_paths", std::move(python_paths)}};
-}
-
-ProcessEntry ProcessFromJson(const json& entry) {
-  ProcessEntry process;
-  process.plan = Number<uint32_t>(entry, "plan");
-  process.image = Number<uint32_t>(entry, "image");
-  Target& target = process.target;
-  target.pid = Pid{Number<uint32_t>(entry, "pid")};
-  target.ppid = Pid{Number<uint32_t>(entry, "ppid")};
-  target.comm = Text(entry, "comm");
-  target.exe = Text(entry, "exe");
-  for (const json& argument : Member(entry, "cmdline")) {
-    if (argument.is_string()) target.cmdline.push_back(FromJsonText(argument.get<std::string>()));
-  }
-  target.python_version = Text(entry, "python_version");
-  target.torch_version = Text(entry, "torch_version");
-  target.torch_build_id = Text(entry, "torch_build_id");
-  target.cuda_version = Text(entry, "cuda_version");
-  target.rank = OptionalNumber(entry, "rank");
-  target.world_size = OptionalNumber(entry, "world_size");
-  target.threads = Number<uint32_t>(entry, "threads");
-  target.followed = Flag(entry, "followed");
-  target.probes_begin_ns = Nanoseconds(entry, "probes_begin_ns");
-  target.probes_on_ns = Nanoseconds(entry, "probes_on_ns");
-  target.operator_count = Number<uint32_t>(entry, "operator_count");
-  target.inputs_recorded = Flag(entry, "inputs");
-  target.memory_recorded = Flag(entry, "memory");
-  target.stacks_recorded = Flag(entry, "stacks");
-  for (const json& path : Member(entry, "python_paths")) {
-    if (path.is_string()) target.python_paths.push_back(FromJsonText(path.get<std::string>()));
-  }
-  return process;
 }
 
 // More process groups than any job has: a hostile file's.

@@ -100,4 +100,13 @@ inline const json& Member(const json& object, const char* key) {
   return it != object.end() ? *it : kNothing;
 }
 
+inline json OptionalNumber(const std::optional<int>& number) {
+  return number.has_value() ? json(*number) : json();
+}
+
+inline std::optional<int> OptionalNumber(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it == object.end() ? std::nullopt : WholeNumber<int>(*it);
+}
+
 }  // namespace proftrace::metadata_json
