@@ -450,8 +450,9 @@ __noinline int tell_file(__u64 dentry, __u64 mount, __u64 file, __u64 hash)
 	return id;
 }
 
-/* The id of a place in the file system; `file`: 0 where it is not open. */
-static __always_inline __u32 place_id(__u64 dentry, __u64 mount, __u64 file)
+/* The id of a place in the file system; `file`: 0 where it is not open. Not inline: its frame would
+ * be in those of all that ask. */
+__noinline int place_id(__u64 dentry, __u64 mount, __u64 file)
 {
 	struct file_set *set;
 	__u64 hash;

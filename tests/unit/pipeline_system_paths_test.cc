@@ -17,12 +17,12 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr uint16_t kOpenat = 257;  // x86-64
-constexpr uint16_t kNewfstatat = 262;
-constexpr uint16_t kRename = 82;
-
 class SystemPathsTest : public testing::Test {
  protected:
+  static constexpr uint16_t kOpenat = 257;  // x86-64
+  static constexpr uint16_t kNewfstatat = 262;
+  static constexpr uint16_t kRename = 82;
+
   SystemPathsTest() {
     const std::string names("data\0home\0", 10);
     abi::pt_system_file_record file{};
