@@ -18,7 +18,7 @@ constexpr int64_t kOverheadSortIndex = 0x100000A;
 constexpr int64_t kSyncTrack = 1'000'000;
 constexpr int64_t kOverlapTrack = 2'000'000;
 constexpr int64_t kProcessTracks = 10'000'000;
-constexpr size_t kMostLanes = 4;
+constexpr size_t kMostLanes = 128;     // kernels that a device runs at once
 constexpr int64_t kNoStreamTrack = 1;  // |-1|: where Kineto has rows of no stream
 // Ids of arrows that no correlation id can have, of any process.
 constexpr uint64_t kOtherArrows = uint64_t{1} << 44;
@@ -288,7 +288,7 @@ void ChromeDeviceRows::Number(std::string_view key, int64_t value) {
 // Kineto's flow from the call to what it asked for.
 void ChromeDeviceRows::WriteArrow(uint32_t index, const DeviceActivity& activity,
                                   const Place& place) {
-  if (activity.call == kNoSpan) return;
+  if (activity.call == kNoSpan || unnested_calls_.contains(Raw(activity.call))) return;
   const uint64_t id = activity.is_first_of_call
                           ? FirstCorrelation(activity.pid) + activity.correlation
                           : kOtherArrows + index;

@@ -41,7 +41,11 @@ class ChromeDeviceRows {
                    int64_t offset_ns, TextWriter* writer);
 
   // What is added to the correlation ids of a process.
+  // The number of a process's device in the trace.
+  uint32_t NumberOf(Pid pid, uint32_t device) const { return numbers_.Of(pid, device); }
   uint64_t FirstCorrelation(Pid pid) { return uint64_t{NumberOfProcess(Raw(pid), kNowhere)} << 32; }
+  // A call that is no slice of its thread's track: no arrow begins at it.
+  void AddUnnestedCall(SpanId call) { unnested_calls_.insert(Raw(call)); }
   // The items of "deviceProperties", and CUDA's versions as keys of their own.
   void WriteProperties();
   void WriteVersions();
@@ -110,6 +114,7 @@ class ChromeDeviceRows {
   std::map<std::pair<int64_t, int64_t>, std::pair<TrackKey, size_t>> taken_;
   std::map<uint32_t, std::vector<uint32_t>> processes_of_device_;
   absl::flat_hash_set<uint32_t> pids_;
+  absl::flat_hash_set<uint32_t> unnested_calls_;  // SpanId
   bool is_first_arg_ = true;
   uint64_t annotations_ = 0;  // written
   uint64_t idle_rows_ = 0;    // likewise

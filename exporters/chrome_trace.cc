@@ -310,7 +310,8 @@ class ChromeTraceWriter {
     const uint64_t number = steps_.NumberOf(id);
     if (next_python_ < python_.size()) WritePythonRowsBefore(number);
     details.external_id = steps_.ExternalId(timeline_, span, number);
-    WriteRow(number, span, label_parts_[Raw(span.label)], details);
+    const bool nests = WriteRow(number, span, label_parts_[Raw(span.label)], details);
+    if (!nests && details.call.correlation != 0) device_rows_.AddUnnestedCall(id);
     const SpanSequence& sequence = details.sequence;
     if (sequence.has_arrow) WriteArrow(timeline_.span(SpanId{sequence.forward_plus_1 - 1}), span);
   }
@@ -364,7 +365,8 @@ class ChromeTraceWriter {
     std::string_view call_stack = {};
   };
 
-  void WriteRow(uint64_t index, const Span& span, const std::string& label,
+  // Whether it is a slice of its thread's track.
+  bool WriteRow(uint64_t index, const Span& span, const std::string& label,
                 const RowDetails& details) {
     const SpanSequence& sequence = details.sequence;
     const std::string& thread = thread_parts_[Raw(span.thread)];
@@ -382,15 +384,20 @@ class ChromeTraceWriter {
       at = PutText(at, ", \"id\": ");
       at = PutInteger(at, index + 1);
     }
-    at = PutText(at, ", \"args\": {\"External id\": ");
-    at = PutInteger(at, details.external_id);
+    at = PutText(at, ", \"args\": {");
+    if (details.external_id != 0) {
+      at = PutText(at, "\"External id\": ");
+      at = PutInteger(at, details.external_id);
+      at = PutText(at, ", ");
+    }
     if (sequence.number_plus_1 != 0) {
-      at = PutText(at, ", \"Sequence number\": ");
+      at = PutText(at, "\"Sequence number\": ");
       at = PutInteger(at, sequence.number_plus_1 - 1);
       at = PutText(at, ", \"Fwd thread id\": ");  // torch's own number, 0 in forward rows
       at = PutInteger(at, sequence.forward_number);
+      at = PutText(at, ", ");
     }
-    at = PutText(at, ", \"Ev Idx\": ");
+    at = PutText(at, "\"Ev Idx\": ");
     at = PutInteger(at, index);
     if (details.inputs != nullptr) at = PutInputs(at, *details.inputs);
     at = PutText(at, details.call_stack);
@@ -420,6 +427,7 @@ class ChromeTraceWriter {
       at = PutText(at, "},\n");
     }
     writer_.Advance(at);
+    return nests;
   }
 
   // Those before `until_ns` that are not written yet.
@@ -430,6 +438,13 @@ class ChromeTraceWriter {
       if (event.time_ns >= until_ns) return;
       if (Has(event.thread)) WriteMemoryEvent(event);
     }
+  }
+
+  // A GPU's number is the one that its rows have here.
+  int64_t DeviceIdOf(const MemoryEvent& event) const {
+    const int64_t index{event.device_index};
+    if (event.is_cpu() || index < 0) return index;
+    return device_rows_.NumberOf(timeline_.thread(event.thread).pid, static_cast<uint32_t>(index));
   }
 
   // Kineto's instant. A total that a loss has made unknown is left out.
@@ -453,7 +468,7 @@ class ChromeTraceWriter {
     at = PutText(at, "\"Bytes\": ");
     at = PutInteger(at, event.bytes);
     at = PutText(at, ", \"Device Id\": ");
-    at = PutInteger(at, static_cast<int>(event.device_index));
+    at = PutInteger(at, DeviceIdOf(event));
     at = PutText(at, ", \"Device Type\": ");
     at = PutInteger(at, static_cast<int>(event.device_type));
     at = PutText(at, call_stack);

@@ -214,7 +214,8 @@ class EventsCsvWriter {
     const CudaCall call = timeline_.columns().cuda_call.at(SpanId{index});
     if (call.correlation != 0) at = PutInteger(at, call.correlation);
     *at++ = ',';
-    at = PutInteger(at, step_rows_.ExternalId(timeline_, span, number));
+    const uint64_t external_id = step_rows_.ExternalId(timeline_, span, number);
+    if (external_id != 0) at = PutInteger(at, external_id);
     const SpanSequence sequence = timeline_.columns().sequence.at(SpanId{index});
     at = PutSequence(at, sequence);
     *at++ = span.is_async ? '1' : '0';

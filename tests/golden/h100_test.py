@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import collections
 import csv
+import gzip
 import json
 import lzma
 import subprocess
@@ -20,6 +21,16 @@ import check_gpu  # noqa: E402
 DEVICE_ROWS = {"copies": 501, "ddp": 1301, "graphs": 251, "mlp": 1351, "reduced": 1701}
 
 
+# Calls that wait and ask: how many there are is chance.
+POLLS = {"cudaDeviceSynchronize", "cudaThreadExchangeStreamCaptureMode", "cudaEventElapsedTime", "cudaEventQuery", "INVALID"}
+
+
+def calls(trace: list[dict]) -> collections.Counter:
+    """By name, and whether an operator is around them: else Kineto gives them no "External id"."""
+    return collections.Counter((event["name"], "External id" in event["args"]) for event in trace
+                               if event.get("cat") in check_gpu.CALLS and event["ph"] == "X" and event["name"] not in POLLS)
+
+
 def check(proftrace: str, name: str, out: Path) -> list[str]:
     subprocess.run([proftrace, "export", HERE / f"h100/{name}.ptrec", "--format", "table,csv,events-csv,summary,chrome", "-o", out], check=True,
                    stderr=subprocess.DEVNULL)
@@ -28,6 +39,10 @@ def check(proftrace: str, name: str, out: Path) -> list[str]:
     faults = check_gpu.compare(reference["traceEvents"], out)
     if len(check_gpu.of_device(reference["traceEvents"])) != DEVICE_ROWS[name]:
         faults.append("the reference is not whole")
+    with gzip.open(out / "trace.json.gz", "rt", encoding="utf-8") as file:
+        ours, theirs = calls(json.load(file)["traceEvents"]), calls(reference["traceEvents"])
+    if ours != theirs:
+        faults.append(f"calls that are not torch's: {ours - theirs}, that are missing: {theirs - ours}")
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     ledger = summary["gpu"]["ledger"]
     if ledger["records"] != ledger["merged"] + ledger["outside_window"] or summary["ledger"]["unnamed"]:

@@ -237,6 +237,25 @@ TEST_F(DeviceTest, WorkBelongsToTheLastCallWithItsIdBeforeIt) {
   EXPECT_EQ(timeline_->device_ledger().unlinked, 1u);
 }
 
+TEST_F(DeviceTest, AClockThatIsFarBehindUnlinksNothingWhereOneCallHasTheId) {
+  constexpr int64_t kBehindNs = 1'500'000;
+  const uint64_t launch = gpu_.Name("cudaLaunchKernel_v7000");
+  const uint64_t kernel = gpu_.Name("k");
+  cpu_.Begin(kThread, 2'000'000, 1, 0);
+  cpu_.End(kThread, 2'001'000, 1, 0);
+  cpu_.Begin(kThread, 3'000'000, 2, 0);
+  cpu_.End(kThread, 3'001'000, 2, 0);
+  gpu_.Call(kThread, 2'000'100, 2'000'200, launch, 5);
+  gpu_.Call(kThread, 3'000'100, 3'000'200, launch, 6);
+  gpu_.Call(kThread, 3'000'300, 3'000'400, launch, 6);
+  gpu_.Kernel(2'000'150 - kBehindNs, 2'000'160 - kBehindNs, kernel, 5);
+  gpu_.Kernel(3'000'150 - kBehindNs, 3'000'160 - kBehindNs, kernel, 6);  // it may be of any
+  Build();
+  EXPECT_EQ(OperatorOf(0), "aten::a");
+  EXPECT_EQ(OperatorOf(1), "");
+  EXPECT_EQ(timeline_->device_ledger().unlinked, 1u);
+}
+
 TEST_F(DeviceTest, AllWorkOfAGraphIsChargedToItsLaunch) {
   cpu_.Begin(kThread, 1000, 1, 0);
   cpu_.End(kThread, 2000, 1, 0);

@@ -398,15 +398,14 @@ uint64_t StepRows::NumberOf(SpanId span) const {
 }
 
 uint64_t StepRows::ExternalId(const Timeline& timeline, const Span& span, uint64_t number) const {
-  const bool is_call = IsCudaCall(timeline.label(span.label).category);
-  if (!is_call || span.parent == kNoSpan) return number + 1;
+  if (!IsCudaCall(timeline.label(span.label).category)) return number + 1;
   // Kineto's: the innermost row around it that is no annotation, as of what the call asks for.
   SpanId around = span.parent;
   while (around != kNoSpan &&
          timeline.label(timeline.span(around).label).category != Category::kCpuOp) {
     around = timeline.span(around).parent;
   }
-  return NumberOf(around == kNoSpan ? span.parent : around) + 1;
+  return around == kNoSpan ? 0 : NumberOf(around) + 1;
 }
 
 std::optional<size_t> StepRows::At(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {

@@ -75,7 +75,7 @@ class StepRows {
   // The number of a span's row.
   uint64_t NumberOf(SpanId span) const;
   // By which number, from 1 on, other tools link the row `number` of `span`: Kineto's "External
-  // id". Of a CUDA call it is that of the operator around it, else of the annotation.
+  // id". Of a CUDA call it is that of the operator around it, 0 = it has none.
   uint64_t ExternalId(const Timeline& timeline, const Span& span, uint64_t number) const;
   // The number of the row `rows()[index]`.
   uint64_t NumberOfRow(size_t index) const { return rows_[index].before_span + index; }

@@ -19,6 +19,10 @@ constexpr std::string_view kCutMark = "\u2026";
 // A device's clock is known to CUPTI within a few microseconds: work seems to begin before its call
 // by no more than this.
 constexpr int64_t kClockToleranceNs = 1'000'000;
+// Where one call alone has had the id, there is no other that it could be of.
+constexpr int64_t kOnlyCallToleranceNs = 1'000'000'000;
+// Calls of one id that are looked through: ids come again after 2^32 calls.
+constexpr int kMostCallsOfId = 64;
 // CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0: Kineto gives it the operators' ids.
 constexpr uint32_t kOperatorCorrelation = 3;
 // CUpti_ActivityFlag.
@@ -235,12 +239,15 @@ uint32_t DeviceMerger::FindCall(const DeviceActivity& activity) const {
   const auto last = last_calls_.find({Raw(activity.pid), activity.correlation});
   if (last == last_calls_.end()) return kNone;
   uint32_t earliest = last->second;
+  int looked_at = 0;
   for (uint32_t index = last->second; index != kNone; index = calls_.at(index).previous) {
     if (calls_.at(index).call.start_ns <= activity.start_ns) return index;
+    if (++looked_at == kMostCallsOfId) return kNone;
     earliest = index;
   }
   const int64_t early_ns = calls_.at(earliest).call.start_ns - activity.start_ns;
-  return early_ns <= kClockToleranceNs ? earliest : kNone;
+  const int64_t tolerance_ns = looked_at == 1 ? kOnlyCallToleranceNs : kClockToleranceNs;
+  return early_ns <= tolerance_ns ? earliest : kNone;
 }
 
 void DeviceMerger::LearnExternalPlaces() {
