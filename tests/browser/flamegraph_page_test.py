@@ -165,15 +165,15 @@ def check_deep_stack(page, url):
     """A graph higher than the window scrolls, and what is scrolled to is drawn."""
     page.browser.open(url)
     view = "document.querySelector('#view')"
-    assert page.browser.evaluate(f"{view}.scrollTop") > 10_000, "it opens at the root"
+    assert page.browser.evaluate(f"{view}.scrollTop") > 5_000, "it opens at the root"
     page.frame("all")
     page.browser.evaluate(f"{view}.scrollTop = 0")
     top = page.browser.evaluate("document.querySelector('canvas').getBoundingClientRect().y")
     assert 0 <= top < 160, f"the canvas stays in view: {top}"
-    leaf = page.frame("level 999")
+    leaf = page.frame("level 499")
     assert 0 <= leaf["y"] - top < 40, leaf
     page.click(leaf)
-    assert page.zoomed() == "level 999"
+    assert page.zoomed() == "level 499"
 
 
 class Paths:
@@ -386,7 +386,7 @@ def check_many_paths(page, url):
 
 
 def make_pages(program, proftrace, golden, folder):
-    for kind, number in (("training", "20000"), ("random", "3"), ("deep", "1000"), ("many", "100000"), ("python", "3")):
+    for kind, number in (("training", "20000"), ("random", "3"), ("deep", "500"), ("many", "100000"), ("python", "3")):
         os.mkdir(os.path.join(folder, kind))
         subprocess.run([program, os.path.join(folder, kind), kind, number], check=True)
     for name, after, before in (("gpu", "gpu", None), ("diff", "mlp", "workers"), ("same", "mlp", "mlp")):
