@@ -274,7 +274,10 @@ absl::Status Injection::LookAtProcess() {
     case '\0':
     case 'Z':
     case 'X':
-      return Fail(ExitCode::kNoTarget, Target(request_.pid) + " has ended");
+      return Fail(ExitCode::kNoTarget,
+                  Target(request_.pid) + (LivingThread(request_.pid) == request_.pid
+                                              ? " has ended"
+                                              : ": its first thread has ended"));
     default:
       break;
   }
