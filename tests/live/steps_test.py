@@ -71,6 +71,7 @@ class StepsTest(LiveTest):
         self.check_steps(self.out / "cycle_1", [9, 10, 11])
         again = self.run_proftrace("report", self.out / "cycle_1")
         self.assertRegex(again.stdout, "Steps: 3,")
+        self.assert_fails(8, ("report", self.out), str(self.out / "cycle_0"))
 
     def test_the_first_cycle_need_not_wait(self) -> None:
         self.record("plain", "--schedule", "skip_first=1,wait=3,active=2,repeat=2,skip_first_wait=1")

@@ -36,6 +36,12 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::st
   if (fd < 0 || fstat(fd, &info) != 0) {
     const int error = errno;
     if (fd >= 0) close(fd);
+    // Of --schedule and --flight-recorder.
+    for (const char* part : {"/cycle_0", "/dump_0"}) {
+      if (stat((path + part).c_str(), &info) != 0) continue;
+      return Fail(ExitCode::kInputDamaged,
+                  path + " holds several results: give one of them, " + path + part + " say");
+    }
     return Fail(ExitCode::kInputDamaged, "cannot open the capture " + file + ": " +
                                              ErrnoText(error) +
                                              "; give a result directory or a "
