@@ -189,9 +189,7 @@ std::string NotEvenRoot() {
          "run proftrace outside of the container";
 }
 
-namespace {
-
-bool IsDead(uint32_t tid) {
+bool ThreadHasEnded(uint32_t tid) {
   constexpr size_t kMostStatBytes = 4096;
   const std::string stat = ReadSmallFile(absl::StrCat("/proc/", tid, "/stat"), kMostStatBytes);
   const size_t close = stat.rfind(')');
@@ -199,12 +197,10 @@ bool IsDead(uint32_t tid) {
          stat[close + 2] == 'X';
 }
 
-}  // namespace
-
 Pid LivingThread(Pid pid) {
-  if (!IsDead(Raw(pid))) return pid;
+  if (!ThreadHasEnded(Raw(pid))) return pid;
   for (const uint32_t tid : ReadNumberedEntries(absl::StrCat("/proc/", Raw(pid), "/task"))) {
-    if (tid != Raw(pid) && !IsDead(tid)) return Pid{tid};
+    if (tid != Raw(pid) && !ThreadHasEnded(tid)) return Pid{tid};
   }
   return pid;
 }

@@ -51,6 +51,10 @@ std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings);
 // Why root may be refused something of a process, behind what that is.
 std::string NotEvenRoot();
 
+// Whether a thread has ended, its process may not have noticed: a first thread that ended before
+// the others stays like that.
+bool ThreadHasEnded(uint32_t tid);
+
 // The process by its own number; by that of another thread where its first one has ended and others
 // go on: only of a living one /proc shows what the process has mapped and opened.
 Pid LivingThread(Pid pid);

@@ -188,7 +188,7 @@ TEST(StoppedThreadsTest, ThreadsThatHaveJustBegunStopWithTheOthers) {
       for (const StoppedThread& thread : threads->threads()) known.insert(thread.tid);
       const std::string tasks = "/proc/" + std::to_string(job.tid()) + "/task";
       for (const uint32_t tid : ReadNumberedEntries(tasks)) {
-        EXPECT_TRUE(known.contains(static_cast<int>(tid)) || HasEnded(static_cast<int>(tid)));
+        EXPECT_TRUE(known.contains(static_cast<int>(tid)) || ThreadHasEnded(tid));
       }
       threads->Release();
       EXPECT_TRUE(job.GoesOn()) << "while the tracer is there";

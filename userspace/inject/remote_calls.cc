@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/frame_state.h"
@@ -60,7 +61,8 @@ constexpr uint64_t kKeepAlternateStack = 0x7fff;
 
 absl::Status Gone(int tid) {
   const std::string thread = "thread " + std::to_string(tid);
-  if (!HasEnded(tid)) return absl::UnavailableError(thread + " goes on, though it was stopped");
+  if (!ThreadHasEnded(static_cast<uint32_t>(tid)))
+    return absl::UnavailableError(thread + " goes on, though it was stopped");
   return Fail(ExitCode::kNoTarget, thread + " ended while it was stopped");
 }
 

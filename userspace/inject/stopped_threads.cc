@@ -66,13 +66,6 @@ absl::Status SeizeRefusal(int tid, const std::string& tracer, int error) {
 
 }  // namespace
 
-bool HasEnded(int tid) {
-  const std::string stat = ReadSmallFile("/proc/" + std::to_string(tid) + "/stat", 4096);
-  const size_t close = stat.rfind(')');
-  return close == std::string::npos || close + 2 >= stat.size() || stat[close + 2] == 'Z' ||
-         stat[close + 2] == 'X';
-}
-
 bool IsTraced(Pid pid) {
   const std::vector<int> tids = ThreadsOf(pid);
   return std::any_of(tids.begin(), tids.end(), [](int tid) {
@@ -112,7 +105,7 @@ bool StoppedThreads::Seize(int tid, long options, absl::Status* status) {
   const bool is_late = std::erase_if(late_, is_it) > 0;
   if (!is_late && ptrace(PTRACE_SEIZE, tid, nullptr, options) != 0) {
     int error = errno;
-    if (error == ESRCH || HasEnded(tid)) return false;
+    if (error == ESRCH || ThreadHasEnded(static_cast<uint32_t>(tid))) return false;
     // One that a seized thread has started is ours from its beginning on.
     siginfo_t ignored;
     const bool is_ours = waitid(P_PID, static_cast<id_t>(tid), &ignored,
@@ -138,7 +131,7 @@ bool StoppedThreads::HasStopped(StoppedThread* thread) {
     int status = 0;
     const pid_t got = waitpid(thread->tid, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (got <= 0) {
-      thread->is_gone = got < 0 && HasEnded(thread->tid);
+      thread->is_gone = got < 0 && ThreadHasEnded(static_cast<uint32_t>(thread->tid));
       return thread->is_gone;
     }
     const int event = status >> 16;
@@ -228,7 +221,7 @@ absl::Status StoppedThreads::StopAll(int64_t deadline_ns, const std::set<int>& e
     if (!thread.is_stopped) continue;
     if (ptrace(PTRACE_GETREGS, thread.tid, nullptr, &thread.registers) == 0) continue;
     // One that was killed is gone. Any other stands where nobody can say.
-    thread.is_gone = errno == ESRCH && HasEnded(thread.tid);
+    thread.is_gone = errno == ESRCH && ThreadHasEnded(static_cast<uint32_t>(thread.tid));
     if (!thread.is_gone && status.ok()) {
       status = absl::UnavailableError("the registers of thread " + std::to_string(thread.tid) +
                                       " cannot be read");

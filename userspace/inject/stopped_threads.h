@@ -35,10 +35,6 @@ struct StoppedThread {
 // Whether a stopped thread may be taken for what is to be done; where not, why.
 using ThreadCheck = std::function<absl::Status(const StoppedThread&)>;
 
-// Whether a thread has ended, its process may not have noticed: a first thread that ended before
-// the others stays like that.
-bool HasEnded(int tid);
-
 // Whether another program traces a thread of the process.
 bool IsTraced(Pid pid);
 
