@@ -17,23 +17,38 @@
 namespace proftrace {
 namespace {
 
+// Threads that have recorded once, and wait; when they are released they do `work` and end.
+class Parked {
+ public:
+  Parked(Recorder* recorder, int count, std::function<void()> work) {
+    for (int t = 0; t < count; ++t) {
+      threads_.emplace_back([this, recorder, work] {
+        recorder->Record(1, 1, 64);
+        ++waiting_;
+        while (!go_) usleep(1000);
+        work();
+      });
+    }
+    while (waiting_ < count) usleep(1000);
+  }
+
+  void Release() {
+    go_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::atomic<int> waiting_{0};
+  std::atomic<bool> go_{false};
+  std::vector<std::thread> threads_;
+};
+
 // More threads at once than there are slots: counted, nobody waits, no slot is shared.
 TEST(PatchSlots, CountsThreadsWithoutSlot) {
   Recorder recorder;
   constexpr int kThreads = PATCH_SLOTS + 40;
-  std::atomic<int> waiting{0};
-  std::atomic<bool> go{false};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      recorder.Record(1, 1, 64);
-      ++waiting;
-      while (!go) usleep(1000);
-    });
-  }
-  while (waiting < kThreads) usleep(1000);
-  go = true;
-  for (std::thread& thread : threads) thread.join();
+  Parked parked(&recorder, kThreads, [] {});
+  parked.Release();
   const size_t seen = recorder.Drain().size();
   EXPECT_LE(seen, static_cast<size_t>(PATCH_SLOTS));
   EXPECT_GT(seen, static_cast<size_t>(PATCH_SLOTS) / 2);
@@ -104,18 +119,9 @@ TEST(PatchSlots, GivesSlotsOfEndedThreadsToNewOnes) {
 TEST(PatchSlots, KeepsTheSlotsOfLivingThreads) {
   Recorder recorder;
   constexpr int kThreads = PATCH_SLOTS / 2;
-  std::atomic<int> waiting{0};
-  std::atomic<bool> go{false};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      recorder.Record(1, 1, 64);
-      ++waiting;
-      while (!go) usleep(1000);
-      for (int i = 0; i < 100; ++i) recorder.Record(2, 1, 64);
-    });
-  }
-  while (waiting < kThreads) usleep(1000);
+  Parked parked(&recorder, kThreads, [&recorder] {
+    for (int i = 0; i < 100; ++i) recorder.Record(2, 1, 64);
+  });
   size_t seen = recorder.Drain().size();
   const auto owners = [&recorder] {
     std::vector<uint64_t> all(PATCH_SLOTS);
@@ -130,8 +136,7 @@ TEST(PatchSlots, KeepsTheSlotsOfLivingThreads) {
   EXPECT_EQ(owners(), before);
   // Also where they are wrongly held to have ended: for the time being nobody else gets them.
   recorder.ring()->FreeSlots([](uint64_t, uint32_t) { return true; });
-  go = true;
-  for (std::thread& thread : threads) thread.join();
+  parked.Release();
   EXPECT_EQ(owners(), before);
   seen += recorder.Drain().size();
   EXPECT_EQ(seen, static_cast<size_t>(kThreads) * 101);
