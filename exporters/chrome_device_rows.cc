@@ -18,6 +18,8 @@ constexpr int64_t kOverheadSortIndex = 0x100000A;
 constexpr int64_t kSyncTrack = 1'000'000;
 constexpr int64_t kOverlapTrack = 2'000'000;
 constexpr int64_t kProcessTracks = 10'000'000;
+// Added to a thread's number, of which Linux has fewer: its ranges of NVTX.
+constexpr int64_t kRangesTrack = 10'000'000;
 constexpr size_t kMostLanes = 128;     // kernels that a device runs at once
 constexpr int64_t kNoStreamTrack = 1;  // |-1|: where Kineto has rows of no stream
 // Ids of arrows that no correlation id can have, of any process.
@@ -109,7 +111,9 @@ uint32_t ChromeDeviceRows::NumberOfProcess(uint32_t pid, uint32_t device) {
 ChromeDeviceRows::Track& ChromeDeviceRows::TrackOf(const TrackKey& key) {
   const auto [it, inserted] = tracks_.try_emplace(key);
   if (inserted) {
-    it->second.pid = key.kind == TrackKind::kOverhead ? kOverheadProcess : ProcessOf(key.device);
+    it->second.pid = key.kind == TrackKind::kOverhead ? kOverheadProcess
+                     : key.kind == TrackKind::kRanges ? int64_t{key.pid}
+                                                      : ProcessOf(key.device);
     AddLane(key, &it->second);
   }
   return it->second;
@@ -119,8 +123,11 @@ ChromeDeviceRows::Lane& ChromeDeviceRows::AddLane(const TrackKey& key, Track* tr
   int64_t tid = key.stream == kNowhere ? kNoStreamTrack : int64_t{key.stream};
   if (key.kind == TrackKind::kOverhead) tid = 0;
   if (key.kind == TrackKind::kSync) tid += kSyncTrack;
+  if (key.kind == TrackKind::kRanges) tid += kRangesTrack;
   tid += kOverlapTrack * static_cast<int64_t>(track->lanes.size());
-  tid += kProcessTracks * int64_t{NumberOfProcess(key.pid, key.device)};
+  if (key.kind != TrackKind::kRanges) {
+    tid += kProcessTracks * int64_t{NumberOfProcess(key.pid, key.device)};
+  }
   // A stream's number is any number: two tracks are never one.
   while (!taken_.try_emplace({track->pid, tid}, key, track->lanes.size()).second) ++tid;
   return track->lanes.emplace_back(Lane{tid, {}});
@@ -202,19 +209,23 @@ void ChromeDeviceRows::EndRow(std::string_view category, std::string_view quoted
 
 void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activity) {
   const DeviceActivityKind kind = activity.kind;
-  // Kineto has no rows of these; they are in events.csv.
-  if (kind >= DeviceActivityKind::kMemory) return;
+  // These are in events.csv alone.
+  if (kind == DeviceActivityKind::kMemory || kind == DeviceActivityKind::kPool) return;
   const bool is_overhead = kind == DeviceActivityKind::kOverhead;
-  if (!is_overhead && activity.device == kNoDevice) return;
+  const bool is_range = kind == DeviceActivityKind::kMarker;
+  if (!is_overhead && !is_range && activity.device == kNoDevice) return;
   TrackKey key{Raw(activity.pid), numbers_.Of(activity.pid, activity.device), activity.stream,
                TrackKind::kStream};
   if (is_overhead) key = {key.pid, kNoDevice, 0, TrackKind::kOverhead};
+  if (is_range) key = {key.pid, kNoDevice, Raw(activity.tid), TrackKind::kRanges};
   if (kind == DeviceActivityKind::kSync &&
       (activity.code == kStreamSync || activity.stream == kNowhere)) {
     key.kind = TrackKind::kSync;
   }
-  // An event is an instant, which Kineto draws as a nanosecond.
-  const int64_t duration_ns = kind == DeviceActivityKind::kEvent ? 1 : activity.duration_ns;
+  // An event is an instant, which Kineto draws as a nanosecond; so is a mark of NVTX.
+  const bool is_instant =
+      kind == DeviceActivityKind::kEvent || (is_range && activity.duration_ns == 0);
+  const int64_t duration_ns = is_instant ? 1 : activity.duration_ns;
   const Place place = PlaceOf(key, activity.start_ns, activity.start_ns + duration_ns);
   const std::string_view category = DeviceCategoryName(kind);
   const std::string& name = quoted_names_[Raw(activity.name)];
@@ -331,7 +342,9 @@ void ChromeDeviceRows::WriteNames() {
   absl::flat_hash_set<int64_t> named;
   for (const auto& [key, track] : tracks_) {
     const bool is_overhead = key.kind == TrackKind::kOverhead;
-    if (named.insert(track.pid).second) {
+    const bool is_range = key.kind == TrackKind::kRanges;
+    // A process that is recorded has its name already.
+    if (!is_range && named.insert(track.pid).second) {
       std::string name = is_overhead ? "CUPTI Overhead" : "python";
       for (const Target& target : timeline_.info().targets) {
         if (!is_overhead && Raw(target.pid) == key.pid && !target.comm.empty()) name = target.comm;
@@ -349,12 +362,19 @@ void ChromeDeviceRows::WriteNames() {
     std::string name = is_overhead ? "overhead" : "stream " + std::to_string(key.stream);
     if (key.stream == kNowhere) name = "Device " + std::to_string(key.device);
     if (key.kind == TrackKind::kSync && key.stream != kNowhere) name += " (sync)";
-    if (NumberOfProcess(key.pid, key.device) > 0) name += " (PID " + std::to_string(key.pid) + ")";
+    if (is_range) {
+      name = "NVTX of thread " + std::to_string(key.stream);
+    } else if (NumberOfProcess(key.pid, key.device) > 0) {
+      name += " (PID " + std::to_string(key.pid) + ")";
+    }
     for (size_t i = 0; i < track.lanes.size(); ++i) {
       const int64_t tid = track.lanes[i].tid;
       WriteName("thread_name", track.pid, tid,
                 "\"name\": " + JsonQuoted(i == 0 ? name : name + " (overlap)"));
-      WriteName("thread_sort_index", track.pid, tid, "\"sort_index\": " + std::to_string(tid));
+      // Beside its thread.
+      const int64_t sort_index = is_range ? int64_t{key.stream} : tid;
+      WriteName("thread_sort_index", track.pid, tid,
+                "\"sort_index\": " + std::to_string(sort_index));
     }
   }
 }

@@ -10,6 +10,9 @@
 //   - several processes may share a device: those after the first have tracks of their own, "stream
 //   7 (PID 4711)", and the process's number in the upper half of their correlation ids, by which
 //   readers link rows and arrows.
+//   - ranges and marks of NVTX that CUPTI told are rows of the job's process, category "nvtx", on a
+//   track beside their thread's: their times are of CUPTI's clock, so that they need not nest with
+//   that one's rows. Kineto has none of them.
 //   - processes that count their devices from 0 on and have different ones (CUDA_VISIBLE_DEVICES):
 //   each GPU has a number of its own in the trace (device_numbers.h).
 #pragma once
@@ -40,9 +43,9 @@ class ChromeDeviceRows {
   ChromeDeviceRows(const Timeline& timeline, const StepRows& steps, std::function<bool(Pid)> has,
                    int64_t offset_ns, TextWriter* writer);
 
-  // What is added to the correlation ids of a process.
   // The number of a process's device in the trace.
   uint32_t NumberOf(Pid pid, uint32_t device) const { return numbers_.Of(pid, device); }
+  // What is added to the correlation ids of a process.
   uint64_t FirstCorrelation(Pid pid) { return uint64_t{NumberOfProcess(Raw(pid), kNowhere)} << 32; }
   // A call that is no slice of its thread's track: no arrow begins at it.
   void AddUnnestedCall(SpanId call) { unnested_calls_.insert(Raw(call)); }
@@ -57,11 +60,11 @@ class ChromeDeviceRows {
   void WriteIdle(const DeviceIdle& device);
 
  private:
-  enum class TrackKind : uint8_t { kStream, kSync, kOverhead };
+  enum class TrackKind : uint8_t { kStream, kSync, kOverhead, kRanges };
   struct TrackKey {
     uint32_t pid = 0;
     uint32_t device = 0;  // its number in the trace
-    uint32_t stream = 0;
+    uint32_t stream = 0;  // of ranges: their thread
     TrackKind kind = TrackKind::kStream;
 
     auto operator<=>(const TrackKey&) const = default;

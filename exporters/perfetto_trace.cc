@@ -135,7 +135,8 @@ class PerfettoWriter {
 
   // Memory and pools are in events.csv.
   static bool IsDrawn(const DeviceActivity& activity) {
-    return activity.kind < DeviceActivityKind::kMemory;
+    return activity.kind < DeviceActivityKind::kMemory ||
+           activity.kind == DeviceActivityKind::kMarker;
   }
 
   void Close(Lane* lane, int64_t until_ns) {
@@ -322,7 +323,20 @@ class PerfettoWriter {
   }
 
   // Below the process that asked for the work. Kernels, copies and graphs of a stream are on one
-  // track.
+  // track, ranges of NVTX on one of their thread.
+  Lane* DeviceLane(const DeviceActivity& activity) {
+    if (activity.kind != DeviceActivityKind::kMarker) {
+      return DeviceLane(activity.pid, activity.device, activity.stream, activity.kind);
+    }
+    const auto [it, inserted] = device_lanes_.try_emplace(
+        std::tuple(Raw(activity.pid), kNowhere, Raw(activity.tid), activity.kind));
+    if (inserted) {
+      it->second.track = NewTrack(IdOf(IdKind::kProcess, Raw(activity.pid)),
+                                  "NVTX of thread " + std::to_string(Raw(activity.tid)));
+    }
+    return &it->second;
+  }
+
   Lane* DeviceLane(Pid pid, uint32_t device, uint32_t stream, DeviceActivityKind kind) {
     if (IsDeviceWork(kind)) kind = DeviceActivityKind::kKernel;
     const auto [it, inserted] =
@@ -344,9 +358,9 @@ class PerfettoWriter {
       if (!IsDrawn(activity)) continue;
       PerfettoArrows arrows;
       if (HasArrow(activity)) arrows.to_here.push_back(IdOf(IdKind::kLaunch, i));
-      WriteSlice(DeviceLane(activity.pid, activity.device, activity.stream, activity.kind),
-                 activity.start_ns, activity.end_ns(), DeviceCategoryName(activity.kind),
-                 timeline_.device_name(activity.name), DeviceArgs(timeline_, activity), arrows);
+      WriteSlice(DeviceLane(activity), activity.start_ns, activity.end_ns(),
+                 DeviceCategoryName(activity.kind), timeline_.device_name(activity.name),
+                 DeviceArgs(timeline_, activity), arrows);
     }
     WriteDeviceAnnotationsBefore(std::numeric_limits<int64_t>::max());
     for (auto& [key, lane] : device_lanes_) CloseAll(&lane);
