@@ -151,7 +151,8 @@ Course Follow(pid_t child, int point, AtPoint what) {
   return course;
 }
 
-int AtEachPoint(int first, int step, AtPoint what, const std::function<int()>& work) {
+int AtEachPoint(int first, int step, AtPoint what, const std::function<void()>& prepare,
+                const std::function<int()>& work) {
   // The child stops at each of its calls until this process has run: on a busy machine its own
   // limits of time would be over before its work is.
   const Hurry hurry;
@@ -162,6 +163,7 @@ int AtEachPoint(int first, int step, AtPoint what, const std::function<int()>& w
       // Without its parent it would stand still for ever.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != self) _exit(1);
+      prepare();
       ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
       raise(SIGSTOP);
       _exit(work());
@@ -183,12 +185,14 @@ int AtEachPoint(int first, int step, AtPoint what, const std::function<int()>& w
 
 }  // namespace
 
-int KillAtEachPoint(int first, int step, const std::function<int()>& work) {
-  return AtEachPoint(first, step, AtPoint::kKilled, work);
+int KillAtEachPoint(int first, int step, const std::function<void()>& prepare,
+                    const std::function<int()>& work) {
+  return AtEachPoint(first, step, AtPoint::kKilled, prepare, work);
 }
 
-int FailAtEachPoint(int first, int step, const std::function<int()>& work) {
-  return AtEachPoint(first, step, AtPoint::kFails, work);
+int FailAtEachPoint(int first, int step, const std::function<void()>& prepare,
+                    const std::function<int()>& work) {
+  return AtEachPoint(first, step, AtPoint::kFails, prepare, work);
 }
 
 }  // namespace proftrace

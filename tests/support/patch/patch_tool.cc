@@ -5,8 +5,11 @@
 // them out, from POINT on (kill_points.h). Half of the jumps come later, as in libraries that a
 // process maps while it has jumps.
 // patch_tool failing PID POINT STEP: likewise, but each step fails. Exit codes as parts of a sum:
-// it was not attached to (1), got no more jumps (2), could not be left (4). patch_tool clean -p PID
-// [-p PID...]: takes away what a killed one has left.
+// it was not attached to (1), got no more jumps (2), could not be left (4).
+// patch_tool killed-fork PID POINT STEP, failing-fork PID POINT STEP: the same steps of a child
+// that the process has forked meanwhile: "attached" asks for one, whose PID is read from the
+// standard input. Of the process itself nothing is taken out. patch_tool clean -p PID [-p PID...]:
+// takes away what a killed one has left.
 #include <unistd.h>
 
 #include <csignal>
@@ -18,6 +21,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "symbols/planner.h"
 #include "tests/support/patch/kill_points.h"
@@ -39,6 +45,21 @@ struct Count {
   uint64_t ends = 0;
 };
 
+bool IsOk(const absl::Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok();
+}
+
+absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachTo(Pid pid, const ProbePlan& plan,
+                                                         std::vector<PatchSpot> spots) {
+  PatchRingOptions ring;
+  ring.pid = pid;
+  ring.salt = static_cast<uint32_t>(MonotonicNs());
+  ring.facts = FactsOf(plan);
+  ring.places = plan.places;
+  return PatchedProcess::Attach(pid, std::move(spots), ring, [](uint32_t tid) { return tid; });
+}
+
 int Run(Pid pid, double seconds, int cycles, PatchGuardian* guardian) {
   std::signal(SIGINT, [](int) { is_interrupted = 1; });
   PlanOptions options;
@@ -59,18 +80,9 @@ int Run(Pid pid, double seconds, int cycles, PatchGuardian* guardian) {
   std::map<uint16_t, Count> counts;
   for (int cycle = 0; cycle < cycles; ++cycle) {
     const int64_t start_ns = MonotonicNs();
-    PatchRingOptions ring;
-    ring.pid = pid;
-    ring.salt = static_cast<uint32_t>(start_ns);
-    ring.facts = FactsOf(*plan);
-    ring.places = plan->places;
     if (guardian != nullptr) guardian->Watch(pid);
-    auto process =
-        PatchedProcess::Attach(pid, spots->spots, ring, [](uint32_t tid) { return tid; });
-    if (!process.ok()) {
-      std::fprintf(stderr, "%s\n", process.status().ToString().c_str());
-      return 1;
-    }
+    auto process = AttachTo(pid, *plan, spots->spots);
+    if (!IsOk(process.status())) return 1;
     const int64_t attached_ns = MonotonicNs();
     const auto on_record = [&counts](std::span<const std::byte> bytes) {
       abi::pt_record record{};
@@ -112,9 +124,28 @@ int Run(Pid pid, double seconds, int cycles, PatchGuardian* guardian) {
   return 0;
 }
 
-using AtEachPoint = int(int first, int step, const std::function<int()>& work);
+using AtEachPoint = int(int first, int step, const std::function<void()>& prepare,
+                        const std::function<int()>& work);
 
-int RunAtPoints(Pid pid, int point, int step, AtEachPoint at_each_point) {
+int GiveAndTake(Pid pid, const ProbePlan& plan, const std::vector<PatchSpot>& spots) {
+  const auto half = spots.begin() + static_cast<int64_t>(spots.size() / 2);
+  auto process = AttachTo(pid, plan, {spots.begin(), half});
+  if (!IsOk(process.status())) return 1;
+  const absl::Status more = (*process)->Extend({half, spots.end()}, RecorderTables(plan.places, {}),
+                                               0, (*process)->code()->facts());
+  (*process)->Adopt();
+  return (IsOk(more) ? 0 : 2) + (IsOk((*process)->Detach()) ? 0 : 4);
+}
+
+// As one who records does it: a child that gets no ring of its own is made as it was.
+int GiveAndTakeFork(const PatchedProcess& parent, Pid child) {
+  auto process = PatchedProcess::AttachFork(child, parent, [](uint32_t tid) { return tid; });
+  if (IsOk(process.status())) return IsOk((*process)->Detach()) ? 0 : 4;
+  RemovedPatches removed;
+  return 1 + (IsOk(RemoveLeftPatches(child, &removed).status()) ? 0 : 4);
+}
+
+int RunAtPoints(Pid pid, int point, int step, bool of_fork, AtEachPoint at_each_point) {
   PlanOptions options;
   options.cache_directory = "/tmp/patch_tool_cache";
   const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
@@ -122,28 +153,24 @@ int RunAtPoints(Pid pid, int point, int step, AtEachPoint at_each_point) {
   const absl::StatusOr<PlanSpots> spots =
       FindPlanSpots(pid, *plan, plan->places, options.cache_directory);
   if (!spots.ok()) return 1;
-  return at_each_point(point, step, [&plan, &spots, pid] {
-    PatchRingOptions ring;
-    ring.pid = pid;
-    ring.salt = static_cast<uint32_t>(MonotonicNs());
-    ring.facts = FactsOf(*plan);
-    ring.places = plan->places;
-    const auto half = spots->spots.begin() + static_cast<int64_t>(spots->spots.size() / 2);
-    auto process = PatchedProcess::Attach(pid, {spots->spots.begin(), half}, ring,
-                                          [](uint32_t tid) { return tid; });
-    if (!process.ok()) {
-      std::fprintf(stderr, "%s\n", process.status().ToString().c_str());
-      return 1;
-    }
-    const absl::Status more =
-        (*process)->Extend({half, spots->spots.end()}, RecorderTables(plan->places, {}), 0,
-                           (*process)->code()->facts());
-    (*process)->Adopt();
-    if (!more.ok()) std::fprintf(stderr, "%s\n", more.ToString().c_str());
-    const absl::Status left = (*process)->Detach();
-    if (!left.ok()) std::fprintf(stderr, "%s\n", left.ToString().c_str());
-    return (more.ok() ? 0 : 2) + (left.ok() ? 0 : 4);
-  });
+  if (!of_fork) {
+    return at_each_point(
+        point, step, [] {}, [&] { return GiveAndTake(pid, *plan, spots->spots); });
+  }
+  std::unique_ptr<PatchedProcess> parent;
+  Pid child{};
+  const auto prepare = [&] {
+    auto process = AttachTo(pid, *plan, spots->spots);
+    if (!IsOk(process.status())) _exit(1);
+    parent = *std::move(process);
+    parent->ring()->LetWrite(kLeaseNs);
+    std::puts("attached");
+    std::fflush(stdout);
+    char line[32] = {};
+    if (read(STDIN_FILENO, line, sizeof(line) - 1) <= 0) _exit(1);
+    child = Pid{static_cast<uint32_t>(std::atoi(line))};
+  };
+  return at_each_point(point, step, prepare, [&] { return GiveAndTakeFork(*parent, child); });
 }
 
 int Clean(std::span<char*> words) {
@@ -169,10 +196,11 @@ int main(int argc, char** argv) {
   std::span<char*> words(argv + 1, argv + argc);
   if (words.size() < 2) return 2;
   if (std::strcmp(words[0], "clean") == 0) return proftrace::Clean(words.subspan(1));
-  const bool fails = std::strcmp(words[0], "failing") == 0;
-  if ((fails || std::strcmp(words[0], "killed") == 0) && words.size() == 4) {
+  const std::string_view what = words[0];
+  const bool fails = what.starts_with("failing");
+  if ((fails || what.starts_with("killed")) && words.size() == 4) {
     return proftrace::RunAtPoints(proftrace::Pid{static_cast<uint32_t>(std::atoi(words[1]))},
-                                  std::atoi(words[2]), std::atoi(words[3]),
+                                  std::atoi(words[2]), std::atoi(words[3]), what.ends_with("-fork"),
                                   fails ? proftrace::FailAtEachPoint : proftrace::KillAtEachPoint);
   }
   std::unique_ptr<proftrace::PatchGuardian> guardian;
