@@ -3,7 +3,7 @@
 A frame is a file, a function and, for nn.Modules, the class and the number of the instance. torch has the line where a function
 begins, we have the line that runs: tests/live/stacks_test.py checks that one.
 
-torch gives what runs in a node of a backward the stack of the node's forward. Before 2.3 its events() have times in microseconds, and
+torch gives what runs in a node of a backward the stack of the node's forward. Before 2.4 its events() have times in microseconds, and
 the rows around one are found by these: a row whose end is then behind its node's is not seen to be in it, nor is what comes after it in
 that node. `misplaced` does as torch/autograd/profiler_util.py does, and such rows are counted and not compared.
 
@@ -19,12 +19,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from compare import pair_up, window_or_span
-from model import FILTERED, Oracle, Row, Threads
+from model import FILTERED, Oracle, Row, Threads, only_children
 
 SHOWN = 8
 ENOUGH = 0.999
 # Frames that events() leaves out (torch/autograd/profiler_util.py, _filter_stack_entry).
-LAST_MICROSECONDS = (2, 2)
+LAST_MICROSECONDS = (2, 3)
 MOST_MISPLACED = 0.15
 LEFT_OUT = [("autograd/__init__", "_make_grads"), ("autograd/__init__", "backward"), ("torch/tensor", "backward")]
 # With Python 3.9 torch.profiler has a second frame for calls that were open when it began: the function's repr.
@@ -160,8 +160,8 @@ def node_of(row: int, parents: list[int], rows: list[Row]) -> int:
     return row
 
 
-def cut_nodes(rows: list[Row]) -> tuple[list[int], list[int]]:
-    """Rows in torch's order, and the node of each, by times that are cut to microseconds (EventList._populate_cpu_children)."""
+def cut_parents(rows: list[Row]) -> tuple[list[int], list[int]]:
+    """Rows in torch's order, and the parent of each, by times that are cut to microseconds (EventList._populate_cpu_children)."""
     starts = [row.start_ns // 1000 for row in rows]
     ends = [start + row.duration_ns // 1000 for start, row in zip(starts, rows)]
     parents = [-1] * len(rows)
@@ -172,7 +172,7 @@ def cut_nodes(rows: list[Row]) -> tuple[list[int], list[int]]:
             around.pop()
         parents[row] = around[-1] if around else -1
         around.append(row)
-    return order, [node_of(i, parents, rows) for i in range(len(rows))]
+    return order, parents
 
 
 Forwards = dict[tuple[int, int], Row]  # by sequence number and thread: whose stack nodes have
@@ -185,13 +185,16 @@ def misplaced(threads: dict[int, list[Row]]) -> dict[int, set[int]]:
     whole, cut = Forwards(), Forwards()
     for tid, rows in threads.items():
         parents = [row.parent for row in rows]
-        own = [node_of(i, parents, rows) for i in range(len(rows))]
-        order, by_cut = cut_nodes(rows)
-        nodes[tid] = own, by_cut
-        for forwards_of, in_node, rows_of in ((whole, own, range(len(rows))), (cut, by_cut, order)):
+        order, parents_by_cut = cut_parents(rows)
+        by_both = []
+        for forwards_of, parents_of, rows_of in ((whole, parents, range(len(rows))), (cut, parents_by_cut, order)):
+            in_node = [node_of(i, parents_of, rows) for i in range(len(rows))]
+            by_both.append(in_node)
+            gone = only_children(rows, parents_of)  # before a node's forward is looked for
             for i in rows_of:
-                if in_node[i] < 0 and rows[i].stack is not None:
+                if in_node[i] < 0 and i not in gone:
                     forwards_of.setdefault((rows[i].sequence, tid), rows[i])
+        nodes[tid] = by_both[0], by_both[1]
     wrong: dict[int, set[int]] = {}
     for tid, rows in threads.items():
         own, by_cut = nodes[tid]

@@ -99,7 +99,7 @@ def remove(events: list[Record], gone: Callable[[Record], bool]) -> list[Record]
 
 
 class StacksTest(unittest.TestCase):
-    """Before 2.3 torch looks for the node around a row by times in microseconds."""
+    """Before 2.4 torch looks for the node around a row by times in microseconds."""
 
     def rows(self) -> list[model.Row]:
         def row(name: str, start: int, end: int, parent: int, **more: Any) -> model.Row:
@@ -116,6 +116,16 @@ class StacksTest(unittest.TestCase):
 
     def test_rows_that_are_misplaced_by_cut_times(self) -> None:
         self.assertEqual(compare_stacks.misplaced({1: self.rows()}), {1: {5, 6, 7, 8}})
+
+    def test_a_forward_is_no_only_child_of_its_name(self) -> None:
+        def row(name: str, start: int, end: int, parent: int, **more: Any) -> model.Row:
+            return model.Row(name, start, end - start, parent, 0, "cpu_op", stack=["a.py(1): f"], **more)
+        # By whole times the second one is gone before the node looks for its forward; cut, it ends behind the first one and is not.
+        rows = [row("aten::sin", 1900, 4800, -1), row("aten::sin", 2100, 5100 - 400, 0, sequence=7), row("aten::sum", 5000, 5900, -1, sequence=7),
+                row("NodeBackward0", 6000, 8000, -1, scope="BACKWARD_FUNCTION", sequence=7, forward_tid=1)]
+        self.assertEqual(compare_stacks.misplaced({1: rows}), {1: {3}})
+        rows[0].start_ns, rows[0].duration_ns = 2000, 2900
+        self.assertEqual(compare_stacks.misplaced({1: rows}), {1: set()})
 
     def test_they_are_counted_and_not_compared(self) -> None:
         def in_window() -> list[model.Row]:

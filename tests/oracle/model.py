@@ -201,11 +201,15 @@ def without_names(rows: list[Row], names: Iterable[str]) -> list[Row]:
     return keep(rows, [row.name not in left_out for row in rows])
 
 
+def only_children(rows: list[Row], parents: list[int]) -> set[int]:
+    """The events that torch's _remove_dup_nodes takes away: those whose parent has the same name and no other child."""
+    children = Counter(parents)
+    return {i for i, parent in enumerate(parents) if parent >= 0 and rows[parent].name == rows[i].name and children[parent] == 1}
+
+
 def without_only_children(rows: list[Row]) -> list[Row]:
-    """torch's _remove_dup_nodes: an event goes when its parent has the same name and no other child."""
-    children = Counter(row.parent for row in rows)
-    return keep(rows, [
-        not (row.parent >= 0 and rows[row.parent].name == row.name and children[row.parent] == 1) for row in rows])
+    gone = only_children(rows, [row.parent for row in rows])
+    return keep(rows, [i not in gone for i in range(len(rows))])
 
 
 def counts(rows: Iterable[Row]) -> Counter[str]:
