@@ -134,8 +134,9 @@ OrderedJson SamplesJson(const Timeline& timeline) {
     if (sample.native_cut) cut += sample.count;
   }
   OrderedJson json = {{"period_ns", timeline.samples().front().period_ns}, {"all", all}};
-  for (const SampleState state : {SampleState::kRunning, SampleState::kRunnable,
-                                  SampleState::kSleeping, SampleState::kUninterruptible}) {
+  for (const SampleState state :
+       {SampleState::kRunning, SampleState::kRunnable, SampleState::kSleeping,
+        SampleState::kUninterruptible, SampleState::kStopped}) {
     json[std::string(SampleStateName(state))] = by_state[state];
   }
   json["native_frames_cut"] = cut;

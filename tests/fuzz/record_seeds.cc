@@ -88,6 +88,7 @@ std::vector<std::byte> EverySampleKind() {
   maker.End(7, 9000, 1, 0);
   maker.Sample(8, 2000, 0, 1, abi::PT_SAMPLE_UNINTERRUPTIBLE);
   maker.Sample(8, 3000, 77, 1, abi::PT_SAMPLE_RUNNABLE);
+  maker.Sample(8, 4000, 2, 1, abi::PT_SAMPLE_STOPPED);
   maker.OffCpu(7, 6000, 8000, 500, 202, 8);
   maker.Waker(8, 7500, 7, 2);
   return maker.bytes();

@@ -6,7 +6,9 @@ from __future__ import annotations
 import collections
 import csv
 import json
+import os
 import re
+import signal
 import time
 import unittest
 from pathlib import Path
@@ -203,7 +205,7 @@ class SampleTest(LiveTest):
         self.assert_lossless(result)
         running = [sample for sample in self.samples() if sample["state"] == "running"]
         self.assertTrue(any(sample["event_id"] for sample in running))
-        for metric, states in (("sampled_on_cpu", {"running"}), ("sampled_off_cpu", {"runnable", "sleeping", "uninterruptible"})):
+        for metric, states in (("sampled_on_cpu", {"running"}), ("sampled_off_cpu", {"runnable", "sleeping", "uninterruptible", "stopped"})):
             folded = self.directory / metric
             done = self.run_proftrace("export", self.out, "--format", "folded", "--metric", metric, "-o", folded)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -211,6 +213,19 @@ class SampleTest(LiveTest):
             looks = sum(int(sample["samples"]) for sample in self.samples() if sample["state"] in states)
             # Of microseconds, cut to whole ones line by line.
             self.assertAlmostEqual(sum(int(line.rpartition(" ")[2]) for line in lines), looks * 1e6 / 997, delta=len(lines) + 1)
+
+    def test_a_job_that_a_signal_has_stopped(self) -> None:
+        with Job() as job:
+            with Tracer("-p", job.pid, "-o", self.out, "--sample", "99Hz", "--format", "samples-csv") as tracer:
+                tracer.wait_until_recording()
+                os.kill(job.pid, signal.SIGSTOP)
+                time.sleep(0.5)
+                os.kill(job.pid, signal.SIGCONT)
+                self.assert_same_results(job.do("steps 20"))
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+        looks = self.sums(sample for sample in self.samples() if sample["tid"] == str(job.pid) and sample["state"] == "stopped")
+        self.assertGreater(looks.total(), 20)
+        self.assertGreater(Result(self.out).summary["samples"]["stopped"], 20)
 
     def test_what_is_no_frequency(self) -> None:
         for rate in ("0", "0Hz", "-5", "20kHz", "fast", "99 Hz"):

@@ -43,9 +43,11 @@ std::string_view SampleStateName(SampleState state) {
     case SampleState::kSleeping:
       return "sleeping";
     case SampleState::kUninterruptible:
+      return "uninterruptible";
+    case SampleState::kStopped:
       break;
   }
-  return "uninterruptible";
+  return "stopped";
 }
 
 }  // namespace proftrace

@@ -20,7 +20,7 @@ std::string SampleLineText(const Timeline& timeline, const SampleFrame& frame);
 // The functions of a stack, the innermost first: at most `most` of them.
 std::vector<std::string> SampleStackTexts(const Timeline& timeline, uint32_t frame, size_t most);
 
-// "running", "runnable", "sleeping", "uninterruptible".
+// "running", "runnable", "sleeping", "uninterruptible", "stopped".
 std::string_view SampleStateName(SampleState state);
 
 }  // namespace proftrace

@@ -25,9 +25,11 @@ constexpr size_t kStackPageBytes = 4096;
 // States of tasks (include/linux/sched.h).
 constexpr uint32_t kTaskRunning = 0;
 constexpr uint32_t kTaskUninterruptible = 2;
+constexpr uint32_t kTaskStoppedOrTraced = 4 | 8;
 
 uint8_t StateOf(const abi::pt_thread_state& thread) {
   if (thread.state == kTaskRunning) return abi::PT_SAMPLE_RUNNABLE;
+  if ((thread.state & kTaskStoppedOrTraced) != 0) return abi::PT_SAMPLE_STOPPED;
   return (thread.state & kTaskUninterruptible) != 0 ? abi::PT_SAMPLE_UNINTERRUPTIBLE
                                                     : abi::PT_SAMPLE_SLEEPING;
 }

@@ -42,7 +42,7 @@ uint32_t SampleDecoder::FrameOf(uint32_t id) const {
 
 bool SampleDecoder::OnSample(const abi::pt_sample_record& record) {
   if (record.period_ns == 0 || record.period_ns > kLongestPeriodNs || record.count == 0 ||
-      record.state > abi::PT_SAMPLE_UNINTERRUPTIBLE) {
+      record.state > abi::PT_SAMPLE_STOPPED) {
     return false;
   }
   DecodedSample decoded{Pid{record.head.pid}, Tid{record.head.tid}, {}};

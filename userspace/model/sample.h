@@ -39,6 +39,7 @@ enum class SampleState : uint8_t {
   kRunnable = 1,  // it waits for a CPU
   kSleeping = 2,
   kUninterruptible = 3,  // it sleeps, and no signal wakes it
+  kStopped = 4,          // by a signal or a debugger
 };
 
 // `count` looks that found the same, one every `period_ns`, the first at `time_ns`.
