@@ -32,6 +32,7 @@ void RemoveInputs(const std::string& reason, ProbePlan* plan) {
       }
     }
   }
+  plan->signatures.clear();  // programs that read no inputs have no room for them
   plan->has_input_probes = false;
   plan->node_signature = plan->node_signature_number = 0;
   DropRowInputs(plan);

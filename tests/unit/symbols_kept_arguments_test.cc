@@ -250,6 +250,7 @@ TEST(ReducedPlanTest, WithoutInputsProbesAreWhatTheyWere) {
                    {0x30, PT_COOKIE(8, abi::PT_ROLE_SPILLED_INPUTS, 0, 0), 0, 1}};
   plan.modules = {module};
   RemoveInputs("why", &plan);
+  EXPECT_TRUE(plan.signatures.empty());
   const std::vector<ProbePoint>& points = plan.modules[0].points;
   ASSERT_EQ(points.size(), 2u);
   EXPECT_EQ(points[0].cookie, PT_COOKIE(7, abi::PT_ROLE_OPERATOR_BEGIN, 0, 0) | kKeys);
