@@ -71,5 +71,6 @@ int main(int count, char** arguments) {
     return status.ok() ? 0 : 1;
   };
   const auto at_each_point = mode == "killed" ? KillAtEachPoint : FailAtEachPoint;
-  return at_each_point(std::atoi(words[1]), std::atoi(words[2]), work);
+  return at_each_point(
+      std::atoi(words[1]), std::atoi(words[2]), [] {}, work);
 }
