@@ -179,6 +179,8 @@ static long walk_name(__u32 i, struct name_walk *walk)
 		return 0;
 	}
 	at->is_cut = 1;
+	/* What is compared is what is used: the verifier knows no other bound. */
+	asm volatile("" : "+r"(bytes));
 	if (bytes > PT_SYSTEM_FILE_BYTES - LONGEST_NAME)
 		return 1;
 	got =
