@@ -5,6 +5,7 @@
  * memory of the target.
  */
 #include "bpf/common.bpf.h"
+#include "bpf/cookies.bpf.h"
 #include "bpf/demotions.bpf.h"
 #include "bpf/registers.bpf.h"
 
@@ -49,13 +50,15 @@ struct {
 SEC("kprobe/uprobe")
 int on_probe(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 cookie = cookie_of(ctx);
 	__u8 role = cookie >> 16;
 
 	if (unlikely(stopped)) {
 		bpf_tail_call(ctx, &no_program, 0);
 		return 0;
 	}
+	if (config_cookies_in_table && !cookie)
+		return 0;
 	if (config_has_budget) {
 		if (unlikely(handover) && is_second_of_hit(ctx, !!(cookie & PT_COOKIE_GENERATION)))
 			return 0;

@@ -13,6 +13,7 @@
 
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/cookie_table.h"
 
 namespace proftrace {
 namespace {
@@ -56,6 +57,7 @@ bool IsFatal(int error) {
 struct MultiAttach {
   LinkGuard* guard = nullptr;
   int program_fd = -1;
+  CookieTable* cookies = nullptr;
   const ModulePlan& module;
   std::optional<Pid> pid;
 };
@@ -68,8 +70,15 @@ int CreateMultiLink(const MultiAttach& attach, const std::vector<ProbePoint>& po
     request.offsets.push_back(point.file_offset);
     request.cookies.push_back(point.cookie);
   }
-  if (attach.pid.has_value()) request.pid = Raw(*attach.pid);
-  return attach.guard->Create(request, links);
+  if (attach.cookies == nullptr) {
+    if (attach.pid.has_value()) request.pid = Raw(*attach.pid);
+    return attach.guard->Create(request, links);
+  }
+  std::shared_ptr<const CookieRoom> room = attach.cookies->Put(&request.cookies, attach.pid);
+  if (room == nullptr) return ENOSPC;
+  const int error = attach.guard->Create(request, links);
+  if (error == 0) links->back().Keep(std::move(room));
+  return error;
 }
 
 int CreatePerfLink(int program_fd, uint32_t pmu_type, const std::string& path,
@@ -199,12 +208,13 @@ absl::StatusOr<uint32_t> UprobePmuType() {
 }
 
 absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
+                                     const std::shared_ptr<CookieTable>& cookies,
                                      const ModulePlan& module, std::optional<Pid> pid,
                                      AttachReport* report) {
   if (module.points.empty()) return LinkSet();
   switch (api) {
     case UprobeApi::kMulti:
-      return AttachMulti({guard, program_fd, module, pid}, report);
+      return AttachMulti({guard, program_fd, cookies.get(), module, pid}, report);
     case UprobeApi::kPerf:
       return AttachPerf(program_fd, module, pid, report);
   }

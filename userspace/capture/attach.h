@@ -7,6 +7,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "userspace/model/ids.h"
 
 namespace proftrace {
+
+class CookieTable;
 
 // How the kernel is asked for uprobes.
 enum class UprobeApi {
@@ -37,9 +40,10 @@ struct AttachReport {
 
 // Attaches every point of `module` with program `program_fd`. `pid`: only that process; none: every
 // process that maps the file. Points that the kernel refuses are left out together with the other
-// points of their site, and reported. Fails with kNoTarget when the process is gone, kNotPermitted,
-// or kHostUnfit.
+// points of their site, and reported. `cookies`: not null where links cannot be for one process
+// alone (kMulti). Fails with kNoTarget when the process is gone, kNotPermitted, or kHostUnfit.
 absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
+                                     const std::shared_ptr<CookieTable>& cookies,
                                      const ModulePlan& module, std::optional<Pid> pid,
                                      AttachReport* report);
 

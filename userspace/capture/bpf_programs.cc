@@ -19,6 +19,7 @@
 #include "proftrace.skel.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/capture/cookie_table.h"
 #include "userspace/capture/kernel_types.h"
 #include "userspace/capture/load_messages.h"
 #include "userspace/capture/mapped_ring.h"
@@ -88,6 +89,7 @@ struct BpfPrograms::Impl {
     void operator()(proftrace_bpf* skeleton) const { proftrace_bpf__destroy(skeleton); }
   };
   std::unique_ptr<proftrace_bpf, Deleter> skeleton;
+  std::shared_ptr<CookieTable> cookies;  // null: links are for one process
   MappedRing ring;
   std::vector<bpf_link*> links;
   bool empty_program = false;
@@ -134,6 +136,8 @@ std::unique_ptr<BpfPrograms> BpfPrograms::WithoutKernel(const BpfOptions& option
 
 bool BpfPrograms::is_loaded() const { return impl_->watch == nullptr; }
 
+bool BpfPrograms::are_links_for_all() const { return impl_->cookies != nullptr; }
+
 int64_t BpfPrograms::longest_unwatched_ns() const {
   return is_loaded() ? 0 : impl_->watch->longest_interval_ns();
 }
@@ -151,7 +155,8 @@ absl::StatusOr<LinkSet> BpfPrograms::Attach(const ModulePlan& module, std::optio
     }
     return LinkSet();
   }
-  return AttachModule(api_, impl_->guard.get(), probe_program_fd(), module, pid, report);
+  return AttachModule(api_, impl_->guard.get(), probe_program_fd(), impl_->cookies, module, pid,
+                      report);
 }
 
 absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions& options) {
@@ -168,10 +173,13 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
   struct Form {
     bool multi;
     bool loops;  // with the programs that need bpf_loop
+    bool for_all = false;
   };
-  for (const auto& [multi, loops] :
-       {Form{true, true}, Form{true, false}, Form{false, true}, Form{false, false}}) {
-    if ((multi && options.force_perf_links) ||
+  bool are_links_for_all = options.force_links_for_all;
+  for (const auto& [multi, loops, for_all] :
+       {Form{true, true}, Form{true, true, true}, Form{true, false}, Form{true, false, true},
+        Form{false, true}, Form{false, false}}) {
+    if ((multi && (options.force_perf_links || for_all != are_links_for_all)) ||
         (loops && !options.record_shapes && !options.with_stack)) {
       continue;
     }
@@ -185,6 +193,10 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     if (impl.skeleton == nullptr) return LoadError(errno, messages);
     proftrace_bpf* skeleton = impl.skeleton.get();
     skeleton->rodata->config_follow_children = options.follow_children;
+    if (for_all) {
+      skeleton->rodata->config_cookies_in_table = true;
+      bpf_map__set_max_entries(skeleton->maps.probe_cookies, CookieTable::kEntries);
+    }
     if (inputs) {
       // Two for each CPU: a task may be preempted while it fills one.
       const auto buffers = static_cast<uint32_t>(2 * std::max(1, libbpf_num_possible_cpus()));
@@ -225,41 +237,49 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       return Fail(ExitCode::kHostUnfit, "the ring buffer of the BPF programs: " + ErrnoText(errno));
     }
     programs->api_ = multi ? UprobeApi::kMulti : UprobeApi::kPerf;
+    impl.cookies.reset();
+    if (for_all) impl.cookies = CookieTable::Make(bpf_map__fd(skeleton->maps.probe_cookies));
     programs->reads_inputs_ = inputs;
     programs->wants_stacks_ = options.with_stack;
     programs->reads_stacks_ = stacks;
     programs->has_budget_ = options.has_budget;
     absl::Status status = FindPidNamespace(bpf_program__fd(skeleton->progs.read_pidns_level));
-    if (status.ok()) status = programs->MeasureCosts(programs->api_);
+    if (status.ok()) status = programs->MeasureCosts();
+    if (status.ok() && multi && !for_all && !programs->are_all_threads_seen_) {
+      are_links_for_all = true;
+      continue;
+    }
     if (status.ok()) break;
     if (!multi || ExitCodeOf(status) == ExitCode::kNotPermitted) return status;
   }
   return programs;
 }
 
-absl::StatusOr<double> BpfPrograms::MeasureHit(UprobeApi api) {
+absl::StatusOr<double> BpfPrograms::MeasureHit(uint64_t* records) {
   const uint64_t ring_records =
       impl_->skeleton->bss->ring_bytes / (sizeof(abi::pt_record) + PT_RING_HEAD_BYTES);
   return MeasureProbeCost(
       static_cast<int>(ring_records / 2),
-      [this, api](const ModulePlan& module) {
+      [this](const ModulePlan& module) {
         AttachReport report;
-        return AttachModule(api, impl_->guard.get(), probe_program_fd(), module,
-                            Pid{static_cast<uint32_t>(getpid())}, &report);
+        return Attach(module, Pid{static_cast<uint32_t>(getpid())}, &report);
       },
-      [this] { impl_->ring.Discard(); });  // the loop's own records are nobody's
+      // The loop's own records are nobody's.
+      [this, records] { *records += impl_->ring.Discard(); });
 }
 
-absl::Status BpfPrograms::MeasureCosts(UprobeApi api) {
-  const absl::StatusOr<double> ns_per_hit = MeasureHit(api);
+absl::Status BpfPrograms::MeasureCosts() {
+  uint64_t records = 0;
+  const absl::StatusOr<double> ns_per_hit = MeasureHit(&records);
   if (!ns_per_hit.ok()) return ns_per_hit.status();
   ns_per_hit_ = *ns_per_hit;
+  are_all_threads_seen_ = records > 0 || impl_->empty_program;
   if (!has_budget_) return absl::OkStatus();
   // The number 0 is nobody else's.
   const Pid self{static_cast<uint32_t>(getpid())};
   absl::Status status = Demote(self, kProbeCostSite, 0, abi::PT_DEMOTION_WHOLE);
   if (!status.ok()) return status;
-  const absl::StatusOr<double> ns_per_count = MeasureHit(api);
+  const absl::StatusOr<double> ns_per_count = MeasureHit(&records);
   ForgetDemotions(self);
   if (!ns_per_count.ok()) return ns_per_count.status();
   ns_per_count_ = std::min(ns_per_hit_, *ns_per_count);

@@ -24,12 +24,13 @@ namespace proftrace {
 struct BpfOptions {
   uint32_t ring_bytes = 32u << 20;  // a power of two, at least a page
   bool follow_children = true;
-  bool record_shapes = false;     // with the programs that read operators' inputs
-  bool with_stack = false;        // with those that read Python's frames
-  bool beside_jumps = false;      // which see a part of the ends of rows, and of catches
-  bool has_budget = false;        // operators may be demoted (--max-overhead)
-  bool empty_program = false;     // the kernel's floor: probes that record nothing (tests/bench)
-  bool force_perf_links = false;  // as on kernels before 6.6 (tests)
+  bool record_shapes = false;        // with the programs that read operators' inputs
+  bool with_stack = false;           // with those that read Python's frames
+  bool beside_jumps = false;         // which see a part of the ends of rows, and of catches
+  bool has_budget = false;           // operators may be demoted (--max-overhead)
+  bool empty_program = false;        // the kernel's floor: probes that record nothing (tests/bench)
+  bool force_perf_links = false;     // as on kernels before 6.6 (tests)
+  bool force_links_for_all = false;  // as on kernels from 6.6 to 6.9 (tests)
   // Threads whose losses can be told apart; 0 = as many as the programs have room for (tests).
   uint32_t loss_threads = 0;
 };
@@ -59,6 +60,9 @@ class BpfPrograms {
   // Whether there are programs in the kernel.
   bool is_loaded() const;
   UprobeApi api() const { return api_; }
+  // Whether this kernel has links for all processes alone that see all threads: processes that are
+  // not recorded run into the probes as well, and are told apart.
+  bool are_links_for_all() const;
   // AttachModule with the recording program.
   absl::StatusOr<LinkSet> Attach(const ModulePlan& module, std::optional<Pid> pid,
                                  AttachReport* report) const;
@@ -121,12 +125,14 @@ class BpfPrograms {
   struct Impl;
   BpfPrograms();
   int probe_program_fd() const;
-  absl::StatusOr<double> MeasureHit(UprobeApi api);
-  absl::Status MeasureCosts(UprobeApi api);
+  // `records`: what it added to the ring is counted there.
+  absl::StatusOr<double> MeasureHit(uint64_t* records);
+  absl::Status MeasureCosts();
   void ForgetDemotions(Pid pid);
 
   std::unique_ptr<Impl> impl_;
   UprobeApi api_ = UprobeApi::kMulti;
+  bool are_all_threads_seen_ = true;  // by links for one process
   bool reads_inputs_ = false;
   bool wants_stacks_ = false;
   bool reads_stacks_ = false;

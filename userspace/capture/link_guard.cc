@@ -180,6 +180,7 @@ ProbeLink& ProbeLink::operator=(ProbeLink&& other) noexcept {
   fd_ = std::move(other.fd_);
   guard_ = std::move(other.guard_);
   number_ = other.number_;
+  needed_ = std::move(other.needed_);
   return *this;
 }
 
@@ -188,6 +189,7 @@ void ProbeLink::Close() {
   // Its own is the last one: there the kernel removes the probes.
   if (guard_ != nullptr) guard_->Drop(number_);
   guard_.reset();
+  needed_.reset();
 }
 
 void ProbeLink::Abandon() {

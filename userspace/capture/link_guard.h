@@ -42,6 +42,8 @@ class ProbeLink {
 
   // Leaves it to the end of this process.
   void Abandon();
+  // What it needs as long as it is there.
+  void Keep(std::shared_ptr<const void> needed) { needed_ = std::move(needed); }
 
  private:
   void Close();
@@ -49,6 +51,7 @@ class ProbeLink {
   UniqueFd fd_;
   std::shared_ptr<LinkGuard> guard_;  // null: nobody else holds it
   int number_ = -1;                   // the guard's, for it
+  std::shared_ptr<const void> needed_;
 };
 
 using LinkSet = std::vector<ProbeLink>;

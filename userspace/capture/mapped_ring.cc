@@ -82,6 +82,6 @@ uint64_t MappedRing::WaitAndTake(int timeout_ms, const Callback& callback) {
   return Take(callback);
 }
 
-void MappedRing::Discard() { (void)Take(nullptr); }
+uint64_t MappedRing::Discard() { return Take(nullptr); }
 
 }  // namespace proftrace

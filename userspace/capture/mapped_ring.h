@@ -62,7 +62,8 @@ class MappedRing {
   uint64_t Take(const Callback& callback);
   // The same, after it has waited for somebody to ring, which most records do not.
   uint64_t WaitAndTake(int timeout_ms, const Callback& callback);
-  void Discard();
+  // Takes what is there, for nobody: how many.
+  uint64_t Discard();
 
  private:
   bool Map(const bpf_map* ring, const bpf_map* doorbell, const RingVariables& variables);

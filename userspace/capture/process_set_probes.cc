@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "symbols/planner.h"
+#include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
@@ -12,6 +16,45 @@
 // How a ProcessSet puts the kernel's probes in, and takes single ones out while it records.
 
 namespace proftrace {
+namespace {
+
+bool MapsOneOf(const std::vector<Mapping>& mappings, const std::vector<ModulePlan>& modules) {
+  return std::any_of(mappings.begin(), mappings.end(), [&modules](const Mapping& mapping) {
+    return mapping.inode != 0 &&
+           std::any_of(modules.begin(), modules.end(), [&mapping](const ModulePlan& module) {
+             return module.file.device == mapping.device && module.file.inode == mapping.inode;
+           });
+  });
+}
+
+// Where links are for all processes, probes go into those as well that have another one's jumps
+// there. Returned are the locks by which nobody puts jumps into others meanwhile; one who does so
+// later finds the probes.
+absl::StatusOr<std::vector<TargetLock>> LockOthers(Pid pid, std::vector<ModulePlan>* modules) {
+  std::vector<TargetLock> locks;
+  for (const uint32_t number : ReadNumberedEntries("/proc")) {
+    const Pid other{number};
+    const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(other);
+    if (other == pid || !mappings.ok() || !MapsOneOf(*mappings, *modules)) continue;
+    absl::StatusOr<TargetLock> lock = TargetLock::TakeForProbes(other);
+    if (ExitCodeOf(lock.status()) == ExitCode::kNoTarget) continue;
+    if (!lock.ok()) return lock.status();
+    if (HasOwnPatches(other)) {
+      absl::StatusOr<std::vector<ModulePlan>> free = PointsBesideJumps(other, std::move(*modules));
+      if (!free.ok()) return free.status();
+      *modules = *std::move(free);
+    } else if (HasPatches(other)) {
+      return Fail(ExitCode::kHostUnfit,
+                  "PID " + std::to_string(number) +
+                      " has jumps (--tier patch) in the same libraries, and on this kernel probes "
+                      "for another process would go into it as well; use --tier patch here too");
+    }
+    locks.push_back(*std::move(lock));
+  }
+  return locks;
+}
+
+}  // namespace
 
 absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
                                        std::vector<ModulePlan> modules, ProcessLinks* links,
@@ -27,6 +70,12 @@ absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
       if (!free.ok()) return free.status();
       modules = *std::move(free);
     }
+  }
+  std::vector<TargetLock> others;
+  if (programs_->are_links_for_all()) {
+    absl::StatusOr<std::vector<TargetLock>> locks = LockOthers(pid, &modules);
+    if (!locks.ok()) return locks.status();
+    others = *std::move(locks);
   }
   for (const ModulePlan& planned : modules) {
     ModulePlan module = ModuleOfChild(planned, pid);

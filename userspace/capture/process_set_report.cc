@@ -130,6 +130,13 @@ std::vector<Unsupported> ProcessSet::gaps() const {
         "this kernel has no uprobe.multi (6.6): its probes record nothing after the end, but are "
         "removed while proftrace exits, which takes minutes"});
   }
+  if (programs_->are_links_for_all()) {
+    gaps.push_back(Unsupported{
+        "probes of the recorded processes alone",
+        "for one process this kernel passes hits of its first thread only (6.10 and updates of 6.6 "
+        "and 6.9 mend that): while this records, other processes that use the same libraries run "
+        "into its probes as well, and are not recorded"});
+  }
   if (const int64_t unwatched_ns = programs_->longest_unwatched_ns(); unwatched_ns > 0) {
     gaps.push_back(Unsupported{
         "forks, execs and ends of processes",

@@ -101,10 +101,15 @@ void CheckHost(Diagnosis* diagnosis) {
   CheckTiers(programs.status(), diagnosis);
   if (!programs.ok()) return;
   diagnosis->Add("BPF programs", true, "load");
-  diagnosis->Add("probes", true,
-                 (*programs)->api() == UprobeApi::kMulti
-                     ? "one link a file (uprobe.multi)"
-                     : "one perf event a probe: attaching takes longer (uprobe.multi needs 6.6)");
+  std::string probes = "one link a file (uprobe.multi)";
+  if ((*programs)->are_links_for_all()) {
+    probes +=
+        ", which other processes with that file run into as well: for one process alone this "
+        "kernel passes its first thread only; 6.10 and updates of 6.6 and 6.9 mend that";
+  } else if ((*programs)->api() != UprobeApi::kMulti) {
+    probes = "one perf event a probe: attaching takes longer (uprobe.multi needs 6.6)";
+  }
+  diagnosis->Add("probes", true, probes);
   char cost[64];
   std::snprintf(cost, sizeof(cost), "%.0f ns a hit, two hits an operator",
                 (*programs)->ns_per_hit());

@@ -51,6 +51,7 @@ struct RecordArguments {
   int verbose = 0;
   std::string probe_program = "record";
   bool perf_links = false;
+  bool links_for_all = false;
   bool keep_counting = false;
   uint32_t loss_threads = 0;
 };
