@@ -210,12 +210,33 @@ class FileSink : public ByteSink {
   std::optional<HeldSignals> signals_;  // while there is a temporary name to be taken away
 };
 
-// Whether `directory_fd` is /dev: a rename there would replace a name that the system needs.
-bool IsDeviceDirectory(int directory_fd) {
+bool IsDirectory(int directory_fd, const char* path) {
   struct stat here {};
-  struct stat dev {};
-  return fstat(directory_fd, &here) == 0 && stat("/dev", &dev) == 0 && here.st_dev == dev.st_dev &&
-         here.st_ino == dev.st_ino;
+  struct stat there {};
+  return fstat(directory_fd, &here) == 0 && stat(path, &there) == 0 &&
+         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+// Whether no file can be made there, or a rename would replace a name that the system needs.
+bool IsOfTheSystem(int directory_fd) {
+  return IsDirectory(directory_fd, "/dev") || IsDirectory(directory_fd, "/proc/self/fd");
+}
+
+// A copy of the descriptor that the name stands for: it is written to as it is, be it a pipe
+// (>(command) of a shell) or a file. -1: errno says why there is none.
+int OpenDescriptor(int directory_fd, const std::string& name) {
+  int number = -1;
+  if (IsDirectory(directory_fd, "/dev")) {
+    if (name == "stdout") number = STDOUT_FILENO;
+  } else {
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc() || end != name.data() + name.size()) number = -1;
+  }
+  if (number < 0) {
+    errno = EPERM;
+    return -1;
+  }
+  return fcntl(number, F_DUPFD_CLOEXEC, 0);
 }
 
 std::optional<uint32_t> NumberFromEnvironment(const char* name) {
@@ -255,7 +276,7 @@ OutputDirectory::OutputDirectory(OutputDirectory&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), owner_(other.owner_) {}
 
 std::string OutputDirectory::ScratchPath() const {
-  if (IsDeviceDirectory(fd_)) return "/tmp";
+  if (IsOfTheSystem(fd_)) return "/tmp";
   return path_.empty() ? "." : path_;
 }
 
@@ -273,10 +294,8 @@ absl::StatusOr<std::unique_ptr<ByteSink>> OutputDirectory::Create(const std::str
   bool is_temporary = false;
   if (exists && (S_ISCHR(existing.st_mode) || S_ISFIFO(existing.st_mode))) {
     file.fd = openat(fd_, name.c_str(), O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
-  } else if (IsDeviceDirectory(fd_)) {
-    // /dev/stdout is a link to whatever that is: it is written to, not replaced.
-    if (name != "stdout") return CannotWrite(path, EPERM);
-    file.fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  } else if (IsOfTheSystem(fd_)) {
+    file.fd = OpenDescriptor(fd_, name);
   } else {
     file = OpenNameless(fd_);
     if (file.fd < 0) file = OpenNamed(fd_);

@@ -167,6 +167,23 @@ TEST_F(OutputDirectoryTest, StandardOutputIsWrittenToAsItIs) {
   EXPECT_TRUE(is_written);
 }
 
+TEST_F(OutputDirectoryTest, ADescriptorIsWrittenToAsItIs) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  {
+    const OutputDirectory directory = *OutputDirectory::Open("/dev/fd", std::nullopt);
+    const std::unique_ptr<ByteSink> sink = *directory.Create(std::to_string(ends[1]));
+    EXPECT_TRUE(sink->Write("text").ok() && sink->Finish().ok());
+    EXPECT_FALSE(directory.Create("1x").ok());
+    EXPECT_FALSE(directory.Create("987654").ok()) << "not open";
+  }
+  close(ends[1]);
+  char text[8] = {};
+  EXPECT_EQ(read(ends[0], text, sizeof(text)), 4);
+  EXPECT_STREQ(text, "text");
+  close(ends[0]);
+}
+
 TEST_F(OutputDirectoryTest, MissingDirectoryAndDirectoryInTheWayFail) {
   EXPECT_EQ(ExitCodeOf(OutputDirectory::Open((path_ / "no").string(), std::nullopt).status()),
             ExitCode::kOutputFailed);

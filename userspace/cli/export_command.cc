@@ -233,7 +233,8 @@ void AddExportCommand(CLI::App& app, Action* action) {
   command->add_option("--format", arguments->format, "one or several of: " + names)->required();
   command->add_option(
       "-o,--output", arguments->output,
-      "file or directory; a name that ends in .gz is compressed. Of memory-timeline: "
+      "file or directory, - for the standard output; a name that ends in .gz is compressed. Of "
+      "memory-timeline: "
       ".html, .raw.json.gz or .json say which form, as in torch");
   command
       ->add_option("--metric", arguments->metric,
@@ -257,8 +258,10 @@ void AddExportCommand(CLI::App& app, Action* action) {
   // What `record` writes of its own recording, beside it; 9 when events were lost. For `record`
   // itself, not in --help.
   command->add_flag("--as-recorded", arguments->as_recorded)->group("");
-  command->callback(
-      [arguments, action] { *action = [arguments] { return RunExport(*arguments); }; });
+  command->callback([arguments, action] {
+    if (arguments->output == "-") arguments->output = "/dev/stdout";
+    *action = [arguments] { return RunExport(*arguments); };
+  });
 }
 
 }  // namespace proftrace
