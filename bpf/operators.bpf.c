@@ -57,7 +57,7 @@ int on_probe(struct pt_regs *ctx)
 		bpf_tail_call(ctx, &no_program, 0);
 		return 0;
 	}
-	if (config_cookies_in_table && !cookie)
+	if ((config_cookies_in_table || config_cookies_by_address) && !cookie)
 		return 0;
 	if (config_has_budget) {
 		if (unlikely(handover) && is_second_of_hit(ctx, !!(cookie & PT_COOKIE_GENERATION)))

@@ -25,7 +25,9 @@ Verdict LoadOperators(const BpfOptions& options) {
   if (!programs.ok()) return {false, std::string(programs.status().message())};
   const bool inputs = (*programs)->reads_inputs() == options.record_shapes;
   const bool stacks = (*programs)->reads_stacks() == options.with_stack;
-  std::string text = (*programs)->api() == UprobeApi::kMulti ? "uprobe.multi" : "perf events";
+  std::string text = (*programs)->api() == UprobeApi::kMulti   ? "uprobe.multi"
+                     : (*programs)->api() == UprobeApi::kTrace ? "trace events"
+                                                               : "perf events";
   if (!inputs) text += ", without inputs";
   if (!stacks) text += ", without stacks";
   return {inputs && stacks, text};

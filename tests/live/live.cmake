@@ -64,7 +64,7 @@ foreach(test IN ITEMS agent all bounds budget calls children clean cuda damage d
 endforeach()
 
 add_executable(perf_links_test perf_links_test.cc root_main.cc)
-target_link_libraries(perf_links_test PRIVATE proftrace_capture proftrace_warnings GTest::gtest)
+target_link_libraries(perf_links_test PRIVATE proftrace_capture proftrace_warnings GTest::gmock GTest::gtest)
 add_test(NAME live_perf_links COMMAND perf_links_test)
 set_tests_properties(live_perf_links PROPERTIES
   LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180)

@@ -1,28 +1,38 @@
-// The way of attaching on kernels before 6.6, forced: one perf event and one link a probe.
+// The ways of attaching on kernels before 6.6, forced: one event of the kernel's tracing a file, or
+// one perf event and one link a probe.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <string>
+#include <vector>
 
+#include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/probe_cost.h"
+#include "userspace/capture/trace_event.h"
 
 namespace proftrace {
 namespace {
 
-TEST(PerfLinksTest, ForcedLinksAreUsedAndMeasured) {
+class OldLinksTest : public testing::TestWithParam<UprobeApi> {};
+
+TEST_P(OldLinksTest, AreUsedAndMeasured) {
   BpfOptions options;
-  options.force_perf_links = true;
+  options.first_api = GetParam();
   const auto programs = BpfPrograms::Load(options);
   ASSERT_TRUE(programs.ok()) << programs.status();
-  EXPECT_EQ((*programs)->api(), UprobeApi::kPerf);
+  EXPECT_EQ((*programs)->api(), GetParam());
   EXPECT_GT((*programs)->ns_per_hit(), 50) << "a trap that costs nothing is none";
 }
 
-TEST(PerfLinksTest, EveryHitIsOneRecordWithItsSite) {
+TEST_P(OldLinksTest, EveryHitIsOneRecordWithItsSite) {
   BpfOptions options;
-  options.force_perf_links = true;
+  options.first_api = GetParam();
   options.ring_bytes = 8u << 20;
   absl::StatusOr<std::unique_ptr<BpfPrograms>> loaded = BpfPrograms::Load(options);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -60,9 +70,9 @@ TEST(PerfLinksTest, EveryHitIsOneRecordWithItsSite) {
   EXPECT_EQ(programs.ReadCounters().ring_lost, 0u);
 }
 
-TEST(PerfLinksTest, NothingIsRecordedAfterTheStop) {
+TEST_P(OldLinksTest, NothingIsRecordedAfterTheStop) {
   BpfOptions options;
-  options.force_perf_links = true;
+  options.first_api = GetParam();
   absl::StatusOr<std::unique_ptr<BpfPrograms>> loaded = BpfPrograms::Load(options);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   BpfPrograms& programs = **loaded;
@@ -78,6 +88,35 @@ TEST(PerfLinksTest, NothingIsRecordedAfterTheStop) {
   ASSERT_TRUE(cost.ok()) << cost.status();
   EXPECT_EQ(records, 0u);
 }
+
+// A definition that stays would be the whole machine's.
+TEST(TraceEventTest, IsThereWhileItIsNeededAndGoesWithWhoIsGone) {
+  const auto definitions = [] {
+    return ReadSmallFile("/sys/kernel/tracing/uprobe_events", size_t{1} << 20);
+  };
+  ASSERT_TRUE(CanMakeTraceEvents());
+  const std::vector<ProbePoint> points = {{64, 0}, {65, 0}};
+  {
+    const auto event = TraceEvent::Make("/proc/self/exe", points);
+    ASSERT_NE(event, nullptr) << ErrnoText(errno);
+    const std::string mine = "proftrace/pid_" + std::to_string(getpid()) + "_";
+    EXPECT_THAT(definitions(), testing::HasSubstr(mine));
+  }
+  EXPECT_THAT(definitions(), testing::Not(testing::HasSubstr("proftrace/pid_")));
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto event = TraceEvent::Make("/proc/self/exe", points);
+    _exit(event == nullptr ? 1 : 0);  // without its destructor
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(definitions(), testing::HasSubstr(std::to_string(child)));
+  EXPECT_TRUE(CanMakeTraceEvents());
+  EXPECT_THAT(definitions(), testing::Not(testing::HasSubstr("proftrace/pid_")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Apis, OldLinksTest, testing::Values(UprobeApi::kTrace, UprobeApi::kPerf));
 
 }  // namespace
 }  // namespace proftrace

@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/cookie_table.h"
+#include "userspace/capture/trace_event.h"
 
 namespace proftrace {
 namespace {
@@ -62,6 +64,14 @@ struct MultiAttach {
   std::optional<Pid> pid;
 };
 
+// The same of trace events.
+struct TraceAttach {
+  int program_fd = -1;
+  int addresses_fd = -1;
+  const ModulePlan& module;
+  Pid pid;
+};
+
 // One link over `points`; the errno on failure.
 int CreateMultiLink(const MultiAttach& attach, const std::vector<ProbePoint>& points,
                     LinkSet* links) {
@@ -107,20 +117,23 @@ int CreatePerfLink(int program_fd, uint32_t pmu_type, const std::string& path,
   return 0;
 }
 
+// Makes one link over points; the errno on failure.
+using CreateLink = std::function<int(const std::vector<ProbePoint>& points, LinkSet* links)>;
+
 // Finds the points that make the link fail, by halves.
-void FindRefused(const MultiAttach& attach, const std::vector<ProbePoint>& points,
-                 AttachReport* report) {
+void FindRefused(const CreateLink& create, const std::string& module,
+                 const std::vector<ProbePoint>& points, AttachReport* report) {
   LinkSet links;  // dropped again: the whole set is linked once, when the refused points are known
-  const int error = CreateMultiLink(attach, points, &links);
+  const int error = create(points, &links);
   if (error == 0 || IsFatal(error)) return;
   if (points.size() == 1) {
-    report->refused.push_back(RefusedPoint{attach.module.name, points[0].file_offset, error});
+    report->refused.push_back(RefusedPoint{module, points[0].file_offset, error});
     return;
   }
   const auto middle = points.begin() + static_cast<std::ptrdiff_t>(points.size() / 2);
   links.clear();
-  FindRefused(attach, {points.begin(), middle}, report);
-  FindRefused(attach, {middle, points.end()}, report);
+  FindRefused(create, module, {points.begin(), middle}, report);
+  FindRefused(create, module, {middle, points.end()}, report);
 }
 
 // The points whose site has no refused point: a begin without its end would be worse than neither.
@@ -143,20 +156,20 @@ std::vector<ProbePoint> WithoutRefused(const ModulePlan& module, const AttachRep
   return points;
 }
 
-absl::StatusOr<LinkSet> AttachMulti(const MultiAttach& attach, AttachReport* report) {
-  const ModulePlan& module = attach.module;
+absl::StatusOr<LinkSet> AttachAtOnce(const CreateLink& create, const ModulePlan& module,
+                                     std::optional<Pid> pid, AttachReport* report) {
   LinkSet links;
-  int error = CreateMultiLink(attach, module.points, &links);
+  int error = create(module.points, &links);
   size_t attached = module.points.size();
   if (error != 0 && !IsFatal(error)) {
-    FindRefused(attach, module.points, report);
+    FindRefused(create, module.name, module.points, report);
     const std::vector<ProbePoint> points = WithoutRefused(module, *report);
     attached = points.size();
     if (!points.empty() && points.size() < module.points.size()) {
-      error = CreateMultiLink(attach, points, &links);
+      error = create(points, &links);
     }
   }
-  if (error != 0) return AttachError(error, module, attach.pid);
+  if (error != 0) return AttachError(error, module, pid);
   report->points += static_cast<uint32_t>(attached);
   return links;
 }
@@ -194,6 +207,31 @@ absl::StatusOr<LinkSet> AttachPerf(int program_fd, const ModulePlan& module, std
   return links;
 }
 
+// What a trace event needs as long as it is open.
+struct TraceNeeds {
+  std::unique_ptr<ProbeAddresses> addresses;
+  std::unique_ptr<TraceEvent> event;
+};
+
+// One event over `points`; the errno on failure.
+int CreateTraceLink(const TraceAttach& attach, const std::vector<ProbePoint>& points,
+                    LinkSet* links) {
+  auto needs = std::make_shared<TraceNeeds>();
+  ModulePlan part = attach.module;
+  part.points = points;
+  needs->addresses = ProbeAddresses::Put(attach.addresses_fd, attach.pid, part);
+  if (needs->addresses == nullptr) return ESRCH;
+  needs->event = TraceEvent::Make(attach.module.open_path, points);
+  if (needs->event == nullptr) return errno;
+  UniqueFd opened;
+  if (const int error = needs->event->Open(attach.pid, attach.program_fd, &opened); error != 0) {
+    return error;
+  }
+  links->emplace_back(std::move(opened));
+  links->back().Keep(std::move(needs));
+  return 0;
+}
+
 }  // namespace
 
 absl::StatusOr<uint32_t> UprobePmuType() {
@@ -208,13 +246,19 @@ absl::StatusOr<uint32_t> UprobePmuType() {
 }
 
 absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
-                                     const std::shared_ptr<CookieTable>& cookies,
-                                     const ModulePlan& module, std::optional<Pid> pid,
-                                     AttachReport* report) {
+                                     const ProbeTables& tables, const ModulePlan& module,
+                                     std::optional<Pid> pid, AttachReport* report) {
   if (module.points.empty()) return LinkSet();
   switch (api) {
-    case UprobeApi::kMulti:
-      return AttachMulti({guard, program_fd, cookies.get(), module, pid}, report);
+    case UprobeApi::kMulti: {
+      const MultiAttach attach{guard, program_fd, tables.cookies.get(), module, pid};
+      return AttachAtOnce(std::bind_front(CreateMultiLink, attach), module, pid, report);
+    }
+    case UprobeApi::kTrace: {
+      if (!pid.has_value()) break;
+      const TraceAttach attach{program_fd, tables.addresses_fd, module, *pid};
+      return AttachAtOnce(std::bind_front(CreateTraceLink, attach), module, pid, report);
+    }
     case UprobeApi::kPerf:
       return AttachPerf(program_fd, module, pid, report);
   }

@@ -23,7 +23,14 @@ class CookieTable;
 // How the kernel is asked for uprobes.
 enum class UprobeApi {
   kMulti,  // one link a file (kernel 6.6 and later)
-  kPerf,   // a perf event and a link a point (kernel 5.15 and later)
+  kTrace,  // one event of the kernel's tracing a file and process (kernel 5.15 and later)
+  kPerf,   // a perf event and a link a point (likewise, where tracefs cannot be written)
+};
+
+// What the programs are told of probes, beside their cookies.
+struct ProbeTables {
+  std::shared_ptr<CookieTable> cookies;  // kMulti; null: links are for one process
+  int addresses_fd = -1;                 // kTrace: the map probe_addresses
 };
 
 // A point that the kernel refused.
@@ -40,12 +47,11 @@ struct AttachReport {
 
 // Attaches every point of `module` with program `program_fd`. `pid`: only that process; none: every
 // process that maps the file. Points that the kernel refuses are left out together with the other
-// points of their site, and reported. `cookies`: not null where links cannot be for one process
-// alone (kMulti). Fails with kNoTarget when the process is gone, kNotPermitted, or kHostUnfit.
+// points of their site, and reported. Fails with kNoTarget when the process is gone, kNotPermitted,
+// or kHostUnfit. kTrace needs a process.
 absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
-                                     const std::shared_ptr<CookieTable>& cookies,
-                                     const ModulePlan& module, std::optional<Pid> pid,
-                                     AttachReport* report);
+                                     const ProbeTables& tables, const ModulePlan& module,
+                                     std::optional<Pid> pid, AttachReport* report);
 
 // The sysfs number of the uprobe PMU; fails with kHostUnfit where there is none.
 absl::StatusOr<uint32_t> UprobePmuType();

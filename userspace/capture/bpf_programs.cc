@@ -19,6 +19,7 @@
 #include "proftrace.skel.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/capture/address_key.h"
 #include "userspace/capture/cookie_table.h"
 #include "userspace/capture/kernel_types.h"
 #include "userspace/capture/load_messages.h"
@@ -26,6 +27,7 @@
 #include "userspace/capture/pid_namespace.h"
 #include "userspace/capture/probe_cost.h"
 #include "userspace/capture/process_watch.h"
+#include "userspace/capture/trace_event.h"
 
 namespace proftrace {
 namespace {
@@ -34,6 +36,8 @@ constexpr uint32_t kMostNumbers =
     UINT16_MAX;  // of places, signatures, …: cookies have 16 bits for one
 // Of operators without a function of their own, in all processes: a torch has 500.
 constexpr uint32_t kMostOperatorSignatures = 1 << 19;
+// Of probes that are known by them, in all processes: a torch has 6500.
+constexpr uint32_t kMostAddresses = 1 << 19;
 // Whose stacks are kept at once (the one that was least used gives way), and of what: a mixture of
 // experts has 30 000 modules.
 constexpr uint32_t kMostPythonThreads = 2048;
@@ -89,7 +93,7 @@ struct BpfPrograms::Impl {
     void operator()(proftrace_bpf* skeleton) const { proftrace_bpf__destroy(skeleton); }
   };
   std::unique_ptr<proftrace_bpf, Deleter> skeleton;
-  std::shared_ptr<CookieTable> cookies;  // null: links are for one process
+  ProbeTables tables;
   MappedRing ring;
   std::vector<bpf_link*> links;
   bool empty_program = false;
@@ -136,7 +140,7 @@ std::unique_ptr<BpfPrograms> BpfPrograms::WithoutKernel(const BpfOptions& option
 
 bool BpfPrograms::is_loaded() const { return impl_->watch == nullptr; }
 
-bool BpfPrograms::are_links_for_all() const { return impl_->cookies != nullptr; }
+bool BpfPrograms::are_links_for_all() const { return impl_->tables.cookies != nullptr; }
 
 int64_t BpfPrograms::longest_unwatched_ns() const {
   return is_loaded() ? 0 : impl_->watch->longest_interval_ns();
@@ -155,7 +159,7 @@ absl::StatusOr<LinkSet> BpfPrograms::Attach(const ModulePlan& module, std::optio
     }
     return LinkSet();
   }
-  return AttachModule(api_, impl_->guard.get(), probe_program_fd(), impl_->cookies, module, pid,
+  return AttachModule(api_, impl_->guard.get(), probe_program_fd(), impl_->tables, module, pid,
                       report);
 }
 
@@ -168,18 +172,22 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
   std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
   AllowManyDescriptors();  // of the guard, too
   programs->impl_->guard = LinkGuard::Start();
-  // A kernel without multi links refuses programs that name them: the second try is for the perf
-  // links.
+  // A kernel without multi links refuses programs that name them: the later tries are for others.
   struct Form {
-    bool multi;
+    UprobeApi api;
     bool loops;  // with the programs that need bpf_loop
     bool for_all = false;
   };
   bool are_links_for_all = options.force_links_for_all;
-  for (const auto& [multi, loops, for_all] :
-       {Form{true, true}, Form{true, true, true}, Form{true, false}, Form{true, false, true},
-        Form{false, true}, Form{false, false}}) {
-    if ((multi && (options.force_perf_links || for_all != are_links_for_all)) ||
+  const bool has_trace_events = CanMakeTraceEvents();
+  for (const auto& [api, loops, for_all] :
+       {Form{UprobeApi::kMulti, true}, Form{UprobeApi::kMulti, true, true},
+        Form{UprobeApi::kMulti, false}, Form{UprobeApi::kMulti, false, true},
+        Form{UprobeApi::kTrace, true}, Form{UprobeApi::kPerf, true}, Form{UprobeApi::kTrace, false},
+        Form{UprobeApi::kPerf, false}}) {
+    const bool multi = api == UprobeApi::kMulti;
+    if (api < options.first_api || (multi && for_all != are_links_for_all) ||
+        (api == UprobeApi::kTrace && !has_trace_events) ||
         (loops && !options.record_shapes && !options.with_stack)) {
       continue;
     }
@@ -196,6 +204,10 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     if (for_all) {
       skeleton->rodata->config_cookies_in_table = true;
       bpf_map__set_max_entries(skeleton->maps.probe_cookies, CookieTable::kEntries);
+    }
+    if (api == UprobeApi::kTrace) {
+      skeleton->rodata->config_cookies_by_address = true;
+      bpf_map__set_max_entries(skeleton->maps.probe_addresses, kMostAddresses);
     }
     if (inputs) {
       // Two for each CPU: a task may be preempted while it fills one.
@@ -229,16 +241,19 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     }
     const int error = -LoadPrograms([skeleton] { return proftrace_bpf__load(skeleton); });
     if (error != 0) {
-      const bool may_go_without = multi || loops;
+      const bool may_go_without = api != UprobeApi::kPerf || loops;
       if (may_go_without && (loops ? error != EPERM : !messages.IsNotPermitted(error))) continue;
       return LoadError(error, messages);
     }
     if (!impl.ring.Open(skeleton)) {
       return Fail(ExitCode::kHostUnfit, "the ring buffer of the BPF programs: " + ErrnoText(errno));
     }
-    programs->api_ = multi ? UprobeApi::kMulti : UprobeApi::kPerf;
-    impl.cookies.reset();
-    if (for_all) impl.cookies = CookieTable::Make(bpf_map__fd(skeleton->maps.probe_cookies));
+    programs->api_ = api;
+    impl.tables = {};
+    if (for_all) impl.tables.cookies = CookieTable::Make(bpf_map__fd(skeleton->maps.probe_cookies));
+    if (api == UprobeApi::kTrace) {
+      impl.tables.addresses_fd = bpf_map__fd(skeleton->maps.probe_addresses);
+    }
     programs->reads_inputs_ = inputs;
     programs->wants_stacks_ = options.with_stack;
     programs->reads_stacks_ = stacks;
@@ -250,7 +265,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       continue;
     }
     if (status.ok()) break;
-    if (!multi || ExitCodeOf(status) == ExitCode::kNotPermitted) return status;
+    if (api == UprobeApi::kPerf || ExitCodeOf(status) == ExitCode::kNotPermitted) return status;
   }
   return programs;
 }
@@ -354,12 +369,6 @@ absl::Status BpfPrograms::TraceProcess(Pid pid) {
 }
 
 namespace {
-
-// The key of both maps below, as operators.bpf.c has it.
-struct AddressKey {
-  uint64_t address;
-  uint64_t tgid;
-};
 
 absl::Status AddAddress(const bpf_map* map, Pid pid, uint64_t address, uint32_t value) {
   const AddressKey key{address, Raw(pid)};

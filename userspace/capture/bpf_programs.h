@@ -24,13 +24,13 @@ namespace proftrace {
 struct BpfOptions {
   uint32_t ring_bytes = 32u << 20;  // a power of two, at least a page
   bool follow_children = true;
-  bool record_shapes = false;        // with the programs that read operators' inputs
-  bool with_stack = false;           // with those that read Python's frames
-  bool beside_jumps = false;         // which see a part of the ends of rows, and of catches
-  bool has_budget = false;           // operators may be demoted (--max-overhead)
-  bool empty_program = false;        // the kernel's floor: probes that record nothing (tests/bench)
-  bool force_perf_links = false;     // as on kernels before 6.6 (tests)
-  bool force_links_for_all = false;  // as on kernels from 6.6 to 6.9 (tests)
+  bool record_shapes = false;  // with the programs that read operators' inputs
+  bool with_stack = false;     // with those that read Python's frames
+  bool beside_jumps = false;   // which see a part of the ends of rows, and of catches
+  bool has_budget = false;     // operators may be demoted (--max-overhead)
+  bool empty_program = false;  // the kernel's floor: probes that record nothing (tests/bench)
+  UprobeApi first_api = UprobeApi::kMulti;  // those before it are not tried (tests)
+  bool force_links_for_all = false;         // as on kernels from 6.6 to 6.9 (tests)
   // Threads whose losses can be told apart; 0 = as many as the programs have room for (tests).
   uint32_t loss_threads = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <link.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
+#include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 
 // A function that begins with a push. In assembly, so that no compiler leaves it out or reorders
@@ -91,6 +93,14 @@ absl::StatusOr<double> MeasureProbeCost(
   ModulePlan module;
   module.name = "proftrace itself";
   module.open_path = "/proc/self/exe";
+  const absl::StatusOr<std::vector<Mapping>> mappings =
+      ReadMaps(Pid{static_cast<uint32_t>(getpid())});
+  if (!mappings.ok()) return mappings.status();
+  for (const Mapping& mapping : *mappings) {
+    if (code.address >= mapping.start && code.address < mapping.end) {
+      module.file = {mapping.device, mapping.inode};
+    }
+  }
   module.points.push_back(
       ProbePoint{code.file_offset, PT_COOKIE(kProbeCostSite, abi::PT_ROLE_BEGIN, 0, 0)});
 

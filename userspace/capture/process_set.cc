@@ -572,7 +572,7 @@ void ProcessSet::Detach() {
     const std::lock_guard lock(mutex_);
     for (auto& [pid, process] : processes_) links.push_back(process.links.TakeAll());
   }
-  if (programs_->api() == UprobeApi::kMulti) return;
+  if (programs_->api() != UprobeApi::kPerf) return;
   // The kernel removes perf events one by one, a tenth of a second each (it waits for readers of
   // the tracepoint under one lock): that is left to the end of this process, after the results are
   // written.

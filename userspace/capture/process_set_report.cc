@@ -127,8 +127,8 @@ std::vector<Unsupported> ProcessSet::gaps() const {
   if (programs_->api() == UprobeApi::kPerf) {
     gaps.push_back(Unsupported{
         "fast detach",
-        "this kernel has no uprobe.multi (6.6): its probes record nothing after the end, but are "
-        "removed while proftrace exits, which takes minutes"});
+        "this kernel has no uprobe.multi (6.6), and its tracefs cannot be written: probes record "
+        "nothing after the end, but are removed while proftrace exits, which takes minutes"});
   }
   if (programs_->are_links_for_all()) {
     gaps.push_back(Unsupported{

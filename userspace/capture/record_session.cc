@@ -255,7 +255,7 @@ absl::Status RecordSession::Loop() {
 
 absl::Status RecordSession::MeasureHitInJob() {
   // Perf events by the thousand take the kernel minutes to remove. Beside jumps no probe may go in.
-  if (programs_->api() != UprobeApi::kMulti || patch_ != nullptr) return absl::OkStatus();
+  if (programs_->api() == UprobeApi::kPerf || patch_ != nullptr) return absl::OkStatus();
   const LinkSet links = processes_->AttachCostPoints();
   if (links.empty()) return absl::OkStatus();
   measures_hit_ = true;

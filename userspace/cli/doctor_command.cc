@@ -106,8 +106,12 @@ void CheckHost(Diagnosis* diagnosis) {
     probes +=
         ", which other processes with that file run into as well: for one process alone this "
         "kernel passes its first thread only; 6.10 and updates of 6.6 and 6.9 mend that";
-  } else if ((*programs)->api() != UprobeApi::kMulti) {
-    probes = "one perf event a probe: attaching takes longer (uprobe.multi needs 6.6)";
+  } else if ((*programs)->api() == UprobeApi::kTrace) {
+    probes = "one event of the kernel's tracing a file and process (uprobe.multi needs 6.6)";
+  } else if ((*programs)->api() == UprobeApi::kPerf) {
+    probes =
+        "one perf event a probe, which take minutes to remove: uprobe.multi needs 6.6, and "
+        "events of the kernel's tracing a tracefs that can be written";
   }
   diagnosis->Add("probes", true, probes);
   char cost[64];

@@ -50,6 +50,7 @@ struct RecordArguments {
   bool no_progress = false;
   int verbose = 0;
   std::string probe_program = "record";
+  bool trace_events = false;
   bool perf_links = false;
   bool links_for_all = false;
   bool keep_counting = false;

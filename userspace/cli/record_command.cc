@@ -88,7 +88,8 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.bpf.loss_threads = arguments.loss_threads;
   options.bpf.follow_children = !arguments.no_follow_children;
   options.bpf.empty_program = arguments.probe_program == "empty";
-  options.bpf.force_perf_links = arguments.perf_links;
+  if (arguments.trace_events) options.bpf.first_api = UprobeApi::kTrace;
+  if (arguments.perf_links) options.bpf.first_api = UprobeApi::kPerf;
   options.bpf.force_links_for_all = arguments.links_for_all;
   if (arguments.sample.has_value()) {
     const absl::StatusOr<int64_t> period_ns = ParseFrequency(*arguments.sample);
@@ -568,6 +569,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
   record->add_option("--probe-program", arguments->probe_program)
       ->check(CLI::IsMember({"record", "empty"}))
       ->group("");
+  record->add_flag("--trace-events", arguments->trace_events)->group("");
   record->add_flag("--perf-links", arguments->perf_links)->group("");
   record->add_flag("--links-for-all", arguments->links_for_all)->group("");
   record->add_flag("--keep-counting", arguments->keep_counting)->group("");

@@ -1,0 +1,14 @@
+// The key of maps of the BPF programs that say something of an address in a process.
+#pragma once
+
+#include <cstdint>
+
+namespace proftrace {
+
+// struct address_key (bpf/registers.bpf.h).
+struct AddressKey {
+  uint64_t address;
+  uint64_t tgid;
+};
+
+}  // namespace proftrace
