@@ -470,7 +470,7 @@ static __always_inline long read_long_name(struct long_name *name, __u64 charact
 	(void)name;
 	if (characters < 0x10000)
 		return -1;
-	while (length < PT_NAME_BYTES - 1 && text[length])
+	while (length < PT_NAME_BYTES + 1 && text[length])
 		++length;
 	return length + 1;
 }

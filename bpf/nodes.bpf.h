@@ -28,6 +28,27 @@ static __always_inline __u32 find_node_class(const struct address_key *key)
 #define NODE_CLASS(key) find_node_class(key)
 #endif
 
+/* What a type's name has behind what fills its record: parts, the last of which is shorter than it
+ * could be. */
+static __noinline int write_rest_of_type_name(__u64 sp, __u64 characters)
+{
+	struct long_name *name = take_name();
+	long bytes = name ? read_long_name(name, characters) : 0;
+	__u32 length = bytes - 1;
+
+	give_name_back(name);
+	if (bytes <= 0)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < 3; ++i) {
+		__u32 offset = PT_TYPE_NAME_BYTES - 1 + i * PT_TEXT_MORE_BYTES;
+
+		if (length >= offset)
+			write_text_part(sp, characters, length - offset, offset);
+	}
+	return 0;
+}
+
 /* torch::autograd::Node*: its vtable names its class; a PyNode's class is that of its Python
  * object. Its inputs come before (write_inputs_before). */
 static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 cookie)
@@ -41,6 +62,9 @@ static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 co
 	__u64 time_ns;
 	struct pt_node_record *record;
 	__u32 node_class;
+	__u64 long_type_name = 0;
+	__u64 characters;
+	long bytes;
 
 	read_node_head(&head, node, cookie);
 	vtable = head.words[0];
@@ -69,9 +93,13 @@ static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 co
 			return 0;
 		fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_NODE_BEGIN, sizeof(*record));
 		/* PyTypeObject: ob_base (refcount, type, size), then tp_name. */
-		if (bpf_probe_read_user_str(record->type_name, sizeof(record->type_name),
-					    (void *)read_word(python_type + 24)) < 0)
+		characters = read_word(python_type + 24);
+		bytes = bpf_probe_read_user_str(record->type_name, sizeof(record->type_name),
+						(void *)characters);
+		if (bytes < 0)
 			record->type_name[0] = 0;
+		if (bytes == sizeof(record->type_name))
+			long_type_name = characters;
 	} else {
 		record = reserve(PT_NODE_RECORD_SHORT_BYTES);
 		if (!record)
@@ -84,6 +112,8 @@ static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 co
 	record->vtable = vtable;
 	record->python_type = python_type;
 	submit(record);
+	if (unlikely(long_type_name))
+		write_rest_of_type_name(PT_REGS_SP(ctx), long_type_name);
 	if (unlikely(is_new))
 		wake_loader();
 	write_node_forward(time_ns, PT_REGS_SP(ctx), cookie, &head, node);

@@ -10,7 +10,7 @@
 /* A name on its way into a record: too large for the stack. */
 struct long_name {
 	__u64 busy;
-	char text[PT_NAME_BYTES];
+	char text[PT_NAME_BYTES + 2]; /* one byte more says that it is cut */
 };
 
 /* More than one a CPU: a task may be preempted while it has one. */
@@ -43,7 +43,7 @@ static __always_inline void give_name_back(struct long_name *name)
 }
 
 /* The text at `characters` and the NUL behind it: how many bytes, 0 or less where it could not be
- * read. */
+ * read. Of longer ones than PT_NAME_BYTES one byte more than that. */
 static __always_inline long read_long_name(struct long_name *name, __u64 characters)
 {
 	return bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)characters);
@@ -59,16 +59,10 @@ static __always_inline void put_name(char *text, const struct long_name *name, _
 
 #endif
 
-/* A name's bytes from `offset` on. Two of these hold what PT_NAME_BYTES leaves after the first
- * record. */
-static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 length, __u32 offset)
+static __always_inline void write_text_part(__u64 sp, __u64 characters, __u32 bytes, __u32 offset)
 {
-	struct pt_text_more_record *record;
-	__u32 bytes = length - offset;
+	struct pt_text_more_record *record = reserve(sizeof(*record));
 
-	if (length <= offset)
-		return;
-	record = reserve(sizeof(*record));
 	if (!record)
 		return;
 	fill_head(&record->head, sp, 0, PT_TEXT_MORE, sizeof(*record));
@@ -83,6 +77,14 @@ static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 le
 		count_drop(PT_DROP_READ_FAILED);
 	}
 	submit(record);
+}
+
+/* A name's bytes from `offset` on. Two of these hold what PT_NAME_BYTES leaves after the first
+ * record. */
+static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 length, __u32 offset)
+{
+	if (length > offset)
+		write_text_part(sp, characters, length - offset, offset);
 }
 
 #endif

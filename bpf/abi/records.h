@@ -142,8 +142,8 @@ struct pt_node_record {
 	struct pt_record head;
 	pt_u64 vtable;	    /* of the Node */
 	pt_u64 python_type; /* PyTypeObject* of a PyNode's object, else meaningless; 0 = not read */
-	/* Only when the vtable is known to be PyNode's (record longer by this): tp_name, NUL
-	 * terminated. */
+	/* Only when the vtable is known to be PyNode's (record longer by this): tp_name and a NUL;
+	 * where it is full, PT_TEXT_MORE until one is shorter than it could be. */
 	char type_name[PT_TYPE_NAME_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_node_record) == 104, "pt_node_record");
@@ -162,7 +162,7 @@ struct pt_text_record {
 PT_STATIC_ASSERT(sizeof(struct pt_text_record) == 280, "pt_text_record");
 #define PT_TEXT_READ_FAILED 0xffffffffu
 
-/* The part of a longer name from `offset` on; as many of these follow as PT_NAME_BYTES needs. */
+/* The part of a longer name from `offset` on; as many follow as PT_NAME_BYTES needs. */
 #define PT_TEXT_MORE_BYTES 2000
 #define PT_NAME_BYTES 4096 /* names are cut here */
 struct pt_text_more_record {

@@ -214,8 +214,17 @@ class RecordMaker {
     std::strncpy(record.type_name, type_name.c_str(), sizeof(record.type_name) - 1);
     if (type_name.empty()) {
       AddBytes(&record, PT_NODE_RECORD_SHORT_BYTES);
-    } else {
-      Add(record);
+      return;
+    }
+    Add(record);
+    const size_t told = std::min<size_t>(type_name.size(), PT_NAME_BYTES + 1);
+    for (size_t at = sizeof(record.type_name) - 1; at <= told; at += PT_TEXT_MORE_BYTES) {
+      abi::pt_text_more_record more{};
+      more.head = Head(abi::PT_TEXT_MORE, tid, ns, 0, Sp(depth));
+      more.offset = static_cast<uint32_t>(at);
+      more.bytes = static_cast<uint32_t>(std::min<size_t>(told - at, PT_TEXT_MORE_BYTES));
+      std::memcpy(more.text, type_name.data() + at, more.bytes);
+      Add(more);
     }
   }
   // An operator with a sequence number.

@@ -211,5 +211,24 @@ TEST(AutogradTest, AProcessThatEndsTakesItsOwnRowsAlone) {
   EXPECT_TRUE(SequenceOf(*timeline, 2).has_arrow);
 }
 
+// Of torch.library's register_autograd they have the operator's namespace and name in them.
+TEST(AutogradTest, ClassesOfFunctionsHaveTheirWholeNames) {
+  for (const size_t length : {62, 63, 64, 100, 2062, 2063, 2064, 4096, 5000}) {
+    const std::string name = std::string(length - 8, 'x') + "Backward";
+    RecordMaker maker;
+    maker.Node(1, 10, kEngine, 0, kAddBackward, 0x99, name);
+    maker.Node(1, 20, kNode, 1, kAddBackward, 0x99, name);
+    maker.End(1, 30, kNode, 1);
+    maker.End(1, 40, kEngine, 0);
+    const auto timeline = Build(maker);
+    const std::string whole = length <= PT_NAME_BYTES ? name : name.substr(0, PT_NAME_BYTES) + "…";
+    ASSERT_EQ(timeline->span_count(), 2u) << length;
+    EXPECT_EQ(NameOf(*timeline, 0), "autograd::engine::evaluate_function: " + whole);
+    EXPECT_EQ(NameOf(*timeline, 1), whole);
+    EXPECT_EQ(timeline->ledger().names_cut, length <= PT_NAME_BYTES ? 0u : 2u);
+    EXPECT_EQ(timeline->label(timeline->span(SpanId{1}).label).scope, Scope::kBackwardFunction);
+  }
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -124,13 +124,12 @@ EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
   return result;
 }
 
-EventLabel Decoder::TextLabel(std::string text, uint32_t length, Scope scope,
-                              const std::string& prefix) {
-  Label label = LabelOfScope(scope);
-  label.name = prefix + text;
+EventLabel Decoder::TextLabel(const std::string& text, uint32_t length, Label label) {
   if (text.size() < length) {
-    label.name = prefix + std::string(WithoutCutCharacter(text)) + "…";
+    label.name += std::string(WithoutCutCharacter(text)) + "…";
     ++ledger_->names_cut;
+  } else {
+    label.name += text;
   }
   return InternLabel(label);
 }
@@ -143,14 +142,15 @@ bool Decoder::DecodeAnnotation(const abi::pt_text_record& record, const Process&
   // A range that is only known to start has a site that says so.
   const EventLabel site =
       record.head.site == 0 ? kUnnamedLabel : SiteLabel(process, record.head.site);
-  const std::string prefix = site == kUnnamedLabel ? "" : labels_[site].name;
+  Label label = LabelOfScope(Scope::kUserScope);
+  if (site != kUnnamedLabel) label.name = labels_[site].name;
   std::string text(record.text, std::min<size_t>(record.length, PT_TEXT_BYTES));
   if (record.length > PT_TEXT_BYTES) {
     pending_names_[Raw(event->tid)] =
-        PendingName{*event, std::move(text), record.length, Scope::kUserScope, prefix};
+        PendingName{*event, std::move(text), record.length, std::move(label)};
     return false;
   }
-  event->label = TextLabel(std::move(text), record.length, Scope::kUserScope, prefix);
+  event->label = TextLabel(text, record.length, std::move(label));
   return true;
 }
 
@@ -187,10 +187,11 @@ bool Decoder::DecodeGuard(const abi::pt_guard_record& record, const Process& pro
   if (record.length == PT_TEXT_READ_FAILED) return true;
   std::string text(record.text, std::min<size_t>(record.length, PT_TEXT_BYTES));
   if (record.length > PT_TEXT_BYTES) {
-    pending_names_[Raw(event->tid)] = PendingName{*event, std::move(text), record.length, scope};
+    pending_names_[Raw(event->tid)] =
+        PendingName{*event, std::move(text), record.length, LabelOfScope(scope)};
     return false;
   }
-  event->label = TextLabel(std::move(text), record.length, scope);
+  event->label = TextLabel(text, record.length, LabelOfScope(scope));
   return true;
 }
 
@@ -224,6 +225,9 @@ void Decoder::AppendText(uint32_t tid, const abi::pt_text_more_record& record,
   PendingName& pending = it->second;
   const size_t bytes = std::min<size_t>(record.bytes, PT_TEXT_MORE_BYTES);
   if (record.offset != pending.text.size()) return;
+  if (pending.length == kLengthNotTold && bytes < PT_TEXT_MORE_BYTES) {
+    pending.length = static_cast<uint32_t>(pending.text.size() + bytes);
+  }
   pending.text.append(record.text, std::min(bytes, PT_NAME_BYTES - pending.text.size()));
   const size_t wanted = std::min<size_t>(pending.length, PT_NAME_BYTES);
   if (pending.text.size() >= wanted) FinishPending(tid, events);
@@ -233,8 +237,7 @@ void Decoder::FinishPending(uint32_t tid, std::vector<Event>* events) {
   const auto it = pending_names_.find(tid);
   if (it == pending_names_.end()) return;
   PendingName& pending = it->second;
-  pending.event.label =
-      TextLabel(std::move(pending.text), pending.length, pending.scope, pending.prefix);
+  pending.event.label = TextLabel(pending.text, pending.length, std::move(pending.label));
   events->push_back(it->second.event);
   pending_names_.erase(it);
 }
@@ -320,8 +323,6 @@ void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> reco
     event->label = BoxedLabel(process, Copy<abi::pt_pointer_record>(record).value);
   } else if (head.kind == abi::PT_NAMED_BEGIN) {
     event->label = NamedLabel(process, head.site, Copy<abi::pt_pointer_record>(record).value);
-  } else if (head.kind == abi::PT_NODE_BEGIN) {
-    event->label = NodeLabel(process, head.site, Copy<abi::pt_node_record>(record));
   } else if (head.kind == abi::PT_OPERATOR_CALL) {
     event->label = SiteLabel(process, head.site);
     const uint64_t facts = Copy<abi::pt_pointer_record>(record).value;
@@ -352,11 +353,12 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_OPERATOR_CALL:
     case abi::PT_LITERAL_BEGIN:
     case abi::PT_BOXED_BEGIN:
-    case abi::PT_NODE_BEGIN:
     case abi::PT_SIZED_BEGIN:
     case abi::PT_NAMED_BEGIN:
       DecodeBegin(head, record, *process, event);
       break;
+    case abi::PT_NODE_BEGIN:
+      return DecodeNode(Copy<abi::pt_node_record>(record), *process, event);
     case abi::PT_SPAN_END:
       event->type = EventType::kEnd;
       break;
@@ -385,9 +387,9 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       if (work.length == PT_TEXT_READ_FAILED) return false;
       const size_t bytes = std::min<size_t>(work.length, PT_TEXT_BYTES);
       bool waits = false;
-      work_titles_[{head.pid, work.handle}] = {
-          TextLabel(std::string(work.text, bytes), work.length, KnownScope(work.scope)),
-          inputs_.Take(head, process->input_form, &waits)};
+      work_titles_[{head.pid, work.handle}] = {TextLabel(std::string(work.text, bytes), work.length,
+                                                         LabelOfScope(KnownScope(work.scope))),
+                                               inputs_.Take(head, process->input_form, &waits)};
       return false;
     }
     case abi::PT_WORK_BEGIN:

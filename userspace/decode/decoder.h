@@ -65,14 +65,16 @@ class Decoder {
   EventLabel SiteLabel(const Process& process, uint16_t site) const;
   EventLabel BoxedLabel(const Process& process, uint64_t operator_def);
   EventLabel NodeLabel(const Process& process, uint16_t site, const abi::pt_node_record& record);
+  // As DecodeAnnotation().
+  bool DecodeNode(const abi::pt_node_record& record, const Process& process, Event* event);
   // An annotation whose name is longer than one record, and what has come of it.
   struct PendingName {
     Event event;
     std::string text;
-    uint32_t length = 0;
-    Scope scope = Scope::kUserScope;
-    std::string prefix;
+    uint32_t length = 0;  // kLengthNotTold: up to the first part that could be longer
+    Label label;          // its name comes before the text
   };
+  static constexpr uint32_t kLengthNotTold = 0xffffffff;
 
   // False when the rest of the name is to follow: the event is kept until it is there.
   bool DecodeAnnotation(const abi::pt_text_record& record, const Process& process, Event* event);
@@ -88,8 +90,8 @@ class Decoder {
   void NoteLoss(uint64_t records) {
     if (!metadata_.has_end) ledger_->ring_lost += records;
   }
-  EventLabel TextLabel(std::string text, uint32_t length, Scope scope,
-                       const std::string& prefix = "");
+  // `label`: its name comes before the text.
+  EventLabel TextLabel(const std::string& text, uint32_t length, Label label);
   void AppendText(uint32_t tid, const abi::pt_text_more_record& record, std::vector<Event>* events);
   // Another record of `tid` came: its pending annotation is as complete as it gets.
   void FinishPending(uint32_t tid, std::vector<Event>* events);

@@ -35,6 +35,20 @@ std::string Decoder::NodeName(const ImageTable& image, const abi::pt_node_record
   return std::string(NodeNameFromClass(found->second));
 }
 
+bool Decoder::DecodeNode(const abi::pt_node_record& record, const Process& process, Event* event) {
+  event->type = EventType::kBegin;
+  const EventLabel prefix = SiteLabel(process, record.head.site);
+  const size_t length = strnlen(record.type_name, sizeof(record.type_name));
+  if (length + 1 < sizeof(record.type_name) || prefix == kUnnamedLabel) {
+    event->label = NodeLabel(process, record.head.site, record);
+    return true;
+  }
+  event->label = kUnnamedLabel;
+  pending_names_[Raw(event->tid)] =
+      PendingName{*event, std::string(record.type_name, length), kLengthNotTold, labels_[prefix]};
+  return false;
+}
+
 EventLabel Decoder::NodeLabel(const Process& process, uint16_t site,
                               const abi::pt_node_record& record) {
   const EventLabel prefix_label = SiteLabel(process, site);
