@@ -165,7 +165,9 @@ absl::StatusOr<OpenFrame*> SpanBuilder::Open(const Event& event, ThreadState& th
   }
   frame.memory_at_begin = thread.memory;
   const bool outside = IsOutside(event);
-  const bool is_row = event.label != kHiddenLabel && !IsInnerCall(event, parent);
+  frame.is_dist_engine = IsDistEngine(event);
+  const bool is_row = event.label != kHiddenLabel && !frame.is_dist_engine &&
+                      !IsInnerCall(event, parent) && !IsBareNode(event, thread);
   if (outside && is_row) ++ledger_->outside_window;
   if (!outside && is_row) {
     Span span;
@@ -221,6 +223,20 @@ bool SpanBuilder::IsInnerCall(const Event& event, SpanId parent) const {
   if (parent == kNoSpan || event.label >= labels_.size()) return false;
   return labels_[event.label].category == Category::kCudaDriver &&
          IsCudaCall(timeline_->label(timeline_->span(parent).label).category);
+}
+
+bool SpanBuilder::IsEnginesLabel(EventLabel label) const {
+  return label < labels_.size() && labels_[label].kind == SpanKind::kAutograd &&
+         labels_[label].scope == Scope::kFunction;
+}
+
+bool SpanBuilder::IsDistEngine(const Event& event) const {
+  return IsEnginesLabel(event.label) && labels_[event.label].name == kDistEngine;
+}
+
+bool SpanBuilder::IsBareNode(const Event& event, const ThreadState& thread) const {
+  const Frame* around = thread.open.top_call();
+  return around != nullptr && around->is_dist_engine && IsEnginesLabel(event.label);
 }
 
 InputsId SpanBuilder::InputsOf(const Event& event, SpanId parent) const {
