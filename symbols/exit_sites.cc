@@ -23,7 +23,8 @@ bool IsDispatcherPath(std::string_view name) {
 
 bool IsNamedWork(std::string_view name) {
   static constexpr std::string_view kParts[] = {
-      "_apply_functional", "call_function", "record_function_enter", "AccumulateGrad_apply_impl"};
+      "_apply_functional", "call_function", "record_function_enter", "AccumulateGrad_apply_impl",
+      "6Engine17evaluate_function"};
   if (name.starts_with("_ZN2at4_ops")) return Contains(name, "4callE");
   if (std::any_of(std::begin(kParts), std::end(kParts),
                   [&](std::string_view part) { return Contains(name, part); })) {

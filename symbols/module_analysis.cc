@@ -33,6 +33,8 @@ constexpr std::string_view kStepConstructorSuffix = "EONS_13StepCallbacksE";
 constexpr std::string_view kRecordFunctionDestructor = "_ZN2at14RecordFunctionD";
 constexpr std::string_view kRecordFunctionEnd = "_ZN2at14RecordFunction3endEv";
 constexpr std::string_view kEvaluate = "_ZN5torch8autograd6Engine17evaluate_functionE";
+constexpr std::string_view kDistEngineLoop =
+    "_ZN5torch11distributed8autograd10DistEngine42execute_graph_task_until_ready_queue_emptyE";
 constexpr std::string_view kNodeCall = "_ZN5torch8autograd4NodeclE";
 constexpr std::string_view kDispatcherCallBoxed = "_ZNK3c1010Dispatcher9callBoxedE";
 constexpr std::string_view kDispatcherSlot = "_ZZN3c1010Dispatcher9singletonEvE1s";
@@ -138,6 +140,7 @@ class Analysis {
   std::map<uint64_t, NamedFunction> cuda_functions_;   // likewise
   std::vector<NamedFunction> nccl_work_ends_;
   std::optional<NamedFunction> evaluate_;
+  std::optional<NamedFunction> dist_engine_;
   std::optional<NamedFunction> callbacks_;
   std::vector<std::pair<AutogradFunction, NamedFunction>> autograd_functions_;
   RowTargets targets_;  // places whose callers make rows, or end them
@@ -195,6 +198,8 @@ void Analysis::NoteSymbol(const ElfSymbol& symbol) {
   } else if (name.starts_with(kEvaluate) && !Contains(name, ".cold")) {
     evaluate_ = NamedFunction{name, symbol.address, symbol.size};
     NoteTarget(name, symbol.address);
+  } else if (name.starts_with(kDistEngineLoop) && !Contains(name, ".cold")) {
+    dist_engine_ = NamedFunction{name, symbol.address, symbol.size};
   } else if (const MemoryFunction* memory = FindMemoryFunction(name); memory != nullptr) {
     const bool is_known =
         std::any_of(memory_functions_.begin(), memory_functions_.end(),
@@ -320,6 +325,8 @@ void Analysis::AddEntry(FunctionRole role, const NamedFunction& symbol) {
       const bool is_driver = FindCudaFunction(symbol.name).api == CudaApi::kDriver;
       rule = is_driver ? WorkRule::kThroughWord : WorkRule::kAnyCall;
     }
+    // Cleans up by indirect calls; what it is for has a name, as it is in the same library.
+    if (role == FunctionRole::kDistEngine) rule = WorkRule::kNamed;
     analysis_.Add(std::move(function), *graph, rule);
   } else {
     analysis_.AddFunctionGap(function, StatusText(graph.status()));
@@ -328,6 +335,7 @@ void Analysis::AddEntry(FunctionRole role, const NamedFunction& symbol) {
 
 void Analysis::AddEntries() {
   for (const NamedFunction& symbol : catches_) AddEntry(FunctionRole::kCatch, symbol);
+  if (dist_engine_) AddEntry(FunctionRole::kDistEngine, *dist_engine_);
   for (const auto& [role, symbol] : memory_functions_) AddEntry(role, symbol);
 }
 

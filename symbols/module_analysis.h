@@ -18,11 +18,12 @@
 namespace proftrace {
 
 enum class FunctionRole : uint8_t {
-  kOperator = 0,  // at::_ops::X::call
-  kBoxed = 1,     // a copy of c10::Dispatcher::callBoxed
-  kEvaluate = 2,  // torch::autograd::Engine::evaluate_function
-  kNodeCall = 3,  // a copy of torch::autograd::Node::operator()
-  kCatch = 4,     // __cxa_begin_catch
+  kOperator = 0,    // at::_ops::X::call
+  kBoxed = 1,       // a copy of c10::Dispatcher::callBoxed
+  kEvaluate = 2,    // torch::autograd::Engine::evaluate_function
+  kNodeCall = 3,    // a copy of torch::autograd::Node::operator()
+  kCatch = 4,       // __cxa_begin_catch
+  kDistEngine = 5,  // DistEngine::execute_graph_task_until_ready_queue_empty
   // Entries in libc10, which tell torch's profiler of memory (enum pt_role).
   kAllocation = 32,
   kFree = 33,

@@ -166,7 +166,8 @@ int DumpLibrary(const char* path) {
               static_cast<unsigned long>(facts.dispatcher_slot),
               static_cast<unsigned long>(facts.python_node_vtable));
   std::map<std::string, int> counts;
-  static constexpr const char* kRoles[] = {"operator", "boxed", "evaluate", "node call", "catch"};
+  static constexpr const char* kRoles[] = {"operator",  "boxed", "evaluate",
+                                           "node call", "catch", "distributed engine"};
   static constexpr const char* kRules[] = {"no exit", "conditional", "site set", "return"};
   for (const ProbedFunction& function : facts.functions) {
     const std::string role = kRoles[static_cast<int>(function.role)];

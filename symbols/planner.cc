@@ -141,6 +141,10 @@ std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const 
       return label;
     case FunctionRole::kNodeCall:
       return LabelOfNodes();
+    case FunctionRole::kDistEngine:
+      label.name = kDistEngine;
+      label.kind = SpanKind::kAutograd;
+      return label;
     case FunctionRole::kBoxed:
     case FunctionRole::kCatch:
       return label;
@@ -200,6 +204,8 @@ ProbePoint PlanBuilder::BeginPoint(const ProbedFunction& function, size_t site) 
       if (HasSequence(function)) {
         return CallbacksPoint(function, site, abi::PT_ROLE_OPERATOR_BEGIN);
       }
+      return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BEGIN, 0, 0)};
+    case FunctionRole::kDistEngine:
       return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BEGIN, 0, 0)};
     case FunctionRole::kBoxed:
       return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BOXED_BEGIN, function.argument,

@@ -1,8 +1,12 @@
 // Sequence numbers, forward threads and arrows.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "tests/unit/pipeline_timeline.h"
 #include "userspace/merge/forward_links.h"
+#include "userspace/model/torch_rules.h"
 
 namespace proftrace {
 namespace {
@@ -228,6 +232,40 @@ TEST(AutogradTest, ClassesOfFunctionsHaveTheirWholeNames) {
     EXPECT_EQ(timeline->ledger().names_cut, length <= PT_NAME_BYTES ? 0u : 2u);
     EXPECT_EQ(timeline->label(timeline->span(SpanId{1}).label).scope, Scope::kBackwardFunction);
   }
+}
+
+TEST(AutogradTest, DistributedAutogradRunsNodesWithoutTheEnginesRow) {
+  constexpr uint16_t kDistributed = 1;
+  CaptureMetadata metadata = TestMetadata();
+  metadata.plans[1].sites[kDistributed] = {std::string(kDistEngine), "", Category::kCpuOp,
+                                           Scope::kFunction, SpanKind::kAutograd};
+  RecordMaker maker;
+  const auto run_node = [&maker](int64_t ns, uint32_t depth) {
+    maker.Node(1, ns, kEngine, depth, kAddBackward, 0, "");
+    maker.Node(1, ns + 1, kNode, depth + 1, kAddBackward, 0, "");
+  };
+  const auto end_node = [&maker](int64_t ns, uint32_t depth) {
+    maker.End(1, ns, kNode, depth + 1);
+    maker.End(1, ns + 1, kEngine, depth);
+  };
+  maker.Begin(1, 10, kDistributed, 0);
+  run_node(20, 1);
+  run_node(30, 5);  // backward() in a Function's backward(): by the engine's own loop
+  end_node(40, 5);
+  end_node(50, 1);
+  run_node(60, 1);
+  end_node(70, 1);
+  maker.End(1, 80, kDistributed, 0);
+  run_node(90, 1);
+  end_node(100, 1);
+  const auto timeline = Build(maker, metadata);
+  const std::string row = "autograd::engine::evaluate_function: AddBackward0";
+  EXPECT_THAT(Paths(*timeline), ::testing::ElementsAre("AddBackward0", "AddBackward0>" + row,
+                                                       "AddBackward0>" + row + ">AddBackward0",
+                                                       "AddBackward0", row, row + ">AddBackward0"));
+  EXPECT_EQ(timeline->ledger().begins, 6u);
+  EXPECT_EQ(timeline->ledger().closed, 6u);
+  EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
 }
 
 }  // namespace

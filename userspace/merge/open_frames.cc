@@ -76,6 +76,14 @@ void OpenFrames::Remove(OpenFrame* frame) {
   unused_.push_back(frame);
 }
 
+OpenFrame OpenFrames::Take(OpenFrame* frame) {
+  OpenFrame facts = *frame;
+  Remove(frame);
+  facts.all = facts.of_family = facts.of_handle = facts.of_object = {};
+  facts.is_in_handles = facts.is_in_objects = false;
+  return facts;
+}
+
 OpenFrame* OpenFrames::Find(const Chains& chains, const Key& key) {
   if (chains.empty()) return nullptr;
   const auto it = chains.find(key);

@@ -39,6 +39,7 @@ struct OpenFrame {
   uint16_t site = 0;
   bool is_annotation = false;            // or any other row that ends by its handle
   EventType family = EventType::kBegin;  // which kind of event began it
+  bool is_dist_engine = false;           // kDistEngine
   bool has_sequence = false;             // an item in the column `sequence`
   bool parent_is_over = false;           // it outlived its parent, whose self time is settled
   uint64_t handle = 0;                   // annotations: 0 = not known yet
@@ -46,6 +47,7 @@ struct OpenFrame {
                         // guard, 0 = not known
   uint64_t number = 0;  // of TorchScript's frames: how many had begun
   int64_t children_ns = 0;
+  int64_t thread_end_ns = 0;  // of what outlives its thread: when that ended
   // Of what is open up to this frame: CallPlace's.
   SpanId op = kNoSpan;
   SpanId annotation = kNoSpan;
@@ -79,6 +81,8 @@ class OpenFrames {
   OpenFrame* Push(const OpenFrame& frame, bool is_below_top);
   // Calls: the innermost one only.
   void Remove(OpenFrame* frame);
+  // Removes it, and gives its facts for another thread's Push().
+  OpenFrame Take(OpenFrame* frame);
 
   // The innermost annotation of the family, that with the handle, and that with the object; null =
   // none. Below them are others: of_handle.below, of_object.below.

@@ -89,8 +89,8 @@ void LinkSamples(SampleDecoder::Tables tables, int64_t window_start_ns,
     while (!thread->open.empty() && timeline->span(thread->open.back()).end_ns() <= span.start_ns) {
       thread->open.pop_back();
     }
-    // A thread's number may be used again.
-    thread->index = span.thread;
+    // A thread's number may be used again, while rows last that have outlived the one before.
+    if (std::exchange(thread->index, span.thread) != span.thread) thread->open.clear();
     thread->open.push_back(SpanId{i});
   }
   for (const DecodedSample& decoded : tables.samples) {

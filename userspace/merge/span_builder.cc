@@ -82,6 +82,7 @@ LabelId SpanBuilder::TimelineLabel(EventLabel label) {
 absl::Status SpanBuilder::Add(const Event& event) {
   if (event.type == EventType::kGap) {
     for (auto& [key, state] : threads_) TruncateAll(*state, state->last_ns);
+    for (Outliving* outliving : {&outliving_before_, &outliving_}) TruncateOutliving(outliving);
     memory_.OnGap();
     return column_status_;
   }
@@ -144,9 +145,7 @@ absl::Status SpanBuilder::Add(const Event& event) {
       if (event.value != 0) {
         TruncateProcess(event.pid, event.time_ns);
       } else {
-        TruncateAll(thread, event.time_ns);
-        threads_.erase(ThreadKey(event.pid, event.tid));
-        last_thread_ = nullptr;
+        OnThreadExit(event, thread);
       }
       return status;
   }
@@ -166,7 +165,9 @@ absl::StatusOr<OpenFrame*> SpanBuilder::Open(const Event& event, ThreadState& th
   }
   frame.memory_at_begin = thread.memory;
   const bool outside = IsOutside(event);
-  const bool is_row = event.label != kHiddenLabel && !IsInnerCall(event, parent);
+  frame.is_dist_engine = IsDistEngine(event);
+  const bool is_row = event.label != kHiddenLabel && !frame.is_dist_engine &&
+                      !IsInnerCall(event, parent) && !IsBareNode(event, thread);
   if (outside && is_row) ++ledger_->outside_window;
   if (!outside && is_row) {
     Span span;
@@ -222,6 +223,20 @@ bool SpanBuilder::IsInnerCall(const Event& event, SpanId parent) const {
   if (parent == kNoSpan || event.label >= labels_.size()) return false;
   return labels_[event.label].category == Category::kCudaDriver &&
          IsCudaCall(timeline_->label(timeline_->span(parent).label).category);
+}
+
+bool SpanBuilder::IsEnginesLabel(EventLabel label) const {
+  return label < labels_.size() && labels_[label].kind == SpanKind::kAutograd &&
+         labels_[label].scope == Scope::kFunction;
+}
+
+bool SpanBuilder::IsDistEngine(const Event& event) const {
+  return IsEnginesLabel(event.label) && labels_[event.label].name == kDistEngine;
+}
+
+bool SpanBuilder::IsBareNode(const Event& event, const ThreadState& thread) const {
+  const Frame* around = thread.open.top_call();
+  return around != nullptr && around->is_dist_engine && IsEnginesLabel(event.label);
 }
 
 InputsId SpanBuilder::InputsOf(const Event& event, SpanId parent) const {
@@ -324,11 +339,13 @@ absl::Status SpanBuilder::OnAnnotationBegin(const Event& event, ThreadState& thr
 }
 
 void SpanBuilder::OnAnnotationHandle(const Event& event, ThreadState& thread) {
+  OnAddressTaken(event);
   Frame* frame = thread.open.TopOf(EventType::kAnnotationBegin);
   if (frame != nullptr && frame->handle == 0) thread.open.SetHandle(frame, event.value);
 }
 
 void SpanBuilder::OnAnnotationGuard(const Event& event, ThreadState& thread) {
+  OnAddressTaken(event);
   Frame* frame = thread.open.TopOf(EventType::kAnnotationBegin);
   if (frame != nullptr && frame->object == 0) thread.open.SetObject(frame, event.value);
 }
@@ -346,6 +363,7 @@ void SpanBuilder::OnAnnotationEnd(const Event& event, ThreadState& thread) {
 }
 
 absl::Status SpanBuilder::OnGuardBegin(const Event& event, ThreadState& thread) {
+  OnAddressTaken(event);
   // Two objects cannot be at one address: the earlier one has moved, or its end was lost.
   Frame* stale = nullptr;
   Frame* next = nullptr;
@@ -423,9 +441,19 @@ bool SpanBuilder::CloseElsewhere(const Event& event, Find find) {
     owner = &other;
     frame = found;
   }
-  if (owner == nullptr) return false;
+  const Outlived outlived = FindOutliving(event.pid, find);
+  if (outlived.frame != nullptr &&
+      (owner == nullptr || outlived.frame->thread_end_ns > owner->last_ns)) {
+    frame = outlived.frame;
+    owner = nullptr;
+  }
+  if (frame == nullptr) return false;
   if (frame->span != kNoSpan) timeline_->span(frame->span).is_async = true;
-  Close(*owner, frame, event.time_ns, SpanEnd::kReturn);
+  if (owner == nullptr) {
+    CloseOutlived(outlived, event.time_ns, SpanEnd::kReturn);
+  } else {
+    Close(*owner, frame, event.time_ns, SpanEnd::kReturn);
+  }
   return true;
 }
 
@@ -497,6 +525,7 @@ void SpanBuilder::TruncateProcess(Pid pid, int64_t time_ns) {
   for (; last != threads_.end() && last->second->pid == pid; ++last) {
     TruncateAll(*last->second, time_ns);
   }
+  for (Outliving* outliving : {&outliving_before_, &outliving_}) TruncateOutliving(pid, outliving);
   memory_.OnProcessEnd(pid);
   column_status_.Update(forward_links_.OnProcessEnd(pid));
   threads_.erase(first, last);
@@ -506,6 +535,7 @@ void SpanBuilder::TruncateProcess(Pid pid, int64_t time_ns) {
 absl::Status SpanBuilder::Finish() {
   const int64_t end_ns = std::max(last_ns_, window_end_ns_.value_or(0));
   for (auto& [key, state] : threads_) TruncateAll(*state, end_ns);
+  for (Outliving* outliving : {&outliving_before_, &outliving_}) TruncateOutliving(outliving);
   column_status_.Update(forward_links_.Finish());
   timeline_->SetMemorySummary(memory_.summary());
   return column_status_;

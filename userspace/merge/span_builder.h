@@ -8,7 +8,8 @@
 // - at a catch at stack pointer s, open calls whose entry was at or below s were unwound
 // (kException).
 // - annotations and other rows with an object of their own end by its address, whatever is open
-// above them, and on whatever thread.
+// above them, and on whatever thread. They may outlive their own thread: what nobody has ended by
+// the end of its process or of the recording is truncated where its thread ended.
 // - a loss marker truncates what is open on that thread, a gap what is open on all.
 // - a call of CUDA that the GPU agent tells of comes whole, with its begin and its end: it lies in
 // what is open at its begin.
@@ -22,6 +23,7 @@
 
 #include <absl/container/btree_map.h>
 #include <absl/container/flat_hash_map.h>
+#include <absl/functional/function_ref.h>
 #include <absl/status/status.h>
 
 #include <cstdint>
@@ -60,6 +62,9 @@ struct CallPlace {
 
 class SpanBuilder {
  public:
+  // Rows that outlive their threads: past it the older half of them is truncated.
+  static constexpr size_t kMostOutliving = size_t{1} << 16;
+
   // `labels`: what Event::label indexes; it may grow between calls. `window_end_ns`: begins after
   // it are left out.
   SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
@@ -102,6 +107,13 @@ class SpanBuilder {
     uint64_t script_frames = 0;  // of TorchScript's that began
   };
 
+  // What is open and began on threads that have ended: as if each process had one more thread with
+  // all of its, whose sums of memory stay 0.
+  struct Outliving {
+    absl::btree_map<Pid, std::unique_ptr<ThreadState>> by_pid;
+    size_t count = 0;
+  };
+
   ThreadState& StateOf(Pid pid, Tid tid);
   // `is_below_top`: in what is below the innermost call, which is hidden and stays on top.
   absl::StatusOr<Frame*> Open(const Event& event, ThreadState& thread, Frame frame,
@@ -122,6 +134,26 @@ class SpanBuilder {
   // calls such a row asynchronous.
   template <typename Find>
   bool CloseElsewhere(const Event& event, Find find);
+  void OnThreadExit(const Event& event, ThreadState& thread);
+  // Takes what may end elsewhere out of the thread, which ends.
+  Frame SetAside(const Event& exit, ThreadState& thread, Frame* frame);
+  struct Outlived {
+    Outliving* where = nullptr;  // null = none
+    ThreadState* state = nullptr;
+    Frame* frame = nullptr;
+  };
+  // The latest of the process that `find` gives.
+  Outlived FindOutliving(Pid pid, absl::FunctionRef<Frame*(const OpenFrames&)> find);
+  void CloseOutlived(const Outlived& outlived, int64_t time_ns, SpanEnd end);
+  // Something has begun at an address: what had it before is over.
+  void OnAddressTaken(const Event& begin);
+  void TruncateOutliving(Outliving* outliving);
+  void TruncateOutliving(Pid pid, Outliving* outliving);
+  // The engine's row around a node, or kDistEngine.
+  bool IsEnginesLabel(EventLabel label) const;
+  bool IsDistEngine(const Event& event) const;
+  // Whether kDistEngine runs a node, without the engine's row around it.
+  bool IsBareNode(const Event& event, const ThreadState& thread) const;
   // Whether the call is how the CUDA Runtime does what it was called for: Kineto has no row of it.
   bool IsInnerCall(const Event& event, SpanId parent) const;
   // Gives the row that began last on the thread its sequence number.
@@ -167,6 +199,8 @@ class SpanBuilder {
   // By pid << 32 | tid: in their order, so that what ends them all does it the same each time.
   absl::btree_map<uint64_t, std::unique_ptr<ThreadState>> threads_;
   ThreadState* last_thread_ = nullptr;
+  Outliving outliving_;
+  Outliving outliving_before_;  // set aside before those
   int64_t last_ns_ = 0;
   uint64_t rows_of_cut_paths_ = 0;
 };

@@ -150,7 +150,8 @@ class Linker {
     const Span& span = timeline_.span(id);
     ThreadPlaces* thread = by_index_[Raw(span.thread)];
     if (thread == nullptr) return absl::OkStatus();
-    thread->index = span.thread;  // a thread's number may be used again
+    // A thread's number may be used again, while rows last that have outlived the one before.
+    if (std::exchange(thread->index, span.thread) != span.thread) thread->spans.clear();
     CloseSpans(thread, span.start_ns);
     thread->spans.push_back(id);
     if (!HasLoss(*thread, span.start_ns, span.end_ns())) return absl::OkStatus();
