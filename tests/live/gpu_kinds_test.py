@@ -48,7 +48,8 @@ ROWS: dict[tuple[str, str], tuple[int | None, int, int | None, int | None, dict[
     ("nvtx", "a range"): (None, 10 * STEP, 9000, None, {}),
 }
 HOSTS = {"overhead", "nvtx"}  # rows of a thread
-NOT_IN_THE_TRACE = {"gpu_memory", "gpu_memory_pool", "nvtx"}  # Kineto has no rows of these
+NOT_IN_THE_TRACE = {"gpu_memory", "gpu_memory_pool"}  # Kineto has no rows of these
+RANGES = 10_000_000  # added to a thread's number: the track of its ranges
 RECORDS = len(CALLS) + len(ROWS) + 1 + 1  # a range has two, an external id has no row
 
 
@@ -117,7 +118,8 @@ class GpuKindsTest(LiveTest):
                 self.assertEqual(row["ph"], "X")
                 self.assertAlmostEqual(row["ts"] - first["ts"], start / 1000, 2)
                 self.assertAlmostEqual(row["dur"], (duration or 1) / 1000, 3)
-                self.assertEqual((row["pid"], row["tid"]), (-1, 0) if category == "overhead" else (0, stream))
+                places = {"overhead": (-1, 0), "nvtx": (self.pid, RANGES + int(self.tid))}
+                self.assertEqual((row["pid"], row["tid"]), places.get(category, (0, stream)))
                 told = {key: value for key, value in row["args"].items() if key not in ("External id", "Ev Idx")}
                 self.assertEqual(told.keys(), args.keys())
                 for key, value in args.items():
