@@ -325,16 +325,9 @@ class PerfettoWriter {
   // Below the process that asked for the work. Kernels, copies and graphs of a stream are on one
   // track, ranges of NVTX on one of their thread.
   Lane* DeviceLane(const DeviceActivity& activity) {
-    if (activity.kind != DeviceActivityKind::kMarker) {
-      return DeviceLane(activity.pid, activity.device, activity.stream, activity.kind);
-    }
-    const auto [it, inserted] = device_lanes_.try_emplace(
-        std::tuple(Raw(activity.pid), kNowhere, Raw(activity.tid), activity.kind));
-    if (inserted) {
-      it->second.track = NewTrack(IdOf(IdKind::kProcess, Raw(activity.pid)),
-                                  "NVTX of thread " + std::to_string(Raw(activity.tid)));
-    }
-    return &it->second;
+    const bool is_range = activity.kind == DeviceActivityKind::kMarker;
+    return DeviceLane(activity.pid, activity.device, is_range ? Raw(activity.tid) : activity.stream,
+                      activity.kind);
   }
 
   Lane* DeviceLane(Pid pid, uint32_t device, uint32_t stream, DeviceActivityKind kind) {
@@ -345,6 +338,7 @@ class PerfettoWriter {
       std::string name = device == kNowhere ? "CUPTI" : "GPU " + std::to_string(device);
       if (stream != kNowhere) name += " stream " + std::to_string(stream);
       if (!IsDeviceWork(kind)) name += " (" + std::string(DeviceCategoryName(kind)) + ")";
+      if (kind == DeviceActivityKind::kMarker) name = "NVTX of thread " + std::to_string(stream);
       it->second.track = NewTrack(IdOf(IdKind::kProcess, Raw(pid)), name);
     }
     return &it->second;

@@ -48,16 +48,6 @@ bool ReadFully(int fd, char* buffer, size_t bytes) {
   return true;
 }
 
-bool WriteFully(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = write(fd, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-  return true;
-}
-
 }  // namespace
 
 std::string FileIdentity(const ElfFile& file) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace proftrace {
@@ -19,5 +20,15 @@ UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
 }
 
 int UniqueFd::Release() { return std::exchange(fd_, -1); }
+
+bool WriteFully(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(put));
+  }
+  return true;
+}
 
 }  // namespace proftrace

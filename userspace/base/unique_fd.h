@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 namespace proftrace {
 
 // A file descriptor that closes itself.
@@ -20,5 +22,8 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+// False: not all of it could be written; errno says why.
+bool WriteFully(int fd, std::string_view bytes);
 
 }  // namespace proftrace

@@ -217,9 +217,8 @@ struct TraceNeeds {
 int CreateTraceLink(const TraceAttach& attach, const std::vector<ProbePoint>& points,
                     LinkSet* links) {
   auto needs = std::make_shared<TraceNeeds>();
-  ModulePlan part = attach.module;
-  part.points = points;
-  needs->addresses = ProbeAddresses::Put(attach.addresses_fd, attach.pid, part);
+  needs->addresses =
+      ProbeAddresses::Put(attach.addresses_fd, attach.pid, attach.module.file, points);
   if (needs->addresses == nullptr) return ESRCH;
   needs->event = TraceEvent::Make(attach.module.open_path, points);
   if (needs->event == nullptr) return errno;

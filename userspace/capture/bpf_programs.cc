@@ -179,7 +179,6 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     bool for_all = false;
   };
   bool are_links_for_all = options.force_links_for_all;
-  const bool has_trace_events = CanMakeTraceEvents();
   for (const auto& [api, loops, for_all] :
        {Form{UprobeApi::kMulti, true}, Form{UprobeApi::kMulti, true, true},
         Form{UprobeApi::kMulti, false}, Form{UprobeApi::kMulti, false, true},
@@ -187,8 +186,8 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
         Form{UprobeApi::kPerf, false}}) {
     const bool multi = api == UprobeApi::kMulti;
     if (api < options.first_api || (multi && for_all != are_links_for_all) ||
-        (api == UprobeApi::kTrace && !has_trace_events) ||
-        (loops && !options.record_shapes && !options.with_stack)) {
+        (loops && !options.record_shapes && !options.with_stack) ||
+        (api == UprobeApi::kTrace && !CanMakeTraceEvents())) {
       continue;
     }
     messages.Clear();

@@ -34,8 +34,9 @@ absl::StatusOr<std::vector<TargetLock>> LockOthers(Pid pid, std::vector<ModulePl
   std::vector<TargetLock> locks;
   for (const uint32_t number : ReadNumberedEntries("/proc")) {
     const Pid other{number};
+    if (other == pid) continue;
     const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(other);
-    if (other == pid || !mappings.ok() || !MapsOneOf(*mappings, *modules)) continue;
+    if (!mappings.ok() || !MapsOneOf(*mappings, *modules)) continue;
     absl::StatusOr<TargetLock> lock = TargetLock::TakeForProbes(other);
     if (ExitCodeOf(lock.status()) == ExitCode::kNoTarget) continue;
     if (!lock.ok()) return lock.status();

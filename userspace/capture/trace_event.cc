@@ -40,19 +40,9 @@ UniqueFd OpenEvents() {
       open((TracingFolder() + "uprobe_events").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
 }
 
-bool WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
 void Remove(const std::string& name) {
   const UniqueFd events = OpenEvents();
-  (void)WriteAll(events.get(), "-:" + name + "\n");
+  (void)WriteFully(events.get(), "-:" + name + "\n");
 }
 
 // Names are GROUP/pid_PID_NUMBER_TIME, of the tracer.
@@ -101,7 +91,7 @@ std::unique_ptr<TraceEvent> TraceEvent::Make(const std::string& path,
     lines += begin + std::to_string(points[i].file_offset) + "\n";
     const bool is_last = i + 1 == points.size();
     if (!is_last && lines.size() + begin.size() + 24 < kMostBytes) continue;
-    if (!WriteAll(events.get(), lines)) return nullptr;
+    if (!WriteFully(events.get(), lines)) return nullptr;
     lines.clear();
   }
   const std::string id = ReadSmallFile(TracingFolder() + "events/" + name + "/id", 32);
@@ -132,17 +122,17 @@ int TraceEvent::Open(Pid pid, int program_fd, UniqueFd* event) const {
   return 0;
 }
 
-std::unique_ptr<ProbeAddresses> ProbeAddresses::Put(int map_fd, Pid pid, const ModulePlan& module) {
+std::unique_ptr<ProbeAddresses> ProbeAddresses::Put(int map_fd, Pid pid, const FileId& file,
+                                                    const std::vector<ProbePoint>& points) {
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok()) return nullptr;
   std::unique_ptr<ProbeAddresses> put(new ProbeAddresses(map_fd, pid));
   for (const Mapping& mapping : *mappings) {
-    if (!mapping.executable || mapping.inode != module.file.inode ||
-        mapping.device != module.file.device) {
+    if (!mapping.executable || mapping.inode != file.inode || mapping.device != file.device) {
       continue;
     }
     const uint64_t bytes = mapping.end - mapping.start;
-    for (const ProbePoint& point : module.points) {
+    for (const ProbePoint& point : points) {
       if (point.file_offset < mapping.file_offset ||
           point.file_offset - mapping.file_offset >= bytes) {
         continue;

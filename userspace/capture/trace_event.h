@@ -47,7 +47,8 @@ class ProbeAddresses {
   ProbeAddresses& operator=(const ProbeAddresses&) = delete;
 
   // Where the process has the points' file mapped. Null: nowhere, or the map is full.
-  static std::unique_ptr<ProbeAddresses> Put(int map_fd, Pid pid, const ModulePlan& module);
+  static std::unique_ptr<ProbeAddresses> Put(int map_fd, Pid pid, const FileId& file,
+                                             const std::vector<ProbePoint>& points);
 
  private:
   ProbeAddresses(int map_fd, Pid pid) : map_fd_(map_fd), pid_(pid) {}
