@@ -38,6 +38,27 @@ def work(plain=work):
     mmap.mmap(-1, room * 7 // 10).close()
     return plain()
 """
+# Has all memory near torch's code taken but for so many holes of 160 KiB.
+CROWDED = """
+holes = int(sys.argv[1])
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+def take(begin, end):
+    assert libc.mmap(begin, end - begin, 0, 0x104022, -1, 0) == begin  # MAP_PRIVATE | ANONYMOUS | NORESERVE | FIXED_NOREPLACE
+lines = open('/proc/self/maps').read().splitlines()
+ranges = [[int(word, 16) for word in line.split()[0].split('-')] for line in lines]
+near = [bounds for bounds, line in zip(ranges, lines) if '/libtorch' in line]
+lowest, highest = near[0][0] - (4 << 30), near[-1][1] + (4 << 30)
+for (_, begin), (end, _) in zip(ranges, ranges[1:]):
+    begin, end = max(begin, lowest), min(end, highest)
+    while begin < end:
+        until = min(end, begin + (32 << 20))
+        hole = 160 << 10 if holes and until - begin >= 1 << 20 and begin > near[0][0] - (1 << 30) else 0
+        holes -= hole > 0
+        if begin + hole < until: take(begin + hole, until)
+        begin = until
+assert holes == 0
+"""
 LOCKED = "assert libc.mlockall(3) == 0\n"
 ROUNDS = """
 import gc
@@ -136,6 +157,39 @@ class PatchLimitsTest(live.LiveTest):
     def test_a_job_with_no_room_is_refused(self) -> None:
         with self.job(ROOM + FINISH, 300) as job:
             self.assert_fails(6, ("-p", job.pid, "-d", "1", "-o", self.out, "--tier", "patch"), "may map 300 MiB more", "ulimit -v")
+            self.assert_is_clean(job.pid)
+            self.assert_whole(job)
+
+    def test_jumps_go_where_memory_is_free_in_pieces_only(self) -> None:
+        with self.job(CROWDED + FINISH, 24) as job:
+            with self.tracer(job) as tracer:
+                tracer.wait_until_recording()
+                self.assertGreater(len(patch_regions(job.pid)), 3)
+                self.assert_whole(job)
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            self.assert_is_clean(job.pid)
+            self.assert_whole(job)
+        result = Result(self.out)
+        self.assertEqual(sum(row["name"] == "aten::mm" for row in result.events()), 20)
+        self.assertEqual(result.summary["cost"]["probe_hits"], 0)
+        self.assertGreater(result.summary["cost"]["jumps"], 0)
+
+    def test_places_without_room_have_probes_and_it_is_said(self) -> None:
+        with self.job(CROWDED + FINISH, 2) as job:
+            with self.tracer(job) as tracer:
+                tracer.wait_until_recording()
+                self.assert_whole(job)
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            self.assert_is_clean(job.pid)
+        result = Result(self.out)
+        self.assertEqual(sum(row["name"] == "aten::mm" for row in result.events()), 20)
+        self.assertGreater(result.summary["cost"]["probe_hits"], 0)
+        self.assertTrue(any(gap["feature"] == "jumps in the job's code" and "no free memory within 2 GiB" in gap["reason"]
+                            for gap in result.summary["unsupported"]), result.summary["unsupported"])
+
+    def test_a_job_with_no_free_memory_near_its_code_is_refused(self) -> None:
+        with self.job(CROWDED + FINISH, 0) as job:
+            self.assert_fails(6, ("-p", job.pid, "-d", "1", "-o", self.out, "--tier", "patch"), "no place in it that a jump can be put at")
             self.assert_is_clean(job.pid)
             self.assert_whole(job)
 

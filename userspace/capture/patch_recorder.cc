@@ -267,15 +267,27 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
   return made;
 }
 
-void PatchRecorder::NameChangedSpots(Pid pid, const PatchedCode& code, size_t first) {
-  size_t changed = 0;
-  for (const size_t i : code.ChangedSpots()) {
-    if (!IsPythonEnd(code.spots()[i]) && code.spots()[i].module >= first) ++changed;
+void PatchRecorder::NameSpotsWithoutJump(Pid pid, const PatchedCode& code, size_t first) {
+  const std::string who = "PID " + std::to_string(Raw(pid)) + ": ";
+  const auto is_new = [&](size_t i) {
+    return !IsPythonEnd(code.spots()[i]) && code.spots()[i].module >= first;
+  };
+  const std::vector<size_t> changed = code.ChangedSpots();
+  if (const auto count = std::count_if(changed.begin(), changed.end(), is_new); count > 0) {
+    gaps_.push_back({"places in the code", who + std::to_string(count) +
+                                               " were changed by somebody else and are not "
+                                               "recorded"});
   }
-  if (changed == 0) return;
-  gaps_.push_back(
-      {"places in the code", "PID " + std::to_string(Raw(pid)) + ": " + std::to_string(changed) +
-                                 " were changed by somebody else and are not recorded"});
+  const auto count = std::count_if(
+      code.refused().begin(), code.refused().end(), [&](const PatchedCode::Refusal& refusal) {
+        return is_new(refusal.spot) && refusal.reason == PatchedCode::kNoRoom;
+      });
+  if (count > 0) {
+    gaps_.push_back({"jumps in the job's code",
+                     who + std::to_string(count) + " of " + std::to_string(code.spots().size()) +
+                         " places have none" + (alone_ ? "" : ", but probes, which cost more") +
+                         ": " + PatchedCode::kNoRoom});
+  }
 }
 
 absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
@@ -291,7 +303,7 @@ absl::StatusOr<std::vector<ModulePlan>> PatchRecorder::Attach(Pid pid,
   const PatchedCode& code = *(*patched)->code();
   std::vector<ModulePlan> left = PointsLeft(code, *plan, 0);
   const std::lock_guard lock(mutex_);
-  NameChangedSpots(pid, code, 0);
+  NameSpotsWithoutJump(pid, code, 0);
   return left;
 }
 
@@ -337,7 +349,7 @@ std::vector<ModulePlan> PatchRecorder::Extend(Pid pid, std::shared_ptr<const Pro
     gaps_.push_back({"jumps in libraries that were loaded while recording",
                      "PID " + std::to_string(Raw(pid)) + ": " + std::string(status.message())});
   }
-  NameChangedSpots(pid, code, first);
+  NameSpotsWithoutJump(pid, code, first);
   return PointsLeft(code, *plan, first);
 }
 

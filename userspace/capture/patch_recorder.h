@@ -116,7 +116,7 @@ class PatchRecorder {
   absl::StatusOr<PlanSpots> AllSpotsOf(Pid pid, const std::shared_ptr<const ProbePlan>& plan);
   // Says how many places of the modules from `first` on somebody else has changed. The caller holds
   // the lock.
-  void NameChangedSpots(Pid pid, const PatchedCode& code, size_t first);
+  void NameSpotsWithoutJump(Pid pid, const PatchedCode& code, size_t first);
 
   const bool alone_;
   const bool with_stack_;

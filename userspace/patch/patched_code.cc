@@ -15,18 +15,16 @@
 #include "symbols/process.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/inject/loader_places.h"
-#include "userspace/inject/room.h"
+#include "userspace/patch/patch_rooms.h"
 #include "userspace/patch/recorder_code.h"
 
 namespace proftrace {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t kGroupBytes = 0x4000'0000;  // spots of one region are no further apart
 constexpr size_t kMostWindowBytes = 64;
 constexpr uint8_t kBreakpoint = 0xcc;
 constexpr uint8_t kJumpOpcode = 0xe9;  // jmp rel32
-constexpr uint64_t kAlignment = 16;    // of trampolines
 // Every call that the job makes takes its thread to a stop and back, and what is dropped of a
 // file's pages costs no more than a fault for 16 of them.
 constexpr uint64_t kMostGapBytes = 1024 * kPageBytes;
@@ -123,39 +121,22 @@ bool IsUnclaimedRegion(const WritableMemory& memory, const AddressRange& range,
 
 void PatchedCode::PlaceRegions(std::vector<PatchSpot> spots, const std::vector<Mapping>& mappings) {
   spots_ = std::move(spots);
-  std::vector<Mapping> taken = mappings;
-  size_t first = 0;
-  while (first < spots_.size()) {
-    size_t end = first;
-    while (end < spots_.size() && spots_[end].address() - spots_[first].address() < kGroupBytes) {
-      ++end;
-    }
+  const uint64_t tables =
+      PATCH_CONTROL_BYTES + RoundUp(RecorderCode().size(), kTrampolineAlignment);
+  const uint64_t fixed = tables + RoundUp(tables_.bytes().size(), kTrampolineAlignment);
+  size_t next = 0;
+  const auto refuse_until = [&](size_t end) {
+    for (; next < end; ++next) Refuse(next, kNoRoom);
+  };
+  for (const PatchRoom& room : FindPatchRooms(spots_, fixed, mappings)) {
+    refuse_until(room.first);
     Region region;
-    for (size_t i = first; i < end; ++i) region.spots.push_back(i);
-    const uint64_t tables = PATCH_CONTROL_BYTES + RoundUp(RecorderCode().size(), kAlignment);
-    region.range.bytes =
-        RoundUp(tables + RoundUp(tables_.bytes().size(), kAlignment) +
-                    region.spots.size() * RoundUp(kMostTrampolineBytes, kAlignment),
-                kPageBytes);
-    region.range.address =
-        FindRoom(taken, spots_[first].address(),
-                 spots_[end - 1].bias + spots_[end - 1].window.end(), region.range.bytes);
-    region.tables = region.range.address + tables;
-    if (region.range.address == 0) {
-      for (const size_t i : region.spots) {
-        Refuse(i, "there is no free memory within 2 GiB of the code");
-      }
-    } else {
-      Mapping mapping;
-      mapping.start = region.range.address;
-      mapping.end = region.range.address + region.range.bytes;
-      taken.insert(std::upper_bound(taken.begin(), taken.end(), mapping.start,
-                                    [](uint64_t at, const Mapping& m) { return at < m.start; }),
-                   mapping);
-      regions_.push_back(std::move(region));
-    }
-    first = end;
+    region.range = {room.address, room.bytes};
+    region.tables = room.address + tables;
+    for (; next < room.end; ++next) region.spots.push_back(next);
+    regions_.push_back(std::move(region));
   }
+  refuse_until(spots_.size());
 }
 
 void PatchedCode::TakeFrom(const PatchedCode& parent) {
@@ -310,7 +291,7 @@ absl::Status PatchedCode::WriteTrampolines(bool touches_pages) {
     code.resize(region.tables - recorder, kBreakpoint);
     code.insert(code.end(), tables_.bytes().begin(), tables_.bytes().end());
     for (const size_t i : region.spots) {
-      code.resize(RoundUp(code.size(), kAlignment), kBreakpoint);
+      code.resize(RoundUp(code.size(), kTrampolineAlignment), kBreakpoint);
       const uint64_t to = recorder + code.size();
       const uint16_t number = spots_[i].signature;
       const uint64_t signature = number != 0 ? region.tables + tables_.SignatureAt(number) : 0;

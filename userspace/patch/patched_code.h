@@ -56,6 +56,7 @@ class PatchedCode {
   void PlaceRegions(std::vector<PatchSpot> spots, const std::vector<Mapping>& mappings);
   std::vector<Region>& regions() { return regions_; }
   const std::vector<PatchSpot>& spots() const { return spots_; }
+  static constexpr char kNoRoom[] = "there is no free memory within 2 GiB of the code";
   // Why spots have no jump, each once.
   const std::vector<Refusal>& refused() const { return refused_; }
   uint64_t trampoline_bytes() const { return trampoline_bytes_; }

@@ -40,5 +40,6 @@ absl::StatusOr<std::vector<uint8_t>> MakeTrampoline(const PatchSpot& spot, uint6
 
 // No trampoline is longer.
 inline constexpr size_t kMostTrampolineBytes = 320;
+inline constexpr uint64_t kTrampolineAlignment = 16;
 
 }  // namespace proftrace
