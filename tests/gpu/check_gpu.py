@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Callable
 
 JOB = Path(__file__).resolve().parent / "gpu_job.py"
-KINDS = ["mlp", "transformer", "streams", "graphs", "copies", "oom", "convnet", "threads", "ddp", "loader", "ranges", "compiled", "reduced"]
+KINDS = ["mlp", "transformer", "streams", "graphs", "copies", "oom", "convnet", "threads", "ddp", "loader", "ranges", "compiled", "reduced", "hundred",
+         "branches", "llama", "resnet"]
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 WORK_ARGUMENTS = ("device", "context", "stream", "registers per thread", "shared memory", "bytes", "blocks per SM", "warps per SM")
 CALLS = ("cuda_runtime", "cuda_driver")

@@ -5,7 +5,9 @@ Lines: go; last (and end); until (train until another line comes); cuda, both (t
 
 Kinds: mlp, transformer, convnet (mixed precision), streams (work on three streams), graphs (a CUDA graph is replayed), copies (every kind of copy),
 oom (an allocation that is refused in each step), compiled, reduced (torch.compile, the second as CUDA graphs), loader (batches from two workers, by pinned
-memory), threads (four that launch), ddp (one rank of NCCL), ranges (NVTX), launches (500 small kernels).
+memory), threads (four that launch), hundred (a hundred that live on), branches (a CUDA graph whose kernels run beside each other), ddp (one rank of NCCL), ranges
+(NVTX), launches (500 small kernels), queued, deep (the GPU has work for a quarter of a second, for more than a second), captured (each step captures a graph, slowly),
+llama (transformers: generation and a loss), resnet (torchvision, mixed precision).
 """
 
 from __future__ import annotations
@@ -163,6 +165,112 @@ def launches() -> Callable[[], torch.Tensor]:
     return step
 
 
+def queued(size: int = 4096) -> Callable[[], torch.Tensor]:
+    value = torch.randn(size, size, device=DEVICE, dtype=torch.bfloat16)
+    result = torch.empty_like(value)
+    return lambda: torch.mm(value, value, out=result)[0, 0]
+
+
+def deep() -> Callable[[], torch.Tensor]:
+    return queued(8192)
+
+
+def captured() -> Callable[[], torch.Tensor]:
+    value = torch.ones(256, device=DEVICE)
+
+    def step() -> torch.Tensor:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = value
+            for _ in range(50):
+                result = result * 1.0
+                time.sleep(0.0005)
+        graph.replay()
+        return result.mean()
+
+    return step
+
+
+def hundred() -> Callable[[], torch.Tensor]:
+    values = [torch.ones(64, device=DEVICE) for _ in range(100)]
+    begin, end = threading.Barrier(101), threading.Barrier(101)
+
+    def work(number: int) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            while True:
+                begin.wait()
+                values[number].mul_(1.0)
+                end.wait()
+
+    for number in range(100):
+        threading.Thread(target=work, args=(number,), daemon=True).start()
+
+    def step() -> torch.Tensor:
+        torch.cuda.synchronize()
+        begin.wait()
+        end.wait()
+        torch.cuda.synchronize()
+        return torch.stack(values).mean()
+
+    return step
+
+
+def branches() -> Callable[[], torch.Tensor]:
+    values = [torch.ones(128, 128, device=DEVICE) for _ in range(12)]
+    others = [torch.cuda.Stream() for _ in values]
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        for value, stream in zip(values, others):
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(20):
+                    value.mul_(1.0)
+        for stream in others:
+            torch.cuda.current_stream().wait_stream(stream)
+
+    def step() -> torch.Tensor:
+        graph.replay()
+        return values[0][0, 0]
+
+    return step
+
+
+def llama() -> Callable[[], torch.Tensor]:
+    import transformers
+
+    config = transformers.LlamaConfig(vocab_size=1024, hidden_size=256, intermediate_size=512, num_hidden_layers=2, num_attention_heads=4,
+                                      num_key_value_heads=2, max_position_embeddings=256)
+    model = transformers.LlamaForCausalLM(config).to(DEVICE, torch.bfloat16).eval()
+    tokens = torch.randint(1024, (2, 32), device=DEVICE)
+
+    @torch.inference_mode()
+    def step() -> torch.Tensor:
+        grown = model.generate(tokens, max_new_tokens=4, min_new_tokens=4, do_sample=False, pad_token_id=0)
+        return model(grown, labels=grown).loss
+
+    return step
+
+
+def resnet() -> Callable[[], torch.Tensor]:
+    import torchvision
+
+    torch.backends.cudnn.deterministic = True
+    model = torchvision.models.resnet18().to(DEVICE, memory_format=torch.channels_last)
+    data, labels = torch.randn(8, 3, 96, 96, device=DEVICE), torch.randint(10, (8,), device=DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), 0.001)
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = functional.cross_entropy(model(data.to(memory_format=torch.channels_last)), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
 def streams() -> Callable[[], torch.Tensor]:
     others = [torch.cuda.Stream() for _ in range(3)]
     value = torch.randn(1024, 1024, device=DEVICE)
@@ -225,7 +333,7 @@ def oom() -> Callable[[], torch.Tensor]:
 
 
 KINDS = {make.__name__: make for make in (mlp, transformer, convnet, streams, graphs, copies, oom, compiled, reduced, loader, threads, ddp, ranges,
-                                          launches)}
+                                          launches, queued, deep, captured, hundred, branches, llama, resnet)}
 ACTIVITIES = {"cuda": [torch.profiler.ProfilerActivity.CUDA],
               "both": [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]}
 

@@ -36,6 +36,7 @@ RECORDS_STACKS = "PROFTRACE_ORACLE_STACKS" in os.environ
 BEGIN = "proftrace.window.begin"
 END = "proftrace.window.end"
 MEMORY_NAMES = ("[memory]", "[OutOfMemory]")
+CUDA_CALL = re.compile(r"cu(da)?[A-Z]")
 PYTHON_TAGS = ("PyCall", "PyCCall")
 
 
@@ -297,10 +298,13 @@ def tree_memory(roots: list[Any]) -> list[tuple[Any, ...]]:
             return sizes
         if event.name == BEGIN:
             marker_tid = event.start_tid
+        elif CUDA_CALL.match(event.name) and not event.children:
+            return [0, 0]
         row = [event.name, event.start_time_ns, event.end_time_ns, 0, 0, 0, 0, event.start_tid]
         rows.append(row)
         for child in event.children:
-            for place, size in zip((3, 5), visit(child)):
+            sizes = visit(child)
+            for place, size in zip((3, 5), sizes if child.start_tid == event.start_tid else (0, 0)):
                 row[place] += size
                 row[place + 1] += size if child.name == MEMORY_NAMES[0] else 0
         return [row[3], row[5]]
@@ -322,7 +326,7 @@ def timed_memory(roots: list[Any]) -> list[tuple[Any, ...]]:
         stack.extend(event.children)
         if event.name == MEMORY_NAMES[0]:
             memory.append(event)
-        elif not str(event.tag).endswith(PYTHON_TAGS):
+        elif not str(event.tag).endswith(PYTHON_TAGS) and not CUDA_CALL.match(event.name):
             rows.append([event.name, event.start_time_ns, event.end_time_ns, 0, 0, 0, 0, event.start_tid])
     marker_tid = next(row[-1] for row in rows if row[0] == BEGIN)
     rows = sorted((row for row in rows if row[-1] == marker_tid), key=lambda row: (row[1], -row[2]))
@@ -368,20 +372,20 @@ def outside_on_devices(rows: list[tuple[Any, ...]], events: Any, device: str) ->
 def write_memory(out: str, roots: list[Any], events: Any) -> None:
     """The memory events of the tree, and what torch makes of them for each row."""
     memory = []
-    begin_ns = end_ns = 0
+    begin_ns = end_ns = marker_tid = 0
     stack = list(roots)
     while stack:
         event = stack.pop()
         stack.extend(event.children)
         if event.name == BEGIN:
-            begin_ns = event.end_time_ns
+            begin_ns, marker_tid = event.end_time_ns, event.start_tid
         elif event.name == END:
             end_ns = event.start_time_ns
         if event.name != MEMORY_NAMES[0] or bytes_of(event)[1]:
             continue
         fields = event.extra_fields
-        memory.append((event.start_time_ns, fields.alloc_size, fields.ptr, fields.total_allocated))
-    memory.sort(key=lambda record: record[0])
+        memory.append((event.start_time_ns, fields.alloc_size, fields.ptr, fields.total_allocated, event.start_tid))
+    memory = sorted((record[:-1] for record in memory if record[-1] == marker_tid), key=lambda record: record[0])
     marker = next(event for event in events if event.name == BEGIN)
     device = "device" if hasattr(marker, "device_memory_usage") else "cuda"  # the name before 2.4
     rows = [(event.name, event.time_range.start, event.time_range.end, event.cpu_memory_usage, event.self_cpu_memory_usage,
@@ -389,9 +393,11 @@ def write_memory(out: str, roots: list[Any], events: Any) -> None:
             for event in events if event.thread == marker.thread]
     # Where intervals are microseconds, as floats from 2.3 on: nanoseconds since 1970 are 256 apart then.
     coarse = "start_us" in inspect.signature(MemRecordsAcc.in_interval).parameters
-    if coarse:
+    # Where a GPU is in use calls of CUDA are rows as well, and these are in the way of events()' folding.
+    is_folded = not coarse and not any(CUDA_CALL.match(row[0]) for row in rows)
+    if not is_folded:
         rows = timed_memory(roots) if RECORDS_STACKS else tree_memory(roots)
         rows = sorted(rows + outside_on_devices(rows, events, device), key=lambda row: row[1])
     with open(os.path.join(out, f"memory-{os.getpid()}.json"), "w", encoding="utf-8") as file:
-        json.dump({"tid": threading.get_native_id(), "rows": rows, "folded": not coarse,
+        json.dump({"tid": threading.get_native_id(), "rows": rows, "folded": is_folded,
                    "memory": [record for record in memory if begin_ns <= record[0] < end_ns]}, file)
