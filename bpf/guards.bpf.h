@@ -7,6 +7,7 @@
 #ifndef PROFTRACE_BPF_GUARDS_H
 #define PROFTRACE_BPF_GUARDS_H
 
+#include "bpf/abi/python_records.h"
 #include "bpf/common.bpf.h"
 #include "bpf/autograd.bpf.h"
 #include "bpf/python_types.bpf.h"
@@ -54,10 +55,15 @@ static __always_inline __u64 value_at(struct pt_regs *ctx, const struct pt_place
 	return value;
 }
 
-/* The characters of a Python str: compact ASCII, else its UTF-8 form, if Python has made one. */
-static __always_inline __u64 python_characters(__u64 object, __u32 ascii_bytes)
+/* The characters of a Python str as UTF-8 with a NUL behind it: compact ASCII, or what Python has
+ * made of it. Else 0, and `own` are its own, of which there are so many bytes (PT_TEXT_WIDTH). */
+static __always_inline __u64 python_characters(__u64 object, __u32 ascii_bytes, __u64 *own,
+					       __u32 *bytes)
 {
+	__u64 made;
+	__u64 length;
 	__u32 state = 0;
+	__u32 width;
 
 	if (bpf_probe_read_user(&state, sizeof(state), (void *)(object + 32)))
 		return 0;
@@ -65,7 +71,20 @@ static __always_inline __u64 python_characters(__u64 object, __u32 ascii_bytes)
 	 * ASCII bit has kept its place. */
 	if (state & 0x40)
 		return object + ascii_bytes;
-	return read_word(object + ascii_bytes + 8);
+	made = read_word(object + ascii_bytes + 8);
+	width = state >> 2 & 7;
+	if (made || !(state & 0x20) || (width != 1 && width != 2 && width != 4))
+		return made;
+	/* Behind the UTF-8's length and address; up to 3.11 a third field follows these. */
+	*own = object + ascii_bytes + (ascii_bytes > 40 ? 24 : 16);
+	length = read_word(object + 16);
+	if (length > PT_NAME_BYTES)
+		length = PT_NAME_BYTES;
+	*bytes = (__u32)length * width;
+	if (*bytes > PT_NAME_BYTES)
+		*bytes = PT_NAME_BYTES + 1; /* which says that it is cut */
+	*bytes |= width << PT_TEXT_WIDTH_SHIFT;
+	return 0;
 }
 
 /* The length of the text, and its address; the text itself goes into `name`. */
@@ -74,6 +93,7 @@ static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_plac
 {
 	__u64 address = value_at(ctx, place);
 	__u32 key = place->otherwise;
+	__u32 wide = 0;
 	long bytes;
 
 	if (!address && key) {
@@ -83,9 +103,13 @@ static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_plac
 		address = value_at(ctx, place);
 	}
 	if (place->form == PT_PLACE_PYTHON_STRING && address)
-		address = python_characters(address, place->text_offset);
+		address = python_characters(address, place->text_offset, characters, &wide);
 	else if (place->form == PT_PLACE_PYTHON_TYPE && address)
 		address = read_word(address + PYTHON_TYPE_NAME);
+	if (wide)
+		return read_name_bytes(name, *characters, PT_TEXT_LENGTH(wide))
+			   ? PT_TEXT_READ_FAILED
+			   : wide;
 	if (!address)
 		return PT_TEXT_READ_FAILED;
 	bytes = read_long_name(name, address);
@@ -138,13 +162,14 @@ static __noinline int on_guard_begin(struct pt_regs *ctx, __u64 cookie)
 	fill_guard(record, ctx, cookie, kind, sizeof(*record));
 	record->length = length;
 	if (name && length != PT_TEXT_READ_FAILED)
-		put_name(record->text, name, characters, length);
+		put_name(record->text, name, characters, PT_TEXT_LENGTH(length));
 	submit(record);
 	give_name_back(name);
 	if (length == PT_TEXT_READ_FAILED) {
 		count_drop(PT_DROP_READ_FAILED);
 		return 0;
 	}
+	length = PT_TEXT_LENGTH(length);
 	write_more_text(PT_REGS_SP(ctx), characters, length, PT_TEXT_BYTES);
 	write_more_text(PT_REGS_SP(ctx), characters, length, PT_TEXT_BYTES + PT_TEXT_MORE_BYTES);
 	return 0;

@@ -475,6 +475,12 @@ static __always_inline long read_long_name(struct long_name *name, __u64 charact
 	return length + 1;
 }
 
+static __always_inline long read_name_bytes(struct long_name *name, __u64 characters, __u64 bytes)
+{
+	(void)name, (void)bytes;
+	return characters < 0x10000;
+}
+
 static __always_inline void put_name(char *text, const struct long_name *name, __u64 characters,
 				     __u32 length)
 {

@@ -49,7 +49,18 @@ static __always_inline long read_long_name(struct long_name *name, __u64 charact
 	return bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)characters);
 }
 
-/* Its first PT_TEXT_BYTES, after read_long_name(). */
+/* The first PT_TEXT_BYTES of so many; not 0: they cannot be read. */
+static __always_inline long read_name_bytes(struct long_name *name, __u64 characters, __u64 bytes)
+{
+	/* What is compared is what is used, all 64 bits of it: the verifier knows no other bound.
+	 */
+	asm volatile("" : "+r"(bytes));
+	if (bytes > PT_TEXT_BYTES)
+		bytes = PT_TEXT_BYTES;
+	return bpf_probe_read_user(name->text, bytes, (void *)characters);
+}
+
+/* Its first PT_TEXT_BYTES, after read_long_name() or read_name_bytes(). */
 static __always_inline void put_name(char *text, const struct long_name *name, __u64 characters,
 				     __u32 length)
 {

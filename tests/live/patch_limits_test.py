@@ -41,22 +41,29 @@ def work(plain=work):
 # Has all memory near torch's code taken but for so many holes of 160 KiB.
 CROWDED = """
 holes = int(sys.argv[1])
+least = 160 << 10 if holes else 0
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-def take(begin, end):
-    assert libc.mmap(begin, end - begin, 0, 0x104022, -1, 0) == begin  # MAP_PRIVATE | ANONYMOUS | NORESERVE | FIXED_NOREPLACE
-lines = open('/proc/self/maps').read().splitlines()
-ranges = [[int(word, 16) for word in line.split()[0].split('-')] for line in lines]
-near = [bounds for bounds, line in zip(ranges, lines) if '/libtorch' in line]
-lowest, highest = near[0][0] - (4 << 30), near[-1][1] + (4 << 30)
-for (_, begin), (end, _) in zip(ranges, ranges[1:]):
-    begin, end = max(begin, lowest), min(end, highest)
-    while begin < end:
-        until = min(end, begin + (32 << 20))
-        hole = 160 << 10 if holes and until - begin >= 1 << 20 and begin > near[0][0] - (1 << 30) else 0
-        holes -= hole > 0
-        if begin + hole < until: take(begin + hole, until)
-        begin = until
+def take_free():  # and whether all was free that seemed so
+    global holes
+    lines = open('/proc/self/maps').read().splitlines()
+    ranges = [[int(word, 16) for word in line.split()[0].split('-')] for line in lines]
+    near = [bounds for bounds, line in zip(ranges, lines) if '/libtorch' in line]
+    lowest, highest = near[0][0] - (4 << 30), near[-1][1] + (4 << 30)
+    is_all = True
+    for (_, begin), (end, _) in zip(ranges, ranges[1:]):
+        begin, end = max(begin, lowest), min(end, highest)
+        while begin < end:
+            until = min(end, begin + (16 << 20))
+            hole = 160 << 10 if holes and until - begin >= 1 << 20 and begin > near[0][0] - (3 << 29) else 0
+            # MAP_PRIVATE | ANONYMOUS | NORESERVE | FIXED_NOREPLACE
+            if until - begin > least:
+                is_taken = libc.mmap(begin + hole, until - begin - hole, 0, 0x104022, -1, 0) == begin + hole
+                holes -= is_taken and hole > 0
+                is_all = is_all and is_taken
+            begin = until
+    return is_all
+while not take_free(): pass
 assert holes == 0
 """
 LOCKED = "assert libc.mlockall(3) == 0\n"

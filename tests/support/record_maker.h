@@ -178,13 +178,13 @@ class RecordMaker {
   }
   // A row with an object of its own; without a name it has its site's.
   void Guard(uint8_t kind, uint32_t tid, int64_t ns, uint32_t depth, uint64_t handle,
-             uint64_t object, uint32_t scope, const std::string& name) {
+             uint64_t object, uint32_t scope, const std::string& name, uint32_t width = 0) {
     abi::pt_guard_record record{};
     record.head = Head(kind, tid, ns, name.empty() ? 4 : 0, Sp(depth));
     record.handle = handle;
     record.object = object;
     record.scope = scope;
-    record.length = static_cast<uint32_t>(name.size());
+    record.length = static_cast<uint32_t>(name.size()) | width << PT_TEXT_WIDTH_SHIFT;
     std::memcpy(record.text, name.data(), std::min<size_t>(name.size(), PT_TEXT_BYTES));
     if (name.empty()) {
       AddBytes(&record, PT_GUARD_RECORD_SHORT_BYTES);

@@ -309,6 +309,46 @@ TEST(GuardTest, LongNamesComeInPieces) {
   EXPECT_THAT(Paths(*timeline), ElementsAre(name));
 }
 
+std::string Characters(std::u32string_view text, uint32_t width) {
+  std::string bytes;
+  for (const char32_t character : text) {
+    bytes.append(reinterpret_cast<const char*>(&character), width);
+  }
+  return bytes;
+}
+
+TEST(GuardsTest, NamesThatPythonHasNotEncodedAreItsCharacters) {
+  RecordMaker maker;
+  maker.Guard(kGuard, 1, 10, 0, 0x500, 0, 0, Characters(U"schön", 1), 1);
+  maker.GuardEnd(1, 20, 0, 0x500);
+  maker.Guard(kGuard, 1, 30, 0, 0x500, 0, 0, Characters(U"训练 7", 2), 2);
+  maker.GuardEnd(1, 40, 0, 0x500);
+  maker.Guard(kGuard, 1, 50, 0, 0x500, 0, 0, Characters(U"🔥x", 4), 4);
+  maker.GuardEnd(1, 60, 0, 0x500);
+  EXPECT_THAT(Paths(*Build(maker)), ElementsAre("schön", "训练 7", "🔥x"));
+}
+
+TEST(GuardsTest, LongNamesOfPythonsCharactersComeInPartsAndAreCutAsOthers) {
+  std::u32string text(PT_NAME_BYTES + 1, U'ü');
+  const std::string name = Characters(text, 1);
+  RecordMaker maker;
+  maker.Guard(kGuard, 1, 10, 0, 0x500, 0, 0, name, 1);
+  for (size_t at = PT_TEXT_BYTES; at < PT_NAME_BYTES; at += PT_TEXT_MORE_BYTES) {
+    abi::pt_text_more_record more{};
+    more.head = RecordMaker::Head(abi::PT_TEXT_MORE, 1, 10, 0, 0);
+    more.offset = static_cast<uint32_t>(at);
+    more.bytes = static_cast<uint32_t>(std::min<size_t>(name.size() - at, PT_TEXT_MORE_BYTES));
+    std::memcpy(more.text, name.data() + at, more.bytes);
+    maker.Add(more);
+  }
+  maker.GuardEnd(1, 20, 0, 0x500);
+  const auto timeline = Build(maker);
+  std::string expected;
+  for (size_t i = 0; i < PT_NAME_BYTES / 2; ++i) expected += "ü";
+  EXPECT_THAT(Paths(*timeline), ElementsAre(expected + "…"));
+  EXPECT_EQ(timeline->ledger().names_cut, 1u);
+}
+
 // torch.profiler.itt.range_push() in a loop, without a pop: what looked at all that is open, for
 // each begin and each end, took minutes.
 TEST(GuardsTest, AnnotationsThatNeverEndCostNothingLater) {

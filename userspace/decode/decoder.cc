@@ -4,9 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "bpf/abi/python_records.h"
 #include "userspace/base/text.h"
 #include "userspace/decode/record_copy.h"
 #include "userspace/decode/record_sizes.h"
+#include "userspace/model/python_stack.h"
 #include "userspace/model/torch_rules.h"
 
 namespace proftrace {
@@ -124,8 +126,16 @@ EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
   return result;
 }
 
-EventLabel Decoder::TextLabel(const std::string& text, uint32_t length, Label label) {
-  if (text.size() < length) {
+EventLabel Decoder::TextLabel(std::string text, uint32_t length, Label label) {
+  bool is_cut = text.size() < PT_TEXT_LENGTH(length);
+  const uint32_t width = PT_TEXT_WIDTH(length);
+  if (width == 1 || width == 2 ||
+      width == 4) {  // else it is UTF-8, or of a length that is not told
+    text = PythonTextToUtf8({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, width);
+    is_cut = is_cut || text.size() > PT_NAME_BYTES;
+    text.resize(std::min<size_t>(text.size(), PT_NAME_BYTES));
+  }
+  if (is_cut) {
     label.name += std::string(WithoutCutCharacter(text)) + "…";
     ++ledger_->names_cut;
   } else {
@@ -150,7 +160,7 @@ bool Decoder::DecodeAnnotation(const abi::pt_text_record& record, const Process&
         PendingName{*event, std::move(text), record.length, std::move(label)};
     return false;
   }
-  event->label = TextLabel(text, record.length, std::move(label));
+  event->label = TextLabel(std::move(text), record.length, std::move(label));
   return true;
 }
 
@@ -185,13 +195,14 @@ bool Decoder::DecodeGuard(const abi::pt_guard_record& record, const Process& pro
     return true;
   }
   if (record.length == PT_TEXT_READ_FAILED) return true;
-  std::string text(record.text, std::min<size_t>(record.length, PT_TEXT_BYTES));
-  if (record.length > PT_TEXT_BYTES) {
+  const uint32_t bytes = PT_TEXT_LENGTH(record.length);
+  std::string text(record.text, std::min<size_t>(bytes, PT_TEXT_BYTES));
+  if (bytes > PT_TEXT_BYTES) {
     pending_names_[Raw(event->tid)] =
         PendingName{*event, std::move(text), record.length, LabelOfScope(scope)};
     return false;
   }
-  event->label = TextLabel(text, record.length, LabelOfScope(scope));
+  event->label = TextLabel(std::move(text), record.length, LabelOfScope(scope));
   return true;
 }
 
@@ -229,7 +240,7 @@ void Decoder::AppendText(uint32_t tid, const abi::pt_text_more_record& record,
     pending.length = static_cast<uint32_t>(pending.text.size() + bytes);
   }
   pending.text.append(record.text, std::min(bytes, PT_NAME_BYTES - pending.text.size()));
-  const size_t wanted = std::min<size_t>(pending.length, PT_NAME_BYTES);
+  const size_t wanted = std::min<size_t>(PT_TEXT_LENGTH(pending.length), PT_NAME_BYTES);
   if (pending.text.size() >= wanted) FinishPending(tid, events);
 }
 
@@ -237,7 +248,8 @@ void Decoder::FinishPending(uint32_t tid, std::vector<Event>* events) {
   const auto it = pending_names_.find(tid);
   if (it == pending_names_.end()) return;
   PendingName& pending = it->second;
-  pending.event.label = TextLabel(pending.text, pending.length, std::move(pending.label));
+  pending.event.label =
+      TextLabel(std::move(pending.text), pending.length, std::move(pending.label));
   events->push_back(it->second.event);
   pending_names_.erase(it);
 }

@@ -91,7 +91,7 @@ class Decoder {
     if (!metadata_.has_end) ledger_->ring_lost += records;
   }
   // `label`: its name comes before the text.
-  EventLabel TextLabel(const std::string& text, uint32_t length, Label label);
+  EventLabel TextLabel(std::string text, uint32_t length, Label label);
   void AppendText(uint32_t tid, const abi::pt_text_more_record& record, std::vector<Event>* events);
   // Another record of `tid` came: its pending annotation is as complete as it gets.
   void FinishPending(uint32_t tid, std::vector<Event>* events);

@@ -66,6 +66,10 @@ class Futures(Workload):
         self.total += result.wait().double()
 
     def fast_contexts(self) -> None:
+        # New texts: Python has made no UTF-8 of them yet.
+        for start in ("schön", "训练", "\N{FIRE}", "ü" * 300):
+            with self.fast(f"{start} {int(self.value.numel())}"):
+                self.value.add(1)
         with self.fast("fast"):
             self.value.add(1)
             with self.fast("## a name that is longer than the others, " + "x" * 300):
