@@ -1,10 +1,20 @@
 #include "exporters/step_places.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "exporters/escape.h"
+#include "userspace/aggregate/key_averages.h"
 #include "userspace/aggregate/step_memory.h"
+#include "userspace/aggregate/torch_parents.h"
 #include "userspace/base/saturating.h"
 
 namespace proftrace {
+namespace {
+
+void Add(int64_t more, int64_t* sum) { *sum = SaturatingSum(*sum, more); }
+
+}  // namespace
 
 StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows)
     : timeline_(timeline), rows_(rows), memory_(StepMemory(timeline, rows)) {
@@ -18,11 +28,39 @@ StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows)
     for (; at != kRootPath; at = timeline.path(at).parent) {
       bytes += CsvEscaped(timeline.label(timeline.path(at).label).name).size() + 1;
     }
-    Sums& sums = in_steps_[Raw(row.parent)];
+    Sums& sums = less_[Raw(row.parent)];
     sums.self_ns = SaturatingSum(sums.self_ns, row.self_ns);
-    const auto add = [](int64_t more, int64_t* sum) { *sum = SaturatingSum(*sum, more); };
-    add(memory_[i].self_cpu_bytes, &sums.memory.self_cpu_bytes);
-    add(memory_[i].self_device_bytes, &sums.memory.self_device_bytes);
+    Add(memory_[i].self_cpu_bytes, &sums.memory.self_cpu_bytes);
+    Add(memory_[i].self_device_bytes, &sums.memory.self_device_bytes);
+  }
+  if (timeline.ledger().partial_overlap > 0) NestAsTorch();
+}
+
+void StepPlaces::NestAsTorch() {
+  std::vector<bool> is_left_out;
+  for (const Label& label : timeline_.labels()) is_left_out.push_back(IsFilteredName(label.name));
+  const TorchParents parents(timeline_, std::move(is_left_out));
+  for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
+    const SpanId id{i};
+    const Span& span = timeline_.span(id);
+    const std::optional<SpanId> other = parents.OtherOf(id, span);
+    if (!other.has_value()) continue;
+    const SpanMemory memory = timeline_.columns().memory.at(id);
+    if (span.parent != kNoSpan) {
+      Sums& left = less_[Raw(span.parent)];
+      Add(span.start_ns - std::min(span.end_ns(), timeline_.span(span.parent).end_ns()),
+          &left.self_ns);
+      // The parent's own memory is short of what it contains.
+      if (!span.overlaps) {
+        Add(SaturatingDifference(0, memory.cpu_bytes), &left.memory.self_cpu_bytes);
+        Add(SaturatingDifference(0, memory.device_bytes), &left.memory.self_device_bytes);
+      }
+    }
+    if (*other == kNoSpan) continue;
+    Sums& joined = less_[Raw(*other)];
+    Add(span.duration_ns, &joined.self_ns);
+    Add(memory.cpu_bytes, &joined.memory.self_cpu_bytes);
+    Add(memory.device_bytes, &joined.memory.self_device_bytes);
   }
 }
 
@@ -33,15 +71,14 @@ std::optional<size_t> StepPlaces::Around(const MemoryEvent& event) const {
 }
 
 int64_t StepPlaces::SelfNs(SpanId id, const Span& span) const {
-  const auto it = in_steps_.find(Raw(id));
-  return it == in_steps_.end() ? span.self_ns
-                               : SaturatingDifference(span.self_ns, it->second.self_ns);
+  const auto it = less_.find(Raw(id));
+  return it == less_.end() ? span.self_ns : SaturatingDifference(span.self_ns, it->second.self_ns);
 }
 
 SpanMemory StepPlaces::MemoryOf(SpanId id) const {
   SpanMemory memory = timeline_.columns().memory.at(id);
-  const auto it = in_steps_.find(Raw(id));
-  if (it == in_steps_.end()) return memory;
+  const auto it = less_.find(Raw(id));
+  if (it == less_.end()) return memory;
   const SpanMemory& steps = it->second.memory;
   memory.self_cpu_bytes = SaturatingDifference(memory.self_cpu_bytes, steps.self_cpu_bytes);
   memory.self_device_bytes =

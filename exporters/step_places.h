@@ -28,7 +28,8 @@ class StepPlaces {
     return rows_.rows()[step].parent == event.parent;
   }
 
-  // Of the span, as steps are its children in place of what lies in them.
+  // Of the span, as steps are its children in place of what lies in them; and where rows overlap,
+  // as torch has them nested, whose sums are those of key_averages().
   int64_t SelfNs(SpanId id, const Span& span) const;
   SpanMemory MemoryOf(SpanId id) const;
   const SpanMemory& MemoryOfStep(size_t step) const { return memory_[step]; }
@@ -38,6 +39,8 @@ class StepPlaces {
   size_t PathBytesBefore(size_t step) const { return path_bytes_[step]; }
 
  private:
+  void NestAsTorch();
+
   const Timeline& timeline_;
   const StepRows& rows_;
   std::vector<SpanMemory> memory_;
@@ -46,7 +49,7 @@ class StepPlaces {
     int64_t self_ns = 0;
     SpanMemory memory;
   };
-  absl::flat_hash_map<uint32_t, Sums> in_steps_;  // of spans that steps lie in, by SpanId
+  absl::flat_hash_map<uint32_t, Sums> less_;  // what spans' own sums are short of, by SpanId
 };
 
 }  // namespace proftrace

@@ -55,4 +55,13 @@ SpanId TorchParents::Of(SpanId id, const Span& span) const {
   return found == others_.end() ? Nearest(span) : found->second;
 }
 
+std::optional<SpanId> TorchParents::OtherOf(SpanId id, const Span& span) const {
+  const bool may_differ = others_.contains(Raw(id)) || nearest_.contains(Raw(id));
+  if (!may_differ || !IsInTree(span)) return std::nullopt;
+  SpanId plain = span.parent;
+  while (plain != kNoSpan && !IsInTree(timeline_.span(plain))) plain = timeline_.span(plain).parent;
+  const SpanId parent = Of(id, span);
+  return parent == plain ? std::nullopt : std::optional(parent);
+}
+
 }  // namespace proftrace

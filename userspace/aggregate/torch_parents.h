@@ -6,6 +6,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "userspace/model/timeline.h"
@@ -19,6 +20,8 @@ class TorchParents {
 
   // kNoSpan: it has none.
   SpanId Of(SpanId id, const Span& span) const;
+  // The same where that is another one than the Timeline has, because rows overlap.
+  std::optional<SpanId> OtherOf(SpanId id, const Span& span) const;
 
  private:
   bool IsInTree(const Span& span) const { return !is_left_out_[Raw(span.label)] && !span.is_async; }
