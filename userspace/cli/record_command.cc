@@ -37,6 +37,7 @@
 namespace proftrace {
 namespace {
 
+constexpr double kDearPercent = 20;  // of slow-down: what costs less is pointed out
 // Below this many bytes a burst of one scheduler slice no longer fits.
 constexpr uint64_t kSmallestRing = 4096;
 constexpr uint64_t kLargestRing = 1u << 30;
@@ -276,6 +277,10 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result, cons
       static_cast<double>(result.window.duration_ns) * 1e-9,
       static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
       result.cost.measured_in_job ? "about" : "at least", result.cost.estimated_overhead_percent);
+  if (arguments.tier == "bpf" && !arguments.no_inject &&
+      result.cost.estimated_overhead_percent >= kDearPercent) {
+    std::fputs("proftrace: --tier patch records the same for a fraction of that cost\n", stderr);
+  }
   PrintBudget(result.budget);
   std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
   for (const std::string& name : names) std::fprintf(stderr, " %s", name.c_str());
