@@ -5,10 +5,12 @@
 #include <linux/bpf.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -63,6 +65,17 @@ bool HasAttachCookies() {
   const UniqueFd program(
       static_cast<int>(syscall(SYS_bpf, BPF_PROG_LOAD, &attributes, sizeof(attributes))));
   return program.get() >= 0;
+}
+
+// Before 6.1 the kernel warns of a tracing program's map that is not allocated at once (verifier.c,
+// check_map_prog_compatibility), which taints it, or ends it where panic_on_warn is set.
+bool WarnsOfGrowingMaps() {
+  utsname name{};
+  uname(&name);
+  int major = 0;
+  int minor = 0;
+  return std::sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+         (major < 6 || (major == 6 && minor < 1));
 }
 
 absl::Status LoadError(int error, const LoadMessages& messages) {
@@ -207,6 +220,15 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     if (api == UprobeApi::kTrace) {
       skeleton->rodata->config_cookies_by_address = true;
       bpf_map__set_max_entries(skeleton->maps.probe_addresses, kMostAddresses);
+    }
+    if (WarnsOfGrowingMaps()) {
+      bpf_map* const grown[] = {skeleton->maps.value_places, skeleton->maps.row_inputs,
+                                skeleton->maps.operator_signatures, skeleton->maps.probe_addresses};
+      for (bpf_map* map : grown) bpf_map__set_map_flags(map, 0);
+      if (!inputs) {
+        bpf_map__set_max_entries(skeleton->maps.row_inputs, 1);
+        bpf_map__set_max_entries(skeleton->maps.operator_signatures, 1);
+      }
     }
     if (inputs) {
       // Two for each CPU: a task may be preempted while it fills one.
