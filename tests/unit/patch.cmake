@@ -2,7 +2,7 @@ proftrace_unit_test(patch_ring_test
   SOURCES patch_ring_test.cc patch_slots_test.cc
   LIBS proftrace_patch proftrace_warnings GTest::gmock)
 proftrace_unit_test(patch_ring_room_test
-  SOURCES patch_ring_room_test.cc
+  SOURCES patch_ring_room_test.cc patch_rooms_test.cc
   LIBS proftrace_patch proftrace_warnings)
 proftrace_unit_test(patch_trampoline_test
   SOURCES patch_trampoline_test.cc
