@@ -1,4 +1,5 @@
 // A library for injections: what its function does needs the allocator, the loader and threads.
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
