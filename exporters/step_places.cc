@@ -1,10 +1,6 @@
 #include "exporters/step_places.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "exporters/escape.h"
-#include "userspace/aggregate/key_averages.h"
 #include "userspace/aggregate/step_memory.h"
 #include "userspace/aggregate/torch_parents.h"
 #include "userspace/base/saturating.h"
@@ -29,7 +25,7 @@ StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows)
       bytes += CsvEscaped(timeline.label(timeline.path(at).label).name).size() + 1;
     }
     Sums& sums = less_[Raw(row.parent)];
-    sums.self_ns = SaturatingSum(sums.self_ns, row.self_ns);
+    Add(row.self_ns, &sums.self_ns);
     Add(memory_[i].self_cpu_bytes, &sums.memory.self_cpu_bytes);
     Add(memory_[i].self_device_bytes, &sums.memory.self_device_bytes);
   }
@@ -37,26 +33,21 @@ StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows)
 }
 
 void StepPlaces::NestAsTorch() {
-  std::vector<bool> is_left_out;
-  for (const Label& label : timeline_.labels()) is_left_out.push_back(IsFilteredName(label.name));
-  const TorchParents parents(timeline_, std::move(is_left_out));
+  const TorchParents parents(timeline_);
   for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
     const SpanId id{i};
     const Span& span = timeline_.span(id);
     const std::optional<SpanId> other = parents.OtherOf(id, span);
     if (!other.has_value()) continue;
-    const SpanMemory memory = timeline_.columns().memory.at(id);
     if (span.parent != kNoSpan) {
+      const PartOfParent part = PartOfParentFor(timeline_, id, span);
       Sums& left = less_[Raw(span.parent)];
-      Add(span.start_ns - std::min(span.end_ns(), timeline_.span(span.parent).end_ns()),
-          &left.self_ns);
-      // The parent's own memory is short of what it contains.
-      if (!span.overlaps) {
-        Add(SaturatingDifference(0, memory.cpu_bytes), &left.memory.self_cpu_bytes);
-        Add(SaturatingDifference(0, memory.device_bytes), &left.memory.self_device_bytes);
-      }
+      Add(-part.ns, &left.self_ns);
+      Add(SaturatingDifference(0, part.cpu_bytes), &left.memory.self_cpu_bytes);
+      Add(SaturatingDifference(0, part.device_bytes), &left.memory.self_device_bytes);
     }
     if (*other == kNoSpan) continue;
+    const SpanMemory memory = timeline_.columns().memory.at(id);
     Sums& joined = less_[Raw(*other)];
     Add(span.duration_ns, &joined.self_ns);
     Add(memory.cpu_bytes, &joined.memory.self_cpu_bytes);
@@ -79,10 +70,9 @@ SpanMemory StepPlaces::MemoryOf(SpanId id) const {
   SpanMemory memory = timeline_.columns().memory.at(id);
   const auto it = less_.find(Raw(id));
   if (it == less_.end()) return memory;
-  const SpanMemory& steps = it->second.memory;
-  memory.self_cpu_bytes = SaturatingDifference(memory.self_cpu_bytes, steps.self_cpu_bytes);
-  memory.self_device_bytes =
-      SaturatingDifference(memory.self_device_bytes, steps.self_device_bytes);
+  const SpanMemory& less = it->second.memory;
+  memory.self_cpu_bytes = SaturatingDifference(memory.self_cpu_bytes, less.self_cpu_bytes);
+  memory.self_device_bytes = SaturatingDifference(memory.self_device_bytes, less.self_device_bytes);
   return memory;
 }
 

@@ -125,9 +125,9 @@ enum pt_python_stack_flag {
 
 /* A `length` of a name (struct pt_guard_record): all bytes, and those of a character where the name
  * is a Python str's own characters, not UTF-8 (1: Latin-1, 2, 4). */
+#define PT_TEXT_WIDTH_SHIFT 24
 #define PT_TEXT_LENGTH(length) ((length)&0xffffff)
 #define PT_TEXT_WIDTH(length) ((length) >> PT_TEXT_WIDTH_SHIFT & 7)
-#define PT_TEXT_WIDTH_SHIFT 24
 
 #ifdef __cplusplus
 /* Records that are no events of their own time: what follows, however late, is understood by them.

@@ -5,9 +5,11 @@ modules that are made for a call, a debugger, a first thread that ends, a parent
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import subprocess
 from pathlib import Path
+from typing import Iterator
 
 import live
 from live import Result, Tracer
@@ -147,16 +149,22 @@ class PatchLimitsTest(live.LiveTest):
     def tracer(self, job: PatchJob, *arguments: object) -> Tracer:
         return Tracer("-p", job.pid, "-o", self.out, "--tier", "patch", "--format", "events-csv", *arguments)
 
+    @contextlib.contextmanager
+    def recorded(self, job: PatchJob) -> Iterator[None]:
+        """What the caller looks at while it is recorded comes before a piece of the job's work."""
+        with self.tracer(job) as tracer:
+            tracer.wait_until_recording()
+            yield
+            self.assert_whole(job)
+            self.assertEqual(tracer.stop(), 0, tracer.text())
+        self.assert_is_clean(job.pid)
+
     def test_a_job_with_little_room_keeps_it(self) -> None:
         with self.job(ROOM + FINISH, 1600) as job:
-            with self.tracer(job) as tracer:
-                tracer.wait_until_recording()
+            with self.recorded(job):
                 ring = next(line for line in patch_regions(job.pid) if "proftrace_patch" in line)
                 begin, end = (int(word, 16) for word in ring.split()[0].split("-"))
                 self.assertLess(end - begin, 400 << 20)
-                self.assert_whole(job)
-                self.assertEqual(tracer.stop(), 0, tracer.text())
-            self.assert_is_clean(job.pid)
             self.assert_whole(job)
         result = Result(self.out)
         self.assertEqual(sum(row["name"] == "aten::mm" for row in result.events()), 20)
@@ -169,12 +177,8 @@ class PatchLimitsTest(live.LiveTest):
 
     def test_jumps_go_where_memory_is_free_in_pieces_only(self) -> None:
         with self.job(CROWDED + FINISH, 24) as job:
-            with self.tracer(job) as tracer:
-                tracer.wait_until_recording()
+            with self.recorded(job):
                 self.assertGreater(len(patch_regions(job.pid)), 3)
-                self.assert_whole(job)
-                self.assertEqual(tracer.stop(), 0, tracer.text())
-            self.assert_is_clean(job.pid)
             self.assert_whole(job)
         result = Result(self.out)
         self.assertEqual(sum(row["name"] == "aten::mm" for row in result.events()), 20)
@@ -183,11 +187,8 @@ class PatchLimitsTest(live.LiveTest):
 
     def test_places_without_room_have_probes_and_it_is_said(self) -> None:
         with self.job(CROWDED + FINISH, 2) as job:
-            with self.tracer(job) as tracer:
-                tracer.wait_until_recording()
-                self.assert_whole(job)
-                self.assertEqual(tracer.stop(), 0, tracer.text())
-            self.assert_is_clean(job.pid)
+            with self.recorded(job):
+                pass
         result = Result(self.out)
         self.assertEqual(sum(row["name"] == "aten::mm" for row in result.events()), 20)
         self.assertGreater(result.summary["cost"]["probe_hits"], 0)
@@ -213,11 +214,8 @@ class PatchLimitsTest(live.LiveTest):
 
     def test_threads_that_come_and_go_find_room(self) -> None:
         with self.job(ROUNDS + FINISH) as job:
-            with self.tracer(job) as tracer:
-                tracer.wait_until_recording()
-                self.assert_whole(job)
-                self.assertEqual(tracer.stop(), 0, tracer.text())
-            self.assert_is_clean(job.pid)
+            with self.recorded(job):
+                pass
         result = Result(self.out)
         self.assert_lossless(result)
         self.assertEqual(sum(row["name"] == "aten::add" for row in result.events()), 40 * 40 * 5)

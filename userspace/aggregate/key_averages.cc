@@ -128,9 +128,6 @@ class KeyAverager {
       if (inserted) rows_.push_back(std::move(sums));
       labels_.push_back(entry);
     }
-    std::vector<bool> is_left_out;
-    for (const LabelEntry& entry : labels_) is_left_out.push_back(entry.is_filtered);
-    torch_parents_.emplace(timeline, std::move(is_left_out));
     has_rows_.resize(timeline.threads().size());
   }
 
@@ -207,16 +204,11 @@ class KeyAverager {
     const SpanMemory memory = timeline_.columns().memory.at(id);
     const SystemSums whole = WholeOf(timeline_.columns().system.at(id));
     if (span.parent != kNoSpan) {
-      // The part of the span that lies in its parent is what the parent's self time is short of.
-      const int64_t parent_end_ns = timeline_.span(span.parent).end_ns();
+      const PartOfParent part = PartOfParentFor(timeline_, id, span);
       Pending& left = pending_[Raw(span.parent)];
-      left.self_ns =
-          SaturatingSum(left.self_ns, std::min(span.end_ns(), parent_end_ns) - span.start_ns);
+      left.self_ns = SaturatingSum(left.self_ns, part.ns);
       --left.children;
-      // Its parent's self memory is short of it, unless it is async or outlives its parent.
-      if (!span.is_async && !span.overlaps) {
-        AddSelf({0, memory.cpu_bytes, 0, memory.device_bytes}, &left.memory);
-      }
+      AddSelf({0, part.cpu_bytes, 0, part.device_bytes}, &left.memory);
       left.system.Add(whole);
     }
     // One without a parent may have one there, a row that has outlived its own.
@@ -241,7 +233,7 @@ class KeyAverager {
 
   void Visit(SpanId id, const Span& span) {
     const LabelEntry& entry = EntryOf(span);
-    const SpanId parent = torch_parents_->Of(id, span);
+    const SpanId parent = torch_parents_.Of(id, span);
     const Pending mine = TakePending(id);
     MoveInTree(id, span, parent);
     if (entry.is_filtered) return;
@@ -526,7 +518,7 @@ class KeyAverager {
   int64_t in_steps_ns_ = 0;              // of spans that a step is the parent of
   int64_t device_in_steps_ns_ = 0;
   std::vector<LabelEntry> labels_;
-  std::optional<TorchParents> torch_parents_;
+  TorchParents torch_parents_{timeline_};
   std::vector<RowSums> rows_;
   std::vector<bool> has_rows_;                          // by ThreadIndex
   std::vector<std::string_view> shapes_;                // by their numbers

@@ -1,6 +1,8 @@
 #include "userspace/aggregate/torch_parents.h"
 
-#include <utility>
+#include <algorithm>
+
+#include "userspace/aggregate/key_averages.h"
 
 namespace proftrace {
 namespace {
@@ -12,8 +14,19 @@ bool Contains(const Span& parent, const Span& span) {
 
 }  // namespace
 
-TorchParents::TorchParents(const Timeline& timeline, std::vector<bool> is_left_out)
-    : timeline_(timeline), is_left_out_(std::move(is_left_out)) {
+PartOfParent PartOfParentFor(const Timeline& timeline, SpanId id, const Span& span) {
+  PartOfParent part;
+  part.ns = std::min(span.end_ns(), timeline.span(span.parent).end_ns()) - span.start_ns;
+  // Bytes only where it lies in its parent, and is not async.
+  if (span.is_async || span.overlaps) return part;
+  const SpanMemory memory = timeline.columns().memory.at(id);
+  part.cpu_bytes = memory.cpu_bytes;
+  part.device_bytes = memory.device_bytes;
+  return part;
+}
+
+TorchParents::TorchParents(const Timeline& timeline) : timeline_(timeline) {
+  for (const Label& label : timeline.labels()) is_left_out_.push_back(IsFilteredName(label.name));
   if (timeline.ledger().partial_overlap == 0) return;
   std::vector<bool> has_overlaps(timeline.threads().size());
   for (uint32_t i = 0; i < timeline.span_count(); ++i) {

@@ -13,10 +13,18 @@
 
 namespace proftrace {
 
+// What the parent of a span in the Timeline, which has one, has less of its own for it.
+struct PartOfParent {
+  int64_t ns = 0;  // of the span, what lies in its parent
+  int64_t cpu_bytes = 0;
+  int64_t device_bytes = 0;
+};
+PartOfParent PartOfParentFor(const Timeline& timeline, SpanId id, const Span& span);
+
 class TorchParents {
  public:
-  // `is_left_out`: by LabelId, rows that events() does not have. `timeline` must outlive this.
-  TorchParents(const Timeline& timeline, std::vector<bool> is_left_out);
+  // `timeline` must outlive this.
+  explicit TorchParents(const Timeline& timeline);
 
   // kNoSpan: it has none.
   SpanId Of(SpanId id, const Span& span) const;
@@ -29,7 +37,7 @@ class TorchParents {
   SpanId Nearest(const Span& span) const;
 
   const Timeline& timeline_;
-  std::vector<bool> is_left_out_;
+  std::vector<bool> is_left_out_;  // by LabelId: rows that events() does not have
   // Of rows that lie in one that has outlived what it began in: it takes the other's place.
   absl::flat_hash_map<uint32_t, SpanId> others_;
   // Nearest() where that is not the parent, of threads on which rows overlap.

@@ -114,8 +114,8 @@ class PatchRecorder {
                                     const PatchedCode* code) const;
   // Of all modules, found once for processes that share a plan.
   absl::StatusOr<PlanSpots> AllSpotsOf(Pid pid, const std::shared_ptr<const ProbePlan>& plan);
-  // Says how many places of the modules from `first` on somebody else has changed. The caller holds
-  // the lock.
+  // Says how many places of the modules from `first` on have no jump because somebody else has
+  // changed them, or for want of memory near them. The caller holds the lock.
   void NameSpotsWithoutJump(Pid pid, const PatchedCode& code, size_t first);
 
   const bool alone_;

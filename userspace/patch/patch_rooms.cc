@@ -11,18 +11,15 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t kAlignment = kTrampolineAlignment;
 constexpr uint64_t kGroupBytes = 0x4000'0000;  // spots of one room are no further apart
 // A room for fewer is not worth its copy of the recorder, some 60 KiB.
 constexpr size_t kFewestSpots = 16;
-
-uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Its length does not depend on where it lies, as long as that is within reach.
 uint64_t BytesOf(const PatchSpot& spot) {
   const uint64_t near = RoundUp(spot.address(), kPageBytes);
   const absl::StatusOr<std::vector<uint8_t>> code = MakeTrampoline(spot, near, near, near);
-  return RoundUp(code.ok() ? code->size() : kMostTrampolineBytes, kAlignment);
+  return RoundUp(code.ok() ? code->size() : kMostTrampolineBytes, kTrampolineAlignment);
 }
 
 class Rooms {
@@ -34,7 +31,7 @@ class Rooms {
     for (size_t first = 0, end = 0; first < spots_.size(); first = end) {
       const uint64_t begin = spots_[first].address();
       while (end < spots_.size() && spots_[end].address() - begin < kGroupBytes) ++end;
-      const uint64_t most = (end - first) * RoundUp(kMostTrampolineBytes, kAlignment);
+      const uint64_t most = (end - first) * RoundUp(kMostTrampolineBytes, kTrampolineAlignment);
       if (!Take(first, end, most)) Split(first, end);
     }
     return std::move(rooms_);
@@ -75,8 +72,8 @@ class Rooms {
         const bool is_there = Look(first, first + tried, bytes_of(first, tried)).address != 0;
         (is_there ? fits : too_many) = tried;
       }
-      if (fits < std::min(kFewestSpots, end - first)) return;
-      if (!Take(first, first + fits, bytes_of(first, fits))) return;
+      const bool is_worth_it = fits >= std::min(kFewestSpots, end - first);
+      if (!is_worth_it || !Take(first, first + fits, bytes_of(first, fits))) return;
       first += fits;
     }
   }

@@ -30,7 +30,6 @@ constexpr uint8_t kJumpOpcode = 0xe9;  // jmp rel32
 constexpr uint64_t kMostGapBytes = 1024 * kPageBytes;
 
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
-uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 bool HasOnlyBreakpoints(std::span<const uint8_t> original, std::span<const uint8_t> now) {
   for (size_t i = 0; i < original.size(); ++i) {

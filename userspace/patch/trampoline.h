@@ -42,4 +42,8 @@ absl::StatusOr<std::vector<uint8_t>> MakeTrampoline(const PatchSpot& spot, uint6
 inline constexpr size_t kMostTrampolineBytes = 320;
 inline constexpr uint64_t kTrampolineAlignment = 16;
 
+constexpr uint64_t RoundUp(uint64_t value, uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
 }  // namespace proftrace
