@@ -4,8 +4,8 @@
     python3 tests/gpu/check_edges.py --proftrace PROFTRACE --out FOLDER [--python PY] [--cupti FOLDER] [EDGE...]
 
 A stop while the GPU has work for a quarter of a second (all is recorded), and for longer than proftrace waits (what is not is counted); attaches while a
-CUDA graph is captured; a second recording; two processes on one GPU; CUPTI of other versions (FOLDER/VERSION/*.so, preloaded, with FOLDER/libstub.so
-for what torch asks for beyond); MPS; a job under Nsight Compute. Exit code: 0 all right, 1 something differs.
+CUDA graph is captured; a second recording; two processes on one GPU; CUPTI of other versions (a folder that other_cupti.py has made; preloaded); MPS; a job
+under Nsight Compute. Exit code: 0 all right, 1 something differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Callable
 
 import check_gpu
-from check_gpu import CALLS, GpuJob, Recording, events, key, of_device
+from check_gpu import CALLS, GpuJob, Recording, Reference, events, key, of_device
 
 STOP_S = 6.0  # a second for the GPU, and what writing takes
 OTHER_CUPTI_KINDS = ("mlp", "graphs", "copies", "streams")
@@ -46,9 +46,7 @@ def check_queue(arguments: argparse.Namespace, kind: str, may_miss: bool) -> lis
     begin = time.monotonic()
     summary = recording.stop()
     took = time.monotonic() - begin
-    job.say("go")
-    job.hear()
-    job.hear()
+    job.stop_training()
     faults = ["the job failed"] * bool(job.end())
     launches, missing = launches_without_work(events(arguments.out / kind / "trace.json.gz"))
     print(f"{kind}: stopped in {took:.2f} s; {launches} launches, {missing} of them without their kernel; {summary['gpu']['ledger']}; "
@@ -72,24 +70,8 @@ def check_captured(arguments: argparse.Namespace) -> list[str]:
         print(f"captured: {summary['proftrace']['gpu']}, {sum(replayed.values())} kernels, {summary['gpu']['ledger']}")
         if not replayed or lost(summary):
             faults.append(f"attach {number}: {summary['unsupported']}")
-    job.say("go")
-    job.hear()
-    job.hear()
+    job.stop_training()
     return faults + ["the job failed"] * bool(job.end())
-
-
-class Reference:
-    def __init__(self, arguments: argparse.Namespace, kind: str) -> None:
-        path = arguments.out / f"{kind}.torch.json"
-        if not path.exists():
-            GpuJob(arguments, kind, str(path)).wait_until_ready().train("last")
-        trace = events(path)
-        self.work = collections.Counter(map(key, of_device(trace)))
-        self.calls = check_gpu.call_names(trace, is_reference=True)
-
-    def differences(self, trace: list[dict]) -> list[str]:
-        return [*check_gpu.differing(self.work, collections.Counter(map(key, of_device(trace)))),
-                *check_gpu.differing(self.calls, check_gpu.call_names(trace)), *check_gpu.check_links(trace)]
 
 
 def check_second(arguments: argparse.Namespace) -> list[str]:
@@ -129,7 +111,7 @@ def check_two(arguments: argparse.Namespace) -> list[str]:
 
 
 def check_cupti(arguments: argparse.Namespace, folder: Path) -> list[str]:
-    preload = ":".join(map(str, [folder.parent / "libstub.so", *sorted(folder.glob("*.so*"))]))
+    preload = ":".join(map(str, [folder.parent / "libmissing.so", *sorted(folder.glob("*.so*"))]))
     faults = []
     for kind in OTHER_CUPTI_KINDS:
         reference = Reference(arguments, kind)

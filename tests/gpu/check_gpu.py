@@ -78,6 +78,13 @@ class GpuJob:
         seconds, _, loss = self.hear()
         return seconds, loss
 
+    def stop_training(self) -> tuple[float, float, str]:
+        """After "until": what it says of the steps so far. It trains once more then."""
+        self.say("go")
+        heard = self.hear()
+        self.hear()
+        return heard
+
     def end(self) -> int:
         self.process.stdin.close()
         return self.process.wait(60)
@@ -281,6 +288,22 @@ def differing(expected: collections.Counter, found: collections.Counter) -> list
             for name, count in ((expected - found) | (found - expected)).items()]
 
 
+class Reference:
+    """torch.profiler's rows, of a run of its own that is made once."""
+
+    def __init__(self, arguments: argparse.Namespace, kind: str) -> None:
+        path = arguments.out / f"{kind}.torch.json"
+        if not path.exists():
+            GpuJob(arguments, kind, str(path)).wait_until_ready().train("last")
+        trace = events(path)
+        self.work = collections.Counter(map(key, of_device(trace)))
+        self.calls = call_names(trace, is_reference=True)
+
+    def differences(self, trace: list[dict]) -> list[str]:
+        return [*differing(self.work, collections.Counter(map(key, of_device(trace)))), *differing(self.calls, call_names(trace)),
+                *check_links(trace)]
+
+
 def check_cycles(arguments: argparse.Namespace) -> list[str]:
     """In the middle of the training."""
     faults, threads = [], set()
@@ -295,9 +318,7 @@ def check_cycles(arguments: argparse.Namespace) -> list[str]:
         if summary["proftrace"]["gpu"] != "agent" or not summary["events"].get("kernels"):
             faults.append(f"cycle {cycle}: no kernels: {summary['unsupported']}")
         shutil.rmtree(arguments.out / f"cycle{cycle}")
-    job.say("go")
-    seconds, longest, _ = job.hear()
-    job.hear()
+    seconds, longest, _ = job.stop_training()
     if job.end() != 0:
         faults.append("the job failed")
     print(f"cycles: {arguments.cycles}, threads of the job {sorted(threads)}; step {quiet * 1e6:.1f} us before, {seconds * 1e6:.1f} in the mean, "

@@ -18,7 +18,7 @@ import statistics
 import sys
 
 import check_gpu
-from check_gpu import GpuJob, Recording, events, key, of_device
+from check_gpu import GpuJob, Recording, Reference, events, key, of_device
 
 KIND = "ranges"
 ALL = ("--all", "--activities", "cpu,cuda,syscalls,sched", "--gpu", "agent")
@@ -30,17 +30,6 @@ LAUNCHES = 500
 ROUNDS = 3
 
 
-class Reference:
-    """torch.profiler's rows."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        path = arguments.out / "reference.torch.json"
-        GpuJob(arguments, KIND, str(path)).wait_until_ready().train("last")
-        trace = events(path)
-        self.work = collections.Counter(map(key, of_device(trace)))
-        self.calls = check_gpu.call_names(trace, is_reference=True)
-
-
 def check_way(arguments: argparse.Namespace, reference: Reference, name: str, options: tuple[str, ...]) -> list[str]:
     job = GpuJob(arguments, KIND).wait_until_ready()
     recording = Recording(arguments, job.pid, arguments.out / name, options)
@@ -48,8 +37,7 @@ def check_way(arguments: argparse.Namespace, reference: Reference, name: str, op
     summary = recording.stop()
     trace = events(arguments.out / name / "trace.json.gz")
     print(f"{name}: step {seconds * 1e6:.1f} us, {summary['proftrace']['gpu']}, events {summary['events']}, ledger {summary['gpu']['ledger']}")
-    faults = check_gpu.differing(reference.work, collections.Counter(map(key, of_device(trace)))) + check_gpu.check_links(trace)
-    return faults + check_gpu.differing(reference.calls, check_gpu.call_names(trace)) + ["the job failed"] * bool(job.end())
+    return reference.differences(trace) + ["the job failed"] * bool(job.end())
 
 
 def check_launch_calls(arguments: argparse.Namespace, reference: Reference) -> list[str]:
@@ -107,7 +95,7 @@ def main() -> int:
     parser = check_gpu.arguments_of(__doc__, steps=30)
     parser.add_argument("ways", nargs="*", metavar="WAY")
     arguments = parser.parse_args()
-    reference = Reference(arguments)
+    reference = Reference(arguments, KIND)
     checks = {name: lambda name=name, options=options: check_way(arguments, reference, name, options) for name, options in WAYS.items()}
     checks |= {"launch": lambda: check_launch_calls(arguments, reference), "started": lambda: check_started(arguments, reference),
                "costs": lambda: check_costs(arguments)}
