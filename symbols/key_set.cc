@@ -52,6 +52,15 @@ std::optional<int64_t> DistanceInObject(const Value& first, const Value& other) 
   return other.offsets[size - 2];
 }
 
+// Whether `value` is the address of the callbacks in the optional at `optional`: std::optional has
+// them at its begin, c10::optional (before 2.2) behind a word with its flag.
+bool IsOfCallbacksIn(const Value& value, Value optional) {
+  if (value == optional) return true;
+  if (optional.offsets.size() != 1) return false;
+  optional.offsets[0] += 8;
+  return value == optional;
+}
+
 }  // namespace
 
 bool IsSlowPath(std::string_view callee) { return Contains(callee, kSlowPath); }
@@ -84,7 +93,7 @@ std::optional<SlowCall> SlowCallAt(const FlowNode& call, const ValueState& frame
   // The place for the result, if it has one, the operator, the callbacks, the keys, the kernel.
   for (const auto& [callbacks, keys, kernel, first] :
        {std::array{kRsi, kRdx, kRcx, 4u}, {kRdx, kRcx, kR8, 5u}}) {
-    if (state.reg(callbacks) == frame.reg(kRdi)) {
+    if (IsOfCallbacksIn(state.reg(callbacks), frame.reg(kRdi))) {
       return SlowCall{state.reg(kernel), state.reg(keys), first};
     }
   }
@@ -102,9 +111,10 @@ std::optional<SlowCall> FindSlowCall(const FlowGraph& graph, uint32_t from,
     if (node == from || !call.is_call || !IsSlowPath(call.callee)) return true;
     const auto one = SlowCallAt(call, frame, state);
     if (!one) return false;
-    clear &= one->kernel.known() && one->keys.known();
-    clear &= !found || (found->kernel == one->kernel && found->keys == one->keys);
+    clear &= one->keys.known() && (!found || found->keys == one->keys);
+    const bool is_same_kernel = !found || found->kernel == one->kernel;
     found = one;
+    if (!is_same_kernel) found->kernel = Value();
     return false;
   });
   return clear ? found : std::nullopt;
@@ -112,7 +122,7 @@ std::optional<SlowCall> FindSlowCall(const FlowGraph& graph, uint32_t from,
 
 std::optional<KernelCall> KernelCallBeside(const SlowCall& slow_call, const FlowNode& call,
                                            const ValueState& state) {
-  if (!call.is_indirect) return std::nullopt;
+  if (!call.is_indirect || !slow_call.kernel.known()) return std::nullopt;
   Value functor = slow_call.kernel;
   functor.offsets.push_back(0);
   if (state.reg(kRdi) == functor && state.reg(kRsi) == slow_call.keys) {

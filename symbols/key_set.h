@@ -33,7 +33,7 @@ std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called
 // with the same kernel and keys (Dispatcher.h).
 bool IsSlowPath(std::string_view callee);
 struct SlowCall {
-  Value kernel;  // the address of the c10::KernelFunction
+  Value kernel;  // the address of the c10::KernelFunction, if that is known
   Value keys;
   unsigned first_argument;  // as in KernelCall
 };
@@ -43,7 +43,8 @@ struct SlowCall {
 std::optional<SlowCall> SlowCallAt(const FlowNode& call, const ValueState& frame,
                                    const ValueState& state);
 
-// What all ways from node `from`, which asks for the callbacks, to such a call agree on.
+// What all ways from node `from`, which asks for the callbacks, to such a call agree on: the keys
+// at least.
 std::optional<SlowCall> FindSlowCall(const FlowGraph& graph, uint32_t from,
                                      const ValueState& frame);
 

@@ -53,9 +53,11 @@ bool IsOfStrings(std::string_view callee) {
          callee.starts_with("_Znwm") || callee.starts_with("_ZdlPv") || callee == "memcpy";
 }
 
-bool ReturnsItsArgument(std::string_view callee) {
-  return callee.starts_with("_ZSt7forwardI") ||
-         (callee.starts_with("_ZNRSt8optionalI") && callee.ends_with("EdeEv"));
+std::optional<int64_t> DistanceOfReturned(std::string_view callee) {
+  if (callee == "_ZNR3c108optionalIN2at13StepCallbacksEEdeEv") return 8;
+  const bool is_same = callee.starts_with("_ZSt7forwardI") ||
+                       (callee.starts_with("_ZNRSt8optionalI") && callee.ends_with("EdeEv"));
+  return is_same ? std::optional<int64_t>(0) : std::nullopt;
 }
 
 bool IsOfCallbacks(std::string_view callee) {

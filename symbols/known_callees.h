@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace proftrace {
@@ -20,8 +21,10 @@ StringSource SourceOfString(std::string_view callee);
 // Whether it is a function of std::string, or one that takes, gives back or copies memory for it.
 bool IsOfStrings(std::string_view callee);
 
-// std::forward, and std::optional's operator*: libstdc++ has the value first.
-bool ReturnsItsArgument(std::string_view callee);
+// How many bytes behind its argument what the function returns lies: std::forward, the operator* of
+// std::optional (libstdc++ has the value first) and that of the c10::optional (torch before 2.2) of
+// the profiler's callbacks, which has them behind a word with its flag. Nothing of other functions.
+std::optional<int64_t> DistanceOfReturned(std::string_view callee);
 
 // c10::SymInt's constructors of another one take its one word; only of a symbolic one it is
 // another.

@@ -133,8 +133,8 @@ void ValueState::ForgetObjects(std::string_view callee) {
 bool ValueWalk::StepKnownCall(std::string_view callee, ValueState* state) {
   const Value first = state->reg(kRdi);
   Value returned;
-  if (ReturnsItsArgument(callee)) {
-    returned = first;
+  if (const auto distance = DistanceOfReturned(callee)) {
+    returned = Plus(first, *distance);
   } else if (CopiesSymInt(callee)) {
     state->Store(first, 0, state->Load(state->reg(kRsi), 0));
   } else {

@@ -8,6 +8,7 @@
 
 #include "symbols/call_arguments.h"
 #include "symbols/kernel_types.h"
+#include "symbols/key_set.h"
 #include "symbols/python_arguments.h"
 #include "symbols/row_inputs.h"
 #include "symbols/value_sums.h"
@@ -62,7 +63,10 @@ class RowInputsTest : public ::testing::Test {
   }
   // As GCC 11 compiles torchvision's operators: the kernel's function comes from the operator's
   // table.
-  void AddIndexedKernel(const Bytes& set_r9 = {0x4d, 0x89, 0xf1}) {  // mov r9, r14
+  void AddIndexedKernel(const Bytes& set_r9 = {0x4d, 0x89, 0xf1},  // mov r9, r14
+                        const Bytes& set_rdx = {0x48, 0x8b, 0x54, 0x24,
+                                                0x38},               // mov rdx, [rsp+0x38]
+                        const Bytes& set_r8 = {0x4d, 0x89, 0xe0}) {  // mov r8, r12
     Add({0x48, 0x8d, 0x7c, 0x24, 0x40, 0x48, 0x89, 0x7c, 0x24,
          0x38});  // rdi = [rsp+0x38] = rsp+0x40
     Call(kMaker);
@@ -73,9 +77,10 @@ class RowInputsTest : public ::testing::Test {
     Add({0xf2, 0x0f, 0x10, 0x44, 0x24, 0x30});        // movsd xmm0, [rsp+0x30]
     Add({0x4c, 0x89, 0xff, 0x41, 0xff, 0xd3, 0xc3});  // mov rdi, r15; call r11; ret
     Add(set_r9);
-    Add({0x4d, 0x89, 0xe0});                                // mov r8, r12
-    Add({0x48, 0x89, 0xd9, 0x48, 0x8b, 0x54, 0x24, 0x38});  // mov rcx, rbx; mov rdx, [rsp+0x38]
-    Add({0x4c, 0x89, 0xff});                                // mov rdi, r15
+    Add(set_r8);
+    Add({0x48, 0x89, 0xd9});  // mov rcx, rbx
+    Add(set_rdx);
+    Add({0x4c, 0x89, 0xff});  // mov rdi, r15
     Call(kSlow);
     Add({0xc3});
   }
@@ -364,6 +369,31 @@ TEST_F(RowInputsTest, CopiesOfSymbolicNumbers) {
   ASSERT_EQ(inputs->words.size(), size_t{PT_ROW_WORDS});
   ExpectPlace(inputs->words[abi::PT_R9], 13, {0});
   EXPECT_TRUE(inputs->words[abi::PT_R9].is_content);
+}
+
+// c10::optional, before torch 2.2: its flag is its first word, here at rsp+0x40.
+TEST_F(RowInputsTest, CopiesOfSymbolicNumbersWhereTheOptionalHasItsFlagFirst) {
+  AddIndexedKernel({0x4c, 0x89, 0x6c, 0x24, 0x10,    // mov [rsp+0x10], r13
+                    0x4c, 0x8d, 0x4c, 0x24, 0x10},   // lea r9, [rsp+0x10]
+                   {0x48, 0x8d, 0x54, 0x24, 0x48});  // lea rdx, [rsp+0x48]
+  image_.AddStub(kSlow, kSymbolicSlowPath);
+  const FlowGraph graph = Graph();
+  const auto inputs = FindCallInputs(graph, Maker(graph));
+  ASSERT_TRUE(inputs);
+  ASSERT_EQ(inputs->words.size(), size_t{PT_ROW_WORDS});
+  ExpectPlace(inputs->words[abi::PT_R9], 13, {0});
+}
+
+// As clang -O3 compiles them: the kernel's address is a sum, which is not followed.
+TEST_F(RowInputsTest, TheKeySetOfAKernelThatIsNotKnown) {
+  AddIndexedKernel({0x4d, 0x89, 0xf1},              // mov r9, r14
+                   {0x48, 0x8b, 0x54, 0x24, 0x38},  // mov rdx, [rsp+0x38]
+                   {0x4c, 0x8d, 0x04, 0x2b});       // lea r8, [rbx+rbp]
+  image_.AddStub(kSlow, kSymbolicSlowPath);
+  const FlowGraph graph = Graph();
+  const auto keys = FindKeySet(graph, Maker(graph));
+  ASSERT_TRUE(keys);
+  EXPECT_EQ(keys->reg, kRbx);
 }
 
 TEST_F(RowInputsTest, OfASlowPathWhoseTypeIsNotToldNothingIsFound) {
