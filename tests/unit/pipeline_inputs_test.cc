@@ -40,7 +40,7 @@ TEST(InputFormatTest, ShowsWhatTorchShows) {
       Tensor({{3, 4}, {4, 1}}) + Tensor({}, abi::PT_TENSOR_STRIDED, 4) + kOther + Int(-2) +
       Double(0.25) + std::vector<uint64_t>{1 << 8 | abi::PT_VALUE_BOOL} +
       List(abi::PT_VALUE_LIST, 2) + Int(2) + Int(3) + List(abi::PT_VALUE_TENSORS, 2) +
-      Tensor({{2, 1}}) + kOther +
+      Tensor({{2, 1}}) + Tensor({}) +
       std::vector<uint64_t>{abi::PT_VALUE_COMPLEX, std::bit_cast<uint64_t>(1.0),
                             std::bit_cast<uint64_t>(-2.5)} +
       std::vector<uint64_t>{abi::PT_VALUE_WIDE_INT, static_cast<uint64_t>(INT64_MIN),
@@ -85,8 +85,25 @@ TEST(InputFormatTest, OldVersionsShowLess) {
   const auto older = FormatInputs(values, 2, {}, InputFormOf("1.13.0a0"));
   ASSERT_TRUE(older);
   EXPECT_EQ(older->types, R"(["TensorList", ""])");
-  EXPECT_EQ(InputFormOf("2.0.1+cu117"), InputFormOf("1.13.0a0"));
+  InputForm first_of_2 = InputFormOf("1.13.0a0");
+  first_of_2.has_whole_lists = true;
+  EXPECT_EQ(InputFormOf("2.0.1+cu117"), first_of_2);
   EXPECT_EQ(InputFormOf("2.15.0"), InputForm());
+}
+
+// An undefined or nested one, or one with symbolic sizes.
+TEST(InputFormatTest, AListWithATensorOfNoShapeShowsNothing) {
+  const std::vector<uint64_t> values =
+      List(abi::PT_VALUE_TENSORS, 2) + Tensor({{2, 1}}) + kOther + Int(0);
+  const auto inputs = FormatInputs(values, 2, {}, InputForm());
+  ASSERT_TRUE(inputs);
+  EXPECT_EQ(inputs->dims, "[[], []]");
+  EXPECT_EQ(inputs->strides, "[[], []]");
+  EXPECT_EQ(inputs->types, R"(["", "Scalar"])");
+  EXPECT_EQ(inputs->list_type, "");
+  const auto old = FormatInputs(values, 2, {}, InputFormOf("1.13.0a0"));
+  ASSERT_TRUE(old);
+  EXPECT_EQ(old->types, R"(["TensorList", "Scalar"])");
 }
 
 TEST(InputFormatTest, RefusesWhatDoesNotAddUp) {

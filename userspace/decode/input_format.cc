@@ -179,13 +179,16 @@ Shown InputReader::Tensors(uint64_t count) {
   if (count > values_.size()) return Malformed();
   std::string dims = "[";
   std::string strides = "[";
+  bool is_whole = true;  // else some are undefined or nested, or have symbolic sizes
   for (uint64_t i = 0; i < count; ++i) {
     const Shown element = Next(/*is_element=*/true);
     if (!element.is_well_formed) return Malformed();
+    is_whole &= !element.type.empty();
     AppendItem(element.dims, &dims);
     AppendItem(element.strides, &strides);
     if (i == 0) shown.list_type = element.type;
   }
+  if (!is_whole && form_.has_whole_lists) return Shown();
   if (!form_.has_nested_lists || count > kMostShownTensors) return shown;
   shown.dims = dims + "]";
   shown.strides = strides + "]";
@@ -250,6 +253,7 @@ InputForm InputFormOf(std::string_view torch_version) {
   const int minor = dot == std::string_view::npos ? 0 : number(torch_version.substr(dot + 1));
   InputForm form;
   form.has_strides = form.has_nested_lists = major > 2 || (major == 2 && minor >= 2);
+  form.has_whole_lists = major >= 2;
   form.has_scalar_lists = major > 2 || (major == 2 && minor >= 1);
   return form;
 }

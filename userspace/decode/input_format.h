@@ -15,6 +15,7 @@ struct InputForm {
   bool has_strides = true;       // from 2.2 on
   bool has_nested_lists = true;  // the shapes of a list of tensors, likewise
   bool has_scalar_lists = true;  // have a type, from 2.1 on
+  bool has_whole_lists = true;   // a list with a tensor of no shape shows nothing, from 2.0 on
 
   bool operator==(const InputForm&) const = default;
 };
