@@ -15,4 +15,16 @@
 #define PYTHON_HEAP_TYPE (1 << 9) /* a class that is made by running code */
 #define PYTHON_DIGIT_BITS 30
 
+/* PyDictObject and its table: before 3.11 the number of slots and then, behind more fields, an
+ * index of as many bytes, shorts, ... as that number needs; later bytes: the logarithms of both,
+ * and the kind. Entries lie behind the index; but for tables of texts alone each is a hash, a key,
+ * a value. */
+#define PYTHON_DICT_TABLE 32
+#define PYTHON_TABLE_SIZE 8
+#define PYTHON_TABLE_INDEX_SHIFT 8 /* bits from PYTHON_TABLE_SIZE on */
+#define PYTHON_TABLE_KIND_SHIFT 16
+#define PYTHON_TABLE_INDEX 32
+#define PYTHON_OLD_TABLE_INDEX 40
+#define PYTHON_ENTRY_KEY 8
+
 #endif

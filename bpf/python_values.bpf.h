@@ -221,6 +221,43 @@ static __noinline int put_python_sequence(struct input_walk *walk, __u64 object,
 	return 0;
 }
 
+/* A dict of which torch makes a value has keys of one type, and none of texts. Any other is left
+ * out; what torch makes of those with keys that may be numbers is not told. */
+static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
+{
+	struct input_buffer *buffer = walk->buffer;
+	__u64 *words = buffer->items;
+	__u64 address;
+	__u64 size;
+	__u32 kind;
+
+	/* What an empty one holds cannot be told, so torch makes no value of it. */
+	if (!read_words(buffer, words, sizeof(*words), object + PYTHON_SIZE) || !words[0] ||
+	    !read_words(buffer, words, sizeof(*words), object + PYTHON_DICT_TABLE))
+		return 0;
+	address = words[0];
+	if (!read_words(buffer, words, sizeof(*words), address + PYTHON_TABLE_SIZE))
+		return 0;
+	size = words[0];
+	if (walk->signature->layout.python_dict_kind) {
+		if (size >> PYTHON_TABLE_KIND_SHIFT & 0xff)
+			return 0; /* texts alone */
+		address += PYTHON_TABLE_INDEX + (1ULL << (size >> PYTHON_TABLE_INDEX_SHIFT & 63));
+	} else {
+		address += PYTHON_OLD_TABLE_INDEX;
+		address += size > 0xffffffff ? 8 * size
+			   : size > 0xffff   ? 4 * size
+			   : size > 0xff     ? 2 * size
+					     : size;
+	}
+	if (!read_words(buffer, words, sizeof(*words), address + PYTHON_ENTRY_KEY))
+		return 0;
+	kind = words[0] ? python_kind(words[0]) : PYTHON_UNREADABLE; /* 0: one that was taken out */
+	if (kind != PYTHON_TENSOR && kind != PYTHON_TEXT && kind != PYTHON_OTHER)
+		buffer->flags |= PT_INPUTS_UNTOLD;
+	return 0;
+}
+
 /* What torch makes no value of is left out, as in torch. */
 static long put_python_value(__u32 i, struct input_walk *walk)
 {
@@ -247,9 +284,7 @@ static long put_python_value(__u32 i, struct input_walk *walk)
 		} else if (kind == PYTHON_LIST || kind == PYTHON_TUPLE) {
 			put_python_sequence(walk, object, kind == PYTHON_TUPLE);
 		} else if (kind == PYTHON_DICT) {
-			/* What an empty one holds cannot be told, so torch makes no value of it. */
-			if (read_words(buffer, &impl, sizeof(impl), object + PYTHON_SIZE) && impl)
-				buffer->flags |= PT_INPUTS_UNTOLD;
+			put_python_dict(walk, object);
 		} else if (put_python_number(buffer, signature, object, kind)) {
 			++buffer->count;
 		}

@@ -254,7 +254,8 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 		if (flags)
 			used |= tensor[TENSOR_STRIDES + i];
 	}
-	if (numel != tensor[TENSOR_NUMEL]) {
+	/* Some sparse ones are made without their number of elements (sampled_addmm of 1.13). */
+	if (numel != tensor[TENSOR_NUMEL] && (flags || tensor[TENSOR_NUMEL])) {
 		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
 		return 0;
 	}

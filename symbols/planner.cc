@@ -111,6 +111,7 @@ void PlanBuilder::PrepareInputs() {
     torch_layout_.layout.python_tensor = python->tensor;
     torch_layout_.layout.python_items = python->items;
     torch_layout_.layout.python_long_tag = python->long_tag ? 1 : 0;
+    torch_layout_.layout.python_dict_kind = python->dict_kind ? 1 : 0;
     torch_layout_.layout.python_numbers = python->shows_numbers ? 1 : 0;
   } else {
     plan_.gaps.push_back({"inputs of custom autograd Functions and of annotations with arguments",
@@ -142,7 +143,7 @@ std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const 
     case FunctionRole::kNodeCall:
       return LabelOfNodes();
     case FunctionRole::kDistEngine:
-      label.name = kDistEngine;
+      label.name = kDistEngineName;
       label.kind = SpanKind::kAutograd;
       return label;
     case FunctionRole::kBoxed:

@@ -528,7 +528,7 @@ struct pt_torch_layout {
 	pt_u8 python_long_tag; /* set = a Python int has a tag, not a signed count (3.12) */
 	pt_u8
 	    python_numbers; /* set = torch shows the numbers among a custom Function's arguments */
-	pt_u8 reserved;
+	pt_u8 python_dict_kind; /* set = a dict's table tells of what kind its keys are (3.11) */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_torch_layout) == 48, "pt_torch_layout");
 

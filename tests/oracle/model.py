@@ -85,7 +85,7 @@ def read_oracle(path: Path, without_scopes: frozenset[str] = frozenset()) -> Ora
             # torch's tree has a node of a device's thread below what is open on its forward's thread (collection.cpp, build_tree).
             if parent_rows is not rows:
                 parent = -1
-            depth = rows[parent].depth + 1
+            depth = rows[parent].depth + 1 if parent >= 0 else 0
         places.append((rows, len(rows)))
         scope = record.get("scope", "")
         if scope == "FUNCTION" and record["name"] in functions:

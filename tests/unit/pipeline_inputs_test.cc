@@ -229,6 +229,9 @@ TEST(InputsTest, ComeWithTheBeginInOneRecord) {
   EXPECT_EQ(timeline->columns().sequence.at(SpanId{2}).number_plus_1, 43);
   EXPECT_EQ(timeline->inputs_of(SpanId{3}), nullptr);
   EXPECT_EQ(timeline->ledger().inputs_unread, 2u);
+  ASSERT_FALSE(timeline->info().unsupported.empty());
+  EXPECT_EQ(timeline->info().unsupported.back().feature, "inputs of 1 call");
+  EXPECT_EQ(timeline->info().unsupported.back().reason, "they could not be read");
 }
 
 TEST(InputsTest, FloatingPointArgumentsFollow) {

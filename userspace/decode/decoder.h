@@ -41,6 +41,7 @@ class Decoder {
   // What Event::inputs indexes, when all events are decoded.
   // The last one alone of several inputs.
   InputsId LastInput(InputsId inputs) { return inputs_.LastOf(inputs); }
+  std::vector<InputDecoder::Unread> unread_inputs() const { return inputs_.unread(); }
   std::vector<OperatorInputs> TakeInputs() { return inputs_.TakeTable(); }
   // What Event::stack indexes, likewise.
   PythonDecoder::Tables TakeStacks();

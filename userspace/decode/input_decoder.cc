@@ -1,5 +1,7 @@
 #include "userspace/decode/input_decoder.h"
 
+#include <array>
+#include <bit>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -38,15 +40,35 @@ void InputDecoder::OnRecord(std::span<const std::byte> record) {
       Pending{head.head.sp, head.head.site, head.count, head.words, head.spilled != 0, words, {}};
   // Something was not as expected, or the end was cut off: nothing of it is shown.
   if (head.flags != 0 || head.words > kMostWords) {
-    ++ledger_->inputs_unread;
+    NoteUnread(head.flags != 0 ? head.flags : uint64_t{abi::PT_INPUTS_CUT});
     pending_.erase(head.head.tid);
   }
+}
+
+// The first reason of several: what comes after it was not looked at.
+void InputDecoder::NoteUnread(uint64_t flags) {
+  ++ledger_->inputs_unread;
+  const auto bit = static_cast<size_t>(std::countr_zero(flags));
+  if (bit < unread_.size()) ++unread_[bit];
+}
+
+std::vector<InputDecoder::Unread> InputDecoder::unread() const {
+  constexpr std::array<std::string_view, 4> kReasons = {
+      "there are more values than a record has room for", "they could not be read",
+      "something is no tensor or list of the kind that it should be",
+      "what torch shows of an argument is not known (a list or tuple in another one, a dict whose "
+      "keys are no texts)"};
+  std::vector<Unread> unread;
+  for (size_t bit = 0; bit < unread_.size(); ++bit) {
+    if (unread_[bit] != 0) unread.push_back({unread_[bit], kReasons[bit]});
+  }
+  return unread;
 }
 
 void InputDecoder::OnCall(const abi::pt_record& head, uint64_t facts,
                           std::span<const std::byte> record) {
   if (facts >> 56 != 0) {
-    ++ledger_->inputs_unread;
+    NoteUnread(facts >> 56);
     pending_.erase(head.tid);
     return;
   }

@@ -4,11 +4,13 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bpf/abi/records.h"
@@ -37,6 +39,13 @@ class InputDecoder {
   // The last one alone of several inputs.
   InputsId LastOf(InputsId inputs);
 
+  // Calls without inputs, and why: those of them that the recorder gave a reason for.
+  struct Unread {
+    uint64_t calls;
+    std::string_view reason;
+  };
+  std::vector<Unread> unread() const;
+
   // By InputsId.
   std::vector<OperatorInputs> TakeTable() { return std::move(table_); }
 
@@ -51,11 +60,13 @@ class InputDecoder {
     std::vector<uint64_t> values;
     std::optional<InputForm> form;  // of those that wait for doubles
   };
+  void NoteUnread(uint64_t flags);
   InputsId Intern(const Pending& pending, std::span<const uint64_t> doubles, const InputForm& form);
 
   Ledger* ledger_;
   std::vector<OperatorInputs> table_ = {OperatorInputs()};
   size_t table_bytes_ = 0;
+  std::array<uint64_t, 4> unread_{};  // by the number of the flag's bit (enum pt_inputs_flag)
   absl::flat_hash_map<std::string, InputsId> ids_;  // by all that the texts depend on
   absl::flat_hash_map<uint32_t, Pending> pending_;  // by tid
   absl::flat_hash_map<uint32_t, InputsId> last_;  // what LastOf() has given, by Raw() of its input

@@ -1,5 +1,7 @@
 #include "userspace/pipeline/build_timeline.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -223,6 +225,10 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   PythonDecoder::Tables stacks = decoder.TakeStacks();
   timeline.SetStacks(std::move(stacks.frames), std::move(stacks.codes), std::move(stacks.modules));
   AddDemoted(&info);
+  for (const auto& [calls, reason] : decoder.unread_inputs()) {
+    info.unsupported.push_back(
+        {absl::StrCat("inputs of ", calls, calls == 1 ? " call" : " calls"), std::string(reason)});
+  }
   if (const uint64_t rows = spans.rows_of_cut_paths(); rows > 0) {
     info.unsupported.push_back(
         {"paths of more than " + std::to_string(kMostPathLevels) + " levels",

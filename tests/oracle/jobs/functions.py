@@ -54,6 +54,19 @@ class Nested(torch.autograd.Function):
         return gradient * ctx.gradient
 
 
+class Scaled(torch.autograd.Function):
+    """Takes what are no tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor, *rest: Any) -> torch.Tensor:
+        ctx.rest = len(rest)
+        return value * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return gradient * 2, *[None] * ctx.rest
+
+
 class Refusing(torch.autograd.Function):
     """Throws: in forward in C++, in forward in Python, or in backward in Python."""
 
@@ -89,7 +102,7 @@ class Functions(Workload):
         self.weight = torch.randn(5, 5, requires_grad=True)
         self.block = Block()
         self.pieces: list[Callable[[], torch.Tensor]] = [
-            self.double_backward, self.nested, self.hooks, self.checkpointed, self.jacobians, self.refusals,
+            self.double_backward, self.nested, self.told, self.hooks, self.checkpointed, self.jacobians, self.refusals,
             self.anomaly, self.checked, self.called, self.made]
         if hasattr(torch, "func"):
             self.pieces += [self.transforms, self.stacked_transforms]
@@ -108,6 +121,11 @@ class Functions(Workload):
         result = Nested.apply(self.weight).sum()
         result.backward()
         return result
+
+    def told(self) -> torch.Tensor:
+        of_any_keys = {"scale": 1, 2: 3}  # the table is of another kind
+        many = dict.fromkeys(map(str, range(1000)))
+        return Scaled.apply(self.weight, {"scale": 0.5, "causal": True}, of_any_keys, many, {}, (1, 2.5, None), [1, 2], "same").sum()
 
     def hooks(self) -> torch.Tensor:
         seen: list[torch.Tensor] = []
