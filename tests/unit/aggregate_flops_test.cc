@@ -7,9 +7,11 @@
 namespace proftrace {
 namespace {
 
-int64_t Flops(const char* name, std::string dims, std::string concrete = "[]") {
+int64_t Flops(const char* name, std::string dims, std::string concrete = "[]",
+              std::string types = R"(["float"])") {
   OperatorInputs inputs;
   inputs.dims = std::move(dims);
+  inputs.types = std::move(types);
   inputs.concrete = std::move(concrete);
   return FlopsOf(name, inputs);
 }
@@ -27,6 +29,8 @@ TEST(FlopsTest, ElementwiseByTheFirstShape) {
   EXPECT_EQ(Flops("aten::mul", "[[4], [3, 4]]"), 4);
   EXPECT_EQ(Flops("aten::add", "[[], [], []]"), 1);
   EXPECT_EQ(Flops("aten::sub", "[[4], [4], []]"), 0) << "torch has no formula";
+  // A nested tensor, or one with symbolic sizes.
+  EXPECT_EQ(Flops("aten::mul", "[[], []]", "[]", R"(["", "long int"])"), 0);
 }
 
 TEST(FlopsTest, Convolutions) {

@@ -41,6 +41,13 @@ nlohmann::json ValueAt(const nlohmann::json& concrete, size_t index) {
   return ParsedInput(concrete[index].get<std::string>());
 }
 
+// Whether the shape of the first argument is known: one that has none (a nested tensor, symbolic
+// sizes) is in the list as one without dimensions, but has no type.
+bool KnowsFirstShape(const OperatorInputs& inputs) {
+  const nlohmann::json types = ParsedInput(inputs.types);
+  return types.is_array() && !types.empty() && types[0].is_string() && types[0] != "";
+}
+
 double ProductOf(const Numbers& numbers) {
   double product = 1;
   for (const int64_t number : numbers) product *= static_cast<double>(number);
@@ -96,7 +103,7 @@ int64_t FlopsOf(std::string_view name, const OperatorInputs& inputs) {
     flops = ConvolutionFlops(dims, ParsedInput(inputs.concrete));
   } else if (name == "aten::mul" || name == "aten::add") {
     // Of a list that holds the first argument's shape; a tensor without dimensions counts as one.
-    if (dims.is_array() && !dims.empty()) flops = ProductOf(ShapeAt(dims, 0));
+    if (KnowsFirstShape(inputs)) flops = ProductOf(ShapeAt(dims, 0));
   } else {
     const bool adds = name == "aten::addmm" || name == "aten::baddbmm";
     const bool batched = name == "aten::bmm" || name == "aten::baddbmm";
