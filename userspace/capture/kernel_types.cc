@@ -143,6 +143,11 @@ namespace {
 constexpr char kDirectory[] = "/sys/kernel/btf";
 constexpr char kFile[] = "/sys/kernel/btf/vmlinux";
 
+std::optional<std::string> OldKernelTypes() {
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  return WithOldKindsOnly(ReadSmallFile(kFile, kMostBytes));
+}
+
 // For the calling thread, which must not go on to do anything else: puts `types` in the place of
 // the kernel's. Other threads and processes see what they saw.
 bool ShowInstead(const std::string& types) {
@@ -164,8 +169,7 @@ bool ShowInstead(const std::string& types) {
 }  // namespace
 
 int LoadPrograms(const std::function<int()>& load) {
-  constexpr size_t kMostBytes = size_t{64} << 20;
-  const auto types = WithOldKindsOnly(ReadSmallFile(kFile, kMostBytes));
+  const auto types = OldKernelTypes();
   int error = 0;
   // This libbpf can only be given other types in the kernel's place. A thread may have a mount
   // namespace of its own; descriptors and memory are the whole process's.
@@ -177,9 +181,21 @@ int LoadPrograms(const std::function<int()>& load) {
   return error;
 }
 
+std::unique_ptr<btf, KernelTypesDeleter> LoadKernelTypes() {
+  const auto types = OldKernelTypes();
+  if (!types) return nullptr;
+  btf* read = btf__new(types->data(), static_cast<uint32_t>(types->size()));
+  // An error is an address in this libbpf.
+  return std::unique_ptr<btf, KernelTypesDeleter>(libbpf_get_error(read) == 0 ? read : nullptr);
+}
+
 #else
 
 int LoadPrograms(const std::function<int()>& load) { return load(); }
+
+std::unique_ptr<btf, KernelTypesDeleter> LoadKernelTypes() {
+  return std::unique_ptr<btf, KernelTypesDeleter>(btf__load_vmlinux_btf());
+}
 
 #endif
 

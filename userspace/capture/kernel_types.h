@@ -2,7 +2,10 @@
 // it for one kind that it does not know, so new kinds are put as old ones of the same length.
 #pragma once
 
+#include <bpf/btf.h>
+
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,5 +19,12 @@ std::optional<std::string> WithOldKindsOnly(std::string btf);
 // Calls `load`, a skeleton's own, which gives 0 or a negative errno, where it sees types that this
 // libbpf understands; what it gave.
 int LoadPrograms(const std::function<int()>& load);
+
+struct KernelTypesDeleter {
+  void operator()(btf* types) const { btf__free(types); }
+};
+
+// The kernel's types, likewise; null where they cannot be read.
+std::unique_ptr<btf, KernelTypesDeleter> LoadKernelTypes();
 
 }  // namespace proftrace

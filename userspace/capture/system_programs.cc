@@ -191,13 +191,12 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
     const bool is_minor = program == all.on_minor_fault;
     bpf_program__set_autoload(program, activities.faults || (activities.io && !is_minor));
   }
-  btf* types = btf__load_vmlinux_btf();
-  const int completion = types == nullptr ? 0 : ArgumentsOf(types, "io_uring_complete");
+  const auto types = LoadKernelTypes();
+  const int completion = types == nullptr ? 0 : ArgumentsOf(types.get(), "io_uring_complete");
   const bool has_requests =
-      completion > 0 && ArgumentsOf(types, "io_uring_submit_req") > 0 && activities.io;
+      completion > 0 && ArgumentsOf(types.get(), "io_uring_submit_req") > 0 && activities.io;
   skeleton->rodata->config_casts =
-      types != nullptr && btf__find_by_name_kind(types, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
-  btf__free(types);
+      types != nullptr && btf__find_by_name_kind(types.get(), "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
   bpf_program__set_autoload(all.on_request, has_requests);
   bpf_program__set_autoload(all.on_request_done, has_requests && completion <= kShortCompletion);
   bpf_program__set_autoload(all.on_request_done_old, has_requests && completion > kShortCompletion);
