@@ -237,7 +237,7 @@ TEST(AutogradTest, ClassesOfFunctionsHaveTheirWholeNames) {
 TEST(AutogradTest, DistributedAutogradRunsNodesWithoutTheEnginesRow) {
   constexpr uint16_t kDistributed = 1;
   CaptureMetadata metadata = TestMetadata();
-  metadata.plans[1].sites[kDistributed] = {std::string(kDistEngine), "", Category::kCpuOp,
+  metadata.plans[1].sites[kDistributed] = {std::string(kDistEngineName), "", Category::kCpuOp,
                                            Scope::kFunction, SpanKind::kAutograd};
   RecordMaker maker;
   const auto run_node = [&maker](int64_t ns, uint32_t depth) {

@@ -39,7 +39,7 @@ struct OpenFrame {
   uint16_t site = 0;
   bool is_annotation = false;            // or any other row that ends by its handle
   EventType family = EventType::kBegin;  // which kind of event began it
-  bool is_dist_engine = false;           // kDistEngine
+  bool is_dist_engine = false;           // kDistEngineName
   bool has_sequence = false;             // an item in the column `sequence`
   bool parent_is_over = false;           // it outlived its parent, whose self time is settled
   uint64_t handle = 0;                   // annotations: 0 = not known yet

@@ -231,7 +231,7 @@ bool SpanBuilder::IsEnginesLabel(EventLabel label) const {
 }
 
 bool SpanBuilder::IsDistEngine(const Event& event) const {
-  return IsEnginesLabel(event.label) && labels_[event.label].name == kDistEngine;
+  return IsEnginesLabel(event.label) && labels_[event.label].name == kDistEngineName;
 }
 
 bool SpanBuilder::IsBareNode(const Event& event, const ThreadState& thread) const {

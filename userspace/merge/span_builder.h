@@ -149,10 +149,10 @@ class SpanBuilder {
   void OnAddressTaken(const Event& begin);
   void TruncateOutliving(Outliving* outliving);
   void TruncateOutliving(Pid pid, Outliving* outliving);
-  // The engine's row around a node, or kDistEngine.
+  // The engine's row around a node, or kDistEngineName.
   bool IsEnginesLabel(EventLabel label) const;
   bool IsDistEngine(const Event& event) const;
-  // Whether kDistEngine runs a node, without the engine's row around it.
+  // Whether kDistEngineName runs a node, without the engine's row around it.
   bool IsBareNode(const Event& event, const ThreadState& thread) const;
   // Whether the call is how the CUDA Runtime does what it was called for: Kineto has no row of it.
   bool IsInnerCall(const Event& event, SpanId parent) const;

@@ -10,7 +10,7 @@ namespace proftrace {
 
 // Where distributed autograd runs nodes itself: no row, and nodes have no row of the engine's there
 // (torch/csrc/distributed/autograd/engine/dist_engine.cpp).
-inline constexpr std::string_view kDistEngine = "torch::distributed::autograd::DistEngine";
+inline constexpr std::string_view kDistEngineName = "torch::distributed::autograd::DistEngine";
 
 // Operators that torch makes no row for (c10/core/dispatch/ObservedOperators.cpp).
 inline bool IsUnobserved(std::string_view operator_name) {
@@ -23,7 +23,7 @@ inline bool IsUnobserved(std::string_view operator_name) {
       "profiler::_record_function_enter",
       "profiler::_record_function_enter_new",
       "profiler::_record_function_exit",
-      kDistEngine,
+      kDistEngineName,
   };
   return std::find(std::begin(kNames), std::end(kNames), operator_name) != std::end(kNames);
 }
