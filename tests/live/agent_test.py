@@ -13,20 +13,15 @@ from live import LiveTest
 
 DOUBLE = Path(os.environ.get("PROFTRACE_CUDA_DOUBLE", live.BINARY.parents[1] / "tests/support/cuda_double"))
 AGENT = live.BINARY.parent / "libproftrace_agent.so"
-CUPTI_DOUBLE = Path(os.environ.get("PROFTRACE_CUPTI_DOUBLE", DOUBLE.parent / "cupti_double"))
+CUPTI_DOUBLES = Path(os.environ.get("PROFTRACE_CUPTI_DOUBLES") or DOUBLE.parent / "cupti_double")
 RUNNING, FAILED = 1, 3
 NO_CUPTI, TAKEN = 1, 3
 
 
 class AgentTest(LiveTest):
-    def cuda_major(self) -> str | None:
-        """Of the CUDA that this torch was built with."""
-        program = "import torch; print((torch.version.cuda or '').split('.')[0])"
-        return subprocess.run([self.python, "-c", program], check=True, capture_output=True, text=True).stdout.strip() or None
-
     def in_torch(self, what: str, state: int, **environment: str) -> tuple[int, str, list[str]]:
         """What the agent fails with, its message, and what the job says after that."""
-        variables = dict(os.environ, CUDA_DOUBLE_VERSION=f"{self.cuda_major() or 12}000", **environment)
+        variables = dict(os.environ, CUDA_DOUBLE_VERSION=f"{live.cuda_of_torch() or 12}000", **environment)
         done = subprocess.run([self.python, str(live.HERE / "agent_job.py"), str(DOUBLE), str(AGENT), what], capture_output=True,
                               text=True, env=variables, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -49,8 +44,8 @@ class AgentTest(LiveTest):
         self.assertEqual(rest, ["1", "6.0"])
 
     def test_records_where_cupti_works(self) -> None:
-        major = self.cuda_major()
-        double = CUPTI_DOUBLE / f"{major}/libcupti.so.{major}"
+        major = live.cuda_of_torch()
+        double = CUPTI_DOUBLES / f"{major}/libcupti.so.{major}"
         if not double.exists():
             self.skipTest(f"no stand-in for the CUPTI of CUDA {major}")
         self.assertEqual(self.in_torch("start", RUNNING, LD_PRELOAD=str(double)), (0, "", ["6.0"]))

@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 import live
-from gpu_test import CUPTI, RUNTIME, memories, threads
+from gpu_test import CUPTI, DOUBLES, RUNTIME, memories, threads
 from live import Job, LiveTest, Result, Tracer
 
 LIBRARIES = (f"cupti {CUPTI}", f"load {RUNTIME}")
@@ -21,7 +21,7 @@ FEATURE = "GPU activity by CUPTI"
 
 class GpuChildrenTest(LiveTest):
     def job(self, prefix: tuple[str, ...] = (), fresh: bool = False, **environment: str) -> Job:
-        return Job(prefix=prefix, script=live.HERE / "cuda_job.py", environment={"CUPTI_DOUBLE": "", **environment}, fresh=fresh)
+        return Job(prefix=prefix, script=live.HERE / "cuda_job.py", environment={**DOUBLES, **environment}, fresh=fresh)
 
     def tracer(self, *options: object) -> Tracer:
         return Tracer("-o", self.out, "--format", "events-csv,chrome", *options)
@@ -250,7 +250,7 @@ class GpuChildrenTest(LiveTest):
                    "        print(line, file=work.stdin, flush=True)\n"
                    "        print(work.pid, work.stdout.readline(), flush=True)\n"
                    "    work.stdin.close(); work.wait()\n")
-        done = self.run_proftrace("-o", self.out, "--format", "events-csv", "--", self.python, "-c", program)
+        done = self.run_proftrace("-o", self.out, "--format", "events-csv", "--", self.python, "-c", program, env={**os.environ, **DOUBLES})
         self.assertEqual(done.returncode, 0, done.stderr)
         pids = {int(line.split()[0]) for line in done.stdout.splitlines() if "DONE" in line}
         self.assertEqual(done.stdout.count("failures=0"), 4, done.stdout)

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 import live
-from gpu_test import CUPTI, RUNTIME
+from gpu_test import CUPTI, DOUBLES, RUNTIME
 from live import Job, LiveTest, Result, Tracer
 
 KERNEL_NS = 200_000
@@ -31,7 +31,7 @@ SLACK_NS = 500_000  # for what lies around it in the function that was measured:
 class GpuIdleTest(LiveTest):
     def setUp(self) -> None:
         super().setUp()
-        with Job(script=live.HERE / "cuda_job.py", environment={"CUPTI_DOUBLE": "", "CUDA_DOUBLE_KERNEL_NS": str(KERNEL_NS)}) as job:
+        with Job(script=live.HERE / "cuda_job.py", environment={**DOUBLES, "CUDA_DOUBLE_KERNEL_NS": str(KERNEL_NS)}) as job:
             for line in (f"cupti {CUPTI}", f"load {RUNTIME}", "cuda 1"):
                 job.do(line)
             with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv,chrome,table,gpu-idle", "--gpu", "agent", "--with-stack",

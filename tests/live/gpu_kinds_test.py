@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import live
-from gpu_test import CUPTI, RUNTIME
+from gpu_test import CUPTI, DOUBLES, RUNTIME
 from live import Job, LiveTest, Result, Tracer
 
 FIRST = 900_000  # correlation id
@@ -56,7 +56,7 @@ RECORDS = len(CALLS) + len(ROWS) + 1 + 1  # a range has two, an external id has 
 class GpuKindsTest(LiveTest):
     def setUp(self) -> None:
         super().setUp()
-        with Job(script=live.HERE / "cuda_job.py", environment={"CUPTI_DOUBLE": ""}) as job:
+        with Job(script=live.HERE / "cuda_job.py", environment=DOUBLES) as job:
             for line in (f"cupti {CUPTI}", f"load {RUNTIME}", "cuda 1"):
                 job.do(line)
             with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv,chrome,csv,table", "--gpu", "agent") as tracer:

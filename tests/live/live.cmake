@@ -14,9 +14,9 @@ if(PROFTRACE_ORACLE_PYTHON)
 else()
   set(cuda_python "${live_python}")
 endif()
-set(cupti_double "")
+set(cupti_doubles "")
 if(TARGET cupti_double)
-  set(cupti_double $<TARGET_FILE:cupti_double>)
+  set(cupti_doubles $<TARGET_FILE_DIR:cupti_double>/..)
 endif()
 
 # Of these a part is run; all of them: python3 tests/live/NAME_test.py
@@ -60,7 +60,7 @@ foreach(test IN ITEMS agent all bounds budget calls children clean cuda damage d
   endif()
   set_tests_properties(live_${test} PROPERTIES
     LABELS "${labels}" SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 600 RUN_SERIAL ${is_alone} PROCESSORS 3
-    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_SYSTEM_JOB=$<TARGET_FILE:system_job>;PROFTRACE_PATCH_TOOL=$<TARGET_FILE:patch_tool>;PROFTRACE_CUPTI_DOUBLE=${cupti_double}")
+    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_SYSTEM_JOB=$<TARGET_FILE:system_job>;PROFTRACE_PATCH_TOOL=$<TARGET_FILE:patch_tool>;PROFTRACE_CUPTI_DOUBLES=${cupti_doubles}")
 endforeach()
 
 add_executable(perf_links_test perf_links_test.cc root_main.cc)

@@ -77,6 +77,16 @@ def find_python() -> str | None:
     return None
 
 
+def cuda_of_torch() -> str:
+    """The major version of the CUDA that the interpreter's torch was built with; "" = without."""
+    program = ("import importlib.util, pathlib, re\n"
+               "spec = importlib.util.find_spec('torch')\n"
+               "text = (pathlib.Path(spec.origin).parent / 'version.py').read_text()\n"
+               "print(''.join(re.findall(r\"^cuda.*= '(\\d+)\", text, re.MULTILINE)))\n")
+    python = find_python()
+    return subprocess.run([python, "-c", program], check=True, capture_output=True, text=True).stdout.strip() if python else ""
+
+
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
@@ -104,7 +114,7 @@ class Job:
                  fresh: bool = False) -> None:
         variables = job_variables(environment)
         self.process: subprocess.Popen[bytes] | ForkedJob
-        if prefix or fresh or Job.is_fresh:
+        if prefix or fresh or Job.is_fresh or "LD_PRELOAD" in (environment or {}):
             self.process = subprocess.Popen([*prefix, LiveTest.python, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                             env=variables, cwd=HERE, start_new_session=True)
         else:

@@ -112,4 +112,4 @@ class PythonEndTest(live.LiveTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    live.run()

@@ -100,4 +100,4 @@ class StackStormsTest(live.LiveTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    live.run()
