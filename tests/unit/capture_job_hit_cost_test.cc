@@ -98,11 +98,13 @@ TEST(RecordingCostTest, CountsStacksOfJumps) {
   hit.jump = 25;
   const Cost without = EstimateCost(LiveMeter(), jumps, 1'000'000, 0, hit);
   EXPECT_EQ(without.jumps, 2000u);
-  EXPECT_DOUBLE_EQ(without.estimated_overhead_percent, 5.0);
+  EXPECT_DOUBLE_EQ(without.estimated_overhead_percent, 100.0 * 5 / 95);
   hit.stack = 100;
   const Cost with = EstimateCost(LiveMeter(), jumps, 1'000'000, 0, hit);
-  EXPECT_DOUBLE_EQ(with.estimated_overhead_percent, 15.0);
+  EXPECT_DOUBLE_EQ(with.estimated_overhead_percent, 100.0 * 15 / 85);
   EXPECT_NE(with.basis.find("at 100 ns each"), std::string::npos);
+  // More than there is: a made-up figure, but no division by nothing.
+  EXPECT_NEAR(EstimateCost(LiveMeter(), jumps, 1000, 0, hit).estimated_overhead_percent, 9900, 1);
 }
 
 }  // namespace

@@ -4,6 +4,12 @@
 #include <string>
 
 namespace proftrace {
+namespace {
+
+// Of a thread's time: beyond it nothing sensible can be said of the rest.
+constexpr double kMostPart = 0.99;
+
+}  // namespace
 
 Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window_ns, uint64_t lost,
                   const HitCost& hit) {
@@ -29,10 +35,14 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window
       static_cast<double>(busiest.system) * hit.system.value_or(0) +
       static_cast<double>(jumps.busiest_thread().hits) * cost.ns_per_jump +
       static_cast<double>(jumps.busiest_thread().stacks) * hit.stack.value_or(0) + hit.counted;
-  cost.estimated_overhead_percent = 100.0 * cost_ns / std::max(1.0, static_cast<double>(window_ns));
+  // What is left of the window is what the thread would have taken without all that.
+  const double part = std::min(kMostPart, cost_ns / std::max(1.0, static_cast<double>(window_ns)));
+  cost.estimated_overhead_percent = 100.0 * part / (1.0 - part);
   const bool has_probes = hit.in_job || hit.in_tracer > 0;
   cost.basis =
-      std::string("hits of the busiest thread times the cost of a hit over the window; ") +
+      std::string(
+          "hits of the busiest thread times the cost of a hit, over the rest of the "
+          "window; ") +
       (!has_probes ? "there are no probes of the kernel"
        : hit.in_job
            ? "measured in the job itself, outside the window: the time between two "

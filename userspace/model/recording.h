@@ -55,7 +55,7 @@ struct Cost {
   uint64_t probe_hits = 0;
   double probe_ns_per_hit = 0;
   bool measured_in_job = false;           // probe_ns_per_hit: else in a loop, a lower bound
-  double estimated_overhead_percent = 0;  // of the wall time of the busiest recorded thread
+  double estimated_overhead_percent = 0;  // of what the busiest thread would have taken without it
   std::string basis;                      // how the figures came about, one sentence
   // Of those hits, how many read what an operator or a node was called with (--record-shapes), and
   // what that adds to one; no value where it could not be measured, and is not in the estimate.
