@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/system_events.h"
 #include "tests/support/timeline_maker.h"
 
 namespace proftrace {
@@ -14,7 +15,8 @@ constexpr int64_t kStartNs = 5'000'000'000;
 
 class Program {
  public:
-  explicit Program(uint32_t seed) : random_(seed) {
+  explicit Program(uint32_t seed, bool makes_calls) : random_(seed), makes_calls_(makes_calls) {
+    maker_.info().system.calls = makes_calls;
     for (int i = 0; i < 3; ++i) {
       codes_.push_back(maker_.AddCode("job.py", "f" + std::to_string(i), 10 * i + 1));
     }
@@ -88,6 +90,10 @@ class Program {
   }
 
   SpanId Begin(LabelId label, StackId stack) {
+    if (makes_calls_) {
+      const int64_t start_ns = Tick();
+      maker_.AddSystemEvent(MakeCall(thread_, "getppid", start_ns, Tick(), 1));
+    }
     const SpanId span = maker_.Begin(thread_, label, Tick());
     Require(maker_.SetStack(span, stack));
     ++made_;
@@ -95,6 +101,7 @@ class Program {
   }
 
   std::mt19937 random_;
+  const bool makes_calls_;
   TimelineMaker maker_;
   ThreadIndex thread_ = maker_.AddThread(4711, 4711, "python3");
   std::vector<uint32_t> codes_;
@@ -106,8 +113,8 @@ class Program {
 
 }  // namespace
 
-std::unique_ptr<Timeline> MakePythonTimeline(uint32_t seed, uint32_t spans) {
-  return Program(seed).Run(spans);
+std::unique_ptr<Timeline> MakePythonTimeline(uint32_t seed, uint32_t spans, bool makes_calls) {
+  return Program(seed, makes_calls).Run(spans);
 }
 
 }  // namespace proftrace

@@ -2,6 +2,7 @@
 // other programs.
 //   write_outputs DIR training SPANS
 //   write_outputs DIR python SEED     stacks of a Python program
+//   write_outputs DIR calls SEED      the same, and system calls
 //   write_outputs DIR many PATHS      that many call paths
 //   write_outputs DIR random SEED     all that a tree can have: filtered, async, overlapping,
 //   truncated, same names
@@ -118,6 +119,7 @@ std::unique_ptr<Timeline> MakeTimeline(const std::string& kind, uint32_t number)
   if (kind == "deep") return MakeDeepTimeline(number);
   if (kind == "many") return MakeManyPaths(number);
   if (kind == "python") return MakePythonTimeline(number, 2'000);
+  if (kind == "calls") return MakePythonTimeline(number, 2'000, /*makes_calls=*/true);
   return nullptr;
 }
 

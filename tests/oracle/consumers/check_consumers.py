@@ -67,11 +67,12 @@ def host_rows(directory: Path) -> "pandas.DataFrame":
         while around and around[-1][0] <= start:
             around.pop()
         is_python = row["cat"] == "python_function"
-        if not is_python:
-            calls[row["args"]["Ev Idx"]] = sum(python for _, python in around)
+        if row["cat"] in HOST_ROWS:
+            calls[row["args"]["External id"]] = sum(python for _, python in around)
         around.append((start + round(row["dur"] * 1000), is_python))
-    events["depth"] += events["id"].map(calls).fillna(0).astype("int64")
-    return events[events["category"].isin(HOST_ROWS)]
+    # Not by `id`, which counts rows of the system too: the trace's "Ev Idx" does not.
+    rows = events[events["category"].isin(HOST_ROWS)]
+    return rows.assign(depth=rows["depth"] + rows["external_id"].map(calls).fillna(0).astype("int64"))
 
 
 def python_and_host_rows(directory: Path) -> list[dict]:
@@ -88,9 +89,11 @@ def check_pandas(directory: Path) -> list[str]:
     """Types, keys and sums of the two CSV files."""
     problems = []
     events = read_events(directory)
-    # Of rows of devices, instants have no duration, and what was launched before the recording has no thread.
-    always = ("id", "depth", "pid", "start_ns")
-    for column in always if "gpu" in summary_of(directory) else (*always, "tid", "duration_ns", "self_ns"):
+    # Instants (of devices, and [memory]) have no duration; what was launched before the recording has no thread.
+    columns = ["id", "depth", "pid", "start_ns"]
+    if "gpu" not in summary_of(directory):
+        columns += ["tid"] if (events["category"] == "cpu_instant_event").any() else ["tid", "duration_ns", "self_ns"]
+    for column in columns:
         if not pandas.api.types.is_integer_dtype(events[column]):
             problems.append(f"events.csv: {column} is read as {events[column].dtype}")
     if not events["id"].is_unique or not events["id"].is_monotonic_increasing:
