@@ -25,7 +25,8 @@ struct PythonStackFrame {
 struct PythonThread {
   uint64_t state = 0;        // the address of its PyThreadState
   uint64_t thread_id = 0;    // pthread_self(): the base of its segment fs; 0 = not started yet
-  uint32_t native_id = 0;    // its id in its own PID namespace; 0 = not known (up to 3.10)
+  uint32_t native_id = 0;    // its id in its own PID namespace, up to 3.10 as glibc has it, and
+                             // with another C library any number; 0 = not known
   uint64_t interpreter = 0;  // its number; 0 = the main one
   uint64_t gil = 0;          // where its interpreter's lock is
   bool has_gil = false;

@@ -240,6 +240,28 @@ TEST(MadeUpPythonTest, FramesBehindOneThatCannotBeReadAreMissing) {
       ReadPythonThreads(python.memory, python.layout, PythonLimits()).threads[0].frames.size(), 1u);
 }
 
+// Before 3.11 it is read where glibc has it.
+TEST(MadeUpPythonTest, NumbersOfThreadsAreTheirOwnOrGlibcs) {
+  for (const uint32_t version : {kPython39, kPython310, kPython311, kPython312}) {
+    SCOPED_TRACE(PythonVersionText(version));
+    const bool is_glibcs = version < kPython311;
+    FakePython python(version);
+    const auto number = [&python] {
+      return ReadPythonThreads(python.memory, python.layout, PythonLimits()).threads[0].native_id;
+    };
+    EXPECT_EQ(number(), 0u);  // nothing is there to be read
+    const uint64_t block = python.memory.Allocate(2304);
+    python.memory.PutWord(python.thread + python.layout.stack.thread_id, block);
+    python.memory.PutWord(block + 720, uint64_t{9} << 32 | 4711);
+    EXPECT_EQ(number(), 0u);  // not a thread's
+    python.memory.PutWord(block, block);
+    EXPECT_EQ(number(), is_glibcs ? 4711u : 0u);
+    if (is_glibcs) continue;
+    python.memory.PutWord(python.thread + python.layout.native_thread_id, 4712);
+    EXPECT_EQ(number(), 4712u);
+  }
+}
+
 TEST(MadeUpPythonTest, TextsBecomeUtf8AndAreCut) {
   FakePython python(kPython311);
   const PythonObjects objects(python.memory, python.layout);

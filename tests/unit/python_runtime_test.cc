@@ -6,8 +6,10 @@
 
 #include <cstdio>
 #include <map>
+#include <set>
 #include <sstream>
 
+#include "symbols/process_maps.h"
 #include "symbols/python_stacks.h"
 #include "tests/support/python_process.h"
 #include "tests/support/python_runtime_finder.h"
@@ -165,12 +167,16 @@ TEST(PythonRuntimeTest, StacksAreThoseThatTheInterpreterSays) {
     const PythonThreads read = ReadPythonThreads(memory, runtime->layout, PythonLimits());
     EXPECT_TRUE(read.is_whole);
     size_t frames = 0;
+    const std::vector<uint32_t> task =
+        ReadNumberedEntries("/proc/" + std::to_string(Raw(PidOf(process))) + "/task");
+    std::set<uint32_t> tids(task.begin(), task.end());
     for (const PythonThread& thread : read.threads) {
       const auto found = expected.find(thread.thread_id);
       if (found == expected.end()) continue;  // the one that printed
       EXPECT_EQ(Lines(memory, *runtime, thread), found->second);
       EXPECT_FALSE(thread.is_cut || thread.failed || thread.has_gil);
-      EXPECT_EQ(thread.native_id != 0, python.minor >= 11);
+      EXPECT_TRUE(tids.contains(thread.native_id));
+      tids.erase(thread.native_id);
       frames += thread.frames.size();
       expected.erase(found);
     }
