@@ -80,6 +80,30 @@ class DamageTest(unittest.TestCase):
         self.assertIn("behind its end", self.run_command("report", self.capture, code=DAMAGED).stderr)
         self.assertEqual(self.ledger(self.data + self.data, DAMAGED), self.ledger(self.data, 0))
 
+    def test_what_a_damaged_capture_lacks_is_no_wrong_command_line(self) -> None:
+        first, second = (offset - BLOCK_HEADER_BYTES for _, offset, _ in blocks(self.data)[:2])
+        lacking = [("report", option) for option in ("--by-file", "--by-syscall", "--waits", "--gpu-idle", "--group-by-input-shape",
+                                                     "--group-by-stack-n=2", "--rank=1", "--pid=1")]
+        lacking += [("export", "--format", name, "-o", self.folder / "out") for name in (
+            "memory-timeline", "memory-viz", "gpu-idle", "data-waits", "modules", "samples-csv", "pfw", "folded-cuda")]
+        lacking += [("export", "--format", "folded", "--metric", name, "-o", self.folder / "out") for name in (
+            "off_cpu", "sampled_on_cpu", "cpu_memory_usage")]
+        lacking += [("export", "--diff", CAPTURE, "--format", "folded", "--metric", "off_cpu", "-o", self.folder / "out")]
+        for data, damage in ((self.data[:first] + bytes(99), "no whole block"), (self.data[second:], "its header is wrong")):
+            self.capture.write_bytes(data)
+            for command, *arguments in lacking:
+                with self.subTest(damage=damage, arguments=arguments):
+                    message = self.run_command(command, self.capture, "--salvage", *arguments, code=DAMAGED).stderr
+                    self.assertIn(f"capture.ptrec is damaged: {damage}", message)
+                    self.assertNotIn("; record ", message)
+            # The other one that is compared with.
+            message = self.run_command("export", CAPTURE, "--diff", self.capture, "--format", "folded", "--metric", "off_cpu", "--salvage",
+                                       "-o", self.folder / "out", code=DAMAGED).stderr
+            self.assertIn(f"capture.ptrec is damaged: {damage}", message)
+        document = json.loads(self.run_command("report", self.capture, "--salvage", "--waits", "--json", code=DAMAGED).stdout)
+        self.assertEqual(document["error"]["exit_code"], DAMAGED)
+        self.run_command("report", CAPTURE, "--waits", code=USAGE)
+
     def test_an_export_does_not_replace_what_it_reads(self) -> None:
         self.capture.write_bytes(self.data)
         link = self.folder / "link"

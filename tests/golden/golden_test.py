@@ -21,7 +21,7 @@ from pathlib import Path
 EXPECTED = ["key_averages.txt", "key_averages.csv", "events.csv", "trace.json", "stacks_self_cpu.folded", "summary.json"]
 # Only compared between two exports.
 REPEATED = ["flamegraph.html", "trace.json.gz"]
-DAMAGED = 8
+USAGE, DAMAGED = 2, 8
 DIFFERENCES_SHOWN = 20
 HOST_ROWS = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver")
 DEVICE_ROWS = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "cuda_event", "overhead", "gpu_user_annotation")
@@ -53,8 +53,10 @@ def export(proftrace: str, capture: Path, folder: Path) -> None:
         raise SystemExit("report prints another table than export writes")
     if json.loads((folder / "trace.json").read_text(encoding="utf-8"))["with_stack"] == 0:
         refused = run(proftrace, "report", str(capture), "--group-by-stack-n", "2", *salvage)
-        expect_code(refused, 2)
-        assert b"record with --with-stack" in refused.stderr, refused.stderr
+        # Of a damaged one it is not known what it was recorded with.
+        expect_code(refused, DAMAGED if salvage else USAGE)
+        assert b"no Python stacks are in this recording" in refused.stderr, refused.stderr
+        assert (b"record with --with-stack" in refused.stderr) != bool(salvage), refused.stderr
 
 
 def check_meaning(folder: Path) -> None:

@@ -64,7 +64,9 @@ absl::StatusOr<std::unique_ptr<Comparison>> Compare(const ExportArguments& argum
   if (!before.ok()) return before.status();
   *damage = before->damage;
   if (const auto values = RecordedValues(before->aggregates.stacks, metric); !values.ok()) {
-    return Fail(ExitCode::kUsage, arguments.diff + ": " + std::string(values.status().message()));
+    return OfCapture(
+        Fail(ExitCode::kUsage, arguments.diff + ": " + std::string(values.status().message())),
+        arguments.diff, *damage);
   }
   auto comparison = std::make_unique<Comparison>();
   comparison->before = WordsOf(*before->timeline, before->aggregates);
@@ -165,6 +167,39 @@ absl::Status WriteFormat(const ExportArguments& arguments, const Format& format,
   return absl::OkStatus();
 }
 
+absl::Status WriteFormats(const ExportArguments& arguments,
+                          const std::vector<const Format*>& formats, StackWeight metric,
+                          bool is_to_file, const TableOptions& table, const Results& results) {
+  if (absl::Status status = CheckGrouping(arguments.grouping, *results.timeline); !status.ok()) {
+    return status;
+  }
+  if (arguments.as_recorded) {
+    const auto written = WriteResults(results, formats, table, arguments.output);
+    if (!written.ok()) return written.status();
+    if (!results.timeline->any_loss()) return absl::OkStatus();
+    return Told(Fail(ExitCode::kEventsLost, "events were lost"));
+  }
+  ExportInput input{*results.timeline, results.aggregates, table};
+  input.metric = metric;
+  input.memory_device = arguments.device;
+  std::unique_ptr<Comparison> comparison;
+  std::string diff_damage;
+  if (!arguments.diff.empty()) {
+    absl::StatusOr<std::unique_ptr<Comparison>> compared =
+        Compare(arguments, metric, results.aggregates.stacks, &diff_damage);
+    if (!compared.ok()) return compared.status();
+    comparison = *std::move(compared);
+    input.comparison = comparison.get();
+  }
+  for (const Format* format : formats) {
+    absl::Status status = WriteFormat(arguments, *format, is_to_file, input);
+    if (!status.ok()) return status;
+  }
+  if (!results.damage.empty()) return DamageOf(arguments.capture, results.damage);
+  if (!diff_damage.empty()) return DamageOf(arguments.diff, diff_damage);
+  return absl::OkStatus();
+}
+
 absl::Status RunExport(const ExportArguments& arguments) {
   std::error_code error;
   const bool is_to_file =
@@ -187,34 +222,8 @@ absl::Status RunExport(const ExportArguments& arguments) {
   absl::StatusOr<Results> results =
       LoadResults(arguments.capture, arguments.salvage, options, arguments.processes);
   if (!results.ok()) return results.status();
-  if (absl::Status status = CheckGrouping(arguments.grouping, *results->timeline); !status.ok()) {
-    return status;
-  }
-  if (arguments.as_recorded) {
-    const auto written = WriteResults(*results, *formats, table, arguments.output);
-    if (!written.ok()) return written.status();
-    if (!results->timeline->any_loss()) return absl::OkStatus();
-    return Told(Fail(ExitCode::kEventsLost, "events were lost"));
-  }
-  ExportInput input{*results->timeline, results->aggregates, table};
-  input.metric = *metric;
-  input.memory_device = arguments.device;
-  std::unique_ptr<Comparison> comparison;
-  std::string diff_damage;
-  if (!arguments.diff.empty()) {
-    absl::StatusOr<std::unique_ptr<Comparison>> compared =
-        Compare(arguments, *metric, results->aggregates.stacks, &diff_damage);
-    if (!compared.ok()) return compared.status();
-    comparison = *std::move(compared);
-    input.comparison = comparison.get();
-  }
-  for (const Format* format : *formats) {
-    absl::Status status = WriteFormat(arguments, *format, is_to_file, input);
-    if (!status.ok()) return status;
-  }
-  if (!results->damage.empty()) return DamageOf(arguments.capture, results->damage);
-  if (!diff_damage.empty()) return DamageOf(arguments.diff, diff_damage);
-  return absl::OkStatus();
+  return OfCapture(WriteFormats(arguments, *formats, *metric, is_to_file, table, *results),
+                   arguments.capture, results->damage);
 }
 
 }  // namespace

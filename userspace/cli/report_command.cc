@@ -73,12 +73,12 @@ absl::Status RunReport(const ReportArguments& arguments) {
   absl::StatusOr<Results> results =
       LoadResults(arguments.capture, arguments.salvage, options, arguments.processes);
   if (!results.ok()) return results.status();
-  if (absl::Status status = CheckGrouping(arguments.grouping, *results->timeline); !status.ok()) {
-    return status;
+  absl::Status printed = CheckGrouping(arguments.grouping, *results->timeline);
+  if (printed.ok()) {
+    printed = arguments.view.has_value() ? PrintView(*results->timeline, arguments)
+                                         : PrintTable(*results, *table, arguments.json);
   }
-  absl::Status printed = arguments.view.has_value() ? PrintView(*results->timeline, arguments)
-                                                    : PrintTable(*results, *table, arguments.json);
-  if (!printed.ok()) return printed;
+  if (!printed.ok()) return OfCapture(printed, arguments.capture, results->damage);
   if (results->damage.empty()) return absl::OkStatus();
   absl::Status damaged =
       Fail(ExitCode::kInputDamaged,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "exporters/output_file.h"
@@ -12,6 +13,9 @@
 
 namespace proftrace {
 namespace {
+
+// How messages that something was not recorded go on.
+constexpr std::string_view kRecordWith = "; record ";
 
 // Where spans that do not fit in memory go: beside the capture, where that can be written.
 std::string SpillDirectory(const std::string& capture) {
@@ -58,7 +62,7 @@ absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
   absl::StatusOr<std::unique_ptr<Timeline>> timeline =
       BuildTimeline((*reader)->metadata(), reader->get(), SpillDirectory(capture),
                     device_records.get(), processes);
-  if (!timeline.ok()) return timeline.status();
+  if (!timeline.ok()) return OfCapture(timeline.status(), capture, (*reader)->damage());
   Results results;
   results.timeline = *std::move(timeline);
   AggregateOptions with_spill = options;
@@ -70,6 +74,15 @@ absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
     return Fail(ExitCode::kBug, "the ledger of " + capture + " does not add up");
   }
   return results;
+}
+
+absl::Status OfCapture(const absl::Status& status, const std::string& capture,
+                       const std::string& damage) {
+  if (damage.empty() || ExitCodeOf(status) != ExitCode::kUsage) return status;
+  const std::string_view missing(status.message().data(), status.message().size());
+  return Fail(ExitCode::kInputDamaged,
+              capture + " is damaged: " + damage + "; what is whole cannot be shown so: " +
+                  std::string(missing.substr(0, missing.find(kRecordWith))));
 }
 
 absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,

@@ -23,10 +23,15 @@ struct Results {
 };
 
 // Reads `capture` (a file or a result directory) to the end. `salvage`: what is whole of a damaged
-// one. `processes`: what is read of; fails as ChoosePids().
+// one. `processes`: what is read of; fails as ChoosePids(), OfCapture().
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
                                     const AggregateOptions& options,
                                     const ProcessChoice& processes = {});
+
+// What is not in a damaged capture may have been in it: kUsage becomes kInputDamaged, with the
+// damage and without what to record with. Anything else is given back as it is.
+absl::Status OfCapture(const absl::Status& status, const std::string& capture,
+                       const std::string& damage);
 
 // Writes `formats` and summary.json into `directory`; the names of the files, in order. One that
 // cannot be written is the error that is returned in the end; the others are written.
