@@ -80,6 +80,13 @@ class DamageTest(unittest.TestCase):
         self.assertIn("behind its end", self.run_command("report", self.capture, code=DAMAGED).stderr)
         self.assertEqual(self.ledger(self.data + self.data, DAMAGED), self.ledger(self.data, 0))
 
+    def test_what_is_there_twice_is_shown_once(self) -> None:
+        whole = self.ledger(self.data, 0)
+        for part in (0.3, 0.5, 0.9):
+            data = self.data[:int(len(self.data) * part)] + self.data
+            self.assertEqual(self.ledger(data, DAMAGED), whole, part)
+            self.assertIn("twice", self.run_command("report", self.capture, "--salvage", code=DAMAGED).stderr)
+
     def test_what_a_damaged_capture_lacks_is_no_wrong_command_line(self) -> None:
         first, second = (offset - BLOCK_HEADER_BYTES for _, offset, _ in blocks(self.data)[:2])
         lacking = [("report", option) for option in ("--by-file", "--by-syscall", "--waits", "--gpu-idle", "--group-by-input-shape",

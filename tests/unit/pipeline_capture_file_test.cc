@@ -31,6 +31,14 @@ class CaptureFileTest : public ::testing::Test {
     const int fd = mkstemp(path);
     ASSERT_GE(fd, 0);
     path_ = path;
+    Write(fd, 0);
+  }
+  // The same of another time.
+  void WriteFile(int first_ns) {
+    times_.clear();
+    Write(open(path_.c_str(), O_RDWR | O_TRUNC), first_ns);
+  }
+  void Write(int fd, int first_ns) {
     absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CaptureWriter::Create(fd, path_);
     ASSERT_TRUE(writer.ok());
     MetadataWriter metadata;
@@ -39,7 +47,8 @@ class CaptureFileTest : public ::testing::Test {
     for (int i = 0; i < kBlocks; ++i) {
       RecordMaker maker;
       for (int j = 0; j < 10; ++j) {
-        maker.Begin(1, i * 100 + j, 1, static_cast<uint32_t>(j));
+        times_.push_back(static_cast<uint64_t>(first_ns + i * 100 + j));
+        maker.Begin(1, first_ns + i * 100 + j, 1, static_cast<uint32_t>(j));
       }
       ASSERT_TRUE((*writer)->AppendRecords(maker.bytes()).ok());
     }
@@ -60,6 +69,7 @@ class CaptureFileTest : public ::testing::Test {
   struct Contents {
     size_t records = 0;
     int gaps = 0;
+    std::vector<uint64_t> times;  // of the records
   };
   static Contents ReadAll(CaptureReader& reader) {
     Contents contents;
@@ -68,12 +78,29 @@ class CaptureFileTest : public ::testing::Test {
       EXPECT_TRUE(batch.ok()) << batch.status();
       contents.gaps += batch->gap_before ? 1 : 0;
       contents.records += batch->records.size() / sizeof(abi::pt_record);
+      for (size_t at = 0; at < batch->records.size(); at += sizeof(abi::pt_record)) {
+        abi::pt_record record;
+        std::memcpy(&record, batch->records.data() + at, sizeof(record));
+        contents.times.push_back(record.time_ns);
+      }
       if (batch->end) return contents;
     }
   }
 
+  // Where each block of the file ends: metadata, six of records, metadata, the end.
+  std::vector<size_t> BlockEnds() const {
+    std::vector<size_t> ends;
+    for (size_t at = sizeof(CaptureFileHeader); at < bytes_.size(); ends.push_back(at)) {
+      BlockHeader header;
+      std::memcpy(&header, &bytes_[at], sizeof(header));
+      at += sizeof(header) + header.stored_bytes;
+    }
+    return ends;
+  }
+
   std::string path_;
   std::vector<std::byte> bytes_;
+  std::vector<uint64_t> times_;  // of all records
 };
 
 TEST_F(CaptureFileTest, GivesBackWhatWasWritten) {
@@ -193,6 +220,78 @@ TEST_F(CaptureFileTest, WhatLiesBehindTheEndIsDamage) {
   ASSERT_TRUE(salvaged.ok());
   EXPECT_THAT((*salvaged)->damage(), HasSubstr("behind its end"));
   EXPECT_EQ(ReadAll(**salvaged).records, kBlocks * 10u);
+}
+
+// A copy that was resumed by appending all of it: of what is there twice one is read, and what the
+// first part lacks comes from the second.
+TEST_F(CaptureFileTest, BlocksThatAreThereAgainAreReadOnce) {
+  const std::vector<size_t> ends = BlockEnds();
+  for (const size_t cut : {ends[3], ends[3] + 30, ends[4] + 50, bytes_.size() - 1}) {
+    for (const bool is_damaged : {false, true}) {
+      std::vector<std::byte> spliced(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(cut));
+      if (is_damaged) spliced[ends[1] + 60] ^= std::byte{1};  // of the second block of records
+      spliced.insert(spliced.end(), bytes_.begin(), bytes_.end());
+      EXPECT_EQ(ExitCodeOf(CaptureReader::FromBytes(spliced, {}).status()),
+                ExitCode::kInputDamaged);
+      const auto salvaged =
+          CaptureReader::FromBytes(spliced, {.salvage = true, .keep_metadata_text = true});
+      ASSERT_TRUE(salvaged.ok()) << salvaged.status();
+      const Contents contents = ReadAll(**salvaged);
+      EXPECT_EQ(contents.times, times_);
+      EXPECT_EQ(contents.gaps, 0);
+      EXPECT_EQ((*salvaged)->metadata_text().size(), 2u);
+      EXPECT_THAT((*salvaged)->damage(),
+                  HasSubstr("; blocks that are there twice were taken once: "));
+    }
+  }
+  // Without its header, too.
+  std::vector<std::byte> spliced(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(ends[2]));
+  spliced.insert(spliced.end(), bytes_.begin() + sizeof(CaptureFileHeader), bytes_.end());
+  const auto salvaged = CaptureReader::FromBytes(spliced, {.salvage = true});
+  ASSERT_TRUE(salvaged.ok()) << salvaged.status();
+  EXPECT_EQ(ReadAll(**salvaged).times, times_);
+  EXPECT_EQ((*salvaged)->damage(), "a second block 0 is at byte " + std::to_string(ends[2]) +
+                                       "; blocks that are there twice were taken once: 3");
+  EXPECT_THAT(std::string(CaptureReader::FromBytes(spliced, {}).status().message()),
+              HasSubstr("a second block 0 is at byte"));
+}
+
+// What is lost in both halves is a gap, once.
+TEST_F(CaptureFileTest, WhatNoneOfTwoCopiesHasIsAGap) {
+  const std::vector<size_t> ends = BlockEnds();
+  std::vector<std::byte> damaged = bytes_;
+  damaged[ends[1] + 60] ^= std::byte{1};
+  std::vector<std::byte> spliced(damaged.begin(),
+                                 damaged.begin() + static_cast<ptrdiff_t>(ends[4]));
+  spliced.insert(spliced.end(), damaged.begin(), damaged.end());
+  const auto salvaged = CaptureReader::FromBytes(spliced, {.salvage = true});
+  ASSERT_TRUE(salvaged.ok()) << salvaged.status();
+  const Contents contents = ReadAll(**salvaged);
+  EXPECT_EQ(contents.records, (kBlocks - 1) * 10u);
+  EXPECT_EQ(contents.gaps, 1);
+}
+
+TEST_F(CaptureFileTest, ABlockOfAnotherRecordingIsLeftOut) {
+  const std::vector<size_t> ends = BlockEnds();
+  const std::vector<std::byte> first = bytes_;
+  const std::vector<uint64_t> times = times_;
+  WriteFile(1'000'000);
+  const auto place = [&first](size_t offset) {
+    return first.begin() + static_cast<ptrdiff_t>(offset);
+  };
+  std::vector<std::byte> spliced(first.begin(), place(ends[3]));
+  spliced.insert(spliced.end(), bytes_.begin(), bytes_.end());
+  auto salvaged = CaptureReader::FromBytes(spliced, {.salvage = true});
+  ASSERT_TRUE(salvaged.ok()) << salvaged.status();
+  EXPECT_EQ(ReadAll(**salvaged).times, std::vector<uint64_t>(times.begin(), times.begin() + 30));
+  EXPECT_THAT((*salvaged)->damage(), HasSubstr("is of another recording and was left out"));
+  // Its first blocks have numbers that the rest of the first one has not.
+  spliced.assign(place(ends[3]), place(ends[5]));
+  spliced.insert(spliced.end(), bytes_.begin(), bytes_.end());
+  salvaged = CaptureReader::FromBytes(spliced, {.salvage = true});
+  ASSERT_TRUE(salvaged.ok()) << salvaged.status();
+  EXPECT_EQ(ReadAll(**salvaged).times,
+            std::vector<uint64_t>(times.begin() + 30, times.begin() + 50));
 }
 
 TEST_F(CaptureFileTest, AFileThatIsCutWhileItIsReadIsAnError) {

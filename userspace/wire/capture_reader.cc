@@ -1,11 +1,13 @@
 #include "userspace/wire/capture_reader.h"
 
+#include <absl/container/flat_hash_map.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -133,19 +135,57 @@ absl::StatusOr<bool> CaptureReader::ReadBlock(size_t offset, Block* block, uint6
   return is_sound;
 }
 
-absl::Status CaptureReader::Index(const Options& options) {
-  const absl::StatusOr<bool> has_header = CheckFileHeader();
-  if (!has_header.ok()) return has_header.status();
+// Takes the sound blocks of a file as they come.
+class CaptureReader::BlockList {
+ public:
+  // False where the block's number is that of another one: what came since numbers rise belongs to
+  // another recording, with another clock, and is taken out.
+  bool Add(const Block& block, size_t offset) {
+    const uint32_t number = block.header.sequence;
+    if (!blocks_.empty() && number <= last_number_) {
+      run_begin_ = blocks_.size();
+      run_offset_ = offset;
+    }
+    last_number_ = number;
+    const auto [it, is_new] = known_.try_emplace(number, block.header.header_checksum);
+    if (is_new) {
+      blocks_.push_back(block);
+    } else if (it->second == block.header.header_checksum) {
+      ++repeated_;
+    } else {
+      blocks_.resize(run_begin_);
+      return false;
+    }
+    return true;
+  }
+
+  size_t size() const { return blocks_.size(); }
+  size_t repeated() const { return repeated_; }
+  // Where the numbers that rise to the last one begin.
+  size_t run_offset() const { return run_offset_; }
+
+  // By number.
+  std::vector<Block> Take() {
+    std::sort(blocks_.begin(), blocks_.end(),
+              [](const Block& a, const Block& b) { return a.header.sequence < b.header.sequence; });
+    return std::move(blocks_);
+  }
+
+ private:
+  std::vector<Block> blocks_;
+  absl::flat_hash_map<uint32_t, uint64_t> known_;  // by number: the checksum of the header
+  uint32_t last_number_ = 0;
+  size_t run_begin_ = 0;
+  size_t run_offset_ = 0;
+  size_t repeated_ = 0;
+};
+
+absl::StatusOr<CaptureReader::Found> CaptureReader::FindBlocks(size_t offset) {
   const size_t size = bytes_->size();
-  size_t offset =
-      *has_header ? sizeof(CaptureFileHeader) : bytes_->Find(kBlockMagicBytes, 0).value_or(size);
-  uint32_t expected_sequence = 0;
-  bool any = false;
-  bool ended = false;
-  bool gap = false;         // since the last block of records
-  bool device_gap = false;  // since the last block of device records
+  Found found;
+  BlockList blocks;
   uint64_t wasted_bytes = 0;
-  while (offset < size && !ended) {
+  while (offset < size && !found.is_ended) {
     Block block{};
     const absl::StatusOr<bool> is_sound = ReadBlock(offset, &block, &wasted_bytes);
     if (!is_sound.ok() || !*is_sound) {
@@ -153,7 +193,7 @@ absl::Status CaptureReader::Index(const Options& options) {
                                 ? Damaged("no whole block at byte " + std::to_string(offset))
                                 : Damaged(is_sound.status());
       if (!status.ok()) return status;
-      gap = device_gap = true;
+      found.is_cut = true;
       if (wasted_bytes > kMostWasted * size) {
         damage_ +=
             "; too many damaged blocks, none was looked for after byte " + std::to_string(offset);
@@ -163,46 +203,75 @@ absl::Status CaptureReader::Index(const Options& options) {
       offset = bytes_->Find(kBlockMagicBytes, offset + 1).value_or(size);
       continue;
     }
-    any = true;
+    const size_t before = blocks.size();
+    const bool is_own = blocks.Add(block, offset);
+    const bool is_new = is_own && blocks.size() > before;
+    if (!is_new) {
+      absl::Status status = Damaged("a second block " + std::to_string(block.header.sequence) +
+                                    " is at byte " + std::to_string(offset));
+      if (!status.ok()) return status;
+    }
+    if (!is_own) {
+      damage_ += "; what begins at byte " + std::to_string(blocks.run_offset()) +
+                 " is of another recording and was left out";
+      found.is_cut = true;
+      break;
+    }
+    offset = block.payload_offset + block.header.stored_bytes;
+    if (!is_new) continue;
+    found.is_cut = false;
+    found.is_ended = block.header.type == static_cast<uint16_t>(BlockType::kEnd);
+  }
+  if (blocks.repeated() > 0) {
+    damage_ +=
+        "; blocks that are there twice were taken once: " + std::to_string(blocks.repeated());
+  }
+  found.end_offset = offset;
+  found.blocks = blocks.Take();
+  return found;
+}
+
+absl::Status CaptureReader::Index(const Options& options) {
+  const absl::StatusOr<bool> has_header = CheckFileHeader();
+  if (!has_header.ok()) return has_header.status();
+  const size_t size = bytes_->size();
+  const absl::StatusOr<Found> found = FindBlocks(
+      *has_header ? sizeof(CaptureFileHeader) : bytes_->Find(kBlockMagicBytes, 0).value_or(size));
+  if (!found.ok()) return found.status();
+  if (found->blocks.empty() && !*has_header) return NoCapture();
+  uint32_t expected_sequence = 0;
+  bool gap = false;         // since the last block of records
+  bool device_gap = false;  // since the last block of device records
+  for (Block block : found->blocks) {
     // Which kind of block is missing cannot be told.
     gap = gap || block.header.sequence != expected_sequence;
     device_gap = device_gap || block.header.sequence != expected_sequence;
     expected_sequence = block.header.sequence + 1;
-    block.gap_before = gap;
-    offset = block.payload_offset + block.header.stored_bytes;
     switch (static_cast<BlockType>(block.header.type)) {
       case BlockType::kRecords:
+        block.gap_before = std::exchange(gap, false);
         record_blocks_.push_back(block);
-        gap = false;
         break;
       case BlockType::kDeviceRecords:
-        block.gap_before = device_gap;
+        block.gap_before = std::exchange(device_gap, false);
         device_blocks_.push_back(block);
-        device_gap = false;
         break;
       case BlockType::kMetadata:
         if (absl::Status status = AddMetadata(block, options.keep_metadata_text); !status.ok()) {
           return status;
         }
         break;
-      case BlockType::kEnd:
-        ended = true;
-        break;
-      default:  // written by a newer version: skipped by its size
+      default:  // the end; or written by a newer version: skipped by its size
         break;
     }
   }
-  if (!any && !*has_header) return NoCapture();
-  absl::Status status;
-  if (!ended) status = Damaged("it was not closed properly, the end is missing");
-  if (ended && offset < size) {
-    // Two captures that were put together have two clocks: the second one is not a part of this.
-    status = Damaged(std::to_string(size - offset) + " bytes lie behind its end, at byte " +
-                     std::to_string(offset));
-  }
-  gap_pending_ = gap;
-  device_gap_pending_ = device_gap;
-  return status;
+  gap_pending_ = gap || found->is_cut;
+  device_gap_pending_ = device_gap || found->is_cut;
+  if (!found->is_ended) return Damaged("it was not closed properly, the end is missing");
+  if (found->end_offset == size) return absl::OkStatus();
+  // Two captures that were put together have two clocks: the second one is not a part of this.
+  return Damaged(std::to_string(size - found->end_offset) + " bytes lie behind its end, at byte " +
+                 std::to_string(found->end_offset));
 }
 
 absl::Status CaptureReader::AddMetadata(const Block& block, bool keep_text) {

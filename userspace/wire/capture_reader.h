@@ -51,11 +51,18 @@ class CaptureReader final : public RecordSource {
   std::unique_ptr<RecordSource> DeviceRecords();
 
  private:
+  class BlockList;
   class DeviceSource;
   struct Block {
     BlockHeader header;
     size_t payload_offset;
     bool gap_before;
+  };
+  struct Found {
+    std::vector<Block> blocks;  // by number, each once
+    bool is_ended = false;
+    bool is_cut = false;    // what is no block lies behind the last of them
+    size_t end_offset = 0;  // where the search has ended
   };
   // Of who reads blocks of one kind.
   struct Position {
@@ -67,6 +74,10 @@ class CaptureReader final : public RecordSource {
 
   CaptureReader(std::string path, std::unique_ptr<CaptureBytes> bytes, bool salvage);
   absl::Status Index(const Options& options);
+  // The sound blocks from `offset` on to the end block, but for `gap_before`. A file may have them
+  // again (a copy that was resumed by appending all), or those of another recording, which are left
+  // out.
+  absl::StatusOr<Found> FindBlocks(size_t offset);
   // Whether the file's header is sound; where it is not, only a salvage goes on.
   absl::StatusOr<bool> CheckFileHeader();
   // Whether there is a sound block at `offset`, but for `gap_before`. `wasted_bytes` grows by what
