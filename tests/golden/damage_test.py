@@ -82,10 +82,10 @@ class DamageTest(unittest.TestCase):
 
     def test_what_is_there_twice_is_shown_once(self) -> None:
         whole = self.ledger(self.data, 0)
-        for part in (0.3, 0.5, 0.9):
-            data = self.data[:int(len(self.data) * part)] + self.data
-            self.assertEqual(self.ledger(data, DAMAGED), whole, part)
-            self.assertIn("twice", self.run_command("report", self.capture, "--salvage", code=DAMAGED).stderr)
+        for number, (_, offset, size) in enumerate(blocks(self.data)[:-1], 1):
+            self.assertEqual(self.ledger(self.data[:offset + size + 20] + self.data, DAMAGED), whole, number)
+            message = self.run_command("report", self.capture, "--salvage", code=DAMAGED).stderr
+            self.assertIn(f"blocks that are there twice were taken once: {number};", message)
 
     def test_what_a_damaged_capture_lacks_is_no_wrong_command_line(self) -> None:
         first, second = (offset - BLOCK_HEADER_BYTES for _, offset, _ in blocks(self.data)[:2])
@@ -110,6 +110,15 @@ class DamageTest(unittest.TestCase):
         document = json.loads(self.run_command("report", self.capture, "--salvage", "--waits", "--json", code=DAMAGED).stdout)
         self.assertEqual(document["error"]["exit_code"], DAMAGED)
         self.run_command("report", CAPTURE, "--waits", code=USAGE)
+
+    def test_a_pipe_is_said_to_be_one(self) -> None:
+        for command, *arguments in (("report",), ("export", "--format", "summary", "-o", self.folder / "out")):
+            done = subprocess.run([PROFTRACE, command, "/dev/stdin", *arguments], input=self.data, capture_output=True, check=False)
+            self.assertEqual(done.returncode, DAMAGED)
+            self.assertIn(b"/dev/stdin is a pipe", done.stderr)
+        # A file as standard input is a file.
+        with CAPTURE.open("rb") as file:
+            self.assertEqual(subprocess.run([PROFTRACE, "report", "/dev/stdin"], stdin=file, capture_output=True, check=False).returncode, 0)
 
     def test_an_export_does_not_replace_what_it_reads(self) -> None:
         self.capture.write_bytes(self.data)

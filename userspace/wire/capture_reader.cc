@@ -50,6 +50,12 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::st
                                              ".ptrec file");
   }
   const size_t size = static_cast<size_t>(info.st_size);
+  if (S_ISFIFO(info.st_mode)) {
+    close(fd);
+    return Fail(ExitCode::kInputDamaged, file +
+                                             " is a pipe, and a capture cannot be read from one: "
+                                             "write it to a file and give that");
+  }
   if (!S_ISREG(info.st_mode) || size < sizeof(CaptureFileHeader)) {
     close(fd);
     return Fail(ExitCode::kInputDamaged, file + " is not a proftrace capture");
