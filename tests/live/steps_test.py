@@ -107,6 +107,37 @@ class StepsTest(LiveTest):
             self.assertEqual(tracer.wait(), 0, tracer.text())
         self.assert_identities(Result(self.out).ledger)
 
+    def test_steps_that_the_recording_did_not_last_for_are_none(self) -> None:
+        """The job goes on while the probes are taken off."""
+        for arguments in (("--steps", 1000000), ("--schedule", "wait=1000000,active=1"), ("--schedule", "wait=1000000,active=1,repeat=1")):
+            with self.subTest(arguments=arguments):
+                out = self.directory / "-".join(map(str, arguments)).replace(",", "-")
+                with Job(script=STEPS_JOB) as job:
+                    job.tell("go")
+                    done = self.run_proftrace("-p", job.pid, "-o", out, "--format", FORMATS, "-d", "300ms", *arguments)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                # What was recorded is there, whatever became of the schedule.
+                self.assertEqual("no step of the schedule" in done.stderr, arguments[0] == "--schedule", done.stderr)
+                result = Result(out)
+                self.assert_identities(result.ledger)
+                window = result.summary["window"]
+                steps = 0
+                for row in result.events():
+                    is_step = row["name"].startswith("ProfilerStep#")
+                    steps += is_step
+                    until_ns = int(row["start_ns"]) + (int(row["duration_ns"]) if is_step else 0)
+                    self.assertLessEqual(until_ns - window["start_unix_ns"], window["duration_ns"], row)
+                self.assertGreater(steps, 5)
+
+    def test_a_cycle_that_the_end_of_the_recording_cuts_has_its_whole_steps(self) -> None:
+        with Job(script=STEPS_JOB) as job:
+            job.tell("go")
+            done = self.run_proftrace("-p", job.pid, "-o", self.out, "--format", FORMATS, "-d", "500ms", "--schedule", "wait=1,active=1000000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([path.name for path in self.out.iterdir()], ["cycle_0"])
+        result = Result(self.out / "cycle_0")
+        self.check_steps(self.out / "cycle_0", list(range(1, result.summary["steps"]["count"] + 1)))
+
     def test_what_is_no_schedule_is_refused(self) -> None:
         for arguments in (("--steps", "0"), ("--steps", "x"), ("--schedule", "active=0"), ("--schedule", "often"),
                           ("--steps", "3", "--schedule", "active=1")):

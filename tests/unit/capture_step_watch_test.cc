@@ -121,6 +121,24 @@ TEST(StepWatchTest, FindsTheStepsWhileTheyComeIn) {
   }
 }
 
+// The job goes on while the probes are taken off.
+TEST(StepWatchTest, FindsNoStepsBehindTheEnd) {
+  for (const bool annotated : {false, true}) {
+    TrainingJob job;
+    StepWatch watch = MakeWatch();
+    for (int step = 0; step < 10; ++step) job.Step(annotated);
+    job.Feed(&watch);
+    for (int step = 0; step < 20; ++step) job.Step(annotated);
+    const int64_t end_ns = job.starts()[15] + 20'000;  // within this one
+    watch.EndAt(end_ns);
+    job.Feed(&watch);
+    const std::optional<RecordedSteps> steps = watch.Find();
+    ASSERT_TRUE(steps.has_value());
+    ASSERT_EQ(steps->intervals.size(), 15u);
+    EXPECT_LE(steps->intervals.back().second, end_ns);
+  }
+}
+
 // The annotation's end alone tells that what is behind the optimizer is of the same round.
 TEST(StepWatchTest, SeesWhereAnnotationsEnd) {
   TrainingJob job;

@@ -375,6 +375,8 @@ void RecordSession::TakeFlight(int64_t now_ns) {
 void RecordSession::Stop() {
   const int64_t end_ns = MonotonicNs();
   metered_until_ns_ = end_ns;
+  // The job goes on until the probes are off.
+  if (step_watch_ != nullptr) step_watch_->EndAt(end_ns);
   if (budget_ != nullptr) budget_->Finish(end_ns);
   absl::Status status;
   if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();

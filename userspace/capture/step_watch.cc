@@ -192,8 +192,9 @@ void StepWatch::OnAnnotationEnd(const abi::pt_record& head, uint64_t handle, Thr
 
 void StepWatch::Observe(std::span<const std::byte> record) {
   const auto head = Read<abi::pt_record>(record);
-  if (static_cast<int64_t>(head.time_ns) < start_ns_) return;
-  now_ns_ = std::max(now_ns_, static_cast<int64_t>(head.time_ns));
+  const auto time_ns = static_cast<int64_t>(head.time_ns);
+  if (time_ns < start_ns_ || (end_ns_.has_value() && time_ns >= *end_ns_)) return;
+  now_ns_ = std::max(now_ns_, time_ns);
   if (head.kind == abi::PT_THREAD_EXIT) {
     Forget(record);
     return;
@@ -282,7 +283,7 @@ StepWatch::ThreadState* StepWatch::Best() {
 std::optional<RecordedSteps> StepWatch::Find() {
   ThreadState* thread = Best();
   if (thread == nullptr) return std::nullopt;
-  thread->finder.Look(now_ns_);
+  thread->finder.Look(end_ns_.value_or(now_ns_));
   if (thread->finder.count() == 0) return std::nullopt;
   RecordedSteps steps;
   steps.pid = Pid{static_cast<uint32_t>(last_key_ >> 32)};

@@ -36,6 +36,9 @@ class StepWatch {
 
   // Any record, in the order of the ring.
   void Observe(std::span<const std::byte> record);
+  // The recording is over at `end_ns`: what happened later is none of it. Find() is then to be
+  // asked when all that came before has been observed.
+  void EndAt(int64_t end_ns) { end_ns_ = end_ns; }
 
   // The steps of the thread with the best evidence; nothing when there is none.
   std::optional<RecordedSteps> Find();
@@ -83,6 +86,7 @@ class StepWatch {
   int64_t start_ns_;
   size_t most_steps_;
   int64_t now_ns_ = 0;  // of the latest record: what a busy job has not yet told is no pause
+  std::optional<int64_t> end_ns_;
   absl::node_hash_map<uint64_t, ThreadState> threads_;  // by pid and tid
   uint64_t last_key_ = 0;
   ThreadState* last_ = nullptr;
