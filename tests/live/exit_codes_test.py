@@ -216,8 +216,26 @@ class EndTest(LiveTest):
             os.close(writing)
             os.close(reading)
             process.wait(live.STOP_S)
-            self.assertIn(process.returncode, (0, 7))
+            self.assertEqual(process.returncode, 0)
             self.assertEqual(self.run_proftrace("report", self.out).returncode, 0)
+
+    def test_who_reads_the_table_may_go(self) -> None:
+        """As `| head -1` does. What is on the disk is all there; a standard output that takes nothing is an error all the same."""
+        with Job() as job:
+            for name, code in (("pipe", 0), ("full", 7), ("closed", 7)):
+                reading, writing = os.pipe()
+                os.close(reading)
+                with self.subTest(name=name), open("/dev/full", "w") as full:
+                    command = [str(live.BINARY), "-p", str(job.pid), "-o", str(self.directory / name), "-d", "0.3s", "--format", "table,csv"]
+                    if name == "closed":
+                        command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+                    done = subprocess.run(command, stdout=full if name == "full" else writing, stderr=subprocess.PIPE, text=True,
+                                          cwd=self.directory, timeout=live.WORK_S, check=False)
+                    self.assertEqual(done.returncode, code, done.stderr)
+                    self.assertEqual("cannot write" in done.stderr, code == 7, done.stderr)
+                    self.assertEqual({path.name for path in (self.directory / name).iterdir()},
+                                     {"capture.ptrec", "summary.json", "key_averages.txt", "key_averages.csv"})
+                os.close(writing)
 
 
 if __name__ == "__main__":

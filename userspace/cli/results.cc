@@ -1,6 +1,9 @@
 #include "userspace/cli/results.h"
 
+#include <stdio_ext.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <string_view>
@@ -143,6 +146,12 @@ absl::Status PrintTable(const Results& results, const TableOptions& table, bool 
 
 absl::Status PrintText(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    if (errno == EPIPE) {
+      // Who reads it, `head` say, has had enough. Where nothing was recorded SIGPIPE has ended us.
+      __fpurge(stdout);
+      clearerr(stdout);
+      return absl::OkStatus();
+    }
     return Fail(ExitCode::kOutputFailed, "cannot write the table to standard output");
   }
   return absl::OkStatus();

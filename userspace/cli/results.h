@@ -45,7 +45,7 @@ std::vector<std::string> WhyNotWritten(const Results& results,
                                        const std::vector<const Format*>& formats,
                                        const TableOptions& table);
 
-// The table and its footer on standard output.
+// The table and its footer on standard output. A pipe that nobody reads any more is no error.
 absl::Status PrintTable(const Results& results, const TableOptions& table, bool json);
 absl::Status PrintText(const std::string& text);
 
