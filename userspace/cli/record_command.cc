@@ -14,7 +14,6 @@
 
 #include "exporters/escape.h"
 #include "exporters/formats.h"
-#include "exporters/memory_timeline.h"
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -22,13 +21,13 @@
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/cut_cycles.h"
+#include "userspace/cli/finish_recording.h"
 #include "userspace/cli/flight_dumps.h"
 #include "userspace/cli/flight_options.h"
 #include "userspace/cli/launch.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/record_arguments.h"
 #include "userspace/cli/result_directory.h"
-#include "userspace/cli/results.h"
 #include "userspace/cli/step_schedule.h"
 #include "userspace/cli/stop_signals.h"
 #include "userspace/cli/version.h"
@@ -37,12 +36,9 @@
 namespace proftrace {
 namespace {
 
-constexpr double kDearPercent = 20;  // of slow-down: what costs less is pointed out
 // Below this many bytes a burst of one scheduler slice no longer fits.
 constexpr uint64_t kSmallestRing = 4096;
 constexpr uint64_t kLargestRing = 1u << 30;
-// Their captures are cut out of the recording's by one reading, and each is an open file.
-constexpr size_t kCyclesAtOnce = 32;
 
 absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
                                           const std::vector<std::string>& all) {
@@ -247,57 +243,6 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
   return callbacks;
 }
 
-void PrintBudget(const std::optional<Budget>& budget) {
-  if (!budget.has_value()) return;
-  if (!budget->demoted.empty()) {
-    std::fprintf(stderr, "proftrace: %zu operators were only counted to keep --max-overhead %g%%\n",
-                 budget->demoted.size(), budget->max_overhead_percent);
-  }
-  if (budget->is_kept) return;
-  std::fprintf(stderr, "proftrace: warning: --max-overhead %g%% was not kept",
-               budget->max_overhead_percent);
-  if (budget->after_percent.has_value()) {
-    std::fprintf(stderr, ": %.1f %% is estimated since the last change", *budget->after_percent);
-  }
-  std::fputs("\n", stderr);
-}
-
-// What was recorded, lost, and where it is.
-void PrintEnd(const RecordArguments& arguments, const RecordResult& result, const Results& results,
-              const std::vector<std::string>& names, const std::string& directory) {
-  if (arguments.quiet) return;
-  const Ledger& ledger = results.timeline->ledger();
-  if (isatty(STDERR_FILENO) != 0 && !arguments.no_progress) std::fputs("\r\033[K", stderr);
-  const uint32_t events = results.timeline->system_event_count();
-  const std::string beside = events > 0 ? " and " + std::to_string(events) + " system events" : "";
-  std::fprintf(
-      stderr,
-      "proftrace: %u spans%s in %.2f s, %llu records lost, %s %.1f %% slow-down while recording\n",
-      results.timeline->span_count(), beside.c_str(),
-      static_cast<double>(result.window.duration_ns) * 1e-9,
-      static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
-      result.cost.measured_in_job ? "about" : "at least", result.cost.estimated_overhead_percent);
-  if (arguments.tier == "bpf" && !arguments.no_inject &&
-      result.cost.estimated_overhead_percent >= kDearPercent) {
-    std::fputs("proftrace: --tier patch records the same for a fraction of that cost\n", stderr);
-  }
-  PrintBudget(result.budget);
-  std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
-  for (const std::string& name : names) std::fprintf(stderr, " %s", name.c_str());
-  std::fputs(" capture.ptrec\n", stderr);
-}
-
-// Which of the curves of memory the file has.
-void PrintMemoryNote(const RecordArguments& arguments, const std::vector<const Format*>& formats,
-                     const Timeline& timeline) {
-  const bool is_asked = std::any_of(formats.begin(), formats.end(), [](const Format* format) {
-    return format->name.starts_with("memory-timeline");
-  });
-  const std::string note = is_asked ? MemoryTimelineNote(timeline, "") : "";
-  if (arguments.quiet || note.empty()) return;
-  std::fprintf(stderr, "proftrace: memory_timeline: %s\n", note.c_str());
-}
-
 std::string DescribeTargets(const RecordOptions& options, const std::vector<std::string>& command) {
   const std::vector<Pid>& pids = options.pids.empty() ? options.awaited : options.pids;
   std::string text;
@@ -308,96 +253,6 @@ std::string DescribeTargets(const RecordOptions& options, const std::vector<std:
             ")";
   }
   return text;
-}
-
-absl::Status FinishRecording(const RecordArguments& arguments, const RecordResult& result,
-                             const std::vector<const Format*>& formats,
-                             const ResultDirectory& directory) {
-  // After an error what came before it is still shown; a capture that is not closed needs
-  // salvaging.
-  absl::StatusOr<Results> results =
-      LoadResults(directory.path(), /*salvage=*/!result.status.ok(), AggregateOptions());
-  if (!results.ok()) return result.status.ok() ? results.status() : result.status;
-  TableOptions table;
-  table.sort_by = "self_cpu_time_total";
-  absl::StatusOr<std::vector<std::string>> names =
-      WriteResults(*results, formats, table, directory.path());
-  const bool with_table = std::any_of(formats.begin(), formats.end(),
-                                      [](const Format* format) { return format->name == "table"; });
-  absl::Status printed;
-  if (with_table) printed = PrintTable(*results, table, /*json=*/false);
-  if (!result.status.ok()) return result.status;
-  if (!names.ok()) return names.status();
-  if (arguments.formats != RecordArguments::kDefaultFormats) {
-    for (const std::string& reason : WhyNotWritten(*results, formats, table)) {
-      std::fprintf(stderr, "proftrace: %s\n", reason.c_str());
-    }
-  }
-  PrintMemoryNote(arguments, formats, *results->timeline);
-  PrintEnd(arguments, result, *results, *names, directory.path());
-  if (!printed.ok()) return printed;
-  if (arguments.strict && results->timeline->any_loss()) {
-    return Fail(ExitCode::kEventsLost,
-                "events were lost (--strict); the table's footer says which");
-  }
-  return absl::OkStatus();
-}
-
-// One result directory a cycle, in the directory of the run; the capture of it all is kept where
-// not all of them could be cut out of it.
-absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,
-                          const std::vector<const Format*>& formats,
-                          const ResultDirectory& directory) {
-  const absl::StatusOr<StepSchedule> schedule = ParseSchedule(*arguments.schedule);
-  if (!schedule.ok()) return schedule.status();
-  std::vector<CapturePart> cycles;
-  if (result.steps.has_value()) cycles = Cycles(*schedule, *result.steps);
-  if (cycles.empty()) {
-    std::fprintf(stderr,
-                 "proftrace: no step of the schedule was found; the results hold all that was "
-                 "recorded\n");
-    return FinishRecording(arguments, result, formats, directory);
-  }
-  // The recording is over: from here on the wish is to be done.
-  const bool was_asked = StopAsked().load(std::memory_order_relaxed);
-  absl::Status failed;
-  for (size_t first = 0; first < cycles.size(); first += kCyclesAtOnce) {
-    const std::span<const CapturePart> group =
-        std::span(cycles).subspan(first, std::min(kCyclesAtOnce, cycles.size() - first));
-    const auto directories = CutCycles(group, first, arguments.force, directory);
-    if (!directories.ok()) return failed.ok() ? directories.status() : failed;
-    for (size_t i = 0; i < group.size(); ++i) {
-      if (!was_asked && StopAsked().load(std::memory_order_relaxed)) {
-        std::fprintf(stderr,
-                     "proftrace: stopped; outputs of %zu of %zu cycles were written, and %s has it "
-                     "all\n",
-                     first + i, cycles.size(), directory.capture_path().c_str());
-        return failed;
-      }
-      RecordResult part = result;
-      part.window.start_ns = group[i].start_ns;
-      part.window.duration_ns = group[i].end_ns - group[i].start_ns;
-      failed.Update(FinishRecording(arguments, part, formats, (*directories)[i]));
-    }
-  }
-  unlink(directory.capture_path().c_str());
-  return failed;
-}
-
-// The dumps of a flight recorder: the last one as any recording, those before it are done.
-absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& result,
-                          const std::vector<const Format*>& formats, FlightDumps* dumps) {
-  absl::StatusOr<ResultDirectory> last = dumps->WriteLast(*result.last_dump);
-  absl::Status status =
-      last.ok() ? FinishRecording(arguments, result, formats, *last) : last.status();
-  if (result.triggers_passed_over > 0 && !arguments.quiet) {
-    std::fprintf(stderr,
-                 "proftrace: %llu more triggers made no dump: too soon after another, or more than "
-                 "--most-dumps\n",
-                 static_cast<unsigned long long>(result.triggers_passed_over));
-  }
-  const absl::Status others = dumps->Finish();
-  return status.ok() ? others : status;
 }
 
 absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::string>& all,
