@@ -33,6 +33,11 @@ absl::Status CannotWrite(const std::string& path, int error) {
               "cannot write " + path + ": " + ErrnoText(error) + "; " + next);
 }
 
+absl::Status CannotWriteInto(const std::string& path, int error) {
+  return Fail(ExitCode::kOutputFailed, "cannot write into the directory " + path + ": " +
+                                           ErrnoText(error) + "; choose another place with -o");
+}
+
 // Keeps signals that would end the process waiting for as long as it lives.
 class HeldSignals {
  public:
@@ -262,11 +267,15 @@ std::optional<FileOwner> OwnerFromSudo() {
 absl::StatusOr<OutputDirectory> OutputDirectory::Open(const std::string& path,
                                                       std::optional<FileOwner> owner) {
   const int fd = open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return Fail(ExitCode::kOutputFailed, "cannot write into the directory " + path + ": " +
-                                             ErrnoText(errno) + "; choose another place with -o");
-  }
+  if (fd < 0) return CannotWriteInto(path, errno);
   return OutputDirectory(fd, path, owner);
+}
+
+absl::StatusOr<OutputDirectory> OutputDirectory::OfDescriptor(int fd, const std::string& path,
+                                                              std::optional<FileOwner> owner) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return CannotWriteInto(path, errno);
+  return OutputDirectory(copy, path, owner);
 }
 
 OutputDirectory::OutputDirectory(int fd, std::string path, std::optional<FileOwner> owner)

@@ -57,6 +57,10 @@ class OutputDirectory {
   // `path` must exist; empty = the current directory. New files are given to `owner`.
   static absl::StatusOr<OutputDirectory> Open(const std::string& path,
                                               std::optional<FileOwner> owner);
+  // The one that `fd` is open on, wherever it is by now; `fd` stays the caller's. `path` is for
+  // messages, and for ScratchPath().
+  static absl::StatusOr<OutputDirectory> OfDescriptor(int fd, const std::string& path,
+                                                      std::optional<FileOwner> owner);
   ~OutputDirectory();
   OutputDirectory(OutputDirectory&& other) noexcept;
   OutputDirectory& operator=(OutputDirectory&&) = delete;

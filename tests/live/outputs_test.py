@@ -6,11 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import time
 import unittest
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
 import live
 from live import Job, LiveTest, Result, Tracer
@@ -80,6 +81,66 @@ class DirectoryTest(LiveTest):
                     self.assertIn("aten::linear", done.stdout)
                 # No half-written output stays.
                 self.assertEqual([name for name in os.listdir(out) if "tmp" in name] if out.exists() else [], [])
+
+    def record_while(self, change: Callable[[], None], *arguments: object, cwd: Path | None = None,
+                     code: int = 7) -> subprocess.CompletedProcess[str]:
+        """A recording of 20 steps of the job; `change` is done to its directory meanwhile."""
+        with Job() as job:
+            command = [str(live.BINARY), *live.with_tier(("-p", job.pid, *(arguments or ("-o", self.out))))]
+            tracer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd or self.directory)
+            try:
+                assert tracer.stderr is not None
+                self.assertIn("recording PID", tracer.stderr.readline())
+                job.do("steps 20")
+                change()
+                tracer.send_signal(signal.SIGINT)
+                table, said = tracer.communicate(timeout=live.WORK_S)
+            finally:
+                tracer.kill()
+                tracer.wait()
+        self.assertEqual(tracer.returncode, code, said)
+        self.assertIn("aten::linear", table)
+        return subprocess.CompletedProcess(command, tracer.returncode, table, said)
+
+    def test_a_directory_that_is_removed_costs_no_table(self) -> None:
+        gone = self.directory / "gone"
+        gone.mkdir()
+        removed = lambda path: lambda: shutil.rmtree(path)  # noqa: E731
+        for name, change, options, cwd in (
+                ("removed", removed(self.out), ("-o", self.out), None), ("without a table", removed(self.out), ("-o", self.out, "--format", "csv"), None),
+                ("of cycles", removed(self.out), ("-o", self.out, "--schedule", "active=2"), None), ("where it was started", removed(gone), (), gone)):
+            with self.subTest(name=name):
+                said = self.record_while(change, *(options or ("--format", "table")), cwd=cwd).stderr.splitlines()
+                self.assertRegex(said[-1], "^proftrace: the result directory .* was removed while recording")
+                self.assertFalse([line for line in said if "cannot" in line or "results in" in line], said)
+                self.assertFalse(self.out.exists())
+
+    def test_a_directory_that_is_renamed_gets_its_files(self) -> None:
+        for name, has_link in (("moved", False), ("victim", True)):
+            with self.subTest(name=name):
+                moved, target = self.directory / f"{name}-result", self.directory / f"{name}-target"
+
+                def move() -> None:
+                    self.out.rename(moved)
+                    if has_link:
+                        target.mkdir()
+                        self.out.symlink_to(target)
+
+                said = self.record_while(move).stderr.splitlines()
+                self.assertRegex(said[-1], f"^proftrace: the result directory .* was renamed while recording; .*{moved}")
+                self.assertTrue([line for line in said if f"results in {moved}:" in line], said)
+                self.assert_identities(Result(moved).ledger)
+                self.assertTrue({"key_averages.txt", "trace.json.gz", "capture.ptrec"} <= {path.name for path in moved.iterdir()})
+                self.assertEqual(self.run_proftrace("report", moved).returncode, 0)
+                if has_link:
+                    self.assertEqual(list(target.iterdir()), [])
+                    self.out.unlink()
+
+    def test_a_capture_that_is_removed_costs_no_other_output(self) -> None:
+        done = self.record_while(lambda: (self.out / "capture.ptrec").unlink())
+        self.assertRegex(done.stderr.splitlines()[-1], "capture.ptrec was removed while recording")
+        self.assert_identities(Result(self.out).ledger)
+        self.assertFalse((self.out / "capture.ptrec").exists())
 
     def test_results_belong_to_the_user_who_called_sudo(self) -> None:
         environment = dict(os.environ, SUDO_UID=str(live.NOBODY), SUDO_GID=str(live.NOBODY))

@@ -7,6 +7,7 @@
 
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/result_directory.h"
+#include "userspace/wire/capture_writer.h"
 
 namespace proftrace {
 namespace {
@@ -90,6 +91,71 @@ TEST_F(ResultDirectoryTest, ALinkInPlaceOfTheCaptureIsNotFollowed) {
   ASSERT_TRUE(fd.ok()) << fd.status();
   close(*fd);
   EXPECT_EQ(fs::file_size(root_ / "victim"), 8u);
+}
+
+// A capture with nothing in it.
+absl::StatusOr<ResultDirectory> WithCapture(const fs::path& path) {
+  absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(path, false);
+  if (!directory.ok()) return directory;
+  absl::StatusOr<int> fd = directory->CreateCapture();
+  if (!fd.ok()) return fd.status();
+  const auto writer = CaptureWriter::Create(*fd, path);
+  if (!writer.ok()) return writer.status();
+  if (absl::Status status = (*writer)->Finish(); !status.ok()) return status;
+  return directory;
+}
+
+void WriteInto(const ResultDirectory& directory, const std::string& name) {
+  const absl::StatusOr<OutputDirectory> output = directory.OpenForOutputs();
+  ASSERT_TRUE(output.ok()) << output.status();
+  const auto sink = output->Create(name);
+  ASSERT_TRUE(sink.ok()) << sink.status();
+  EXPECT_TRUE((*sink)->Finish().ok());
+}
+
+TEST_F(ResultDirectoryTest, ARenamedOneGetsItsFiles) {
+  const absl::StatusOr<ResultDirectory> directory = WithCapture(root_ / "result");
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  EXPECT_TRUE(directory->CheckPlace().ok());
+  EXPECT_TRUE(directory->CheckCapture().ok());
+  fs::rename(root_ / "result", root_ / "elsewhere");
+  // What is in its place now is not written into.
+  fs::create_directory(root_ / "victim");
+  fs::create_directory_symlink(root_ / "victim", root_ / "result");
+  EXPECT_EQ(directory->FindPlace().path, root_ / "elsewhere");
+  EXPECT_EQ(ExitCodeOf(directory->CheckPlace()), ExitCode::kOutputFailed);
+  EXPECT_TRUE(directory->CheckCapture().ok());
+  EXPECT_TRUE(directory->OpenCapture({}).ok());
+  WriteInto(*directory, "table");
+  EXPECT_TRUE(directory->PrepareIn("cycle_0", false).ok());
+  EXPECT_TRUE(fs::exists(root_ / "elsewhere" / "table"));
+  EXPECT_TRUE(fs::exists(root_ / "elsewhere" / "cycle_0"));
+  EXPECT_TRUE(fs::is_empty(root_ / "victim"));
+  directory->RemoveCapture();
+  EXPECT_FALSE(fs::exists(root_ / "elsewhere" / "capture.ptrec"));
+}
+
+TEST_F(ResultDirectoryTest, TheCaptureOfARemovedOneCanBeRead) {
+  const absl::StatusOr<ResultDirectory> directory = WithCapture(root_ / "result");
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  fs::remove_all(root_ / "result");
+  EXPECT_TRUE(directory->FindPlace().is_removed);
+  EXPECT_EQ(ExitCodeOf(directory->CheckPlace()), ExitCode::kOutputFailed);
+  EXPECT_TRUE(directory->OpenCapture({}).ok());
+  EXPECT_FALSE(directory->PrepareIn("cycle_0", false).ok());
+  // Another one of its name is none of ours.
+  fs::create_directory(root_ / "result");
+  EXPECT_TRUE(directory->FindPlace().is_removed);
+}
+
+TEST_F(ResultDirectoryTest, ACaptureThatIsTakenAwayIsMissed) {
+  const absl::StatusOr<ResultDirectory> directory = WithCapture(root_ / "result");
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  fs::remove(root_ / "result" / "capture.ptrec");
+  std::ofstream(root_ / "result" / "capture.ptrec") << "another";
+  EXPECT_TRUE(directory->CheckPlace().ok());
+  EXPECT_EQ(ExitCodeOf(directory->CheckCapture()), ExitCode::kOutputFailed);
+  EXPECT_TRUE(directory->OpenCapture({}).ok());
 }
 
 }  // namespace

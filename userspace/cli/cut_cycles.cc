@@ -7,10 +7,10 @@
 
 namespace proftrace {
 
-absl::StatusOr<std::unique_ptr<CaptureWriter>> CreateWriter(const ResultDirectory& directory) {
-  absl::StatusOr<int> fd = directory.CreateCapture();
+absl::StatusOr<std::unique_ptr<CaptureWriter>> CreateWriter(ResultDirectory* directory) {
+  absl::StatusOr<int> fd = directory->CreateCapture();
   if (!fd.ok()) return fd.status();
-  return CaptureWriter::Create(*fd, directory.capture_path());
+  return CaptureWriter::Create(*fd, directory->capture_path());
 }
 
 absl::StatusOr<std::vector<ResultDirectory>> CutCycles(std::span<const CapturePart> cycles,
@@ -21,9 +21,9 @@ absl::StatusOr<std::vector<ResultDirectory>> CutCycles(std::span<const CapturePa
   std::vector<CaptureWriter*> writers;
   for (size_t i = 0; i < cycles.size(); ++i) {
     absl::StatusOr<ResultDirectory> directory =
-        ResultDirectory::Prepare(whole.path() + "/cycle_" + std::to_string(first + i), force);
+        whole.PrepareIn("cycle_" + std::to_string(first + i), force);
     if (!directory.ok()) return directory.status();
-    absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CreateWriter(*directory);
+    absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CreateWriter(&*directory);
     if (!writer.ok()) return writer.status();
     directories.push_back(*std::move(directory));
     writers.push_back(writer->get());
@@ -31,8 +31,7 @@ absl::StatusOr<std::vector<ResultDirectory>> CutCycles(std::span<const CapturePa
   }
   CaptureReader::Options options;
   options.keep_metadata_text = true;
-  absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
-      CaptureReader::Open(whole.capture_path(), options);
+  absl::StatusOr<std::unique_ptr<CaptureReader>> reader = whole.OpenCapture(options);
   if (!reader.ok()) return reader.status();
   if (absl::Status status = CopyCaptureParts(cycles, reader->get(), writers); !status.ok()) {
     return status;

@@ -174,7 +174,10 @@ absl::Status WriteFormats(const ExportArguments& arguments,
     return status;
   }
   if (arguments.as_recorded) {
-    const auto written = WriteResults(results, formats, table, arguments.output);
+    const absl::StatusOr<OutputDirectory> directory =
+        OutputDirectory::Open(arguments.output, OwnerFromSudo());
+    if (!directory.ok()) return directory.status();
+    const auto written = WriteResults(results, formats, table, *directory);
     if (!written.ok()) return written.status();
     if (!results.timeline->any_loss()) return absl::OkStatus();
     return Told(Fail(ExitCode::kEventsLost, "events were lost"));

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "userspace/cli/step_schedule.h"
 #include "userspace/cli/stop_signals.h"
 #include "userspace/wire/capture_part.h"
+#include "userspace/wire/capture_reader.h"
 
 namespace proftrace {
 namespace {
@@ -40,9 +42,9 @@ void PrintBudget(const std::optional<Budget>& budget) {
   std::fputs("\n", stderr);
 }
 
-// What was recorded, lost, and where it is.
-void PrintEnd(const RecordArguments& arguments, const RecordResult& result, const Results& results,
-              const std::vector<std::string>& names, const std::string& directory) {
+// What was recorded, and lost.
+void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
+              const Results& results) {
   if (arguments.quiet) return;
   const Ledger& ledger = results.timeline->ledger();
   if (isatty(STDERR_FILENO) != 0 && !arguments.no_progress) std::fputs("\r\033[K", stderr);
@@ -60,9 +62,32 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result, cons
     std::fputs("proftrace: --tier patch records the same for a fraction of that cost\n", stderr);
   }
   PrintBudget(result.budget);
+}
+
+void PrintNames(const RecordArguments& arguments, const std::vector<std::string>& names,
+                bool with_capture, const std::string& directory) {
+  if (arguments.quiet) return;
   std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
   for (const std::string& name : names) std::fprintf(stderr, " %s", name.c_str());
-  std::fputs(" capture.ptrec\n", stderr);
+  std::fputs(with_capture ? " capture.ptrec\n" : "\n", stderr);
+}
+
+absl::StatusOr<Results> LoadRecorded(const ResultDirectory& directory,
+                                     const ResultDirectory::Place& place, bool is_whole) {
+  CaptureReader::Options options;
+  options.salvage = !is_whole;
+  const absl::StatusOr<std::unique_ptr<CaptureReader>> reader = directory.OpenCapture(options);
+  if (!reader.ok()) return reader.status();
+  return LoadResults(reader->get(), place.is_removed ? "" : place.path, AggregateOptions());
+}
+
+absl::StatusOr<std::vector<std::string>> WriteRecorded(const Results& results,
+                                                       const std::vector<const Format*>& formats,
+                                                       const TableOptions& table,
+                                                       const ResultDirectory& directory) {
+  const absl::StatusOr<OutputDirectory> output = directory.OpenForOutputs();
+  if (!output.ok()) return output.status();
+  return WriteResults(results, formats, table, *output);
 }
 
 // Which of the curves of memory the file has.
@@ -81,29 +106,36 @@ void PrintMemoryNote(const RecordArguments& arguments, const std::vector<const F
 absl::Status FinishRecording(const RecordArguments& arguments, const RecordResult& result,
                              const std::vector<const Format*>& formats,
                              const ResultDirectory& directory) {
+  const ResultDirectory::Place at_end = directory.FindPlace();
   // After an error what came before it is still shown; a capture that is not closed needs
   // salvaging.
-  absl::StatusOr<Results> results =
-      LoadResults(directory.path(), /*salvage=*/!result.status.ok(), AggregateOptions());
+  const absl::StatusOr<Results> results = LoadRecorded(directory, at_end, result.status.ok());
   if (!results.ok()) return result.status.ok() ? results.status() : result.status;
   TableOptions table;
   table.sort_by = "self_cpu_time_total";
-  absl::StatusOr<std::vector<std::string>> names =
-      WriteResults(*results, formats, table, directory.path());
-  const bool with_table = std::any_of(formats.begin(), formats.end(),
+  absl::StatusOr<std::vector<std::string>> names;
+  if (!at_end.is_removed) names = WriteRecorded(*results, formats, table, directory);
+  const absl::Status is_in_place = directory.CheckPlace();
+  const ResultDirectory::Place place = directory.FindPlace();
+  const bool with_table =
+      place.is_removed || std::any_of(formats.begin(), formats.end(),
                                       [](const Format* format) { return format->name == "table"; });
   absl::Status printed;
   if (with_table) printed = PrintTable(*results, table, /*json=*/false);
   if (!result.status.ok()) return result.status;
-  if (!names.ok()) return names.status();
+  if (!names.ok() && !place.is_removed) return names.status();
   if (arguments.formats != RecordArguments::kDefaultFormats) {
     for (const std::string& reason : WhyNotWritten(*results, formats, table)) {
       std::fprintf(stderr, "proftrace: %s\n", reason.c_str());
     }
   }
   PrintMemoryNote(arguments, formats, *results->timeline);
-  PrintEnd(arguments, result, *results, *names, directory.path());
-  if (!printed.ok()) return printed;
+  const absl::Status has_capture = directory.CheckCapture();
+  PrintEnd(arguments, result, *results);
+  if (!place.is_removed) PrintNames(arguments, *names, has_capture.ok(), place.path);
+  for (const absl::Status& status : {is_in_place, has_capture, printed}) {
+    if (!status.ok()) return status;
+  }
   if (arguments.strict && results->timeline->any_loss()) {
     return Fail(ExitCode::kEventsLost,
                 "events were lost (--strict); the table's footer says which");
@@ -116,6 +148,10 @@ absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& 
                           const ResultDirectory& directory) {
   const absl::StatusOr<StepSchedule> schedule = ParseSchedule(*arguments.schedule);
   if (!schedule.ok()) return schedule.status();
+  // There is no room for them.
+  if (directory.FindPlace().is_removed) {
+    return FinishRecording(arguments, result, formats, directory);
+  }
   std::vector<CapturePart> cycles;
   if (result.steps.has_value()) cycles = Cycles(*schedule, *result.steps);
   if (cycles.empty()) {
@@ -146,12 +182,14 @@ absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& 
       failed.Update(FinishRecording(arguments, part, formats, (*directories)[i]));
     }
   }
-  unlink(directory.capture_path().c_str());
+  directory.RemoveCapture();
+  failed.Update(directory.CheckPlace());
   return failed;
 }
 
 absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& result,
-                          const std::vector<const Format*>& formats, FlightDumps* dumps) {
+                          const std::vector<const Format*>& formats,
+                          const ResultDirectory& directory, FlightDumps* dumps) {
   absl::StatusOr<ResultDirectory> last = dumps->WriteLast(*result.last_dump);
   absl::Status status =
       last.ok() ? FinishRecording(arguments, result, formats, *last) : last.status();
@@ -161,8 +199,9 @@ absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& 
                  "--most-dumps\n",
                  static_cast<unsigned long long>(result.triggers_passed_over));
   }
-  const absl::Status others = dumps->Finish();
-  return status.ok() ? others : status;
+  status.Update(dumps->Finish());
+  status.Update(directory.CheckPlace());
+  return status;
 }
 
 }  // namespace proftrace

@@ -26,6 +26,7 @@ absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& 
 
 // The dumps of a flight recorder: the last one as any recording, those before it are done.
 absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& result,
-                          const std::vector<const Format*>& formats, FlightDumps* dumps);
+                          const std::vector<const Format*>& formats,
+                          const ResultDirectory& directory, FlightDumps* dumps);
 
 }  // namespace proftrace

@@ -79,8 +79,8 @@ void FlightDumps::Note(const absl::Status& status) {
 }
 
 absl::StatusOr<ResultDirectory> FlightDumps::Write(const FlightDump& dump) {
-  absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(
-      options_.directory + "/dump_" + std::to_string(next_++), options_.force);
+  absl::StatusOr<ResultDirectory> directory =
+      options_.directory->PrepareIn("dump_" + std::to_string(next_++), options_.force);
   if (!directory.ok()) return directory.status();
   absl::StatusOr<int> fd = directory->CreateCapture();
   if (!fd.ok()) return fd.status();
@@ -106,14 +106,14 @@ void FlightDumps::Run() {
     const FlightDump dump = std::move(dumps_.front());
     dumps_.pop_front();
     lock.unlock();
-    const absl::StatusOr<ResultDirectory> directory = Write(dump);
+    absl::StatusOr<ResultDirectory> directory = Write(dump);
     if (directory.ok()) {
-      waiting_.push_back(directory->path());
       if (!options_.quiet) {
         std::fprintf(stderr, "%sproftrace: %s: the last %.1f s are in %s\n", LineStart(),
                      dump.reason.c_str(), static_cast<double>(dump.window.duration_ns) * 1e-9,
                      directory->path().c_str());
       }
+      waiting_.push_back(*std::move(directory));
     } else {
       std::fprintf(stderr, "%sproftrace: %s: dump_%u was not written, the recording goes on: %s\n",
                    LineStart(), dump.reason.c_str(), next_ - 1,
@@ -127,8 +127,15 @@ void FlightDumps::Run() {
 
 void FlightDumps::StartOutputs() {
   if (waiting_.empty()) return;
-  running_ = Outputs{waiting_.front(), 0};
+  const ResultDirectory::Place place = waiting_.front().FindPlace();
   waiting_.pop_front();
+  if (place.is_removed) {
+    std::fprintf(stderr, "proftrace: the outputs of %s were not made: it was removed\n",
+                 place.path.c_str());
+    Note(Fail(ExitCode::kOutputFailed, "outputs were not made"));
+    return;
+  }
+  running_ = Outputs{place.path, 0};
   running_->pid = SpawnOutputs(running_->directory, options_.formats);
   if (running_->pid >= 0) return;
   std::fprintf(stderr, "proftrace: the outputs of %s were not made: %s\n",

@@ -23,8 +23,8 @@ namespace proftrace {
 class FlightDumps {
  public:
   struct Options {
-    std::string directory;
-    std::string formats;  // as `proftrace export --format` takes them
+    const ResultDirectory* directory;  // outlives it
+    std::string formats;               // as `proftrace export --format` takes them
     bool force = false;
     bool strict = false;
     bool quiet = false;
@@ -64,7 +64,7 @@ class FlightDumps {
   bool stop_ = false;
   bool has_refused_ = false;
   absl::Status status_;
-  std::deque<std::string> waiting_;  // directories whose outputs are still to be made
+  std::deque<ResultDirectory> waiting_;  // whose outputs are still to be made
   std::optional<Outputs> running_;
   std::thread thread_;
 };

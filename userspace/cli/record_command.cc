@@ -302,10 +302,10 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   std::optional<FlightDumps> dumps;
   if (options->flight.has_value()) {
     writer = std::unique_ptr<CaptureWriter>();
-    dumps.emplace(FlightDumps::Options{directory->path(), arguments.formats, arguments.force,
+    dumps.emplace(FlightDumps::Options{&*directory, arguments.formats, arguments.force,
                                        arguments.strict, arguments.quiet});
   } else {
-    writer = CreateWriter(*directory);
+    writer = CreateWriter(&*directory);
   }
   if (!writer.ok()) {
     directory->Discard();
@@ -333,7 +333,7 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   }
   directory->ForgetEarlier();
   if (dumps.has_value() && result.last_dump.has_value()) {
-    return FinishFlight(arguments, result, *formats, &*dumps);
+    return FinishFlight(arguments, result, *formats, *directory, &*dumps);
   }
   if (arguments.schedule.has_value() && result.status.ok()) {
     return FinishCycles(arguments, result, *formats, *directory);

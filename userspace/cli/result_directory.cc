@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@
 #include <cstring>
 #include <optional>
 
-#include "exporters/output_file.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {
@@ -25,12 +25,28 @@ absl::Status DirectoryError(const std::string& path, const std::string& what) {
               "cannot write results to " + path + ": " + what + "; give another one with -o");
 }
 
-// Why the directory at `path` could not be opened.
-std::string WhyNotOpened(const std::string& path) {
+// Why the directory `name` could not be opened.
+std::string WhyNotOpened(int parent, const std::string& name) {
   if (errno != ELOOP && errno != ENOTDIR) return ErrnoText(errno);
   struct stat facts {};
-  const bool is_link = lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode);
+  const bool is_link =
+      fstatat(parent, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(facts.st_mode);
   return is_link ? "it is a symbolic link" : "it is not a directory";
+}
+
+// Whether `name`, which is not followed as a link, is what `facts` are of.
+bool LeadsTo(int parent, const std::string& name, const struct stat& facts) {
+  struct stat there {};
+  return fstatat(parent, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         there.st_dev == facts.st_dev && there.st_ino == facts.st_ino;
+}
+
+// The kernel's word; empty without /proc.
+std::string NameOf(int fd) {
+  char name[PATH_MAX];
+  const ssize_t length =
+      readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof(name));
+  return length <= 0 ? "" : std::string(name, static_cast<size_t>(length));
 }
 
 bool IsEmpty(int fd) {
@@ -48,63 +64,123 @@ bool IsEmpty(int fd) {
 
 }  // namespace
 
-absl::StatusOr<ResultDirectory> ResultDirectory::Prepare(const std::string& path, bool force) {
+absl::StatusOr<ResultDirectory> ResultDirectory::PrepareAt(int parent, const std::string& name,
+                                                           const std::string& path, bool force) {
   ResultDirectory result;
   result.path_ = path;
-  while (result.path_.size() > 1 && result.path_.back() == '/') result.path_.pop_back();
   result.force_ = force;
-  if (mkdir(result.path_.c_str(), 0755) == 0) {
+  if (mkdirat(parent, name.c_str(), 0755) == 0) {
     result.created_ = true;
   } else if (errno != EEXIST) {
     return DirectoryError(path, ErrnoText(errno));
   }
-  const int fd = open(result.path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) {
-    return DirectoryError(path, WhyNotOpened(result.path_));
-  }
+  result.fd_ =
+      UniqueFd(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const int fd = result.fd_.get();
+  if (fd < 0) return DirectoryError(path, WhyNotOpened(parent, name));
   const bool empty = result.created_ || IsEmpty(fd);
   const std::optional<FileOwner> owner = OwnerFromSudo();
   if (result.created_ && owner.has_value() && fchown(fd, owner->uid, owner->gid) != 0) {
-    close(fd);
     return DirectoryError(path, ErrnoText(errno));
   }
-  const bool writable = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
-  const int error = errno;
-  close(fd);
-  if (!writable) return DirectoryError(path, ErrnoText(error));
+  if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) != 0) {
+    return DirectoryError(path, ErrnoText(errno));
+  }
   if (!empty && !force) {
     return DirectoryError(path, "it is not empty (--force writes into it all the same)");
   }
   return result;
 }
 
-absl::StatusOr<int> ResultDirectory::CreateCapture() const {
-  const int directory = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (directory < 0) return DirectoryError(path_, ErrnoText(errno));
+absl::StatusOr<ResultDirectory> ResultDirectory::Prepare(const std::string& path, bool force) {
+  std::string bare = path;
+  while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
+  return PrepareAt(AT_FDCWD, bare, bare, force);
+}
+
+absl::StatusOr<ResultDirectory> ResultDirectory::PrepareIn(const std::string& name,
+                                                           bool force) const {
+  return PrepareAt(fd_.get(), name, FindPlace().path + "/" + name, force);
+}
+
+absl::StatusOr<int> ResultDirectory::CreateCapture() {
   // An earlier one stays until there is something to put in its place.
-  if (force_) renameat(directory, kCapture, directory, kEarlierCapture);
-  const int fd =
-      openat(directory, kCapture, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  const int error = errno;
-  close(directory);
-  if (fd < 0) return DirectoryError(path_, ErrnoText(error));
+  if (force_) renameat(fd_.get(), kCapture, fd_.get(), kEarlierCapture);
+  UniqueFd fd(
+      openat(fd_.get(), kCapture, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!fd.valid()) return DirectoryError(path_, ErrnoText(errno));
   const std::optional<FileOwner> owner = OwnerFromSudo();
-  if (owner.has_value() && fchown(fd, owner->uid, owner->gid) != 0) {
-    const int chown_error = errno;
-    close(fd);
-    return DirectoryError(path_, ErrnoText(chown_error));
+  if (owner.has_value() && fchown(fd.get(), owner->uid, owner->gid) != 0) {
+    return DirectoryError(path_, ErrnoText(errno));
   }
-  return fd;
+  capture_ = UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!capture_.valid()) return DirectoryError(path_, ErrnoText(errno));
+  return fd.Release();
+}
+
+absl::StatusOr<std::unique_ptr<CaptureReader>> ResultDirectory::OpenCapture(
+    const CaptureReader::Options& options) const {
+  const int copy = fcntl(capture_.get(), F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) {
+    return Fail(ExitCode::kInputDamaged,
+                "cannot read the capture " + capture_path() + ": " + ErrnoText(errno));
+  }
+  return CaptureReader::OpenFile(copy, capture_path(), options);
+}
+
+absl::StatusOr<OutputDirectory> ResultDirectory::OpenForOutputs() const {
+  return OutputDirectory::OfDescriptor(fd_.get(), FindPlace().path, OwnerFromSudo());
+}
+
+void ResultDirectory::RemoveCapture() const { unlinkat(fd_.get(), kCapture, 0); }
+
+ResultDirectory::Place ResultDirectory::FindPlace() const {
+  Place place;
+  place.path = path_;
+  struct stat own {};
+  if (fstat(fd_.get(), &own) != 0) return place;
+  place.is_as_asked = LeadsTo(AT_FDCWD, path_, own);
+  if (place.is_as_asked) return place;
+  const std::string name = NameOf(fd_.get());
+  if (!name.empty() && LeadsTo(AT_FDCWD, name, own)) {
+    place.path = name;
+    return place;
+  }
+  place.is_removed = own.st_nlink == 0 || name.ends_with(" (deleted)");
+  return place;
+}
+
+absl::Status ResultDirectory::CheckPlace() const {
+  const Place place = FindPlace();
+  if (place.is_as_asked) return absl::OkStatus();
+  const std::string what = "the result directory " + path_;
+  if (place.is_removed) {
+    return Fail(ExitCode::kOutputFailed,
+                what + " was removed while recording; nothing but the table is left");
+  }
+  return Fail(ExitCode::kOutputFailed,
+              what + " was renamed while recording; the results are in it" +
+                  (place.path == path_ ? ", wherever it is" : ", " + place.path + " now"));
+}
+
+absl::Status ResultDirectory::CheckCapture() const {
+  struct stat own {};
+  if (fstat(capture_.get(), &own) == 0 && LeadsTo(fd_.get(), kCapture, own)) {
+    return absl::OkStatus();
+  }
+  return Fail(ExitCode::kOutputFailed, capture_path() +
+                                           " was removed while recording; the other results were "
+                                           "made of what was recorded");
 }
 
 void ResultDirectory::ForgetEarlier() const {
-  if (force_) unlink((path_ + "/" + kEarlierCapture).c_str());
+  if (force_) unlinkat(fd_.get(), kEarlierCapture, 0);
 }
 
 void ResultDirectory::Discard() const {
-  unlink(capture_path().c_str());
-  if (force_) rename((path_ + "/" + kEarlierCapture).c_str(), capture_path().c_str());
-  if (created_) rmdir(path_.c_str());
+  if (capture_.valid()) RemoveCapture();
+  if (force_) renameat(fd_.get(), kEarlierCapture, fd_.get(), kCapture);
+  if (created_ && !FindPlace().is_removed) rmdir(FindPlace().path.c_str());
 }
 
 std::string DefaultResultName(const std::string& comm, Pid pid) {

@@ -1,34 +1,66 @@
-// The directory of one run. Made before anything is attached; never overwritten silently.
+// The directory of one run. Made before anything is attached; never overwritten silently. It is
+// kept open, and so is the capture in it: what happens to their names meanwhile costs no recording,
+// and a link that is put in their place is not followed.
 #pragma once
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <memory>
 #include <string>
 
+#include "exporters/output_file.h"
+#include "userspace/base/unique_fd.h"
 #include "userspace/model/ids.h"
+#include "userspace/wire/capture_reader.h"
 
 namespace proftrace {
 
 class ResultDirectory {
  public:
+  struct Place {
+    bool is_removed = false;
+    bool is_as_asked = false;
+    std::string path;  // where it is; as it was asked for, where that cannot be told
+  };
+
   // Makes `path`, or takes it when it is empty (`force`: also when it is not). A link at its end is
   // not followed. Fails with kOutputFailed.
   static absl::StatusOr<ResultDirectory> Prepare(const std::string& path, bool force);
+  // The same of `name` in this one, wherever it is by now.
+  absl::StatusOr<ResultDirectory> PrepareIn(const std::string& name, bool force) const;
 
   // Creates the capture file in it; the descriptor is the caller's.
-  absl::StatusOr<int> CreateCapture() const;
+  absl::StatusOr<int> CreateCapture();
+  // What CreateCapture() has made, whether or not it still has a name.
+  absl::StatusOr<std::unique_ptr<CaptureReader>> OpenCapture(
+      const CaptureReader::Options& options) const;
+  absl::StatusOr<OutputDirectory> OpenForOutputs() const;
+  void RemoveCapture() const;
+
+  Place FindPlace() const;
+  // Fails with kOutputFailed, and says where it is, unless it is where it was asked for.
+  absl::Status CheckPlace() const;
+  // Likewise unless the capture that CreateCapture() has made has its name in it.
+  absl::Status CheckCapture() const;
 
   // When something was recorded: an earlier recording's capture (`force`) is let go.
   void ForgetEarlier() const;
   // Removes what Prepare() and CreateCapture() made, when nothing was recorded.
   void Discard() const;
 
+  // As it was asked for.
   const std::string& path() const { return path_; }
   std::string capture_path() const { return path_ + "/capture.ptrec"; }
 
  private:
+  // `name` is looked up in `parent`.
+  static absl::StatusOr<ResultDirectory> PrepareAt(int parent, const std::string& name,
+                                                   const std::string& path, bool force);
+
   std::string path_;
+  UniqueFd fd_;
+  UniqueFd capture_;
   bool created_ = false;
   bool force_ = false;
 };

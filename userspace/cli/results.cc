@@ -12,7 +12,6 @@
 #include "exporters/output_file.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/pipeline/build_timeline.h"
-#include "userspace/wire/capture_reader.h"
 
 namespace proftrace {
 namespace {
@@ -61,20 +60,28 @@ absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
   absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
       CaptureReader::Open(capture, reader_options);
   if (!reader.ok()) return reader.status();
-  const std::unique_ptr<RecordSource> device_records = (*reader)->DeviceRecords();
+  absl::StatusOr<Results> results =
+      LoadResults(reader->get(), SpillDirectory(capture), options, processes);
+  if (!results.ok()) return OfCapture(results.status(), capture, (*reader)->damage());
+  return results;
+}
+
+absl::StatusOr<Results> LoadResults(CaptureReader* reader, const std::string& spill_directory,
+                                    const AggregateOptions& options,
+                                    const ProcessChoice& processes) {
+  const std::unique_ptr<RecordSource> device_records = reader->DeviceRecords();
   absl::StatusOr<std::unique_ptr<Timeline>> timeline =
-      BuildTimeline((*reader)->metadata(), reader->get(), SpillDirectory(capture),
-                    device_records.get(), processes);
-  if (!timeline.ok()) return OfCapture(timeline.status(), capture, (*reader)->damage());
+      BuildTimeline(reader->metadata(), reader, spill_directory, device_records.get(), processes);
+  if (!timeline.ok()) return timeline.status();
   Results results;
   results.timeline = *std::move(timeline);
   AggregateOptions with_spill = options;
-  with_spill.spill_directory = SpillDirectory(capture);
+  with_spill.spill_directory = spill_directory;
   results.aggregates = Aggregate(*results.timeline, with_spill);
-  results.damage = (*reader)->damage();
+  results.damage = reader->damage();
   if (!results.timeline->ledger().ConservationHolds() ||
       !results.timeline->device_ledger().ConservationHolds()) {
-    return Fail(ExitCode::kBug, "the ledger of " + capture + " does not add up");
+    return Fail(ExitCode::kBug, "the ledger of " + reader->path() + " does not add up");
   }
   return results;
 }
@@ -91,9 +98,7 @@ absl::Status OfCapture(const absl::Status& status, const std::string& capture,
 absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
                                                       const std::vector<const Format*>& formats,
                                                       const TableOptions& table,
-                                                      const std::string& directory) {
-  absl::StatusOr<OutputDirectory> output = OutputDirectory::Open(directory, OwnerFromSudo());
-  if (!output.ok()) return output.status();
+                                                      const OutputDirectory& directory) {
   const ExportInput input{*results.timeline, results.aggregates, table};
   const absl::StatusOr<std::vector<const Format*>> all = WithCompanions(formats);
   if (!all.ok()) return all.status();
@@ -101,7 +106,7 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
   absl::Status failed;
   const auto write = [&](const Format& format, const ExportInput& from, const std::string& name) {
     names.push_back(name);
-    failed.Update(Export(format, from, *output, name));
+    failed.Update(Export(format, from, directory, name));
   };
   for (const Format* format : *all) {
     // Whether an agent can record is known only when it has: `unsupported` says why it has not. The

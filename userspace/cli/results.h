@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "exporters/formats.h"
+#include "exporters/output_file.h"
 #include "exporters/table.h"
 #include "userspace/aggregate/aggregates.h"
 #include "userspace/model/timeline.h"
 #include "userspace/pipeline/process_choice.h"
+#include "userspace/wire/capture_reader.h"
 
 namespace proftrace {
 
@@ -28,6 +30,11 @@ absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
                                     const AggregateOptions& options,
                                     const ProcessChoice& processes = {});
 
+// The same of the capture that `reader` reads; `spill_directory` as AggregateOptions has it.
+absl::StatusOr<Results> LoadResults(CaptureReader* reader, const std::string& spill_directory,
+                                    const AggregateOptions& options,
+                                    const ProcessChoice& processes = {});
+
 // What is not in a damaged capture may have been in it: kUsage becomes kInputDamaged, with the
 // damage and without what to record with. Anything else is given back as it is.
 absl::Status OfCapture(const absl::Status& status, const std::string& capture,
@@ -38,7 +45,7 @@ absl::Status OfCapture(const absl::Status& status, const std::string& capture,
 absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
                                                       const std::vector<const Format*>& formats,
                                                       const TableOptions& table,
-                                                      const std::string& directory);
+                                                      const OutputDirectory& directory);
 
 // Why those of `formats` are not written that need what is not in the recording: one sentence each.
 std::vector<std::string> WhyNotWritten(const Results& results,

@@ -35,9 +35,8 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::st
   struct stat info {};
   if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) file = path + "/capture.ptrec";
   const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0 || fstat(fd, &info) != 0) {
+  if (fd < 0) {
     const int error = errno;
-    if (fd >= 0) close(fd);
     // Of --schedule and --flight-recorder.
     for (const char* part : {"/cycle_0", "/dump_0"}) {
       if (stat((path + part).c_str(), &info) != 0) continue;
@@ -49,20 +48,28 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::st
                                              "; give a result directory or a "
                                              ".ptrec file");
   }
+  return OpenFile(fd, file, options);
+}
+
+absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::OpenFile(int fd,
+                                                                       const std::string& path,
+                                                                       const Options& options) {
+  struct stat info {};
+  const bool is_file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
   const size_t size = static_cast<size_t>(info.st_size);
   if (S_ISFIFO(info.st_mode)) {
     close(fd);
-    return Fail(ExitCode::kInputDamaged, file +
+    return Fail(ExitCode::kInputDamaged, path +
                                              " is a pipe, and a capture cannot be read from one: "
                                              "write it to a file and give that");
   }
-  if (!S_ISREG(info.st_mode) || size < sizeof(CaptureFileHeader)) {
+  if (!is_file || size < sizeof(CaptureFileHeader)) {
     close(fd);
-    return Fail(ExitCode::kInputDamaged, file + " is not a proftrace capture");
+    return Fail(ExitCode::kInputDamaged, path + " is not a proftrace capture");
   }
   posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
   std::unique_ptr<CaptureReader> reader(
-      new CaptureReader(file, std::make_unique<CaptureBytes>(fd, size), options.salvage));
+      new CaptureReader(path, std::make_unique<CaptureBytes>(fd, size), options.salvage));
   if (absl::Status status = reader->Index(options); !status.ok()) return status;
   return reader;
 }

@@ -33,6 +33,9 @@ class CaptureReader final : public RecordSource {
   // it.
   static absl::StatusOr<std::unique_ptr<CaptureReader>> Open(const std::string& path,
                                                              const Options& options);
+  // The same of `fd`, which it takes over. `path` is for messages only.
+  static absl::StatusOr<std::unique_ptr<CaptureReader>> OpenFile(int fd, const std::string& path,
+                                                                 const Options& options);
   // The same over bytes in memory, which must outlive the reader (tests, fuzzing).
   static absl::StatusOr<std::unique_ptr<CaptureReader>> FromBytes(std::span<const std::byte> bytes,
                                                                   const Options& options);
@@ -42,6 +45,7 @@ class CaptureReader final : public RecordSource {
 
   const CaptureMetadata& metadata() const { return metadata_; }
   const std::vector<std::string>& metadata_text() const { return metadata_text_; }
+  const std::string& path() const { return path_; }
   // What was wrong with the file; empty when it is whole.
   const std::string& damage() const { return damage_; }
 
