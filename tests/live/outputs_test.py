@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -141,6 +142,24 @@ class DirectoryTest(LiveTest):
         self.assertRegex(done.stderr.splitlines()[-1], "capture.ptrec was removed while recording")
         self.assert_identities(Result(self.out).ledger)
         self.assertFalse((self.out / "capture.ptrec").exists())
+
+    def test_all_outputs_that_could_not_be_written_are_told_of(self) -> None:
+        missing = ("trace.json.gz", "flamegraph.html")
+
+        def take_names() -> None:
+            for name in missing:
+                (self.out / name).mkdir()
+
+        said = self.record_while(take_names).stderr.splitlines()
+        told = re.search(r"cannot write .*/trace.json.gz: Is a directory, nor flamegraph.html; the capture is whole: "
+                         r"'proftrace (export .* --format chrome,flamegraph -o )ELSEWHERE' makes what is missing$", said[-1])
+        self.assertIsNotNone(told, said)
+        self.assertIn(f"proftrace: results in {self.out}: key_averages.txt key_averages.csv stacks_self_cpu.folded summary.json capture.ptrec", said)
+        elsewhere = self.directory / "elsewhere"
+        elsewhere.mkdir()
+        done = self.run_proftrace(*told[1].split(), elsewhere)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({path.name for path in elsewhere.iterdir()}, set(missing))
 
     def test_results_belong_to_the_user_who_called_sudo(self) -> None:
         environment = dict(os.environ, SUDO_UID=str(live.NOBODY), SUDO_GID=str(live.NOBODY))

@@ -31,7 +31,7 @@ proftrace_unit_test(model_test
   LIBS proftrace_model)
 proftrace_unit_test(cli_test
   SOURCES cli_flight_options_test.cc cli_parse_test.cc cli_record_arguments_test.cc cli_result_directory_test.cc
-    cli_step_schedule_test.cc
+    cli_results_test.cc cli_step_schedule_test.cc
   LIBS proftrace_cli)
 
 # Writes captures of a made-up GPU job, for goldens and for checks with other programs.

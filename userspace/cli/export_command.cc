@@ -179,6 +179,7 @@ absl::Status WriteFormats(const ExportArguments& arguments,
     if (!directory.ok()) return directory.status();
     const auto written = WriteResults(results, formats, table, *directory);
     if (!written.ok()) return written.status();
+    if (absl::Status all = CheckWritten(*written, arguments.capture); !all.ok()) return all;
     if (!results.timeline->any_loss()) return absl::OkStatus();
     return Told(Fail(ExitCode::kEventsLost, "events were lost"));
   }

@@ -81,10 +81,10 @@ absl::StatusOr<Results> LoadRecorded(const ResultDirectory& directory,
   return LoadResults(reader->get(), place.is_removed ? "" : place.path, AggregateOptions());
 }
 
-absl::StatusOr<std::vector<std::string>> WriteRecorded(const Results& results,
-                                                       const std::vector<const Format*>& formats,
-                                                       const TableOptions& table,
-                                                       const ResultDirectory& directory) {
+absl::StatusOr<WrittenResults> WriteRecorded(const Results& results,
+                                             const std::vector<const Format*>& formats,
+                                             const TableOptions& table,
+                                             const ResultDirectory& directory) {
   const absl::StatusOr<OutputDirectory> output = directory.OpenForOutputs();
   if (!output.ok()) return output.status();
   return WriteResults(results, formats, table, *output);
@@ -113,8 +113,8 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   if (!results.ok()) return result.status.ok() ? results.status() : result.status;
   TableOptions table;
   table.sort_by = "self_cpu_time_total";
-  absl::StatusOr<std::vector<std::string>> names;
-  if (!at_end.is_removed) names = WriteRecorded(*results, formats, table, directory);
+  absl::StatusOr<WrittenResults> written = WrittenResults();
+  if (!at_end.is_removed) written = WriteRecorded(*results, formats, table, directory);
   const absl::Status is_in_place = directory.CheckPlace();
   const ResultDirectory::Place place = directory.FindPlace();
   const bool with_table =
@@ -123,7 +123,7 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   absl::Status printed;
   if (with_table) printed = PrintTable(*results, table, /*json=*/false);
   if (!result.status.ok()) return result.status;
-  if (!names.ok() && !place.is_removed) return names.status();
+  if (!written.ok()) return written.status();
   if (arguments.formats != RecordArguments::kDefaultFormats) {
     for (const std::string& reason : WhyNotWritten(*results, formats, table)) {
       std::fprintf(stderr, "proftrace: %s\n", reason.c_str());
@@ -132,8 +132,11 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   PrintMemoryNote(arguments, formats, *results->timeline);
   const absl::Status has_capture = directory.CheckCapture();
   PrintEnd(arguments, result, *results);
-  if (!place.is_removed) PrintNames(arguments, *names, has_capture.ok(), place.path);
-  for (const absl::Status& status : {is_in_place, has_capture, printed}) {
+  if (place.is_removed) return is_in_place;
+  PrintNames(arguments, written->names, has_capture.ok(), place.path);
+  const absl::Status all_written =
+      has_capture.ok() ? CheckWritten(*written, place.path) : written->first_error;
+  for (const absl::Status& status : {all_written, is_in_place, has_capture, printed}) {
     if (!status.ok()) return status;
   }
   if (arguments.strict && results->timeline->any_loss()) {

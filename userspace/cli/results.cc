@@ -95,18 +95,22 @@ absl::Status OfCapture(const absl::Status& status, const std::string& capture,
                   std::string(missing.substr(0, missing.find(kRecordWith))));
 }
 
-absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
-                                                      const std::vector<const Format*>& formats,
-                                                      const TableOptions& table,
-                                                      const OutputDirectory& directory) {
+absl::StatusOr<WrittenResults> WriteResults(const Results& results,
+                                            const std::vector<const Format*>& formats,
+                                            const TableOptions& table,
+                                            const OutputDirectory& directory) {
   const ExportInput input{*results.timeline, results.aggregates, table};
   const absl::StatusOr<std::vector<const Format*>> all = WithCompanions(formats);
   if (!all.ok()) return all.status();
-  std::vector<std::string> names;
-  absl::Status failed;
+  WrittenResults written;
   const auto write = [&](const Format& format, const ExportInput& from, const std::string& name) {
-    names.push_back(name);
-    failed.Update(Export(format, from, directory, name));
+    const absl::Status status = Export(format, from, directory, name);
+    (status.ok() ? written.names : written.missing).push_back(name);
+    if (status.ok()) return;
+    written.first_error.Update(status);
+    std::vector<std::string>& formats_of = written.missing_formats;
+    if (formats_of.empty() || formats_of.back() != format.name)
+      formats_of.emplace_back(format.name);
   };
   for (const Format* format : *all) {
     // Whether an agent can record is known only when it has: `unsupported` says why it has not. The
@@ -120,8 +124,22 @@ absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
       write(*format, of_file, file.name);
     }
   }
-  if (!failed.ok()) return failed;
-  return names;
+  return written;
+}
+
+absl::Status CheckWritten(const WrittenResults& written, const std::string& capture) {
+  if (written.first_error.ok()) return absl::OkStatus();
+  std::string text(written.first_error.message());
+  // What it says is to be done next is said of them all.
+  text.resize(std::min(text.rfind("; "), text.size()));
+  for (size_t i = 1; i < written.missing.size(); ++i) {
+    text += (i == 1 ? ", nor " : ", ") + written.missing[i];
+  }
+  text += "; the capture is whole: 'proftrace export " + capture + " --format ";
+  for (size_t i = 0; i < written.missing_formats.size(); ++i) {
+    text += (i == 0 ? "" : ",") + written.missing_formats[i];
+  }
+  return Fail(ExitCodeOf(written.first_error), text + " -o ELSEWHERE' makes what is missing");
 }
 
 std::vector<std::string> WhyNotWritten(const Results& results,

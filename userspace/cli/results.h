@@ -24,6 +24,13 @@ struct Results {
   std::string damage;  // of the capture; empty when it is whole
 };
 
+struct WrittenResults {
+  std::vector<std::string> names;    // of the files, in order
+  std::vector<std::string> missing;  // of those that could not be written
+  std::vector<std::string> missing_formats;
+  absl::Status first_error;
+};
+
 // Reads `capture` (a file or a result directory) to the end. `salvage`: what is whole of a damaged
 // one. `processes`: what is read of; fails as ChoosePids(), OfCapture().
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
@@ -40,12 +47,14 @@ absl::StatusOr<Results> LoadResults(CaptureReader* reader, const std::string& sp
 absl::Status OfCapture(const absl::Status& status, const std::string& capture,
                        const std::string& damage);
 
-// Writes `formats` and summary.json into `directory`; the names of the files, in order. One that
-// cannot be written is the error that is returned in the end; the others are written.
-absl::StatusOr<std::vector<std::string>> WriteResults(const Results& results,
-                                                      const std::vector<const Format*>& formats,
-                                                      const TableOptions& table,
-                                                      const OutputDirectory& directory);
+// Writes `formats` and summary.json into `directory`. Where one cannot be written the others are.
+absl::StatusOr<WrittenResults> WriteResults(const Results& results,
+                                            const std::vector<const Format*>& formats,
+                                            const TableOptions& table,
+                                            const OutputDirectory& directory);
+
+// What could not be written, and how it can be had of `capture`, which is whole; ok where all was.
+absl::Status CheckWritten(const WrittenResults& written, const std::string& capture);
 
 // Why those of `formats` are not written that need what is not in the recording: one sentence each.
 std::vector<std::string> WhyNotWritten(const Results& results,
