@@ -174,9 +174,10 @@ absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& 
     for (size_t i = 0; i < group.size(); ++i) {
       if (!was_asked && StopAsked().load(std::memory_order_relaxed)) {
         std::fprintf(stderr,
-                     "proftrace: stopped; outputs of %zu of %zu cycles were written, and %s has it "
-                     "all\n",
-                     first + i, cycles.size(), directory.capture_path().c_str());
+                     "proftrace: stopped; outputs of %zu of %zu cycles were written, and "
+                     "%s/capture.ptrec has it all\n",
+                     first + i, cycles.size(), directory.FindPlace().path.c_str());
+        failed.Update(directory.CheckPlace());
         return failed;
       }
       RecordResult part = result;

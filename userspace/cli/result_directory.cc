@@ -159,8 +159,9 @@ absl::Status ResultDirectory::CheckPlace() const {
                 what + " was removed while recording; nothing but the table is left");
   }
   return Fail(ExitCode::kOutputFailed,
-              what + " was renamed while recording; the results are in it" +
-                  (place.path == path_ ? ", wherever it is" : ", " + place.path + " now"));
+              what + " was renamed while recording; " +
+                  (place.path == path_ ? "wherever it is, it has the results"
+                                       : "it is " + place.path + " now, and has the results"));
 }
 
 absl::Status ResultDirectory::CheckCapture() const {
