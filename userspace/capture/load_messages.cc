@@ -1,6 +1,7 @@
 #include "userspace/capture/load_messages.h"
 
 #include <bpf/libbpf.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstdarg>
@@ -24,6 +25,14 @@ int Keep(libbpf_print_level level, const char* format, va_list arguments) {
   vsnprintf(text.data(), text.size() + 1, format, arguments);
   g_messages->Add(text);
   return 0;
+}
+
+// A limit of this process's memory, which some messages do not tell as what was met.
+std::string LimitText() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+  return "; this process may have " + std::to_string(limit.rlim_cur / 1'000'000) +
+         " MB of memory (ulimit -v)";
 }
 
 }  // namespace
@@ -65,8 +74,8 @@ void LoadMessages::Add(std::string_view text) {
 }
 
 std::string LoadMessages::Text() const {
-  if (first_.empty()) return "";
-  return " (" + first_ + (reason_.empty() ? "" : ": " + reason_) + ")";
+  if (first_.empty()) return LimitText();
+  return " (" + first_ + (reason_.empty() ? "" : ": " + reason_) + ")" + LimitText();
 }
 
 bool LoadMessages::IsNotPermitted(int error) const {

@@ -25,7 +25,7 @@ class LoadMessages {
   void Add(std::string_view text);
 
   // The first message since Clear() and the verifier's reason, in parentheses with a space before
-  // them; empty when there was none.
+  // them, and what limits this process's memory; empty when there is none of it.
   std::string Text() const;
 
   // Whether `error`, of a load, means that this user may not load programs. The verifier says
