@@ -184,9 +184,11 @@ std::string_view StatusValue(std::string_view status, std::string_view name) {
   return {};
 }
 
-std::string NotEvenRoot() {
-  return ": CAP_SYS_PTRACE is missing, or the process is of a user namespace outside of this one; "
-         "run proftrace outside of the container";
+std::string NotEvenRoot(uint32_t processes) {
+  return absl::StrCat(": CAP_SYS_PTRACE is missing, or ",
+                      processes == 1 ? "the process is" : "they are",
+                      " of a user namespace outside of this one; run proftrace outside of the "
+                      "container");
 }
 
 bool ThreadHasEnded(uint32_t tid) {

@@ -48,8 +48,8 @@ std::vector<Mapping> ParseMaps(std::string_view text);
 // paths are told apart too: files of two subvolumes of a btrfs may have the same numbers.
 std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings);
 
-// Why root may be refused something of a process, behind what that is.
-std::string NotEvenRoot();
+// Why root may be refused something of a process, or of several, behind what that is.
+std::string NotEvenRoot(uint32_t processes = 1);
 
 // Whether a thread has ended, its process may not have noticed: a first thread that ended before
 // the others stays like that.

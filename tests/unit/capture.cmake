@@ -17,5 +17,6 @@ proftrace_unit_test(capture_test
     capture_stack_merger_test.cc
     capture_step_watch_test.cc
     capture_system_facts_test.cc
+    capture_target_info_test.cc
     capture_thread_numbers_test.cc
   LIBS proftrace_capture proftrace_pipeline GTest::gmock)

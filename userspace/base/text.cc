@@ -34,4 +34,9 @@ std::string_view WithoutCutCharacter(std::string_view text) {
   return text;
 }
 
+std::string OneOrMore(uint64_t count, std::string_view one, std::string_view more) {
+  std::string text = std::to_string(count) + " ";
+  return text.append(count == 1 ? one : more);
+}
+
 }  // namespace proftrace

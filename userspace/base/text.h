@@ -3,7 +3,9 @@
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +34,9 @@ std::optional<T> ParseNumber(std::string_view text, int base = 10) {
 
 // Of UTF-8 that was cut: without a last character of which bytes are missing.
 std::string_view WithoutCutCharacter(std::string_view text);
+
+// "1 process", "3 processes".
+std::string OneOrMore(uint64_t count, std::string_view one, std::string_view more);
 
 // Removes `prefix` from the front of `text` when it is there.
 inline bool ConsumeText(std::string_view* text, std::string_view prefix) {

@@ -1,6 +1,7 @@
 #include "userspace/capture/process_set.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -134,9 +135,7 @@ void ProcessSet::LookForTorch(const TorchProcesses& found, bool again) {
                                 "are looked for once a second"});
   }
   if (found.closed > 0) {
-    gaps_.push_back(Unsupported{"processes", std::to_string(found.closed) +
-                                                 " processes of the host may not be looked into "
-                                                 "by this user; run proftrace as root"});
+    gaps_.push_back(Unsupported{"processes", WhyClosed(found.closed, geteuid() == 0)});
   }
 }
 

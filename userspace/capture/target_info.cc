@@ -10,6 +10,7 @@
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 
@@ -92,6 +93,12 @@ TorchProcesses FindTorchProcesses() {
   }
   std::sort(found.pids.begin(), found.pids.end());
   return found;
+}
+
+std::string WhyClosed(uint32_t closed, bool is_root) {
+  const std::string which = OneOrMore(closed, "process", "processes") + " of the host";
+  if (is_root) return "root may not look into " + which + NotEvenRoot(closed);
+  return which + " may not be looked into by this user; run proftrace as root";
 }
 
 }  // namespace proftrace

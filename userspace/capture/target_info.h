@@ -1,6 +1,8 @@
 // What is written into a recording about a process and its threads.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "userspace/model/ids.h"
@@ -30,5 +32,8 @@ struct TorchProcesses {
   uint32_t closed = 0;  // that this user may not look into
 };
 TorchProcesses FindTorchProcesses();
+
+// What is said of `closed` such processes, to root or to another user.
+std::string WhyClosed(uint32_t closed, bool is_root);
 
 }  // namespace proftrace
