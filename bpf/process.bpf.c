@@ -10,10 +10,12 @@ const volatile bool config_follow_children = true;
 SEC("raw_tp/sched_process_fork")
 int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 {
+	struct task_struct *parent = (struct task_struct *)ctx->args[0];
 	struct task_struct *child = (struct task_struct *)ctx->args[1];
 	__u32 parent_tgid = current_tgid();
 	__u32 child_tgid = tgid_of(child);
 	struct pt_fork_record *record;
+	bool shares_memory;
 	__u8 one = 1;
 
 	if (child_tgid == parent_tgid || !config_follow_children)
@@ -26,7 +28,8 @@ int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 		count_drop(PT_DROP_FORK);
 		return 0;
 	}
-	fill_head(&record->head, 0, 0, PT_FORK, sizeof(*record));
+	shares_memory = BPF_CORE_READ(parent, mm) == BPF_CORE_READ(child, mm);
+	fill_head(&record->head, 0, shares_memory, PT_FORK, sizeof(*record));
 	record->child_pid = child_tgid;
 	record->child_tid = tid_of(child);
 	submit_and_wake(record);

@@ -195,7 +195,7 @@ struct pt_pair_record {
 PT_STATIC_ASSERT(sizeof(struct pt_pair_record) == 40, "pt_pair_record");
 
 struct pt_fork_record {
-	struct pt_record head; /* pid, tid: of the parent */
+	struct pt_record head; /* pid, tid: of the parent; site: 1 = it shares its memory (vfork) */
 	pt_u32 child_pid;
 	pt_u32 child_tid;
 };

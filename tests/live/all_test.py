@@ -141,6 +141,7 @@ class AllTest(ranks_test.LaunchedRanks):
         reasons = [gap["reason"] for gap in result.summary["unsupported"] if gap["feature"] == "short-lived processes"]
         missed = sum(process.pid not in targets for process in (*short, killed))
         # One that ended while its probes went in is a target, and had not all of them live.
+        self.assertTrue(all(target["comm"] for target in result.summary["target"]))
         told = sum(int(reason.split()[0]) for reason in reasons)
         self.assertIn(told, range(missed, len((*short, killed)) + 1))
         self.assertEqual(sum(row["path"] == "step" for row in result.events()), 5)

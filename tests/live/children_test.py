@@ -19,8 +19,8 @@ LATEST_PROBES_S = 0.7
 
 
 class ChildrenTest(LiveTest):
-    def record(self, job: Job, *lines: str, options: tuple[str, ...] = ()) -> tuple[Result, list[dict[str, str]]]:
-        return self.record_by(Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", *options), job, *lines)
+    def record(self, job: Job, *lines: str, options: tuple[str, ...] = (), but: tuple[str, ...] = ()) -> tuple[Result, list[dict[str, str]]]:
+        return self.record_by(Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", *options), job, *lines, but=but)
 
     def spans_by_pid(self, result: Result) -> dict[int, list[dict[str, str]]]:
         spans: dict[int, list[dict[str, str]]] = collections.defaultdict(list)
@@ -169,12 +169,49 @@ class ChildrenTest(LiveTest):
 
     def test_a_storm_of_short_children_harms_nothing(self) -> None:
         with Job() as job:
-            result, answers = self.record(job, "steps 1", "storm 200", "steps 5", "fork 1")
+            result, answers = self.record(job, "steps 1", "storm 200", "steps 5", "fork 1", but=("follow_failed",))
             self.assert_same_results(answers[2])
+            self.assert_ended_early(result, 200)
             spans = self.spans_by_pid(result)
             self.assertEqual(sum(row["name"] == "step" for row in spans[job.pid]), 6)
             (pid, (began_ns, steps)), = self.children_of(answers[3]).items()
             self.assert_child_recorded(result, pid, began_ns, steps)
+
+    def assert_ended_early(self, result: Result, count: int) -> set[int]:
+        """Of `count` children each had all probes, or is counted; the PIDs of those that had. All others go on."""
+        targets = self.targets(result)
+        self.assertTrue(all(target["comm"] for target in targets.values()))
+        probed = {pid for pid, target in targets.items() if target["operators_probed"] > 0}
+        early = result.ledger["follow_failed"]
+        self.assertGreater(early, 0)
+        self.assertLessEqual(early, count)
+        gaps = {gap["feature"]: gap["reason"] for gap in result.summary["unsupported"]}
+        self.assertRegex(gaps["short-lived children"], rf"^{early} forked process(es)? ended before all probes were live; ")
+        return probed
+
+    def test_children_that_end_before_their_probes_are_live_are_counted(self) -> None:
+        with Job() as job:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", "--strict") as tracer:
+                tracer.wait_until_recording()
+                pids = {int(pid) for pid in job.do("short 12")["pids"].split(",")}
+                self.assert_same_results(job.do("steps 2"))
+                self.assertEqual(tracer.stop(), 9, tracer.text())
+            result = Result(self.out)
+            self.assert_lossless(result, but=("follow_failed",))
+            probed = self.assert_ended_early(result, len(pids))
+            self.assertEqual(result.ledger["follow_failed"], len(pids - probed))
+            self.assertTrue(set(self.spans_by_pid(result)) <= probed)
+
+    def test_children_that_run_other_programs_are_no_loss(self) -> None:
+        with Job() as job:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", "--strict") as tracer:
+                tracer.wait_until_recording()
+                for line in ("programs 20", "workers fork", "steps 2"):
+                    job.do(line)
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            result = Result(self.out)
+            self.assert_lossless(result)
+            self.assertNotIn("short-lived children", [gap["feature"] for gap in result.summary["unsupported"]])
 
     def test_threads_that_come_and_go_are_told_apart(self) -> None:
         with Job() as job:

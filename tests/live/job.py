@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The PyTorch job that the live tests record. It prints `READY PID`, then does what each line on stdin says and answers with
-`DONE …`: steps N | loop | raise N | raising | threads N | crowd N [backward] | intra N | forkback N [memory] | allocate N | churn | ranges itt|nvtx N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | grandchild | spawn N | helpers N | vfork FIFO | loader | exec ARGV | fds
+`DONE …`: steps N | loop | raise N | raising | threads N | crowd N [backward] | intra N | forkback N [memory] | allocate N | churn | ranges itt|nvtx N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | short N | programs N | grandchild | spawn N | helpers N | vfork FIFO | loader | exec ARGV | fds
 
 Every step makes the same result from the same seed: `checksum=` is that result, and `distinct=1` says that no step gave
 another. `loop`, `raising` and `vfork` go on until the next line comes.
@@ -8,6 +8,7 @@ another. `loop`, `raising` and `vfork` go on until the next line comes.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import multiprocessing
@@ -370,6 +371,24 @@ class Job:
             if pid == 0:
                 os._exit(0)
             os.waitpid(pid, 0)
+        return ""
+
+    def on_short(self, count: str) -> str:
+        """Children that run some operators and end at once."""
+        pids = []
+        for _ in range(int(count)):
+            pid, reading = fork_child(lambda tell: forward_step(Checksums()))
+            self.collect([(pid, reading)])
+            pids.append(pid)
+        return f"pids={','.join(map(str, pids))}"
+
+    def on_programs(self, count: str) -> str:
+        """Children that run other programs, which fork too, or would run one that is not there."""
+        for _ in range(int(count)):
+            subprocess.run(["/bin/sh", "-c", "(exit 3); (:) & wait"], check=True)
+            subprocess.run(["/bin/sh", "-c", ":"], check=True, preexec_fn=lambda: None)  # by fork(), not vfork()
+            with contextlib.suppress(FileNotFoundError):
+                subprocess.run(["no-such-program"])
         return ""
 
     def on_spawn(self, seconds: str) -> str:

@@ -26,6 +26,7 @@ set(only_budget BudgetTest.test_arguments BudgetTest.test_hot_small_operators_ar
   PatchBudgetTest.test_hot_small_operators_are_demoted_and_all_calls_counted)
 # Of the tests that tier bpf has as well; patch_harmless: what changes nothing in the job.
 set(only_patch_tier PatchTierTest ExecTest ChildrenTest.test_each_of_many_children_in_a_row_is_recorded
+  ChildrenTest.test_children_that_end_before_their_probes_are_live_are_counted
   CommandTest.test_the_operators_of_a_command_and_of_its_children_are_recorded)
 set(file_patch_harmless patch_tier)
 set(only_patch_harmless HarmlessTest.test_attaches_change_nothing HarmlessTest.test_exceptions_pass_probes_that_come_and_go

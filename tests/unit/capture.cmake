@@ -19,4 +19,5 @@ proftrace_unit_test(capture_test
     capture_system_facts_test.cc
     capture_target_info_test.cc
     capture_thread_numbers_test.cc
+    capture_unprobed_forks_test.cc
   LIBS proftrace_capture proftrace_pipeline GTest::gmock)

@@ -29,11 +29,11 @@ class PlainProcesses {
   absl::Status AddHost();
 
   // What the kernel told of recorded processes, as it is told to a ProcessSet.
-  void OnFork(Pid /*parent*/, Pid child, int64_t /*time_ns*/) {
+  void OnFork(Pid /*parent*/, Pid child, int64_t /*time_ns*/, bool /*shares_memory*/) {
     Describe(child, /*followed=*/true);
   }
   void OnExec(Pid pid) { Describe(pid, /*followed=*/true); }
-  void OnExit(Pid pid) {
+  void OnExit(Pid pid, int64_t /*time_ns*/) {
     living_.erase(Raw(pid));
     if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
   }

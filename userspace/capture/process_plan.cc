@@ -96,6 +96,13 @@ bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan) {
   return ancestor == parent && HasFiles(child, plan);
 }
 
+bool HasProgram(Pid pid) {
+  char program[1];
+  const std::string link = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/exe";
+  if (readlink(link.c_str(), program, sizeof(program)) >= 0) return true;
+  return errno == EACCES || errno == EPERM;  // another's, but there
+}
+
 bool SharesMemory(Pid a, Pid b) {
   constexpr int kCompareMemory = 1;  // KCMP_VM
   return syscall(SYS_kcmp, Raw(a), Raw(b), kCompareMemory, 0, 0) == 0;

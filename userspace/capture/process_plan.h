@@ -26,6 +26,10 @@ bool HasFiles(Pid child, const ProbePlan& plan);
 // Whether `child` was forked by `parent`, directly or not, and has its files.
 bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan);
 
+// Whether a process runs a program. Not from the moment that its memory goes, which is before it is
+// a zombie.
+bool HasProgram(Pid pid);
+
 // Whether both run in the same memory (vfork, clone(CLONE_VM)). False where the kernel cannot tell.
 bool SharesMemory(Pid a, Pid b);
 

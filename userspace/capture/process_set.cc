@@ -38,6 +38,11 @@ constexpr char kNoRowInputs[] =
     "those of rows of at::RecordFunction, of custom Functions, and of operators and autograd nodes "
     "without a function are read by the kernel's probes";
 
+absl::Status EndedEarly(Pid pid) {
+  return Fail(ExitCode::kNoTarget,
+              "PID " + std::to_string(Raw(pid)) + " ended before its probes were live");
+}
+
 bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
 
 }  // namespace
@@ -77,33 +82,6 @@ absl::Status ProcessSet::Trace(Pid pid) {
 absl::Status ProcessSet::Attach(Pid pid, ProbePlan plan) {
   if (absl::Status status = Trace(pid); !status.ok()) return status;
   return AttachImage(pid, std::move(plan), /*followed=*/false);
-}
-
-void ProcessSet::FollowDescendants(Pid pid, bool awaits_others) {
-  Process parent;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = processes_.find(Raw(pid));
-    if (it == processes_.end()) return;
-    parent.image = it->second.image;
-    parent.plan_id = it->second.plan_id;
-    parent.plan = it->second.plan;
-  }
-  for (const Pid child : ReadDescendants(pid)) {
-    if (ImageOf(child).has_value()) continue;
-    if (!Trace(child).ok()) continue;
-    // What it runs after vfork() is its parent's; its own program is told of when it begins.
-    if (SharesMemory(child, ReadParent(child))) continue;
-    // A forked one, as DataLoader workers are, has the parent's files at the parent's places.
-    if (HasFiles(child, *parent.plan)) {
-      const absl::Status status = AttachWithPlan(child, parent.plan, parent.plan_id, parent.image,
-                                                 /*followed=*/true);
-      if (status.ok()) on_change_(child, Pid{});
-      if (status.ok()) continue;
-      (void)Forget(child);
-    }
-    if (awaits_others) Await(child);
-  }
 }
 
 void ProcessSet::Await(Pid pid) {
@@ -230,6 +208,7 @@ void ProcessSet::AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image
 absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                         uint32_t plan_id, uint32_t image, bool followed,
                                         StoppedThreads* held) {
+  if (!HasProgram(pid)) return EndedEarly(pid);
   ProcessEntry entry;
   entry.plan = plan_id;
   entry.image = image;
@@ -238,7 +217,6 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   entry.target.torch_build_id = plan->torch_build_id;
   if (!plan->python_version.empty()) entry.target.python_version = plan->python_version;
   entry.target.followed = followed;
-  entry.target.operator_count = plan->operator_count;
   {
     const std::lock_guard lock(mutex_);
     if (processes_.size() >= kMostProcesses) {
@@ -274,16 +252,24 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   const absl::StatusOr<std::vector<ModulePlan>> modules = PutJumps(pid, plan, followed, held);
   absl::Status status = modules.status();
   if (status.ok()) status = AttachModules(pid, *plan, *modules, &links, &report);
+  entry.target.probes_on_ns = MonotonicNs();
+  const bool has_ended = !HasProgram(pid);
+  if (status.ok() && has_ended) status = EndedEarly(pid);
+  if (status.ok()) {
+    entry.target.operator_count = plan->operator_count;
+    entry.target.inputs_recorded = plan->has_input_probes;
+    entry.target.memory_recorded = plan->has_memory_probes && !RefusesMemory(*plan, report);
+  }
   // Also of one that ended meanwhile: what its first probes gave came before this moment, and is
   // known to be outside the window.
-  entry.target.probes_on_ns = MonotonicNs();
-  entry.target.inputs_recorded = plan->has_input_probes;
-  entry.target.memory_recorded = plan->has_memory_probes && !RefusesMemory(*plan, report);
   sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
+  // Those of a living one at once: it goes on, or runs something else.
+  if (has_ended) closer_.Close(links.TakeAll());
   if (!status.ok()) return status;
   operator_watch_.Add(pid, image, plan);
   library_watch_.Add(pid, *plan);
   const std::lock_guard lock(mutex_);
+  unprobed_forks_.OnLive(pid, entry.target.probes_on_ns);
   AddRefused(report);
   if (operator_count_ == 0) operator_count_ = plan->operator_count;
   processes_[Raw(pid)].links = std::move(links);
@@ -317,29 +303,6 @@ absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
   return plan->modules;
 }
 
-void ProcessSet::OnFork(Pid parent, Pid child, int64_t time_ns) {
-  closer_.Postpone();
-  const std::lock_guard lock(mutex_);
-  tasks_.push_back(Task{TaskKind::kFork, child, parent, time_ns});
-  changed_.notify_all();
-}
-
-void ProcessSet::OnExec(Pid pid) {
-  const std::lock_guard lock(mutex_);
-  tasks_.push_back(Task{TaskKind::kExec, pid, Pid{}, 0});
-  changed_.notify_all();
-}
-
-void ProcessSet::OnExit(Pid pid) {
-  const std::lock_guard lock(mutex_);
-  EndAwaiting(pid);
-  refused_.erase(Raw(pid));
-  // A child that has ended already needs no probes: many short ones must not hold the others up.
-  for (Task& task : tasks_) task.is_over |= task.pid == pid;
-  tasks_.push_back(Task{TaskKind::kExit, pid, Pid{}, 0});
-  changed_.notify_all();
-}
-
 std::optional<uint32_t> ProcessSet::ImageOf(Pid pid) const {
   const std::lock_guard lock(mutex_);
   const auto it = processes_.find(Raw(pid));
@@ -352,48 +315,6 @@ std::optional<Label> ProcessSet::SiteLabel(Pid pid, uint16_t site) const {
   const auto it = processes_.find(Raw(pid));
   if (it == processes_.end() || site >= it->second.plan->sites.size()) return std::nullopt;
   return it->second.plan->sites[site].label;
-}
-
-void ProcessSet::FollowFork(const Task& task) {
-  Process child;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = processes_.find(Raw(task.parent));
-    if (it == processes_.end()) {
-      // The parent has no PyTorch yet; the child may load it.
-      if (!task.is_over) {
-        awaited_.try_emplace(Raw(task.pid), Awaited{std::make_shared<LoadingProcess>()});
-      }
-      return;
-    }
-    child.image = it->second.image;
-    child.plan_id = it->second.plan_id;
-    child.plan = it->second.plan;
-    if (processes_.contains(Raw(task.pid))) return;  // found before its fork was told of
-    // Known from here on, whether it lives or not: it may have children of its own.
-    Process& entry = processes_[Raw(task.pid)];
-    entry.image = child.image;
-    entry.plan_id = child.plan_id;
-    entry.plan = child.plan;
-  }
-  // A child of vfork() runs in its parent's memory until it execs: the parent's probes are its own.
-  if (task.is_over || SharesMemory(task.parent, task.pid)) return;
-  if (!HasFiles(task.pid, *child.plan)) return;  // it runs something else by now, or nothing
-  const absl::Status status =
-      AttachWithPlan(task.pid, child.plan, child.plan_id, child.image, /*followed=*/true);
-  const int64_t live_ns = MonotonicNs();
-  if (status.ok() && on_follow_) on_follow_(task.pid, live_ns - task.time_ns);
-  if (status.ok()) {
-    on_change_(task.pid, task.parent);
-    const std::lock_guard lock(mutex_);
-    ++followed_;
-    longest_follow_ns_ = std::max(longest_follow_ns_, live_ns - task.time_ns);
-    return;
-  }
-  // The same may have happened meanwhile.
-  if (HasFiles(task.pid, *child.plan) && ExitCodeOf(status) != ExitCode::kNoTarget) {
-    Refuse(task.pid, status);
-  }
 }
 
 LinkSet ProcessSet::Forget(Pid pid) {
@@ -414,12 +335,6 @@ LinkSet ProcessSet::Forget(Pid pid) {
   if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
   if (patch_ != nullptr) patch_->Forget(pid);
   return links;
-}
-
-void ProcessSet::FollowExec(Pid pid) {
-  // The old image is gone, and so are the places of its probes.
-  (void)Forget(pid);
-  Await(pid);
 }
 
 bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
@@ -479,10 +394,7 @@ void ProcessSet::TryAllAwaited() {
     const auto it = awaited_.find(pid);
     if (it != awaited_.end() && it->second.loading == awaited.loading) {
       it->second.has_torch |= awaited.loading->has_torch();
-      if (done && Exists(Pid{pid}))
-        awaited_.erase(it);
-      else if (done)
-        EndAwaiting(Pid{pid});
+      if (done) EndAwaiting(Pid{pid});
     }
     if (stop_ || !tasks_.empty()) return;  // forks come first
   }
@@ -510,7 +422,10 @@ void ProcessSet::ForgetEnded() {
     for (const auto& [pid, process] : processes_) known.push_back(Pid{pid});
   }
   for (const Pid pid : known) {
-    if (!Exists(pid)) closer_.Close(Forget(pid));
+    if (Exists(pid)) continue;
+    closer_.Close(Forget(pid));
+    const std::lock_guard lock(mutex_);
+    unprobed_forks_.OnExit(pid, MonotonicNs());
   }
 }
 

@@ -38,6 +38,7 @@
 #include "userspace/capture/schema_collector.h"
 #include "userspace/capture/system_programs.h"
 #include "userspace/capture/target_info.h"
+#include "userspace/capture/unprobed_forks.h"
 #include "userspace/model/recording.h"
 
 namespace proftrace {
@@ -64,8 +65,8 @@ class ProcessSet {
 
   // Puts the probes of `plan` into a running process.
   absl::Status Attach(Pid pid, ProbePlan plan);
-  // The first processes are attached to: what may take its time begins.
-  void OnReady() { schemas_.Start(); }
+  // The first processes are attached to: the window begins, and what may take its time.
+  void OnReady(int64_t window_start_ns);
   // A PT_PYTHON_MODULE came.
   void OnModule(std::span<const std::byte> record) { modules_.Observe(record); }
   // Descendants that `pid` has already: forked ones, as DataLoader workers are, are attached to
@@ -86,9 +87,12 @@ class ProcessSet {
   void Refuse(Pid pid, const absl::Status& why);
 
   // What the kernel told of traced processes.
-  void OnFork(Pid parent, Pid child, int64_t time_ns);
+  // `shares_memory`: the child runs in its parent's (vfork).
+  void OnFork(Pid parent, Pid child, int64_t time_ns, bool shares_memory);
   void OnExec(Pid pid);
-  void OnExit(Pid pid);  // its last thread
+  void OnExit(Pid pid, int64_t time_ns);  // its last thread
+  // What comes from here on, the recording is without.
+  void OnWindowEnd(int64_t end_ns);
 
   // The address space of a process (CaptureMetadata::images); none when it is not recorded.
   std::optional<uint32_t> ImageOf(Pid pid) const;
@@ -224,6 +228,7 @@ class ProcessSet {
   uint32_t next_image_ = 1;
   uint32_t operator_count_ = 0;
   uint64_t follow_failed_ = 0;
+  UnprobedForks unprobed_forks_;
   uint64_t followed_ = 0;
   int64_t longest_follow_ns_ = 0;  // from a fork until the child's probes were live
   uint64_t ended_early_ = 0;  // processes with PyTorch that ended before their probes were live

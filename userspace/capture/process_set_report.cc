@@ -3,6 +3,7 @@
 #include "symbols/interned_strings.h"
 #include "symbols/process_memory.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/unprobed_points.h"
 #include "userspace/patch/free_points.h"
@@ -22,6 +23,7 @@ constexpr size_t kMostGaps = 2000;
 void ProcessSet::Refuse(Pid pid, const absl::Status& why) {
   const std::lock_guard lock(mutex_);
   awaited_.erase(Raw(pid));
+  unprobed_forks_.OnRefused(pid);
   if (!refused_.insert(Raw(pid)).second) return;
   ++follow_failed_;
   if (follow_failed_ > kMostNamed) return;
@@ -117,7 +119,7 @@ uint32_t ProcessSet::operator_count() const {
 
 uint64_t ProcessSet::follow_failed() const {
   const std::lock_guard lock(mutex_);
-  return follow_failed_;
+  return follow_failed_ + unprobed_forks_.ended();
 }
 
 std::vector<Unsupported> ProcessSet::gaps() const {
@@ -153,10 +155,21 @@ std::vector<Unsupported> ProcessSet::gaps() const {
   }
   if (followed_ > 0) {
     gaps.push_back(Unsupported{"start of children",
-                               std::to_string(followed_) +
-                                   " forked processes: each one's first moments, at most " +
+                               OneOrMore(followed_, "forked process", "forked processes") +
+                                   ": each one's first moments, at most " +
                                    std::to_string(longest_follow_ns_ / 1'000'000 + 1) +
                                    " ms, passed before its probes were live"});
+  }
+  if (const size_t waiting = unprobed_forks_.waiting(); waiting > 0) {
+    gaps.push_back(Unsupported{"children forked at the end",
+                               OneOrMore(waiting, "forked process", "forked processes") +
+                                   " had no probes yet when the recording ended"});
+  }
+  if (const uint64_t ended = unprobed_forks_.ended(); ended > 0) {
+    gaps.push_back(Unsupported{"short-lived children",
+                               OneOrMore(ended, "forked process", "forked processes") +
+                                   " ended before all probes were live; what may have run there is "
+                                   "not recorded (follow_failed)"});
   }
   if (const uint64_t replaced = operator_watch_.replaced(); replaced > 0) {
     gaps.push_back(Unsupported{"names of deregistered operators",
@@ -166,9 +179,9 @@ std::vector<Unsupported> ProcessSet::gaps() const {
   }
   if (ended_early_ > 0) {
     gaps.push_back(Unsupported{"short-lived processes",
-                               std::to_string(ended_early_) +
-                                   " processes that had begun to load PyTorch ended before their "
-                                   "probes were live"});
+                               OneOrMore(ended_early_, "process", "processes") +
+                                   " that had begun to load PyTorch ended before all probes were "
+                                   "live"});
   }
   if (follow_failed_ > kMostNamed) {
     gaps.push_back(

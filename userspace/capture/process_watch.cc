@@ -19,6 +19,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
+#include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 
 namespace proftrace {
@@ -265,6 +266,7 @@ void ProcessWatch::LookAtChildren(Pid pid, Watched* watched, const std::vector<u
     const int64_t time_ns = std::max(StartOf(Pid{child}), watched->looked_ns);
     record.head = Head(abi::PT_FORK, pid, parent_tid, time_ns, sizeof(record));
     record.child_pid = record.child_tid = child;
+    record.head.site = SharesMemory(pid, Pid{child}) ? 1 : 0;
     Tell(record);
     const bool has_execed = image != watched->image;
     if (has_execed) Tell(Head(abi::PT_EXEC, Pid{child}, child, MonotonicNs(), sizeof(record.head)));

@@ -111,7 +111,8 @@ void RecordSession::React(const abi::pt_record& head, std::span<const std::byte>
       abi::pt_fork_record fork{};
       std::memcpy(&fork, record.data(), std::min(record.size(), sizeof(fork)));
       WithProcesses([&](auto& processes) {
-        processes.OnFork(Pid{head.pid}, Pid{fork.child_pid}, static_cast<int64_t>(head.time_ns));
+        processes.OnFork(Pid{head.pid}, Pid{fork.child_pid}, static_cast<int64_t>(head.time_ns),
+                         /*shares_memory=*/head.site == 1);
       });
       break;
     }
@@ -133,7 +134,9 @@ void RecordSession::React(const abi::pt_record& head, std::span<const std::byte>
       if (budget_ != nullptr) {
         budget_->OnProcessEnd(Pid{head.pid}, static_cast<int64_t>(head.time_ns));
       }
-      WithProcesses([&](auto& processes) { processes.OnExit(Pid{head.pid}); });
+      WithProcesses([&](auto& processes) {
+        processes.OnExit(Pid{head.pid}, static_cast<int64_t>(head.time_ns));
+      });
       break;
     }
     default:
@@ -377,6 +380,7 @@ void RecordSession::Stop() {
   metered_until_ns_ = end_ns;
   // The job goes on until the probes are off.
   if (step_watch_ != nullptr) step_watch_->EndAt(end_ns);
+  processes_->OnWindowEnd(end_ns);
   if (budget_ != nullptr) budget_->Finish(end_ns);
   absl::Status status;
   if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();

@@ -383,7 +383,7 @@ absl::Status RecordSession::Start() {
         Ready{WithProcesses([](auto& processes) { return processes.process_count(); }),
               processes_->operator_count(), info_.window.attach_s});
   }
-  processes_->OnReady();
+  processes_->OnReady(ready_ns);
   return absl::OkStatus();
 }
 

@@ -29,7 +29,7 @@ struct Ledger {
   uint64_t read_failed = 0;      // target memory that could not be read (a name, a pointer)
   uint64_t names_cut = 0;  // names longer than 4096 bytes; paths of system calls longer than 894
   uint64_t unnamed = 0;    // spans whose name could not be found
-  uint64_t follow_failed = 0;  // children of the target that could not be attached to
+  uint64_t follow_failed = 0;  // children that could not be attached to, or ended before that
   uint64_t gaps = 0;     // where any thread may have lost records: damaged blocks of a salvaged
                          // capture, losses on more threads than the kernel's side can note
   uint64_t demoted = 0;  // operators that were only counted, to keep a budget

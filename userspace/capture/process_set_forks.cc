@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/process_plan.h"
+#include "userspace/capture/process_set.h"
+#include "userspace/capture/target_info.h"
+
+// How a ProcessSet follows forks, execs and ends: what is told of them, and what comes of it.
+
+namespace proftrace {
+
+void ProcessSet::OnReady(int64_t window_start_ns) {
+  {
+    const std::lock_guard lock(mutex_);
+    unprobed_forks_.BeginWindow(window_start_ns);
+  }
+  schemas_.Start();
+}
+
+void ProcessSet::OnWindowEnd(int64_t end_ns) {
+  const std::lock_guard lock(mutex_);
+  unprobed_forks_.EndWindow(end_ns);
+}
+
+void ProcessSet::FollowDescendants(Pid pid, bool awaits_others) {
+  Process parent;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(pid));
+    if (it == processes_.end()) return;
+    parent.image = it->second.image;
+    parent.plan_id = it->second.plan_id;
+    parent.plan = it->second.plan;
+  }
+  for (const Pid child : ReadDescendants(pid)) {
+    if (ImageOf(child).has_value()) continue;
+    if (!Trace(child).ok()) continue;
+    // What it runs after vfork() is its parent's; its own program is told of when it begins.
+    if (SharesMemory(child, ReadParent(child))) continue;
+    // A forked one, as DataLoader workers are, has the parent's files at the parent's places.
+    if (HasFiles(child, *parent.plan)) {
+      {
+        const std::lock_guard lock(mutex_);
+        unprobed_forks_.OnFound(child);
+      }
+      const absl::Status status = AttachWithPlan(child, parent.plan, parent.plan_id, parent.image,
+                                                 /*followed=*/true);
+      if (status.ok()) on_change_(child, Pid{});
+      if (status.ok()) continue;
+      (void)Forget(child);
+    }
+    if (awaits_others) Await(child);
+  }
+}
+
+void ProcessSet::OnFork(Pid parent, Pid child, int64_t time_ns, bool shares_memory) {
+  closer_.Postpone();
+  const std::lock_guard lock(mutex_);
+  if (!shares_memory) {
+    unprobed_forks_.OnFork(parent, child, time_ns, processes_.contains(Raw(parent)));
+  }
+  tasks_.push_back(Task{TaskKind::kFork, child, parent, time_ns});
+  changed_.notify_all();
+}
+
+void ProcessSet::OnExec(Pid pid) {
+  const std::lock_guard lock(mutex_);
+  unprobed_forks_.OnExec(pid);
+  tasks_.push_back(Task{TaskKind::kExec, pid, Pid{}, 0});
+  changed_.notify_all();
+}
+
+void ProcessSet::OnExit(Pid pid, int64_t time_ns) {
+  const std::lock_guard lock(mutex_);
+  unprobed_forks_.OnExit(pid, time_ns);
+  EndAwaiting(pid);
+  refused_.erase(Raw(pid));
+  // A child that has ended already needs no probes: many short ones must not hold the others up.
+  for (Task& task : tasks_) task.is_over |= task.pid == pid;
+  tasks_.push_back(Task{TaskKind::kExit, pid, Pid{}, 0});
+  changed_.notify_all();
+}
+
+void ProcessSet::FollowFork(const Task& task) {
+  Process child;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(task.parent));
+    if (it == processes_.end()) {
+      // The parent has no PyTorch yet; the child may load it.
+      if (!task.is_over) {
+        awaited_.try_emplace(Raw(task.pid), Awaited{std::make_shared<LoadingProcess>()});
+      }
+      return;
+    }
+    child.image = it->second.image;
+    child.plan_id = it->second.plan_id;
+    child.plan = it->second.plan;
+    if (processes_.contains(Raw(task.pid))) return;  // found before its fork was told of
+    // Known from here on, whether it lives or not: it may have children of its own.
+    Process& entry = processes_[Raw(task.pid)];
+    entry.image = child.image;
+    entry.plan_id = child.plan_id;
+    entry.plan = child.plan;
+  }
+  // A child of vfork() runs in its parent's memory until it execs: the parent's probes are its own.
+  if (task.is_over || SharesMemory(task.parent, task.pid)) return;
+  if (!HasFiles(task.pid, *child.plan)) return;  // it runs something else by now, or nothing
+  const absl::Status status =
+      AttachWithPlan(task.pid, child.plan, child.plan_id, child.image, /*followed=*/true);
+  const int64_t live_ns = MonotonicNs();
+  if (status.ok() && on_follow_) on_follow_(task.pid, live_ns - task.time_ns);
+  if (status.ok()) {
+    on_change_(task.pid, task.parent);
+    const std::lock_guard lock(mutex_);
+    ++followed_;
+    longest_follow_ns_ = std::max(longest_follow_ns_, live_ns - task.time_ns);
+    return;
+  }
+  // The same may have happened meanwhile.
+  if (HasFiles(task.pid, *child.plan) && ExitCodeOf(status) != ExitCode::kNoTarget) {
+    Refuse(task.pid, status);
+  }
+}
+
+void ProcessSet::FollowExec(Pid pid) {
+  // The old image is gone, and so are the places of its probes.
+  (void)Forget(pid);
+  {
+    const std::lock_guard lock(mutex_);
+    unprobed_forks_.OnExecFollowed(pid);
+  }
+  Await(pid);
+}
+
+}  // namespace proftrace
