@@ -19,7 +19,6 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window
   (hit.jump.has_value() ? cost.jumps : cost.probe_hits) = lost;
   cost.jumps += jumps.all().hits;
   cost.probe_hits += meter.all().hits;
-  cost.measured_in_job = hit.in_job.has_value();
   cost.probe_ns_per_hit = hit.in_job.value_or(hit.in_tracer);
   cost.input_readings = meter.all().readings;
   if (hit.call_in_job) {

@@ -31,8 +31,8 @@ void UnprobedForks::OnLive(Pid pid, int64_t time_ns) {
 }
 
 size_t UnprobedForks::waiting() const {
-  return static_cast<size_t>(std::count_if(
-      forks_.begin(), forks_.end(), [](const auto& fork) { return fork.second == 0; }));
+  return static_cast<size_t>(std::count_if(forks_.begin(), forks_.end(),
+                                           [](const auto& fork) { return fork.second == 0; }));
 }
 
 }  // namespace proftrace

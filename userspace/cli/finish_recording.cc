@@ -52,11 +52,12 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
   const std::string beside = events > 0 ? " and " + std::to_string(events) + " system events" : "";
   std::fprintf(
       stderr,
-      "proftrace: %u spans%s in %.2f s, %llu records lost, %s %.1f %% slow-down while recording\n",
+      "proftrace: %u spans%s in %.2f s, %llu records lost, at least %.1f %% slow-down while "
+      "recording\n",
       results.timeline->span_count(), beside.c_str(),
       static_cast<double>(result.window.duration_ns) * 1e-9,
       static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
-      result.cost.measured_in_job ? "about" : "at least", result.cost.estimated_overhead_percent);
+      result.cost.estimated_overhead_percent);
   if (arguments.tier == "bpf" && !arguments.no_inject &&
       result.cost.estimated_overhead_percent >= kDearPercent) {
     std::fputs("proftrace: --tier patch records the same for a fraction of that cost\n", stderr);

@@ -54,7 +54,6 @@ struct Cost {
   double tracer_cpu_s = 0;  // user + system time of proftrace while recording
   uint64_t probe_hits = 0;
   double probe_ns_per_hit = 0;
-  bool measured_in_job = false;           // probe_ns_per_hit: else in a loop, a lower bound
   double estimated_overhead_percent = 0;  // of what the busiest thread would have taken without it
   std::string basis;                      // how the figures came about, one sentence
   // Of those hits, how many read what an operator or a node was called with (--record-shapes), and
