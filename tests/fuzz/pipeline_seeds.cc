@@ -337,7 +337,7 @@ std::string Metadata() {
   writer.AddUnsupported(Unsupported{"feature", "reason"});
   Window window = info.window;
   window.duration_ns = 1000;
-  writer.AddEnd(window, Cost{0.1, 20, 500, true, 1.5, "basis", 10, 250.5}, Ledger{});
+  writer.AddEnd(window, Cost{0.1, 20, 500, 1.5, "basis", 10, 250.5}, Ledger{});
   return writer.TakeJson().front();
 }
 

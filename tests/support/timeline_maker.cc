@@ -28,7 +28,7 @@ TimelineMaker::TimelineMaker() : builder_("") {
   info_.window.start_ns = kWindowStartNs;
   info_.window.duration_ns = 1'000'000'000;
   info_.window.monotonic_to_unix_ns = kMonotonicToUnixNs;
-  info_.cost = {0.25, 1000, 650.0, true, 1.5, "calibrated on this host"};
+  info_.cost = {0.25, 1000, 650.0, 1.5, "calibrated on this host"};
 }
 
 ThreadIndex TimelineMaker::AddThread(uint32_t pid, uint32_t tid, const std::string& name) {
