@@ -13,7 +13,6 @@ from live import LiveTest
 
 DOUBLE = Path(os.environ.get("PROFTRACE_CUDA_DOUBLE", live.BINARY.parents[1] / "tests/support/cuda_double"))
 AGENT = live.BINARY.parent / "libproftrace_agent.so"
-CUPTI_DOUBLES = Path(os.environ.get("PROFTRACE_CUPTI_DOUBLES") or DOUBLE.parent / "cupti_double")
 RUNNING, FAILED = 1, 3
 NO_CUPTI, TAKEN = 1, 3
 
@@ -45,7 +44,7 @@ class AgentTest(LiveTest):
 
     def test_records_where_cupti_works(self) -> None:
         major = live.cuda_of_torch()
-        double = CUPTI_DOUBLES / f"{major}/libcupti.so.{major}"
+        double = live.cupti_double(major)
         if not double.exists():
             self.skipTest(f"no stand-in for the CUPTI of CUDA {major}")
         self.assertEqual(self.in_torch("start", RUNNING, LD_PRELOAD=str(double)), (0, "", ["6.0"]))

@@ -22,9 +22,8 @@ import check_gpu  # noqa: E402
 
 class GpuCheckTest(LiveTest):
     def test_kineto_makes_the_same_of_the_same_records(self) -> None:
-        major = subprocess.run([self.python, "-c", "import torch; print((torch.version.cuda or '0').split('.')[0])"], check=True,
-                               capture_output=True, text=True).stdout.strip()
-        if not (CUDA.parent / f"cupti_double/{major}/libcupti.so.{major}").exists():
+        major = live.cuda_of_torch() or "0"
+        if not live.cupti_double(major).exists():
             self.skipTest(f"no stand-in for the CUPTI of CUDA {major}")
         self.out.mkdir()
         done = subprocess.run([sys.executable, GPU / "check_gpu.py", "--proftrace", live.BINARY, "--out", self.out, "--python", self.python, "--job",

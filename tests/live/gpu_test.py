@@ -23,7 +23,7 @@ RUNTIME = Path(os.environ.get("PROFTRACE_CUDA_DOUBLE", SUPPORT / "cuda_double"))
 # A torch with CUDA maps its own CUPTI: the stand-in for that version is there before it.
 OF_TORCH = live.cuda_of_torch()
 CUDA = OF_TORCH or "12"
-CUPTI = Path(os.environ.get("PROFTRACE_CUPTI_DOUBLES") or SUPPORT / "cupti_double") / CUDA / f"libcupti.so.{CUDA}"
+CUPTI = live.cupti_double(CUDA)
 DOUBLES = {"CUPTI_DOUBLE": "", **({"LD_PRELOAD": str(CUPTI), "CUDA_DOUBLE_VERSION": f"{CUDA}000"} if OF_TORCH else {})}
 # A job's rounds a thread take about 2.5 ms each.
 LONG, ENDLESS = 300, 20000

@@ -87,6 +87,12 @@ def cuda_of_torch() -> str:
     return subprocess.run([python, "-c", program], check=True, capture_output=True, text=True).stdout.strip() if python else ""
 
 
+def cupti_double(major: str) -> Path:
+    """The stand-in for the CUPTI of that CUDA: it is there where CUPTI's headers were found."""
+    folder = os.environ.get("PROFTRACE_CUPTI_DOUBLES") or BINARY.parents[1] / "tests/support/cupti_double"
+    return Path(folder) / major / f"libcupti.so.{major}"
+
+
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
     end = time.monotonic() + timeout_s
     while not condition():

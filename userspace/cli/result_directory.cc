@@ -181,7 +181,8 @@ void ResultDirectory::ForgetEarlier() const {
 void ResultDirectory::Discard() const {
   if (capture_.valid()) RemoveCapture();
   if (force_) renameat(fd_.get(), kEarlierCapture, fd_.get(), kCapture);
-  if (created_ && !FindPlace().is_removed) rmdir(FindPlace().path.c_str());
+  const Place place = FindPlace();
+  if (created_ && !place.is_removed) rmdir(place.path.c_str());
 }
 
 std::string DefaultResultName(const std::string& comm, Pid pid) {
