@@ -51,6 +51,68 @@ static __always_inline bool is_in_fault(struct task_struct *task, struct system_
 	return (__s64)regs->orig_ax < 0;
 }
 
+/* fcntl(2); with 64 bits in its name on i386. */
+#define FCNTL 72
+#define FCNTL_I386 55
+#define FCNTL64_I386 221
+#define F_SETLKW 7
+#define F_SETLKW64 14
+#define F_OFD_SETLKW 38
+
+static __always_inline bool waits_for_file_lock(struct pt_regs *regs, __s32 number, __u8 abi)
+{
+	__u32 command;
+
+	if (abi != PT_SYSTEM_I386 ? number != FCNTL
+				  : number != FCNTL_I386 && number != FCNTL64_I386)
+		return false;
+	command = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
+	return command == F_SETLKW || command == F_OFD_SETLKW ||
+	       (abi == PT_SYSTEM_I386 && command == F_SETLKW64);
+}
+
+/* poll(2) and select(2) of x86-64 and x32, and of i386: their numbers. */
+#define POLL 7
+#define PPOLL 271
+#define SELECT 23
+#define PSELECT6 270
+#define POLL_I386 168
+#define PPOLL_I386 309
+#define PPOLL_TIME64_I386 414
+#define SELECT_I386 142
+#define PSELECT6_I386 308
+#define PSELECT6_TIME64_I386 413
+
+/* Whether the call looks at none: that is a way to sleep, Python's own before 3.11. */
+static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number, __u8 abi)
+{
+	if (abi == PT_SYSTEM_I386) {
+		if (number == POLL_I386 || number == PPOLL_I386 || number == PPOLL_TIME64_I386)
+			return !(__u32)regs->cx;
+		if (number == SELECT_I386 || number == PSELECT6_I386 ||
+		    number == PSELECT6_TIME64_I386)
+			return !(__u32)regs->bx;
+		return false;
+	}
+	if (number == POLL || number == PPOLL)
+		return !(__u32)regs->si;
+	if (number == SELECT || number == PSELECT6)
+		return !(__u32)regs->di;
+	return false;
+}
+
+/* What a call that a thread waits in is by its arguments: of enum pt_off_cpu_flag. */
+static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 number, __u8 abi)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	if (number < 0)
+		return 0;
+	if (waits_for_file_lock(regs, number, abi))
+		return PT_OFF_CPU_FILE_LOCK;
+	return waits_for_no_file(regs, number, abi) ? PT_OFF_CPU_NO_FILE : 0;
+}
+
 static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,
 					  __u64 now, __u32 cpu, __u8 flags)
 {
@@ -77,32 +139,10 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	record.cpu = cpu;
 	record.lost = thread->lost;
 	record.flags = flags | (thread->off_at_begin ? PT_SYSTEM_OPEN_AT_BEGIN : 0);
-	record.off_flags = thread->off_flags;
+	record.off_flags = thread->off_flags | told_by_arguments(task, record.call, record.abi);
 	write_system(thread, &record, sizeof(record));
 	thread->off_ns = 0;
 	thread->off_at_begin = 0;
-}
-
-/* fcntl(2); with 64 bits in its name on i386. */
-#define FCNTL 72
-#define FCNTL_I386 55
-#define FCNTL64_I386 221
-#define F_SETLKW 7
-#define F_SETLKW64 14
-#define F_OFD_SETLKW 38
-
-static __always_inline bool waits_for_file_lock(struct task_struct *task, __s32 number, __u8 abi)
-{
-	struct pt_regs *regs;
-	__u32 command;
-
-	if (abi != PT_SYSTEM_I386 ? number != FCNTL
-				  : number != FCNTL_I386 && number != FCNTL64_I386)
-		return false;
-	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	command = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
-	return command == F_SETLKW || command == F_OFD_SETLKW ||
-	       (abi == PT_SYSTEM_I386 && command == F_SETLKW64);
 }
 
 static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __u64 now)
@@ -139,8 +179,6 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	thread->voluntary = voluntary;
 	/* Woken already, if its state says so: a waker notes that itself. */
 	thread->runnable_ns = thread->off_state == TASK_RUNNING ? now : 0;
-	if (unlikely(waits_for_file_lock(task, number, abi)))
-		thread->off_flags |= PT_OFF_CPU_FILE_LOCK;
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		thread->off_flags |= PT_OFF_CPU_IO;
 	if (config_faults && is_in_fault(task, thread))

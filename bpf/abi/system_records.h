@@ -142,6 +142,7 @@ enum pt_off_cpu_flag {
 	PT_OFF_CPU_FAULT = 4,	   /* in a page fault */
 	PT_OFF_CPU_NEW = 8,	   /* a new thread, which had not run before */
 	PT_OFF_CPU_FILE_LOCK = 16, /* for a lock by fcntl(F_SETLKW) */
+	PT_OFF_CPU_NO_FILE = 32,   /* in poll(2) or select(2) of no file */
 };
 
 /* PT_FAULT: a page fault of a user's address that was resolved. head.sp: the id of its file. */

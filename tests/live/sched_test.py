@@ -313,6 +313,57 @@ print('DONE', flush=True); sys.stdin.readline()
                 self.assertEqual(self.reasons(activities, *options), planted)
 
 
+class WaitsForNoFile(LiveTest):
+    """poll(2) and select(2) of no file are sleeps, Python's own before 3.11; also one that a stop breaks off, and one that
+    was under way before."""
+
+    SCRIPT = """
+import ctypes, os, select, signal, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+idle, _ = os.pipe()
+class Time(ctypes.Structure): _fields_ = [('seconds', ctypes.c_long), ('part', ctypes.c_long)]
+def run(*calls):
+    threads = [threading.Thread(target=call, name=name) for name, call in calls]
+    for thread in threads: thread.start(); print(thread.native_id, thread.name, flush=True)
+    return threads
+early = run(('early sleep', lambda: select.select([], [], [], 3)), ('early poll', lambda: select.select([idle], [], [], 3)))
+time.sleep(0.2)
+print('READY', flush=True); sys.stdin.readline()
+poll = select.poll(); poll.register(idle)
+calls = run(('select sleep', lambda: select.select([], [], [], 0.5)), ('select poll', lambda: select.select([idle], [], [], 0.5)),
+            ('poll sleep', lambda: libc.poll(None, 0, 500)), ('poll poll', lambda: poll.poll(500)),
+            ('ppoll sleep', lambda: libc.ppoll(None, 0, ctypes.byref(Time(0, 500_000_000)), None)),
+            ('pselect sleep', lambda: libc.pselect(0, None, None, None, ctypes.byref(Time(0, 500_000_000)), None)))
+time.sleep(0.1)
+if os.fork() == 0:
+    os.kill(os.getppid(), signal.SIGSTOP); time.sleep(0.05); os.kill(os.getppid(), signal.SIGCONT); os._exit(0)
+for thread in calls + early: thread.join()
+print('DONE', flush=True); sys.stdin.readline()
+"""
+
+    def test_they_are_sleeps(self) -> None:
+        for activities in ("sched", "syscalls,sched"):
+            with self.subTest(activities=activities):
+                job = subprocess.Popen([LiveTest.python, "-c", self.SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                for clean_up in (job.wait, job.kill, job.stdin.close, job.stdout.close):
+                    self.addCleanup(clean_up)
+                lines = list(iter(job.stdout.readline, "READY\n"))
+                out = self.directory / activities
+                with Tracer("-p", job.pid, "--force", "--activities", activities, "--format", "events-csv", "-o", out) as tracer:
+                    tracer.wait_until_recording()
+                    job.stdin.write("\n")
+                    job.stdin.flush()
+                    lines += iter(job.stdout.readline, "DONE\n")
+                    self.assertEqual(tracer.stop(), 0, tracer.text())
+                names = {tid: name for tid, _, name in (line.rstrip().partition(" ") for line in lines)}
+                waits = collections.defaultdict(set)
+                for row in Result(out).events():
+                    # A part of each is the stop, or comes before it and after it.
+                    if row["category"] == "sched" and row["tid"] in names and int(row["duration_ns"]) > 30_000_000:
+                        waits[names[row["tid"]]].add(row["name"])
+                self.assertEqual(waits, {name: waits[name] & {"signal"} | {name.split()[1]} for name in names.values()})
+
+
 class DataLoader(LiveTest):
     def test_which_worker_and_which_read(self) -> None:
         path = self.directory / "data"

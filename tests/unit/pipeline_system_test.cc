@@ -195,6 +195,27 @@ TEST(SystemTest, AStoppedThreadWaitsForASignalWhateverItWasIn) {
   EXPECT_THAT(reasons, ElementsAre(WaitReason::kFault, WaitReason::kSignal, WaitReason::kSignal));
 }
 
+TEST(SystemTest, APollOfNoFileIsASleep) {
+  SystemRecordMaker job;
+  abi::pt_off_cpu_record record{};
+  record.head = job.Head(abi::PT_OFF_CPU, kTid, 1000, 0, 0);
+  record.duration_ns = 500;
+  record.state = 1;
+  for (const auto& [call, flags] :
+       {std::pair{kPoll, 0}, {kPoll, abi::PT_OFF_CPU_NO_FILE}, {kFutex, abi::PT_OFF_CPU_NO_FILE}}) {
+    record.call = call;
+    record.off_flags = static_cast<abi::pt_u8>(flags);
+    job.AddBytes(&record, sizeof(record));
+    record.head.time_ns += 1000;
+  }
+  const auto timeline = Build(job, SystemMetadata());
+  std::vector<WaitReason> reasons;
+  for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
+    reasons.push_back(timeline->system_event(i).off_cpu.reason);
+  }
+  EXPECT_THAT(reasons, ElementsAre(WaitReason::kPoll, WaitReason::kSleep, WaitReason::kLock));
+}
+
 TEST(SystemTest, PathsStartAtTheirDirectories) {
   SystemRecordMaker job;
   job.File(1, abi::PT_SYSTEM_FILE_DIRECTORY, Names({"data", "home"}));

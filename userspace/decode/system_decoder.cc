@@ -38,6 +38,9 @@ WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
     return (record.off_flags & abi::PT_OFF_CPU_IO) != 0 ? WaitReason::kIo : WaitReason::kOther;
   }
   const WaitReason reason = ReasonOfCall(static_cast<SystemAbi>(record.abi), record.call);
+  if (reason == WaitReason::kPoll && (record.off_flags & abi::PT_OFF_CPU_NO_FILE) != 0) {
+    return WaitReason::kSleep;
+  }
   const bool is_disk = (record.off_flags & abi::PT_OFF_CPU_IO) != 0;
   return reason == WaitReason::kOther && is_disk ? WaitReason::kIo : reason;
 }
