@@ -111,6 +111,18 @@ class DamageTest(unittest.TestCase):
         self.assertEqual(document["error"]["exit_code"], DAMAGED)
         self.run_command("report", CAPTURE, "--waits", code=USAGE)
 
+    def test_an_output_that_fails_costs_no_other(self) -> None:
+        (self.folder / "key_averages.csv").mkdir()
+        done = self.run_command("export", CAPTURE, "--format", "csv,summary,modules,folded", "-o", self.folder, code=7)
+        self.assertTrue((self.folder / "summary.json").is_file() and (self.folder / "stacks_self_cpu.folded").is_file(), done.stderr)
+        told = [line for line in done.stderr.splitlines() if "wrote" not in line]
+        self.assertEqual(len(told), 2, done.stderr)
+        self.assertIn("key_averages.csv", told[0])
+        self.assertIn("modules", told[1])
+        # One error, once.
+        done = self.run_command("export", CAPTURE, "--format", "modules,summary", "-o", self.folder, code=USAGE)
+        self.assertEqual(done.stderr.count("proftrace: "), 2, done.stderr)
+
     def test_a_pipe_is_said_to_be_one(self) -> None:
         for command, *arguments in (("report",), ("export", "--format", "summary", "-o", self.folder / "out")):
             done = subprocess.run([PROFTRACE, command, "/dev/stdin", *arguments], input=self.data, capture_output=True, check=False)

@@ -195,10 +195,18 @@ absl::Status WriteFormats(const ExportArguments& arguments,
     comparison = *std::move(compared);
     input.comparison = comparison.get();
   }
+  absl::Status all;
   for (const Format* format : formats) {
-    absl::Status status = WriteFormat(arguments, *format, is_to_file, input);
-    if (!status.ok()) return status;
+    absl::Status status = OfCapture(WriteFormat(arguments, *format, is_to_file, input),
+                                    arguments.capture, results.damage);
+    if (!status.ok() && formats.size() > 1) {
+      // The others are made all the same.
+      std::fprintf(stderr, "proftrace: %s\n", TableText(std::string(status.message())).c_str());
+      status = Told(std::move(status));
+    }
+    all.Update(std::move(status));
   }
+  if (!all.ok()) return all;
   if (!results.damage.empty()) return DamageOf(arguments.capture, results.damage);
   if (!diff_damage.empty()) return DamageOf(arguments.diff, diff_damage);
   return absl::OkStatus();
