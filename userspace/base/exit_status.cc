@@ -38,7 +38,9 @@ absl::StatusCode NearestStatusCode(ExitCode code) {
 
 absl::Status Fail(ExitCode code, const std::string& message) {
   absl::Status status(NearestStatusCode(code), message);
-  status.SetPayload(kExitCodeUrl, absl::Cord(std::to_string(static_cast<int>(code))));
+  const std::string number = std::to_string(static_cast<int>(code));
+  // As a view: what takes a string is a template, whose name GCC and clang 18 make in two ways.
+  status.SetPayload(kExitCodeUrl, absl::Cord(absl::string_view(number)));
   return status;
 }
 
