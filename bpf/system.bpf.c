@@ -173,6 +173,21 @@ int find_begun_threads(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* Not inline: its record is not to lie below what tells of a system call. */
+static __noinline int tell_open_wait(struct task_struct *task, struct system_thread *thread,
+				     __u64 now)
+{
+	if (!thread)
+		return 0;
+	write_off_cpu(task, thread, now, thread->off_cpu, PT_SYSTEM_UNFINISHED);
+	if (thread->runnable_ns)
+		thread->runnable_ns = now;
+	thread->off_flags &= ~PT_OFF_CPU_VOLUNTARY;
+	thread->off_at_begin = 1;
+	thread->off_ns = now;
+	return 0;
+}
+
 /* What threads are in the middle of, up to now: at the end, and where what came so far is looked
  * at. From here on it is as if it had begun now. */
 SEC("iter/task")
@@ -188,14 +203,8 @@ int tell_open_threads(struct bpf_iter__task *ctx)
 	thread = known_thread(BPF_CORE_READ(task, pid));
 	if (!thread)
 		return 0;
-	if (thread->off_ns) {
-		write_off_cpu(task, thread, now, thread->off_cpu, PT_SYSTEM_UNFINISHED);
-		if (thread->runnable_ns)
-			thread->runnable_ns = now;
-		thread->off_flags &= ~PT_OFF_CPU_VOLUNTARY;
-		thread->off_at_begin = 1;
-		thread->off_ns = now;
-	}
+	if (thread->off_ns)
+		tell_open_wait(task, thread, now);
 	call_ns = thread->call_ns;
 	abandon_call(task, thread, now, true);
 	if (call_ns) {

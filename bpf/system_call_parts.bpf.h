@@ -41,8 +41,10 @@ static __always_inline void read_arguments(struct pt_regs *regs, __u8 abi, __u64
 /* Argument number `place` - 1. */
 static __always_inline __u64 argument_at(const __u64 *arguments, __u8 place)
 {
-	__u32 index = (__u32)place - 1;
+	__u64 index = (__u64)place - 1;
 
+	/* What is compared is what is used: the verifier knows no other bound. */
+	asm volatile("" : "+r"(index));
 	return index < 6 ? arguments[index] : 0;
 }
 

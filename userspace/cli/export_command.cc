@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "exporters/escape.h"
 #include "exporters/flamegraph_html.h"
@@ -196,12 +199,14 @@ absl::Status WriteFormats(const ExportArguments& arguments,
     input.comparison = comparison.get();
   }
   absl::Status all;
+  std::set<std::string> told;
   for (const Format* format : formats) {
     absl::Status status = OfCapture(WriteFormat(arguments, *format, is_to_file, input),
                                     arguments.capture, results.damage);
     if (!status.ok() && formats.size() > 1) {
       // The others are made all the same.
-      std::fprintf(stderr, "proftrace: %s\n", TableText(std::string(status.message())).c_str());
+      const auto [message, is_new] = told.insert(TableText(std::string(status.message())));
+      if (is_new) std::fprintf(stderr, "proftrace: %s\n", message->c_str());
       status = Told(std::move(status));
     }
     all.Update(std::move(status));
