@@ -88,10 +88,14 @@ __noinline __s64 sum_messages(__u64 messages, __u32 size, __s64 count)
 static __always_inline __u32 read_structure(struct call_buffer *buffer, const __u64 *arguments,
 					    struct pt_system_call *facts, __s64 result)
 {
-	__u32 bytes = facts->structure_bytes;
+	__u64 bytes = facts->structure_bytes;
 	__s64 sum;
 
-	if (!facts->structure || !bytes || bytes > PT_SYSTEM_STRUCTURE_BYTES)
+	if (!facts->structure || !bytes)
+		return 0;
+	/* As in argument_at(). */
+	asm volatile("" : "+r"(bytes));
+	if (bytes > PT_SYSTEM_STRUCTURE_BYTES)
 		return 0;
 	if (facts->message_bytes) {
 		sum = sum_messages(argument_at(arguments, facts->structure), facts->message_bytes,
