@@ -114,6 +114,10 @@ bool IsPlainInstruction(const cs_insn& instruction) {
       break;
   }
   const cs_detail& detail = *instruction.detail;
+  // VMREAD and VMWRITE, or AMD's EXTRQ and INSERTQ: whether two more bytes belong to it is not
+  // agreed on.
+  const uint8_t* const opcode = detail.x86.opcode;
+  if (opcode[0] == 0x0f && (opcode[1] == 0x78 || opcode[1] == 0x79)) return false;
   return std::none_of(detail.groups, detail.groups + detail.groups_count, [](uint8_t group) {
     return group == X86_GRP_PRIVILEGE || group == X86_GRP_INT || group == X86_GRP_IRET ||
            group == X86_GRP_JUMP || group == X86_GRP_CALL || group == X86_GRP_RET ||

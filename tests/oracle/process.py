@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import re
+import subprocess
 import threading
 import time
 from typing import IO
@@ -73,3 +74,11 @@ class LineReader:
     def close(self) -> None:
         self.thread.join()
         self.stream.close()
+
+
+def ends_by_stacks(python: str) -> bool:
+    """Whether torch.profiler with stacks is the end of a process by itself (Debian's 2.6 with Python 3.13: a signal)."""
+    program = ("import torch\n"
+               "with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True):\n"
+               "    torch.nn.Linear(4, 4)(torch.ones(4)).sum().backward()\n")
+    return subprocess.run([python, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode < 0

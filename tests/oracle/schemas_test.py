@@ -39,6 +39,10 @@ for schema in eval(sys.argv[2]):
 with open(sys.argv[1], "w") as out:
     for schema in torch._C._jit_get_all_schemas():
         out.write(repr(str(schema)) + "\\n")
+with open(sys.argv[1] + ".none", "w") as out:
+    # Names that have implementations, and no schema.
+    for text in torch._C._dispatch_find_dangling_impls():
+        out.write(text.split()[1] + "\\n")
 print("ready", torch.__version__, flush=True)
 sys.stdin.read()
 """
@@ -68,10 +72,12 @@ def compare(python: str, plan_dump: str, folder: Path) -> int:
     wrong = sorted(got - known)
     for text in sorted(missing):
         print(f"missing: {text}")
+    own = sum(text.startswith("proftrace_schemas::") for text in got)
+    without = {".".join(line.split()[1:3]) for line in dump.stderr.splitlines() if line.startswith("none: ")}
+    wrong += sorted(without - set(Path(f"{reference}.none").read_text().split()))
+    is_ok = not missing and not wrong and len(got) >= LEAST_OPERATORS and own == len(OWN)
     for text in wrong:
         print(f"wrong:   {text}")
-    own = sum(text.startswith("proftrace_schemas::") for text in got)
-    is_ok = not missing and not wrong and "none: " not in dump.stderr and len(got) >= LEAST_OPERATORS and own == len(OWN)
     print(f"{'ok  ' if is_ok else 'FAIL'} torch {version}: {len(got)} schemas, {len(wrong)} differ, {own} of the job's own; "
           f"{dump.stderr.splitlines()[0]}")
     return 0 if is_ok else 1

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import one_job
+from process import Stopped, ends_by_stacks
 
 MOST_AT_ONCE = 6  # events in a microsecond
 
@@ -80,7 +81,13 @@ def read_snapshot(python: str, snapshot: Path) -> list[str]:
 
 
 def check(options: argparse.Namespace, out: Path) -> list[str]:
-    answer = one_job.record(options, "timeline_job.py", ["--profile-memory", "--format", "memory-timeline,memory-viz,events-csv"], out)
+    try:
+        answer = one_job.record(options, "timeline_job.py", ["--profile-memory", "--format", "memory-timeline,memory-viz,events-csv"], out)
+    except Stopped:
+        if not ends_by_stacks(options.python):  # which a timeline needs
+            raise
+        print("SKIPPED: torch.profiler with stacks ends this PyTorch's processes by itself")
+        sys.exit(one_job.SKIP)
     if answer == "NONE":
         print("timeline: this torch has none")
         return []
