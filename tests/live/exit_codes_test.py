@@ -63,6 +63,8 @@ class UsageTest(LiveTest):
         self.assertEqual(done.returncode, 0, done.stdout)
         checks = {check["name"]: check["ok"] for check in json.loads(done.stdout)["checks"]}
         self.assertTrue(checks["PyTorch"], done.stdout)
+        for option in ("--record-shapes", "--with-stack", "--sample", "--activities"):
+            self.assertTrue(checks[f"programs of {option}"], done.stdout)
         self.assertTrue(checks["inputs (--record-shapes)"], done.stdout)
         self.assertTrue(checks["Python stacks (--with-stack)"], done.stdout)
 

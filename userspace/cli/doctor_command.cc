@@ -18,6 +18,8 @@
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/gpu_agents.h"
 #include "userspace/capture/gpu_process.h"
+#include "userspace/capture/sample_programs.h"
+#include "userspace/capture/system_programs.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
@@ -85,6 +87,30 @@ void CheckTiers(const absl::Status& bpf, Diagnosis* diagnosis) {
   diagnosis->Add("tier patch", clock.ok(), text);
 }
 
+// What only some recordings load: where the kernel refuses it, others go on.
+void CheckOtherPrograms(Diagnosis* diagnosis) {
+  const auto add = [diagnosis](const char* name, const absl::Status& loaded) {
+    diagnosis->Add(name, loaded.ok(), loaded.ok() ? "load" : std::string(loaded.message()));
+  };
+  BpfOptions options;
+  options.ring_bytes = 1u << 20;
+  options.record_shapes = options.with_stack = true;
+  const auto readers = BpfPrograms::Load(options);
+  absl::Status inputs = readers.status();
+  absl::Status stacks = readers.status();
+  if (readers.ok()) {
+    // Then the programs without them were taken.
+    constexpr char kRefused[] = "the kernel does not take its programs";
+    if (!(*readers)->reads_inputs()) inputs = Fail(ExitCode::kHostUnfit, kRefused);
+    if (!(*readers)->reads_stacks()) stacks = Fail(ExitCode::kHostUnfit, kRefused);
+  }
+  add("programs of --record-shapes", inputs);
+  add("programs of --with-stack", stacks);
+  add("programs of --sample", SamplePrograms::Load(/*wakers=*/false).status());
+  add("programs of --activities",
+      SystemPrograms::Load({SystemActivities::FromText("syscalls,io,sched,faults")}).status());
+}
+
 void CheckHost(Diagnosis* diagnosis) {
   utsname name{};
   uname(&name);
@@ -124,6 +150,7 @@ void CheckHost(Diagnosis* diagnosis) {
   } else {
     diagnosis->Add("forks and exits", events);
   }
+  CheckOtherPrograms(diagnosis);
 }
 
 // What --record-shapes adds to `plan`. Rows that make their inputs only while a profiler runs have
