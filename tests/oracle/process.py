@@ -76,6 +76,9 @@ class LineReader:
         self.stream.close()
 
 
+ENDS_BY_STACKS = "SKIPPED: torch.profiler with stacks ends this PyTorch's processes by itself"
+
+
 def ends_by_stacks(python: str) -> bool:
     """Whether torch.profiler with stacks is the end of a process by itself (Debian's 2.6 with Python 3.13: a signal)."""
     program = ("import torch\n"

@@ -37,7 +37,7 @@ import compare_memory
 import compare_stacks
 import model
 import tier
-from process import LineReader, Stopped, ends_by_stacks
+from process import ENDS_BY_STACKS, LineReader, Stopped, ends_by_stacks
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -378,7 +378,7 @@ def main() -> int:
         for problem in verdict.problems[:20]:
             print(f"     PROBLEM {problem}")
         if verdict.problems and options.stacks and ends_by_stacks(options.python):
-            print("SKIPPED: torch.profiler with stacks ends this PyTorch's processes by itself")
+            print(ENDS_BY_STACKS)
             return SKIP
         judged += verdict.is_applicable
         if verdict.problems:

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import one_job
-from process import Stopped, ends_by_stacks
+from process import ENDS_BY_STACKS, Stopped, ends_by_stacks
 
 MOST_AT_ONCE = 6  # events in a microsecond
 
@@ -86,7 +86,7 @@ def check(options: argparse.Namespace, out: Path) -> list[str]:
     except Stopped:
         if not ends_by_stacks(options.python):  # which a timeline needs
             raise
-        print("SKIPPED: torch.profiler with stacks ends this PyTorch's processes by itself")
+        print(ENDS_BY_STACKS)
         sys.exit(one_job.SKIP)
     if answer == "NONE":
         print("timeline: this torch has none")

@@ -175,6 +175,14 @@ TEST(SystemTest, AClockIsNoWaker) {
   EXPECT_THAT(wakers, ElementsAre(0, 9, 0));
 }
 
+std::vector<WaitReason> WaitReasons(const Timeline& timeline) {
+  std::vector<WaitReason> reasons;
+  for (uint32_t i = 0; i < timeline.system_event_count(); ++i) {
+    reasons.push_back(timeline.system_event(i).off_cpu.reason);
+  }
+  return reasons;
+}
+
 TEST(SystemTest, AStoppedThreadWaitsForASignalWhateverItWasIn) {
   SystemRecordMaker job;
   abi::pt_off_cpu_record record{};
@@ -188,11 +196,8 @@ TEST(SystemTest, AStoppedThreadWaitsForASignalWhateverItWasIn) {
     record.head.time_ns += 1000;
   }
   const auto timeline = Build(job, SystemMetadata());
-  std::vector<WaitReason> reasons;
-  for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
-    reasons.push_back(timeline->system_event(i).off_cpu.reason);
-  }
-  EXPECT_THAT(reasons, ElementsAre(WaitReason::kFault, WaitReason::kSignal, WaitReason::kSignal));
+  EXPECT_THAT(WaitReasons(*timeline),
+              ElementsAre(WaitReason::kFault, WaitReason::kSignal, WaitReason::kSignal));
 }
 
 TEST(SystemTest, APollOfNoFileIsASleep) {
@@ -209,11 +214,8 @@ TEST(SystemTest, APollOfNoFileIsASleep) {
     record.head.time_ns += 1000;
   }
   const auto timeline = Build(job, SystemMetadata());
-  std::vector<WaitReason> reasons;
-  for (uint32_t i = 0; i < timeline->system_event_count(); ++i) {
-    reasons.push_back(timeline->system_event(i).off_cpu.reason);
-  }
-  EXPECT_THAT(reasons, ElementsAre(WaitReason::kPoll, WaitReason::kSleep, WaitReason::kLock));
+  EXPECT_THAT(WaitReasons(*timeline),
+              ElementsAre(WaitReason::kPoll, WaitReason::kSleep, WaitReason::kLock));
 }
 
 TEST(SystemTest, PathsStartAtTheirDirectories) {
