@@ -326,8 +326,7 @@ static __always_inline __s64 node_word(const struct node_head *head, __u64 node,
 {
 	__s64 word = NO_SEQUENCE;
 
-	/* What is compared is what is used: the verifier knows no other bound. */
-	asm volatile("" : "+r"(index));
+	barrier_var(index);
 	if (index < NODE_HEAD_WORDS)
 		return head->words[index];
 	if (bpf_probe_read_user(&word, sizeof(word), (void *)(node + index * 8))) {

@@ -305,8 +305,7 @@ __noinline int read_inputs(struct input_buffer *buffer, struct pt_signature *sig
 		return 0;
 	words = signature->stack_words;
 	clear_inputs(buffer, signature);
-	/* What is compared is what is used: the verifier knows no other bound. */
-	asm volatile("" : "+r"(words));
+	barrier_var(words);
 	if (words > PT_MOST_STACK_WORDS)
 		words = PT_MOST_STACK_WORDS;
 	if (words)

@@ -40,8 +40,7 @@ static __always_inline __u32 read_string_ivalue(__u64 object, bool old_abi, char
 	if (words[1] > 0x10000000)
 		return PT_TEXT_READ_FAILED;
 	bytes = words[1];
-	/* What is compared is what is used: the verifier knows no other bound. */
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > PT_TEXT_BYTES)
 		bytes = PT_TEXT_BYTES;
 	if (bytes && bpf_probe_read_user(text, bytes, (void *)words[0]))

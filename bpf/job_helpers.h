@@ -42,6 +42,7 @@ struct task_struct;
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define barrier_var(var) asm volatile("" : "+r"(var))
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline __attribute__((noinline))
 #define SEC(name)

@@ -9,7 +9,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-/* libbpf before 0.7 and 0.6 has no names for these helpers, and before 0.6 none for itself. */
+/* libbpf before 0.7 and 0.6 has no names for these, and before 0.6 none for itself. */
 #if __has_include(<bpf/libbpf_version.h>)
 #include <bpf/libbpf_version.h>
 #endif
@@ -26,6 +26,12 @@
 
 #ifndef bpf_core_field_offset
 #define bpf_core_field_offset(field) __builtin_preserve_field_info(field, BPF_FIELD_BYTE_OFFSET)
+#endif
+
+/* Before a number's bound is tested: then what is compared is what is used, all 64 bits of it, and
+ * the verifier, which learns a bound of one register only, knows it there. */
+#ifndef barrier_var
+#define barrier_var(var) asm volatile("" : "+r"(var))
 #endif
 
 #define likely(x) __builtin_expect(!!(x), 1)

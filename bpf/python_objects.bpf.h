@@ -245,7 +245,7 @@ static __always_inline void fill_python_text(struct pt_python_text_record *recor
 {
 	__u32 bytes = text->total - text->offset;
 
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > room)
 		bytes = room;
 	record->id = text->id;

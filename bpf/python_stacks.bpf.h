@@ -172,7 +172,7 @@ static long visit_python_frame(__u32 i, struct python_walk *walk)
 		thread->new_flags |= PT_PYTHON_STACK_CUT;
 		return 1;
 	}
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > PT_PYTHON_FRAME_BYTES)
 		bytes = PT_PYTHON_FRAME_BYTES;
 	if (!read_python_frame(thread, bytes)) {
@@ -288,7 +288,7 @@ static long put_python_frame(__u32 i, struct python_walk *walk)
 			frame->word |= PT_PYTHON_FRAME_HAS_MODULE;
 		}
 	}
-	asm volatile("" : "+r"(words));
+	barrier_var(words);
 	if (words >= MOST_RECORD_WORDS - 1)
 		return 1;
 	thread->record.words[words] = frame->word;
@@ -339,7 +339,7 @@ __noinline int send_python_stack(void)
 		bytes = 0;
 		count_drop(PT_DROP_READ_FAILED);
 	}
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > MOST_RECORD_WORDS)
 		bytes = MOST_RECORD_WORDS;
 	bytes = PT_PYTHON_STACK_HEAD_BYTES + 8 * bytes;

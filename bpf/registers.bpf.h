@@ -15,7 +15,7 @@ struct address_key {
 #define LOAD_REGISTER(value)                                                                       \
 	({                                                                                         \
 		__u64 loaded = (value);                                                            \
-		asm volatile("" : "+r"(loaded));                                                   \
+		barrier_var(loaded);                                                               \
 		loaded;                                                                            \
 	})
 

@@ -108,8 +108,7 @@ static __always_inline bool copy_record(const void *record, __u64 bytes)
 {
 	char *copy;
 
-	/* What is compared is what is used: the verifier knows no other bound. */
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > PT_RING_MOST_RECORD_BYTES)
 		return false;
 	copy = reserve_room(bytes);

@@ -192,7 +192,7 @@ static __always_inline void take_sample(struct pt_raw_sample *sample, struct tas
 		}
 	}
 	sample->stack_bytes = bytes;
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > PT_SAMPLE_STACK_BYTES)
 		bytes = PT_SAMPLE_STACK_BYTES;
 	if (bpf_ringbuf_output(&sample_ring, sample, PT_RAW_SAMPLE_HEAD_BYTES + bytes,

@@ -43,8 +43,7 @@ static __always_inline __u64 argument_at(const __u64 *arguments, __u8 place)
 {
 	__u64 index = (__u64)place - 1;
 
-	/* What is compared is what is used: the verifier knows no other bound. */
-	asm volatile("" : "+r"(index));
+	barrier_var(index);
 	return index < 6 ? arguments[index] : 0;
 }
 
@@ -93,8 +92,7 @@ static __always_inline __u32 read_structure(struct call_buffer *buffer, const __
 
 	if (!facts->structure || !bytes)
 		return 0;
-	/* As in argument_at(). */
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > PT_SYSTEM_STRUCTURE_BYTES)
 		return 0;
 	if (facts->message_bytes) {

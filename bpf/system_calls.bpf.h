@@ -112,7 +112,7 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 	add_structure(&tail, buffer, structure_bytes);
 	size = (PT_SYSTEM_CALL_HEAD_BYTES + tail.bytes + 7) & ~7ULL;
 	record->head.words = size / 8;
-	asm volatile("" : "+r"(size));
+	barrier_var(size);
 	if (size > sizeof(*record))
 		return 0;
 	return write_system(thread, record, size);
@@ -161,7 +161,7 @@ __noinline int write_path_call(struct system_thread *thread, struct call_end *en
 		words = RESERVE_PATH(8);
 		count = 4;
 	}
-	asm volatile("" : "+r"(count));
+	barrier_var(count);
 	if (!words) {
 		note_lost(thread);
 		return 1;
@@ -225,7 +225,7 @@ static __always_inline void write_arguments(struct system_thread *thread, struct
 		count = 6;
 	}
 	/* Not to be made into a case of its own for each. */
-	asm volatile("" : "+r"(count));
+	barrier_var(count);
 	if (!words) {
 		note_lost(thread);
 		return;

@@ -179,8 +179,7 @@ static long walk_name(__u32 i, struct name_walk *walk)
 		return 0;
 	}
 	at->is_cut = 1;
-	/* What is compared is what is used: the verifier knows no other bound. */
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > PT_SYSTEM_FILE_BYTES - LONGEST_NAME)
 		return 1;
 	got =
@@ -355,7 +354,7 @@ static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 		read_names(scratch);
 	size = (PT_SYSTEM_FILE_HEAD_BYTES + record->bytes + 7) & ~7ULL;
 	record->head.words = size / 8;
-	asm volatile("" : "+r"(size));
+	barrier_var(size);
 	if (size > sizeof(*record))
 		return 0;
 	return copy_record(record, size);

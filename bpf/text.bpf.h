@@ -52,9 +52,7 @@ static __always_inline long read_long_name(struct long_name *name, __u64 charact
 /* The first PT_TEXT_BYTES of so many; not 0: they cannot be read. */
 static __always_inline long read_name_bytes(struct long_name *name, __u64 characters, __u64 bytes)
 {
-	/* What is compared is what is used, all 64 bits of it: the verifier knows no other bound.
-	 */
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > PT_TEXT_BYTES)
 		bytes = PT_TEXT_BYTES;
 	return bpf_probe_read_user(name->text, bytes, (void *)characters);
@@ -77,8 +75,7 @@ static __always_inline void write_text_part(__u64 sp, __u64 characters, __u32 by
 	if (!record)
 		return;
 	fill_head(&record->head, sp, 0, PT_TEXT_MORE, sizeof(*record));
-	/* What is compared is what is used: the verifier knows no other bound. */
-	asm volatile("" : "+r"(bytes));
+	barrier_var(bytes);
 	if (bytes > PT_TEXT_MORE_BYTES)
 		bytes = PT_TEXT_MORE_BYTES;
 	record->offset = offset;
