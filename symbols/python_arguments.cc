@@ -1,6 +1,7 @@
 #include "symbols/python_arguments.h"
 
 #include <cstring>
+#include <map>
 
 #include "symbols/value_walk.h"
 #include "userspace/base/text.h"
@@ -10,11 +11,48 @@ namespace {
 
 // IValue toTypeInferredIValue(pybind11::handle): rdi has where the value goes.
 constexpr std::string_view kConversion = "_ZN5torch3jit20toTypeInferredIValueE";
+// What it calls: a file without local symbols has no name for the conversion itself.
+constexpr std::string_view kTypedConversion = "_ZN5torch3jit8toIValueE";
+constexpr uint64_t kMostBytes = 4096;
+
+// Whether calls convert an object of Python's into a value.
+class Conversions {
+ public:
+  explicit Conversions(const CodeImage& image) : image_(image) {}
+
+  bool IsOne(const FlowNode& call) {
+    if (!call.callee.empty()) return call.callee.starts_with(kConversion);
+    if (call.is_indirect) return false;
+    const auto [found, is_new] = nameless_.try_emplace(call.instruction.target, false);
+    if (is_new) found->second = CallsTypedConversion(call.instruction.target);
+    return found->second;
+  }
+
+ private:
+  bool CallsTypedConversion(uint64_t address) const {
+    const auto range = image_.FunctionAt(address);
+    if (!range || range->start != address || !range->name.empty() ||
+        range->end - address > kMostBytes) {
+      return false;
+    }
+    const auto function = FlowGraph::Build(image_, range->start, range->end);
+    if (!function.ok()) return false;
+    for (size_t i = 0; i < function->size(); ++i) {
+      if (function->node(i).callee.starts_with(kTypedConversion)) return true;
+    }
+    return false;
+  }
+
+  const CodeImage& image_;
+  std::map<uint64_t, bool> nameless_;  // by address
+};
 
 // The object that `item` is loaded from. pybind11 looks for a list's items, too, which are one load
 // further: where it is a tuple, is checked when it is read.
 std::optional<Value> ObjectOfItem(Value item) {
-  if (!item.known() || item.is_byte || item.offsets.size() < 3 || item.offsets.back() != 0) {
+  const bool in_frame = item.base == static_cast<int>(kRsp) && item.offsets.size() == 2;
+  if (!item.known() || item.is_byte || item.offsets.size() < 2 || item.offsets.back() != 0 ||
+      in_frame) {
     return std::nullopt;
   }
   item.offsets.pop_back();
@@ -24,12 +62,14 @@ std::optional<Value> ObjectOfItem(Value item) {
 
 }  // namespace
 
-std::optional<RowInputs> FindPythonArguments(const FlowGraph& graph, uint32_t from) {
+std::optional<RowInputs> FindPythonArguments(const CodeImage& image, const FlowGraph& graph,
+                                             uint32_t from) {
   std::optional<Value> tuple;
   bool clear = true;
+  Conversions conversions(image);
   ValueWalk(graph).Run(from, [&](uint32_t node, const ValueState& state) {
     const FlowNode& call = graph.node(node);
-    if (node == from || !call.is_call || !call.callee.starts_with(kConversion)) return true;
+    if (node == from || !call.is_call || !conversions.IsOne(call)) return true;
     const auto object = ObjectOfItem(state.reg(kRsi));
     if (object && (!tuple || object->offsets.size() < tuple->offsets.size())) {
       tuple = object;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "symbols/code_image.h"
 #include "symbols/flow_graph.h"
 #include "symbols/row_inputs.h"
 
@@ -13,6 +14,7 @@ namespace proftrace {
 // Of a row that begins at node `from`: the tuple whose items the code makes values of afterwards,
 // each of them (torch::jit::toTypeInferredIValue). Nothing where it does not do so, or where the
 // tuple is not to be found at `from`.
-std::optional<RowInputs> FindPythonArguments(const FlowGraph& graph, uint32_t from);
+std::optional<RowInputs> FindPythonArguments(const CodeImage& image, const FlowGraph& graph,
+                                             uint32_t from);
 
 }  // namespace proftrace

@@ -33,6 +33,7 @@ constexpr WorkArguments kGlooWorkArguments = {kRsi, kRdx, /*is_later=*/true};
 // What std::make_shared makes, and where the object lies in it.
 constexpr std::string_view kSharedRow = "_ZTVSt23_Sp_counted_ptr_inplaceIN2at14RecordFunctionE";
 constexpr int64_t kInSharedBytes = 16;
+constexpr std::string_view kGivenToPython = "_ZN5torch3jit10toPyObjectE";
 constexpr std::string_view kScriptMethod = "5torch3jit6Method";
 // What a Method of a module calls: the one torch::jit::Function that TorchScript's compiler makes.
 constexpr std::string_view kScriptFunctionTable = "_ZTVN5torch3jit13GraphFunctionE";
@@ -103,6 +104,10 @@ std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t
 NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
                              const std::vector<uint64_t>& constructors) {
   NamelessMaker kind = NamelessMaker::kNeither;
+  // Python's _record_function_with_args_enter: its rows do not begin through the dispatcher.
+  for (size_t i = 0; i < graph.size(); ++i) {
+    if (graph.node(i).callee.starts_with(kGivenToPython)) return kind;
+  }
   const Value user_scope{Value::kConstant, {static_cast<int64_t>(Scope::kUserScope)}};
   ValueWalk walk(graph);
   walk.set_tells_numbers();
@@ -231,7 +236,7 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
         FindGivenInputs(image_, *graph, *node, targets_.constructors).value_or(RowInputs());
     // The object may be out of sight where its inputs are stored: then it seems to have none.
     if (probe->inputs.kind == RowInputKind::kUnknown || probe->inputs.kind == RowInputKind::kNone) {
-      const auto arguments = FindPythonArguments(*graph, *node);
+      const auto arguments = FindPythonArguments(image_, *graph, *node);
       if (arguments) probe->inputs = *arguments;
     }
     if (Contains(function.range.name, kMobile)) {

@@ -44,6 +44,9 @@ proftrace_unit_test(symbols_rows_test
 proftrace_unit_test(symbols_node_calls_test
   SOURCES symbols_node_calls_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_python_arguments_test PARSER
+  SOURCES symbols_python_arguments_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_row_inputs_test PARSER
   SOURCES symbols_row_inputs_test.cc
   LIBS proftrace_symbols)

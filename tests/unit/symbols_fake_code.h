@@ -1,6 +1,8 @@
 // Machine code made up by tests, in place of a file's.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <set>
@@ -11,6 +13,8 @@
 #include "symbols/code_image.h"
 
 namespace proftrace {
+
+inline constexpr uint64_t kFakeCodeBase = 0x1000;
 
 class FakeCode final : public CodeImage {
  public:
@@ -57,6 +61,26 @@ class FakeCode final : public CodeImage {
   std::map<uint64_t, std::string> names_;
   std::map<uint64_t, std::string> slots_;
   std::set<uint64_t> stubs_;
+};
+
+// Code in the order in which it is given, to be added at kFakeCodeBase.
+class Code {
+ public:
+  Code& Bytes(std::vector<uint8_t> bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
+  Code& Call(uint64_t target) {
+    const int32_t distance = static_cast<int32_t>(target - (kFakeCodeBase + bytes_.size() + 5));
+    bytes_.push_back(0xe8);
+    const uint8_t* at = reinterpret_cast<const uint8_t*>(&distance);
+    bytes_.insert(bytes_.end(), at, at + 4);
+    return *this;
+  }
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<uint8_t> bytes_;
 };
 
 }  // namespace proftrace

@@ -9,7 +9,6 @@
 #include "symbols/call_arguments.h"
 #include "symbols/kernel_types.h"
 #include "symbols/key_set.h"
-#include "symbols/python_arguments.h"
 #include "symbols/row_inputs.h"
 #include "symbols/value_sums.h"
 #include "tests/unit/symbols_fake_code.h"
@@ -468,44 +467,6 @@ TEST_F(RowInputsTest, AStackThatIsMadeForTheCallIsNotThereYet) {
   Add({0xc3});
   const FlowGraph graph = Graph();
   EXPECT_FALSE(FindCallInputs(graph, Maker(graph)));
-}
-
-constexpr uint64_t kConvert = 0x9200;
-constexpr char kConversion[] = "_ZN5torch3jit20toTypeInferredIValueEN8pybind116handleE";
-
-// The items are in the object if it is a tuple, and elsewhere if it is a list.
-TEST_F(RowInputsTest, ItemsOfAPythonTupleThatAreConvertedInALoop) {
-  Add({0x53, 0x48, 0x89, 0xd3});  // push rbx; mov rbx, rdx
-  Call(kMaker);
-  Add({0x48, 0x8b, 0x03, 0x48, 0x8b, 0x50, 0x08});  // mov rax, [rbx]; mov rdx, [rax+8]
-  Add({0x48, 0x8d, 0x58, 0x18});                    // lea rbx, [rax+0x18]
-  Add({0xf6, 0x82, 0xab, 0x00, 0x00, 0x00, 0x02});  // test byte [rdx+0xab], 2
-  Add({0x74, 0x04, 0x48, 0x8b, 0x58, 0x18});        // je +4; mov rbx, [rax+0x18]
-  Add({0x48, 0x8b, 0x33});                          // mov rsi, [rbx]
-  Call(kConvert);
-  Add({0x48, 0x83, 0xc3, 0x08});        // add rbx, 8
-  Add({0x4c, 0x39, 0xe3, 0x75, 0xef});  // cmp rbx, r12; jne to the load
-  Call(kBefore);
-  Add({0x5b, 0xc3});
-  image_.AddStub(kConvert, kConversion);
-  const FlowGraph graph = Graph(kBeforeWithInputs);
-  const auto inputs = FindPythonArguments(graph, Maker(graph));
-  ASSERT_TRUE(inputs);
-  EXPECT_EQ(inputs->kind, RowInputKind::kPythonArguments);
-  ASSERT_EQ(inputs->words.size(), 1u);
-  ExpectPlace(inputs->words[0], kRbx, {0, 0});
-}
-
-TEST_F(RowInputsTest, AnObjectThatACallMakesIsNotFound) {
-  Call(kMaker);
-  Call(kBefore + 0x200);
-  Add({0x48, 0x89, 0xc6});  // mov rsi, rax
-  Call(kConvert);
-  Add({0xc3});
-  image_.AddStub(kConvert, kConversion);
-  image_.AddStub(kBefore + 0x200, "made");
-  const FlowGraph graph = Graph();
-  EXPECT_FALSE(FindPythonArguments(graph, Maker(graph)));
 }
 
 TEST(KernelTypesTest, AreWhereTheDispatcherNotesThem) {

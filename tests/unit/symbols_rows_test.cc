@@ -19,7 +19,7 @@
 namespace proftrace {
 namespace {
 
-constexpr uint64_t kBase = 0x1000;
+constexpr uint64_t kBase = kFakeCodeBase;
 constexpr uint64_t kMaker = 0x9000;   // what begins a row
 constexpr uint64_t kBefore = 0x9100;  // RecordFunction::before
 constexpr uint64_t kOther = 0x9200;
@@ -28,26 +28,6 @@ constexpr char kBeforeString[] = "_ZN2at14RecordFunction6beforeESsl";
 constexpr char kBeforeVariant[] =
     "_ZN2at14RecordFunction6beforeESt7variantIJSt17basic_string_viewIcSt11char_traitsIcEESt17"
     "reference_wrapperIKN3c1014FunctionSchemaEEEEl";
-
-// Code in the order in which it is given.
-class Code {
- public:
-  Code& Bytes(std::vector<uint8_t> bytes) {
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return *this;
-  }
-  Code& Call(uint64_t target) {
-    const int32_t distance = static_cast<int32_t>(target - (kBase + bytes_.size() + 5));
-    bytes_.push_back(0xe8);
-    const uint8_t* at = reinterpret_cast<const uint8_t*>(&distance);
-    bytes_.insert(bytes_.end(), at, at + 4);
-    return *this;
-  }
-  const std::vector<uint8_t>& bytes() const { return bytes_; }
-
- private:
-  std::vector<uint8_t> bytes_;
-};
 
 class RowMakersTest : public ::testing::Test {
  protected:
@@ -363,7 +343,7 @@ TEST_F(RowMakersTest, ThereIsNoEndThatAlsoFollowsWithoutABegin) {
 
 // call new; mov esi, SCOPE; mov rbx, rax; mov rax, [rip+…] (the slot of a vtable); lea r12,
 // [rbx+0x10]; mov rdi, r12; add rax, 0x10; mov [rbx], rax; call maker; ret
-Code MakesOnTheHeap(uint8_t scope) {
+Code MakesOnTheHeap(uint8_t scope, bool returns = true) {
   Code code;
   code.Call(kOther + 0x200).Bytes({0xbe, scope, 0, 0, 0, 0x48, 0x89, 0xc3, 0x48, 0x8b, 0x05});
   const auto distance = static_cast<int32_t>(0x800 - (code.bytes().size() + 4));
@@ -372,7 +352,9 @@ Code MakesOnTheHeap(uint8_t scope) {
   code.Bytes({0x48, 0x83, 0xc0, 0x10, 0x48, 0x89, 0x03});
   // As compilers put other code between the scope and the call.
   for (int i = 0; i < 24; ++i) code.Bytes({0x90});
-  return code.Call(kMaker).Bytes({0xc3});
+  code.Call(kMaker);
+  if (returns) code.Bytes({0xc3});
+  return code;
 }
 
 TEST_F(RowMakersTest, GloosWorksAndAnnotationsAreToldByTheirObjects) {
@@ -382,6 +364,14 @@ TEST_F(RowMakersTest, GloosWorksAndAnnotationsAreToldByTheirObjects) {
   image_.AddSlot(kBase + 0x800, "_ZTVSt23_Sp_counted_ptr_inplaceIN2at14RecordFunctionESaIvEE");
   EXPECT_EQ(KindOfNameless(image_, graph, {kMaker}), NamelessMaker::kGlooWork);
   EXPECT_EQ(KindOfNameless(image_, Build(MakesOnTheHeap(0)), {kMaker}), NamelessMaker::kNeither);
+}
+
+TEST_F(RowMakersTest, WhatPythonGetsIsNoAnnotationOfTheDispatchers) {
+  image_.AddStub(kOther + 0x200, "_Znwm");
+  image_.AddStub(kOther + 0x220, "_ZN5torch3jit10toPyObjectEN3c106IValueE");
+  Code code = MakesOnTheHeap(7, /*returns=*/false);
+  code.Call(kOther + 0x220).Bytes({0xc3});
+  EXPECT_EQ(KindOfNameless(image_, Build(code), {kMaker}), NamelessMaker::kNeither);
 }
 
 TEST_F(RowMakersTest, AFrameThatLiesOnTheStackIsTakenFromItsRegisterBefore) {
