@@ -12,6 +12,7 @@ import functools
 import os
 import random
 import re
+import signal
 import subprocess
 import unittest
 from pathlib import Path
@@ -84,22 +85,26 @@ class KillPointsTest(live.LiveTest):
     def region_bytes() -> int:
         """Of the one region of this job: control page and code."""
         with PatchJob(THREADS, ITERATIONS) as job:
-            tool = subprocess.Popen([TOOL, str(job.pid), "2"], stdout=subprocess.DEVNULL)
-            live.wait_until(lambda: any(" r-xp " in line for line in patch_regions(job.pid)), 60, "patched")
-            line = next(line for line in patch_regions(job.pid) if " r-xp " in line)
-            tool.wait()
+            tool = subprocess.Popen([TOOL, str(job.pid), "60"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            live.wait_until(lambda: tool.poll() is not None or any(" r-xp " in line for line in patch_regions(job.pid)), 60, "patched")
+            line = next((line for line in patch_regions(job.pid) if " r-xp " in line), "")
+            tool.send_signal(signal.SIGINT)
+            error = tool.communicate()[1]
+            assert line, f"no region: {tool.returncode}, {error}"
             low, high = (int(word, 16) for word in line.split()[0].split("-"))
             return high - low + 4096
 
-    def check_point(self, pid: int, region: int, what: str, cleans: bool) -> bool:
-        """False: the job has ended meanwhile. `cleans`: what is left there has to be taken away first."""
+    def check_point(self, pid: int, region: int, own: int, what: str, cleans: bool) -> bool:
+        """False: the job has ended meanwhile. `own`: mappings of a region's size that the job has itself. `cleans`: what is left there has
+        to be taken away first."""
         if cleans:
             done = self.run_proftrace("clean", "-p", pid)
             if done.returncode == 3:
                 return False
             self.assertEqual((done.returncode, done.stderr), (0, ""), what)
         try:
-            state = (live.changed_text_bytes(pid), anonymous_sizes(pid)[region], patch_regions(pid), files(pid))
+            left = max(0, anonymous_sizes(pid)[region] - own)
+            state = (live.changed_text_bytes(pid), left, patch_regions(pid), files(pid))
             self.own_text_kb.append(anonymous_text_kb(pid))
         except (FileNotFoundError, ProcessLookupError):
             return False
@@ -112,6 +117,7 @@ class KillPointsTest(live.LiveTest):
         """A kill ("killed") or a failure ("failing") at each of these points. The point to go on at where the job has ended, and how many
         there are in all (0: it is not known)."""
         point = first
+        own = anonymous_sizes(job.pid)[region]
         tool = subprocess.Popen([TOOL, how, str(job.pid), str(point), str(step)], stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1)
         try:
@@ -125,7 +131,7 @@ class KillPointsTest(live.LiveTest):
                     self.assertEqual(words[2], "0")
                     return point, int(words[1])
                 result = int(words[3]) if how == "failing" else 0
-                if not self.check_point(job.pid, region, f"{words[0]} at {words[1]}, before {words[2]}: {result}", how == "killed" or result >= LEFT):
+                if not self.check_point(job.pid, region, own, f"{words[0]} at {words[1]}, before {words[2]}: {result}", how == "killed" or result >= LEFT):
                     break
                 self.calls[words[2]] += 1
                 self.results[result] += 1
