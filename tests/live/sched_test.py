@@ -270,17 +270,17 @@ fcntl.ioctl(userfaults, 0xc018aa3f, bytearray(struct.pack('3Q', 0xaa, 0, 0)))  #
 area = mmap.mmap(-1, 8192); at = ctypes.addressof(ctypes.c_char.from_buffer(area))
 fcntl.ioctl(userfaults, 0xc020aa00, bytearray(struct.pack('4Q', at, 8192, 1, 0)))  # UFFDIO_REGISTER
 def resolve(page):
-    os.read(userfaults, 32); time.sleep(0.1)
+    os.read(userfaults, 32); time.sleep(0.3)
     fcntl.ioctl(userfaults, 0xc020aa04, bytearray(struct.pack('4Q', page, 4096, 0, 0)))  # UFFDIO_ZEROPAGE
 def late(page): threading.Thread(target=resolve, args=(page,)).start()
 print('READY', flush=True); sys.stdin.readline()
-libc.write(writer, 8, 10); time.sleep(0.1)
-libc.open(ctypes.c_void_p(0), 0); time.sleep(0.1)
-libc.open(ctypes.c_void_p(65536), 0); lock.acquire(timeout=0.1)
+libc.write(writer, 8, 10); time.sleep(0.3)
+libc.open(ctypes.c_void_p(0), 0); time.sleep(0.3)
+libc.open(ctypes.c_void_p(65536), 0); lock.acquire(timeout=0.3)
 late(at); libc.memcpy(ctypes.c_char_p(b'x' * 9), ctypes.c_void_p(at), 1)
-lock.acquire(timeout=0.1)
+lock.acquire(timeout=0.3)
 late(at + 4096); libc.read(zeros, ctypes.c_void_p(at + 4096), 1)
-time.sleep(0.1)
+time.sleep(0.3)
 print('DONE', flush=True); sys.stdin.readline()
 """
 
