@@ -107,12 +107,24 @@ class DirectoryTest(LiveTest):
         gone.mkdir()
         for name, options, cwd in (
                 ("removed", ("-o", self.out), None), ("without a table", ("-o", self.out, "--format", "csv"), None),
-                ("of cycles", ("-o", self.out, "--schedule", "active=2"), None), ("where it was started", ("--format", "table"), gone)):
+                ("of cycles", ("-o", self.out, "--schedule", "active=2"), None),
+                ("of dumps", ("-o", self.out, "--flight-recorder", "1m"), None), ("where it was started", ("--format", "table"), gone)):
             with self.subTest(name=name):
                 said = self.record_while(lambda: shutil.rmtree(cwd or self.out), *options, cwd=cwd).stderr.splitlines()
                 self.assertRegex(said[-1], "^proftrace: the result directory .* was removed while recording")
                 self.assertFalse([line for line in said if "cannot" in line or "results in" in line], said)
                 self.assertFalse(self.out.exists())
+
+    def test_a_full_disk_costs_no_table_of_the_last_dump(self) -> None:
+        with small_disk(self.directory / "disk", "8M") as disk:
+
+            def fill() -> None:
+                with (disk / "filler").open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+                    while True:
+                        stream.write(bytes(4096))
+
+            said = self.record_while(fill, "-o", disk / "result", "--flight-recorder", "1m").stderr.splitlines()
+            self.assertRegex(said[-1], "^proftrace: cannot write .*No space left on device")
 
     def test_a_directory_that_is_renamed_gets_its_files(self) -> None:
         for name, has_link in (("moved", False), ("victim", True)):

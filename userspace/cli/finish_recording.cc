@@ -1,9 +1,12 @@
 #include "userspace/cli/finish_recording.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -13,12 +16,14 @@
 
 #include "exporters/memory_timeline.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/unique_fd.h"
 #include "userspace/cli/cut_cycles.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/step_schedule.h"
 #include "userspace/cli/stop_signals.h"
 #include "userspace/wire/capture_part.h"
 #include "userspace/wire/capture_reader.h"
+#include "userspace/wire/capture_writer.h"
 
 namespace proftrace {
 namespace {
@@ -100,6 +105,32 @@ void PrintMemoryNote(const RecordArguments& arguments, const std::vector<const F
   const std::string note = is_asked ? MemoryTimelineNote(timeline, "") : "";
   if (arguments.quiet || note.empty()) return;
   std::fprintf(stderr, "proftrace: memory_timeline: %s\n", note.c_str());
+}
+
+// A last dump that the disk does not take, or whose directory is gone: its table is what can be
+// shown of it.
+absl::Status PrintUnwritten(const RecordArguments& arguments, const RecordResult& result) {
+  constexpr char kName[] = "the last dump";
+  UniqueFd file(memfd_create(kName, MFD_CLOEXEC));
+  UniqueFd copy(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) {
+    return Fail(ExitCode::kOutputFailed,
+                std::string("cannot show ") + kName + ": " + ErrnoText(errno));
+  }
+  const absl::StatusOr<std::unique_ptr<CaptureWriter>> writer =
+      CaptureWriter::Create(file.Release(), kName);
+  absl::Status kept = writer.status();
+  if (kept.ok()) kept = result.last_dump->WriteTo(writer->get());
+  const absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
+      CaptureReader::OpenFile(copy.Release(), kName, {.salvage = !kept.ok()});
+  if (!reader.ok()) return reader.status();
+  const absl::StatusOr<Results> results = LoadResults(reader->get(), "", AggregateOptions());
+  if (!results.ok()) return results.status();
+  TableOptions table;
+  table.sort_by = "self_cpu_time_total";
+  const absl::Status printed = PrintTable(*results, table, /*json=*/false);
+  PrintEnd(arguments, result, *results);
+  return printed;
 }
 
 }  // namespace
@@ -196,8 +227,14 @@ absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& 
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory, FlightDumps* dumps) {
   absl::StatusOr<ResultDirectory> last = dumps->WriteLast(*result.last_dump);
-  absl::Status status =
-      last.ok() ? FinishRecording(arguments, result, formats, *last) : last.status();
+  absl::Status status;
+  if (last.ok()) {
+    status = FinishRecording(arguments, result, formats, *last);
+  } else {
+    status = directory.CheckPlace();  // it says more
+    status.Update(last.status());
+    status.Update(PrintUnwritten(arguments, result));
+  }
   if (result.triggers_passed_over > 0 && !arguments.quiet) {
     std::fprintf(stderr,
                  "proftrace: %llu more triggers made no dump: too soon after another, or more than "
