@@ -85,11 +85,11 @@ class OptionsTest(LiveTest):
         self.assertFalse(set(shapes) & of_memory)
         self.assertFalse(set(memory) & of_shapes)
         # Memory: those alone are more. Shapes: the begins read inputs; an operator whose code does not keep its
-        # arguments up to there takes a trap more, one or two of a hundred.
+        # arguments up to there takes a trap more, one to four of a hundred.
         self.assertEqual({name: memory[name] for name in default}, dict(default))
         self.assertLessEqual({"PT_ROLE_ALLOCATION", "PT_ROLE_FREE"}, set(memory))
         self.assertGreater(shapes["PT_ROLE_OPERATOR_CALL"], 2000)
-        self.assertLess(shapes["PT_ROLE_INPUTS_BEGIN"], 0.02 * shapes["PT_ROLE_OPERATOR_CALL"])
+        self.assertLess(shapes["PT_ROLE_INPUTS_BEGIN"], 0.05 * shapes["PT_ROLE_OPERATOR_CALL"])
         more = shapes["PT_ROLE_INPUTS_BEGIN"] + shapes["PT_ROLE_SPILLED_INPUTS"]
         self.assertLessEqual(shapes.total() - default.total(), more)
 
