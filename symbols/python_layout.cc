@@ -55,6 +55,12 @@ constexpr LayoutWord kLayoutWords[] = {
     {&PythonLayout::tuple_items, 51, 57},
 };
 
+// Where the GIL is that is an interpreter's own, in its state.
+struct {
+  uint8_t word_313;
+  uint8_t word_314;
+} constexpr kOwnGil = {15, 16};
+
 // Of FRAME_OWNED_BY_…: from this one on the frame is not Python's code (3.12 and later; 3.11 has
 // none of them).
 constexpr uint16_t kOwnerLimit = 3;
@@ -195,6 +201,11 @@ absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory&
   for (const LayoutWord& word : kLayoutWords) {
     layout.*word.field = take(word.word_313, word.word_314);
   }
+  // They are said for the GIL that lies in the interpreter's state.
+  const uint16_t own_gil = take(kOwnGil.word_313, kOwnGil.word_314);
+  is_possible = is_possible && own_gil <= std::min(layout.gil_holder, layout.gil_locked);
+  layout.gil_holder = static_cast<uint16_t>(layout.gil_holder - own_gil);
+  layout.gil_locked = static_cast<uint16_t>(layout.gil_locked - own_gil);
   // Behind the characters' place of an ASCII str: the UTF-8 text and its length.
   layout.stack.text_wide = static_cast<uint16_t>(layout.stack.text_ascii + 2 * kPointerBytes);
   layout.stack.owner_limit = kOwnerLimit;

@@ -208,17 +208,19 @@ time.sleep(3600)
             self.assertRegex(text, r'waits in read \(pipe:\[\d+\]\), "read"\n    read \(<string>:\d+\)\n')
 
     def test_who_has_the_lock_and_who_waits_for_it(self) -> None:
-        with Target(TWO_BUSY) as target:
-            target.wait("READY")
-            seen: list[list[str]] = []
-            # On a busy machine who is to have it next has to wait for a CPU: then nobody has it for most of the time.
-            deadline = time.monotonic() + live.WORK_S
-            while len(seen) < 20 or (["awaited", "held"] not in seen and time.monotonic() < deadline):
-                seen.append(sorted(str(stack["gil"]) for thread in self.dump(target.pid)["threads"]
-                                   for stack in thread["stacks"]))
-            self.assertLess(max(states.count("held") for states in seen), 2)
-            # Between two waits it runs, to look whether it has waited long enough.
-            self.assertIn(["awaited", "held"], seen)
+        """Of every interpreter in PROFTRACE_PYTHONS too."""
+        for python in (LiveTest.python, *filter(None, os.environ.get("PROFTRACE_PYTHONS", "").split(":"))):
+            with self.subTest(python=python), Target(TWO_BUSY, python=python) as target:
+                target.wait("READY")
+                seen: list[list[str]] = []
+                # On a busy machine who is to have it next has to wait for a CPU: then nobody has it for most of the time.
+                deadline = time.monotonic() + live.WORK_S
+                while len(seen) < 20 or (["awaited", "held"] not in seen and time.monotonic() < deadline):
+                    seen.append(sorted(str(stack["gil"]) for thread in self.dump(target.pid)["threads"]
+                                       for stack in thread["stacks"]))
+                self.assertLess(max(states.count("held") for states in seen), 2)
+                # Between two waits it runs, to look whether it has waited long enough.
+                self.assertIn(["awaited", "held"], seen)
 
     def test_a_process_in_a_container(self) -> None:
         with Target(STANDING, prefix=live.CONTAINER) as target:

@@ -174,6 +174,28 @@ TEST(MadeUpPythonTest, DebugOffsetsAreChecked) {
   }
 }
 
+// As 3.13.5 and 3.14.4 say it: of the lock that lies in the interpreter's state.
+TEST(MadeUpPythonTest, TheHolderIsFoundFromTheLock) {
+  const struct {
+    uint64_t version, lock_word, lock, locked, holder;
+  } kSaid[] = {{0x030d05f0, 15, 7752, 7768, 7760}, {0x030e04f0, 16, 7760, 7776, 7768}};
+  for (const auto& said : kSaid) {
+    FakeMemory memory;
+    for (uint64_t word = 0; word < 128; ++word) memory.PutWord(kRuntime + word * 8, 0);
+    memory.Put(kRuntime, "xdebugpy", 8);
+    memory.PutWord(kRuntime + 8, said.version);
+    memory.PutWord(kRuntime + said.lock_word * 8, said.lock);
+    memory.PutWord(kRuntime + said.lock_word * 8 + 16, said.locked);
+    memory.PutWord(kRuntime + said.lock_word * 8 + 24, said.holder);
+    const auto layout = ReadPythonLayout(memory, kRuntime);
+    ASSERT_TRUE(layout.ok() && layout->has_value()) << layout.status();
+    EXPECT_EQ((*layout)->gil_locked, 16);
+    EXPECT_EQ((*layout)->gil_holder, 8);
+    memory.PutWord(kRuntime + said.lock_word * 8, said.locked);
+    EXPECT_FALSE(ReadPythonLayout(memory, kRuntime).ok());
+  }
+}
+
 TEST(MadeUpPythonTest, WhatDoesNotFitIsRefused) {
   const auto refused = [](const auto& damage) {
     FakePython python(kPython312);
