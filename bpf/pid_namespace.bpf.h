@@ -34,8 +34,10 @@
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #endif
 
+#ifndef likely /* libbpf has them from 1.6 on */
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#endif
 
 /* Depth of the tracer's PID namespace, 0 = the initial one: ids in records and keys are those that
  * the tracer sees. */

@@ -362,8 +362,8 @@ static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 
 /* Of all that a file is known by, as kernel objects are used again for others; `file`: 0 where it
  * is not open. Its name depends on the mount and on the root that it is seen from. The factors are
- * odd, of random bits. */
-static __always_inline __u64 hash_of_place(__u64 dentry, __u64 mount, __u64 file)
+ * odd, of random bits. Not inline: place_id() needs its room for what it calls later. */
+__noinline __u64 hash_of_place(__u64 dentry, __u64 mount, __u64 file)
 {
 	struct fs_struct *fs = bpf_get_current_task_btf()->fs;
 	struct dentry_part part;

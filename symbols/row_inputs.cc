@@ -151,13 +151,12 @@ std::optional<RowInputs> PlacesOf(const GivenInputs& inputs, ValueSums* sums) {
   if (inputs.count.is_number() && inputs.count.offsets[0] == 0) return RowInputs();
   // All that a std::vector has: from its begin, the difference of its end and that.
   Value end = sums->Add(inputs.data, inputs.count, kValueBytes);
-  if (!inputs.data.offsets.empty() && inputs.data.offsets.back() == 0 &&
-      inputs.data.offsets.size() >= 2) {
+  const size_t steps = inputs.data.offsets.size();
+  if (steps >= 2 && inputs.data.offsets.back() == 0) {
     Value vector = inputs.data;
     vector.offsets.pop_back();
-    Value vector_end = vector;
-    vector_end.offsets.back() += kVectorEnd;
-    vector_end.offsets.push_back(0);
+    Value vector_end = inputs.data;
+    vector_end.offsets[steps - 2] += kVectorEnd;
     const auto place = WordPlace(vector);
     if (end == vector_end && place) return RowInputs{RowInputKind::kStack, {*place}};
   }

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "userspace/base/clock.h"
 
