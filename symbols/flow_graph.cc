@@ -368,6 +368,13 @@ std::vector<bool> NodesLeadingTo(const FlowGraph& graph, const std::vector<uint3
   return leading;
 }
 
+bool CallsAny(const FlowGraph& graph, const std::function<bool(std::string_view)>& is_meant) {
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    if (is_meant(graph.node(i).callee)) return true;
+  }
+  return false;
+}
+
 std::vector<bool> NodesLeadingToCalls(const FlowGraph& graph,
                                       const std::function<bool(std::string_view)>& is_goal) {
   std::vector<uint32_t> goals;

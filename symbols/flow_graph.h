@@ -58,6 +58,9 @@ class FlowGraph {
   std::vector<uint32_t> edges_;
 };
 
+// Whether there is a call, or a jump that is one, of a function that `is_meant` says of, by its
+// mangled name (empty where it has none).
+bool CallsAny(const FlowGraph& graph, const std::function<bool(std::string_view)>& is_meant);
 // By node: whether a way leads from it to one of `goals`; so for the goals themselves.
 std::vector<bool> NodesLeadingTo(const FlowGraph& graph, const std::vector<uint32_t>& goals);
 // Likewise to calls of functions that `is_goal` says of by their mangled names. A walk that looks

@@ -36,11 +36,9 @@ class Conversions {
       return false;
     }
     const auto function = FlowGraph::Build(image_, range->start, range->end);
-    if (!function.ok()) return false;
-    for (size_t i = 0; i < function->size(); ++i) {
-      if (function->node(i).callee.starts_with(kTypedConversion)) return true;
-    }
-    return false;
+    return function.ok() && CallsAny(*function, [](std::string_view callee) {
+             return callee.starts_with(kTypedConversion);
+           });
   }
 
   const CodeImage& image_;

@@ -105,8 +105,8 @@ NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
                              const std::vector<uint64_t>& constructors) {
   NamelessMaker kind = NamelessMaker::kNeither;
   // Python's _record_function_with_args_enter: its rows do not begin through the dispatcher.
-  for (size_t i = 0; i < graph.size(); ++i) {
-    if (graph.node(i).callee.starts_with(kGivenToPython)) return kind;
+  if (CallsAny(graph, [](std::string_view callee) { return callee.starts_with(kGivenToPython); })) {
+    return kind;
   }
   const Value user_scope{Value::kConstant, {static_cast<int64_t>(Scope::kUserScope)}};
   ValueWalk walk(graph);
@@ -198,10 +198,8 @@ namespace {
 
 // at::sequence_number::peek(): the row gets what it returns.
 bool CallsPeek(const FlowGraph& graph) {
-  for (size_t i = 0; i < graph.size(); ++i) {
-    if (graph.node(i).callee == "_ZN2at15sequence_number4peekEv") return true;
-  }
-  return false;
+  return CallsAny(
+      graph, [](std::string_view callee) { return callee == "_ZN2at15sequence_number4peekEv"; });
 }
 
 }  // namespace

@@ -137,6 +137,11 @@ class Target:
         self.process.stdin.flush()
 
 
+def pythons() -> list[str]:
+    """The tests' own interpreter, and those in PROFTRACE_PYTHONS."""
+    return [LiveTest.python, *filter(None, os.environ.get("PROFTRACE_PYTHONS", "").split(":"))]
+
+
 class DumpTest(LiveTest):
     def dump(self, pid: int) -> dict:
         done = self.run_proftrace("dump", "-p", pid, "--json")
@@ -184,7 +189,7 @@ time.sleep(3600)
 
     def test_stacks_and_waits_are_the_processs_own(self) -> None:
         """Of every interpreter in PROFTRACE_PYTHONS too."""
-        for python in (LiveTest.python, *filter(None, os.environ.get("PROFTRACE_PYTHONS", "").split(":"))):
+        for python in pythons():
             with self.subTest(python=python):
                 self.check_standing(python)
 
@@ -209,7 +214,7 @@ time.sleep(3600)
 
     def test_who_has_the_lock_and_who_waits_for_it(self) -> None:
         """Of every interpreter in PROFTRACE_PYTHONS too."""
-        for python in (LiveTest.python, *filter(None, os.environ.get("PROFTRACE_PYTHONS", "").split(":"))):
+        for python in pythons():
             with self.subTest(python=python), Target(TWO_BUSY, python=python) as target:
                 target.wait("READY")
                 seen: list[list[str]] = []
@@ -248,7 +253,7 @@ time.sleep(3600)
 
     def test_a_thread_that_no_signal_reaches_is_shown_and_the_others_go_on(self) -> None:
         """Of every interpreter in PROFTRACE_PYTHONS too: up to 3.10 it does not know its threads' numbers."""
-        for python in (LiveTest.python, *filter(None, os.environ.get("PROFTRACE_PYTHONS", "").split(":"))):
+        for python in pythons():
             with self.subTest(python=python):
                 self.check_unstoppable(python)
 

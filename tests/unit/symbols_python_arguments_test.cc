@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "symbols/value_walk.h"
@@ -50,41 +51,41 @@ class PythonArgumentsTest : public ::testing::Test {
   FakeCode image_;
 };
 
+// After `code` each item that rbx goes over is converted; then the row gets its name.
+Code WithLoop(Code code, std::vector<uint8_t> end) {
+  return code
+      .Bytes({0x48, 0x8b, 0x33})  // mov rsi, [rbx]
+      .Call(kConvert)
+      .Bytes({0x48, 0x83, 0xc3, 0x08})        // add rbx, 8
+      .Bytes({0x4c, 0x39, 0xe3, 0x75, 0xef})  // cmp rbx, r12; jne to the load
+      .Call(kBefore)
+      .Bytes(std::move(end));
+}
+
 // The items are in the object if it is a tuple, and elsewhere if it is a list.
 TEST_F(PythonArgumentsTest, ItemsOfATupleThatAreConvertedInALoop) {
   image_.AddStub(kConvert, kConversion);
-  ExpectTuple(Find(Code()
-                       .Bytes({0x53, 0x48, 0x89, 0xd3})  // push rbx; mov rbx, rdx
-                       .Call(kMaker)
-                       .Bytes({0x48, 0x8b, 0x03})                    // mov rax, [rbx]
-                       .Bytes({0x48, 0x8b, 0x50, 0x08})              // mov rdx, [rax+8]
-                       .Bytes({0x48, 0x8d, 0x58, 0x18})              // lea rbx, [rax+0x18]
-                       .Bytes({0xf6, 0x82, 0xab, 0, 0, 0, 0x02})     // test byte [rdx+0xab], 2
-                       .Bytes({0x74, 0x04, 0x48, 0x8b, 0x58, 0x18})  // je +4; mov rbx, [rax+0x18]
-                       .Bytes({0x48, 0x8b, 0x33})                    // mov rsi, [rbx]
-                       .Call(kConvert)
-                       .Bytes({0x48, 0x83, 0xc3, 0x08})        // add rbx, 8
-                       .Bytes({0x4c, 0x39, 0xe3, 0x75, 0xef})  // cmp rbx, r12; jne to the load
-                       .Call(kBefore)
-                       .Bytes({0x5b, 0xc3})),
-              3, {0, 0});
+  Code code;
+  code.Bytes({0x53, 0x48, 0x89, 0xd3})  // push rbx; mov rbx, rdx
+      .Call(kMaker)
+      .Bytes({0x48, 0x8b, 0x03})                     // mov rax, [rbx]
+      .Bytes({0x48, 0x8b, 0x50, 0x08})               // mov rdx, [rax+8]
+      .Bytes({0x48, 0x8d, 0x58, 0x18})               // lea rbx, [rax+0x18]
+      .Bytes({0xf6, 0x82, 0xab, 0, 0, 0, 0x02})      // test byte [rdx+0xab], 2
+      .Bytes({0x74, 0x04, 0x48, 0x8b, 0x58, 0x18});  // je +4; mov rbx, [rax+0x18]
+  ExpectTuple(Find(WithLoop(code, {0x5b, 0xc3})), 3, {0, 0});
 }
 
 // In the distributions' builds the conversion has no name, and is known by what it calls; and the
 // tuple itself may be in a register where the row begins.
 TEST_F(PythonArgumentsTest, ItemsThatAFunctionWithoutANameConverts) {
-  const Code code = Code()
-                        .Call(kMaker)
-                        .Bytes({0x49, 0x8b, 0x55, 0x08})              // mov rdx, [r13+8]
-                        .Bytes({0x49, 0x8d, 0x5d, 0x18})              // lea rbx, [r13+0x18]
-                        .Bytes({0xf6, 0x82, 0xab, 0, 0, 0, 0x02})     // test byte [rdx+0xab], 2
-                        .Bytes({0x74, 0x04, 0x49, 0x8b, 0x5d, 0x18})  // je +4; mov rbx, [r13+0x18]
-                        .Bytes({0x48, 0x8b, 0x33})                    // mov rsi, [rbx]
-                        .Call(kConvert)
-                        .Bytes({0x48, 0x83, 0xc3, 0x08})        // add rbx, 8
-                        .Bytes({0x4c, 0x39, 0xe3, 0x75, 0xef})  // cmp rbx, r12; jne to the load
-                        .Call(kBefore)
-                        .Bytes({0xc3});
+  Code begin;
+  begin.Call(kMaker)
+      .Bytes({0x49, 0x8b, 0x55, 0x08})               // mov rdx, [r13+8]
+      .Bytes({0x49, 0x8d, 0x5d, 0x18})               // lea rbx, [r13+0x18]
+      .Bytes({0xf6, 0x82, 0xab, 0, 0, 0, 0x02})      // test byte [rdx+0xab], 2
+      .Bytes({0x74, 0x04, 0x49, 0x8b, 0x5d, 0x18});  // je +4; mov rbx, [r13+0x18]
+  const Code code = WithLoop(begin, {0xc3});
   image_.Add(kConvert, {0xe8, 0xfb, 0x00, 0x00, 0x00, 0xc3});  // call kCalled; ret
   image_.AddStub(kCalled, kTypedConversion);
   ExpectTuple(Find(code), 13, {0});

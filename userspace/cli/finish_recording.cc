@@ -32,6 +32,12 @@ constexpr double kDearPercent = 20;  // of slow-down: what costs less is pointed
 // Their captures are cut out of the recording's by one reading, and each is an open file.
 constexpr size_t kCyclesAtOnce = 32;
 
+TableOptions TableOfRecording() {
+  TableOptions table;
+  table.sort_by = "self_cpu_time_total";
+  return table;
+}
+
 void PrintBudget(const std::optional<Budget>& budget) {
   if (!budget.has_value()) return;
   if (!budget->demoted.empty()) {
@@ -126,8 +132,7 @@ absl::Status PrintUnwritten(const RecordArguments& arguments, const RecordResult
   if (!reader.ok()) return reader.status();
   const absl::StatusOr<Results> results = LoadResults(reader->get(), "", AggregateOptions());
   if (!results.ok()) return results.status();
-  TableOptions table;
-  table.sort_by = "self_cpu_time_total";
+  const TableOptions table = TableOfRecording();
   const absl::Status printed = PrintTable(*results, table, /*json=*/false);
   PrintEnd(arguments, result, *results);
   return printed;
@@ -143,8 +148,7 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   // salvaging.
   const absl::StatusOr<Results> results = LoadRecorded(directory, at_end, result.status.ok());
   if (!results.ok()) return result.status.ok() ? results.status() : result.status;
-  TableOptions table;
-  table.sort_by = "self_cpu_time_total";
+  const TableOptions table = TableOfRecording();
   absl::StatusOr<WrittenResults> written = WrittenResults();
   if (!at_end.is_removed) written = WriteRecorded(*results, formats, table, directory);
   const absl::Status is_in_place = directory.CheckPlace();
