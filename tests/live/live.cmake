@@ -2,11 +2,11 @@
 # own tracer had there.
 #
 # Those of `alone` run by themselves: they compare times with limits, or put probes into all processes.
-set(alone bounds budget guardian other_processes sched)
+set(alone bounds budget guardian other_processes sched two_tracers)
 #
 # Those whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
 # second chance. What is to show that a job is never harmed has none.
-set(undisturbed clean fork_kill_points guardian harmless kill_points namespaces other_processes patch patch_harmless patch_limits python_end)
+set(undisturbed clean fork_kill_points guardian harmless kill_points namespaces other_processes patch patch_harmless patch_limits python_end two_tracers)
 set(live_python "$ENV{PROFTRACE_PYTHON}")
 if(PROFTRACE_ORACLE_PYTHON)
   list(GET PROFTRACE_ORACLE_PYTHON 0 live_python)
@@ -40,7 +40,7 @@ set(only_python_end PythonEndTest.test_python_ends_when_a_thread_has_read_its_fr
 # Children are found by looking for them, which a busy machine does late.
 set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children)
 
-foreach(test IN ITEMS agent all bounds budget calls children clean cuda damage dump exit_codes faults flight fork_kill_points gpu gpu_check gpu_children gpu_idle gpu_kinds guardian harmless injection interrupted kill_points loss memory namespaces options other_processes outputs patch patch_harmless patch_limits patch_tier python_end ranges ranks sample sched stack_storms stacks steps system threads unprivileged views)
+foreach(test IN ITEMS agent all bounds budget calls children clean cuda damage dump exit_codes faults flight fork_kill_points gpu gpu_check gpu_children gpu_idle gpu_kinds guardian harmless injection interrupted kill_points loss memory namespaces options other_processes outputs patch patch_harmless patch_limits patch_tier python_end ranges ranks sample sched stack_storms stacks steps system threads two_tracers unprivileged views)
   set(python "${live_python}")
   if(test MATCHES "^(agent|cuda|gpu_check)$")
     set(python "${cuda_python}")

@@ -19,3 +19,6 @@ proftrace_unit_test(patch_inputs_test
 proftrace_unit_test(patch_stacks_test
   SOURCES patch_stacks_test.cc
   LIBS proftrace_patch proftrace_warnings)
+proftrace_unit_test(patch_jumps_test
+  SOURCES patch_jumps_test.cc
+  LIBS proftrace_patch proftrace_warnings)

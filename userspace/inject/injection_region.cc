@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -18,9 +20,11 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/injection_calls.h"
 #include "userspace/inject/injection_code.h"
+#include "userspace/inject/jump_distance.h"
 #include "userspace/inject/quiet_moment.h"
 #include "userspace/inject/remote_calls.h"
 #include "userspace/inject/room.h"
+#include "userspace/inject/torn_jump.h"
 
 namespace proftrace {
 namespace {
@@ -28,6 +32,7 @@ namespace {
 static_assert(kRegionBytes == 2 * INJECT_PAGE_BYTES + INJECT_STACK_BYTES);
 
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
+constexpr uint8_t kBreakpoint = 0xcc;
 constexpr uint64_t kMemfdCloexec = 1;
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
 
@@ -42,6 +47,22 @@ absl::Status Refused(const char* call, int64_t result) {
                                            ErrnoText(static_cast<int>(-result)));
 }
 
+// Where the stubs of `sites` go in a region at `address`; none where they have no room at places
+// that jumps may lead to.
+std::vector<uint64_t> PlaceStubs(uint64_t address, const std::vector<PatchSite>& sites) {
+  const uint64_t page = address + INJECT_PAGE_BYTES;
+  uint64_t next =
+      page + static_cast<uint64_t>(proftrace_injection_code_end - proftrace_injection_code);
+  std::vector<uint64_t> stubs;
+  for (const PatchSite& site : sites) {
+    const uint64_t stub = NextSafeTarget(site.address + kJumpBytes, next, 1);
+    if (stub + StubBytes(site) > page + INJECT_PAGE_BYTES) return {};
+    stubs.push_back(stub);
+    next = stub + StubBytes(site);
+  }
+  return stubs;
+}
+
 }  // namespace
 
 uint64_t FindRoom(const std::vector<Mapping>& mappings, const std::vector<PatchSite>& sites) {
@@ -51,7 +72,9 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, const std::vector<PatchS
     lowest = std::min(lowest, site.address);
     highest = std::max(highest, site.end());
   }
-  return FindRoom(mappings, lowest, highest, kRegionBytes);
+  return FindRoom(mappings, lowest, highest, kRegionBytes, [&sites](uint64_t address) {
+    return sites.empty() || !PlaceStubs(address, sites).empty();
+  });
 }
 
 bool InjectionRegion::IsStillThere() const {
@@ -135,17 +158,16 @@ absl::Status InjectionRegion::Fill(const std::vector<PatchSite>& sites, std::vec
   std::vector<uint8_t> code(proftrace_injection_code, proftrace_injection_code_end);
   const uint64_t code_address = address_ + INJECT_PAGE_BYTES;
   std::vector<uint64_t> addresses;
-  stubs_.clear();
-  for (const PatchSite& site : sites) {
-    const uint64_t stub = code_address + code.size();
-    absl::StatusOr<std::vector<uint8_t>> bytes = MakeStub(site, stub, code_address);
-    if (!bytes.ok()) return bytes.status();
-    code.insert(code.end(), bytes->begin(), bytes->end());
-    stubs_.push_back(stub);
-    addresses.push_back(site.address);
-  }
-  if (code.size() > INJECT_PAGE_BYTES || sites.size() > INJECT_MOST_SITES) {
+  stubs_ = PlaceStubs(address_, sites);
+  if (stubs_.size() != sites.size() || sites.size() > INJECT_MOST_SITES) {
     return Fail(ExitCode::kBug, "the code of an injection has no room in its page");
+  }
+  for (size_t i = 0; i < sites.size(); ++i) {
+    const absl::StatusOr<std::vector<uint8_t>> bytes = MakeStub(sites[i], stubs_[i], code_address);
+    if (!bytes.ok()) return bytes.status();
+    code.resize(stubs_[i] - code_address, kBreakpoint);
+    code.insert(code.end(), bytes->begin(), bytes->end());
+    addresses.push_back(sites[i].address);
   }
   std::memcpy(data.data() + INJECT_SITES, addresses.data(), addresses.size() * sizeof(uint64_t));
   // What only this class knows; the magic number stands there already.
@@ -168,11 +190,34 @@ absl::Status InjectionRegion::Fill(const std::vector<PatchSite>& sites, std::vec
 }
 
 bool InjectionRegion::IsPatched(const PatchSite& site) const {
-  uint8_t bytes[kJumpBytes];
-  if (!memory_.Read(site.address, bytes, sizeof(bytes)) || bytes[0] != 0xe9) return false;
-  int32_t distance = 0;
-  std::memcpy(&distance, bytes + 1, sizeof(distance));
-  return HasInside(site.address + kJumpBytes + static_cast<uint64_t>(int64_t{distance}));
+  JumpPlace now;
+  JumpPlace file;
+  std::copy_n(site.original.begin(), file.size(), file.begin());
+  return memory_.Read(site.address, now.data(), now.size()) &&
+         MayBeJumpInto(address_, address_ + kRegionBytes, site.address, now, file);
+}
+
+bool InjectionRegion::PutBack(const PatchSite& site) const {
+  std::array<uint8_t, kMostPatchBytes> now{};
+  if (!memory_.Read(site.address, now.data(), site.size)) return false;
+  std::array<uint8_t, kMostPatchBytes> after = site.original;
+  JumpPlace jump;
+  JumpPlace file;
+  std::copy_n(now.begin(), jump.size(), jump.begin());
+  std::copy_n(site.original.begin(), file.size(), file.begin());
+  const JumpPlace restored =
+      WithoutJump(address_, address_ + kRegionBytes, site.address, jump, file);
+  std::copy(restored.begin(), restored.end(), after.begin());
+  for (size_t i = restored.size(); i < site.size; ++i) {
+    if (now[i] == kBreakpoint) after[i] = now[i];
+  }
+  return WriteAround(memory_, site.address, std::span(now).first(site.size),
+                     std::span(after).first(site.size));
+}
+
+bool InjectionRegion::LeadsNowhere() const {
+  return std::none_of(sites_.begin(), sites_.end(),
+                      [this](const PatchSite& site) { return IsPatched(site); });
 }
 
 absl::Status InjectionRegion::WithAllStopped(
@@ -254,7 +299,7 @@ absl::Status InjectionRegion::Remove() {
     std::memcpy(&state, data_.data() + INJECT_STATE, sizeof(state));
     if (state == INJECT_ARMED) memory_.WriteValue(address_ + INJECT_STATE, uint32_t{INJECT_IDLE});
     for (const PatchSite& site : sites_) {
-      if (IsPatched(site) && !memory_.Write(site.address, site.original.data(), site.size)) {
+      if (IsPatched(site) && !PutBack(site)) {
         return absl::UnavailableError(
             "its code could not be written to: a jump of ours stays, and " +
             std::to_string(kRegionBytes / 1024) + " KiB that it leads to");
@@ -268,8 +313,12 @@ absl::Status InjectionRegion::Remove() {
   if (state == INJECT_WORKING) {
     return absl::UnavailableError("a thread of it is still loading the library; " + stays);
   }
-  status = WithAllStopped([this](uint64_t address) { return HasInside(address); },
-                          [this](QuietMoment* moment) { return Unmap(moment); });
+  status = WithAllStopped(
+      [this](uint64_t address) { return HasInside(address); },
+      [this](QuietMoment* moment) {
+        return LeadsNowhere() ? Unmap(moment)
+                              : absl::UnavailableError("its code leads there all the same");
+      });
   const std::string message = stays + ": " + std::string(status.message());
   if (absl::IsUnavailable(status)) return absl::UnavailableError(message);
   const bool is_refused = ExitCodeOf(status) == ExitCode::kNotPermitted;
@@ -305,8 +354,8 @@ absl::StatusOr<std::vector<InjectionRegion>> InjectionRegion::FindLeftovers(
       PatchSite site;
       site.address = address;
       site.size = kJumpBytes;
-      if (!region.IsPatched(site) ||
-          !ReadMappedFile(pid, mappings, address, site.original.data(), kMostPatchBytes)) {
+      if (!ReadMappedFile(pid, mappings, address, site.original.data(), kMostPatchBytes) ||
+          !region.IsPatched(site)) {
         continue;
       }
       uint8_t now[kMostPatchBytes];

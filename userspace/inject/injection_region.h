@@ -60,7 +60,11 @@ class InjectionRegion {
     return address >= address_ && address < address_ + kRegionBytes;
   }
   bool IsStillThere() const;
+  // Whether there is a jump to this region, or what is left of one.
   bool IsPatched(const PatchSite& site) const;
+  // Has the site as in the file, but for breakpoints of others.
+  bool PutBack(const PatchSite& site) const;
+  bool LeadsNowhere() const;
   absl::Status WithAllStopped(const std::function<bool(uint64_t)>& is_in_the_way,
                               const std::function<absl::Status(QuietMoment*)>& work);
   absl::Status MapBy(StoppedThreads* threads, uint64_t address, const std::string& name);

@@ -9,6 +9,7 @@
 
 #include "symbols/disassembler.h"
 #include "symbols/instruction.h"
+#include "userspace/inject/jump_distance.h"
 
 namespace proftrace {
 namespace {
@@ -118,10 +119,17 @@ absl::StatusOr<PatchSite> FindPatchSite(std::span<const uint8_t> code, uint64_t 
 absl::StatusOr<std::vector<uint8_t>> JumpTo(const PatchSite& site, uint64_t target) {
   const absl::StatusOr<int32_t> distance = Distance(site.address + kJumpBytes, target);
   if (!distance.ok()) return distance.status();
+  if (!IsSafeDistance(*distance)) {
+    return absl::InternalError("a jump's distance looks like a breakpoint");
+  }
   std::vector<uint8_t> bytes;
   AppendRelative(kJump, *distance, &bytes);
   bytes.resize(site.size, kNop);
   return bytes;
+}
+
+size_t StubBytes(const PatchSite& site) {
+  return kEnter.size() + kJumpBytes + kLeave.size() + site.size + kJumpBytes;
 }
 
 absl::StatusOr<std::vector<uint8_t>> MakeStub(const PatchSite& site, uint64_t address,

@@ -32,8 +32,11 @@ struct PatchSite {
 absl::StatusOr<PatchSite> FindPatchSite(std::span<const uint8_t> code, uint64_t address);
 
 // The bytes of a jump from the site to `target`, padded with nops to the site's size.
-// Fails when that is too far away.
+// Fails when that is too far away, or at a distance that no jump must have (jump_distance.h).
 absl::StatusOr<std::vector<uint8_t>> JumpTo(const PatchSite& site, uint64_t target);
+
+// Of what MakeStub() makes for it.
+size_t StubBytes(const PatchSite& site);
 
 // What the jump leads to: saves the flags and rax, calls `work`, runs the site's instructions, and
 // goes back behind them. `address`: where the stub will be.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "userspace/inject/jump_distance.h"
+
 namespace proftrace {
 namespace {
 
@@ -10,9 +12,34 @@ constexpr uint64_t kRoomPageBytes = 4096;
 constexpr uint64_t kReach = 0x7800'0000;  // of a jump, less what one module may be long
 constexpr uint64_t kMargin = 0x10000;  // left free beside other mappings, where there is more room
 constexpr uint64_t kLowest = 0x10000;
+// Pages that are tried from an end of a gap on. Over so many, any other byte of a distance than the
+// uppermost one has been something else.
+constexpr int kMostTries = 96;
 
-uint64_t FindRoom(const std::vector<Mapping>& mappings, uint64_t lowest, uint64_t highest,
-                  uint64_t bytes, uint64_t margin) {
+// 0 where it would be below.
+uint64_t Less(uint64_t address, int64_t change) {
+  const auto less = static_cast<uint64_t>(-change);
+  return address > less ? address - less : 0;
+}
+
+// The room that is looked for.
+struct Wanted {
+  uint64_t lowest;   // of the places that jumps are at
+  uint64_t highest;  // behind the last of them
+  uint64_t bytes;
+  const std::function<bool(uint64_t)>& accepts;
+
+  // The highest begin of a room that lies wholly below the distances that no jump may have, and the
+  // lowest of one wholly above them.
+  uint64_t HighestBelow() const { return Less(lowest, kUnsafeFrom - static_cast<int64_t>(bytes)); }
+  uint64_t LowestAbove() const { return Less(highest, kUnsafeUntil); }
+  bool IsSafe(uint64_t at) const {
+    return (at <= HighestBelow() || at >= LowestAbove()) && (accepts == nullptr || accepts(at));
+  }
+};
+
+uint64_t FindRoom(const std::vector<Mapping>& mappings, const Wanted& wanted, uint64_t margin) {
+  const auto [lowest, highest, bytes, accepts] = wanted;
   const auto distance = [&](uint64_t at) {
     const uint64_t end = at + bytes;
     const uint64_t below = at < highest ? highest - at : 0;
@@ -23,13 +50,37 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, uint64_t lowest, uint64_
   const auto take = [&](uint64_t at) {
     if (distance(at) < kReach && (best == 0 || distance(at) < distance(best))) best = at;
   };
+  // Begins of rooms in [first, last], which are pages: the nearest to either end that is safe.
+  const auto take_within = [&](uint64_t first, uint64_t last, bool at_end) {
+    for (int i = 0; !at_end && i < kMostTries && first + i * kRoomPageBytes <= last; ++i) {
+      if (!wanted.IsSafe(first + i * kRoomPageBytes)) continue;
+      take(first + i * kRoomPageBytes);
+      break;
+    }
+    for (int i = 0; i < kMostTries && first + i * kRoomPageBytes <= last; ++i) {
+      if (!wanted.IsSafe(last - i * kRoomPageBytes)) continue;
+      take(last - i * kRoomPageBytes);
+      break;
+    }
+  };
+  // The same, on both sides of what no jump may reach.
+  const auto take_beside = [&](uint64_t first, uint64_t last, bool at_end) {
+    const uint64_t below = std::min(last, wanted.HighestBelow() & ~(kRoomPageBytes - 1));
+    const uint64_t above =
+        std::max(first, (wanted.LowestAbove() + kRoomPageBytes - 1) & ~(kRoomPageBytes - 1));
+    if (first <= below) take_within(first, below, at_end);
+    if (above <= last) take_within(above, last, at_end);
+  };
   // Below the first one, too: the heap may lie close behind a program, which then has no other gap.
   uint64_t start = kLowest;
   for (size_t i = 0; i < mappings.size(); ++i) {
     const uint64_t end = mappings[i].start;
     if (end >= start + bytes + 2 * margin) {
-      if (i > 0 && mappings[i - 1].path != "[heap]") take(start + margin);  // that grows there
-      take((end - bytes - margin) & ~(kRoomPageBytes - 1));
+      const uint64_t last = (end - bytes - margin) & ~(kRoomPageBytes - 1);
+      // The heap grows into the gap behind it.
+      const bool is_behind_heap = i > 0 && mappings[i - 1].path == "[heap]";
+      const uint64_t first = start + margin;
+      take_beside((first + kRoomPageBytes - 1) & ~(kRoomPageBytes - 1), last, is_behind_heap);
     }
     start = std::max(kLowest, mappings[i].end);
   }
@@ -39,9 +90,10 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, uint64_t lowest, uint64_
 }  // namespace
 
 uint64_t FindRoom(const std::vector<Mapping>& mappings, uint64_t lowest, uint64_t highest,
-                  uint64_t bytes) {
-  const uint64_t room = FindRoom(mappings, lowest, highest, bytes, kMargin);
-  return room != 0 ? room : FindRoom(mappings, lowest, highest, bytes, kRoomPageBytes);
+                  uint64_t bytes, const std::function<bool(uint64_t)>& accepts) {
+  const Wanted wanted{lowest, highest, bytes, accepts};
+  const uint64_t room = FindRoom(mappings, wanted, kMargin);
+  return room != 0 ? room : FindRoom(mappings, wanted, kRoomPageBytes);
 }
 
 }  // namespace proftrace

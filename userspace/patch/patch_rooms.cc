@@ -14,12 +14,14 @@ constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kGroupBytes = 0x4000'0000;  // spots of one room are no further apart
 // A room for fewer is not worth its copy of the recorder, some 60 KiB.
 constexpr size_t kFewestSpots = 16;
+// What a jump may have to leave out: its second uppermost byte of distance has two values that are
+// no good, and all between these are others (jump_distance.h).
+constexpr uint64_t kSkippedBytes = 0x2'1000;
+constexpr uint64_t kSplitSpare = 32;  // of so many bytes one
+constexpr uint64_t kLeastSpareBytes = 1024;
 
-// Its length does not depend on where it lies, as long as that is within reach.
 uint64_t BytesOf(const PatchSpot& spot) {
-  const uint64_t near = RoundUp(spot.address(), kPageBytes);
-  const absl::StatusOr<std::vector<uint8_t>> code = MakeTrampoline(spot, near, near, near);
-  return RoundUp(code.ok() ? code->size() : kMostTrampolineBytes, kTrampolineAlignment);
+  return RoundUp(TrampolineBytes(spot), kTrampolineAlignment);
 }
 
 class Rooms {
@@ -31,7 +33,8 @@ class Rooms {
     for (size_t first = 0, end = 0; first < spots_.size(); first = end) {
       const uint64_t begin = spots_[first].address();
       while (end < spots_.size() && spots_[end].address() - begin < kGroupBytes) ++end;
-      const uint64_t most = (end - first) * RoundUp(kMostTrampolineBytes, kTrampolineAlignment);
+      const uint64_t most =
+          (end - first) * RoundUp(kMostTrampolineBytes, kTrampolineAlignment) + kSkippedBytes;
       if (!Take(first, end, most)) Split(first, end);
     }
     return std::move(rooms_);
@@ -62,8 +65,10 @@ class Rooms {
   void Split(size_t first, size_t end) {
     std::vector<uint64_t> bytes = {0};  // of all before
     for (size_t i = first; i < end; ++i) bytes.push_back(bytes.back() + BytesOf(spots_[i]));
+    // With some to leave out: a few spots whose jumps would have to leave out more have none.
     const auto bytes_of = [&, base = first](size_t begin, size_t count) {
-      return bytes[begin + count - base] - bytes[begin - base];
+      const uint64_t exact = bytes[begin + count - base] - bytes[begin - base];
+      return exact + exact / kSplitSpare + kLeastSpareBytes;
     };
     while (first < end) {
       size_t fits = 0;

@@ -1,9 +1,9 @@
 #include "userspace/patch/patched_code.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <set>
@@ -13,10 +13,13 @@
 
 #include "bpf/abi/patch_memory.h"
 #include "symbols/process.h"
-#include "userspace/base/unique_fd.h"
+#include "userspace/inject/jump_distance.h"
 #include "userspace/inject/loader_places.h"
+#include "userspace/inject/torn_jump.h"
 #include "userspace/patch/patch_rooms.h"
+#include "userspace/patch/private_pages.h"
 #include "userspace/patch/recorder_code.h"
+#include "userspace/patch/trampoline_room.h"
 
 namespace proftrace {
 namespace {
@@ -31,17 +34,17 @@ constexpr uint64_t kMostGapBytes = 1024 * kPageBytes;
 
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
-bool HasOnlyBreakpoints(std::span<const uint8_t> original, std::span<const uint8_t> now) {
-  for (size_t i = 0; i < original.size(); ++i) {
-    if (now[i] != original[i] && now[i] != kBreakpoint) return false;
-  }
-  return true;
-}
-
 // Where others have set breakpoints since, these stay: they put back what the file has there.
 bool IsOurJump(std::span<const uint8_t> ours, const uint8_t* now) {
+  return IsOfFile(now, ours.data(), ours.size());
+}
+
+// Whether a jump's place has nothing but the jump, the file's bytes, which the kernel may have put
+// back, and breakpoints.
+bool IsJumpOrFile(std::span<const uint8_t> ours, std::span<const uint8_t> original,
+                  const uint8_t* now) {
   for (size_t i = 0; i < ours.size(); ++i) {
-    if (now[i] != ours[i] && now[i] != kBreakpoint) return false;
+    if (now[i] != ours[i] && now[i] != original[i] && now[i] != kBreakpoint) return false;
   }
   return true;
 }
@@ -51,47 +54,6 @@ void PutBack(std::span<const uint8_t> ours, std::span<const uint8_t> original, u
     if (now[i] == ours[i]) now[i] = original[i];
   }
 }
-
-// Has a jump's place, which lies in one page, as in `after`: at once, for a tracer that is killed
-// between two writes leaves a jump to nowhere. Where somebody else's breakpoint stays, around it.
-bool WriteJump(const WritableMemory& memory, uint64_t address, std::span<const uint8_t> before,
-               std::span<const uint8_t> after) {
-  const auto stays = [&](size_t i) { return before[i] == kBreakpoint && after[i] == kBreakpoint; };
-  bool is_written = true;
-  for (size_t begin = 0, end = 0; begin < before.size(); begin = end) {
-    while (end < before.size() && !stays(end)) ++end;
-    is_written =
-        (end == begin || memory.Write(address + begin, after.data() + begin, end - begin)) &&
-        is_written;
-    while (end < before.size() && stays(end)) ++end;
-  }
-  return is_written;
-}
-
-// What the pages of a process are (Documentation/admin-guide/mm/pagemap.rst).
-class PageMap {
- public:
-  explicit PageMap(Pid pid)
-      : file_(open(("/proc/" + std::to_string(Raw(LivingThread(pid))) + "/pagemap").c_str(),
-                   O_RDONLY | O_CLOEXEC)) {}
-
-  // Whether none is the process's own, or it has no page there.
-  bool AreOfFile(uint64_t begin, uint64_t end) const {
-    constexpr uint64_t kPresent = uint64_t{1} << 63;
-    constexpr uint64_t kSwapped = uint64_t{1} << 62;
-    constexpr uint64_t kOfFile = uint64_t{1} << 61;
-    std::vector<uint64_t> entries((end - begin) / kPageBytes);
-    const auto bytes = static_cast<ssize_t>(entries.size() * sizeof(uint64_t));
-    const auto at = static_cast<off_t>(begin / kPageBytes * sizeof(uint64_t));
-    return pread(file_.get(), entries.data(), static_cast<size_t>(bytes), at) == bytes &&
-           std::all_of(entries.begin(), entries.end(), [](uint64_t entry) {
-             return (entry & kSwapped) == 0 && ((entry & kPresent) == 0 || (entry & kOfFile) != 0);
-           });
-  }
-
- private:
-  UniqueFd file_;
-};
 
 }  // namespace
 
@@ -207,13 +169,24 @@ bool PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
       jumps_.push_back(std::move(jump));
       continue;
     }
-    int32_t distance = 0;
-    std::memcpy(&distance, jump.bytes.data() + 1, sizeof(distance));
-    if (jump.bytes[0] == kBreakpoint) jump.bytes[0] = kJumpOpcode;
-    if (jump.bytes[0] != kJumpOpcode ||
-        !IsInsideRegion(address + kWindowBytes + static_cast<uint64_t>(int64_t{distance}))) {
-      is_known = false;
+    JumpPlace now;
+    JumpPlace file;
+    std::copy_n(jump.bytes.begin(), now.size(), now.begin());
+    std::copy_n(jump.original.begin(), file.size(), file.begin());
+    const auto region = std::ranges::find_if(regions_, [&](const Region& one) {
+      return MayBeJumpInto(one.range.address, one.range.address + one.range.bytes, address, now,
+                           file);
+    });
+    if (region == regions_.end()) {
+      // Nothing but breakpoints of others, or code that somebody else has put there.
+      is_known = is_known && IsOfFile(now.data(), file.data(), now.size());
       continue;
+    }
+    // Ours is what goes when the jump does.
+    const JumpPlace restored = WithoutJump(
+        region->range.address, region->range.address + region->range.bytes, address, now, file);
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (restored[i] == now[i]) jump.bytes[i] = jump.original[i];
     }
     jump.is_written = true;
     jumps_.push_back(std::move(jump));
@@ -289,23 +262,27 @@ absl::Status PatchedCode::WriteTrampolines(bool touches_pages) {
     std::vector<uint8_t> code(RecorderCode().begin(), RecorderCode().end());
     code.resize(region.tables - recorder, kBreakpoint);
     code.insert(code.end(), tables_.bytes().begin(), tables_.bytes().end());
+    TrampolineRoom room(recorder + RoundUp(code.size(), kTrampolineAlignment),
+                        region.range.address + region.range.bytes);
     for (const size_t i : region.spots) {
-      code.resize(RoundUp(code.size(), kTrampolineAlignment), kBreakpoint);
-      const uint64_t to = recorder + code.size();
       const uint16_t number = spots_[i].signature;
       const uint64_t signature = number != 0 ? region.tables + tables_.SignatureAt(number) : 0;
+      const uint64_t jump_end = spots_[i].address() + kWindowBytes;
+      const std::optional<uint64_t> to = room.Take(jump_end, TrampolineBytes(spots_[i]));
+      if (!to.has_value()) {
+        Refuse(i, "its trampoline has no room");
+        continue;
+      }
       const absl::StatusOr<std::vector<uint8_t>> bytes =
-          MakeTrampoline(spots_[i], to, recorder, signature);
-      absl::StatusOr<std::vector<uint8_t>> jump = JumpBytes(spots_[i], to);
+          MakeTrampoline(spots_[i], *to, recorder, signature);
+      absl::StatusOr<std::vector<uint8_t>> jump = JumpBytes(spots_[i], *to);
       if (!bytes.ok() || !jump.ok()) {
         Refuse(i, std::string((bytes.ok() ? jump.status() : bytes.status()).message()));
         continue;
       }
-      if (PATCH_CONTROL_BYTES + code.size() + bytes->size() > region.range.bytes) {
-        Refuse(i, "its trampoline has no room");
-        continue;
-      }
-      code.insert(code.end(), bytes->begin(), bytes->end());
+      const uint64_t at = *to - recorder;
+      if (code.size() < at + bytes->size()) code.resize(at + bytes->size(), kBreakpoint);
+      std::copy(bytes->begin(), bytes->end(), code.begin() + static_cast<ptrdiff_t>(at));
       const std::vector<uint8_t>& original = spots_[i].original;
       jumps_.push_back({i,
                         spots_[i].address(),
@@ -400,7 +377,7 @@ bool PatchedCode::WriteRun(const PageRun& run, std::span<const uint8_t> before,
     const auto from = before.subspan(at, kWindowBytes);
     const auto to = after.subspan(at, kWindowBytes);
     if (std::equal(from.begin(), from.end(), to.begin())) continue;
-    is_written = WriteJump(memory_, jumps_[i].address, from, to) && is_written;
+    is_written = WriteAround(memory_, jumps_[i].address, from, to) && is_written;
   }
   return is_written;
 }
@@ -453,7 +430,8 @@ size_t PatchedCode::WriteJumps() {
       const auto seen = std::span(now).subspan(at);
       const auto window = std::span(jump.window).first(std::min(jump.window.size(), seen.size()));
       jump.is_written = is_read && std::equal(window.begin(), window.end(), seen.begin());
-      jump.is_changed = is_read && !jump.is_written && !HasOnlyBreakpoints(window, seen);
+      jump.is_changed =
+          is_read && !jump.is_written && !IsOfFile(seen.data(), window.data(), window.size());
       if (!jump.is_written) continue;
       std::copy(jump.bytes.begin(), jump.bytes.end(), after.begin() + static_cast<ptrdiff_t>(at));
       ++here;
@@ -502,17 +480,39 @@ bool PatchedCode::RemoveJumps(uint64_t kept) {
   std::vector<uint8_t> after;
   for (const PageRun& run : runs_) {
     now.resize(run.bytes);
-    if (!memory_.Read(run.address, now.data(), now.size())) continue;
+    if (!memory_.Read(run.address, now.data(), now.size())) {
+      // Part of it is unmapped, with the library that was there.
+      for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
+        is_clean = RemoveJump(jumps_[i], kept) && is_clean;
+      }
+      continue;
+    }
     after = now;
     for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
       const Jump& jump = jumps_[i];
+      if (!jump.is_written || jump.address == kept) continue;
       uint8_t* at = after.data() + (jump.address - run.address);
-      if (!jump.is_written || jump.address == kept || !IsOurJump(jump.bytes, at)) continue;
-      PutBack(jump.bytes, jump.original, at);
+      if (IsJumpOrFile(jump.bytes, jump.original, at)) {
+        PutBack(jump.bytes, jump.original, at);
+      } else {
+        is_clean = false;
+      }
     }
     if (after != now) is_clean = WriteRun(run, now, after) && is_clean;
   }
   return is_clean;
+}
+
+bool PatchedCode::RemoveJump(const Jump& jump, uint64_t kept) const {
+  std::array<uint8_t, kWindowBytes> now{};
+  if (!jump.is_written || jump.address == kept ||
+      !memory_.Read(jump.address, now.data(), now.size())) {
+    return true;
+  }
+  if (!IsJumpOrFile(jump.bytes, jump.original, now.data())) return false;
+  std::array<uint8_t, kWindowBytes> after = now;
+  PutBack(jump.bytes, jump.original, after.data());
+  return WriteAround(memory_, jump.address, now, after);
 }
 
 bool PatchedCode::IsInsideJump(uint64_t address) const {
@@ -532,7 +532,7 @@ std::vector<AddressRange> PatchedCode::RestoredRuns() const {
   std::vector<AddressRange> restored;
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
   if (!mappings.ok()) return restored;
-  const PageMap pages(pid_);
+  const PrivatePages pages(pid_);
   const auto are_of_file = [&](uint64_t begin, uint64_t end) {
     return std::any_of(mappings->begin(), mappings->end(),
                        [&](const Mapping& mapping) {

@@ -92,7 +92,9 @@ class PatchedCode {
   // waits for those who read, it knows the ring until the regions are gone.
   bool Publish(uint64_t ring) const;
   size_t CountJumps() const;
-  // `kept`: the address of one that stays. False: something could not be written back.
+  // Also what is left of jumps that somebody else has put bytes of the file back into. `kept`: the
+  // address of one that stays. False: something could not be written back, or somebody else has
+  // written other code there, which may lead to a region.
   bool RemoveJumps(uint64_t kept = 0);
 
   // Spots that have a jump now.
@@ -134,6 +136,7 @@ class PatchedCode {
   bool MayHaveBreakpoints(const PageRun& run, std::span<const uint8_t> now) const;
   // Has the run as in `after`; it was as in `before`. Breakpoints of others are not written again:
   // the kernel may take them out meanwhile, and one that belongs to nobody kills the job.
+  bool RemoveJump(const Jump& jump, uint64_t kept) const;
   bool WriteRun(const PageRun& run, std::span<const uint8_t> before,
                 std::span<const uint8_t> after) const;
   // Of groups of which a spot has no trampoline, or other code by now than in its file.

@@ -111,7 +111,12 @@ int32_t FindTidOffset(Pid pid, const WritableMemory& memory,
 
 absl::Status Gone() { return Fail(ExitCode::kNoTarget, "it has ended, or runs another program"); }
 
-absl::Status NotPutBack() { return absl::InternalError("not all of its code could be put back"); }
+absl::Status NotPutBack() {
+  return absl::InternalError(
+      "not all of its code could be put back, as something else has changed it where jumps are; "
+      "the "
+      "memory that they lead to stays mapped");
+}
 
 absl::Status NoMoment(Pid pid, const std::string& reason) {
   return Fail(ExitCode::kHostUnfit,
@@ -438,7 +443,8 @@ absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
       pid_, memory_, [code](uint64_t address) { return code->IsInsideRegion(address); },
       [this, code](QuietMoment* moment) {
         if (!code->IsStillThere()) return Gone();
-        if (python_end_ != 0 && !code->RemoveJumps()) return NotPutBack();
+        // What uprobes that came or went meanwhile have put back; and the jump that was kept.
+        if (!code->RemoveJumps()) return NotPutBack();
         return UnmapAll(moment, code);
       },
       &report_.detach);

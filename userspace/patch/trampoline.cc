@@ -10,6 +10,7 @@
 #include "bpf/abi/records.h"
 #include "symbols/instruction.h"
 #include "symbols/moved_code.h"
+#include "userspace/inject/jump_distance.h"
 #include "userspace/patch/recorder_code.h"
 
 namespace proftrace {
@@ -202,7 +203,16 @@ bool AddRecording(const PatchSpot& spot, uint64_t recorder, uint64_t signature, 
 absl::StatusOr<std::vector<uint8_t>> JumpBytes(const PatchSpot& spot, uint64_t target) {
   CodeWriter code(spot.address());
   if (!code.AddRelative(kJump, target)) return TooFar();
+  if (!IsSafeDistance(static_cast<int32_t>(target - code.here()))) {
+    return absl::InternalError("a jump's distance looks like a breakpoint");
+  }
   return code.Take();
+}
+
+size_t TrampolineBytes(const PatchSpot& spot) {
+  const uint64_t near = RoundUp(spot.address(), kTrampolineAlignment);
+  const absl::StatusOr<std::vector<uint8_t>> code = MakeTrampoline(spot, near, near, near);
+  return code.ok() ? code->size() : kMostTrampolineBytes;
 }
 
 absl::StatusOr<std::vector<uint8_t>> MakeTrampoline(const PatchSpot& spot, uint64_t to,

@@ -29,7 +29,8 @@ struct PatchSpot {
   uint64_t address() const { return bias + window.address; }
 };
 
-// The jump's bytes: `jmp rel32` to `target`. Fails when that is too far away.
+// The jump's bytes: `jmp rel32` to `target`. Fails when that is too far away, or at a distance that
+// no jump must have (userspace/inject/jump_distance.h).
 absl::StatusOr<std::vector<uint8_t>> JumpBytes(const PatchSpot& spot, uint64_t target);
 
 // The code for `spot` at the address `to`; `recorder`: where the recorder is (patch_memory.h);
@@ -37,6 +38,9 @@ absl::StatusOr<std::vector<uint8_t>> JumpBytes(const PatchSpot& spot, uint64_t t
 // there.
 absl::StatusOr<std::vector<uint8_t>> MakeTrampoline(const PatchSpot& spot, uint64_t to,
                                                     uint64_t recorder, uint64_t signature = 0);
+
+// How long it is, which does not depend on where it lies, as long as that is within reach.
+size_t TrampolineBytes(const PatchSpot& spot);
 
 // No trampoline is longer.
 inline constexpr size_t kMostTrampolineBytes = 320;

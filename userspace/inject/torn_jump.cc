@@ -1,0 +1,79 @@
+#include "userspace/inject/torn_jump.h"
+
+#include <cstddef>
+#include <cstring>
+
+namespace proftrace {
+namespace {
+
+constexpr uint8_t kBreakpoint = 0xcc;
+constexpr uint8_t kJump = 0xe9;
+constexpr size_t kDistanceAt = 1;
+
+int32_t DistanceOf(const JumpPlace& place) {
+  int32_t distance = 0;
+  std::memcpy(&distance, place.data() + kDistanceAt, sizeof(distance));
+  return distance;
+}
+
+bool IsWhole(uint64_t begin, uint64_t end, uint64_t address, const JumpPlace& now) {
+  const uint64_t target =
+      address + now.size() + static_cast<uint64_t>(int64_t{DistanceOf(now)});
+  return (now[0] == kJump || now[0] == kBreakpoint) && target >= begin && target < end;
+}
+
+}  // namespace
+
+bool IsOfFile(const uint8_t* now, const uint8_t* file, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    if (now[i] != file[i] && now[i] != kBreakpoint) return false;
+  }
+  return true;
+}
+
+bool MayBeJumpInto(uint64_t begin, uint64_t end, uint64_t address, const JumpPlace& now,
+                   const JumpPlace& file) {
+  if (IsOfFile(now.data(), file.data(), now.size())) return false;
+  if (IsWhole(begin, end, address, now)) return true;
+  if (now[0] != kJump && now[0] != kBreakpoint && now[0] != file[0]) return false;
+  // A byte that is the file's or a breakpoint may have been any other.
+  uint32_t known = 0;
+  for (size_t i = kDistanceAt; i < now.size(); ++i) {
+    const bool is_known = now[i] != file[i] && now[i] != kBreakpoint;
+    if (is_known) known |= uint32_t{0xff} << (8 * (i - kDistanceAt));
+  }
+  const auto distance = static_cast<uint32_t>(DistanceOf(now)) & known;
+  for (uint64_t target = begin; target < end; ++target) {
+    const auto there = static_cast<uint32_t>(target - address - now.size());
+    if ((there & known) == distance) return true;
+  }
+  return false;
+}
+
+bool WriteAround(const WritableMemory& memory, uint64_t address, std::span<const uint8_t> before,
+                 std::span<const uint8_t> after) {
+  const auto stays = [&](size_t i) { return before[i] == kBreakpoint && after[i] == kBreakpoint; };
+  bool is_written = true;
+  for (size_t begin = 0, end = 0; begin < before.size(); begin = end) {
+    while (end < before.size() && !stays(end)) ++end;
+    is_written =
+        (end == begin || memory.Write(address + begin, after.data() + begin, end - begin)) &&
+        is_written;
+    while (end < before.size() && stays(end)) ++end;
+  }
+  return is_written;
+}
+
+JumpPlace WithoutJump(uint64_t begin, uint64_t end, uint64_t address, const JumpPlace& now,
+                      const JumpPlace& file) {
+  // An earlier version's distances may have 0xcc in them.
+  const bool is_whole = IsWhole(begin, end, address, now);
+  JumpPlace restored = file;
+  for (size_t i = 0; i < now.size(); ++i) {
+    const bool is_ours = is_whole && i >= kDistanceAt;
+    if (now[i] == kBreakpoint && !is_ours) restored[i] = kBreakpoint;
+  }
+  return restored;
+}
+
+}  // namespace proftrace

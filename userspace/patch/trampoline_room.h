@@ -1,0 +1,29 @@
+// Places for trampolines in one region, each at a distance that its jump may have.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace proftrace {
+
+class TrampolineRoom {
+ public:
+  // Free memory; `begin` is aligned as trampolines are.
+  TrampolineRoom(uint64_t begin, uint64_t end) : gaps_{{begin, end}} {}
+
+  // The lowest place for `bytes` to which a jump that ends at `jump_end` may lead. nullopt: there
+  // is none. What has to be left out stays free for others.
+  std::optional<uint64_t> Take(uint64_t jump_end, size_t bytes);
+
+ private:
+  struct Gap {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+
+  std::vector<Gap> gaps_;  // ascending
+};
+
+}  // namespace proftrace
