@@ -17,6 +17,7 @@
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/quiet_moment.h"
+#include "userspace/patch/code_audit.h"
 #include "userspace/patch/python_end.h"
 #include "userspace/patch/target_lock.h"
 #include "userspace/patch/whole_sites.h"
@@ -412,7 +413,13 @@ void PatchRecorder::Close(Pid pid, Process process) {
   const absl::StatusOr<TargetLock> code = TargetLock::TakeForJumps(pid);
   const absl::Status status = process.patched->Detach();
   if (status.ok()) guardian_->Forget(pid);
+  const absl::Status code_status = status.ok() ? CheckCode(pid) : absl::OkStatus();
   const std::lock_guard lock(mutex_);
+  // One that has ended has no code.
+  if (ExitCodeOf(code_status) == ExitCode::kHostUnfit) {
+    gaps_.push_back({"the job's code", std::string(code_status.message())});
+    code_status_.Update(code_status);
+  }
   process.patched->ring()->Stop();
   process.patched->ring()->Drain([this](std::span<const std::byte> record) { Keep(record); });
   for (auto& [number, demoted] : demoted_) {
@@ -542,6 +549,11 @@ uint64_t PatchRecorder::read_failed() const {
 std::vector<std::string> PatchRecorder::left_behind() const {
   const std::lock_guard lock(mutex_);
   return left_behind_;
+}
+
+absl::Status PatchRecorder::code_status() const {
+  const std::lock_guard lock(mutex_);
+  return code_status_;
 }
 
 std::vector<Unsupported> PatchRecorder::gaps() const {

@@ -69,6 +69,8 @@ class PatchRecorder {
   void Detach();
   // What could not be taken out, a sentence for each process: after Detach().
   std::vector<std::string> left_behind() const;
+  // After Detach(): fails where a process's code is not its files' any more, and says where.
+  absl::Status code_status() const;
 
   // Hands over what was recorded since the last time.
   void Take(const std::function<void(std::span<const std::byte> record)>& on_record);
@@ -140,6 +142,7 @@ class PatchRecorder {
   std::map<uint32_t, Demoted> demoted_;  // by the demotion's number
   std::vector<Unsupported> gaps_;
   std::vector<std::string> left_behind_;
+  absl::Status code_status_;
   std::set<std::string> executables_;  // of all that were patched
   std::set<Pid> forks_;                // children of ended ones, which the guardian knows
   int64_t emptied_until_ns_ = 0;

@@ -391,8 +391,11 @@ void RecordSession::Stop() {
   if (agents_ != nullptr) agents_->Stop();
   if (status.ok()) status = Drain(0);
   if (patch_ != nullptr) KeepMerged(std::numeric_limits<int64_t>::max());
-  if (patch_ != nullptr && callbacks_.on_left_behind) {
-    for (const std::string& what : patch_->left_behind()) callbacks_.on_left_behind(what);
+  if (patch_ != nullptr) {
+    result_.code = patch_->code_status();
+    if (callbacks_.on_left_behind) {
+      for (const std::string& what : patch_->left_behind()) callbacks_.on_left_behind(what);
+    }
   }
   processes_->CollectLastNames();
   if (plain_ != nullptr) plain_->CollectLastNames();

@@ -111,6 +111,7 @@ struct RecordResult {
   std::optional<RecordedSteps> steps;   // when they were asked for and found
   std::optional<FlightDump> last_dump;  // a flight recorder's; `window` is its own
   uint64_t triggers_passed_over = 0;    // those that fired and made no dump
+  absl::Status code;                    // whether recorded processes run the code of their files
 };
 
 // Records into `writer` (null: a flight recorder) until the duration is over, `stop` is set, or no

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "symbols/process.h"
+#include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/patch/clean_family.h"
+#include "userspace/patch/code_audit.h"
 
 namespace proftrace {
 namespace {
@@ -50,6 +52,15 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* 
                     one.removed.jumps, static_cast<unsigned long long>(one.removed.bytes));
       }
       KeepFirst(one.status, &first);
+    }
+    // What an earlier version, or a probe of the kernel that went, has torn is nobody's any more.
+    if (!has_failed) {
+      for (const CleanedProcess& one : family) {
+        absl::Status code = CheckCode(one.pid);
+        if (ExitCodeOf(code) != ExitCode::kHostUnfit) continue;
+        has_failed = true;
+        KeepFirst(std::move(code), &first);
+      }
     }
     if (!is_found && !has_failed) std::printf("nothing is left in PID %u\n", pid);
     if (is_traced) waiting->push_back(pid);

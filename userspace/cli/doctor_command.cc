@@ -26,6 +26,7 @@
 #include "userspace/cli/version.h"
 #include "userspace/inject/injector.h"
 #include "userspace/inject/trace_permission.h"
+#include "userspace/patch/code_audit.h"
 #include "userspace/patch/jump_cost.h"
 #include "userspace/patch/patched_process.h"
 #include "userspace/patch/plan_spots.h"
@@ -217,6 +218,23 @@ void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
   diagnosis->Add(kJumps, true, text);
 }
 
+void CheckRunningCode(Pid pid, Diagnosis* diagnosis) {
+  const absl::StatusOr<CodeAudit> audit = AuditCode(pid);
+  if (!audit.ok() || audit->torn > 0) {
+    diagnosis->Add("code", audit.ok() ? CheckCode(pid) : audit.status());
+    return;
+  }
+  std::string text = "as in its files";
+  if (audit->breakpoints > 0) {
+    text += ", but for " + std::to_string(audit->breakpoints) + " breakpoints (probes, a debugger)";
+  }
+  if (audit->jumps > 0) {
+    text += ", but for " + std::to_string(audit->jumps) +
+            " jumps to memory of its own (--tier patch, a library that hooks functions)";
+  }
+  diagnosis->Add("code", true, text);
+}
+
 void CheckGpu(Pid pid, Diagnosis* diagnosis) {
   if (!HasCudaDriver(pid)) {
     diagnosis->Add("GPU", true, "not used: the CUDA driver is not loaded");
@@ -241,6 +259,7 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   diagnosis->Add("process", true,
                  info->comm + ", " + std::to_string(info->threads) + " threads, Python " +
                      (info->python_version.empty() ? "not found" : info->python_version));
+  CheckRunningCode(pid, diagnosis);
   PlanOptions options;
   options.cache_directory = CacheDirectory();
   const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);

@@ -332,13 +332,15 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
     return launch.ok() ? result.status : launch;
   }
   directory->ForgetEarlier();
+  absl::Status status;
   if (dumps.has_value() && result.last_dump.has_value()) {
-    return FinishFlight(arguments, result, *formats, *directory, &*dumps);
+    status = FinishFlight(arguments, result, *formats, *directory, &*dumps);
+  } else if (arguments.schedule.has_value() && result.status.ok()) {
+    status = FinishCycles(arguments, result, *formats, *directory);
+  } else {
+    status = FinishRecording(arguments, result, *formats, *directory);
   }
-  if (arguments.schedule.has_value() && result.status.ok()) {
-    return FinishCycles(arguments, result, *formats, *directory);
-  }
-  return FinishRecording(arguments, result, *formats, *directory);
+  return status.ok() ? result.code : status;
 }
 
 }  // namespace
