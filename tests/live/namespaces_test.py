@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -28,6 +29,30 @@ def child_of(pid: int) -> int:
 
 
 class NamespaceTest(LiveTest):
+    def test_a_tracer_in_a_time_namespace_records_by_the_kernels_clock(self) -> None:
+        inside = ("unshare", "--time", "--monotonic", "100000", "--boottime", "100000", "--fork")
+        with Job() as job:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", "--activities", "cpu,sched", "--sample", "99Hz", prefix=inside) as tracer:
+                tracer.wait_until_recording()
+                self.assert_same_results(job.do("steps 5"))
+                subprocess.run(["pkill", "-INT", "-P", str(tracer.process.pid)], check=False)
+                self.assertEqual(tracer.wait(), 0, tracer.text())
+            result = Result(self.out)
+            self.assert_lossless(result)
+            rows = [row for row in result.events() if row["path"] == "step"]
+            self.assertEqual(len(rows), 5)
+            # The rows' times are Unix times all the same.
+            self.assertLess(abs(int(rows[0]["start_ns"]) / 1e9 - time.time()), 600)
+
+    def test_a_wrapper_names_what_it_started(self) -> None:
+        with Job(prefix=("timeout", "300")) as job:
+            child = child_of(job.pid)
+            for tier in ("bpf", "patch"):
+                self.assert_fails(5, ("record", "-p", job.pid, "-d", "1s", "-o", self.out, "--tier", tier), f"{child} .*proftrace -p {child}")
+        with Job(prefix=("sh", "-c", '"$@"; true', "sh", "nice")) as job:
+            grandchild = child_of(job.pid)
+            self.assert_fails(5, ("record", "-p", job.pid, "-d", "1s", "-o", self.out), f"{grandchild} .*proftrace -p {grandchild}")
+
     def test_ids_of_a_job_in_a_container_are_the_hosts(self) -> None:
         with Job(prefix=live.CONTAINER) as job:
             pid = child_of(job.pid)

@@ -74,7 +74,8 @@ TEST(JumpDistanceTest, ARoomIsNotWhereTheUppermostByteWouldBeABreakpoint) {
   EXPECT_LE(highest, kUnsafeFrom);
   EXPECT_GE(room, end - 0x2000'0000);
   // There is none where the whole gap is of that kind.
-  EXPECT_EQ(FindRoom({Mapped(0x1'0000, kCode - 0x33c0'0000), Mapped(kCode - 0x3240'0000, kCode + 0x9000'0000)},
+  EXPECT_EQ(FindRoom({Mapped(0x1'0000, kCode - 0x33c0'0000),
+                      Mapped(kCode - 0x3240'0000, kCode + 0x9000'0000)},
                      kCode, kCode + 0x1000, kBytes),
             0u);
 }

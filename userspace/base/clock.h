@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace proftrace {
 
@@ -13,8 +14,15 @@ inline int64_t ClockNs(clockid_t clock) {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// The clock of the records (bpf_ktime_get_ns).
-inline int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
+// What this process's time namespace adds to the kernel's CLOCK_MONOTONIC (time_namespaces(7)).
+// nullopt: that cannot be known, as the process has made a namespace that only its children enter.
+std::optional<int64_t> ReadTimeNamespaceOffsetNs();
+
+// The same, read once; 0 where it is not known.
+int64_t TimeNamespaceOffsetNs();
+
+// The clock of the records (bpf_ktime_get_ns), which no time namespace changes.
+inline int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC) - TimeNamespaceOffsetNs(); }
 
 // The processor time of the calling thread.
 inline int64_t ThreadCpuNs() { return ClockNs(CLOCK_THREAD_CPUTIME_ID); }

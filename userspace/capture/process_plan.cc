@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
+#include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/target_info.h"
@@ -55,12 +56,46 @@ absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
   return status;
 }
 
+// What a wrapper (timeout, sh -c, sudo, a launcher) has started: its descendants with PyTorch.
+std::vector<ProcessInfo> TorchDescendants(Pid pid) {
+  std::vector<ProcessInfo> descendants = ListTorchProcesses();
+  std::erase_if(descendants, [pid](const ProcessInfo& info) {
+    constexpr int kMostGenerations = 64;
+    Pid ancestor = info.parent;
+    for (int i = 0; i < kMostGenerations && ancestor != pid && Raw(ancestor) > 1; ++i) {
+      ancestor = ReadParent(ancestor);
+    }
+    return ancestor != pid || info.pid == pid;
+  });
+  return descendants;
+}
+
 }  // namespace
 
 absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options) {
   absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
   if (!plan.ok()) return WhyNoTorch(pid, plan.status());
   return plan;
+}
+
+absl::Status NameTorchDescendants(Pid pid, const absl::Status& status) {
+  constexpr size_t kMostNamed = 8;
+  if (ExitCodeOf(status) != ExitCode::kNoTorch) return status;
+  const std::vector<ProcessInfo> descendants = TorchDescendants(pid);
+  if (descendants.empty()) return status;
+  std::string names;
+  std::string options;
+  for (size_t i = 0; i < std::min(descendants.size(), kMostNamed); ++i) {
+    const std::string number = std::to_string(Raw(descendants[i].pid));
+    names += (i > 0 ? ", " : "") + number + " (" + descendants[i].comm + ")";
+    options += " -p " + number;
+  }
+  if (descendants.size() > kMostNamed) {
+    names += " and " + std::to_string(descendants.size() - kMostNamed) + " more";
+  }
+  return Fail(ExitCode::kNoTorch, "process " + std::to_string(Raw(pid)) +
+                                      " has no libtorch itself, but what it started has: " + names +
+                                      "; record that: proftrace" + options);
 }
 
 namespace {

@@ -17,6 +17,10 @@ namespace proftrace {
 // analysis takes memory for a second: to be called before the ring is there.
 absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options);
 
+// The same status; of a process without PyTorch one that names its descendants that have it, and
+// what to type: `pid` may be a wrapper's (timeout, sh -c, sudo, a launcher).
+absl::Status NameTorchDescendants(Pid pid, const absl::Status& status);
+
 // The plan's files as `child` has them mapped: after a fork they lie at the parent's addresses.
 ModulePlan ModuleOfChild(ModulePlan module, Pid child);
 

@@ -149,6 +149,8 @@ absl::StatusOr<ProbePlan> RecordSession::PlanRunning(Pid pid) {
   if (has_agent) plan.cuda_calls = CudaCalls::kNever;
   absl::StatusOr<ProbePlan> made = PlanProcess(pid, plan);
   if (made.ok()) made->has_agent = has_agent;
+  // With -a its descendants are found anyway.
+  if (!made.ok() && !options_.all) return NameTorchDescendants(pid, made.status());
   return made;
 }
 
@@ -168,6 +170,13 @@ absl::Status RecordSession::WaitUntil(int64_t time_ns) {
 }
 
 absl::Status RecordSession::LoadPrograms() {
+  if (!ReadTimeNamespaceOffsetNs().has_value()) {
+    return Fail(
+        ExitCode::kHostUnfit,
+        "proftrace has a time namespace for its children that is not its own, so that its "
+        "clock cannot be compared with the kernel's; start it by 'unshare --time --fork', or "
+        "outside of the namespace");
+  }
   absl::Status refused;
   if (options_.without_bpf) {
     without_bpf_ = "it was not to be used (--no-bpf)";

@@ -127,7 +127,7 @@ void Sampler::LookUntilStopped() {
       last_write_ns = now_ns;
     }
     writer_.Wake();
-    const int64_t next_ns = start_ns + number * period_ns_;
+    const int64_t next_ns = start_ns + number * period_ns_ + TimeNamespaceOffsetNs();
     const timespec next{next_ns / kSecondNs, next_ns % kSecondNs};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, nullptr);
   }

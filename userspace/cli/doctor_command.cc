@@ -18,6 +18,7 @@
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/gpu_agents.h"
 #include "userspace/capture/gpu_process.h"
+#include "userspace/capture/process_plan.h"
 #include "userspace/capture/sample_programs.h"
 #include "userspace/capture/system_programs.h"
 #include "userspace/cli/cache_directory.h"
@@ -264,7 +265,7 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   options.cache_directory = CacheDirectory();
   const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
   if (!plan.ok()) {
-    diagnosis->Add("PyTorch", plan.status());
+    diagnosis->Add("PyTorch", NameTorchDescendants(pid, plan.status()));
     if (const absl::Status status = CheckTraceable(pid); !status.ok()) {
       diagnosis->Add(kJumps, status);
     }

@@ -17,8 +17,7 @@ int32_t DistanceOf(const JumpPlace& place) {
 }
 
 bool IsWhole(uint64_t begin, uint64_t end, uint64_t address, const JumpPlace& now) {
-  const uint64_t target =
-      address + now.size() + static_cast<uint64_t>(int64_t{DistanceOf(now)});
+  const uint64_t target = address + now.size() + static_cast<uint64_t>(int64_t{DistanceOf(now)});
   return (now[0] == kJump || now[0] == kBreakpoint) && target >= begin && target < end;
 }
 

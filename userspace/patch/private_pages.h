@@ -15,7 +15,8 @@ class PrivatePages {
  public:
   explicit PrivatePages(Pid pid);
 
-  // Whether none of the pages of [begin, end) is the process's own. False where that cannot be read.
+  // Whether none of the pages of [begin, end) is the process's own. False where that cannot be
+  // read.
   bool AreOfFile(uint64_t begin, uint64_t end) const;
   // Runs of pages of [begin, end) that are its own, ascending, of at most `most_bytes` each. Empty
   // where that cannot be read.

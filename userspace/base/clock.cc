@@ -1,0 +1,43 @@
+#include "userspace/base/clock.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace proftrace {
+namespace {
+
+constexpr char kInitialNamespace[] = "time:[4026531834]";  // PROC_TIME_INIT_INO of the kernel
+
+std::string ReadLink(const char* path) {
+  std::array<char, 64> text{};
+  const ssize_t bytes = readlink(path, text.data(), text.size());
+  return bytes > 0 ? std::string(text.data(), static_cast<size_t>(bytes)) : std::string();
+}
+
+}  // namespace
+
+std::optional<int64_t> ReadTimeNamespaceOffsetNs() {
+  const std::string own = ReadLink("/proc/self/ns/time");
+  // Before Linux 5.6 there are none.
+  if (own.empty() || own == kInitialNamespace) return 0;
+  // The file tells of the namespace that children enter.
+  if (own != ReadLink("/proc/self/ns/time_for_children")) return std::nullopt;
+  std::FILE* file = std::fopen("/proc/self/timens_offsets", "re");
+  if (file == nullptr) return std::nullopt;
+  long long seconds = 0;
+  long long nanoseconds = 0;
+  const int fields = std::fscanf(file, "monotonic %lld %lld", &seconds, &nanoseconds);
+  std::fclose(file);
+  if (fields != 2) return std::nullopt;
+  return int64_t{seconds} * 1'000'000'000 + nanoseconds;
+}
+
+int64_t TimeNamespaceOffsetNs() {
+  static const int64_t offset = ReadTimeNamespaceOffsetNs().value_or(0);
+  return offset;
+}
+
+}  // namespace proftrace
