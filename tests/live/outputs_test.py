@@ -75,13 +75,25 @@ class DirectoryTest(LiveTest):
                 self.assertEqual(live.changed_text_bytes(job.pid), 0)
                 self.assertEqual(job.end(), 0)
                 if size in ("256k", "2M"):
-                    done = self.run_proftrace("report", out, "--salvage")
-                    self.assertEqual(done.returncode, 8, done.stderr)
+                    done = self.run_proftrace("report", out)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    said = self.run_proftrace("export", out, "--format", "csv", "-o", self.directory / f"{size}.csv")
+                    self.assertEqual(said.returncode, 0, said.stderr)
                 # The schemas and the calls that tell what a hit costs come first and fill a small disk.
                 if size == "2M":
                     self.assertIn("aten::linear", done.stdout)
                 # No half-written output stays.
                 self.assertEqual([name for name in os.listdir(out) if "tmp" in name] if out.exists() else [], [])
+
+    def test_a_limit_of_a_files_size_ends_a_recording_as_a_full_disk_does(self) -> None:
+        with Job() as job:
+            job.tell("loop")
+            with Tracer("-p", job.pid, "-d", "5m", "-o", self.out, "--format", "none", prefix=("prlimit", "--fsize=2000000")) as tracer:
+                self.assertEqual(tracer.wait(), 7, tracer.text())
+            self.assertRegex(tracer.text(), "cannot write .*File too large")
+            self.assert_same_results(job.finish_loop())
+        done = self.run_proftrace("report", self.out)
+        self.assertIn("aten::linear", done.stdout)
 
     def record_while(self, change: Callable[[], object], *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """A recording of 20 steps of the job; `change` is done to its directory meanwhile."""

@@ -90,8 +90,13 @@ void CaptureSink::Run() {
     if (spare_.size() < kQueueBlocks) spare_.push_back(std::move(block.records));
     changed_.notify_all();
   }
+  // Where the disk is full, too: the writer has kept some room for it.
+  if (!status_.ok()) {
+    metadata_.AddUnsupported({"the end of the recording", std::string(status_.message())});
+  }
   const std::vector<std::string> metadata = metadata_.TakeJson();
-  if (status_.ok()) status_ = writer_->AppendMetadata(metadata);
+  const absl::Status status = writer_->AppendMetadata(metadata);
+  if (status_.ok()) status_ = status;
 }
 
 absl::Status CaptureSink::Finish() {
@@ -104,7 +109,8 @@ absl::Status CaptureSink::Finish() {
   }
   if (thread_.joinable()) {
     thread_.join();
-    if (status_.ok()) status_ = writer_->Finish();
+    const absl::Status status = writer_->Finish();
+    if (status_.ok()) status_ = status;
   }
   return status_;
 }

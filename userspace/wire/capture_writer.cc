@@ -1,5 +1,7 @@
 #include "userspace/wire/capture_writer.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
@@ -15,6 +17,8 @@ namespace {
 
 // Records are small and alike: level 1 packs them 4 to 6 times at more than 500 MB/s.
 constexpr int kZstdLevel = 1;
+// Below that not even the end of a recording has room.
+constexpr uint64_t kLeastReserveBytes = 4096;
 
 }  // namespace
 
@@ -94,7 +98,35 @@ absl::Status CaptureWriter::WriteBlock(BlockType type, size_t raw_bytes) {
   header.payload_checksum = XXH3_64bits(stored.data(), stored.size());
   header.header_checksum = XXH3_64bits(&header, offsetof(BlockHeader, header_checksum));
   std::memcpy(buffer_.data(), &header, sizeof(header));
-  return WriteAll(buffer_);
+  const uint64_t begin = file_bytes_;
+  absl::Status status = WriteAll(buffer_);
+  if (status.ok()) {
+    Reserve();
+  } else {
+    CutTo(begin);
+    --sequence_;
+  }
+  return status;
+}
+
+void CaptureWriter::Reserve() {
+  const auto end = static_cast<off_t>(file_bytes_);
+  while (reserve_bytes_ >= kLeastReserveBytes) {
+    if (fallocate(fd_, FALLOC_FL_KEEP_SIZE, end, static_cast<off_t>(reserve_bytes_)) == 0) {
+      has_reserve_ = true;
+      return;
+    }
+    if (errno != ENOSPC && errno != EDQUOT) reserve_bytes_ = 0;  // not a file that can have any
+    if (reserve_bytes_ == 0 || has_reserve_) return;
+    reserve_bytes_ /= 4;  // a small disk
+  }
+}
+
+void CaptureWriter::CutTo(uint64_t bytes) {
+  struct stat status {};
+  const bool is_longer = fstat(fd_, &status) == 0 && static_cast<uint64_t>(status.st_size) > bytes;
+  if (is_longer && ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return;
+  if (lseek(fd_, static_cast<off_t>(bytes), SEEK_SET) >= 0) file_bytes_ = bytes;
 }
 
 absl::Status CaptureWriter::WriteAll(std::span<const std::byte> bytes) {
@@ -103,8 +135,7 @@ absl::Status CaptureWriter::WriteAll(std::span<const std::byte> bytes) {
     if (written < 0) {
       if (errno == EINTR) continue;
       return Fail(ExitCode::kOutputFailed, "cannot write " + path_ + ": " + ErrnoText(errno) +
-                                               "; what was recorded before is readable with "
-                                               "'proftrace report --salvage'");
+                                               "; what was recorded before stays readable");
     }
     file_bytes_ += static_cast<uint64_t>(written);
     bytes = bytes.subspan(static_cast<size_t>(written));
@@ -122,6 +153,10 @@ absl::Status CaptureWriter::Sync() {
 
 absl::Status CaptureWriter::Finish() {
   if (absl::Status status = Append(BlockType::kEnd, {}); !status.ok()) return status;
+  // What was reserved is the disk's again.
+  if (has_reserve_ && ftruncate(fd_, static_cast<off_t>(file_bytes_)) != 0 && errno != EINVAL) {
+    return Fail(ExitCode::kOutputFailed, "cannot end " + path_ + ": " + ErrnoText(errno));
+  }
   return Sync();
 }
 

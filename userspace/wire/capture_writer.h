@@ -1,5 +1,8 @@
 // Appends blocks to a capture file. Every block goes out in one write() of whole bytes: after a
-// crash, SIGKILL or a full disk the file is readable up to its last block. Not thread-safe.
+// crash or SIGKILL the file is readable up to its last block. A block that the disk does not take
+// is cut off again, and room for what ends a recording is kept behind the last one: after a full
+// disk metadata can still be appended and Finish() called, and the file reads clean. Not
+// thread-safe.
 #pragma once
 
 #include <absl/status/status.h>
@@ -64,6 +67,10 @@ class CaptureWriter final : public BlockSink {
   // `buffer_` has the stored payload behind its header's room.
   absl::Status WriteBlock(BlockType type, size_t raw_bytes);
   absl::Status WriteAll(std::span<const std::byte> bytes);
+  // Keeps room on the disk behind the last block, as far as the file system can.
+  void Reserve();
+  // The file ends there again.
+  void CutTo(uint64_t bytes);
 
   int fd_;
   std::string path_;
@@ -71,6 +78,8 @@ class CaptureWriter final : public BlockSink {
   std::vector<std::byte> buffer_;  // header and stored payload of the block being written
   uint32_t sequence_ = 0;
   uint64_t file_bytes_ = 0;
+  uint64_t reserve_bytes_ = uint64_t{1} << 20;  // 0: none can be had
+  bool has_reserve_ = false;
 };
 
 }  // namespace proftrace
