@@ -187,8 +187,7 @@ class TwoTracersTest(LiveTest):
 
     def test_the_code_is_the_files_after_every_cycle(self) -> None:
         chance = random.Random(20261128)
-        self.cycles = self.enterContext(tempfile.TemporaryDirectory())
-        with Job() as first, Job() as second:
+        with tempfile.TemporaryDirectory() as self.cycles, Job() as first, Job() as second:
             _, _, _, path = next(mapping for mapping in code_mappings(first.pid) if "libtorch_cpu" in mapping[3])
             self.entry = (path, entry_of(path, "_ZN2at4_ops2mm4call"))
             for job in (first, second):
