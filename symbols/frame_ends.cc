@@ -12,6 +12,8 @@ namespace {
 
 // Interpreter.cpp has 100 KB of code.
 constexpr uint64_t kReach = uint64_t{192} << 10;
+// The function that makes a frame has a few KB.
+constexpr uint64_t kLargestMaker = uint64_t{4} << 20;
 constexpr size_t kMostEnds = 64;
 constexpr int kMostStepsBack = 8;
 // A class larger than this is no frame.
@@ -112,6 +114,8 @@ std::optional<FrameSlot> FindFrameSlot(const FlowGraph& graph, uint32_t call) {
 std::vector<FrameEnd> FindFrameEnds(const CodeImage& image, const FunctionRange& maker,
                                     int64_t slot) {
   std::vector<FrameEnd> ends;
+  // A symbol may say that its function has any size.
+  if (maker.end < maker.start || maker.end - maker.start > kLargestMaker) return ends;
   const uint64_t start = maker.start > kReach ? maker.start - kReach : 0;
   std::vector<uint8_t> bytes(maker.end + kReach - start);
   bytes.resize(image.ReadCode(start, bytes.data(), bytes.size()));

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "userspace/base/byte_view.h"
+
 namespace proftrace {
 namespace {
 
@@ -38,11 +40,11 @@ class Cursor {
   void Skip(uint64_t bytes) { Check(bytes) ? at_ += bytes : 0; }
   uint8_t Byte() { return Check(1) ? bytes_[at_++] : 0; }
   uint32_t Word() {
-    uint32_t value = 0;
-    if (!Check(sizeof(value))) return 0;
-    std::memcpy(&value, bytes_.data() + at_, sizeof(value));
-    at_ += sizeof(value);
-    return value;
+    const auto value = ByteView(bytes_).Get<uint32_t>(at_);
+    if (!value) failed_ = true;
+    if (failed_) return 0;
+    at_ += sizeof(*value);
+    return *value;
   }
   uint64_t Uleb() {
     uint64_t value = 0;

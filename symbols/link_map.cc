@@ -4,10 +4,10 @@
 #include <link.h>
 
 #include <cstddef>
-#include <cstring>
 #include <string>
 
 #include "symbols/process_maps.h"
+#include "userspace/base/byte_view.h"
 
 namespace proftrace {
 namespace {
@@ -27,11 +27,11 @@ Headers FindHeaders(Pid pid) {
   const std::string vector =
       ReadSmallFile("/proc/" + std::to_string(Raw(LivingThread(pid))) + "/auxv", kMostBytes);
   Headers headers;
-  for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= vector.size(); at += sizeof(Elf64_auxv_t)) {
-    Elf64_auxv_t entry;
-    std::memcpy(&entry, vector.data() + at, sizeof(entry));
-    if (entry.a_type == AT_PHDR) headers.address = entry.a_un.a_val;
-    if (entry.a_type == AT_PHNUM) headers.count = entry.a_un.a_val;
+  for (size_t at = 0; at < vector.size(); at += sizeof(Elf64_auxv_t)) {
+    const auto entry = ByteView(vector).Get<Elf64_auxv_t>(at);
+    if (!entry) break;
+    if (entry->a_type == AT_PHDR) headers.address = entry->a_un.a_val;
+    if (entry->a_type == AT_PHNUM) headers.count = entry->a_un.a_val;
   }
   return headers;
 }

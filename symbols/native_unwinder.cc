@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "symbols/process_maps.h"
+#include "userspace/base/byte_view.h"
 #include "userspace/base/clock.h"
 
 namespace proftrace {
@@ -35,13 +35,13 @@ struct Moment {
 
 bool ReadStack(Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* argument) {
   auto* moment = static_cast<Moment*>(argument);
-  const uint64_t offset = address - moment->registers->sp;
-  if (address < moment->registers->sp || moment->stack.size() < sizeof(*word) ||
-      offset > moment->stack.size() - sizeof(*word)) {
+  // Below the stack pointer the difference is larger than any stack.
+  const auto found = ByteView(moment->stack).Get<Dwarf_Word>(address - moment->registers->sp);
+  if (!found) {
     moment->has_left_stack = true;
     return false;
   }
-  std::memcpy(word, moment->stack.data() + offset, sizeof(*word));
+  *word = *found;
   return true;
 }
 

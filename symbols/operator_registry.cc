@@ -3,9 +3,11 @@
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <optional>
 #include <utility>
+
+#include "userspace/base/byte_view.h"
 
 namespace proftrace {
 namespace {
@@ -26,14 +28,14 @@ bool IsPlausibleName(std::string_view text) {
 }
 
 // The strings of a node whose bytes were read already: short ones lie inside.
-std::optional<std::string> NodeString(const TargetMemory& memory, uint64_t node,
-                                      const uint8_t* bytes, size_t offset, bool old_abi) {
+std::optional<std::string> NodeString(const TargetMemory& memory, uint64_t node, ByteView bytes,
+                                      size_t offset, bool old_abi) {
   if (!old_abi) {
-    uint64_t words[2];
-    std::memcpy(words, bytes + offset, sizeof(words));
+    const auto words = bytes.Get<std::array<uint64_t, 2>>(offset);
     const uint64_t inline_text = node + offset + 16;
-    if (words[0] == inline_text && words[1] < 16) {
-      return std::string(reinterpret_cast<const char*>(bytes) + offset + 16, words[1]);
+    if (words && (*words)[0] == inline_text && (*words)[1] < 16) {
+      const ByteView text = bytes.From(offset + 16, (*words)[1]);
+      return std::string(reinterpret_cast<const char*>(text.data()), text.size());
     }
   }
   return ReadStdString(memory, node + offset, old_abi, kMaxNameBytes);
@@ -52,18 +54,18 @@ OperatorList WalkOperators(const TargetMemory& memory, uint64_t head, bool old_a
          seen.insert(*node).second) {
     uint8_t bytes[kValueOffset + 2 * kNewStringBytes];
     if (!memory.Read(*node, bytes, node_bytes)) return list;
-    uint64_t links[2];  // next, previous
-    std::memcpy(links, bytes, sizeof(links));
-    if (links[1] != last) return list;
-    const auto name = NodeString(memory, *node, bytes, kValueOffset, old_abi);
-    const auto overload = NodeString(memory, *node, bytes, kValueOffset + string_bytes, old_abi);
+    const ByteView view(bytes, node_bytes);
+    const auto links = view.Get<std::array<uint64_t, 2>>(0);  // next, previous
+    if (!links || (*links)[1] != last) return list;
+    const auto name = NodeString(memory, *node, view, kValueOffset, old_abi);
+    const auto overload = NodeString(memory, *node, view, kValueOffset + string_bytes, old_abi);
     if (!name || !overload || name->empty() || !IsPlausibleName(*name) ||
         !IsPlausibleName(*overload)) {
       return list;
     }
     list.operators.push_back({*node + kValueOffset, *name, *overload, ""});
     last = *node;
-    node = links[0];
+    node = (*links)[0];
   }
   list.is_whole = node && *node == head && memory.ReadWord(head + 8) == last;
   return list;

@@ -15,6 +15,7 @@ constexpr char kCookie[] = "xdebugpy";
 constexpr size_t kWords = 95;  // of 3.14's _Py_DebugOffsets; 3.13's have 73
 constexpr size_t kVersionWord = 1;
 constexpr size_t kFreeThreadedWord = 2;
+// Of any field in its object: the largest, PyInterpreterState, has 4 KB up to what is read of it.
 constexpr uint64_t kMostOffset = 60000;
 constexpr uint64_t kPointerBytes = 8;
 
@@ -87,6 +88,88 @@ PythonLayout CommonLayout(uint32_t version) {
   layout.tuple_items = 24;
   return layout;
 }
+
+// What lies at an offset, which decides where it may be.
+enum class Use : uint8_t {
+  kPointer,    // 8 bytes of an object, aligned; read where they lie
+  kNumber,     // 4 bytes of an object, likewise
+  kBytes,      // a place in an object, from which on bytes are read
+  kFrameWord,  // 8 bytes, aligned, of the PT_PYTHON_FRAME_BYTES that are copied of a frame
+  kFrameHalf,  // 4 bytes of these
+  kFrameByte,  // 1 byte of these
+  kTextWord,   // 8 bytes of the kPythonTextHeadBytes that are copied of a str
+  kTextByte,   // 4 bytes of these, of which the first is used
+};
+
+bool IsUsableAt(Use use, uint64_t offset) {
+  switch (use) {
+    case Use::kPointer:
+      return offset % kPointerBytes == 0 && offset < kMostOffset;
+    case Use::kNumber:
+      return offset % sizeof(uint32_t) == 0 && offset < kMostOffset;
+    case Use::kBytes:
+      return offset < kMostOffset;
+    case Use::kFrameWord:
+      return offset % kPointerBytes == 0 && offset + kPointerBytes <= PT_PYTHON_FRAME_BYTES;
+    case Use::kFrameHalf:
+      return offset % sizeof(uint32_t) == 0 && offset + sizeof(uint32_t) <= PT_PYTHON_FRAME_BYTES;
+    case Use::kFrameByte:
+      return offset < PT_PYTHON_FRAME_BYTES;
+    case Use::kTextWord:
+      return offset % kPointerBytes == 0 && offset + kPointerBytes <= kPythonTextHeadBytes;
+    case Use::kTextByte:
+      return offset + sizeof(uint32_t) <= kPythonTextHeadBytes;
+  }
+  return false;
+}
+
+// All offsets of both structs; a new one that is missing here is not checked.
+constexpr struct {
+  uint16_t Stack::*field;
+  Use use;
+} kStackUses[] = {
+    {&Stack::interpreter_next, Use::kPointer},
+    {&Stack::interpreter_threads, Use::kPointer},
+    {&Stack::thread_next, Use::kPointer},
+    {&Stack::thread_id, Use::kPointer},
+    {&Stack::thread_frame, Use::kPointer},
+    {&Stack::frame_code, Use::kFrameWord},
+    {&Stack::frame_previous, Use::kFrameWord},
+    {&Stack::frame_owner, Use::kFrameByte},
+    {&Stack::frame_entry, Use::kFrameByte},
+    {&Stack::frame_locals, Use::kPointer},
+    {&Stack::code_file, Use::kPointer},
+    {&Stack::code_name, Use::kPointer},
+    {&Stack::code_qualified_name, Use::kPointer},
+    {&Stack::code_lines, Use::kPointer},
+    {&Stack::code_first_line, Use::kNumber},
+    {&Stack::code_arguments, Use::kNumber},
+    {&Stack::code_instructions, Use::kBytes},
+    {&Stack::text_length, Use::kTextWord},
+    {&Stack::text_state, Use::kTextByte},
+    {&Stack::text_ascii, Use::kBytes},
+    {&Stack::text_wide, Use::kBytes},
+    {&Stack::bytes_length, Use::kPointer},
+    {&Stack::bytes_data, Use::kBytes},
+    {&Stack::cell_value, Use::kPointer},
+};
+constexpr struct {
+  uint16_t PythonLayout::*field;
+  Use use;
+} kLayoutUses[] = {
+    {&PythonLayout::interpreters_head, Use::kPointer},
+    {&PythonLayout::finalizing, Use::kPointer},
+    {&PythonLayout::interpreter_id, Use::kPointer},
+    {&PythonLayout::interpreter_modules, Use::kPointer},
+    {&PythonLayout::interpreter_variables, Use::kPointer},
+    {&PythonLayout::interpreter_gil, Use::kPointer},
+    {&PythonLayout::runtime_gil, Use::kPointer},
+    {&PythonLayout::gil_holder, Use::kPointer},
+    {&PythonLayout::gil_locked, Use::kNumber},
+    {&PythonLayout::native_thread_id, Use::kPointer},
+    {&PythonLayout::tuple_items, Use::kPointer},
+    {&PythonLayout::shared_keys, Use::kPointer},
+};
 
 // 3.9 and 3.10: a frame is an object, and the newest lies right in the thread's state.
 PythonLayout ObjectFrames(uint32_t version) {
@@ -171,6 +254,20 @@ std::optional<PythonLayout> KnownPythonLayout(uint32_t version) {
   return layout;
 }
 
+bool IsUsable(const PythonLayout& layout) {
+  const Stack& stack = layout.stack;
+  for (const auto& [field, use] : kStackUses) {
+    if (!IsUsableAt(use, stack.*field)) return false;
+  }
+  for (const auto& [field, use] : kLayoutUses) {
+    if (!IsUsableAt(use, layout.*field)) return false;
+  }
+  const Use instruction = stack.version <= kPython310 ? Use::kFrameHalf : Use::kFrameWord;
+  const uint64_t indirect = stack.thread_indirect == 0 ? 0 : stack.thread_indirect - 1;
+  return IsUsableAt(instruction, stack.frame_instruction) && IsUsableAt(Use::kPointer, indirect) &&
+         stack.frame_bytes <= PT_PYTHON_FRAME_BYTES && stack.instruction_shift < 32;
+}
+
 absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory& memory,
                                                              uint64_t runtime) {
   std::array<uint64_t, kWords> words{};
@@ -212,7 +309,7 @@ absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory&
   layout.stack.pointer_tags = is_313 ? 0 : 3;
   layout.shared_keys = 880;
   SetFrameBytes(&layout.stack);
-  if (!is_possible || layout.stack.frame_bytes > PT_PYTHON_FRAME_BYTES) {
+  if (!is_possible || !IsUsable(layout)) {
     return absl::FailedPreconditionError(
         absl::StrCat("Python ", PythonVersionText(version),
                      " says of its own layout (_Py_DebugOffsets) what cannot be"));

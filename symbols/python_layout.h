@@ -5,6 +5,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,9 @@ inline constexpr uint32_t kPython311 = 0x030b;
 inline constexpr uint32_t kPython312 = 0x030c;
 inline constexpr uint32_t kPython313 = 0x030d;
 inline constexpr uint32_t kPython314 = 0x030e;
+
+// What readers copy of a str at once: more than the head of any.
+inline constexpr size_t kPythonTextHeadBytes = 80;
 
 // Offsets in bytes.
 struct PythonLayout {
@@ -41,6 +45,11 @@ struct PythonLayout {
 
 // "3.11"
 std::string PythonVersionText(uint32_t version);
+
+// Whether each offset can be used as the readers here, and the kernel's programs, use it: in the
+// bytes of a frame or of a str's head that they copy, at an address that a pointer may lie at, near
+// enough to its object. A layout comes from the process that it is of, which may say anything.
+bool IsUsable(const PythonLayout& layout);
 
 // The offsets of 3.9 to 3.12; nothing for any other version.
 std::optional<PythonLayout> KnownPythonLayout(uint32_t version);

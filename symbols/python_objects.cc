@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "userspace/base/byte_view.h"
 #include "userspace/model/python_stack.h"
 
 namespace proftrace {
@@ -32,8 +33,7 @@ constexpr uint64_t kTextFlag = uint64_t{1} << 28;   // Py_TPFLAGS_UNICODE_SUBCLA
 constexpr uint64_t kBytesFlag = uint64_t{1} << 27;  // Py_TPFLAGS_BYTES_SUBCLASS
 
 constexpr size_t kMostTypeNameBytes = 256;
-constexpr size_t kMostClasses = 256;   // that one is made from
-constexpr size_t kTextHeadBytes = 80;  // more than the head of any str
+constexpr size_t kMostClasses = 256;  // that one is made from
 
 }  // namespace
 
@@ -85,19 +85,21 @@ std::optional<std::string> PythonObjects::TypeName(uint64_t object) const {
 
 std::optional<std::string> PythonObjects::Text(uint64_t object, size_t limit_bytes) const {
   const abi::pt_python_layout& layout = layout_.stack;
-  if (layout.text_wide + sizeof(uint64_t) > kTextHeadBytes) return std::nullopt;
   if (!TypeOf(object, kTextFlag)) return std::nullopt;
-  std::array<uint8_t, kTextHeadBytes> head;
-  const size_t head_bytes = layout.text_state + sizeof(uint32_t);
+  std::array<uint8_t, kPythonTextHeadBytes> head;
+  const size_t head_bytes =
+      std::max<size_t>(layout.text_state + sizeof(uint32_t), layout.text_length + sizeof(uint64_t));
   if (head_bytes > head.size() || !memory_.Read(object, head.data(), head_bytes)) {
     return std::nullopt;
   }
-  uint64_t length = 0;
-  std::memcpy(&length, &head[layout.text_length], sizeof(length));
-  const uint8_t state = head[layout.text_state];
-  const size_t width = (state >> 2U) & 7U;
-  const bool is_compact = (state & 32U) != 0;
-  const bool is_ascii = (state & 64U) != 0;
+  const ByteView read(head.data(), head_bytes);
+  const auto characters_there = read.Get<uint64_t>(layout.text_length);
+  const auto state = read.Get<uint8_t>(layout.text_state);
+  if (!characters_there || !state) return std::nullopt;
+  const uint64_t length = *characters_there;
+  const size_t width = (*state >> 2U) & 7U;
+  const bool is_compact = (*state & 32U) != 0;
+  const bool is_ascii = (*state & 64U) != 0;
   if (width != 1 && width != 2 && width != 4) return std::nullopt;
   uint64_t at = object + (is_ascii ? layout.text_ascii : layout.text_wide);
   if (!is_compact) {

@@ -1,10 +1,10 @@
 #include "symbols/python_stacks.h"
 
 #include <array>
-#include <cstring>
 
 #include "symbols/python_objects.h"
 #include "symbols/sampled_frames.h"
+#include "userspace/base/byte_view.h"
 
 namespace proftrace {
 namespace {
@@ -14,11 +14,10 @@ constexpr uint32_t kMostInterpreters = 1024;
 // list. Its first word is its own address, in every C library.
 constexpr uint64_t kPthreadTid = 720;
 
+// 0 where the frame's bytes do not hold it.
 template <typename T>
 T Field(const std::array<uint8_t, PT_PYTHON_FRAME_BYTES>& bytes, size_t offset) {
-  T value{};
-  if (offset + sizeof(T) <= bytes.size()) std::memcpy(&value, &bytes[offset], sizeof(T));
-  return value;
+  return ByteView(bytes).Get<T>(offset).value_or(T{});
 }
 
 class ThreadWalk {
@@ -102,7 +101,7 @@ class ThreadWalk {
         return;
       }
       ++frames_;
-      std::array<uint8_t, PT_PYTHON_FRAME_BYTES> bytes;
+      std::array<uint8_t, PT_PYTHON_FRAME_BYTES> bytes{};
       if (layout.frame_bytes > bytes.size() ||
           !memory_.Read(*frame, bytes.data(), layout.frame_bytes)) {
         thread->failed = true;

@@ -1,7 +1,8 @@
 #include "symbols/sampled_frames.h"
 
 #include <array>
-#include <cstring>
+
+#include "userspace/base/byte_view.h"
 
 namespace proftrace {
 namespace {
@@ -11,11 +12,10 @@ constexpr int64_t kMostInstructions = int64_t{1} << 30;
 
 using FrameBytes = std::array<uint8_t, PT_PYTHON_FRAME_BYTES>;
 
+// 0 where the frame's bytes do not hold it.
 template <typename T>
 T Field(const FrameBytes& bytes, size_t offset) {
-  T value{};
-  if (offset + sizeof(T) <= bytes.size()) std::memcpy(&value, &bytes[offset], sizeof(T));
-  return value;
+  return ByteView(bytes).Get<T>(offset).value_or(T{});
 }
 
 bool IsCode(const abi::pt_python_layout& layout, const FrameBytes& bytes) {
@@ -42,7 +42,7 @@ SampledFrames ReadSampledFrames(const TargetMemory& memory, const PythonLayout& 
       result.flags |= abi::PT_PYTHON_STACK_CUT;
       return result;
     }
-    FrameBytes bytes;
+    FrameBytes bytes{};
     if (at.frame_bytes > bytes.size() || !memory.Read(address, bytes.data(), at.frame_bytes)) {
       result.flags |= abi::PT_PYTHON_STACK_FAILED;
       return result;

@@ -1,7 +1,9 @@
 #include "symbols/unwind_table.h"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
+
+#include "userspace/base/byte_view.h"
 
 namespace proftrace {
 namespace {
@@ -15,11 +17,8 @@ constexpr uint8_t kDataRelativeSigned4 = 0x3b;
 constexpr size_t kHeaderBytes = 12;
 constexpr size_t kEntryBytes = 8;
 
-int32_t LoadInt32(const uint8_t* at) {
-  int32_t value;
-  std::memcpy(&value, at, sizeof(value));
-  return value;
-}
+// 0 where the bytes do not hold it.
+int32_t LoadInt32(ByteView bytes, uint64_t at) { return bytes.Get<int32_t>(at).value_or(0); }
 
 }  // namespace
 
@@ -32,13 +31,13 @@ UnwindTable UnwindTable::Read(const ElfFile& file) {
       bytes[2] != kUnsigned4 || bytes[3] != kDataRelativeSigned4) {
     return table;
   }
-  const uint32_t claimed = static_cast<uint32_t>(LoadInt32(bytes.data() + 8));
+  const uint32_t claimed = static_cast<uint32_t>(LoadInt32(ByteView(bytes), 8));
   const size_t count = std::min<size_t>(claimed, (bytes.size() - kHeaderBytes) / kEntryBytes);
   table.entries_.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    const uint8_t* at = bytes.data() + kHeaderBytes + i * kEntryBytes;
-    table.entries_.push_back({section->address + static_cast<int64_t>(LoadInt32(at)),
-                              section->address + static_cast<int64_t>(LoadInt32(at + 4))});
+    const ByteView entry = ByteView(bytes).From(kHeaderBytes + i * kEntryBytes);
+    table.entries_.push_back({section->address + static_cast<int64_t>(LoadInt32(entry, 0)),
+                              section->address + static_cast<int64_t>(LoadInt32(entry, 4))});
   }
   const auto by_start = [](const Entry& a, const Entry& b) { return a.start < b.start; };
   if (!std::is_sorted(table.entries_.begin(), table.entries_.end(), by_start)) {
@@ -68,8 +67,9 @@ std::optional<std::pair<uint64_t, uint64_t>> UnwindTable::Find(const ElfFile& fi
   // being the expected one.
   uint8_t record[16];
   if (file.ReadAddress(entry.record, record, sizeof(record)) != sizeof(record)) return std::nullopt;
-  const uint64_t start = entry.record + 8 + static_cast<int64_t>(LoadInt32(record + 8));
-  const uint64_t range = static_cast<uint32_t>(LoadInt32(record + 12));
+  const uint64_t start =
+      entry.record + 8 + static_cast<int64_t>(LoadInt32({record, sizeof(record)}, 8));
+  const uint64_t range = static_cast<uint32_t>(LoadInt32({record, sizeof(record)}, 12));
   if (start != entry.start || range == 0 || address - start >= range) return std::nullopt;
   return std::make_pair(start, start + range);
 }

@@ -15,3 +15,6 @@ proftrace_unit_test(python_made_up_test PARSER
 proftrace_unit_test(python_objects_test
   SOURCES python_objects_test.cc
   LIBS proftrace_symbols python_process)
+proftrace_unit_test(byte_view_test PARSER
+  SOURCES byte_view_test.cc
+  LIBS proftrace_base)

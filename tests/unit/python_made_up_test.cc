@@ -1,6 +1,8 @@
 // A made-up CPython: refusals, and memory that means harm.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "symbols/python_layout.h"
 #include "symbols/python_objects.h"
 #include "symbols/python_runtime.h"
@@ -171,6 +173,55 @@ TEST(MadeUpPythonTest, DebugOffsetsAreChecked) {
   for (const uint64_t offset : {uint64_t{1} << 40, uint64_t{200}}) {
     python.memory.PutWord(kRuntime + 30 * 8, offset);  // of a frame's code
     EXPECT_TRUE(IsRefused(python.Confirm(), "what cannot be")) << python.Confirm();
+  }
+}
+
+// Each offset that a process says of itself, at each place where nothing of its kind can be: in a
+// frame or a head that readers copy, over its end by one byte, or where no pointer lies.
+TEST(MadeUpPythonTest, EachDebugOffsetIsCheckedByItsUse) {
+  for (const uint64_t version : {0x030d05f0, 0x030e04f0}) {
+    FakeMemory memory;
+    for (uint64_t word = 0; word < 128; ++word) memory.PutWord(kRuntime + word * 8, 0);
+    memory.Put(kRuntime, "xdebugpy", 8);
+    memory.PutWord(kRuntime + 8, version);
+    const bool is_313 = version == 0x030d05f0;
+    ASSERT_TRUE(ReadPythonLayout(memory, kRuntime).ok());
+    size_t refused = 0;
+    for (uint64_t word = 3; word < 95; ++word) {
+      for (const uint64_t offset : {121, 125, 128, 59992, 65535}) {
+        memory.PutWord(kRuntime + word * 8, offset);
+        const auto layout = ReadPythonLayout(memory, kRuntime);
+        refused += layout.ok() ? 0 : 1;
+        if (layout.ok()) EXPECT_TRUE(IsUsable(**layout)) << word << " " << offset;
+      }
+      memory.PutWord(kRuntime + word * 8, 0);
+    }
+    EXPECT_GT(refused, 80u);
+    // A str's length and state, and a frame's code, where the copied bytes do not hold them.
+    for (const uint64_t word : is_313 ? std::vector<uint64_t>{69, 68, 30, 29, 31, 33}
+                                      : std::vector<uint64_t>{79, 78, 33, 32, 34, 36}) {
+      memory.PutWord(kRuntime + word * 8, 59992);
+      EXPECT_FALSE(ReadPythonLayout(memory, kRuntime).ok()) << word;
+      memory.PutWord(kRuntime + word * 8, 0);
+    }
+  }
+}
+
+// Whoever made the layout: what the copied bytes do not hold is nothing.
+TEST(MadeUpPythonTest, OffsetsOutsideOfWhatWasCopiedAreNothing) {
+  FakePython python(kPython312);
+  const uint64_t text = python.Text("text");
+  for (const uint16_t offset : {73, 77, 80, 59992, 65535}) {
+    for (uint16_t abi::pt_python_layout::*field :
+         {&abi::pt_python_layout::text_length, &abi::pt_python_layout::text_state}) {
+      PythonLayout layout = python.layout;
+      layout.stack.*field = offset;
+      EXPECT_EQ(PythonObjects(python.memory, layout).Text(text, 100), std::nullopt);
+    }
+    PythonLayout layout = python.layout;
+    layout.stack.frame_code = layout.stack.frame_previous = offset;
+    layout.stack.frame_instruction = layout.stack.frame_owner = offset;
+    (void)ReadPythonThreads(python.memory, layout, {.threads = 4, .frames = 4});
   }
 }
 
