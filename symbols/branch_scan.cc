@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 
+#include "symbols/read_budget.h"
 #include "userspace/base/turns.h"
 
 namespace proftrace {
@@ -113,10 +114,12 @@ std::optional<std::vector<Branch>> FindBranchesInto(const ElfFile& file,
   for (const ElfSection* code : sections) {
     const ElfSection& section = *code;
     std::vector<std::vector<Branch>> found((section.size + kChunkBytes - 1) / kChunkBytes);
+    const ReadBudget::Share share;
     ShareTurns(found.size(), [&]() -> TurnWorker {
       // One byte before the chunk, for a conditional jump's first, and a distance behind it.
       const auto buffer = std::make_shared<std::vector<uint8_t>>(1 + kChunkBytes + kDistanceBytes);
-      return [&file, &section, &wanted, &found, &count, buffer](size_t turn) {
+      const auto join = std::make_shared<ReadBudget::Join>(share);
+      return [&file, &section, &wanted, &found, &count, buffer, join](size_t turn) {
         if (count > kMaxBranches) return;
         const uint64_t before = turn == 0 ? 0 : 1;
         const uint64_t at = turn * kChunkBytes - before;

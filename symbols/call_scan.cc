@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "symbols/read_budget.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/turns.h"
 
@@ -75,11 +76,13 @@ FoundCalls FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets, 
     const int64_t left_ns = first_deadline_ns - ThreadCpuNs();
     std::vector<std::vector<CallSite>> found((section.size + kChunkBytes - 1) / kChunkBytes);
     std::atomic<size_t> count = 0;
+    const ReadBudget::Share share;
     ShareTurns(found.size(), [&]() -> TurnWorker {
       const auto buffer = std::make_shared<std::vector<uint8_t>>(kChunkBytes + kLongestForm);
       const int64_t deadline_ns = ThreadCpuNs() + left_ns;  // of this thread
-      return [&file, &section, &targets, &found, &count, &is_cut, buffer,
-              deadline_ns](size_t turn) {
+      const auto join = std::make_shared<ReadBudget::Join>(share);
+      return [&file, &section, &targets, &found, &count, &is_cut, buffer, deadline_ns,
+              join](size_t turn) {
         if (count >= kMaxSites) return;
         if (ThreadCpuNs() > deadline_ns) {
           is_cut = true;

@@ -2,8 +2,6 @@
 
 #include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,23 +9,101 @@
 #include <cstring>
 #include <utility>
 
+#include "userspace/base/byte_view.h"
+
 namespace proftrace {
 namespace {
 
 // The largest libtorch seen has 28 sections and a 130 MB string table; a static build with debug
 // information needs more.
-constexpr size_t kMaxSections = 65536;
-constexpr size_t kMaxSegments = 1024;
-constexpr uint64_t kMaxSectionBytes = uint64_t{1} << 30;
-constexpr size_t kMaxSymbols = 8'000'000;  // libtorch_cpu has 630000
+constexpr uint64_t kMaxSections = 4096;
+constexpr uint64_t kMaxSegments = 1024;
+constexpr size_t kMaxLoadedSegments = 64;
+constexpr uint64_t kMaxTableBytes = uint64_t{512} << 20;  // of symbols, or of their names
+constexpr uint64_t kMaxSectionBytes = uint64_t{256} << 20;
+constexpr size_t kMaxSymbols = 4'000'000;  // libtorch_cpu has 630000
+constexpr size_t kMaxNameBytes = 32768;    // the longest of libtorch's names has some thousand
 constexpr size_t kMaxBuildIdBytes = 64;
 constexpr size_t kMaxNoteBytes = 65536;
 
-struct ElfCloser {
-  void operator()(Elf* elf) const { elf_end(elf); }
+// So much is read at once between two looks at the budget.
+constexpr size_t kPieceBytes = size_t{8} << 20;
+// Of one file: its tables are read some times over, its code once or twice.
+constexpr uint64_t kMostReadBytes = uint64_t{4} << 30;
+constexpr uint64_t kMostKeptBytes = uint64_t{640} << 20;
+// What a hole of a sparse file says is nothing: a file that takes little room on its disk, even of
+// a file system that packs, holds no large tables.
+constexpr uint64_t kMostPacked = 16;
+constexpr uint64_t kLeastKeptBytes = uint64_t{64} << 20;
+constexpr uint64_t kBlockBytes = 512;  // of st_blocks
+
+ReadBudget::Limits LimitsOf(const struct stat& status) {
+  ReadBudget::Limits limits{.bytes = kMostReadBytes, .kept_bytes = kMostKeptBytes};
+  // Some file systems do not say it.
+  if (status.st_blocks <= 0) return limits;
+  const uint64_t most_blocks = kMostKeptBytes / kBlockBytes / kMostPacked;
+  const uint64_t blocks = std::min(static_cast<uint64_t>(status.st_blocks), most_blocks);
+  limits.kept_bytes = std::max(kLeastKeptBytes, blocks * kBlockBytes * kMostPacked);
+  limits.bytes = std::min(kMostReadBytes, 8 * limits.kept_bytes);
+  return limits;
+}
+
+size_t ReadAt(int fd, uint64_t offset, void* buffer, size_t bytes) {
+  size_t done = 0;
+  if (offset > static_cast<uint64_t>(INT64_MAX) - bytes) return 0;
+  while (done < bytes) {
+    const ssize_t got = pread(fd, static_cast<char*>(buffer) + done, bytes - done,
+                              static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+// What a file's head says: where its tables are, and how many entries they have.
+struct ElfHead {
+  uint64_t segments_at = 0;
+  uint64_t segments = 0;
+  uint64_t sections_at = 0;
+  uint64_t sections = 0;
+  uint64_t names = 0;  // the section that has the names of sections
 };
 
+absl::StatusOr<ElfHead> ReadHead(int fd) {
+  Elf64_Ehdr header;
+  if (ReadAt(fd, 0, &header, sizeof(header)) != sizeof(header) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    return absl::InvalidArgumentError("not an ELF file");
+  }
+  if (header.e_machine != EM_X86_64 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_version != EV_CURRENT) {
+    return absl::UnimplementedError("not x86-64 code");
+  }
+  ElfHead head{header.e_phoff, header.e_phnum, header.e_shoff, header.e_shnum, header.e_shstrndx};
+  // What does not fit there is in section 0 (System V ABI, "ELF Header").
+  Elf64_Shdr first{};
+  if (head.sections_at != 0 &&
+      ReadAt(fd, head.sections_at, &first, sizeof(first)) == sizeof(first)) {
+    if (head.sections == 0) head.sections = first.sh_size;
+    if (head.segments == PN_XNUM) head.segments = first.sh_info;
+    if (head.names == SHN_XINDEX) head.names = first.sh_link;
+  }
+  if (head.segments > kMaxSegments ||
+      (head.segments > 0 && header.e_phentsize != sizeof(Elf64_Phdr))) {
+    return absl::InvalidArgumentError("bad program headers");
+  }
+  if (head.sections > kMaxSections ||
+      (head.sections > 0 && header.e_shentsize != sizeof(Elf64_Shdr))) {
+    return absl::InvalidArgumentError("bad section headers");
+  }
+  return head;
+}
+
 }  // namespace
+
+ElfFile::ElfFile(UniqueFd fd, const struct stat& status)
+    : fd_(std::move(fd)), status_(status), budget_(LimitsOf(status)) {}
 
 absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::Open(UniqueFd fd) {
   struct stat status;
@@ -38,72 +114,65 @@ absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::Open(UniqueFd fd) {
   return file;
 }
 
+bool ElfFile::HasBoundedHead(int fd) { return ReadHead(fd).ok(); }
+
 absl::Status ElfFile::ReadHeaders() {
-  if (elf_version(EV_CURRENT) == EV_NONE) return absl::InternalError("libelf is too old");
-  const std::unique_ptr<Elf, ElfCloser> elf(elf_begin(fd_.get(), ELF_C_READ, nullptr));
-  GElf_Ehdr header;
-  if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF ||
-      gelf_getehdr(elf.get(), &header) == nullptr) {
-    return absl::InvalidArgumentError("not an ELF file");
-  }
-  if (header.e_machine != EM_X86_64 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_ident[EI_DATA] != ELFDATA2LSB) {
-    return absl::UnimplementedError("not x86-64 code");
-  }
-  size_t segment_count = 0;
-  if (elf_getphdrnum(elf.get(), &segment_count) != 0 || segment_count > kMaxSegments) {
-    return absl::InvalidArgumentError("bad program headers");
-  }
-  for (size_t i = 0; i < segment_count; ++i) {
-    GElf_Phdr segment;
-    if (gelf_getphdr(elf.get(), static_cast<int>(i), &segment) == nullptr) break;
+  const absl::StatusOr<ElfHead> head = ReadHead(fd_.get());
+  if (!head.ok()) return head.status();
+  size_t loaded = 0;
+  for (uint64_t i = 0; i < head->segments; ++i) {
+    Elf64_Phdr segment;
+    if (ReadOffset(head->segments_at + i * sizeof(segment), &segment, sizeof(segment)) !=
+        sizeof(segment)) {
+      break;
+    }
+    if (segment.p_type == PT_LOAD && ++loaded > kMaxLoadedSegments) {
+      return absl::InvalidArgumentError("bad program headers");
+    }
     segments_.push_back(segment);
   }
-  size_t section_count = 0;
-  size_t names = 0;
-  if (elf_getshdrnum(elf.get(), &section_count) != 0 || section_count > kMaxSections ||
-      elf_getshdrstrndx(elf.get(), &names) != 0) {
-    return absl::InvalidArgumentError("bad section headers");
-  }
-  std::vector<size_t> name_offsets;
-  for (size_t i = 0; i < section_count; ++i) {
-    GElf_Shdr section;
-    Elf_Scn* handle = elf_getscn(elf.get(), i);
-    if (handle == nullptr || gelf_getshdr(handle, &section) == nullptr) break;
-    sections_.push_back({"", section.sh_addr, section.sh_offset, section.sh_size, section.sh_type,
-                         section.sh_flags, section.sh_link});
-    name_offsets.push_back(section.sh_name);
-  }
-  if (names >= sections_.size()) return absl::InvalidArgumentError("no section names");
-  const std::vector<uint8_t> text = ReadSection(sections_[names]);
-  for (size_t i = 0; i < sections_.size(); ++i) {
-    if (name_offsets[i] >= text.size()) continue;
-    const char* name = reinterpret_cast<const char*>(text.data()) + name_offsets[i];
-    sections_[i].name.assign(name, strnlen(name, text.size() - name_offsets[i]));
-  }
+  ReadSections(head->sections_at, head->sections, head->names);
+  if (head->names >= sections_.size()) return absl::InvalidArgumentError("no section names");
   return absl::OkStatus();
 }
 
+void ElfFile::ReadSections(uint64_t offset, uint64_t count, uint64_t names) {
+  std::vector<Elf64_Shdr> headers(count);
+  headers.resize(ReadOffset(offset, headers.data(), count * sizeof(Elf64_Shdr)) /
+                 sizeof(Elf64_Shdr));
+  for (const Elf64_Shdr& section : headers) {
+    sections_.push_back({"", section.sh_addr, section.sh_offset, section.sh_size, section.sh_type,
+                         section.sh_flags, section.sh_link});
+  }
+  if (names >= sections_.size()) return;
+  const std::vector<uint8_t> text = ReadSection(sections_[names]);
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    constexpr size_t kMaxSectionNameBytes = 256;
+    const ByteView name = ByteView(text).From(headers[i].sh_name, kMaxSectionNameBytes);
+    const char* first = reinterpret_cast<const char*>(name.data());
+    sections_[i].name.assign(first, strnlen(first, name.size()));
+  }
+}
+
 void ElfFile::ReadBuildId() {
+  constexpr uint32_t kGnu = 0x00554e47;  // "GNU" and its NUL
   for (const ElfSection& section : sections_) {
     if (section.type != SHT_NOTE || section.size > kMaxNoteBytes) continue;
     const std::vector<uint8_t> notes = ReadSection(section);
-    size_t at = 0;
-    while (at + sizeof(Elf64_Nhdr) <= notes.size()) {
-      Elf64_Nhdr note;
-      std::memcpy(&note, notes.data() + at, sizeof(note));
-      if (note.n_namesz > kMaxNoteBytes || note.n_descsz > kMaxNoteBytes) break;
-      const size_t text_at = at + sizeof(note) + ((note.n_namesz + 3u) & ~size_t{3});
-      const size_t next = text_at + ((note.n_descsz + 3u) & ~size_t{3});
-      if (text_at + note.n_descsz > notes.size()) break;
-      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-          note.n_descsz <= kMaxBuildIdBytes &&
-          std::memcmp(notes.data() + at + sizeof(note), "GNU", 4) == 0) {
-        build_id_ = absl::BytesToHexString(absl::string_view(
-            reinterpret_cast<const char*>(notes.data()) + text_at, note.n_descsz));
+    const ByteView view(notes);
+    uint64_t at = 0;
+    while (const auto note = view.Get<Elf64_Nhdr>(at)) {
+      const uint64_t text_at = at + sizeof(*note) + ((note->n_namesz + uint64_t{3}) & ~uint64_t{3});
+      if (!view.Holds(text_at, note->n_descsz)) break;
+      const bool is_gnu = view.Get<uint32_t>(at + sizeof(*note)) == kGnu;
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof(kGnu) && is_gnu &&
+          note->n_descsz <= kMaxBuildIdBytes) {
+        const ByteView id = view.From(text_at, note->n_descsz);
+        build_id_ = absl::BytesToHexString(
+            absl::string_view(reinterpret_cast<const char*>(id.data()), id.size()));
         return;
       }
-      at = next;
+      at = text_at + ((note->n_descsz + uint64_t{3}) & ~uint64_t{3});
     }
   }
 }
@@ -141,13 +210,13 @@ std::optional<uint64_t> ElfFile::AddressOfOffset(uint64_t file_offset) const {
 
 size_t ElfFile::ReadOffset(uint64_t offset, void* buffer, size_t bytes) const {
   size_t done = 0;
-  if (offset > static_cast<uint64_t>(INT64_MAX)) return 0;
   while (done < bytes) {
-    const ssize_t got = pread(fd_.get(), static_cast<char*>(buffer) + done, bytes - done,
-                              static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<size_t>(got);
+    const size_t piece = std::min(bytes - done, kPieceBytes);
+    const bool may_of_file = budget_.Pay(piece);
+    if (!ReadBudget::PayAll(piece) || !may_of_file) break;
+    const size_t got = ReadAt(fd_.get(), offset + done, static_cast<char*>(buffer) + done, piece);
+    done += got;
+    if (got != piece) break;
   }
   return done;
 }
@@ -166,12 +235,15 @@ size_t ElfFile::ReadAddress(uint64_t address, void* buffer, size_t bytes) const 
 
 bool ElfFile::HoldsSection(const ElfSection& section) const {
   const uint64_t file_bytes = static_cast<uint64_t>(status_.st_size);
-  return section.type != SHT_NOBITS && section.size != 0 && section.size <= kMaxSectionBytes &&
-         section.file_offset <= file_bytes && section.size <= file_bytes - section.file_offset;
+  return section.type != SHT_NOBITS && section.size != 0 && section.file_offset <= file_bytes &&
+         section.size <= file_bytes - section.file_offset;
 }
 
-std::unique_ptr<uint8_t[]> ElfFile::ReadRaw(const ElfSection& section, size_t extra_bytes) const {
-  if (!HoldsSection(section)) return nullptr;
+// Its room is not given back before the file is.
+std::unique_ptr<uint8_t[]> ElfFile::ReadRaw(const ElfSection& section, size_t extra_bytes) {
+  if (!HoldsSection(section) || !budget_.Keep(section.size) || section.size > kMaxTableBytes) {
+    return nullptr;
+  }
   std::unique_ptr<uint8_t[]> bytes(new uint8_t[section.size + extra_bytes]);
   if (ReadOffset(section.file_offset, bytes.get(), section.size) != section.size) return nullptr;
   std::memset(bytes.get() + section.size, 0, extra_bytes);
@@ -179,11 +251,26 @@ std::unique_ptr<uint8_t[]> ElfFile::ReadRaw(const ElfSection& section, size_t ex
 }
 
 std::vector<uint8_t> ElfFile::ReadSection(const ElfSection& section) const {
-  if (!HoldsSection(section)) return {};
+  if (!HoldsSection(section) || section.size > kMaxSectionBytes) return {};
   std::vector<uint8_t> bytes(section.size);
   if (ReadOffset(section.file_offset, bytes.data(), bytes.size()) != bytes.size()) return {};
   return bytes;
 }
+
+namespace {
+
+// Ends each name that is longer than any is: a file may have one name without an end, and a million
+// symbols that share it.
+void EndNames(char* strings, size_t bytes) {
+  for (size_t at = 0; at < bytes;) {
+    const size_t reach = std::min(kMaxNameBytes, bytes - at);
+    const auto* end = static_cast<const char*>(memrchr(strings + at, 0, reach));
+    if (end == nullptr) strings[at + reach - 1] = '\0';
+    at = end == nullptr ? at + reach : static_cast<size_t>(end - strings) + 1;
+  }
+}
+
+}  // namespace
 
 const ElfFile::Table& ElfFile::LoadTable(bool full) {
   Table& table = full ? full_table_ : dynamic_table_;
@@ -200,14 +287,16 @@ const ElfFile::Table& ElfFile::LoadTable(bool full) {
     table.count = std::min<size_t>(section.size / sizeof(Elf64_Sym), kMaxSymbols);
     table.strings.reset(reinterpret_cast<char*>(string_bytes.release()));
     table.string_bytes = strings.size;
+    EndNames(table.strings.get(), table.string_bytes);
     break;
   }
   return table;
 }
 
 ElfSymbol ElfFile::SymbolAt(const Table& table, size_t index) const {
-  Elf64_Sym raw;
-  std::memcpy(&raw, table.symbols.get() + index * sizeof(raw), sizeof(raw));
+  const Elf64_Sym raw = ByteView(table.symbols.get(), table.count * sizeof(Elf64_Sym))
+                            .Get<Elf64_Sym>(index * sizeof(Elf64_Sym))
+                            .value_or(Elf64_Sym{});
   ElfSymbol symbol;
   if (raw.st_name < table.string_bytes) {
     symbol.text = table.strings.get() + raw.st_name;
@@ -227,7 +316,7 @@ void ElfFile::ForgetFullSymbols() {
 
 void ElfFile::ForEachSymbol(bool full, const std::function<void(const ElfSymbol&)>& visit) {
   const Table& table = LoadTable(full);
-  for (size_t i = 0; i < table.count; ++i) visit(SymbolAt(table, i));
+  for (size_t i = 0; i < table.count && ReadBudget::MayGoOn(); ++i) visit(SymbolAt(table, i));
 }
 
 void ElfFile::LoadImports() {
@@ -236,17 +325,17 @@ void ElfFile::LoadImports() {
   const Table& symbols = LoadTable(/*full=*/false);
   for (const ElfSection& section : sections_) {
     if (section.type != SHT_RELA) continue;
-    const auto bytes = ReadRaw(section, 0);
-    if (bytes == nullptr) continue;
-    for (size_t at = 0; at + sizeof(Elf64_Rela) <= section.size; at += sizeof(Elf64_Rela)) {
-      Elf64_Rela entry;
-      std::memcpy(&entry, bytes.get() + at, sizeof(entry));
-      const uint32_t type = ELF64_R_TYPE(entry.r_info);
-      const uint64_t index = ELF64_R_SYM(entry.r_info);
+    const std::vector<uint8_t> bytes = ReadSection(section);
+    const ByteView view(bytes);
+    for (size_t at = 0; view.Holds(at, sizeof(Elf64_Rela)); at += sizeof(Elf64_Rela)) {
+      const auto entry = view.Get<Elf64_Rela>(at);
+      const uint32_t type = ELF64_R_TYPE(entry->r_info);
+      const uint64_t index = ELF64_R_SYM(entry->r_info);
       if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) || index >= symbols.count) {
         continue;
       }
-      slot_names_.try_emplace(entry.r_offset, SymbolAt(symbols, index).name());
+      if (slot_names_.size() >= kMaxSymbols || !ReadBudget::MayGoOn()) return;
+      slot_names_.try_emplace(entry->r_offset, SymbolAt(symbols, index).name());
     }
   }
   for (const ElfSection& section : sections_) {
@@ -255,12 +344,11 @@ void ElfFile::LoadImports() {
     // A stub is 16 bytes, 8 in .plt.got without endbr64; it holds one `jmp *slot(%rip)`: ff 25
     // disp32.
     const size_t step = section.name == ".plt.got" ? 8 : 16;
-    for (size_t stub = 0; stub + 6 <= code.size(); stub += step) {
+    for (size_t stub = 0; stub + 6 <= code.size() && ReadBudget::MayGoOn(); stub += step) {
       for (size_t at = stub; at < stub + step && at + 6 <= code.size(); ++at) {
         if (code[at] != 0xff || code[at + 1] != 0x25) continue;
-        int32_t displacement;
-        std::memcpy(&displacement, code.data() + at + 2, sizeof(displacement));
-        const uint64_t slot = section.address + at + 6 + static_cast<int64_t>(displacement);
+        const int64_t displacement = ByteView(code).Get<int32_t>(at + 2).value_or(0);
+        const uint64_t slot = section.address + at + 6 + static_cast<uint64_t>(displacement);
         const auto found = slot_names_.find(slot);
         if (found != slot_names_.end()) plt_names_.emplace(section.address + stub, found->second);
         break;
@@ -348,6 +436,7 @@ std::optional<LoadedPlace> FindLoadedPlace(const ElfFile& file, const MappedFile
   size_t most = 0;
   std::vector<uint64_t> seen;
   for (const Mapping& mapping : mapped.mappings) {
+    if (seen.size() >= kMostPlaces || !ReadBudget::MayGoOn()) break;
     if (!mapping.executable) continue;
     for (const Elf64_Phdr& segment : segments) {
       const auto bias = (segment.p_flags & PF_X) != 0 ? BiasOf(mapping, segment) : std::nullopt;

@@ -2,7 +2,7 @@
 //
 // The file belongs to a process that may be hostile and may change it while we read: everything is
 // read with pread (a truncated mapping would be SIGBUS), every offset and size is checked, sizes
-// are limited before memory is allocated.
+// are limited before memory is allocated, and there is a budget for all that is read of one file.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -20,6 +20,7 @@
 
 #include "symbols/code_image.h"
 #include "symbols/process_maps.h"
+#include "symbols/read_budget.h"
 
 namespace proftrace {
 
@@ -48,11 +49,17 @@ class ElfFile {
   // Fails for anything but a little-endian x86-64 ELF file with section headers; the message says
   // why.
   static absl::StatusOr<std::unique_ptr<ElfFile>> Open(UniqueFd fd);
+  // Whether what other libraries make of the file's head is bounded, too: they take memory for each
+  // section that it says it has.
+  static bool HasBoundedHead(int fd);
 
   const std::vector<ElfSection>& sections() const { return sections_; }
   const ElfSection* FindSection(std::string_view name) const;
   const std::string& build_id() const { return build_id_; }  // hex; may be empty
   const struct stat& status() const { return status_; }
+  // The file's budget is used up: what is missing of it is not known. Why: ReadBudget::Why().
+  bool is_cut() const { return budget_.is_used_up(); }
+  std::string WhyCut() const { return budget_.Why(); }
 
   // File offset of a virtual address that lies in the file's part of a segment.
   std::optional<uint64_t> FileOffset(uint64_t address) const;
@@ -72,7 +79,7 @@ class ElfFile {
   static constexpr uint64_t kMostScannedBytes = uint64_t{1} << 30;
   std::vector<const ElfSection*> CodeSections(size_t* left_out) const;
 
-  // The bytes of a section (none for one that is larger than the limit or lies outside the file).
+  // The bytes of a section (none for one that is larger than 256 MiB or lies outside the file).
   std::vector<uint8_t> ReadSection(const ElfSection& section) const;
 
   // Calls `visit` for each symbol of .dynsym (`full` = false) or .symtab, in file order. The tables
@@ -95,17 +102,19 @@ class ElfFile {
     size_t string_bytes = 0;
   };
 
-  ElfFile(UniqueFd fd, const struct stat& status) : fd_(std::move(fd)), status_(status) {}
+  ElfFile(UniqueFd fd, const struct stat& status);
   absl::Status ReadHeaders();
   void ReadBuildId();
   const Table& LoadTable(bool full);
   bool HoldsSection(const ElfSection& section) const;
-  std::unique_ptr<uint8_t[]> ReadRaw(const ElfSection& section, size_t extra_bytes) const;
+  std::unique_ptr<uint8_t[]> ReadRaw(const ElfSection& section, size_t extra_bytes);
+  void ReadSections(uint64_t offset, uint64_t count, uint64_t names);
   ElfSymbol SymbolAt(const Table& table, size_t index) const;
   void LoadImports();
 
   UniqueFd fd_;
   struct stat status_;
+  mutable ReadBudget budget_;
   std::vector<Elf64_Phdr> segments_;
   std::vector<ElfSection> sections_;
   std::string build_id_;

@@ -8,6 +8,7 @@
 
 #include "symbols/code_image.h"
 #include "symbols/key_set.h"
+#include "symbols/read_budget.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/text.h"
 #include "userspace/base/turns.h"
@@ -48,7 +49,7 @@ absl::StatusOr<FlowGraph> FunctionAnalysis::BuildGraph(uint64_t start, uint64_t 
   const auto unwind = image_.UnwindRangeAt(start);
   if (unwind && unwind->start == start) end = unwind->end;
   if (end <= start) return absl::InvalidArgumentError("its size is not known");
-  if (left_ns() < 0) {
+  if (left_ns() < 0 || !ReadBudget::PayAll(0)) {
     is_cut = true;
     return absl::DeadlineExceededError("the file took too long");
   }
@@ -134,9 +135,11 @@ void AddOperators(const ModuleImage& image, const std::vector<uint64_t>& step_ca
   };
   std::vector<Turn> turns((operators.size() + kOperatorsATurn - 1) / kOperatorsATurn);
   const int64_t limit_ns = out->left_ns();
+  const ReadBudget::Share share;
   ShareTurns(turns.size(), [&]() -> TurnWorker {
     const auto analysis = std::make_shared<FunctionAnalysis>(image, step_callbacks, limit_ns);
-    return [&operators, &turns, analysis](size_t turn) {
+    const auto join = std::make_shared<ReadBudget::Join>(share);
+    return [&operators, &turns, analysis, join](size_t turn) {
       const size_t first = turn * kOperatorsATurn;
       const size_t last = std::min(first + kOperatorsATurn, operators.size());
       for (size_t i = first; i < last; ++i) analysis->AddOperator(operators[i]);

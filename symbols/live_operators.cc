@@ -11,11 +11,21 @@
 #include "symbols/planner.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
+#include "symbols/read_budget.h"
 #include "symbols/torch_copies.h"
 
 namespace proftrace {
+namespace {
+
+// Of one look at a process: what these read takes a tenth of a second.
+constexpr uint64_t kMostReadBytes = uint64_t{4} << 30;
+constexpr int64_t kLongestReadingNs = 10'000'000'000;
+
+}  // namespace
 
 bool HasNewContributor(Pid pid, std::set<FileId>* known) {
+  ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
+  const ReadBudget::Scope scope(&budget);
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return false;
   bool found = false;
@@ -33,11 +43,15 @@ bool HasNewContributor(Pid pid, std::set<FileId>* known) {
 
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan) {
   if (plan.dispatcher_slot == 0) return {};
+  ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
+  const ReadBudget::Scope scope(&budget);
   return ReadOperatorList(ProcessMemory(pid), plan.dispatcher_slot, plan.old_string_abi).operators;
 }
 
 SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
                           const std::vector<OperatorInfo>& operators) {
+  ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
+  const ReadBudget::Scope scope(&budget);
   const ProcessMemory process(pid);
   const CachedMemory memory(process);
   const auto symbols = InternedStrings::Find(process, plan.torch_data, plan.old_string_abi);
@@ -49,7 +63,10 @@ SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
     const size_t stride = plan.operators.size() / kSample + 1;
     for (size_t i = 0; i < plan.operators.size(); i += stride) all.push_back(plan.operators[i]);
   }
-  return ReadSchemas(memory, all, plan.old_string_abi, symbols ? &*symbols : nullptr);
+  SchemaReading reading =
+      ReadSchemas(memory, all, plan.old_string_abi, symbols ? &*symbols : nullptr);
+  if (budget.is_used_up()) reading.refusal = "reading them was given up: " + budget.Why();
+  return reading;
 }
 
 bool IsRegistering(const ProbePlan& plan) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "symbols/elf_file.h"
+#include "symbols/read_budget.h"
 #include "userspace/base/clock.h"
 
 namespace proftrace {
@@ -34,6 +35,12 @@ std::string PathOfPlace(Pid pid, const MappedFile& mapped, const LoadedPlace& pl
                        status.st_dev == file.status().st_dev &&
                        status.st_ino == file.status().st_ino;
   return is_same ? again->path : opened;
+}
+
+// What is missing where the file's budget, or the process', was used up.
+void NoteBudget(const ElfFile& file, ModuleFacts* facts) {
+  if (file.is_cut()) facts->gaps.push_back({"what was not read of a library", file.WhyCut()});
+  facts->is_cut |= file.is_cut() || !ReadBudget::PayAll(0);
 }
 
 }  // namespace
@@ -84,7 +91,7 @@ std::vector<Module> ModuleReader::ReadAll(const std::vector<MappedFile>& files) 
         return known.mapped == &files[i];
       });
       if (is_known) continue;
-      if (ThreadCpuNs() > deadline_ns_) {
+      if (ThreadCpuNs() > deadline_ns_ || !ReadBudget::PayAll(0)) {
         is_cut_ = true;
         left_.push_back(&files[i]);
         continue;
@@ -133,6 +140,7 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   if (!MayContribute(**file, full)) return std::nullopt;
   read_.insert(id);
   module.facts = AnalyzeModule(file->get(), longest_analysis_ns_);
+  NoteBudget(**file, &module.facts);
   if (!module.facts.is_cut) cache_.Store(**file, module.facts);
   return module;
 }

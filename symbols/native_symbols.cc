@@ -20,6 +20,7 @@ Elf* NativeSymbols::ElfOf(Pid pid, const MappedFile& mapped) {
   if (file.raw == nullptr) {
     absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, mapped);
     if (!opened.ok()) return nullptr;
+    if (!ElfFile::HasBoundedHead(opened->fd.get())) return nullptr;
     file.fd = std::move(opened->fd);
     file.raw.reset(elf_begin(file.fd.get(), ELF_C_READ, nullptr));
     if (file.raw == nullptr) return nullptr;

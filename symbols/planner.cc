@@ -18,6 +18,7 @@
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
+#include "symbols/read_budget.h"
 #include "symbols/row_plan.h"
 #include "symbols/torch_copies.h"
 #include "symbols/torch_layout.h"
@@ -495,10 +496,32 @@ absl::Status NoTorch(Pid pid, size_t files, bool is_cut) {
 
 namespace {
 
+// What the files and the memory of one process may cost besides the time.
+constexpr uint64_t kMostBytesOfProcess = uint64_t{32} << 30;
+
+// Files are given up in good order before the budget is used up.
+constexpr int64_t kSlackNs = 2'000'000'000;
+
+std::string StoppedEarly(Pid pid) {
+  return absl::StrCat("proftrace was asked to end before PID ", Raw(pid),
+                      " was read: nothing was recorded");
+}
+
+void AddBudgetGap(const ReadBudget& budget, Pid pid, ProbePlan* plan) {
+  if (!budget.is_used_up()) return;
+  plan->gaps.push_back(
+      {"rows and names that were not read",
+       absl::StrCat("PID ", Raw(pid), " was not read to the end: ", budget.Why())});
+}
+
 absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
 #if !defined(__x86_64__)
   return Fail(ExitCode::kHostUnfit, "proftrace runs on x86-64 only: it reads x86-64 machine code");
 #endif
+  ReadBudget budget({.bytes = kMostBytesOfProcess,
+                     .cpu_ns = std::max(options.longest_reading_ns, int64_t{0}) + kSlackNs,
+                     .stop = options.stop});
+  const ReadBudget::Scope scope(&budget);
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
   const TorchChoice choice = ChooseTorch(GroupByFile(*mappings));
@@ -513,9 +536,12 @@ absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
   const bool has_operators = std::any_of(modules.begin(), modules.end(), [](const Module& module) {
     return CountOperators(module.facts) > 0;
   });
-  if (!has_operators) return NoTorch(pid, files.size(), reader.is_cut());
+  if (budget.is_stopped()) return Fail(ExitCode::kNoTarget, StoppedEarly(pid));
+  if (!has_operators) return NoTorch(pid, files.size(), reader.is_cut() || budget.is_used_up());
   ProbePlan plan = PlanBuilder(pid, std::move(modules), options).Run(files);
+  if (budget.is_stopped()) return Fail(ExitCode::kNoTarget, StoppedEarly(pid));
   reader.AddGaps(&plan);
+  AddBudgetGap(budget, pid, &plan);
   ApplyChoice(choice, &plan);
   AddOperatorGaps(&plan);
   return plan;

@@ -3,6 +3,8 @@
 
 #include <absl/status/statusor.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -33,7 +35,17 @@ struct PlanOptions {
   // Of processor time: files made to take long must not hold up the tracer. What is not reached in
   // that time is among the plan's gaps.
   int64_t longest_reading_ns = 2 * kLongestAnalysisNs;
+  // Set from outside: nothing more is to be read. May be null.
+  const std::atomic<bool>* stop = nullptr;
   int64_t longest_analysis_ns = kLongestAnalysisNs;  // of one file
+
+  // As those of one process among many, which are not to wait for it.
+  void ShareWithOthers() {
+    longest_reading_ns = std::min(longest_reading_ns, kLongestReadingOfManyNs);
+    longest_analysis_ns = std::min(longest_analysis_ns, kLongestReadingOfManyNs);
+  }
+  // Ten times what a real PyTorch takes.
+  static constexpr int64_t kLongestReadingOfManyNs = 20'000'000'000;
 };
 
 // Finds torch in the process by what its files define, not by their names, and plans every

@@ -10,6 +10,7 @@
 #include "symbols/process_memory.h"
 #include "symbols/python_objects.h"
 #include "symbols/python_runtime.h"
+#include "symbols/read_budget.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 
@@ -21,6 +22,9 @@ constexpr size_t kMaxCommandLineBytes = size_t{1} << 20;
 constexpr size_t kMaxStatusBytes = 16384;
 constexpr size_t kMaxVersionFileBytes = 16384;
 constexpr size_t kMaxVersionBytes = 64;
+// What `proftrace list` reads of one process takes some milliseconds.
+constexpr uint64_t kMostReadBytes = uint64_t{4} << 30;
+constexpr int64_t kLongestReadingNs = 5'000'000'000;
 constexpr std::string_view kNul("\0", 1);
 
 std::string ProcPath(Pid pid, const char* name) {
@@ -187,6 +191,8 @@ absl::Status CheckIsNoThread(Pid pid) {
 }
 
 absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
+  ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
+  const ReadBudget::Scope scope(&budget);
   const std::string status = ReadSmallFile(ProcPath(pid, "status"), kMaxStatusBytes);
   if (Raw(pid) == 0 || status.empty()) {
     return Fail(ExitCode::kNoTarget, absl::StrCat("there is no process with PID ", Raw(pid)));

@@ -10,6 +10,7 @@
 #include "symbols/elf_file.h"
 #include "symbols/python_groups.h"
 #include "symbols/python_runtime.h"
+#include "symbols/read_budget.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -26,6 +27,9 @@ constexpr uint64_t kMostOfRangeBytes = uint64_t{128} << 20;
 constexpr uint64_t kHeapBeginBytes = uint64_t{256} << 20;
 constexpr uint64_t kHeapEndBytes = uint64_t{128} << 20;
 constexpr uint64_t kMostBytes = uint64_t{768} << 20;
+// With the files that have the classes, and what Python says of the groups.
+constexpr uint64_t kMostReadBytes = uint64_t{8} << 30;
+constexpr int64_t kLongestReadingNs = 10'000'000'000;
 constexpr int kLargestWorld = 1 << 20;
 constexpr uint32_t kMostReferences = 1 << 20;
 constexpr size_t kLongestName = 256;
@@ -188,6 +192,8 @@ std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
 
 ProcessGroupReading ReadProcessGroups(Pid pid, const ProbePlan& plan) {
   ProcessGroupReading reading;
+  ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
+  const ReadBudget::Scope scope(&budget);
   const GroupLayout layout = GroupLayoutOf(plan.torch_version);
   const auto mappings = ReadMaps(pid);
   if (layout.rank == 0 || !mappings.ok()) return reading;
@@ -196,6 +202,7 @@ ProcessGroupReading ReadProcessGroups(Pid pid, const ProbePlan& plan) {
   if (classes.empty()) return reading;
   const ProcessMemory memory(pid);
   reading.groups = FindGroups(memory, HeapRanges(*mappings), classes, layout, plan.old_string_abi);
+  reading.cut = budget.Why();
   if (reading.groups.empty() || layout.name == 0) return reading;
   const auto runtime = FindPythonRuntime(pid, memory, files);
   if (!runtime.ok()) {
@@ -205,7 +212,8 @@ ProcessGroupReading ReadProcessGroups(Pid pid, const ProbePlan& plan) {
   const auto python = ReadPythonGroups(memory, runtime->layout, runtime->main_interpreter);
   if (python) reading.count = python->count;
   if (!python || AddMembers(*python, &reading.groups) < reading.groups.size()) {
-    reading.without_members = "torch.distributed's variables do not say them";
+    reading.without_members =
+        budget.is_used_up() ? budget.Why() : "torch.distributed's variables do not say them";
   }
   return reading;
 }

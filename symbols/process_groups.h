@@ -51,6 +51,7 @@ struct ProcessGroupReading {
   std::vector<ProcessGroup> groups;
   std::optional<int> count;     // of groups that were made, also those that it is not in
   std::string without_members;  // why a group's ranks are not known; empty: all are
+  std::string cut;              // why it was not looked for to the end; empty: it was
 };
 
 // Of a process that runs. Looks through its heap: a tenth of a second, some hundred megabytes at

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "symbols/process_memory.h"
+#include "symbols/read_budget.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 
@@ -87,7 +88,7 @@ std::optional<Mapping> ParseLine(std::string_view line) {
 std::string ReadAll(const UniqueFd& fd, size_t limit_bytes) {
   std::string text;
   char buffer[16384];
-  while (fd.valid() && text.size() < limit_bytes) {
+  while (fd.valid() && text.size() < limit_bytes && ReadBudget::PayAll(sizeof(buffer))) {
     const ssize_t got = read(fd.get(), buffer, std::min(sizeof(buffer), limit_bytes - text.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
@@ -153,7 +154,8 @@ UniqueFd OpenInTargetRoot(Pid pid, const std::string& path) {
   if (!place.valid() || fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return UniqueFd();
   }
-  return UniqueFd(open(absl::StrCat("/proc/self/fd/", place.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  return UniqueFd(open(absl::StrCat("/proc/self/fd/", place.get()).c_str(),
+                       O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
 
 std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes) {
@@ -161,7 +163,8 @@ std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t l
 }
 
 std::string ReadSmallFile(const std::string& path, size_t limit_bytes) {
-  return ReadAll(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)), limit_bytes);
+  return ReadAll(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)),
+                 limit_bytes);
 }
 
 std::vector<uint32_t> ReadNumberedEntries(const std::string& folder) {

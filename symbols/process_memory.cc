@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "symbols/process_maps.h"
+#include "symbols/read_budget.h"
 
 namespace proftrace {
 
@@ -16,6 +17,7 @@ std::optional<uint64_t> TargetMemory::ReadWord(uint64_t address) const {
 
 bool ProcessMemory::Read(uint64_t address, void* buffer, size_t bytes) const {
   if (bytes == 0) return true;
+  if (!ReadBudget::PayAll(bytes)) return false;
   iovec local{buffer, bytes};
   iovec remote{reinterpret_cast<void*>(address), bytes};
   ssize_t got = process_vm_readv(static_cast<pid_t>(Raw(pid_)), &local, 1, &remote, 1, 0);

@@ -9,6 +9,7 @@
 #include "symbols/elf_file.h"
 #include "symbols/python_objects.h"
 #include "symbols/python_stacks.h"
+#include "symbols/read_budget.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/text.h"
 
@@ -19,6 +20,8 @@ constexpr std::string_view kRuntimeSymbol = "_PyRuntime";
 constexpr std::string_view kVersionSymbol = "Py_Version";   // from 3.11 on
 constexpr std::string_view kRuntimeSection = ".PyRuntime";  // from 3.11 on
 
+// An interpreter's file and its symbols have 30 MB.
+constexpr uint64_t kMostPythonBytes = uint64_t{4} << 30;
 constexpr int kTries = 64;  // a few microseconds each
 constexpr PythonLimits kChecked{.threads = 64, .frames = 16};
 constexpr size_t kInstructionsAtMost = size_t{1} << 24;
@@ -146,7 +149,7 @@ PythonPlaces FindPythonPlaces(Pid pid, const TargetMemory& memory,
   for (const bool named : {true, false}) {
     for (const MappedFile& file : files) {
       if (IsNamedPython(file) != named) continue;
-      if (ThreadCpuNs() > deadline_ns) {
+      if (ThreadCpuNs() > deadline_ns || !ReadBudget::PayAll(0)) {
         ++found.left;
         continue;
       }
@@ -188,6 +191,8 @@ absl::StatusOr<PythonRuntime> FindPythonRuntime(Pid pid, const TargetMemory& mem
                                                 const std::vector<MappedFile>& files,
                                                 int64_t limit_ns) {
   absl::Status failed = absl::NotFoundError("no file of the process is a Python interpreter");
+  ReadBudget budget({.bytes = kMostPythonBytes, .cpu_ns = 2 * limit_ns});
+  const ReadBudget::Scope scope(&budget);
   const PythonPlaces found = FindPythonPlaces(pid, memory, files, limit_ns);
   if (found.left > 0) {
     failed = absl::DeadlineExceededError(
@@ -198,6 +203,10 @@ absl::StatusOr<PythonRuntime> FindPythonRuntime(Pid pid, const TargetMemory& mem
     auto runtime = ConfirmPython(memory, place);
     if (runtime.ok()) return runtime;
     if (absl::IsNotFound(failed)) failed = runtime.status();
+  }
+  if (budget.is_used_up()) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("looking for Python in the process was given up: ", budget.Why()));
   }
   return failed;
 }

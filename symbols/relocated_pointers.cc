@@ -1,8 +1,10 @@
 #include "symbols/relocated_pointers.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
+
+#include "symbols/read_budget.h"
+#include "userspace/base/byte_view.h"
 
 namespace proftrace {
 namespace {
@@ -44,11 +46,13 @@ std::vector<RelocatedPointer> ReadRelocatedPointers(const ElfFile& file) {
   for (const ElfSection& section : file.sections()) {
     if (section.type != SHT_RELA || section.size / sizeof(Elf64_Rela) > kMaxRelocations) continue;
     const std::vector<uint8_t> bytes = file.ReadSection(section);
-    for (size_t at = 0; at + sizeof(Elf64_Rela) <= bytes.size(); at += sizeof(Elf64_Rela)) {
-      Elf64_Rela entry;
-      std::memcpy(&entry, bytes.data() + at, sizeof(entry));
-      if (ELF64_R_TYPE(entry.r_info) != R_X86_64_RELATIVE) continue;
-      pointers.push_back({entry.r_offset, static_cast<uint64_t>(entry.r_addend)});
+    const ByteView view(bytes);
+    if (!ReadBudget::MayGoOn()) return {};
+    for (size_t at = 0; view.Holds(at, sizeof(Elf64_Rela)); at += sizeof(Elf64_Rela)) {
+      const auto entry = view.Get<Elf64_Rela>(at);
+      if (ELF64_R_TYPE(entry->r_info) != R_X86_64_RELATIVE) continue;
+      if (pointers.size() >= kMaxRelocations) return {};
+      pointers.push_back({entry->r_offset, static_cast<uint64_t>(entry->r_addend)});
     }
   }
   std::sort(pointers.begin(), pointers.end(),
@@ -72,7 +76,7 @@ std::vector<ContextMethods> FindContextMethods(const ElfFile& file) {
     return std::find(list.begin(), list.end(), address) != list.end();
   };
   for (const RelocatedPointer& pointer : pointers) {
-    if (found.size() >= kMaxContexts) break;
+    if (found.size() >= kMaxContexts || !ReadBudget::MayGoOn()) break;
     if (!is_one_of(enters, pointer.points_to)) continue;
     const uint64_t next = pointer.place + kMethodBytes;
     const ContextMethods methods{word(pointer.place + 8), word(next + 8)};

@@ -18,6 +18,7 @@
 #include "symbols/known_callees.h"
 #include "symbols/node_calls.h"
 #include "symbols/python_arguments.h"
+#include "symbols/read_budget.h"
 #include "symbols/relocated_pointers.h"
 #include "symbols/row_extent.h"
 #include "symbols/value_walk.h"
@@ -150,7 +151,7 @@ void RowMakerSearch::AddGap(std::string feature, std::string reason) {
 }
 
 bool RowMakerSearch::IsTimeUp() {
-  if (ThreadCpuNs() <= deadline_ns_) return false;
+  if (ThreadCpuNs() <= deadline_ns_ && ReadBudget::PayAll(0)) return false;
   if (!std::exchange(is_cut_, true)) {
     AddGap("rows of functions that were not analysed", "the file took too long");
   }

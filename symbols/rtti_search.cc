@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "symbols/read_budget.h"
 #include "symbols/relocated_pointers.h"
 
 namespace proftrace {
@@ -51,6 +52,7 @@ std::optional<uint64_t> FindVtable(const ElfFile& file, std::string_view type_na
   for (const RelocatedPointer& pointer : pointers) {
     // vtable: offset to top, typeinfo, functions. Other words that point to a typeinfo are followed
     // by none.
+    if (!ReadBudget::MayGoOn()) return std::nullopt;
     if (pointer.points_to != *type || !IsConstantData(file, pointer.place) ||
         !PointsIntoCode(file, pointers, pointer.place + 8)) {
       continue;

@@ -70,3 +70,6 @@ proftrace_unit_test(symbols_schema_test PARSER
 proftrace_unit_test(symbols_groups_test
   SOURCES symbols_groups_test.cc
   LIBS proftrace_symbols GTest::gmock)
+proftrace_unit_test(symbols_read_budget_test PARSER
+  SOURCES symbols_read_budget_test.cc
+  LIBS proftrace_symbols)

@@ -79,7 +79,8 @@ absl::Status ForMemories(Pid pid, const std::function<bool(absl::StatusOr<Unique
     std::error_code gone;
     const std::string target = std::filesystem::read_symlink(entries->path(), gone).string();
     if (gone || !absl::StartsWith(target, wanted)) continue;
-    absl::StatusOr<UniqueFd> memory = UniqueFd(open(entries->path().c_str(), O_RDWR | O_CLOEXEC));
+    absl::StatusOr<UniqueFd> memory =
+        UniqueFd(open(entries->path().c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
     if (!memory->valid()) {
       memory =
           absl::UnavailableError(absl::StrCat(entries->path().string(), ": ", ErrnoText(errno)));

@@ -17,6 +17,8 @@ constexpr int64_t kSettledNs = 60'000'000;
 constexpr int64_t kNoBindingNs = 2'000'000'000;
 // ... one whose Dispatcher cannot be read so long, as that may take on a busy host.
 constexpr int64_t kNoOperatorsNs = 10'000'000'000;
+// For all looks at one process; an import takes some seconds.
+constexpr int64_t kMostCpuNs = 60'000'000'000;
 // Between two tries to find the Dispatcher.
 constexpr int64_t kRetryNs = 100'000'000;
 // One that registers operators for ever is recorded after that.
@@ -35,7 +37,18 @@ bool LoadingProcess::HasSettled(int64_t now_ns) const {
 
 absl::Status LoadingProcess::Plan(Pid pid, const PlanOptions& options) {
   plan_.reset();
-  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
+  // One that loads and unloads libraries for ever is read again and again.
+  PlanOptions left = options;
+  left.longest_reading_ns = std::min(options.longest_reading_ns, kMostCpuNs - read_cpu_ns_);
+  if (left.longest_reading_ns <= 0) {
+    return Fail(ExitCode::kHostUnfit,
+                "PID " + std::to_string(Raw(pid)) +
+                    " changes its libraries all the time: reading them has taken " +
+                    std::to_string(kMostCpuNs / 1'000'000'000) + " s of processor time");
+  }
+  const int64_t begin_ns = ThreadCpuNs();
+  absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, left);
+  read_cpu_ns_ += ThreadCpuNs() - begin_ns;
   planned_ns_ = MonotonicNs();
   is_old_ = false;
   if (ExitCodeOf(plan.status()) == ExitCode::kNoTorch) return absl::OkStatus();  // half loaded

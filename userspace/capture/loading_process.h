@@ -32,6 +32,7 @@ class LoadingProcess {
 
   std::optional<ProbePlan> plan_;
   int64_t planned_ns_ = 0;
+  int64_t read_cpu_ns_ = 0;     // what its plans took
   bool is_old_ = false;         // operators were registered after plan_ was made
   uint32_t mappings_ = 0;       // of PyTorch's files
   uint64_t last_operator_ = 0;  // LastOperator()

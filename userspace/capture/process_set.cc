@@ -66,6 +66,9 @@ ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* 
                              const std::vector<OperatorInfo>& added) {
         AddLateOperators(pid, plan, image, added);
       }) {
+  // What one of them takes the others wait for, and the end of the recording as well.
+  plan_options_.ShareWithOthers();
+  plan_options_.stop = &stop_;
   // What is planned from here on needs no taking back.
   plan_options_.record_shapes &= programs_->reads_inputs();
   follower_ = std::thread([this] { RunFollower(); });

@@ -8,6 +8,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -237,7 +238,7 @@ class ProcessSet {
   uint32_t last_tried_ = 0;  // of awaited_; this and the next two are the follower's
   uint64_t exits_lost_ = 0;
   uint32_t looks_for_ended_ = 0;
-  bool stop_ = false;
+  std::atomic<bool> stop_ = false;  // ends the follower, and what it reads
   bool holds_awaited_ = false;
   std::thread follower_;
 };

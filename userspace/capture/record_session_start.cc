@@ -144,6 +144,8 @@ absl::Status RecordSession::AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* p
 
 absl::StatusOr<ProbePlan> RecordSession::PlanRunning(Pid pid) {
   PlanOptions plan = options_.plan;
+  plan.stop = &stop_;
+  if (options_.all) plan.ShareWithOthers();
   // CUPTI tells of CUDA's calls itself.
   const bool has_agent = agents_ != nullptr && agents_->IsRunning(pid);
   if (has_agent) plan.cuda_calls = CudaCalls::kNever;

@@ -87,9 +87,13 @@ void SchemaCollector::AddGap(Unsupported gap) {
 void SchemaCollector::CollectGroups(Pid pid, const ProbePlan& plan) {
   if (!MayBeDistributed(pid, plan)) return;
   const ProcessGroupReading reading = ReadProcessGroups(pid, plan);
+  if (!reading.cut.empty()) {
+    AddGap({"process groups",
+            "PID " + std::to_string(Raw(pid)) + " was not looked through: " + reading.cut});
+  }
   if (reading.groups.empty()) {
     // RANK alone says little: a launcher's other children have it too.
-    if (HasGroupThreads(pid)) {
+    if (reading.cut.empty() && HasGroupThreads(pid)) {
       AddGap({"process groups", "they were not found in the memory of PID " +
                                     std::to_string(Raw(pid)) + ", which has threads of them"});
     }

@@ -146,7 +146,8 @@ class SpotFinder {
     if (mapped == files_.end() || module.file.time != 0) {
       return LeaveAll(m, "its file is not mapped once");
     }
-    const auto file = ElfFile::Open(UniqueFd(open(module.open_path.c_str(), O_RDONLY | O_CLOEXEC)));
+    const auto file =
+        ElfFile::Open(UniqueFd(open(module.open_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)));
     if (!file.ok()) return LeaveAll(m, std::string(file.status().message()));
     const std::optional<uint64_t> bias = LoadBias(**file, *mapped);
     if (!bias.has_value()) return LeaveAll(m, "where it is mapped does not fit its file");
