@@ -60,6 +60,8 @@ class ElfFile {
   // The file's budget is used up: what is missing of it is not known. Why: ReadBudget::Why().
   bool is_cut() const { return budget_.is_used_up(); }
   std::string WhyCut() const { return budget_.Why(); }
+  // What its tables take in memory.
+  uint64_t kept_bytes() const { return budget_.kept_bytes(); }
 
   // File offset of a virtual address that lies in the file's part of a segment.
   std::optional<uint64_t> FileOffset(uint64_t address) const;

@@ -67,6 +67,8 @@ constexpr std::string_view kPythonInit = "THPAutograd_initFunctions";
 constexpr uint64_t kVtableHeaderBytes = 16;
 // More than any build has operators; a hostile file may claim millions.
 constexpr size_t kMaxFunctions = 20000;
+// Of their mangled names, which are kept: torch's own have up to 600 bytes.
+constexpr size_t kLongestOperator = 4096;
 constexpr size_t kMaxCallers = 5000;
 
 bool IsRecordFunctionConstructor(std::string_view name) {
@@ -467,7 +469,7 @@ ModuleFacts Analysis::Run() {
 }  // namespace
 
 std::string_view OperatorIdentifier(std::string_view symbol) {
-  if (!symbol.starts_with(kOperatorPrefix)) return {};
+  if (!symbol.starts_with(kOperatorPrefix) || symbol.size() > kLongestOperator) return {};
   symbol.remove_prefix(kOperatorPrefix.size());
   size_t length = 0;
   size_t digits = 0;

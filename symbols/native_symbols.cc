@@ -9,6 +9,13 @@
 
 namespace proftrace {
 
+namespace {
+
+// Of all files together; a PyTorch job has 300 MB of symbols and names. What comes later has none.
+constexpr uint64_t kMostKeptBytes = uint64_t{1} << 30;
+
+}  // namespace
+
 NativeSymbols::File& NativeSymbols::FileOf(const MappedFile& mapped) {
   std::unique_ptr<File>& file = files_[{mapped.device, mapped.inode}];
   if (file == nullptr) file = std::make_unique<File>();
@@ -75,7 +82,10 @@ void NativeSymbols::LoadSymbols(Pid pid, const MappedFile& mapped, File* file) {
 
 std::string NativeSymbols::NameAt(Pid pid, const MappedFile& mapped, uint64_t address) {
   File* file = &FileOf(mapped);
-  if (!file->has_symbols) LoadSymbols(pid, mapped, file);
+  if (!file->has_symbols && kept_bytes_ < kMostKeptBytes) {
+    LoadSymbols(pid, mapped, file);
+    if (file->elf != nullptr) kept_bytes_ += file->elf->kept_bytes();
+  }
   if (file->elf == nullptr) return "";
   const std::optional<uint64_t> bias = LoadBias(*file->elf, mapped);
   if (!bias) return "";

@@ -52,6 +52,7 @@ class NativeSymbols {
 
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, std::unique_ptr<File>>
       files_;  // device, inode
+  uint64_t kept_bytes_ = 0;  // of symbols and their names
 };
 
 // "at::mm" of "at::mm(at::Tensor const&, at::Tensor const&)": without the last parameter list, and

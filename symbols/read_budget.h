@@ -41,6 +41,7 @@ class ReadBudget {
   bool Keep(uint64_t bytes);
   // Gives it back.
   void Release(uint64_t bytes) { kept_ -= bytes; }
+  uint64_t kept_bytes() const { return kept_; }
 
   bool is_used_up() const { return reason_ != Reason::kNone; }
   // Also where the time is over without anybody having read.

@@ -19,6 +19,7 @@
 #include "bpf/abi/system_records.h"
 #include "symbols/plan_cache.h"
 #include "symbols/window_cache.h"
+#include "tests/fuzz/memory_seeds.h"
 #include "tests/fuzz/record_seeds.h"
 #include "tests/support/gpu_record_maker.h"
 #include "tests/support/pipeline_metadata.h"
@@ -389,6 +390,9 @@ void WriteSymbolsSeeds(const std::filesystem::path& root) {
   for (char word = 0; word < 64; ++word) words += {word, 0, 0, 0, 0, 0, 0, 0};
   for (char version = 0; version < 6; ++version) {
     WriteSeed(root, "python_fuzz", "python_3_" + std::to_string(9 + version), version, words);
+  }
+  for (const auto& [name, seed] : MemorySeeds()) {
+    WriteSeed(root, "process_memory_fuzz", name, seed.parser, seed.bytes);
   }
 }
 
