@@ -108,6 +108,9 @@ std::vector<Module> ModuleReader::ReadAll(const std::vector<MappedFile>& files) 
 }
 
 void ModuleReader::AddGaps(ProbePlan* plan) const {
+  if (!unread_.empty()) {
+    plan->gaps.push_back({"rows of libraries that could not be read", unread_});
+  }
   if (left_.empty()) return;
   plan->gaps.push_back(
       {"rows of libraries that were not read",
@@ -115,11 +118,20 @@ void ModuleReader::AddGaps(ProbePlan* plan) const {
                     " were left, the first of them ", FileName(left_.front()->path))});
 }
 
+void ModuleReader::NoteUnread(const MappedFile& mapped, const std::string& reason) {
+  const std::string name = FileName(mapped.path);
+  if (!unread_.empty() || name.find("torch") == std::string::npos) return;
+  unread_ = absl::StrCat(name, ": ", reason);
+}
+
 std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   auto opened = OpenMappedFile(pid_, mapped);
   if (!opened.ok()) return std::nullopt;
   auto file = ElfFile::Open(std::move(opened->fd));
-  if (!file.ok()) return std::nullopt;
+  if (!file.ok()) {
+    NoteUnread(mapped, std::string(file.status().message()));
+    return std::nullopt;
+  }
   const auto place = FindLoadedPlace(**file, mapped);
   if (!place) return std::nullopt;
   const std::pair<uint64_t, uint64_t> id((*file)->status().st_dev, (*file)->status().st_ino);
@@ -137,7 +149,10 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
     read_.insert(id);
     return module;
   }
-  if (!MayContribute(**file, full)) return std::nullopt;
+  if (!MayContribute(**file, full)) {
+    if ((*file)->is_cut()) NoteUnread(mapped, (*file)->WhyCut());
+    return std::nullopt;
+  }
   read_.insert(id);
   module.facts = AnalyzeModule(file->get(), longest_analysis_ns_);
   NoteBudget(**file, &module.facts);

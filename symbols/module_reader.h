@@ -44,8 +44,10 @@ class ModuleReader {
   std::vector<Module> ReadAll(const std::vector<MappedFile>& files);
   // There was no time for more.
   bool is_cut() const { return is_cut_; }
-  // What that means, if it is so.
+  // What that means, if it is so, and what of torch's files could not be read.
   void AddGaps(ProbePlan* plan) const;
+  // "libtorch_cpu.so: bad section headers"; empty: all could be read.
+  const std::string& unread() const { return unread_; }
 
  private:
   // `full`: look into .symtab too.
@@ -55,7 +57,11 @@ class ModuleReader {
   PlanCache cache_;
   int64_t deadline_ns_;
   int64_t longest_analysis_ns_;
+  // Files that are named as torch's: others may be anything.
+  void NoteUnread(const MappedFile& mapped, const std::string& reason);
+
   bool is_cut_ = false;
+  std::string unread_;
   std::set<std::pair<uint64_t, uint64_t>> read_;  // device and inode; a file may have two names
   std::vector<const MappedFile*> left_;           // not read
 };

@@ -51,7 +51,7 @@ class NativeSymbols {
   static void LoadSymbols(Pid pid, const MappedFile& mapped, File* file);
 
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, std::unique_ptr<File>>
-      files_;  // device, inode
+      files_;                // device, inode
   uint64_t kept_bytes_ = 0;  // of symbols and their names
 };
 

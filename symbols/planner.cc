@@ -474,9 +474,15 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   return std::move(plan_);
 }
 
-absl::Status NoTorch(Pid pid, size_t files, bool is_cut) {
+absl::Status NoTorch(Pid pid, size_t files, bool is_cut, const std::string& unread) {
   std::string comm = ReadSmallFile(absl::StrCat("/proc/", Raw(pid), "/comm"), 64);
   while (!comm.empty() && comm.back() == '\n') comm.pop_back();
+  if (!unread.empty()) {
+    return Fail(ExitCode::kNoTorch,
+                absl::StrCat("process ", Raw(pid), " (", comm,
+                             ") has a library of PyTorch's name that cannot be read (", unread,
+                             "): it is damaged or made to do harm; see who runs the process"));
+  }
   if (is_cut) {
     return Fail(ExitCode::kNoTorch,
                 absl::StrCat("process ", Raw(pid), " (", comm,
@@ -537,7 +543,8 @@ absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
     return CountOperators(module.facts) > 0;
   });
   if (budget.is_stopped()) return Fail(ExitCode::kNoTarget, StoppedEarly(pid));
-  if (!has_operators) return NoTorch(pid, files.size(), reader.is_cut() || budget.is_used_up());
+  if (!has_operators)
+    return NoTorch(pid, files.size(), reader.is_cut() || budget.is_used_up(), reader.unread());
   ProbePlan plan = PlanBuilder(pid, std::move(modules), options).Run(files);
   if (budget.is_stopped()) return Fail(ExitCode::kNoTarget, StoppedEarly(pid));
   reader.AddGaps(&plan);
