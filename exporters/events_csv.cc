@@ -306,11 +306,8 @@ class EventsCsvWriter {
     return PutText(at, path);
   }
 
-  // The step that the span begins in, on whatever thread of the process.
-  const Step* StepOf(const Span& span) const {
-    const ProcessSteps* process = steps_.Of(span.thread);
-    return process == nullptr ? nullptr : process->At(span.start_ns);
-  }
+  // The step that the span begins in, if its thread drives steps or works for the one that does.
+  const Step* StepOf(const Span& span) const { return steps_.At(span.thread, span.start_ns); }
 
   char* PutMemoryCells(char* at, const SpanMemory& memory) const {
     if (!has_memory_) return PutText(at, kNoMemoryCells);
@@ -363,8 +360,7 @@ class EventsCsvWriter {
     *at++ = ',';
     if (event.device_index >= 0) at = PutInteger(at, static_cast<int>(event.device_index));
     at = PutText(at, ",,,,,,0,");  // stream to fwd_tid; is_async
-    const ProcessSteps* process = steps_.Of(event.thread);
-    const Step* step = process == nullptr ? nullptr : process->At(event.time_ns);
+    const Step* step = steps_.At(event.thread, event.time_ns);
     if (step != nullptr) at = PutInteger(at, step->number);
     at = PutText(at, kNoInputCells);
     const int64_t bytes = event.kind == MemoryEventKind::kUsage ? event.bytes : 0;
@@ -513,10 +509,9 @@ class EventsCsvWriter {
         row.op == kNoSpan ? row.external_id : step_rows_.NumberOf(row.op) + 1;
     optional_cell(external_id != 0, external_id);
     writer_.Text(",,0,");  // sequence_nr, fwd_tid, is_async
-    const ProcessSteps* process = thread.has_value() ? steps_.Of(*thread) : nullptr;
     const int64_t step_ns =
         row.thread.has_value() || parent == nullptr ? row.start_ns : parent->start_ns;
-    const Step* step = process == nullptr ? nullptr : process->At(step_ns);
+    const Step* step = thread.has_value() ? steps_.At(*thread, step_ns) : nullptr;
     if (step != nullptr) writer_.Integer(step->number);
     writer_.Text(kNoInputCells);
     writer_.Text(kNoMemoryCells);

@@ -168,14 +168,22 @@ absl::Status WriteJson(const OrderedJson& json, ByteSink& sink) {
 OrderedJson StepsJson(const Timeline& timeline, const Steps& steps) {
   const auto microseconds = [](int64_t ns) { return static_cast<double>(ns) / 1000.0; };
   const auto describe = [&](const ProcessSteps& process) -> OrderedJson {
-    return {{"count", process.steps.size()},
+    OrderedJson threads = OrderedJson::array();
+    threads.push_back(
+        {{"tid", Raw(timeline.thread(process.thread).tid)}, {"count", process.steps.size()}});
+    for (const ThreadSteps& other : process.others) {
+      threads.push_back(
+          {{"tid", Raw(timeline.thread(other.thread).tid)}, {"count", other.steps.size()}});
+    }
+    return {{"count", process.count()},
             {"how", process.how},
             // Two decimals are more than it is worth.
             {"confidence", std::round(process.confidence * 100) / 100},
             {"median_us", microseconds(process.median_ns)},
             {"p99_us", microseconds(process.p99_ns)},
             {"pid", Raw(process.pid)},
-            {"tid", Raw(timeline.thread(process.thread).tid)}};
+            {"tid", Raw(timeline.thread(process.thread).tid)},
+            {"threads", std::move(threads)}};
   };
   if (!steps.main.has_value()) {
     return {{"count", 0},           {"how", "not detected"}, {"confidence", 0},

@@ -109,7 +109,7 @@ std::string StepsLine(const Steps& steps) {
   const ProcessSteps& process = steps.processes[*steps.main];
   std::array<char, 160> text;
   std::snprintf(text.data(), text.size(), "Steps: %zu, median %.3f ms, p99 %.3f ms; ",
-                process.steps.size(), static_cast<double>(process.median_ns) * 1e-6,
+                process.count(), static_cast<double>(process.median_ns) * 1e-6,
                 static_cast<double>(process.p99_ns) * 1e-6);
   std::string line(text.data());
   if (process.confidence < kGuessBelow) line += "a guess, ";

@@ -12,10 +12,12 @@ proftrace_unit_test(aggregate_test
   SOURCES aggregate_key_averages_test.cc aggregate_python_rows_test.cc aggregate_stacks_test.cc
     aggregate_system_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
+proftrace_unit_test(step_kinds_test
+  SOURCES aggregate_step_kinds_test.cc
+  LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(steps_test
   SOURCES aggregate_annotated_steps_test.cc aggregate_flops_test.cc aggregate_module_times_test.cc
-    aggregate_step_rows_test.cc
-    aggregate_steps_test.cc
+    aggregate_step_rows_test.cc aggregate_steps_test.cc
   LIBS proftrace_exporters proftrace_test_support)
 proftrace_unit_test(exporters_test
   SOURCES

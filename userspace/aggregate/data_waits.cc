@@ -38,8 +38,8 @@ class Finder {
   DataWait Look(SpanId id, const Span& span) {
     DataWait wait;
     wait.span = id;
-    if (const ProcessSteps* process = steps_.Of(span.thread); process != nullptr) {
-      if (const Step* step = process->At(span.start_ns); step != nullptr) wait.step = step->number;
+    if (const Step* step = steps_.At(span.thread, span.start_ns); step != nullptr) {
+      wait.step = step->number;
     }
     const SystemEvent* last = nullptr;
     ForEachIn(span.thread, span.start_ns, span.end_ns(), [&](uint32_t, const SystemEvent& event) {

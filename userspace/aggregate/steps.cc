@@ -4,24 +4,38 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "userspace/aggregate/each_span.h"
 #include "userspace/base/saturating.h"
+#include "userspace/steps/step_rounds.h"
 
 namespace proftrace {
 namespace {
 
 // Items that are kept of a thread to learn from: a few seconds of the busiest jobs, 12 MiB.
 constexpr size_t kMaxItems = 1u << 19;
-// Threads of one process whose steps are looked for: more do not drive one job.
-constexpr size_t kMaxThreads = 4;
+// Threads of one process whose steps are looked for: pools of servers are rarely larger.
+constexpr size_t kMaxThreads = 64;
+// Of the time in operators: steps of threads that do less than this are not the job's.
+constexpr double kMostOfWork = 0.5;
+// Loops of two threads are of one kind when a round holds so much of the same.
+constexpr double kSameLoop = 0.6;
+
+// The step that a time lies in.
+const Step* StepAt(const std::vector<Step>& steps, int64_t time_ns) {
+  auto it = std::upper_bound(steps.begin(), steps.end(), time_ns,
+                             [](int64_t time, const Step& step) { return time < step.start_ns; });
+  if (it == steps.begin()) return nullptr;
+  --it;
+  return time_ns < it->end_ns ? &*it : nullptr;
+}
 
 // What a first look at a thread gives.
 struct ThreadLook {
@@ -30,6 +44,7 @@ struct ThreadLook {
   uint64_t loader_nexts = 0;
   size_t items = 0;
   int64_t busy_ns = 0;
+  int64_t backward_ns = 0;   // of it
   bool has_workers = false;  // of a DataLoader, in processes of their own
 
   // The better candidate for the loop's thread first.
@@ -59,9 +74,18 @@ class ItemWalk {
 
   template <typename Visitor>
   void Run(Visitor&& visit) const {
+    Run(std::forward<Visitor>(visit), [](ThreadIndex) {});
+  }
+  // `visit_batch`: what an iterator of a DataLoader, the thread's last item, calls.
+  template <typename Visitor, typename BatchVisitor>
+  void Run(Visitor&& visit, BatchVisitor&& visit_batch) const {
     std::vector<bool> is_open_to(timeline_.span_count());  // its children are items
     ForEachSpan(timeline_, [&](SpanId id, const Span& span) {
-      if (span.parent != kNoSpan && !is_open_to[Raw(span.parent)]) return;
+      if (span.parent != kNoSpan && !is_open_to[Raw(span.parent)]) {
+        const Span& parent = timeline_.span(span.parent);
+        if (classes_[Raw(parent.label)] == ItemClass::kLoaderNext) visit_batch(span.thread);
+        return;
+      }
       const ItemClass item_class = classes_[Raw(span.label)];
       is_open_to[Raw(id)] = item_class == ItemClass::kAnnotation;
       if (span.is_async) return;
@@ -85,8 +109,9 @@ class ItemWalk {
 // The threads of a process that may drive its loop, best first.
 struct Candidates {
   std::vector<uint32_t> threads;
-  size_t items = 0;        // that are kept of them
-  bool is_worker = false;  // of a DataLoader of its parent
+  std::vector<uint32_t> all;  // that have items
+  size_t items = 0;           // that are kept of them
+  bool is_worker = false;     // of a DataLoader of its parent
 };
 
 // The children of processes that have DataLoaders with workers. Such a worker goes through a
@@ -102,8 +127,10 @@ void FindWorkers(const RecordingInfo& info, const std::set<uint32_t>& loaders,
 }
 
 // By process.
-std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const ItemWalk& walk) {
-  std::vector<ThreadLook> looks(timeline.threads().size());
+std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const ItemWalk& walk,
+                                                size_t most_items, std::vector<ThreadLook>* found) {
+  std::vector<ThreadLook>& looks = *found;
+  looks.resize(timeline.threads().size());
   walk.Run([&](ThreadIndex thread, const StepItem& item) {
     ThreadLook& look = looks[Raw(thread)];
     look.profiler_steps += item.item_class == ItemClass::kProfilerStep;
@@ -111,7 +138,9 @@ std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const 
     look.loader_nexts += item.item_class == ItemClass::kLoaderNext;
     look.has_workers |= walk.IsOfWorkers(item);
     ++look.items;
-    if (item.item_class != ItemClass::kAnnotation) look.busy_ns += item.end_ns - item.start_ns;
+    if (item.item_class == ItemClass::kAnnotation) return;
+    look.busy_ns += item.end_ns - item.start_ns;
+    if (item.item_class == ItemClass::kBackward) look.backward_ns += item.end_ns - item.start_ns;
   });
   std::map<uint32_t, Candidates> by_process;
   std::set<uint32_t> loaders;
@@ -123,8 +152,15 @@ std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const 
     std::vector<uint32_t>& threads = candidates.threads;
     std::stable_sort(threads.begin(), threads.end(),
                      [&](uint32_t a, uint32_t b) { return looks[a].IsBetter(looks[b]); });
+    candidates.all = threads;
     if (threads.size() > kMaxThreads) threads.resize(kMaxThreads);
-    for (const uint32_t i : threads) candidates.items += std::min(looks[i].items, kMaxItems);
+    size_t kept = 0;
+    for (; kept < threads.size(); ++kept) {
+      const size_t items = std::min(looks[threads[kept]].items, kMaxItems);
+      if (kept > 0 && candidates.items + items > most_items) break;
+      candidates.items += items;
+    }
+    threads.resize(kept);
   }
   FindWorkers(timeline.info(), loaders, &by_process);
   return by_process;
@@ -152,12 +188,29 @@ std::optional<int64_t> NumberOfAnnotation(std::string_view name) {
 void SetDurations(ProcessSteps* process) {
   std::vector<int64_t> durations;
   for (const Step& step : process->steps) durations.push_back(step.end_ns - step.start_ns);
+  for (const ThreadSteps& other : process->others) {
+    for (const Step& step : other.steps) durations.push_back(step.end_ns - step.start_ns);
+  }
   if (durations.empty()) return;
   std::sort(durations.begin(), durations.end());
   const size_t count = durations.size();
   // Nearest rank.
   process->median_ns = durations[(count + 1) / 2 - 1];
   process->p99_ns = durations[(count * 99 + 99) / 100 - 1];
+}
+
+std::vector<Step> StepsOf(const Timeline& timeline, const StepFinder& finder) {
+  std::vector<Step> steps;
+  int64_t number = 0;
+  for (const FoundStep& found : finder.steps()) {
+    Step step{found.start_ns, found.end_ns, number};
+    if (finder.rule().kind == StepRule::Kind::kProfilerStep) {
+      step.number = NumberOfAnnotation(timeline.label(LabelId{found.symbol}).name).value_or(number);
+    }
+    number = SaturatingSum(step.number, 1);  // the job may name them as it likes
+    steps.push_back(step);
+  }
+  return steps;
 }
 
 ProcessSteps MakeProcess(const Timeline& timeline, ThreadIndex thread, const StepFinder& finder) {
@@ -167,16 +220,30 @@ ProcessSteps MakeProcess(const Timeline& timeline, ThreadIndex thread, const Ste
   process.how = finder.rule().how;
   process.confidence = finder.confidence();
   process.are_annotated = finder.rule().kind == StepRule::Kind::kProfilerStep;
-  int64_t number = 0;
-  for (const FoundStep& found : finder.steps()) {
-    Step step{found.start_ns, found.end_ns, number};
-    if (process.are_annotated) {
-      step.number = NumberOfAnnotation(timeline.label(LabelId{found.symbol}).name).value_or(number);
-    }
-    number = SaturatingSum(step.number, 1);  // the job may name them as it likes
-    process.steps.push_back(step);
-  }
+  process.steps = StepsOf(timeline, finder);
   return process;
+}
+
+// Whether two threads go round loops of one kind.
+bool AreOfOneKind(const StepRule& a, const StepRule& b) {
+  if (a.ends_with_marker() && b.ends_with_marker()) return true;
+  if (a.kind != b.kind) return false;
+  if (a.kind == StepRule::Kind::kProfilerStep) return true;
+  if (a.slots.empty() || b.slots.empty()) return false;
+  return Similarity(a.slots.front(), b.slots.front()) >= kSameLoop;
+}
+
+// Steps of several threads are numbered in the order of their start.
+void NumberTogether(ProcessSteps* process) {
+  if (process->others.empty() || process->are_annotated) return;
+  std::vector<Step*> all;
+  for (Step& step : process->steps) all.push_back(&step);
+  for (ThreadSteps& other : process->others) {
+    for (Step& step : other.steps) all.push_back(&step);
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Step* a, const Step* b) { return a->start_ns < b->start_ns; });
+  for (size_t i = 0; i < all.size(); ++i) all[i]->number = static_cast<int64_t>(i);
 }
 
 // What the recorder found itself, because it was asked to count steps.
@@ -207,7 +274,7 @@ std::optional<ProcessSteps> RecordedProcess(const Timeline& timeline,
 
 // Those of `candidates` that have steps, each with those of its best thread that has some.
 void FindProcesses(const Timeline& timeline, const ItemWalk& walk,
-                   const std::vector<const Candidates*>& candidates,
+                   const std::vector<const Candidates*>& candidates, std::set<uint32_t>* looping,
                    std::vector<ProcessSteps>* processes) {
   const Window& window = timeline.info().window;
   const int64_t end_ns = window.start_ns + window.duration_ns;
@@ -218,18 +285,120 @@ void FindProcesses(const Timeline& timeline, const ItemWalk& walk,
       finders[thread] = std::make_unique<StepFinder>(kMaxItems, start_ns);
     }
   }
-  walk.Run([&](ThreadIndex thread, const StepItem& item) {
-    if (finders[Raw(thread)] != nullptr) finders[Raw(thread)]->Add(item);
-  });
+  walk.Run(
+      [&](ThreadIndex thread, const StepItem& item) {
+        if (finders[Raw(thread)] != nullptr) finders[Raw(thread)]->Add(item);
+      },
+      [&](ThreadIndex thread) {
+        StepItem* next = finders[Raw(thread)] != nullptr ? finders[Raw(thread)]->last() : nullptr;
+        if (next != nullptr) next->has_calls = true;
+      });
   for (const Candidates* process : candidates) {
+    const StepFinder* first = nullptr;
     for (const uint32_t thread : process->threads) {
       StepFinder& finder = *finders[thread];
       finder.Look(end_ns);
       if (finder.count() == 0) continue;
       if (process->is_worker && finder.rule().kind == StepRule::Kind::kPeriodic) continue;
-      processes->push_back(MakeProcess(timeline, ThreadIndex{thread}, finder));
-      break;
+      looping->insert(thread);
+      if (first == nullptr) {
+        first = &finder;
+        processes->push_back(MakeProcess(timeline, ThreadIndex{thread}, finder));
+      } else if (AreOfOneKind(first->rule(), finder.rule())) {
+        ProcessSteps& made = processes->back();
+        made.others.push_back({ThreadIndex{thread}, StepsOf(timeline, finder)});
+        made.confidence = std::min(made.confidence, finder.confidence());
+      }
     }
+    if (first == nullptr || processes->back().others.empty()) continue;
+    ProcessSteps& made = processes->back();
+    std::sort(
+        made.others.begin(), made.others.end(),
+        [](const ThreadSteps& a, const ThreadSteps& b) { return Raw(a.thread) < Raw(b.thread); });
+    NumberTogether(&made);
+  }
+}
+
+// Whether threads work for the one that drives the loop: they do as much in each of its steps.
+class EvenWork {
+ public:
+  explicit EvenWork(const ProcessSteps& process)
+      : process_(process), items_of_step_(process.steps.size()) {}
+
+  void Add(const StepItem& item) {
+    const Step* step = StepAt(process_.steps, item.start_ns);
+    if (step == nullptr) return;
+    ++items_of_step_[static_cast<size_t>(step - process_.steps.data())];
+  }
+  bool IsEven() const {
+    constexpr double kMost = 0.8;   // of the steps
+    constexpr double kNear = 0.15;  // of the number
+    std::vector<int64_t> counts = items_of_step_;
+    const auto usual = static_cast<double>(Median(counts));
+    const auto near = std::count_if(counts.begin(), counts.end(), [usual](int64_t count) {
+      return std::abs(static_cast<double>(count) - usual) <= kNear * usual;
+    });
+    return usual > 0 && static_cast<double>(near) >= kMost * static_cast<double>(counts.size());
+  }
+
+ private:
+  const ProcessSteps& process_;
+  std::vector<int64_t> items_of_step_;
+};
+
+// Whose rows are of steps, and how sure steps are that are those of a few of many threads.
+void SetThreads(const Timeline& timeline, const ItemWalk& walk,
+                const std::map<uint32_t, Candidates>& candidates,
+                const std::vector<ThreadLook>& looks, const std::set<uint32_t>& looping,
+                Steps* steps) {
+  std::vector<std::optional<uint32_t>>& of_thread = steps->process_of_thread;
+  of_thread.resize(timeline.threads().size());
+  std::vector<EvenWork> work;
+  std::vector<std::vector<uint32_t>> may_help(steps->processes.size());
+  std::vector<std::optional<uint32_t>> asked(timeline.threads().size());
+  for (uint32_t i = 0; i < steps->processes.size(); ++i) {
+    ProcessSteps& process = steps->processes[i];
+    work.emplace_back(process);
+    of_thread[Raw(process.thread)] = i;
+    for (const ThreadSteps& other : process.others) of_thread[Raw(other.thread)] = i;
+    const auto found = candidates.find(Raw(process.pid));
+    if (found == candidates.end()) continue;
+    for (const uint32_t thread : found->second.all) {
+      if (of_thread[thread].has_value() || looping.contains(thread)) continue;
+      if (!process.others.empty()) continue;  // whose work it does is not known
+      if (looks[thread].backward_ns * 2 > looks[thread].busy_ns) {
+        of_thread[thread] = i;  // the engine's, for a backward pass
+      } else {
+        may_help[i].push_back(thread);
+        asked[thread] = i;
+      }
+    }
+  }
+  walk.Run([&](ThreadIndex thread, const StepItem& item) {
+    if (asked[Raw(thread)].has_value()) work[*asked[Raw(thread)]].Add(item);
+  });
+  for (uint32_t i = 0; i < steps->processes.size(); ++i) {
+    ProcessSteps& process = steps->processes[i];
+    if (work[i].IsEven()) {
+      for (const uint32_t thread : may_help[i]) of_thread[thread] = i;
+    }
+    const auto found = candidates.find(Raw(process.pid));
+    if (found == candidates.end()) continue;
+    int64_t own_ns = 0;
+    int64_t all_ns = 0;
+    size_t others = 0;
+    for (const uint32_t thread : found->second.all) {
+      const int64_t work_ns = looks[thread].busy_ns - looks[thread].backward_ns;
+      all_ns = SaturatingSum(all_ns, work_ns);
+      if (of_thread[thread].has_value()) own_ns = SaturatingSum(own_ns, work_ns);
+      others += !of_thread[thread].has_value();
+    }
+    if (!process.others.empty()) {
+      process.how += ", in " + std::to_string(process.others.size() + 1) + " threads";
+    }
+    if (static_cast<double>(own_ns) >= kMostOfWork * static_cast<double>(all_ns)) continue;
+    process.how += "; " + std::to_string(others) + " threads that do more are left out";
+    process.confidence *= 0.5;
   }
 }
 
@@ -244,12 +413,21 @@ std::optional<size_t> MainProcess(const std::vector<ProcessSteps>& processes) {
 
 }  // namespace
 
-const Step* ProcessSteps::At(int64_t time_ns) const {
-  auto it = std::upper_bound(steps.begin(), steps.end(), time_ns,
-                             [](int64_t time, const Step& step) { return time < step.start_ns; });
-  if (it == steps.begin()) return nullptr;
-  --it;
-  return time_ns < it->end_ns ? &*it : nullptr;
+size_t ProcessSteps::count() const {
+  size_t count = steps.size();
+  for (const ThreadSteps& other : others) count += other.steps.size();
+  return count;
+}
+
+const Step* Steps::At(ThreadIndex thread, int64_t time_ns) const {
+  const std::optional<uint32_t> index = process_of_thread[Raw(thread)];
+  if (!index.has_value()) return nullptr;
+  const ProcessSteps& process = processes[*index];
+  const auto other = std::lower_bound(
+      process.others.begin(), process.others.end(), thread,
+      [](const ThreadSteps& one, ThreadIndex asked) { return Raw(one.thread) < Raw(asked); });
+  const bool is_others = other != process.others.end() && other->thread == thread;
+  return StepAt(is_others ? other->steps : process.steps, time_ns);
 }
 
 std::optional<double> StepsInWindow(const Timeline& timeline, const Steps& steps) {
@@ -263,19 +441,27 @@ std::optional<double> StepsInWindow(const Timeline& timeline, const Steps& steps
                       0.0, 1.0);
   };
   const int64_t end_ns = SaturatingSum(window.start_ns, window.duration_ns);
-  return static_cast<double>(main.steps.size()) +
-         part(window.start_ns, main.steps.front().start_ns) +
-         part(main.steps.back().end_ns, end_ns);
+  const auto in_window = [&](const std::vector<Step>& steps_of_thread) {
+    return static_cast<double>(steps_of_thread.size()) +
+           part(window.start_ns, steps_of_thread.front().start_ns) +
+           part(steps_of_thread.back().end_ns, end_ns);
+  };
+  double all = in_window(main.steps);
+  for (const ThreadSteps& other : main.others) all += in_window(other.steps);
+  return all;
 }
 
 Steps FindSteps(const Timeline& timeline, size_t most_items) {
   const ItemWalk walk(timeline);
-  const std::map<uint32_t, Candidates> candidates = CandidateThreads(timeline, walk);
+  std::vector<ThreadLook> looks;
+  const std::map<uint32_t, Candidates> candidates =
+      CandidateThreads(timeline, walk, most_items, &looks);
+  std::set<uint32_t> looping;  // threads that go round loops of their own
   Steps steps;
   std::vector<const Candidates*> together;
   size_t items = 0;
   const auto find = [&] {
-    FindProcesses(timeline, walk, together, &steps.processes);
+    FindProcesses(timeline, walk, together, &looping, &steps.processes);
     together.clear();
     items = 0;
   };
@@ -293,151 +479,9 @@ Steps FindSteps(const Timeline& timeline, size_t most_items) {
   std::sort(
       steps.processes.begin(), steps.processes.end(),
       [](const ProcessSteps& a, const ProcessSteps& b) { return Raw(a.thread) < Raw(b.thread); });
+  SetThreads(timeline, walk, candidates, looks, looping, &steps);
   steps.main = MainProcess(steps.processes);
-  for (const Thread& thread : timeline.threads()) {
-    std::optional<uint32_t>& own = steps.process_of_thread.emplace_back();
-    for (uint32_t i = 0; i < steps.processes.size(); ++i) {
-      if (steps.processes[i].pid == thread.pid) own = i;
-    }
-  }
   return steps;
-}
-
-StepRows::StepRows(const Timeline& timeline, const Steps& steps) {
-  for (const ProcessSteps& process : steps.processes) {
-    if (process.are_annotated) continue;
-    for (const Step& step : process.steps)
-      rows_.push_back({step, process.thread, 0, step.end_ns - step.start_ns});
-  }
-  std::stable_sort(rows_.begin(), rows_.end(),
-                   [](const Row& a, const Row& b) { return a.step.start_ns < b.step.start_ns; });
-  for (Row& row : rows_) {
-    uint32_t low = 0;
-    uint32_t high = timeline.span_count();
-    while (low < high) {
-      const uint32_t middle = low + (high - low) / 2;
-      if (timeline.span(SpanId{middle}).start_ns < row.step.start_ns) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    row.before_span = low;
-  }
-  if (rows_.empty()) return;
-  rows_of_thread_.resize(timeline.threads().size());
-  for (uint32_t i = 0; i < rows_.size(); ++i) rows_of_thread_[Raw(rows_[i].thread)].push_back(i);
-  FindParents(timeline);
-  FindDeviceAnnotations(timeline);
-  const SpanStore& spans = timeline.spans();
-  for (uint32_t index = rows_.front().before_span; index < spans.size(); ++index) {
-    const Span& span = spans.at(index);
-    if (const std::optional<size_t> row = ParentOf(span)) rows_[*row].self_ns -= span.duration_ns;
-  }
-}
-
-void StepRows::FindDeviceAnnotations(const Timeline& timeline) {
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>, DeviceAnnotation> found;
-  const auto around = [&](SpanId span) {
-    return span == kNoSpan ? std::nullopt : Around(timeline, timeline.span(span));
-  };
-  const DeviceActivityStore& activities = timeline.device_activities();
-  for (uint32_t i = 0; i < activities.size(); ++i) {
-    const DeviceActivity& activity = activities.at(i);
-    if (!IsDeviceWork(activity.kind)) continue;
-    const std::optional<size_t> step =
-        around(activity.call != kNoSpan ? activity.call : activity.op);
-    const bool is_steps = step.has_value() && around(activity.annotation) != step;
-    if (!is_steps && activity.annotation == kNoSpan) continue;
-    DeviceAnnotation whole{kNoSpan,         kNowhere,          activity.pid,     activity.device,
-                           activity.stream, activity.start_ns, activity.end_ns()};
-    if (is_steps) {
-      whole.step = static_cast<uint32_t>(*step);
-    } else {
-      whole.annotation = activity.annotation;
-    }
-    const auto [it, inserted] =
-        found.try_emplace({whole.step, Raw(whole.annotation), whole.device, whole.stream}, whole);
-    it->second.start_ns = std::min(it->second.start_ns, whole.start_ns);
-    it->second.end_ns = std::max(it->second.end_ns, whole.end_ns);
-  }
-  for (const auto& [key, annotation] : found) device_annotations_.push_back(annotation);
-  std::stable_sort(device_annotations_.begin(), device_annotations_.end(), ComesBefore);
-}
-
-std::string StepRows::NameOf(const Timeline& timeline, const DeviceAnnotation& annotation) const {
-  if (annotation.step != kNowhere) {
-    return "ProfilerStep#" + std::to_string(rows_[annotation.step].step.number);
-  }
-  return timeline.label(timeline.span(annotation.annotation).label).name;
-}
-
-void StepRows::FindParents(const Timeline& timeline) {
-  std::vector<SpanId> last(timeline.threads().size(), kNoSpan);  // that began, by thread
-  const SpanStore& spans = timeline.spans();
-  uint32_t index = 0;
-  for (Row& row : rows_) {
-    for (; index < row.before_span; ++index) {
-      const Span& span = spans.at(index);
-      if (!span.is_async) last[Raw(span.thread)] = SpanId{index};
-    }
-    SpanId around = last[Raw(row.thread)];
-    while (around != kNoSpan && spans.at(Raw(around)).end_ns() < row.step.end_ns) {
-      around = spans.at(Raw(around)).parent;
-    }
-    row.parent = around;
-  }
-}
-
-uint64_t StepRows::NumberOf(SpanId span) const {
-  if (rows_.empty()) return Raw(span);
-  const auto before =
-      std::upper_bound(rows_.begin(), rows_.end(), Raw(span),
-                       [](uint32_t index, const Row& row) { return index < row.before_span; });
-  return Raw(span) + static_cast<uint64_t>(before - rows_.begin());
-}
-
-uint64_t StepRows::ExternalId(const Timeline& timeline, const Span& span, uint64_t number) const {
-  if (!IsCudaCall(timeline.label(span.label).category)) return number + 1;
-  // Kineto's: the innermost row around it that is no annotation, as of what the call asks for.
-  SpanId around = span.parent;
-  while (around != kNoSpan &&
-         timeline.label(timeline.span(around).label).category != Category::kCpuOp) {
-    around = timeline.span(around).parent;
-  }
-  return around == kNoSpan ? 0 : NumberOf(around) + 1;
-}
-
-std::optional<size_t> StepRows::At(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {
-  if (Raw(thread) >= rows_of_thread_.size()) return std::nullopt;
-  const std::vector<uint32_t>& rows = rows_of_thread_[Raw(thread)];
-  const auto behind = std::upper_bound(
-      rows.begin(), rows.end(), start_ns,
-      [this](int64_t time_ns, uint32_t row) { return time_ns < rows_[row].step.start_ns; });
-  if (behind == rows.begin()) return std::nullopt;
-  // Steps of one process do not overlap: no other one can.
-  const Step& step = rows_[*(behind - 1)].step;
-  if (start_ns >= step.end_ns || end_ns > step.end_ns) return std::nullopt;
-  return *(behind - 1);
-}
-
-std::optional<size_t> StepRows::ParentOf(const Span& span) const {
-  if (span.is_async) return std::nullopt;
-  const std::optional<size_t> row = At(span.thread, span.start_ns, span.end_ns());
-  return row.has_value() && rows_[*row].parent == span.parent ? row : std::nullopt;
-}
-
-std::optional<size_t> StepRows::Around(const Timeline& timeline, const Span& span) const {
-  if (rows_.empty()) return std::nullopt;
-  const std::optional<size_t> row = At(span.thread, span.start_ns, span.start_ns);
-  if (!row.has_value()) return std::nullopt;
-  const Span* at = &span;
-  while (at->parent != rows_[*row].parent) {
-    if (at->parent == kNoSpan) return std::nullopt;
-    at = &timeline.span(at->parent);
-    if (at->start_ns < rows_[*row].step.start_ns) return std::nullopt;  // and what is around it
-  }
-  return ParentOf(*at) == row ? row : std::nullopt;
 }
 
 }  // namespace proftrace

@@ -18,30 +18,37 @@ struct Step {
   int64_t number = 0;    // the N of ProfilerStep#N
 };
 
+// Of a further thread that goes round a loop like the first one's: a server's pool, a thread for
+// each model.
+struct ThreadSteps {
+  ThreadIndex thread{};
+  std::vector<Step> steps;  // whole ones, in order; they do not overlap
+};
+
 struct ProcessSteps {
   Pid pid{};
-  ThreadIndex thread{};        // that drives the loop
-  std::vector<Step> steps;     // whole ones, in order; they do not overlap
-  bool are_annotated = false;  // by the job: they are spans already
-  std::string how;             // the evidence, one phrase
-  double confidence = 0;       // 0 to 1
+  ThreadIndex thread{};     // that drives the loop, the one with the best evidence of several
+  std::vector<Step> steps;  // its whole ones, in order; they do not overlap
+  std::vector<ThreadSteps> others;  // in order of their threads
+  bool are_annotated = false;       // by the job: they are spans already
+  std::string how;                  // the evidence, one phrase
+  double confidence = 0;            // 0 to 1
   int64_t median_ns = 0;
   int64_t p99_ns = 0;
 
-  // The step that a time lies in.
-  const Step* At(int64_t time_ns) const;
+  // Of all threads.
+  size_t count() const;
 };
 
 struct Steps {
   std::vector<ProcessSteps> processes;  // those with a step, in the order of their first thread
   std::optional<size_t> main;           // the one that stands for the recording
-  // By ThreadIndex: the index into `processes` of the thread's process.
+  // By ThreadIndex: the index into `processes` of threads that go round loops with steps, or work
+  // for the only one of their process that does. What others do is of no step.
   std::vector<std::optional<uint32_t>> process_of_thread;
 
-  const ProcessSteps* Of(ThreadIndex thread) const {
-    const std::optional<uint32_t> index = process_of_thread[Raw(thread)];
-    return index.has_value() ? &processes[*index] : nullptr;
-  }
+  // The step that what the thread does at this time is of.
+  const Step* At(ThreadIndex thread, int64_t time_ns) const;
 };
 
 // About so many items of threads are held at a time: 200 MiB.

@@ -86,7 +86,10 @@ void StepWatch::CloseCall(ThreadState& thread, int64_t time_ns) {
 
 void StepWatch::OnBegin(const abi::pt_record& head, uint64_t what, ThreadState& thread) {
   thread.last_begin_was_item = false;
-  if (thread.in_leaf) return;
+  if (thread.in_leaf) {
+    if (StepItem* item = thread.finder.last(); item != nullptr) item->has_calls = true;
+    return;
+  }
   if (thread.is_open && IsBelow(head.sp, thread.sp)) {
     thread.nested_same += head.site == thread.site;
     return;

@@ -48,6 +48,7 @@ std::optional<size_t> OpeningNear(const StepRule& rule, std::span<const StepItem
 // The start of the round whose first marker is the first of all: only when it is there as a whole.
 std::optional<size_t> FirstRoundStart(const StepRule& rule, std::span<const StepItem> items,
                                       size_t marker) {
+  if (rule.has_uneven_leads) return std::nullopt;  // how long a whole one is, is not known
   const std::optional<size_t> at = OpeningNear(rule, items, 0, marker);
   if (!at.has_value()) return std::nullopt;
   const double length = static_cast<double>(marker - *at);
@@ -63,7 +64,8 @@ size_t RoundStart(const StepRule& rule, std::span<const StepItem> items, size_t 
                   size_t marker, bool is_all_its_own) {
   const size_t behind = BehindAnnotations(items, previous, marker, rule.round_ns);
   const size_t usual = std::min(std::max(previous + 1 + rule.tail_items, behind), marker);
-  if (rule.begins_sampling || is_all_its_own || marker - usual == rule.lead_items) return usual;
+  const bool may_be_of_any_length = rule.begins_sampling || rule.has_uneven_leads;
+  if (may_be_of_any_length || is_all_its_own || marker - usual == rule.lead_items) return usual;
   const double lead_ns = static_cast<double>(items[marker].end_ns - items[usual].start_ns);
   if (lead_ns > kMuchLonger * static_cast<double>(rule.round_ns)) {
     return OpeningNear(rule, items, usual, marker).value_or(usual);
@@ -331,6 +333,8 @@ void StepFinder::Learn() {
   learned_from_ = items_.size();
   StepRule rule = LearnStepRule(items_, settled_.empty() ? start_ns_ : items_.front().start_ns);
   if (rule.kind == StepRule::Kind::kNone && rule_.kind != StepRule::Kind::kNone) return;
+  // Among few items of a long step the better evidence may be missing.
+  if (rule_.ends_with_marker() && !rule.ends_with_marker() && !settled_.empty()) return;
   rule_ = std::move(rule);
 }
 
@@ -347,6 +351,9 @@ void StepFinder::Look(int64_t now_ns) {
   Learn();
   FindEdges(now_ns);
   tentative_ = FindStepRanges(rule_, items_, edges_);
+  if (let_go_start_ns_.has_value() && !tentative_.empty() && tentative_.front().begin == 0) {
+    tentative_.front().step.start_ns = *let_go_start_ns_;
+  }
   const size_t found = settled_.size() + tentative_.size();
   if (tentative_.size() >= best_steps_ || settled_.empty()) {
     best_rule_ = rule_;
@@ -359,25 +366,24 @@ void StepFinder::Look(int64_t now_ns) {
 void StepFinder::LetGo() {
   Look(items_.back().start_ns);
   size_t keep_from = items_.size() / 2;
-  if (tentative_.size() > 2) {
-    // The last one may still be found to go on.
-    keep_from = tentative_[tentative_.size() - 2].begin;
-    for (size_t i = 0; i + 2 < tentative_.size(); ++i) settled_.push_back(tentative_[i].step);
+  if (!tentative_.empty()) {
+    // The last two may still be found to go on, or to end sooner, unless they take most of what is
+    // kept; a step follows the last one.
+    size_t settle = tentative_.size() > 2 ? tentative_.size() - 2 : 0;
+    while (settle < tentative_.size() && tentative_[settle].begin < items_.size() / 4) ++settle;
+    for (size_t i = 0; i < settle; ++i) settled_.push_back(tentative_[i].step);
+    const bool are_all = settle == tentative_.size();
+    keep_from = are_all ? tentative_.back().end : tentative_[settle].begin;
     edges_.begins_with_step = true;
-  } else {
-    for (const StepRange& range : tentative_) settled_.push_back(range.step);
-    if (!tentative_.empty()) keep_from = std::max(keep_from, tentative_.back().end);
-    edges_.begins_with_step = false;
+    let_go_start_ns_.reset();
+  } else if (edges_.begins_with_step) {  // a step of more items than are kept
+    if (!let_go_start_ns_.has_value()) let_go_start_ns_ = items_.front().start_ns;
   }
   tentative_.clear();
   if (settled_.size() / 2 > max_steps_) {
     const size_t over = settled_.size() - max_steps_;
     settled_.erase(settled_.begin(), settled_.begin() + static_cast<ptrdiff_t>(over));
     let_go_ += over;
-  }
-  if (keep_from < items_.size() / 4) {  // a step of more items than are kept
-    keep_from = items_.size() / 2;
-    edges_.begins_with_step = false;
   }
   items_.erase(items_.begin(), items_.begin() + static_cast<ptrdiff_t>(keep_from));
   items_let_go_ += keep_from;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -100,6 +101,7 @@ class StepFinder {
   size_t learned_from_ = 0;  // items that `rule_` was learned from
   int64_t start_ns_;
   StepEdges edges_;
+  std::optional<int64_t> let_go_start_ns_;  // of the step that the first item is in
   std::vector<FoundStep> settled_;
   std::vector<StepRange> tentative_;
 };

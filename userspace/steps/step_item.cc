@@ -50,6 +50,7 @@ ItemClass ClassifyItem(std::string_view name, bool is_annotation, bool is_autogr
   if (name == "aten::detach") return ItemClass::kDetach;
   if (IsOneOf(name, kReductions)) return ItemClass::kReduce;
   if (IsOneOf(name, kSources)) return ItemClass::kSource;
+  if (name == "aten::random_") return ItemClass::kDraw;
   if (IsOneOf(name, kSamples)) return ItemClass::kSample;
   return ItemClass::kOther;
 }

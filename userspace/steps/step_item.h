@@ -22,6 +22,7 @@ enum class ItemClass : uint8_t {
   kDetach,         // takes a value out of autograd's graph, often to keep it
   kReduce,         // makes a value to be looked at: part of a loss, or of logging
   kSource,         // makes data: inputs, noise, a prompt, a token's embedding
+  kDraw,           // numbers at random, as for a seed
   kSample,         // draws from a distribution: policies, generation
 };
 
@@ -34,6 +35,8 @@ struct StepItem {
   // It may be part of what comes next, when that is an annotation: before 2.0 entering one makes a
   // tensor of zeros, to hold its handle (record_function_ops.cpp).
   bool may_be_entering = false;
+  // Something was called within it; of kLoaderNext: to put a batch together.
+  bool has_calls = false;
 
   // When it is over for what comes next: what an annotation encloses are items of their own.
   int64_t busy_until_ns() const { return item_class == ItemClass::kAnnotation ? start_ns : end_ns; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace proftrace {
 namespace {
@@ -10,6 +11,20 @@ namespace {
 size_t Bucket(uint32_t symbol) { return (symbol * 2654435769u) >> 26; }
 
 float LogCount(uint32_t count) { return std::log2(1.0f + static_cast<float>(count)); }
+
+// How long the shortest part is that, one after the other, makes all of `symbols`.
+size_t RepeatedPart(const std::vector<uint32_t>& symbols) {
+  // Of each beginning: how long a shorter one is that it ends with (Knuth, Morris and Pratt).
+  std::vector<size_t> ends_with(symbols.size(), 0);
+  for (size_t i = 1; i < symbols.size(); ++i) {
+    size_t length = ends_with[i - 1];
+    while (length > 0 && symbols[i] != symbols[length]) length = ends_with[length - 1];
+    ends_with[i] = symbols[i] == symbols[length] ? length + 1 : 0;
+  }
+  if (symbols.empty()) return 0;
+  const size_t part = symbols.size() - ends_with.back();
+  return symbols.size() % part == 0 ? part : symbols.size();
+}
 
 }  // namespace
 
@@ -69,6 +84,9 @@ bool HaveOneBackwardPass(std::span<const StepItem> items, const std::vector<Segm
     for (size_t i = segment.begin + 1; i <= segment.end; ++i) {
       if (items[i].item_class == ItemClass::kBackward) nodes.push_back(items[i].symbol);
     }
+    // Gradients of several batches are added up: the same pass several times, and fewer where an
+    // epoch's batches do not suffice.
+    nodes.resize(RepeatedPart(nodes));
     nodes.push_back(items[segment.end].symbol);  // which optimizer it is
     return nodes;
   };
@@ -93,13 +111,113 @@ std::vector<size_t> MarkersOfClass(std::span<const StepItem> items, ItemClass it
   return markers;
 }
 
-std::vector<size_t> LoaderMarkers(std::span<const StepItem> items) {
-  std::vector<size_t> markers;
+namespace {
+
+bool OnlyNextsBetween(std::span<const StepItem> items, size_t first, size_t last) {
+  for (size_t i = first; i <= last; ++i) {
+    if (items[i].item_class != ItemClass::kLoaderNext) return false;
+  }
+  return true;
+}
+
+// What tells whether a call of a DataLoader's iterator gave a batch.
+class BatchEvidence {
+ public:
+  BatchEvidence(std::span<const StepItem> items, const std::vector<size_t>& nexts) : items_(items) {
+    for (size_t i = 0; i < nexts.size(); ++i) {
+      const size_t until = i + 1 < nexts.size() ? nexts[i + 1] : items.size();
+      Usual& usual = usual_[items[nexts[i]].symbol];
+      ++usual.count;
+      usual.with_calls += items[nexts[i]].has_calls;
+      if (nexts[i] + 1 < until) {
+        ++usual.followed;
+        ++usual.first[items[nexts[i] + 1].symbol];
+      }
+    }
+    for (auto& [symbol, usual] : usual_) {
+      for (const auto& [first, count] : usual.first) {
+        if (count > usual.most) usual.most_first = first;
+        usual.most = std::max(usual.most, count);
+      }
+    }
+    for (size_t i = nexts.size(); i-- > 0;) {
+      const size_t until = i + 1 < nexts.size() ? nexts[i + 1] : items.size();
+      Usual& usual = usual_[items[nexts[i]].symbol];
+      if (nexts[i] + 1 >= until || items[nexts[i] + 1].symbol != usual.most_first) continue;
+      usual.signature = SignatureOf(items.subspan(nexts[i] + 1, until - nexts[i] - 1));
+    }
+  }
+
+  // The iterator said that there is no more: it put nothing together where the others do, an
+  // iterator is made next, or it is not gone on with as with a batch.
+  bool IsExhausted(size_t next, size_t until) const {
+    constexpr double kMost = 0.6;
+    constexpr double kAlike = 0.5;  // loops that begin in several ways do much the same
+    const Usual& usual = usual_.at(items_[next].symbol);
+    // Those at the ends of many short epochs are half of all.
+    if (usual.with_calls * 5 >= usual.count * 2) return !items_[next].has_calls;
+    if (next + 1 >= until) return until < items_.size();
+    if (MakesIterator(next + 1, until)) return true;
+    if (static_cast<double>(usual.most) < kMost * static_cast<double>(usual.followed)) return false;
+    if (items_[next + 1].symbol == usual.most_first) return false;
+    const Signature own = SignatureOf(items_.subspan(next + 1, until - next - 1));
+    return Similarity(own, usual.signature) < kAlike;
+  }
+
+ private:
+  struct Usual {
+    size_t count = 0;
+    size_t with_calls = 0;
+    size_t followed = 0;
+    std::map<uint32_t, size_t> first;  // by symbol: how often it came next
+    size_t most = 0;                   // of these
+    uint32_t most_first = 0;
+    Signature signature{};  // of what follows a call that is gone on with so
+  };
+
+  // Whether nothing but what an iterator's constructor calls is in [begin, end): it draws a seed
+  // (torch/utils/data/dataloader.py), and the sampler an order.
+  bool MakesIterator(size_t begin, size_t end) const {
+    bool draws = false;
+    for (size_t i = begin; i < end; ++i) {
+      const ItemClass item_class = items_[i].item_class;
+      if (item_class != ItemClass::kSource && item_class != ItemClass::kRead &&
+          item_class != ItemClass::kDraw) {
+        return false;
+      }
+      draws |= item_class == ItemClass::kDraw;
+    }
+    return draws;
+  }
+
+  std::span<const StepItem> items_;
+  std::map<uint32_t, Usual> usual_;  // by the symbol of the iterator's class
+};
+
+// The calls of DataLoaders' iterators that gave a batch.
+std::vector<size_t> NextsOfBatches(std::span<const StepItem> items) {
+  std::vector<size_t> nexts;
   for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].item_class != ItemClass::kLoaderNext) continue;
-    // An iterator that ends, and the first one of the next, follow each other.
-    if (!markers.empty() && markers.back() + 1 == i) markers.pop_back();
-    markers.push_back(i);
+    if (items[i].item_class == ItemClass::kLoaderNext) nexts.push_back(i);
+  }
+  const BatchEvidence evidence(items, nexts);
+  std::vector<size_t> batches;
+  for (size_t i = 0; i < nexts.size(); ++i) {
+    const size_t until = i + 1 < nexts.size() ? nexts[i + 1] : items.size();
+    if (!evidence.IsExhausted(nexts[i], until)) batches.push_back(nexts[i]);
+  }
+  return batches;
+}
+
+}  // namespace
+
+std::vector<size_t> LoaderMarkers(std::span<const StepItem> items) {
+  const std::vector<size_t> nexts = NextsOfBatches(items);
+  std::vector<size_t> markers;
+  for (const size_t next : nexts) {
+    // Several loaders that go side by side: their batches make one round.
+    if (!markers.empty() && OnlyNextsBetween(items, markers.back(), next)) continue;
+    markers.push_back(next);
   }
   if (!markers.empty() && markers.back() + 1 == items.size()) markers.pop_back();
   // A batch may be fetched within an annotation: the round begins with that.

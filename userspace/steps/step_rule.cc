@@ -137,6 +137,33 @@ size_t EnclosedItems(std::span<const StepItem> items, const std::vector<const Se
   return static_cast<size_t>(Median(counts));
 }
 
+// Where reads begin that come again and again before the backward pass, after the same calls each
+// time: a round that acts, and looks at what it does (rollouts, generation), not one that is over.
+// The size where there are none.
+size_t FirstOfRepeatedReads(std::span<const StepItem> usual, size_t backward) {
+  constexpr size_t kSameBefore = 2;  // calls
+  constexpr size_t kOften = 3;
+  const size_t end = std::min(backward, usual.size());
+  std::vector<size_t> reads;
+  for (size_t i = kSameBefore; i < end; ++i) {
+    if (usual[i].item_class == ItemClass::kRead) reads.push_back(i);
+  }
+  if (reads.size() < kOften) return usual.size();
+  const size_t last = reads.back();
+  size_t first = usual.size();
+  size_t often = 0;
+  for (const size_t read : reads) {
+    bool is_same = true;
+    for (size_t back = 0; back <= kSameBefore; ++back) {
+      is_same &= usual[read - back].symbol == usual[last - back].symbol;
+    }
+    if (!is_same) continue;
+    first = std::min(first, read);
+    ++often;
+  }
+  return often >= kOften ? first - kSameBefore : usual.size();
+}
+
 // `leads`: the segments that lead rounds; `reference`: a usual one of them; `first_item`: what
 // certainly begins a round.
 Tail FindTail(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
@@ -148,7 +175,8 @@ Tail FindTail(std::span<const StepItem> items, const std::vector<const Segment*>
   const size_t head = std::min({kHeadItems, backward, usual.size() - 1});
   // Values are read when a round is over.
   size_t first = 0;
-  for (size_t i = 0; i < (fetches ? loader : head); ++i) {
+  const size_t looks = fetches ? loader : std::min(head, FirstOfRepeatedReads(usual, backward));
+  for (size_t i = 0; i < looks; ++i) {
     const ItemClass item_class = usual[i].item_class;
     // A round begins with its data, and zeroed gradients before that at most.
     if (item_class == ItemClass::kRead || (fetches && item_class != ItemClass::kZeroGrad)) {
@@ -229,6 +257,13 @@ void DescribeRound(std::span<const StepItem> items, const std::vector<const Segm
   rule->tail_items = static_cast<uint32_t>(tail.items);
   rule->has_guessed_end = tail.is_guess;
   rule->lead_items = static_cast<uint32_t>(usual.size() - 1 - tail.items);
+  constexpr double kNear = 0.1;  // of the usual number
+  const auto as_usual = std::count_if(leads.begin(), leads.end(), [&](const Segment* lead) {
+    const double items_more =
+        static_cast<double>(lead->end - lead->begin) - static_cast<double>(usual.size());
+    return std::abs(items_more) <= kNear * static_cast<double>(usual.size());
+  });
+  rule->has_uneven_leads = static_cast<size_t>(as_usual) * 2 < leads.size();
   for (size_t i = tail.items; i < std::min(usual.size(), tail.items + kOpeningItems); ++i) {
     rule->opening.push_back(usual[i].symbol);
   }

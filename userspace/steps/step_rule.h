@@ -38,6 +38,7 @@ struct StepRule {
   bool has_guessed_lead = false;  // which marker's segment begins a round, likewise
   std::string doubt;              // what else a round may be; empty: nothing speaks for it
   uint32_t lead_items = 0;        // usual number from the round's start to its first marker
+  bool has_uneven_leads = false;  // that number differs from round to round: rollouts, sequences
   std::vector<uint32_t> opening;  // the first symbols of a round, four at most
   uint32_t round_items = 0;       // usual number from a round's start to the next one's
   int64_t round_ns = 0;           // usual duration
