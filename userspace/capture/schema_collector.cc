@@ -1,7 +1,9 @@
 #include "userspace/capture/schema_collector.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "symbols/planner.h"
@@ -23,20 +25,23 @@ std::string Reason(const SchemaReading& reading) {
          " were not as expected and are left out";
 }
 
-bool HasGroupThreads(Pid pid) {
+bool HasThreadsNamed(Pid pid, std::initializer_list<std::string_view> names) {
   const std::vector<ThreadEntry> threads = ReadThreads(pid);
-  return std::any_of(threads.begin(), threads.end(), [](const ThreadEntry& thread) {
-    return thread.name.starts_with("pt_gloo") || thread.name.starts_with("pt_nccl") ||
-           thread.name.starts_with("pt_tcpstore");
+  return std::any_of(threads.begin(), threads.end(), [names](const ThreadEntry& thread) {
+    return std::any_of(names.begin(), names.end(),
+                       [&thread](std::string_view name) { return thread.name.starts_with(name); });
   });
 }
+
+// Those of a backend. A launcher has the store that its ranks meet at, but no group.
+bool HasGroupThreads(Pid pid) { return HasThreadsNamed(pid, {"pt_gloo", "pt_nccl"}); }
 
 // What a look through the heap of each process would cost is saved where threads tell.
 bool MayBeDistributed(Pid pid, const ProbePlan& plan) {
   if (!NamesGroupThreads(plan.torch_version)) return true;
   const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
   if (info.ok() && info->rank.has_value()) return true;
-  return HasGroupThreads(pid);
+  return HasGroupThreads(pid) || HasThreadsNamed(pid, {"pt_tcpstore"});
 }
 
 }  // namespace
