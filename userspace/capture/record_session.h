@@ -74,6 +74,8 @@ class RecordSession {
   void AttachHost();
   // The plan of a process that runs.
   absl::StatusOr<ProbePlan> PlanRunning(Pid pid);
+  // Likewise of one that was named, when it has imported PyTorch.
+  absl::StatusOr<ProbePlan> PlanTarget(Pid pid);
   absl::Status Loop();
   void Stop();
   void OnRecord(std::span<const std::byte> record);

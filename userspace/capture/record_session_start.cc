@@ -89,17 +89,10 @@ absl::Status RecordSession::PlanTargets() {
   if (!options_.info.system.operators) return CheckPrograms(options_.pids);
   const std::vector<Pid> found = options_.all ? FindTorchProcesses().pids : std::vector<Pid>();
   if (agents_ != nullptr) agents_->Start(options_.all ? found : options_.pids);
-  for (const Pid pid : options_.pids) {
-    // Before the analysis, which can do without and take its time.
-    if (options_.puts_jumps) {
-      if (absl::Status status = CheckTraceable(pid); !status.ok()) return status;
-    }
-    plans_.emplace_back(pid, PlanRunning(pid));
-    if (!plans_.back().second.ok()) return plans_.back().second.status();
-    if (absl::Status status = AwaitOperators(pid, &plans_.back().second); !status.ok()) {
-      return status;
-    }
-  }
+  for (const Pid pid : options_.pids) plans_.emplace_back(pid, PlanTarget(pid));
+  const bool any = std::any_of(plans_.begin(), plans_.end(),
+                               [](const auto& target) { return target.second.ok(); });
+  if (!any && !plans_.empty()) return plans_.front().second.status();
   for (const Pid pid : found) {
     // A forked child of one that comes before is attached to with its plan.
     const bool is_forked = std::any_of(plans_.begin(), plans_.end(), [pid](const auto& known) {
@@ -112,6 +105,17 @@ absl::Status RecordSession::PlanTargets() {
     plans_.emplace_back(pid, std::move(plan));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<ProbePlan> RecordSession::PlanTarget(Pid pid) {
+  // Before the analysis, which can do without and take its time.
+  if (options_.puts_jumps) {
+    if (absl::Status status = CheckTraceable(pid); !status.ok()) return status;
+  }
+  absl::StatusOr<ProbePlan> plan = PlanRunning(pid);
+  if (!plan.ok()) return plan;
+  if (absl::Status status = AwaitOperators(pid, &plan); !status.ok()) return status;
+  return plan;
 }
 
 // Names and schemas of a plan that is made while torch's libraries register their operators would
@@ -244,13 +248,29 @@ absl::Status RecordSession::AttachTargets() {
     AttachHost();
     return absl::OkStatus();
   }
-  for (auto& [pid, plan] : plans_) {
-    if (absl::Status status = processes_->Attach(pid, *std::move(plan)); !status.ok()) {
-      return status;
+  // One that cannot be recorded is named, and no reason to leave the others out.
+  std::vector<Pid> attached;
+  std::vector<std::pair<size_t, absl::Status>> refused;  // indices into `plans_`
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    auto& [pid, plan] = plans_[i];
+    absl::Status status = plan.status();
+    if (status.ok()) status = processes_->Attach(pid, *std::move(plan));
+    if (status.ok()) {
+      attached.push_back(pid);
+    } else {
+      refused.emplace_back(i, std::move(status));
     }
   }
+  if (attached.empty() && !refused.empty()) return refused.front().second;
+  for (size_t left = refused.size(); left-- > 0;) {
+    const auto& [index, why] = refused[left];
+    processes_->Refuse(plans_[index].first, why);
+    // The recording does not wait for its end.
+    target_fds_.erase(target_fds_.begin() + static_cast<std::ptrdiff_t>(index));
+    if (callbacks_.on_refused) callbacks_.on_refused(plans_[index].first, why);
+  }
   // One that was named may be a child of another.
-  for (const auto& [pid, plan] : plans_) {
+  for (const Pid pid : attached) {
     if (options_.bpf.follow_children) processes_->FollowDescendants(pid, /*awaits_others=*/true);
   }
   for (const Pid pid : options_.awaited) {

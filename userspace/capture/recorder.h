@@ -84,6 +84,8 @@ struct RecordCallbacks {
   std::function<void(const std::string& why)> on_without_bpf;
   // Recording waits for a process that is in the middle of its import of PyTorch.
   std::function<void(Pid pid)> on_import;
+  // One of several processes that were named cannot be recorded; the others are.
+  std::function<void(Pid pid, const absl::Status& why)> on_refused;
   // A process has another tracer's jumps, and what they lie at is not recorded.
   std::function<void(const std::string& why)> on_anothers_jumps;
   // Something of ours stays in a process.

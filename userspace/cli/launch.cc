@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -82,6 +83,12 @@ absl::Status LaunchedCommand::Release() {
   close(fd);
   if (bytes != sizeof(error)) return absl::OkStatus();
   return Fail(ExitCode::kUsage, "cannot run '" + name_ + "': " + ErrnoText(error));
+}
+
+bool LaunchedCommand::IsRunning() const {
+  siginfo_t info{};
+  const int waited = waitid(P_PID, Raw(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+  return waited == 0 && info.si_pid == 0;
 }
 
 }  // namespace proftrace

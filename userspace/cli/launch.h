@@ -26,6 +26,8 @@ class LaunchedCommand {
   Pid pid() const { return pid_; }
   // Lets it run. Fails with kUsage when there is no such command, or it cannot be run.
   absl::Status Release();
+  // Whether it has not ended yet.
+  bool IsRunning() const;
 
  private:
   LaunchedCommand(Pid pid, std::string name, int fd) : pid_(pid), name_(std::move(name)), fd_(fd) {}

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "exporters/escape.h"
 #include "exporters/formats.h"
@@ -150,8 +152,36 @@ absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
   return absl::OkStatus();
 }
 
-std::function<void(const Ready&)> ReadyLine(const std::string& target, bool all) {
-  return [target, all](const Ready& ready) {
+// What is recorded, as it is when it begins; `Targets::refused` are not.
+struct Targets {
+  std::vector<Pid> pids;
+  std::set<Pid> refused;
+  std::string command;  // that was started; empty: there is none
+};
+
+std::string DescribeTargets(const Targets& targets, size_t processes) {
+  std::string text;
+  size_t named = 0;
+  for (const Pid pid : targets.pids) {
+    if (targets.refused.contains(pid)) continue;
+    const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
+    const std::string comm = !targets.command.empty() ? targets.command
+                             : info.ok()              ? info->comm
+                                                      : "?";
+    text += (text.empty() ? "PID " : ", PID ") + std::to_string(Raw(pid)) + " (" + TableText(comm) +
+            ")";
+    ++named;
+  }
+  if (processes > named) {
+    const size_t more = processes - named;
+    text += " and " + std::to_string(more) + (more == 1 ? " child" : " children");
+  }
+  return text;
+}
+
+std::function<void(const Ready&)> ReadyLine(const std::shared_ptr<Targets>& targets, bool all) {
+  return [targets, all](const Ready& ready) {
+    const std::string target = DescribeTargets(*targets, ready.processes);
     if (all && ready.processes == 0) {
       std::fprintf(stderr, "proftrace: no process has loaded PyTorch yet; waiting for the first\n");
       return;
@@ -174,21 +204,26 @@ std::function<void(const Ready&)> ReadyLine(const std::string& target, bool all)
 }
 
 RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOptions& options,
-                              const std::string& target) {
+                              const std::shared_ptr<Targets>& targets) {
   RecordCallbacks callbacks;
+  callbacks.on_refused = [targets](Pid pid, const absl::Status& why) {
+    targets->refused.insert(pid);
+    std::fprintf(stderr, "proftrace: warning: PID %u is not recorded: %s; the others are\n",
+                 Raw(pid), std::string(why.message()).c_str());
+  };
   callbacks.on_left_behind = [](const std::string& what) {
     std::fprintf(stderr, "proftrace: warning: %s\n", what.c_str());
   };
   if (arguments.quiet) return callbacks;
   const bool all = arguments.all_processes;
   if (!options.info.system.operators) {
-    const std::string who = all ? "all processes" : target;
-    callbacks.on_ready = [who, what = options.info.system.ToText()](const Ready& ready) {
+    callbacks.on_ready = [all, targets, what = options.info.system.ToText()](const Ready& ready) {
+      const std::string who = all ? "all processes" : DescribeTargets(*targets, 0);
       std::fprintf(stderr, "proftrace: recording %s, %s, %zu processes, after %.2f s\n",
                    who.c_str(), what.c_str(), ready.processes, ready.attach_s);
     };
   } else {
-    callbacks.on_ready = ReadyLine(target, all);
+    callbacks.on_ready = ReadyLine(targets, all);
   }
   if (!arguments.no_bpf) {
     callbacks.on_without_bpf = [](const std::string& why) {
@@ -241,18 +276,6 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
                  static_cast<unsigned long long>(progress.lost), step);
   };
   return callbacks;
-}
-
-std::string DescribeTargets(const RecordOptions& options, const std::vector<std::string>& command) {
-  const std::vector<Pid>& pids = options.pids.empty() ? options.awaited : options.pids;
-  std::string text;
-  for (const Pid pid : pids) {
-    const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
-    const std::string comm = !command.empty() ? command[0] : info.ok() ? info->comm : "?";
-    text += (text.empty() ? "PID " : ", PID ") + std::to_string(Raw(pid)) + " (" + TableText(comm) +
-            ")";
-  }
-  return text;
 }
 
 absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::string>& all,
@@ -312,8 +335,10 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
     return writer.status();
   }
 
-  RecordCallbacks callbacks =
-      MakeCallbacks(arguments, *options, DescribeTargets(*options, command));
+  const auto targets = std::make_shared<Targets>();
+  targets->pids = options->pids.empty() ? options->awaited : options->pids;
+  if (!command.empty()) targets->command = command[0];
+  RecordCallbacks callbacks = MakeCallbacks(arguments, *options, targets);
   absl::Status launch;
   if (launched != nullptr) {
     callbacks.on_ready = [&, tell = callbacks.on_ready](const Ready& ready) {
@@ -326,6 +351,11 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   }
   callbacks.on_dump = [&dumps](FlightDump dump) { dumps->Add(std::move(dump)); };
   const RecordResult result = Record(*options, *std::move(writer), callbacks, StopAsked());
+  if (launched != nullptr && launch.ok() && !arguments.quiet && launched->IsRunning()) {
+    std::fprintf(stderr,
+                 "proftrace: the recording is over, and %s goes on as PID %u; to end it: kill %u\n",
+                 TableText(command[0]).c_str(), Raw(first), Raw(first));
+  }
   // Of a command that cannot be run there is nothing to show.
   if (!launch.ok() || (!result.status.ok() && !result.attached)) {
     directory->Discard();
