@@ -1,9 +1,14 @@
 #include "userspace/capture/job_hit_cost.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "userspace/capture/job_stack_cost.h"
 #include "userspace/capture/live_meter.h"
+#include "userspace/capture/process_cpu_times.h"
 #include "userspace/capture/recording_cost.h"
 
 namespace proftrace {
@@ -96,15 +101,64 @@ TEST(RecordingCostTest, CountsStacksOfJumps) {
   }
   HitCost hit;
   hit.jump = 25;
-  const Cost without = EstimateCost(LiveMeter(), jumps, 1'000'000, 0, hit);
+  const Cost without = EstimateCost(LiveMeter(), jumps, {.window_ns = 1'000'000}, 0, hit);
   EXPECT_EQ(without.jumps, 2000u);
   EXPECT_DOUBLE_EQ(without.estimated_overhead_percent, 100.0 * 5 / 95);
   hit.stack = 100;
-  const Cost with = EstimateCost(LiveMeter(), jumps, 1'000'000, 0, hit);
+  const Cost with = EstimateCost(LiveMeter(), jumps, {.window_ns = 1'000'000}, 0, hit);
   EXPECT_DOUBLE_EQ(with.estimated_overhead_percent, 100.0 * 15 / 85);
   EXPECT_NE(with.basis.find("at 100 ns each"), std::string::npos);
   // More than there is: a made-up figure, but no division by nothing.
-  EXPECT_NEAR(EstimateCost(LiveMeter(), jumps, 1000, 0, hit).estimated_overhead_percent, 9900, 1);
+  const Cost most = EstimateCost(LiveMeter(), jumps, {.window_ns = 1000}, 0, hit);
+  EXPECT_NEAR(most.estimated_overhead_percent, 9900, 1);
+}
+
+// Two threads share one CPU with others: of the window they had a quarter.
+TEST(RecordingCostTest, IsAPartOfTheCpuTimeThatTheJobUsed) {
+  LiveMeter meter;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    for (const uint32_t tid : {1u, 2u}) meter.Count(Record(abi::PT_SPAN_BEGIN, tid, 5, i));
+  }
+  HitCost hit;
+  hit.in_tracer = 75;
+  const RecordedTime time{.window_ns = 1'000'000, .cpu_ns = 250'000};
+  const Cost cost = EstimateCost(meter, LiveMeter(), time, 0, hit);
+  EXPECT_DOUBLE_EQ(cost.estimated_overhead_percent, 100.0 * 150 / 100);
+  EXPECT_NE(cost.basis.find("CPU time"), std::string::npos) << cost.basis;
+}
+
+TEST(ProcessCpuTimesTest, CountsFromTheBeginOnAndKeepsWhatAnEndedProcessHad) {
+  const auto use = [](int64_t ns) {
+    timespec used{};
+    do {
+      clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    } while (int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec < ns);
+  };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    use(30'000'000);
+    raise(SIGSTOP);
+    use(50'000'000);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  ProcessCpuTimes times;
+  const Pid pid{static_cast<uint32_t>(child)};
+  EXPECT_EQ(times.Of(pid), std::nullopt);
+  EXPECT_EQ(times.all(), std::nullopt);
+  int state = 0;
+  ASSERT_EQ(waitpid(child, &state, WUNTRACED), child);
+  times.Begin({{pid}});
+  kill(child, SIGCONT);
+  ASSERT_EQ(waitpid(child, &state, WUNTRACED), child);
+  times.Read({{pid}});
+  kill(child, SIGCONT);
+  ASSERT_EQ(waitpid(child, &state, 0), child);
+  times.Read({{pid}});
+  EXPECT_GE(times.Of(pid).value_or(0), 15'000'000);
+  EXPECT_LT(times.Of(pid).value_or(0), 30'000'000);
+  EXPECT_EQ(times.all(), times.Of(pid));
 }
 
 }  // namespace

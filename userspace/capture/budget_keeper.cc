@@ -66,31 +66,35 @@ DemotionRank BudgetKeeper::RankOf(Pid pid, uint16_t site) const {
   return has_steps_ ? DemotionRank::kLast : DemotionRank::kUsual;
 }
 
+// What the process would have taken without what recording it took, of the CPU time that it used
+// since the last look.
+int64_t BudgetKeeper::TimeWithoutRecording(uint32_t pid, const BudgetLook& look,
+                                           int64_t elapsed_ns) {
+  const std::optional<int64_t> cpu_ns = parts_.cpu_times->Of(Pid{pid});
+  if (!cpu_ns.has_value()) return elapsed_ns;
+  const auto process = processes_.find(pid);
+  if (process == processes_.end()) return elapsed_ns;  // a first look, which says nothing
+  const int64_t used_ns = *cpu_ns - std::exchange(process->second.last_cpu_ns, *cpu_ns);
+  return std::max({int64_t{1}, used_ns - static_cast<int64_t>(look.cost_ns), used_ns / 100});
+}
+
 std::map<uint32_t, BudgetLook> BudgetKeeper::TakeLooks(int64_t elapsed_ns, const HitCost& hit,
                                                        const BudgetCosts& costs) {
   std::map<uint32_t, BudgetLook> looks;
-  for (const auto& [pid, process] : processes_) looks[pid].elapsed_ns = elapsed_ns;
+  for (const auto& [pid, process] : processes_) looks[pid];
   std::map<uint32_t, Hits> hits;
-  std::map<uint32_t, double> all_ns;  // of all threads, by pid
   for (const OperatorMeter::ThreadUse& thread : meter_.Take()) {
     BudgetLook& look = looks[Raw(thread.pid)];
-    look.elapsed_ns = elapsed_ns;
     Hits& now = hits[thread.tid];
     now = {parts_.probe_meter->HitsOf(thread.tid), parts_.jump_meter->HitsOf(thread.tid)};
-    const double cost_ns = CostBetween(last_hits_[thread.tid], now, hit);
-    all_ns[Raw(thread.pid)] += cost_ns;
-    if (cost_ns < look.cost_ns) continue;
-    look.cost_ns = cost_ns;
-    look.recorded.clear();
+    look.cost_ns += CostBetween(last_hits_[thread.tid], now, hit);
     for (const auto& [site, use] : thread.sites) {
       look.recorded.push_back({site, use.calls, use.duration_ns, RankOf(thread.pid, site)});
     }
   }
   last_hits_ = std::move(hits);
-  for (auto& [pid, process] : processes_) {
-    if (all_ns[pid] > 0) process.busiest_share = looks[pid].cost_ns / all_ns[pid];
-  }
   AddCounted(costs, &looks);
+  for (auto& [pid, look] : looks) look.elapsed_ns = TimeWithoutRecording(pid, look, elapsed_ns);
   return looks;
 }
 
@@ -101,15 +105,13 @@ void BudgetKeeper::ReadCalls(Demotion* demotion) {
   demotion->what.calls = std::max(demotion->what.calls, calls);
 }
 
-// Which threads counted them is not known: the busiest one is taken to have its share of them.
 void BudgetKeeper::AddCounted(const BudgetCosts& costs, std::map<uint32_t, BudgetLook>* looks) {
   for (Demotion& demotion : demotions_) {
     const uint64_t before = demotion.what.calls;
     ReadCalls(&demotion);
     const auto process = processes_.find(Raw(demotion.what.pid));
     if (process == processes_.end() || demotion.is_over) continue;
-    const double calls =
-        process->second.busiest_share * static_cast<double>(demotion.what.calls - before);
+    const double calls = static_cast<double>(demotion.what.calls - before);
     process->second.counted_ns += calls * costs.counted;
     BudgetLook& look = (*looks)[Raw(demotion.what.pid)];
     look.cost_ns += calls * costs.counted;
@@ -199,8 +201,9 @@ std::vector<BudgetNews> BudgetKeeper::Look(int64_t now_ns, const HitCost& hit) {
   for (auto& [pid, look] : looks) {
     Process& process =
         processes_.try_emplace(pid, OverheadBudget(options_.max_percent, costs)).first->second;
+    if (process.last_cpu_ns == 0) process.last_cpu_ns = parts_.cpu_times->Of(Pid{pid}).value_or(0);
     process.budget.SetCosts(costs);
-    if (!process.is_settled) continue;
+    if (!process.is_settled || look.elapsed_ns <= 1) continue;
     BudgetNews of_process{.pid = Pid{pid}, .demoted = {}, .measured_percent = std::nullopt};
     const size_t before = demotions_.size();
     for (const BudgetChange& change : process.budget.Look(std::move(look))) {

@@ -19,6 +19,7 @@
 #include "userspace/capture/operator_meter.h"
 #include "userspace/capture/overhead_budget.h"
 #include "userspace/capture/patch_recorder.h"
+#include "userspace/capture/process_cpu_times.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/capture/recording_cost.h"
@@ -37,6 +38,7 @@ class BudgetKeeper {
     StepWatch* steps = nullptr;
     const LiveMeter* probe_meter = nullptr;
     const LiveMeter* jump_meter = nullptr;
+    const ProcessCpuTimes* cpu_times = nullptr;
   };
   struct Options {
     double max_percent = 0;
@@ -82,8 +84,8 @@ class BudgetKeeper {
     OverheadBudget budget;
     RemovedProbes removed;
     size_t demoted = 0;
-    double counted_ns = 0;     // what counting took its busiest thread
-    double busiest_share = 1;  // which part of its recording that thread had in the last look
+    double counted_ns = 0;    // what counting took
+    int64_t last_cpu_ns = 0;  // that it had used at the last look
     bool is_settled = true;
     bool is_told = true;  // how the last change went
   };
@@ -105,6 +107,7 @@ class BudgetKeeper {
   static double CostBetween(const Hits& before, const Hits& now, const HitCost& hit);
   std::map<uint32_t, BudgetLook> TakeLooks(int64_t elapsed_ns, const HitCost& hit,
                                            const BudgetCosts& costs);
+  int64_t TimeWithoutRecording(uint32_t pid, const BudgetLook& look, int64_t elapsed_ns);
   void AddCounted(const BudgetCosts& costs, std::map<uint32_t, BudgetLook>* looks);
   void ReadCalls(Demotion* demotion);
   DemotionRank RankOf(Pid pid, uint16_t site) const;

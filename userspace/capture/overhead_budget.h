@@ -28,7 +28,7 @@ enum class DemotionRank : uint8_t {
   kUsual,
 };
 
-// What one thread did since the last look.
+// What threads did since the last look; a site may come several times.
 struct OperatorLoad {
   uint16_t site = 0;
   uint64_t calls = 0;
@@ -40,9 +40,9 @@ struct CountedLoad {
   uint64_t calls = 0;
 };
 struct BudgetLook {
-  int64_t elapsed_ns = 0;
-  double cost_ns = 0;  // of recording and counting, for the thread that has most of it
-  std::vector<OperatorLoad> recorded;  // of that thread
+  int64_t elapsed_ns = 0;  // the process's own time, without that of recording and counting
+  double cost_ns = 0;      // of these, for all its threads
+  std::vector<OperatorLoad> recorded;
   std::vector<CountedLoad> counted;
 };
 

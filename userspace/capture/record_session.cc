@@ -245,6 +245,7 @@ absl::Status RecordSession::Loop() {
           flight_->OnSteps(*steps, now_ns);
       }
     }
+    ReadCpuTimes(now_ns);
     KeepBudget(now_ns);
     if (flight_ != nullptr) TakeFlight(now_ns);
     if (options_.steps.has_value() && now_ns - last_look_ns >= kStepLookNs) {
@@ -289,6 +290,13 @@ HitCost RecordSession::CostsOfHits() const {
   return costs;
 }
 
+void RecordSession::ReadCpuTimes(int64_t now_ns) {
+  constexpr int64_t kLookNs = 250'000'000;
+  if (now_ns - last_cpu_look_ns_ < kLookNs) return;
+  last_cpu_look_ns_ = now_ns;
+  cpu_times_.Read(WithProcesses([](auto& processes) { return processes.pids(); }));
+}
+
 void RecordSession::KeepBudget(int64_t now_ns) {
   if (budget_ == nullptr) return;
   const std::vector<BudgetNews> news = budget_->Look(now_ns, CostsOfHits());
@@ -304,7 +312,7 @@ void RecordSession::KeepBudget(int64_t now_ns) {
 }
 
 Cost RecordSession::MeasureCost(int64_t window_ns, uint64_t lost) const {
-  Cost cost = EstimateCost(meter_, jump_meter_, window_ns, lost, CostsOfHits());
+  Cost cost = EstimateCost(meter_, jump_meter_, {window_ns, cpu_times_.all()}, lost, CostsOfHits());
   cost.tracer_cpu_s = ToSeconds(ProcessCpuNs() - cpu_at_start_ns_);
   return cost;
 }
@@ -378,6 +386,8 @@ void RecordSession::TakeFlight(int64_t now_ns) {
 void RecordSession::Stop() {
   const int64_t end_ns = MonotonicNs();
   metered_until_ns_ = end_ns;
+  last_cpu_look_ns_ = 0;
+  ReadCpuTimes(end_ns);
   // The job goes on until the probes are off.
   if (step_watch_ != nullptr) step_watch_->EndAt(end_ns);
   processes_->OnWindowEnd(end_ns);

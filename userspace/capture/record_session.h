@@ -28,6 +28,7 @@
 #include "userspace/capture/name_resolver.h"
 #include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/plain_processes.h"
+#include "userspace/capture/process_cpu_times.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/record_merger.h"
 #include "userspace/capture/recorder.h"
@@ -106,6 +107,8 @@ class RecordSession {
   // --max-overhead: looks what the recording takes, and has operators demoted.
   void KeepBudget(int64_t now_ns);
   Cost MeasureCost(int64_t window_ns, uint64_t lost) const;
+  // The CPU time that recorded processes have used by now; about four times a second.
+  void ReadCpuTimes(int64_t now_ns);
   // What was lost since the window began.
   Ledger ReadLosses() const;
   // A flight recorder's turn: gives out the dump that is due. The ring goes on filling meanwhile.
@@ -141,6 +144,8 @@ class RecordSession {
   std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;  // until they are attached
   LiveMeter meter_;
   LiveMeter jump_meter_;
+  ProcessCpuTimes cpu_times_;
+  int64_t last_cpu_look_ns_ = 0;
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
   std::unique_ptr<BudgetKeeper> budget_;   // none: there is no budget
   JobHitCost job_hit_cost_;

@@ -378,7 +378,7 @@ absl::Status RecordSession::Start() {
         BudgetKeeper::Options{*options_.max_overhead_percent, AskedForSteps(),
                               options_.keeps_counting},
         BudgetKeeper::Parts{programs_.get(), patch_.get(), processes_.get(), step_watch_.get(),
-                            &meter_, &jump_meter_},
+                            &meter_, &jump_meter_, &cpu_times_},
         ready_ns);
   }
   if (options_.flight.has_value()) {
@@ -393,6 +393,7 @@ absl::Status RecordSession::Start() {
     flight_->Start(ready_ns, targets, is_late ? kLateSettleNs : kSettleNs);
   }
   info_.window.start_ns = metered_from_ns_ = ready_ns;
+  cpu_times_.Begin(WithProcesses([](auto& processes) { return processes.pids(); }));
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   info_.window.attach_s = ToSeconds(attached_ns - begin_ns_);
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });

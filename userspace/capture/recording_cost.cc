@@ -11,8 +11,8 @@ constexpr double kMostPart = 0.99;
 
 }  // namespace
 
-Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window_ns, uint64_t lost,
-                  const HitCost& hit) {
+Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const RecordedTime& time,
+                  uint64_t lost, const HitCost& hit) {
   Cost cost;
   cost.ns_per_jump = hit.jump.value_or(0);
   // Where there are jumps, nearly all records are theirs.
@@ -25,23 +25,28 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window
     cost.input_ns_per_reading = std::max(0.0, *hit.call_in_job - cost.probe_ns_per_hit);
   }
   // Whose records were lost is not known: the busiest thread is taken to have lost its share.
-  const LiveMeter::Hits busiest = meter.busiest_thread();
+  const bool by_cpu_time = time.cpu_ns.value_or(0) > 0;
+  const LiveMeter::Hits probed = by_cpu_time ? meter.all() : meter.busiest_thread();
+  const LiveMeter::Hits jumped = by_cpu_time ? jumps.all() : jumps.busiest_thread();
   const double share =
       static_cast<double>(cost.probe_hits) / std::max(1.0, static_cast<double>(meter.all().hits));
   const double cost_ns =
-      share * (static_cast<double>(busiest.hits) * cost.probe_ns_per_hit +
-               static_cast<double>(busiest.readings) * cost.input_ns_per_reading.value_or(0)) +
-      static_cast<double>(busiest.system) * hit.system.value_or(0) +
-      static_cast<double>(jumps.busiest_thread().hits) * cost.ns_per_jump +
-      static_cast<double>(jumps.busiest_thread().stacks) * hit.stack.value_or(0) + hit.counted;
-  // What is left of the window is what the thread would have taken without all that.
-  const double part = std::min(kMostPart, cost_ns / std::max(1.0, static_cast<double>(window_ns)));
+      share * (static_cast<double>(probed.hits) * cost.probe_ns_per_hit +
+               static_cast<double>(probed.readings) * cost.input_ns_per_reading.value_or(0)) +
+      static_cast<double>(probed.system) * hit.system.value_or(0) +
+      static_cast<double>(jumped.hits) * cost.ns_per_jump +
+      static_cast<double>(jumped.stacks) * hit.stack.value_or(0) + hit.counted;
+  // What is left is what the job would have taken without all that.
+  const int64_t used_ns = by_cpu_time ? *time.cpu_ns : time.window_ns;
+  const double part = std::min(kMostPart, cost_ns / std::max(1.0, static_cast<double>(used_ns)));
   cost.estimated_overhead_percent = 100.0 * part / (1.0 - part);
   const bool has_probes = hit.in_job || hit.in_tracer > 0;
   cost.basis =
-      std::string(
-          "hits of the busiest thread times the cost of a hit, over the rest of the "
-          "window; ") +
+      std::string(by_cpu_time
+                      ? "hits times the cost of a hit, over the rest of the CPU time that the "
+                        "recorded processes used; "
+                      : "hits of the busiest thread times the cost of a hit, over the rest of the "
+                        "window; ") +
       (!has_probes ? "there are no probes of the kernel"
        : hit.in_job
            ? "measured in the job itself, outside the window: the time between two "

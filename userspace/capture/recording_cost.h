@@ -21,9 +21,15 @@ struct HitCost {
   double counted = 0;                 // of all calls that were only counted, together
 };
 
-// All but the tracer's own time, of a recording of `window_ns` that has lost so many records.
-// `jumps`: what jumps recorded; the rest is of probes.
-Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, int64_t window_ns, uint64_t lost,
-                  const HitCost& hit);
+// What the recorded processes had.
+struct RecordedTime {
+  int64_t window_ns = 0;
+  std::optional<int64_t> cpu_ns = std::nullopt;  // of all their threads; nothing: not known
+};
+
+// All but the tracer's own time, of a recording that has lost so many records. `jumps`: what jumps
+// recorded; the rest is of probes.
+Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const RecordedTime& time,
+                  uint64_t lost, const HitCost& hit);
 
 }  // namespace proftrace

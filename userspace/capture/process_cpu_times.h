@@ -1,0 +1,34 @@
+// The CPU time that processes have used since the window began, with all their threads, as they
+// see it themselves (CLOCK_PROCESS_CPUTIME_ID): what recording took is compared with that, as CPUs
+// may be shared and threads may wait. Not thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+class ProcessCpuTimes {
+ public:
+  // The window begins: what these processes have used so far is none of it.
+  void Begin(std::span<const Pid> pids);
+  // Reads what they have used by now. To be called now and then: of one that has ended, what was
+  // read last is known.
+  void Read(std::span<const Pid> pids);
+  // Nanoseconds since the window began, or since the process did; nothing for one that was not
+  // read.
+  std::optional<int64_t> Of(Pid pid) const;
+  // Of all of them; nothing where none was read.
+  std::optional<int64_t> all() const;
+
+ private:
+  absl::flat_hash_map<uint32_t, int64_t> begin_ns_;  // by pid; of a new process: none
+  absl::flat_hash_map<uint32_t, int64_t> last_ns_;
+};
+
+}  // namespace proftrace
