@@ -53,6 +53,13 @@ OrderedJson AgentState(const RecordingInfo& info, Pid pid) {
   return TextOrNull(state);
 }
 
+// How much of the window had passed when its probes were live, from when on it could run operators.
+double ProbesLateMs(const RecordingInfo& info, const Target& target) {
+  if (target.could_run_ns == 0) return 0;
+  const int64_t from_ns = std::max(target.could_run_ns, info.window.start_ns);
+  return static_cast<double>(std::max<int64_t>(0, target.probes_on_ns - from_ns)) * 1e-6;
+}
+
 OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
   OrderedJson json = {{"pid", Raw(target.pid)},
                       {"ppid", Raw(target.ppid)},
@@ -67,6 +74,7 @@ OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
                       {"world_size", NumberOrNull(target.world_size)},
                       {"threads", target.threads},
                       {"followed", target.followed},
+                      {"probes_late_ms", ProbesLateMs(info, target)},
                       {"operators_probed", target.operator_count},
                       {"gpu_agent", AgentState(info, target.pid)}};
   if (!target.process_groups.empty()) {

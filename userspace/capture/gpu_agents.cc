@@ -293,11 +293,12 @@ void GpuAgents::Consider(Pid pid, Pid parent) {
   if (!is_brought) agent->injector = std::thread([this, agent] { Inject(agent); });
 }
 
-void GpuAgents::Start(const std::vector<Pid>& pids) {
+void GpuAgents::Start(const std::vector<Pid>& pids, const std::vector<Pid>& children) {
   for (const Pid pid : pids) {
     Consider(pid);
     if (options_.is_asked) asked_.insert(Raw(pid));
   }
+  for (const Pid pid : children) Consider(pid);
   arrival_until_ns_ = MonotonicNs() + kArrivalNs;
   if (!agents_.empty()) keeper_ = std::jthread([this](std::stop_token stop) { KeepGoing(stop); });
 }

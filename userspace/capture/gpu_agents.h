@@ -42,8 +42,9 @@ class GpuAgents {
   GpuAgents(const GpuAgents&) = delete;
   GpuAgents& operator=(const GpuAgents&) = delete;
 
-  // Begins to put the agent into those of the running processes that use a GPU.
-  void Start(const std::vector<Pid>& pids);
+  // Begins to put the agent into those of the running processes that use a GPU: those that were
+  // asked for, and `children` of theirs.
+  void Start(const std::vector<Pid>& pids, const std::vector<Pid>& children);
   // Whether a process's agent records; waits for it. False: it does not; in an idle job it may
   // begin to, as soon as one of its threads comes by a safe point.
   bool IsRunning(Pid pid);

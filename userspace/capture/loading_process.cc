@@ -46,20 +46,33 @@ absl::Status LoadingProcess::Plan(Pid pid, const PlanOptions& options) {
                     " changes its libraries all the time: reading them has taken " +
                     std::to_string(kMostCpuNs / 1'000'000'000) + " s of processor time");
   }
-  const int64_t begin_ns = ThreadCpuNs();
+  const int64_t began_ns = MonotonicNs();
+  const int64_t begin_cpu_ns = ThreadCpuNs();
   absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, left);
-  read_cpu_ns_ += ThreadCpuNs() - begin_ns;
+  read_cpu_ns_ += ThreadCpuNs() - begin_cpu_ns;
   planned_ns_ = MonotonicNs();
   is_old_ = false;
   if (ExitCodeOf(plan.status()) == ExitCode::kNoTorch) return absl::OkStatus();  // half loaded
   if (!plan.ok()) return plan.status();
   last_operator_ = LastOperator(pid, *plan);
   plan_ = *std::move(plan);
+  if (could_run_ns_ == 0 && has_operators()) {
+    could_run_ns_ = looked_ns_ != 0 ? looked_ns_ : began_ns;
+  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::Look(Pid pid, const PlanOptions& options,
                                                               bool hold) {
+  const int64_t now_ns = MonotonicNs();
+  auto look = LookNow(pid, options, hold);
+  looked_ns_ = now_ns;
+  return look;
+}
+
+absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::LookNow(Pid pid,
+                                                                 const PlanOptions& options,
+                                                                 bool hold) {
   const uint32_t mappings = CountTorchMappings(pid);
   if (mappings == 0) return std::nullopt;
   if (mappings != mappings_) {

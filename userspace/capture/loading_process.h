@@ -22,10 +22,15 @@ class LoadingProcess {
   // Whether a file of PyTorch's was there at the last look.
   bool has_torch() const { return mappings_ > 0; }
 
+  // From when on it may have run operators (CLOCK_MONOTONIC): the last look at which they were not
+  // registered, or the first one. 0 = they are not yet.
+  int64_t could_run_ns() const { return could_run_ns_; }
+
  private:
   // While libraries register their operators, names and annotations would be missing.
   bool HasSettled(int64_t now_ns) const;
 
+  absl::StatusOr<std::optional<ProbePlan>> LookNow(Pid pid, const PlanOptions& options, bool hold);
   // Makes plan_; none where PyTorch is only half there.
   absl::Status Plan(Pid pid, const PlanOptions& options);
   bool has_operators() const { return plan_->dispatcher_slot != 0 && !IsRegistering(*plan_); }
@@ -36,8 +41,10 @@ class LoadingProcess {
   bool is_old_ = false;         // operators were registered after plan_ was made
   uint32_t mappings_ = 0;       // of PyTorch's files
   uint64_t last_operator_ = 0;  // LastOperator()
-  int64_t first_ns_ = 0;        // when the first such file was seen
-  int64_t changed_ns_ = 0;      // when the look last differed from the one before
+  int64_t looked_ns_ = 0;       // the last look
+  int64_t could_run_ns_ = 0;
+  int64_t first_ns_ = 0;    // when the first such file was seen
+  int64_t changed_ns_ = 0;  // when the look last differed from the one before
 };
 
 }  // namespace proftrace

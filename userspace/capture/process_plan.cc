@@ -16,6 +16,7 @@
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/process_watch.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/patch/plan_spots.h"
 
@@ -125,10 +126,10 @@ bool HasFiles(Pid child, const ProbePlan& plan) {
 }
 
 bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan) {
-  constexpr int kMostGenerations = 64;
   Pid ancestor = child;
   for (int i = 0; i < kMostGenerations && ancestor != parent; ++i) ancestor = ReadParent(ancestor);
-  return ancestor == parent && HasFiles(child, plan);
+  return ancestor == parent && HasFiles(child, plan) &&
+         ReadImageMark(child) == ReadImageMark(parent);
 }
 
 bool HasProgram(Pid pid) {

@@ -27,7 +27,11 @@ ModulePlan ModuleOfChild(ModulePlan module, Pid child);
 // Whether `child` has the plan's files at its parent's addresses: until it execs.
 bool HasFiles(Pid child, const ProbePlan& plan);
 
-// Whether `child` was forked by `parent`, directly or not, and has its files.
+// So many parents are looked at: the chain of a process's ancestors may change meanwhile.
+inline constexpr int kMostGenerations = 64;
+
+// Whether `child` was forked by `parent`, directly or not, and has its files. Not one that runs the
+// same program anew, also where that lies at the same addresses (personality(2)).
 bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan);
 
 // Whether a process runs a program. Not from the moment that its memory goes, which is before it is

@@ -84,7 +84,7 @@ absl::Status ProcessSet::Trace(Pid pid) {
 
 absl::Status ProcessSet::Attach(Pid pid, ProbePlan plan) {
   if (absl::Status status = Trace(pid); !status.ok()) return status;
-  return AttachImage(pid, std::move(plan), /*followed=*/false);
+  return AttachImage(pid, std::move(plan), Arrival{});
 }
 
 void ProcessSet::Await(Pid pid) {
@@ -130,7 +130,8 @@ absl::Status ProcessSet::AwaitOwn(Pid pid) {
   return absl::OkStatus();
 }
 
-absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed, StoppedThreads* held) {
+absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
+                                     StoppedThreads* held) {
   uint32_t image;
   if (!programs_->reads_inputs()) RemoveInputs(kNoInputPrograms, &plan);
   if (!programs_->is_loaded()) RemoveRowInputs(kNoRowInputs, &plan);
@@ -143,7 +144,7 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, bool followed, Sto
   if (!plan_id.ok()) return plan_id.status();
   WriteOperators(image, plan.operators);
   const auto shared = std::make_shared<const ProbePlan>(std::move(plan));
-  absl::Status status = AttachWithPlan(pid, shared, *plan_id, image, followed, held);
+  absl::Status status = AttachWithPlan(pid, shared, *plan_id, image, arrival, held);
   if (status.ok()) schemas_.Request(pid, shared, image);
   return status;
 }
@@ -209,7 +210,7 @@ void ProcessSet::AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image
 }
 
 absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan,
-                                        uint32_t plan_id, uint32_t image, bool followed,
+                                        uint32_t plan_id, uint32_t image, Arrival arrival,
                                         StoppedThreads* held) {
   if (!HasProgram(pid)) return EndedEarly(pid);
   ProcessEntry entry;
@@ -219,7 +220,8 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   entry.target.torch_version = plan->torch_version;
   entry.target.torch_build_id = plan->torch_build_id;
   if (!plan->python_version.empty()) entry.target.python_version = plan->python_version;
-  entry.target.followed = followed;
+  entry.target.followed = arrival.followed;
+  entry.target.could_run_ns = arrival.could_run_ns;
   {
     const std::lock_guard lock(mutex_);
     if (processes_.size() >= kMostProcesses) {
@@ -252,7 +254,8 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   ProcessLinks links;
   AttachReport report;
   entry.target.probes_begin_ns = MonotonicNs();
-  const absl::StatusOr<std::vector<ModulePlan>> modules = PutJumps(pid, plan, followed, held);
+  const absl::StatusOr<std::vector<ModulePlan>> modules =
+      PutJumps(pid, plan, arrival.followed, held);
   absl::Status status = modules.status();
   if (status.ok()) status = AttachModules(pid, *plan, *modules, &links, &report);
   entry.target.probes_on_ns = MonotonicNs();
@@ -350,7 +353,14 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     const uint32_t operators = plan.operator_count;
     const auto attach = [&](StoppedThreads* held) {
       if (holds_awaited_) plan.operators = ReadOperators(pid, plan);
-      status = AttachImage(pid, std::move(plan), /*followed=*/true, held);
+      // One that was held has missed nothing.
+      const int64_t could_run_ns = holds_awaited_ ? 0 : loading->could_run_ns();
+      status = AttachImage(pid, std::move(plan), {/*followed=*/true, could_run_ns}, held);
+      if (status.ok() && could_run_ns != 0) {
+        const int64_t live_ns = MonotonicNs();
+        const std::lock_guard lock(mutex_);
+        late_loads_.Add(pid, could_run_ns, live_ns);
+      }
       if (status.ok() && on_awaited_) on_awaited_(pid, operators);
     };
     if (holds_awaited_) {
@@ -360,7 +370,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     }
     if (status.ok()) on_change_(pid, Pid{});
     // What it forked before anybody knew of it.
-    if (status.ok()) FollowDescendants(pid, /*awaits_others=*/false);
+    if (status.ok()) FollowForks(pid);
   }
   if (status.ok()) {
     const std::lock_guard lock(mutex_);
@@ -397,6 +407,7 @@ void ProcessSet::TryAllAwaited() {
     const auto it = awaited_.find(pid);
     if (it != awaited_.end() && it->second.loading == awaited.loading) {
       it->second.has_torch |= awaited.loading->has_torch();
+      it->second.could_run |= awaited.loading->could_run_ns() != 0;
       if (done) EndAwaiting(Pid{pid});
     }
     if (stop_ || !tasks_.empty()) return;  // forks come first

@@ -27,6 +27,7 @@
 #include "userspace/capture/attach.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/late_starts.h"
 #include "userspace/capture/library_watch.h"
 #include "userspace/capture/link_closer.h"
 #include "userspace/capture/loading_process.h"
@@ -70,9 +71,15 @@ class ProcessSet {
   void OnReady(int64_t window_start_ns);
   // A PT_PYTHON_MODULE came.
   void OnModule(std::span<const std::byte> record) { modules_.Observe(record); }
-  // Descendants that `pid` has already: forked ones, as DataLoader workers are, are attached to
-  // now, others as soon as they have PyTorch if `awaits_others`.
-  void FollowDescendants(Pid pid, bool awaits_others);
+  // Plans that were made of processes beforehand, by PID.
+  using Plans = std::map<uint32_t, absl::StatusOr<ProbePlan>>;
+  // Attaches to the descendants that `pids` have already: to forked ones, as DataLoader workers
+  // are, with the plan of their parent, to others that have PyTorch with that of `plans`, or with
+  // one that is made now. Those that have none, or are just loading it, are awaited. Ends early
+  // when `stop` is set. May be called on another thread than the rest.
+  void AttachDescendants(const std::vector<Pid>& pids, Plans plans, const std::atomic<bool>& stop);
+  // Attaches to the descendants that were forked by `pid`.
+  void FollowForks(Pid pid);
   // A process that has no PyTorch yet: it is attached to as soon as it has.
   void Await(Pid pid);
   // Likewise one that we started ourselves: it and its descendants are stopped for the moment in
@@ -147,6 +154,12 @@ class ProcessSet {
   struct Awaited {
     std::shared_ptr<LoadingProcess> loading;  // used by the follower alone
     bool has_torch = false;
+    bool could_run = false;  // operators: they were registered
+  };
+  // How a process comes to be recorded.
+  struct Arrival {
+    bool followed = false;     // nobody named it
+    int64_t could_run_ns = 0;  // Target's
   };
   enum class TaskKind { kFork, kExec, kExit, kRemoveProbes };
   struct Task {
@@ -159,13 +172,14 @@ class ProcessSet {
 
   // `held` (may be null), here and below: threads that stand still, and are not let go.
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
-                              uint32_t image, bool followed, StoppedThreads* held = nullptr);
+                              uint32_t image, Arrival arrival, StoppedThreads* held = nullptr);
   // The points of the plan that are for the kernel's probes: all, or those that have no jump.
   absl::StatusOr<std::vector<ModulePlan>> PutJumps(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                                    bool followed, StoppedThreads* held);
   // The kernel tells of it from here on.
   absl::Status Trace(Pid pid);
-  absl::Status AttachImage(Pid pid, ProbePlan plan, bool followed, StoppedThreads* held = nullptr);
+  absl::Status AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
+                           StoppedThreads* held = nullptr);
   // Adds to `links`, also what there is when it fails.
   absl::Status AttachModules(Pid pid, const ProbePlan& plan, std::vector<ModulePlan> modules,
                              ProcessLinks* links, AttachReport* report);
@@ -173,6 +187,11 @@ class ProcessSet {
                          AttachReport* report);
   // Another tracer has its jumps there, and keeps them.
   void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
+  // Whether `child`, which the kernel tells of by now, is recorded afterwards: with the plan of the
+  // process that it was forked by, or with its own.
+  bool AttachForked(Pid child);
+  bool AttachSpawned(Pid child, Plans* plans);
+  size_t AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<bool>& stop);
   void FollowRemoval(Pid pid);
   void FollowFork(const Task& task);
   void FollowExec(Pid pid);
@@ -187,9 +206,11 @@ class ProcessSet {
   void ForgetEnded();
   void RunFollower();
   void TryAllAwaited();
-  // These two: the caller holds the lock.
+  // These four: the caller holds the lock.
   bool HasAgent(Pid pid) const;
   void AddGap(Unsupported gap);
+  // Awaited processes that could have run operators by now.
+  std::vector<Pid> LoadedWithoutProbes() const;
   void AddGaps(const ProbePlan& plan);
   void AddRefused(const AttachReport& report);
   // Names what is not recorded of these where there is no eBPF.
@@ -230,8 +251,8 @@ class ProcessSet {
   uint32_t operator_count_ = 0;
   uint64_t follow_failed_ = 0;
   UnprobedForks unprobed_forks_;
-  uint64_t followed_ = 0;
-  int64_t longest_follow_ns_ = 0;  // from a fork until the child's probes were live
+  LateStarts late_forks_;
+  LateStarts late_loads_;
   uint64_t ended_early_ = 0;  // processes with PyTorch that ended before their probes were live
   bool looks_for_torch_ = false;
   int64_t last_search_ns_ = 0;

@@ -17,6 +17,8 @@ void ProcessSet::OnReady(int64_t window_start_ns) {
   {
     const std::lock_guard lock(mutex_);
     unprobed_forks_.BeginWindow(window_start_ns);
+    late_forks_.BeginWindow(window_start_ns);
+    late_loads_.BeginWindow(window_start_ns);
   }
   schemas_.Start();
 }
@@ -24,37 +26,6 @@ void ProcessSet::OnReady(int64_t window_start_ns) {
 void ProcessSet::OnWindowEnd(int64_t end_ns) {
   const std::lock_guard lock(mutex_);
   unprobed_forks_.EndWindow(end_ns);
-}
-
-void ProcessSet::FollowDescendants(Pid pid, bool awaits_others) {
-  Process parent;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = processes_.find(Raw(pid));
-    if (it == processes_.end()) return;
-    parent.image = it->second.image;
-    parent.plan_id = it->second.plan_id;
-    parent.plan = it->second.plan;
-  }
-  for (const Pid child : ReadDescendants(pid)) {
-    if (ImageOf(child).has_value()) continue;
-    if (!Trace(child).ok()) continue;
-    // What it runs after vfork() is its parent's; its own program is told of when it begins.
-    if (SharesMemory(child, ReadParent(child))) continue;
-    // A forked one, as DataLoader workers are, has the parent's files at the parent's places.
-    if (HasFiles(child, *parent.plan)) {
-      {
-        const std::lock_guard lock(mutex_);
-        unprobed_forks_.OnFound(child);
-      }
-      const absl::Status status = AttachWithPlan(child, parent.plan, parent.plan_id, parent.image,
-                                                 /*followed=*/true);
-      if (status.ok()) on_change_(child, Pid{});
-      if (status.ok()) continue;
-      (void)Forget(child);
-    }
-    if (awaits_others) Await(child);
-  }
 }
 
 void ProcessSet::OnFork(Pid parent, Pid child, int64_t time_ns, bool shares_memory) {
@@ -110,15 +81,14 @@ void ProcessSet::FollowFork(const Task& task) {
   // A child of vfork() runs in its parent's memory until it execs: the parent's probes are its own.
   if (task.is_over || SharesMemory(task.parent, task.pid)) return;
   if (!HasFiles(task.pid, *child.plan)) return;  // it runs something else by now, or nothing
-  const absl::Status status =
-      AttachWithPlan(task.pid, child.plan, child.plan_id, child.image, /*followed=*/true);
+  const absl::Status status = AttachWithPlan(task.pid, child.plan, child.plan_id, child.image,
+                                             {/*followed=*/true, task.time_ns});
   const int64_t live_ns = MonotonicNs();
   if (status.ok() && on_follow_) on_follow_(task.pid, live_ns - task.time_ns);
   if (status.ok()) {
     on_change_(task.pid, task.parent);
     const std::lock_guard lock(mutex_);
-    ++followed_;
-    longest_follow_ns_ = std::max(longest_follow_ns_, live_ns - task.time_ns);
+    late_forks_.Add(task.pid, task.time_ns, live_ns);
     return;
   }
   // The same may have happened meanwhile.

@@ -94,6 +94,14 @@ std::optional<std::string> ProcessSet::SymbolName(Pid pid, uint32_t symbol) {
   return symbols ? symbols->QualifiedName(symbol) : std::nullopt;
 }
 
+std::vector<Pid> ProcessSet::LoadedWithoutProbes() const {
+  std::vector<Pid> pids;
+  for (const auto& [pid, awaited] : awaited_) {
+    if (awaited.could_run) pids.push_back(Pid{pid});
+  }
+  return pids;
+}
+
 size_t ProcessSet::process_count() const {
   const std::lock_guard lock(mutex_);
   return processes_.size();
@@ -153,12 +161,25 @@ std::vector<Unsupported> ProcessSet::gaps() const {
                     "rows that " + std::to_string(late_libraries_) +
                         " of them made themselves before their probes were live are not recorded"});
   }
-  if (followed_ > 0) {
+  if (const auto late = late_forks_.Describe("forked process", "forked processes");
+      late.has_value()) {
     gaps.push_back(Unsupported{"start of children",
-                               OneOrMore(followed_, "forked process", "forked processes") +
-                                   ": each one's first moments, at most " +
-                                   std::to_string(longest_follow_ns_ / 1'000'000 + 1) +
-                                   " ms, passed before its probes were live"});
+                               *late + ": so long after their forks their probes were live, and "
+                                       "what they ran before is not recorded"});
+  }
+  if (const auto late = late_loads_.Describe("process", "processes"); late.has_value()) {
+    gaps.push_back(Unsupported{
+        "start of processes that loaded PyTorch while recording",
+        *late + ": so long after PyTorch had registered its operators in them their probes were "
+                "live, and what they ran before is not recorded"});
+  }
+  if (const std::vector<Pid> loaded = LoadedWithoutProbes(); !loaded.empty()) {
+    gaps.push_back(Unsupported{
+        "processes that loaded PyTorch at the end",
+        OneOrMore(loaded.size(), "process", "processes") + ", the first of them PID " +
+            std::to_string(Raw(loaded.front())) +
+            ": they had no probes yet when the recording ended, and nothing of them is recorded; "
+            "record again, for longer"});
   }
   if (const size_t waiting = unprobed_forks_.waiting(); waiting > 0) {
     gaps.push_back(Unsupported{"children forked at the end",

@@ -72,11 +72,21 @@ class RecordSession {
   absl::Status WaitUntil(int64_t time_ns);
   absl::Status AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* plan);
   absl::Status AttachTargets();
+  // The plans of several processes, made at the same time.
+  ProcessSet::Plans PlanTogether(const std::vector<Pid>& pids);
+  // Descendants of the targets that may have a PyTorch of their own.
+  std::vector<Pid> FindChildrenWithTorch() const;
+  // Of `pids`, those that were not forked by another one of them or by one of `parents`.
+  static std::vector<Pid> WithoutForks(const std::vector<Pid>& pids,
+                                       const std::vector<Pid>& parents);
+  absl::Status AttachDescendants(const std::vector<Pid>& pids);
   void AttachHost();
-  // The plan of a process that runs.
-  absl::StatusOr<ProbePlan> PlanRunning(Pid pid);
-  // Likewise of one that was named, when it has imported PyTorch.
+  // The plan of one that was named, when it has imported PyTorch.
   absl::StatusOr<ProbePlan> PlanTarget(Pid pid);
+  // Whether CUPTI tells of the process's calls of CUDA. Waits for it.
+  bool HasAgent(Pid pid);
+  // The plan of a process that runs. May be called on several threads.
+  absl::StatusOr<ProbePlan> PlanRunning(Pid pid, bool has_agent) const;
   absl::Status Loop();
   void Stop();
   void OnRecord(std::span<const std::byte> record);
@@ -142,6 +152,7 @@ class RecordSession {
   std::unique_ptr<MapWatch> map_watch_;  // -a, where the kernel can
   std::vector<UniqueFd> target_fds_;
   std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;  // until they are attached
+  ProcessSet::Plans child_plans_;                                 // likewise
   LiveMeter meter_;
   LiveMeter jump_meter_;
   ProcessCpuTimes cpu_times_;

@@ -88,21 +88,18 @@ absl::Status RecordSession::PlanTargets() {
   }
   if (!options_.info.system.operators) return CheckPrograms(options_.pids);
   const std::vector<Pid> found = options_.all ? FindTorchProcesses().pids : std::vector<Pid>();
-  if (agents_ != nullptr) agents_->Start(options_.all ? found : options_.pids);
+  const std::vector<Pid> children = FindChildrenWithTorch();
+  if (agents_ != nullptr) agents_->Start(options_.all ? found : options_.pids, children);
   for (const Pid pid : options_.pids) plans_.emplace_back(pid, PlanTarget(pid));
   const bool any = std::any_of(plans_.begin(), plans_.end(),
                                [](const auto& target) { return target.second.ok(); });
   if (!any && !plans_.empty()) return plans_.front().second.status();
-  for (const Pid pid : found) {
-    // A forked child of one that comes before is attached to with its plan.
-    const bool is_forked = std::any_of(plans_.begin(), plans_.end(), [pid](const auto& known) {
-      return known.second.ok() && IsForkOf(pid, known.first, *known.second);
-    });
-    if (is_forked) continue;
-    absl::StatusOr<ProbePlan> plan = PlanRunning(pid);
+  // A forked one is attached to with its parent's plan.
+  child_plans_ = PlanTogether(WithoutForks(children, options_.pids));
+  for (auto& [pid, plan] : PlanTogether(WithoutForks(found, {}))) {
     // One that is in the middle of its import is looked at again (ProcessSet::OnTorchMapped).
     if (plan.ok() && IsRegistering(*plan)) plan = Fail(ExitCode::kNoTorch, "it is being imported");
-    plans_.emplace_back(pid, std::move(plan));
+    plans_.emplace_back(Pid{pid}, std::move(plan));
   }
   return absl::OkStatus();
 }
@@ -112,7 +109,7 @@ absl::StatusOr<ProbePlan> RecordSession::PlanTarget(Pid pid) {
   if (options_.puts_jumps) {
     if (absl::Status status = CheckTraceable(pid); !status.ok()) return status;
   }
-  absl::StatusOr<ProbePlan> plan = PlanRunning(pid);
+  absl::StatusOr<ProbePlan> plan = PlanRunning(pid, HasAgent(pid));
   if (!plan.ok()) return plan;
   if (absl::Status status = AwaitOperators(pid, &plan); !status.ok()) return status;
   return plan;
@@ -132,7 +129,7 @@ absl::Status RecordSession::AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* p
     }
     // Until its library's initialisers run, the Dispatcher is nowhere.
     const uint64_t now = LastOperator(pid, **plan);
-    if (now == 0 || std::exchange(last, now) != now) *plan = PlanRunning(pid);
+    if (now == 0 || std::exchange(last, now) != now) *plan = PlanRunning(pid, HasAgent(pid));
     if (!plan->ok()) return plan->status();
     // One that has ended looks the same before it is looked at again.
     if (!std::exchange(is_said, true) && IsRegistering(**plan) && callbacks_.on_import) {
@@ -146,12 +143,13 @@ absl::Status RecordSession::AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* p
   return absl::OkStatus();
 }
 
-absl::StatusOr<ProbePlan> RecordSession::PlanRunning(Pid pid) {
+bool RecordSession::HasAgent(Pid pid) { return agents_ != nullptr && agents_->IsRunning(pid); }
+
+absl::StatusOr<ProbePlan> RecordSession::PlanRunning(Pid pid, bool has_agent) const {
   PlanOptions plan = options_.plan;
   plan.stop = &stop_;
   if (options_.all) plan.ShareWithOthers();
   // CUPTI tells of CUDA's calls itself.
-  const bool has_agent = agents_ != nullptr && agents_->IsRunning(pid);
   if (has_agent) plan.cuda_calls = CudaCalls::kNever;
   absl::StatusOr<ProbePlan> made = PlanProcess(pid, plan);
   if (made.ok()) made->has_agent = has_agent;
@@ -269,10 +267,7 @@ absl::Status RecordSession::AttachTargets() {
     target_fds_.erase(target_fds_.begin() + static_cast<std::ptrdiff_t>(index));
     if (callbacks_.on_refused) callbacks_.on_refused(plans_[index].first, why);
   }
-  // One that was named may be a child of another.
-  for (const Pid pid : attached) {
-    if (options_.bpf.follow_children) processes_->FollowDescendants(pid, /*awaits_others=*/true);
-  }
+  if (absl::Status status = AttachDescendants(attached); !status.ok()) return status;
   for (const Pid pid : options_.awaited) {
     if (absl::Status status = processes_->AwaitOwn(pid); !status.ok()) return status;
   }
@@ -285,7 +280,7 @@ void RecordSession::AttachHost() {
     absl::Status status = plan.status();
     if (status.ok()) status = processes_->Attach(pid, *std::move(plan));
     if (status.ok()) {
-      processes_->FollowDescendants(pid, /*awaits_others=*/false);
+      processes_->FollowForks(pid);
     } else if (ExitCodeOf(status) != ExitCode::kNoTorch &&
                ExitCodeOf(status) != ExitCode::kNoTarget) {
       processes_->Refuse(pid, status);

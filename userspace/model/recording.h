@@ -29,7 +29,10 @@ struct Target {
   std::vector<ProcessGroup> process_groups;  // that it is in
   std::optional<int> process_group_count;    // that were made, also those that it is not in
   uint32_t threads = 0;
-  bool followed = false;         // a child that was picked up while recording
+  bool followed = false;  // a child that was picked up while recording
+  // From when on it may have run operators, in CLOCK_MONOTONIC; 0 = before it was attached to, and
+  // the window began when its probes were live.
+  int64_t could_run_ns = 0;
   int64_t probes_begin_ns = 0;   // CLOCK_MONOTONIC; the first probe went in
   int64_t probes_on_ns = 0;      // likewise; all are there: its events count from here
   uint32_t operator_count = 0;   // operators with a probe

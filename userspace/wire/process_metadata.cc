@@ -31,6 +31,7 @@ json ProcessToJson(const ProcessEntry& process) {
           {"world_size", OptionalNumber(target.world_size)},
           {"threads", target.threads},
           {"followed", target.followed},
+          {"could_run_ns", target.could_run_ns},
           {"probes_begin_ns", target.probes_begin_ns},
           {"probes_on_ns", target.probes_on_ns},
           {"operator_count", target.operator_count},
@@ -60,6 +61,7 @@ ProcessEntry ProcessFromJson(const json& entry) {
   target.world_size = OptionalNumber(entry, "world_size");
   target.threads = Number<uint32_t>(entry, "threads");
   target.followed = Flag(entry, "followed");
+  target.could_run_ns = Nanoseconds(entry, "could_run_ns");
   target.probes_begin_ns = Nanoseconds(entry, "probes_begin_ns");
   target.probes_on_ns = Nanoseconds(entry, "probes_on_ns");
   target.operator_count = Number<uint32_t>(entry, "operator_count");

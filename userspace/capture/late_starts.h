@@ -1,0 +1,53 @@
+// Processes whose probes were live only some time after they could have run operators: what they
+// ran in between is not recorded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// The caller locks.
+class LateStarts {
+ public:
+  // So many are named, those that came first; the others are counted.
+  static constexpr size_t kMostNamed = 8;
+
+  // What lies before the window is not missed. Until it begins, all does.
+  void BeginWindow(int64_t start_ns) { window_start_ns_ = start_ns; }
+
+  // Times of CLOCK_MONOTONIC.
+  void Add(Pid pid, int64_t could_run_ns, int64_t live_ns);
+
+  // "2 forks, PID 17 (85 ms) and PID 18 (90 ms)": how late the probes of each were, by what one and
+  // several are called. None where
+  // no process missed a part of the window.
+  std::optional<std::string> Describe(std::string_view one, std::string_view more) const;
+
+ private:
+  struct Start {
+    Pid pid{};
+    int64_t could_run_ns = 0;
+    int64_t live_ns = 0;
+  };
+
+  // Of the first ones, as the window may begin later than they came.
+  static constexpr size_t kMostKept = 4096;
+
+  int64_t LateNs(const Start& start) const;
+
+  std::vector<Start> starts_;
+  // Of those that are not kept.
+  size_t more_ = 0;
+  int64_t longest_ns_ = 0;
+  int64_t window_start_ns_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace proftrace
