@@ -342,12 +342,19 @@ void Analysis::AddEntries() {
 }
 
 void Analysis::AddUnwinderEntry() {
-  if (unwinder_set_ip_ == 0 || unwinder_get_cfa_ == 0) return;
-  std::optional<RowProbe> entry = FindUnwinderEntry(image_, unwinder_set_ip_, unwinder_get_cfa_);
-  const auto offset = image_.file().FileOffset(unwinder_set_ip_);
-  if (!entry || !offset) return;  // what is unwound ends where the exception is caught
-  entry->offset = *offset;
-  facts_.row_ends.push_back(*std::move(entry));
+  // What is unwound by another one ends where the exception is caught.
+  std::vector<HiddenUnwinderEntry> entries = FindHiddenUnwinders(image_.file());
+  if (unwinder_set_ip_ != 0 && unwinder_get_cfa_ != 0) {
+    const auto entry = FindUnwinderEntry(image_, unwinder_set_ip_, unwinder_get_cfa_);
+    std::erase_if(entries, [this](const auto& one) { return one.address == unwinder_set_ip_; });
+    if (entry) entries.push_back({unwinder_set_ip_, *entry});
+  }
+  for (HiddenUnwinderEntry& entry : entries) {
+    const auto offset = image_.file().FileOffset(entry.address);
+    if (!offset) continue;
+    entry.probe.offset = *offset;
+    facts_.row_ends.push_back(std::move(entry.probe));
+  }
 }
 
 void Analysis::AddRanges() {
@@ -492,7 +499,7 @@ bool MayContribute(ElfFile& file, bool full) {
     const bool may_be = first == '_' || first == 'n' || first == 'c';
     if (!found && may_be) found = IsInteresting(symbol.name(), symbol.is_defined);
   });
-  return found;
+  return found || !FindHiddenUnwinders(file).empty();
 }
 
 ModuleFacts AnalyzeModule(ElfFile* file, int64_t limit_ns) {

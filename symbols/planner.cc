@@ -306,11 +306,6 @@ void PlanBuilder::AddModule(const Module& module) {
   }
   RowPlanner(offsets_, inputs_ ? &*inputs_ : nullptr, &plan_)
       .AddRows(module.facts, module.load_bias, &taken, &plan.points);
-  if (!profile_memory_) {
-    // The catch ends these rows as well, and this single-steps at each frame with a clean-up.
-    std::erase_if(plan.points,
-                  [](const ProbePoint& point) { return RoleOf(point) == abi::PT_ROLE_UNWOUND; });
-  }
   if (plan.points.empty()) return;
   for (std::vector<ProbePoint>* points : {&plan.points, &plan.cost_points}) {
     std::sort(points->begin(), points->end(),

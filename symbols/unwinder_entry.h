@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "symbols/code_image.h"
+#include "symbols/elf_file.h"
 #include "symbols/module_analysis.h"
 
 namespace proftrace {
@@ -16,5 +19,19 @@ namespace proftrace {
 // Nothing where the two functions' code is not as libgcc has it.
 std::optional<RowProbe> FindUnwinderEntry(const CodeImage& image, uint64_t set_ip,
                                           uint64_t get_cfa);
+
+// The same of copies that no symbol names: a library that brings its C++ runtime along
+// (-static-libgcc, a Rust program) has the unwinder in its own code. Its accessors are told by what
+// they do with one structure, and by lying beside each other as in libgcc.
+struct HiddenUnwinderEntry {
+  uint64_t address = 0;
+  RowProbe probe;
+};
+// Ascending. None for most files, which is known at once: such a copy asks the dynamic linker for
+// the tables of all libraries, and is not imported from elsewhere.
+std::vector<HiddenUnwinderEntry> FindHiddenUnwinders(ElfFile& file);
+
+// Those in `code`, which lies at `address`.
+std::vector<HiddenUnwinderEntry> FindUnwindersIn(std::span<const uint8_t> code, uint64_t address);
 
 }  // namespace proftrace

@@ -28,9 +28,16 @@ if(UNICORN_FOUND)
 else()
   message(STATUS "no Unicorn 2: moved code is not run in an emulator")
 endif()
+# A library as wheels have them: its C++ runtime and unwinder are in it, without names.
+add_library(own_runtime MODULE ${PROJECT_SOURCE_DIR}/tests/support/own_runtime.cc)
+target_compile_options(own_runtime PRIVATE -fvisibility=hidden)
+target_link_options(own_runtime PRIVATE -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -s)
 proftrace_unit_test(symbols_unwinder_entry_test
   SOURCES symbols_unwinder_entry_test.cc
   LIBS proftrace_symbols)
+add_dependencies(symbols_unwinder_entry_test own_runtime)
+target_compile_definitions(symbols_unwinder_entry_test
+  PRIVATE PROFTRACE_OWN_RUNTIME="$<TARGET_FILE:own_runtime>")
 proftrace_unit_test(symbols_native_test PARSER
   SOURCES symbols_native_test.cc
   LIBS proftrace_symbols GTest::gmock)

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unwind.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bpf/abi/records.h"
@@ -63,6 +65,65 @@ TEST(UnwinderEntryTest, WhatIsNotAsInLibgccIsLeft) {
   EXPECT_FALSE(Find(kSetIp, work).has_value());
   EXPECT_FALSE(Find({}, {}).has_value());
   EXPECT_FALSE(Find(kSetIp, {0x48, 0x8b, 0x87, 0x90, 0, 0, 0}).has_value());
+}
+
+// Accessors of one structure, as libgcc has them beside each other.
+Bytes Accessors(const Bytes& prologue, const Bytes& epilogue, uint8_t address_at) {
+  Bytes code(100, 0x90);
+  const auto add = [&](const Bytes& mov, uint8_t displacement) {
+    code = Joined(code, prologue);
+    code = Joined(code, mov);
+    code = Joined(code, {displacement, 0, 0, 0});
+    code = Joined(code, epilogue);
+    code.resize((code.size() + 15) / 16 * 16, 0xcc);
+  };
+  add({0x48, 0x8b, 0x87}, static_cast<uint8_t>(address_at - 8));
+  add({0x48, 0x8b, 0x87}, address_at);
+  add({0x48, 0x89, 0xb7}, address_at);
+  add({0x48, 0x8b, 0x87}, static_cast<uint8_t>(address_at + 8));
+  return code;
+}
+
+const Bytes kFrame = {0x55, 0x48, 0x89, 0xe5};
+
+TEST(UnwinderEntryTest, ACopyWithoutNamesIsFoundByWhatItsAccessorsDo) {
+  for (const auto& [prologue, epilogue] :
+       std::vector<std::pair<Bytes, Bytes>>{{{}, {0xc3}},
+                                            {kEndbr, {0xc3}},
+                                            {kFrame, {0x5d, 0xc3}},
+                                            {Joined(kEndbr, kFrame), {0x5d, 0xc3}}}) {
+    const Bytes code = Accessors(prologue, epilogue, 0x98);
+    const auto found = FindUnwindersIn(code, 0x4000);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].probe.role, abi::PT_ROLE_UNWOUND);
+    EXPECT_EQ(found[0].probe.handle_offset, 0x90);
+    const Bytes begin = Joined(prologue, {0x48, 0x89, 0xb7});
+    EXPECT_TRUE(std::equal(begin.begin(), begin.end(),
+                           code.begin() + static_cast<ptrdiff_t>(found[0].address - 0x4000)));
+  }
+}
+
+TEST(UnwinderEntryTest, OtherAccessorsAreNoUnwinder) {
+  Bytes without_setter = Accessors({}, {0xc3}, 0x98);
+  std::replace(without_setter.begin(), without_setter.end(), uint8_t{0x89}, uint8_t{0x8b});
+  EXPECT_TRUE(FindUnwindersIn(without_setter, 0).empty());
+  // One of the getters lies too far away.
+  Bytes apart = kSetIp;
+  apart.resize(4096, 0x90);
+  EXPECT_TRUE(FindUnwindersIn(Joined(apart, Accessors({}, {0xc3}, 0xa8)), 0).size() == 1u);
+  EXPECT_TRUE(FindUnwindersIn(apart, 0).empty());
+  EXPECT_TRUE(FindUnwindersIn(kSetIp, 0).empty());
+  EXPECT_TRUE(FindUnwindersIn(Bytes{0x48, 0x89, 0xb7}, 0).empty());
+  EXPECT_TRUE(FindUnwindersIn({}, 0).empty());
+}
+
+TEST(UnwinderEntryTest, ALibraryThatBringsItsRuntimeAlong) {
+  auto file = ElfFile::Open(UniqueFd(open(PROFTRACE_OWN_RUNTIME, O_RDONLY | O_CLOEXEC)));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(MayContribute(**file, /*full=*/false));
+  const ModuleFacts facts = AnalyzeModule(file->get());
+  ASSERT_EQ(facts.row_ends.size(), 1u);
+  EXPECT_EQ(facts.row_ends.front().role, abi::PT_ROLE_UNWOUND);
 }
 
 struct Seen {
