@@ -135,11 +135,13 @@ static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
 
 /* For memory that the job itself reads at this moment, or has for as long as the thread lives. */
 #define LOWEST_ADDRESS 0x10000
-#define HIGHEST_ADDRESS 0x7fffffff0000
+/* The kernel's TASK_SIZE_MAX: what a process maps ends there, and without randomized addresses the
+ * first thread's stack does. */
+#define END_OF_ADDRESSES 0x7ffffffff000
+#define MAY_HOLD(address, bytes)                                                                   \
+	((__u64)(address)-LOWEST_ADDRESS <= END_OF_ADDRESSES - LOWEST_ADDRESS - (bytes))
 #define bpf_probe_read_user(to, bytes, from)                                                       \
-	((__u64)(from)-LOWEST_ADDRESS > HIGHEST_ADDRESS - LOWEST_ADDRESS                           \
-	     ? -1                                                                                  \
-	     : (copy_bytes((to), (const void *)(from), (bytes)), 0))
+	(MAY_HOLD(from, bytes) ? (copy_bytes((to), (const void *)(from), (bytes)), 0) : -1)
 
 static __always_inline struct pt_autograd_layout *autograd_layout(void)
 {

@@ -59,8 +59,7 @@ static __always_inline __u32 *node_signature(__u32 *number)
 	({                                                                                         \
 		__u64 words_at = (address);                                                        \
 		(void)(words);                                                                     \
-		if (unlikely(!MAY_BE_WORDS(words_at) ||                                            \
-			     words_at - LOWEST_ADDRESS > HIGHEST_ADDRESS - LOWEST_ADDRESS)) {      \
+		if (unlikely(!MAY_BE_WORDS(words_at) || !MAY_HOLD(words_at, bytes))) {             \
 			(buffer)->flags |= PT_INPUTS_FAILED;                                       \
 			words_at = 0;                                                              \
 		}                                                                                  \

@@ -268,9 +268,7 @@ static __always_inline __u64 python_state(struct python_thread *thread,
 
 static __always_inline bool read_python_frame(struct python_thread *thread, __u32 bytes)
 {
-	(void)bytes;
-	return !(thread->frame & 7) &&
-	       thread->frame - LOWEST_ADDRESS <= HIGHEST_ADDRESS - LOWEST_ADDRESS;
+	return !(thread->frame & 7) && MAY_HOLD(thread->frame, bytes);
 }
 
 /* What PT_ROLE_PYTHON_END does: other threads' states are freed behind it. Who reads his own began
