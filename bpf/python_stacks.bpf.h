@@ -9,6 +9,7 @@
 #define PROFTRACE_BPF_PYTHON_STACKS_H
 
 #include "bpf/python_objects.bpf.h"
+#include "bpf/python_state.bpf.h"
 
 struct python_walk {
 	struct python_thread *thread;
@@ -49,67 +50,26 @@ static __always_inline bool is_operator(__u8 role)
 /* A job's own threads have ways of their own to these (bpf/job_stacks.h). */
 #ifndef PYTHON_TABLES_ARE_OF_THREADS
 
-#define MOST_PYTHON_THREADS 4096
 #define PYTHON_SEARCH_NS 1000000
 /* Set by the loader: ends of rows, or catches, are seen by somebody else. */
 const volatile bool config_ends_elsewhere = false;
 #define ENDS_ARE_SEEN() (!config_ends_elsewhere)
 
-struct python_search {
-	struct pt_python_layout *layout;
-	__u64 interpreter;
-	__u64 state;
-	__u64 id;
-	__u64 found;
-};
-
-/* Threads of the interpreters, one an iteration. */
-static long visit_python_thread(__u32 i, struct python_search *search)
-{
-	__u64 id = 0;
-
-	if (!search->state) {
-		__u64 interpreter = search->interpreter;
-
-		if (!interpreter)
-			return 1;
-		search->interpreter = 0;
-		bpf_probe_read_user(&search->state, 8,
-				    (void *)(interpreter + search->layout->interpreter_threads));
-		bpf_probe_read_user(&search->interpreter, 8,
-				    (void *)(interpreter + search->layout->interpreter_next));
-		return 0;
-	}
-	if (bpf_probe_read_user(&id, sizeof(id),
-				(void *)(search->state + search->layout->thread_id)))
-		return 1;
-	if (id == search->id) {
-		search->found = search->state;
-		return 1;
-	}
-	if (bpf_probe_read_user(&search->state, 8,
-				(void *)(search->state + search->layout->thread_next)))
-		return 1;
-	return 0;
-}
-
 /* The PyThreadState of the thread whose pthread_self() is `id`; 0 = it has none. Global, as all
  * that is not done often: verified once, not for each way to it. */
 __noinline __u64 find_python_thread(__u64 id)
 {
-	struct python_search search = {.id = id};
 	__u32 tgid = current_tgid();
 	struct pt_python_layout *layout = bpf_map_lookup_elem(&python_layouts, &tgid);
+	bool is_cut = false;
+	__u64 found;
 
-	if (!config_with_stack)
+	if (!config_with_stack || !layout)
 		return 0;
-	if (!layout)
-		return 0;
-	search.layout = layout;
-	if (bpf_probe_read_user(&search.interpreter, 8, (void *)layout->interpreters))
-		return 0;
-	bpf_loop(MOST_PYTHON_THREADS, visit_python_thread, &search, 0);
-	return search.found;
+	found = listed_python_state(layout, id, &is_cut);
+	if (is_cut)
+		count_drop(PT_DROP_READ_FAILED);
+	return found;
 }
 
 /* The PyThreadState of the thread, 0 = it has none. */
@@ -118,12 +78,11 @@ static __always_inline __u64 python_state(struct python_thread *thread,
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u64 id = BPF_CORE_READ(task, thread.fsbase);
-	__u64 found = 0;
+	__u64 found = kept_python_state(layout, id);
 
-	if (thread->state &&
-	    !bpf_probe_read_user(&found, sizeof(found),
-				 (void *)(thread->state + layout->thread_id)) &&
-	    found == id)
+	if (found)
+		return found;
+	if (is_python_state_of(layout, thread->state, id))
 		return thread->state;
 	/* A thread of C++ alone has none; one that comes back to Python has another one. */
 	thread->state = 0;
@@ -356,17 +315,8 @@ static __noinline __u64 innermost_frame(struct python_thread *thread,
 					struct pt_python_layout *layout)
 {
 	__u64 state = python_state(thread, layout);
-	__u64 frame = 0;
 
-	if (!state)
-		return 0;
-	if (bpf_probe_read_user(&frame, sizeof(frame), (void *)(state + layout->thread_frame)))
-		return 0;
-	if (layout->thread_indirect && frame &&
-	    bpf_probe_read_user(&frame, sizeof(frame),
-				(void *)(frame + layout->thread_indirect - 1)))
-		return 0;
-	return frame;
+	return state ? python_frame_of(layout, state) : 0;
 }
 
 /* Whether the frame at `frame` is still where it was when it was sent as the innermost one. */

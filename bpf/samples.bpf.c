@@ -7,6 +7,7 @@
  * nothing changes there until they run.
  */
 #include "bpf/pid_namespace.bpf.h"
+#include "bpf/python_state.bpf.h"
 #include "bpf/task_state.bpf.h"
 #include "bpf/abi/sample_records.h"
 
@@ -48,11 +49,7 @@ const volatile bool config_native = true;
 struct sample_walk {
 	struct pt_python_layout *layout;
 	struct pt_raw_sample *sample;
-	__u64 interpreter;
-	__u64 state;
-	__u64 id;
 	__u64 frame;
-	__u64 found;
 };
 
 static __always_inline __u64 user_word(__u64 address)
@@ -61,28 +58,6 @@ static __always_inline __u64 user_word(__u64 address)
 
 	bpf_probe_read_user(&word, sizeof(word), (void *)address);
 	return word;
-}
-
-#define MOST_SAMPLED_STATES 4096
-
-/* The threads of the interpreters, one an iteration. */
-static long visit_state(__u32 i, struct sample_walk *walk)
-{
-	struct pt_python_layout *layout = walk->layout;
-
-	if (!walk->state) {
-		if (!walk->interpreter)
-			return 1;
-		walk->state = user_word(walk->interpreter + layout->interpreter_threads);
-		walk->interpreter = user_word(walk->interpreter + layout->interpreter_next);
-		return 0;
-	}
-	if (user_word(walk->state + layout->thread_id) == walk->id) {
-		walk->found = walk->state;
-		return 1;
-	}
-	walk->state = user_word(walk->state + layout->thread_next);
-	return 0;
 }
 
 static long visit_frame(__u32 i, struct sample_walk *walk)
@@ -132,15 +107,17 @@ static long visit_frame(__u32 i, struct sample_walk *walk)
 static __always_inline void read_frames(struct pt_python_layout *layout,
 					struct pt_raw_sample *sample, __u64 thread_id)
 {
-	struct sample_walk walk = {.layout = layout, .sample = sample, .id = thread_id};
+	struct sample_walk walk = {.layout = layout, .sample = sample};
+	__u64 state = kept_python_state(layout, thread_id);
+	bool is_cut = false;
 
-	walk.interpreter = user_word(layout->interpreters);
-	bpf_loop(MOST_SAMPLED_STATES, visit_state, &walk, 0);
-	if (!walk.found)
+	if (!state)
+		state = listed_python_state(layout, thread_id, &is_cut);
+	if (is_cut)
+		sample->flags |= PT_PYTHON_STACK_FAILED;
+	if (!state)
 		return;
-	walk.frame = user_word(walk.found + layout->thread_frame);
-	if (layout->thread_indirect && walk.frame)
-		walk.frame = user_word(walk.frame + layout->thread_indirect - 1);
+	walk.frame = python_frame_of(layout, state);
 	bpf_loop(PT_SAMPLE_FRAMES + 1, visit_frame, &walk, 0);
 }
 

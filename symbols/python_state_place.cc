@@ -17,9 +17,11 @@ constexpr size_t kControlBlockBytes = 2304;
 constexpr size_t kWords = kControlBlockBytes / 8;
 // In front of each datum glibc keeps which use of its key it belongs to: odd, and not many.
 constexpr uint64_t kMostUses = uint64_t{1} << 32;
-constexpr int kTries = 64;                                  // threads begin and end meanwhile
+constexpr int kTries = 64;  // threads begin and end meanwhile
+constexpr size_t kComparedThreads = 256;
+constexpr int kTriesOfMany = 4;
 constexpr std::string_view kClearsLinkedFrames = "3.11.0";  // CPython's issue 99729
-constexpr PythonLimits kAllThreads{.threads = 4096, .frames = 1};
+constexpr PythonLimits kAllThreads{.threads = 65536, .frames = 0};
 
 // A thread may have a state in each interpreter.
 using StatesOfThreads = std::map<uint64_t, std::set<uint64_t>>;  // by the control block
@@ -27,7 +29,9 @@ using StatesOfThreads = std::map<uint64_t, std::set<uint64_t>>;  // by the contr
 std::optional<uint32_t> PlaceInAll(const TargetMemory& memory, const StatesOfThreads& threads) {
   std::set<size_t> places;
   bool is_first = true;
+  size_t compared = 0;
   for (const auto& [block, states] : threads) {
+    if (++compared > kComparedThreads) break;
     std::array<uint64_t, kWords> words{};
     if (!memory.Read(block, words.data(), sizeof(words))) return std::nullopt;
     std::set<size_t> here;
@@ -45,6 +49,22 @@ std::optional<uint32_t> PlaceInAll(const TargetMemory& memory, const StatesOfThr
 
 }  // namespace
 
+uint16_t FindKeptPythonState(const TargetMemory& memory, const PythonLayout& layout) {
+  for (int i = 0; i < kTries; ++i) {
+    const PythonThreads threads = ReadPythonThreads(memory, layout, kAllThreads);
+    StatesOfThreads states;
+    for (const PythonThread& thread : threads.threads) {
+      if (thread.thread_id != 0) states[thread.thread_id].insert(thread.state);
+    }
+    if (const std::optional<uint32_t> place = PlaceInAll(memory, states)) {
+      return static_cast<uint16_t>(*place);
+    }
+    // Many threads take their time, and one that is just beginning is one of many.
+    if (states.size() > kComparedThreads && i >= kTriesOfMany) break;
+  }
+  return 0;
+}
+
 absl::StatusOr<uint32_t> FindPythonStatePlace(const TargetMemory& memory,
                                               const PythonRuntime& runtime) {
   if (memory.ReadWord(runtime.address + runtime.layout.finalizing) != 0U) {
@@ -54,14 +74,7 @@ absl::StatusOr<uint32_t> FindPythonStatePlace(const TargetMemory& memory,
     return absl::FailedPreconditionError(
         "Python 3.11.0 gives up what a frame holds before the frame is out of sight");
   }
-  for (int i = 0; i < kTries; ++i) {
-    StatesOfThreads states;
-    for (const PythonThread& thread :
-         ReadPythonThreads(memory, runtime.layout, kAllThreads).threads) {
-      if (thread.thread_id != 0) states[thread.thread_id].insert(thread.state);
-    }
-    if (const std::optional<uint32_t> place = PlaceInAll(memory, states)) return *place;
-  }
+  if (const uint16_t place = FindKeptPythonState(memory, runtime.layout); place != 0) return place;
   return absl::FailedPreconditionError(
       "where its threads keep their PyThreadState was not found: that is known of glibc");
 }

@@ -7,13 +7,17 @@
 #include <cstdint>
 
 #include "symbols/process_memory.h"
+#include "symbols/python_layout.h"
 #include "symbols/python_runtime.h"
 
 namespace proftrace {
 
-// The offset from the thread control block, in bytes, by all threads that have such a state.
-// FailedPrecondition, with the reason: no place is the same one in all of them, as with another C
-// library than glibc, or Python has begun to end.
+// The offset from the thread control block, in bytes, by all threads that have such a state; 0 = no
+// place is the same one in all of them, as with another C library than glibc.
+uint16_t FindKeptPythonState(const TargetMemory& memory, const PythonLayout& layout);
+
+// The same for threads that read it themselves. FailedPrecondition, with the reason, where there is
+// none or they may not: Python has begun to end, say.
 absl::StatusOr<uint32_t> FindPythonStatePlace(const TargetMemory& memory,
                                               const PythonRuntime& runtime);
 

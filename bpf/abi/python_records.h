@@ -54,7 +54,8 @@ struct pt_python_layout {
 	pt_u8 reserved;
 	pt_u16 frame_entry;    /* 1 byte: C code called it (3.11); 0 = frames do not say it */
 	pt_u16 code_arguments; /* 4 bytes: how many arguments by position it takes */
-	pt_u8 reserved_bytes[2];
+	pt_u16 state_place;    /* from a thread's control block (pthread_self()) to where it keeps
+				  its PyThreadState; 0 = not known */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_python_layout) == 80, "pt_python_layout");
 #define PT_PYTHON_FRAME_BYTES 128

@@ -35,7 +35,9 @@ std::vector<Unsupported> Sample(Sampler* sampler, Pid pid,
 absl::StatusOr<PythonRuntime> FindPython(Pid pid, const TargetMemory& memory) {
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
-  return FindPythonRuntime(pid, memory, GroupByFile(*mappings));
+  absl::StatusOr<PythonRuntime> python = FindPythonRuntime(pid, memory, GroupByFile(*mappings));
+  if (python.ok()) python->layout.stack.state_place = FindKeptPythonState(memory, python->layout);
+  return python;
 }
 
 }  // namespace

@@ -232,21 +232,27 @@ Sampler::Reading Sampler::Read(const abi::pt_thread_state& thread) {
 
 uint64_t Sampler::PythonStateOf(Pid pid, uint64_t thread_id, const PythonLayout& layout) {
   const ProcessMemory memory(pid);
+  const auto is_its_own = [&](uint64_t state) {
+    return state != 0 && memory.ReadWord(state + layout.stack.thread_id) == thread_id;
+  };
+  if (layout.stack.state_place != 0) {
+    const uint64_t kept = memory.ReadWord(thread_id + layout.stack.state_place).value_or(0);
+    if (is_its_own(kept)) return kept;
+  }
   PythonStates& states = states_[Raw(pid)];
   const auto known = states.by_thread.find(thread_id);
-  if (known != states.by_thread.end() &&
-      memory.ReadWord(known->second + layout.stack.thread_id) == thread_id) {
-    return known->second;
-  }
+  if (known != states.by_thread.end() && is_its_own(known->second)) return known->second;
   // A thread of C++ alone has none.
   const int64_t now_ns = MonotonicNs();
   if (now_ns < states.next_search_ns) return 0;
   states.by_thread.clear();
   PythonLimits limits;
   limits.threads = 4096;
-  limits.frames = 0;
+  limits.frames = 1;
   for (const PythonThread& thread : ReadPythonThreads(memory, layout, limits).threads) {
-    states.by_thread.try_emplace(thread.thread_id, thread.state);
+    const auto [it, is_new] = states.by_thread.try_emplace(thread.thread_id, thread.state);
+    // Of several interpreters: that of one which it was in before lies idle.
+    if (!is_new && !thread.frames.empty()) it->second = thread.state;
   }
   // A process with lists without an end does not hold the others up.
   const int64_t end_ns = MonotonicNs();
