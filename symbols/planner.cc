@@ -19,6 +19,7 @@
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
 #include "symbols/read_budget.h"
+#include "symbols/python_runtime.h"
 #include "symbols/row_plan.h"
 #include "symbols/torch_copies.h"
 #include "symbols/torch_layout.h"
@@ -427,7 +428,11 @@ void PlanBuilder::AddGaps() {
         {"sequence numbers and forward threads of autograd rows", UnknownLayout()});
   }
   if (plan_.python_node_vtable != 0 && offsets_.python_object == 0) {
-    plan_.gaps.push_back({"names of Python autograd functions", UnknownLayout()});
+    const bool is_known = PythonNodeObjectOffset(plan_.torch_version) != 0;
+    plan_.gaps.push_back({"names of Python autograd functions",
+                          is_known ? absl::StrCat("the layout of objects in Python ",
+                                                  plan_.python_version, " is not known")
+                                   : UnknownLayout()});
   }
 }
 
@@ -436,6 +441,11 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   plan_.torch_version = version.torch;
   plan_.python_version = FindPythonVersion(files);
   offsets_.python_object = PythonNodeObjectOffset(version.torch);
+  // As CPython calls such builds: no layout is known of them.
+  const bool is_free_threaded =
+      !plan_.python_version.empty() && IsFreeThreadedPython(pid_, ProcessMemory(pid_), files);
+  if (is_free_threaded) plan_.python_version += 't';
+  if (is_free_threaded) offsets_.python_object = 0;
   offsets_.python_text = PythonTextOffset(plan_.python_version);
   offsets_.node = NodeOffsetsOf(version.torch).value_or(NodeOffsets());
   // A CUDA build maps the Runtime also where there is no GPU; the Driver comes with its first use.

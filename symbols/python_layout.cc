@@ -241,6 +241,10 @@ PythonLayout StackFrames(uint32_t version) {
   return layout;
 }
 
+bool IsFreeThreaded(const std::array<uint64_t, kWords>& words) {
+  return words[kFreeThreadedWord] != 0;
+}
+
 }  // namespace
 
 std::string PythonVersionText(uint32_t version) {
@@ -268,6 +272,12 @@ bool IsUsable(const PythonLayout& layout) {
          stack.frame_bytes <= PT_PYTHON_FRAME_BYTES && stack.instruction_shift < 32;
 }
 
+bool SaysFreeThreaded(const TargetMemory& memory, uint64_t runtime) {
+  std::array<uint64_t, kWords> words{};
+  return memory.Read(runtime, words.data(), sizeof(words)) &&
+         std::memcmp(words.data(), kCookie, sizeof(uint64_t)) == 0 && IsFreeThreaded(words);
+}
+
 absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory& memory,
                                                              uint64_t runtime) {
   std::array<uint64_t, kWords> words{};
@@ -278,7 +288,7 @@ absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory&
     return absl::FailedPreconditionError(
         absl::StrCat("Python ", PythonVersionText(version), " is not supported: 3.9 to 3.14 are"));
   }
-  if (words[kFreeThreadedWord] != 0) {
+  if (IsFreeThreaded(words)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "this is a free-threaded build of Python ", PythonVersionText(version),
         ", whose frames cannot be read safely: builds with the global interpreter lock are "

@@ -59,4 +59,7 @@ std::optional<PythonLayout> KnownPythonLayout(uint32_t version);
 absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory& memory,
                                                              uint64_t runtime);
 
+// Whether the `_PyRuntime` at `runtime` says that it is of a free-threaded build.
+bool SaysFreeThreaded(const TargetMemory& memory, uint64_t runtime);
+
 }  // namespace proftrace

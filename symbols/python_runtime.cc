@@ -211,4 +211,12 @@ absl::StatusOr<PythonRuntime> FindPythonRuntime(Pid pid, const TargetMemory& mem
   return failed;
 }
 
+bool IsFreeThreadedPython(Pid pid, const TargetMemory& memory,
+                          const std::vector<MappedFile>& files) {
+  const PythonPlaces found = FindPythonPlaces(pid, memory, files);
+  return std::any_of(found.places.begin(), found.places.end(), [&](const PythonPlace& place) {
+    return place.is_free_threaded || SaysFreeThreaded(memory, place.runtime);
+  });
+}
+
 }  // namespace proftrace

@@ -62,4 +62,9 @@ absl::StatusOr<PythonRuntime> FindPythonRuntime(Pid pid, const TargetMemory& mem
 // `is_free_threaded`: the name has the t of such builds.
 uint32_t PythonVersionOfName(std::string_view name, bool* is_free_threaded);
 
+// Whether one of the interpreters among `files` is a free-threaded build, by its name or by what it
+// says of itself (_Py_DebugOffsets): its objects have a longer head.
+bool IsFreeThreadedPython(Pid pid, const TargetMemory& memory,
+                          const std::vector<MappedFile>& files);
+
 }  // namespace proftrace

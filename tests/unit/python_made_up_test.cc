@@ -415,6 +415,21 @@ TEST(PythonNameTest, SaysTheVersion) {
   EXPECT_EQ(version("python3.99999"), "none");
 }
 
+TEST(PythonLayoutTest, AFreeThreadedBuildSaysSo) {
+  FakeMemory memory;
+  constexpr uint64_t kAt = 0x5000;
+  const std::vector<uint64_t> words(95);
+  memory.Put(kAt, words.data(), words.size() * sizeof(uint64_t));
+  EXPECT_FALSE(SaysFreeThreaded(memory, kAt));  // it says nothing
+  memory.Put(kAt, "xdebugpy", 8);
+  memory.PutWord(kAt + 8, 0x030e0000);
+  EXPECT_FALSE(SaysFreeThreaded(memory, kAt));
+  memory.PutWord(kAt + 16, 1);
+  EXPECT_TRUE(SaysFreeThreaded(memory, kAt));
+  EXPECT_FALSE(ReadPythonLayout(memory, kAt).ok());
+  EXPECT_FALSE(SaysFreeThreaded(memory, 0xdead0000));
+}
+
 TEST(PythonStatePlace, IsTheFirstDatumThatAllThreadsKeep) {
   FakePython python(kPython311);
   PythonRuntime runtime{.layout = python.layout, .address = kRuntime};

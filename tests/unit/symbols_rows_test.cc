@@ -469,6 +469,9 @@ TEST(PythonTextTest, UnknownVersionsHaveNoPlace) {
   EXPECT_EQ(PythonTextOffset("3.6"), 0);
   EXPECT_EQ(PythonTextOffset("4.0"), 0);
   EXPECT_EQ(PythonTextOffset(""), 0);
+  // Free-threaded builds: what their objects begin with is longer.
+  EXPECT_EQ(PythonTextOffset("3.14t"), 0);
+  EXPECT_FALSE(PythonValueLayoutOf("2.11.0", "3.14t"));
 }
 
 }  // namespace
