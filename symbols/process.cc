@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "symbols/cached_memory.h"
+#include "symbols/process_environment.h"
 #include "symbols/process_memory.h"
 #include "symbols/python_objects.h"
 #include "symbols/python_runtime.h"
@@ -17,7 +18,6 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kMaxEnvironmentBytes = size_t{4} << 20;
 constexpr size_t kMaxCommandLineBytes = size_t{1} << 20;
 constexpr size_t kMaxStatusBytes = 16384;
 constexpr size_t kMaxVersionFileBytes = 16384;
@@ -59,15 +59,6 @@ uint64_t StartTicks(std::string_view stat) {
   constexpr size_t kIndexAfterName = 19;
   if (fields.size() <= kIndexAfterName) return 0;
   return ParseNumber<uint64_t>(fields[kIndexAfterName]).value_or(0);
-}
-
-std::optional<int> EnvironmentNumber(std::string_view environment, std::string_view name) {
-  for (std::string_view entry : SplitText(environment, kNul, /*skip_empty=*/true)) {
-    if (!ConsumeText(&entry, name) || !ConsumeText(&entry, "=")) continue;
-    const auto value = ParseNumber<int>(entry);
-    if (value && *value >= 0) return value;
-  }
-  return std::nullopt;
 }
 
 std::string_view FileName(std::string_view path) {
@@ -210,11 +201,11 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
   std::vector<std::string_view> arguments = SplitText(cmdline, kNul, /*skip_empty=*/false);
   if (!arguments.empty() && arguments.back().empty()) arguments.pop_back();
   info.cmdline.assign(arguments.begin(), arguments.end());
-  const std::string environment = ReadSmallFile(ProcPath(pid, "environ"), kMaxEnvironmentBytes);
-  info.rank = EnvironmentNumber(environment, "RANK");
-  info.world_size = EnvironmentNumber(environment, "WORLD_SIZE");
   if (const auto mappings = ReadMaps(pid); mappings.ok()) {
     const std::vector<MappedFile> files = GroupByFile(*mappings);
+    const auto numbers = ReadEnvironmentNumbers(pid, files, {"RANK", "WORLD_SIZE"});
+    info.rank = numbers[0];
+    info.world_size = numbers[1];
     info.python_version = FindPythonVersion(files);
     const TorchVersion version = FindTorchVersion(pid, files);
     info.torch_version = version.torch;

@@ -28,7 +28,7 @@ struct ProcessInfo {
   std::string python_version;     // "3.11"
   std::string torch_version;      // "2.11.0+cu130"
   std::string cuda_version;       // "13.0"; empty for a CPU build
-  std::optional<int> rank;        // RANK in the environment that it was started with
+  std::optional<int> rank;        // RANK in its environment (process_environment.h)
   std::optional<int> world_size;  // WORLD_SIZE
 };
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -97,6 +98,11 @@ PythonProcess::~PythonProcess() {
   std::fclose(output_);
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
+}
+
+void PythonProcess::WriteLine(const std::string& line) {
+  const std::string text = line + "\n";
+  if (write(input_, text.data(), text.size()) < 0) std::perror("write to the interpreter");
 }
 
 std::optional<std::string> PythonProcess::ReadLine() {

@@ -30,6 +30,7 @@ class PythonProcess {
   PythonProcess& operator=(const PythonProcess&) = delete;
 
   pid_t pid() const { return pid_; }
+  void WriteLine(const std::string& line);
   // The next line that it prints, without its end; nothing when it prints no more.
   std::optional<std::string> ReadLine();
   // Everything up to a line `last`, or to the end.

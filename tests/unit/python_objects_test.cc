@@ -5,8 +5,13 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "symbols/cached_memory.h"
+#include "symbols/process.h"
+#include "symbols/process_environment.h"
 #include "symbols/python_modules.h"
 #include "symbols/python_paths.h"
 #include "tests/support/python_process.h"
@@ -344,6 +349,52 @@ TEST(PythonModulesTest, WhatIsNoModuleHasNoTree) {
   const PythonLayout layout = *KnownPythonLayout(kPython311);
   EXPECT_TRUE(ReadPythonModules(memory, layout, 0, {}).modules.empty());
   EXPECT_TRUE(ReadPythonModules(memory, layout, ~uint64_t{0} - 7, {}).modules.empty());
+}
+
+// What setproctitle does: the title takes the place of the arguments and of the environment.
+constexpr char kTitleScript[] = R"py(
+import ctypes, os, sys
+os.environ['RANK'] = '3'
+os.environ['WORLD_SIZE'] = '8'
+del os.environ['HOME']
+fields = open('/proc/self/stat').read().rsplit(')', 1)[1].split()
+arguments, begin, end = (int(fields[i]) for i in (45, 47, 48))
+rest = sys.stdin.readline().rstrip('\n').encode()
+ctypes.memset(begin, 0, end - begin)
+if rest:  # of a title that is longer than the arguments were
+    ctypes.memset(arguments, ord('x'), begin - arguments)
+    ctypes.memmove(begin, rest, len(rest))
+print('end', flush=True)
+sys.stdin.read()
+)py";
+
+TEST(ProcessEnvironmentTest, ATitleInItsPlaceIsNotTakenForIt) {
+  for (const PythonInterpreter& python : Pythons()) {
+    for (const std::string title : {"", "title", "e RANK=5", "RANK=5"}) {
+      SCOPED_TRACE(python.version + " " + title);
+      PythonProcess process(python.command, kTitleScript);
+      process.WriteLine(title);
+      process.ReadLines("end");
+      const auto info = ReadProcessInfo(PidOf(process));
+      ASSERT_TRUE(info.ok()) << info.status();
+      EXPECT_EQ(info->rank, 3);
+      EXPECT_EQ(info->world_size, 8);
+    }
+  }
+}
+
+TEST(ProcessEnvironmentTest, WhatIsNoEnvironmentIsKnown) {
+  using Entries = std::vector<std::string_view>;
+  const auto split = [](std::string_view text) {
+    return SplitEnvironment(text).value_or(Entries{"none"});
+  };
+  using std::string_view_literals::operator""sv;
+  EXPECT_EQ(split("A=1\0B=\0F%%=() { :\n}\0"sv), (Entries{"A=1", "B=", "F%%=() { :\n}"}));
+  EXPECT_EQ(split("A=1\0title\0"sv), Entries{"none"});
+  EXPECT_EQ(split("the title RANK=2\0A=1\0"sv), Entries{"none"});
+  EXPECT_EQ(split("\0\0\0A=1\0"sv), Entries{"none"});
+  EXPECT_EQ(split("=1\0"sv), Entries{"none"});
+  EXPECT_EQ(split(""), Entries{"none"});
 }
 
 }  // namespace
