@@ -370,7 +370,7 @@ class ChromeTraceWriter {
                 const RowDetails& details) {
     const SpanSequence& sequence = details.sequence;
     const std::string& thread = thread_parts_[Raw(span.thread)];
-    const bool nests = !span.is_async && Nests(span.thread, span.start_ns, span.end_ns());
+    const bool nests = !span.ended_elsewhere && Nests(span.thread, span.start_ns, span.end_ns());
     char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
                                InputBytes(details.inputs) + details.call_stack.size());
     at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");

@@ -207,7 +207,7 @@ class PerfettoWriter {
     const Label& label = timeline_.label(span.label);
     Lane* const lane = &lanes_[Raw(span.thread)];
     const std::string args = SpanArgs(id, span, number, sequence);
-    if (!span.is_async) {
+    if (!span.ended_elsewhere) {
       return WriteSlice(lane, span.start_ns, span.end_ns(), CategoryName(label.category),
                         label.name, args, arrows);
     }

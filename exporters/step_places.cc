@@ -2,7 +2,6 @@
 
 #include "exporters/escape.h"
 #include "userspace/aggregate/step_memory.h"
-#include "userspace/aggregate/torch_parents.h"
 #include "userspace/base/saturating.h"
 
 namespace proftrace {
@@ -28,30 +27,6 @@ StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows)
     Add(row.self_ns, &sums.self_ns);
     Add(memory_[i].self_cpu_bytes, &sums.memory.self_cpu_bytes);
     Add(memory_[i].self_device_bytes, &sums.memory.self_device_bytes);
-  }
-  if (timeline.ledger().partial_overlap > 0) NestAsTorch();
-}
-
-void StepPlaces::NestAsTorch() {
-  const TorchParents parents(timeline_);
-  for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
-    const SpanId id{i};
-    const Span& span = timeline_.span(id);
-    const std::optional<SpanId> other = parents.OtherOf(id, span);
-    if (!other.has_value()) continue;
-    if (span.parent != kNoSpan) {
-      const PartOfParent part = PartOfParentFor(timeline_, id, span);
-      Sums& left = less_[Raw(span.parent)];
-      Add(-part.ns, &left.self_ns);
-      Add(SaturatingDifference(0, part.cpu_bytes), &left.memory.self_cpu_bytes);
-      Add(SaturatingDifference(0, part.device_bytes), &left.memory.self_device_bytes);
-    }
-    if (*other == kNoSpan) continue;
-    const SpanMemory memory = timeline_.columns().memory.at(id);
-    Sums& joined = less_[Raw(*other)];
-    Add(span.duration_ns, &joined.self_ns);
-    Add(memory.cpu_bytes, &joined.memory.self_cpu_bytes);
-    Add(memory.device_bytes, &joined.memory.self_device_bytes);
   }
 }
 

@@ -28,8 +28,7 @@ class StepPlaces {
     return rows_.rows()[step].parent == event.parent;
   }
 
-  // Of the span, as steps are its children in place of what lies in them; and where rows overlap,
-  // as torch has them nested, whose sums are those of key_averages().
+  // Of the span, as steps are its children in place of what lies in them.
   int64_t SelfNs(SpanId id, const Span& span) const;
   SpanMemory MemoryOf(SpanId id) const;
   const SpanMemory& MemoryOfStep(size_t step) const { return memory_[step]; }
@@ -39,8 +38,6 @@ class StepPlaces {
   size_t PathBytesBefore(size_t step) const { return path_bytes_[step]; }
 
  private:
-  void NestAsTorch();
-
   const Timeline& timeline_;
   const StepRows& rows_;
   std::vector<SpanMemory> memory_;

@@ -85,6 +85,7 @@ struct MadeRow {
   std::string symbol;            // of the function around it
   std::string literal;           // the row's name, where it is fixed
   std::vector<RowProbe> probes;  // the begin, and ends that belong to this row alone
+  bool is_async = false;         // a work's: torch calls it asynchronous wherever it ends
 };
 
 struct ModuleFacts {

@@ -234,6 +234,7 @@ bool DecodeAutograd(CacheReader* in, AutogradFacts* facts) {
 void EncodeRow(const MadeRow& row, CacheWriter* out) {
   out->Text(row.symbol);
   out->Text(row.literal);
+  out->Number(static_cast<uint8_t>(row.is_async));
   out->Number(static_cast<uint32_t>(row.probes.size()));
   for (const RowProbe& probe : row.probes) EncodeProbe(probe, out);
 }
@@ -303,6 +304,7 @@ std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view 
     MadeRow row;
     row.symbol = in.Text();
     row.literal = in.Text();
+    row.is_async = in.Number<uint8_t>() != 0;
     if (!DecodeProbes(&in, file_bytes, &row.probes) || row.probes.empty()) return std::nullopt;
     facts.rows.push_back(std::move(row));
   }

@@ -315,7 +315,7 @@ void RowMakerSearch::AddWork(const Function& function, const WorkArguments& argu
            "where its work or its title is kept is not clear from its code");
     return;
   }
-  facts_->rows.push_back({SymbolOf(function.range), "", {*begin}});
+  facts_->rows.push_back({SymbolOf(function.range), "", {*begin}, /*is_async=*/true});
   for (const RowProbe& end : ends) {
     const bool known =
         std::any_of(facts_->row_ends.begin(), facts_->row_ends.end(),

@@ -74,6 +74,7 @@ void RowPlanner::AddRows(const ModuleFacts& facts, uint64_t load_bias,
     const bool is_node = row.probes.front().role == abi::PT_ROLE_PLACED_NODE;
     Label label = is_node ? LabelOfNodes() : Label();
     label.name = row.literal;
+    label.is_async = row.is_async;
     plan_->sites.push_back({std::move(label), row.symbol, ExitRule::kNone});
     bool unknown = false;
     for (const RowProbe& probe : row.probes) {

@@ -178,9 +178,10 @@ class RecordMaker {
   }
   // A row with an object of its own; without a name it has its site's.
   void Guard(uint8_t kind, uint32_t tid, int64_t ns, uint32_t depth, uint64_t handle,
-             uint64_t object, uint32_t scope, const std::string& name, uint32_t width = 0) {
+             uint64_t object, uint32_t scope, const std::string& name, uint32_t width = 0,
+             uint16_t site = 0) {
     abi::pt_guard_record record{};
-    record.head = Head(kind, tid, ns, name.empty() ? 4 : 0, Sp(depth));
+    record.head = Head(kind, tid, ns, name.empty() ? uint16_t{4} : site, Sp(depth));
     record.handle = handle;
     record.object = object;
     record.scope = scope;

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "userspace/merge/call_tree.h"
+
 namespace proftrace {
 namespace {
 
@@ -223,6 +225,7 @@ SystemPathsId TimelineMaker::AddSystemPaths(const SystemPaths& paths) {
 
 std::unique_ptr<Timeline> TimelineMaker::Finish() {
   for (const std::vector<Open>& stack : open_) Require(stack.empty(), "a span is still open");
+  Require(BuildCallTree(&builder_).ok(), "the tree cannot be spilled");
   builder_.SetInputs(std::move(inputs_));
   builder_.SetSystem(std::move(system_));
   builder_.SetStacks(std::move(frames_), std::move(codes_), std::move(modules_));

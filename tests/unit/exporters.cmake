@@ -5,7 +5,7 @@ if(NOT TARGET proftrace_test_support)
     ${PROJECT_SOURCE_DIR}/tests/support/timeline_maker.cc)
   target_link_libraries(proftrace_test_support
     PUBLIC proftrace_model proftrace_stats
-    PRIVATE proftrace_warnings)
+    PRIVATE proftrace_merge proftrace_warnings)
 endif()
 
 proftrace_unit_test(aggregate_test

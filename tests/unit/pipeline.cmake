@@ -3,6 +3,7 @@ proftrace_unit_test(pipeline_test
   SOURCES
     pipeline_autograd_test.cc
     pipeline_budget_test.cc
+    pipeline_call_tree_test.cc
     pipeline_device_test.cc
     pipeline_flight_test.cc
     pipeline_guards_test.cc

@@ -151,7 +151,7 @@ struct Operator {
 };
 
 Operator OperatorOf(const Timeline& timeline, SpanId row) {
-  SpanId above = timeline.span(row).parent;
+  SpanId above = timeline.began_in(row);
   for (int i = 0; i < kMostAncestors && above != kNoSpan; ++i) {
     const std::string_view name = timeline.label(timeline.span(above).label).name;
     for (const std::string_view space : {"c10d::", "_c10d_functional::"}) {

@@ -93,7 +93,10 @@ class StackSummer {
   void AddSpan(SpanId id, const Span& span) {
     const uint32_t node = folder_.NodeOf(id, span);
     ++stacks_.nodes[node].count;
-    if (!span.is_async) Add(StackWeight::kSelfCpuTime, node, span.self_ns);
+    if (span.is_apart) return;
+    // Each moment once: rows that overlap have the time that they share all in their own times.
+    const int64_t shared_ns = timeline_.columns().shared_ns.at(id);
+    Add(StackWeight::kSelfCpuTime, node, SaturatingDifference(span.self_ns, shared_ns));
   }
 
   void CountSpans() {

@@ -3,9 +3,9 @@
 #include "userspace/aggregate/flops.h"
 #include "userspace/aggregate/stack_groups.h"
 #include "userspace/aggregate/step_memory.h"
-#include "userspace/aggregate/torch_parents.h"
 #include "userspace/base/demangle.h"
 #include "userspace/base/saturating.h"
+#include "userspace/model/torch_rules.h"
 
 #include <absl/container/flat_hash_map.h>
 
@@ -56,11 +56,10 @@ struct Occurrence {
 
 // What children, which are visited first, leave for a span that is still to come.
 struct Pending {
-  int64_t self_ns = 0;    // change of the self time, where torch's tree differs from the Timeline's
-  int64_t device_ns = 0;  // device time of its children in torch's tree
+  int64_t self_ns = 0;    // change of the self time, where steps are among the children
+  int64_t device_ns = 0;  // device time of its children
   int64_t children = 0;   // change of the number of direct children, likewise
   SpanMemory memory;      // change of the self memory, likewise
-  SystemSums system;      // likewise
   bool has_candidate = false;
   bool is_crowded = false;  // more than one candidate: none of them is an only child
   Occurrence candidate;  // a child of the span's own name: folded into it if it is the only child
@@ -75,11 +74,6 @@ void AddAll(const SpanMemory& more, SpanMemory* memory) {
   AddSelf(more, memory);
   memory->cpu_bytes = SaturatingSum(memory->cpu_bytes, more.cpu_bytes);
   memory->device_bytes = SaturatingSum(memory->device_bytes, more.device_bytes);
-}
-
-// All that a span has, children's included, as if it were its own.
-SystemSums WholeOf(const SpanSystem& span) {
-  return {span.off_cpu_ns, span.calls, span.faults, span.is_unknown != 0};
 }
 
 SystemSums SelfOf(const SpanSystem& span) {
@@ -120,7 +114,7 @@ class KeyAverager {
       key.push_back(sums.average.is_user_annotation ? '\1' : '\0');
 
       LabelEntry entry;
-      entry.is_filtered = IsFilteredName(label.name);
+      entry.is_filtered = IsLeftOutOfEvents(label.name);
       entry.name =
           names.try_emplace(sums.average.name, static_cast<uint32_t>(names.size())).first->second;
       const auto [it, inserted] = rows.try_emplace(key, static_cast<uint32_t>(rows_.size()));
@@ -194,34 +188,6 @@ class KeyAverager {
   }
 
   const LabelEntry& EntryOf(const Span& span) const { return labels_[Raw(span.label)]; }
-  bool IsInTree(const Span& span) const { return !EntryOf(span).is_filtered && !span.is_async; }
-
-  // Where torch's tree differs from the Timeline's: takes the span from its parent's sums and gives
-  // it to the other.
-  void MoveInTree(SpanId id, const Span& span, SpanId tree_parent) {
-    const bool is_in_tree = IsInTree(span);
-    if (is_in_tree && tree_parent == span.parent) return;
-    const SpanMemory memory = timeline_.columns().memory.at(id);
-    const SystemSums whole = WholeOf(timeline_.columns().system.at(id));
-    if (span.parent != kNoSpan) {
-      const PartOfParent part = PartOfParentFor(timeline_, id, span);
-      Pending& left = pending_[Raw(span.parent)];
-      left.self_ns = SaturatingSum(left.self_ns, part.ns);
-      --left.children;
-      AddSelf({0, part.cpu_bytes, 0, part.device_bytes}, &left.memory);
-      left.system.Add(whole);
-    }
-    // One without a parent may have one there, a row that has outlived its own.
-    if (!is_in_tree || tree_parent == kNoSpan) return;
-    Pending& joined = pending_[Raw(tree_parent)];
-    joined.self_ns = SaturatingSum(joined.self_ns, -span.duration_ns);
-    ++joined.children;
-    AddSelf({0, SaturatingDifference(0, memory.cpu_bytes), 0,
-             SaturatingDifference(0, memory.device_bytes)},
-            &joined.memory);
-    joined.system.Add({-whole.self_off_cpu_ns, -whole.self_calls, -whole.self_faults, false});
-  }
-
   Pending TakePending(SpanId id) {
     if (pending_.empty()) return {};
     const auto it = pending_.find(Raw(id));
@@ -233,9 +199,7 @@ class KeyAverager {
 
   void Visit(SpanId id, const Span& span) {
     const LabelEntry& entry = EntryOf(span);
-    const SpanId parent = torch_parents_.Of(id, span);
     const Pending mine = TakePending(id);
-    MoveInTree(id, span, parent);
     if (entry.is_filtered) return;
     if (span.is_complete()) has_rows_[Raw(span.thread)] = true;
 
@@ -244,28 +208,26 @@ class KeyAverager {
     occurrence.row = RowOf(entry.row, id);
     occurrence.start_ns = span.start_ns;
     occurrence.duration_ns = span.duration_ns;
-    occurrence.self_ns = span.is_async ? 0 : SaturatingSum(span.self_ns, mine.self_ns);
+    occurrence.self_ns = SaturatingSum(span.self_ns, mine.self_ns);
     if (!span.is_async) {
       occurrence.device_ns = timeline_.columns().device_ns.at(id);
       occurrence.device_total_ns = SaturatingSum(occurrence.device_ns, mine.device_ns);
-      if (parent != kNoSpan && occurrence.device_total_ns != 0) {
-        int64_t& children_ns = pending_[Raw(parent)].device_ns;
+      if (span.parent != kNoSpan && occurrence.device_total_ns != 0) {
+        int64_t& children_ns = pending_[Raw(span.parent)].device_ns;
         children_ns = SaturatingSum(children_ns, occurrence.device_total_ns);
       }
     }
     occurrence.memory = timeline_.columns().memory.at(id);
     AddSelf(mine.memory, &occurrence.memory);
-    if (span.is_async) occurrence.memory.self_cpu_bytes = occurrence.memory.self_device_bytes = 0;
     // An async span has no self time: nothing of it can be said here.
     if (!span.is_async) occurrence.system = SelfOf(timeline_.columns().system.at(id));
-    if (!span.is_async) occurrence.system.Add(mine.system);
     const int64_t off_ns = occurrence.system.self_off_cpu_ns;
     occurrence.system.self_off_cpu_ns =
         std::clamp<int64_t>(off_ns, 0, std::max<int64_t>(0, occurrence.self_ns));
     occurrence.flops = flops_.Of(id, span);
     occurrence.is_async = span.is_async;
     const bool is_in_step = IsInStep(span, occurrence.device_total_ns);
-    occurrence.is_top_level = parent == kNoSpan && !is_in_step;
+    occurrence.is_top_level = span.parent == kNoSpan && !is_in_step;
     occurrence.is_complete = span.is_complete();
 
     if (!span.is_complete()) ++result_.incomplete_spans;
@@ -282,8 +244,8 @@ class KeyAverager {
         Count(mine.candidate);
       }
     }
-    if (parent != kNoSpan && EntryOf(timeline_.span(parent)).name == entry.name) {
-      Defer(parent, occurrence);
+    if (span.parent != kNoSpan && EntryOf(timeline_.span(span.parent)).name == entry.name) {
+      Defer(span.parent, occurrence);
     } else {
       Count(occurrence);
     }
@@ -518,7 +480,6 @@ class KeyAverager {
   int64_t in_steps_ns_ = 0;              // of spans that a step is the parent of
   int64_t device_in_steps_ns_ = 0;
   std::vector<LabelEntry> labels_;
-  TorchParents torch_parents_{timeline_};
   std::vector<RowSums> rows_;
   std::vector<bool> has_rows_;                          // by ThreadIndex
   std::vector<std::string_view> shapes_;                // by their numbers
@@ -571,20 +532,6 @@ KeyAverage TotalAverage(const KeyAverages& averages) {
     if (!row.is_device) total.system.Add(row.system);
   }
   return total;
-}
-
-bool IsFilteredName(std::string_view name) {
-  static constexpr std::array<std::string_view, 8> kFiltered = {
-      "[memory]",
-      "[OutOfMemory]",
-      "profiler::_record_function_enter",
-      "profiler::_record_function_enter_new",
-      "profiler::_record_function_exit",
-      "aten::is_leaf",
-      "aten::output_nr",
-      "aten::_version",
-  };
-  return std::find(kFiltered.begin(), kFiltered.end(), name) != kFiltered.end();
 }
 
 }  // namespace proftrace

@@ -100,7 +100,4 @@ KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions&
 // The sum of all rows, named "Total", as torch's total_average().
 KeyAverage TotalAverage(const KeyAverages& averages);
 
-// Whether torch leaves spans of this name out of events() and key_averages() (_filter_name).
-bool IsFilteredName(std::string_view name);
-
 }  // namespace proftrace

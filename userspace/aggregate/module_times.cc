@@ -60,6 +60,7 @@ std::vector<StackSums> SumStacks(const Timeline& timeline) {
   std::vector<StackSums> sums(timeline.python_frames().size());
   BackwardSpans backward(timeline);
   ForEachSpan(timeline, [&](SpanId id, const Span& span) {
+    if (span.is_apart) return;
     const BackwardSpans::Part part = backward.Of(id, span);
     if (!span.is_complete()) return;
     if (part == BackwardSpans::Part::kNode) {
@@ -68,9 +69,7 @@ std::vector<StackSums> SumStacks(const Timeline& timeline) {
     if (part != BackwardSpans::Part::kNone) return;
     StackSums& sum = sums[Raw(timeline.stack_of(id))];
     if (timeline.label(span.label).kind == SpanKind::kOperator) ++sum.operators;
-    if (!span.is_async) {
-      Add(timeline.columns().memory.at(id).self_cpu_bytes, &sum.cpu_memory_bytes);
-    }
+    Add(timeline.columns().memory.at(id).self_cpu_bytes, &sum.cpu_memory_bytes);
   });
   return sums;
 }

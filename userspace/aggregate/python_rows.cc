@@ -56,8 +56,7 @@ class Walk {
     OpenSpan open;
     open.index = index;
     open.is_backward = timeline_.columns().sequence.at(SpanId{index}).is_backward();
-    // The end of an async span is on another thread.
-    open.end_ns = span.is_async ? span.start_ns : span.end_ns();
+    open.end_ns = span.ended_elsewhere ? span.start_ns : span.end_ns();
     return Open(span.thread, span.start_ns, open);
   }
 

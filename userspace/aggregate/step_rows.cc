@@ -91,7 +91,7 @@ void StepRows::FindParents(const Timeline& timeline) {
   for (Row& row : rows_) {
     for (; index < row.before_span; ++index) {
       const Span& span = spans.at(index);
-      if (!span.is_async) last[Raw(span.thread)] = SpanId{index};
+      if (!span.is_apart) last[Raw(span.thread)] = SpanId{index};
     }
     SpanId around = last[Raw(row.thread)];
     while (around != kNoSpan && spans.at(Raw(around)).end_ns() < row.step.end_ns) {
@@ -134,7 +134,7 @@ std::optional<size_t> StepRows::At(ThreadIndex thread, int64_t start_ns, int64_t
 }
 
 std::optional<size_t> StepRows::ParentOf(const Span& span) const {
-  if (span.is_async) return std::nullopt;
+  if (span.is_apart) return std::nullopt;
   const std::optional<size_t> row = At(span.thread, span.start_ns, span.end_ns());
   return row.has_value() && rows_[*row].parent == span.parent ? row : std::nullopt;
 }

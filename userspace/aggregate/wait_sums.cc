@@ -81,7 +81,7 @@ class WaitSummer {
     };
     ForEachSpan(timeline_, [&](SpanId id, const Span& span) {
       find_before(span.start_ns);
-      if (span.is_async) return;  // it may end on another thread
+      if (span.is_apart) return;
       auto& spans = open[Raw(span.thread)];
       while (!spans.empty() && spans.back().second <= span.start_ns) spans.pop_back();
       spans.emplace_back(id, span.end_ns());

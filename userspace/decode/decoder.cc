@@ -67,7 +67,10 @@ Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger,
   for (const auto& [id, plan] : metadata.plans) {
     if (id > 0xffff) continue;  // only a damaged file has such a number
     if (site_labels_.size() <= id) site_labels_.resize(id + 1);
-    for (const Label& label : plan.sites) site_labels_[id].push_back(InternLabel(label));
+    for (const Label& label : plan.sites) {
+      site_labels_[id].push_back(InternLabel(label));
+      are_works_marked_ |= label.is_async;
+    }
   }
   for (const ProcessEntry& entry : metadata.processes) {
     const Target& target = entry.target;
@@ -185,11 +188,11 @@ bool Decoder::DecodeGuard(const abi::pt_guard_record& record, const Process& pro
   event->value = record.handle;
   event->object = record.object;
   event->label = kUnnamedLabel;
-  const Scope scope = KnownScope(record.scope);
+  Label label = LabelOfScope(KnownScope(record.scope));
+  const EventLabel site_label = SiteLabel(process, record.head.site);
+  label.is_async = site_label != kUnnamedLabel && labels_[site_label].is_async;
   if (size_t{record.head.words} * 8 < sizeof(record)) {
-    const EventLabel site_label = SiteLabel(process, record.head.site);
     if (site_label == kUnnamedLabel || labels_[site_label].name.empty()) return true;
-    Label label = LabelOfScope(scope);
     label.name = labels_[site_label].name;
     event->label = InternLabel(label);
     return true;
@@ -197,12 +200,13 @@ bool Decoder::DecodeGuard(const abi::pt_guard_record& record, const Process& pro
   if (record.length == PT_TEXT_READ_FAILED) return true;
   const uint32_t bytes = PT_TEXT_LENGTH(record.length);
   std::string text(record.text, std::min<size_t>(bytes, PT_TEXT_BYTES));
+  label.is_async |= !are_works_marked_ && label.scope == Scope::kUserScope && IsTitleOfWork(text);
   if (bytes > PT_TEXT_BYTES) {
     pending_names_[Raw(event->tid)] =
-        PendingName{*event, std::move(text), record.length, LabelOfScope(scope)};
+        PendingName{*event, std::move(text), record.length, std::move(label)};
     return false;
   }
-  event->label = TextLabel(std::move(text), record.length, LabelOfScope(scope));
+  event->label = TextLabel(std::move(text), record.length, std::move(label));
   return true;
 }
 
@@ -399,9 +403,11 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       if (work.length == PT_TEXT_READ_FAILED) return false;
       const size_t bytes = std::min<size_t>(work.length, PT_TEXT_BYTES);
       bool waits = false;
-      work_titles_[{head.pid, work.handle}] = {TextLabel(std::string(work.text, bytes), work.length,
-                                                         LabelOfScope(KnownScope(work.scope))),
-                                               inputs_.Take(head, process->input_form, &waits)};
+      Label label = LabelOfScope(KnownScope(work.scope));
+      label.is_async = true;
+      work_titles_[{head.pid, work.handle}] = {
+          TextLabel(std::string(work.text, bytes), work.length, std::move(label)),
+          inputs_.Take(head, process->input_form, &waits)};
       return false;
     }
     case abi::PT_WORK_BEGIN:

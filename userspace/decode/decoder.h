@@ -114,6 +114,7 @@ class Decoder {
   absl::flat_hash_map<Label, EventLabel> label_ids_;
   absl::flat_hash_map<uint32_t, std::vector<Process>> processes_;  // by pid, in order of time
   std::vector<std::vector<EventLabel>> site_labels_;               // [plan][site]
+  bool are_works_marked_ = false;  // old captures do not tell which rows are works
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, EventLabel>
       boxed_labels_;  // by image, address
   absl::flat_hash_map<std::string, EventLabel> node_labels_;

@@ -91,7 +91,7 @@ void LinkSamples(SampleDecoder::Tables tables, int64_t window_start_ns,
     }
     // A thread's number may be used again, while rows last that have outlived the one before.
     if (std::exchange(thread->index, span.thread) != span.thread) thread->open.clear();
-    thread->open.push_back(SpanId{i});
+    if (!span.is_apart) thread->open.push_back(SpanId{i});
   }
   for (const DecodedSample& decoded : tables.samples) {
     ThreadSamples& thread = threads[ThreadKey(decoded.pid, decoded.tid)];

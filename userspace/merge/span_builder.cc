@@ -173,6 +173,7 @@ absl::StatusOr<OpenFrame*> SpanBuilder::Open(const Event& event, ThreadState& th
     Span span;
     span.start_ns = event.time_ns;
     span.label = TimelineLabel(event.label);
+    span.is_async = timeline_->label(span.label).is_async;
     const absl::StatusOr<SpanId> id = AddRow(thread, parent, span);
     if (!id.ok()) return id.status();
     frame.span = *id;
@@ -448,7 +449,10 @@ bool SpanBuilder::CloseElsewhere(const Event& event, Find find) {
     owner = nullptr;
   }
   if (frame == nullptr) return false;
-  if (frame->span != kNoSpan) timeline_->span(frame->span).is_async = true;
+  if (frame->span != kNoSpan) {
+    Span& span = timeline_->span(frame->span);
+    span.is_async = span.ended_elsewhere = true;
+  }
   if (owner == nullptr) {
     CloseOutlived(outlived, event.time_ns, SpanEnd::kReturn);
   } else {

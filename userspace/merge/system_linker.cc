@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "userspace/base/saturating.h"
-
 namespace proftrace {
 namespace {
 
@@ -41,11 +39,51 @@ bool IsTimeout(const SystemEvent& call, WaitReason reason) {
   return call.call.result == -ETIMEDOUT || (reason == WaitReason::kPoll && call.call.result == 0);
 }
 
+// Stretches of one thread's time, in the order of their starts; where damage makes them overlap,
+// each moment counts once.
+class Stretches {
+ public:
+  void Add(int64_t start_ns, int64_t end_ns) {
+    if (!stretches_.empty()) start_ns = std::max(start_ns, stretches_.back().end_ns);
+    if (start_ns >= end_ns) return;
+    const int64_t before_ns = BeforeNs(start_ns);
+    stretches_.push_back({start_ns, end_ns, before_ns});
+  }
+
+  // How much of the time from `start_ns` to `end_ns` lies in them.
+  int64_t In(int64_t start_ns, int64_t end_ns) const {
+    return stretches_.empty() ? 0 : BeforeNs(end_ns) - BeforeNs(start_ns);
+  }
+
+ private:
+  struct Stretch {
+    int64_t start_ns;
+    int64_t end_ns;
+    int64_t before_ns;  // the sum of those before it
+  };
+
+  int64_t BeforeNs(int64_t time_ns) const {
+    const auto behind =
+        std::upper_bound(stretches_.begin(), stretches_.end(), time_ns,
+                         [](int64_t ns, const Stretch& stretch) { return ns < stretch.start_ns; });
+    if (behind == stretches_.begin()) return 0;
+    const Stretch& last = *(behind - 1);
+    return last.before_ns + std::min(time_ns, last.end_ns) - last.start_ns;
+  }
+
+  std::vector<Stretch> stretches_;
+};
+
 struct ThreadPlaces {
   std::optional<ThreadIndex> index;
   std::vector<SpanId> spans;     // open now, the outermost first
   std::vector<uint32_t> events;  // likewise
   const std::vector<SystemDecoder::Loss>* losses = nullptr;
+  // All so far: when calls and faults began, and when the thread had no CPU.
+  std::vector<int64_t> calls;
+  std::vector<int64_t> faults;
+  Stretches off_cpu;
+  Stretches run_queue;
 };
 
 class Linker {
@@ -61,13 +99,9 @@ class Linker {
     Sort();
     events_ = std::make_unique<SystemEventStore>(window_.spill_directory, kMemoryBytes);
     size_t next = 0;
-    lies_in_parents_.reserve(timeline_.span_count());
     for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
       const SpanId id{i};
       const Span& span = timeline_.span(id);
-      lies_in_parents_.push_back(span.parent == kNoSpan ||
-                                 (lies_in_parents_[Raw(span.parent)] &&
-                                  span.end_ns() <= timeline_.span(span.parent).end_ns()));
       const int64_t start_ns = span.start_ns;
       for (; next < order_.size() && order_[next].start_ns < start_ns; ++next) {
         if (absl::Status status = Place(order_[next].index); !status.ok()) return status;
@@ -153,7 +187,7 @@ class Linker {
     // A thread's number may be used again, while rows last that have outlived the one before.
     if (std::exchange(thread->index, span.thread) != span.thread) thread->spans.clear();
     CloseSpans(thread, span.start_ns);
-    thread->spans.push_back(id);
+    if (!span.is_apart) thread->spans.push_back(id);
     if (!HasLoss(*thread, span.start_ns, span.end_ns())) return absl::OkStatus();
     SpanSystem system = timeline_.columns().system.at(id);
     system.is_unknown = 1;
@@ -193,92 +227,55 @@ class Linker {
       event.off_cpu.waker_tid = Tid{0};
     }
     thread.events.push_back(events_->size());
-    if (absl::Status status = events_->Append(event); !status.ok()) return status;
-    return Count(event);
+    Count(event, &thread);
+    return events_->Append(event);
   }
 
-  static int64_t OverlapNs(const SystemEvent& event, const Span& span, int64_t from_ns) {
-    return std::max<int64_t>(
-        0, std::min(event.end_ns(), span.end_ns()) - std::max(from_ns, span.start_ns));
+  static void Count(const SystemEvent& event, ThreadPlaces* thread) {
+    if (event.kind == SystemKind::kCall) thread->calls.push_back(event.start_ns);
+    if (event.kind == SystemKind::kFault) thread->faults.push_back(event.start_ns);
+    if (event.kind != SystemKind::kOffCpu) return;
+    thread->off_cpu.Add(event.start_ns, event.end_ns());
+    thread->run_queue.Add(event.end_ns() - event.off_cpu.run_queue_ns, event.end_ns());
   }
 
-  // Adds the event to what is known of the spans around it. What lies in all of them is noted with
-  // the innermost one, and SumUp() gives it to the others: annotations that never end are a stack
-  // of any height.
-  absl::Status Count(const SystemEvent& event) {
-    if (event.span == kNoSpan) return absl::OkStatus();
-    if (event.kind == SystemKind::kOffCpu) return CountOffCpu(event);
-    SpanSystem system = timeline_.columns().system.at(event.span);
-    if (event.kind == SystemKind::kCall) {
-      ++system.calls;
-      ++system.self_calls;
-    } else {
-      ++system.faults;
-      ++system.self_faults;
-    }
-    return timeline_.columns().system.Set(event.span, system);
+  static uint32_t CountIn(const std::vector<int64_t>& times_ns, const Span& span) {
+    const auto first = std::lower_bound(times_ns.begin(), times_ns.end(), span.start_ns);
+    return static_cast<uint32_t>(std::lower_bound(first, times_ns.end(), span.end_ns()) - first);
   }
 
-  absl::Status CountOffCpu(const SystemEvent& event) {
-    int64_t inner_off_ns = 0;
-    int64_t inner_queue_ns = 0;
-    bool lies_in_all = false;
-    for (SpanId id = event.span; id != kNoSpan && !lies_in_all; id = timeline_.span(id).parent) {
-      const Span& span = timeline_.span(id);
-      const int64_t off_ns = OverlapNs(event, span, event.start_ns);
-      const int64_t queue_ns = OverlapNs(event, span, event.end_ns() - event.off_cpu.run_queue_ns);
-      SpanSystem system = timeline_.columns().system.at(id);
-      AddTo(&system.self_off_cpu_ns, std::max<int64_t>(0, off_ns - inner_off_ns));
-      AddTo(&system.self_run_queue_ns, std::max<int64_t>(0, queue_ns - inner_queue_ns));
-      lies_in_all = lies_in_parents_[Raw(id)] && event.end_ns() <= span.end_ns();
-      if (lies_in_all) {
-        AddTo(&system.off_cpu_ns, off_ns);
-        AddTo(&system.run_queue_ns, queue_ns);
-      } else {
-        Overhang& part = overhangs_[Raw(id)];
-        AddTo(&part.off_ns, off_ns);
-        AddTo(&part.queue_ns, queue_ns);
-      }
-      inner_off_ns = off_ns;
-      inner_queue_ns = queue_ns;
-      if (absl::Status status = timeline_.columns().system.Set(id, system); !status.ok()) {
-        return status;
-      }
-    }
-    return absl::OkStatus();
-  }
+  static uint32_t Less(uint32_t whole, uint32_t part) { return whole - std::min(whole, part); }
 
-  static void AddTo(int64_t* sum, int64_t more) { *sum = SaturatingSum(*sum, more); }
-
-  // Gives each span what was counted in those that lie in it, from the innermost ones on.
+  // Gives each span what its thread did in its time; its own is that less its children's.
   absl::Status SumUp() {
     SpanColumn<SpanSystem>& column = timeline_.columns().system;
-    if (!column.exists()) return absl::OkStatus();
-    for (uint32_t i = timeline_.span_count(); i-- > 0;) {
+    for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
       const SpanId id{i};
       const Span& span = timeline_.span(id);
+      const ThreadPlaces* thread = by_index_[Raw(span.thread)];
+      if (thread == nullptr) continue;
       SpanSystem system = column.at(id);
-      const bool any = system.off_cpu_ns > 0 || system.calls > 0 || system.faults > 0;
-      if (any && span.parent != kNoSpan) {
-        SpanSystem around = column.at(span.parent);
-        around.calls += system.calls;
-        around.faults += system.faults;
-        AddTo(&around.off_cpu_ns, system.off_cpu_ns);
-        AddTo(&around.run_queue_ns, system.run_queue_ns);
-        if (absl::Status status = column.Set(span.parent, around); !status.ok()) return status;
+      system.calls = CountIn(thread->calls, span);
+      system.faults = CountIn(thread->faults, span);
+      system.off_cpu_ns = thread->off_cpu.In(span.start_ns, span.end_ns());
+      system.run_queue_ns =
+          std::min(thread->run_queue.In(span.start_ns, span.end_ns()), system.off_cpu_ns);
+      if (system.off_cpu_ns == 0 && system.calls == 0 && system.faults == 0) continue;
+      if (!span.is_apart) {
+        system.self_calls = system.calls;
+        system.self_faults = system.faults;
+        system.self_off_cpu_ns = system.off_cpu_ns;
+        system.self_run_queue_ns = system.run_queue_ns;
       }
-      const auto part = overhangs_.find(i);
-      if (!any && part == overhangs_.end()) continue;
-      if (part != overhangs_.end()) {
-        AddTo(&system.off_cpu_ns, part->second.off_ns);
-        AddTo(&system.run_queue_ns, part->second.queue_ns);
-      }
-      // Records that overlap, as damage makes them, are no more than the span.
-      system.off_cpu_ns = std::min(system.off_cpu_ns, span.duration_ns);
-      system.run_queue_ns = std::min(system.run_queue_ns, system.off_cpu_ns);
-      system.self_off_cpu_ns = std::min(system.self_off_cpu_ns, system.off_cpu_ns);
-      system.self_run_queue_ns = std::min(system.self_run_queue_ns, system.run_queue_ns);
       if (absl::Status status = column.Set(id, system); !status.ok()) return status;
+      if (span.parent == kNoSpan) continue;
+      SpanSystem around = column.at(span.parent);
+      around.self_calls = Less(around.self_calls, system.calls);
+      around.self_faults = Less(around.self_faults, system.faults);
+      around.self_off_cpu_ns = std::max<int64_t>(0, around.self_off_cpu_ns - system.off_cpu_ns);
+      around.self_run_queue_ns =
+          std::max<int64_t>(0, around.self_run_queue_ns - system.run_queue_ns);
+      if (absl::Status status = column.Set(span.parent, around); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
@@ -290,13 +287,6 @@ class Linker {
   std::vector<ThreadPlaces> threads_;    // by number in tables_
   std::vector<ThreadPlaces*> by_index_;  // by ThreadIndex
   std::vector<Order> order_;
-  std::vector<bool> lies_in_parents_;  // by SpanId: no row around it ends before it
-  // What spans have of times off the CPU that do not end in all that is around them.
-  struct Overhang {
-    int64_t off_ns = 0;
-    int64_t queue_ns = 0;
-  };
-  absl::flat_hash_map<uint32_t, Overhang> overhangs_;
   std::unique_ptr<SystemEventStore> events_;
 };
 

@@ -44,13 +44,15 @@ struct Label {
   Category category = Category::kCpuOp;
   Scope scope = Scope::kFunction;
   SpanKind kind = SpanKind::kOperator;
+  // torch calls it asynchronous wherever it ends (RecordFunction::_setAsync: c10d's works).
+  bool is_async = false;
 
   bool operator==(const Label&) const = default;
   // For absl's hash containers.
   template <typename H>
   friend H AbslHashValue(H hash, const Label& label) {
     return H::combine(std::move(hash), label.name, label.overload_name, label.category, label.scope,
-                      label.kind);
+                      label.kind, label.is_async);
   }
 };
 

@@ -23,7 +23,8 @@ struct Span {
   int64_t start_ns = 0;  // CLOCK_MONOTONIC
   int64_t duration_ns =
       0;  // >= 0; for kTruncated and kLost: up to the last moment it is known to have run
-  int64_t self_ns = 0;      // duration_ns less the direct children's, >= 0
+  // duration_ns less the direct children's: below 0 where these overlap each other.
+  int64_t self_ns = 0;
   SpanId parent = kNoSpan;  // always smaller than the span's own id
   LabelId label{};
   PathId path{};  // names from the root to this span
@@ -31,9 +32,10 @@ struct Span {
   uint16_t depth = 0;        // 0 = top level of its thread
   uint16_t child_count = 0;  // direct children; stays at 65535 when there are more
   SpanEnd end = SpanEnd::kTruncated;
-  bool is_async = false;  // ended on another thread, as torch's is_async
-  bool overlaps = false;  // outlives its parent, so it cannot be drawn nested in it
-  uint8_t reserved = 0;
+  bool is_async : 1 = false;         // as torch's is_async: ended elsewhere, or a work's
+  bool ended_elsewhere : 1 = false;  // on another thread
+  bool overlaps : 1 = false;         // outlives what it began in
+  bool is_apart = false;  // async, or not in events(): no parent, no children, no time of its own
 
   int64_t end_ns() const { return start_ns + duration_ns; }
   // Whether its times are facts: aggregates leave other spans out (and count them).

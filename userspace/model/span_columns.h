@@ -92,7 +92,9 @@ struct SpanColumns {
         device_ns(spill_directory),
         stack(spill_directory),
         own_stack(spill_directory),
-        system(spill_directory) {}
+        system(spill_directory),
+        shared_ns(spill_directory),
+        began_in_plus_1(spill_directory) {}
 
   SpanColumn<SpanSequence> sequence;
   SpanColumn<SpanMemory> memory;
@@ -104,6 +106,10 @@ struct SpanColumns {
   // Of rows whose `stack` is another one's: what ran where they began. kNoOwnStack: nothing.
   SpanColumn<StackId> own_stack;
   SpanColumn<SpanSystem> system;  // --activities
+  // What of a row's own time is that of rows as well that began later and overlap it; what a row
+  // has less of its own than it had alone is below 0.
+  SpanColumn<int64_t> shared_ns;
+  SpanColumn<uint32_t> began_in_plus_1;  // of rows apart: the row that they began in; 0 = none
 };
 
 }  // namespace proftrace

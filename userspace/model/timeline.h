@@ -98,6 +98,13 @@ class Timeline {
     if (own == kNoStack) return stack_of(id);
     return own == kNoOwnStack ? kNoStack : own;
   }
+  // The row that a span began in: of one that is apart as well.
+  SpanId began_in(SpanId id) const {
+    if (!span(id).is_apart) return span(id).parent;
+    const uint32_t plus_1 = columns_->began_in_plus_1.at(id);
+    return plus_1 == 0 ? kNoSpan : SpanId{plus_1 - 1};
+  }
+
   // By StackId; a frame's parent has a smaller id.
   const std::vector<PythonFrame>& python_frames() const { return python_frames_; }
   const PythonFrame& python_frame(StackId id) const { return python_frames_[Raw(id)]; }

@@ -28,6 +28,30 @@ inline bool IsUnobserved(std::string_view operator_name) {
   return std::find(std::begin(kNames), std::end(kNames), operator_name) != std::end(kNames);
 }
 
+// Whether a row with an object of its own is named as c10d names its works: "nccl:all_reduce"
+// (torch/csrc/distributed/c10d/ProcessGroup*.cpp).
+inline bool IsTitleOfWork(std::string_view name) {
+  static constexpr std::string_view kBackends[] = {"gloo:", "nccl:", "ucc:", "mpi:", "xccl:"};
+  return std::any_of(std::begin(kBackends), std::end(kBackends),
+                     [name](std::string_view backend) { return name.starts_with(backend); });
+}
+
+// Rows that events() and key_averages() do not have (torch/autograd/profiler.py, _filter_name):
+// what they enclose belongs to what is around them.
+inline bool IsLeftOutOfEvents(std::string_view name) {
+  static constexpr std::string_view kNames[] = {
+      "[memory]",
+      "[OutOfMemory]",
+      "profiler::_record_function_enter",
+      "profiler::_record_function_enter_new",
+      "profiler::_record_function_exit",
+      "aten::is_leaf",
+      "aten::output_nr",
+      "aten::_version",
+  };
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 // Rows that torch makes inside the operator of the same name, with its argument: its kernel says
 // RECORD_FUNCTION("detach", {self}) (torch/csrc/autograd/VariableTypeManual.cpp).
 inline bool TakesParentsInputs(std::string_view name) {

@@ -10,9 +10,11 @@
 #include <optional>
 #include <utility>
 
+#include "userspace/base/saturating.h"
 #include "userspace/decode/decoder.h"
 #include "userspace/decode/device_decoder.h"
 #include "userspace/merge/backward_stacks.h"
+#include "userspace/merge/call_tree.h"
 #include "userspace/merge/device_merger.h"
 #include "userspace/merge/event_sorter.h"
 #include "userspace/merge/python_modes.h"
@@ -59,6 +61,23 @@ void AddDemoted(RecordingInfo* info) {
     }
     info->unsupported.push_back({std::move(feature), reason});
   }
+}
+
+// Own times that rows share (call_tree.h).
+void AddShared(TimelineBuilder& timeline, RecordingInfo* info) {
+  const SpanColumn<int64_t>& column = timeline.columns().shared_ns;
+  if (!column.exists()) return;
+  int64_t shared_ns = 0;
+  for (uint32_t i = 0; i < timeline.span_count(); ++i) {
+    shared_ns = SaturatingSum(shared_ns, column.at(SpanId{i}));
+  }
+  if (shared_ns <= 0) return;
+  std::array<char, 160> text;
+  std::snprintf(text.data(), text.size(),
+                "annotations overlap: %.3f ms of own times are in several rows of the table and of "
+                "events.csv, as in torch; stacks have them once",
+                static_cast<double>(shared_ns) * 1e-6);
+  info->unsupported.push_back({"own times that add up", text.data()});
 }
 
 // Of a damaged capture, or of one whose recorder was killed before its window began.
@@ -210,6 +229,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   }
   status = devices.PlaceCallsBefore(std::numeric_limits<int64_t>::max(), &spans);
   if (status.ok()) status = spans.Finish();
+  if (status.ok()) status = BuildCallTree(&timeline);
   if (status.ok()) status = devices.Finish();
   if (status.ok() && timeline.columns().stack.exists()) status = GiveForwardStacks(&timeline);
   if (!status.ok()) return status;
@@ -225,6 +245,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   PythonDecoder::Tables stacks = decoder.TakeStacks();
   timeline.SetStacks(std::move(stacks.frames), std::move(stacks.codes), std::move(stacks.modules));
   AddDemoted(&info);
+  AddShared(timeline, &info);
   for (const auto& [calls, reason] : decoder.unread_inputs()) {
     info.unsupported.push_back(
         {absl::StrCat("inputs of ", calls, calls == 1 ? " call" : " calls"), std::string(reason)});

@@ -18,9 +18,11 @@ namespace {
 using namespace metadata_json;  // NOLINT(google-build-using-namespace)
 
 json LabelToJson(const Label& label) {
-  return json::array({ToJsonText(label.name), ToJsonText(label.overload_name),
-                      static_cast<int>(label.category), static_cast<int>(label.scope),
-                      static_cast<int>(label.kind)});
+  json row = json::array({ToJsonText(label.name), ToJsonText(label.overload_name),
+                          static_cast<int>(label.category), static_cast<int>(label.scope),
+                          static_cast<int>(label.kind)});
+  if (label.is_async) row.push_back(true);
+  return row;
 }
 
 std::optional<Label> LabelFromJson(const json& row) {
@@ -35,8 +37,10 @@ std::optional<Label> LabelFromJson(const json& row) {
   }
   return Label{FromJsonText(row[0].get_ref<const std::string&>()),
                FromJsonText(row[1].get_ref<const std::string&>()),
-               static_cast<Category>(row[2].get<int>()), static_cast<Scope>(row[3].get<int>()),
-               static_cast<SpanKind>(row[4].get<int>())};
+               static_cast<Category>(row[2].get<int>()),
+               static_cast<Scope>(row[3].get<int>()),
+               static_cast<SpanKind>(row[4].get<int>()),
+               row.size() > 5 && row[5].is_boolean() && row[5].get<bool>()};
 }
 
 // More process groups than any job has: a hostile file's.
