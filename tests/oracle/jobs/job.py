@@ -45,6 +45,7 @@ WORKLOADS = {
     "distributed": ("distributed", "Distributed"),
     "extension": ("extension", "Extension"),
     "futures": ("futures", "Futures"),
+    "overlaps": ("overlaps", "Overlaps"),
     "flows": ("flows", "Flows"),
     "random": ("randomized", "Randomized"),
     "memory": ("memory", "Memory"),

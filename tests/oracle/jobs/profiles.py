@@ -1,7 +1,7 @@
 """torch.profiler's own answer for a window, written to files that compare.py reads.
 
 oracle-PID.jsonl: the first line is a header {pid, torch, source, deduplicated, tensors_only, functions}; each further line is one row of the
-profiler's event tree, parents before children, in the order of the starts of a thread:
+profiler's event tree, nested as in events(), in the order of the starts:
 {"name", "tid", "start_ns", "end_ns", "cat", "is_async", "parent", "seq", "fwd", "fwd_tid", "arrow",
 "scope"}; `tid` is the
 kernel's, `parent` the line's index (0 = the first row) or -1; autograd.py says what the last four are. key_averages-PID.json: [{name, count, self_cpu_us, cpu_us}]. trace-PID.json: the chrome trace, where this build
@@ -100,6 +100,7 @@ class Profile:
         pid = os.getpid()
         roots = self.profiler.profiler.kineto_results.experimental_event_tree()
         rows = tree_rows(roots)
+        nest_as_events(rows, self.profiler.profiler.kineto_results.events())
         if RECORDS_STACKS:
             add_stacks(rows, self.profiler.events())
         autograd.add_sequences(rows, self.profiler.profiler.kineto_results.events())
@@ -149,6 +150,26 @@ def tree_rows(roots: list[Any]) -> list[dict[str, Any]]:
             rows[-1]["inputs"] = tree_inputs(fields)
         stack.extend((child, index) for child in reversed(event.children))
     return rows
+
+
+def nest_as_events(rows: list[dict[str, Any]], events: list[Any]) -> None:
+    """Parents as events() has them, by the rows' times (torch/autograd/profiler_util.py, _populate_cpu_children: before 2.2
+    it has microseconds alone). The profiler's own tree differs where rows overlap; asynchronous rows are in neither's."""
+    asynchronous = {event.correlation_id() for event in events
+                    if event.is_async() or event.start_thread_id() != event.end_thread_id()}
+    rows.sort(key=lambda row: (row["tid"], row["start_ns"], -row["end_ns"]))
+    around: dict[int, list[int]] = {}
+    for index, row in enumerate(rows):
+        row["parent"] = -1
+        row["is_async"] = row["correlation"] in asynchronous
+        if row["is_async"]:
+            continue
+        stack = around.setdefault(row["tid"], [])
+        while stack and not (row["start_ns"] < rows[stack[-1]]["end_ns"] and row["end_ns"] <= rows[stack[-1]]["end_ns"]):
+            stack.pop()
+        if stack:
+            row["parent"] = stack[-1]
+        stack.append(index)
 
 
 def add_stacks(rows: list[dict[str, Any]], events: list[Any]) -> None:
