@@ -33,13 +33,14 @@ constexpr uint32_t kStreamSync = 3;
 }  // namespace
 
 ChromeDeviceRows::ChromeDeviceRows(const Timeline& timeline, const StepRows& steps,
-                                   std::function<bool(Pid)> has, int64_t offset_ns,
+                                   std::function<bool(Pid)> has, int64_t offset_ns, bool with_sync,
                                    TextWriter* writer)
     : timeline_(timeline),
       steps_(steps),
       has_(std::move(has)),
       numbers_(timeline),
       offset_ns_(offset_ns),
+      with_sync_(with_sync),
       writer_(*writer) {
   for (const std::string& name : timeline.device_names()) quoted_names_.push_back(JsonQuoted(name));
   for (const Target& target : timeline.info().targets) pids_.insert(Raw(target.pid));
@@ -136,15 +137,14 @@ ChromeDeviceRows::Lane& ChromeDeviceRows::AddLane(const TrackKey& key, Track* tr
 ChromeDeviceRows::Place ChromeDeviceRows::PlaceOf(const TrackKey& key, int64_t start_ns,
                                                   int64_t end_ns) {
   Track& track = TrackOf(key);
+  const int64_t ts_ns = Ts(start_ns);
   for (size_t i = 0; i < kMostLanes; ++i) {
     Lane& lane = i < track.lanes.size() ? track.lanes[i] : AddLane(key, &track);
-    std::vector<int64_t>& open = lane.open_ends_ns;
-    while (!open.empty() && open.back() <= start_ns) open.pop_back();
-    if (!open.empty() && end_ns > open.back()) continue;
-    open.push_back(end_ns);
-    return {track.pid, lane.tid, true};
+    if (const auto slice = lane.open.Open(ts_ns, ts_ns + (end_ns - start_ns))) {
+      return {track.pid, lane.tid, true, *slice};
+    }
   }
-  return {track.pid, track.lanes.front().tid, false};
+  return {track.pid, track.lanes.front().tid, false, {ts_ns, end_ns - start_ns}};
 }
 
 void ChromeDeviceRows::WriteRows() {
@@ -165,8 +165,7 @@ void ChromeDeviceRows::WriteRows() {
 }
 
 void ChromeDeviceRows::BeginRow(std::string_view category, std::string_view quoted_name,
-                                const Place& place, int64_t start_ns, int64_t duration_ns,
-                                uint64_t id) {
+                                const Place& place, uint64_t id) {
   writer_.Text(place.nests ? "{\"ph\": \"X\", \"cat\": \"" : "{\"ph\": \"b\", \"cat\": \"");
   writer_.Text(category);
   writer_.Text("\", \"name\": ");
@@ -176,10 +175,10 @@ void ChromeDeviceRows::BeginRow(std::string_view category, std::string_view quot
   writer_.Text(", \"tid\": ");
   writer_.Integer(place.tid);
   writer_.Text(", \"ts\": ");
-  writer_.Microseconds(Ts(start_ns));
+  writer_.Microseconds(place.slice.ts_ns);
   if (place.nests) {
     writer_.Text(", \"dur\": ");
-    writer_.Microseconds(duration_ns);
+    writer_.Microseconds(place.slice.duration_ns);
   } else {
     writer_.Text(", \"id\": ");
     writer_.Unsigned(id);
@@ -211,6 +210,8 @@ void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activ
   const DeviceActivityKind kind = activity.kind;
   // These are in events.csv alone.
   if (kind == DeviceActivityKind::kMemory || kind == DeviceActivityKind::kPool) return;
+  const bool is_sync = kind == DeviceActivityKind::kSync || kind == DeviceActivityKind::kEvent;
+  if (is_sync && !with_sync_) return;
   const bool is_overhead = kind == DeviceActivityKind::kOverhead;
   const bool is_range = kind == DeviceActivityKind::kMarker;
   if (!is_overhead && !is_range && activity.device == kNoDevice) return;
@@ -229,7 +230,7 @@ void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activ
   const Place place = PlaceOf(key, activity.start_ns, activity.start_ns + duration_ns);
   const std::string_view category = DeviceCategoryName(kind);
   const std::string& name = quoted_names_[Raw(activity.name)];
-  BeginRow(category, name, place, activity.start_ns, duration_ns, kOtherArrows + index);
+  BeginRow(category, name, place, kOtherArrows + index);
   if (activity.op != kNoSpan) {
     Number("External id", static_cast<int64_t>(steps_.NumberOf(activity.op)) + 1);
   }
@@ -251,7 +252,7 @@ void ChromeDeviceRows::WriteAnnotation(const DeviceAnnotation& annotation) {
                               start_ns, end_ns);
   const std::string name = JsonQuoted(steps_.NameOf(timeline_, annotation));
   const uint64_t id = ++annotations_;
-  BeginRow("gpu_user_annotation", name, place, start_ns, end_ns - start_ns, id);
+  BeginRow("gpu_user_annotation", name, place, id);
   const uint64_t number = annotation.step != kNowhere ? steps_.NumberOfRow(annotation.step)
                                                       : steps_.NumberOf(annotation.annotation);
   Number("External id", static_cast<int64_t>(number) + 1);
@@ -265,11 +266,12 @@ void ChromeDeviceRows::WriteIdle(const DeviceIdle& device) {
     const uint32_t stream = timeline_.device_activities().at(gap.next_work).stream;
     const Track& track = TrackOf(
         {Raw(device.pid), numbers_.Of(device.pid, device.device), stream, TrackKind::kStream});
-    const Place place{track.pid, track.lanes.front().tid, false};
+    const Place place{
+        track.pid, track.lanes.front().tid, false, {Ts(gap.start_ns), gap.end_ns - gap.start_ns}};
     const std::string what = device.stream.has_value() ? "stream idle: " : "idle: ";
     const std::string name = JsonQuoted(what + std::string(IdleCauseName(gap.main_cause())));
     const uint64_t id = kIdleRows + ++idle_rows_;
-    BeginRow("gpu_idle", name, place, gap.start_ns, gap.end_ns - gap.start_ns, id);
+    BeginRow("gpu_idle", name, place, id);
     for (size_t cause = 0; cause < kIdleCauses; ++cause) {
       if (gap.by_cause_ns[cause] == 0) continue;
       Number(std::string(IdleCauseName(static_cast<IdleCause>(cause))) + " ns",

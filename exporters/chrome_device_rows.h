@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "exporters/device_numbers.h"
+#include "exporters/open_slices.h"
 #include "exporters/text_writer.h"
 #include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/steps.h"
@@ -39,9 +40,10 @@ namespace proftrace {
 class ChromeDeviceRows {
  public:
   // `has`: whether rows of a process are asked for. `offset_ns`: from CLOCK_MONOTONIC to the
-  // trace's `ts`. All must outlive this.
+  // trace's `ts`. `with_sync`: rows of waits for a device and of its events, too. All must outlive
+  // this.
   ChromeDeviceRows(const Timeline& timeline, const StepRows& steps, std::function<bool(Pid)> has,
-                   int64_t offset_ns, TextWriter* writer);
+                   int64_t offset_ns, bool with_sync, TextWriter* writer);
 
   // The number of a process's device in the trace.
   uint32_t NumberOf(Pid pid, uint32_t device) const { return numbers_.Of(pid, device); }
@@ -71,7 +73,7 @@ class ChromeDeviceRows {
   };
   struct Lane {
     int64_t tid = 0;
-    std::vector<int64_t> open_ends_ns;  // of the rows that are open, outermost first
+    OpenSlices open;
   };
   struct Track {
     int64_t pid = 0;
@@ -81,6 +83,7 @@ class ChromeDeviceRows {
     int64_t pid = 0;
     int64_t tid = 0;
     bool nests = true;  // false: no lane is left; to be written as a pair of events
+    OpenSlices::Slice slice;
   };
 
   Track& TrackOf(const TrackKey& key);
@@ -92,7 +95,7 @@ class ChromeDeviceRows {
   void WriteAnnotation(const DeviceAnnotation& annotation);
   // All of a row before its args.
   void BeginRow(std::string_view category, std::string_view quoted_name, const Place& place,
-                int64_t start_ns, int64_t duration_ns, uint64_t id);
+                uint64_t id);
   void EndRow(std::string_view category, std::string_view quoted_name, const Place& place,
               int64_t end_ns, uint64_t id);
   // Begins an arg: its comma, key and colon.
@@ -110,6 +113,7 @@ class ChromeDeviceRows {
   std::function<bool(Pid)> has_;
   DeviceNumbers numbers_;
   int64_t offset_ns_;
+  bool with_sync_;
   TextWriter& writer_;
   std::vector<std::string> quoted_names_;
   std::map<TrackKey, Track> tracks_;

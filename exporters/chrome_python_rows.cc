@@ -18,12 +18,11 @@ std::string FirstPart(const std::string& name) {
 }  // namespace
 
 ChromePythonRows::ChromePythonRows(const Timeline& timeline, const PythonRows& rows,
-                                   const std::vector<std::string>& thread_parts, int64_t offset_ns,
+                                   const std::vector<std::string>& thread_parts,
                                    uint64_t first_number, TextWriter* writer)
     : timeline_(timeline),
       rows_(rows),
       thread_parts_(thread_parts),
-      offset_ns_(offset_ns),
       first_number_(first_number),
       writer_(*writer) {
   if (rows.size() == 0) return;
@@ -35,7 +34,7 @@ ChromePythonRows::ChromePythonRows(const Timeline& timeline, const PythonRows& r
   }
 }
 
-void ChromePythonRows::Write(uint32_t index) {
+void ChromePythonRows::Write(uint32_t index, const OpenSlices::Slice& slice) {
   const PythonRow& row = rows_.at(index);
   const PythonFrame& frame = timeline_.python_frame(row.frame);
   const std::string& first =
@@ -44,9 +43,9 @@ void ChromePythonRows::Write(uint32_t index) {
   char* at = writer_.Reserve(kMaxNumbersBytes + first.size() + thread.size());
   at = PutText(at, first);
   at = PutText(at, thread);
-  at = PutMicroseconds(at, std::max<int64_t>(row.start_ns + offset_ns_, 0));
+  at = PutMicroseconds(at, slice.ts_ns);
   at = PutText(at, ", \"dur\": ");
-  at = PutMicroseconds(at, row.end_ns - row.start_ns);
+  at = PutMicroseconds(at, slice.duration_ns);
   at = PutText(at, ", \"args\": {\"Python parent id\": ");
   at = row.parent_plus_1 == 0 ? PutText(at, "null") : PutInteger(at, row.parent_plus_1);
   at = PutText(at, ", \"Python id\": ");

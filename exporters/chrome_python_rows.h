@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/open_slices.h"
 #include "exporters/text_writer.h"
 #include "userspace/aggregate/python_rows.h"
 #include "userspace/model/timeline.h"
@@ -17,16 +18,15 @@ class ChromePythonRows {
   // What is given must outlive this. `thread_parts`: of each thread its process, its number and the
   // key of the time. `first_number`: the "Ev Idx" of the first row.
   ChromePythonRows(const Timeline& timeline, const PythonRows& rows,
-                   const std::vector<std::string>& thread_parts, int64_t offset_ns,
-                   uint64_t first_number, TextWriter* writer);
+                   const std::vector<std::string>& thread_parts, uint64_t first_number,
+                   TextWriter* writer);
 
-  void Write(uint32_t index);
+  void Write(uint32_t index, const OpenSlices::Slice& slice);
 
  private:
   const Timeline& timeline_;
   const PythonRows& rows_;
   const std::vector<std::string>& thread_parts_;
-  int64_t offset_ns_;  // from CLOCK_MONOTONIC to the trace's time
   uint64_t first_number_;
   TextWriter& writer_;
   std::vector<std::string> code_parts_;    // the row up to the process, by code

@@ -22,24 +22,23 @@ ChromeSystemRows::ChromeSystemRows(const Timeline& timeline,
       has_all_states_(timeline.ledger().system_lost + timeline.ledger().gaps == 0),
       states_(timeline.threads().size()) {}
 
-void ChromeSystemRows::Write(uint32_t index, int64_t end_ns) {
+void ChromeSystemRows::Write(uint32_t index, const OpenSlices::Slice& slice, int64_t clipped_ns) {
   const SystemEvent& event = timeline_.system_event(index);
   const uint64_t number = first_number_ + index;
-  if (event.kind == SystemKind::kRequest) return WriteRequest(number, event);
   int64_t& seen_ns = states_[Raw(event.thread)].seen_ns;
   seen_ns = std::max(seen_ns, event.end_ns());
-  WriteHead("X", event, event.start_ns);
+  WriteHead("X", event, slice.ts_ns);
   writer_.Text(", \"dur\": ");
-  writer_.Microseconds(end_ns - event.start_ns);
+  writer_.Microseconds(slice.duration_ns);
   writer_.Text(", \"args\": {\"Ev Idx\": ");
   writer_.Unsigned(number);
   if (const std::string args = SystemArgs(timeline_, event); !args.empty()) {
     writer_.Text(", ");
     writer_.Text(args);
   }
-  if (end_ns < event.end_ns()) {
+  if (clipped_ns > 0) {
     writer_.Text(", \"clipped_ns\": ");
-    writer_.Integer(event.end_ns() - end_ns);
+    writer_.Integer(clipped_ns);
   }
   if (event.end != SpanEnd::kReturn) {
     writer_.Text(", \"end\": \"");
@@ -51,8 +50,10 @@ void ChromeSystemRows::Write(uint32_t index, int64_t end_ns) {
 }
 
 // Requests of one thread overlap, and end when it is somewhere else.
-void ChromeSystemRows::WriteRequest(uint64_t number, const SystemEvent& event) {
-  WriteHead("b", event, event.start_ns);
+void ChromeSystemRows::WriteRequest(uint32_t index) {
+  const SystemEvent& event = timeline_.system_event(index);
+  const uint64_t number = first_number_ + index;
+  WriteHead("b", event, Ts(event.start_ns));
   writer_.Text(", \"id\": ");
   writer_.Unsigned(number + 1);
   writer_.Text(", \"args\": {\"Ev Idx\": ");
@@ -65,7 +66,7 @@ void ChromeSystemRows::WriteRequest(uint64_t number, const SystemEvent& event) {
     writer_.Text("\"");
   }
   writer_.Text("}},\n");
-  WriteHead("e", event, event.end_ns());
+  WriteHead("e", event, Ts(event.end_ns()));
   writer_.Text(", \"id\": ");
   writer_.Unsigned(number + 1);
   writer_.Text("},\n");
@@ -122,7 +123,7 @@ void ChromeSystemRows::WriteState(ThreadIndex thread, std::string_view state, in
   writer_.Text("{\"ph\": \"T\", \"name\": \"");
   writer_.Text(state);
   writer_.Text("\", \"pid\": ");
-  WriteTime(thread, start_ns);
+  WriteTime(thread, Ts(start_ns));
   writer_.Text(", \"dur\": ");
   writer_.Microseconds(end_ns - start_ns);
   if (!args.empty()) {
@@ -133,8 +134,7 @@ void ChromeSystemRows::WriteState(ThreadIndex thread, std::string_view state, in
   writer_.Text("},\n");
 }
 
-void ChromeSystemRows::WriteHead(std::string_view phase, const SystemEvent& event,
-                                 int64_t time_ns) {
+void ChromeSystemRows::WriteHead(std::string_view phase, const SystemEvent& event, int64_t ts_ns) {
   writer_.Text("{\"ph\": \"");
   writer_.Text(phase);
   writer_.Text("\", \"cat\": \"");
@@ -142,12 +142,12 @@ void ChromeSystemRows::WriteHead(std::string_view phase, const SystemEvent& even
   writer_.Text("\", \"name\": \"");
   writer_.Text(JsonEscaped(SystemEventName(event)));
   writer_.Text("\", \"pid\": ");
-  WriteTime(event.thread, time_ns);
+  WriteTime(event.thread, ts_ns);
 }
 
-void ChromeSystemRows::WriteTime(ThreadIndex thread, int64_t time_ns) {
+void ChromeSystemRows::WriteTime(ThreadIndex thread, int64_t ts_ns) {
   writer_.Text(thread_parts_[Raw(thread)]);
-  writer_.Microseconds(std::max<int64_t>(time_ns + offset_ns_, 0));
+  writer_.Microseconds(ts_ns);
 }
 
 }  // namespace proftrace

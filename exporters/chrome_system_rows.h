@@ -3,11 +3,13 @@
 // the states of threads as Perfetto reads them (json_trace_parser.cc, phase T).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "exporters/open_slices.h"
 #include "exporters/text_writer.h"
 #include "userspace/model/timeline.h"
 
@@ -21,9 +23,11 @@ class ChromeSystemRows {
                    int64_t offset_ns, uint64_t first_number, TextWriter* writer);
 
   // The row of an event, and the states of its thread up to its end. Events must come in their
-  // order. `end_ns`: where the row is drawn to, so that it lies in the row around it; what is cut
-  // off stands in its args as "clipped_ns". Nothing of both for a request: it lies in no row.
-  void Write(uint32_t index, int64_t end_ns);
+  // order. `slice`: as it is drawn, so that it lies in the row around it; what of it is cut off for
+  // that, `clipped_ns`, stands in its args.
+  void Write(uint32_t index, const OpenSlices::Slice& slice, int64_t clipped_ns);
+  // A request lies in no row, and has no part in its thread's states.
+  void WriteRequest(uint32_t index);
 
   // The states behind the last time off the CPU of each thread, up to its last row: it may have
   // ended then. After all events.
@@ -39,14 +43,14 @@ class ChromeSystemRows {
     int64_t seen_ns = 0;  // the end of the last row
   };
 
-  void WriteRequest(uint64_t number, const SystemEvent& event);
+  int64_t Ts(int64_t time_ns) const { return std::max<int64_t>(time_ns + offset_ns_, 0); }
   void WriteStates(const SystemEvent& event);
   // A thread state of Perfetto's; `args`: the inside of a JSON object.
   void WriteState(ThreadIndex thread, std::string_view state, int64_t start_ns, int64_t end_ns,
                   std::string_view args);
   void WriteRunning(ThreadIndex thread, int64_t start_ns, int64_t end_ns, uint16_t cpu);
-  void WriteHead(std::string_view phase, const SystemEvent& event, int64_t time_ns);
-  void WriteTime(ThreadIndex thread, int64_t time_ns);
+  void WriteHead(std::string_view phase, const SystemEvent& event, int64_t ts_ns);
+  void WriteTime(ThreadIndex thread, int64_t ts_ns);
 
   const Timeline& timeline_;
   const std::vector<std::string>& thread_parts_;

@@ -16,6 +16,7 @@
 #include "exporters/chrome_system_rows.h"
 #include "exporters/distributed_info.h"
 #include "exporters/escape.h"
+#include "exporters/open_slices.h"
 #include "exporters/recording_json.h"
 #include "exporters/text_writer.h"
 
@@ -54,7 +55,8 @@ int64_t FloorToDay(int64_t unix_ns) {
 class ChromeTraceWriter {
  public:
   ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, std::optional<int> rank,
-                    std::span<const DeviceIdle> idle, const PythonRows& python, ByteSink& sink)
+                    std::span<const DeviceIdle> idle, const PythonRows& python, bool cuda_sync_rows,
+                    ByteSink& sink)
       : timeline_(timeline),
         steps_(steps),
         rank_(rank),
@@ -65,8 +67,9 @@ class ChromeTraceWriter {
         base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
         offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_),
         device_rows_(
-            timeline, steps, [this](Pid pid) { return Has(pid); }, offset_ns_, &writer_),
-        python_rows_(timeline, python, thread_parts_, offset_ns_, FirstPythonNumber(), &writer_),
+            timeline, steps, [this](Pid pid) { return Has(pid); }, offset_ns_, cuda_sync_rows,
+            &writer_),
+        python_rows_(timeline, python, thread_parts_, FirstPythonNumber(), &writer_),
         system_rows_(timeline, thread_parts_, offset_ns_, FirstSystemNumber(), &writer_) {
     for (const Label& label : timeline.labels()) {
       label_parts_.push_back("\"cat\": \"" + std::string(CategoryName(label.category)) +
@@ -76,7 +79,7 @@ class ChromeTraceWriter {
       thread_parts_.push_back(std::to_string(Raw(thread.pid)) +
                               ", \"tid\": " + std::to_string(Raw(thread.tid)) + ", \"ts\": ");
     }
-    open_ends_.resize(timeline.threads().size());
+    open_.resize(timeline.threads().size());
     for (const Target& target : timeline.info().targets) {
       if (rank.has_value() && target.rank == rank) pids_.insert(Raw(target.pid));
     }
@@ -236,8 +239,10 @@ class ChromeTraceWriter {
       const PythonRow& row = python_.at(next_python_);
       if (!Has(row.thread)) continue;
       WriteSystemRowsBefore(row.start_ns);
-      Nests(row.thread, row.start_ns, row.end_ns);
-      python_rows_.Write(next_python_);
+      const auto slice = SliceOf(row.thread, row.start_ns, row.end_ns);
+      const int64_t duration_ns = row.end_ns - row.start_ns;
+      python_rows_.Write(next_python_,
+                         slice.value_or(OpenSlices::Slice{Ts(row.start_ns), duration_ns}));
     }
   }
 
@@ -247,30 +252,29 @@ class ChromeTraceWriter {
       const SystemEvent& event = timeline_.system_event(next_system_);
       if (event.start_ns >= until_ns || !writer_.ok()) return;
       if (!Has(event.thread)) continue;
-      int64_t end_ns = event.end_ns();
-      if (event.kind != SystemKind::kRequest) {
-        std::vector<int64_t>& open = OpenEnds(event.thread, event.start_ns);
-        if (!open.empty()) end_ns = std::min(end_ns, open.back());
-        open.push_back(end_ns);
+      if (event.kind == SystemKind::kRequest) {
+        system_rows_.WriteRequest(next_system_);
+        continue;
       }
-      system_rows_.Write(next_system_, end_ns);
+      OpenSlices& open = open_[Raw(event.thread)];
+      const int64_t ts_ns = Ts(event.start_ns);
+      open.CloseUntil(ts_ns);
+      const int64_t whole_ns = ts_ns + event.duration_ns;
+      const int64_t end_ns = std::min(whole_ns, open.End().value_or(whole_ns));
+      const auto slice = open.Open(ts_ns, end_ns);
+      if (slice.has_value()) system_rows_.Write(next_system_, *slice, whole_ns - end_ns);
     }
   }
 
-  // The ends of the rows that are open at that time.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE std::vector<int64_t>& OpenEnds(ThreadIndex thread, int64_t time_ns) {
-    std::vector<int64_t>& open = open_ends_[Raw(thread)];
-    while (!open.empty() && open.back() <= time_ns) open.pop_back();
-    return open;
-  }
+  int64_t Ts(int64_t time_ns) const { return std::max<int64_t>(time_ns + offset_ns_, 0); }
 
-  // Whether the row lies within the one that it begins in, and then takes its place among those
-  // that are open.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Nests(ThreadIndex thread, int64_t start_ns, int64_t end_ns) {
-    std::vector<int64_t>& open = OpenEnds(thread, start_ns);
-    if (!open.empty() && end_ns > open.back()) return false;
-    open.push_back(end_ns);
-    return true;
+  // The row as it is drawn within the one that it begins in, if it lies in that: then it takes its
+  // place among those that are open.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE std::optional<OpenSlices::Slice> SliceOf(ThreadIndex thread,
+                                                                        int64_t start_ns,
+                                                                        int64_t end_ns) {
+    const int64_t ts_ns = Ts(start_ns);
+    return open_[Raw(thread)].Open(ts_ns, ts_ns + (end_ns - start_ns));
   }
 
   // The steps that begin before the span `index` or with it. No row lies around them, but of
@@ -326,7 +330,7 @@ class ChromeTraceWriter {
       at = PutInteger(at, arrows_);
       at = PutText(at, ", \"pid\": ");
       at = PutText(at, thread);
-      at = PutMicroseconds(at, std::max<int64_t>(end->start_ns + offset_ns_, 0));
+      at = PutMicroseconds(at, Ts(end->start_ns));
       at = PutText(at, ", \"cat\": \"fwdbwd\", \"name\": \"fwdbwd\"");
       at = PutText(at, end == &forward ? "},\n" : ", \"bp\": \"e\"},\n");
       writer_.Advance(at);
@@ -370,16 +374,18 @@ class ChromeTraceWriter {
                 const RowDetails& details) {
     const SpanSequence& sequence = details.sequence;
     const std::string& thread = thread_parts_[Raw(span.thread)];
-    const bool nests = !span.ended_elsewhere && Nests(span.thread, span.start_ns, span.end_ns());
+    const auto slice =
+        span.ended_elsewhere ? std::nullopt : SliceOf(span.thread, span.start_ns, span.end_ns());
+    const bool nests = slice.has_value();
     char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
                                InputBytes(details.inputs) + details.call_stack.size());
     at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
     at = PutText(at, label);
     at = PutText(at, thread);
-    at = PutMicroseconds(at, std::max<int64_t>(span.start_ns + offset_ns_, 0));
+    at = PutMicroseconds(at, nests ? slice->ts_ns : Ts(span.start_ns));
     if (nests) {
       at = PutText(at, ", \"dur\": ");
-      at = PutMicroseconds(at, span.duration_ns);
+      at = PutMicroseconds(at, slice->duration_ns);
     } else {
       at = PutText(at, ", \"id\": ");
       at = PutInteger(at, index + 1);
@@ -421,7 +427,7 @@ class ChromeTraceWriter {
       at = PutText(at, "{\"ph\": \"e\", ");
       at = PutText(at, label);
       at = PutText(at, thread);
-      at = PutMicroseconds(at, std::max<int64_t>(span.end_ns() + offset_ns_, 0));
+      at = PutMicroseconds(at, Ts(span.end_ns()));
       at = PutText(at, ", \"id\": ");
       at = PutInteger(at, index + 1);
       at = PutText(at, "},\n");
@@ -456,7 +462,7 @@ class ChromeTraceWriter {
     at = PutText(at, MemoryEventName(event.kind));
     at = PutText(at, "\", \"pid\": ");
     at = PutText(at, thread);
-    at = PutMicroseconds(at, std::max<int64_t>(event.time_ns + offset_ns_, 0));
+    at = PutMicroseconds(at, Ts(event.time_ns));
     at = PutText(at, ", \"args\": {");
     if (event.total_known) {
       at = PutText(at, "\"Total Reserved\": ");
@@ -532,17 +538,16 @@ class ChromeTraceWriter {
   std::vector<std::string> thread_parts_;
   ChromePythonRows python_rows_;
   ChromeSystemRows system_rows_;
-  std::vector<std::vector<int64_t>>
-      open_ends_;  // by thread: ends of the "X" rows that are open, outermost first
+  std::vector<OpenSlices> open_;  // by thread: its "X" rows
 };
 
 }  // namespace
 
 absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink, const StepRows& steps,
                                std::optional<int> rank, std::span<const DeviceIdle> idle,
-                               const PythonRows& python) {
+                               const PythonRows& python, bool cuda_sync_rows) {
   if (!python.status().ok()) return python.status();
-  return ChromeTraceWriter(timeline, steps, rank, idle, python, sink).Run();
+  return ChromeTraceWriter(timeline, steps, rank, idle, python, cuda_sync_rows, sink).Run();
 }
 
 }  // namespace proftrace

@@ -33,11 +33,12 @@ namespace proftrace {
 // Memory: the names, and the open rows of each thread.
 // `steps`: rows beside the spans; they must outlive the call. `rank`: only the processes of that
 // rank; none: all. `idle`: gaps of devices, as rows of category gpu_idle; likewise.
-// `python`: rows of Python's calls; likewise.
+// `python`: rows of Python's calls; likewise. `cuda_sync_rows`: as Aggregates has it.
 absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink,
                                const StepRows& steps = StepRows(),
                                std::optional<int> rank = std::nullopt,
                                std::span<const DeviceIdle> idle = {},
-                               const PythonRows& python = PythonRows());
+                               const PythonRows& python = PythonRows(),
+                               bool cuda_sync_rows = false);
 
 }  // namespace proftrace

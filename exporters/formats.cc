@@ -39,7 +39,8 @@ absl::Status WriteKeyAveragesCsv(const ExportInput& input, ByteSink& sink) {
 
 absl::Status WriteChromeTrace(const ExportInput& input, ByteSink& sink) {
   return ExportChromeTrace(input.timeline, sink, input.aggregates.step_rows, input.rank,
-                           input.aggregates.device_idle, input.aggregates.python_rows);
+                           input.aggregates.device_idle, input.aggregates.python_rows,
+                           input.aggregates.cuda_sync_rows);
 }
 
 absl::Status WritePerfettoTrace(const ExportInput& input, ByteSink& sink) {

@@ -44,9 +44,10 @@ def export(proftrace: str, capture: Path, folder: Path) -> None:
     if salvage and strict.stdout:
         raise SystemExit("a damaged capture was shown without --salvage")
     formats = "table,csv,events-csv,folded,summary,flamegraph,chrome"
-    expect_code(run(proftrace, "export", str(capture), "--format", formats, "-o", str(folder), *salvage), code)
+    traces = ["--cuda-sync-events", *salvage]
+    expect_code(run(proftrace, "export", str(capture), "--format", formats, "-o", str(folder), *traces), code)
     trace = str(folder / "trace.json")
-    expect_code(run(proftrace, "export", str(capture), "--format", "chrome", "-o", trace, *salvage), code)
+    expect_code(run(proftrace, "export", str(capture), "--format", "chrome", "-o", trace, *traces), code)
     report = run(proftrace, "report", str(capture), *salvage)
     expect_code(report, code)
     if report.stdout != (folder / "key_averages.txt").read_bytes():

@@ -59,7 +59,7 @@ class GpuKindsTest(LiveTest):
         with Job(script=live.HERE / "cuda_job.py", environment=DOUBLES) as job:
             for line in (f"cupti {CUPTI}", f"load {RUNTIME}", "cuda 1"):
                 job.do(line)
-            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv,chrome,csv,table", "--gpu", "agent") as tracer:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv,chrome,csv,table", "--gpu", "agent", "--cuda-sync-events") as tracer:
                 tracer.wait_until_recording()
                 job.do("agent")
                 said = job.do(f"kinds {FIRST}")

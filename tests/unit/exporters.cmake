@@ -28,6 +28,7 @@ proftrace_unit_test(exporters_test
     exporters_device_test.cc
     exporters_memory_test.cc
     exporters_nvtx_ranges_test.cc
+    exporters_open_slices_test.cc
     exporters_output_test.cc
     exporters_perfetto_test.cc
     exporters_profiles_test.cc

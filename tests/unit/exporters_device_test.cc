@@ -78,7 +78,7 @@ class DeviceOutputTest : public testing::Test {
   }
   Json Trace() {
     StringSink sink;
-    EXPECT_TRUE(ExportChromeTrace(Build(), sink).ok());
+    EXPECT_TRUE(ExportChromeTrace(Build(), sink, {}, {}, {}, {}, /*cuda_sync_rows=*/true).ok());
     return Json::parse(sink.text());
   }
   static std::vector<Json> WithCategory(const Json& trace, const std::string& category) {

@@ -4,6 +4,7 @@ namespace proftrace {
 
 Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options) {
   Aggregates aggregates;
+  aggregates.cuda_sync_rows = options.cuda_sync_rows;
   aggregates.steps = FindSteps(timeline);
   if (options.step_rows || timeline.info().steps.has_value()) {
     aggregates.step_rows = StepRows(timeline, aggregates.steps);

@@ -28,11 +28,15 @@ struct Aggregates {
   StepRows step_rows;      // none unless asked for
   PythonRows python_rows;  // none where no stacks were recorded
   ModuleSums modules;      // likewise
+  // Whether traces have rows of waits for a GPU and of its events, as torch's with
+  // _ExperimentalConfig(enable_cuda_sync_events=True): HTA takes them for work.
+  bool cuda_sync_rows = false;
 };
 
 struct AggregateOptions {
   KeyAveragesOptions key_averages;
-  bool step_rows = false;       // also of a recording that was not asked to count steps
+  bool step_rows = false;  // also of a recording that was not asked to count steps
+  bool cuda_sync_rows = false;
   std::string spill_directory;  // for what does not fit in memory; empty = /tmp
 };
 

@@ -32,6 +32,7 @@ struct ExportArguments {
   KeyAveragesOptions grouping;
   ProcessChoice processes;
   bool step_rows = false;
+  bool cuda_sync_events = false;
   bool salvage = false;
   bool as_recorded = false;
 };
@@ -235,6 +236,7 @@ absl::Status RunExport(const ExportArguments& arguments) {
   if (absl::Status status = CheckTableOptions(table); !status.ok()) return status;
   AggregateOptions options;
   options.step_rows = arguments.step_rows;
+  options.cuda_sync_rows = arguments.cuda_sync_events;
   options.key_averages = arguments.grouping;
   absl::StatusOr<Results> results =
       LoadResults(arguments.capture, arguments.salvage, options, arguments.processes);
@@ -280,6 +282,10 @@ void AddExportCommand(CLI::App& app, Action* action) {
   AddGroupingOptions(command, &arguments->grouping);
   command->add_flag("--step-rows", arguments->step_rows,
                     "the job's steps as ProfilerStep#N rows, also where none were asked for");
+  command->add_flag("--cuda-sync-events", arguments->cuda_sync_events,
+                    "of chrome and tensorboard: rows of waits for the GPU and of its events, too, "
+                    "as torch's enable_cuda_sync_events; HTA's critical path needs them, and its "
+                    "breakdown of a GPU's time takes them for work");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
   // What `record` writes of its own recording, beside it; 9 when events were lost. For `record`
   // itself, not in --help.

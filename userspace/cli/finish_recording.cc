@@ -85,12 +85,15 @@ void PrintNames(const RecordArguments& arguments, const std::vector<std::string>
 }
 
 absl::StatusOr<Results> LoadRecorded(const ResultDirectory& directory,
-                                     const ResultDirectory::Place& place, bool is_whole) {
+                                     const ResultDirectory::Place& place, bool is_whole,
+                                     bool cuda_sync_rows) {
+  AggregateOptions aggregates;
+  aggregates.cuda_sync_rows = cuda_sync_rows;
   CaptureReader::Options options;
   options.salvage = !is_whole;
   const absl::StatusOr<std::unique_ptr<CaptureReader>> reader = directory.OpenCapture(options);
   if (!reader.ok()) return reader.status();
-  return LoadResults(reader->get(), place.is_removed ? "" : place.path, AggregateOptions());
+  return LoadResults(reader->get(), place.is_removed ? "" : place.path, aggregates);
 }
 
 absl::StatusOr<WrittenResults> WriteRecorded(const Results& results,
@@ -146,7 +149,8 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
   const ResultDirectory::Place at_end = directory.FindPlace();
   // After an error what came before it is still shown; a capture that is not closed needs
   // salvaging.
-  const absl::StatusOr<Results> results = LoadRecorded(directory, at_end, result.status.ok());
+  const absl::StatusOr<Results> results =
+      LoadRecorded(directory, at_end, result.status.ok(), arguments.cuda_sync_events);
   if (!results.ok()) return result.status.ok() ? results.status() : result.status;
   const TableOptions table = TableOfRecording();
   absl::StatusOr<WrittenResults> written = WrittenResults();

@@ -40,6 +40,7 @@ struct RecordArguments {
   bool record_shapes = false;
   bool with_flops = false;
   bool with_stack = false;
+  bool cuda_sync_events = false;
   bool with_modules = false;
   bool all_options = false;
   bool no_inject = false;

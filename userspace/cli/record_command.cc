@@ -420,6 +420,9 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
                    "record the Python stacks in which operators are called");
   record->add_flag("--with-modules", arguments->with_modules,
                    "record which nn.Modules call operators, eager ones, too; as --with-stack does");
+  record->add_flag("--cuda-sync-events", arguments->cuda_sync_events,
+                   "traces get rows of waits for the GPU and of its events, too (`export` has "
+                   "the same option)");
   record->add_option("--max-overhead", arguments->max_overhead,
                      "what recording may take of the job's time, 5% say: the hottest small "
                      "operators are only counted where it would take more");

@@ -317,8 +317,8 @@ def main() -> int:
         if len(sys.argv) == 4:
             subprocess.run([sys.argv[1], directory, *sys.argv[2:]], check=True)
             return check(Path(directory))
-        subprocess.run([sys.argv[1], "export", sys.argv[2], "--format", "csv,events-csv,summary,chrome,perfetto", "-o", directory],
-                       check=True, stderr=subprocess.DEVNULL)
+        subprocess.run([sys.argv[1], "export", sys.argv[2], "--format", "csv,events-csv,summary,chrome,perfetto", "-o", directory,
+                        "--cuda-sync-events"], check=True, stderr=subprocess.DEVNULL)
         return check(Path(directory))
 
 
