@@ -188,7 +188,7 @@ class EventsCsvWriter {
     const std::string& label = label_cells_[Raw(span.label)];
     const std::string& thread = thread_cells_[Raw(span.thread)];
     const std::string_view inputs = InputCells(SpanId{index});
-    const std::string_view python = python_cells_.Of(SpanId{index});
+    const std::string_view python = python_cells_.Of(SpanId{index}, span);
     char* at = writer_.Reserve(kMaxRowNumbersBytes + path.size() + label.size() + thread.size() +
                                inputs.size() + python.size());
     const uint64_t number = step_rows_.NumberOf(SpanId{index});
@@ -517,7 +517,7 @@ class EventsCsvWriter {
     writer_.Text(kNoMemoryCells);
     // What the kernel did for a span, it did where that was called.
     std::string_view python;
-    if (row.thread.has_value() && parent != nullptr) python = python_cells_.Of(row.parent);
+    if (row.thread.has_value() && parent != nullptr) python = python_cells_.Again(row.parent);
     writer_.Text(python.empty() ? kBeforeArgs : kBeforeArgs.substr(0, 4));
     if (!python.empty()) writer_.Text(std::string(python) + ",");
     if (!row.args.empty()) writer_.Text(CsvField("{" + row.args + "}"));

@@ -12,18 +12,19 @@ namespace {
 
 constexpr std::string_view kModulesHeader =
     "pid,module,module_class,calls,forward_us,self_forward_us,backward_us,self_backward_us,percent,"
-    "operators,cpu_memory_bytes\n";
+    "operators,cpu_memory_bytes,instances\n";
 
 }  // namespace
 
 absl::Status ExportModulesCsv(const Timeline& timeline, const ModuleSums& sums, ByteSink& sink) {
   TextWriter writer(sink);
   writer.Text(kModulesHeader);
-  for (size_t i = 0; i < sums.modules.size(); ++i) {
-    const PythonModule& module = timeline.python_modules()[i];
-    const ModuleTimes& times = sums.modules[i];
+  for (const ModuleTimes& times : sums.modules) {
+    const PythonModule& module = timeline.python_modules()[times.module];
+    // The number is one instance's.
+    const std::string text = times.instances > 1 ? module.class_name : PythonModuleText(module);
     writer.Unsigned(Raw(module.pid));
-    writer.Text("," + CsvField(module.path) + "," + CsvField(PythonModuleText(module)) + ",");
+    writer.Text("," + CsvField(module.path) + "," + CsvField(text) + ",");
     writer.Unsigned(times.calls);
     for (const int64_t ns :
          {times.forward_ns, times.self_forward_ns, times.backward_ns, times.self_backward_ns}) {
@@ -39,6 +40,8 @@ absl::Status ExportModulesCsv(const Timeline& timeline, const ModuleSums& sums, 
     writer.Unsigned(times.operators);
     writer.Text(",");
     if (timeline.has_memory()) writer.Integer(times.cpu_memory_bytes);
+    writer.Text(",");
+    writer.Unsigned(times.instances);
     writer.Text("\n");
   }
   return writer.Flush();

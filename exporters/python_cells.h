@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "userspace/aggregate/backward_modules.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -15,15 +16,17 @@ class PythonCells {
   // `timeline` must outlive this.
   explicit PythonCells(const Timeline& timeline);
 
-  // "module,module_class,stack" of the span, quoted where needed; nothing where no stack is
-  // known. Valid until the next call. The module is the innermost one in the stack; frames are
-  // joined by ';', the innermost one last.
-  std::string_view Of(SpanId span) {
-    const StackId stack = timeline_.stack_of(span);
-    return stack == kNoStack ? std::string_view() : OfStack(stack);
-  }
+  // "module,module_class,stack" of the span, quoted where needed; nothing where neither is known.
+  // Valid until the next call. The module is the innermost one in the stack, or that of the
+  // forward (BackwardModules); frames are joined by ';', the innermost one last. Spans must be
+  // asked for in the order of their start, all of them.
+  std::string_view Of(SpanId id, const Span& span);
+  // Of one that was asked for.
+  std::string_view Again(SpanId id);
 
  private:
+  // The cells with the module of `stack` and the stack of the span.
+  std::string_view With(StackId stack, SpanId id);
   std::string_view OfStack(StackId stack);
   void Build(StackId stack);
 
@@ -36,6 +39,10 @@ class PythonCells {
   size_t cache_bytes_ = 0;
   std::string cells_;
   std::vector<uint32_t> to_root_;
+  BackwardModules backward_;
+  std::vector<uint32_t> modules_;       // by StackId: 1 + the module; 0 = none
+  SpanColumn<uint32_t> stacks_plus_1_;  // of spans whose module is another stack's: that
+  std::string mixed_;
 };
 
 }  // namespace proftrace

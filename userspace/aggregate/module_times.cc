@@ -1,8 +1,13 @@
 #include "userspace/aggregate/module_times.h"
 
+#include <absl/container/flat_hash_map.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
+#include <tuple>
 
+#include "userspace/aggregate/backward_modules.h"
 #include "userspace/aggregate/each_span.h"
 #include "userspace/base/saturating.h"
 
@@ -18,71 +23,62 @@ struct StackSums {
   int64_t cpu_memory_bytes = 0;
 };
 
-// Whether spans are, or lie in, a node of the backward pass: asked in the order of their start. The
-// engine's row around a node (evaluate_function) knows the node's forward, too, but its stack is
-// that of the call of backward().
-class BackwardSpans {
- public:
-  enum class Part : uint8_t { kNone, kEngine, kNode, kInside };
-
-  explicit BackwardSpans(const Timeline& timeline)
-      : timeline_(timeline), parts_(timeline.threads().size()) {}
-
-  Part Of(SpanId id, const Span& span) {
-    std::vector<Part>& open = parts_[Raw(span.thread)];
-    // Spans of the thread are in the order of their start, so the parent was the last of its depth.
-    const bool has_parent = span.parent != kNoSpan && span.depth > 0 && span.depth <= open.size();
-    open.resize(span.depth + 1u, Part::kNone);
-    open[span.depth] = PartOf(id, span, has_parent ? open[span.depth - 1u] : Part::kNone);
-    return open[span.depth];
-  }
-
- private:
-  Part PartOf(SpanId id, const Span& span, Part around) const {
-    if (around == Part::kNode || around == Part::kInside) return Part::kInside;
-    if (!timeline_.columns().sequence.at(id).is_backward()) return around;
-    const bool is_node = timeline_.label(span.label).scope == Scope::kBackwardFunction;
-    return is_node ? Part::kNode : Part::kEngine;
-  }
-
-  const Timeline& timeline_;
-  std::vector<std::vector<Part>> parts_;  // by thread and depth
-};
-
-// Of the operator that made it. torch's rule for stacks takes the first one of its number, which an
-// operator that makes no node has, too (zero_grad's aten::zero_).
-StackId StackOfNode(const Timeline& timeline, SpanId node) {
-  const uint32_t forward = timeline.columns().sequence.at(node).forward_plus_1;
-  return forward == 0 ? timeline.stack_of(node) : timeline.own_stack_of(SpanId{forward - 1});
-}
-
 std::vector<StackSums> SumStacks(const Timeline& timeline) {
   std::vector<StackSums> sums(timeline.python_frames().size());
-  BackwardSpans backward(timeline);
+  BackwardModules backward(timeline);
   ForEachSpan(timeline, [&](SpanId id, const Span& span) {
-    if (span.is_apart) return;
-    const BackwardSpans::Part part = backward.Of(id, span);
-    if (!span.is_complete()) return;
-    if (part == BackwardSpans::Part::kNode) {
-      Add(span.duration_ns, &sums[Raw(StackOfNode(timeline, id))].backward_ns);
-    }
-    if (part != BackwardSpans::Part::kNone) return;
-    StackSums& sum = sums[Raw(timeline.stack_of(id))];
+    const BackwardModules::Place place = backward.Of(id, span);
+    if (span.is_apart || !span.is_complete()) return;
+    StackSums& sum = sums[Raw(place.stack)];
+    if (place.part == BackwardModules::Part::kOutermost) Add(span.duration_ns, &sum.backward_ns);
+    if (place.part != BackwardModules::Part::kNone) return;
     if (timeline.label(span.label).kind == SpanKind::kOperator) ++sum.operators;
     Add(timeline.columns().memory.at(id).self_cpu_bytes, &sum.cpu_memory_bytes);
   });
   return sums;
 }
 
+// By PythonFrame::module: 1 + the index into ModuleSums::modules; 0 = none.
+using ModuleNumbers = std::vector<uint32_t>;
+
+ModuleNumbers NumberModules(const Timeline& timeline, ModuleSums* result) {
+  const std::vector<PythonModule>& modules = timeline.python_modules();
+  ModuleNumbers numbers(modules.size() + 1);
+  std::vector<uint32_t> around(timeline.python_frames().size());  // by frame: of its module
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, std::string_view>, uint32_t> of_class;
+  for (uint32_t id = 1; id < around.size(); ++id) {
+    const PythonFrame& frame = timeline.python_frame(StackId{id});
+    const uint32_t caller = around[Raw(frame.parent)];
+    uint32_t& number = numbers[frame.module];
+    if (frame.module != 0 && number == 0) {
+      const PythonModule& module = modules[frame.module - 1];
+      const auto next = static_cast<uint32_t>(result->modules.size()) + 1;
+      number = next;
+      if (!module.has_path) {
+        const std::tuple key{Raw(module.pid), caller, std::string_view(module.class_name)};
+        number = of_class.try_emplace(key, next).first->second;
+      }
+      if (number == next) {
+        result->modules.emplace_back().module = frame.module - 1;
+      } else {
+        ++result->modules[number - 1].instances;
+      }
+    }
+    around[id] = frame.module == 0 ? caller : number;
+  }
+  return numbers;
+}
+
 // Each stack's sums to all modules in it, to each once.
-void AddStacks(const Timeline& timeline, const std::vector<StackSums>& sums, ModuleSums* result) {
+void AddStacks(const Timeline& timeline, const ModuleNumbers& numbers,
+               const std::vector<StackSums>& sums, ModuleSums* result) {
   std::vector<uint32_t> met;  // the modules of a stack
   for (uint32_t stack = 1; stack < sums.size(); ++stack) {
     const StackSums& sum = sums[stack];
     if (sum.backward_ns == 0 && sum.operators == 0 && sum.cpu_memory_bytes == 0) continue;
     met.clear();
     for (StackId at{stack}; at != kNoStack; at = timeline.python_frame(at).parent) {
-      const uint32_t number = timeline.python_frame(at).module;
+      const uint32_t number = numbers[timeline.python_frame(at).module];
       if (number == 0 || std::find(met.begin(), met.end(), number) != met.end()) continue;
       ModuleTimes& module = result->modules[number - 1];
       Add(sum.backward_ns, &module.backward_ns);
@@ -100,11 +96,12 @@ struct OpenCall {
   uint32_t module = 0;  // + 1
 };
 
-void AddCalls(const Timeline& timeline, const PythonRows& rows, ModuleSums* result) {
+void AddCalls(const Timeline& timeline, const ModuleNumbers& numbers, const PythonRows& rows,
+              ModuleSums* result) {
   std::vector<std::vector<OpenCall>> open_calls(timeline.threads().size());
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const PythonRow& row = rows.at(i);
-    const uint32_t number = timeline.python_frame(row.frame).module;
+    const uint32_t number = numbers[timeline.python_frame(row.frame).module];
     if (number == 0) continue;
     std::vector<OpenCall>& open = open_calls[Raw(row.thread)];
     while (!open.empty() && rows.at(open.back().row).end_ns <= row.start_ns) open.pop_back();
@@ -128,9 +125,13 @@ void AddCalls(const Timeline& timeline, const PythonRows& rows, ModuleSums* resu
 
 ModuleSums SumModules(const Timeline& timeline, const PythonRows& rows) {
   ModuleSums result;
-  result.modules.resize(timeline.python_modules().size());
-  AddStacks(timeline, SumStacks(timeline), &result);
-  AddCalls(timeline, rows, &result);
+  const ModuleNumbers numbers = NumberModules(timeline, &result);
+  AddStacks(timeline, numbers, SumStacks(timeline), &result);
+  AddCalls(timeline, numbers, rows, &result);
+  std::erase_if(result.modules, [](const ModuleTimes& module) {
+    return module.calls == 0 && module.operators == 0 && module.backward_ns == 0 &&
+           module.cpu_memory_bytes == 0;
+  });
   return result;
 }
 

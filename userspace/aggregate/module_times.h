@@ -13,6 +13,8 @@ namespace proftrace {
 // one. A module is part of the modules that call it; what it does counts for these, too, but in the
 // `self` times.
 struct ModuleTimes {
+  uint32_t module = 0;          // an index into Timeline::python_modules(): the first instance
+  uint32_t instances = 1;       // see ModuleSums
   uint64_t calls = 0;           // rows; see PythonRows on calls that cannot be told apart
   int64_t forward_ns = 0;       // a call in a call of the same module counts once
   int64_t self_forward_ns = 0;  // less that of modules that it calls
@@ -24,7 +26,9 @@ struct ModuleTimes {
 };
 
 struct ModuleSums {
-  std::vector<ModuleTimes> modules;  // as Timeline::python_modules()
+  // Those that did anything, in the order in which they were met. Modules that hang nowhere are
+  // made anew by each forward as a rule (a loss): those of one class in one module are one.
+  std::vector<ModuleTimes> modules;
   // The forward of modules that no other one called, and their backward: what shares are of.
   int64_t total_ns = 0;
 };
