@@ -9,7 +9,7 @@ if(NOT TARGET proftrace_test_support)
 endif()
 
 proftrace_unit_test(aggregate_test
-  SOURCES aggregate_key_averages_test.cc aggregate_python_rows_test.cc aggregate_stacks_test.cc
+  SOURCES aggregate_key_averages_test.cc aggregate_many_names_test.cc aggregate_python_rows_test.cc aggregate_stacks_test.cc
     aggregate_system_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(step_kinds_test

@@ -1,5 +1,6 @@
 #include "userspace/aggregate/folded_stacks.h"
 
+#include "userspace/aggregate/bound_stacks.h"
 #include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/stack_folder.h"
 #include "userspace/base/exit_status.h"
@@ -169,6 +170,7 @@ void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCount
   summer.AddSamples();
   summer.AddOffCpu();
   summer.Finish();
+  BoundStacks(kMostStackNodes, stacks);
 }
 
 std::vector<int64_t> WithoutDeviceFrames(const FoldedStacks& stacks,

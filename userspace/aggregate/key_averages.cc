@@ -1,5 +1,6 @@
 #include "userspace/aggregate/key_averages.h"
 
+#include "userspace/aggregate/bound_stacks.h"
 #include "userspace/aggregate/flops.h"
 #include "userspace/aggregate/stack_groups.h"
 #include "userspace/aggregate/step_memory.h"
@@ -18,6 +19,8 @@
 
 namespace proftrace {
 namespace {
+
+constexpr size_t kMostKeyAverages = size_t{1} << 16;  // rows; the others are put together
 
 constexpr uint16_t kManyChildren =
     std::numeric_limits<uint16_t>::max();  // Span::child_count stays there
@@ -452,9 +455,55 @@ class KeyAverager {
     pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   }
 
+  // A row a name is none for names that never repeat: those of the least time of their own are one.
+  void BoundRows() {
+    if (rows_.size() <= kMostKeyAverages) return;
+    const auto own_ns = [](const RowSums& row) {
+      return SaturatingSum(row.average.self_cpu_time_total_ns,
+                           row.average.self_device_time_total_ns);
+    };
+    std::stable_sort(rows_.begin(), rows_.end(),
+                     [&](const RowSums& a, const RowSums& b) { return own_ns(a) > own_ns(b); });
+    for (const bool is_device : {false, true}) {
+      RowSums others;
+      uint64_t count = 0;
+      others.average.is_device = is_device;
+      others.average.is_user_annotation = is_device;  // until one is none
+      for (size_t i = kMostKeyAverages; i < rows_.size(); ++i) {
+        if (rows_[i].average.is_device != is_device) continue;
+        ++count;
+        AddOther(rows_[i], &others);
+        rows_[i].average.count = 0;
+      }
+      if (count == 0) continue;
+      others.average.name = OthersName(count);
+      if (result_.grouped_by_input_shape) others.average.input_shapes = "[]";
+      rows_.push_back(std::move(others));
+    }
+    std::erase_if(rows_, [](const RowSums& row) { return row.average.count == 0; });
+  }
+
+  static void AddOther(const RowSums& row, RowSums* others) {
+    const KeyAverage& more = row.average;
+    KeyAverage& sum = others->average;
+    sum.count += more.count;
+    const auto add = [](int64_t ns, int64_t* total) { *total = SaturatingSum(*total, ns); };
+    add(more.cpu_time_total_ns, &sum.cpu_time_total_ns);
+    add(more.self_cpu_time_total_ns, &sum.self_cpu_time_total_ns);
+    add(more.device_time_total_ns, &sum.device_time_total_ns);
+    add(more.self_device_time_total_ns, &sum.self_device_time_total_ns);
+    add(more.flops, &sum.flops);
+    AddAll(more.memory, &sum.memory);
+    sum.system.Add(more.system);
+    sum.is_user_annotation &= more.is_user_annotation;
+    sum.is_top_level |= more.is_top_level;
+    others->first_start_ns = std::min(others->first_start_ns, row.first_start_ns);
+  }
+
   KeyAverages Finish() {
     FindProcesses();
     std::erase_if(rows_, [](const RowSums& row) { return row.average.count == 0; });
+    BoundRows();
     std::sort(rows_.begin(), rows_.end(), [](const RowSums& a, const RowSums& b) {
       if (a.first_start_ns != b.first_start_ns) return a.first_start_ns < b.first_start_ns;
       if (a.first_end_ns != b.first_end_ns) return a.first_end_ns > b.first_end_ns;
