@@ -4,7 +4,8 @@
 // doubles and ask whether the sum is past that of the row around it: with ends at one nanosecond
 // (a call of Python and the last operator in it, calls that one exception ended) it may be, by the
 // last bit, and then TensorBoard's plugin drops the row. So such a row is written a nanosecond
-// shorter, and one that begins where another ended a nanosecond later, where it has to be (at "ts" of 10^15 and more, where a double has no nanoseconds, by what one has).
+// shorter, and one that begins where another ended a nanosecond later, where it has to be (at "ts"
+// of 10^15 and more, where a double has no nanoseconds, by what one has).
 #pragma once
 
 #include <cstdint>

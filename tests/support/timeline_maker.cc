@@ -132,7 +132,9 @@ SpanId TimelineMaker::Add(ThreadIndex thread, LabelId label, int64_t start_ns, i
   return span;
 }
 
-void TimelineMaker::MarkAsync(SpanId span) { builder_.span(span).is_async = true; }
+void TimelineMaker::MarkAsync(SpanId span) {
+  builder_.span(span).is_async = builder_.span(span).ended_elsewhere = true;
+}
 
 absl::Status TimelineMaker::SetShapes(SpanId span, const std::string& shapes) {
   return SetInputs(span,

@@ -34,7 +34,7 @@ class TimelineMaker {
   // A span without children.
   SpanId Add(ThreadIndex thread, LabelId label, int64_t start_ns, int64_t end_ns,
              SpanEnd end = SpanEnd::kReturn);
-  void MarkAsync(SpanId span);
+  void MarkAsync(SpanId span);  // it ends on another thread
   absl::Status SetMemory(SpanId span, const SpanMemory& memory) {
     return builder_.columns().memory.Set(span, memory);
   }

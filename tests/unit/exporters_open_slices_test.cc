@@ -41,7 +41,9 @@ class RandomRows {
   }
 
  private:
-  int64_t Below(int64_t end) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(end)); }
+  int64_t Below(int64_t end) {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(end));
+  }
 
   void Fill(int parent, int64_t from_ns, int64_t to_ns, int depth) {
     for (int i = 0; i < 4 && to_ns - from_ns >= 2 * shortest_ns_ && depth < 40; ++i) {

@@ -226,7 +226,8 @@ TEST(CallTreeTest, WhatBeginsInAnAsynchronousRowLiesInWhatIsAroundThat) {
   EXPECT_EQ(timeline->began_in(SpanId{1}), SpanId{0});
 }
 
-// c10d's works are asynchronous wherever they end; captures of before that was told have their names.
+// c10d's works are asynchronous wherever they end; captures of before that was told have their
+// names.
 TEST(CallTreeTest, WorksAreAsynchronousOnOneThreadToo) {
   for (const bool is_marked : {false, true}) {
     CaptureMetadata metadata = TestMetadata();
@@ -236,8 +237,7 @@ TEST(CallTreeTest, WorksAreAsynchronousOnOneThreadToo) {
     if (is_marked) metadata.plans[1].sites.push_back(work);
     RecordMaker maker;
     maker.Begin(1, 10, 1, 5);
-    maker.Guard(abi::PT_GUARD_BEGIN, 1, 20, 6, 0x500, 0,
-                static_cast<uint32_t>(Scope::kUserScope),
+    maker.Guard(abi::PT_GUARD_BEGIN, 1, 20, 6, 0x500, 0, static_cast<uint32_t>(Scope::kUserScope),
                 is_marked ? "mine:all_reduce" : "nccl:all_reduce", 0, is_marked ? 9 : 0);
     maker.Begin(1, 30, 2, 7);
     maker.End(1, 40, 2, 7);

@@ -220,7 +220,7 @@ TEST(MemoryTest, AnAsyncSpanIsNoPartOfItsParentsChildren) {
   maker.AnnotationEnd(1, 40, 1);
   const auto timeline = Build(maker);
   EXPECT_EQ(MemoryOf(*timeline, 0), (SpanMemory{100, 100, 0, 0}));
-  EXPECT_EQ(MemoryOf(*timeline, 1), (SpanMemory{100, 100, 0, 0}));
+  EXPECT_EQ(MemoryOf(*timeline, 1), (SpanMemory{100, 0, 0, 0}));
 }
 
 TEST(MemoryTest, WhatLiesInARowThatHasOutlivedItsParentIsInside) {
@@ -236,7 +236,7 @@ TEST(MemoryTest, WhatLiesInARowThatHasOutlivedItsParentIsInside) {
   const auto timeline = Build(maker);
   const MemoryEventStore& events = timeline->memory_events();
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events.at(0).parent, kNoSpan);
+  EXPECT_EQ(events.at(0).parent, SpanId{1});
   EXPECT_TRUE(events.at(0).is_inside);
   EXPECT_FALSE(events.at(1).is_inside);
 }

@@ -216,7 +216,8 @@ TEST(SpanBuilderTest, AnnotationsEndByHandleInAnyOrder) {
   maker.AnnotationEnd(1, 40, 2);
   const auto timeline = Build(maker);
   EXPECT_EQ(timeline->span(SpanId{0}).end_ns(), 30);
-  EXPECT_EQ(timeline->span(SpanId{0}).self_ns, 10) << "less the part that both share";
+  EXPECT_EQ(timeline->span(SpanId{0}).self_ns, 20) << "as in torch";
+  EXPECT_EQ(timeline->columns().shared_ns.at(SpanId{0}), 10);
   EXPECT_EQ(timeline->span(SpanId{1}).end_ns(), 40);
   EXPECT_TRUE(timeline->span(SpanId{1}).overlaps);
   EXPECT_EQ(timeline->ledger().partial_overlap, 1u);

@@ -92,8 +92,7 @@ class Bounder {
   }
 
   uint32_t FrameOf(uint32_t frame) {
-    const auto [it, is_new] =
-        frames_.try_emplace(frame, static_cast<uint32_t>(to_.frames.size()));
+    const auto [it, is_new] = frames_.try_emplace(frame, static_cast<uint32_t>(to_.frames.size()));
     if (is_new) to_.frames.push_back(from_.frames[frame]);
     return it->second;
   }

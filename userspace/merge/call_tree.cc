@@ -77,8 +77,7 @@ class TreeBuilder {
   // it was when that began.
   bool Contains(SpanId id, const Span& span, SpanId began_in) const {
     const Span& around = timeline_.span(id);
-    return span.end_ns() <= around.end_ns() &&
-           (span.start_ns < around.end_ns() || id == began_in);
+    return span.end_ns() <= around.end_ns() && (span.start_ns < around.end_ns() || id == began_in);
   }
 
   // The nearest row at which one began that is not apart.
@@ -190,8 +189,7 @@ class TreeBuilder {
     // At the moment of a begin or an end the order of the records tells.
     const auto is_around = [&](SpanId id) {
       const Span& span = timeline_.span(id);
-      return id == began_in ||
-             (span.start_ns < event->time_ns && event->time_ns < span.end_ns());
+      return id == began_in || (span.start_ns < event->time_ns && event->time_ns < span.end_ns());
     };
     const auto around = std::find_if(begun.rbegin(), begun.rend(), is_around);
     event->parent = around == begun.rend() ? kNoSpan : *around;
