@@ -139,7 +139,8 @@ static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
  * first thread's stack does. */
 #define END_OF_ADDRESSES 0x7ffffffff000
 #define MAY_HOLD(address, bytes)                                                                   \
-	((__u64)(address)-LOWEST_ADDRESS <= END_OF_ADDRESSES - LOWEST_ADDRESS - (bytes))
+	((__u64)(address)-LOWEST_ADDRESS <=                                                        \
+	 (__u64)END_OF_ADDRESSES - LOWEST_ADDRESS - (__u64)(bytes))
 #define bpf_probe_read_user(to, bytes, from)                                                       \
 	(MAY_HOLD(from, bytes) ? (copy_bytes((to), (const void *)(from), (bytes)), 0) : -1)
 
