@@ -307,12 +307,12 @@ void ChromeDeviceRows::WriteArrow(uint32_t index, const DeviceActivity& activity
                           : kOtherArrows + index;
   const Span& call = timeline_.span(activity.call);
   const Thread& thread = timeline_.thread(call.thread);
-  WriteFlow("s", id, Raw(thread.pid), Raw(thread.tid), call.start_ns, "},\n");
-  WriteFlow("f", id, place.pid, place.tid, activity.start_ns, ", \"bp\": \"e\"},\n");
+  WriteFlow("s", id, Raw(thread.pid), Raw(thread.tid), Ts(call.start_ns), "},\n");
+  WriteFlow("f", id, place.pid, place.tid, place.slice.ts_ns, ", \"bp\": \"e\"},\n");
 }
 
 void ChromeDeviceRows::WriteFlow(std::string_view phase, uint64_t id, int64_t pid, int64_t tid,
-                                 int64_t time_ns, std::string_view end) {
+                                 int64_t ts_ns, std::string_view end) {
   writer_.Text("{\"ph\": \"");
   writer_.Text(phase);
   writer_.Text("\", \"id\": ");
@@ -322,7 +322,7 @@ void ChromeDeviceRows::WriteFlow(std::string_view phase, uint64_t id, int64_t pi
   writer_.Text(", \"tid\": ");
   writer_.Integer(tid);
   writer_.Text(", \"ts\": ");
-  writer_.Microseconds(Ts(time_ns));
+  writer_.Microseconds(ts_ns);
   writer_.Text(", \"cat\": \"ac2g\", \"name\": \"ac2g\"");
   writer_.Text(end);
 }

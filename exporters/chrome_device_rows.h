@@ -102,7 +102,7 @@ class ChromeDeviceRows {
   void Key(std::string_view key);
   void Number(std::string_view key, int64_t value);
   void WriteArrow(uint32_t index, const DeviceActivity& activity, const Place& place);
-  void WriteFlow(std::string_view phase, uint64_t id, int64_t pid, int64_t tid, int64_t time_ns,
+  void WriteFlow(std::string_view phase, uint64_t id, int64_t pid, int64_t tid, int64_t ts_ns,
                  std::string_view end);
   void WriteNames();
   void WriteName(std::string_view what, int64_t pid, int64_t tid, const std::string& args);

@@ -99,10 +99,9 @@ class TargetTest(LiveTest):
             child.wait()
             child.stdout.close()
 
-    def test_one_of_two_targets_without_torch_is_5(self) -> None:
-        with Job() as job:
-            self.assert_fails(5, ("-p", job.pid, "-p", os.getpid()), str(os.getpid()))
-            self.assertEqual(live.changed_text_bytes(job.pid), 0)
+    def test_targets_of_which_none_has_torch_are_5(self) -> None:
+        # One of several is named, and the others are recorded: targets_test.py.
+        self.assert_fails(5, ("-p", os.getpid(), "-p", os.getppid()), str(os.getpid()))
 
     def test_a_target_that_ends_while_attaching_is_0_or_3(self) -> None:
         """Killed at moments that are spread over the whole attach and a little more."""
