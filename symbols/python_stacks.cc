@@ -10,9 +10,6 @@ namespace proftrace {
 namespace {
 
 constexpr uint32_t kMostInterpreters = 1024;
-// In glibc's struct pthread on x86-64 (2.35 and 2.36 were looked at): `tid`, behind 704 bytes and a
-// list. Its first word is its own address, in every C library.
-constexpr uint64_t kPthreadTid = 720;
 
 // 0 where the frame's bytes do not hold it.
 template <typename T>

@@ -26,14 +26,19 @@ constexpr PythonLimits kAllThreads{.threads = 65536, .frames = 0};
 // A thread may have a state in each interpreter.
 using StatesOfThreads = std::map<uint64_t, std::set<uint64_t>>;  // by the control block
 
+bool IsAlive(const std::array<uint64_t, kWords>& words, uint64_t block) {
+  return words[0] == block && static_cast<uint32_t>(words[kPthreadTid / 8]) != 0;
+}
+
 std::optional<uint32_t> PlaceInAll(const TargetMemory& memory, const StatesOfThreads& threads) {
   std::set<size_t> places;
   bool is_first = true;
   size_t compared = 0;
   for (const auto& [block, states] : threads) {
-    if (++compared > kComparedThreads) break;
+    // A subinterpreter keeps the state of a thread that has made it, and ended.
     std::array<uint64_t, kWords> words{};
-    if (!memory.Read(block, words.data(), sizeof(words))) return std::nullopt;
+    if (!memory.Read(block, words.data(), sizeof(words)) || !IsAlive(words, block)) continue;
+    if (++compared > kComparedThreads) break;
     std::set<size_t> here;
     for (size_t i = 1; i < words.size(); ++i) {
       const bool is_datum = (words[i - 1] & 1) != 0 && words[i - 1] < kMostUses;

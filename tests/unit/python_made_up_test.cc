@@ -435,6 +435,7 @@ TEST(PythonStatePlace, IsTheFirstDatumThatAllThreadsKeep) {
   PythonRuntime runtime{.layout = python.layout, .address = kRuntime};
   const uint64_t block = python.memory.Allocate(2304);
   python.memory.PutWord(block, block);
+  python.memory.PutWord(block + kPthreadTid, 4711);
   python.memory.PutWord(python.thread + python.layout.stack.thread_id, block);
   EXPECT_FALSE(FindPythonStatePlace(python.memory, runtime).ok());  // nowhere
   python.memory.PutWord(block + 400, python.thread);
@@ -447,6 +448,8 @@ TEST(PythonStatePlace, IsTheFirstDatumThatAllThreadsKeep) {
   // A second thread, that keeps it in two of these places.
   const uint64_t second = python.memory.Allocate(512);
   const uint64_t its = python.memory.Allocate(2304);
+  python.memory.PutWord(its, its);
+  python.memory.PutWord(its + kPthreadTid, 4712);
   python.memory.PutWord(second + python.layout.stack.thread_id, its);
   python.memory.PutWord(python.thread + python.layout.stack.thread_next, second);
   EXPECT_FALSE(FindPythonStatePlace(python.memory, runtime).ok());
@@ -454,6 +457,16 @@ TEST(PythonStatePlace, IsTheFirstDatumThatAllThreadsKeep) {
     python.memory.PutWord(its + place, 3);
     python.memory.PutWord(its + place + 8, second);
   }
+  EXPECT_EQ(*FindPythonStatePlace(python.memory, runtime), 824u);
+  // Threads that have ended, of one of which nothing is left.
+  const uint64_t third = python.memory.Allocate(512);
+  const uint64_t fourth = python.memory.Allocate(512);
+  const uint64_t ended = python.memory.Allocate(2304);
+  python.memory.PutWord(ended, ended);
+  python.memory.PutWord(third + python.layout.stack.thread_id, ended);
+  python.memory.PutWord(fourth + python.layout.stack.thread_id, 0xdead0000);
+  python.memory.PutWord(second + python.layout.stack.thread_next, third);
+  python.memory.PutWord(third + python.layout.stack.thread_next, fourth);
   EXPECT_EQ(*FindPythonStatePlace(python.memory, runtime), 824u);
   runtime.version = "3.11.0";
   EXPECT_TRUE(IsRefused(FindPythonStatePlace(python.memory, runtime).status(), "3.11.0"));
