@@ -139,13 +139,18 @@ class StacksTest(LiveTest):
             self.assertIn("nn.Module: Linear_", row["stack"])
         engine = [row for row in rows if row["name"] == "autograd::engine::evaluate_function: AddmmBackward0"]
         self.assertTrue(all(row["stack"].split(";")[-1].endswith(("_engine_run_backward", ": backward")) for row in engine), engine)
-        # A module's backward is that of the nodes that its operators have made.
+        # A module's backward is that of the engine's rows around the nodes that its operators have made, and of what these lead to.
         of_modules: collections.Counter[str] = collections.Counter()
-        class_of = {row["id"]: row["module_class"] for row in rows}
+        by_id = {row["id"]: row for row in rows}
         for row in rows:
-            forward_id = json.loads(row["args"] or "{}").get("forward_id") if row["scope"] == "BACKWARD_FUNCTION" else None
-            if class_of.get(str(forward_id), "").startswith("Linear_"):
-                of_modules[class_of[str(forward_id)]] += int(row["duration_ns"])
+            if row["scope"] == "BACKWARD_FUNCTION":
+                forward_row = by_id.get(str(json.loads(row["args"] or "{}").get("forward_id")))
+                around = by_id[row["parent_id"]]
+                self.assertTrue(around["name"].startswith("autograd::engine::evaluate_function: "), around["name"])
+                if forward_row is not None:
+                    self.assertEqual((around["module"], around["module_class"]), (forward_row["module"], forward_row["module_class"]))
+            if row["name"].startswith("autograd::engine::evaluate_function: ") and row["module_class"].startswith("Linear_"):
+                of_modules[row["module_class"]] += int(row["duration_ns"])
         self.assertEqual(len(of_modules), 3)
         with (result.path / "modules.csv").open(encoding="utf-8", newline="") as file:
             for module in csv.DictReader(file):

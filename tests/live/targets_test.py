@@ -32,7 +32,7 @@ class TargetsTest(LiveTest):
                     job.end()
                     self.assertEqual(tracer.wait(), 0, tracer.text())
             self.assertIsNone(other.poll())
-            self.assert_fails(3, ("-p", other.pid, "-p", os.getpid(), "-d", "300ms", "-o", self.out), "PyTorch")
+            self.assert_fails(5, ("-p", other.pid, "-p", os.getpid(), "-d", "300ms", "-o", self.out.parent / "none"), "no libtorch")
         finally:
             other.kill()
             other.wait()
@@ -42,7 +42,8 @@ class TargetsTest(LiveTest):
         code = ("import os, time, torch\nnull = os.open(os.devnull, os.O_WRONLY)\nos.dup2(null, 1)\nos.dup2(null, 2)\n"
                 "while True: torch.ones(2) + 1; time.sleep(0.001)")
         command = (live.find_python(), "-c", code)
-        done = self.run_proftrace("record", "-d", "300ms", "-o", self.out, "--format", "none", "--", *command)
+        # Long enough for an import of PyTorch on a busy machine.
+        done = self.run_proftrace("record", "-d", "20s", "-o", self.out, "--format", "none", "--", *command)
         said = re.search(r"goes on as PID (\d+); to end it: kill \1\n", done.stderr)
         self.assertIsNotNone(said, done.stderr)
         os.kill(int(said[1]), signal.SIGTERM)
