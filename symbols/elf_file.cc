@@ -149,6 +149,7 @@ void ElfFile::ReadSections(uint64_t offset, uint64_t count, uint64_t names) {
   for (size_t i = 0; i < sections_.size(); ++i) {
     constexpr size_t kMaxSectionNameBytes = 256;
     const ByteView name = ByteView(text).From(headers[i].sh_name, kMaxSectionNameBytes);
+    if (name.size() == 0) continue;
     const char* first = reinterpret_cast<const char*>(name.data());
     sections_[i].name.assign(first, strnlen(first, name.size()));
   }

@@ -92,7 +92,7 @@ void ClassifyOpcode(const uint8_t* op, size_t left, bool plain, Instruction* out
     out->kind = InstructionKind::kJump;
     out->target = short_target();
     out->emulated = plain;
-  } else if (op[0] == 0xe9 && left == 5) {
+  } else if (op[0] == kJumpOpcode && left == 5) {
     out->kind = InstructionKind::kJump;
     out->target = near_target();
     out->emulated = plain;
@@ -102,7 +102,7 @@ void ClassifyOpcode(const uint8_t* op, size_t left, bool plain, Instruction* out
     out->emulated = plain;
   } else if (op[0] == 0xc3 || op[0] == 0xc2 || op[0] == 0xcb || op[0] == 0xca) {
     out->kind = InstructionKind::kReturn;
-  } else if (op[0] == 0xcc || op[0] == 0xf4) {
+  } else if (op[0] == kBreakpointOpcode || op[0] == 0xf4) {
     out->kind = InstructionKind::kTrap;
   } else if (op[0] == 0xff) {
     ClassifyGroupFf(op, left, out);

@@ -24,6 +24,8 @@ enum class InstructionKind : uint8_t {
 };
 
 inline constexpr size_t kMaxInstructionBytes = 15;
+inline constexpr uint8_t kBreakpointOpcode = 0xcc;  // int3
+inline constexpr uint8_t kJumpOpcode = 0xe9;        // jmp rel32
 
 struct Instruction {
   uint64_t address = 0;

@@ -9,11 +9,11 @@
 #include <string>
 
 #include "symbols/disassembler.h"
+#include "symbols/instruction.h"
 
 namespace proftrace {
 namespace {
 
-constexpr uint8_t kJump = 0xe9;
 constexpr uint8_t kGroupFf = 0xff;
 constexpr uint8_t kOperandSize = 0x66;
 constexpr uint8_t kAddressSize = 0x67;
@@ -167,7 +167,7 @@ class Mover {
 
   absl::Status Move(const Instruction& instruction);
   absl::Status JumpTo(uint64_t target) {
-    bytes_.push_back(kJump);
+    bytes_.push_back(kJumpOpcode);
     return AppendDistance(target);
   }
   std::vector<uint8_t> Take() { return std::move(bytes_); }
@@ -327,7 +327,7 @@ absl::StatusOr<std::vector<uint8_t>> MoveCode(std::span<const uint8_t> code, uin
   bool is_over = false;
   for (const Instruction& instruction : instructions) {
     if (is_over) {
-      if (instruction.kind != InstructionKind::kNop && instruction.bytes[0] != 0xcc) {
+      if (instruction.kind != InstructionKind::kNop && instruction.bytes[0] != kBreakpointOpcode) {
         const Disassembled* decoded = Disassembler::OfThread().Decode(instruction);
         if (decoded == nullptr || decoded->id() != X86_INS_NOP) {
           return At(instruction, address, "it is behind the end");

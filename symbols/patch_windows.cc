@@ -4,6 +4,7 @@
 #include <array>
 #include <tuple>
 
+#include "symbols/instruction.h"
 #include "symbols/liveness.h"
 #include "symbols/moved_code.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kFunctionAlignment = 16;
-constexpr uint8_t kBreakpoint = 0xcc;
-constexpr uint8_t kJumpOpcode = 0xe9;  // jmp rel32
 // How far a window may begin from its point, in bytes.
 constexpr uint64_t kReach = 40;
 // So many registers without saving them are all that a recorder has use for.
@@ -76,7 +75,8 @@ bool IsJumpAlone(const Instruction& instruction) {
 }
 
 bool IsPadding(const Instruction& instruction) {
-  if (instruction.kind == InstructionKind::kNop || instruction.bytes[0] == kBreakpoint) return true;
+  if (instruction.kind == InstructionKind::kNop || instruction.bytes[0] == kBreakpointOpcode)
+    return true;
   const InstructionEffects effects = EffectsOf(instruction);
   // A long nop: 0f 1f.
   size_t at = 0;

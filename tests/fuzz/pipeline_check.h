@@ -27,12 +27,12 @@ inline void CheckTimeline(const Timeline& timeline) {
   Require(ledger.begins == timeline.span_count(), "a span for each begin");
   std::vector<int64_t> children_ns(timeline.span_count());
   std::vector<bool> has_overlap(timeline.span_count());
-  std::vector<int64_t> calls_end_ns(timeline.span_count());
+  std::vector<int64_t> last_end_ns(timeline.span_count());
   for (uint32_t i = 0; i < timeline.span_count(); ++i) {
     const Span& span = timeline.span(SpanId{i});
     Require(i == 0 || timeline.span(SpanId{i - 1}).start_ns <= span.start_ns, "order of starts", i);
-    Require(span.duration_ns >= 0 && span.self_ns >= 0 && span.self_ns <= span.duration_ns,
-            "self <= duration", i);
+    Require(span.duration_ns >= 0 && span.self_ns <= span.duration_ns, "self <= duration", i);
+    Require(!span.is_apart || (span.parent == kNoSpan && span.self_ns == 0), "a row apart", i);
     Require(Raw(span.thread) < timeline.threads().size(), "thread", i);
     Require(Raw(span.label) < timeline.labels().size(), "label", i);
     Require(Raw(span.path) < timeline.paths().size(), "path", i);
@@ -45,12 +45,11 @@ inline void CheckTimeline(const Timeline& timeline) {
     Require(parent.thread == span.thread, "a parent on the same thread", i);
     Require(span.depth == parent.depth + 1 || span.depth == UINT16_MAX, "depth", i);
     Require(parent.start_ns <= span.start_ns, "a child begins later", i);
-    if (IsCudaCall(timeline.label(span.label).category)) {
-      // Calls of one thread that overlap: no time of them counts twice.
-      int64_t& end_ns = calls_end_ns[Raw(span.parent)];
-      if (span.start_ns < end_ns) has_overlap[Raw(span.parent)] = true;
-      end_ns = std::max(end_ns, span.end_ns());
-    }
+    // Rows beside each other that overlap: calls of CUDA, whose time does not count twice, and rows
+    // whose shared time is each one's own, as in torch (merge/call_tree.h).
+    int64_t& end_ns = last_end_ns[Raw(span.parent)];
+    if (span.start_ns < end_ns) has_overlap[Raw(span.parent)] = true;
+    end_ns = std::max(end_ns, span.end_ns());
     if (span.overlaps) {
       has_overlap[Raw(span.parent)] = true;
     } else {
@@ -60,8 +59,9 @@ inline void CheckTimeline(const Timeline& timeline) {
   }
   for (uint32_t i = 0; i < timeline.span_count(); ++i) {
     const Span& span = timeline.span(SpanId{i});
-    if (!has_overlap[i])
-      Require(span.self_ns == span.duration_ns - children_ns[i], "self times add up", i);
+    if (has_overlap[i] || span.is_apart) continue;
+    Require(span.self_ns >= 0, "own time", i);
+    Require(span.self_ns == span.duration_ns - children_ns[i], "self times add up", i);
   }
 }
 

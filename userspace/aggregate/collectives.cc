@@ -235,15 +235,16 @@ bool MayHaveAnothersRank(std::string_view name) {
   return false;
 }
 
-// The group of that size in which the process has that rank, if there is but one. No rank: any.
-const ProcessGroup* GroupOf(const Timeline& timeline, Pid pid, std::optional<int64_t> rank,
-                            int64_t size) {
+constexpr int64_t kAnyRank = -1;
+
+// The group of that size in which the process has that rank, if there is but one.
+const ProcessGroup* GroupOf(const Timeline& timeline, Pid pid, int64_t rank, int64_t size) {
   const ProcessGroup* found = nullptr;
   for (const Target& target : timeline.info().targets) {
     if (target.pid != pid) continue;
     for (const ProcessGroup& group : target.process_groups) {
       if (group.size != size || group.name.empty()) continue;
-      if (rank.has_value() && group.rank != *rank) continue;
+      if (rank != kAnyRank && group.rank != rank) continue;
       if (found != nullptr) return nullptr;
       found = &group;
     }
@@ -313,9 +314,11 @@ std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
   if (out_split) collective.out_split = Listed(*out_split);
   if (has_series) collective.ranks = RanksOf(concrete, after_splits, *size);
   const Pid pid = timeline.thread(row.thread).pid;
-  const std::optional<int64_t> own_rank =
-      MayHaveAnothersRank(collective.name) ? std::nullopt : rank;
-  const ProcessGroup* group = rank ? GroupOf(timeline, pid, own_rank, *size) : nullptr;
+  const ProcessGroup* group = nullptr;
+  if (rank) {
+    const int64_t own_rank = MayHaveAnothersRank(collective.name) ? kAnyRank : *rank;
+    group = GroupOf(timeline, pid, own_rank, *size);
+  }
   if (group != nullptr) {
     collective.group = group->name;
     collective.group_description = group->description;

@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "symbols/instruction.h"
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -32,7 +33,6 @@ namespace {
 static_assert(kRegionBytes == 2 * INJECT_PAGE_BYTES + INJECT_STACK_BYTES);
 
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
-constexpr uint8_t kBreakpoint = 0xcc;
 constexpr uint64_t kMemfdCloexec = 1;
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
 
@@ -165,7 +165,7 @@ absl::Status InjectionRegion::Fill(const std::vector<PatchSite>& sites, std::vec
   for (size_t i = 0; i < sites.size(); ++i) {
     const absl::StatusOr<std::vector<uint8_t>> bytes = MakeStub(sites[i], stubs_[i], code_address);
     if (!bytes.ok()) return bytes.status();
-    code.resize(stubs_[i] - code_address, kBreakpoint);
+    code.resize(stubs_[i] - code_address, kBreakpointOpcode);
     code.insert(code.end(), bytes->begin(), bytes->end());
     addresses.push_back(sites[i].address);
   }
@@ -209,7 +209,7 @@ bool InjectionRegion::PutBack(const PatchSite& site) const {
       WithoutJump(address_, address_ + kRegionBytes, site.address, jump, file);
   std::copy(restored.begin(), restored.end(), after.begin());
   for (size_t i = restored.size(); i < site.size; ++i) {
-    if (now[i] == kBreakpoint) after[i] = now[i];
+    if (now[i] == kBreakpointOpcode) after[i] = now[i];
   }
   return WriteAround(memory_, site.address, std::span(now).first(site.size),
                      std::span(after).first(site.size));

@@ -1,13 +1,14 @@
 #include "userspace/inject/jump_distance.h"
 
+#include "symbols/instruction.h"
+
 namespace proftrace {
 namespace {
 
 constexpr int kDistanceBytes = 4;
-constexpr uint8_t kBreakpoint = 0xcc;  // int3
-constexpr uint8_t kInterrupt = 0xcd;   // int
+constexpr uint8_t kInterrupt = 0xcd;  // int
 
-bool IsMarker(uint8_t byte) { return byte == kBreakpoint || byte == kInterrupt; }
+bool IsMarker(uint8_t byte) { return byte == kBreakpointOpcode || byte == kInterrupt; }
 
 // The uppermost byte of the distance that must not be there; -1 = there is none.
 int UnsafeByte(uint32_t distance) {

@@ -17,7 +17,6 @@ namespace {
 constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kMostBetweenPushes = 2;  // moves of registers, before a second probe
 constexpr uint8_t kNop = 0x90;
-constexpr uint8_t kJump = 0xe9;
 constexpr uint8_t kCall = 0xe8;
 // lea -128(%rsp), %rsp; pushfq; push %rax: past the red zone, and lea leaves the flags alone.
 constexpr std::array<uint8_t, 7> kEnter = {0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x50};
@@ -123,7 +122,7 @@ absl::StatusOr<std::vector<uint8_t>> JumpTo(const PatchSite& site, uint64_t targ
     return absl::InternalError("a jump's distance looks like a breakpoint");
   }
   std::vector<uint8_t> bytes;
-  AppendRelative(kJump, *distance, &bytes);
+  AppendRelative(kJumpOpcode, *distance, &bytes);
   bytes.resize(site.size, kNop);
   return bytes;
 }
@@ -142,7 +141,7 @@ absl::StatusOr<std::vector<uint8_t>> MakeStub(const PatchSite& site, uint64_t ad
   bytes.insert(bytes.end(), site.original.begin(), site.original.begin() + site.size);
   const absl::StatusOr<int32_t> back = Distance(address + bytes.size() + kJumpBytes, site.end());
   if (!back.ok()) return back.status();
-  AppendRelative(kJump, *back, &bytes);
+  AppendRelative(kJumpOpcode, *back, &bytes);
   return bytes;
 }
 

@@ -14,7 +14,7 @@ constexpr uint64_t kMargin = 0x10000;  // left free beside other mappings, where
 constexpr uint64_t kLowest = 0x10000;
 // Pages that are tried from an end of a gap on. Over so many, any other byte of a distance than the
 // uppermost one has been something else.
-constexpr int kMostTries = 96;
+constexpr int kMostPages = 96;
 
 // 0 where it would be below.
 uint64_t Less(uint64_t address, int64_t change) {
@@ -52,12 +52,12 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, const Wanted& wanted, ui
   };
   // Begins of rooms in [first, last], which are pages: the nearest to either end that is safe.
   const auto take_within = [&](uint64_t first, uint64_t last, bool at_end) {
-    for (int i = 0; !at_end && i < kMostTries && first + i * kRoomPageBytes <= last; ++i) {
+    for (int i = 0; !at_end && i < kMostPages && first + i * kRoomPageBytes <= last; ++i) {
       if (!wanted.IsSafe(first + i * kRoomPageBytes)) continue;
       take(first + i * kRoomPageBytes);
       break;
     }
-    for (int i = 0; i < kMostTries && first + i * kRoomPageBytes <= last; ++i) {
+    for (int i = 0; i < kMostPages && first + i * kRoomPageBytes <= last; ++i) {
       if (!wanted.IsSafe(last - i * kRoomPageBytes)) continue;
       take(last - i * kRoomPageBytes);
       break;

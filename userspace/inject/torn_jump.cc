@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstring>
 
+#include "symbols/instruction.h"
+
 namespace proftrace {
 namespace {
 
-constexpr uint8_t kBreakpoint = 0xcc;
-constexpr uint8_t kJump = 0xe9;
 constexpr size_t kDistanceAt = 1;
 
 int32_t DistanceOf(const JumpPlace& place) {
@@ -18,14 +18,14 @@ int32_t DistanceOf(const JumpPlace& place) {
 
 bool IsWhole(uint64_t begin, uint64_t end, uint64_t address, const JumpPlace& now) {
   const uint64_t target = address + now.size() + static_cast<uint64_t>(int64_t{DistanceOf(now)});
-  return (now[0] == kJump || now[0] == kBreakpoint) && target >= begin && target < end;
+  return (now[0] == kJumpOpcode || now[0] == kBreakpointOpcode) && target >= begin && target < end;
 }
 
 }  // namespace
 
 bool IsOfFile(const uint8_t* now, const uint8_t* file, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) {
-    if (now[i] != file[i] && now[i] != kBreakpoint) return false;
+    if (now[i] != file[i] && now[i] != kBreakpointOpcode) return false;
   }
   return true;
 }
@@ -34,11 +34,11 @@ bool MayBeJumpInto(uint64_t begin, uint64_t end, uint64_t address, const JumpPla
                    const JumpPlace& file) {
   if (IsOfFile(now.data(), file.data(), now.size())) return false;
   if (IsWhole(begin, end, address, now)) return true;
-  if (now[0] != kJump && now[0] != kBreakpoint && now[0] != file[0]) return false;
+  if (now[0] != kJumpOpcode && now[0] != kBreakpointOpcode && now[0] != file[0]) return false;
   // A byte that is the file's or a breakpoint may have been any other.
   uint32_t known = 0;
   for (size_t i = kDistanceAt; i < now.size(); ++i) {
-    const bool is_known = now[i] != file[i] && now[i] != kBreakpoint;
+    const bool is_known = now[i] != file[i] && now[i] != kBreakpointOpcode;
     if (is_known) known |= uint32_t{0xff} << (8 * (i - kDistanceAt));
   }
   const auto distance = static_cast<uint32_t>(DistanceOf(now)) & known;
@@ -51,7 +51,9 @@ bool MayBeJumpInto(uint64_t begin, uint64_t end, uint64_t address, const JumpPla
 
 bool WriteAround(const WritableMemory& memory, uint64_t address, std::span<const uint8_t> before,
                  std::span<const uint8_t> after) {
-  const auto stays = [&](size_t i) { return before[i] == kBreakpoint && after[i] == kBreakpoint; };
+  const auto stays = [&](size_t i) {
+    return before[i] == kBreakpointOpcode && after[i] == kBreakpointOpcode;
+  };
   bool is_written = true;
   for (size_t begin = 0, end = 0; begin < before.size(); begin = end) {
     while (end < before.size() && !stays(end)) ++end;
@@ -70,7 +72,7 @@ JumpPlace WithoutJump(uint64_t begin, uint64_t end, uint64_t address, const Jump
   JumpPlace restored = file;
   for (size_t i = 0; i < now.size(); ++i) {
     const bool is_ours = is_whole && i >= kDistanceAt;
-    if (now[i] == kBreakpoint && !is_ours) restored[i] = kBreakpoint;
+    if (now[i] == kBreakpointOpcode && !is_ours) restored[i] = kBreakpointOpcode;
   }
   return restored;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "symbols/instruction.h"
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
@@ -21,8 +22,6 @@
 namespace proftrace {
 namespace {
 
-constexpr uint8_t kBreakpoint = 0xcc;
-constexpr uint8_t kJump = 0xe9;
 constexpr uint8_t kNop = 0x90;
 constexpr uint64_t kMostRunBytes = 1 << 20;  // that are compared at once
 
@@ -43,7 +42,7 @@ class Audit {
       if (const std::optional<size_t> end = EndOfJump(run, i); end.has_value()) {
         ++result_.jumps;
         i = *end - 1;
-      } else if (run.now[i] == kBreakpoint) {
+      } else if (run.now[i] == kBreakpointOpcode) {
         ++result_.breakpoints;
       } else {
         AddTorn(mapping, run.address + i);
@@ -67,7 +66,7 @@ class Audit {
     const size_t first = i - std::min(i, sizeof(JumpPlace) - 1);
     for (size_t begin = first; begin <= i && begin + sizeof(JumpPlace) <= run.now.size(); ++begin) {
       // The kernel's breakpoint may lie on its first byte.
-      if (run.now[begin] != kJump && run.now[begin] != kBreakpoint) continue;
+      if (run.now[begin] != kJumpOpcode && run.now[begin] != kBreakpointOpcode) continue;
       int32_t distance = 0;
       std::memcpy(&distance, run.now.data() + begin + 1, sizeof(distance));
       size_t end = begin + sizeof(JumpPlace);

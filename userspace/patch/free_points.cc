@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "symbols/elf_file.h"
+#include "symbols/instruction.h"
 #include "symbols/process_maps.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/writable_memory.h"
@@ -18,7 +19,6 @@
 namespace proftrace {
 namespace {
 
-constexpr uint8_t kBreakpoint = 0xcc;
 // A jump lies no further from its point, nor are instructions that it replaces.
 constexpr uint64_t kReach = 80;
 
@@ -51,7 +51,7 @@ class ChangedCode {
       return true;
     }
     for (size_t i = 0; i < bytes; ++i) {
-      if (now[i] != file[i] && now[i] != kBreakpoint) return true;
+      if (now[i] != file[i] && now[i] != kBreakpointOpcode) return true;
     }
     return false;
   }

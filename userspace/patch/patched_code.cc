@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bpf/abi/patch_memory.h"
+#include "symbols/instruction.h"
 #include "symbols/process.h"
 #include "userspace/inject/jump_distance.h"
 #include "userspace/inject/loader_places.h"
@@ -26,8 +27,6 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kMostWindowBytes = 64;
-constexpr uint8_t kBreakpoint = 0xcc;
-constexpr uint8_t kJumpOpcode = 0xe9;  // jmp rel32
 // Every call that the job makes takes its thread to a stop and back, and what is dropped of a
 // file's pages costs no more than a fault for 16 of them.
 constexpr uint64_t kMostGapBytes = 1024 * kPageBytes;
@@ -44,7 +43,7 @@ bool IsOurJump(std::span<const uint8_t> ours, const uint8_t* now) {
 bool IsJumpOrFile(std::span<const uint8_t> ours, std::span<const uint8_t> original,
                   const uint8_t* now) {
   for (size_t i = 0; i < ours.size(); ++i) {
-    if (now[i] != ours[i] && now[i] != original[i] && now[i] != kBreakpoint) return false;
+    if (now[i] != ours[i] && now[i] != original[i] && now[i] != kBreakpointOpcode) return false;
   }
   return true;
 }
@@ -260,7 +259,7 @@ absl::Status PatchedCode::WriteTrampolines(bool touches_pages) {
   for (Region& region : regions_) {
     const uint64_t recorder = region.range.address + PATCH_CONTROL_BYTES;
     std::vector<uint8_t> code(RecorderCode().begin(), RecorderCode().end());
-    code.resize(region.tables - recorder, kBreakpoint);
+    code.resize(region.tables - recorder, kBreakpointOpcode);
     code.insert(code.end(), tables_.bytes().begin(), tables_.bytes().end());
     TrampolineRoom room(recorder + RoundUp(code.size(), kTrampolineAlignment),
                         region.range.address + region.range.bytes);
@@ -281,7 +280,7 @@ absl::Status PatchedCode::WriteTrampolines(bool touches_pages) {
         continue;
       }
       const uint64_t at = *to - recorder;
-      if (code.size() < at + bytes->size()) code.resize(at + bytes->size(), kBreakpoint);
+      if (code.size() < at + bytes->size()) code.resize(at + bytes->size(), kBreakpointOpcode);
       std::copy(bytes->begin(), bytes->end(), code.begin() + static_cast<ptrdiff_t>(at));
       const std::vector<uint8_t>& original = spots_[i].original;
       jumps_.push_back({i,
@@ -340,7 +339,7 @@ void PatchedCode::FindRuns() {
     if (!ReadMappedFile(pid_, *mappings, run.address, file.data(), file.size())) continue;
     run.like_breakpoints.emplace();
     for (size_t i = 0; i < file.size(); ++i) {
-      if (file[i] == kBreakpoint) run.like_breakpoints->push_back(i);
+      if (file[i] == kBreakpointOpcode) run.like_breakpoints->push_back(i);
     }
   }
 }
@@ -350,7 +349,7 @@ bool PatchedCode::MayHaveBreakpoints(const PageRun& run, std::span<const uint8_t
   size_t next = run.first_jump;
   auto known = run.like_breakpoints->begin();
   for (size_t i = 0; i < run.bytes; ++i) {
-    const void* found = std::memchr(now.data() + i, kBreakpoint, run.bytes - i);
+    const void* found = std::memchr(now.data() + i, kBreakpointOpcode, run.bytes - i);
     if (found == nullptr) return false;
     i = static_cast<size_t>(static_cast<const uint8_t*>(found) - now.data());
     known = std::lower_bound(known, run.like_breakpoints->end(), i);
@@ -361,7 +360,7 @@ bool PatchedCode::MayHaveBreakpoints(const PageRun& run, std::span<const uint8_t
     }
     if (next == run.first_jump + run.jumps || address < jumps_[next].address) return true;
     const Jump& jump = jumps_[next];
-    if (!jump.is_written || jump.bytes[address - jump.address] != kBreakpoint) return true;
+    if (!jump.is_written || jump.bytes[address - jump.address] != kBreakpointOpcode) return true;
   }
   return false;
 }
