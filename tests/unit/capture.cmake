@@ -5,6 +5,7 @@ proftrace_unit_test(capture_test
     capture_device_records_test.cc
     capture_flight_recorder_test.cc
     capture_job_hit_cost_test.cc
+    capture_job_threads_test.cc
     capture_late_starts_test.cc
     capture_load_messages_test.cc
     capture_map_watch_test.cc

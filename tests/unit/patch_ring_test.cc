@@ -365,6 +365,48 @@ TEST(PatchRing, SurvivesAnyContents) {
   }
 }
 
+// What only the tracer's own programs say is not believed.
+TEST(PatchRing, TakesNoNewsOfProcessesFromAJob) {
+  Recorder recorder;
+  const uint8_t kinds[] = {abi::PT_FORK,          abi::PT_EXEC,   abi::PT_THREAD_EXIT,
+                           abi::PT_LOSS_ANYWHERE, abi::PT_SAMPLE, 255};
+  for (const uint8_t kind : kinds) recorder.Record(1, kind, 64);
+  recorder.Record(2, abi::PT_SPAN_BEGIN, 64);
+  const std::vector<Seen> seen = recorder.Drain();
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0].kind, abi::PT_LOSS);
+  EXPECT_EQ(seen[0].value, std::size(kinds));
+  EXPECT_EQ(seen[1].site, 2);
+  EXPECT_EQ(recorder.ring()->counts().damages, std::size(kinds));
+}
+
+// A job that says of all slots that they are full, of nothing.
+TEST(PatchRing, LooksForRecordsWhereThereAreNoneForAWhileOnly) {
+  Recorder recorder;
+  recorder.Record(1, abi::PT_SPAN_BEGIN, 64);
+  ASSERT_EQ(recorder.Drain().size(), 1u);
+  for (size_t i = PATCH_SLOTS / 2; i < PATCH_SLOTS; ++i) {
+    std::byte* slot = recorder.memory() + PATCH_RING_HEADER_BYTES + (i << PATCH_SLOT_SHIFT);
+    const uint64_t owner = 0x7fff00000000;
+    const uint64_t tail = kSlotWords;
+    std::memcpy(slot + PATCH_SLOT_OWNER, &owner, sizeof(owner));
+    std::memcpy(slot + PATCH_SLOT_TAIL, &tail, sizeof(tail));
+  }
+  const auto cpu_ns = [] { return ClockNs(CLOCK_THREAD_CPUTIME_ID); };
+  const int64_t begin_ns = MonotonicNs();
+  int64_t looked_ns = 0;
+  uint64_t drains = 0;
+  for (; MonotonicNs() - begin_ns < 3'000'000'000; ++drains) {
+    recorder.Record(1, abi::PT_SPAN_BEGIN, 64);
+    const int64_t before_ns = cpu_ns();
+    ASSERT_EQ(recorder.Drain().size(), 1u);
+    looked_ns += cpu_ns() - before_ns;
+    usleep(1000);
+  }
+  // Each word once a second, not at each drain.
+  EXPECT_LT(looked_ns / static_cast<int64_t>(drains), 1'000'000);
+}
+
 TEST(TscClock, FollowsTheMonotonicClock) {
   TscClock clock;
   int64_t last = 0;

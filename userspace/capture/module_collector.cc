@@ -15,6 +15,11 @@ namespace {
 constexpr size_t kMostModels = 256;
 // The youngest of them, which may have got modules since they were read.
 constexpr size_t kModelsReadAgain = 4;
+// That wait to be looked for. A job makes up as many as it likes.
+constexpr size_t kMostWaiting = 1u << 16;
+constexpr size_t kMostWaitingOfOne = 1u << 14;
+// For so long is looked for what waits at the end.
+constexpr int64_t kFinishNs = 5'000'000'000;
 constexpr uint64_t kTypeOffset = 8;  // in an object of Python's
 
 }  // namespace
@@ -36,6 +41,12 @@ void ModuleCollector::Observe(std::span<const std::byte> record) {
   if (pair.head.kind != abi::PT_PYTHON_MODULE || record.size() < sizeof(pair)) return;
   std::memcpy(&pair, record.data(), sizeof(pair));
   const std::lock_guard lock(mutex_);
+  size_t& waiting = waiting_[pair.head.pid];
+  if (waiting >= kMostWaitingOfOne || seen_.size() >= kMostWaiting) {
+    ++not_read_;
+    return;
+  }
+  ++waiting;
   seen_.push_back(
       {Pid{pair.head.pid}, pair.handle, pair.object, static_cast<int64_t>(pair.head.time_ns)});
   changed_.notify_all();
@@ -47,9 +58,14 @@ void ModuleCollector::Run() {
     changed_.wait(lock, [this] { return stop_ || !seen_.empty(); });
     for (auto& [pid, layout] : layouts_) processes_[Raw(pid)] = Process{layout, {}, {}, {}};
     layouts_.clear();
+    if (stop_ && MonotonicNs() > finish_until_ns_) {
+      not_read_ += seen_.size();
+      seen_.clear();
+    }
     if (seen_.empty()) return;
     const Seen seen = seen_.front();
     seen_.pop_front();
+    --waiting_[Raw(seen.pid)];
     lock.unlock();
     Collect(seen);
     lock.lock();
@@ -164,9 +180,15 @@ void ModuleCollector::Finish() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
+    finish_until_ns_ = MonotonicNs() + kFinishNs;
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+}
+
+uint64_t ModuleCollector::not_read() const {
+  const std::lock_guard lock(mutex_);
+  return not_read_;
 }
 
 }  // namespace proftrace

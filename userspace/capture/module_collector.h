@@ -35,8 +35,11 @@ class ModuleCollector {
   void SetLayout(Pid pid, const PythonLayout& layout);
   // A record of the ring; those that are not of modules are of no interest.
   void Observe(std::span<const std::byte> record);
-  // Waits until what was observed is written. Nothing may be observed afterwards.
+  // Waits until what was observed is written, or for some seconds. Nothing may be observed
+  // afterwards.
   void Finish();
+  // Of how many modules the place was not looked for, because too many came at once.
+  uint64_t not_read() const;
 
  private:
   struct Seen {
@@ -73,11 +76,14 @@ class ModuleCollector {
   bool IsStillThere(Pid pid, uint64_t object, Process* process, Children* children);
 
   CaptureSink* sink_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Seen> seen_;
+  absl::flat_hash_map<uint32_t, size_t> waiting_;  // how many of them, by pid
+  uint64_t not_read_ = 0;
   std::vector<std::pair<Pid, PythonLayout>> layouts_;  // that the thread does not know yet
   bool stop_ = false;
+  int64_t finish_until_ns_ = 0;
   absl::flat_hash_map<uint32_t, Process> processes_;  // by pid; the thread's own
   std::thread thread_;
 };

@@ -25,15 +25,9 @@
 namespace proftrace {
 namespace {
 
-// The busiest thread fills its part of the ring in 20 ms.
-constexpr useconds_t kDrainUs = 1000;
-constexpr int64_t kFreeSlotsNs = 20'000'000;
 // Of a thread's part of the ring, in words, where nobody lets us run first: a busy machine keeps us
 // waiting for longer.
 constexpr uint32_t kPatientSlotWords = 1u << 19;
-// More is not kept: the rings fill, and what is lost is counted.
-constexpr size_t kMostBytes = size_t{256} << 20;
-
 std::string ExecutableOf(Pid pid) {
   char path[4096];
   const std::string link = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/exe";
@@ -76,6 +70,10 @@ bool HasCatch(const std::vector<ModulePlan>& modules) {
   });
 }
 
+PatchRing::ThreadNumber NumbersOf(std::shared_ptr<JobThreads> threads) {
+  return [threads = std::move(threads)](uint32_t tid) { return threads->NumberOf(tid); };
+}
+
 uint64_t LostOf(const PatchRingCounts& counts) {
   return counts.lost + counts.abandoned + counts.damages + counts.lapses;
 }
@@ -94,44 +92,6 @@ PatchRecorder::PatchRecorder(bool alone, bool with_stack, std::string cache_dire
 }
 
 PatchRecorder::~PatchRecorder() { Detach(); }
-
-void PatchRecorder::Run() {
-  // A ring is full in milliseconds.
-  const Hurry hurry;
-  int64_t free_slots_ns = 0;
-  while (true) {
-    const int64_t now_ns = MonotonicNs();
-    {
-      const std::lock_guard lock(mutex_);
-      if (stop_) return;
-      bool is_empty = true;
-      for (auto& [pid, process] : processes_) is_empty &= Drain(&process);
-      const bool frees_slots = now_ns >= free_slots_ns;
-      for (auto& [pid, process] : processes_) {
-        if (frees_slots) process.patched->FreeSlots();
-      }
-      if (frees_slots) free_slots_ns = now_ns + kFreeSlotsNs;
-      if (is_empty) emptied_until_ns_ = begun_.empty() ? now_ns : std::min(now_ns, *begun_.begin());
-    }
-    usleep(kDrainUs);
-  }
-}
-
-bool PatchRecorder::Drain(Process* process) {
-  PatchRing* ring = process->patched->ring();
-  lapse_ns_ += ring->LetWrite(kPatchLeaseNs);
-  if (records_.bytes() > kMostBytes) return false;
-  ring->Drain([this](std::span<const std::byte> record) { Keep(record); });
-  return true;
-}
-
-void PatchRecorder::Keep(std::span<const std::byte> record) {
-  abi::pt_record head{};
-  std::memcpy(&head, record.data(), sizeof(head));
-  // Its place among the others is looked for while it lives.
-  if (head.kind == abi::PT_PYTHON_MODULE) on_module_(record);
-  records_.Add(record);
-}
 
 absl::StatusOr<PlanSpots> PatchRecorder::SpotsOf(Pid pid, const ProbePlan& plan, size_t first,
                                                  const PatchedCode* code) const {
@@ -165,17 +125,12 @@ absl::StatusOr<PlanSpots> PatchRecorder::AllSpotsOf(Pid pid,
   return spots;
 }
 
-PatchRing::ThreadNumber NumbersOf(Pid pid) {
-  return [threads = std::make_shared<JobThreads>(pid)](uint32_t tid) {
-    return threads->NumberOf(tid);
-  };
-}
-
 std::vector<abi::pt_place> PatchRecorder::PlacesOf(const ProbePlan& plan) const {
   return alone_ ? PlacesWithoutBpf(plan) : plan.places;
 }
 
-absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchRecorder::AttachFork(Pid pid) {
+absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchRecorder::AttachFork(
+    Pid pid, const std::shared_ptr<JobThreads>& threads) {
   if (!HasPatches(pid)) return nullptr;
   std::shared_ptr<PatchedProcess> parent;
   {
@@ -185,16 +140,17 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchRecorder::AttachFork(Pid pi
     parent = it->second.patched;
   }
   absl::StatusOr<std::unique_ptr<PatchedProcess>> child =
-      PatchedProcess::AttachFork(pid, *parent, NumbersOf(pid));
+      PatchedProcess::AttachFork(pid, *parent, NumbersOf(threads));
   if (absl::IsFailedPrecondition(child.status())) return child;
   return child.ok() ? *std::move(child) : nullptr;
 }
 
-void PatchRecorder::Add(Pid pid, Process process) {
+void PatchRecorder::Add(Pid pid, Process process, std::shared_ptr<JobThreads> threads) {
   std::string executable = ExecutableOf(pid);
   const std::lock_guard lock(mutex_);
   if (!executable.empty()) executables_.insert(std::move(executable));
   processes_[Raw(pid)] = std::move(process);
+  threads_[Raw(pid)] = std::move(threads);
 }
 
 // While it lives, a process may record that is not among those whose rings are emptied.
@@ -218,12 +174,13 @@ class PatchRecorder::Begun {
 
 absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
     Pid pid, const std::shared_ptr<const ProbePlan>& plan, StoppedThreads* held) {
+  const auto threads = std::make_shared<JobThreads>(pid);
   {
     const Begun begun(this);
-    absl::StatusOr<std::unique_ptr<PatchedProcess>> forked = AttachFork(pid);
+    absl::StatusOr<std::unique_ptr<PatchedProcess>> forked = AttachFork(pid, threads);
     if (!forked.ok()) return forked.status();
     if (std::shared_ptr<PatchedProcess> child = *std::move(forked); child != nullptr) {
-      Add(pid, {child, plan});
+      Add(pid, {child, plan}, threads);
       const std::lock_guard lock(mutex_);
       pythons_.erase(Raw(pid));  // it has its parent's
       return child;
@@ -251,7 +208,7 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
   }
   const Begun begun(this);
   absl::StatusOr<std::shared_ptr<PatchedProcess>> made =
-      PatchedProcess::Attach(pid, std::move(spots->spots), options, NumbersOf(pid), held);
+      PatchedProcess::Attach(pid, std::move(spots->spots), options, NumbersOf(threads), held);
   if (!made.ok()) return made;
   const PatchedCode& code = *(*made)->code();
   if (options.python.has_value() && !(*made)->ring()->are_stacks_read()) {
@@ -264,7 +221,7 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
   if (with_stack_ && AreEndsSeen(*plan, code.spots(), code.WrittenSpots())) {
     (*made)->ring()->SetEndsAreSeen(true);
   }
-  Add(pid, {*made, plan});
+  Add(pid, {*made, plan}, threads);
   return made;
 }
 
@@ -414,14 +371,13 @@ void PatchRecorder::Close(Pid pid, Process process) {
   const absl::Status status = process.patched->Detach();
   if (status.ok()) guardian_->Forget(pid);
   const absl::Status code_status = status.ok() ? CheckCode(pid) : absl::OkStatus();
+  DrainLast(pid, process.patched->ring());
   const std::lock_guard lock(mutex_);
   // One that has ended has no code.
   if (ExitCodeOf(code_status) == ExitCode::kHostUnfit) {
     gaps_.push_back({"the job's code", std::string(code_status.message())});
     code_status_.Update(code_status);
   }
-  process.patched->ring()->Stop();
-  process.patched->ring()->Drain([this](std::span<const std::byte> record) { Keep(record); });
   for (auto& [number, demoted] : demoted_) {
     if (demoted.pid != pid || demoted.calls.has_value()) continue;
     demoted.calls = process.patched->ring()->CountedCalls(demoted.site);
@@ -510,22 +466,6 @@ void PatchRecorder::Detach() {
   CleanForks(processes);
   const std::lock_guard lock(mutex_);
   emptied_until_ns_ = MonotonicNs();
-}
-
-void PatchRecorder::Take(const std::function<void(std::span<const std::byte>)>& on_record) {
-  std::deque<std::vector<std::byte>> blocks;
-  {
-    const std::lock_guard lock(mutex_);
-    blocks = records_.Take();
-  }
-  RecordBlocks::ForEach(blocks, on_record);
-  const std::lock_guard lock(mutex_);
-  records_.GiveBack(std::move(blocks));
-}
-
-int64_t PatchRecorder::emptied_until_ns() const {
-  const std::lock_guard lock(mutex_);
-  return emptied_until_ns_;
 }
 
 uint64_t PatchRecorder::lost() const {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
+#include "userspace/capture/job_threads.h"
 #include "userspace/capture/record_blocks.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
@@ -87,14 +88,17 @@ class PatchRecorder {
   struct Process {
     std::shared_ptr<PatchedProcess> patched;
     std::shared_ptr<const ProbePlan> plan;
+    size_t kept_bytes = 0;  // of its records, since the last Take()
   };
 
   class Begun;
 
   void Run();
-  void Add(Pid pid, Process process);
+  void Add(Pid pid, Process process, std::shared_ptr<JobThreads> threads);
   // The caller holds the lock. Whether the ring has been emptied.
   bool Drain(Process* process);
+  // Nothing comes into the ring any more.
+  void DrainLast(Pid pid, PatchRing* ring);
   void Keep(std::span<const std::byte> record);
   // Puts the jumps in, and adds the process to those whose rings are emptied.
   absl::StatusOr<std::shared_ptr<PatchedProcess>> Patch(
@@ -109,7 +113,8 @@ class PatchRecorder {
   void CleanForks(const std::map<uint32_t, Process>& closed);
   void NoteLeft(Pid pid, const absl::Status& status);
   // Of a forked child of one that is patched; null: it is none, or that did not work.
-  absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachFork(Pid pid);
+  absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachFork(
+      Pid pid, const std::shared_ptr<JobThreads>& threads);
   // Of the modules of `plan` from `first` on; those before have their jumps in `code` (not read
   // where `first` is 0).
   absl::StatusOr<PlanSpots> SpotsOf(Pid pid, const ProbePlan& plan, size_t first,
@@ -132,8 +137,10 @@ class PatchRecorder {
   std::unique_ptr<PatchGuardian> guardian_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Process> processes_;  // by pid
-  RecordBlocks records_;                   // taken out of the rings
-  PatchRingCounts ended_;                  // of processes that are not there any more
+  // By pid; also of processes whose last records were not taken yet.
+  std::map<uint32_t, std::shared_ptr<JobThreads>> threads_;
+  RecordBlocks records_;   // taken out of the rings
+  PatchRingCounts ended_;  // of processes that are not there any more
   struct Demoted {
     Pid pid{};
     uint16_t site = 0;

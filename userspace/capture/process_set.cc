@@ -514,6 +514,11 @@ void ProcessSet::CollectLastNames() {
   operator_watch_.Look();
   schemas_.Finish();
   modules_.Finish();
+  if (const uint64_t count = modules_.not_read(); count > 0) {
+    AddGap({"modules", std::to_string(count) +
+                           " were told of faster than their places in their models can be looked "
+                           "for: they have none"});
+  }
   for (const auto& [raw_pid, process] : processes_) {
     const Pid pid{raw_pid};
     if (process.plan != nullptr) schemas_.CollectGroups(pid, *process.plan);

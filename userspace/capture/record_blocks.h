@@ -41,9 +41,10 @@ class RecordBlocks {
     }
   }
 
+  // The callback may change what it gets, but for its size.
   template <typename OnRecord>
-  static void ForEach(const std::deque<std::vector<std::byte>>& blocks, OnRecord&& on_record) {
-    for (const std::vector<std::byte>& block : blocks) {
+  static void ForEach(std::deque<std::vector<std::byte>>& blocks, OnRecord&& on_record) {
+    for (std::vector<std::byte>& block : blocks) {
       for (size_t at = 0; at < block.size();) {
         abi::pt_record head{};
         std::memcpy(&head, block.data() + at, sizeof(head));

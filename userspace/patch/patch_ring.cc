@@ -30,6 +30,9 @@ constexpr size_t kKeptSlots = PATCH_SLOTS / 4;
 // Writers are told of the room after so many words, not only when all is taken.
 constexpr uint64_t kToldWords = 1u << 13;
 constexpr uint64_t kCounterBytes = PATCH_COUNTERS * 8;  // of a slot
+// So many words are looked at in one Drain(): 10 to 20 ms of a processor's time. What is left is
+// for the next one.
+constexpr uint64_t kMostDrainedWords = 1u << 20;
 static_assert(PATCH_END_KIND == abi::PT_SPAN_END);
 
 template <typename T>
@@ -47,6 +50,20 @@ bool Exchange(uint64_t* at, uint64_t before, uint64_t after) {
 }
 
 bool IsOwned(uint64_t owner) { return owner > PATCH_SLOT_TAKEN; }
+
+// What else there is only the tracer's own programs may say: of forks, of ends, of other processes.
+bool IsForJobsToSay(uint8_t kind) {
+  switch (kind) {
+    case abi::PT_FORK:
+    case abi::PT_EXEC:
+    case abi::PT_THREAD_EXIT:
+    case abi::PT_COST:
+    case abi::PT_LOSS_ANYWHERE:
+      return false;
+    default:
+      return kind <= abi::PT_PYTHON_MODULE;
+  }
+}
 
 uint64_t SlotBytes(uint32_t words) { return uint64_t{words} * 8 + PATCH_SLACK_BYTES; }
 
@@ -232,9 +249,15 @@ bool PatchRing::CopyRecord(size_t index, uint64_t position) {
 
 uint64_t PatchRing::NextRecord(size_t index, uint64_t position, uint64_t tail) {
   while (++position < tail) {
+    ++looked_at_words_;
     if (CopyRecord(index, position)) return position;
   }
   return tail;
+}
+
+void PatchRing::NoteDamage(Slot* slot) {
+  ++counts_.damages;
+  ++slot->missing;
 }
 
 void PatchRing::TellMissing(Slot* slot, uint32_t tid, const OnRecord& on_record) {
@@ -255,18 +278,20 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
   uint64_t told = slot.head;
   if (tail - slot.head > options_.slot_words) {
     // No writer of ours can have done that.
-    ++counts_.damages;
-    ++slot.missing;
+    NoteDamage(&slot);
     NoteLossOfStacks();
     slot.head = tail;
   }
-  while (slot.head != tail) {
+  while (slot.head != tail && looked_at_words_ < kMostDrainedWords) {
     if (!CopyRecord(index, slot.head)) {
       const int64_t now_ns = MonotonicNs();
       if (slot.waits_since_ns == 0) slot.waits_since_ns = now_ns;
       if (now_ns - slot.waits_since_ns < kPatienceNs) break;
       const uint64_t next = NextRecord(index, slot.head, tail);
-      if (next == tail) break;
+      if (next == tail) {
+        slot.waits_since_ns = now_ns;  // looking for it takes time
+        break;
+      }
       ++counts_.abandoned;
       ++slot.missing;
       NoteLossOfStacks();
@@ -280,11 +305,21 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
     auto* record = reinterpret_cast<abi::pt_record*>(record_);
     if (record->time_ns > clock_.now()) break;  // converted the next time
     slot.head += record->words;
+    looked_at_words_ += record->words;
+    if (record->tid != slot.own_number) {
+      slot.number = thread_number_(record->tid);
+      slot.own_number = record->tid;
+    }
+    if (slot.number == 0 || !IsForJobsToSay(record->kind)) {
+      slot.own_number = 0;
+      NoteDamage(&slot);
+      continue;
+    }
     record->time_ns = static_cast<uint64_t>(clock_.ToNs(record->time_ns));
     // A loss is told of right before what comes behind it, which may have taken its time before.
     if (record->kind == abi::PT_LOSS && slot.last_ns != 0) record->time_ns = slot.last_ns;
     record->pid = Raw(options_.pid);
-    record->tid = thread_number_(record->tid);
+    record->tid = slot.number;
     if (slot.lapse_ns != 0 && static_cast<int64_t>(record->time_ns) > slot.lapse_ns) {
       slot.lapse_ns = 0;
       ++counts_.lapses;
@@ -308,9 +343,18 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
 uint64_t PatchRing::Drain(const OnRecord& on_record) {
   clock_.Advance();
   uint64_t taken = 0;
+  looked_at_words_ = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    if (Load(SlotField<uint64_t>(i, PATCH_SLOT_OWNER)) != 0) taken += DrainSlot(i, on_record);
+    // Each slot is the first one once.
+    const size_t index = (next_slot_ + i) % slots_.size();
+    if (looked_at_words_ >= kMostDrainedWords) {
+      next_slot_ = index;
+      break;
+    }
+    if (Load(SlotField<uint64_t>(index, PATCH_SLOT_OWNER)) != 0)
+      taken += DrainSlot(index, on_record);
   }
+  is_drained_ = looked_at_words_ < kMostDrainedWords;
   counts_.records += taken;
   return taken;
 }
@@ -324,6 +368,7 @@ void PatchRing::ResetSlot(size_t index) {
   Store(SlotField<uint64_t>(index, PATCH_SLOT_ENTER), uint64_t{0});
   slot.last_ns = 0;
   slot.last_tid = 0;
+  slot.own_number = 0;
   slot.missing = 0;
   slot.lapse_ns = 0;
   slot.waits_since_ns = 0;

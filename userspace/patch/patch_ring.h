@@ -89,7 +89,8 @@ class PatchRing {
   // Gets whole records with the loader's pid and tid, aligned, valid during the call. Of one thread
   // they come in the order of time but for those of signal handlers.
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
-  // The loader's number of a thread, from its number in the job's PID namespace.
+  // The loader's number of a thread, from its number in the job's PID namespace; 0: there is no
+  // such thread, and what it wrote counts as damage.
   using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
 
   // Bytes of the memory.
@@ -110,8 +111,11 @@ class PatchRing {
   int64_t LetWrite(int64_t ns);
   // Nobody records from here on.
   void Stop();
-  // Hands on what is there and was recorded until now; how many records.
+  // Hands on what is there and was recorded until now, or as much of it as takes some milliseconds;
+  // how many records.
   uint64_t Drain(const OnRecord& on_record);
+  // Whether the last Drain() left nothing that it could have handed on.
+  bool is_drained() const { return is_drained_; }
   PatchRingCounts counts() const;
   // Whether a thread has ended that had this control block, and no other has it now; `tid`: the
   // loader's number of who wrote the last record by it.
@@ -148,6 +152,8 @@ class PatchRing {
     uint64_t told_lost = 0;      // by PT_LOSS records
     uint64_t last_ns = 0;        // of the last record
     uint32_t last_tid = 0;       // likewise; 0 = there was none yet
+    uint32_t own_number = 0;     // that thread_number_ was asked for last; 0 = none
+    uint32_t number = 0;         // what it gave
     uint64_t missing = 0;        // records, at least, that a PT_LOSS has to tell of before the next
     int64_t lapse_ns = 0;  // when it stopped recording for a while; 0 = it did not, or is told
   };
@@ -162,6 +168,7 @@ class PatchRing {
   void TellMissing(Slot* slot, uint32_t tid, const OnRecord& on_record);
   // Whether a valid record is at `position`; in record_ then.
   bool CopyRecord(size_t index, uint64_t position);
+  void NoteDamage(Slot* slot);
   // Of the first valid record behind `position`; `tail` = there is none.
   uint64_t NextRecord(size_t index, uint64_t position, uint64_t tail);
 
@@ -188,6 +195,9 @@ class PatchRing {
   TscClock clock_;
   int64_t deadline_ns_ = 0;  // of writers; 0 = they have none
   std::vector<Slot> slots_;
+  size_t next_slot_ = 0;          // where Drain() begins
+  uint64_t looked_at_words_ = 0;  // in this Drain()
+  bool is_drained_ = true;
   PatchRingCounts counts_;
   std::vector<uint16_t> demoted_sites_;  // the counter of a site is 1 + its index
   alignas(8) std::byte record_[255 * 8];
