@@ -15,6 +15,7 @@
 #include "userspace/aggregate/stack_diff.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/confinements.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/view_options.h"
 
@@ -292,7 +293,12 @@ void AddExportCommand(CLI::App& app, Action* action) {
   command->add_flag("--as-recorded", arguments->as_recorded)->group("");
   command->callback([arguments, action] {
     if (arguments->output == "-") arguments->output = "/dev/stdout";
-    *action = [arguments] { return RunExport(*arguments); };
+    *action = [arguments] {
+      std::vector<std::string> captures = {arguments->capture};
+      if (!arguments->diff.empty()) captures.push_back(arguments->diff);
+      return RunConfined(OfExport(captures, arguments->output),
+                         [&] { return RunExport(*arguments); });
+    };
   });
 }
 

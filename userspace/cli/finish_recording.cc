@@ -17,6 +17,7 @@
 #include "exporters/memory_timeline.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/cli/confinements.h"
 #include "userspace/cli/cut_cycles.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/step_schedule.h"
@@ -141,11 +142,9 @@ absl::Status PrintUnwritten(const RecordArguments& arguments, const RecordResult
   return printed;
 }
 
-}  // namespace
-
-absl::Status FinishRecording(const RecordArguments& arguments, const RecordResult& result,
-                             const std::vector<const Format*>& formats,
-                             const ResultDirectory& directory) {
+absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult& result,
+                           const std::vector<const Format*>& formats,
+                           const ResultDirectory& directory) {
   const ResultDirectory::Place at_end = directory.FindPlace();
   // After an error what came before it is still shown; a capture that is not closed needs
   // salvaging.
@@ -184,6 +183,15 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
                 "events were lost (--strict); the table's footer says which");
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FinishRecording(const RecordArguments& arguments, const RecordResult& result,
+                             const std::vector<const Format*>& formats,
+                             const ResultDirectory& directory) {
+  return RunConfined(OfRecording(directory),
+                     [&] { return WriteAndPrint(arguments, result, formats, directory); });
 }
 
 absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,
@@ -241,7 +249,7 @@ absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& 
   } else {
     status = directory.CheckPlace();  // it says more
     status.Update(last.status());
-    status.Update(PrintUnwritten(arguments, result));
+    status.Update(RunConfined(OfReport({}), [&] { return PrintUnwritten(arguments, result); }));
   }
   if (result.triggers_passed_over > 0 && !arguments.quiet) {
     std::fprintf(stderr,

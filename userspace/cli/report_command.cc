@@ -8,6 +8,7 @@
 #include "exporters/system_views.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/confinements.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/view_options.h"
 
@@ -150,8 +151,11 @@ void AddReportCommand(CLI::App& app, Action* action) {
   AddProcessOptions(report, &arguments->processes);
   report->add_flag("--json", arguments->json, "the rows as JSON");
   report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
-  report->callback(
-      [arguments, action] { *action = [arguments] { return RunReport(*arguments); }; });
+  report->callback([arguments, action] {
+    *action = [arguments] {
+      return RunConfined(OfReport({arguments->capture}), [&] { return RunReport(*arguments); });
+    };
+  });
 }
 
 }  // namespace proftrace

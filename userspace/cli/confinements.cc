@@ -1,0 +1,90 @@
+#include "userspace/cli/confinements.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+
+#include "exporters/output_file.h"
+
+namespace proftrace {
+namespace {
+
+// What tells of time zones.
+constexpr const char* kTimeZones[] = {"/etc/localtime", "/usr/share/zoneinfo"};
+
+std::string ParentOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+bool IsDirectoryAt(const std::string& path) {
+  struct stat entry {};
+  return stat(path.c_str(), &entry) == 0 && S_ISDIR(entry.st_mode);
+}
+
+Confinement OfReader(const std::vector<std::string>& captures) {
+  Confinement confinement;
+  Reach& reach = confinement.reach;
+  reach.reads.assign(std::begin(kTimeZones), std::end(kTimeZones));
+  reach.reads.insert(reach.reads.end(), captures.begin(), captures.end());
+  // They may lead to a terminal or a file.
+  reach.write_descriptors = {STDOUT_FILENO, STDERR_FILENO};
+  return confinement;
+}
+
+// Where spans that do not fit in memory go: the first of the places that are tried
+// (OpenSpillFile()) that can be written.
+void AddScratch(const std::string& capture, Reach* reach) {
+  std::vector<std::string> places = {IsDirectoryAt(capture) ? capture : ParentOf(capture)};
+  if (const char* named = std::getenv("TMPDIR"); named != nullptr) places.emplace_back(named);
+  places.emplace_back("/tmp");
+  for (const std::string& place : places) {
+    if (access(place.c_str(), W_OK | X_OK) != 0) continue;
+    reach->writes.push_back(place);
+    return;
+  }
+}
+
+}  // namespace
+
+Confinement OfRecording(const ResultDirectory& directory) {
+  Confinement confinement = OfReader({});
+  confinement.reach.write_descriptors.push_back(directory.descriptor());
+  confinement.makes_files = true;
+  confinement.gives_files = OwnerFromSudo().has_value();
+  confinement.what = "writes the results";
+  confinement.advice = "What was recorded is in " + directory.FindPlace().path + "/capture.ptrec";
+  return confinement;
+}
+
+Confinement OfReport(const std::vector<std::string>& captures) {
+  Confinement confinement = OfReader(captures);
+  for (const std::string& capture : captures) AddScratch(capture, &confinement.reach);
+  if (captures.empty()) AddScratch("/tmp", &confinement.reach);
+  confinement.what = "reads the recording";
+  confinement.advice = "The recording is as it was";
+  return confinement;
+}
+
+Confinement OfExport(const std::vector<std::string>& captures, const std::string& output) {
+  Confinement confinement = OfReport(captures);
+  Reach& reach = confinement.reach;
+  std::string place = output.empty() ? "." : output;
+  if (struct stat entry{};
+      stat(place.c_str(), &entry) == 0 && !S_ISDIR(entry.st_mode) && !S_ISREG(entry.st_mode)) {
+    // A device, a pipe: nothing is made beside it, but its directory is opened.
+    reach.writes.push_back(place);
+    reach.lists.push_back(ParentOf(place));
+    reach.writes.emplace_back("/tmp");
+  } else {
+    reach.writes.push_back(IsDirectoryAt(place) ? place : ParentOf(place));
+  }
+  confinement.makes_files = true;
+  confinement.gives_files = OwnerFromSudo().has_value();
+  return confinement;
+}
+
+}  // namespace proftrace

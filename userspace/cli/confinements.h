@@ -1,0 +1,22 @@
+// What the processes that read captures can reach (userspace/sandbox).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "userspace/cli/result_directory.h"
+#include "userspace/sandbox/confined.h"
+
+namespace proftrace {
+
+// Of one that writes a recording's outputs into its directory.
+Confinement OfRecording(const ResultDirectory& directory);
+
+// Of one that reads these captures and prints.
+Confinement OfReport(const std::vector<std::string>& captures);
+
+// Of one that reads these captures and writes to `output`: a directory, a file, or what is there
+// and is neither; empty: the current directory.
+Confinement OfExport(const std::vector<std::string>& captures, const std::string& output);
+
+}  // namespace proftrace

@@ -1,0 +1,141 @@
+#include "userspace/sandbox/confined.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/sandbox/filter.h"
+#include "userspace/sandbox/rights.h"
+
+namespace proftrace {
+namespace {
+
+// A capture of a day of a busy job takes an hour.
+constexpr int64_t kMostCpuSeconds = 12 * 3600;
+constexpr size_t kMostMessageBytes = size_t{1} << 20;
+
+// What the child says of its end: this, then the message.
+struct Report {
+  int32_t code = 0;
+  uint32_t was_told = 0;
+};
+
+void Confine(const Confinement& confinement) {
+  NoNewRights();
+  LimitUse(kMostCpuSeconds);
+  // Without Landlock the file system's own rules are all that is left, and root's are none.
+  LimitReach(confinement.reach);
+  if (confinement.gives_files) {
+    DropCapabilities({CAP_DAC_OVERRIDE, CAP_CHOWN});
+  } else {
+    DropCapabilities({CAP_DAC_OVERRIDE});
+  }
+  LimitSystemCalls(confinement.makes_files);
+}
+
+std::string ReadAll(int fd) {
+  std::string bytes;
+  char part[4096];
+  while (bytes.size() < kMostMessageBytes) {
+    const ssize_t got = read(fd, part, sizeof(part));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    bytes.append(part, static_cast<size_t>(got));
+  }
+  return bytes;
+}
+
+absl::Status RunGuarded(const std::function<absl::Status()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return Fail(ExitCode::kBug,
+                std::string(error.what()) + "; this is a bug of proftrace: please report it");
+  }
+}
+
+[[noreturn]] void RunChild(const Confinement& confinement,
+                           const std::function<absl::Status()>& work, pid_t parent, int report_fd) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kBug));
+  Confine(confinement);
+  const absl::Status status = RunGuarded(work);
+  std::fflush(nullptr);
+  const Report report{static_cast<int32_t>(ExitCodeOf(status)), WasTold(status) ? 1u : 0u};
+  std::string bytes(sizeof(report), '\0');
+  std::memcpy(bytes.data(), &report, sizeof(report));
+  bytes.append(status.message().data(), status.message().size());
+  (void)WriteFully(report_fd, bytes);
+  // What the parent has to do at its end is not the child's.
+  _exit(0);
+}
+
+absl::Status EndOf(const Confinement& confinement, int state) {
+  const std::string who = "the process that " + confinement.what;
+  if (WIFEXITED(state) && WEXITSTATUS(state) != 0) {  // it has said why
+    return Told(Fail(static_cast<ExitCode>(WEXITSTATUS(state)), who + " ended"));
+  }
+  const int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+  if (signal == SIGPIPE || signal == SIGINT || signal == SIGTERM || signal == SIGHUP) {
+    // As if there were but one process: nobody reads what it writes, or the user ends it.
+    std::signal(signal, SIG_DFL);
+    raise(signal);
+  }
+  if (signal == SIGKILL) {
+    return Fail(ExitCode::kHostUnfit,
+                who + " was killed; where it was the kernel, for want of memory, dmesg says so. " +
+                    confinement.advice);
+  }
+  if (signal == SIGXCPU) {
+    return Fail(ExitCode::kHostUnfit, who + " was stopped after " +
+                                          std::to_string(kMostCpuSeconds / 3600) +
+                                          " hours of processor time. " + confinement.advice);
+  }
+  return Fail(ExitCode::kBug, who + " ended by " + (signal != 0 ? strsignal(signal) : "mistake") +
+                                  ": its input is damaged in a way that proftrace does not know. " +
+                                  "Please report it. " + confinement.advice);
+}
+
+}  // namespace
+
+absl::Status RunConfined(const Confinement& confinement,
+                         const std::function<absl::Status()>& work) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return Fail(ExitCode::kHostUnfit, "this host gives no more descriptors: " + ErrnoText(errno));
+  }
+  const UniqueFd reads(ends[0]);
+  UniqueFd writes(ends[1]);
+  std::fflush(nullptr);
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) {
+    return Fail(ExitCode::kHostUnfit, "this host gives no more processes: " + ErrnoText(errno));
+  }
+  if (child == 0) RunChild(confinement, work, parent, writes.get());
+  writes = UniqueFd();
+  const std::string bytes = ReadAll(reads.get());
+  int state = 0;
+  while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
+  }
+  Report report;
+  if (bytes.size() < sizeof(report)) return EndOf(confinement, state);
+  std::memcpy(&report, bytes.data(), sizeof(report));
+  if (report.code == 0) return absl::OkStatus();
+  absl::Status status = Fail(static_cast<ExitCode>(report.code), bytes.substr(sizeof(report)));
+  return report.was_told != 0 ? Told(std::move(status)) : status;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,32 @@
+// Work on bytes that others may have made up is done by a process of its own without rights: a
+// mistake in it is no way to what proftrace may do, and its end is a sentence.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <functional>
+#include <string>
+
+#include "userspace/sandbox/reach.h"
+
+namespace proftrace {
+
+struct Confinement {
+  Reach reach;
+  // Otherwise what is in `reach.writes` is only for files without a name (O_TMPFILE).
+  bool makes_files = false;
+  // New files are given to another user (who called sudo).
+  bool gives_files = false;
+  // Goes on "the process that …": "writes the results". And what to type when it has ended early,
+  // a sentence.
+  std::string what;
+  std::string advice;
+};
+
+// Runs `work` in a child process, which has no capability that changes anything outside of
+// `reach`, opens nothing outside of it, and can start and reach no other process. Returns what
+// `work` did, or why it could not finish. Where the kernel knows no Landlock or no seccomp the rest
+// is done. Descriptors that are open stay open.
+absl::Status RunConfined(const Confinement& confinement, const std::function<absl::Status()>& work);
+
+}  // namespace proftrace

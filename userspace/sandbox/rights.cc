@@ -1,0 +1,69 @@
+#include "userspace/sandbox/rights.h"
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace proftrace {
+namespace {
+
+constexpr rlim_t kLeastBytes = rlim_t{1} << 30;
+
+rlim_t MappedBytes() {
+  unsigned long long pages = 0;
+  if (FILE* file = std::fopen("/proc/self/statm", "re"); file != nullptr) {
+    if (std::fscanf(file, "%llu", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return static_cast<rlim_t>(pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
+void Lower(__rlimit_resource which, rlim_t limit) {
+  struct rlimit now {};
+  if (getrlimit(which, &now) != 0) return;
+  now.rlim_cur = std::min(now.rlim_cur, limit);
+  now.rlim_max = std::min(now.rlim_max, limit);
+  setrlimit(which, &now);
+}
+
+}  // namespace
+
+bool NoNewRights() { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0; }
+
+bool DropCapabilities(std::initializer_list<int> kept) {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3]{};
+  if (syscall(SYS_capget, &header, sets) != 0) return false;
+  uint64_t mask = 0;
+  for (const int capability : kept) mask |= uint64_t{1} << capability;
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  // Needs CAP_SETPCAP, which only those have who have something to drop.
+  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
+    if ((mask >> capability & 1) == 0) (void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  }
+  for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; ++i) {
+    const auto word = static_cast<uint32_t>(mask >> (32 * i));
+    sets[i].permitted &= word;
+    sets[i].effective = sets[i].permitted;
+    sets[i].inheritable = 0;
+  }
+  return syscall(SYS_capset, &header, sets) == 0;
+}
+
+void LimitUse(int64_t cpu_s) {
+  Lower(RLIMIT_CORE, 0);
+  struct rusage use {};
+  getrusage(RUSAGE_SELF, &use);
+  const int64_t used_s = use.ru_utime.tv_sec + use.ru_stime.tv_sec;
+  Lower(RLIMIT_CPU, static_cast<rlim_t>(used_s + cpu_s));
+  const auto memory =
+      static_cast<rlim_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  Lower(RLIMIT_AS, MappedBytes() + std::max(memory, kLeastBytes));
+}
+
+}  // namespace proftrace
