@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import os
+import pwd
 import signal
 import sys
 import time
@@ -275,6 +276,24 @@ class CommandTest(LiveTest):
             paths = collections.Counter(row["path"] for row in result.events())
             self.assertGreater(paths["mine/aten::mm"], 100, paths.most_common(5))
             self.out.rename(self.directory / f"result-of-{command[0].replace('/', '-')}")
+
+    def test_a_command_under_sudo_is_its_callers(self) -> None:
+        user = pwd.getpwnam("nobody")
+        sudo = {**os.environ, "SUDO_UID": str(user.pw_uid), "SUDO_GID": str(user.pw_gid), "SUDO_USER": user.pw_name,
+                "HOME": "/root", "USER": "root"}
+        program = ("import os\nprint(os.getresuid(), os.getresgid(), os.getgroups(), os.environ['HOME'], os.environ['USER'],"
+                   " any(name.startswith('SUDO_') for name in os.environ))\n"
+                   "print(open('/proc/self/status').read().split('CapEff:\\t')[1].split()[0])\n")
+        for options, seen in ((), [f"({user.pw_uid}, {user.pw_uid}, {user.pw_uid}) ({user.pw_gid}, {user.pw_gid}, {user.pw_gid}) "
+                                   f"{[user.pw_gid]} {user.pw_dir} nobody False", "0000000000000000"]), (("--as-root",), None):
+            done = self.run_proftrace("-o", self.directory / f"of{len(options)}", "--activities", "sched", *options, "--",
+                                      "/usr/bin/python3", "-c", program, env=sudo)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = done.stdout.splitlines()
+            if seen is not None:
+                self.assertEqual(lines[:2], seen)
+            else:
+                self.assertTrue(lines[0].startswith("(0, 0, 0)"), lines)
 
     def test_no_operator_of_a_short_command_is_missed(self) -> None:
         program = ("import torch, os\nx = torch.ones(4, 4)\nfor _ in range(50):\n"

@@ -1,13 +1,20 @@
 #include "userspace/cli/launch.h"
 
+#include <grp.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <optional>
+#include <string_view>
 #include <utility>
 
+#include "exporters/output_file.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {
@@ -16,9 +23,62 @@ namespace {
 // As a shell: the command could not be found or run.
 constexpr int kCannotRun = 127;
 
+// Whom a command belongs to.
+struct CommandUser {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;
+  std::vector<std::string> variables;  // "NAME=value": of the environment, in place of root's
+};
+
+constexpr std::array<std::string_view, 4> kOfLogin = {"HOME", "USER", "LOGNAME", "SHELL"};
+// Tell programs that they run by sudo's leave.
+constexpr std::array<std::string_view, 4> kOfSudo = {"SUDO_COMMAND", "SUDO_USER", "SUDO_UID",
+                                                     "SUDO_GID"};
+
+CommandUser UserOf(const FileOwner& caller) {
+  CommandUser user{caller.uid, caller.gid, {caller.gid}, {}};
+  const passwd* entry = getpwuid(caller.uid);
+  // A number without a name: no more groups than its own, and no home.
+  if (entry == nullptr) return user;
+  int count = 0;
+  getgrouplist(entry->pw_name, caller.gid, nullptr, &count);
+  user.groups.resize(static_cast<size_t>(count));
+  getgrouplist(entry->pw_name, caller.gid, user.groups.data(), &count);
+  const std::array<const char*, 4> values = {entry->pw_dir, entry->pw_name, entry->pw_name,
+                                             entry->pw_shell};
+  for (size_t i = 0; i < values.size(); ++i) {
+    user.variables.push_back(std::string(kOfLogin[i]) + "=" + values[i]);
+  }
+  return user;
+}
+
+// The environment of a command of that user, with what is ours of it replaced.
+std::vector<std::string> EnvironmentOf(const CommandUser& user) {
+  std::vector<std::string> variables = user.variables;
+  const auto is_replaced = [&](std::string_view name) {
+    const auto is_it = [name](std::string_view other) { return other == name; };
+    return std::any_of(kOfSudo.begin(), kOfSudo.end(), is_it) ||
+           (!user.variables.empty() && std::any_of(kOfLogin.begin(), kOfLogin.end(), is_it));
+  };
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    if (!is_replaced(variable.substr(0, variable.find('=')))) variables.emplace_back(variable);
+  }
+  return variables;
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 // In the child: only what is safe between fork and exec. `fd`: says when to go, takes the errno of
-// a failed exec, and is closed by one that works.
-[[noreturn]] void WaitAndRun(int fd, char* const* arguments) {
+// a failed exec, and is closed by one that works. `user` may be null.
+[[noreturn]] void WaitAndRun(int fd, char* const* arguments, const CommandUser* user,
+                             char* const* environment) {
   // Signals are for the command, and end it before it begins.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
@@ -32,7 +92,11 @@ constexpr int kCannotRun = 127;
   if (go != 'g') _exit(kCannotRun);
   signal(SIGPIPE, SIG_DFL);  // exec keeps what is ignored
   signal(SIGXFSZ, SIG_DFL);
-  execvp(arguments[0], arguments);
+  const bool is_users =
+      user == nullptr || (setgroups(user->groups.size(), user->groups.data()) == 0 &&
+                          setresgid(user->gid, user->gid, user->gid) == 0 &&
+                          setresuid(user->uid, user->uid, user->uid) == 0);
+  if (is_users) execvpe(arguments[0], arguments, environment);
   const int error = errno;
   (void)!write(fd, &error, sizeof(error));
   _exit(kCannotRun);
@@ -41,21 +105,23 @@ constexpr int kCannotRun = 127;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LaunchedCommand>> LaunchedCommand::Start(
-    const std::vector<std::string>& command) {
+    const std::vector<std::string>& command, bool as_root) {
   const auto failure = [&command](int error) {
     return Fail(ExitCode::kHostUnfit, "cannot start " + command[0] + ": " + ErrnoText(error));
   };
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return failure(errno);
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = Pointers(command);
+  std::optional<CommandUser> user;
+  if (const auto caller = OwnerFromSudo(); caller.has_value() && !as_root) user = UserOf(*caller);
+  std::vector<std::string> variables;
+  if (user.has_value()) variables = EnvironmentOf(*user);
+  const std::vector<char*> environment = Pointers(variables);
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[1]);
-    WaitAndRun(ends[0], arguments.data());
+    WaitAndRun(ends[0], arguments.data(), user.has_value() ? &*user : nullptr,
+               user.has_value() ? environment.data() : environ);
   }
   const int error = errno;
   close(ends[0]);

@@ -44,6 +44,7 @@ struct RecordArguments {
   bool with_modules = false;
   bool all_options = false;
   bool no_inject = false;
+  bool as_root = false;
   bool no_bpf = false;
   bool strict = false;
   bool force = false;

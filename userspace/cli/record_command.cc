@@ -310,7 +310,8 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
       setenv("CUDA_INJECTION64_PATH", options->agent->library.c_str(), /*overwrite=*/0);
       setenv("NVTX_INJECTION64_PATH", options->agent->library.c_str(), /*overwrite=*/0);
     }
-    absl::StatusOr<std::unique_ptr<LaunchedCommand>> child = LaunchedCommand::Start(command);
+    absl::StatusOr<std::unique_ptr<LaunchedCommand>> child =
+        LaunchedCommand::Start(command, arguments.as_root);
     if (!child.ok()) return child.status();
     launched = *std::move(child);
     first = launched->pid();
@@ -453,6 +454,9 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
       "--follow-children,!--no-follow-children",
       [arguments](int64_t on) { arguments->no_follow_children = on < 0; },
       "record forked and spawned children (on)");
+  record->add_flag("--as-root", arguments->as_root,
+                   "under sudo: the command after -- runs as root, not as the user who called "
+                   "sudo");
   record->add_flag("--no-inject", arguments->no_inject,
                    "change nothing in the target: no agent for CUPTI, no jumps");
   record->add_flag("--strict", arguments->strict, "exit with 9 when events were lost");
