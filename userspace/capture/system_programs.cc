@@ -68,7 +68,7 @@ double CallNs() {
   return static_cast<double>(times[kCostRounds / 2]) / kCallsInRound;
 }
 
-absl::Status Failed(const std::string& what, int error) {
+absl::Status NotRecorded(const std::string& what, int error) {
   const ExitCode code =
       error == EPERM || error == EACCES ? ExitCode::kNotPermitted : ExitCode::kHostUnfit;
   return Fail(code, "cannot record system activity: " + what + ": " + ErrnoText(error));
@@ -125,7 +125,7 @@ struct SystemPrograms::Impl {
     std::vector<std::byte> nothing(size_t{count} * bpf_map__value_size(map));
     if (bpf_map_update_batch(bpf_map__fd(map), places.data(), nothing.data(), &count, nullptr) !=
         0) {
-      return Failed("the list of threads", errno);
+      return NotRecorded("the list of threads", errno);
     }
     return absl::OkStatus();
   }
@@ -149,12 +149,12 @@ struct SystemPrograms::Impl {
   // Runs an iterator over all threads to its end.
   static absl::Status Iterate(bpf_link* iterator) {
     const UniqueFd fd(bpf_iter_create(bpf_link__fd(iterator)));
-    if (fd.get() < 0) return Failed("the list of threads", errno);
+    if (fd.get() < 0) return NotRecorded("the list of threads", errno);
     std::array<char, 4096> nothing;
     while (true) {
       const ssize_t got = read(fd.get(), nothing.data(), nothing.size());
       if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-      if (got < 0) return Failed("the list of threads", errno);
+      if (got < 0) return NotRecorded("the list of threads", errno);
       if (got == 0) return absl::OkStatus();
     }
   }
@@ -169,7 +169,7 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   Impl& impl = *programs->impl_;
   impl.awaited = options.awaited;
   impl.skeleton.reset(system_activity_bpf__open());
-  if (impl.skeleton == nullptr) return Failed("the BPF programs", errno);
+  if (impl.skeleton == nullptr) return NotRecorded("the BPF programs", errno);
   system_activity_bpf* skeleton = impl.skeleton.get();
   skeleton->rodata->config_sched = activities.sched;
   skeleton->rodata->config_faults = activities.faults;
@@ -221,10 +221,10 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   for (uint32_t key = 0; key < facts.size(); ++key) {
     if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.system_calls), &key, &facts[key], BPF_ANY) !=
         0) {
-      return Failed("the table of system calls", errno);
+      return NotRecorded("the table of system calls", errno);
     }
   }
-  if (!impl.ring.Open(skeleton)) return Failed("the ring", errno);
+  if (!impl.ring.Open(skeleton)) return NotRecorded("the ring", errno);
   const double plain_ns = has_calls ? CallNs() : 0;
   status = programs->Attach(activities);
   if (status.ok() && has_calls) status = programs->MeasureCall(plain_ns);
@@ -243,7 +243,7 @@ absl::Status SystemPrograms::Attach(const SystemActivities& activities) {
         program == all.read_pidns_level;
     if (!bpf_program__autoload(program) || is_of_another_kind) continue;
     bpf_link* link = bpf_program__attach(program);
-    if (link == nullptr) return Failed(bpf_program__section_name(program), errno);
+    if (link == nullptr) return NotRecorded(bpf_program__section_name(program), errno);
     impl.links.push_back(link);
   }
   if (activities.faults || activities.io) {
@@ -252,7 +252,7 @@ absl::Status SystemPrograms::Attach(const SystemActivities& activities) {
   impl.begin_lister = bpf_program__attach_iter(all.find_begun_threads, nullptr);
   impl.open_lister = bpf_program__attach_iter(all.tell_open_threads, nullptr);
   if (impl.begin_lister == nullptr || impl.open_lister == nullptr) {
-    return Failed("the list of threads", errno);
+    return NotRecorded("the list of threads", errno);
   }
   return absl::OkStatus();
 }
@@ -294,12 +294,12 @@ absl::Status SystemPrograms::OpenFaultCounters() {
         continue;
       }
       bpf_link* link = bpf_program__attach_perf_event(program, fd.get());
-      if (link == nullptr) return Failed("page faults of a CPU", errno);
+      if (link == nullptr) return NotRecorded("page faults of a CPU", errno);
       (void)fd.Release();  // the link has it from here on
       impl_->links.push_back(link);
       is_open = true;
     }
-    if (!is_open) return Failed("page faults of a CPU", error);
+    if (!is_open) return NotRecorded("page faults of a CPU", error);
   }
   return absl::OkStatus();
 }
