@@ -58,7 +58,7 @@ proftrace_unit_test(symbols_row_inputs_test PARSER
   SOURCES symbols_row_inputs_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_target_test PARSER
-  SOURCES symbols_target_test.cc
+  SOURCES symbols_target_test.cc symbols_control_groups_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_late_libraries_test
   SOURCES symbols_late_libraries_test.cc

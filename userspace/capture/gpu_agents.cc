@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "symbols/elf_file.h"
+#include "symbols/memory_room.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
@@ -39,6 +40,8 @@ constexpr useconds_t kLookUs = 2'000;
 constexpr useconds_t kBeatUs = 50'000;
 // So many processes are named one by one, the others counted.
 constexpr size_t kMostNamedJobs = 20;
+// The agent's 64 MiB of buffers, and as much again for CUPTI's own.
+constexpr uint64_t kAgentMemoryBytes = 128 << 20;
 
 std::string Name(Pid pid) { return "PID " + std::to_string(Raw(pid)); }
 
@@ -176,6 +179,10 @@ GpuAgents::Agent* GpuAgents::Find(Pid pid) {
 absl::Status GpuAgents::InjectNow(Pid pid) const {
   // An agent of another build would start beside it, and take CUPTI from it.
   if (AgentRing::IsServed(pid)) return absl::AlreadyExistsError(kAlreadyThere);
+  if (absl::Status status = CheckMemoryRoom(pid, kAgentMemoryBytes, "the GPU agent");
+      !status.ok()) {
+    return absl::UnavailableError(status.message());
+  }
   InjectionRequest request;
   request.pid = pid;
   request.function = kFunction;

@@ -7,6 +7,7 @@
 #include "symbols/planner.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/probe_memory.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/patch/free_points.h"
@@ -37,6 +38,7 @@ absl::StatusOr<std::vector<TargetLock>> LockOthers(Pid pid, std::vector<ModulePl
     if (other == pid) continue;
     const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(other);
     if (!mappings.ok() || !MapsOneOf(*mappings, *modules)) continue;
+    if (absl::Status status = CheckProbeMemory(other, *modules); !status.ok()) return status;
     absl::StatusOr<TargetLock> lock = TargetLock::TakeForProbes(other);
     if (ExitCodeOf(lock.status()) == ExitCode::kNoTarget) continue;
     if (!lock.ok()) return lock.status();
@@ -77,6 +79,9 @@ absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
     absl::StatusOr<std::vector<TargetLock>> locks = LockOthers(pid, &modules);
     if (!locks.ok()) return locks.status();
     others = *std::move(locks);
+  }
+  if (programs_->is_loaded()) {
+    if (absl::Status status = CheckProbeMemory(pid, modules); !status.ok()) return status;
   }
   for (const ModulePlan& planned : modules) {
     ModulePlan module = ModuleOfChild(planned, pid);

@@ -47,6 +47,7 @@ class RecordSession {
       : options_(options),
         callbacks_(callbacks),
         stop_(stop),
+        ring_bytes_(options.bpf.ring_bytes),
         begin_ns_(MonotonicNs()),
         keeper_(options.flight
                     ? new FlightKeeper(FlightRecorder::LimitsOf(*options.flight), MonotonicNs)
@@ -67,6 +68,9 @@ class RecordSession {
  private:
   absl::Status Start();
   absl::Status PlanTargets();
+  // Makes the rings smaller until all that this program takes has room within the limit of its own
+  // control group: the kernel would kill it without a word, with its probes in the job.
+  absl::Status FitOwnMemory();
   absl::Status LoadPrograms();
   // Until an instant of CLOCK_MONOTONIC, or the user's signal. Records are taken meanwhile.
   absl::Status WaitUntil(int64_t time_ns);
@@ -132,6 +136,7 @@ class RecordSession {
   const RecordOptions& options_;
   const RecordCallbacks& callbacks_;
   const std::atomic<bool>& stop_;
+  uint32_t ring_bytes_;  // of each of the kernel's rings
   int64_t begin_ns_;
   // What the cost of the recording is estimated from: not what is measured or waited for around it.
   int64_t metered_from_ns_ = std::numeric_limits<int64_t>::max();

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "symbols/memory_room.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_plan.h"
@@ -33,6 +34,11 @@ constexpr int64_t kAttachLeadNs = 2'000'000'000;
 constexpr int64_t kAgentLeadNs = kAttachLeadNs + 6'000'000'000;
 // Until the ring is empty; until agents have handed over what they have, and samples their names.
 constexpr int64_t kSettleNs = 300'000'000;
+// What the analysis of a libtorch takes, or what the programs and the results of seconds take (190
+// and 140 MiB were seen), beside the rings.
+constexpr uint64_t kOwnMemoryBytes = 190 << 20;
+constexpr uint64_t kOwnMemoryWithoutOperatorsBytes = 64 << 20;
+constexpr uint32_t kSmallestFittedRing = 1 << 20;
 constexpr int64_t kLateSettleNs = 1'000'000'000;
 
 Host DescribeHost() {
@@ -173,6 +179,34 @@ absl::Status RecordSession::WaitUntil(int64_t time_ns) {
   return status;
 }
 
+absl::Status RecordSession::FitOwnMemory() {
+  const std::optional<MemoryRoom> room = ReadMemoryRoom(Pid{static_cast<uint32_t>(getpid())});
+  if (!room.has_value()) return absl::OkStatus();
+  const uint64_t rings = 1 + (options_.info.system.any() ? 1 : 0) +
+                         (options_.sample_period_ns.has_value() || options_.samples_wakers ? 1 : 0);
+  const uint64_t own =
+      options_.info.system.operators ? kOwnMemoryBytes : kOwnMemoryWithoutOperatorsBytes;
+  const auto needed = [&] { return own + rings * ring_bytes_; };
+  while (ring_bytes_ > kSmallestFittedRing && needed() > room->bytes) ring_bytes_ /= 2;
+  if (needed() > room->bytes) {
+    return Fail(ExitCode::kHostUnfit,
+                "proftrace itself has " + std::to_string(room->bytes >> 20) +
+                    " MiB left within the limit of its control group (" + room->limit_file +
+                    ") and needs " + std::to_string((needed() >> 20) + 1) +
+                    " MiB: nothing was attached to; raise that limit, or start proftrace outside "
+                    "of that container");
+  }
+  if (ring_bytes_ == options_.bpf.ring_bytes) return absl::OkStatus();
+  const std::string reason = "the limit of proftrace's own control group (" + room->limit_file +
+                             ") has room for " + std::to_string(ring_bytes_ >> 20) +
+                             " MiB only, not " + std::to_string(options_.bpf.ring_bytes >> 20) +
+                             ": more may be lost where much comes at once";
+  sink_.AddMetadata([&reason](MetadataWriter& writer) {
+    writer.AddUnsupported(Unsupported{"--buffer-size", reason});
+  });
+  return absl::OkStatus();
+}
+
 absl::Status RecordSession::LoadPrograms() {
   if (!ReadTimeNamespaceOffsetNs().has_value()) {
     return Fail(
@@ -181,12 +215,14 @@ absl::Status RecordSession::LoadPrograms() {
         "clock cannot be compared with the kernel's; start it by 'unshare --time --fork', or "
         "outside of the namespace");
   }
+  BpfOptions bpf = options_.bpf;
+  bpf.ring_bytes = ring_bytes_;
   absl::Status refused;
   if (options_.without_bpf) {
     without_bpf_ = "it was not to be used (--no-bpf)";
     refused = Fail(ExitCode::kUsage, without_bpf_);
   } else {
-    absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(options_.bpf);
+    absl::StatusOr<std::unique_ptr<BpfPrograms>> programs = BpfPrograms::Load(bpf);
     if (programs.ok()) {
       programs_ = *std::move(programs);
       return absl::OkStatus();
@@ -203,7 +239,7 @@ absl::Status RecordSession::LoadPrograms() {
   if (const std::string asked = AskedOfBpf(options_); !asked.empty()) {
     return Fail(ExitCodeOf(refused), asked + " needs eBPF: " + without_bpf_);
   }
-  programs_ = BpfPrograms::WithoutKernel(options_.bpf);
+  programs_ = BpfPrograms::WithoutKernel(bpf);
   sink_.AddMetadata([this](MetadataWriter& writer) {
     writer.AddUnsupported({"eBPF", without_bpf_});
   });
@@ -219,9 +255,8 @@ absl::Status RecordSession::LoadActivities() {
         std::make_unique<Sampler>(*std::move(samples), options_.sample_period_ns.value_or(0));
   }
   if (options_.info.system.any()) {
-    absl::StatusOr<std::unique_ptr<SystemPrograms>> system =
-        SystemPrograms::Load({options_.info.system, options_.bpf.follow_children,
-                              options_.bpf.ring_bytes, options_.awaited});
+    absl::StatusOr<std::unique_ptr<SystemPrograms>> system = SystemPrograms::Load(
+        {options_.info.system, options_.bpf.follow_children, ring_bytes_, options_.awaited});
     if (!system.ok()) return system.status();
     system_ = *std::move(system);
   }
@@ -295,6 +330,7 @@ absl::Status RecordSession::Start() {
   info_.host = DescribeHost();
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
+  if (absl::Status status = FitOwnMemory(); !status.ok()) return status;
   const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
   if (options_.agent.has_value()) {
     if (options_.start_unix_ns.has_value()) {

@@ -63,4 +63,21 @@ std::vector<std::pair<uint64_t, uint64_t>> PrivatePages::Find(uint64_t begin, ui
   return runs;
 }
 
+uint64_t PrivatePages::BytesToOwn(std::vector<uint64_t> addresses) const {
+  for (uint64_t& address : addresses) address &= ~(kPageBytes - 1);
+  std::sort(addresses.begin(), addresses.end());
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < addresses.size();) {
+    const uint64_t begin = addresses[i];
+    const uint64_t count = std::min((addresses.back() - begin) / kPageBytes + 1, kEntriesAtOnce);
+    const std::vector<uint64_t> entries = ReadEntries(file_.get(), begin, count);
+    for (; i < addresses.size() && (addresses[i] - begin) / kPageBytes < count; ++i) {
+      const uint64_t page = (addresses[i] - begin) / kPageBytes;
+      if (page >= entries.size() || !IsOwn(entries[page])) bytes += kPageBytes;
+    }
+  }
+  return bytes;
+}
+
 }  // namespace proftrace

@@ -22,6 +22,9 @@ class PrivatePages {
   // where that cannot be read.
   std::vector<std::pair<uint64_t, uint64_t>> Find(uint64_t begin, uint64_t end,
                                                   uint64_t most_bytes) const;
+  // Bytes of the pages at `addresses` that are not its own yet: what it takes to write there. Of
+  // those that cannot be read, all.
+  uint64_t BytesToOwn(std::vector<uint64_t> addresses) const;
 
  private:
   UniqueFd file_;

@@ -2,11 +2,15 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
+#include "bpf/abi/patch_memory.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
+#include "userspace/patch/private_pages.h"
 
 namespace proftrace {
 namespace {
@@ -54,10 +58,31 @@ absl::Status FitRing(uint64_t room_bytes, PatchRingOptions* options) {
 }
 
 absl::Status FitRing(Pid pid, PatchRingOptions* options) {
-  const std::optional<uint64_t> limit = AddressSpaceLimit(ReadOf(pid, "limits"));
-  if (!limit.has_value()) return absl::OkStatus();
-  const uint64_t mapped = SizeOf(pid, "VmSize");
-  return FitRing(*limit > mapped ? *limit - mapped : 0, options);
+  if (const auto limit = AddressSpaceLimit(ReadOf(pid, "limits")); limit.has_value()) {
+    const uint64_t mapped = SizeOf(pid, "VmSize");
+    absl::Status status = FitRing(*limit > mapped ? *limit - mapped : 0, options);
+    if (!status.ok()) return status;
+  }
+  const std::optional<MemoryRoom> room = ReadMemoryRoom(pid);
+  if (!room.has_value()) return absl::OkStatus();
+  const std::string status = ReadOf(pid, "status");
+  const uint64_t threads = ParseNumber<uint64_t>(StatusValue(status, "Threads")).value_or(1);
+  return FitIntoGroup(pid, PrivatePages(pid).BytesToOwn(options->jumps), threads, *room, options);
+}
+
+absl::Status FitIntoGroup(Pid pid, uint64_t code_bytes, uint64_t threads, const MemoryRoom& room,
+                          PatchRingOptions* options) {
+  uint64_t fixed = code_bytes;
+  for (const AddressRange& region : options->regions) fixed += region.bytes;
+  const uint64_t slots = std::min<uint64_t>(threads, PATCH_SLOTS);
+  while (true) {
+    // Of the ring only what threads write into is memory.
+    const absl::Status status =
+        CheckMemoryRoom(pid, fixed + PatchRing::Bytes(*options) / PATCH_SLOTS * slots,
+                        "jumps in its code and the records of its threads", room);
+    if (status.ok() || options->slot_words <= kFewestSlotWords) return status;
+    options->slot_words /= 2;
+  }
 }
 
 uint64_t LockedBytes(Pid pid) { return SizeOf(pid, "VmLck"); }

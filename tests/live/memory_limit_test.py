@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Control groups near their memory limits: a job in one is never killed by the attach, and proftrace in one says what it needs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from pathlib import Path
+from typing import Iterator
+
+import live
+from live import Job, LiveTest
+
+MIB = 1 << 20
+STEP = 2 * MIB
+
+
+class MemoryGroup:
+    def __init__(self, folder: Path, is_v2: bool) -> None:
+        self.folder = folder / f"proftrace-{os.getpid()}-{time.monotonic_ns()}"
+        self.folder.mkdir()
+        self.limit = self.folder / ("memory.max" if is_v2 else "memory.limit_in_bytes")
+        self.used = self.folder / ("memory.current" if is_v2 else "memory.usage_in_bytes")
+        self.events = self.folder / ("memory.events" if is_v2 else "memory.oom_control")
+        self.is_v2 = is_v2
+
+    def lower(self, room_mib: int) -> None:
+        """The limit is `room_mib` more than what cannot be taken from the group."""
+        low = int(self.used.read_text())
+        if self.is_v2:
+            # Lowering memory.max would end the job; reclaim alone does not.
+            with contextlib.suppress(OSError):
+                (self.folder / "memory.reclaim").write_text(str(low))
+        else:
+            with contextlib.suppress(OSError):
+                while low > STEP:
+                    self.limit.write_text(str(low - STEP))
+                    low -= STEP
+        self.limit.write_text(str(int(self.used.read_text()) + room_mib * MIB))
+
+    def kills(self) -> int:
+        found = re.search(r"^oom_kill (\d+)", self.events.read_text(), re.MULTILINE)
+        return int(found.group(1)) if found else 0
+
+    def lift(self) -> None:
+        self.limit.write_text("max" if self.is_v2 else "-1")
+
+    def remove(self) -> None:
+        live.wait_until(lambda: not (self.folder / "cgroup.procs").read_text(), 10, "an empty group")
+        self.folder.rmdir()
+
+
+def hierarchy() -> tuple[Path, bool] | None:
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        head, _, tail = line.partition(" - ")
+        kind, _, options = tail.split()[:3]
+        place = Path(head.split()[4])
+        if kind == "cgroup" and "memory" in options.split(","):
+            return place, False
+        if kind == "cgroup2" and "memory" in (place / "cgroup.subtree_control").read_text().split():
+            return place, True
+    return None
+
+
+class MemoryLimitTest(LiveTest):
+    @contextlib.contextmanager
+    def group(self) -> Iterator[MemoryGroup]:
+        found = hierarchy()
+        if found is None:
+            self.skipTest("no control groups that limit memory")
+        group = MemoryGroup(*found)
+        try:
+            yield group
+        finally:
+            group.lift()
+            group.remove()
+
+    @contextlib.contextmanager
+    def limited_job(self, room_mib: int) -> Iterator[tuple[Job, MemoryGroup]]:
+        with self.group() as group:
+            # Its memory is charged to the group, so it imports PyTorch there.
+            prefix = ("sh", "-c", f'echo $$ > {group.folder}/cgroup.procs && exec "$@"', "sh")
+            with Job(prefix=prefix) as job:
+                job.do("steps 2")
+                group.lower(room_mib)
+                yield job, group
+
+    def check_survives(self, room_mib: int, *options: str) -> int:
+        with self.limited_job(room_mib) as (job, group):
+            done = self.run_proftrace("-p", job.pid, "-d", "500ms", "-o", self.out, "--force", "--format", "none", *options)
+            self.assertEqual(group.kills(), 0, done.stderr)
+            self.assertIn(done.returncode, (0, 6), done.stderr)
+            if done.returncode == 6:
+                self.assert_one_sentence(done.stderr, rf"PID {job.pid} is too near its memory limit", "raise that limit by")
+                self.assertEqual(live.patches(job.pid), [])
+                self.assertEqual(live.changed_text_bytes(job.pid), 0)
+            group.lift()
+            self.assert_same_results(job.do("steps 5"))
+            return done.returncode
+
+    def test_with_no_room_it_is_refused(self) -> None:
+        everything = ("--with-stack", "--record-shapes", "--profile-memory")
+        for options in (("--tier", "bpf"), ("--tier", "patch", *everything)):
+            with self.subTest(options=options):
+                self.assertEqual(self.check_survives(1, *options), 6)
+
+    def test_at_the_edge_the_job_lives(self) -> None:
+        # Whether that is enough depends on the libraries; that it lives does not.
+        self.check_survives(6, "--tier", "bpf", "--sample", "99")
+        self.check_survives(12, "--tier", "patch")
+
+    def test_with_room_it_is_recorded(self) -> None:
+        self.assertEqual(self.check_survives(64, "--tier", "patch"), 0)
+
+    def test_proftraces_own_limit(self) -> None:
+        with Job() as job, self.group() as group:
+            prefix = ("sh", "-c", f'echo $$ > {group.folder}/cgroup.procs && exec "$@"', "sh")
+            arguments = ("-p", job.pid, "-d", "300ms", "-o", self.out.parent / "none", "--format", "none")
+            for limit_mib in (40, 100):
+                group.limit.write_text(str(limit_mib * MIB))
+                self.assert_fails(6, arguments, "proftrace itself has", "start proftrace outside", prefix=prefix)
+            self.assertEqual(live.changed_text_bytes(job.pid), 0)
+            # The rings are made smaller.
+            group.limit.write_text(str(215 * MIB))
+            done = self.run_proftrace(*arguments, prefix=prefix)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            gaps = live.Result(self.out.parent / "none").summary["unsupported"]
+            self.assertIn("--buffer-size", [gap["feature"] for gap in gaps])
+            self.assertEqual(group.kills(), 0)
+
+
+if __name__ == "__main__":
+    live.run()

@@ -1,0 +1,19 @@
+// What the kernel's probes take of a process's memory: each page of code with a probe in it becomes
+// the process's own, and is charged to its control group.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// Fails with kHostUnfit where the limit of the process's control group leaves no room for the pages
+// that the probes of `modules` lie in. Those that are its own already, as a forked child's are,
+// take nothing. OK where that cannot be found out.
+absl::Status CheckProbeMemory(Pid pid, const std::vector<ModulePlan>& modules);
+
+}  // namespace proftrace
