@@ -462,4 +462,16 @@ std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped) 
   return place ? std::optional(place->bias) : std::nullopt;
 }
 
+bool IsOwnCodeOfFile(const ElfFile& file, const MappedFile& mapped, uint64_t address, uint64_t size,
+                     uint64_t bias) {
+  const std::optional<uint64_t> offset = file.FileOffset(address);
+  if (!offset.has_value()) return false;
+  const uint64_t place = address + bias;
+  return std::any_of(mapped.mappings.begin(), mapped.mappings.end(), [&](const Mapping& mapping) {
+    return mapping.executable && !mapping.shared && mapping.start <= place &&
+           place <= mapping.end && size <= mapping.end - place &&
+           place - mapping.start + mapping.file_offset == *offset;
+  });
+}
+
 }  // namespace proftrace

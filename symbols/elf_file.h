@@ -141,4 +141,10 @@ std::optional<LoadedPlace> FindLoadedPlace(const ElfFile& file, const MappedFile
 // The bias of that place.
 std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped);
 
+// Whether [address, address + size) of the file lies at `bias` as code of a private mapping of it.
+// Elsewhere nothing may be written: who restores the code later puts back what the file has, and
+// what is written to a shared mapping is everybody's.
+bool IsOwnCodeOfFile(const ElfFile& file, const MappedFile& mapped, uint64_t address, uint64_t size,
+                     uint64_t bias);
+
 }  // namespace proftrace

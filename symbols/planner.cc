@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "symbols/cuda_functions.h"
+#include "symbols/displaced_code.h"
 #include "symbols/input_plan.h"
 #include "symbols/module_analysis.h"
 #include "symbols/module_reader.h"
@@ -548,12 +549,16 @@ absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
     return CountOperators(module.facts) > 0;
   });
   if (budget.is_stopped()) return Fail(ExitCode::kNoTarget, StoppedEarly(pid));
-  if (!has_operators)
+  const std::vector<std::string> displaced = FindDisplacedCode(*mappings);
+  if (!has_operators) {
+    if (absl::Status status = CheckTorchHasCode(pid, displaced); !status.ok()) return status;
     return NoTorch(pid, files.size(), reader.is_cut() || budget.is_used_up(), reader.unread());
+  }
   ProbePlan plan = PlanBuilder(pid, std::move(modules), options).Run(files);
   if (budget.is_stopped()) return Fail(ExitCode::kNoTarget, StoppedEarly(pid));
   reader.AddGaps(&plan);
   AddBudgetGap(budget, pid, &plan);
+  AddDisplacedGaps(pid, displaced, &plan);
   ApplyChoice(choice, &plan);
   AddOperatorGaps(&plan);
   return plan;

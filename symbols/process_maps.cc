@@ -79,6 +79,7 @@ std::optional<Mapping> ParseLine(std::string_view line) {
   mapping.end = *end;
   mapping.file_offset = *offset;
   mapping.executable = permissions[2] == 'x';
+  mapping.shared = permissions[3] == 's';
   mapping.accessible = permissions.substr(0, 3) != "---";
   mapping.device = makedev(static_cast<unsigned>(*major), static_cast<unsigned>(*minor));
   mapping.path = UnescapePath(line.substr(std::min(line.find_first_not_of(' '), line.size())));

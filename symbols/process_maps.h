@@ -22,6 +22,7 @@ struct Mapping {
   uint64_t device = 0;     // as dev_t
   uint64_t inode = 0;      // 0 = no file
   std::string path;        // in the target's mount namespace; may end in " (deleted)"
+  bool shared = false;     // what is written there is the file's
 
   bool operator==(const Mapping&) const = default;
 };

@@ -16,10 +16,12 @@ proftrace_unit_test(capture_test
     capture_process_watch_test.cc
     capture_record_blocks_test.cc
     capture_record_merger_test.cc
+    capture_silent_processes_test.cc
     capture_stack_merger_test.cc
     capture_step_watch_test.cc
     capture_system_facts_test.cc
     capture_target_info_test.cc
     capture_thread_numbers_test.cc
     capture_unprobed_forks_test.cc
+    capture_unreached_code_test.cc
   LIBS proftrace_capture proftrace_pipeline GTest::gmock)

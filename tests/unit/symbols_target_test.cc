@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "symbols/displaced_code.h"
 #include "symbols/elf_file.h"
 #include "symbols/operator_registry.h"
 #include "symbols/planner.h"
@@ -18,6 +19,7 @@
 #include "symbols/torch_copies.h"
 #include "symbols/version_layouts.h"
 #include "tests/unit/symbols_fake_memory.h"
+#include "userspace/base/exit_status.h"
 #include "userspace/model/torch_rules.h"
 
 namespace proftrace {
@@ -428,6 +430,57 @@ TEST(TargetFilesTest, NumberedEntriesOfAFolder) {
             threads.end());
   EXPECT_TRUE(ReadNumberedEntries("/proc/self/attr").empty());
   EXPECT_TRUE(ReadNumberedEntries("/no/such/folder").empty());
+}
+
+constexpr char kLibrary[] =
+    "7f0000000000-7f0000400000 r--p 00000000 08:01 77 /env/libtorch_cpu.so\n"
+    "%s"
+    "7f0001200000-7f0001400000 r--p 01200000 08:01 77 /env/libtorch_cpu.so\n"
+    "7f0001400000-7f0001500000 rw-p 013ff000 08:01 77 /env/libtorch_cpu.so\n";
+
+std::vector<std::string> Displaced(const std::string& code) {
+  std::string text = kLibrary;
+  return FindDisplacedCode(ParseMaps(text.replace(text.find("%s"), 2, code)));
+}
+
+TEST(DisplacedCodeTest, CodeOfTheFileIsWhereItBelongs) {
+  EXPECT_TRUE(
+      Displaced("7f0000400000-7f0001200000 r-xp 00400000 08:01 77 /env/libtorch_cpu.so\n").empty());
+}
+
+TEST(DisplacedCodeTest, CopiesInAnonymousMemoryAndInAMemfd) {
+  const std::vector<std::string> library = {"/env/libtorch_cpu.so"};
+  EXPECT_EQ(Displaced("7f0000400000-7f0001200000 r-xp 00000000 00:00 0 \n"), library);
+  EXPECT_EQ(Displaced("7f0000400000-7f0001000000 r-xs 00000000 00:01 12 /memfd:text (deleted)\n"
+                      "7f0001000000-7f0001200000 r-xp 00000000 00:00 0 \n"),
+            library);
+}
+
+TEST(DisplacedCodeTest, WhereAPartIsLeftItCanBeProbed) {
+  EXPECT_TRUE(Displaced("7f0000400000-7f0001000000 r-xp 00000000 00:00 0 \n"
+                        "7f0001000000-7f0001200000 r-xp 01000000 08:01 77 /env/libtorch_cpu.so\n")
+                  .empty());
+}
+
+TEST(DisplacedCodeTest, AFileWithoutCodeHasNoneToMiss) {
+  EXPECT_TRUE(Displaced("").empty());
+  EXPECT_TRUE(Displaced("7f0000400000-7f0001200000 ---p 00000000 00:00 0 \n").empty());
+}
+
+TEST(DisplacedCodeTest, OnlyALibraryOfTorchEndsTheSearch) {
+  EXPECT_TRUE(CheckTorchHasCode(Pid{17}, {"/usr/bin/server"}).ok());
+  const absl::Status status = CheckTorchHasCode(Pid{17}, {"/usr/bin/server", "/a/libtorch_cpu.so"});
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kHostUnfit);
+  EXPECT_NE(status.message().find("/a/libtorch_cpu.so"), std::string::npos);
+}
+
+TEST(MapsTest, SharedMappingsAreToldApart) {
+  const std::vector<Mapping> mappings = ParseMaps(
+      "7f0000400000-7f0001000000 r-xs 00000000 08:01 12 /a\n"
+      "7f0001000000-7f0001200000 r-xp 00000000 08:01 12 /a\n");
+  ASSERT_EQ(mappings.size(), 2u);
+  EXPECT_TRUE(mappings[0].shared);
+  EXPECT_FALSE(mappings[1].shared);
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct RefusedPoint {
 struct AttachReport {
   uint32_t points = 0;  // live
   std::vector<RefusedPoint> refused;
+  std::string unreached;  // where the kernel took them, but the process runs without: a sentence
 };
 
 // Attaches every point of `module` with program `program_fd`. `pid`: only that process; none: every

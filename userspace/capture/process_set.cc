@@ -180,7 +180,7 @@ void ProcessSet::AddLibraries(Pid pid) {
   // What is live of a library is kept.
   const absl::Status status = AttachModules(pid, *extended.plan, extended.added, &links, &report);
   const std::lock_guard lock(mutex_);
-  AddRefused(report);
+  AddMissing(pid, report);
   if (!status.ok() && ExitCodeOf(status) != ExitCode::kNoTarget) {
     gaps_.push_back(
         Unsupported{"libraries that were loaded while recording",
@@ -276,7 +276,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   library_watch_.Add(pid, *plan);
   const std::lock_guard lock(mutex_);
   unprobed_forks_.OnLive(pid, entry.target.probes_on_ns);
-  AddRefused(report);
+  AddMissing(pid, report);
   if (operator_count_ == 0) operator_count_ = plan->operator_count;
   processes_[Raw(pid)].links = std::move(links);
   return absl::OkStatus();

@@ -132,6 +132,10 @@ class ProcessSet {
   std::vector<Pid> pids() const;
   // Of processes that have another tracer's jumps: a sentence; empty = none has.
   std::string anothers_jumps() const;
+  // Sentences that came since the last call: of processes with code that no probe reaches.
+  std::vector<std::string> TakeWarnings();
+  // Processes of which such a sentence was said.
+  std::set<uint32_t> unreached() const;
   // Of the first process: what the ready line shows.
   uint32_t operator_count() const;
   uint64_t follow_failed() const;
@@ -212,7 +216,7 @@ class ProcessSet {
   // Awaited processes that could have run operators by now.
   std::vector<Pid> LoadedWithoutProbes() const;
   void AddGaps(const ProbePlan& plan);
-  void AddRefused(const AttachReport& report);
+  void AddMissing(Pid pid, const AttachReport& report);
   // Names what is not recorded of these where there is no eBPF.
   void AddUnprobed(const std::vector<ModulePlan>& modules, const ProbePlan& plan);
   void AddLibraries(Pid pid);
@@ -246,6 +250,8 @@ class ProcessSet {
   std::set<uint32_t> refused_;                 // pids; the first of them are among gaps_
   std::vector<Unsupported> gaps_;
   std::string anothers_jumps_;
+  std::vector<std::string> warnings_;
+  std::set<uint32_t> unreached_;  // pids
   uint64_t late_libraries_ = 0;
   uint32_t next_image_ = 1;
   uint32_t operator_count_ = 0;

@@ -10,6 +10,7 @@
 #include "userspace/capture/probe_memory.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
+#include "userspace/capture/unreached_code.h"
 #include "userspace/patch/free_points.h"
 #include "userspace/patch/patched_process.h"
 #include "userspace/patch/target_lock.h"
@@ -93,6 +94,10 @@ absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
       status = AttachOne(pid, plan, std::move(module), links, report);
     }
     if (!status.ok()) return status;
+  }
+  if (programs_->is_loaded()) {
+    report->unreached =
+        DescribeUnreachedCode(FindUnreachedCode(pid, modules, *report)).value_or("");
   }
   return absl::OkStatus();
 }

@@ -63,12 +63,29 @@ std::string ProcessSet::anothers_jumps() const {
   return anothers_jumps_;
 }
 
-void ProcessSet::AddRefused(const AttachReport& report) {
-  if (report.refused.empty() || !programs_->is_loaded()) return;
-  const RefusedPoint& first = report.refused.front();
-  AddGap(Unsupported{"probes", std::to_string(report.refused.size()) +
-                                   " places were refused by the kernel (" + first.module + ": " +
-                                   ErrnoText(first.error) + ")"});
+void ProcessSet::AddMissing(Pid pid, const AttachReport& report) {
+  if (!programs_->is_loaded()) return;
+  if (!report.refused.empty()) {
+    const RefusedPoint& first = report.refused.front();
+    AddGap(Unsupported{"probes", std::to_string(report.refused.size()) +
+                                     " places were refused by the kernel (" + first.module + ": " +
+                                     ErrnoText(first.error) + ")"});
+  }
+  if (report.unreached.empty()) return;
+  const std::string sentence = "PID " + std::to_string(Raw(pid)) + ": " + report.unreached;
+  const bool is_new = unreached_.insert(Raw(pid)).second;
+  if (is_new && unreached_.size() <= kMostNamed) warnings_.push_back(sentence);
+  AddGap(Unsupported{"code that no probe reaches", sentence});
+}
+
+std::vector<std::string> ProcessSet::TakeWarnings() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(warnings_, {});
+}
+
+std::set<uint32_t> ProcessSet::unreached() const {
+  const std::lock_guard lock(mutex_);
+  return unreached_;
 }
 
 void ProcessSet::AddUnprobed(const std::vector<ModulePlan>& modules, const ProbePlan& plan) {

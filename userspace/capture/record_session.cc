@@ -36,7 +36,10 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
   if (IsBeforeBegin(head)) return;
   if (measures_hit_) job_hit_cost_.Observe(head);
   if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
-  if (IsInWindow(head)) meter_.Count(head);
+  if (IsInWindow(head)) {
+    meter_.Count(head);
+    silent_.Observe(head);
+  }
   if (patch_ != nullptr) {
     // Merged records are kept later, when an ended process is no longer known.
     const bool is_exit = head.kind == abi::PT_THREAD_EXIT;
@@ -84,7 +87,10 @@ void RecordSession::KeepMerged(int64_t until_ns) {
     std::memcpy(&head, record.data(), sizeof(head));
     if (IsBeforeBegin(head)) return;
     if (origin == RecordOrigin::kJump) {
-      if (IsInWindow(head)) jump_meter_.Count(head);
+      if (IsInWindow(head)) {
+        jump_meter_.Count(head);
+        silent_.Observe(head);
+      }
       if (stacks_ != nullptr) stack_cost_.Observe(head);
     }
     if (stacks_ == nullptr) return Keep(head, record);
@@ -202,6 +208,22 @@ bool RecordSession::AnyTargetAlive() {
   return false;
 }
 
+void RecordSession::SayMissing() {
+  for (const std::string& what : processes_->TakeWarnings()) {
+    if (callbacks_.on_missing) callbacks_.on_missing(what);
+  }
+}
+
+std::optional<Unsupported> RecordSession::FindSilent(bool records_lost) {
+  if (plain_ != nullptr) return std::nullopt;
+  const std::optional<std::string> names =
+      silent_.Describe(processes_->pids(), cpu_times_, processes_->unreached());
+  if (!names.has_value()) return std::nullopt;
+  Unsupported silent{"rows of processes that ran", WhySilent(*names, records_lost)};
+  if (callbacks_.on_missing) callbacks_.on_missing(silent.reason);
+  return silent;
+}
+
 void RecordSession::ReportProgress(int64_t now_ns) {
   Progress progress;
   progress.elapsed_s = ToSeconds(now_ns - info_.window.start_ns);
@@ -238,6 +260,7 @@ absl::Status RecordSession::Loop() {
       sink_.FlushBlock();
       sink_.FlushDeviceBlock();
       last_flush_ns = now_ns;
+      SayMissing();
       if (!AnyTargetAlive()) break;
       if (flight_ != nullptr) flight_->NoteLosses(now_ns, ReadLosses());
       if (flight_ != nullptr && options_.flight->WatchesSteps()) {
@@ -407,6 +430,7 @@ void RecordSession::Stop() {
       for (const std::string& what : patch_->left_behind()) callbacks_.on_left_behind(what);
     }
   }
+  SayMissing();
   processes_->CollectLastNames();
   if (plain_ != nullptr) plain_->CollectLastNames();
 
@@ -416,7 +440,9 @@ void RecordSession::Stop() {
   const Ledger ledger = ReadLosses();
   const Cost cost = MeasureCost(end_ns - info_.window.start_ns, ledger.ring_lost);
   if (budget_ != nullptr) result_.budget = budget_->Describe(cost.estimated_overhead_percent);
+  const std::optional<Unsupported> silent = FindSilent(ledger.ring_lost > 0);
   sink_.AddMetadata([&](MetadataWriter& writer) {
+    if (silent.has_value()) writer.AddUnsupported(*silent);
     const bool has_agent = agents_ != nullptr && agents_->has_run();
     for (const Unsupported& gap : processes_->gaps()) {
       // Of processes that had probes at their calls before they had agents.

@@ -33,6 +33,7 @@
 #include "userspace/capture/record_merger.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/capture/sampler.h"
+#include "userspace/capture/silent_processes.h"
 #include "userspace/capture/stack_merger.h"
 #include "userspace/capture/step_watch.h"
 #include "userspace/capture/system_programs.h"
@@ -113,6 +114,10 @@ class RecordSession {
   absl::Status Drain(int timeout_ms);
   bool AnyTargetAlive();
   void ReportProgress(int64_t now_ns);
+  // Says what the processes' probes do not reach.
+  void SayMissing();
+  // Recorded processes that ran and gave no row; at the end.
+  std::optional<Unsupported> FindSilent(bool records_lost);
   bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
   // Of the steps that were found, those asked for; the window ends with the last of them.
   void KeepSteps();
@@ -160,6 +165,7 @@ class RecordSession {
   ProcessSet::Plans child_plans_;                                 // likewise
   LiveMeter meter_;
   LiveMeter jump_meter_;
+  SilentProcesses silent_;
   ProcessCpuTimes cpu_times_;
   int64_t last_cpu_look_ns_ = 0;
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps

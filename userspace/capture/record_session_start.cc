@@ -441,6 +441,7 @@ absl::Status RecordSession::Start() {
       !why.empty() && callbacks_.on_anothers_jumps) {
     callbacks_.on_anothers_jumps(why);
   }
+  SayMissing();
   if (callbacks_.on_ready) {
     callbacks_.on_ready(
         Ready{WithProcesses([](auto& processes) { return processes.process_count(); }),

@@ -88,6 +88,8 @@ struct RecordCallbacks {
   std::function<void(Pid pid, const absl::Status& why)> on_refused;
   // A process has another tracer's jumps, and what they lie at is not recorded.
   std::function<void(const std::string& why)> on_anothers_jumps;
+  // A part of a process, or all of it, cannot be recorded, or gave nothing: a sentence.
+  std::function<void(const std::string& what)> on_missing;
   // Something of ours stays in a process.
   std::function<void(const std::string& what)> on_left_behind;
   // --max-overhead: operators were demoted, or what is left was measured; so long after the

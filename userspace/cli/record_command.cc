@@ -214,6 +214,9 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
   callbacks.on_left_behind = [](const std::string& what) {
     std::fprintf(stderr, "proftrace: warning: %s\n", what.c_str());
   };
+  callbacks.on_missing = [](const std::string& what) {
+    std::fprintf(stderr, "proftrace: warning: %s\n", TableText(what).c_str());
+  };
   if (arguments.quiet) return callbacks;
   const bool all = arguments.all_processes;
   if (!options.info.system.operators) {

@@ -153,7 +153,15 @@ class SpotFinder {
     if (!bias.has_value()) return LeaveAll(m, "where it is mapped does not fit its file");
     const ModuleImage image(file->get(), ModuleImage::Symbols::kExported);
     const std::vector<PointPatch> patches = FindKeptWindows(image, module, plan_, cache_);
-    for (size_t p = 0; p < patches.size(); ++p) AddPoint(m, p, patches[p], image, *bias);
+    for (size_t p = 0; p < patches.size(); ++p) {
+      const std::optional<PatchWindow>& window = patches[p].window;
+      if (window.has_value() &&
+          !IsOwnCodeOfFile(**file, *mapped, window->address, window->size, *bias)) {
+        Leave(m, p, "what lies there is not this process's own mapping of the file");
+        continue;
+      }
+      AddPoint(m, p, patches[p], image, *bias);
+    }
   }
 
   void AddPoint(size_t m, size_t p, const PointPatch& patch, const ModuleImage& image,

@@ -68,6 +68,9 @@ absl::StatusOr<PatchSpot> FindPythonEnd(Pid pid, const std::string& file,
   PatchSpot spot;
   spot.bias = *bias;
   spot.window = *patches.front().window;
+  if (!IsOwnCodeOfFile(**elf, *mapped, spot.window.address, spot.window.size, *bias)) {
+    return NoJump("what lies there is not this process's own mapping of the file");
+  }
   spot.cookie = module.points.front().cookie;
   spot.original.resize(spot.window.size);
   if (image.ReadCode(spot.window.address, spot.original.data(), spot.original.size()) !=

@@ -1,0 +1,52 @@
+// Whether the kernel's probes are in the code that a process really runs. The kernel puts them into
+// private mappings of the probed file. It puts none where the process runs the same code from
+// somewhere else: text that was copied to anonymous memory (huge pages), a shared or writable
+// mapping, a file that overlayfs has copied up since it was mapped. Nothing would be recorded
+// there, and nobody would be told. So each place is looked at after the attach.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "symbols/process_maps.h"
+#include "symbols/process_memory.h"
+#include "userspace/capture/attach.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// Places of one file that have no probe although the kernel has taken them.
+struct UnreachedCode {
+  std::string module;      // its name, from the target
+  size_t points = 0;       // of the plan
+  size_t not_of_file = 0;  // executable memory lies there that is not mapped from the file
+  size_t unmapped = 0;     // nothing executable lies there
+  size_t without = 0;      // the file's code lies there, without a breakpoint
+
+  size_t unreached() const { return not_of_file + unmapped + without; }
+};
+
+// Reads `bytes` of a module's file at an offset; false where that fails.
+using ReadModuleFile =
+    std::function<bool(const ModulePlan& module, uint64_t offset, void* buffer, size_t bytes)>;
+
+// Those of `modules` with places that have no probe. Sites that the kernel refused (`report`) are
+// none of them. A few places of each mapping are read; all, where one of these has no probe. What
+// cannot be read counts as probed.
+std::vector<UnreachedCode> FindUnreachedCode(const std::vector<Mapping>& mappings,
+                                             const TargetMemory& memory,
+                                             const ReadModuleFile& read_file,
+                                             const std::vector<ModulePlan>& modules,
+                                             const AttachReport& report);
+// The same of a running process; none where it cannot be read or has ended.
+std::vector<UnreachedCode> FindUnreachedCode(Pid pid, const std::vector<ModulePlan>& modules,
+                                             const AttachReport& report);
+
+// One sentence: how many places of which files, and why; nothing where all are reached.
+std::optional<std::string> DescribeUnreachedCode(const std::vector<UnreachedCode>& unreached);
+
+}  // namespace proftrace
