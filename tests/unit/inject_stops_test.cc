@@ -18,6 +18,7 @@
 
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
+#include "userspace/inject/standstill.h"
 #include "userspace/inject/stopped_threads.h"
 
 namespace proftrace {
@@ -218,6 +219,63 @@ TEST(StoppedThreadsTest, AProcessThatIsCloned) {
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_TRUE(job.GoesOn());
   }
+}
+
+TEST(StandstillTest, OneThatRunsOrSleepsDoesNotStandStill) {
+  const Job job([] { usleep(1000); });
+  EXPECT_TRUE(job.GoesOn());
+  EXPECT_FALSE(FindStandstill(job.pid()).has_value());
+  EXPECT_FALSE(FindStandstill(Pid{0x7ffffff0}).has_value());
+}
+
+TEST(StandstillTest, OneThatASignalStoppedIsNamed) {
+  const Job job([] {});
+  kill(job.tid(), SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(waitpid(job.tid(), &status, WUNTRACED), job.tid());
+  const auto still = FindStandstill(job.pid());
+  ASSERT_TRUE(still.has_value());
+  EXPECT_EQ(still->kind, StandstillKind::kStopped);
+  EXPECT_NE(still->sentence.find("kill -CONT " + std::to_string(job.tid())), std::string::npos);
+  kill(job.tid(), SIGCONT);
+  EXPECT_TRUE(job.GoesOn());
+  EXPECT_FALSE(FindStandstill(job.pid()).has_value());
+}
+
+TEST(StandstillTest, OneThatWeHoldOurselvesIsNot) {
+  const Job job([] {});
+  const absl::Status status = StoppedThreads::Use(job.pid(), [&job](StoppedThreads* threads) {
+    absl::Status stopped = threads->StopAll(MonotonicNs() + kPatienceNs);
+    EXPECT_FALSE(FindStandstill(job.pid()).has_value());
+    return stopped;
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(StandstillTest, OneThatAnotherTracerHoldsIsNamed) {
+  const Job job([] {});
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t holder = fork();
+  if (holder == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ptrace(PTRACE_SEIZE, job.tid(), nullptr, nullptr);
+    ptrace(PTRACE_INTERRUPT, job.tid(), nullptr, nullptr);
+    waitpid(job.tid(), nullptr, __WALL);
+    (void)!write(ready[1], "", 1);
+    pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const auto still = FindStandstill(job.pid());
+  ASSERT_TRUE(still.has_value());
+  EXPECT_EQ(still->kind, StandstillKind::kHeld);
+  EXPECT_NE(still->sentence.find("held by PID " + std::to_string(holder)), std::string::npos);
+  kill(holder, SIGKILL);
+  waitpid(holder, nullptr, 0);
+  EXPECT_TRUE(job.GoesOn());
+  close(ready[0]);
+  close(ready[1]);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/quiet_moment.h"
+#include "userspace/inject/standstill.h"
 #include "userspace/patch/code_audit.h"
 #include "userspace/patch/python_end.h"
 #include "userspace/patch/target_lock.h"
@@ -28,6 +29,9 @@ namespace {
 // Of a thread's part of the ring, in words, where nobody lets us run first: a busy machine keeps us
 // waiting for longer.
 constexpr uint32_t kPatientSlotWords = 1u << 19;
+// Frozen processes keep their jumps; a pause of the whole container may be over soon.
+constexpr int64_t kThawLimitNs = 3'000'000'000;
+
 std::string ExecutableOf(Pid pid) {
   char path[4096];
   const std::string link = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/exe";
@@ -392,7 +396,9 @@ void PatchRecorder::Close(Pid pid, Process process) {
 
 void PatchRecorder::NoteLeft(Pid pid, const absl::Status& status) {
   const std::string number = std::to_string(Raw(pid));
-  std::string text = "PID " + number + " keeps them: " + std::string(status.message()) +
+  const std::optional<Standstill> still = FindStandstill(pid);
+  std::string text = "PID " + number + " keeps them: " +
+                     (still.has_value() ? still->sentence : std::string(status.message())) +
                      "; 'proftrace clean -p " + number + "' takes them out";
   gaps_.push_back({"jumps in the job's code", text});
   left_behind_.push_back("jumps in the job's code: " + std::move(text));
@@ -462,6 +468,8 @@ void PatchRecorder::Detach() {
     const std::lock_guard lock(mutex_);
     processes = std::exchange(processes_, {});
   }
+  const int64_t thaw_ns = MonotonicNs() + kThawLimitNs;
+  for (auto& [pid, process] : processes) AwaitThaw(Pid{pid}, thaw_ns);
   for (auto& [pid, process] : processes) Close(Pid{pid}, process);
   CleanForks(processes);
   const std::lock_guard lock(mutex_);

@@ -11,6 +11,7 @@
 #include "bpf/abi/records.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/recording_cost.h"
+#include "userspace/inject/standstill.h"
 
 namespace proftrace {
 namespace {
@@ -26,6 +27,7 @@ constexpr int64_t kMergeNs = 20'000'000;
 constexpr int64_t kLongestCostNs = 100'000'000;
 // The rings are not emptied meanwhile.
 constexpr int64_t kLongestDumpWaitNs = 250'000'000;
+constexpr size_t kMostStandstillLooks = 256;
 
 }  // namespace
 
@@ -211,6 +213,20 @@ bool RecordSession::AnyTargetAlive() {
 void RecordSession::SayMissing() {
   for (const std::string& what : processes_->TakeWarnings()) {
     if (callbacks_.on_missing) callbacks_.on_missing(what);
+  }
+}
+
+void RecordSession::NoteStandstills(const std::string& when) {
+  std::vector<Pid> pids = WithProcesses([](auto& processes) { return processes.pids(); });
+  // Of a whole host's processes not each one can be looked at.
+  if (pids.size() > kMostStandstillLooks) pids.resize(kMostStandstillLooks);
+  for (const Pid pid : pids) {
+    if (standstills_.contains(Raw(pid))) continue;
+    const std::optional<Standstill> still = FindStandstill(pid);
+    if (!still.has_value()) continue;
+    standstills_[Raw(pid)] = still->sentence + "; as long as it stands still nothing of it is " +
+                             "recorded (seen " + when + " of the recording)";
+    if (callbacks_.on_missing) callbacks_.on_missing(standstills_[Raw(pid)]);
   }
 }
 
@@ -411,6 +427,7 @@ void RecordSession::Stop() {
   metered_until_ns_ = end_ns;
   last_cpu_look_ns_ = 0;
   ReadCpuTimes(end_ns);
+  NoteStandstills("at the end");
   // The job goes on until the probes are off.
   if (step_watch_ != nullptr) step_watch_->EndAt(end_ns);
   processes_->OnWindowEnd(end_ns);
@@ -443,6 +460,8 @@ void RecordSession::Stop() {
   const std::optional<Unsupported> silent = FindSilent(ledger.ring_lost > 0);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     if (silent.has_value()) writer.AddUnsupported(*silent);
+    for (const auto& [pid, why] : standstills_)
+      writer.AddUnsupported({"process at a standstill", why});
     const bool has_agent = agents_ != nullptr && agents_->has_run();
     for (const Unsupported& gap : processes_->gaps()) {
       // Of processes that had probes at their calls before they had agents.

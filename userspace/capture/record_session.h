@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -116,6 +117,9 @@ class RecordSession {
   void ReportProgress(int64_t now_ns);
   // Says what the processes' probes do not reach.
   void SayMissing();
+  // Says which recorded processes stand still; `when`: "at the begin". Named among the gaps, each
+  // once.
+  void NoteStandstills(const std::string& when);
   // Recorded processes that ran and gave no row; at the end.
   std::optional<Unsupported> FindSilent(bool records_lost);
   bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
@@ -166,6 +170,7 @@ class RecordSession {
   LiveMeter meter_;
   LiveMeter jump_meter_;
   SilentProcesses silent_;
+  std::map<uint32_t, std::string> standstills_;  // by pid: sentences
   ProcessCpuTimes cpu_times_;
   int64_t last_cpu_look_ns_ = 0;
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps

@@ -442,6 +442,7 @@ absl::Status RecordSession::Start() {
     callbacks_.on_anothers_jumps(why);
   }
   SayMissing();
+  NoteStandstills("at the begin");
   if (callbacks_.on_ready) {
     callbacks_.on_ready(
         Ready{WithProcesses([](auto& processes) { return processes.process_count(); }),

@@ -11,6 +11,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
+#include "userspace/inject/standstill.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/patch/clean_family.h"
 #include "userspace/patch/code_audit.h"
@@ -27,11 +28,12 @@ void KeepFirst(absl::Status status, absl::Status* first) {
   }
 }
 
-// How long to wait for a debugger to let go of a process, at first and at last.
+// How long to wait for a debugger to let go of a process, or for its control group's thaw, at first
+// and at last.
 constexpr unsigned kFirstPauseMs = 200;
 constexpr unsigned kLastPauseMs = 30'000;
 
-// `waiting`: gets those that another one traces.
+// `waiting`: gets those that another one traces, or that stand still.
 absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* waiting) {
   absl::Status first;
   for (const uint32_t pid : pids) {
@@ -39,14 +41,15 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* 
       KeepFirst(std::move(status), &first);
       continue;
     }
-    bool is_traced = false;
+    bool is_held = false;
     const std::vector<CleanedProcess> family = CleanFamily(Pid{pid});
     bool is_found = false;
     bool has_failed = false;
     for (const CleanedProcess& one : family) {
       is_found = is_found || one.is_found;
       has_failed = has_failed || !one.status.ok();
-      is_traced = is_traced || (!one.status.ok() && IsTraced(one.pid));
+      is_held = is_held ||
+                (!one.status.ok() && (IsTraced(one.pid) || FindStandstill(one.pid).has_value()));
       if (one.is_found) {
         std::printf("PID %u: %zu jumps and %llu bytes of memory removed\n", Raw(one.pid),
                     one.removed.jumps, static_cast<unsigned long long>(one.removed.bytes));
@@ -63,13 +66,13 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* 
       }
     }
     if (!is_found && !has_failed) std::printf("nothing is left in PID %u\n", pid);
-    if (is_traced) waiting->push_back(pid);
+    if (is_held) waiting->push_back(pid);
     std::fflush(stdout);
   }
   return first;
 }
 
-// Nobody but a debugger can say when it goes: again and again, ever less often.
+// Nobody but a debugger, or who froze it, can say when it goes: again and again, ever less often.
 absl::Status RunPatientClean(std::vector<uint32_t> pids) {
   unsigned pause_ms = kFirstPauseMs;
   while (true) {
@@ -96,7 +99,10 @@ void AddCleanCommand(CLI::App& app, Action* action) {
       ->check(WhyNoPid);
   auto waits = std::make_shared<bool>(false);
   // The guardian's.
-  clean->add_flag("--wait", *waits, "try again as long as a debugger has the process")->group("");
+  clean
+      ->add_flag("--wait", *waits,
+                 "try again as long as a debugger has the process, or it is frozen")
+      ->group("");
   clean->callback([pids, waits, action] {
     *action = [pids, waits] {
       std::vector<uint32_t> waiting;

@@ -67,6 +67,7 @@ json ToJson(const ProcessDump& dump) {
       {"stopped_ms", dump.stopped_ns ? json(static_cast<double>(*dump.stopped_ns) / 1e6) : json()},
       {"not_stopped", OrNull(dump.not_stopped)},
       {"was_stopped", dump.was_stopped},
+      {"standstill", OrNull(dump.standstill)},
       {"whole", dump.is_whole},
       {"threads", threads}};
 }
@@ -140,6 +141,7 @@ void Print(const ProcessDump& dump) {
   } else {
     std::printf(", not stopped: %s\n", dump.not_stopped.c_str());
   }
+  if (!dump.standstill.empty()) std::printf("%s\n", Shown(dump.standstill).c_str());
   for (const DumpedThread& thread : dump.threads) PrintThread(thread);
   if (!dump.is_whole) std::puts("\nThere are Python threads that could not be read.");
 }

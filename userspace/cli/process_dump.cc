@@ -24,6 +24,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
+#include "userspace/inject/standstill.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/model/python_lines.h"
 #include "userspace/model/python_stack.h"
@@ -462,6 +463,7 @@ absl::StatusOr<ProcessDump> DumpProcess(Pid pid) {
   }
   dump.python_version = runtime->version;
   dump.was_stopped = IsStopped(pid);
+  if (const auto still = FindStandstill(pid); still.has_value()) dump.standstill = still->sentence;
   Moment moment;
   int64_t stopped_ns = 0;
   const absl::Status status = StoppedThreads::Use(pid, [&](StoppedThreads* stopped) {

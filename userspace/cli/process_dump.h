@@ -58,6 +58,7 @@ struct ProcessDump {
   std::optional<int64_t> stopped_ns;
   std::string not_stopped;            // why
   bool was_stopped = false;           // by a signal, before
+  std::string standstill;             // why all of it stood still before: a sentence, or empty
   bool is_whole = true;               // false: there are Python threads that could not be read
   std::vector<DumpedThread> threads;  // the first one, then by number
 };

@@ -22,6 +22,7 @@
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/remote_calls.h"
 #include "userspace/inject/seccomp_filter.h"
+#include "userspace/inject/standstill.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/patch/python_end.h"
 #include "userspace/patch/ring_file.h"
@@ -119,6 +120,12 @@ absl::Status NotPutBack() {
 }
 
 absl::Status NoMoment(Pid pid, const std::string& reason) {
+  if (const auto still = FindStandstill(pid); still.has_value()) {
+    return Fail(ExitCode::kHostUnfit,
+                absl::StrCat(still->sentence,
+                             ", then record again: jumps are put in and taken out "
+                             "by its own threads"));
+  }
   return Fail(ExitCode::kHostUnfit,
               absl::StrCat("PID ", Raw(pid), " had no moment at which its code could be changed (",
                            reason, "); try again"));
@@ -172,6 +179,11 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchedProcess::Attach(
   if (absl::Status status = CheckTimeStampCounter(); !status.ok()) return status;
   absl::StatusOr<WritableMemory> memory = WritableMemory::Open(pid);
   if (!memory.ok()) return memory.status();
+  // Its threads would be waited for in vain.
+  if (const auto still = FindStandstill(pid);
+      still.has_value() && still->kind == StandstillKind::kFrozen) {
+    return NoMoment(pid, "");
+  }
   absl::StatusOr<TargetLock> lock = TargetLock::Take(pid);
   if (!lock.ok()) return lock.status();
   std::unique_ptr<PatchedProcess> process(new PatchedProcess(pid, *std::move(memory)));
@@ -416,6 +428,11 @@ absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
 }
 
 absl::Status PatchedProcess::Detach() {
+  // The system calls that it is to make would wait for the thaw, each in its turn.
+  if (const auto still = FindStandstill(pid_);
+      still.has_value() && still->kind == StandstillKind::kFrozen) {
+    return Fail(ExitCode::kHostUnfit, still->sentence);
+  }
   absl::Status status = TakeOut();
   if (status.ok() && lock_.is_held()) status = TakeOutUnseen();
   if (status.ok()) lock_ = TargetLock();
