@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "symbols/elf_file.h"
@@ -23,18 +24,24 @@ MemoryRange ZeroedData(const ElfFile& file, uint64_t load_bias) {
   return {load_bias + section->address, section->size};
 }
 
-// The path of the file as it is loaded. `opened`: how it was opened, which may be through a mapping
-// that the job has made to read it and gives up at any moment.
-std::string PathOfPlace(Pid pid, const MappedFile& mapped, const LoadedPlace& place,
-                        const ElfFile& file, const std::string& opened) {
-  MappedFile loaded = mapped;
-  loaded.mappings = place.mappings;
-  const auto again = OpenMappedFile(pid, loaded);
-  struct stat status;
-  const bool is_same = again.ok() && fstat(again->fd.get(), &status) == 0 &&
-                       status.st_dev == file.status().st_dev &&
-                       status.st_ino == file.status().st_ino;
-  return is_same ? again->path : opened;
+// Whether the begin of `mapping` is still there, and of the file that is held: the process may have
+// exchanged it since its maps were read.
+bool IsMappingOf(Pid pid, const Mapping& mapping, const HeldFile& held) {
+  const auto mappings = ReadMaps(pid);
+  if (!mappings.ok()) return false;
+  // It may have been split, as where only a part of it is protected in another way.
+  const auto now = std::find_if(mappings->begin(), mappings->end(), [&mapping](const Mapping& m) {
+    return m.executable && m.device == mapping.device && m.inode == mapping.inode &&
+           m.path == mapping.path && m.start <= mapping.start && mapping.start < m.end &&
+           m.file_offset + (mapping.start - m.start) == mapping.file_offset;
+  });
+  if (now == mappings->end()) return false;
+  // The numbers are those of the link: maps has others on btrfs, and on overlayfs before Linux 6.8.
+  errno = 0;
+  const std::optional<FileState> there = StateOfFile(MapFilesPath(pid, *now));
+  if (there.has_value()) return *there == held.state();
+  // The link is only for some. Its file was opened by path then, and compared with what is mapped.
+  return errno == EPERM || errno == EACCES;
 }
 
 // What is missing where the file's budget, or the process', was used up.
@@ -45,18 +52,20 @@ void NoteBudget(const ElfFile& file, ModuleFacts* facts) {
 
 }  // namespace
 
-bool RenewPaths(Pid pid, ModulePlan* module) {
+bool RenewPath(Pid pid, ModulePlan* module) {
   const auto mappings = ReadMaps(pid);
-  if (!mappings.ok()) return false;
+  if (!mappings.ok() || module->held == nullptr) return false;
   for (const MappedFile& mapped : GroupByFile(*mappings)) {
     if (mapped.device != module->file.device || mapped.inode != module->file.inode) continue;
     auto opened = OpenMappedFile(pid, mapped);
-    if (!opened.ok()) continue;
-    const auto file = ElfFile::Open(std::move(opened->fd));
-    if (!file.ok() || (*file)->build_id() != module->build_id) continue;
+    if (!opened.ok() || StateOfFile(opened->fd.get()) != module->held->state()) continue;
+    const auto file = ElfFile::Open(module->held->Duplicate());
+    if (!file.ok()) continue;
     const auto place = FindLoadedPlace(**file, mapped);
-    if (!place || place->bias != module->load_bias) continue;
-    module->open_path = PathOfPlace(pid, mapped, *place, **file, opened->path);
+    if (!place || place->bias != module->load_bias ||
+        !IsMappingOf(pid, place->mappings.front(), *module->held)) {
+      continue;
+    }
     module->mapped_path = MapFilesPath(pid, place->mappings.front());
     return true;
   }
@@ -127,7 +136,9 @@ void ModuleReader::NoteUnread(const MappedFile& mapped, const std::string& reaso
 std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   auto opened = OpenMappedFile(pid_, mapped);
   if (!opened.ok()) return std::nullopt;
-  auto file = ElfFile::Open(std::move(opened->fd));
+  const std::shared_ptr<const HeldFile> held = HeldFile::Hold(std::move(opened->fd));
+  if (held == nullptr) return std::nullopt;
+  auto file = ElfFile::Open(held->Duplicate());
   if (!file.ok()) {
     NoteUnread(mapped, std::string(file.status().message()));
     return std::nullopt;
@@ -138,25 +149,31 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   if (read_.contains(id)) return std::nullopt;
   Module module;
   module.mapped = &mapped;
-  module.open_path = PathOfPlace(pid_, mapped, *place, **file, opened->path);
+  module.held = held;
   module.mapped_path = MapFilesPath(pid_, place->mappings.front());
   module.build_id = (*file)->build_id();
   module.load_bias = place->bias;
   module.zeroed_data = ZeroedData(**file, place->bias);
-  if (auto facts = cache_.Load(**file)) {
+  auto facts = cache_.Load(**file);
+  if (!facts && !MayContribute(**file, full)) {
+    if ((*file)->is_cut()) NoteUnread(mapped, (*file)->WhyCut());
+    return std::nullopt;
+  }
+  if (!IsMappingOf(pid_, place->mappings.front(), *held)) {
+    NoteUnread(mapped, "the process exchanges what it has mapped while it is read");
+    return std::nullopt;
+  }
+  if (facts) {
     module.facts = *std::move(facts);
     module.from_cache = true;
     read_.insert(id);
     return module;
   }
-  if (!MayContribute(**file, full)) {
-    if ((*file)->is_cut()) NoteUnread(mapped, (*file)->WhyCut());
-    return std::nullopt;
-  }
   read_.insert(id);
   module.facts = AnalyzeModule(file->get(), longest_analysis_ns_);
   NoteBudget(**file, &module.facts);
-  if (!module.facts.is_cut) cache_.Store(**file, module.facts);
+  // What was found of a file that is being written to is nobody's.
+  if (!module.facts.is_cut && held->IsUnchanged()) cache_.Store(**file, module.facts);
   return module;
 }
 

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "symbols/held_file.h"
 #include "symbols/module_analysis.h"
 #include "symbols/plan_cache.h"
 #include "symbols/planner.h"
@@ -21,7 +23,7 @@ namespace proftrace {
 // One file of the process that contributes to the plan.
 struct Module {
   const MappedFile* mapped = nullptr;
-  std::string open_path;
+  std::shared_ptr<const HeldFile> held;
   std::string mapped_path;
   std::string build_id;
   uint64_t load_bias = 0;   // address in the target less address in the file

@@ -1,7 +1,5 @@
 #include "symbols/plan_dump_patches.h"
 
-#include <fcntl.h>
-
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -116,7 +114,7 @@ void PrintPoint(const PointPatch& patch, uint64_t role, const std::string& symbo
 
 void PrintModule(const ModulePlan& module, const ProbePlan& plan, bool lists) {
   using Clock = std::chrono::steady_clock;
-  auto file = ElfFile::Open(UniqueFd(open(module.open_path.c_str(), O_RDONLY | O_CLOEXEC)));
+  auto file = ElfFile::Open(module.held->Duplicate());
   if (!file.ok()) {
     std::printf("%s: %s\n", module.name.c_str(), std::string(file.status().message()).c_str());
     return;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
 
 namespace proftrace {
@@ -10,22 +9,10 @@ namespace {
 
 constexpr uint64_t kSiteBits = 0xffff;
 
-// "map_files/START-END" of "/proc/PID/map_files/START-END".
-std::string_view PlaceOfFile(std::string_view open_path) {
-  for (int i = 0; i < 3; ++i) {
-    const size_t slash = open_path.find('/');
-    if (slash == std::string_view::npos) break;
-    open_path.remove_prefix(slash + 1);
-  }
-  return open_path;
-}
-
 bool Has(const ProbePlan& plan, const ModulePlan& module) {
   return std::any_of(plan.modules.begin(), plan.modules.end(), [&module](const ModulePlan& known) {
     // A file that is loaded twice has its probes in both places.
-    if (known.file.inode != 0 && known.file == module.file) return true;
-    return PlaceOfFile(known.open_path) == PlaceOfFile(module.open_path) &&
-           known.build_id == module.build_id;
+    return known.file == module.file;
   });
 }
 

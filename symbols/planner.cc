@@ -273,7 +273,7 @@ void PlanBuilder::AddModule(const Module& module) {
   plan.name = FileName(module.mapped->path);
   plan.build_id = module.build_id;
   plan.file = {module.mapped->device, module.mapped->inode};
-  plan.open_path = module.open_path;
+  plan.held = module.held;
   plan.mapped_path = module.mapped_path;
   plan.load_bias = module.load_bias;
   absl::flat_hash_set<uint64_t> taken;

@@ -55,10 +55,10 @@ struct PlanOptions {
 // program runs on something else than x86-64).
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options);
 
-// Where the mapping is gone through which `module` was planned (one that a job makes to read the
-// file, or one that was split): the paths of another one. False where the process has its file no
-// more, or elsewhere.
-bool RenewPaths(Pid pid, ModulePlan* module);
+// Where the mapping is gone at which `module` was planned (it was split, say): the path of another
+// one of its code. False where the process has that very file, as it was analysed, no more, or
+// elsewhere.
+bool RenewPath(Pid pid, ModulePlan* module);
 
 // The Dispatcher's operators as of now, ascending by address: for those registered after the plan
 // was made. Empty when they cannot be read (any more).

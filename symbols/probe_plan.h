@@ -5,12 +5,14 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "bpf/abi/records.h"
+#include "symbols/held_file.h"
 #include "symbols/process_memory.h"
 #include "userspace/model/label.h"
 
@@ -67,11 +69,9 @@ struct FileId {
 struct ModulePlan {
   std::string name;      // the last component of its path, for people
   std::string build_id;  // hex; may be empty
-  FileId file;           // all 0 = not known
-  // A path through which the tracer (and the kernel, for it) opens exactly the mapped file, also
-  // when it was replaced or lies in another mount namespace: /proc/PID/map_files/START-END, or
-  // below /proc/PID/root for those who may not follow that.
-  std::string open_path;
+  FileId file;           // as maps has it
+  // The file that was analysed, and the only one that gets its probes. Never null in a plan.
+  std::shared_ptr<const HeldFile> held;
   // /proc/PID/map_files/START-END of a mapping of its code: where the process has it loaded.
   std::string mapped_path;
   uint64_t load_bias = 0;          // address in the target less address in the file

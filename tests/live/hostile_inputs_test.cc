@@ -1,6 +1,7 @@
 // What operators are called with, read from a process that means harm: every call ends in a record
 // that says what was there, or in one that says that it was not read. This process is the hostile
 // one: it calls a probed function of its own.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -167,7 +168,7 @@ class HostileInputsTest : public ::testing::Test {
   void AttachProbe(uint64_t cookie) {
     ModulePlan module;
     module.name = "hostile";
-    module.open_path = "/proc/self/exe";
+    module.held = HeldFile::Hold(UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
     module.points = {{FileOffset(), cookie}};
     AttachReport report;
     auto links = programs_->Attach(module, Pid{static_cast<uint32_t>(getpid())}, &report);

@@ -6,7 +6,7 @@ set(alone bounds budget guardian other_processes sched two_tracers)
 #
 # Those whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
 # second chance. What is to show that a job is never harmed has none.
-set(undisturbed clean fork_kill_points guardian harmless kill_points namespaces other_processes patch patch_harmless patch_limits python_end two_tracers)
+set(undisturbed clean file_swap fork_kill_points guardian harmless kill_points namespaces other_processes patch patch_harmless patch_limits python_end two_tracers)
 set(live_python "$ENV{PROFTRACE_PYTHON}")
 if(PROFTRACE_ORACLE_PYTHON)
   list(GET PROFTRACE_ORACLE_PYTHON 0 live_python)
@@ -40,7 +40,7 @@ set(only_python_end PythonEndTest.test_python_ends_when_a_thread_has_read_its_fr
 # Children are found by looking for them, which a busy machine does late.
 set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children)
 
-foreach(test IN ITEMS agent all bounds budget calls children clean confined cuda damage displaced dump exit_codes faults flight flooded_ring fork_kill_points gpu gpu_check gpu_children gpu_idle gpu_kinds guardian harmless injection interpreters interrupted kill_points loss memory memory_limit namespaces options other_processes outputs own_runtime patch patch_harmless patch_limits patch_tier python_end ranges ranks sample sched spawned stack_storms stacks standstill steps system targets threads two_tracers unprivileged views)
+foreach(test IN ITEMS agent all bounds budget calls children clean confined cuda damage displaced dump exit_codes faults file_swap flight flooded_ring fork_kill_points gpu gpu_check gpu_children gpu_idle gpu_kinds guardian harmless injection interpreters interrupted kill_points loss memory memory_limit namespaces options other_processes outputs own_runtime patch patch_harmless patch_limits patch_tier python_end ranges ranks sample sched spawned stack_storms stacks standstill steps system targets threads two_tracers unprivileged views)
   set(python "${live_python}")
   if(test MATCHES "^(agent|cuda|gpu_check)$")
     set(python "${cuda_python}")
@@ -61,7 +61,7 @@ foreach(test IN ITEMS agent all bounds budget calls children clean confined cuda
   endif()
   set_tests_properties(live_${test} PROPERTIES
     LABELS "${labels}" SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 600 RUN_SERIAL ${is_alone} PROCESSORS 3
-    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_SYSTEM_JOB=$<TARGET_FILE:system_job>;PROFTRACE_PATCH_TOOL=$<TARGET_FILE:patch_tool>;PROFTRACE_CUPTI_DOUBLES=${cupti_doubles}")
+    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_SYSTEM_JOB=$<TARGET_FILE:system_job>;PROFTRACE_SWAP=$<TARGET_FILE_DIR:swap_job>;PROFTRACE_PATCH_TOOL=$<TARGET_FILE:patch_tool>;PROFTRACE_CUPTI_DOUBLES=${cupti_doubles}")
 endforeach()
 
 add_executable(perf_links_test perf_links_test.cc root_main.cc)

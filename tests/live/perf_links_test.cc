@@ -1,5 +1,6 @@
 // The ways of attaching on kernels before 6.6, forced: one event of the kernel's tracing a file, or
 // one perf event and one link a probe.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -96,8 +97,9 @@ TEST(TraceEventTest, IsThereWhileItIsNeededAndGoesWithWhoIsGone) {
   };
   ASSERT_TRUE(CanMakeTraceEvents());
   const std::vector<ProbePoint> points = {{64, 0}, {65, 0}};
+  const UniqueFd file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   {
-    const auto event = TraceEvent::Make("/proc/self/exe", points);
+    const auto event = TraceEvent::Make(file.get(), points);
     ASSERT_NE(event, nullptr) << ErrnoText(errno);
     const std::string mine = "proftrace/pid_" + std::to_string(getpid()) + "_";
     EXPECT_THAT(definitions(), testing::HasSubstr(mine));
@@ -105,7 +107,7 @@ TEST(TraceEventTest, IsThereWhileItIsNeededAndGoesWithWhoIsGone) {
   EXPECT_THAT(definitions(), testing::Not(testing::HasSubstr("proftrace/pid_")));
   const pid_t child = fork();
   if (child == 0) {
-    const auto event = TraceEvent::Make("/proc/self/exe", points);
+    const auto event = TraceEvent::Make(file.get(), points);
     _exit(event == nullptr ? 1 : 0);  // without its destructor
   }
   int status = 0;

@@ -13,6 +13,7 @@ proftrace_unit_test(capture_test
     capture_name_resolver_test.cc
     capture_operator_meter_test.cc
     capture_overhead_budget_test.cc
+    capture_process_plan_test.cc
     capture_process_watch_test.cc
     capture_record_blocks_test.cc
     capture_record_merger_test.cc

@@ -60,6 +60,9 @@ proftrace_unit_test(symbols_row_inputs_test PARSER
 proftrace_unit_test(symbols_target_test PARSER
   SOURCES symbols_target_test.cc symbols_control_groups_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_held_file_test
+  SOURCES symbols_held_file_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_late_libraries_test
   SOURCES symbols_late_libraries_test.cc
   LIBS proftrace_symbols)

@@ -88,9 +88,9 @@ SiteInfo Site(const char* name) {
   return site;
 }
 
-ModulePlan Module(const char* path, std::vector<ProbePoint> points) {
+ModulePlan Module(uint64_t inode, std::vector<ProbePoint> points) {
   ModulePlan module;
-  module.open_path = path;
+  module.file = {8, inode};
   module.points = std::move(points);
   return module;
 }
@@ -100,16 +100,15 @@ uint64_t Cookie(uint64_t site) { return PT_COOKIE(site, 7, 3, 11); }
 TEST(PlanExtensionTest, NewModulesAreNumberedBehindThePlan) {
   ProbePlan plan;
   plan.sites = {Site(""), Site("first"), Site("another process' library")};
-  plan.modules = {Module("/proc/1/map_files/10-20", {{5, Cookie(1), 0}})};
+  plan.modules = {Module(10, {{5, Cookie(1), 0}})};
   ProbePlan now;
   // The new library lies before the known one.
   now.sites = {Site(""), Site("new a"), Site("new b"), Site("first")};
   now.places.resize(2);
   now.places[1].address = 99;
   now.modules = {
-      Module("/proc/2/map_files/1-2",
-             {{1, Cookie(2), 2}, {2, Cookie(1), 0}, {3, Cookie(2), 0}, {4, Cookie(0), 0}}),
-      Module("/proc/2/map_files/10-20", {{5, Cookie(3), 1}})};
+      Module(1, {{1, Cookie(2), 2}, {2, Cookie(1), 0}, {3, Cookie(2), 0}, {4, Cookie(0), 0}}),
+      Module(10, {{5, Cookie(3), 1}})};
   const auto extension = ExtensionOf(plan, now);
   ASSERT_TRUE(extension.has_value());
   ASSERT_EQ(extension->modules.size(), 1u);
@@ -129,7 +128,7 @@ TEST(PlanExtensionTest, NewModulesAreNumberedBehindThePlan) {
 TEST(PlanExtensionTest, AddedPointsCountThePlansPlacesAndSignatures) {
   ProbePlan plan;
   plan.sites = {Site(""), Site("first")};
-  plan.modules = {Module("/proc/1/map_files/10-20", {{5, Cookie(1), 1}})};
+  plan.modules = {Module(10, {{5, Cookie(1), 1}})};
   plan.places.resize(3);
   plan.signatures.resize(2);
   ProbePlan now = plan;
@@ -139,7 +138,7 @@ TEST(PlanExtensionTest, AddedPointsCountThePlansPlacesAndSignatures) {
   now.places[4].otherwise = 4;
   now.signatures.resize(4);
   now.signatures[3].count = 7;
-  now.modules.push_back(Module("/proc/1/map_files/30-40", {{5, Cookie(2), 5}, {6, Cookie(2), 0}}));
+  now.modules.push_back(Module(30, {{5, Cookie(2), 5}, {6, Cookie(2), 0}}));
   now.modules[1].points[1].signature = 4;
   const auto extension = ExtensionOf(plan, now);
   ASSERT_TRUE(extension.has_value());
@@ -159,10 +158,10 @@ TEST(PlanExtensionTest, AddedPointsCountThePlansPlacesAndSignatures) {
 TEST(PlanExtensionTest, NothingNewIsNoExtension) {
   ProbePlan plan;
   plan.sites = {Site(""), Site("first")};
-  plan.modules = {Module("/proc/1/map_files/10-20", {{5, Cookie(1), 0}})};
+  plan.modules = {Module(10, {{5, Cookie(1), 0}})};
   EXPECT_FALSE(ExtensionOf(plan, plan).has_value());
   ProbePlan now = plan;
-  now.modules.push_back(Module("/proc/1/map_files/30-40", {{5, Cookie(1), 0}}));
+  now.modules.push_back(Module(30, {{5, Cookie(1), 0}}));
   EXPECT_TRUE(ExtensionOf(plan, now).has_value());
   plan.sites.resize(kMaxSites);
   EXPECT_FALSE(ExtensionOf(plan, now).has_value()) << "no numbers left";
@@ -171,10 +170,10 @@ TEST(PlanExtensionTest, NothingNewIsNoExtension) {
 TEST(PlanExtensionTest, AFileThatIsLoadedAgainIsKnown) {
   ProbePlan plan;
   plan.sites = {Site(""), Site("first")};
-  plan.modules = {Module("/proc/1/map_files/30-40", {{5, Cookie(1), 0}})};
-  plan.modules[0].file = {8, 99};
+  plan.modules = {Module(30, {{5, Cookie(1), 0}})};
+  plan.modules[0].mapped_path = "/proc/1/map_files/30-40";
   ProbePlan now = plan;
-  now.modules[0].open_path = "/proc/1/map_files/10-20";
+  now.modules[0].mapped_path = "/proc/1/map_files/10-20";
   EXPECT_FALSE(ExtensionOf(plan, now).has_value()) << "its probes fire in both places";
   now.modules[0].file = {8, 100};
   EXPECT_TRUE(ExtensionOf(plan, now).has_value());
@@ -187,7 +186,7 @@ TEST(PlanExtensionTest, MemoryProbesKeepTheirOneSite) {
   ProbePlan now;
   now.sites = {Site(""), Site("x"), Site("memory")};
   now.memory_site = 2;
-  now.modules = {Module("/proc/1/map_files/30-40", {{5, Cookie(2), 0}})};
+  now.modules = {Module(30, {{5, Cookie(2), 0}})};
   const auto extension = ExtensionOf(plan, now);
   ASSERT_TRUE(extension.has_value());
   EXPECT_EQ(extension->modules[0].points[0].cookie, Cookie(1));

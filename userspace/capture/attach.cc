@@ -32,12 +32,14 @@ struct PerfLinkAttributes {
   uint64_t bpf_cookie;
 };
 
+std::string NameOf(const ModulePlan& module, std::optional<Pid> pid) {
+  return module.name + (pid.has_value() ? " of PID " + std::to_string(Raw(*pid)) : "");
+}
+
 absl::Status AttachError(int error, const ModulePlan& module, std::optional<Pid> pid) {
-  const std::string where =
-      module.name + (pid.has_value() ? " of PID " + std::to_string(Raw(*pid)) : "");
+  const std::string where = NameOf(module, pid);
   switch (error) {
     case ESRCH:
-    case ENOENT:  // its files are reached through /proc/PID
       return Fail(ExitCode::kNoTarget, "the process ended while probes were put into " + where);
     case EPERM:
     case EACCES:
@@ -75,7 +77,7 @@ struct TraceAttach {
 // One link over `points`; the errno on failure.
 int CreateMultiLink(const MultiAttach& attach, const std::vector<ProbePoint>& points,
                     LinkSet* links) {
-  MultiLinkRequest request{attach.program_fd, attach.module.open_path, {}, {}, 0};
+  MultiLinkRequest request{attach.program_fd, attach.module.held->fd(), {}, {}, 0};
   for (const ProbePoint& point : points) {
     request.offsets.push_back(point.file_offset);
     request.cookies.push_back(point.cookie);
@@ -162,6 +164,8 @@ absl::StatusOr<LinkSet> AttachAtOnce(const CreateLink& create, const ModulePlan&
   int error = create(module.points, &links);
   size_t attached = module.points.size();
   if (error != 0 && !IsFatal(error)) {
+    // Refusals of other code than what was analysed say nothing of single points.
+    if (absl::Status status = CheckUnchanged(module, pid); !status.ok()) return status;
     FindRefused(create, module.name, module.points, report);
     const std::vector<ProbePoint> points = WithoutRefused(module, *report);
     attached = points.size();
@@ -190,12 +194,13 @@ absl::StatusOr<LinkSet> AttachPerf(int program_fd, const ModulePlan& module, std
   if (!pmu_type.ok()) return pmu_type.status();
   RaiseDescriptorLimit(2 * module.points.size());
   std::vector<ProbePoint> points = module.points;
+  const std::string path = module.held->path();
   LinkSet links;
   for (size_t i = 0; i < points.size(); ++i) {
-    const int error =
-        CreatePerfLink(program_fd, *pmu_type, module.open_path, points[i], pid, &links);
+    const int error = CreatePerfLink(program_fd, *pmu_type, path, points[i], pid, &links);
     if (error == 0) continue;
     if (IsFatal(error)) return AttachError(error, module, pid);
+    if (absl::Status status = CheckUnchanged(module, pid); !status.ok()) return status;
     // Start again without the site of the refused point.
     report->refused.push_back(RefusedPoint{module.name, points[i].file_offset, error});
     points = WithoutRefused(module, *report);
@@ -220,7 +225,7 @@ int CreateTraceLink(const TraceAttach& attach, const std::vector<ProbePoint>& po
   needs->addresses =
       ProbeAddresses::Put(attach.addresses_fd, attach.pid, attach.module.file, points);
   if (needs->addresses == nullptr) return ESRCH;
-  needs->event = TraceEvent::Make(attach.module.open_path, points);
+  needs->event = TraceEvent::Make(attach.module.held->fd(), points);
   if (needs->event == nullptr) return errno;
   UniqueFd opened;
   if (const int error = needs->event->Open(attach.pid, attach.program_fd, &opened); error != 0) {
@@ -232,6 +237,14 @@ int CreateTraceLink(const TraceAttach& attach, const std::vector<ProbePoint>& po
 }
 
 }  // namespace
+
+absl::Status CheckUnchanged(const ModulePlan& module, std::optional<Pid> pid) {
+  if (module.points.empty() || module.held->IsUnchanged()) return absl::OkStatus();
+  return Fail(ExitCode::kHostUnfit,
+              "the file of " + NameOf(module, pid) +
+                  " was changed after it was analysed, so it gets no probes; record it again when "
+                  "nobody writes to the file, renames it or changes its mode");
+}
 
 absl::StatusOr<uint32_t> UprobePmuType() {
   const std::string text = ReadSmallFile("/sys/bus/event_source/devices/uprobe/type", 32);

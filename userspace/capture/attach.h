@@ -48,11 +48,16 @@ struct AttachReport {
 
 // Attaches every point of `module` with program `program_fd`. `pid`: only that process; none: every
 // process that maps the file. Points that the kernel refuses are left out together with the other
-// points of their site, and reported. Fails with kNoTarget when the process is gone, kNotPermitted,
-// or kHostUnfit. kTrace needs a process.
+// points of their site, and reported; where it fails, no point of the module has a probe. Fails
+// with kNoTarget when the process is gone, kNotPermitted, or kHostUnfit. kTrace needs a process.
 absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
                                      const ProbeTables& tables, const ModulePlan& module,
                                      std::optional<Pid> pid, AttachReport* report);
+
+// Fails with kHostUnfit where something was done to the module's file since it was analysed: code
+// that was written to may have other instructions where the probes are to be. To be asked before
+// probes are put in, and once more when they are: then they are to be taken out again.
+absl::Status CheckUnchanged(const ModulePlan& module, std::optional<Pid> pid);
 
 // The sysfs number of the uprobe PMU; fails with kHostUnfit where there is none.
 absl::StatusOr<uint32_t> UprobePmuType();

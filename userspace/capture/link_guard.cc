@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace proftrace {
@@ -36,8 +38,11 @@ struct UprobeMultiAttributes {
 };
 
 // The link's descriptor, or -1 with errno.
-int CreateLink(int program_fd, const char* path, const uint64_t* offsets, const uint64_t* cookies,
+int CreateLink(int program_fd, int file_fd, const uint64_t* offsets, const uint64_t* cookies,
                uint32_t count, uint32_t pid) {
+  char path[32];
+  // Allocates nothing: the guard calls it.
+  std::snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
   UprobeMultiAttributes attributes{};
   attributes.prog_fd = static_cast<uint32_t>(program_fd);
   attributes.attach_type = kAttachTypeUprobeMulti;
@@ -51,8 +56,8 @@ int CreateLink(int program_fd, const char* path, const uint64_t* offsets, const 
 
 enum class Wish : uint32_t { kCreate, kDrop };
 
-// With kCreate come two descriptors: the program, and memory that has the offsets, the cookies and
-// the path with its zero byte.
+// With kCreate come three descriptors: the program, the file, and memory that has the offsets and
+// the cookies.
 struct Question {
   Wish wish = Wish::kCreate;
   int number = -1;  // kDrop
@@ -67,9 +72,9 @@ struct Answer {
   int number = -1;
 };
 
-constexpr size_t kMostDescriptors = 2;
+constexpr size_t kMostDescriptors = 3;
 
-// One message with up to two descriptors; false when the other side is gone.
+// One message with up to three descriptors; false when the other side is gone.
 template <typename Message>
 bool Send(int socket, const Message& message, const int* descriptors, size_t count) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
@@ -116,13 +121,12 @@ bool Receive(int socket, Message* message, int (&descriptors)[kMostDescriptors])
   return true;
 }
 
-int CreateAsAsked(const Question& question, int program_fd, int memory_fd) {
+int CreateAsAsked(const Question& question, int program_fd, int file_fd, int memory_fd) {
   void* memory = mmap(nullptr, question.memory_bytes, PROT_READ, MAP_PRIVATE, memory_fd, 0);
   if (memory == MAP_FAILED) return -1;
   const auto* offsets = static_cast<const uint64_t*>(memory);
   const uint64_t* cookies = offsets + question.count;
-  const int fd = CreateLink(program_fd, reinterpret_cast<const char*>(cookies + question.count),
-                            offsets, cookies, question.count, question.pid);
+  const int fd = CreateLink(program_fd, file_fd, offsets, cookies, question.count, question.pid);
   const int error = errno;
   munmap(memory, question.memory_bytes);
   errno = error;
@@ -144,7 +148,7 @@ int CreateAsAsked(const Question& question, int program_fd, int memory_fd) {
   while (Receive(socket, &question, descriptors)) {
     Answer answer;
     if (question.wish == Wish::kCreate) {
-      answer.number = CreateAsAsked(question, descriptors[0], descriptors[1]);
+      answer.number = CreateAsAsked(question, descriptors[0], descriptors[1], descriptors[2]);
       answer.error = answer.number < 0 ? errno : 0;
     } else {
       close(question.number);
@@ -157,18 +161,17 @@ int CreateAsAsked(const Question& question, int program_fd, int memory_fd) {
   _exit(0);  // closes what is left
 }
 
-// Offsets, cookies and path, for the other process to map.
+// Offsets and cookies, for the other process to map.
 UniqueFd ShareArrays(const MultiLinkRequest& request, uint64_t* bytes) {
   const size_t array_bytes = request.offsets.size() * sizeof(uint64_t);
-  *bytes = 2 * array_bytes + request.path.size() + 1;
+  *bytes = 2 * array_bytes;
   UniqueFd fd(memfd_create("proftrace-link", MFD_CLOEXEC));
   if (!fd.valid()) return fd;
   const auto write_all = [&fd](const void* data, size_t size, uint64_t at) {
     return pwrite(fd.get(), data, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
   };
   const bool is_whole = write_all(request.offsets.data(), array_bytes, 0) &&
-                        write_all(request.cookies.data(), array_bytes, array_bytes) &&
-                        write_all(request.path.c_str(), request.path.size() + 1, 2 * array_bytes);
+                        write_all(request.cookies.data(), array_bytes, array_bytes);
   return is_whole ? std::move(fd) : UniqueFd();
 }
 
@@ -224,18 +227,18 @@ int LinkGuard::Create(const MultiLinkRequest& request, LinkSet* links) {
   const UniqueFd memory = ShareArrays(request, &question.memory_bytes);
   if (memory.valid()) {
     const std::lock_guard lock(mutex_);
-    const int sent[] = {request.program_fd, memory.get()};
+    const int sent[] = {request.program_fd, request.file_fd, memory.get()};
     Answer answer;
     int received[kMostDescriptors];
     // The guard may be gone: killed, or never there.
-    if (socket_.valid() && Send(socket_.get(), question, sent, 2) &&
+    if (socket_.valid() && Send(socket_.get(), question, sent, std::size(sent)) &&
         Receive(socket_.get(), &answer, received)) {
       if (answer.error != 0) return answer.error;
       links->emplace_back(UniqueFd(received[0]), shared_from_this(), answer.number);
       return 0;
     }
   }
-  const int fd = CreateLink(request.program_fd, request.path.c_str(), request.offsets.data(),
+  const int fd = CreateLink(request.program_fd, request.file_fd, request.offsets.data(),
                             request.cookies.data(), count, request.pid);
   if (fd < 0) return errno;
   links->emplace_back(UniqueFd(fd));

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,7 +20,7 @@ namespace proftrace {
 // What BPF_LINK_CREATE takes for a uprobe.multi link.
 struct MultiLinkRequest {
   int program_fd = -1;
-  const std::string& path;  // absolute
+  int file_fd = -1;  // the kernel is given this very file, not a path that others may change
   std::vector<uint64_t> offsets;
   std::vector<uint64_t> cookies;  // as many
   uint32_t pid = 0;               // 0 = every process

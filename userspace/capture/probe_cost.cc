@@ -1,5 +1,6 @@
 #include "userspace/capture/probe_cost.h"
 
+#include <fcntl.h>
 #include <link.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,7 +93,8 @@ absl::StatusOr<double> MeasureProbeCost(
   if (code.file_offset == 0) return Fail(ExitCode::kBug, "cannot find own code in own file");
   ModulePlan module;
   module.name = "proftrace itself";
-  module.open_path = "/proc/self/exe";
+  module.held = HeldFile::Hold(UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
+  if (module.held == nullptr) return Fail(ExitCode::kBug, "cannot open own file");
   const absl::StatusOr<std::vector<Mapping>> mappings =
       ReadMaps(Pid{static_cast<uint32_t>(getpid())});
   if (!mappings.ok()) return mappings.status();

@@ -1,7 +1,6 @@
 #include "userspace/capture/process_plan.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -111,17 +110,13 @@ std::string PathOfChild(const std::string& path, Pid child) {
 
 }  // namespace
 
-ModulePlan ModuleOfChild(ModulePlan module, Pid child) {
-  module.open_path = PathOfChild(module.open_path, child);
-  module.mapped_path = PathOfChild(module.mapped_path, child);
-  return module;
-}
-
 bool HasFiles(Pid child, const ProbePlan& plan) {
   return std::all_of(plan.modules.begin(), plan.modules.end(), [child](const ModulePlan& planned) {
-    struct stat link {};
-    ModulePlan module = ModuleOfChild(planned, child);
-    return lstat(module.mapped_path.c_str(), &link) == 0 || RenewPaths(child, &module);
+    if (planned.held == nullptr) return false;
+    const std::string path = PathOfChild(planned.mapped_path, child);
+    if (StateOfFile(path) == planned.held->state()) return true;
+    ModulePlan module = planned;
+    return RenewPath(child, &module);
   });
 }
 

@@ -21,10 +21,9 @@ absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options);
 // what to type: `pid` may be a wrapper's (timeout, sh -c, sudo, a launcher).
 absl::Status NameTorchDescendants(Pid pid, const absl::Status& status);
 
-// The plan's files as `child` has them mapped: after a fork they lie at the parent's addresses.
-ModulePlan ModuleOfChild(ModulePlan module, Pid child);
-
-// Whether `child` has the plan's files at its parent's addresses: until it execs.
+// Whether `child` has the plan's files at its parent's addresses, as after a fork, and nothing was
+// done to them since they were analysed. Not one that runs something else by now, or has mapped
+// other files there.
 bool HasFiles(Pid child, const ProbePlan& plan);
 
 // So many parents are looked at: the chain of a process's ancestors may change meanwhile.

@@ -187,8 +187,11 @@ class ProcessSet {
   // Adds to `links`, also what there is when it fails.
   absl::Status AttachModules(Pid pid, const ProbePlan& plan, std::vector<ModulePlan> modules,
                              ProcessLinks* links, AttachReport* report);
-  absl::Status AttachOne(Pid pid, const ProbePlan& plan, ModulePlan module, ProcessLinks* links,
-                         AttachReport* report);
+  absl::Status AttachOne(Pid pid, const ProbePlan& plan, const ModulePlan& module,
+                         ProcessLinks* links, AttachReport* report);
+  // All of the module's links or none.
+  absl::Status AttachFile(Pid pid, const ProbePlan& plan, ModulePlan module, ProcessLinks* links,
+                          AttachReport* report);
   // Another tracer has its jumps there, and keeps them.
   void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
   // Whether `child`, which the kernel tells of by now, is recorded afterwards: with the plan of the

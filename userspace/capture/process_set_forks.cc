@@ -80,7 +80,13 @@ void ProcessSet::FollowFork(const Task& task) {
   }
   // A child of vfork() runs in its parent's memory until it execs: the parent's probes are its own.
   if (task.is_over || SharesMemory(task.parent, task.pid)) return;
-  if (!HasFiles(task.pid, *child.plan)) return;  // it runs something else by now, or nothing
+  if (!HasFiles(task.pid, *child.plan)) {
+    // It has ended, runs something else by now, or has other files in the place of its parent's: it
+    // is looked at afresh.
+    (void)Forget(task.pid);
+    if (HasProgram(task.pid)) Await(task.pid);
+    return;
+  }
   const absl::Status status = AttachWithPlan(task.pid, child.plan, child.plan_id, child.image,
                                              {/*followed=*/true, task.time_ns});
   const int64_t live_ns = MonotonicNs();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -84,15 +85,8 @@ absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
   if (programs_->is_loaded()) {
     if (absl::Status status = CheckProbeMemory(pid, modules); !status.ok()) return status;
   }
-  for (const ModulePlan& planned : modules) {
-    ModulePlan module = ModuleOfChild(planned, pid);
-    AttachReport before = *report;
+  for (const ModulePlan& module : modules) {
     absl::Status status = AttachOne(pid, plan, module, links, report);
-    // Its file may have been reached through a mapping that is gone since.
-    if (ExitCodeOf(status) == ExitCode::kNoTarget && RenewPaths(pid, &module)) {
-      *report = std::move(before);
-      status = AttachOne(pid, plan, std::move(module), links, report);
-    }
     if (!status.ok()) return status;
   }
   if (programs_->is_loaded()) {
@@ -102,8 +96,26 @@ absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
   return absl::OkStatus();
 }
 
-absl::Status ProcessSet::AttachOne(Pid pid, const ProbePlan& plan, ModulePlan module,
+absl::Status ProcessSet::AttachOne(Pid pid, const ProbePlan& plan, const ModulePlan& module,
                                    ProcessLinks* links, AttachReport* report) {
+  // Without the kernel's probes there is nothing to put in: the points are counted.
+  if (!programs_->is_loaded()) return AttachFile(pid, plan, module, links, report);
+  if (module.points.empty()) return absl::OkStatus();
+  if (absl::Status status = CheckUnchanged(module, pid); !status.ok()) return status;
+  ProcessLinks made;
+  AttachReport one;
+  absl::Status status = AttachFile(pid, plan, module, &made, &one);
+  // What was put in goes with these links.
+  if (status.ok()) status = CheckUnchanged(module, pid);
+  if (!status.ok()) return status;
+  links->Add(std::move(made));
+  report->points += one.points;
+  report->refused.insert(report->refused.end(), one.refused.begin(), one.refused.end());
+  return absl::OkStatus();
+}
+
+absl::Status ProcessSet::AttachFile(Pid pid, const ProbePlan& plan, ModulePlan module,
+                                    ProcessLinks* links, AttachReport* report) {
   std::optional<OperatorLinks> operators;
   // Beside jumps no link is made anew.
   if (patch_ == nullptr && programs_->can_exchange_links()) {

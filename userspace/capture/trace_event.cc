@@ -72,18 +72,15 @@ bool CanMakeTraceEvents() {
   return true;
 }
 
-std::unique_ptr<TraceEvent> TraceEvent::Make(const std::string& path,
-                                             const std::vector<ProbePoint>& points) {
+std::unique_ptr<TraceEvent> TraceEvent::Make(int file_fd, const std::vector<ProbePoint>& points) {
   static std::atomic<uint32_t> number = 0;
-  // By a descriptor of ours: the file's own path may have any characters in it.
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const UniqueFd events = OpenEvents();
-  if (!file.valid() || !events.valid()) return nullptr;
+  if (!events.valid()) return nullptr;
   // The time: one in another PID namespace may have the same PID.
   const std::string name = std::string(kGroup) + "/" + std::string(kPid) +
                            std::to_string(getpid()) + "_" + std::to_string(++number) + "_" +
                            std::to_string(MonotonicNs());
-  const std::string begin = "p:" + name + " /proc/self/fd/" + std::to_string(file.get()) + ":";
+  const std::string begin = "p:" + name + " " + PathOfDescriptor(file_fd) + ":";
   // From here on its destructor takes away what there is.
   std::unique_ptr<TraceEvent> event(new TraceEvent(name, 0));
   std::string lines;

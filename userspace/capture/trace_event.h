@@ -26,8 +26,7 @@ class TraceEvent {
   TraceEvent& operator=(const TraceEvent&) = delete;
 
   // With a probe at each point of the file. Null: errno says why not.
-  static std::unique_ptr<TraceEvent> Make(const std::string& path,
-                                          const std::vector<ProbePoint>& points);
+  static std::unique_ptr<TraceEvent> Make(int file_fd, const std::vector<ProbePoint>& points);
   // A perf event of it for a process, which runs the program at each hit. The errno on failure;
   // the kernel does not say which point it refuses.
   int Open(Pid pid, int program_fd, UniqueFd* event) const;

@@ -1,7 +1,5 @@
 #include "userspace/patch/plan_spots.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -146,8 +144,7 @@ class SpotFinder {
     if (mapped == files_.end() || module.file.time != 0) {
       return LeaveAll(m, "its file is not mapped once");
     }
-    const auto file =
-        ElfFile::Open(UniqueFd(open(module.open_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)));
+    const auto file = ElfFile::Open(module.held->Duplicate());
     if (!file.ok()) return LeaveAll(m, std::string(file.status().message()));
     const std::optional<uint64_t> bias = LoadBias(**file, *mapped);
     if (!bias.has_value()) return LeaveAll(m, "where it is mapped does not fit its file");
@@ -162,6 +159,11 @@ class SpotFinder {
       }
       AddPoint(m, p, patches[p], image, *bias);
     }
+    // What the spots have of its code is what was analysed, then.
+    if (module.held->IsUnchanged()) return;
+    std::erase_if(out_.spots, [m](const PatchSpot& spot) { return spot.module == m; });
+    std::erase_if(out_.unpatched, [m](const auto& point) { return point.module == m; });
+    LeaveAll(m, "its file was changed after it was analysed");
   }
 
   void AddPoint(size_t m, size_t p, const PointPatch& patch, const ModuleImage& image,
