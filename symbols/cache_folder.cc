@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "symbols/volume_identity.h"
+
 namespace proftrace {
 namespace {
 
@@ -52,8 +54,11 @@ bool ReadFully(int fd, char* buffer, size_t bytes) {
 
 std::string FileIdentity(const ElfFile& file) {
   const struct stat& s = file.status();
-  return absl::StrFormat("%s %x %x %x %x.%x %x.%x", file.build_id(), s.st_dev, s.st_ino, s.st_size,
-                         s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
+  const std::string volume = VolumeIdentity(file.fd(), s.st_dev);
+  if (volume.empty()) return "";
+  return absl::StrFormat("%s %s %x %x %x %x.%x %x.%x", volume, file.build_id(), s.st_dev, s.st_ino,
+                         s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
+                         s.st_ctim.tv_nsec);
 }
 
 std::string SealEntry(const EntryFormat& format, std::string_view content) {
@@ -105,7 +110,7 @@ CacheFolder::CacheFolder(const std::string& directory, std::array<char, 8> kind,
 }
 
 std::optional<std::string> CacheFolder::Load(std::string_view identity) const {
-  if (!usable()) return std::nullopt;
+  if (!usable() || identity.empty()) return std::nullopt;
   const UniqueFd fd(openat(directory_.get(), EntryName(format_, identity).c_str(),
                            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   struct stat status;
@@ -122,7 +127,7 @@ std::optional<std::string> CacheFolder::Load(std::string_view identity) const {
 }
 
 void CacheFolder::Store(std::string_view identity, std::string_view content) const {
-  if (!usable()) return;
+  if (!usable() || identity.empty()) return;
   const std::string entry = SealEntry(format_, content);
   const std::string name = EntryName(format_, identity);
   if (entry.size() > kMaxEntryBytes) return;

@@ -2,7 +2,8 @@
 //
 // An entry belongs to one build of this program, whose analysis it is: two builds that share a
 // folder make their own anew. And to one file on this machine: its name and content hold the
-// build-id, device, inode, size and both times (the change time cannot be set by its owner). The
+// build-id, device, inode, size, both times (the change time cannot be set by its owner) and what
+// tells its file system from others that had the same device number (volume_identity.h). The
 // build-id alone would not do: a hostile process could map a file of its own with torch's build-id,
 // and its sites would be put into other people's jobs. Entries are read only from a directory and
 // files that nobody but our own user can write.
@@ -32,7 +33,7 @@ std::string SealEntry(const EntryFormat& format, std::string_view content);
 // The content; nothing where a check fails.
 std::optional<std::string_view> OpenEntry(const EntryFormat& format, std::string_view entry);
 
-// What tells the file from every other one.
+// What tells the file from every other one. Empty: nothing does, and nothing is kept of it.
 std::string FileIdentity(const ElfFile& file);
 
 class CacheFolder {
@@ -46,8 +47,9 @@ class CacheFolder {
               std::string_view builder = ProgramIdentity(), uint64_t most_bytes = kMostBytes);
 
   bool usable() const { return directory_.valid(); }
-  // The content of the entry of `identity` (any text), which the content should hold again: names
-  // are hashes. Nothing where there is no entry, or none that passes every check.
+  // The content of the entry of `identity` (any text; empty: there is none), which the content
+  // should hold again: names are hashes. Nothing where there is no entry, or none that passes every
+  // check.
   std::optional<std::string> Load(std::string_view identity) const;
   // Written to a temporary file, then renamed. A failure only costs the next run its time.
   void Store(std::string_view identity, std::string_view content) const;

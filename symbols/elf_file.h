@@ -57,6 +57,7 @@ class ElfFile {
   const ElfSection* FindSection(std::string_view name) const;
   const std::string& build_id() const { return build_id_; }  // hex; may be empty
   const struct stat& status() const { return status_; }
+  int fd() const { return fd_.get(); }
   // The file's budget is used up: what is missing of it is not known. Why: ReadBudget::Why().
   bool is_cut() const { return budget_.is_used_up(); }
   std::string WhyCut() const { return budget_.Why(); }

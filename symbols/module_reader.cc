@@ -86,6 +86,7 @@ size_t CountOperators(const ModuleFacts& facts) {
 ModuleReader::ModuleReader(Pid pid, const PlanOptions& options)
     : pid_(pid),
       cache_(options.cache_directory),
+      analysed_(options.analysed),
       deadline_ns_(ThreadCpuNs() + options.longest_reading_ns),
       longest_analysis_ns_(options.longest_analysis_ns) {}
 
@@ -155,6 +156,7 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   module.load_bias = place->bias;
   module.zeroed_data = ZeroedData(**file, place->bias);
   auto facts = cache_.Load(**file);
+  if (!facts && analysed_ != nullptr) facts = analysed_->Find(held->state());
   if (!facts && !MayContribute(**file, full)) {
     if ((*file)->is_cut()) NoteUnread(mapped, (*file)->WhyCut());
     return std::nullopt;
@@ -173,7 +175,12 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   module.facts = AnalyzeModule(file->get(), longest_analysis_ns_);
   NoteBudget(**file, &module.facts);
   // What was found of a file that is being written to is nobody's.
-  if (!module.facts.is_cut && held->IsUnchanged()) cache_.Store(**file, module.facts);
+  if (module.facts.is_cut || !held->IsUnchanged()) return module;
+  if (cache_.MayKeep(**file)) {
+    cache_.Store(**file, module.facts);
+  } else if (analysed_ != nullptr) {
+    analysed_->Add(held, module.facts);
+  }
   return module;
 }
 

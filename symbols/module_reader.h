@@ -57,6 +57,7 @@ class ModuleReader {
 
   Pid pid_;
   PlanCache cache_;
+  std::shared_ptr<AnalysedFiles> analysed_;
   int64_t deadline_ns_;
   int64_t longest_analysis_ns_;
   // Files that are named as torch's: others may be anything.

@@ -19,6 +19,8 @@ class PlanCache {
       : folder_(directory, {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}) {}
 
   bool usable() const { return folder_.usable(); }
+  // Whether what is found out about the file can be kept.
+  bool MayKeep(const ElfFile& file) const { return usable() && !FileIdentity(file).empty(); }
   // Nothing where there is no entry, or none that passes every check.
   std::optional<ModuleFacts> Load(const ElfFile& file) const;
   void Store(const ElfFile& file, const ModuleFacts& facts) const;

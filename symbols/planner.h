@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "symbols/analysed_files.h"
 #include "symbols/module_analysis.h"
 #include "symbols/operator_schema.h"
 #include "symbols/probe_plan.h"
@@ -26,6 +28,8 @@ enum class CudaCalls : uint8_t {
 struct PlanOptions {
   // Where the analysis of libraries is kept between runs; empty = it is not kept.
   std::string cache_directory;
+  // Between the processes of one run. May be null.
+  std::shared_ptr<AnalysedFiles> analysed = nullptr;
   // Probes for allocations and frees (--profile-memory).
   bool profile_memory = false;
   // Probes that read operators' inputs (--record-shapes). Takes some ten milliseconds more.

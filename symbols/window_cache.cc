@@ -39,7 +39,7 @@ void SetFlags(uint8_t flags, PatchWindow* window) {
   window->has_call = (flags & kHasCall) != 0;
 }
 
-// Whose windows they are.
+// Whose windows they are. Empty: they are not to be kept.
 std::string KeyOf(const ElfFile& file, const std::vector<PatchPoint>& points) {
   CacheWriter asked;
   for (const PatchPoint& point : points) {
@@ -52,9 +52,11 @@ std::string KeyOf(const ElfFile& file, const std::vector<PatchPoint>& points) {
     asked.Number(static_cast<uint64_t>(point.reads.place->offset));
     asked.Number(point.reads.place->bytes);
   }
+  const std::string identity = FileIdentity(file);
+  if (identity.empty()) return "";
   const std::string bytes = asked.Take();
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return absl::StrFormat("%s %016x%016x", FileIdentity(file), hash.high64, hash.low64);
+  return absl::StrFormat("%s %016x%016x", identity, hash.high64, hash.low64);
 }
 
 bool IsNear(uint64_t address, uint64_t point) {

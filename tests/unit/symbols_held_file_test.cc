@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,8 @@
 #include <fstream>
 #include <memory>
 #include <string>
+
+#include "symbols/volume_identity.h"
 
 namespace proftrace {
 namespace {
@@ -70,6 +73,18 @@ TEST_F(HeldFileTest, HoldsRegularFilesAlone) {
   EXPECT_EQ(HeldFile::Hold(UniqueFd()), nullptr);
   ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(HeldFile::Hold(Open(folder_ / "fifo")), nullptr);
+}
+
+TEST_F(HeldFileTest, FileSystemsThatMayHaveTheSameNumbersAreToldApart) {
+  const UniqueFd memory(memfd_create("other", MFD_CLOEXEC));
+  struct stat here;
+  struct stat there;
+  ASSERT_EQ(fstat(held_->fd(), &here), 0);
+  ASSERT_EQ(fstat(memory.get(), &there), 0);
+  const std::string one = VolumeIdentity(held_->fd(), here.st_dev);
+  EXPECT_EQ(one, VolumeIdentity(Open("/tmp").get(), here.st_dev));
+  if (one.empty()) GTEST_SKIP() << "this kernel does not tell what /tmp lies on";
+  EXPECT_NE(one, VolumeIdentity(memory.get(), there.st_dev));
 }
 
 }  // namespace

@@ -273,6 +273,12 @@ TEST(ProbePlanTest, TheCacheGivesTheSamePlan) {
   std::filesystem::remove_all(name);
 }
 
+TEST(ProbePlanTest, FilesThatAreNotKeptOnDiskAreAnalysedOnceARun) {
+  PlanOptions options;
+  options.analysed = std::make_shared<AnalysedFiles>();
+  ExpectSamePlanAgain(options);
+}
+
 TEST(ProbePlanTest, AFileThatTheJobReadsTooIsPlannedWhereItIsLoaded) {
   for (const int protection : {PROT_READ, PROT_READ | PROT_EXEC}) {
     MappedAsData data(protection);

@@ -1,0 +1,17 @@
+// What tells the file system that a file lies on from every other one that this machine has had.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace proftrace {
+
+// The numbers of a device are given to another file system when theirs is gone, and users may mount
+// some whose files have any number, size and time that they want (FUSE, and images by way of a loop
+// device): so a file's numbers alone do not tell it from one that was there before. Told is the
+// boot, and in it the medium of a block device (its diskseq, since Linux 5.15) or the mount of any
+// other file system (its unique number, since Linux 6.8). Empty: this kernel does not tell it.
+// `device`: as fstat() has it of `fd`.
+std::string VolumeIdentity(int fd, uint64_t device);
+
+}  // namespace proftrace
