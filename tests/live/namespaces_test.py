@@ -118,6 +118,64 @@ class OtherRootTest(LiveTest):
         self.assertEqual(sum(row["path"] == "step" for row in result.events()), 5)
 
 
+class CopiedUpTest(LiveTest):
+    """Libraries on overlayfs that were copied up after the job had mapped them."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name in ("upper", "work", "root"):
+            (self.directory / name).mkdir()
+        program = "import importlib.util, os; print(os.path.realpath(os.path.join(os.path.dirname(importlib.util.find_spec('torch').origin), 'lib/libtorch_cpu.so')))"
+        done = subprocess.run([LiveTest.python, "-c", program], capture_output=True, text=True, check=True)
+        self.library = Path(done.stdout.strip())
+
+    def overlay(self, lower: str, place: str) -> str:
+        """A command of the shell."""
+        layers = f"lowerdir={lower},upperdir={self.directory}/upper,workdir={self.directory}/work"
+        return f"mount -t overlay overlay -o {layers} {place}"
+
+    def in_job(self, job: Job, *command: str) -> None:
+        subprocess.run(["nsenter", "-m", "-r", "-t", str(job.pid), *command], check=True)
+
+    def records(self, job: Job, *tiers: str) -> None:
+        for tier in tiers:
+            with self.subTest(tier):
+                tracer = Tracer("-p", job.pid, "-o", self.out, "--force", "--tier", tier, "--format", "events-csv")
+                result, answers = self.record_by(tracer, job, "steps 5")
+                self.assert_same_results(answers[0])
+                paths = [row["path"] for row in result.events()]
+                self.assertEqual(paths.count("step"), 5)
+                self.assertGreater(sum(path.startswith("step/aten::") for path in paths), 50)
+                self.assertEqual(live.changed_text_bytes(job.pid), 0)
+
+    def test_a_layer_below_the_overlay_that_is_mounted_over_it(self) -> None:
+        folder = str(self.library.parent)
+        with Job(prefix=(*live.OWN_MOUNTS, "sh", "-c", self.overlay(folder, folder) + ' && exec "$0" "$@"')) as job:
+            self.records(job, "bpf")
+            self.in_job(job, "chmod", "u+x,g+x", str(self.library))
+            self.records(job, "bpf", "patch")
+            # Started later, and has the copy mapped.
+            with Job(prefix=("nsenter", "-m", "-t", str(job.pid))) as later:
+                self.records(later, "bpf")
+            self.in_job(job, "sh", "-c", f"printf x >> {self.library}")
+            record = ("-p", job.pid, "-o", self.out, "--force", "-d", "300ms", "--format", "none")
+            done = self.run_proftrace(*record, "--tier", "bpf")
+            self.assertEqual(done.returncode, 6, done.stderr)
+            self.assert_one_sentence(done.stderr.splitlines()[-1] + "\n", "probes of libtorch_cpu.so.* do not reach PID", "--tier patch")
+            done = self.run_proftrace(*record, "--tier", "patch")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            reasons = [gap["reason"] for gap in Result(self.out).summary["unsupported"]]
+            self.assertTrue(any("do not reach PID" in reason for reason in reasons), reasons)
+
+    def test_a_container_whose_root_is_an_overlay(self) -> None:
+        root = self.directory / "root"
+        bind = " && ".join(f"mount --rbind /{name} {root}/{name}" for name in ("proc", "sys", "dev", "tmp"))
+        command = f'{self.overlay("/", str(root))} && {bind} && exec chroot {root} "$0" "$@"'
+        with Job(prefix=(*live.OWN_MOUNTS, "sh", "-c", command)) as job:
+            self.in_job(job, "chown", "1:1", str(self.library))
+            self.records(job, "bpf", "patch")
+
+
 class ReplacedLibraryTest(LiveTest):
     """The job runs on a copy of libtorch_cpu, loaded before the installed one."""
 

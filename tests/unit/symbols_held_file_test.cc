@@ -11,7 +11,9 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "symbols/overlay_layers.h"
 #include "symbols/volume_identity.h"
 
 namespace proftrace {
@@ -85,6 +87,24 @@ TEST_F(HeldFileTest, FileSystemsThatMayHaveTheSameNumbersAreToldApart) {
   EXPECT_EQ(one, VolumeIdentity(Open("/tmp").get(), here.st_dev));
   if (one.empty()) GTEST_SKIP() << "this kernel does not tell what /tmp lies on";
   EXPECT_NE(one, VolumeIdentity(memory.get(), there.st_dev));
+}
+
+TEST(OverlayLayersTest, FoldersAreReadFromTheMountsOptions) {
+  const std::string text =
+      "23 28 0:22 / /proc rw - proc proc rw\n"
+      "68 44 0:40 /opt /usr\\040lib rw,relatime shared:1 - overlay overlay "
+      "rw,lowerdir=/a:/b\\134:c\\054d::/e,upperdir=/u,workdir=/w\n"
+      "69 44 0:41 / /new rw - overlay overlay rw,lowerdir+=/x,lowerdir+=/y\\040z,upperdir=/u\n"
+      "70 44\n"
+      "71 44 0:42 / /tmp rw - tmpfs lowerdir=/a rw\n";
+  const OverlayMount mount = ParseOverlayMount(text, "68");
+  EXPECT_EQ(mount.root, "/opt");
+  EXPECT_EQ(mount.point, "/usr lib");
+  EXPECT_EQ(mount.lower, (std::vector<std::string>{"/a", "/b:c,d", "/e"}));
+  EXPECT_EQ(ParseOverlayMount(text, "69").lower, (std::vector<std::string>{"/x", "/y z"}));
+  for (const char* other : {"23", "70", "71", "72", ""}) {
+    EXPECT_TRUE(ParseOverlayMount(text, other).lower.empty()) << other;
+  }
 }
 
 }  // namespace

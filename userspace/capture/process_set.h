@@ -192,6 +192,9 @@ class ProcessSet {
   // All of the module's links or none.
   absl::Status AttachFile(Pid pid, const ProbePlan& plan, ModulePlan module, ProcessLinks* links,
                           AttachReport* report);
+  // Of a file on overlayfs, in that layer which the process has mapped (overlay_layers.h).
+  absl::Status AttachLayer(Pid pid, const ProbePlan& plan, const ModulePlan& module,
+                           ProcessLinks* links, AttachReport* report);
   // Another tracer has its jumps there, and keeps them.
   void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
   // Whether `child`, which the kernel tells of by now, is recorded afterwards: with the plan of the
@@ -255,6 +258,8 @@ class ProcessSet {
   std::string anothers_jumps_;
   std::vector<std::string> warnings_;
   std::set<uint32_t> unreached_;  // pids
+  // Files of lower layers that processes were found to have mapped, by the file that was analysed.
+  std::map<std::shared_ptr<const HeldFile>, std::shared_ptr<const HeldFile>> layers_;
   uint64_t late_libraries_ = 0;
   uint32_t next_image_ = 1;
   uint32_t operator_count_ = 0;

@@ -1,13 +1,17 @@
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "symbols/held_file.h"
+#include "symbols/overlay_layers.h"
 #include "symbols/planner.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/placed_probes.h"
 #include "userspace/capture/probe_memory.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
@@ -104,13 +108,61 @@ absl::Status ProcessSet::AttachOne(Pid pid, const ProbePlan& plan, const ModuleP
   if (absl::Status status = CheckUnchanged(module, pid); !status.ok()) return status;
   ProcessLinks made;
   AttachReport one;
-  absl::Status status = AttachFile(pid, plan, module, &made, &one);
+  const bool has_layers = IsOnOverlay(module.held->fd());
+  absl::Status status = has_layers ? AttachLayer(pid, plan, module, &made, &one)
+                                   : AttachFile(pid, plan, module, &made, &one);
   // What was put in goes with these links.
   if (status.ok()) status = CheckUnchanged(module, pid);
   if (!status.ok()) return status;
   links->Add(std::move(made));
   report->points += one.points;
   report->refused.insert(report->refused.end(), one.refused.begin(), one.refused.end());
+  return absl::OkStatus();
+}
+
+absl::Status ProcessSet::AttachLayer(Pid pid, const ProbePlan& plan, const ModulePlan& module,
+                                     ProcessLinks* links, AttachReport* report) {
+  std::vector<std::shared_ptr<const HeldFile>> files;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = layers_.find(module.held); known != layers_.end()) {
+      files.push_back(known->second);
+    }
+  }
+  files.push_back(module.held);
+  bool has_looked = false;
+  for (size_t i = 0; i < files.size(); ++i) {
+    ModulePlan there = module;
+    there.held = files[i];
+    *links = {};  // of the file before, where there are no probes in the process
+    *report = {};
+    absl::Status status = AttachFile(pid, plan, there, links, report);
+    if (!status.ok()) return status;
+    if (HasProbesOf(pid, module).value_or(true)) {
+      if (files[i] == module.held) return absl::OkStatus();
+      const std::lock_guard lock(mutex_);
+      layers_[module.held] = files[i];
+      return absl::OkStatus();
+    }
+    if (i + 1 < files.size() || std::exchange(has_looked, true)) continue;
+    for (UniqueFd& file : SameFilesBelow(pid, module.held->fd())) {
+      if (auto held = HeldFile::Hold(std::move(file))) files.push_back(std::move(held));
+    }
+  }
+  *links = {};
+  *report = {};
+  const std::string what = "probes of " + module.name + " do not reach PID " +
+                           std::to_string(Raw(pid)) +
+                           ": the file lies on overlayfs, and the process runs neither what is at "
+                           "its path nor a file of "
+                           "the same content in a lower layer (it was copied up by chmod or chown, "
+                           "and written to, after "
+                           "the process had mapped it)";
+  if (patch_ == nullptr) {
+    return Fail(ExitCode::kHostUnfit, what + "; use --tier patch, or start the job again");
+  }
+  const std::lock_guard lock(mutex_);
+  AddGap({"places that have no jump", what});
   return absl::OkStatus();
 }
 

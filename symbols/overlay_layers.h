@@ -1,0 +1,36 @@
+// The layers of an overlayfs below its uppermost one.
+//
+// overlayfs copies a file of a lower layer up when it is changed, also when only its owner or its
+// mode is. A process that had mapped it before goes on with the file below, while every name that
+// the kernel has for it, that of the mapping in /proc/PID/map_files too, leads to the copy. A
+// uprobe in the copy never fires in that process.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "userspace/base/unique_fd.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+bool IsOnOverlay(int fd);
+
+// A line of /proc/PID/mountinfo of an overlay.
+struct OverlayMount {
+  std::string root;                // the folder of the overlay that is mounted
+  std::string point;               // where, as the process that is asked sees it
+  std::vector<std::string> lower;  // the layers' folders, uppermost first
+};
+
+// Of the mount with that number; its `lower` is empty where there is none, or it is no overlay.
+OverlayMount ParseOverlayMount(std::string_view mountinfo, std::string_view mount_id);
+
+// Files below the one of `fd`, on an overlay that `pid` has mounted, that hold the very same bytes,
+// uppermost first: all of both is read. Layers are looked for in the process's mount namespace and
+// in ours, also below what is mounted over them. The process decides what it has mounted, so
+// nothing but the bytes is a reason to believe that a file is the one.
+std::vector<UniqueFd> SameFilesBelow(Pid pid, int fd);
+
+}  // namespace proftrace
