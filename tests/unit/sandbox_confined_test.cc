@@ -45,9 +45,7 @@ class ConfinedTest : public ::testing::Test {
     confinement_.what = "reads the recording";
     confinement_.advice = "It is as it was.";
   }
-  ~ConfinedTest() override {
-    (void)!std::system(("rm -rf " + directory_).c_str());
-  }
+  ~ConfinedTest() override { (void)!std::system(("rm -rf " + directory_).c_str()); }
 
   std::string At(const std::string& name) const { return directory_ + "/" + name; }
 

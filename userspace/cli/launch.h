@@ -15,8 +15,8 @@ namespace proftrace {
 
 class LaunchedCommand {
  public:
-  // Forks; the child waits for Release() before it becomes the command. Under sudo it is the process
-  // of the user who called it, with his groups and his home; `as_root`: it stays root's.
+  // Forks; the child waits for Release() before it becomes the command. Under sudo it is the
+  // process of the user who called it, with his groups and his home; `as_root`: it stays root's.
   static absl::StatusOr<std::unique_ptr<LaunchedCommand>> Start(
       const std::vector<std::string>& command, bool as_root);
   // Without Release() the child ends without having run anything.
