@@ -125,7 +125,9 @@ absl::Status WriteFlamegraph(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteSqlite(const ExportInput& input, ByteSink& sink) {
-  return ExportSqlite(input.timeline, input.aggregates, input.scratch_directory, sink);
+  const absl::StatusOr<GuardedFolder> scratch = input.directory->OpenScratch();
+  if (!scratch.ok()) return scratch.status();
+  return ExportSqlite(input.timeline, input.aggregates, *scratch, sink);
 }
 
 absl::Status WriteSummary(const ExportInput& input, ByteSink& sink) {
@@ -319,7 +321,7 @@ absl::Status Export(const Format& format, const ExportInput& input,
   const absl::StatusOr<std::unique_ptr<ByteSink>> sink = directory.Create(name);
   if (!sink.ok()) return sink.status();
   ExportInput with_place = input;
-  with_place.scratch_directory = directory.ScratchPath();
+  with_place.directory = &directory;
   if (absl::Status status = format.write(with_place, **sink); !status.ok()) return status;
   return (*sink)->Finish();
 }

@@ -34,8 +34,8 @@ struct ExportInput {
   const Comparison* comparison = nullptr;  // of the formats with `compares`
   // Of memory timelines: as ExportMemoryTimeline() takes it.
   std::string memory_device = {};
-  // Where a file may lie until it is an output; Export() fills it in.
-  std::string scratch_directory = {};
+  // Whose OpenScratch() says where a file may lie until it is an output; Export() fills it in.
+  const OutputDirectory* directory = nullptr;
 };
 
 enum class FormatNeeds {

@@ -8,7 +8,7 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "exporters/gzip_sink.h"
@@ -33,9 +33,13 @@ absl::Status CannotWrite(const std::string& path, int error) {
               "cannot write " + path + ": " + ErrnoText(error) + "; " + next);
 }
 
-absl::Status CannotWriteInto(const std::string& path, int error) {
-  return Fail(ExitCode::kOutputFailed, "cannot write into the directory " + path + ": " +
-                                           ErrnoText(error) + "; choose another place with -o");
+absl::Status CannotWriteInto(const std::string& path, std::string_view why) {
+  std::string text = "cannot write into the directory " + path + ": ";
+  return Fail(ExitCode::kOutputFailed, text.append(why) + "; choose another place with -o");
+}
+
+std::string_view ReasonOf(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
 }
 
 // Keeps signals that would end the process waiting for as long as it lives.
@@ -71,7 +75,7 @@ class HeldSignals {
 };
 
 struct OpenFile {
-  int fd = -1;
+  UniqueFd fd;
   std::string temporary_name;  // empty: it has none yet, or it is written to as it is
   bool is_nameless = false;
 };
@@ -81,21 +85,20 @@ std::string TemporaryName(int attempt) {
 }
 
 // Nothing is left of a file without a name, however we end. Without /proc it could not get one.
-OpenFile OpenNameless(int directory_fd) {
+OpenFile OpenNameless(const GuardedFolder& folder) {
   OpenFile file;
-  if (access("/proc/self/fd", X_OK) != 0) return file;
-  file.fd = openat(directory_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
-  file.is_nameless = file.fd >= 0;
+  if (access(GuardedFolder::kDescriptors, X_OK) != 0) return file;
+  file.fd = folder.CreateNameless();
+  file.is_nameless = file.fd.valid();
   return file;
 }
 
-OpenFile OpenNamed(int directory_fd) {
+OpenFile OpenNamed(const GuardedFolder& folder) {
   OpenFile file;
-  for (int attempt = 0; attempt < kMaxTemporaryNames && file.fd < 0; ++attempt) {
+  for (int attempt = 0; attempt < kMaxTemporaryNames && !file.fd.valid(); ++attempt) {
     file.temporary_name = TemporaryName(attempt);
-    file.fd = openat(directory_fd, file.temporary_name.c_str(),
-                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (file.fd < 0 && errno != EEXIST) break;
+    file.fd = folder.Create(file.temporary_name, O_WRONLY);
+    if (!file.fd.valid() && errno != EEXIST) break;
   }
   return file;
 }
@@ -104,7 +107,6 @@ OpenFile OpenNamed(int directory_fd) {
 bool CopyFile(int from, int to) {
   struct stat facts {};
   if (fstat(from, &facts) != 0) return false;
-  if (geteuid() == 0 && fchown(to, facts.st_uid, facts.st_gid) != 0) return false;
   for (off_t at = 0; at < facts.st_size;) {
     const ssize_t copied = sendfile(to, from, &at, static_cast<size_t>(facts.st_size - at));
     if (copied < 0 && errno != EINTR) return false;
@@ -119,9 +121,9 @@ bool CopyFile(int from, int to) {
 // A file descriptor that is written to. A temporary file gets its name on Finish().
 class FileSink : public ByteSink {
  public:
-  FileSink(OpenFile file, int directory_fd, std::string name, std::string path)
-      : fd_(file.fd),
-        directory_fd_(directory_fd),
+  FileSink(OpenFile file, const GuardedFolder* folder, std::string name, std::string path)
+      : fd_(file.fd.Release()),
+        folder_(folder),
         temporary_name_(std::move(file.temporary_name)),
         is_nameless_(file.is_nameless),
         name_(std::move(name)),
@@ -162,8 +164,7 @@ class FileSink : public ByteSink {
       Discard();
       return CannotWrite(path_, error);
     }
-    if (!temporary_name_.empty() &&
-        renameat(directory_fd_, temporary_name_.c_str(), directory_fd_, name_.c_str()) != 0) {
+    if (!temporary_name_.empty() && !folder_->Rename(temporary_name_, name_)) {
       const int error = errno;
       Discard();
       return CannotWrite(path_, error);
@@ -176,10 +177,10 @@ class FileSink : public ByteSink {
   // A temporary one: a file takes another one's name by a rename alone. False: `errno` says why
   // not.
   bool GiveName() {
-    const std::string source = "/proc/self/fd/" + std::to_string(fd_);
+    const std::string source = GuardedFolder::kDescriptors + std::to_string(fd_);
     for (int attempt = 0; attempt < kMaxTemporaryNames; ++attempt) {
       const std::string name = TemporaryName(attempt);
-      if (linkat(AT_FDCWD, source.c_str(), directory_fd_, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      if (linkat(AT_FDCWD, source.c_str(), folder_->fd(), name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
         temporary_name_ = name;
         is_nameless_ = false;
         return true;
@@ -187,11 +188,11 @@ class FileSink : public ByteSink {
       if (errno != EEXIST) break;
     }
     // A file system, or a policy, that lets no file have a name later.
-    const OpenFile copy = OpenNamed(directory_fd_);
-    if (copy.fd < 0) return false;
+    OpenFile copy = OpenNamed(*folder_);
+    if (!copy.fd.valid()) return false;
     temporary_name_ = copy.temporary_name;
     is_nameless_ = false;
-    const int nameless = std::exchange(fd_, copy.fd);
+    const int nameless = std::exchange(fd_, copy.fd.Release());
     const bool is_copied = CopyFile(nameless, fd_);
     const int error = errno;
     close(nameless);
@@ -202,12 +203,12 @@ class FileSink : public ByteSink {
   void Discard() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
     is_nameless_ = false;
-    if (!temporary_name_.empty()) unlinkat(directory_fd_, temporary_name_.c_str(), 0);
+    if (!temporary_name_.empty()) folder_->Remove(temporary_name_);
     temporary_name_.clear();
   }
 
   int fd_;
-  int directory_fd_;
+  const GuardedFolder* folder_;
   std::string temporary_name_;
   bool is_nameless_;
   std::string name_;
@@ -244,79 +245,56 @@ int OpenDescriptor(int directory_fd, const std::string& name) {
   return fcntl(number, F_DUPFD_CLOEXEC, 0);
 }
 
-std::optional<uint32_t> NumberFromEnvironment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  const std::string_view digits(text);
-  uint32_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return number;
-}
-
 }  // namespace
 
-std::optional<FileOwner> OwnerFromSudo() {
-  if (geteuid() != 0) return std::nullopt;
-  const std::optional<uint32_t> uid = NumberFromEnvironment("SUDO_UID");
-  const std::optional<uint32_t> gid = NumberFromEnvironment("SUDO_GID");
-  if (!uid.has_value() || !gid.has_value()) return std::nullopt;
-  return FileOwner{*uid, *gid};
-}
-
 absl::StatusOr<OutputDirectory> OutputDirectory::Open(const std::string& path,
-                                                      std::optional<FileOwner> owner) {
-  const int fd = open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return CannotWriteInto(path, errno);
-  return OutputDirectory(fd, path, owner);
+                                                      const FolderTrust& trust) {
+  absl::StatusOr<GuardedFolder> folder = GuardedFolder::Open(path, trust);
+  if (!folder.ok()) return CannotWriteInto(path, ReasonOf(folder.status()));
+  if (const std::string why = folder->WhyNotTrusted(); !why.empty()) {
+    return CannotWriteInto(path.empty() ? "." : path, why);
+  }
+  return OutputDirectory(*std::move(folder));
 }
 
-absl::StatusOr<OutputDirectory> OutputDirectory::OfDescriptor(int fd, const std::string& path,
-                                                              std::optional<FileOwner> owner) {
-  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return CannotWriteInto(path, errno);
-  return OutputDirectory(copy, path, owner);
+absl::StatusOr<OutputDirectory> OutputDirectory::OfDescriptor(int fd, const std::string& path) {
+  absl::StatusOr<GuardedFolder> folder = GuardedFolder::OfDescriptor(fd, path);
+  if (!folder.ok()) return CannotWriteInto(path, ReasonOf(folder.status()));
+  return OutputDirectory(*std::move(folder));
 }
 
-OutputDirectory::OutputDirectory(int fd, std::string path, std::optional<FileOwner> owner)
-    : fd_(fd), path_(std::move(path)), owner_(owner) {}
-
-OutputDirectory::OutputDirectory(OutputDirectory&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), owner_(other.owner_) {}
-
-std::string OutputDirectory::ScratchPath() const {
-  if (IsOfTheSystem(fd_)) return "/tmp";
-  return path_.empty() ? "." : path_;
-}
-
-OutputDirectory::~OutputDirectory() {
-  if (fd_ >= 0) close(fd_);
+absl::StatusOr<GuardedFolder> OutputDirectory::OpenScratch() const {
+  constexpr char kShared[] = "/tmp";
+  absl::StatusOr<GuardedFolder> folder =
+      IsOfTheSystem(folder_.fd())
+          ? GuardedFolder::Open(kShared)
+          : GuardedFolder::OfDescriptor(folder_.fd(), path().empty() ? "." : path());
+  return folder.ok() ? std::move(folder) : CannotWriteInto(kShared, ReasonOf(folder.status()));
 }
 
 absl::StatusOr<std::unique_ptr<ByteSink>> OutputDirectory::Create(const std::string& name) const {
-  const std::string path = Joined(path_, name);
-  struct stat existing {};
-  const bool exists = fstatat(fd_, name.c_str(), &existing, AT_SYMLINK_NOFOLLOW) == 0;
-  if (exists && S_ISDIR(existing.st_mode)) return CannotWrite(path, EISDIR);
+  const std::string place = Joined(path(), name);
+  const std::optional<struct stat> existing = folder_.Find(name);
+  if (existing.has_value() && S_ISDIR(existing->st_mode)) return CannotWrite(place, EISDIR);
+  const bool is_channel =
+      existing.has_value() && (S_ISCHR(existing->st_mode) || S_ISFIFO(existing->st_mode));
+  // In a directory that all share anybody can have put it there, to read what we write.
+  if (is_channel && !folder_.IsTrustedFile(*existing)) return CannotWrite(place, EPERM);
 
   OpenFile file;
-  bool is_temporary = false;
-  if (exists && (S_ISCHR(existing.st_mode) || S_ISFIFO(existing.st_mode))) {
-    file.fd = openat(fd_, name.c_str(), O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
-  } else if (IsOfTheSystem(fd_)) {
-    file.fd = OpenDescriptor(fd_, name);
+  if (is_channel) {
+    file.fd =
+        UniqueFd(openat(folder_.fd(), name.c_str(), O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC));
+  } else if (IsOfTheSystem(folder_.fd())) {
+    file.fd = UniqueFd(OpenDescriptor(folder_.fd(), name));
   } else {
-    file = OpenNameless(fd_);
-    if (file.fd < 0) file = OpenNamed(fd_);
-    is_temporary = true;
+    file = OpenNameless(folder_);
+    if (!file.fd.valid()) file = OpenNamed(folder_);
   }
-  if (file.fd < 0) return CannotWrite(path, errno);
+  if (!file.fd.valid()) return CannotWrite(place, errno);
 
-  const int fd = file.fd;
-  std::unique_ptr<ByteSink> sink = std::make_unique<FileSink>(std::move(file), fd_, name, path);
-  if (owner_.has_value() && is_temporary && fchown(fd, owner_->uid, owner_->gid) != 0) {
-    return CannotWrite(path, errno);
-  }
+  std::unique_ptr<ByteSink> sink =
+      std::make_unique<FileSink>(std::move(file), &folder_, name, place);
   if (name.ends_with(".gz")) return NewGzipSink(std::move(sink));
   return sink;
 }

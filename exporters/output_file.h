@@ -9,12 +9,14 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
-#include <sys/types.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "userspace/base/guarded_folder.h"
 
 namespace proftrace {
 
@@ -41,44 +43,30 @@ class StringSink : public ByteSink {
   std::string text_;
 };
 
-struct FileOwner {
-  uid_t uid = 0;
-  gid_t gid = 0;
-};
-
-// The user who called sudo, from SUDO_UID and SUDO_GID; nothing when they are not set or we are not
-// root.
-std::optional<FileOwner> OwnerFromSudo();
-
 // A directory that outputs go into. Keeps it open: its files stay in it even if its path is renamed
 // meanwhile.
 class OutputDirectory {
  public:
-  // `path` must exist; empty = the current directory. New files are given to `owner`.
+  // `path` must exist; empty = the current directory. Root writes into none that others can change:
+  // GuardedFolder::WhyNotTrusted().
   static absl::StatusOr<OutputDirectory> Open(const std::string& path,
-                                              std::optional<FileOwner> owner);
+                                              const FolderTrust& trust = FolderTrust::OfProcess());
   // The one that `fd` is open on, wherever it is by now; `fd` stays the caller's. `path` is for
-  // messages, and for ScratchPath().
-  static absl::StatusOr<OutputDirectory> OfDescriptor(int fd, const std::string& path,
-                                                      std::optional<FileOwner> owner);
-  ~OutputDirectory();
-  OutputDirectory(OutputDirectory&& other) noexcept;
-  OutputDirectory& operator=(OutputDirectory&&) = delete;
+  // messages.
+  static absl::StatusOr<OutputDirectory> OfDescriptor(int fd, const std::string& path);
 
   // Starts the file `name` (no slash in it). It is gzip when the name ends in ".gz". The sink must
   // not outlive this.
   absl::StatusOr<std::unique_ptr<ByteSink>> Create(const std::string& name) const;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path(); }
   // For files that are no outputs yet: the directory itself, or /tmp where it is /dev.
-  std::string ScratchPath() const;
+  absl::StatusOr<GuardedFolder> OpenScratch() const;
 
  private:
-  OutputDirectory(int fd, std::string path, std::optional<FileOwner> owner);
+  explicit OutputDirectory(GuardedFolder folder) : folder_(std::move(folder)) {}
 
-  int fd_;
-  std::string path_;
-  std::optional<FileOwner> owner_;
+  GuardedFolder folder_;
 };
 
 }  // namespace proftrace

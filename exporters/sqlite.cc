@@ -1,7 +1,9 @@
 #include "exporters/sqlite.h"
 
+#include <absl/strings/str_cat.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -29,6 +32,8 @@
 namespace proftrace {
 namespace {
 
+constexpr char kVfsName[] = "proftrace";
+constexpr char kFile[] = "database";
 constexpr size_t kCopyBytes = size_t{1} << 20;
 // `PRAGMA user_version`: grows when a column is renamed or removed.
 constexpr std::string_view kBegin =
@@ -54,6 +59,35 @@ std::string_view TypeOfColumn(std::string_view name) {
   return name.ends_with("_us") || name.ends_with("percent") ? "REAL" : "TEXT";
 }
 
+// SQLite's own way to files, but that names are taken as they are: by default it reads what
+// /proc/self/fd/N leads to, and would look that path up again.
+int CopyName(sqlite3_vfs*, const char* name, int bytes, char* full) {
+  if (std::strlen(name) >= static_cast<size_t>(bytes)) return SQLITE_CANTOPEN;
+  std::strcpy(full, name);
+  return SQLITE_OK;
+}
+
+void RegisterVfs() {
+  static sqlite3_vfs vfs = [] {
+    sqlite3_initialize();
+    sqlite3_vfs copy = *sqlite3_vfs_find(nullptr);
+    copy.zName = kVfsName;
+    copy.xFullPathname = CopyName;
+    return copy;
+  }();
+  sqlite3_vfs_register(&vfs, /*makeDflt=*/0);
+}
+
+absl::StatusOr<GuardedFolder> MakeFolder(const GuardedFolder& scratch, std::string* name) {
+  uint64_t random = 0;
+  (void)getrandom(&random, sizeof(random), GRND_NONBLOCK);
+  *name = absl::StrCat(".proftrace-", absl::Hex(random, absl::kZeroPad16));
+  bool is_made = false;
+  absl::StatusOr<GuardedFolder> folder = scratch.Make(*name, &is_made);
+  if (folder.ok() && !is_made) return Fail(ExitCode::kOutputFailed, ErrnoText(EEXIST));
+  return folder;
+}
+
 class Database {
  public:
   Database() = default;
@@ -61,23 +95,32 @@ class Database {
   Database& operator=(const Database&) = delete;
   ~Database() {
     if (database_ != nullptr) sqlite3_close_v2(database_);
-    if (fd_ >= 0) close(fd_);
+    sqlite3_free(std::exchange(sqlite3_temp_directory, nullptr));
   }
 
-  // The file's name is taken away at once: nothing is left however we end.
-  absl::Status Open(const std::string& directory) {
-    place_ = directory;
-    std::string folder = place_ + "/.proftrace-XXXXXX";
-    if (mkdtemp(folder.data()) == nullptr) return CannotWrite(errno);
-    const std::string path = folder + "/database";
-    fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  // `scratch` outlives this. SQLite takes nothing but names. So the file is made in a new directory
+  // that is ours alone, which SQLite is told by its descriptor, and both names are taken away at
+  // once: nobody can put another file there, and nothing is left however we end.
+  absl::Status Open(const GuardedFolder& scratch) {
+    place_ = scratch.path();
+    std::string name;
+    const absl::StatusOr<GuardedFolder> folder = MakeFolder(scratch, &name);
+    if (!folder.ok()) {
+      return CannotWrite(
+          std::string_view(folder.status().message().data(), folder.status().message().size()));
+    }
+    RegisterVfs();
+    // What it sorts for an index may take a file of its own, which has a name for a moment.
+    sqlite3_temp_directory = sqlite3_mprintf("%s", scratch.DescriptorPath().c_str());
+    file_ = folder->Create(kFile, O_RDWR);
     const int error = errno;
+    const std::string path = folder->DescriptorPath() + "/" + kFile;
     const int result =
-        fd_ < 0 ? SQLITE_CANTOPEN
-                : sqlite3_open_v2(path.c_str(), &database_, SQLITE_OPEN_READWRITE, nullptr);
-    unlink(path.c_str());
-    rmdir(folder.c_str());
-    if (fd_ < 0) return CannotWrite(error);
+        file_.valid() ? sqlite3_open_v2(path.c_str(), &database_, SQLITE_OPEN_READWRITE, kVfsName)
+                      : SQLITE_CANTOPEN;
+    folder->Remove(kFile);
+    scratch.RemoveFolder(name);
+    if (!file_.valid()) return CannotWrite(error);
     return result == SQLITE_OK ? Run(kBegin) : Failed();
   }
 
@@ -106,7 +149,7 @@ class Database {
     sqlite3_close_v2(std::exchange(database_, nullptr));
     const auto buffer = std::make_unique<char[]>(kCopyBytes);
     for (off_t at = 0;;) {
-      const ssize_t got = pread(fd_, buffer.get(), kCopyBytes, at);
+      const ssize_t got = pread(file_.get(), buffer.get(), kCopyBytes, at);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return CannotWrite(errno);
       if (got == 0) return absl::OkStatus();
@@ -117,15 +160,16 @@ class Database {
   }
 
  private:
-  absl::Status CannotWrite(int error) const {
-    return Fail(ExitCode::kOutputFailed, "cannot write the database in " + place_ + ": " +
-                                             ErrnoText(error) +
-                                             "; free some space there, or "
-                                             "choose another place with -o");
+  absl::Status CannotWrite(int error) const { return CannotWrite(ErrnoText(error)); }
+  absl::Status CannotWrite(std::string_view why) const {
+    const std::string text = "cannot write the database in " + place_ + ": ";
+    return Fail(
+        ExitCode::kOutputFailed,
+        text + std::string(why) + "; free some space there, or choose another place with -o");
   }
 
   std::string place_;
-  int fd_ = -1;
+  UniqueFd file_;
   sqlite3* database_ = nullptr;
 };
 
@@ -206,9 +250,9 @@ absl::Status AddSummary(const Timeline& timeline, const Aggregates& aggregates,
 }  // namespace
 
 absl::Status ExportSqlite(const Timeline& timeline, const Aggregates& aggregates,
-                          const std::string& scratch_directory, ByteSink& sink) {
+                          const GuardedFolder& scratch, ByteSink& sink) {
   Database database;
-  if (absl::Status status = database.Open(scratch_directory); !status.ok()) return status;
+  if (absl::Status status = database.Open(scratch); !status.ok()) return status;
   absl::Status status;
   const auto add = [&](const char* name, const auto& write) {
     if (!status.ok()) return;

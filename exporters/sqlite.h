@@ -6,17 +6,15 @@
 
 #include <absl/status/status.h>
 
-#include <string>
-
 #include "exporters/output_file.h"
 #include "userspace/aggregate/aggregates.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
 
-// SQLite writes to a file without a name in `scratch_directory` first, which takes as much room as
-// the database.
+// SQLite writes to a file without a name in `scratch` first, which takes as much room as the
+// database.
 absl::Status ExportSqlite(const Timeline& timeline, const Aggregates& aggregates,
-                          const std::string& scratch_directory, ByteSink& sink);
+                          const GuardedFolder& scratch, ByteSink& sink);
 
 }  // namespace proftrace

@@ -96,22 +96,16 @@ CacheFolder::CacheFolder(const std::string& directory, std::array<char, 8> kind,
                          std::string_view builder, uint64_t most_bytes)
     : format_{kind, XXH3_64bits(builder.data(), builder.size())}, most_bytes_(most_bytes) {
   if (directory.empty() || builder.empty()) return;
-  // Parents with the usual mode, the last component for us alone.
-  for (size_t slash = directory.find('/', 1); slash != std::string::npos;
-       slash = directory.find('/', slash + 1)) {
-    mkdir(directory.substr(0, slash).c_str(), 0755);
-  }
-  mkdir(directory.c_str(), 0700);
-  UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  absl::StatusOr<GuardedFolder> folder = GuardedFolder::OpenOrMake(directory);
   struct stat status;
-  if (fd.valid() && fstat(fd.get(), &status) == 0 && IsOursAlone(status)) {
-    directory_ = std::move(fd);
+  if (folder.ok() && fstat(folder->fd(), &status) == 0 && IsOursAlone(status)) {
+    folder_ = *std::move(folder);
   }
 }
 
 std::optional<std::string> CacheFolder::Load(std::string_view identity) const {
   if (!usable() || identity.empty()) return std::nullopt;
-  const UniqueFd fd(openat(directory_.get(), EntryName(format_, identity).c_str(),
+  const UniqueFd fd(openat(folder_->fd(), EntryName(format_, identity).c_str(),
                            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   struct stat status;
   if (!fd.valid() || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
@@ -135,12 +129,12 @@ void CacheFolder::Store(std::string_view identity, std::string_view content) con
   uint64_t random = 0;
   if (getrandom(&random, sizeof(random), 0) != sizeof(random)) return;
   const std::string temporary = absl::StrFormat("%s.%016x.tmp", name, random);
-  const UniqueFd fd(openat(directory_.get(), temporary.c_str(),
+  const UniqueFd fd(openat(folder_->fd(), temporary.c_str(),
                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid()) return;
   if (!WriteFully(fd.get(), entry) ||
-      renameat(directory_.get(), temporary.c_str(), directory_.get(), name.c_str()) != 0) {
-    unlinkat(directory_.get(), temporary.c_str(), 0);
+      renameat(folder_->fd(), temporary.c_str(), folder_->fd(), name.c_str()) != 0) {
+    unlinkat(folder_->fd(), temporary.c_str(), 0);
     return;
   }
   RemoveOldest(name);
@@ -155,7 +149,7 @@ void CacheFolder::RemoveOldest(const std::string& kept) const {
   std::vector<Entry> entries;
   uint64_t bytes = 0;
   // Of its own: the folder's descriptor has one place for all of this process.
-  const int listed = openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int listed = openat(folder_->fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(listed < 0 ? nullptr : fdopendir(listed),
                                                    closedir);
   if (folder == nullptr) {
@@ -167,7 +161,7 @@ void CacheFolder::RemoveOldest(const std::string& kept) const {
     struct stat status;
     // Temporary files too: those of a run that was killed stay.
     if (!name.ends_with(".plan") && !name.ends_with(".tmp")) continue;
-    if (fstatat(directory_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (fstatat(folder_->fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (!S_ISREG(status.st_mode) || status.st_uid != geteuid()) continue;
     bytes += static_cast<uint64_t>(status.st_size);
     if (name != kept) {
@@ -180,7 +174,7 @@ void CacheFolder::RemoveOldest(const std::string& kept) const {
   });
   for (const Entry& entry : entries) {
     if (bytes <= most_bytes_) break;
-    if (unlinkat(directory_.get(), entry.name.c_str(), 0) == 0) bytes -= entry.bytes;
+    if (unlinkat(folder_->fd(), entry.name.c_str(), 0) == 0) bytes -= entry.bytes;
   }
 }
 

@@ -17,7 +17,7 @@
 
 #include "symbols/elf_file.h"
 #include "symbols/program_identity.h"
-#include "userspace/base/unique_fd.h"
+#include "userspace/base/guarded_folder.h"
 
 namespace proftrace {
 
@@ -46,7 +46,7 @@ class CacheFolder {
   CacheFolder(const std::string& directory, std::array<char, 8> kind,
               std::string_view builder = ProgramIdentity(), uint64_t most_bytes = kMostBytes);
 
-  bool usable() const { return directory_.valid(); }
+  bool usable() const { return folder_.has_value(); }
   // The content of the entry of `identity` (any text; empty: there is none), which the content
   // should hold again: names are hashes. Nothing where there is no entry, or none that passes every
   // check.
@@ -59,7 +59,7 @@ class CacheFolder {
 
   EntryFormat format_;
   uint64_t most_bytes_;
-  UniqueFd directory_;
+  std::optional<GuardedFolder> folder_;
 };
 
 }  // namespace proftrace

@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import ctypes
 import json
+import os
+import shutil
 import signal
+import stat
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -23,6 +28,14 @@ def rss_kb(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
     raise AssertionError("no VmRSS")
+
+
+def exchange(one: Path, other: Path, is_over: threading.Event) -> None:
+    """As the owner of their directory may: renameat2(RENAME_EXCHANGE), until that is enough."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    while not is_over.is_set():
+        libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2)
+        time.sleep(0.002)
 
 
 class FlightTest(LiveTest):
@@ -192,6 +205,45 @@ class FlightTest(LiveTest):
                 self.assertEqual(tracer.stop(), code, tracer.text())
                 self.assertEqual((self.dump(0) / "mine").read_text(), "mine")
                 self.assertTrue((self.dump(1) / "summary.json").exists())
+
+    def test_dumps_stay_where_they_are_whatever_the_owner_of_the_directory_puts_there(self) -> None:
+        """Root stands in another user's directory, who exchanges the result directory for one with links in it, over and over."""
+        theirs, victim = self.directory / "theirs", self.directory / "victim"
+        theirs.mkdir()
+        victim.mkdir(mode=0o700)
+        os.chown(theirs, live.NOBODY, live.NOBODY)
+        out, bait = theirs / "out", theirs / "bait"
+        bait.mkdir()
+        for number in range(3):
+            (bait / f"dump_{number}").symlink_to(victim)
+        os.chown(bait, live.NOBODY, live.NOBODY)
+        with Job(script=FLIGHT_JOB) as job, Tracer("-p", job.pid, "-o", out, "--flight-recorder", f"{WINDOW_S}s", "--format",
+                                                   "table,events-csv") as tracer:
+            tracer.wait_until_recording()
+            self.assertEqual(stat.S_IMODE(out.stat().st_mode), 0o700)
+            real = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+            self.addCleanup(os.close, real)
+            # Their own capture, so that outputs of it could be made.
+            shutil.copy(live.HERE.parent / "golden" / "mlp" / "capture.ptrec", victim / "capture.ptrec")
+            before = sorted((path.name, path.stat().st_mtime_ns) for path in victim.iterdir())
+            is_over = threading.Event()
+            swapper = threading.Thread(target=exchange, args=(out, bait, is_over))
+            swapper.start()
+            try:
+                for number in range(2):
+                    tracer.process.send_signal(signal.SIGUSR1)
+                    place = Path(f"/proc/self/fd/{real}/dump_{number}/summary.json")
+                    wait_until(place.exists, live.WORK_S, f"dump_{number} has its outputs")
+                tracer.stop()
+            finally:
+                is_over.set()
+                swapper.join()
+        self.assertEqual(sorted((path.name, path.stat().st_mtime_ns) for path in victim.iterdir()), before)
+        for number in range(3):
+            made = sorted(os.listdir(f"/proc/self/fd/{real}/dump_{number}"))
+            self.assertLessEqual({"capture.ptrec", "events.csv", "summary.json"}, set(made), tracer.text())
+            for name in made:
+                self.assertEqual(stat.S_IMODE(os.stat(f"/proc/self/fd/{real}/dump_{number}/{name}").st_mode), 0o600, name)
 
     def test_memory_is_flat_while_workers_come_and_go(self) -> None:
         with Job(script=FLIGHT_JOB) as job, \

@@ -208,11 +208,12 @@ class ReplayTest(LiveTest):
             self.assertEqual(tracer.stop(), 0, tracer.text())
         capture = self.directory / "capture.ptrec"
         shutil.copy(self.out / "capture.ptrec", capture)
+        capture.chmod(0o644)
         tables = []
         for prefix in ((), (), live.nobody()):
             place = self.directory / f"replay{len(tables)}"
             place.mkdir()
-            place.chmod(0o777)
+            place.chmod(0o1777)
             done = self.run_proftrace("report", capture, prefix=prefix)
             self.assertEqual(done.returncode, 0, done.stderr)
             tables.append(done.stdout)

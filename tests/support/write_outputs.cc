@@ -235,7 +235,7 @@ int Run(int argc, char** argv) {
     std::cerr << "usage: write_outputs DIR training|random|deep|many|python NUMBER\n";
     return 2;
   }
-  const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(argv[1], std::nullopt);
+  const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(argv[1]);
   absl::Status status = directory.status();
   const Aggregates aggregates = Aggregate(*timeline, {});
   const TableOptions table;

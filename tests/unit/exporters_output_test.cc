@@ -65,7 +65,7 @@ class OutputDirectoryTest : public testing::Test {
   }
   ~OutputDirectoryTest() override { fs::remove_all(path_); }
 
-  OutputDirectory Open() { return *OutputDirectory::Open(path_.string(), std::nullopt); }
+  OutputDirectory Open() { return *OutputDirectory::Open(path_.string()); }
   size_t FileCount() {
     return static_cast<size_t>(
         std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
@@ -148,7 +148,7 @@ TEST_F(OutputDirectoryTest, LinksAreNotFollowed) {
 }
 
 TEST_F(OutputDirectoryTest, FullDiskIsOneSentence) {
-  const OutputDirectory directory = *OutputDirectory::Open("/dev", std::nullopt);
+  const OutputDirectory directory = *OutputDirectory::Open("/dev");
   const std::unique_ptr<ByteSink> sink = *directory.Create("full");
   const absl::Status status = sink->Write(std::string(100'000, 'x'));
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kOutputFailed);
@@ -159,7 +159,7 @@ TEST_F(OutputDirectoryTest, FullDiskIsOneSentence) {
 }
 
 TEST_F(OutputDirectoryTest, StandardOutputIsWrittenToAsItIs) {
-  const OutputDirectory directory = *OutputDirectory::Open("/dev", std::nullopt);
+  const OutputDirectory directory = *OutputDirectory::Open("/dev");
   testing::internal::CaptureStdout();
   const std::unique_ptr<ByteSink> sink = *directory.Create("stdout");
   const bool is_written = sink->Write("text").ok() && sink->Finish().ok();
@@ -171,7 +171,7 @@ TEST_F(OutputDirectoryTest, ADescriptorIsWrittenToAsItIs) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {
-    const OutputDirectory directory = *OutputDirectory::Open("/dev/fd", std::nullopt);
+    const OutputDirectory directory = *OutputDirectory::Open("/dev/fd");
     const std::unique_ptr<ByteSink> sink = *directory.Create(std::to_string(ends[1]));
     EXPECT_TRUE(sink->Write("text").ok() && sink->Finish().ok());
     EXPECT_FALSE(directory.Create("1x").ok());
@@ -185,7 +185,7 @@ TEST_F(OutputDirectoryTest, ADescriptorIsWrittenToAsItIs) {
 }
 
 TEST_F(OutputDirectoryTest, MissingDirectoryAndDirectoryInTheWayFail) {
-  EXPECT_EQ(ExitCodeOf(OutputDirectory::Open((path_ / "no").string(), std::nullopt).status()),
+  EXPECT_EQ(ExitCodeOf(OutputDirectory::Open((path_ / "no").string()).status()),
             ExitCode::kOutputFailed);
   fs::create_directory(path_ / "out.txt");
   EXPECT_EQ(ExitCodeOf(Open().Create("out.txt").status()), ExitCode::kOutputFailed);
@@ -193,12 +193,32 @@ TEST_F(OutputDirectoryTest, MissingDirectoryAndDirectoryInTheWayFail) {
 
 TEST_F(OutputDirectoryTest, FilesBelongToTheUserOfSudo) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
-  const OutputDirectory directory = *OutputDirectory::Open(path_.string(), FileOwner{1234, 5678});
+  const OutputDirectory directory =
+      *OutputDirectory::Open(path_.string(), FolderTrust{true, geteuid(), FileOwner{1234, 5678}});
   ASSERT_TRUE((*directory.Create("out.txt"))->Finish().ok());
   struct stat facts {};
   ASSERT_EQ(stat((path_ / "out.txt").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_uid, 1234u);
   EXPECT_EQ(facts.st_gid, 5678u);
+  EXPECT_EQ(facts.st_mode & 0777, 0600u);
+}
+
+TEST_F(OutputDirectoryTest, RootRefusesWhatOthersCanChange) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give directories away";
+  ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
+  const absl::Status status = OutputDirectory::Open(path_.string()).status();
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kOutputFailed);
+  EXPECT_EQ(std::string(status.message()),
+            "cannot write into the directory " + path_.string() +
+                ": it belongs to user 65534, and what root writes there could be exchanged; choose "
+                "another place with -o");
+}
+
+TEST_F(OutputDirectoryTest, RootWritesIntoNoPipeOfAnother) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(mkfifo((path_ / "out.txt").c_str(), 0666), 0);
+  ASSERT_EQ(lchown((path_ / "out.txt").c_str(), 65534, 65534), 0);
+  EXPECT_EQ(ExitCodeOf(Open().Create("out.txt").status()), ExitCode::kOutputFailed);
 }
 
 TEST(GzipSinkTest, GivesOneMemberThatUnpacksToTheInput) {

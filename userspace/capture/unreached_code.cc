@@ -1,6 +1,5 @@
 #include "userspace/capture/unreached_code.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "userspace/base/unique_fd.h"
 
 namespace proftrace {
 namespace {

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "exporters/escape.h"
 #include "exporters/flamegraph_html.h"
@@ -35,7 +36,9 @@ struct ExportArguments {
   bool step_rows = false;
   bool cuda_sync_events = false;
   bool salvage = false;
-  bool as_recorded = false;
+  // Descriptors of the capture and of the directory that its outputs belong into: both are there
+  // already, and `capture` and `output` are for messages.
+  std::vector<int> as_recorded;
 };
 
 absl::StatusOr<StackWeight> ParseMetric(const std::string& metric) {
@@ -155,7 +158,7 @@ absl::Status WriteFormat(const ExportArguments& arguments, const Format& format,
   } else {
     files = FilesOf(format, input.timeline, input.metric, arguments.processes.rank);
   }
-  absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(place, OwnerFromSudo());
+  absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(place);
   if (!directory.ok()) return directory.status();
   std::string note;
   if (IsMemoryTimeline(format)) note = MemoryTimelineNote(input.timeline, input.memory_device);
@@ -177,16 +180,6 @@ absl::Status WriteFormats(const ExportArguments& arguments,
                           bool is_to_file, const TableOptions& table, const Results& results) {
   if (absl::Status status = CheckGrouping(arguments.grouping, *results.timeline); !status.ok()) {
     return status;
-  }
-  if (arguments.as_recorded) {
-    const absl::StatusOr<OutputDirectory> directory =
-        OutputDirectory::Open(arguments.output, OwnerFromSudo());
-    if (!directory.ok()) return directory.status();
-    const auto written = WriteResults(results, formats, table, *directory);
-    if (!written.ok()) return written.status();
-    if (absl::Status all = CheckWritten(*written, arguments.capture); !all.ok()) return all;
-    if (!results.timeline->any_loss()) return absl::OkStatus();
-    return Told(Fail(ExitCode::kEventsLost, "events were lost"));
   }
   ExportInput input{*results.timeline, results.aggregates, table};
   input.metric = metric;
@@ -219,7 +212,32 @@ absl::Status WriteFormats(const ExportArguments& arguments,
   return absl::OkStatus();
 }
 
+// What a flight recorder writes of a dump, by descriptors alone; kEventsLost when events were lost.
+absl::Status ExportAsRecorded(const ExportArguments& arguments) {
+  if (arguments.as_recorded.size() != 2)
+    return Fail(ExitCode::kUsage, "two descriptors are needed");
+  const absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.format);
+  if (!formats.ok()) return formats.status();
+  const absl::StatusOr<OutputDirectory> directory =
+      OutputDirectory::OfDescriptor(arguments.as_recorded[1], arguments.output);
+  if (!directory.ok()) return directory.status();
+  const absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
+      CaptureReader::OpenFile(arguments.as_recorded[0], arguments.capture, {});
+  if (!reader.ok()) return reader.status();
+  const std::string spill = GuardedFolder::kDescriptors + std::to_string(arguments.as_recorded[1]);
+  const absl::StatusOr<Results> results = LoadResults(reader->get(), spill, AggregateOptions());
+  if (!results.ok()) return results.status();
+  TableOptions table;
+  table.sort_by = arguments.sort_by;
+  const auto written = WriteResults(*results, *formats, table, *directory);
+  if (!written.ok()) return written.status();
+  if (absl::Status all = CheckWritten(*written, arguments.capture); !all.ok()) return all;
+  if (!results->timeline->any_loss()) return absl::OkStatus();
+  return Told(Fail(ExitCode::kEventsLost, "events were lost"));
+}
+
 absl::Status RunExport(const ExportArguments& arguments) {
+  if (!arguments.as_recorded.empty()) return ExportAsRecorded(arguments);
   std::error_code error;
   const bool is_to_file =
       !arguments.output.empty() && !std::filesystem::is_directory(arguments.output, error);
@@ -288,9 +306,8 @@ void AddExportCommand(CLI::App& app, Action* action) {
                     "as torch's enable_cuda_sync_events; HTA's critical path needs them, and its "
                     "breakdown of a GPU's time takes them for work");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
-  // What `record` writes of its own recording, beside it; 9 when events were lost. For `record`
-  // itself, not in --help.
-  command->add_flag("--as-recorded", arguments->as_recorded)->group("");
+  // What `record` writes of a dump; 9 when events were lost. For `record` itself, not in --help.
+  command->add_option("--as-recorded", arguments->as_recorded)->delimiter(',')->group("");
   command->callback([arguments, action] {
     if (arguments->output == "-") arguments->output = "/dev/stdout";
     *action = [arguments] {

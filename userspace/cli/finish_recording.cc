@@ -85,8 +85,7 @@ void PrintNames(const RecordArguments& arguments, const std::vector<std::string>
   std::fputs(with_capture ? " capture.ptrec\n" : "\n", stderr);
 }
 
-absl::StatusOr<Results> LoadRecorded(const ResultDirectory& directory,
-                                     const ResultDirectory::Place& place, bool is_whole,
+absl::StatusOr<Results> LoadRecorded(const ResultDirectory& directory, bool is_whole,
                                      bool cuda_sync_rows) {
   AggregateOptions aggregates;
   aggregates.cuda_sync_rows = cuda_sync_rows;
@@ -94,7 +93,7 @@ absl::StatusOr<Results> LoadRecorded(const ResultDirectory& directory,
   options.salvage = !is_whole;
   const absl::StatusOr<std::unique_ptr<CaptureReader>> reader = directory.OpenCapture(options);
   if (!reader.ok()) return reader.status();
-  return LoadResults(reader->get(), place.is_removed ? "" : place.path, aggregates);
+  return LoadResults(reader->get(), directory.DescriptorPath(), aggregates);
 }
 
 absl::StatusOr<WrittenResults> WriteRecorded(const Results& results,
@@ -149,7 +148,7 @@ absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult&
   // After an error what came before it is still shown; a capture that is not closed needs
   // salvaging.
   const absl::StatusOr<Results> results =
-      LoadRecorded(directory, at_end, result.status.ok(), arguments.cuda_sync_events);
+      LoadRecorded(directory, result.status.ok(), arguments.cuda_sync_events);
   if (!results.ok()) return result.status.ok() ? results.status() : result.status;
   const TableOptions table = TableOfRecording();
   absl::StatusOr<WrittenResults> written = WrittenResults();

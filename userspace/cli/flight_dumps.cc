@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/unique_fd.h"
 #include "userspace/wire/capture_writer.h"
 
 namespace proftrace {
@@ -27,10 +28,26 @@ constexpr size_t kMostWaiting = 3;
 const char* LineStart() { return isatty(STDERR_FILENO) != 0 ? "\r\033[K" : ""; }
 
 // This program, which makes the outputs of the capture in `directory`; -1 with errno. In a process
-// group of its own: a ^C is for the recording.
-pid_t SpawnOutputs(const std::string& directory, const std::string& formats) {
-  std::vector<std::string> arguments = {"proftrace", "export", directory, "--format",
-                                        formats,     "-o",     directory, "--as-recorded"};
+// group of its own: a ^C is for the recording. `path`: for its messages.
+pid_t SpawnOutputs(const ResultDirectory& directory, const std::string& path,
+                   const std::string& formats) {
+  // Above the numbers that they get there, so that none is closed by the other's coming.
+  constexpr int kLeast = STDERR_FILENO + 3;
+  const UniqueFd capture(fcntl(directory.capture_fd(), F_DUPFD_CLOEXEC, kLeast));
+  const UniqueFd folder(fcntl(directory.fd(), F_DUPFD_CLOEXEC, kLeast));
+  if (!capture.valid() || !folder.valid()) return -1;
+  constexpr int kCaptureThere = STDERR_FILENO + 1;
+  constexpr int kFolderThere = STDERR_FILENO + 2;
+  std::vector<std::string> arguments = {
+      "proftrace",
+      "export",
+      path,
+      "--format",
+      formats,
+      "-o",
+      path,
+      "--as-recorded",
+      std::to_string(kCaptureThere) + "," + std::to_string(kFolderThere)};
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -39,6 +56,8 @@ pid_t SpawnOutputs(const std::string& directory, const std::string& formats) {
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, capture.get(), kCaptureThere);
+  posix_spawn_file_actions_adddup2(&files, folder.get(), kFolderThere);
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -127,8 +146,9 @@ void FlightDumps::Run() {
 
 void FlightDumps::StartOutputs() {
   if (waiting_.empty()) return;
-  const ResultDirectory::Place place = waiting_.front().FindPlace();
+  const ResultDirectory directory = std::move(waiting_.front());
   waiting_.pop_front();
+  const ResultDirectory::Place place = directory.FindPlace();
   if (place.is_removed) {
     std::fprintf(stderr, "proftrace: the outputs of %s were not made: it was removed\n",
                  place.path.c_str());
@@ -136,7 +156,7 @@ void FlightDumps::StartOutputs() {
     return;
   }
   running_ = Outputs{place.path, 0};
-  running_->pid = SpawnOutputs(running_->directory, options_.formats);
+  running_->pid = SpawnOutputs(directory, place.path, options_.formats);
   if (running_->pid >= 0) return;
   std::fprintf(stderr, "proftrace: the outputs of %s were not made: %s\n",
                running_->directory.c_str(), ErrnoText(errno).c_str());

@@ -45,7 +45,7 @@ class FlightDumps {
 
  private:
   struct Outputs {
-    std::string directory;
+    std::string directory;  // for messages
     pid_t pid = -1;
   };
 

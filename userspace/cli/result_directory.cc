@@ -1,16 +1,14 @@
 #include "userspace/cli/result_directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cctype>
 #include <cerrno>
-#include <cstring>
 #include <optional>
+#include <utility>
 
 #include "userspace/base/exit_status.h"
 
@@ -25,13 +23,8 @@ absl::Status DirectoryError(const std::string& path, const std::string& what) {
               "cannot write results to " + path + ": " + what + "; give another one with -o");
 }
 
-// Why the directory `name` could not be opened.
-std::string WhyNotOpened(int parent, const std::string& name) {
-  if (errno != ELOOP && errno != ENOTDIR) return ErrnoText(errno);
-  struct stat facts {};
-  const bool is_link =
-      fstatat(parent, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(facts.st_mode);
-  return is_link ? "it is a symbolic link" : "it is not a directory";
+absl::Status DirectoryError(const std::string& path, const absl::Status& why) {
+  return DirectoryError(path, std::string(why.message()));
 }
 
 // Whether `name`, which is not followed as a link, is what `facts` are of.
@@ -41,52 +34,23 @@ bool LeadsTo(int parent, const std::string& name, const struct stat& facts) {
          there.st_dev == facts.st_dev && there.st_ino == facts.st_ino;
 }
 
-// The kernel's word; empty without /proc.
-std::string NameOf(int fd) {
-  char name[PATH_MAX];
-  const ssize_t length =
-      readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof(name));
-  return length <= 0 ? "" : std::string(name, static_cast<size_t>(length));
-}
-
-bool IsEmpty(int fd) {
-  const int copy = dup(fd);
-  DIR* directory = copy < 0 ? nullptr : fdopendir(copy);
-  if (directory == nullptr) return false;
-  bool empty = true;
-  while (const dirent* entry = readdir(directory)) {
-    empty =
-        empty && (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0);
-  }
-  closedir(directory);
-  return empty;
-}
-
 }  // namespace
 
-absl::StatusOr<ResultDirectory> ResultDirectory::PrepareAt(int parent, const std::string& name,
+absl::StatusOr<ResultDirectory> ResultDirectory::PrepareAt(GuardedFolder parent,
+                                                           const std::string& name,
                                                            const std::string& path, bool force) {
   ResultDirectory result;
   result.path_ = path;
   result.force_ = force;
-  if (mkdirat(parent, name.c_str(), 0755) == 0) {
-    result.created_ = true;
-  } else if (errno != EEXIST) {
+  absl::StatusOr<GuardedFolder> folder = parent.Make(name, &result.created_);
+  if (!folder.ok()) return DirectoryError(path, folder.status());
+  result.parent_ = std::move(parent);
+  result.folder_ = *std::move(folder);
+  if (faccessat(result.fd(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
     return DirectoryError(path, ErrnoText(errno));
   }
-  result.fd_ =
-      UniqueFd(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  const int fd = result.fd_.get();
-  if (fd < 0) return DirectoryError(path, WhyNotOpened(parent, name));
-  const bool empty = result.created_ || IsEmpty(fd);
-  const std::optional<FileOwner> owner = OwnerFromSudo();
-  if (result.created_ && owner.has_value() && fchown(fd, owner->uid, owner->gid) != 0) {
-    return DirectoryError(path, ErrnoText(errno));
-  }
-  if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) != 0) {
-    return DirectoryError(path, ErrnoText(errno));
-  }
-  if (!empty && !force) {
+  // A new one may have been exchanged for another by whoever can write beside it.
+  if (!force && !result.folder_->IsEmpty()) {
     return DirectoryError(path, "it is not empty (--force writes into it all the same)");
   }
   return result;
@@ -95,24 +59,25 @@ absl::StatusOr<ResultDirectory> ResultDirectory::PrepareAt(int parent, const std
 absl::StatusOr<ResultDirectory> ResultDirectory::Prepare(const std::string& path, bool force) {
   std::string bare = path;
   while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
-  return PrepareAt(AT_FDCWD, bare, bare, force);
+  std::string name;
+  absl::StatusOr<GuardedFolder> parent = GuardedFolder::OpenParent(bare, &name);
+  if (!parent.ok()) return DirectoryError(bare, parent.status());
+  return PrepareAt(*std::move(parent), name, bare, force);
 }
 
 absl::StatusOr<ResultDirectory> ResultDirectory::PrepareIn(const std::string& name,
                                                            bool force) const {
-  return PrepareAt(fd_.get(), name, FindPlace().path + "/" + name, force);
+  const std::string path = FindPlace().path;
+  absl::StatusOr<GuardedFolder> parent = GuardedFolder::OfDescriptor(fd(), path);
+  if (!parent.ok()) return DirectoryError(path, parent.status());
+  return PrepareAt(*std::move(parent), name, path + "/" + name, force);
 }
 
 absl::StatusOr<int> ResultDirectory::CreateCapture() {
   // An earlier one stays until there is something to put in its place.
-  if (force_) renameat(fd_.get(), kCapture, fd_.get(), kEarlierCapture);
-  UniqueFd fd(
-      openat(fd_.get(), kCapture, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (force_) folder_->Rename(kCapture, kEarlierCapture);
+  UniqueFd fd = folder_->Create(kCapture, O_RDWR);
   if (!fd.valid()) return DirectoryError(path_, ErrnoText(errno));
-  const std::optional<FileOwner> owner = OwnerFromSudo();
-  if (owner.has_value() && fchown(fd.get(), owner->uid, owner->gid) != 0) {
-    return DirectoryError(path_, ErrnoText(errno));
-  }
   capture_ = UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   if (!capture_.valid()) return DirectoryError(path_, ErrnoText(errno));
   return fd.Release();
@@ -129,19 +94,23 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> ResultDirectory::OpenCapture(
 }
 
 absl::StatusOr<OutputDirectory> ResultDirectory::OpenForOutputs() const {
-  return OutputDirectory::OfDescriptor(fd_.get(), FindPlace().path, OwnerFromSudo());
+  return OutputDirectory::OfDescriptor(fd(), FindPlace().path);
 }
 
-void ResultDirectory::RemoveCapture() const { unlinkat(fd_.get(), kCapture, 0); }
+std::string ResultDirectory::DescriptorPath() const {
+  return FindPlace().is_removed ? "" : folder_->DescriptorPath();
+}
+
+void ResultDirectory::RemoveCapture() const { folder_->Remove(kCapture); }
 
 ResultDirectory::Place ResultDirectory::FindPlace() const {
   Place place;
   place.path = path_;
   struct stat own {};
-  if (fstat(fd_.get(), &own) != 0) return place;
+  if (fstat(fd(), &own) != 0) return place;
   place.is_as_asked = LeadsTo(AT_FDCWD, path_, own);
   if (place.is_as_asked) return place;
-  const std::string name = NameOf(fd_.get());
+  const std::string name = PathOfDescriptor(fd());
   if (!name.empty() && LeadsTo(AT_FDCWD, name, own)) {
     place.path = name;
     return place;
@@ -166,7 +135,7 @@ absl::Status ResultDirectory::CheckPlace() const {
 
 absl::Status ResultDirectory::CheckCapture() const {
   struct stat own {};
-  if (fstat(capture_.get(), &own) == 0 && LeadsTo(fd_.get(), kCapture, own)) {
+  if (fstat(capture_.get(), &own) == 0 && LeadsTo(fd(), kCapture, own)) {
     return absl::OkStatus();
   }
   return Fail(ExitCode::kOutputFailed, capture_path() +
@@ -175,14 +144,17 @@ absl::Status ResultDirectory::CheckCapture() const {
 }
 
 void ResultDirectory::ForgetEarlier() const {
-  if (force_) unlinkat(fd_.get(), kEarlierCapture, 0);
+  if (force_) folder_->Remove(kEarlierCapture);
 }
 
 void ResultDirectory::Discard() const {
   if (capture_.valid()) RemoveCapture();
-  if (force_) renameat(fd_.get(), kEarlierCapture, fd_.get(), kCapture);
-  const Place place = FindPlace();
-  if (created_ && !place.is_removed) rmdir(place.path.c_str());
+  if (force_) folder_->Rename(kEarlierCapture, kCapture);
+  if (!created_) return;
+  // It is empty. Where it has been renamed its new name is somebody else's, and stays.
+  struct stat own {};
+  const std::string name = path_.substr(path_.rfind('/') + 1);
+  if (fstat(fd(), &own) == 0 && LeadsTo(parent_->fd(), name, own)) parent_->RemoveFolder(name);
 }
 
 std::string DefaultResultName(const std::string& comm, Pid pid) {

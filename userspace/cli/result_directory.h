@@ -1,15 +1,18 @@
 // The directory of one run. Made before anything is attached; never overwritten silently. It is
 // kept open, and so is the capture in it: what happens to their names meanwhile costs no recording,
-// and a link that is put in their place is not followed.
+// and a link that is put in their place is not followed (guarded_folder.h). Others find out what
+// was recorded by its descriptors alone.
 #pragma once
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "exporters/output_file.h"
+#include "userspace/base/guarded_folder.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/model/ids.h"
 #include "userspace/wire/capture_reader.h"
@@ -25,7 +28,7 @@ class ResultDirectory {
   };
 
   // Makes `path`, or takes it when it is empty (`force`: also when it is not). A link at its end is
-  // not followed. Fails with kOutputFailed.
+  // not followed, and root takes none that others can change. Fails with kOutputFailed.
   static absl::StatusOr<ResultDirectory> Prepare(const std::string& path, bool force);
   // The same of `name` in this one, wherever it is by now.
   absl::StatusOr<ResultDirectory> PrepareIn(const std::string& name, bool force) const;
@@ -36,6 +39,11 @@ class ResultDirectory {
   absl::StatusOr<std::unique_ptr<CaptureReader>> OpenCapture(
       const CaptureReader::Options& options) const;
   absl::StatusOr<OutputDirectory> OpenForOutputs() const;
+  // For what takes a path; it leads here wherever this is by now. Empty when it was removed.
+  std::string DescriptorPath() const;
+  // For another process of this program: good for as long as this lives.
+  int fd() const { return folder_->fd(); }
+  int capture_fd() const { return capture_.get(); }
   void RemoveCapture() const;
 
   Place FindPlace() const;
@@ -56,12 +64,12 @@ class ResultDirectory {
   std::string capture_path() const { return path_ + "/capture.ptrec"; }
 
  private:
-  // `name` is looked up in `parent`.
-  static absl::StatusOr<ResultDirectory> PrepareAt(int parent, const std::string& name,
+  static absl::StatusOr<ResultDirectory> PrepareAt(GuardedFolder parent, const std::string& name,
                                                    const std::string& path, bool force);
 
   std::string path_;
-  UniqueFd fd_;
+  std::optional<GuardedFolder> parent_;  // that it was made in
+  std::optional<GuardedFolder> folder_;  // never none
   UniqueFd capture_;
   bool created_ = false;
   bool force_ = false;

@@ -1,42 +1,34 @@
 #include "userspace/model/spill_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <vector>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/guarded_folder.h"
 
 namespace proftrace {
 namespace {
 
 constexpr char kSystemDirectory[] = "/tmp";
 
-// NFS, FUSE and others have no files without a name.
-int OpenNamedAndUnlink(const std::string& directory) {
-  std::string name = directory + "/.proftrace-spill-XXXXXX";
-  const int fd = mkostemp(name.data(), O_CLOEXEC);
-  if (fd >= 0) unlink(name.c_str());
-  return fd;
-}
-
-int OpenIn(const std::string& directory) {
-  const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  // EISDIR: of file systems that do not know the flag.
-  const bool is_unknown = fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL);
-  return is_unknown ? OpenNamedAndUnlink(directory) : fd;
+absl::Status CannotSpill(const std::string& directory, const std::string& why,
+                         const char* next = "name a directory that can be written in TMPDIR") {
+  return Fail(ExitCode::kOutputFailed,
+              "cannot spill events to " + directory + ": " + why + "; " + next);
 }
 
 }  // namespace
 
 absl::Status CannotSpill(const std::string& directory, int error) {
-  const char* next = "name a directory that can be written in TMPDIR";
-  if (error == ENOSPC || error == EDQUOT) next = "free some space there";
-  if (error == EFBIG) next = "raise the limit of a file's size (ulimit -f)";
-  return Fail(ExitCode::kOutputFailed,
-              "cannot spill events to " + directory + ": " + ErrnoText(error) + "; " + next);
+  const std::string why = ErrnoText(error);
+  if (error == ENOSPC || error == EDQUOT) {
+    return CannotSpill(directory, why, "free some space there");
+  }
+  if (error == EFBIG) {
+    return CannotSpill(directory, why, "raise the limit of a file's size (ulimit -f)");
+  }
+  return CannotSpill(directory, why);
 }
 
 absl::StatusOr<SpillFile> OpenSpillFile(const std::string& directory) {
@@ -46,12 +38,18 @@ absl::StatusOr<SpillFile> OpenSpillFile(const std::string& directory) {
     places.emplace_back(named);
   }
   places.emplace_back(kSystemDirectory);
-  int error = 0;
+  absl::Status failed;
   for (const std::string& place : places) {
-    if (const int fd = OpenIn(place); fd >= 0) return SpillFile{fd, place};
-    error = errno;
+    const absl::StatusOr<GuardedFolder> folder = GuardedFolder::Open(place);
+    if (!folder.ok()) {
+      failed = CannotSpill(place, std::string(folder.status().message()));
+      continue;
+    }
+    UniqueFd fd = folder->CreateTemporary();
+    if (fd.valid()) return SpillFile{fd.Release(), folder->path()};
+    failed = CannotSpill(folder->path(), errno);
   }
-  return CannotSpill(places.back(), error);
+  return failed;
 }
 
 }  // namespace proftrace

@@ -12,8 +12,8 @@ struct SpillFile {
   std::string directory;  // that it lies in
 };
 
-// In `directory`, else in $TMPDIR, else in /tmp: the first that takes one. Closed on exec. Fails
-// with ExitCode::kOutputFailed.
+// In `directory`, else in $TMPDIR, else in /tmp: the first that takes one (GuardedFolder::Open()).
+// Closed on exec. Fails with ExitCode::kOutputFailed.
 absl::StatusOr<SpillFile> OpenSpillFile(const std::string& directory);
 
 // Why a spill file could not be made or grow in `directory`.
