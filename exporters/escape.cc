@@ -1,58 +1,16 @@
 #include "exporters/escape.h"
 
-#include <array>
 #include <optional>
+
+#include "userspace/base/shown_text.h"
+#include "userspace/base/utf8.h"
 
 namespace proftrace {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 constexpr char kHexDigits[] = "0123456789abcdef";
 
 bool IsContinuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
-
-// Length of the well-formed sequence at the front of `text` (Unicode 15, table 3-7); 0 when it is
-// ill-formed, and then `invalid` is the length of the maximal subpart to replace.
-size_t SequenceLength(std::string_view text, size_t* invalid) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  *invalid = 1;
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  size_t length = 0;
-  unsigned char low = 0x80;
-  unsigned char high = 0xBF;
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    length = 2;
-  } else if (lead >= 0xE0 && lead <= 0xEF) {
-    length = 3;
-    if (lead == 0xE0) low = 0xA0;
-    if (lead == 0xED) high = 0x9F;  // no surrogates
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4;
-    if (lead == 0xF0) low = 0x90;
-    if (lead == 0xF4) high = 0x8F;  // no more than U+10FFFF
-  } else {
-    return 0;
-  }
-  if (text.size() < 2 || byte(1) < low || byte(1) > high) return 0;
-  for (size_t i = 2; i < length; ++i) {
-    *invalid = i;
-    if (text.size() <= i || !IsContinuation(byte(i))) return 0;
-  }
-  return length;
-}
-
-// Calls visit(sequence) for each well-formed sequence but NUL, and visit(U+FFFD) for what is not.
-template <typename Visitor>
-void ForEachCharacter(std::string_view text, Visitor&& visit) {
-  while (!text.empty()) {
-    size_t invalid = 0;
-    const size_t length = text[0] == '\0' ? 0 : SequenceLength(text, &invalid);
-    if (text[0] == '\0') invalid = 1;
-    visit(length == 0 ? kReplacement : text.substr(0, length));
-    text.remove_prefix(length == 0 ? invalid : length);
-  }
-}
 
 bool IsControl(std::string_view character) {
   if (character.size() == 1) {
@@ -62,6 +20,20 @@ bool IsControl(std::string_view character) {
   // U+0080 to U+009F: terminals take some of them for escape sequences.
   return character.size() == 2 && character[0] == '\xC2' &&
          static_cast<unsigned char>(character[1]) < 0xA0;
+}
+
+void AppendJsonUnit(char32_t unit, std::string* text) {
+  *text += "\\u";
+  for (int shift = 12; shift >= 0; shift -= 4) text->push_back(kHexDigits[unit >> shift & 15]);
+}
+
+// JSON's escapes are units of UTF-16.
+void AppendJsonCode(char32_t code, std::string* text) {
+  if (code >= 0x10000) {
+    AppendJsonUnit(0xD800 + ((code - 0x10000) >> 10), text);
+    code = 0xDC00 + ((code - 0x10000) & 0x3FF);
+  }
+  AppendJsonUnit(code, text);
 }
 
 }  // namespace
@@ -87,10 +59,8 @@ std::string JsonEscaped(std::string_view text) {
       escaped += "\\t";
     } else if (byte == '\r') {
       escaped += "\\r";
-    } else if (byte < 0x20) {
-      escaped += "\\u00";
-      escaped.push_back(kHexDigits[byte >> 4]);
-      escaped.push_back(kHexDigits[byte & 15]);
+    } else if (IsUnshowable(character)) {
+      AppendJsonCode(CodePointOf(character), &escaped);
     } else {
       escaped += character;
     }
@@ -161,28 +131,6 @@ std::string FoldedFrame(std::string_view text) {
   });
   if (const std::optional<size_t> blank = BlankBeforeLastNumber(frame)) frame[*blank] = '_';
   return frame;
-}
-
-std::string TableText(std::string_view text) {
-  std::string shown;
-  shown.reserve(text.size());
-  ForEachCharacter(text, [&](std::string_view character) {
-    if (!IsControl(character)) {
-      shown += character;
-    } else if (character == "\n") {
-      shown += "\\n";
-    } else if (character == "\t") {
-      shown += "\\t";
-    } else if (character == "\r") {
-      shown += "\\r";
-    } else {
-      const unsigned char last = static_cast<unsigned char>(character.back());
-      shown += "\\x";
-      shown.push_back(kHexDigits[last >> 4]);
-      shown.push_back(kHexDigits[last & 15]);
-    }
-  });
-  return shown;
 }
 
 size_t CodePoints(std::string_view text) {

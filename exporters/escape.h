@@ -12,7 +12,8 @@ namespace proftrace {
 // One U+FFFD for each maximal invalid part, as the Unicode standard recommends and Python decodes.
 std::string ToValidUtf8(std::string_view text);
 
-// Without the quotes around it.
+// Without the quotes around it. What a terminal would not show as it is (IsUnshowable()) is written
+// as \uXXXX: readers get the same text.
 std::string JsonEscaped(std::string_view text);
 // With them.
 std::string JsonQuoted(std::string_view text);
@@ -29,10 +30,6 @@ std::string CsvField(std::string_view text);
 // two numbers for two weights. An empty name becomes "[unnamed]", since an empty frame cannot be
 // told from none.
 std::string FoldedFrame(std::string_view text);
-
-// For a terminal and a table of fixed columns: control characters as \n, \x1b, … A traced program
-// must not be able to send escape sequences to the terminal of whoever traces it.
-std::string TableText(std::string_view text);
 
 // Number of code points of valid UTF-8: what Python's len() gives.
 size_t CodePoints(std::string_view text);

@@ -24,6 +24,7 @@
 #include "exporters/sqlite.h"
 #include "exporters/summary_json.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -261,7 +262,7 @@ absl::StatusOr<const Format*> FindFormat(std::string_view name) {
                                [&](const Format& format) { return format.name == name; });
   if (it != formats.end()) return &*it;
   return Fail(ExitCode::kUsage,
-              "unknown format \"" + TableText(name) + "\"; valid are: " + ValidNames());
+              "unknown format \"" + ShownText(name) + "\"; valid are: " + ValidNames());
 }
 
 namespace {

@@ -7,6 +7,7 @@
 
 #include "exporters/escape.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
 
 namespace proftrace {
 namespace {
@@ -170,9 +171,9 @@ class TableFormatter {
       has_device_memory_ |= averages.memory_device != 0 && row.memory.self_device_bytes > 0;
       has_input_shapes_ |= row.input_shapes.size() > 2;  // torch does not count "[]"
       shapes_width_ = std::max(shapes_width_, row.input_shapes.size() + kNamePadding);
-      name_width_ = std::max(name_width_, CodePoints(TableText(row.name)) + kNamePadding);
+      name_width_ = std::max(name_width_, CodePoints(ShownText(row.name)) + kNamePadding);
       for (const std::string& frame : row.stack) {
-        source_width_ = std::max(source_width_, CodePoints(TableText(frame)) + kNamePadding);
+        source_width_ = std::max(source_width_, CodePoints(ShownText(frame)) + kNamePadding);
       }
     }
     // Without any there is no column.
@@ -283,7 +284,7 @@ class TableFormatter {
   }
 
   std::string SourceCell(const std::string& frame) const {
-    return CutSource(TableText(frame), source_width_);
+    return CutSource(ShownText(frame), source_width_);
   }
 
   // A line for each further frame, and one without.
@@ -313,9 +314,9 @@ class TableFormatter {
 
   std::vector<std::string> Cells(const KeyAverage& row) const {
     const double total_us = Microseconds(averages_.self_cpu_time_total_ns);
-    std::vector<std::string> cells = {CutName(TableText(row.name), options_.max_name_column_width)};
+    std::vector<std::string> cells = {CutName(ShownText(row.name), options_.max_name_column_width)};
     if (has_overload_names_) {
-      cells.push_back(CutName(TableText(row.overload_name), options_.max_name_column_width));
+      cells.push_back(CutName(ShownText(row.overload_name), options_.max_name_column_width));
     }
     cells.push_back(FormatShare(Microseconds(row.self_cpu_time_total_ns), total_us));
     cells.push_back(Time(row.self_cpu_time_total_ns));
@@ -377,7 +378,7 @@ absl::StatusOr<TimeUnit> ParseTimeUnit(const std::string& text) {
   if (text == "ms") return TimeUnit::kMilliseconds;
   if (text == "s") return TimeUnit::kSeconds;
   return Fail(ExitCode::kUsage,
-              "unknown time unit \"" + TableText(text) + "\"; valid are: us, ms, s");
+              "unknown time unit \"" + ShownText(text) + "\"; valid are: us, ms, s");
 }
 
 absl::Status CheckTableOptions(const TableOptions& options) {
@@ -386,7 +387,7 @@ absl::Status CheckTableOptions(const TableOptions& options) {
     for (const SortKey& key : kSortKeys)
       valid += (valid.empty() ? "" : ", ") + std::string(key.name);
     return Fail(ExitCode::kUsage,
-                "unknown sort key \"" + TableText(options.sort_by) + "\"; valid are: " + valid);
+                "unknown sort key \"" + ShownText(options.sort_by) + "\"; valid are: " + valid);
   }
   const auto check = [](const char* column, std::optional<int> width, int least) {
     if (!width.has_value() || *width >= least) return absl::OkStatus();

@@ -39,7 +39,7 @@ absl::StatusOr<TimeUnit> ParseTimeUnit(const std::string& text);
 // Fails with ExitCode::kUsage for an unknown key or an impossible width.
 absl::Status CheckTableOptions(const TableOptions& options);
 
-// torch's text, byte for byte, but for control characters in names (escape.h, TableText). Empty
+// torch's text, byte for byte, but for control characters in names (escape.h, ShownText). Empty
 // without rows.
 absl::StatusOr<std::string> FormatTable(const KeyAverages& averages, const TableOptions& options);
 

@@ -13,6 +13,7 @@
 #include "exporters/recording_json.h"
 #include "exporters/system_views.h"
 #include "exporters/table.h"
+#include "userspace/base/shown_text.h"
 
 namespace proftrace {
 namespace {
@@ -60,8 +61,8 @@ std::string DeviceLedgerLine(const Timeline& timeline) {
   line += "\n";
   for (const GpuAgent& agent : timeline.info().gpu_agents) {
     if (agent.failure.empty()) continue;
-    line += "GPU agent of PID " + std::to_string(Raw(agent.pid)) + ": " + TableText(agent.failure) +
-            "; " + TableText(agent.message) + "\n";
+    line += "GPU agent of PID " + std::to_string(Raw(agent.pid)) + ": " + ShownText(agent.failure) +
+            "; " + ShownText(agent.message) + "\n";
   }
   return line;
 }
@@ -113,7 +114,7 @@ std::string StepsLine(const Steps& steps) {
                 static_cast<double>(process.p99_ns) * 1e-6);
   std::string line(text.data());
   if (process.confidence < kGuessBelow) line += "a guess, ";
-  line += "by " + TableText(process.how);
+  line += "by " + ShownText(process.how);
   std::snprintf(text.data(), text.size(), " (confidence %.2f)", process.confidence);
   line += text.data();
   if (steps.processes.size() > 1) {
@@ -186,7 +187,7 @@ std::string CostLine(const Cost& cost) {
   }
   std::snprintf(text.data(), text.size(), "), tracer CPU time %.2f s", cost.tracer_cpu_s);
   line += text.data();
-  if (!cost.basis.empty()) line += "; " + TableText(cost.basis);
+  if (!cost.basis.empty()) line += "; " + ShownText(cost.basis);
   return line + "\n";
 }
 
@@ -213,7 +214,7 @@ std::string BudgetLine(const std::optional<Budget>& budget) {
   line += budget->is_of_longer ? "; only counted in the whole recording: " : "; only counted: ";
   for (size_t i = 0; i < std::min(kMostDemoted, budget->demoted.size()); ++i) {
     const DemotedOperator& one = budget->demoted[i];
-    line += (i == 0 ? "" : ", ") + TableText(one.name) + " " + std::to_string(one.calls);
+    line += (i == 0 ? "" : ", ") + ShownText(one.name) + " " + std::to_string(one.calls);
   }
   if (budget->demoted.size() > kMostDemoted) {
     line += ", and " + std::to_string(budget->demoted.size() - kMostDemoted) + " operators more";
@@ -245,11 +246,11 @@ std::string UnsupportedLines(const std::vector<Unsupported>& entries) {
   }
   std::string text;
   for (const Group& group : groups) {
-    text += "Not recorded: " + TableText(group.first->feature);
+    text += "Not recorded: " + ShownText(group.first->feature);
     if (group.more > 0) {
       text += ", and " + std::to_string(group.more) + " more (summary.json names them)";
     }
-    text += ": " + TableText(group.first->reason) + "\n";
+    text += ": " + ShownText(group.first->reason) + "\n";
   }
   return text;
 }
@@ -276,7 +277,7 @@ std::string FlightLine(const RecordingInfo& info) {
   std::array<char, 60> text;
   std::snprintf(text.data(), text.size(), "Flight recorder: the last %.1f s; ",
                 static_cast<double>(info.window.duration_ns) * 1e-9);
-  return text.data() + TableText(info.flight->reason) + "\n";
+  return text.data() + ShownText(info.flight->reason) + "\n";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exporters/escape.h"
+#include "userspace/base/shown_text.h"
 
 namespace proftrace {
 namespace {
@@ -28,7 +29,7 @@ TextTable::TextTable(std::vector<TextColumn> columns) : columns_(std::move(colum
 void TextTable::AddRow(std::vector<std::string> cells) {
   cells.resize(columns_.size());
   for (size_t i = 0; i < cells.size(); ++i) {
-    cells[i] = Shortened(TableText(cells[i]));
+    cells[i] = Shortened(ShownText(cells[i]));
     widths_[i] = std::max(widths_[i], CodePoints(cells[i]));
   }
   rows_.push_back(std::move(cells));

@@ -16,7 +16,7 @@ class TextTable {
  public:
   explicit TextTable(std::vector<TextColumn> columns);
 
-  // A cell a column: any bytes, shown as TableText() has them. A cell longer than `kMostCells` code
+  // A cell a column: any bytes, shown as ShownText() has them. A cell longer than `kMostCells` code
   // points loses its beginning, which in paths tells the least.
   void AddRow(std::vector<std::string> cells);
 

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -333,6 +334,40 @@ time.sleep(3600)
                 frames += sum(map(len, ours.values()))
                 functions |= {frame[2] for stack in ours.values() for frame in stack}
         print(f"\n{frames} frames in {len(functions)} functions")
+
+    def test_names_do_not_command_the_terminal(self) -> None:
+        """Of the process, of threads, functions and files: OSC, C1 (as a character and as a byte), direction, no width, line ends."""
+        hostile = "\x1b]0;t\x07\x9b1m\u202ex\u2066\u200b\x7f\nThread 1"
+        code = f"""
+import ctypes, threading, time
+name = {hostile!r}
+ctypes.CDLL(None).prctl(15, name[:8].encode() + b'\\x9b1m', 0, 0, 0)
+space = {{}}
+exec(compile('def run():\\n  print(1, flush=True)\\n  time.sleep(3600)', '/' + name + '.py', 'exec'), dict(globals()), space)
+run = space['run']
+run.__code__ = run.__code__.replace(co_name=name, **({{'co_qualname': name}} if hasattr(run.__code__, 'co_qualname') else {{}}))
+threading.Thread(target=run, name=name, daemon=True).start()
+time.sleep(3600)
+"""
+        job = subprocess.Popen([self.python, "-c", code], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        self.assertEqual(job.stdout.readline(), "1\n")
+        unshowable = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+        for arguments in (("dump", "-p", job.pid), ("dump", "-p", job.pid, "--json"), ("doctor", "-p", job.pid), ("list",),
+                          ("list", "--json"), ("record", "-p", job.pid, "-d", "1s", "-o", self.out)):
+            done = self.run_proftrace(*arguments)
+            self.assertIsNone(unshowable.search(done.stdout + done.stderr), arguments)
+            if arguments[0] != "dump":
+                continue
+            if "--json" in arguments:
+                names = {frame["name"] for thread in json.loads(done.stdout)["threads"] for stack in thread["stacks"]
+                         for frame in stack["frames"]}
+                self.assertIn(hostile, names)
+                self.assertTrue(done.stdout.isascii())
+            else:
+                self.assertIn(r"\x1b]0;t\x07\x9b1m\u202ex\u2066\u200b\x7f\nThread 1", done.stdout)
+                self.assertNotIn("\nThread 1", done.stdout.replace(f"\nThread {job.pid} ", ""))
 
     def test_what_cannot_be_dumped(self) -> None:
         ended = subprocess.Popen(["true"])

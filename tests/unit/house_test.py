@@ -111,6 +111,10 @@ class OnePlaceTest(unittest.TestCase):
                                        but | {"userspace/base/clock.cc"}), [])
         self.assertEqual(self.lines_of(r"\bopen(at)?\(.*\bO_(CREAT|TMPFILE)\b", self.FOLDERS, but), [])
 
+    def test_what_is_said_goes_through_say_alone(self) -> None:
+        calls = r"\b(printf|fprintf|vfprintf|puts|fputs|putchar)\(|\bstd::(cerr|clog)\b|\bstd::cout\s*<<"
+        self.assertEqual(self.lines_of(calls, ("userspace/cli",), {"userspace/cli/say.cc"}), [])
+
 
 class SkipsTest(unittest.TestCase):
     def complaints(self, *cases: str) -> list[str]:

@@ -11,6 +11,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
+#include "userspace/cli/say.h"
 #include "userspace/inject/standstill.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/patch/clean_family.h"
@@ -24,7 +25,7 @@ void KeepFirst(absl::Status status, absl::Status* first) {
   if (first->ok()) {
     *first = std::move(status);
   } else if (!status.ok()) {
-    std::fprintf(stderr, "proftrace: %s\n", std::string(status.message()).c_str());
+    Say("%s", std::string(status.message()).c_str());
   }
 }
 
@@ -51,8 +52,8 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* 
       is_held = is_held ||
                 (!one.status.ok() && (IsTraced(one.pid) || FindStandstill(one.pid).has_value()));
       if (one.is_found) {
-        std::printf("PID %u: %zu jumps and %llu bytes of memory removed\n", Raw(one.pid),
-                    one.removed.jumps, static_cast<unsigned long long>(one.removed.bytes));
+        Print("PID %u: %zu jumps and %llu bytes of memory removed\n", Raw(one.pid),
+              one.removed.jumps, static_cast<unsigned long long>(one.removed.bytes));
       }
       KeepFirst(one.status, &first);
     }
@@ -65,7 +66,7 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* 
         KeepFirst(std::move(code), &first);
       }
     }
-    if (!is_found && !has_failed) std::printf("nothing is left in PID %u\n", pid);
+    if (!is_found && !has_failed) Print("nothing is left in PID %u\n", pid);
     if (is_held) waiting->push_back(pid);
     std::fflush(stdout);
   }

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "exporters/escape.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/say.h"
 #include "userspace/cli/version.h"
 
 namespace proftrace {
@@ -52,9 +52,9 @@ int Finish(const absl::Status& status, bool json) {
   }
   if (json) {
     const nlohmann::json error = {{"error", {{"message", message}, {"exit_code", code}}}};
-    std::puts(error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    PrintDocument(error, -1);
   } else {
-    std::fprintf(stderr, "proftrace: %s\n", TableText(message).c_str());
+    Say("%s", message.c_str());
   }
   return code;
 }

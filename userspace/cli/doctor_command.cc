@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "exporters/escape.h"
 #include "symbols/planner.h"
 #include "symbols/process.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
 #include "symbols/python_runtime.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/gpu_agents.h"
 #include "userspace/capture/gpu_process.h"
@@ -24,6 +24,7 @@
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
+#include "userspace/cli/say.h"
 #include "userspace/cli/version.h"
 #include "userspace/inject/injector.h"
 #include "userspace/inject/trace_permission.h"
@@ -305,13 +306,13 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
     const json document = {{"proftrace", kVersion},
                            {"exit_code", static_cast<int>(ExitCodeOf(diagnosis.status))},
                            {"checks", std::move(rows)}};
-    std::puts(document.dump(2, ' ', false, json::error_handler_t::replace).c_str());
+    PrintDocument(document);
     return Told(diagnosis.status);
   }
-  std::printf("proftrace %s\n", kVersion);
+  Print("proftrace %s\n", kVersion);
   for (const Check& check : diagnosis.checks) {
-    std::printf("  [%s] %s: %s\n", check.ok ? "ok" : "--", check.name.c_str(),
-                TableText(check.detail).c_str());
+    Print("  [%s] %s: %s\n", check.ok ? "ok" : "--", check.name.c_str(),
+          ShownText(check.detail).c_str());
   }
   return diagnosis.status;
 }

@@ -1,10 +1,11 @@
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "userspace/base/shown_text.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/process_dump.h"
+#include "userspace/cli/say.h"
 
 namespace proftrace {
 namespace {
@@ -72,16 +73,10 @@ json ToJson(const ProcessDump& dump) {
       {"threads", threads}};
 }
 
-// Names come from the job: a terminal must not obey them.
-std::string Shown(std::string text) {
-  for (char& c : text) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return text;
-}
-
 std::string WaitText(const DumpedThread& thread) {
   if (thread.tid == 0) return "thread of the system not known";
   std::string call = thread.system_call;
-  if (!thread.file.empty()) call += " (" + Shown(thread.file) + ")";
+  if (!thread.file.empty()) call += " (" + ShownText(thread.file) + ")";
   switch (thread.state) {
     case ThreadState::kRuns:
       break;
@@ -98,61 +93,60 @@ std::string WaitText(const DumpedThread& thread) {
 void PrintStack(const DumpedStack& stack) {
   for (const DumpedFrame& frame : stack.frames) {
     if (frame.file.empty()) {
-      std::puts("    (a frame that could not be read)");
+      Print("    (a frame that could not be read)\n");
       continue;
     }
-    std::printf("    %s (%s", Shown(frame.qualified_name).c_str(), Shown(frame.file).c_str());
-    if (frame.line) std::printf(":%d", *frame.line);
-    std::puts(")");
+    Print("    %s (%s", ShownText(frame.qualified_name).c_str(), ShownText(frame.file).c_str());
+    if (frame.line) Print(":%d", *frame.line);
+    Print(")\n");
   }
-  if (stack.is_cut) std::puts("    (more frames further out)");
-  if (stack.failed) std::puts("    (further out something could not be read)");
+  if (stack.is_cut) Print("    (more frames further out)\n");
+  if (stack.failed) Print("    (further out something could not be read)\n");
 }
 
 void PrintThread(const DumpedThread& thread) {
-  std::printf("\nThread %u (%s): %s", thread.tid, Shown(thread.comm).c_str(),
-              WaitText(thread).c_str());
+  Print("\nThread %u (%s): %s", thread.tid, ShownText(thread.comm).c_str(),
+        WaitText(thread).c_str());
   if (thread.stacks.empty()) {
-    std::puts(", no Python");
+    Print(", no Python\n");
     return;
   }
   for (const DumpedStack& stack : thread.stacks) {
-    if (stack.has_gil) std::printf(", holds the GIL");
-    if (stack.waits_for_gil) std::printf(", waits for the GIL");
-    if (!stack.thread_name.empty()) std::printf(", \"%s\"", Shown(stack.thread_name).c_str());
+    if (stack.has_gil) Print(", holds the GIL");
+    if (stack.waits_for_gil) Print(", waits for the GIL");
+    if (!stack.thread_name.empty()) Print(", \"%s\"", ShownText(stack.thread_name).c_str());
   }
-  std::puts("");
+  Print("\n");
   for (const DumpedStack& stack : thread.stacks) {
     if (stack.interpreter != 0) {
-      std::printf("  in subinterpreter %llu:\n",
-                  static_cast<unsigned long long>(stack.interpreter));
+      Print("  in subinterpreter %llu:\n", static_cast<unsigned long long>(stack.interpreter));
     }
     PrintStack(stack);
   }
 }
 
-void Print(const ProcessDump& dump) {
-  std::printf("PID %u (%s), Python %s, %zu threads", Raw(dump.pid), Shown(dump.comm).c_str(),
-              dump.python_version.c_str(), dump.threads.size());
-  if (dump.interpreters > 1) std::printf(", %u interpreters", dump.interpreters);
-  if (dump.was_stopped) std::printf(", stopped by a signal before");
+void PrintDump(const ProcessDump& dump) {
+  Print("PID %u (%s), Python %s, %zu threads", Raw(dump.pid), ShownText(dump.comm).c_str(),
+        ShownText(dump.python_version).c_str(), dump.threads.size());
+  if (dump.interpreters > 1) Print(", %u interpreters", dump.interpreters);
+  if (dump.was_stopped) Print(", stopped by a signal before");
   if (dump.stopped_ns) {
-    std::printf(", stopped for %.1f ms\n", static_cast<double>(*dump.stopped_ns) / 1e6);
+    Print(", stopped for %.1f ms\n", static_cast<double>(*dump.stopped_ns) / 1e6);
   } else {
-    std::printf(", not stopped: %s\n", dump.not_stopped.c_str());
+    Print(", not stopped: %s\n", ShownText(dump.not_stopped).c_str());
   }
   if (!dump.standstill.empty()) std::printf("%s\n", Shown(dump.standstill).c_str());
   for (const DumpedThread& thread : dump.threads) PrintThread(thread);
-  if (!dump.is_whole) std::puts("\nThere are Python threads that could not be read.");
+  if (!dump.is_whole) Print("\nThere are Python threads that could not be read.\n");
 }
 
 absl::Status RunDump(uint32_t pid, bool as_json) {
   const auto dump = DumpProcess(Pid{pid});
   if (!dump.ok()) return dump.status();
   if (as_json) {
-    std::puts(ToJson(*dump).dump(2, ' ', false, json::error_handler_t::replace).c_str());
+    PrintDocument(ToJson(*dump));
   } else {
-    Print(*dump);
+    PrintDump(*dump);
   }
   return absl::OkStatus();
 }

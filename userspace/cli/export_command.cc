@@ -9,15 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "exporters/escape.h"
 #include "exporters/flamegraph_html.h"
 #include "exporters/formats.h"
 #include "exporters/memory_timeline.h"
 #include "userspace/aggregate/stack_diff.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
 #include "userspace/cli/results.h"
+#include "userspace/cli/say.h"
 #include "userspace/cli/view_options.h"
 
 namespace proftrace {
@@ -45,7 +46,7 @@ absl::StatusOr<StackWeight> ParseMetric(const std::string& metric) {
   const StackWeightInfo* info = FindStackWeight(metric);
   if (info != nullptr) return info->weight;
   return Fail(ExitCode::kUsage,
-              "unknown metric \"" + TableText(metric) + "\"; valid are: " + StackWeightNames());
+              "unknown metric \"" + ShownText(metric) + "\"; valid are: " + StackWeightNames());
 }
 
 absl::Status CheckDiffFormats(const std::vector<const Format*>& formats) {
@@ -169,8 +170,7 @@ absl::Status WriteFormat(const ExportArguments& arguments, const Format& format,
     if (absl::Status status = Export(format, of_file, *directory, file.name); !status.ok()) {
       return status;
     }
-    std::fprintf(stderr, "proftrace: wrote %s/%s%s\n", place.c_str(), file.name.c_str(),
-                 note.c_str());
+    Say("wrote %s/%s%s", place.c_str(), file.name.c_str(), note.c_str());
   }
   return absl::OkStatus();
 }
@@ -200,8 +200,8 @@ absl::Status WriteFormats(const ExportArguments& arguments,
                                     arguments.capture, results.damage);
     if (!status.ok() && formats.size() > 1) {
       // The others are made all the same.
-      const auto [message, is_new] = told.insert(TableText(std::string(status.message())));
-      if (is_new) std::fprintf(stderr, "proftrace: %s\n", message->c_str());
+      const auto [message, is_new] = told.insert(ShownText(std::string(status.message())));
+      if (is_new) Say("%s", message->c_str());
       status = Told(std::move(status));
     }
     all.Update(std::move(status));

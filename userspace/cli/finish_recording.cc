@@ -1,5 +1,6 @@
 #include "userspace/cli/finish_recording.h"
 
+#include <absl/strings/str_format.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +20,7 @@
 #include "userspace/cli/confinements.h"
 #include "userspace/cli/cut_cycles.h"
 #include "userspace/cli/results.h"
+#include "userspace/cli/say.h"
 #include "userspace/cli/step_schedule.h"
 #include "userspace/cli/stop_signals.h"
 #include "userspace/wire/capture_part.h"
@@ -42,16 +43,15 @@ TableOptions TableOfRecording() {
 void PrintBudget(const std::optional<Budget>& budget) {
   if (!budget.has_value()) return;
   if (!budget->demoted.empty()) {
-    std::fprintf(stderr, "proftrace: %zu operators were only counted to keep --max-overhead %g%%\n",
-                 budget->demoted.size(), budget->max_overhead_percent);
+    Say("%zu operators were only counted to keep --max-overhead %g%%", budget->demoted.size(),
+        budget->max_overhead_percent);
   }
   if (budget->is_kept) return;
-  std::fprintf(stderr, "proftrace: warning: --max-overhead %g%% was not kept",
-               budget->max_overhead_percent);
+  std::string after;
   if (budget->after_percent.has_value()) {
-    std::fprintf(stderr, ": %.1f %% is estimated since the last change", *budget->after_percent);
+    after = absl::StrFormat(": %.1f %% is estimated since the last change", *budget->after_percent);
   }
-  std::fputs("\n", stderr);
+  Say("warning: --max-overhead %g%% was not kept%s", budget->max_overhead_percent, after.c_str());
 }
 
 // What was recorded, and lost.
@@ -59,20 +59,17 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
               const Results& results) {
   if (arguments.quiet) return;
   const Ledger& ledger = results.timeline->ledger();
-  if (isatty(STDERR_FILENO) != 0 && !arguments.no_progress) std::fputs("\r\033[K", stderr);
   const uint32_t events = results.timeline->system_event_count();
   const std::string beside = events > 0 ? " and " + std::to_string(events) + " system events" : "";
-  std::fprintf(
-      stderr,
-      "proftrace: %u spans%s in %.2f s, %llu records lost, at least %.1f %% slow-down while "
-      "recording\n",
+  SayOverProgress(
+      "%u spans%s in %.2f s, %llu records lost, at least %.1f %% slow-down while recording",
       results.timeline->span_count(), beside.c_str(),
       static_cast<double>(result.window.duration_ns) * 1e-9,
       static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
       result.cost.estimated_overhead_percent);
   if (arguments.tier == "bpf" && !arguments.no_inject &&
       result.cost.estimated_overhead_percent >= kDearPercent) {
-    std::fputs("proftrace: --tier patch records the same for a fraction of that cost\n", stderr);
+    Say("--tier patch records the same for a fraction of that cost");
   }
   PrintBudget(result.budget);
 }
@@ -80,9 +77,9 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
 void PrintNames(const RecordArguments& arguments, const std::vector<std::string>& names,
                 bool with_capture, const std::string& directory) {
   if (arguments.quiet) return;
-  std::fprintf(stderr, "proftrace: results in %s:", directory.c_str());
-  for (const std::string& name : names) std::fprintf(stderr, " %s", name.c_str());
-  std::fputs(with_capture ? " capture.ptrec\n" : "\n", stderr);
+  std::string all;
+  for (const std::string& name : names) all += " " + name;
+  Say("results in %s:%s%s", directory.c_str(), all.c_str(), with_capture ? " capture.ptrec" : "");
 }
 
 absl::StatusOr<Results> LoadRecorded(const ResultDirectory& directory, bool is_whole,
@@ -113,7 +110,7 @@ void PrintMemoryNote(const RecordArguments& arguments, const std::vector<const F
   });
   const std::string note = is_asked ? MemoryTimelineNote(timeline, "") : "";
   if (arguments.quiet || note.empty()) return;
-  std::fprintf(stderr, "proftrace: memory_timeline: %s\n", note.c_str());
+  Say("memory_timeline: %s", note.c_str());
 }
 
 // A last dump that the disk does not take, or whose directory is gone: its table is what can be
@@ -164,7 +161,7 @@ absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult&
   if (!written.ok()) return written.status();
   if (arguments.formats != RecordArguments::kDefaultFormats) {
     for (const std::string& reason : WhyNotWritten(*results, formats, table)) {
-      std::fprintf(stderr, "proftrace: %s\n", reason.c_str());
+      Say("%s", reason.c_str());
     }
   }
   PrintMemoryNote(arguments, formats, *results->timeline);
@@ -205,9 +202,8 @@ absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& 
   std::vector<CapturePart> cycles;
   if (result.steps.has_value()) cycles = Cycles(*schedule, *result.steps);
   if (cycles.empty()) {
-    std::fprintf(stderr,
-                 "proftrace: no step of the schedule was found; the results hold all that was "
-                 "recorded\n");
+    Say("no step of the schedule was found; the results hold all that was "
+        "recorded");
     return FinishRecording(arguments, result, formats, directory);
   }
   // The recording is over: from here on the wish is to be done.
@@ -220,10 +216,9 @@ absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& 
     if (!directories.ok()) return failed.ok() ? directories.status() : failed;
     for (size_t i = 0; i < group.size(); ++i) {
       if (!was_asked && StopAsked().load(std::memory_order_relaxed)) {
-        std::fprintf(stderr,
-                     "proftrace: stopped; outputs of %zu of %zu cycles were written, and "
-                     "%s/capture.ptrec has it all\n",
-                     first + i, cycles.size(), directory.FindPlace().path.c_str());
+        Say("stopped; outputs of %zu of %zu cycles were written, and "
+            "%s/capture.ptrec has it all",
+            first + i, cycles.size(), directory.FindPlace().path.c_str());
         failed.Update(directory.CheckPlace());
         return failed;
       }
@@ -251,10 +246,9 @@ absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& 
     status.Update(RunConfined(OfReport({}), [&] { return PrintUnwritten(arguments, result); }));
   }
   if (result.triggers_passed_over > 0 && !arguments.quiet) {
-    std::fprintf(stderr,
-                 "proftrace: %llu more triggers made no dump: too soon after another, or more than "
-                 "--most-dumps\n",
-                 static_cast<unsigned long long>(result.triggers_passed_over));
+    Say("%llu more triggers made no dump: too soon after another, or more than "
+        "--most-dumps",
+        static_cast<unsigned long long>(result.triggers_passed_over));
   }
   status.Update(dumps->Finish());
   status.Update(directory.CheckPlace());

@@ -8,13 +8,13 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/cli/say.h"
 #include "userspace/wire/capture_writer.h"
 
 namespace proftrace {
@@ -23,9 +23,6 @@ namespace {
 constexpr std::chrono::milliseconds kLook(100);
 constexpr int kLowPriority = 10;
 constexpr size_t kMostWaiting = 3;
-
-// Where the live line is, it makes room.
-const char* LineStart() { return isatty(STDERR_FILENO) != 0 ? "\r\033[K" : ""; }
 
 // This program, which makes the outputs of the capture in `directory`; -1 with errno. In a process
 // group of its own: a ^C is for the recording. `path`: for its messages.
@@ -85,8 +82,8 @@ void FlightDumps::Add(FlightDump dump) {
   const std::lock_guard lock(mutex_);
   if (dumps_.size() >= kMostWaiting) {
     has_refused_ = true;
-    std::fprintf(stderr, "%sproftrace: %s: no dump: %zu others wait for the disk\n", LineStart(),
-                 dump.reason.c_str(), dumps_.size());
+    SayOverProgress("%s: no dump: %zu others wait for the disk", dump.reason.c_str(),
+                    dumps_.size());
     return;
   }
   dumps_.push_back(std::move(dump));
@@ -128,15 +125,14 @@ void FlightDumps::Run() {
     absl::StatusOr<ResultDirectory> directory = Write(dump);
     if (directory.ok()) {
       if (!options_.quiet) {
-        std::fprintf(stderr, "%sproftrace: %s: the last %.1f s are in %s\n", LineStart(),
-                     dump.reason.c_str(), static_cast<double>(dump.window.duration_ns) * 1e-9,
-                     directory->path().c_str());
+        SayOverProgress("%s: the last %.1f s are in %s", dump.reason.c_str(),
+                        static_cast<double>(dump.window.duration_ns) * 1e-9,
+                        directory->path().c_str());
       }
       waiting_.push_back(*std::move(directory));
     } else {
-      std::fprintf(stderr, "%sproftrace: %s: dump_%u was not written, the recording goes on: %s\n",
-                   LineStart(), dump.reason.c_str(), next_ - 1,
-                   std::string(directory.status().message()).c_str());
+      SayOverProgress("%s: dump_%u was not written, the recording goes on: %s", dump.reason.c_str(),
+                      next_ - 1, std::string(directory.status().message()).c_str());
       Note(directory.status());
     }
     WaitForOutputs(/*is_patient=*/false);
@@ -150,16 +146,14 @@ void FlightDumps::StartOutputs() {
   waiting_.pop_front();
   const ResultDirectory::Place place = directory.FindPlace();
   if (place.is_removed) {
-    std::fprintf(stderr, "proftrace: the outputs of %s were not made: it was removed\n",
-                 place.path.c_str());
+    Say("the outputs of %s were not made: it was removed", place.path.c_str());
     Note(Fail(ExitCode::kOutputFailed, "outputs were not made"));
     return;
   }
   running_ = Outputs{place.path, 0};
   running_->pid = SpawnOutputs(directory, place.path, options_.formats);
   if (running_->pid >= 0) return;
-  std::fprintf(stderr, "proftrace: the outputs of %s were not made: %s\n",
-               running_->directory.c_str(), ErrnoText(errno).c_str());
+  Say("the outputs of %s were not made: %s", running_->directory.c_str(), ErrnoText(errno).c_str());
   Note(Fail(ExitCode::kOutputFailed, "outputs were not made"));
   running_.reset();
 }
@@ -178,15 +172,13 @@ void FlightDumps::WaitForOutputs(bool is_patient) {
                                                    : static_cast<int>(ExitCode::kOutputFailed);
     if (code == static_cast<int>(ExitCode::kEventsLost)) {
       if (options_.strict) {
-        std::fprintf(stderr, "proftrace: events were lost in %s (--strict)\n",
-                     running_->directory.c_str());
+        Say("events were lost in %s (--strict)", running_->directory.c_str());
         Note(Fail(ExitCode::kEventsLost, "events were lost"));
       }
     } else if (code != 0) {  // it has said why, unless it was killed
       if (ended <= 0 || !WIFEXITED(state)) {
-        std::fprintf(stderr,
-                     "proftrace: the outputs of %s were not made: their process was killed\n",
-                     running_->directory.c_str());
+        Say("the outputs of %s were not made: their process was killed",
+            running_->directory.c_str());
       }
       Note(Fail(static_cast<ExitCode>(code), "outputs were not made"));
     }

@@ -1,10 +1,10 @@
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "exporters/escape.h"
 #include "symbols/process.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/say.h"
 
 namespace proftrace {
 namespace {
@@ -37,19 +37,18 @@ absl::Status RunList(bool as_json) {
   if (as_json) {
     json rows = json::array();
     for (const ProcessInfo& info : processes) rows.push_back(ToJson(info));
-    std::puts(rows.dump(2, ' ', false, json::error_handler_t::replace).c_str());
+    PrintDocument(rows);
     return absl::OkStatus();
   }
   if (processes.empty()) {
-    std::puts("no running process with PyTorch is visible to this user");
+    Print("no running process with PyTorch is visible to this user\n");
     return absl::OkStatus();
   }
-  std::printf("%8s  %-16s %-14s %-7s %7s  %s\n", "PID", "NAME", "TORCH", "PYTHON", "THREADS",
-              "COMMAND");
+  Print("%8s  %-16s %-14s %-7s %7s  %s\n", "PID", "NAME", "TORCH", "PYTHON", "THREADS", "COMMAND");
   for (const ProcessInfo& info : processes) {
-    std::printf("%8u  %-16s %-14s %-7s %7u  %.100s\n", Raw(info.pid), TableText(info.comm).c_str(),
-                info.torch_version.c_str(), info.python_version.c_str(), info.threads,
-                JoinCommand(info).c_str());
+    Print("%8u  %-16s %-14s %-7s %7u  %.100s\n", Raw(info.pid), ShownText(info.comm).c_str(),
+          ShownText(info.torch_version).c_str(), ShownText(info.python_version).c_str(),
+          info.threads, ShownText(JoinCommand(info)).c_str());
   }
   return absl::OkStatus();
 }

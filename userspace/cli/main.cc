@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/command_line.h"
+#include "userspace/cli/say.h"
 
 namespace {
 
@@ -33,12 +33,10 @@ int main(int argc, char** argv) {
   try {
     return proftrace::RunCommandLine(argc, argv);
   } catch (const std::system_error& error) {
-    std::fprintf(stderr, "proftrace: this host gives no more threads or memory: %s\n",
-                 error.what());
+    proftrace::Say("this host gives no more threads or memory: %s", error.what());
     return kHostUnfit;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "proftrace: %s; this is a bug of proftrace: please report it\n",
-                 error.what());
+    proftrace::Say("%s; this is a bug of proftrace: please report it", error.what());
     return static_cast<int>(proftrace::ExitCode::kBug);
   }
 }

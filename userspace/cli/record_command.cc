@@ -14,11 +14,11 @@
 #include <set>
 #include <string>
 
-#include "exporters/escape.h"
 #include "exporters/formats.h"
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
@@ -30,6 +30,7 @@
 #include "userspace/cli/parse.h"
 #include "userspace/cli/record_arguments.h"
 #include "userspace/cli/result_directory.h"
+#include "userspace/cli/say.h"
 #include "userspace/cli/step_schedule.h"
 #include "userspace/cli/stop_signals.h"
 #include "userspace/cli/version.h"
@@ -168,7 +169,7 @@ std::string DescribeTargets(const Targets& targets, size_t processes) {
     const std::string comm = !targets.command.empty() ? targets.command
                              : info.ok()              ? info->comm
                                                       : "?";
-    text += (text.empty() ? "PID " : ", PID ") + std::to_string(Raw(pid)) + " (" + TableText(comm) +
+    text += (text.empty() ? "PID " : ", PID ") + std::to_string(Raw(pid)) + " (" + ShownText(comm) +
             ")";
     ++named;
   }
@@ -183,23 +184,21 @@ std::function<void(const Ready&)> ReadyLine(const std::shared_ptr<Targets>& targ
   return [targets, all](const Ready& ready) {
     const std::string target = DescribeTargets(*targets, ready.processes);
     if (all && ready.processes == 0) {
-      std::fprintf(stderr, "proftrace: no process has loaded PyTorch yet; waiting for the first\n");
+      Say("no process has loaded PyTorch yet; waiting for the first");
       return;
     }
     if (all) {
-      std::fprintf(stderr,
-                   "proftrace: recording all PyTorch processes, %zu now, %u operators, probes on "
-                   "after %.2f s\n",
-                   ready.processes, ready.operator_count, ready.attach_s);
+      Say("recording all PyTorch processes, %zu now, %u operators, probes on "
+          "after %.2f s",
+          ready.processes, ready.operator_count, ready.attach_s);
       return;
     }
     if (ready.operator_count == 0) {
-      std::fprintf(stderr, "proftrace: starting %s; its probes go in when it loads PyTorch\n",
-                   target.c_str());
+      Say("starting %s; its probes go in when it loads PyTorch", target.c_str());
       return;
     }
-    std::fprintf(stderr, "proftrace: recording %s, %u operators, probes on after %.2f s\n",
-                 target.c_str(), ready.operator_count, ready.attach_s);
+    Say("recording %s, %u operators, probes on after %.2f s", target.c_str(), ready.operator_count,
+        ready.attach_s);
   };
 }
 
@@ -208,61 +207,51 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
   RecordCallbacks callbacks;
   callbacks.on_refused = [targets](Pid pid, const absl::Status& why) {
     targets->refused.insert(pid);
-    std::fprintf(stderr, "proftrace: warning: PID %u is not recorded: %s; the others are\n",
-                 Raw(pid), std::string(why.message()).c_str());
+    Say("warning: PID %u is not recorded: %s; the others are", Raw(pid),
+        std::string(why.message()).c_str());
   };
-  callbacks.on_left_behind = [](const std::string& what) {
-    std::fprintf(stderr, "proftrace: warning: %s\n", what.c_str());
-  };
-  callbacks.on_missing = [](const std::string& what) {
-    std::fprintf(stderr, "proftrace: warning: %s\n", TableText(what).c_str());
-  };
+  callbacks.on_missing = [](const std::string& what) { Say("warning: %s", what.c_str()); };
   if (arguments.quiet) return callbacks;
   const bool all = arguments.all_processes;
   if (!options.info.system.operators) {
     callbacks.on_ready = [all, targets, what = options.info.system.ToText()](const Ready& ready) {
       const std::string who = all ? "all processes" : DescribeTargets(*targets, 0);
-      std::fprintf(stderr, "proftrace: recording %s, %s, %zu processes, after %.2f s\n",
-                   who.c_str(), what.c_str(), ready.processes, ready.attach_s);
+      Say("recording %s, %s, %zu processes, after %.2f s", who.c_str(), what.c_str(),
+          ready.processes, ready.attach_s);
     };
   } else {
     callbacks.on_ready = ReadyLine(targets, all);
   }
   if (!arguments.no_bpf) {
     callbacks.on_without_bpf = [](const std::string& why) {
-      std::fprintf(stderr, "proftrace: jumps record alone, without eBPF: %s\n", why.c_str());
+      Say("jumps record alone, without eBPF: %s", why.c_str());
     };
   }
   callbacks.on_import = [](Pid pid) {
-    std::fprintf(stderr, "proftrace: PID %u is importing PyTorch: waiting for its operators\n",
-                 Raw(pid));
+    Say("PID %u is importing PyTorch: waiting for its operators", Raw(pid));
   };
-  callbacks.on_anothers_jumps = [](const std::string& why) {
-    std::fprintf(stderr, "proftrace: %s\n", why.c_str());
-  };
+  callbacks.on_anothers_jumps = [](const std::string& why) { Say("%s", why.c_str()); };
   callbacks.on_budget = [is_verbose = arguments.verbose > 0](const BudgetNews& news,
                                                              double after_s) {
     if (!news.demoted.empty()) {
       std::string names;
       for (const std::string& name : news.demoted) names += (names.empty() ? "" : ", ") + name;
-      std::fprintf(stderr, "proftrace: PID %u: from %.2f s on only counted: %s\n", Raw(news.pid),
-                   after_s, names.c_str());
+      Say("PID %u: from %.2f s on only counted: %s", Raw(news.pid), after_s, names.c_str());
     }
     if (is_verbose && news.measured_percent.has_value()) {
-      std::fprintf(stderr, "proftrace: PID %u: estimated overhead now %.2f %%\n", Raw(news.pid),
-                   *news.measured_percent);
+      Say("PID %u: estimated overhead now %.2f %%", Raw(news.pid), *news.measured_percent);
     }
   };
   const auto started = std::chrono::steady_clock::now();
   callbacks.on_awaited = [started](Pid pid, uint32_t operator_count) {
     const std::chrono::duration<double> after = std::chrono::steady_clock::now() - started;
-    std::fprintf(stderr, "proftrace: recording PID %u, %u operators, probes on after %.2f s\n",
-                 Raw(pid), operator_count, after.count());
+    Say("recording PID %u, %u operators, probes on after %.2f s", Raw(pid), operator_count,
+        after.count());
   };
   if (arguments.verbose > 0) {
     callbacks.on_follow = [](Pid child, int64_t after_ns) {
-      std::fprintf(stderr, "proftrace: following PID %u, %.1f ms after its fork\n", Raw(child),
-                   static_cast<double>(after_ns) * 1e-6);
+      Say("following PID %u, %.1f ms after its fork", Raw(child),
+          static_cast<double>(after_ns) * 1e-6);
     };
   }
   if (arguments.no_progress || isatty(STDERR_FILENO) == 0) return callbacks;
@@ -274,8 +263,7 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
     } else if (progress.step_ms.has_value()) {
       std::snprintf(step, sizeof(step), ", step %.2f ms", *progress.step_ms);
     }
-    std::fprintf(stderr, "\rproftrace: %.1f s, %.0f records/s, %llu lost%s\033[K",
-                 progress.elapsed_s, progress.records_per_s,
+    ShowProgress("%.1f s, %.0f records/s, %llu lost%s", progress.elapsed_s, progress.records_per_s,
                  static_cast<unsigned long long>(progress.lost), step);
   };
   return callbacks;
@@ -356,9 +344,8 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
   callbacks.on_dump = [&dumps](FlightDump dump) { dumps->Add(std::move(dump)); };
   const RecordResult result = Record(*options, *std::move(writer), callbacks, StopAsked());
   if (launched != nullptr && launch.ok() && !arguments.quiet && launched->IsRunning()) {
-    std::fprintf(stderr,
-                 "proftrace: the recording is over, and %s goes on as PID %u; to end it: kill %u\n",
-                 TableText(command[0]).c_str(), Raw(first), Raw(first));
+    Say("the recording is over, and %s goes on as PID %u; to end it: kill %u",
+        ShownText(command[0]).c_str(), Raw(first), Raw(first));
   }
   // Of a command that cannot be run there is nothing to show.
   if (!launch.ok() || (!result.status.ok() && !result.attached)) {

@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
 #include "userspace/cli/results.h"
+#include "userspace/cli/say.h"
 #include "userspace/cli/view_options.h"
 
 namespace proftrace {
@@ -86,7 +86,7 @@ absl::Status RunReport(const ReportArguments& arguments) {
            arguments.capture + " is damaged: " + results->damage + "; what is whole was shown");
   if (!arguments.json) return damaged;
   // Standard output holds one document already: the rows.
-  std::fprintf(stderr, "proftrace: %s\n", std::string(damaged.message()).c_str());
+  Say("%s", std::string(damaged.message()).c_str());
   return Told(std::move(damaged));
 }
 

@@ -11,6 +11,7 @@
 
 #include "exporters/output_file.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/pipeline/build_timeline.h"
 
 namespace proftrace {
@@ -167,7 +168,8 @@ absl::Status PrintTable(const Results& results, const TableOptions& table, bool 
   return PrintText(sink.text());
 }
 
-absl::Status PrintText(const std::string& text) {
+absl::Status PrintText(const std::string& whole) {
+  const std::string text = ShownLines(whole);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     if (errno == EPIPE) {
       // Who reads it, `head` say, has had enough. Where nothing was recorded SIGPIPE has ended us.

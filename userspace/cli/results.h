@@ -63,6 +63,6 @@ std::vector<std::string> WhyNotWritten(const Results& results,
 
 // The table and its footer on standard output. A pipe that nobody reads any more is no error.
 absl::Status PrintTable(const Results& results, const TableOptions& table, bool json);
-absl::Status PrintText(const std::string& text);
+absl::Status PrintText(const std::string& whole);
 
 }  // namespace proftrace
