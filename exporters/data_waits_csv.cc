@@ -19,7 +19,7 @@ constexpr std::string_view kNoCall = ",,,\n";         // path to call_args
 }  // namespace
 
 absl::Status ExportDataWaitsCsv(const Timeline& timeline, const std::vector<DataWait>& waits,
-                                ByteSink& sink) {
+                                ByteSink& sink, CsvText kind) {
   TextWriter writer(sink);
   writer.Text(kDataWaitsHeader);
   for (const DataWait& wait : waits) {
@@ -51,14 +51,14 @@ absl::Status ExportDataWaitsCsv(const Timeline& timeline, const std::vector<Data
       continue;
     }
     const SystemEvent& call = timeline.system_event(wait.longest_call);
-    writer.Text(CsvField(SystemEventName(call)));
+    writer.Text(CsvField(SystemEventName(call), kind));
     writer.Text(",");
     const SystemPaths* paths = timeline.system_tables().Paths(call.call.paths);
     const SystemFile* file = timeline.system_tables().File(call.file);
     if (file != nullptr) {
-      writer.Text(CsvField(file->name));
+      writer.Text(CsvField(file->name, kind));
     } else if (paths != nullptr) {
-      writer.Text(CsvField(paths->first));
+      writer.Text(CsvField(paths->first, kind));
     }
     add(wait.longest_call_ns);
     writer.Text("," + CsvField("{" + SystemArgs(timeline.system_tables(), call) + "}") + "\n");

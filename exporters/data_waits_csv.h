@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "exporters/escape.h"
 #include "exporters/output_file.h"
 #include "userspace/aggregate/data_waits.h"
 
@@ -14,6 +15,6 @@ namespace proftrace {
 // waker_tid, worker_io_ns, worker_off_ns, worker_bytes, call, path, call_ns, call_args. Empty = not
 // known.
 absl::Status ExportDataWaitsCsv(const Timeline& timeline, const std::vector<DataWait>& waits,
-                                ByteSink& sink);
+                                ByteSink& sink, CsvText kind = CsvText::kForSpreadsheets);
 
 }  // namespace proftrace

@@ -1,5 +1,6 @@
 #include "exporters/escape.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "userspace/base/shown_text.h"
@@ -34,6 +35,18 @@ void AppendJsonCode(char32_t code, std::string* text) {
     code = 0xDC00 + ((code - 0x10000) & 0x3FF);
   }
   AppendJsonUnit(code, text);
+}
+
+// The first byte at which a spreadsheet tells a formula, or lets go of what is before one.
+bool MayBeginFormula(std::string_view text) {
+  if (text.empty()) return false;
+  if (std::string_view("=+-@\t\r\n").find(text[0]) != std::string_view::npos) return true;
+  // The same four as wide as ideographs: Excel takes them, too.
+  for (const std::string_view wide :
+       {"\xEF\xBC\x9D", "\xEF\xBC\x8B", "\xEF\xBC\x8D", "\xEF\xBC\xA0"}) {
+    if (text.starts_with(wide)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -84,8 +97,14 @@ bool CsvNeedsQuotes(std::string_view text) {
   return text.find_first_of(",\"\r\n") != std::string_view::npos;
 }
 
-std::string CsvField(std::string_view text) {
+bool CsvNeedsGuard(std::string_view text, CsvText kind) {
+  if (kind == CsvText::kExact) return false;
+  return MayBeginFormula(text.substr(std::min(text.find_first_not_of(kCsvGuard), text.size())));
+}
+
+std::string CsvField(std::string_view text, CsvText kind) {
   std::string field = CsvEscaped(text);
+  if (CsvNeedsGuard(text, kind)) field.insert(field.begin(), kCsvGuard);
   if (!CsvNeedsQuotes(text)) return field;
   field.insert(field.begin(), '"');
   field.push_back('"');

@@ -22,8 +22,21 @@ std::string JsonQuoted(std::string_view text);
 std::string CsvEscaped(std::string_view text);
 // Whether a field with this text must stand in quotes.
 bool CsvNeedsQuotes(std::string_view text);
+// Whether text that was made up by others may run as a formula where a spreadsheet opens the file.
+//   kForSpreadsheets: a field that begins with one of = + - @ (also their wide forms), tab, CR or
+//   LF
+//     gets an apostrophe in front, and so does one that begins with apostrophes and then one of
+//     those. So what was there is had back by taking one apostrophe from the front of each field
+//     that begins with apostrophes and then one of those; with pandas
+//       column.str.replace(r"^'(?='*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])", "", regex=True)
+//   kExact: every field is the text as it was.
+// Numbers are never touched.
+enum class CsvText { kForSpreadsheets, kExact };
+inline constexpr char kCsvGuard = '\'';
+// Whether the apostrophe stands in front of this text, which may be escaped already.
+bool CsvNeedsGuard(std::string_view text, CsvText kind);
 // A whole field.
-std::string CsvField(std::string_view text);
+std::string CsvField(std::string_view text, CsvText kind = CsvText::kForSpreadsheets);
 
 // A frame of a folded stack: ';' becomes ':', and everything that a reader may take for a line end,
 // a space. A blank before a number at the end becomes '_', since flamegraph.pl takes a line's last

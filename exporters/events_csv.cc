@@ -7,6 +7,7 @@
 
 #include "exporters/device_args.h"
 #include "exporters/escape.h"
+#include "exporters/path_cells.h"
 #include "exporters/python_cells.h"
 #include "exporters/step_places.h"
 #include "exporters/system_args.h"
@@ -34,32 +35,32 @@ constexpr std::string_view kAfterMemory = ",,,,,,,,";  // flops to args
 constexpr std::string_view kBeforeArgs = ",,,,,,,";    // flops to stack
 constexpr std::string_view kNoCpuTimes = ",,,";        // on_cpu_ns, off_cpu_ns
 constexpr std::string_view kNoPython = ",,,";          // module to stack
-constexpr size_t kPathCacheBytes = 16 * 1024 * 1024;
 constexpr size_t kMaxRowNumbersBytes = 22 * kMaxNumberBytes + 200;
 
 class EventsCsvWriter {
  public:
   EventsCsvWriter(const Timeline& timeline, const Steps& steps, const StepRows& step_rows,
-                  ByteSink& sink)
+                  ByteSink& sink, CsvText kind)
       : timeline_(timeline),
+        kind_(kind),
         steps_(steps),
         step_rows_(step_rows),
         order_(timeline, step_rows),
         flops_(timeline),
-        python_cells_(timeline),
+        paths_(timeline, kind),
+        python_cells_(timeline, kind),
         writer_(sink) {
     for (const Label& label : timeline.labels()) {
-      escaped_names_.push_back(CsvEscaped(label.name));
-      needs_quotes_.push_back(CsvNeedsQuotes(label.name));
-      label_cells_.push_back("," + CsvField(label.name) + "," + CsvField(label.overload_name) +
-                             "," + std::string(CategoryName(label.category)) + "," +
+      label_cells_.push_back("," + CsvField(label.name, kind) + "," +
+                             CsvField(label.overload_name, kind) + "," +
+                             std::string(CategoryName(label.category)) + "," +
                              std::string(ScopeName(label.scope)) + ",");
     }
     for (const Thread& thread : timeline.threads()) {
       thread_cells_.push_back(std::to_string(Raw(thread.pid)) + "," +
-                              std::to_string(Raw(thread.tid)) + "," + CsvField(thread.name) + ",");
+                              std::to_string(Raw(thread.tid)) + "," + CsvField(thread.name, kind) +
+                              ",");
     }
-    path_cells_.resize(timeline.paths().size());
     input_cells_.resize(timeline.inputs().size());
   }
 
@@ -83,35 +84,6 @@ class EventsCsvWriter {
   }
 
  private:
-  // The quoted names from the root, joined by '/'. Kept for the paths met first, as long as there
-  // is room.
-  std::string_view PathCell(PathId path) {
-    std::string& cached = path_cells_[Raw(path)];
-    if (!cached.empty()) return cached;
-    BuildPathCell(path);
-    if (cache_bytes_ + path_cell_.size() > kPathCacheBytes) return path_cell_;
-    cache_bytes_ += path_cell_.size();
-    cached = path_cell_;
-    return cached;
-  }
-
-  void BuildPathCell(PathId path) {
-    labels_to_root_.clear();
-    bool needs_quotes = false;
-    for (PathId at = path; at != kRootPath; at = timeline_.path(at).parent) {
-      const uint32_t label = Raw(timeline_.path(at).label);
-      labels_to_root_.push_back(label);
-      needs_quotes = needs_quotes || needs_quotes_[label];
-    }
-    path_cell_.clear();
-    if (needs_quotes) path_cell_.push_back('"');
-    for (size_t i = labels_to_root_.size(); i-- > 0;) {
-      path_cell_ += escaped_names_[labels_to_root_[i]];
-      if (i > 0) path_cell_.push_back('/');
-    }
-    if (needs_quotes) path_cell_.push_back('"');
-  }
-
   // The steps that begin before the span `index` or with it.
   void WriteStepsBefore(uint32_t index) {
     const std::vector<StepRows::Row>& rows = step_rows_.rows();
@@ -146,7 +118,7 @@ class EventsCsvWriter {
   void WriteStep(const StepRows::Row& row) {
     const std::string& thread = thread_cells_[Raw(row.thread)];
     const Span* parent = row.parent == kNoSpan ? nullptr : &timeline_.span(row.parent);
-    std::string path(parent == nullptr ? "" : PathCell(parent->path));
+    std::string path(parent == nullptr ? "" : paths_.Of(parent->path));
     const bool is_quoted = path.ends_with('"');
     if (is_quoted) path.pop_back();
     if (parent != nullptr) path.push_back('/');
@@ -184,7 +156,7 @@ class EventsCsvWriter {
 
   void WriteRow(uint32_t index, const Span& span) {
     const std::optional<size_t> around = places_.Around(span);
-    const std::string_view path = PathCell(span.path);
+    const std::string_view path = paths_.Of(span.path);
     const std::string& label = label_cells_[Raw(span.label)];
     const std::string& thread = thread_cells_[Raw(span.thread)];
     const std::string_view inputs = InputCells(SpanId{index});
@@ -284,7 +256,7 @@ class EventsCsvWriter {
     if (cells.empty()) {
       for (const std::string* list :
            {&inputs->dims, &inputs->types, &inputs->strides, &inputs->concrete}) {
-        cells += "," + CsvField(*list);
+        cells += "," + CsvField(*list, kind_);
       }
     }
     return cells;
@@ -297,7 +269,9 @@ class EventsCsvWriter {
       *at++ = '"';
       path.remove_prefix(1);
     }
+    const std::string_view guard = paths_.TakeGuard(&path);
     const size_t before = places_.PathBytesBefore(*around);
+    if (before > 0) at = PutText(at, guard);
     at = PutText(at, path.substr(0, before));
     path.remove_prefix(before);
     at = PutText(at, kStepName);
@@ -331,7 +305,7 @@ class EventsCsvWriter {
     const bool is_inside = parent != nullptr || event.is_inside || around.has_value();
     std::string path(name);
     if (parent != nullptr) {
-      path = PathCell(parent->path);
+      path = paths_.Of(parent->path);
       const bool is_quoted = !path.empty() && path.back() == '"';
       path.insert(path.size() - (is_quoted ? 1 : 0), "/" + std::string(name));
     }
@@ -486,14 +460,14 @@ class EventsCsvWriter {
     writer_.Text(",");
     WriteOtherPath(row, parent, around);
     // What the kernel did has no RecordScope.
-    writer_.Text("," + CsvField(row.name) + ",," + std::string(row.category) +
+    writer_.Text("," + CsvField(row.name, kind_) + ",," + std::string(row.category) +
                  (row.thread.has_value() ? ",," : ",FUNCTION,"));
     writer_.Unsigned(Raw(row.pid));
     writer_.Text(",");
     optional_cell(Raw(row.tid) != 0, Raw(row.tid));
     std::optional<ThreadIndex> thread = row.thread;
     if (!thread.has_value() && parent != nullptr) thread = parent->thread;
-    if (thread.has_value()) writer_.Text(CsvField(timeline_.thread(*thread).name));
+    if (thread.has_value()) writer_.Text(CsvField(timeline_.thread(*thread).name, kind_));
     writer_.Text(",");
     writer_.Integer(timeline_.ToUnixNs(row.start_ns));
     writer_.Text(",");
@@ -527,15 +501,17 @@ class EventsCsvWriter {
   void WriteOtherPath(const OtherRow& row, const Span* parent,
                       const std::optional<size_t>& around) {
     if (parent == nullptr && row.between.empty()) {
-      writer_.Text(CsvField(row.name));
+      writer_.Text(CsvField(row.name, kind_));
       return;
     }
-    std::string_view path = parent == nullptr ? std::string_view() : PathCell(parent->path);
+    std::string_view path = parent == nullptr ? std::string_view() : paths_.Of(parent->path);
     const bool is_quoted = path.starts_with('"');
     if (is_quoted) path = path.substr(1, path.size() - 2);
     writer_.Text("\"");
     if (around.has_value()) {
+      const std::string_view guard = paths_.TakeGuard(&path);
       const size_t before = places_.PathBytesBefore(*around);
+      if (before > 0) writer_.Text(guard);
       writer_.Text(path.substr(0, before));
       path.remove_prefix(before);
       writer_.Text(kStepName);
@@ -544,6 +520,8 @@ class EventsCsvWriter {
     }
     writer_.Text(path);
     if (parent != nullptr) writer_.Text("/");
+    const bool is_first = parent == nullptr && !around.has_value();
+    if (is_first && CsvNeedsGuard(row.between.back(), kind_)) writer_.Text({&kCsvGuard, 1});
     for (size_t i = row.between.size(); i-- > 0;) writer_.Text(CsvEscaped(row.between[i]) + "/");
     writer_.Text(CsvEscaped(row.name) + "\"");
   }
@@ -561,32 +539,28 @@ class EventsCsvWriter {
   }
 
   const Timeline& timeline_;
+  CsvText kind_;
   const Steps& steps_;
   const StepRows& step_rows_;
   EventOrder order_;
   uint64_t next_id_ = 0;
   SpanFlops flops_;
+  PathCells paths_;
   PythonCells python_cells_;
   size_t next_step_ = 0;
   const bool has_memory_ = timeline_.has_memory();
   const StepPlaces places_{timeline_, step_rows_};
   TextWriter writer_;
-  std::vector<std::string> escaped_names_;
-  std::vector<bool> needs_quotes_;
   std::vector<std::string> label_cells_;   // ",name,overload_name,category,scope,"
   std::vector<std::string> thread_cells_;  // "pid,tid,thread_name,"
-  std::vector<std::string> path_cells_;
-  std::vector<std::string> input_cells_;  // ",input_shapes,…,concrete_inputs", by InputsId
-  size_t cache_bytes_ = 0;
-  std::vector<uint32_t> labels_to_root_;
-  std::string path_cell_;
+  std::vector<std::string> input_cells_;   // ",input_shapes,…,concrete_inputs", by InputsId
 };
 
 }  // namespace
 
 absl::Status ExportEventsCsv(const Timeline& timeline, const Steps& steps, const StepRows& rows,
-                             ByteSink& sink) {
-  return EventsCsvWriter(timeline, steps, rows, sink).Run();
+                             ByteSink& sink, CsvText kind) {
+  return EventsCsvWriter(timeline, steps, rows, sink, kind).Run();
 }
 
 }  // namespace proftrace

@@ -4,6 +4,7 @@
 
 #include <absl/status/status.h>
 
+#include "exporters/escape.h"
 #include "exporters/output_file.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
@@ -15,6 +16,6 @@ namespace proftrace {
 // `steps` fill the column of that name; `rows` are rows of their own, and parents of what they
 // enclose.
 absl::Status ExportEventsCsv(const Timeline& timeline, const Steps& steps, const StepRows& rows,
-                             ByteSink& sink);
+                             ByteSink& sink, CsvText kind = CsvText::kForSpreadsheets);
 
 }  // namespace proftrace

@@ -35,7 +35,7 @@ absl::Status WriteTable(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteKeyAveragesCsv(const ExportInput& input, ByteSink& sink) {
-  return ExportKeyAveragesCsv(input.aggregates.key_averages, sink);
+  return ExportKeyAveragesCsv(input.aggregates.key_averages, sink, input.csv_text);
 }
 
 absl::Status WriteChromeTrace(const ExportInput& input, ByteSink& sink) {
@@ -50,7 +50,8 @@ absl::Status WritePerfettoTrace(const ExportInput& input, ByteSink& sink) {
 }
 
 absl::Status WriteEventsCsv(const ExportInput& input, ByteSink& sink) {
-  return ExportEventsCsv(input.timeline, input.aggregates.steps, input.aggregates.step_rows, sink);
+  return ExportEventsCsv(input.timeline, input.aggregates.steps, input.aggregates.step_rows, sink,
+                         input.csv_text);
 }
 
 absl::Status WriteFolded(const ExportInput& input, ByteSink& sink) {
@@ -68,7 +69,7 @@ absl::Status WriteGpuIdle(const ExportInput& input, ByteSink& sink) {
   if (!input.timeline.has_device_records()) {
     return Fail(ExitCode::kUsage, std::string(InfoOf(StackWeight::kSelfDeviceTime).missing));
   }
-  return ExportGpuIdleCsv(input.timeline, input.aggregates.device_idle, sink);
+  return ExportGpuIdleCsv(input.timeline, input.aggregates.device_idle, sink, input.csv_text);
 }
 
 absl::Status WriteDataWaits(const ExportInput& input, ByteSink& sink) {
@@ -77,7 +78,7 @@ absl::Status WriteDataWaits(const ExportInput& input, ByteSink& sink) {
                 "no time off the CPU is in this recording; record with --activities "
                 "cpu,syscalls,sched");
   }
-  return ExportDataWaitsCsv(input.timeline, input.aggregates.data_waits, sink);
+  return ExportDataWaitsCsv(input.timeline, input.aggregates.data_waits, sink, input.csv_text);
 }
 
 absl::Status WriteDeviceFolded(const ExportInput& input, ByteSink& sink) {
@@ -90,14 +91,14 @@ absl::Status WriteModules(const ExportInput& input, ByteSink& sink) {
                 "no nn.Modules are in this recording; record with --with-modules");
   }
   if (!input.aggregates.python_rows.status().ok()) return input.aggregates.python_rows.status();
-  return ExportModulesCsv(input.timeline, input.aggregates.modules, sink);
+  return ExportModulesCsv(input.timeline, input.aggregates.modules, sink, input.csv_text);
 }
 
 absl::Status WriteSamples(const ExportInput& input, ByteSink& sink) {
   if (input.timeline.samples().empty()) {
     return Fail(ExitCode::kUsage, "no samples are in this recording; record with --sample 99Hz");
   }
-  return ExportSamplesCsv(input.timeline, input.aggregates.step_rows, sink);
+  return ExportSamplesCsv(input.timeline, input.aggregates.step_rows, sink, input.csv_text);
 }
 
 absl::Status WritePfw(const ExportInput& input, ByteSink& sink) {

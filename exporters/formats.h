@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporters/escape.h"
 #include "exporters/flamegraph_html.h"
 #include "exporters/output_file.h"
 #include "exporters/table.h"
@@ -34,6 +35,7 @@ struct ExportInput {
   const Comparison* comparison = nullptr;  // of the formats with `compares`
   // Of memory timelines: as ExportMemoryTimeline() takes it.
   std::string memory_device = {};
+  CsvText csv_text = CsvText::kForSpreadsheets;
   // Whose OpenScratch() says where a file may lie until it is an output; Export() fills it in.
   const OutputDirectory* directory = nullptr;
 };

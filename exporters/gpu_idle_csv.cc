@@ -20,7 +20,7 @@ constexpr auto kFirstLateCause = static_cast<size_t>(IdleCause::kIo);
 }  // namespace
 
 absl::Status ExportGpuIdleCsv(const Timeline& timeline, const std::vector<DeviceIdle>& devices,
-                              ByteSink& sink) {
+                              ByteSink& sink, CsvText kind) {
   TextWriter writer(sink);
   writer.Text(kGpuIdleHeader);
   for (const DeviceIdle& device : devices) {
@@ -41,16 +41,18 @@ absl::Status ExportGpuIdleCsv(const Timeline& timeline, const std::vector<Device
       if (next.call != kNoSpan) writer.Unsigned(Raw(timeline.thread(gap.thread).tid));
       writer.Text(",");
       writer.Unsigned(next.stream);
-      writer.Text("," + CsvField(timeline.device_name(next.name)) + ",");
+      writer.Text("," + CsvField(timeline.device_name(next.name), kind) + ",");
       if (next.op != kNoSpan) {
-        writer.Text(CsvField(timeline.label(timeline.span(next.op).label).name));
+        writer.Text(CsvField(timeline.label(timeline.span(next.op).label).name, kind));
       }
       for (size_t cause = kFirstLateCause; cause < kIdleCauses; ++cause) {
         writer.Text(",");
         writer.Integer(gap.by_cause_ns[cause]);
       }
       writer.Text(",");
-      if (gap.python != kNoStack) writer.Text(CsvField(PythonFrameText(timeline, gap.python)));
+      if (gap.python != kNoStack) {
+        writer.Text(CsvField(PythonFrameText(timeline, gap.python), kind));
+      }
       writer.Text(",");
       if (device.stream.has_value()) writer.Unsigned(*device.stream);
       writer.Text("\n");

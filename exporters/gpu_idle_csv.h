@@ -6,12 +6,13 @@
 
 #include <vector>
 
+#include "exporters/escape.h"
 #include "exporters/output_file.h"
 #include "userspace/aggregate/device_idle.h"
 
 namespace proftrace {
 
 absl::Status ExportGpuIdleCsv(const Timeline& timeline, const std::vector<DeviceIdle>& devices,
-                              ByteSink& sink);
+                              ByteSink& sink, CsvText kind = CsvText::kForSpreadsheets);
 
 }  // namespace proftrace

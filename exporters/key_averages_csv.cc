@@ -61,14 +61,14 @@ void WriteDeviceTimes(const KeyAverage& row, int64_t total_ns, TextWriter& write
 
 }  // namespace
 
-absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
+absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink, CsvText kind) {
   TextWriter writer(sink);
   writer.Text(kKeyAveragesHeader);
   const int64_t total_ns = averages.self_cpu_time_total_ns;
   for (const KeyAverage& row : averages.rows) {
-    writer.Text(CsvField(row.name));
+    writer.Text(CsvField(row.name, kind));
     writer.Text(",");
-    writer.Text(CsvField(row.overload_name));
+    writer.Text(CsvField(row.overload_name, kind));
     writer.Text(",");
     writer.Unsigned(row.count);
     writer.Text(",");
@@ -97,9 +97,9 @@ absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink) {
     writer.Text(row.is_device ? ",CUDA,," : ",CPU,,");
     writer.Text(row.is_async ? "1" : "0");
     writer.Text(",");
-    writer.Text(CsvField(row.input_shapes));
+    writer.Text(CsvField(row.input_shapes, kind));
     writer.Text(",");
-    writer.Text(CsvField(Stack(row)));
+    writer.Text(CsvField(Stack(row), kind));
     const bool is_known = !row.system.is_unknown && !row.is_device;
     writer.Text(",");
     if (averages.system.calls && is_known) writer.Integer(row.system.self_calls);

@@ -4,11 +4,13 @@
 
 #include <absl/status/status.h>
 
+#include "exporters/escape.h"
 #include "exporters/output_file.h"
 #include "userspace/aggregate/key_averages.h"
 
 namespace proftrace {
 
-absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink);
+absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink,
+                                  CsvText kind = CsvText::kForSpreadsheets);
 
 }  // namespace proftrace

@@ -16,7 +16,8 @@ constexpr std::string_view kModulesHeader =
 
 }  // namespace
 
-absl::Status ExportModulesCsv(const Timeline& timeline, const ModuleSums& sums, ByteSink& sink) {
+absl::Status ExportModulesCsv(const Timeline& timeline, const ModuleSums& sums, ByteSink& sink,
+                              CsvText kind) {
   TextWriter writer(sink);
   writer.Text(kModulesHeader);
   for (const ModuleTimes& times : sums.modules) {
@@ -24,7 +25,7 @@ absl::Status ExportModulesCsv(const Timeline& timeline, const ModuleSums& sums, 
     // The number is one instance's.
     const std::string text = times.instances > 1 ? module.class_name : PythonModuleText(module);
     writer.Unsigned(Raw(module.pid));
-    writer.Text("," + CsvField(module.path) + "," + CsvField(text) + ",");
+    writer.Text("," + CsvField(module.path, kind) + "," + CsvField(text, kind) + ",");
     writer.Unsigned(times.calls);
     for (const int64_t ns :
          {times.forward_ns, times.self_forward_ns, times.backward_ns, times.self_backward_ns}) {

@@ -5,12 +5,14 @@
 
 #include <absl/status/status.h>
 
+#include "exporters/escape.h"
 #include "exporters/output_file.h"
 #include "userspace/aggregate/module_times.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
 
-absl::Status ExportModulesCsv(const Timeline& timeline, const ModuleSums& sums, ByteSink& sink);
+absl::Status ExportModulesCsv(const Timeline& timeline, const ModuleSums& sums, ByteSink& sink,
+                              CsvText kind = CsvText::kForSpreadsheets);
 
 }  // namespace proftrace

@@ -10,8 +10,8 @@ constexpr size_t kCacheBytes = size_t{32} << 20;
 
 }  // namespace
 
-PythonCells::PythonCells(const Timeline& timeline)
-    : timeline_(timeline), backward_(timeline), stacks_plus_1_("") {
+PythonCells::PythonCells(const Timeline& timeline, CsvText kind)
+    : timeline_(timeline), kind_(kind), backward_(timeline), stacks_plus_1_("") {
   if (!timeline.columns().stack.exists()) return;
   for (uint32_t id = 0; id < timeline.python_frames().size(); ++id) {
     const std::string text = id == 0 ? "" : PythonLineText(timeline, StackId{id});
@@ -21,7 +21,8 @@ PythonCells::PythonCells(const Timeline& timeline)
     modules_.push_back(frame.module != 0 || id == 0 ? frame.module : modules_[Raw(frame.parent)]);
   }
   for (const PythonModule& module : timeline.python_modules()) {
-    module_cells_.push_back(CsvField(module.path) + "," + CsvField(PythonModuleText(module)) + ",");
+    module_cells_.push_back(CsvField(module.path, kind) + "," +
+                            CsvField(PythonModuleText(module), kind) + ",");
   }
   cached_.resize(timeline.python_frames().size());
 }
@@ -71,9 +72,13 @@ void PythonCells::Build(StackId stack) {
   const uint32_t module = modules_[Raw(stack)];
   cells_ = module == 0 ? ",," : module_cells_[module - 1];
   if (needs_quotes) cells_.push_back('"');
+  const size_t begin = cells_.size();
   for (size_t i = to_root_.size(); i-- > 0;) {
     cells_ += escaped_frames_[to_root_[i]];
     if (i > 0) cells_.push_back(';');
+  }
+  if (CsvNeedsGuard(std::string_view(cells_).substr(begin), kind_)) {
+    cells_.insert(begin, 1, kCsvGuard);
   }
   if (needs_quotes) cells_.push_back('"');
 }

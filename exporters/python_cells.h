@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporters/escape.h"
 #include "userspace/aggregate/backward_modules.h"
 #include "userspace/model/timeline.h"
 
@@ -14,7 +15,7 @@ namespace proftrace {
 class PythonCells {
  public:
   // `timeline` must outlive this.
-  explicit PythonCells(const Timeline& timeline);
+  PythonCells(const Timeline& timeline, CsvText kind);
 
   // "module,module_class,stack" of the span, quoted where needed; nothing where neither is known.
   // Valid until the next call. The module is the innermost one in the stack, or that of the
@@ -31,6 +32,7 @@ class PythonCells {
   void Build(StackId stack);
 
   const Timeline& timeline_;
+  CsvText kind_;
   std::vector<std::string> escaped_frames_;  // by StackId
   std::vector<bool> needs_quotes_;
   std::vector<std::string> module_cells_;  // "module,module_class,", by module

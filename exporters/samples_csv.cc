@@ -32,7 +32,8 @@ std::string StackText(const Timeline& timeline, uint32_t frame) {
 
 }  // namespace
 
-absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, ByteSink& sink) {
+absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, ByteSink& sink,
+                              CsvText kind) {
   TextWriter writer(sink);
   writer.Text(kSamplesHeader);
   std::vector<std::string> stacks(timeline.sample_frames().size());
@@ -42,7 +43,7 @@ absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, By
     writer.Unsigned(Raw(thread.pid));
     writer.Text(",");
     writer.Unsigned(Raw(thread.tid));
-    writer.Text("," + CsvField(thread.name) + ",");
+    writer.Text("," + CsvField(thread.name, kind) + ",");
     writer.Integer(timeline.ToUnixNs(sample.time_ns));
     writer.Text(",");
     writer.Unsigned(sample.count);
@@ -54,7 +55,7 @@ absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, By
     writer.Text(",");
     if (sample.span != kNoSpan) writer.Unsigned(order.IdOfSpan(sample.span));
     std::string& stack = stacks[sample.frame];
-    if (stack.empty()) stack = CsvField(StackText(timeline, sample.frame));
+    if (stack.empty()) stack = CsvField(StackText(timeline, sample.frame), kind);
     writer.Text("," + stack + "," + std::string(CutText(sample)) + "\n");
     if (!writer.ok()) break;
   }

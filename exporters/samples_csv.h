@@ -7,12 +7,14 @@
 
 #include <absl/status/status.h>
 
+#include "exporters/escape.h"
 #include "exporters/output_file.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
 
-absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, ByteSink& sink);
+absl::Status ExportSamplesCsv(const Timeline& timeline, const StepRows& rows, ByteSink& sink,
+                              CsvText kind = CsvText::kForSpreadsheets);
 
 }  // namespace proftrace

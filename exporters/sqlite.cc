@@ -260,25 +260,30 @@ absl::Status ExportSqlite(const Timeline& timeline, const Aggregates& aggregates
     status = write(table);
   };
   add("events", [&](ByteSink& table) {
-    return ExportEventsCsv(timeline, aggregates.steps, aggregates.step_rows, table);
+    return ExportEventsCsv(timeline, aggregates.steps, aggregates.step_rows, table,
+                           CsvText::kExact);
   });
-  add("key_averages",
-      [&](ByteSink& table) { return ExportKeyAveragesCsv(aggregates.key_averages, table); });
+  add("key_averages", [&](ByteSink& table) {
+    return ExportKeyAveragesCsv(aggregates.key_averages, table, CsvText::kExact);
+  });
   if (!timeline.python_modules().empty() && aggregates.python_rows.status().ok()) {
-    add("modules",
-        [&](ByteSink& table) { return ExportModulesCsv(timeline, aggregates.modules, table); });
+    add("modules", [&](ByteSink& table) {
+      return ExportModulesCsv(timeline, aggregates.modules, table, CsvText::kExact);
+    });
   }
   if (!timeline.samples().empty()) {
-    add("samples",
-        [&](ByteSink& table) { return ExportSamplesCsv(timeline, aggregates.step_rows, table); });
+    add("samples", [&](ByteSink& table) {
+      return ExportSamplesCsv(timeline, aggregates.step_rows, table, CsvText::kExact);
+    });
   }
   if (timeline.has_device_records()) {
-    add("gpu_idle",
-        [&](ByteSink& table) { return ExportGpuIdleCsv(timeline, aggregates.device_idle, table); });
+    add("gpu_idle", [&](ByteSink& table) {
+      return ExportGpuIdleCsv(timeline, aggregates.device_idle, table, CsvText::kExact);
+    });
   }
   if (timeline.has_sched()) {
     add("data_waits", [&](ByteSink& table) {
-      return ExportDataWaitsCsv(timeline, aggregates.data_waits, table);
+      return ExportDataWaitsCsv(timeline, aggregates.data_waits, table, CsvText::kExact);
     });
   }
   if (status.ok()) status = AddSummary(timeline, aggregates, &database);

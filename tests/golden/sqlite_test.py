@@ -29,8 +29,8 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?")
 TEXTS = {"name", "overload_name", "path", "thread_name", "concrete_inputs", "input_types", "stack", "call_args", "next_name"}
 
 
-def export(capture: Path, form: str, target: Path, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [PROFTRACE, "export", str(capture), "--format", form, "-o", str(target), "--salvage"]
+def export(capture: Path, form: str, target: Path, *more: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [PROFTRACE, "export", str(capture), "--format", form, "-o", str(target), "--salvage", *more]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
@@ -51,7 +51,7 @@ class SqliteTest(unittest.TestCase):
 
     def compare(self, database: sqlite3.Connection, table: str, capture: Path) -> int:
         target = self.out / CSV_FILES[table]
-        self.assertIn(export(capture, FORMATS[table], target).returncode, (0, DAMAGED))
+        self.assertIn(export(capture, FORMATS[table], target, "--csv-exact").returncode, (0, DAMAGED))
         with open(target, newline="", encoding="utf-8") as file:
             header, *rows = list(csv.reader(file))
         found = database.execute(f"SELECT * FROM {table}")  # in the order in which they were written

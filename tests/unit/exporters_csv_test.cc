@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/escape.h"
 #include "exporters/events_csv.h"
 #include "exporters/key_averages_csv.h"
 #include "tests/support/timeline_maker.h"
@@ -168,6 +169,110 @@ TEST(EventsCsvTest, NamesAreExact) {
     EXPECT_EQ(rows[2 * i].at("name"), names[i]);
     EXPECT_EQ(rows[2 * i + 1].at("path"), names[i] + "/inner");
   }
+}
+
+// What escape.h says of how text is had back.
+std::string WithoutGuard(const std::string& field) {
+  const size_t first = field.find_first_not_of('\'');
+  if (field.empty() || field[0] != '\'' || first == std::string::npos) return field;
+  const std::string rest = field.substr(first);
+  bool is_formula = std::string("=+-@\t\r\n").find(rest[0]) != std::string::npos;
+  for (const char* wide : {"＝", "＋", "－", "＠"}) is_formula |= rest.starts_with(wide);
+  return is_formula ? field.substr(1) : field;
+}
+
+const std::vector<std::string>& Formulas() {
+  static const std::vector<std::string> names = {"=cmd|' /C calc'!A0",
+                                                 "+1+1",
+                                                 "-2+3",
+                                                 "@SUM(1,2)",
+                                                 "\t=1",
+                                                 "\r=1",
+                                                 "\n=1",
+                                                 "＝1",
+                                                 "＋1",
+                                                 "－1",
+                                                 "＠SUM",
+                                                 "'=1",
+                                                 "''=1,\"",
+                                                 "=\"x\"",
+                                                 "-"};
+  return names;
+}
+
+TEST(CsvFieldTest, FormulasAreGuardedAndHadBack) {
+  for (const std::string& name : Formulas()) {
+    const std::string field = ReadCsv(CsvField(name) + "\n")[0][0];
+    EXPECT_EQ(field, "'" + name);
+    EXPECT_EQ(WithoutGuard(field), name);
+    EXPECT_EQ(ReadCsv(CsvField(name, CsvText::kExact) + "\n")[0][0], name);
+  }
+  for (const std::string name : {"", "'", "''", "'quoted'", "aten::add", " =1", "a=b", "[-1]",
+                                 "日本", "[[2, 3]]", "{\"a\": 1}"}) {
+    EXPECT_EQ(ReadCsv(CsvField(name) + "\n")[0][0], name);
+    EXPECT_EQ(WithoutGuard(name), name);
+  }
+}
+
+TEST(EventsCsvTest, NoTextIsAFormulaAndNumbersStayNumbers) {
+  for (const CsvText kind : {CsvText::kForSpreadsheets, CsvText::kExact}) {
+    TimelineMaker maker;
+    maker.info().window.start_ns = 0;
+    const std::string thread_name = "=HYPERLINK(1)";
+    const ThreadIndex thread = maker.AddThread(11, 12, thread_name);
+    int64_t ns = 100;
+    RecordedSteps steps;
+    steps.pid = Pid{11};
+    steps.tid = Tid{12};
+    for (const std::string& name : Formulas()) {
+      steps.intervals.emplace_back(ns, ns + 100);
+      maker.Begin(thread, maker.AddAnnotation(name), ns + 10);
+      maker.Add(thread, maker.AddOperator("inner", name), ns + 20, ns + 30);
+      maker.End(thread, ns + 90);
+      ns += 100;
+    }
+    maker.info().steps = steps;
+    const std::unique_ptr<Timeline> timeline = maker.Finish();
+    const Steps found = FindSteps(*timeline);
+    for (const bool with_steps : {false, true}) {
+      const StepRows step_rows = with_steps ? StepRows(*timeline, found) : StepRows();
+      StringSink sink;
+      ASSERT_TRUE(ExportEventsCsv(*timeline, found, step_rows, sink, kind).ok());
+      size_t at = 0;
+      for (const Row& row : ReadTable(sink.text())) {
+        if (row.at("name").starts_with("ProfilerStep#")) continue;
+        const std::string& name = Formulas()[at / 2];
+        const std::string step =
+            with_steps ? "ProfilerStep#" + std::to_string(at / 2) + "/" : std::string();
+        const bool is_inner = at++ % 2 == 1;
+        const auto guarded = [kind](const std::string& text) {
+          return (kind == CsvText::kExact ? "" : "'") + text;
+        };
+        const std::string path = step + name + (is_inner ? "/inner" : "");
+        EXPECT_EQ(row.at("path"), with_steps ? path : guarded(path));
+        EXPECT_EQ(row.at("name"), is_inner ? "inner" : guarded(name));
+        EXPECT_EQ(row.at("overload_name"), is_inner ? guarded(name) : "");
+        EXPECT_EQ(row.at("thread_name"), guarded(thread_name));
+        EXPECT_EQ(row.at("tid"), "12");
+      }
+      EXPECT_EQ(at, 2 * Formulas().size());
+    }
+  }
+}
+
+TEST(EventsCsvTest, NegativeNumbersAreNotGuarded) {
+  TimelineMaker maker;
+  maker.info().targets.resize(1);
+  maker.info().targets[0].memory_recorded = true;
+  const ThreadIndex thread = maker.AddThread(11, 12, "a");
+  maker.Add(thread, maker.AddOperator("aten::add"), 100, 110);
+  MemoryEvent event;
+  event.thread = thread;
+  event.time_ns = 200;
+  event.device_index = -1;
+  event.bytes = -512;
+  ASSERT_TRUE(maker.AddMemoryEvent(event).ok());
+  EXPECT_EQ(Events(maker).back().at("cpu_memory_bytes"), "-512");
 }
 
 TEST(EventsCsvTest, InvalidUtf8AndNulAreReplaced) {

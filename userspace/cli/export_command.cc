@@ -37,6 +37,7 @@ struct ExportArguments {
   bool step_rows = false;
   bool cuda_sync_events = false;
   bool salvage = false;
+  bool csv_exact = false;
   // Descriptors of the capture and of the directory that its outputs belong into: both are there
   // already, and `capture` and `output` are for messages.
   std::vector<int> as_recorded;
@@ -184,6 +185,7 @@ absl::Status WriteFormats(const ExportArguments& arguments,
   ExportInput input{*results.timeline, results.aggregates, table};
   input.metric = metric;
   input.memory_device = arguments.device;
+  if (arguments.csv_exact) input.csv_text = CsvText::kExact;
   std::unique_ptr<Comparison> comparison;
   std::string diff_damage;
   if (!arguments.diff.empty()) {
@@ -305,6 +307,9 @@ void AddExportCommand(CLI::App& app, Action* action) {
                     "of chrome and tensorboard: rows of waits for the GPU and of its events, too, "
                     "as torch's enable_cuda_sync_events; HTA's critical path needs them, and its "
                     "breakdown of a GPU's time takes them for work");
+  command->add_flag("--csv-exact", arguments->csv_exact,
+                    "of CSV: names exactly as they are. Without it those that a spreadsheet would "
+                    "run as a formula (= + - @ in front) get an apostrophe in front");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
   // What `record` writes of a dump; 9 when events were lost. For `record` itself, not in --help.
   command->add_option("--as-recorded", arguments->as_recorded)->delimiter(',')->group("");
