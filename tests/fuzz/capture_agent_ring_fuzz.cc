@@ -18,7 +18,8 @@ constexpr size_t kBytes = PT_AGENT_PAGE_BYTES + kRingBytes;
 
 struct Memory {
   Memory() {
-    fd = static_cast<int>(syscall(SYS_memfd_create, "fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    fd = static_cast<int>(
+        syscall(SYS_memfd_create, PT_AGENT_MEMORY_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (ftruncate(fd, kBytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) std::abort();
     bytes = static_cast<uint8_t*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
   }

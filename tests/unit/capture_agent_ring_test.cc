@@ -99,6 +99,8 @@ TEST_F(AgentRingTest, AnAgentIsServedWhileItWorksAndItsLoaderLives) {
   const Pid self{static_cast<uint32_t>(getpid())};
   page_->pid = static_cast<uint32_t>(syscall(SYS_getpid));
   page_->heartbeat_ns = static_cast<uint64_t>(MonotonicNs());
+  EXPECT_FALSE(AgentRing::IsServed(self)) << "it is nobody's: it could become smaller";
+  Seal();
   EXPECT_TRUE(AgentRing::IsServed(self));
   EXPECT_EQ(page_->command, abi::PT_AGENT_RUN) << "nothing is said to it";
   page_->state = abi::PT_AGENT_STOPPED;

@@ -5,12 +5,10 @@
 #include <absl/strings/str_cat.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/magic.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +22,8 @@
 #include "symbols/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/foreign_memory.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -43,14 +43,15 @@ void Futex(uint32_t* word, int operation, uint32_t value, const timespec* timeou
   syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
 }
 
-// No other file system's files stay what they are: pages of hugetlbfs, for one, may be missing.
-bool IsOfMemory(int fd) {
-  struct statfs file_system {};
-  return fstatfs(fd, &file_system) == 0 && file_system.f_type == TMPFS_MAGIC;
-}
+// What an agent makes, and nothing else that a process may call so.
+constexpr MemoryRules kAgentMemory = {.name = PT_AGENT_MEMORY_NAME,
+                                      .is_prefix = true,
+                                      .needed_seals = F_SEAL_SHRINK,
+                                      .least_bytes = PT_AGENT_PAGE_BYTES + 1,
+                                      .most_bytes = PT_AGENT_PAGE_BYTES + kLargestRingBytes};
 
-absl::Status Unfit(const char* what) {
-  return absl::FailedPreconditionError(absl::StrCat("the GPU agent's memory ", what));
+absl::Status Unfit(std::string_view what) {
+  return absl::FailedPreconditionError(absl::StrCat("the GPU agent's memory ", std::string(what)));
 }
 
 // Whether the memory is one that `pid` has made, and not its parent.
@@ -79,11 +80,14 @@ absl::Status ForMemories(Pid pid, const std::function<bool(absl::StatusOr<Unique
     std::error_code gone;
     const std::string target = std::filesystem::read_symlink(entries->path(), gone).string();
     if (gone || !absl::StartsWith(target, wanted)) continue;
-    absl::StatusOr<UniqueFd> memory =
-        UniqueFd(open(entries->path().c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+    const auto number = ParseNumber<int>(entries->path().filename().string());
+    if (!number.has_value()) continue;
+    absl::StatusOr<UniqueFd> memory = CopyDescriptor(Raw(pid), *number);
     if (!memory->valid()) {
       memory =
           absl::UnavailableError(absl::StrCat(entries->path().string(), ": ", ErrnoText(errno)));
+    } else if (const std::string why = WhyNotMemory(memory->get(), kAgentMemory); !why.empty()) {
+      memory = Unfit(why);
     } else if (!IsOf(memory->get(), pid)) {
       continue;
     }
@@ -131,14 +135,12 @@ bool AgentRing::IsServed(Pid pid) {
 
 absl::StatusOr<std::unique_ptr<AgentRing>> AgentRing::FromMemory(UniqueFd memory, Pid pid,
                                                                  ThreadNumber thread_number) {
-  const int seals = fcntl(memory.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return Unfit("could become smaller");
-  struct stat file {};
-  if (fstat(memory.get(), &file) != 0 || !IsOfMemory(memory.get())) return Unfit("is none");
-  const auto bytes = static_cast<uint64_t>(file.st_size);
-  if (bytes <= PT_AGENT_PAGE_BYTES || bytes > PT_AGENT_PAGE_BYTES + kLargestRingBytes) {
-    return Unfit("has a wrong size");
+  if (const std::string why = WhyNotMemory(memory.get(), kAgentMemory); !why.empty()) {
+    return Unfit(why);
   }
+  struct stat file {};
+  if (fstat(memory.get(), &file) != 0) return Unfit("has a wrong size");
+  const auto bytes = static_cast<uint64_t>(file.st_size);  // from here on it only grows
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (address == MAP_FAILED) {
     return absl::UnavailableError(absl::StrCat("mmap: ", ErrnoText(errno)));

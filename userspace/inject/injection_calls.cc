@@ -25,7 +25,7 @@ constexpr FilteredCall kCalls[] = {
     {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK, 0, 0, 0}},
     {SYS_madvise, "madvise", {0, 4096, MADV_DONTNEED, 0, 0, 0}},
     {SYS_munmap, "munmap", {0, kRegionBytes, 0, 0, 0, 0}},
-    {SYS_memfd_create, "memfd_create", {0, 1, 0, 0, 0, 0}},
+    {SYS_memfd_create, "memfd_create", {0, 3, 0, 0, 0, 0}},
     {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
     {SYS_rt_sigreturn, "rt_sigreturn", {}},
     // The kernel's own, where a thread that waits is stopped; also the agent's, by a later stop.

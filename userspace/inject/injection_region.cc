@@ -33,7 +33,7 @@ namespace {
 static_assert(kRegionBytes == 2 * INJECT_PAGE_BYTES + INJECT_STACK_BYTES);
 
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
-constexpr uint64_t kMemfdCloexec = 1;
+constexpr uint64_t kMemfdFlags = 1 | 2;   // MFD_CLOEXEC | MFD_ALLOW_SEALING
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
 
 // Of a process; 0 = there is none.
@@ -142,10 +142,10 @@ absl::Status InjectionRegion::MapBy(StoppedThreads* threads, uint64_t address,
   if (!memory_.Write(address_ + INJECT_ERROR, name.c_str(), name.size() + 1)) {
     return undo(absl::UnavailableError("its memory cannot be written"));
   }
-  result = calls->Call(SYS_memfd_create, {address_ + INJECT_ERROR, kMemfdCloexec, 0, 0, 0, 0});
+  result = calls->Call(SYS_memfd_create, {address_ + INJECT_ERROR, kMemfdFlags, 0, 0, 0, 0});
   if (result.ok() && *result == -EACCES) {
     result = calls->Call(SYS_memfd_create,
-                         {address_ + INJECT_ERROR, kMemfdCloexec | kMemfdNoexecSeal, 0, 0, 0, 0});
+                         {address_ + INJECT_ERROR, kMemfdFlags | kMemfdNoexecSeal, 0, 0, 0, 0});
   }
   if (!result.ok()) return result.status();
   if (*result < 0) return undo(Refused("a memfd", *result));

@@ -1,8 +1,8 @@
 #include "userspace/inject/injector.h"
 
 #include <cpuid.h>
+#include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/foreign_memory.h"
 #include "userspace/inject/injection_code.h"
 #include "userspace/inject/injection_region.h"
 #include "userspace/inject/loader_places.h"
@@ -28,6 +29,12 @@ constexpr useconds_t kSafePointUs = 500;
 // The rest of the memfd's name is "memfd:" and " (deleted)".
 std::string MappedName(const std::string& library_name) {
   return "/memfd:" + library_name + " (deleted)";
+}
+
+bool Holds(int file, std::string_view content) {
+  std::string there(content.size(), '\0');
+  return pread(file, there.data(), there.size(), 0) == static_cast<ssize_t>(there.size()) &&
+         there == content;
 }
 
 std::string Target(Pid pid) { return "PID " + std::to_string(Raw(pid)); }
@@ -193,19 +200,26 @@ std::vector<uint8_t> Injection::MakeData(uint64_t loaded_function, int library_f
 }
 
 absl::Status Injection::SendLibrary(int library_fd) const {
-  const UniqueFd process(
-      static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(Raw(request_.pid)), 0)));
-  const UniqueFd file(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), library_fd, 0)));
+  const UniqueFd file = CopyDescriptor(Raw(request_.pid), library_fd);
   if (!file.valid()) {
     return Fail(ExitCode::kNotPermitted, "a file of it cannot be shared: " + ErrnoText(errno));
   }
-  size_t written = 0;
-  while (written < request_.library.size()) {
-    const ssize_t put = pwrite(file.get(), request_.library.data() + written,
-                               request_.library.size() - written, static_cast<off_t>(written));
-    if (put <= 0)
-      return absl::UnavailableError("the library cannot be written: " + ErrnoText(errno));
-    written += static_cast<size_t>(put);
+  // Nobody else may be able to change what is loaded, nor take pages of it away while it runs.
+  constexpr int kKept = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  MemoryRules rules{.name = request_.library_name, .forbidden_seals = kKept};
+  if (const std::string why = WhyNotMemory(file.get(), rules); !why.empty()) {
+    return absl::UnavailableError("the memory that it made for the library " + why);
+  }
+  if (!WriteFully(file.get(), request_.library)) {
+    return absl::UnavailableError("the library cannot be written: " + ErrnoText(errno));
+  }
+  rules = {.name = request_.library_name,
+           .needed_seals = kKept,
+           .least_bytes = request_.library.size(),
+           .most_bytes = request_.library.size()};
+  if (fcntl(file.get(), F_ADD_SEALS, kKept) != 0 || !WhyNotMemory(file.get(), rules).empty() ||
+      !Holds(file.get(), request_.library)) {
+    return absl::UnavailableError("it changed the library while that was written");
   }
   return absl::OkStatus();
 }

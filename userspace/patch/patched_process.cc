@@ -18,6 +18,7 @@
 #include "symbols/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/foreign_memory.h"
 #include "userspace/inject/injection_calls.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/remote_calls.h"
@@ -332,13 +333,14 @@ absl::Status PatchedProcess::MakeRingFile(RemoteCalls* calls, const PatchRingOpt
   if (!fd.ok()) return fd.status();
   if (*fd < 0) return Refused("a memfd", *fd);
   descriptors_.push_back(static_cast<int>(*fd));
-  const UniqueFd process(
-      static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(Raw(pid_)), 0)));
-  *memory = UniqueFd(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), *fd, 0)));
+  *memory = CopyDescriptor(Raw(pid_), static_cast<int>(*fd));
   if (!memory->valid()) {
     return Fail(ExitCode::kNotPermitted, "a file of it cannot be shared: " + ErrnoText(errno));
   }
-  if (!IsRingFile(memory->get())) {
+  constexpr MemoryRules kNewRing = {
+      .name = kRingName,
+      .forbidden_seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL};
+  if (!WhyNotMemory(memory->get(), kNewRing).empty()) {
     descriptors_.clear();
     return absl::UnavailableError("it closed a descriptor that it had not opened");
   }

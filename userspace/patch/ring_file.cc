@@ -44,10 +44,6 @@ std::vector<int> FindRingDescriptors(Pid pid) {
   return found;
 }
 
-bool IsRingFile(int descriptor) {
-  return IsRingDescriptor(Pid{static_cast<uint32_t>(getpid())}, descriptor);
-}
-
 bool AnnounceRing(int file, const PatchRingOptions& options) {
   const auto write = [file](const void* data, size_t bytes, uint64_t at) {
     return pwrite(file, data, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);

@@ -19,8 +19,6 @@ std::optional<Mapping> FindRingMapping(const std::vector<Mapping>& mappings);
 // The process's descriptors of rings: it has some while a ring is being made.
 std::vector<int> FindRingDescriptors(Pid pid);
 bool IsRingDescriptor(Pid pid, int descriptor);
-// Of this process itself.
-bool IsRingFile(int descriptor);
 
 // Writes into the file of a ring, which has its size, whose it is, and which regions and jumps
 // there will be: by it a later run knows regions that are mapped and do not say so themselves yet,
