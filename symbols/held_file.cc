@@ -27,7 +27,7 @@ std::optional<FileState> StateOfFile(const std::string& proc_path) {
   return stat(proc_path.c_str(), &status) == 0 ? StateIn(status) : std::nullopt;
 }
 
-std::string PathOfDescriptor(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+std::string LinkOfDescriptor(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 HeldFile::HeldFile(UniqueFd fd, const FileState& state) : fd_(std::move(fd)), state_(state) {}
 
@@ -37,7 +37,7 @@ std::shared_ptr<const HeldFile> HeldFile::Hold(UniqueFd fd) {
   return std::shared_ptr<const HeldFile>(new HeldFile(std::move(fd), *state));
 }
 
-std::string HeldFile::path() const { return PathOfDescriptor(fd()); }
+std::string HeldFile::path() const { return LinkOfDescriptor(fd()); }
 
 UniqueFd HeldFile::Duplicate() const { return UniqueFd(fcntl(fd(), F_DUPFD_CLOEXEC, 0)); }
 

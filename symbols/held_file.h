@@ -57,6 +57,6 @@ class HeldFile {
 };
 
 // "/proc/self/fd/7".
-std::string PathOfDescriptor(int fd);
+std::string LinkOfDescriptor(int fd);
 
 }  // namespace proftrace

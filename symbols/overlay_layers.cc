@@ -133,7 +133,7 @@ UniqueFd OpenCandidate(int root, const std::string& path, const FileState& wante
   // The file itself, where the overlay is mounted over its layer.
   if (state->device == wanted.device && state->inode == wanted.inode) return UniqueFd();
   return UniqueFd(
-      open(PathOfDescriptor(place.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+      open(LinkOfDescriptor(place.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
 
 // What is looked for, and what was found of it.
@@ -169,7 +169,7 @@ void SearchHere(int proc, LayerSearch* search) {
   ReadBudget budget({.bytes = kMostComparedBytes, .cpu_ns = kLongestSearchNs});
   const ReadBudget::Scope scope(&budget);
   const UniqueFd mounts(openat(proc, "thread-self/mountinfo", O_RDONLY | O_CLOEXEC));
-  const std::string text = ReadSmallFile(PathOfDescriptor(mounts.get()), kMostMountsBytes);
+  const std::string text = ReadSmallFile(LinkOfDescriptor(mounts.get()), kMostMountsBytes);
   std::vector<std::string> points;
   for (const std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
     if (const auto mount = ParseMountLine(line)) points.push_back(mount->point);
@@ -222,7 +222,7 @@ std::vector<UniqueFd> SameFilesBelow(Pid pid, int fd) {
   // The mount's place is told from the process's root on, the file's from the one of its namespace.
   const std::string root = TargetOfLink(process + "/root");
   const std::string point = PathIn(root, overlay.point);
-  std::string path = TargetOfLink(PathOfDescriptor(fd));
+  std::string path = TargetOfLink(LinkOfDescriptor(fd));
   if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
   const std::optional<std::string> part = PartBelow(path, point);
   if (overlay.lower.empty() || root.empty() || !part.has_value()) return {};

@@ -80,7 +80,7 @@ std::unique_ptr<TraceEvent> TraceEvent::Make(int file_fd, const std::vector<Prob
   const std::string name = std::string(kGroup) + "/" + std::string(kPid) +
                            std::to_string(getpid()) + "_" + std::to_string(++number) + "_" +
                            std::to_string(MonotonicNs());
-  const std::string begin = "p:" + name + " " + PathOfDescriptor(file_fd) + ":";
+  const std::string begin = "p:" + name + " " + LinkOfDescriptor(file_fd) + ":";
   // From here on its destructor takes away what there is.
   std::unique_ptr<TraceEvent> event(new TraceEvent(name, 0));
   std::string lines;

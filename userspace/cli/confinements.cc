@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "exporters/output_file.h"
+#include "userspace/base/guarded_folder.h"
 
 namespace proftrace {
 namespace {
@@ -52,7 +52,7 @@ void AddScratch(const std::string& capture, Reach* reach) {
 
 Confinement OfRecording(const ResultDirectory& directory) {
   Confinement confinement = OfReader({});
-  confinement.reach.write_descriptors.push_back(directory.descriptor());
+  confinement.reach.write_descriptors.push_back(directory.fd());
   confinement.makes_files = true;
   confinement.gives_files = OwnerFromSudo().has_value();
   confinement.what = "writes the results";
@@ -84,6 +84,16 @@ Confinement OfExport(const std::vector<std::string>& captures, const std::string
   }
   confinement.makes_files = true;
   confinement.gives_files = OwnerFromSudo().has_value();
+  return confinement;
+}
+
+Confinement OfExport(int directory) {
+  Confinement confinement = OfReader({});
+  confinement.reach.write_descriptors.push_back(directory);
+  confinement.makes_files = true;
+  confinement.gives_files = OwnerFromSudo().has_value();
+  confinement.what = "writes the outputs";
+  confinement.advice = "The capture is as it was";
   return confinement;
 }
 

@@ -19,4 +19,7 @@ Confinement OfReport(const std::vector<std::string>& captures);
 // and is neither; empty: the current directory.
 Confinement OfExport(const std::vector<std::string>& captures, const std::string& output);
 
+// Of one that has the capture open, and the directory that its outputs belong into.
+Confinement OfExport(int directory);
+
 }  // namespace proftrace

@@ -135,7 +135,7 @@ void PrintDump(const ProcessDump& dump) {
   } else {
     Print(", not stopped: %s\n", ShownText(dump.not_stopped).c_str());
   }
-  if (!dump.standstill.empty()) std::printf("%s\n", Shown(dump.standstill).c_str());
+  if (!dump.standstill.empty()) Print("%s\n", ShownText(dump.standstill).c_str());
   for (const DumpedThread& thread : dump.threads) PrintThread(thread);
   if (!dump.is_whole) Print("\nThere are Python threads that could not be read.\n");
 }

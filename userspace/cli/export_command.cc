@@ -239,7 +239,6 @@ absl::Status ExportAsRecorded(const ExportArguments& arguments) {
 }
 
 absl::Status RunExport(const ExportArguments& arguments) {
-  if (!arguments.as_recorded.empty()) return ExportAsRecorded(arguments);
   std::error_code error;
   const bool is_to_file =
       !arguments.output.empty() && !std::filesystem::is_directory(arguments.output, error);
@@ -316,6 +315,10 @@ void AddExportCommand(CLI::App& app, Action* action) {
   command->callback([arguments, action] {
     if (arguments->output == "-") arguments->output = "/dev/stdout";
     *action = [arguments] {
+      if (!arguments->as_recorded.empty()) {
+        return RunConfined(OfExport(arguments->as_recorded.back()),
+                           [&] { return ExportAsRecorded(*arguments); });
+      }
       std::vector<std::string> captures = {arguments->capture};
       if (!arguments->diff.empty()) captures.push_back(arguments->diff);
       return RunConfined(OfExport(captures, arguments->output),

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <utility>
 
-#include "exporters/output_file.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/guarded_folder.h"
 
 namespace proftrace {
 namespace {

@@ -210,6 +210,7 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
     Say("warning: PID %u is not recorded: %s; the others are", Raw(pid),
         std::string(why.message()).c_str());
   };
+  callbacks.on_left_behind = [](const std::string& what) { Say("warning: %s", what.c_str()); };
   callbacks.on_missing = [](const std::string& what) { Say("warning: %s", what.c_str()); };
   if (arguments.quiet) return callbacks;
   const bool all = arguments.all_processes;

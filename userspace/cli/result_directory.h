@@ -57,8 +57,6 @@ class ResultDirectory {
   // Removes what Prepare() and CreateCapture() made, when nothing was recorded.
   void Discard() const;
 
-  // Stays open as long as this.
-  int descriptor() const { return fd_.get(); }
   // As it was asked for.
   const std::string& path() const { return path_; }
   std::string capture_path() const { return path_ + "/capture.ptrec"; }
