@@ -33,7 +33,7 @@ def code_of(library: str) -> tuple[int, int]:
     """The address and the size of its executable mapping."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         fields = line.split()
-        if fields[-1].endswith(library) and "x" in fields[1]:
+        if library in fields[-1] and "x" in fields[1]:
             begin, end = (int(number, 16) for number in fields[0].split("-"))
             return begin, end - begin
     raise LookupError(library)

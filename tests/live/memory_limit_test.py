@@ -114,6 +114,16 @@ class MemoryLimitTest(LiveTest):
     def test_with_room_it_is_recorded(self) -> None:
         self.assertEqual(self.check_survives(64, "--tier", "patch"), 0)
 
+    def test_the_others_are_recorded(self) -> None:
+        with Job() as other, self.limited_job(1) as (job, group):
+            done = self.run_proftrace("-p", job.pid, "-p", other.pid, "-d", "300ms", "-o", self.out, "--format", "none")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"PID {job.pid} is not recorded: PID {job.pid} is too near its memory limit", done.stderr)
+            self.assertEqual([target["pid"] for target in live.Result(self.out).summary["target"]], [other.pid])
+            self.assertEqual(group.kills(), 0)
+            group.lift()
+            self.assert_same_results(job.do("steps 5"))
+
     def test_proftraces_own_limit(self) -> None:
         with Job() as job, self.group() as group:
             prefix = ("sh", "-c", f'echo $$ > {group.folder}/cgroup.procs && exec "$@"', "sh")

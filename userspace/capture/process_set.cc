@@ -14,6 +14,7 @@
 #include "symbols/torch_copies.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/probe_memory.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/python_stacks.h"
 #include "userspace/capture/target_info.h"
@@ -229,9 +230,12 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
                                             " processes are recorded at once");
     }
   }
-  if (absl::Status status = PrepareMaps(programs_, pid, *plan); !status.ok()) {
+  // Jumps take no less; what they take beside that is looked at when their places are known.
+  absl::Status prepared = CheckProbeMemory(pid, plan->modules);
+  if (prepared.ok()) prepared = PrepareMaps(programs_, pid, *plan);
+  if (!prepared.ok()) {
     programs_->ForgetProcess(pid);
-    return status;
+    return prepared;
   }
   if (programs_->wants_stacks() || sampler_ != nullptr) {
     std::vector<Unsupported> gaps =

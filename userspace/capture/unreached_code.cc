@@ -12,7 +12,7 @@ namespace proftrace {
 namespace {
 
 // Of each mapping: one in every part of it that a job may have copied away.
-constexpr size_t kMostLooks = 256;
+constexpr size_t kMostPlacesOfMapping = 256;
 constexpr uint8_t kTrap = 0xcc;
 // Since Linux 6.18 a probe on a nop of five bytes becomes a call.
 constexpr uint8_t kCall = 0xe8;
@@ -70,7 +70,7 @@ class ModuleLook {
   }
 
   size_t CountWithout(const std::vector<Place>& places) const {
-    const size_t step = std::max<size_t>(1, places.size() / kMostLooks);
+    const size_t step = std::max<size_t>(1, places.size() / kMostPlacesOfMapping);
     bool is_one_without = false;
     for (size_t i = 0; i < places.size() && !is_one_without; i += step) {
       is_one_without = !HasProbe(places[i]);
