@@ -24,5 +24,5 @@ set(PROFTRACE_COMMON_HEADERS
   <absl/strings/str_format.h>)
 if(PROFTRACE_PRECOMPILED_HEADERS)
   precompiled_set(proftrace_headers HEADERS ${PROFTRACE_COMMON_HEADERS}
-    LIBS absl::flat_hash_map absl::flat_hash_set absl::statusor absl::str_format)
+    LIBS absl::flat_hash_map absl::flat_hash_set absl::statusor absl::str_format proftrace_hardening)
 endif()

@@ -1,7 +1,9 @@
-# The checks of the source that CI runs, and what they must find.
+# The checks of the source and of what is built that CI runs, and what they must find.
 set(house_tests ${CMAKE_CURRENT_LIST_DIR}/house_test.py)
 add_test(NAME house_test COMMAND Python3::Interpreter ${house_tests})
 add_test(NAME check_includes COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-includes.py)
 add_test(NAME check_bpf_objects COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-bpf-objects.py
   ${PROJECT_BINARY_DIR}/bpf/proftrace.bpf.o ${PROJECT_BINARY_DIR}/bpf/samples.bpf.o ${PROJECT_BINARY_DIR}/bpf/system.bpf.o)
-set_tests_properties(house_test check_includes check_bpf_objects PROPERTIES LABELS unit)
+add_test(NAME hardening_test COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/hardening_test.py ${CMAKE_READELF}
+  $<TARGET_FILE:proftrace> $<TARGET_FILE:proftrace_agent>)
+set_tests_properties(house_test check_includes check_bpf_objects hardening_test PROPERTIES LABELS unit)
