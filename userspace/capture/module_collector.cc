@@ -16,8 +16,8 @@ constexpr size_t kMostModels = 256;
 // The youngest of them, which may have got modules since they were read.
 constexpr size_t kModelsReadAgain = 4;
 // That wait to be looked for. A job makes up as many as it likes.
-constexpr size_t kMostWaiting = 1u << 16;
-constexpr size_t kMostWaitingOfOne = 1u << 14;
+constexpr size_t kMostModules = 1u << 16;
+constexpr size_t kMostModulesOfOne = 1u << 14;
 // For so long is looked for what waits at the end.
 constexpr int64_t kFinishNs = 5'000'000'000;
 constexpr uint64_t kTypeOffset = 8;  // in an object of Python's
@@ -42,7 +42,7 @@ void ModuleCollector::Observe(std::span<const std::byte> record) {
   std::memcpy(&pair, record.data(), sizeof(pair));
   const std::lock_guard lock(mutex_);
   size_t& waiting = waiting_[pair.head.pid];
-  if (waiting >= kMostWaitingOfOne || seen_.size() >= kMostWaiting) {
+  if (waiting >= kMostModulesOfOne || seen_.size() >= kMostModules) {
     ++not_read_;
     return;
   }
