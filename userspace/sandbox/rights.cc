@@ -1,5 +1,6 @@
 #include "userspace/sandbox/rights.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -7,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cstdlib>
+
+#include "userspace/base/unique_fd.h"
 
 namespace proftrace {
 namespace {
@@ -15,12 +18,11 @@ namespace {
 constexpr rlim_t kLeastBytes = rlim_t{1} << 30;
 
 rlim_t MappedBytes() {
-  unsigned long long pages = 0;
-  if (FILE* file = std::fopen("/proc/self/statm", "re"); file != nullptr) {
-    if (std::fscanf(file, "%llu", &pages) != 1) pages = 0;
-    std::fclose(file);
-  }
-  return static_cast<rlim_t>(pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  char text[64] = "";
+  const UniqueFd file(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  if (file.valid() && read(file.get(), text, sizeof(text) - 1) < 0) return 0;
+  return static_cast<rlim_t>(std::strtoull(text, nullptr, 10)) *
+         static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
 }
 
 void Lower(__rlimit_resource which, rlim_t limit) {
