@@ -387,7 +387,10 @@ TEST(PatchRing, LooksForRecordsWhereThereAreNoneForAWhileOnly) {
   ASSERT_EQ(recorder.Drain().size(), 1u);
   for (size_t i = PATCH_SLOTS / 2; i < PATCH_SLOTS; ++i) {
     std::byte* slot = recorder.memory() + PATCH_RING_HEADER_BYTES + (i << PATCH_SLOT_SHIFT);
-    const uint64_t owner = 0x7fff00000000;
+    uint64_t owner = 0;
+    std::memcpy(&owner, slot + PATCH_SLOT_OWNER, sizeof(owner));
+    if (owner != 0) continue;  // this thread's
+    owner = 0x7fff00000000;
     const uint64_t tail = kSlotWords;
     std::memcpy(slot + PATCH_SLOT_OWNER, &owner, sizeof(owner));
     std::memcpy(slot + PATCH_SLOT_TAIL, &tail, sizeof(tail));
