@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "exporters/formats.h"
+#include "exporters/output_file.h"
 #include "nlohmann/json.hpp"
+#include "userspace/base/guarded_folder.h"
 #include "userspace/base/saturating.h"
 #include "userspace/model/timeline.h"
 
@@ -124,11 +126,17 @@ inline void CheckSystem(const Timeline& timeline) {
 inline void ExportAll(const Timeline& timeline) {
   const Aggregates aggregates = Aggregate(timeline, {});
   const TableOptions table;
+  FolderTrust everybody;
+  everybody.is_checked = false;
+  const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(".", everybody);
+  Require(directory.ok(), "the current directory");
   for (const Format& format : Formats()) {
     // Refused, and rightly so, where that was not recorded.
     if (!IsRecorded(format.needs, timeline)) continue;
     StringSink sink;
-    const absl::Status status = format.write({timeline, aggregates, table}, sink);
+    ExportInput input{timeline, aggregates, table};
+    input.directory = &*directory;
+    const absl::Status status = format.write(input, sink);
     if (!status.ok()) {
       std::fprintf(stderr, "%s: %s\n", std::string(format.name).c_str(), status.ToString().c_str());
     }

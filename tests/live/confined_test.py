@@ -30,8 +30,9 @@ class ConfinedTest(live.LiveTest):
     def start_export(self, environment: dict[str, str] | None = None) -> tuple[subprocess.Popen[str], int]:
         """One that waits for who reads what it writes, and its process that does so."""
         os.mkfifo(self.out)
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
         export = subprocess.Popen([live.BINARY, "export", CAPTURE, "--format", "chrome", "-o", self.out], text=True,
-                                  stderr=subprocess.PIPE, env={**os.environ, **(environment or {})})
+                                  stderr=subprocess.PIPE, env={**variables, **(environment or {})})
         self.addCleanup(export.stderr.close)
         self.addCleanup(export.kill)
         live.wait_until(lambda: bool(children_of(export.pid)), 10, "a process that exports")
