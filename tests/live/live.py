@@ -35,6 +35,10 @@ from forked_job import ForkedJob, JobServer  # noqa: E402
 from process import LineReader, Stopped  # noqa: E402
 
 JOB = HERE / "job.py"
+# Run by sudo the tests are root's all the same, and so are the commands that they have recorded.
+for sudo in ("SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND"):
+    os.environ.pop(sudo, None)
+
 BINARY = Path(os.environ.get("PROFTRACE_BINARY", HERE.parents[1] / "build/release/bin/proftrace"))
 SKIP = 77
 MOST_BYTES_TOLD = 10
