@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "symbols/instruction.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
 
@@ -11,7 +12,6 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostSampledPoints = 64;
-constexpr uint8_t kBreakpoint = 0xcc;
 
 // Where the process has the point; nothing where it has not mapped that part as code.
 std::optional<uint64_t> AddressOf(const std::vector<Mapping>& mappings, const FileId& file,
@@ -38,7 +38,7 @@ std::optional<bool> HasProbesOf(Pid pid, const ModulePlan& module) {
     uint8_t byte = 0;
     if (!address.has_value() || !memory.Read(*address, &byte, 1)) continue;
     // One that the kernel refused is no sign, and neither is one that it has made a call since.
-    has_one = has_one.value_or(false) || byte == kBreakpoint;
+    has_one = has_one.value_or(false) || byte == kBreakpointOpcode;
   }
   return has_one;
 }

@@ -7,12 +7,13 @@
 #include <string_view>
 #include <utility>
 
+#include "symbols/instruction.h"
+
 namespace proftrace {
 namespace {
 
 // Of each mapping: one in every part of it that a job may have copied away.
 constexpr size_t kMostPlacesOfMapping = 256;
-constexpr uint8_t kTrap = 0xcc;
 // Since Linux 6.18 a probe on a nop of five bytes becomes a call.
 constexpr uint8_t kCall = 0xe8;
 constexpr uint8_t kNopOf5Bytes[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
@@ -81,7 +82,7 @@ class ModuleLook {
 
   bool HasProbe(const Place& place) const {
     uint8_t now = 0;
-    if (!memory_.Read(place.address, &now, sizeof(now)) || now == kTrap) return true;
+    if (!memory_.Read(place.address, &now, sizeof(now)) || now == kBreakpointOpcode) return true;
     uint8_t file[sizeof(kNopOf5Bytes)];
     if (now != kCall) return false;
     return !read_file_(module_, place.point->file_offset, file, sizeof(file)) ||
