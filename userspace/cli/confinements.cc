@@ -48,13 +48,15 @@ void AddScratch(const std::string& capture, Reach* reach) {
   }
 }
 
+void LetMakeFiles(Confinement* confinement) {
+  confinement->makes_files = true;
+  confinement->gives_files = OwnerFromSudo().has_value();
+}
+
 }  // namespace
 
 Confinement OfRecording(const ResultDirectory& directory) {
-  Confinement confinement = OfReader({});
-  confinement.reach.write_descriptors.push_back(directory.fd());
-  confinement.makes_files = true;
-  confinement.gives_files = OwnerFromSudo().has_value();
+  Confinement confinement = OfExport(directory.fd());
   confinement.what = "writes the results";
   confinement.advice = "What was recorded is in " + directory.FindPlace().path + "/capture.ptrec";
   return confinement;
@@ -82,16 +84,14 @@ Confinement OfExport(const std::vector<std::string>& captures, const std::string
   } else {
     reach.writes.push_back(IsDirectoryAt(place) ? place : ParentOf(place));
   }
-  confinement.makes_files = true;
-  confinement.gives_files = OwnerFromSudo().has_value();
+  LetMakeFiles(&confinement);
   return confinement;
 }
 
 Confinement OfExport(int directory) {
   Confinement confinement = OfReader({});
   confinement.reach.write_descriptors.push_back(directory);
-  confinement.makes_files = true;
-  confinement.gives_files = OwnerFromSudo().has_value();
+  LetMakeFiles(&confinement);
   confinement.what = "writes the outputs";
   confinement.advice = "The capture is as it was";
   return confinement;
