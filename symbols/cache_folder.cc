@@ -52,13 +52,24 @@ bool ReadFully(int fd, char* buffer, size_t bytes) {
 
 }  // namespace
 
-std::string FileIdentity(const ElfFile& file) {
-  const struct stat& s = file.status();
-  const std::string volume = VolumeIdentity(file.fd(), s.st_dev);
+namespace {
+
+std::string IdentityOf(int fd, const FileState& s, const std::string& build_id) {
+  const std::string volume = VolumeIdentity(fd, s.device);
   if (volume.empty()) return "";
-  return absl::StrFormat("%s %s %x %x %x %x.%x %x.%x", volume, file.build_id(), s.st_dev, s.st_ino,
-                         s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
-                         s.st_ctim.tv_nsec);
+  return absl::StrFormat("%s %s %x %x %x %x.%x %x.%x", volume, build_id, s.device, s.inode, s.bytes,
+                         s.modified_s, s.modified_ns, s.changed_s, s.changed_ns);
+}
+
+}  // namespace
+
+std::string FileIdentity(const ElfFile& file) {
+  const std::optional<FileState> state = StateIn(file.status());
+  return state ? IdentityOf(file.fd(), *state, file.build_id()) : "";
+}
+
+std::string FileIdentity(const HeldFile& file, const std::string& build_id) {
+  return IdentityOf(file.fd(), file.state(), build_id);
 }
 
 std::string SealEntry(const EntryFormat& format, std::string_view content) {

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "symbols/elf_file.h"
+#include "symbols/held_file.h"
 #include "symbols/program_identity.h"
 #include "userspace/base/guarded_folder.h"
 
@@ -35,6 +36,7 @@ std::optional<std::string_view> OpenEntry(const EntryFormat& format, std::string
 
 // What tells the file from every other one. Empty: nothing does, and nothing is kept of it.
 std::string FileIdentity(const ElfFile& file);
+std::string FileIdentity(const HeldFile& file, const std::string& build_id);
 
 class CacheFolder {
  public:

@@ -5,8 +5,9 @@
 
 #include <utility>
 
+#include "symbols/target_entries.h"
+
 namespace proftrace {
-namespace {
 
 std::optional<FileState> StateIn(const struct stat& status) {
   if (!S_ISREG(status.st_mode)) return std::nullopt;
@@ -15,16 +16,14 @@ std::optional<FileState> StateIn(const struct stat& status) {
                    status.st_ctim.tv_nsec};
 }
 
-}  // namespace
-
 std::optional<FileState> StateOfFile(int fd) {
   struct stat status;
   return fstat(fd, &status) == 0 ? StateIn(status) : std::nullopt;
 }
 
 std::optional<FileState> StateOfFile(const std::string& proc_path) {
-  struct stat status;
-  return stat(proc_path.c_str(), &status) == 0 ? StateIn(status) : std::nullopt;
+  const std::optional<struct stat> status = StatEntry(proc_path);
+  return status ? StateIn(*status) : std::nullopt;
 }
 
 std::string LinkOfDescriptor(int fd) { return "/proc/self/fd/" + std::to_string(fd); }

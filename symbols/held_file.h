@@ -3,6 +3,8 @@
 // done to names and mappings meanwhile.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -27,7 +29,8 @@ struct FileState {
   auto operator<=>(const FileState&) const = default;
 };
 
-// Nothing: it is not a regular file, or cannot be looked at.
+// Nothing: it is not a regular file, or (of a descriptor) cannot be looked at.
+std::optional<FileState> StateIn(const struct stat& status);
 std::optional<FileState> StateOfFile(int fd);
 // Of the file that a path of /proc leads to (/proc/PID/map_files/…, /proc/self/fd/…).
 std::optional<FileState> StateOfFile(const std::string& proc_path);

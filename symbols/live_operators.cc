@@ -1,56 +1,77 @@
 // What changes in a process after its plan was made: the libraries that it maps, and the operators
 // that they register.
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
 
+#include "symbols/cache_bytes.h"
 #include "symbols/cached_memory.h"
 #include "symbols/elf_file.h"
 #include "symbols/module_analysis.h"
 #include "symbols/operator_registry.h"
+#include "symbols/plan_codec.h"
 #include "symbols/planner.h"
 #include "symbols/process_maps.h"
 #include "symbols/process_memory.h"
 #include "symbols/read_budget.h"
+#include "symbols/target_worker.h"
 #include "symbols/torch_copies.h"
 
 namespace proftrace {
 namespace {
 
 // Of one look at a process: what these read takes a tenth of a second.
-constexpr uint64_t kMostReadBytes = uint64_t{4} << 30;
-constexpr int64_t kLongestReadingNs = 10'000'000'000;
+constexpr uint64_t kMostLookBytes = uint64_t{4} << 30;
+constexpr int64_t kLongestLookNs = 10'000'000'000;
+
+constexpr int64_t kLongestLookS = kLongestLookNs / 1'000'000'000;
+
+bool IsContributor(Pid pid, const MappedFile& mapped) {
+  auto opened = OpenMappedFile(pid, mapped);
+  if (!opened.ok()) return false;
+  const auto file = ElfFile::Open(std::move(opened->fd));
+  return file.ok() && MayContribute(**file, /*full=*/false);
+}
 
 }  // namespace
 
 bool HasNewContributor(Pid pid, std::set<FileId>* known) {
-  ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
+  ReadBudget budget({.bytes = kMostLookBytes, .cpu_ns = kLongestLookNs});
   const ReadBudget::Scope scope(&budget);
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return false;
-  bool found = false;
-  for (const MappedFile& mapped : GroupByFile(*mappings)) {
+  std::vector<MappedFile> added;
+  for (MappedFile& mapped : GroupByFile(*mappings)) {
     bool is_new = false;
     for (const FileId& id : IdsOf(mapped)) is_new |= known->insert(id).second;
-    if (!is_new || found) continue;
-    auto opened = OpenMappedFile(pid, mapped);
-    if (!opened.ok()) continue;
-    const auto file = ElfFile::Open(std::move(opened->fd));
-    found = file.ok() && MayContribute(**file, /*full=*/false);
+    if (is_new) added.push_back(std::move(mapped));
   }
-  return found;
+  if (added.empty()) return false;
+  const auto found = ReadInWorker(pid, kLongestLookS, [&]() -> absl::StatusOr<std::string> {
+    return std::any_of(added.begin(), added.end(),
+                       [pid](const MappedFile& mapped) { return IsContributor(pid, mapped); })
+               ? "found"
+               : "";
+  });
+  return found.ok() && !found->empty();
 }
 
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan) {
   if (plan.dispatcher_slot == 0) return {};
-  ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
-  const ReadBudget::Scope scope(&budget);
-  return ReadOperatorList(ProcessMemory(pid), plan.dispatcher_slot, plan.old_string_abi).operators;
+  const auto bytes = ReadInWorker(pid, kLongestLookS, [&]() -> absl::StatusOr<std::string> {
+    ReadBudget budget({.bytes = kMostLookBytes, .cpu_ns = kLongestLookNs});
+    const ReadBudget::Scope scope(&budget);
+    return EncodeOperators(
+        ReadOperatorList(ProcessMemory(pid), plan.dispatcher_slot, plan.old_string_abi).operators);
+  });
+  return bytes.ok() ? DecodeOperators(*bytes).value_or(std::vector<OperatorInfo>())
+                    : std::vector<OperatorInfo>();
 }
 
 SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
                           const std::vector<OperatorInfo>& operators) {
-  ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
+  ReadBudget budget({.bytes = kMostLookBytes, .cpu_ns = kLongestLookNs});
   const ReadBudget::Scope scope(&budget);
   const ProcessMemory process(pid);
   const CachedMemory memory(process);
@@ -67,6 +88,38 @@ SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
       ReadSchemas(memory, all, plan.old_string_abi, symbols ? &*symbols : nullptr);
   if (budget.is_used_up()) reading.refusal = "reading them was given up: " + budget.Why();
   return reading;
+}
+
+SchemaTexts ReadSchemaTexts(Pid pid, const ProbePlan& plan,
+                            const std::vector<OperatorInfo>& operators) {
+  const auto bytes = ReadInWorker(pid, kLongestLookS, [&]() -> absl::StatusOr<std::string> {
+    const SchemaReading reading = ReadSchemas(pid, plan, operators);
+    CacheWriter out;
+    out.Text(reading.refusal);
+    out.Number(reading.unreadable);
+    std::vector<OperatorInfo> found;
+    for (const OperatorInfo& info : operators) {
+      const auto schema = reading.schemas.find(info.address);
+      if (schema == reading.schemas.end()) continue;
+      found.push_back({.address = info.address, .schema = FormatSchema(*schema->second)});
+    }
+    out.Text(EncodeOperators(found));
+    return out.Take();
+  });
+  SchemaTexts texts;
+  if (!bytes.ok()) {
+    texts.refusal = std::string(bytes.status().message());
+    return texts;
+  }
+  CacheReader in(*bytes);
+  texts.refusal = in.Text();
+  texts.unreadable = in.Number<uint32_t>();
+  if (auto found = DecodeOperators(in.Text())) {
+    texts.found = *std::move(found);
+  } else {
+    texts.refusal = "what was read of them is none";
+  }
+  return texts;
 }
 
 bool IsRegistering(const ProbePlan& plan) {

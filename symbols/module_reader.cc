@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "symbols/elf_file.h"
+#include "symbols/file_facts.h"
 #include "symbols/read_budget.h"
 #include "userspace/base/clock.h"
 
@@ -44,12 +45,6 @@ bool IsMappingOf(Pid pid, const Mapping& mapping, const HeldFile& held) {
   return errno == EPERM || errno == EACCES;
 }
 
-// What is missing where the file's budget, or the process', was used up.
-void NoteBudget(const ElfFile& file, ModuleFacts* facts) {
-  if (file.is_cut()) facts->gaps.push_back({"what was not read of a library", file.WhyCut()});
-  facts->is_cut |= file.is_cut() || !ReadBudget::PayAll(0);
-}
-
 }  // namespace
 
 bool RenewPath(Pid pid, ModulePlan* module) {
@@ -83,12 +78,8 @@ size_t CountOperators(const ModuleFacts& facts) {
                     [](const auto& f) { return f.role == FunctionRole::kOperator; }));
 }
 
-ModuleReader::ModuleReader(Pid pid, const PlanOptions& options)
-    : pid_(pid),
-      cache_(options.cache_directory),
-      analysed_(options.analysed),
-      deadline_ns_(ThreadCpuNs() + options.longest_reading_ns),
-      longest_analysis_ns_(options.longest_analysis_ns) {}
+ModuleReader::ModuleReader(Pid pid, const PlanOptions& options, WorkerChannel* channel)
+    : pid_(pid), channel_(channel), deadline_ns_(ThreadCpuNs() + options.longest_reading_ns) {}
 
 std::vector<Module> ModuleReader::ReadAll(const std::vector<MappedFile>& files) {
   std::vector<Module> modules;
@@ -130,8 +121,11 @@ void ModuleReader::AddGaps(ProbePlan* plan) const {
 
 void ModuleReader::NoteUnread(const MappedFile& mapped, const std::string& reason) {
   const std::string name = FileName(mapped.path);
-  if (!unread_.empty() || name.find("torch") == std::string::npos) return;
-  unread_ = absl::StrCat(name, ": ", reason);
+  if (name.find("torch") != std::string::npos) NoteLost(name, reason);
+}
+
+void ModuleReader::NoteLost(const std::string& name, const std::string& reason) {
+  if (unread_.empty()) unread_ = absl::StrCat(name, ": ", reason);
 }
 
 std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
@@ -155,9 +149,9 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   module.build_id = (*file)->build_id();
   module.load_bias = place->bias;
   module.zeroed_data = ZeroedData(**file, place->bias);
-  auto facts = cache_.Load(**file);
-  if (!facts && analysed_ != nullptr) facts = analysed_->Find(held->state());
-  if (!facts && !MayContribute(**file, full)) {
+  auto facts = AskForFacts(channel_, *held, module.build_id, /*find=*/false);
+  const bool is_known = facts.ok() && facts->has_value();
+  if (!is_known && !MayContribute(**file, full)) {
     if ((*file)->is_cut()) NoteUnread(mapped, (*file)->WhyCut());
     return std::nullopt;
   }
@@ -165,22 +159,15 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
     NoteUnread(mapped, "the process exchanges what it has mapped while it is read");
     return std::nullopt;
   }
-  if (facts) {
-    module.facts = *std::move(facts);
-    module.from_cache = true;
-    read_.insert(id);
-    return module;
-  }
   read_.insert(id);
-  module.facts = AnalyzeModule(file->get(), longest_analysis_ns_);
-  NoteBudget(**file, &module.facts);
-  // What was found of a file that is being written to is nobody's.
-  if (module.facts.is_cut || !held->IsUnchanged()) return module;
-  if (cache_.MayKeep(**file)) {
-    cache_.Store(**file, module.facts);
-  } else if (analysed_ != nullptr) {
-    analysed_->Add(held, module.facts);
+  if (!is_known) facts = AskForFacts(channel_, *held, module.build_id, /*find=*/true);
+  if (!facts.ok()) {
+    NoteLost(FileName(mapped.path), std::string(facts.status().message()));
+    return std::nullopt;
   }
+  if (!facts->has_value()) return std::nullopt;
+  module.facts = **std::move(facts);
+  module.from_cache = is_known;
   return module;
 }
 

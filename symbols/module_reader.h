@@ -12,11 +12,11 @@
 
 #include "symbols/held_file.h"
 #include "symbols/module_analysis.h"
-#include "symbols/plan_cache.h"
 #include "symbols/planner.h"
 #include "symbols/probe_plan.h"
 #include "symbols/process_maps.h"
 #include "userspace/model/ids.h"
+#include "userspace/sandbox/worker.h"
 
 namespace proftrace {
 
@@ -37,10 +37,10 @@ std::string FileName(const std::string& path);
 
 size_t CountOperators(const ModuleFacts& facts);
 
-// Opens and analyses the files of one process.
+// Opens the files of one process and gathers their facts, in a worker.
 class ModuleReader {
  public:
-  ModuleReader(Pid pid, const PlanOptions& options);
+  ModuleReader(Pid pid, const PlanOptions& options, WorkerChannel* channel);
 
   // Those that contribute; from .symtab too where the dynamic symbols tell of no operator.
   std::vector<Module> ReadAll(const std::vector<MappedFile>& files);
@@ -56,12 +56,12 @@ class ModuleReader {
   std::optional<Module> Read(const MappedFile& mapped, bool full);
 
   Pid pid_;
-  PlanCache cache_;
-  std::shared_ptr<AnalysedFiles> analysed_;
+  WorkerChannel* channel_;
   int64_t deadline_ns_;
-  int64_t longest_analysis_ns_;
   // Files that are named as torch's: others may be anything.
   void NoteUnread(const MappedFile& mapped, const std::string& reason);
+  // One that contributes.
+  void NoteLost(const std::string& name, const std::string& reason);
 
   bool is_cut_ = false;
   std::string unread_;

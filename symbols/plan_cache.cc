@@ -321,16 +321,18 @@ std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view 
   return facts;
 }
 
-std::optional<ModuleFacts> PlanCache::Load(const ElfFile& file) const {
-  const std::string identity = FileIdentity(file);
+std::optional<ModuleFacts> PlanCache::Load(const HeldFile& file,
+                                           const std::string& build_id) const {
+  const std::string identity = FileIdentity(file, build_id);
   const std::optional<std::string> content = folder_.Load(identity);
   if (!content) return std::nullopt;
-  return DecodeFacts(*content, identity, static_cast<uint64_t>(file.status().st_size));
+  return DecodeFacts(*content, identity, static_cast<uint64_t>(file.state().bytes));
 }
 
-void PlanCache::Store(const ElfFile& file, const ModuleFacts& facts) const {
+void PlanCache::Store(const HeldFile& file, const std::string& build_id,
+                      const ModuleFacts& facts) const {
   if (!usable()) return;
-  const std::string identity = FileIdentity(file);
+  const std::string identity = FileIdentity(file, build_id);
   folder_.Store(identity, EncodeFacts(identity, facts));
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "symbols/cache_folder.h"
-#include "symbols/elf_file.h"
+#include "symbols/held_file.h"
 #include "symbols/module_analysis.h"
 
 namespace proftrace {
@@ -19,11 +19,13 @@ class PlanCache {
       : folder_(directory, {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}) {}
 
   bool usable() const { return folder_.usable(); }
-  // Whether what is found out about the file can be kept.
-  bool MayKeep(const ElfFile& file) const { return usable() && !FileIdentity(file).empty(); }
+  // Whether what is found out about the file can be kept. `build_id`: what it says of itself.
+  bool MayKeep(const HeldFile& file, const std::string& build_id) const {
+    return usable() && !FileIdentity(file, build_id).empty();
+  }
   // Nothing where there is no entry, or none that passes every check.
-  std::optional<ModuleFacts> Load(const ElfFile& file) const;
-  void Store(const ElfFile& file, const ModuleFacts& facts) const;
+  std::optional<ModuleFacts> Load(const HeldFile& file, const std::string& build_id) const;
+  void Store(const HeldFile& file, const std::string& build_id, const ModuleFacts& facts) const;
 
  private:
   CacheFolder folder_;

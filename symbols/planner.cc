@@ -5,7 +5,6 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -514,11 +513,6 @@ constexpr uint64_t kMostBytesOfProcess = uint64_t{32} << 30;
 // Files are given up in good order before the budget is used up.
 constexpr int64_t kSlackNs = 2'000'000'000;
 
-std::string StoppedEarly(Pid pid) {
-  return absl::StrCat("proftrace was asked to end before PID ", Raw(pid),
-                      " was read: nothing was recorded");
-}
-
 void AddBudgetGap(const ReadBudget& budget, Pid pid, ProbePlan* plan) {
   if (!budget.is_used_up()) return;
   plan->gaps.push_back(
@@ -526,13 +520,15 @@ void AddBudgetGap(const ReadBudget& budget, Pid pid, ProbePlan* plan) {
        absl::StrCat("PID ", Raw(pid), " was not read to the end: ", budget.Why())});
 }
 
-absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
+}  // namespace
+
+absl::StatusOr<ProbePlan> BuildPlanInWorker(Pid pid, const PlanOptions& options,
+                                            WorkerChannel* channel) {
 #if !defined(__x86_64__)
   return Fail(ExitCode::kHostUnfit, "proftrace runs on x86-64 only: it reads x86-64 machine code");
 #endif
   ReadBudget budget({.bytes = kMostBytesOfProcess,
-                     .cpu_ns = std::max(options.longest_reading_ns, int64_t{0}) + kSlackNs,
-                     .stop = options.stop});
+                     .cpu_ns = std::max(options.longest_reading_ns, int64_t{0}) + kSlackNs});
   const ReadBudget::Scope scope(&budget);
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
@@ -543,38 +539,23 @@ absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
                 absl::StrCat("process ", Raw(pid),
                              " has no program any more (it has ended, or is the kernel's)"));
   }
-  ModuleReader reader(pid, options);
+  ModuleReader reader(pid, options, channel);
   std::vector<Module> modules = reader.ReadAll(files);
   const bool has_operators = std::any_of(modules.begin(), modules.end(), [](const Module& module) {
     return CountOperators(module.facts) > 0;
   });
-  if (budget.is_stopped()) return Fail(ExitCode::kNoTarget, StoppedEarly(pid));
   const std::vector<std::string> displaced = FindDisplacedCode(*mappings);
   if (!has_operators) {
     if (absl::Status status = CheckTorchHasCode(pid, displaced); !status.ok()) return status;
     return NoTorch(pid, files.size(), reader.is_cut() || budget.is_used_up(), reader.unread());
   }
   ProbePlan plan = PlanBuilder(pid, std::move(modules), options).Run(files);
-  if (budget.is_stopped()) return Fail(ExitCode::kNoTarget, StoppedEarly(pid));
   reader.AddGaps(&plan);
   AddBudgetGap(budget, pid, &plan);
   AddDisplacedGaps(pid, displaced, &plan);
   ApplyChoice(choice, &plan);
   AddOperatorGaps(&plan);
   return plan;
-}
-
-}  // namespace
-
-absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
-  // What the process has mapped says how much memory that takes: too much of one process must not
-  // end the recording of others.
-  try {
-    return BuildPlan(pid, options);
-  } catch (const std::exception& error) {
-    return Fail(ExitCode::kHostUnfit,
-                absl::StrCat("process ", Raw(pid), " cannot be analysed: ", error.what()));
-  }
 }
 
 }  // namespace proftrace

@@ -16,6 +16,7 @@
 #include "symbols/operator_schema.h"
 #include "symbols/probe_plan.h"
 #include "userspace/model/ids.h"
+#include "userspace/sandbox/worker.h"
 
 namespace proftrace {
 
@@ -57,7 +58,12 @@ struct PlanOptions {
 // or changes it. Errors: kNoTarget (no such process, or it has ended), kNotPermitted (its memory
 // map may not be read), kNoTorch (no mapped file defines torch's operators), kHostUnfit (this
 // program runs on something else than x86-64).
+// All that the target has made is read by a worker without rights. Where that does not come to its
+// end, the status says why.
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options);
+// What that worker does.
+absl::StatusOr<ProbePlan> BuildPlanInWorker(Pid pid, const PlanOptions& options,
+                                            WorkerChannel* channel);
 
 // Where the mapping is gone at which `module` was planned (it was split, say): the path of another
 // one of its code. False where the process has that very file, as it was analysed, no more, or
@@ -72,6 +78,15 @@ std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan);
 // on the way to the first probe.
 SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
                           const std::vector<OperatorInfo>& operators);
+
+// The same as texts, read by a worker without rights.
+struct SchemaTexts {
+  std::vector<OperatorInfo> found;  // with their schemas
+  uint32_t unreadable = 0;          // as in SchemaReading
+  std::string refusal;              // likewise
+};
+SchemaTexts ReadSchemaTexts(Pid pid, const ProbePlan& plan,
+                            const std::vector<OperatorInfo>& operators);
 
 // Whether the process has mapped a file that is not in `known` and may have rows of its own: a plan
 // that is made anew has more then. All of its files are in `known` afterwards.

@@ -1,7 +1,6 @@
 #include "symbols/process.h"
 
 #include <absl/strings/str_cat.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,8 @@
 #include "symbols/python_objects.h"
 #include "symbols/python_runtime.h"
 #include "symbols/read_budget.h"
+#include "symbols/target_entries.h"
+#include "symbols/target_worker.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 
@@ -29,12 +30,6 @@ constexpr std::string_view kNul("\0", 1);
 
 std::string ProcPath(Pid pid, const char* name) {
   return absl::StrCat("/proc/", Raw(pid), "/", name);
-}
-
-std::string ReadLink(const std::string& path) {
-  char buffer[PATH_MAX];
-  const ssize_t length = readlink(path.c_str(), buffer, sizeof(buffer));
-  return length > 0 ? std::string(buffer, static_cast<size_t>(length)) : std::string();
 }
 
 void ReadStatusFile(std::string_view text, ProcessInfo* info) {
@@ -109,8 +104,7 @@ bool IsUnchanged(Pid pid, const std::vector<MappedFile>& files, const std::strin
 }
 
 // torch.version as the process has imported it.
-TorchVersion ReadImportedVersion(Pid pid, const std::vector<MappedFile>& files) {
-  if (FindPythonVersion(files).empty()) return {};
+TorchVersion ReadImportedVersionHere(Pid pid, const std::vector<MappedFile>& files) {
   const ProcessMemory process(pid);
   const auto python = FindPythonRuntime(pid, process, files);
   if (!python.ok()) return {};
@@ -123,6 +117,18 @@ TorchVersion ReadImportedVersion(Pid pid, const std::vector<MappedFile>& files) 
     return found && IsPlainVersion(*found) ? *found : std::string();
   };
   return {text("__version__"), text("cuda")};
+}
+
+TorchVersion ReadImportedVersion(Pid pid, const std::vector<MappedFile>& files) {
+  if (FindPythonVersion(files).empty()) return {};
+  const auto read = ReadInWorker(pid, kLongestReadingNs / 1'000'000'000, [&] {
+    const TorchVersion version = ReadImportedVersionHere(pid, files);
+    return absl::StatusOr<std::string>(version.torch + " " + version.cuda);
+  });
+  if (!read.ok()) return {};
+  const size_t space = read->find(' ');
+  TorchVersion version{read->substr(0, space), read->substr(std::min(read->size(), space + 1))};
+  return IsPlainVersion(version.torch) && IsPlainVersion(version.cuda) ? version : TorchVersion();
 }
 
 }  // namespace
@@ -195,7 +201,7 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
   info.start_ticks = StartTicks(ReadSmallFile(ProcPath(pid, "stat"), kMaxStatusBytes));
   info.comm = ReadSmallFile(ProcPath(pid, "comm"), kMaxStatusBytes);
   if (info.comm.ends_with('\n')) info.comm.pop_back();
-  info.exe = ReadLink(ProcPath(pid, "exe"));
+  info.exe = ReadEntryLink(ProcPath(pid, "exe"));
   const std::string cmdline = ReadSmallFile(ProcPath(pid, "cmdline"), kMaxCommandLineBytes);
   // Each argument ends with NUL; an empty one is an argument too.
   std::vector<std::string_view> arguments = SplitText(cmdline, kNul, /*skip_empty=*/false);

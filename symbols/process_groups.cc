@@ -7,10 +7,12 @@
 #include <tuple>
 #include <utility>
 
+#include "symbols/cache_bytes.h"
 #include "symbols/elf_file.h"
 #include "symbols/python_groups.h"
 #include "symbols/python_runtime.h"
 #include "symbols/read_budget.h"
+#include "symbols/target_worker.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -28,8 +30,8 @@ constexpr uint64_t kHeapBeginBytes = uint64_t{256} << 20;
 constexpr uint64_t kHeapEndBytes = uint64_t{128} << 20;
 constexpr uint64_t kMostBytes = uint64_t{768} << 20;
 // With the files that have the classes, and what Python says of the groups.
-constexpr uint64_t kMostReadBytes = uint64_t{8} << 30;
-constexpr int64_t kLongestReadingNs = 10'000'000'000;
+constexpr uint64_t kMostGroupSearchBytes = uint64_t{8} << 30;
+constexpr int64_t kLongestGroupSearchNs = 10'000'000'000;
 constexpr int kLargestWorld = 1 << 20;
 constexpr uint32_t kMostReferences = 1 << 20;
 constexpr size_t kLongestName = 256;
@@ -190,9 +192,11 @@ std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
   return groups;
 }
 
-ProcessGroupReading ReadProcessGroups(Pid pid, const ProbePlan& plan) {
+namespace {
+
+ProcessGroupReading ReadGroupsHere(Pid pid, const ProbePlan& plan) {
   ProcessGroupReading reading;
-  ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
+  ReadBudget budget({.bytes = kMostGroupSearchBytes, .cpu_ns = kLongestGroupSearchNs});
   const ReadBudget::Scope scope(&budget);
   const GroupLayout layout = GroupLayoutOf(plan.torch_version);
   const auto mappings = ReadMaps(pid);
@@ -216,6 +220,76 @@ ProcessGroupReading ReadProcessGroups(Pid pid, const ProbePlan& plan) {
         budget.is_used_up() ? budget.Why() : "torch.distributed's variables do not say them";
   }
   return reading;
+}
+
+void PutGroup(const ProcessGroup& group, CacheWriter* out) {
+  for (const std::string* text :
+       {&group.name, &group.description, &group.backend, &group.backend_config}) {
+    out->Text(*text);
+  }
+  out->Number(static_cast<uint32_t>(group.rank));
+  out->Number(static_cast<uint32_t>(group.size));
+  out->Number(static_cast<uint32_t>(group.ranks.size()));
+  for (const int rank : group.ranks) out->Number(static_cast<uint32_t>(rank));
+}
+
+ProcessGroup TakeGroup(CacheReader* in) {
+  ProcessGroup group;
+  for (std::string* text :
+       {&group.name, &group.description, &group.backend, &group.backend_config}) {
+    *text = in->Text();
+  }
+  group.rank = static_cast<int>(in->Number<uint32_t>());
+  group.size = static_cast<int>(in->Number<uint32_t>());
+  const uint32_t ranks = in->Number<uint32_t>();
+  for (uint32_t i = 0; i < ranks && in->ok(); ++i) {
+    group.ranks.push_back(static_cast<int>(in->Number<uint32_t>()));
+  }
+  return group;
+}
+
+std::string EncodeReading(const ProcessGroupReading& reading) {
+  CacheWriter out;
+  out.Text(reading.without_members);
+  out.Text(reading.cut);
+  out.Number(static_cast<uint8_t>(reading.count.has_value() ? 1 : 0));
+  out.Number(static_cast<uint32_t>(reading.count.value_or(0)));
+  out.Number(static_cast<uint32_t>(reading.groups.size()));
+  for (const ProcessGroup& group : reading.groups) PutGroup(group, &out);
+  return out.Take();
+}
+
+std::optional<ProcessGroupReading> DecodeReading(std::string_view bytes) {
+  CacheReader in(bytes);
+  ProcessGroupReading reading;
+  reading.without_members = in.Text();
+  reading.cut = in.Text();
+  const bool has_count = in.Number<uint8_t>() != 0;
+  const auto count = static_cast<int>(in.Number<uint32_t>());
+  if (has_count) reading.count = count;
+  const uint32_t groups = in.Number<uint32_t>();
+  for (uint32_t i = 0; i < groups && in.ok(); ++i) {
+    reading.groups.push_back(TakeGroup(&in));
+    const ProcessGroup& group = reading.groups.back();
+    if (group.rank < 0 || group.rank >= group.size) return std::nullopt;
+  }
+  return in.ok() && in.at_end() ? std::optional(std::move(reading)) : std::nullopt;
+}
+
+}  // namespace
+
+ProcessGroupReading ReadProcessGroups(Pid pid, const ProbePlan& plan) {
+  const auto bytes = ReadInWorker(pid, kLongestGroupSearchNs / 1'000'000'000 + 5, [&] {
+    return absl::StatusOr<std::string>(EncodeReading(ReadGroupsHere(pid, plan)));
+  });
+  ProcessGroupReading failed;
+  if (!bytes.ok()) {
+    failed.cut = std::string(bytes.status().message());
+    return failed;
+  }
+  if (auto reading = DecodeReading(*bytes)) return *std::move(reading);
+  failed.cut = "what was read of them is none";
+  return failed;
 }
 
 }  // namespace proftrace

@@ -4,16 +4,12 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <dirent.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -21,6 +17,7 @@
 
 #include "symbols/process_memory.h"
 #include "symbols/read_budget.h"
+#include "symbols/target_entries.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 
@@ -86,18 +83,6 @@ std::optional<Mapping> ParseLine(std::string_view line) {
   return mapping;
 }
 
-std::string ReadAll(const UniqueFd& fd, size_t limit_bytes) {
-  std::string text;
-  char buffer[16384];
-  while (fd.valid() && text.size() < limit_bytes && ReadBudget::PayAll(sizeof(buffer))) {
-    const ssize_t got = read(fd.get(), buffer, std::min(sizeof(buffer), limit_bytes - text.size()));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    text.append(buffer, static_cast<size_t>(got));
-  }
-  return text;
-}
-
 }  // namespace
 
 std::vector<Mapping> ParseMaps(std::string_view text) {
@@ -131,46 +116,40 @@ std::string PathBelowRoot(const std::string& path, const std::string& root) {
   return path.substr(root.size());
 }
 
-namespace {
-
 std::string PathInTarget(Pid pid, const std::string& path) {
-  char root[PATH_MAX];
-  const ssize_t size =
-      readlink(absl::StrCat("/proc/", Raw(LivingThread(pid)), "/root").c_str(), root, sizeof(root));
-  return size <= 0 ? path : PathBelowRoot(path, std::string(root, static_cast<size_t>(size)));
+  const std::string root = ReadEntryLink(absl::StrCat("/proc/", Raw(LivingThread(pid)), "/root"));
+  return PathBelowRoot(path, root);
 }
 
-}  // namespace
-
 UniqueFd OpenInTargetRoot(Pid pid, const std::string& path) {
-  const UniqueFd root(open(absl::StrCat("/proc/", Raw(LivingThread(pid)), "/root").c_str(),
-                           O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!root.valid()) return UniqueFd();
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  const UniqueFd place(static_cast<int>(
-      syscall(SYS_openat2, root.get(), PathInTarget(pid, path).c_str(), &how, sizeof(how))));
-  struct stat status;
-  if (!place.valid() || fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return UniqueFd();
+  return OpenBelowRoot(pid, PathInTarget(pid, path));
+}
+
+std::string ReadWhole(const UniqueFd& fd, size_t limit_bytes) {
+  std::string text;
+  char buffer[16384];
+  while (fd.valid() && text.size() < limit_bytes && ReadBudget::PayAll(sizeof(buffer))) {
+    const ssize_t got = read(fd.get(), buffer, std::min(sizeof(buffer), limit_bytes - text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(buffer, static_cast<size_t>(got));
   }
-  return UniqueFd(open(absl::StrCat("/proc/self/fd/", place.get()).c_str(),
-                       O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  return text;
 }
 
 std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes) {
-  return ReadAll(OpenInTargetRoot(pid, path), limit_bytes);
+  return ReadWhole(OpenInTargetRoot(pid, path), limit_bytes);
 }
 
 std::string ReadSmallFile(const std::string& path, size_t limit_bytes) {
-  return ReadAll(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)),
-                 limit_bytes);
+  return ReadEntry(path, limit_bytes);
 }
 
 std::vector<uint32_t> ReadNumberedEntries(const std::string& folder) {
   std::vector<uint32_t> numbers;
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
+  UniqueFd fd = OpenEntry(folder);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(fdopendir(fd.get()), closedir);
+  if (directory != nullptr) fd.Release();  // it is the directory's now
   while (directory != nullptr) {
     const dirent* entry = readdir(directory.get());
     if (entry == nullptr) break;
@@ -213,10 +192,10 @@ Pid LivingThread(Pid pid) {
 
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {
   const std::string path = absl::StrCat("/proc/", Raw(pid), "/maps");
-  if (access(absl::StrCat("/proc/", Raw(pid)).c_str(), F_OK) != 0) {
+  if (!StatEntry(absl::StrCat("/proc/", Raw(pid)))) {
     return Fail(ExitCode::kNoTarget, absl::StrCat("there is no process with PID ", Raw(pid)));
   }
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd = OpenEntry(path);
   if (!fd.valid()) {
     if (errno == ENOENT || errno == ESRCH) {
       return Fail(ExitCode::kNoTarget, absl::StrCat("process ", Raw(pid), " has ended"));
@@ -278,9 +257,9 @@ bool IsAtItsPath(Pid pid, const MappedFile& file) {
   for (const Mapping& mapping : file.mappings) {
     // As the link leads to the file, its numbers are those of the path, also on overlayfs and
     // btrfs.
-    struct stat here;
-    if (stat(MapFilesPath(pid, mapping).c_str(), &here) != 0) continue;
-    return here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+    const std::optional<struct stat> here = StatEntry(MapFilesPath(pid, mapping));
+    if (!here) continue;
+    return here->st_dev == there.st_dev && here->st_ino == there.st_ino;
   }
   return OpenMappedFileByPath(pid, file).ok();
 }
@@ -291,7 +270,7 @@ absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
     // The link is the mapping's own file. Its numbers are not compared: overlayfs and btrfs show
     // others in maps.
     const std::string path = MapFilesPath(pid, mapping);
-    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    UniqueFd fd = OpenEntry(path);
     struct stat status;
     if (fd.valid() && fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode)) {
       return OpenedFile{std::move(fd), path};

@@ -84,9 +84,14 @@ std::string MapFilesPath(Pid pid, const Mapping& mapping);
 // /proc/PID/root says.
 std::string PathBelowRoot(const std::string& path, const std::string& root);
 
+// The same of that process.
+std::string PathInTarget(Pid pid, const std::string& path);
+
 // Opens a regular file by its path in /proc/PID/maps, in the target's root; links in it cannot lead
 // out of there, and nothing but a regular file is ever opened.
 UniqueFd OpenInTargetRoot(Pid pid, const std::string& path);
+// The first `limit_bytes` of an open file.
+std::string ReadWhole(const UniqueFd& fd, size_t limit_bytes);
 std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes);
 
 // The first `limit_bytes` of a file of ours or in /proc; empty when it cannot be read.

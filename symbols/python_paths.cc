@@ -1,8 +1,6 @@
 #include "symbols/python_paths.h"
 
 #include <absl/strings/str_cat.h>
-#include <limits.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -10,6 +8,7 @@
 
 #include "symbols/cached_memory.h"
 #include "symbols/python_objects.h"
+#include "symbols/target_entries.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -21,10 +20,7 @@ constexpr size_t kMostPathBytes = 4096;
 constexpr size_t kMostBytes = size_t{16} << 20;
 
 std::string LinkOf(Pid pid, const char* name) {
-  char text[PATH_MAX];
-  const ssize_t size =
-      readlink(absl::StrCat("/proc/", Raw(pid), "/", name).c_str(), text, sizeof(text));
-  return size <= 0 ? "" : std::string(text, static_cast<size_t>(size));
+  return ReadEntryLink(absl::StrCat("/proc/", Raw(pid), "/", name));
 }
 
 std::string FolderOf(const std::string& path) {

@@ -71,6 +71,52 @@ class ConfinedTest(live.LiveTest):
         live.wait_until(lambda: not Path(f"/proc/{child}").exists() or status_of(child)["State"].startswith("Z"), 10,
                         "its end")
 
+    def start_reading(self, pid: int, workers: int) -> tuple[subprocess.Popen[str], list[int]]:
+        """A recording whose so many workers read the job: the first one the process, the second one of its files."""
+        cache = tempfile.TemporaryDirectory()
+        self.addCleanup(cache.cleanup)
+        tracer = subprocess.Popen([live.BINARY, "-p", str(pid), "-d", "1s", "-o", self.out], text=True,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  env={**os.environ, "PROFTRACE_CACHE_DIR": cache.name})
+        self.addCleanup(tracer.stderr.close)
+        self.addCleanup(tracer.kill)
+
+        def confined() -> list[int]:
+            return [child for child in children_of(tracer.pid) if status_of(child).get("Seccomp") == "2"]
+
+        live.wait_until(lambda: len(confined()) >= workers, 30, "its workers")
+        return tracer, sorted(confined())
+
+    def test_what_reads_the_job_has_no_right_at_all(self) -> None:
+        with live.Job() as job:
+            tracer, workers = self.start_reading(job.pid, 2)
+            for worker in workers:
+                os.kill(worker, signal.SIGSTOP)
+                status = status_of(worker)
+                for sets in ("CapPrm", "CapEff", "CapBnd", "CapInh", "CapAmb"):
+                    self.assertEqual(int(status[sets], 16), 0, sets)
+                self.assertEqual(status["NoNewPrivs"], "1")
+                links = [os.readlink(f"/proc/{worker}/fd/{fd}") for fd in os.listdir(f"/proc/{worker}/fd")]
+                self.assertFalse([link for link in links if "bpf" in link or "/var/" in link], links)
+                os.kill(worker, signal.SIGCONT)
+            self.assertEqual(tracer.wait(60), 0, tracer.stderr.read())
+
+    def test_a_crash_of_what_reads_the_job_is_a_sentence(self) -> None:
+        with live.Job() as job:
+            tracer, workers = self.start_reading(job.pid, 1)
+            os.kill(workers[0], signal.SIGSEGV)
+            self.assertEqual(tracer.wait(60), 70)
+            self.assert_one_sentence(tracer.stderr.read(), f"the process that reads PID {job.pid}", "Segmentation fault")
+
+    def test_a_crash_of_what_reads_a_library_names_it(self) -> None:
+        with live.Job() as job:
+            tracer, workers = self.start_reading(job.pid, 2)
+            os.kill(workers[1], signal.SIGSEGV)
+            code = tracer.wait(60)
+            told = tracer.stderr.read() + "".join(file.read_text() for file in self.out.glob("summary.json"))
+            self.assertIn(code, (0, 5), told)
+            self.assertRegex(told, r"\.so[^:]*: the process that analyses it ended by Segmentation fault")
+
     def test_a_link_leads_nowhere_else(self) -> None:
         with tempfile.TemporaryDirectory() as other:
             secret = Path(other) / "secret"

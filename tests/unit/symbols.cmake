@@ -57,6 +57,9 @@ proftrace_unit_test(symbols_python_arguments_test PARSER
 proftrace_unit_test(symbols_row_inputs_test PARSER
   SOURCES symbols_row_inputs_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_worker_test
+  SOURCES symbols_worker_test.cc
+  LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_target_test PARSER
   SOURCES symbols_target_test.cc symbols_control_groups_test.cc
   LIBS proftrace_symbols)

@@ -67,6 +67,8 @@ class PlanCacheTest : public testing::Test {
     auto file = ElfFile::Open(UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
     ASSERT_TRUE(file.ok()) << file.status();
     file_ = *std::move(file);
+    held_ = HeldFile::Hold(UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
+    ASSERT_NE(held_, nullptr);
   }
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -75,14 +77,15 @@ class PlanCacheTest : public testing::Test {
   fs::path folder_;
   fs::path directory_;
   std::unique_ptr<ElfFile> file_;
+  std::shared_ptr<const HeldFile> held_;
 };
 
 TEST_F(PlanCacheTest, GivesBackWhatWasStored) {
   const PlanCache cache(directory_.string());
   ASSERT_TRUE(cache.usable());
-  EXPECT_FALSE(cache.Load(*file_));
-  cache.Store(*file_, SomeFacts());
-  const auto facts = cache.Load(*file_);
+  EXPECT_FALSE(cache.Load(*held_, "id"));
+  cache.Store(*held_, "id", SomeFacts());
+  const auto facts = cache.Load(*held_, "id");
   ASSERT_TRUE(facts);
   ASSERT_EQ(facts->functions.size(), 1u);
   EXPECT_EQ(facts->functions[0].ends, (std::vector<uint64_t>{0x50, 0x60}));
@@ -128,8 +131,8 @@ TEST_F(PlanCacheTest, KeepsNodesInTheMiddleOfFunctions) {
   begin.inputs = {RowInputKind::kTensors, {*begin.place}};
   facts.rows = {{"f", "", {begin}}};
   const PlanCache cache(directory_.string());
-  cache.Store(*file_, facts);
-  const auto kept = cache.Load(*file_);
+  cache.Store(*held_, "id", facts);
+  const auto kept = cache.Load(*held_, "id");
   ASSERT_TRUE(kept);
   ASSERT_EQ(kept->rows.size(), 1u);
   EXPECT_EQ(kept->rows[0].probes[0].role, abi::PT_ROLE_PLACED_NODE);
@@ -169,9 +172,10 @@ TEST_F(PlanCacheTest, ThisBuildIsToldByItsBuildId) {
   EXPECT_TRUE(ProgramIdentity().starts_with(file_->build_id() + " ")) << ProgramIdentity();
   const CacheFolder folder(directory_.string(), {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'},
                            "another build");
-  PlanCache(directory_.string()).Store(*file_, SomeFacts());
-  EXPECT_TRUE(PlanCache(directory_.string()).Load(*file_));
-  EXPECT_FALSE(folder.Load(FileIdentity(*file_)));
+  PlanCache(directory_.string()).Store(*held_, "id", SomeFacts());
+  EXPECT_TRUE(PlanCache(directory_.string()).Load(*held_, "id"));
+  EXPECT_FALSE(folder.Load(FileIdentity(*held_, "id")));
+  EXPECT_EQ(FileIdentity(*held_, file_->build_id()), FileIdentity(*file_));
 }
 
 // Threads, and processes with the same PID in namespaces of their own.
@@ -194,19 +198,19 @@ TEST_F(PlanCacheTest, WritersAtOnceLeaveOneWholeEntry) {
 
 TEST_F(PlanCacheTest, ADamagedEntryIsReplaced) {
   const PlanCache cache(directory_.string());
-  cache.Store(*file_, SomeFacts());
+  cache.Store(*held_, "id", SomeFacts());
   std::ofstream(Entry(), std::ios::binary) << "rubbish";
-  EXPECT_FALSE(cache.Load(*file_));
-  cache.Store(*file_, SomeFacts());
-  EXPECT_TRUE(cache.Load(*file_));
+  EXPECT_FALSE(cache.Load(*held_, "id"));
+  cache.Store(*held_, "id", SomeFacts());
+  EXPECT_TRUE(cache.Load(*held_, "id"));
 }
 
 TEST_F(PlanCacheTest, FilesAndFoldersThatOthersCanWriteAreNotUsed) {
   {
     const PlanCache cache(directory_.string());
-    cache.Store(*file_, SomeFacts());
+    cache.Store(*held_, "id", SomeFacts());
     ASSERT_EQ(chmod(Entry().c_str(), 0666), 0);
-    EXPECT_FALSE(cache.Load(*file_));
+    EXPECT_FALSE(cache.Load(*held_, "id"));
   }
   ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
   EXPECT_FALSE(PlanCache(directory_.string()).usable());
@@ -217,11 +221,11 @@ TEST_F(PlanCacheTest, FilesAndFoldersThatOthersCanWriteAreNotUsed) {
 
 TEST_F(PlanCacheTest, ALinkInPlaceOfAnEntryIsNotFollowed) {
   const PlanCache cache(directory_.string());
-  cache.Store(*file_, SomeFacts());
+  cache.Store(*held_, "id", SomeFacts());
   const fs::path entry = Entry();
   fs::rename(entry, folder_ / "elsewhere");
   fs::create_symlink(folder_ / "elsewhere", entry);
-  EXPECT_FALSE(cache.Load(*file_));
+  EXPECT_FALSE(cache.Load(*held_, "id"));
 }
 
 TEST(PlanEntryTest, OffsetsMustLieInTheFileAndAscend) {

@@ -233,7 +233,7 @@ TEST_F(ProbePlanLimitTest, FilesThatWereNotReadAreNamed) {
   const auto mappings = ReadMaps(Self());
   ASSERT_TRUE(mappings.ok()) << mappings.status();
   const std::vector<MappedFile> files = GroupByFile(*mappings);
-  ModuleReader reader(Self(), options_);
+  ModuleReader reader(Self(), options_, nullptr);
   EXPECT_TRUE(reader.ReadAll(files).empty());
   ProbePlan plan;
   reader.AddGaps(&plan);

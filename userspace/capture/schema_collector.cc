@@ -17,11 +17,11 @@ namespace {
 constexpr char kSchemasFeature[] = "operator schemas";
 
 // Why some are missing; empty when none is.
-std::string Reason(const SchemaReading& reading) {
+std::string Reason(const SchemaTexts& reading) {
   if (!reading.refusal.empty()) return reading.refusal;
   if (reading.unreadable == 0) return "";
   return std::to_string(reading.unreadable) + " of " +
-         std::to_string(reading.unreadable + reading.schemas.size()) +
+         std::to_string(reading.unreadable + reading.found.size()) +
          " were not as expected and are left out";
 }
 
@@ -66,13 +66,11 @@ void SchemaCollector::Request(Pid pid, std::shared_ptr<const ProbePlan> plan, ui
 
 void SchemaCollector::Collect(Pid pid, const ProbePlan& plan, uint32_t image,
                               const std::vector<OperatorInfo>& operators) {
-  const SchemaReading reading = ReadSchemas(pid, plan, operators);
+  const SchemaTexts reading = ReadSchemaTexts(pid, plan, operators);
   std::vector<SchemaEntry> entries;
-  entries.reserve(reading.schemas.size());
-  for (const OperatorInfo& info : operators) {
-    const auto schema = reading.schemas.find(info.address);
-    if (schema == reading.schemas.end()) continue;
-    entries.push_back(SchemaEntry{info.address, FormatSchema(*schema->second)});
+  entries.reserve(reading.found.size());
+  for (const OperatorInfo& info : reading.found) {
+    entries.push_back(SchemaEntry{info.address, info.schema});
   }
   if (!entries.empty()) {
     sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddSchemas(image, entries); });

@@ -141,14 +141,13 @@ void PrintDump(const ProcessDump& dump) {
 }
 
 absl::Status RunDump(uint32_t pid, bool as_json) {
-  const auto dump = DumpProcess(Pid{pid});
-  if (!dump.ok()) return dump.status();
-  if (as_json) {
-    PrintDocument(ToJson(*dump));
-  } else {
-    PrintDump(*dump);
-  }
-  return absl::OkStatus();
+  return DumpProcess(Pid{pid}, [as_json](const ProcessDump& dump) {
+    if (as_json) {
+      PrintDocument(ToJson(dump));
+    } else {
+      PrintDump(dump);
+    }
+  });
 }
 
 }  // namespace

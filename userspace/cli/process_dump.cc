@@ -2,8 +2,6 @@
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/str_cat.h>
-#include <limits.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -21,11 +19,12 @@
 #include "symbols/python_objects.h"
 #include "symbols/python_runtime.h"
 #include "symbols/python_stacks.h"
+#include "symbols/target_entries.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
+#include "userspace/cli/dump_worker.h"
 #include "userspace/inject/standstill.h"
-#include "userspace/inject/stopped_threads.h"
 #include "userspace/model/python_lines.h"
 #include "userspace/model/python_stack.h"
 #include "userspace/model/system_calls.h"
@@ -208,21 +207,8 @@ SystemThread DescribedThread(Pid pid, uint32_t tid) {
   return thread;
 }
 
-// While this is there, the calling thread goes before all others where it may: a process that is
-// stopped need not wait until we have a processor.
-class HighestPriority {
- public:
-  HighestPriority() : before_(getpriority(PRIO_PROCESS, 0)) { setpriority(PRIO_PROCESS, 0, -20); }
-  ~HighestPriority() { setpriority(PRIO_PROCESS, 0, before_); }
-  HighestPriority(const HighestPriority&) = delete;
-  HighestPriority& operator=(const HighestPriority&) = delete;
-
- private:
-  int before_;
-};
-
-absl::Status ReadStopped(Pid pid, const PythonLayout& layout, StoppedThreads* stopped,
-                         Moment* moment, int64_t* stopped_ns) {
+absl::Status ReadStopped(Pid pid, const PythonLayout& layout, RemoteStop* stopped, Moment* moment,
+                         int64_t* stopped_ns) {
   absl::flat_hash_map<uint32_t, std::string> kernel_functions;
   for (const uint32_t tid : TidsOf(pid)) {
     kernel_functions[tid] = FirstLine(TaskPath(pid, tid, "wchan"));
@@ -231,7 +217,6 @@ absl::Status ReadStopped(Pid pid, const PythonLayout& layout, StoppedThreads* st
   const std::vector<uint32_t> asleep = TidsOf(sleepers);
   const ProcessMemory memory(pid);
   const CachedMemory cached(memory);
-  const HighestPriority priority;
   const std::set<int> except(asleep.begin(), asleep.end());
   int64_t begin_ns = MonotonicNs();
   absl::Status status = stopped->StopAll(begin_ns + kLongestStopNs, except);
@@ -290,11 +275,7 @@ bool BeginsWithFile(uint64_t number) {
 }
 
 std::string DescriptorName(Pid pid, uint64_t descriptor) {
-  char text[PATH_MAX];
-  const ssize_t size =
-      readlink(absl::StrCat("/proc/", Raw(pid), "/fd/", static_cast<uint32_t>(descriptor)).c_str(),
-               text, sizeof(text));
-  return size <= 0 ? "" : std::string(text, static_cast<size_t>(size));
+  return ReadEntryLink(absl::StrCat("/proc/", Raw(pid), "/fd/", static_cast<uint32_t>(descriptor)));
 }
 
 // Makes a dump of what was read at a moment; the process goes on meanwhile.
@@ -441,7 +422,40 @@ class DumpMaker {
 
 }  // namespace
 
-absl::StatusOr<ProcessDump> DumpProcess(Pid pid) {
+namespace {
+
+// In the worker.
+absl::Status ReadProcess(const std::vector<Mapping>& mappings, RemoteStop* stop,
+                         ProcessDump* dump) {
+  const Pid pid = dump->pid;
+  const ProcessMemory memory(pid);
+  const auto runtime = FindPythonRuntime(pid, memory, GroupByFile(mappings));
+  if (!runtime.ok()) {
+    if (HasEnded(pid)) {
+      return Fail(ExitCode::kNoTarget, absl::StrCat("PID ", Raw(pid), " has ended"));
+    }
+    return NoPython(pid, dump->comm, runtime.status());
+  }
+  dump->python_version = runtime->version;
+  Moment moment;
+  int64_t stopped_ns = 0;
+  const absl::Status status = ReadStopped(pid, runtime->layout, stop, &moment, &stopped_ns);
+  if (status.ok()) {
+    dump->stopped_ns = stopped_ns;
+  } else if (absl::IsUnavailable(status)) {
+    moment = Moment();
+    ReadRunning(pid, runtime->layout, &moment);
+    dump->not_stopped = std::string(status.message());
+  } else {
+    return status;
+  }
+  DumpMaker(pid, *runtime, moment).Make(dump);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status DumpProcess(Pid pid, const std::function<void(const ProcessDump&)>& show) {
   if (absl::Status status = CheckIsNoThread(pid); !status.ok()) return status;
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
@@ -453,33 +467,13 @@ absl::StatusOr<ProcessDump> DumpProcess(Pid pid) {
                                                   ") has ended, or is a thread of the kernel"));
   }
   if (absl::Status status = CheckPermission(pid, dump.comm, *mappings); !status.ok()) return status;
-  const ProcessMemory memory(pid);
-  const auto runtime = FindPythonRuntime(pid, memory, GroupByFile(*mappings));
-  if (!runtime.ok()) {
-    if (HasEnded(pid)) {
-      return Fail(ExitCode::kNoTarget, absl::StrCat("PID ", Raw(pid), " has ended"));
-    }
-    return NoPython(pid, dump.comm, runtime.status());
-  }
-  dump.python_version = runtime->version;
   dump.was_stopped = IsStopped(pid);
   if (const auto still = FindStandstill(pid); still.has_value()) dump.standstill = still->sentence;
-  Moment moment;
-  int64_t stopped_ns = 0;
-  const absl::Status status = StoppedThreads::Use(pid, [&](StoppedThreads* stopped) {
-    return ReadStopped(pid, runtime->layout, stopped, &moment, &stopped_ns);
-  });
-  if (status.ok()) {
-    dump.stopped_ns = stopped_ns;
-  } else if (absl::IsUnavailable(status)) {
-    moment = Moment();
-    ReadRunning(pid, runtime->layout, &moment);
-    dump.not_stopped = std::string(status.message());
-  } else {
+  return RunDumpWorker(pid, [&](RemoteStop* stop) {
+    const absl::Status status = ReadProcess(*mappings, stop, &dump);
+    if (status.ok()) show(dump);
     return status;
-  }
-  DumpMaker(pid, *runtime, moment).Make(&dump);
-  return dump;
+  });
 }
 
 }  // namespace proftrace

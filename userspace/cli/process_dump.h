@@ -1,9 +1,10 @@
 // The stacks of a process' threads at one moment, for `proftrace dump`.
 #pragma once
 
-#include <absl/status/statusor.h>
+#include <absl/status/status.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,8 +64,9 @@ struct ProcessDump {
   std::vector<DumpedThread> threads;  // the first one, then by number
 };
 
-// Stops the process, reads, lets it go on, finds the names. kNoTarget, kNotPermitted; kNoTorch:
-// there is no Python in it, or one that cannot be read.
-absl::StatusOr<ProcessDump> DumpProcess(Pid pid);
+// Stops the process, reads, lets it go on, finds the names, and shows that, all but the stop in a
+// worker without rights. kNoTarget, kNotPermitted; kNoTorch: there is no Python in it, or one that
+// cannot be read.
+absl::Status DumpProcess(Pid pid, const std::function<void(const ProcessDump&)>& show);
 
 }  // namespace proftrace

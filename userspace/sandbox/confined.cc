@@ -42,7 +42,8 @@ void Confine(const Confinement& confinement) {
   } else {
     DropCapabilities({CAP_DAC_OVERRIDE});
   }
-  LimitSystemCalls(confinement.makes_files);
+  LimitSystemCalls(confinement.makes_files ? SystemCalls::kMakingFiles
+                                           : SystemCalls::kReadingFiles);
 }
 
 std::string ReadAll(int fd) {
@@ -88,11 +89,7 @@ absl::Status EndOf(const Confinement& confinement, int state) {
     return Told(Fail(static_cast<ExitCode>(WEXITSTATUS(state)), who + " ended"));
   }
   const int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
-  if (signal == SIGPIPE || signal == SIGINT || signal == SIGTERM || signal == SIGHUP) {
-    // As if there were but one process: nobody reads what it writes, or the user ends it.
-    std::signal(signal, SIG_DFL);
-    raise(signal);
-  }
+  RaiseIfMeant(signal);
   if (signal == SIGKILL) {
     return Fail(ExitCode::kHostUnfit,
                 who + " was killed; where it was the kernel, for want of memory, dmesg says so. " +
@@ -109,6 +106,12 @@ absl::Status EndOf(const Confinement& confinement, int state) {
 }
 
 }  // namespace
+
+void RaiseIfMeant(int signal) {
+  if (signal != SIGPIPE && signal != SIGINT && signal != SIGTERM && signal != SIGHUP) return;
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
 
 absl::Status RunConfined(const Confinement& confinement,
                          const std::function<absl::Status()>& work) {

@@ -29,4 +29,8 @@ struct Confinement {
 // is done. Descriptors that are open stay open.
 absl::Status RunConfined(const Confinement& confinement, const std::function<absl::Status()>& work);
 
+// As if there were but one process: where a child was ended by a signal that was meant for both
+// (nobody reads what it writes, or the user ends it), this one is ended by it, too.
+void RaiseIfMeant(int signal);
+
 }  // namespace proftrace

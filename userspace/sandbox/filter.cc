@@ -87,7 +87,7 @@ scmp_arg_cmp Is(unsigned argument, uint64_t value) { return {argument, SCMP_CMP_
 
 }  // namespace
 
-bool LimitSystemCalls(bool makes_files) {
+bool LimitSystemCalls(SystemCalls allowed) {
   Filter filter;
   for (const int call : kAllowed) filter.Allow(call);
   filter.Allow(SCMP_SYS(mmap), Has(2, PROT_EXEC, 0));
@@ -100,7 +100,15 @@ bool LimitSystemCalls(bool makes_files) {
   for (const uint64_t request : {uint64_t{TCGETS}, uint64_t{TIOCGWINSZ}, uint64_t{FIONREAD}}) {
     filter.Allow(SCMP_SYS(ioctl), Is(1, request));
   }
-  if (makes_files) {
+  if (allowed == SystemCalls::kComputing) {
+    filter.Allow(SCMP_SYS(sendmsg));
+    filter.Allow(SCMP_SYS(recvmsg));
+    filter.Allow(SCMP_SYS(recvfrom));
+    // With an address it could speak to others.
+    filter.Allow(SCMP_SYS(sendto), Is(4, 0));
+    return filter.Load();
+  }
+  if (allowed == SystemCalls::kMakingFiles) {
     for (const int call : kMakingFiles) filter.Allow(call);
     return filter.Load();
   }

@@ -3,11 +3,16 @@
 
 namespace proftrace {
 
-// What reads files, computes and writes files goes on to work in this process, on all its threads.
-// What does not: programs, other processes, sockets, memory that is run, owners and modes of what
-// has a path, namespaces, and whatever this build does not know. It must not be able to gain rights
-// (NoNewRights). `makes_files`: otherwise only files without a name are written, and what is open.
-// False: this kernel cannot.
-bool LimitSystemCalls(bool makes_files);
+enum class SystemCalls {
+  kComputing,     // on what is open already, and by messages on sockets that are
+  kReadingFiles,  // and with files that have no name
+  kMakingFiles,
+};
+
+// What computes, and does that with files, goes on to work in this process, on all its threads.
+// What does not: programs, other processes, new sockets, memory that is run, owners and modes of
+// what has a path, namespaces, and whatever this build does not know. It must not be able to gain
+// rights (NoNewRights). False: this kernel cannot.
+bool LimitSystemCalls(SystemCalls allowed);
 
 }  // namespace proftrace

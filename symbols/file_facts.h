@@ -1,0 +1,46 @@
+// The facts of files (module_analysis.h): kept from before, or found out by a worker without rights
+// that has one file alone, so that a hostile one cannot say what is in another.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "symbols/analysed_files.h"
+#include "symbols/held_file.h"
+#include "symbols/module_analysis.h"
+#include "symbols/plan_cache.h"
+#include "symbols/planner.h"
+#include "userspace/sandbox/worker.h"
+
+namespace proftrace {
+
+// Of the process with rights. What it returns are bytes for AskForFacts().
+class KeptFacts {
+ public:
+  explicit KeptFacts(const PlanOptions& options);
+
+  // Empty: they are not known.
+  std::string Known(const HeldFile& held, const std::string& build_id) const;
+  // Finds them out if need be, and keeps them.
+  std::string Find(const std::shared_ptr<const HeldFile>& held, const std::string& build_id);
+
+ private:
+  absl::StatusOr<ModuleFacts> Analyse(const HeldFile& held);
+
+  PlanCache cache_;
+  std::shared_ptr<AnalysedFiles> analysed_;
+  const std::atomic<bool>* stop_;
+  int64_t longest_ns_;  // of one file
+  int64_t left_ns_;     // of processor time, for all
+};
+
+// In a worker: asks for the facts of a file that it was given. `find`: else only if they are known,
+// and nothing where they are not. Fails with a sentence where the file could not be analysed.
+absl::StatusOr<std::optional<ModuleFacts>> AskForFacts(WorkerChannel* channel, const HeldFile& held,
+                                                       const std::string& build_id, bool find);
+
+}  // namespace proftrace

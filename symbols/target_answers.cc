@@ -1,0 +1,181 @@
+#include "symbols/target_answers.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "symbols/entry_questions.h"
+#include "symbols/target_entries.h"
+#include "userspace/base/text.h"
+
+namespace proftrace {
+namespace {
+
+// Files that a process has mapped: more is made up.
+constexpr size_t kMostFiles = 16384;
+constexpr std::string_view kMapFiles = "map_files/";
+constexpr std::string_view kVersionFile = "/torch/version.py";
+constexpr std::array<std::string_view, 12> kEntries = {"",        "auxv", "cmdline", "comm",
+                                                       "environ", "exe",  "cgroup",  "maps",
+                                                       "mem",     "stat", "status",  "task"};
+
+constexpr std::array<std::string_view, 4> kTaskEntries = {"/comm", "/status", "/syscall", "/wchan"};
+constexpr std::string_view kDescriptors = "fd/";
+
+WorkerAnswer AnswerWith(int error, std::string_view bytes = {}, UniqueFd fd = UniqueFd()) {
+  const auto number = static_cast<uint32_t>(error);
+  WorkerAnswer answer;
+  answer.bytes.assign(reinterpret_cast<const char*>(&number), sizeof(number));
+  answer.bytes.append(bytes);
+  answer.fd = std::move(fd);
+  return answer;
+}
+
+bool IsRange(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == '-';
+  });
+}
+
+// Directories, from which everything could be opened, and what the target has open: only where
+// these lead is told.
+bool IsLink(const std::string& path) {
+  return path.ends_with("/root") || path.ends_with("/cwd") || Contains(path, "/fd/");
+}
+
+}  // namespace
+
+bool TargetAnswers::IsOfTarget(std::string_view path) const {
+  if (!ConsumeText(&path, "/proc/")) return false;
+  const size_t slash = path.find('/');
+  const std::string_view number = path.substr(0, slash);
+  const auto tid = ParseNumber<uint32_t>(number);
+  if (!tid) return false;
+  std::string_view entry = slash == std::string_view::npos ? "" : path.substr(slash + 1);
+  if (entry.starts_with("task/")) {
+    entry.remove_prefix(std::min(entry.find('/', sizeof("task/") - 1), entry.size()));
+    return std::find(kTaskEntries.begin(), kTaskEntries.end(), entry) != kTaskEntries.end();
+  }
+  const bool is_read =
+      entry == "root" || entry == "cwd" ||
+      std::find(kEntries.begin(), kEntries.end(), entry) != kEntries.end() ||
+      (entry.starts_with(kMapFiles) && IsRange(entry.substr(kMapFiles.size()))) ||
+      (entry.starts_with(kDescriptors) && IsRange(entry.substr(kDescriptors.size())));
+  if (!is_read) return false;
+  if (*tid == Raw(pid_)) return true;
+  const std::string task = "/proc/" + std::to_string(Raw(pid_)) + "/task/" + std::to_string(*tid);
+  return StatEntry(task).has_value();
+}
+
+WorkerAnswer TargetAnswers::Answer(std::string_view question) {
+  if (question.empty()) return AnswerWith(EPROTO);
+  const auto kind = static_cast<EntryQuestion>(question.front());
+  question.remove_prefix(1);
+  const std::string path(question);
+  switch (kind) {
+    case EntryQuestion::kOpen:
+      return Open(path);
+    case EntryQuestion::kText:
+      return ReadText(question);
+    case EntryQuestion::kStat:
+      return Stat(path);
+    case EntryQuestion::kLink:
+      return IsOfTarget(path) ? AnswerWith(0, ReadEntryLink(path)) : AnswerWith(EACCES);
+    case EntryQuestion::kBelowRoot:
+      return OpenBelow(path);
+    case EntryQuestion::kKnownFacts:
+      return FactsOf(question, /*may_analyse=*/false);
+    case EntryQuestion::kFacts:
+      return FactsOf(question, /*may_analyse=*/true);
+  }
+  return AnswerWith(EPROTO);
+}
+
+void TargetAnswers::Note(const UniqueFd& fd, const std::string& path, bool is_below_root) {
+  const std::optional<FileState> state = StateOfFile(fd.get());
+  if (state && places_.size() < kMostFiles) places_.try_emplace(*state, Place{path, is_below_root});
+}
+
+WorkerAnswer TargetAnswers::Open(const std::string& path) {
+  if (!IsOfTarget(path) || IsLink(path)) return AnswerWith(EACCES);
+  UniqueFd fd = OpenEntry(path);
+  if (!fd.valid()) return AnswerWith(errno);
+  if (path.find(kMapFiles) != std::string::npos) Note(fd, path, /*is_below_root=*/false);
+  return AnswerWith(0, {}, std::move(fd));
+}
+
+WorkerAnswer TargetAnswers::ReadText(std::string_view question) const {
+  uint32_t limit = 0;
+  if (question.size() < sizeof(limit)) return AnswerWith(EPROTO);
+  std::memcpy(&limit, question.data(), sizeof(limit));
+  const std::string path(question.substr(sizeof(limit)));
+  // Not what has no end.
+  if (!IsOfTarget(path) || IsLink(path) || path.ends_with("/mem")) return AnswerWith(EACCES);
+  return AnswerWith(0, ReadEntry(path, limit));
+}
+
+WorkerAnswer TargetAnswers::Stat(const std::string& path) const {
+  if (!IsOfTarget(path)) return AnswerWith(EACCES);
+  const std::optional<struct stat> status = StatEntry(path);
+  if (!status) return AnswerWith(errno);
+  return AnswerWith(0, {reinterpret_cast<const char*>(&*status), sizeof(*status)});
+}
+
+// Others than those that it has mapped are not the worker's to read: there may be none in between
+// who may read them.
+bool TargetAnswers::IsOfFile(const std::string& path) {
+  if (path.ends_with(kVersionFile)) return true;
+  const auto mappings = ReadMaps(pid_);
+  if (!mappings.ok()) return false;
+  const std::string root =
+      ReadEntryLink("/proc/" + std::to_string(Raw(LivingThread(pid_))) + "/root");
+  return std::any_of(mappings->begin(), mappings->end(), [&](const Mapping& mapping) {
+    return PathBelowRoot(mapping.path, root) == path;
+  });
+}
+
+WorkerAnswer TargetAnswers::OpenBelow(const std::string& path) {
+  if (path.empty() || path.front() != '/' || !IsOfFile(path)) return AnswerWith(EACCES);
+  UniqueFd fd = OpenBelowRoot(pid_, path);
+  if (!fd.valid()) return AnswerWith(ENOENT);
+  Note(fd, path, /*is_below_root=*/true);
+  return AnswerWith(0, {}, std::move(fd));
+}
+
+std::shared_ptr<const HeldFile> TargetAnswers::Held(const FileState& state) const {
+  const auto found = held_.find(state);
+  return found == held_.end() ? nullptr : found->second;
+}
+
+// Opens it once more: files that contribute nothing are not held.
+std::shared_ptr<const HeldFile> TargetAnswers::Hold(const FileState& state) {
+  if (auto held = Held(state)) return held;
+  const auto place = places_.find(state);
+  if (place == places_.end()) return nullptr;
+  UniqueFd fd = place->second.is_below_root ? OpenBelowRoot(pid_, place->second.path)
+                                            : OpenEntry(place->second.path);
+  if (!fd.valid()) return nullptr;
+  std::shared_ptr<const HeldFile> held = HeldFile::Hold(std::move(fd));
+  return held != nullptr && held->state() == state ? held : nullptr;
+}
+
+WorkerAnswer TargetAnswers::FactsOf(std::string_view question, bool may_analyse) {
+  FileState state;
+  if (facts_ == nullptr || question.size() < sizeof(state)) return AnswerWith(EPROTO);
+  std::memcpy(&state, question.data(), sizeof(state));
+  const std::string build_id(question.substr(sizeof(state)));
+  const std::shared_ptr<const HeldFile> held = Hold(state);
+  if (held == nullptr) return AnswerWith(ESTALE);
+  const std::string facts =
+      may_analyse ? facts_->Find(held, build_id) : facts_->Known(*held, build_id);
+  if (!facts.empty()) held_.try_emplace(state, held);
+  return AnswerWith(0, facts);
+}
+
+}  // namespace proftrace

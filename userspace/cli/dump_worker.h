@@ -1,0 +1,38 @@
+// `proftrace dump` reads a process in a worker without rights; its threads are stopped by the
+// process that has the right to.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "userspace/inject/stopped_threads.h"
+#include "userspace/model/ids.h"
+#include "userspace/sandbox/worker.h"
+
+namespace proftrace {
+
+// In the worker: asks for what StoppedThreads does.
+class RemoteStop {
+ public:
+  explicit RemoteStop(WorkerChannel* channel) : channel_(channel) {}
+
+  // As StoppedThreads::StopAll().
+  absl::Status StopAll(int64_t deadline_ns, const std::set<int>& except);
+  const std::vector<StoppedThread>& threads() const { return threads_; }
+  void Release();
+
+ private:
+  WorkerChannel* channel_;
+  std::vector<StoppedThread> threads_;
+};
+
+// Runs `work` in a worker that may read the process and have its threads stopped. Whatever becomes
+// of the worker, they go on. Status as `work` returns it, or as RunWorker().
+absl::Status RunDumpWorker(Pid pid, const std::function<absl::Status(RemoteStop*)>& work);
+
+}  // namespace proftrace

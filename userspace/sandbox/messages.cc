@@ -1,0 +1,122 @@
+#include "userspace/sandbox/messages.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace proftrace {
+namespace {
+
+constexpr uint64_t kMostBytesOfMessage = uint64_t{256} << 20;
+
+struct Header {
+  uint32_t kind = 0;
+  int32_t code = 0;
+  uint64_t bytes = 0;
+};
+
+// The space for one descriptor beside a message, aligned as the kernel has it.
+union Control {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+bool SendAll(int socket, const char* data, size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t sent = send(socket, data, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    data += sent;
+    bytes -= static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+bool ReceiveAll(int socket, char* data, size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t got = recv(socket, data, bytes, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    data += got;
+    bytes -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+UniqueFd DescriptorIn(msghdr* message) {
+  UniqueFd fd;
+  for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(part), sizeof(number));
+    fd = UniqueFd(number);
+  }
+  return fd;
+}
+
+}  // namespace
+
+bool SendMessage(int socket, MessageKind kind, int32_t code, std::string_view bytes, int fd) {
+  Header header{static_cast<uint32_t>(kind), code, bytes.size()};
+  iovec part{&header, sizeof(header)};
+  Control control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (fd >= 0) {
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof(control.bytes);
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
+  }
+  ssize_t sent = 0;
+  do {
+    sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent <= 0) return false;
+  const auto done = static_cast<size_t>(sent);
+  return SendAll(socket, reinterpret_cast<const char*>(&header) + done, sizeof(header) - done) &&
+         SendAll(socket, bytes.data(), bytes.size());
+}
+
+std::optional<Message> ReceiveMessage(int socket) {
+  Header header;
+  iovec part{&header, sizeof(header)};
+  Control control{};
+  msghdr received{};
+  received.msg_iov = &part;
+  received.msg_iovlen = 1;
+  received.msg_control = control.bytes;
+  received.msg_controllen = sizeof(control.bytes);
+  ssize_t got = 0;
+  do {
+    got = recvmsg(socket, &received, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return std::nullopt;
+  Message message;
+  message.fd = DescriptorIn(&received);
+  const auto done = static_cast<size_t>(got);
+  if (!ReceiveAll(socket, reinterpret_cast<char*>(&header) + done, sizeof(header) - done) ||
+      header.bytes > kMostBytesOfMessage) {
+    return std::nullopt;
+  }
+  message.kind = static_cast<MessageKind>(header.kind);
+  message.code = header.code;
+  // In pieces: memory is taken for what has come, not for what is said to come.
+  constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+  while (message.bytes.size() < header.bytes) {
+    const size_t before = message.bytes.size();
+    message.bytes.resize(before + std::min<uint64_t>(kPieceBytes, header.bytes - before));
+    if (!ReceiveAll(socket, message.bytes.data() + before, message.bytes.size() - before)) {
+      return std::nullopt;
+    }
+  }
+  return message;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,230 @@
+#include "userspace/sandbox/worker.h"
+
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/sandbox/confined.h"
+#include "userspace/sandbox/filter.h"
+#include "userspace/sandbox/messages.h"
+#include "userspace/sandbox/reach.h"
+#include "userspace/sandbox/rights.h"
+
+namespace proftrace {
+namespace {
+
+// How often it is looked whether the worker is to be ended.
+constexpr int kLookMs = 50;
+// Real time is ended later than processor time: the host may be busy.
+constexpr int64_t kRealTimes = 10;
+constexpr timeval kLongestMessage{.tv_sec = 10, .tv_usec = 0};
+// A process has some hundred files; each costs some questions.
+constexpr int kMostQuestions = 1 << 20;
+
+// Without close_range(2) (before Linux 5.9) one by one.
+void CloseBetween(unsigned first, unsigned last) {
+  if (first > last || syscall(SYS_close_range, first, last, 0) == 0) return;
+  struct rlimit limit {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const auto most = static_cast<unsigned>(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
+  for (unsigned fd = first; fd < std::min(last, most); ++fd) close(static_cast<int>(fd));
+}
+
+void CloseAllBut(std::vector<int> kept) {
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) kept.push_back(standard);
+  std::sort(kept.begin(), kept.end());
+  unsigned next = 0;
+  for (const int fd : kept) {
+    if (fd < 0) continue;
+    if (static_cast<unsigned>(fd) > next) CloseBetween(next, static_cast<unsigned>(fd) - 1);
+    next = static_cast<unsigned>(fd) + 1;
+  }
+  CloseBetween(next, ~0u);
+}
+
+void GiveUpRights(int64_t longest_s) {
+  NoNewRights();
+  // What a target has made does not run before what others need.
+  const sched_param normal{};
+  (void)sched_setscheduler(0, SCHED_OTHER, &normal);
+  LimitUse(longest_s);
+  LimitReach({});
+  DropCapabilities({});
+  LimitSystemCalls(SystemCalls::kComputing);
+}
+
+absl::StatusOr<std::string> RunCarefully(
+    const std::function<absl::StatusOr<std::string>(WorkerChannel*)>& work,
+    WorkerChannel* channel) {
+  try {
+    return work(channel);
+  } catch (const std::exception& error) {
+    return Fail(ExitCode::kHostUnfit, error.what());
+  }
+}
+
+[[noreturn]] void RunInChild(const WorkerOrder& order,
+                             const std::function<absl::StatusOr<std::string>(WorkerChannel*)>& work,
+                             pid_t parent, int socket) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);
+  std::vector<int> kept = order.keeps;
+  kept.push_back(socket);
+  CloseAllBut(std::move(kept));
+  GiveUpRights(order.longest_s);
+  WorkerChannel channel(socket);
+  const absl::StatusOr<std::string> result = RunCarefully(work, &channel);
+  std::fflush(nullptr);
+  if (result.ok()) {
+    (void)SendMessage(socket, MessageKind::kResult, 0, *result, -1);
+  } else {
+    (void)SendMessage(socket, MessageKind::kFailure,
+                      static_cast<int32_t>(ExitCodeOf(result.status())),
+                      std::string(result.status().message()), -1);
+  }
+  // What the parent has to do at its end is not the child's.
+  _exit(0);
+}
+
+std::string HowItEnded(const std::string& who, int state, int64_t longest_s) {
+  const int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+  if (signal == SIGXCPU) {
+    return who + " was stopped after " + std::to_string(longest_s) + " s of processor time";
+  }
+  if (signal == SIGKILL) {
+    return who + " was killed; where it was the kernel, for want of memory, dmesg says so";
+  }
+  return who + " ended by " + (signal != 0 ? strsignal(signal) : "mistake") +
+         ": what it read is damaged, or made to do harm, in a way that proftrace does not know; "
+         "it had no rights that could be misused. Please report it";
+}
+
+class Worker {
+ public:
+  Worker(const WorkerOrder& order, pid_t child, UniqueFd socket)
+      : order_(order),
+        child_(child),
+        socket_(std::move(socket)),
+        deadline_ns_(MonotonicNs() + order.longest_s * kRealTimes * 1'000'000'000) {
+    // One that stops in the middle of a message must not hold this process up.
+    setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &kLongestMessage, sizeof(kLongestMessage));
+    setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &kLongestMessage, sizeof(kLongestMessage));
+  }
+
+  absl::StatusOr<std::string> Run(
+      const std::function<WorkerAnswer(std::string_view question)>& answer) {
+    std::optional<Message> last;
+    for (int questions = 0; questions < kMostQuestions && Wait(); ++questions) {
+      last = ReceiveMessage(socket_.get());
+      if (!last || last->kind != MessageKind::kQuestion) break;
+      const WorkerAnswer reply = answer(last->bytes);
+      last.reset();
+      if (!SendMessage(socket_.get(), MessageKind::kAnswer, 0, reply.bytes, reply.fd.get())) break;
+    }
+    const bool is_done =
+        last && (last->kind == MessageKind::kResult || last->kind == MessageKind::kFailure);
+    const int state = End();
+    if (is_done && last->kind == MessageKind::kResult) return std::move(last->bytes);
+    if (is_done) return Fail(static_cast<ExitCode>(last->code), last->bytes);
+    const std::string who = "the process that " + order_.what;
+    if (is_stopped_) {
+      return Fail(ExitCode::kNoTarget, who + " was ended early, as proftrace was asked to end");
+    }
+    if (is_late_) return Fail(ExitCode::kHostUnfit, who + " did not end in time");
+    RaiseIfMeant(WIFSIGNALED(state) ? WTERMSIG(state) : 0);
+    return Fail(ExitCode::kBug, HowItEnded(who, state, order_.longest_s));
+  }
+
+ private:
+  // False: there is nothing more to wait for.
+  bool Wait() {
+    while (true) {
+      is_stopped_ = order_.stop != nullptr && order_.stop->load();
+      is_late_ = MonotonicNs() > deadline_ns_;
+      if (is_stopped_ || is_late_) return false;
+      pollfd waited{socket_.get(), POLLIN, 0};
+      const int ready = poll(&waited, 1, kLookMs);
+      if (ready > 0) return true;
+      if (ready < 0 && errno != EINTR) return false;
+    }
+  }
+
+  // Its state, as waitpid(2) has it.
+  int End() {
+    socket_ = UniqueFd();
+    // One that has ended keeps its state.
+    kill(child_, SIGKILL);
+    int state = 0;
+    while (waitpid(child_, &state, 0) < 0 && errno == EINTR) {
+    }
+    return state;
+  }
+
+  const WorkerOrder& order_;
+  pid_t child_;
+  UniqueFd socket_;
+  int64_t deadline_ns_;
+  bool is_stopped_ = false;
+  bool is_late_ = false;
+};
+
+}  // namespace
+
+WorkerAnswer WorkerChannel::Ask(std::string_view question) {
+  const std::lock_guard lock(mutex_);
+  if (SendMessage(fd_, MessageKind::kQuestion, 0, question, -1)) {
+    std::optional<Message> message = ReceiveMessage(fd_);
+    if (message && message->kind == MessageKind::kAnswer) {
+      return WorkerAnswer{std::move(message->bytes), std::move(message->fd)};
+    }
+  }
+  _exit(0);
+}
+
+absl::StatusOr<std::string> RunWorker(
+    const WorkerOrder& order,
+    const std::function<absl::StatusOr<std::string>(WorkerChannel* channel)>& work,
+    const std::function<WorkerAnswer(std::string_view question)>& answer) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Fail(ExitCode::kHostUnfit, "this host gives no more descriptors: " + ErrnoText(errno));
+  }
+  UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  std::fflush(nullptr);
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) {
+    return Fail(ExitCode::kHostUnfit, "this host gives no more processes: " + ErrnoText(errno));
+  }
+  if (child == 0) RunInChild(order, work, parent, theirs.get());
+  theirs = UniqueFd();
+  return Worker(order, child, std::move(ours)).Run(answer);
+}
+
+absl::StatusOr<std::string> RunWorker(const WorkerOrder& order,
+                                      const std::function<absl::StatusOr<std::string>()>& work) {
+  return RunWorker(
+      order, [&work](WorkerChannel*) { return work(); },
+      [](std::string_view) { return WorkerAnswer(); });
+}
+
+}  // namespace proftrace
