@@ -18,7 +18,8 @@ namespace proftrace {
 absl::StatusOr<std::unique_ptr<CaptureWriter>> CreateWriter(ResultDirectory* directory);
 
 // Cuts `cycles` out of the capture in `whole` by reading it once: each into a directory cycle_N of
-// its own there, which are returned. `first` is the number of the first one.
+// its own there, which are returned. `first` is the number of the first one. The capture is read by
+// a process without rights.
 absl::StatusOr<std::vector<ResultDirectory>> CutCycles(std::span<const CapturePart> cycles,
                                                        size_t first, bool force,
                                                        const ResultDirectory& whole);
