@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <map>
 #include <mutex>
 
 #include "symbols/process_maps.h"
@@ -15,15 +16,24 @@ namespace proftrace {
 
 namespace {
 
-// A worker is given the memory as a file. Of the process that was asked for last.
+// A worker is given the memory of each process as a file, once.
+struct Memories {
+  std::mutex mutex;
+  std::map<Pid, UniqueFd> files;
+};
+
+Memories& OpenMemories() {
+  static Memories memories;
+  return memories;
+}
+
 int MemoryOf(Pid pid) {
-  static std::mutex mutex;
-  static UniqueFd memory;
-  static Pid owner{};
-  const std::lock_guard lock(mutex);
-  if (memory.valid() && owner == pid) return memory.get();
-  owner = pid;
-  memory = OpenEntry("/proc/" + std::to_string(Raw(LivingThread(pid))) + "/mem");
+  Memories& memories = OpenMemories();
+  const std::lock_guard lock(memories.mutex);
+  UniqueFd& memory = memories.files[pid];
+  if (!memory.valid()) {
+    memory = OpenEntry("/proc/" + std::to_string(Raw(LivingThread(pid))) + "/mem");
+  }
   return memory.get();
 }
 
@@ -41,6 +51,12 @@ bool ReadThrough(int fd, uint64_t address, void* buffer, size_t bytes) {
 }
 
 }  // namespace
+
+void ForgetMemory(Pid pid) {
+  Memories& memories = OpenMemories();
+  const std::lock_guard lock(memories.mutex);
+  memories.files.erase(pid);
+}
 
 std::optional<uint64_t> TargetMemory::ReadWord(uint64_t address) const {
   uint64_t word = 0;

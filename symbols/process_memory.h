@@ -35,6 +35,9 @@ class ProcessMemory final : public TargetMemory {
   Pid pid_;
 };
 
+// In a worker: the process has another program, or has ended. What is kept of its memory is closed.
+void ForgetMemory(Pid pid);
+
 // The characters of the std::string at `address`: {pointer, length, …} of the C++11 ABI, or with
 // `old_abi` the single pointer of the pre-C++11 ABI with the length 24 bytes before the characters.
 // Nothing for one longer than `limit_bytes`.

@@ -17,6 +17,10 @@
 
 namespace proftrace {
 
+// Whether an answer of TargetAnswers is that the question is not about its target; and that one.
+bool IsRefusal(const WorkerAnswer& answer);
+WorkerAnswer RefusalOfEntries();
+
 class TargetAnswers {
  public:
   // `facts`: null where the worker asks for none. Must outlive this.

@@ -117,6 +117,30 @@ class ConfinedTest(live.LiveTest):
             self.assertIn(code, (0, 5), told)
             self.assertRegex(told, r"\.so[^:]*: the process that analyses it ended by Segmentation fault")
 
+    def test_a_crash_of_what_names_samples_is_told(self) -> None:
+        with live.Job() as job:
+            tracer = live.Tracer("-p", job.pid, "-o", self.out, "--sample", "99", "--format", "none")
+            with tracer:
+                tracer.wait_until_recording()
+                job.tell("loop")
+                pid = tracer.process.pid
+                children = [int(child) for task in os.listdir(f"/proc/{pid}/task")
+                            for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+                (worker,) = [child for child in children if status_of(child).get("Seccomp") == "2"]
+                self.assertEqual(int(status_of(worker)["CapEff"], 16), 0)
+                time.sleep(0.5)
+                os.kill(worker, signal.SIGSEGV)
+                time.sleep(0.5)
+                job.finish_loop()
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+        shown = self.run_proftrace("report", self.out)
+        self.assertRegex(shown.stdout, "the process that finds the names of samples ended by Segmentation fault")
+
+    def test_closed_standard_streams_are_no_files(self) -> None:
+        done = subprocess.run(["sh", "-c", '"$0" report "$1" <&- >&- 2>&-; echo $?', live.BINARY, CAPTURE],
+                              capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.stdout.strip(), "7")
+
     def test_a_link_leads_nowhere_else(self) -> None:
         with tempfile.TemporaryDirectory() as other:
             secret = Path(other) / "secret"

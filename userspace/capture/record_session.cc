@@ -230,6 +230,11 @@ void RecordSession::NoteStandstills(const std::string& when) {
   }
 }
 
+void RecordSession::AddSampleFailure(MetadataWriter* writer) const {
+  const std::string why = sampler_ == nullptr ? "" : sampler_->failure();
+  if (!why.empty()) writer->AddUnsupported({"samples from some moment on", why});
+}
+
 std::optional<Unsupported> RecordSession::FindSilent(bool records_lost) {
   if (plain_ != nullptr) return std::nullopt;
   const std::optional<std::string> names =
@@ -406,6 +411,7 @@ void RecordSession::TakeFlight(int64_t now_ns) {
                                          " had no names yet, as the symbols of a library were "
                                          "still being read; later dumps have names"});
   }
+  AddSampleFailure(&words);
   const bool has_agent = agents_ != nullptr && agents_->has_run();
   if (has_agent || processes_->has_cuda_calls()) words.AddGpu(has_agent ? "agent" : "launch");
   if (system_ != nullptr) {
@@ -460,6 +466,7 @@ void RecordSession::Stop() {
   const std::optional<Unsupported> silent = FindSilent(ledger.ring_lost > 0);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     if (silent.has_value()) writer.AddUnsupported(*silent);
+    AddSampleFailure(&writer);
     for (const auto& [pid, why] : standstills_)
       writer.AddUnsupported({"process at a standstill", why});
     const bool has_agent = agents_ != nullptr && agents_->has_run();

@@ -121,6 +121,7 @@ class RecordSession {
   // once.
   void NoteStandstills(const std::string& when);
   // Recorded processes that ran and gave no row; at the end.
+  void AddSampleFailure(MetadataWriter* writer) const;
   std::optional<Unsupported> FindSilent(bool records_lost);
   bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
   // Of the steps that were found, those asked for; the window ends with the last of them.

@@ -35,53 +35,67 @@ void SampleWriter::Queue(Item item) {
 }
 
 void SampleWriter::AddProcess(Pid pid, SampledProcess process) {
-  Queue(NewProcess{pid, std::move(process)});
+  Queue(SampleTask(NewSampledProcess{pid, std::move(process)}));
 }
 
-void SampleWriter::RemoveProcess(Pid pid) { Queue(OldProcess{pid}); }
+void SampleWriter::RemoveProcess(Pid pid) { Queue(SampleTask(OldSampledProcess{pid})); }
 
 bool SampleWriter::Add(SampleReading reading) {
   const size_t bytes = BytesOf(reading);
   const std::lock_guard lock(mutex_);
   if (waiting_bytes_ + bytes > kMostWaitingBytes) return false;
   waiting_bytes_ += bytes;
-  items_.emplace_back(std::move(reading));
+  items_.emplace_back(SampleTask(std::move(reading)));
   return true;
 }
 
 void SampleWriter::Add(const SampleOf& sample) { Queue(sample); }
 
-void SampleWriter::Run() {
+std::optional<SampleTask> SampleWriter::Next() {
   std::unique_lock lock(mutex_);
   while (true) {
+    ready_.insert(ready_.end(), records_.begin(), records_.end());
+    records_.clear();
     is_idle_ = items_.empty();
     if (is_idle_) changed_.notify_all();
     changed_.wait(lock, [this] { return stop_ || !items_.empty(); });
-    if (stop_) return;
+    if (stop_) return std::nullopt;
     Item item = std::move(items_.front());
     items_.pop_front();
     is_idle_ = false;
-    if (const auto* reading = std::get_if<SampleReading>(&item)) {
-      waiting_bytes_ -= BytesOf(*reading);
+    if (auto* task = std::get_if<SampleTask>(&item)) {
+      if (const auto* reading = std::get_if<SampleReading>(task)) {
+        waiting_bytes_ -= BytesOf(*reading);
+      }
+      return std::move(*task);
     }
     lock.unlock();
-    Do(&item);
+    Write(std::get<SampleOf>(item));
     lock.lock();
-    ready_.insert(ready_.end(), records_.begin(), records_.end());
-    records_.clear();
   }
 }
 
-void SampleWriter::Do(Item* item) {
-  if (auto* process = std::get_if<NewProcess>(item)) {
-    names_.AddProcess(process->pid, std::move(process->process));
-  } else if (const auto* gone = std::get_if<OldProcess>(item)) {
-    names_.RemoveProcess(gone->pid);
-  } else if (const auto* reading = std::get_if<SampleReading>(item)) {
-    named_[reading->number] = names_.Name(*reading, &records_);
-  } else {
-    Write(std::get<SampleOf>(*item));
+void SampleWriter::TakeNamed(NamedReading named) {
+  named_[named.number] = named.sample;
+  records_.insert(records_.end(), named.records.begin(), named.records.end());
+}
+
+void SampleWriter::Run() {
+  const absl::Status status = SampleWorker().Run(
+      [this] { return Next(); }, [this](NamedReading named) { TakeNamed(std::move(named)); });
+  if (status.ok()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::string(status.message());
   }
+  // What has no name is counted as lost.
+  while (Next()) {
+  }
+}
+
+std::string SampleWriter::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 void SampleWriter::Write(const SampleOf& sample) {

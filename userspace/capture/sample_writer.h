@@ -11,12 +11,15 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
 #include "userspace/capture/sample_names.h"
+#include "userspace/capture/sample_worker.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -60,35 +63,31 @@ class SampleWriter {
   void TakeRecords(const std::function<void(std::span<const std::byte>)>& append);
   // Looks that are not in the records.
   uint64_t lost() const { return lost_; }
+  // Why no more names were found from some moment on; empty: that is not so.
+  std::string failure() const;
 
  private:
-  struct NewProcess {
-    Pid pid;
-    SampledProcess process;
-  };
-  struct OldProcess {
-    Pid pid;
-  };
-  using Item = std::variant<NewProcess, OldProcess, SampleReading, SampleOf>;
+  using Item = std::variant<SampleTask, SampleOf>;
 
   void Queue(Item item);
   uint64_t Settle(int64_t longest_ns, std::unique_lock<std::mutex>* lock);
   void Run();
-  void Do(Item* item);
+  std::optional<SampleTask> Next();
+  void TakeNamed(NamedReading named);
   void Write(const SampleOf& sample);
 
   int64_t period_ns_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> items_;
   size_t waiting_bytes_ = 0;
   bool is_idle_ = true;
   bool stop_ = false;
+  std::string failure_;
   std::vector<std::byte> ready_;
   std::atomic<uint64_t> lost_ = 0;
 
   // The thread's own.
-  SampleNames names_;
   absl::flat_hash_map<uint64_t, NamedSample> named_;  // by reading
   std::vector<std::byte> records_;
   std::thread thread_;

@@ -54,6 +54,8 @@ class Sampler {
   // thread.
   uint64_t lost() const { return programs_->lost() + writer_.lost(); }
   uint64_t unsteady() const { return unsteady_; }
+  // SampleWriter::failure.
+  std::string failure() const { return writer_.failure(); }
 
  private:
   using ThreadKey = std::pair<uint32_t, uint32_t>;  // pid, tid

@@ -37,8 +37,10 @@ std::vector<ThreadEntry> ReadThreads(Pid pid) {
   std::vector<ThreadEntry> threads;
   for (const uint32_t tid : ReadNumberedEntries(folder)) {
     std::string name = ReadSmallFile(folder + "/" + std::to_string(tid) + "/comm", 64);
-    while (!name.empty() && name.back() == '\n') name.pop_back();
-    if (!name.empty()) threads.push_back(ThreadEntry{pid, Tid{tid}, std::move(name)});
+    if (name.empty()) continue;  // it has ended
+    // The kernel adds one; a name may be empty, and have line ends of its own.
+    if (name.back() == '\n') name.pop_back();
+    threads.push_back(ThreadEntry{pid, Tid{tid}, std::move(name)});
   }
   return threads;
 }

@@ -36,8 +36,10 @@ constexpr int kLookMs = 50;
 // Real time is ended later than processor time: the host may be busy.
 constexpr int64_t kRealTimes = 10;
 constexpr timeval kLongestMessage{.tv_sec = 10, .tv_usec = 0};
+// Of processor time, for one that lasts as long as a recording.
+constexpr int64_t kLongestLastingS = int64_t{365} * 24 * 3600;
 // A process has some hundred files; each costs some questions.
-constexpr int kMostQuestions = 1 << 20;
+constexpr int64_t kMostQuestions = 1 << 20;
 
 // Without close_range(2) (before Linux 5.9) one by one.
 void CloseBetween(unsigned first, unsigned last) {
@@ -60,12 +62,12 @@ void CloseAllBut(std::vector<int> kept) {
   CloseBetween(next, ~0u);
 }
 
-void GiveUpRights(int64_t longest_s) {
+void GiveUpRights(const WorkerOrder& order) {
   NoNewRights();
   // What a target has made does not run before what others need.
   const sched_param normal{};
   (void)sched_setscheduler(0, SCHED_OTHER, &normal);
-  LimitUse(longest_s);
+  LimitUse(order.is_lasting ? kLongestLastingS : order.longest_s);
   LimitReach({});
   DropCapabilities({});
   LimitSystemCalls(SystemCalls::kComputing);
@@ -89,7 +91,7 @@ absl::StatusOr<std::string> RunCarefully(
   std::vector<int> kept = order.keeps;
   kept.push_back(socket);
   CloseAllBut(std::move(kept));
-  GiveUpRights(order.longest_s);
+  GiveUpRights(order);
   WorkerChannel channel(socket);
   const absl::StatusOr<std::string> result = RunCarefully(work, &channel);
   std::fflush(nullptr);
@@ -132,7 +134,8 @@ class Worker {
   absl::StatusOr<std::string> Run(
       const std::function<WorkerAnswer(std::string_view question)>& answer) {
     std::optional<Message> last;
-    for (int questions = 0; questions < kMostQuestions && Wait(); ++questions) {
+    for (int64_t questions = 0; order_.is_lasting || questions < kMostQuestions; ++questions) {
+      if (!Wait()) break;
       last = ReceiveMessage(socket_.get());
       if (!last || last->kind != MessageKind::kQuestion) break;
       const WorkerAnswer reply = answer(last->bytes);
@@ -158,7 +161,7 @@ class Worker {
   bool Wait() {
     while (true) {
       is_stopped_ = order_.stop != nullptr && order_.stop->load();
-      is_late_ = MonotonicNs() > deadline_ns_;
+      is_late_ = !order_.is_lasting && MonotonicNs() > deadline_ns_;
       if (is_stopped_ || is_late_) return false;
       pollfd waited{socket_.get(), POLLIN, 0};
       const int ready = poll(&waited, 1, kLookMs);

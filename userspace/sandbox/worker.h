@@ -45,6 +45,8 @@ struct WorkerOrder {
   std::vector<int> keeps;
   // Of processor time. It is ended when that is over, or ten times as much real time.
   int64_t longest_s = 60;
+  // It is ended by `stop` and by its work alone, and may ask as often as it likes.
+  bool is_lasting = false;
   // Set from outside: it is ended. May be null.
   const std::atomic<bool>* stop = nullptr;
 };
