@@ -74,6 +74,16 @@ class TargetTest(LiveTest):
         for pid in (unused_pid(), 4194303):
             self.assert_fails(3, ("-p", pid), str(pid))
 
+    def test_a_process_without_a_name_is_recorded(self) -> None:
+        code = 'import ctypes, time\nctypes.CDLL(None).prctl(15, b"", 0, 0, 0)\nprint("named", flush=True)\nwhile True: time.sleep(0.01)'
+        job = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        self.addCleanup(job.stdout.close)
+        self.assertEqual(job.stdout.readline(), "named\n")
+        done = self.run_proftrace("-p", job.pid, "--activities", "syscalls", "-d", "0.5s", "-o", self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_zombie_is_3(self) -> None:
         child = subprocess.Popen(["true"])
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

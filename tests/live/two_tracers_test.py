@@ -4,9 +4,11 @@ are killed: after each cycle the code of both jobs is their files'. A number as 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -88,6 +90,34 @@ def foreign_uprobe(path: str, offset: int, name: str) -> Iterator[None]:
         tell_tracing(f"-:two_tracers/{name}\n")
 
 
+@contextlib.contextmanager
+def perf_probe(path: str, symbol: str, name: str) -> Iterator[None]:
+    def perf(*arguments: str) -> None:
+        subprocess.run(["perf", "probe", "-q", *arguments], check=True, capture_output=True, timeout=60)
+
+    perf("-x", path, "--no-demangle", "-a", f"{name}={symbol}")
+    watching = subprocess.Popen(["perf", "stat", "-a", "-e", f"*:{name}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        watching.send_signal(signal.SIGINT)
+        watching.wait(30)
+        perf("-d", f"*:{name}")
+
+
+@contextlib.contextmanager
+def bpftrace_probe(path: str, symbol: str) -> Iterator[None]:
+    program = f"uprobe:{path}:{symbol} {{ @=count(); }} BEGIN {{ printf(\"attached\\n\"); }}"
+    watching = subprocess.Popen(["bpftrace", "-e", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        while watching.stdout.readline() not in ("attached\n", ""):
+            pass
+        yield
+    finally:
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=30)
+
+
 def guardians_of(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in children if Path(f"/proc/{child}/comm").read_text().startswith("proftrace-guard")]
@@ -156,8 +186,14 @@ class TwoTracersTest(LiveTest):
             jumps = jumps_of(patched.pid) if number % 10 == 0 else []
             self.assertFalse([now.hex() for _, _, now in jumps if 0xCC in now[DISTANCE_AT:]])
             with contextlib.ExitStack() as stack:
-                if chance.random() < 0.5:
+                kind = chance.choice(("none", "tracefs", *(tool for tool in ("perf", "bpftrace") if shutil.which(tool))))
+                self.foreign[kind] += 1
+                if kind == "tracefs":
                     stack.enter_context(foreign_uprobe(*self.entry, f"entry{number}"))
+                elif kind == "perf":
+                    stack.enter_context(perf_probe(self.entry[0], self.symbol, f"entry{number}"))
+                elif kind == "bpftrace":
+                    stack.enter_context(bpftrace_probe(self.entry[0], self.symbol))
                 if chance.random() < 0.7:
                     with Tracer("-p", probed.pid, "-o", self.new_directory(), "--tier", "bpf", "--format", "none") as probing:
                         probing.wait_until_recording()
@@ -189,7 +225,9 @@ class TwoTracersTest(LiveTest):
         chance = random.Random(20261128)
         with tempfile.TemporaryDirectory() as self.cycles, Job() as first, Job() as second:
             _, _, _, path = next(mapping for mapping in code_mappings(first.pid) if "libtorch_cpu" in mapping[3])
-            self.entry = (path, entry_of(path, "_ZN2at4_ops2mm4call"))
+            self.symbol, offset = entry_of(path, "_ZN2at4_ops2mm4call")
+            self.entry = (path, offset)
+            self.foreign: collections.Counter[str] = collections.Counter()
             for job in (first, second):
                 job.tell("loop")
             for number in range(CYCLES):
@@ -197,24 +235,25 @@ class TwoTracersTest(LiveTest):
                 for job in (first, second):
                     self.assertIsNone(job.process.poll(), f"cycle {number}")
                     self.assertEqual(self.differing(job), [], f"cycle {number}")
+            print(f"\n{CYCLES} cycles, foreign probes: {dict(self.foreign)}", file=sys.stderr)
             for job in (first, second):
                 job.finish_loop()
                 self.assert_same_results(job.do("steps 3"))
 
 
-def entry_of(path: str, prefix: str) -> int:
-    """The file offset of an exported function whose name begins so."""
+def entry_of(path: str, prefix: str) -> tuple[str, int]:
+    """Name and file offset of an exported function whose name begins so."""
     for line in subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout.splitlines():
         fields = line.split()
         if len(fields) > 7 and fields[7].startswith(prefix):
-            address = int(fields[1], 16)
+            symbol, address = fields[7].split("@")[0], int(fields[1], 16)
             break
     else:
         raise AssertionError(prefix)
     for line in subprocess.run(["readelf", "-W", "-l", path], capture_output=True, text=True, check=True).stdout.splitlines():
         fields = line.split()
         if fields[:1] == ["LOAD"] and int(fields[2], 16) <= address < int(fields[2], 16) + int(fields[4], 16):
-            return address - int(fields[2], 16) + int(fields[1], 16)
+            return symbol, address - int(fields[2], 16) + int(fields[1], 16)
     raise AssertionError(hex(address))
 
 

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -24,11 +25,23 @@ void OnOutOfMemory() {
   _exit(kHostUnfit);
 }
 
+// A standard stream that the caller has closed is taken by something that cannot be read, or
+// written: else the first file that is opened had its number, and messages would be written into
+// it.
+bool HoldStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   // A file that may not grow (RLIMIT_FSIZE) is an output that cannot be written, not our end.
   std::signal(SIGXFSZ, SIG_IGN);
+  if (!HoldStandardStreams()) return kHostUnfit;
   std::set_new_handler(OnOutOfMemory);
   try {
     return proftrace::RunCommandLine(argc, argv);

@@ -79,6 +79,13 @@ std::string FirstLine(const std::string& path) {
   return text.substr(0, text.find('\n'));
 }
 
+// A name may have line ends of its own; the kernel adds one.
+std::string NameIn(const std::string& path) {
+  std::string name = ReadSmallFile(path, kMostStatusBytes);
+  if (name.ends_with('\n')) name.pop_back();
+  return name;
+}
+
 std::vector<uint32_t> TidsOf(Pid pid) {
   return ReadNumberedEntries(absl::StrCat("/proc/", Raw(pid), "/task"));
 }
@@ -338,7 +345,7 @@ class DumpMaker {
   DumpedThread Thread(const SystemThread& system, std::vector<bool>* is_shown) {
     DumpedThread thread;
     thread.tid = system.tid;
-    thread.comm = FirstLine(TaskPath(pid_, system.tid, "comm"));
+    thread.comm = NameIn(TaskPath(pid_, system.tid, "comm"));
     thread.kernel_function = system.kernel_function == "0" ? "" : system.kernel_function;
     thread.state = StateOf(system);
     if (system.system_call) {
@@ -461,7 +468,7 @@ absl::Status DumpProcess(Pid pid, const std::function<void(const ProcessDump&)>&
   if (!mappings.ok()) return mappings.status();
   ProcessDump dump;
   dump.pid = pid;
-  dump.comm = FirstLine(absl::StrCat("/proc/", Raw(pid), "/comm"));
+  dump.comm = NameIn(absl::StrCat("/proc/", Raw(pid), "/comm"));
   if (mappings->empty()) {
     return Fail(ExitCode::kNoTarget, absl::StrCat("PID ", Raw(pid), " (", dump.comm,
                                                   ") has ended, or is a thread of the kernel"));

@@ -83,6 +83,7 @@ class CaptureReader final : public RecordSource {
   // out.
   absl::StatusOr<Found> FindBlocks(size_t offset);
   // Whether the file's header is sound; where it is not, only a salvage goes on.
+  bool HasText(size_t offset, std::string_view text) const;
   absl::StatusOr<bool> CheckFileHeader();
   // Whether there is a sound block at `offset`, but for `gap_before`. `wasted_bytes` grows by what
   // was read of the payload of one that is not. Fails when the file cannot be read there.
