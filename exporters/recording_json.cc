@@ -138,8 +138,10 @@ OrderedJson CostJson(const RecordingInfo& info) {
 OrderedJson UnsupportedJson(const RecordingInfo& info) {
   OrderedJson list = OrderedJson::array();
   for (const Unsupported& entry : info.unsupported) {
-    list.push_back(
-        {{"feature", ToValidUtf8(entry.feature)}, {"reason", ToValidUtf8(entry.reason)}});
+    OrderedJson row = {{"feature", ToValidUtf8(entry.feature)},
+                       {"reason", ToValidUtf8(entry.reason)}};
+    if (entry.is_only_loaded) row["only_loaded"] = true;
+    list.push_back(std::move(row));
   }
   return list;
 }

@@ -29,6 +29,9 @@ struct TableOptions {
   std::optional<int> max_src_column_width = 75;     // at least 1
   std::string header;                               // a line above the table; empty = none
   bool top_level_events_only = false;
+  // The footer names what is not recorded of code that is only known to be loaded; else it says how
+  // much that is.
+  bool is_verbose = false;
   TimeUnit time_unit = TimeUnit::kAuto;
 };
 
@@ -48,7 +51,8 @@ absl::StatusOr<std::string> FormatTable(const KeyAverages& averages, const Table
 std::vector<const KeyAverage*> ShownRows(const KeyAverages& averages, const TableOptions& options);
 
 // The lines below the table: steps, ledger, losses, spans left out, cost, what was not recorded.
-std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates);
+std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates,
+                              bool is_verbose = false);
 
 // Both, as in key_averages.txt.
 absl::Status ExportTable(const Timeline& timeline, const Aggregates& aggregates,

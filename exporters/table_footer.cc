@@ -229,14 +229,19 @@ std::string BudgetLine(const std::optional<Budget>& budget) {
 
 // Entries with the same reason share a line: a torch has dozens of functions that are left out for
 // one.
-std::string UnsupportedLines(const std::vector<Unsupported>& entries) {
+std::string UnsupportedLines(const std::vector<Unsupported>& entries, bool is_verbose) {
   struct Group {
     const Unsupported* first = nullptr;
     size_t more = 0;
   };
   std::vector<Group> groups;
   std::map<std::string_view, size_t> by_reason;  // an index into `groups`
+  size_t only_loaded = 0;
   for (const Unsupported& entry : entries) {
+    if (entry.is_only_loaded && !is_verbose) {
+      ++only_loaded;
+      continue;
+    }
     const auto [known, is_new] = by_reason.try_emplace(entry.reason, groups.size());
     if (is_new) {
       groups.push_back({&entry, 0});
@@ -251,6 +256,12 @@ std::string UnsupportedLines(const std::vector<Unsupported>& entries) {
       text += ", and " + std::to_string(group.more) + " more (summary.json names them)";
     }
     text += ": " + ShownText(group.first->reason) + "\n";
+  }
+  if (only_loaded > 0) {
+    text += "Not recorded if it ran: " + std::to_string(only_loaded) +
+            (only_loaded == 1 ? " piece" : " pieces") +
+            " of code of loaded libraries, which most jobs never run; --verbose and summary.json "
+            "name them\n";
   }
   return text;
 }
@@ -282,7 +293,8 @@ std::string FlightLine(const RecordingInfo& info) {
 
 }  // namespace
 
-std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates) {
+std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates,
+                              bool is_verbose) {
   const KeyAverages& averages = aggregates.key_averages;
   std::string text = FlightLine(timeline.info());
   text += ProcessesLine(averages.processes);
@@ -301,7 +313,7 @@ std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggreg
   }
   text += timeline.info().has_end ? CostLine(timeline.info().cost) : "Cost: not known\n";
   text += BudgetLine(timeline.info().budget);
-  return text + UnsupportedLines(timeline.info().unsupported);
+  return text + UnsupportedLines(timeline.info().unsupported, is_verbose);
 }
 
 absl::Status ExportTable(const Timeline& timeline, const Aggregates& aggregates,
@@ -319,10 +331,11 @@ absl::Status ExportTable(const Timeline& timeline, const Aggregates& aggregates,
       status = ExportSystemView(timeline, view, text);
     }
     if (!status.ok()) return status;
-    return sink.Write(text.text() + "\n" + FormatTableFooter(timeline, aggregates));
+    return sink.Write(text.text() + "\n" +
+                      FormatTableFooter(timeline, aggregates, options.is_verbose));
   }
   const std::string gap = table->empty() ? "No complete operator in the recorded window\n\n" : "\n";
-  return sink.Write(*table + gap + FormatTableFooter(timeline, aggregates));
+  return sink.Write(*table + gap + FormatTableFooter(timeline, aggregates, options.is_verbose));
 }
 
 absl::Status ExportTableJson(const Timeline& timeline, const Aggregates& aggregates,

@@ -246,6 +246,8 @@ std::string EncodePlan(const ProbePlan& plan) {
   out.Each(plan.gaps, [&out](const PlanGap& gap) {
     out.Text(gap.feature);
     out.Text(gap.reason);
+    out.Flag(gap.is_of_code);
+    out.Text(gap.row);
   });
   out.Each(plan.files, [&out](const FileId& file) { PutFile(file, &out); });
   PutFacts(plan, &out);
@@ -292,8 +294,12 @@ std::optional<ProbePlan> DecodePlan(std::string_view bytes, const HeldFileOf& he
   if (!operators) return std::nullopt;
   plan.operators = *std::move(operators);
   in.Each([&] {
-    std::string feature = in.Text();
-    plan.gaps.push_back({std::move(feature), in.Text()});
+    PlanGap gap;
+    gap.feature = in.Text();
+    gap.reason = in.Text();
+    gap.is_of_code = in.Flag();
+    gap.row = in.Text();
+    plan.gaps.push_back(std::move(gap));
   });
   in.Each([&] { plan.files.insert(TakeFile(&in)); });
   TakeFacts(counts, &in, &plan);

@@ -404,8 +404,10 @@ void PlanBuilder::AddGaps() {
   }
   for (const Module& module : modules_) {
     for (const PlanGap& gap : module.facts.gaps) {
-      plan_.gaps.push_back(
-          {gap.feature, absl::StrCat(FileName(module.mapped->path), ": ", gap.reason)});
+      // What was not analysed may be what runs.
+      plan_.gaps.push_back({gap.feature,
+                            absl::StrCat(FileName(module.mapped->path), ": ", gap.reason),
+                            !module.facts.is_cut});
     }
   }
   const auto has = [this](FunctionRole role) { return HasRole(role); };

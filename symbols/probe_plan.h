@@ -95,6 +95,9 @@ inline constexpr char kLaunchLevelFeature[] = "GPU kernels, copies and their tim
 struct PlanGap {
   std::string feature;
   std::string reason;
+  // It is one of code that a library has, whatever the job does: most jobs never run it.
+  bool is_of_code = false;
+  std::string row;  // the row that lacks it; empty = whether that code ran is not known
 };
 
 struct OperatorSignature {

@@ -88,7 +88,7 @@ void RowPlanner::AddRows(const ModuleFacts& facts, uint64_t load_bias,
     if (inputs_ != nullptr && unknown && !TakesParentsInputs(row.literal)) {
       plan_->gaps.push_back(
           {"inputs of rows of " + (row.literal.empty() ? ReadableName(row.symbol) : row.literal),
-           "what they are is not clear from its code"});
+           "what they are is not clear from its code", true, row.literal});
     }
   }
   for (const RowProbe& probe : facts.row_ends) {

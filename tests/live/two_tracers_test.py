@@ -115,7 +115,10 @@ def bpftrace_probe(path: str, symbol: str) -> Iterator[None]:
         yield
     finally:
         watching.send_signal(signal.SIGINT)
-        watching.communicate(timeout=30)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            watching.communicate(timeout=10)
+        watching.kill()  # its probes go with it
+        watching.communicate()
 
 
 def guardians_of(pid: int) -> list[int]:

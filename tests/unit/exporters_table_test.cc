@@ -207,6 +207,22 @@ TEST_F(TableFooterTest, WhatIsNotRecordedForOneReasonSharesALine) {
       << footer;
 }
 
+// 22 lines for a job that runs none of that.
+TEST_F(TableFooterTest, CodeThatIsOnlyLoadedIsCountedUnlessAskedFor) {
+  maker_.info().unsupported = {
+      {"rows of f()", "no name", true}, {"rows of g()", "no place", true}, {"cuda", "no GPU here"}};
+  const std::unique_ptr<Timeline> timeline = maker_.Finish();
+  const std::string footer = FormatTableFooter(*timeline, Aggregate(*timeline, {}));
+  EXPECT_TRUE(
+      footer.ends_with("\nNot recorded: cuda: no GPU here\n"
+                       "Not recorded if it ran: 2 pieces of code of loaded libraries, "
+                       "which most jobs never run; --verbose and summary.json name them\n"))
+      << footer;
+  const std::string whole = FormatTableFooter(*timeline, Aggregate(*timeline, {}), true);
+  EXPECT_NE(whole.find("Not recorded: rows of g(): no place\n"), std::string::npos) << whole;
+  EXPECT_EQ(whole.find("if it ran"), std::string::npos) << whole;
+}
+
 TEST_F(TableFooterTest, TheCostHasWhatReadingInputsAdds) {
   maker_.info().cost.input_readings = 400;
   maker_.info().cost.input_ns_per_reading = 310.4;

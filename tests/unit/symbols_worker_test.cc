@@ -58,7 +58,7 @@ ProbePlan SomePlan() {
   plan.modules.push_back(std::move(module));
   plan.operators = {{4, "aten::add", "Tensor", "aten::add.Tensor() -> ()"}, {5, "aten::b", "", ""}};
   plan.operators_whole = true;
-  plan.gaps = {{"rows", "a reason"}};
+  plan.gaps = {{"rows", "a reason", true, "aten::f"}};
   plan.operator_count = 1;
   plan.python_node_vtable = 7;
   plan.torch_version = "2.11.0";

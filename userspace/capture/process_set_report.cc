@@ -39,7 +39,9 @@ void ProcessSet::AddGap(Unsupported gap) {
 
 void ProcessSet::AddGaps(const ProbePlan& plan) {
   if (plan.has_cuda_calls) has_cuda_calls_ = true;
-  for (const PlanGap& gap : plan.gaps) AddGap(Unsupported{gap.feature, gap.reason});
+  for (const PlanGap& gap : plan.gaps) {
+    AddGap(Unsupported{gap.feature, gap.reason, gap.is_of_code, gap.row});
+  }
 }
 
 void ProcessSet::NoteAnothersJumps(Pid pid, const ProbePlan& plan) {

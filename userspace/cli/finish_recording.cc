@@ -34,8 +34,9 @@ constexpr double kDearPercent = 20;  // of slow-down: what costs less is pointed
 // Their captures are cut out of the recording's by one reading, and each is an open file.
 constexpr size_t kCyclesAtOnce = 32;
 
-TableOptions TableOfRecording() {
+TableOptions TableOfRecording(const RecordArguments& arguments) {
   TableOptions table;
+  table.is_verbose = arguments.verbose > 0;
   table.sort_by = "self_cpu_time_total";
   return table;
 }
@@ -132,7 +133,7 @@ absl::Status PrintUnwritten(const RecordArguments& arguments, const RecordResult
   if (!reader.ok()) return reader.status();
   const absl::StatusOr<Results> results = LoadResults(reader->get(), "", AggregateOptions());
   if (!results.ok()) return results.status();
-  const TableOptions table = TableOfRecording();
+  const TableOptions table = TableOfRecording(arguments);
   const absl::Status printed = PrintTable(*results, table, /*json=*/false);
   PrintEnd(arguments, result, *results);
   return printed;
@@ -147,7 +148,7 @@ absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult&
   const absl::StatusOr<Results> results =
       LoadRecorded(directory, result.status.ok(), arguments.cuda_sync_events);
   if (!results.ok()) return result.status.ok() ? results.status() : result.status;
-  const TableOptions table = TableOfRecording();
+  const TableOptions table = TableOfRecording(arguments);
   absl::StatusOr<WrittenResults> written = WrittenResults();
   if (!at_end.is_removed) written = WriteRecorded(*results, formats, table, directory);
   const absl::Status is_in_place = directory.CheckPlace();

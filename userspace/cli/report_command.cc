@@ -28,6 +28,7 @@ struct ReportArguments {
   ProcessChoice processes;
   bool step_rows = false;
   bool top_level_events_only = false;
+  bool is_verbose = false;
   std::optional<SystemView> view;
   bool json = false;
   bool salvage = false;
@@ -49,6 +50,7 @@ absl::StatusOr<TableOptions> MakeTableOptions(const ReportArguments& arguments) 
   table.max_src_column_width = WidthLimit(arguments.max_src_column_width);
   table.header = arguments.header;
   table.top_level_events_only = arguments.top_level_events_only;
+  table.is_verbose = arguments.is_verbose;
   if (!arguments.time_unit.empty()) {
     absl::StatusOr<TimeUnit> unit = ParseTimeUnit(arguments.time_unit);
     if (!unit.ok()) return unit.status();
@@ -110,6 +112,8 @@ std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arg
       report->add_flag("--step-rows", arguments->step_rows,
                        "the job's steps as ProfilerStep* row, also where none were asked for"),
       report->add_flag("--top-level-events-only", arguments->top_level_events_only),
+      report->add_flag("-v,--verbose", arguments->is_verbose,
+                       "name each piece of code that is not recorded if it runs"),
   };
   for (CLI::Option* option : AddGroupingOptions(report, &arguments->grouping)) {
     options.push_back(option);

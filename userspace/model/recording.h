@@ -108,6 +108,9 @@ struct Budget {
 struct Unsupported {
   std::string feature;
   std::string reason;
+  // Of code that a loaded library has, and nothing tells that it ran: most jobs never run it.
+  bool is_only_loaded = false;
+  std::string row = {};  // if a row of this name was recorded, it did run; empty = nothing tells
 };
 
 // Why a flight recorder wrote what it had (--flight-recorder).

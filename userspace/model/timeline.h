@@ -204,6 +204,7 @@ class TimelineBuilder {
 
   LabelId InternLabel(const Label& label);
   const Label& label(LabelId id) const { return timeline_->labels_[Raw(id)]; }
+  const std::vector<Label>& labels() const { return timeline_->labels_; }
   ThreadIndex AddThread(Pid pid, Tid tid, std::string name);
   Thread& thread(ThreadIndex index) { return timeline_->threads_[Raw(index)]; }
   // The path `parent` + `label`, cut as kMostPathLevels says; the same id for the same pair.

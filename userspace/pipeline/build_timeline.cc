@@ -8,6 +8,8 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "userspace/base/saturating.h"
@@ -64,6 +66,15 @@ void AddDemoted(RecordingInfo* info) {
 }
 
 // Own times that rows share (call_tree.h).
+// Code whose rows were recorded is more than loaded.
+void TellWhatRan(const TimelineBuilder& timeline, RecordingInfo* info) {
+  std::set<std::string_view> rows;
+  for (const Label& label : timeline.labels()) rows.insert(label.name);
+  for (Unsupported& entry : info->unsupported) {
+    if (!entry.row.empty() && rows.contains(entry.row)) entry.is_only_loaded = false;
+  }
+}
+
 void AddShared(TimelineBuilder& timeline, RecordingInfo* info) {
   const SpanColumn<int64_t>& column = timeline.columns().shared_ns;
   if (!column.exists()) return;
@@ -245,6 +256,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   PythonDecoder::Tables stacks = decoder.TakeStacks();
   timeline.SetStacks(std::move(stacks.frames), std::move(stacks.codes), std::move(stacks.modules));
   AddDemoted(&info);
+  TellWhatRan(timeline, &info);
   AddShared(timeline, &info);
   for (const auto& [calls, reason] : decoder.unread_inputs()) {
     info.unsupported.push_back(

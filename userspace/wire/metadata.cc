@@ -306,7 +306,9 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
         process_group_counts[pid] = *count;
       }
     } else if (type == "unsupported") {
-      info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason")});
+      const bool is_only_loaded = Flag(entry, "only_loaded");
+      info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason"),
+                                             is_only_loaded, Text(entry, "row")});
     } else if (type == "gpu") {
       info.gpu = Text(entry, "how");
     } else if (type == "gpu_agent") {
@@ -438,9 +440,12 @@ void MetadataWriter::AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& 
 }
 
 void MetadataWriter::AddUnsupported(const Unsupported& unsupported) {
-  impl_->entries.push_back({{"type", "unsupported"},
-                            {"feature", unsupported.feature},
-                            {"reason", ToJsonText(unsupported.reason)}});
+  json entry = {{"type", "unsupported"},
+                {"feature", unsupported.feature},
+                {"reason", ToJsonText(unsupported.reason)}};
+  if (unsupported.is_only_loaded) entry["only_loaded"] = true;
+  if (!unsupported.row.empty()) entry["row"] = unsupported.row;
+  impl_->entries.push_back(std::move(entry));
 }
 
 void MetadataWriter::AddGpu(const std::string& how) {
