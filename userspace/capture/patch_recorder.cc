@@ -372,7 +372,9 @@ uint64_t PatchRecorder::CountedCalls(uint32_t number) const {
 void PatchRecorder::Close(Pid pid, Process process) {
   // Others put no probes into pages that are given back to the file.
   const absl::StatusOr<TargetLock> code = TargetLock::TakeForJumps(pid);
-  const absl::Status status = process.patched->Detach();
+  absl::Status status = process.patched->Detach();
+  // A zombie has no memory, and no jumps in it.
+  if (!status.ok() && !HasProgram(pid)) status = absl::OkStatus();
   if (status.ok()) guardian_->Forget(pid);
   const absl::Status code_status = status.ok() ? CheckCode(pid) : absl::OkStatus();
   DrainLast(pid, process.patched->ring());

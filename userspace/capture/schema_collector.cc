@@ -9,6 +9,7 @@
 #include "symbols/planner.h"
 #include "symbols/process.h"
 #include "symbols/process_groups.h"
+#include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 
 namespace proftrace {
@@ -76,7 +77,13 @@ void SchemaCollector::Collect(Pid pid, const ProbePlan& plan, uint32_t image,
     sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddSchemas(image, entries); });
   }
   Unsupported gap{kSchemasFeature, Reason(reading)};
-  if (!gap.reason.empty()) AddGap(std::move(gap));
+  if (gap.reason.empty()) return;
+  // What lies there now is not what the plan is of.
+  if (!HasFiles(pid, plan)) {
+    gap.reason = "PID " + std::to_string(Raw(pid)) +
+                 " had replaced its program, or had ended, before all of them were read";
+  }
+  AddGap(std::move(gap));
 }
 
 void SchemaCollector::AddGap(Unsupported gap) {
