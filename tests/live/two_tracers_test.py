@@ -100,7 +100,7 @@ def perf_probe(path: str, symbol: str, name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        watching.send_signal(signal.SIGINT)
+        watching.terminate()
         watching.wait(30)
         perf("-d", f"*:{name}")
 
@@ -114,7 +114,7 @@ def bpftrace_probe(path: str, symbol: str) -> Iterator[None]:
             pass
         yield
     finally:
-        watching.send_signal(signal.SIGINT)
+        watching.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             watching.communicate(timeout=10)
         watching.kill()  # its probes go with it
