@@ -8,7 +8,7 @@ namespace proftrace {
 namespace {
 
 int64_t Flops(const char* name, std::string dims, std::string concrete = "[]",
-              std::string types = R"(["float"])") {
+              std::string types = R"(["float", "float", "float"])") {
   OperatorInputs inputs;
   inputs.dims = std::move(dims);
   inputs.types = std::move(types);
@@ -31,6 +31,21 @@ TEST(FlopsTest, ElementwiseByTheFirstShape) {
   EXPECT_EQ(Flops("aten::sub", "[[4], [4], []]"), 0) << "torch has no formula";
   // A nested tensor, or one with symbolic sizes.
   EXPECT_EQ(Flops("aten::mul", "[[], []]", "[]", R"(["", "long int"])"), 0);
+}
+
+// TorchScript's operators have all of the interpreter's stack as inputs: torch counts by what lies
+// at its bottom, and only where that is a tensor.
+TEST(FlopsTest, WhatIsNoTensorHasNone) {
+  EXPECT_EQ(Flops("aten::mul", "[[], [3, 4], []]", "[]", R"(["Scalar", "float", "Scalar"])"), 0);
+  EXPECT_EQ(
+      Flops("aten::add", "[[[3, 4]], [3, 4], []]", "[]", R"(["TensorList", "float", "Scalar"])"),
+      0);
+  EXPECT_EQ(Flops("aten::add", "[[], [3, 4], []]", "[]", R"(["ScalarList", "float", "Scalar"])"),
+            0);
+  EXPECT_EQ(Flops("aten::mm", "[[3, 4], [], [4, 5]]", "[]", R"(["float", "Scalar", "float"])"), 0);
+  EXPECT_EQ(Flops("aten::addmm", "[[], [3, 4], [4, 5]]", "[]", R"(["Scalar", "float", "float"])"),
+            0);
+  EXPECT_EQ(Flops("aten::mm", "[[3, 4], [], [4, 5]]"), 6) << "a tensor without dimensions";
 }
 
 TEST(FlopsTest, Convolutions) {

@@ -41,11 +41,18 @@ nlohmann::json ValueAt(const nlohmann::json& concrete, size_t index) {
   return ParsedInput(concrete[index].get<std::string>());
 }
 
-// Whether the shape of the first argument is known: one that has none (a nested tensor, symbolic
-// sizes) is in the list as one without dimensions, but has no type.
-bool KnowsFirstShape(const OperatorInputs& inputs) {
+// Whether the arguments up to `last` are tensors of known shapes, as torch asks before it counts.
+// One without a known shape (a nested tensor, symbolic sizes) has no type. TorchScript's operators
+// have all that lies on the interpreter's stack as inputs, so numbers and lists may come first.
+bool AreTensors(const OperatorInputs& inputs, const nlohmann::json& dims, size_t last) {
   const nlohmann::json types = ParsedInput(inputs.types);
-  return types.is_array() && !types.empty() && types[0].is_string() && types[0] != "";
+  if (!types.is_array() || types.size() <= last) return false;
+  if (!dims.is_array() || dims.size() <= last) return false;
+  for (size_t i = 0; i <= last; ++i) {
+    const std::string type = types[i].is_string() ? types[i].get<std::string>() : std::string();
+    if (type.empty() || type == "Scalar" || type.ends_with("List")) return false;
+  }
+  return true;
 }
 
 double ProductOf(const Numbers& numbers) {
@@ -56,7 +63,7 @@ double ProductOf(const Numbers& numbers) {
 
 // mm, bmm: (…, n, k) times (…, k, m). `batched`: the first dimension is that of both.
 double MatrixFlops(const Numbers& a, const Numbers& b, bool batched) {
-  if (a.empty() || b.empty() || a.back() == 0) return 0;
+  if (a.empty() || a.back() == 0) return 0;
   const double batch = batched ? static_cast<double>(a.front()) : 1;
   if (batch == 0) return 0;
   return kMultiplyAndAdd * ProductOf(a) / static_cast<double>(a.back()) / batch * ProductOf(b);
@@ -100,14 +107,16 @@ int64_t FlopsOf(std::string_view name, const OperatorInputs& inputs) {
   const nlohmann::json dims = ParsedInput(inputs.dims);
   double flops = 0;
   if (name == "aten::conv2d") {
-    flops = ConvolutionFlops(dims, ParsedInput(inputs.concrete));
+    if (AreTensors(inputs, dims, 1)) flops = ConvolutionFlops(dims, ParsedInput(inputs.concrete));
   } else if (name == "aten::mul" || name == "aten::add") {
-    // Of a list that holds the first argument's shape; a tensor without dimensions counts as one.
-    if (KnowsFirstShape(inputs)) flops = ProductOf(ShapeAt(dims, 0));
+    // A tensor without dimensions counts as one.
+    if (AreTensors(inputs, dims, 0)) flops = ProductOf(ShapeAt(dims, 0));
   } else {
-    const bool adds = name == "aten::addmm" || name == "aten::baddbmm";
+    const size_t left = name == "aten::addmm" || name == "aten::baddbmm" ? 1 : 0;
     const bool batched = name == "aten::bmm" || name == "aten::baddbmm";
-    flops = MatrixFlops(ShapeAt(dims, adds ? 1 : 0), ShapeAt(dims, adds ? 2 : 1), batched);
+    if (AreTensors(inputs, dims, left + 1)) {
+      flops = MatrixFlops(ShapeAt(dims, left), ShapeAt(dims, left + 1), batched);
+    }
   }
   return flops > 0 && flops <= kMostFlops ? static_cast<int64_t>(flops) : 0;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Calls operators that torch has a formula for under torch.profiler (with_flops=True), and others: flops_job.py OUT_FILE
 
-Prints `READY PID`, waits for a line, writes {name: flops} of key_averages() and its table, prints `DONE`, and ends with stdin.
+Prints `READY PID`, waits for a line, writes {name: flops} of key_averages() and of all rows, and its table's column, prints `DONE`, and
+ends with stdin.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +18,14 @@ from torch import randn as t
 from torch.profiler import ProfilerActivity, profile
 
 torch.set_num_threads(1)
+
+
+@torch.jit.script
+def left_on_the_stack(a: torch.Tensor, b: torch.Tensor):
+    """The interpreter's stack has numbers and lists below an operator's own arguments."""
+    numbers = (2.5 * a.dim(), (a + b) * (b + 1))
+    tensors = (len([a * 2, b]), [a * 3, b + 1], a + 2, (a * 2 + 1).mm(b.t() * 2) * (a + b).mm((b + 1).t()))
+    return numbers, tensors
 
 
 def step(linear: torch.nn.Module) -> None:
@@ -32,6 +42,7 @@ def step(linear: torch.nn.Module) -> None:
         t(3, 4) * other + other
     torch.arange(6) * 2
     t(4) * t(3, 4)
+    left_on_the_stack(t(3, 4), t(3, 4))
     linear(t(5, 7)).square().sum().backward()
 
 
@@ -45,8 +56,11 @@ def main() -> None:
             step(linear)
     averages = profiler.key_averages()
     header = next(line for line in averages.table().splitlines() if "# of Calls" in line)
+    rows: Counter[str] = Counter()
+    for event in profiler.profiler.kineto_results.events():
+        rows[event.name()] += event.flops()
     with open(sys.argv[1], "w", encoding="utf-8") as file:
-        json.dump({"flops": {row.key: row.flops for row in averages}, "column": header.split("  ")[-2].strip()}, file)
+        json.dump({"flops": {row.key: row.flops for row in averages}, "rows": +rows, "column": header.split("  ")[-2].strip()}, file)
     print("DONE", flush=True)
     sys.stdin.read()
 
