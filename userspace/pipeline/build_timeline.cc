@@ -65,7 +65,6 @@ void AddDemoted(RecordingInfo* info) {
   }
 }
 
-// Own times that rows share (call_tree.h).
 // Code whose rows were recorded is more than loaded.
 void TellWhatRan(const TimelineBuilder& timeline, RecordingInfo* info) {
   std::set<std::string_view> rows;
@@ -75,6 +74,7 @@ void TellWhatRan(const TimelineBuilder& timeline, RecordingInfo* info) {
   }
 }
 
+// Own times that rows share (call_tree.h).
 void AddShared(TimelineBuilder& timeline, RecordingInfo* info) {
   const SpanColumn<int64_t>& column = timeline.columns().shared_ns;
   if (!column.exists()) return;
