@@ -175,13 +175,20 @@ TEST(WorkerTest, ACrashIsASentence) {
   const Asked crashed = RunWorker(Order(), []() -> Asked {
     std::signal(SIGSEGV, SIG_DFL);
     raise(SIGSEGV);
-    // Where a test runs under a sanitizer the signal is its own.
-    syscall(SYS_tgkill, getpid(), gettid(), SIGKILL);
     return "";
   });
   EXPECT_THAT(std::string(crashed.status().message()),
               HasSubstr("the process that reads what a test made"));
   EXPECT_EQ(ExitCodeOf(crashed.status()), ExitCode::kBug);
+}
+
+// As the kernel does for want of memory.
+TEST(WorkerTest, OneThatIsKilledIsNoMistakeOfOurs) {
+  const Asked killed = RunWorker(Order(), []() -> Asked {
+    syscall(SYS_tgkill, getpid(), gettid(), SIGKILL);
+    return "";
+  });
+  EXPECT_EQ(ExitCodeOf(killed.status()), ExitCode::kHostUnfit);
 }
 
 TEST(WorkerTest, OneThatIsStoppedOrLateIsEnded) {

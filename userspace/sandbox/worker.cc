@@ -152,8 +152,12 @@ class Worker {
       return Fail(ExitCode::kNoTarget, who + " was ended early, as proftrace was asked to end");
     }
     if (is_late_) return Fail(ExitCode::kHostUnfit, who + " did not end in time");
-    RaiseIfMeant(WIFSIGNALED(state) ? WTERMSIG(state) : 0);
-    return Fail(ExitCode::kBug, HowItEnded(who, state, order_.longest_s));
+    const int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+    RaiseIfMeant(signal);
+    // For want of memory or time: that is no mistake of ours.
+    const bool is_host = signal == SIGKILL || signal == SIGXCPU;
+    return Fail(is_host ? ExitCode::kHostUnfit : ExitCode::kBug,
+                HowItEnded(who, state, order_.longest_s));
   }
 
  private:
