@@ -10,7 +10,6 @@
 #include "symbols/elf_file.h"
 #include "symbols/entry_questions.h"
 #include "symbols/read_budget.h"
-#include "userspace/base/clock.h"
 
 namespace proftrace {
 namespace {
@@ -27,9 +26,8 @@ void NoteBudget(const ElfFile& file, ModuleFacts* facts) {
   facts->is_cut |= file.is_cut() || !ReadBudget::PayAll(0);
 }
 
-// The worker's: the processor time that it took, whether it is cut, the facts.
+// The worker's: whether it is cut, the facts.
 absl::StatusOr<std::string> AnalyseHere(const HeldFile& held, int64_t longest_ns) {
-  const int64_t begin_ns = ProcessCpuNs();
   ReadBudget budget({.bytes = kMostBytesOfFile, .cpu_ns = longest_ns + kNsPerSecond});
   const ReadBudget::Scope scope(&budget);
   const auto file = ElfFile::Open(held.Duplicate());
@@ -37,7 +35,6 @@ absl::StatusOr<std::string> AnalyseHere(const HeldFile& held, int64_t longest_ns
   ModuleFacts facts = AnalyzeModule(file->get(), longest_ns);
   NoteBudget(**file, &facts);
   CacheWriter out;
-  out.Number(static_cast<uint64_t>(ProcessCpuNs() - begin_ns));
   out.Number(static_cast<uint8_t>(facts.is_cut ? 1 : 0));
   out.Text(EncodeFacts(kSent, facts));
   return out.Take();
@@ -73,15 +70,12 @@ absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const HeldFile& held) {
   order.keeps = {held.fd()};
   order.longest_s = std::max(longest_ns, int64_t{0}) / kNsPerSecond + 5;
   order.stop = stop_;
+  const int64_t begin_ns = WorkerCpuNs();
   const absl::StatusOr<std::string> bytes =
       RunWorker(order, [&] { return AnalyseHere(held, longest_ns); });
-  if (!bytes.ok()) {
-    left_ns_ -= longest_ns;  // how much it took is not known
-    return bytes.status();
-  }
+  left_ns_ -= WorkerCpuNs() - begin_ns;
+  if (!bytes.ok()) return bytes.status();
   CacheReader in(*bytes);
-  const auto cpu_ns = std::min(in.Number<uint64_t>(), static_cast<uint64_t>(kLongestAnalysisNs));
-  left_ns_ -= static_cast<int64_t>(cpu_ns);
   const bool is_cut = in.Number<uint8_t>() != 0;
   std::optional<ModuleFacts> facts =
       DecodeFacts(in.Text(), kSent, static_cast<uint64_t>(held.state().bytes));

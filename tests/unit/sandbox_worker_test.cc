@@ -23,6 +23,7 @@
 #include <string>
 #include <thread>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {
@@ -189,6 +190,19 @@ TEST(WorkerTest, OneThatIsKilledIsNoMistakeOfOurs) {
     return "";
   });
   EXPECT_EQ(ExitCodeOf(killed.status()), ExitCode::kHostUnfit);
+}
+
+TEST(WorkerTest, ItsProcessorTimeIsItsParentsToCount) {
+  const int64_t before_ns = WorkerCpuNs();
+  const Asked done = RunWorker(Order(), []() -> Asked {
+    constexpr int64_t kSpentNs = 200'000'000;
+    const int64_t begin_ns = ThreadCpuNs();
+    while (ThreadCpuNs() < begin_ns + kSpentNs) {
+    }
+    return "";
+  });
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_GT(WorkerCpuNs() - before_ns, 150'000'000);
 }
 
 TEST(WorkerTest, OneThatIsStoppedOrLateIsEnded) {

@@ -6,6 +6,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/stopped_threads.h"
+#include "userspace/sandbox/worker.h"
 
 namespace proftrace {
 namespace {
@@ -47,9 +48,9 @@ absl::Status LoadingProcess::Plan(Pid pid, const PlanOptions& options) {
                     std::to_string(kMostCpuNs / 1'000'000'000) + " s of processor time");
   }
   const int64_t began_ns = MonotonicNs();
-  const int64_t begin_cpu_ns = ThreadCpuNs();
+  const int64_t begin_cpu_ns = ThreadCpuNs() + WorkerCpuNs();
   absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, left);
-  read_cpu_ns_ += ThreadCpuNs() - begin_cpu_ns;
+  read_cpu_ns_ += ThreadCpuNs() + WorkerCpuNs() - begin_cpu_ns;
   planned_ns_ = MonotonicNs();
   is_old_ = false;
   if (ExitCodeOf(plan.status()) == ExitCode::kNoTorch) return absl::OkStatus();  // half loaded

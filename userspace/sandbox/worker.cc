@@ -41,6 +41,8 @@ constexpr int64_t kLongestLastingS = int64_t{365} * 24 * 3600;
 // A process has some hundred files; each costs some questions.
 constexpr int64_t kMostQuestions = 1 << 20;
 
+thread_local int64_t worker_cpu_ns = 0;
+
 // Without close_range(2) (before Linux 5.9) one by one.
 void CloseBetween(unsigned first, unsigned last) {
   if (first > last || syscall(SYS_close_range, first, last, 0) == 0) return;
@@ -180,7 +182,11 @@ class Worker {
     // One that has ended keeps its state.
     kill(child_, SIGKILL);
     int state = 0;
-    while (waitpid(child_, &state, 0) < 0 && errno == EINTR) {
+    struct rusage use {};
+    while (wait4(child_, &state, 0, &use) < 0 && errno == EINTR) {
+    }
+    for (const timeval& time : {use.ru_utime, use.ru_stime}) {
+      worker_cpu_ns += time.tv_sec * 1'000'000'000 + time.tv_usec * 1000;
     }
     return state;
   }
@@ -194,6 +200,8 @@ class Worker {
 };
 
 }  // namespace
+
+int64_t WorkerCpuNs() { return worker_cpu_ns; }
 
 WorkerAnswer WorkerChannel::Ask(std::string_view question) {
   const std::lock_guard lock(mutex_);

@@ -60,6 +60,9 @@ absl::StatusOr<std::string> RunWorker(
     const std::function<absl::StatusOr<std::string>(WorkerChannel* channel)>& work,
     const std::function<WorkerAnswer(std::string_view question)>& answer);
 
+// Processor time of the workers that this thread has waited for, since it began.
+int64_t WorkerCpuNs();
+
 // A worker that asks nothing.
 absl::StatusOr<std::string> RunWorker(const WorkerOrder& order,
                                       const std::function<absl::StatusOr<std::string>()>& work);
