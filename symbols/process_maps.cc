@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "symbols/process_memory.h"
 #include "symbols/read_budget.h"
 #include "symbols/target_entries.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 
@@ -182,12 +185,45 @@ bool ThreadHasEnded(uint32_t tid) {
          stat[close + 2] == 'X';
 }
 
-Pid LivingThread(Pid pid) {
+namespace {
+
+Pid FindLivingThread(Pid pid) {
   if (!ThreadHasEnded(Raw(pid))) return pid;
   for (const uint32_t tid : ReadNumberedEntries(absl::StrCat("/proc/", Raw(pid), "/task"))) {
     if (tid != Raw(pid) && !ThreadHasEnded(tid)) return Pid{tid};
   }
   return pid;
+}
+
+// In a worker, for which each look is a question to another process.
+class LivingThreads {
+ public:
+  Pid Of(Pid pid) {
+    constexpr int64_t kHoldsForNs = 100'000'000;
+    const std::lock_guard lock(mutex_);
+    const int64_t now_ns = MonotonicNs();
+    const auto [it, is_new] = known_.try_emplace(pid);
+    if (is_new || now_ns - it->second.looked_ns > kHoldsForNs) {
+      it->second = {FindLivingThread(pid), now_ns};
+    }
+    return it->second.thread;
+  }
+
+ private:
+  struct Known {
+    Pid thread{};
+    int64_t looked_ns = 0;
+  };
+  std::mutex mutex_;
+  std::map<Pid, Known> known_;
+};
+
+}  // namespace
+
+Pid LivingThread(Pid pid) {
+  if (EntryChannel() == nullptr) return FindLivingThread(pid);
+  static LivingThreads threads;
+  return threads.Of(pid);
 }
 
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {

@@ -22,7 +22,7 @@ class BoundsTest(LiveTest):
         windows = []
         with Job() as job:
             job.tell("loop")
-            for number in range(4):  # the first one makes the plan
+            for number in range(6):  # the first one makes the plan
                 out = self.directory / f"result{number}"
                 done = self.run_proftrace("-p", job.pid, "-d", "0.2s", "--format", "none", "-o", out)
                 self.assertEqual(done.returncode, 0, done.stderr)

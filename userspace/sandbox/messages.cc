@@ -60,11 +60,12 @@ UniqueFd DescriptorIn(msghdr* message) {
 
 bool SendMessage(int socket, MessageKind kind, int32_t code, std::string_view bytes, int fd) {
   Header header{static_cast<uint32_t>(kind), code, bytes.size()};
-  iovec part{&header, sizeof(header)};
+  // At once: the other side would wake up for each part.
+  iovec parts[] = {{&header, sizeof(header)}, {const_cast<char*>(bytes.data()), bytes.size()}};
   Control control{};
   msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
+  message.msg_iov = parts;
+  message.msg_iovlen = bytes.empty() ? 1 : 2;
   if (fd >= 0) {
     message.msg_control = control.bytes;
     message.msg_controllen = sizeof(control.bytes);
@@ -79,9 +80,15 @@ bool SendMessage(int socket, MessageKind kind, int32_t code, std::string_view by
     sent = sendmsg(socket, &message, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
   if (sent <= 0) return false;
-  const auto done = static_cast<size_t>(sent);
-  return SendAll(socket, reinterpret_cast<const char*>(&header) + done, sizeof(header) - done) &&
-         SendAll(socket, bytes.data(), bytes.size());
+  auto done = static_cast<size_t>(sent);
+  if (done < sizeof(header)) {
+    if (!SendAll(socket, reinterpret_cast<const char*>(&header) + done, sizeof(header) - done)) {
+      return false;
+    }
+    done = sizeof(header);
+  }
+  const size_t sent_of_bytes = done - sizeof(header);
+  return SendAll(socket, bytes.data() + sent_of_bytes, bytes.size() - sent_of_bytes);
 }
 
 std::optional<Message> ReceiveMessage(int socket) {
