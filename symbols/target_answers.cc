@@ -64,15 +64,15 @@ bool TargetAnswers::IsOfTarget(std::string_view path) const {
   const auto tid = ParseNumber<uint32_t>(number);
   if (!tid) return false;
   std::string_view entry = slash == std::string_view::npos ? "" : path.substr(slash + 1);
-  if (entry.starts_with("task/")) {
-    entry.remove_prefix(std::min(entry.find('/', sizeof("task/") - 1), entry.size()));
-    return std::find(kTaskEntries.begin(), kTaskEntries.end(), entry) != kTaskEntries.end();
-  }
+  const bool is_of_task = ConsumeText(&entry, "task/");
+  if (is_of_task) entry.remove_prefix(std::min(entry.find('/'), entry.size()));
   const bool is_read =
-      entry == "root" || entry == "cwd" ||
-      std::find(kEntries.begin(), kEntries.end(), entry) != kEntries.end() ||
-      (entry.starts_with(kMapFiles) && IsRange(entry.substr(kMapFiles.size()))) ||
-      (entry.starts_with(kDescriptors) && IsRange(entry.substr(kDescriptors.size())));
+      is_of_task
+          ? std::find(kTaskEntries.begin(), kTaskEntries.end(), entry) != kTaskEntries.end()
+          : entry == "root" || entry == "cwd" ||
+                std::find(kEntries.begin(), kEntries.end(), entry) != kEntries.end() ||
+                (entry.starts_with(kMapFiles) && IsRange(entry.substr(kMapFiles.size()))) ||
+                (entry.starts_with(kDescriptors) && IsRange(entry.substr(kDescriptors.size())));
   if (!is_read) return false;
   if (*tid == Raw(pid_)) return true;
   const std::string task = "/proc/" + std::to_string(Raw(pid_)) + "/task/" + std::to_string(*tid);

@@ -189,7 +189,8 @@ TEST_F(TargetAnswersTest, NothingElseIs) {
        {parent + "maps", parent + "mem", std::string("/proc/1/maps"),
         std::string("/proc/self/maps"), std::string("/etc/shadow"), Own("root"), Own("cwd"),
         Own("root/etc/shadow"), Own("../1/maps"), Own("fd/0"), Own("task/1/mem"),
-        Own("map_files/../maps"), Own("ns/mnt"), Own("net/tcp"), std::string()}) {
+        parent + "task/1/status", std::string("/proc/1/task/1/comm"), Own("map_files/../maps"),
+        Own("ns/mnt"), Own("net/tcp"), std::string()}) {
     EXPECT_EQ(Ask(EntryQuestion::kOpen, path), EACCES) << path;
     EXPECT_FALSE(answer_.fd.valid()) << path;
   }
