@@ -54,7 +54,7 @@ bool ReadFully(int fd, char* buffer, size_t bytes) {
 
 std::string FileIdentity(const ElfFile& file) {
   const struct stat& s = file.status();
-  const std::string volume = VolumeIdentity(file.fd(), s.st_dev);
+  const std::string volume = VolumeIdentity(file.held());
   if (volume.empty()) return "";
   return absl::StrFormat("%s %s %x %x %x %x.%x %x.%x", volume, file.build_id(), s.st_dev, s.st_ino,
                          s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,

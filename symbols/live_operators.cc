@@ -35,7 +35,7 @@ bool HasNewContributor(Pid pid, std::set<FileId>* known) {
     if (!is_new || found) continue;
     auto opened = OpenMappedFile(pid, mapped);
     if (!opened.ok()) continue;
-    const auto file = ElfFile::Open(std::move(opened->fd));
+    const auto file = ElfFile::Open(std::move(opened->file));
     found = file.ok() && MayContribute(**file, /*full=*/false);
   }
   return found;

@@ -511,6 +511,9 @@ namespace {
 // What the files and the memory of one process may cost besides the time.
 constexpr uint64_t kMostBytesOfProcess = uint64_t{32} << 30;
 
+// For file systems that are far away: what a cold one takes to be read.
+constexpr int64_t kLongestWaitNs = 60'000'000'000;
+
 // Files are given up in good order before the budget is used up.
 constexpr int64_t kSlackNs = 2'000'000'000;
 
@@ -532,6 +535,7 @@ absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
 #endif
   ReadBudget budget({.bytes = kMostBytesOfProcess,
                      .cpu_ns = std::max(options.longest_reading_ns, int64_t{0}) + kSlackNs,
+                     .waiting_ns = kLongestWaitNs,
                      .stop = options.stop});
   const ReadBudget::Scope scope(&budget);
   const auto mappings = ReadMaps(pid);
@@ -551,6 +555,11 @@ absl::StatusOr<ProbePlan> BuildPlan(Pid pid, const PlanOptions& options) {
   if (budget.is_stopped()) return Fail(ExitCode::kNoTarget, StoppedEarly(pid));
   const std::vector<std::string> displaced = FindDisplacedCode(*mappings);
   if (!has_operators) {
+    if (!reader.unopened().ok()) {
+      return Fail(
+          ExitCodeOf(reader.unopened()),
+          absl::StrCat("process ", Raw(pid), " cannot be recorded: ", reader.unopened().message()));
+    }
     if (absl::Status status = CheckTorchHasCode(pid, displaced); !status.ok()) return status;
     return NoTorch(pid, files.size(), reader.is_cut() || budget.is_used_up(), reader.unread());
   }
