@@ -54,8 +54,9 @@ bool ReadFully(int fd, char* buffer, size_t bytes) {
 
 namespace {
 
-std::string IdentityOf(int fd, const FileState& s, const std::string& build_id) {
-  const std::string volume = VolumeIdentity(fd, s.device);
+std::string IdentityOf(const HeldFile& file, const std::string& build_id) {
+  const FileState& s = file.state();
+  const std::string volume = VolumeIdentity(file);
   if (volume.empty()) return "";
   return absl::StrFormat("%s %s %x %x %x %x.%x %x.%x", volume, build_id, s.device, s.inode, s.bytes,
                          s.modified_s, s.modified_ns, s.changed_s, s.changed_ns);
@@ -63,13 +64,10 @@ std::string IdentityOf(int fd, const FileState& s, const std::string& build_id) 
 
 }  // namespace
 
-std::string FileIdentity(const ElfFile& file) {
-  const std::optional<FileState> state = StateIn(file.status());
-  return state ? IdentityOf(file.fd(), *state, file.build_id()) : "";
-}
+std::string FileIdentity(const ElfFile& file) { return IdentityOf(file.held(), file.build_id()); }
 
 std::string FileIdentity(const HeldFile& file, const std::string& build_id) {
-  return IdentityOf(file.fd(), file.state(), build_id);
+  return IdentityOf(file, build_id);
 }
 
 std::string SealEntry(const EntryFormat& format, std::string_view content) {

@@ -2,10 +2,8 @@
 
 #include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -48,19 +46,6 @@ ReadBudget::Limits LimitsOf(const struct stat& status) {
   return limits;
 }
 
-size_t ReadAt(int fd, uint64_t offset, void* buffer, size_t bytes) {
-  size_t done = 0;
-  if (offset > static_cast<uint64_t>(INT64_MAX) - bytes) return 0;
-  while (done < bytes) {
-    const ssize_t got = pread(fd, static_cast<char*>(buffer) + done, bytes - done,
-                              static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<size_t>(got);
-  }
-  return done;
-}
-
 // What a file's head says: where its tables are, and how many entries they have.
 struct ElfHead {
   uint64_t segments_at = 0;
@@ -70,9 +55,9 @@ struct ElfHead {
   uint64_t names = 0;  // the section that has the names of sections
 };
 
-absl::StatusOr<ElfHead> ReadHead(int fd) {
+absl::StatusOr<ElfHead> ReadHead(const HeldFile& file) {
   Elf64_Ehdr header;
-  if (ReadAt(fd, 0, &header, sizeof(header)) != sizeof(header) ||
+  if (file.ReadAt(0, &header, sizeof(header)) != sizeof(header) ||
       std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
     return absl::InvalidArgumentError("not an ELF file");
   }
@@ -84,7 +69,7 @@ absl::StatusOr<ElfHead> ReadHead(int fd) {
   // What does not fit there is in section 0 (System V ABI, "ELF Header").
   Elf64_Shdr first{};
   if (head.sections_at != 0 &&
-      ReadAt(fd, head.sections_at, &first, sizeof(first)) == sizeof(first)) {
+      file.ReadAt(head.sections_at, &first, sizeof(first)) == sizeof(first)) {
     if (head.sections == 0) head.sections = first.sh_size;
     if (head.segments == PN_XNUM) head.segments = first.sh_info;
     if (head.names == SHN_XINDEX) head.names = first.sh_link;
@@ -102,22 +87,25 @@ absl::StatusOr<ElfHead> ReadHead(int fd) {
 
 }  // namespace
 
-ElfFile::ElfFile(UniqueFd fd, const struct stat& status)
-    : fd_(std::move(fd)), status_(status), budget_(LimitsOf(status)) {}
+ElfFile::ElfFile(std::shared_ptr<const HeldFile> held)
+    : held_(std::move(held)), budget_(LimitsOf(held_->status())) {}
 
-absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::Open(UniqueFd fd) {
-  struct stat status;
-  if (fstat(fd.get(), &status) != 0) return absl::NotFoundError("cannot stat the file");
-  auto file = std::unique_ptr<ElfFile>(new ElfFile(std::move(fd), status));
+absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::Open(std::shared_ptr<const HeldFile> held) {
+  if (held == nullptr) return absl::NotFoundError("not a regular file");
+  auto file = std::unique_ptr<ElfFile>(new ElfFile(std::move(held)));
   if (absl::Status result = file->ReadHeaders(); !result.ok()) return result;
   file->ReadBuildId();
   return file;
 }
 
-bool ElfFile::HasBoundedHead(int fd) { return ReadHead(fd).ok(); }
+absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::Open(UniqueFd fd) {
+  return Open(HeldFile::Hold(std::move(fd)));
+}
+
+bool ElfFile::HasBoundedHead(const HeldFile& file) { return ReadHead(file).ok(); }
 
 absl::Status ElfFile::ReadHeaders() {
-  const absl::StatusOr<ElfHead> head = ReadHead(fd_.get());
+  const absl::StatusOr<ElfHead> head = ReadHead(*held_);
   if (!head.ok()) return head.status();
   size_t loaded = 0;
   for (uint64_t i = 0; i < head->segments; ++i) {
@@ -215,7 +203,7 @@ size_t ElfFile::ReadOffset(uint64_t offset, void* buffer, size_t bytes) const {
     const size_t piece = std::min(bytes - done, kPieceBytes);
     const bool may_of_file = budget_.Pay(piece);
     if (!ReadBudget::PayAll(piece) || !may_of_file) break;
-    const size_t got = ReadAt(fd_.get(), offset + done, static_cast<char*>(buffer) + done, piece);
+    const size_t got = held_->ReadAt(offset + done, static_cast<char*>(buffer) + done, piece);
     done += got;
     if (got != piece) break;
   }
@@ -235,7 +223,7 @@ size_t ElfFile::ReadAddress(uint64_t address, void* buffer, size_t bytes) const 
 }
 
 bool ElfFile::HoldsSection(const ElfSection& section) const {
-  const uint64_t file_bytes = static_cast<uint64_t>(status_.st_size);
+  const uint64_t file_bytes = static_cast<uint64_t>(status().st_size);
   return section.type != SHT_NOBITS && section.size != 0 && section.file_offset <= file_bytes &&
          section.size <= file_bytes - section.file_offset;
 }
@@ -370,7 +358,7 @@ const absl::flat_hash_map<uint64_t, std::string_view>& ElfFile::SlotNames() {
 
 std::vector<const ElfSection*> ElfFile::CodeSections(size_t* left_out) const {
   std::vector<const ElfSection*> sections;
-  const uint64_t file_bytes = static_cast<uint64_t>(status_.st_size);
+  const uint64_t file_bytes = static_cast<uint64_t>(status().st_size);
   uint64_t left = kMostScannedBytes;
   for (const ElfSection& section : sections_) {
     if (section.type != SHT_PROGBITS || (section.flags & SHF_EXECINSTR) == 0) continue;

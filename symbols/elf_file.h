@@ -1,14 +1,13 @@
 // One ELF file of a target: where its bytes are, and its symbols. x86-64, little endian.
 //
 // The file belongs to a process that may be hostile and may change it while we read: everything is
-// read with pread (a truncated mapping would be SIGBUS), every offset and size is checked, sizes
+// read at its offset (a truncated mapping would be SIGBUS), every offset and size is checked, sizes
 // are limited before memory is allocated, and there is a budget for all that is read of one file.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 #include <elf.h>
-#include <sys/stat.h>
 
 #include <cstdint>
 #include <functional>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "symbols/code_image.h"
+#include "symbols/held_file.h"
 #include "symbols/process_maps.h"
 #include "symbols/read_budget.h"
 
@@ -48,16 +48,17 @@ class ElfFile {
  public:
   // Fails for anything but a little-endian x86-64 ELF file with section headers; the message says
   // why.
+  static absl::StatusOr<std::unique_ptr<ElfFile>> Open(std::shared_ptr<const HeldFile> file);
   static absl::StatusOr<std::unique_ptr<ElfFile>> Open(UniqueFd fd);
   // Whether what other libraries make of the file's head is bounded, too: they take memory for each
   // section that it says it has.
-  static bool HasBoundedHead(int fd);
+  static bool HasBoundedHead(const HeldFile& file);
 
   const std::vector<ElfSection>& sections() const { return sections_; }
   const ElfSection* FindSection(std::string_view name) const;
   const std::string& build_id() const { return build_id_; }  // hex; may be empty
-  const struct stat& status() const { return status_; }
-  int fd() const { return fd_.get(); }
+  const struct stat& status() const { return held_->status(); }
+  const HeldFile& held() const { return *held_; }
   // The file's budget is used up: what is missing of it is not known. Why: ReadBudget::Why().
   bool is_cut() const { return budget_.is_used_up(); }
   std::string WhyCut() const { return budget_.Why(); }
@@ -105,7 +106,7 @@ class ElfFile {
     size_t string_bytes = 0;
   };
 
-  ElfFile(UniqueFd fd, const struct stat& status);
+  explicit ElfFile(std::shared_ptr<const HeldFile> held);
   absl::Status ReadHeaders();
   void ReadBuildId();
   const Table& LoadTable(bool full);
@@ -115,8 +116,7 @@ class ElfFile {
   ElfSymbol SymbolAt(const Table& table, size_t index) const;
   void LoadImports();
 
-  UniqueFd fd_;
-  struct stat status_;
+  std::shared_ptr<const HeldFile> held_;
   mutable ReadBudget budget_;
   std::vector<Elf64_Phdr> segments_;
   std::vector<ElfSection> sections_;

@@ -11,8 +11,13 @@ enum class EntryQuestion : char {
   // The begin of an entry's text, which some entries show to those alone who may trace the target.
   // Four bytes, little-endian, before the path: how much of it.
   kText = 't',
-  kLink = 'l',       // the text
-  kBelowRoot = 'r',  // of a path in the target's root: a descriptor
+  kLink = 'l',  // the text
+  // Of files (asked_files.h): one that the target has mapped, one by a path in its root; bytes of a
+  // remote one, and whether it is as it was.
+  kMappedFile = 'm',
+  kBelowRoot = 'r',
+  kRead = 'd',
+  kUnchanged = 'u',
   // A FileState and a build-id: the facts of that file (file_facts.h), if they are known; else
   // none.
   kKnownFacts = 'k',

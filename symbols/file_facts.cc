@@ -6,10 +6,12 @@
 #include <string_view>
 #include <utility>
 
+#include "symbols/asked_files.h"
 #include "symbols/cache_bytes.h"
 #include "symbols/elf_file.h"
 #include "symbols/entry_questions.h"
 #include "symbols/read_budget.h"
+#include "symbols/target_entries.h"
 
 namespace proftrace {
 namespace {
@@ -27,10 +29,11 @@ void NoteBudget(const ElfFile& file, ModuleFacts* facts) {
 }
 
 // The worker's: whether it is cut, the facts.
-absl::StatusOr<std::string> AnalyseHere(const HeldFile& held, int64_t longest_ns) {
+absl::StatusOr<std::string> AnalyseHere(const std::shared_ptr<const HeldFile>& held,
+                                        int64_t longest_ns) {
   ReadBudget budget({.bytes = kMostBytesOfFile, .cpu_ns = longest_ns + kNsPerSecond});
   const ReadBudget::Scope scope(&budget);
-  const auto file = ElfFile::Open(held.Duplicate());
+  const auto file = ElfFile::Open(held);
   if (!file.ok()) return file.status();
   ModuleFacts facts = AnalyzeModule(file->get(), longest_ns);
   NoteBudget(**file, &facts);
@@ -63,22 +66,27 @@ std::string KeptFacts::Known(const HeldFile& held, const std::string& build_id) 
   return facts ? Sent(*std::move(facts)) : std::string();
 }
 
-absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const HeldFile& held) {
+absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const std::shared_ptr<const HeldFile>& held) {
   const int64_t longest_ns = std::min(longest_ns_, left_ns_);
   WorkerOrder order;
   order.what = "analyses it";
-  order.keeps = {held.fd()};
+  if (!held->is_remote()) order.keeps = {held->fd()};
   order.longest_s = std::max(longest_ns, int64_t{0}) / kNsPerSecond + 5;
   order.stop = stop_;
   const int64_t begin_ns = WorkerCpuNs();
-  const absl::StatusOr<std::string> bytes =
-      RunWorker(order, [&] { return AnalyseHere(held, longest_ns); });
+  const absl::StatusOr<std::string> bytes = RunWorker(
+      order,
+      [&](WorkerChannel* channel) {
+        AskForEntries(channel);
+        return AnalyseHere(held, longest_ns);
+      },
+      [&](std::string_view question) { return AnswerForFile(*held, question); });
   left_ns_ -= WorkerCpuNs() - begin_ns;
   if (!bytes.ok()) return bytes.status();
   CacheReader in(*bytes);
   const bool is_cut = in.Number<uint8_t>() != 0;
   std::optional<ModuleFacts> facts =
-      DecodeFacts(in.Text(), kSent, static_cast<uint64_t>(held.state().bytes));
+      DecodeFacts(in.Text(), kSent, static_cast<uint64_t>(held->state().bytes));
   if (!facts || !in.ok()) return absl::DataLossError("its facts are none: please report it");
   facts->is_cut = is_cut;
   return *std::move(facts);
@@ -87,7 +95,7 @@ absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const HeldFile& held) {
 std::string KeptFacts::Find(const std::shared_ptr<const HeldFile>& held,
                             const std::string& build_id) {
   if (std::string known = Known(*held, build_id); !known.empty()) return known;
-  const absl::StatusOr<ModuleFacts> facts = Analyse(*held);
+  const absl::StatusOr<ModuleFacts> facts = Analyse(held);
   // What was found of a file that is being written to is nobody's.
   if (facts.ok() && !facts->is_cut && held->IsUnchanged()) {
     if (cache_.MayKeep(*held, build_id)) {

@@ -29,7 +29,7 @@ class KeptFacts {
   std::string Find(const std::shared_ptr<const HeldFile>& held, const std::string& build_id);
 
  private:
-  absl::StatusOr<ModuleFacts> Analyse(const HeldFile& held);
+  absl::StatusOr<ModuleFacts> Analyse(const std::shared_ptr<const HeldFile>& held);
 
   PlanCache cache_;
   std::shared_ptr<AnalysedFiles> analysed_;

@@ -6,11 +6,13 @@
 #include <sys/stat.h>
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "symbols/remote_file.h"
 #include "userspace/base/unique_fd.h"
 
 namespace proftrace {
@@ -40,23 +42,36 @@ class HeldFile {
  public:
   // Null: it is not a regular file.
   static std::shared_ptr<const HeldFile> Hold(UniqueFd fd);
+  // What another process reads, too, where it has to be so. Null: it could not be opened.
+  static std::shared_ptr<const HeldFile> Hold(RemoteFile file);
 
+  // Names the file for the kernel, which needs no right to read it. Nobody but this class may read
+  // from it or ask for its state: for some files that waits without an end.
   int fd() const { return fd_.get(); }
   // A path to the file for the kernel: only of the process that has the descriptor.
   std::string path() const;
-  // Another descriptor; none where there are too many.
-  UniqueFd Duplicate() const;
+  // Whether another process reads it: root may not, or may have to wait.
+  bool is_remote() const { return is_asked_ || reader_ != nullptr; }
+  // Of a remote file: of its mount, a number that no other has or had; 0 = not known.
+  uint64_t mount() const { return mount_; }
+  // How many bytes could be read.
+  size_t ReadAt(uint64_t offset, void* buffer, size_t bytes) const;
   // As it was when it was opened, before anything was read.
+  const struct stat& status() const { return status_; }
   const FileState& state() const { return state_; }
   // Whether it still is: nothing was written to it since, and neither its name nor its mode was
   // changed.
-  bool IsUnchanged() const { return StateOfFile(fd()) == state_; }
+  bool IsUnchanged() const;
 
  private:
-  HeldFile(UniqueFd fd, const FileState& state);
+  explicit HeldFile(RemoteFile file);
 
   UniqueFd fd_;
+  struct stat status_;
   FileState state_;
+  uint64_t mount_;
+  bool is_asked_;
+  std::unique_ptr<RemoteReader> reader_;
 };
 
 // "/proc/self/fd/7".

@@ -30,7 +30,7 @@ constexpr int64_t kLongestLookS = kLongestLookNs / 1'000'000'000;
 bool IsContributor(Pid pid, const MappedFile& mapped) {
   auto opened = OpenMappedFile(pid, mapped);
   if (!opened.ok()) return false;
-  const auto file = ElfFile::Open(std::move(opened->fd));
+  const auto file = ElfFile::Open(std::move(opened->file));
   return file.ok() && MayContribute(**file, /*full=*/false);
 }
 

@@ -10,6 +10,7 @@
 #include "symbols/file_facts.h"
 #include "symbols/read_budget.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
 
 namespace proftrace {
 namespace {
@@ -38,8 +39,7 @@ bool IsMappingOf(Pid pid, const Mapping& mapping, const HeldFile& held) {
   });
   if (now == mappings->end()) return false;
   // The numbers are those of the link: maps has others on btrfs, and on overlayfs before Linux 6.8.
-  errno = 0;
-  const std::optional<FileState> there = StateOfFile(MapFilesPath(pid, *now));
+  const std::optional<FileState> there = StateOfMapping(pid, *now, held);
   if (there.has_value()) return *there == held.state();
   // The link is only for some. Its file was opened by path then, and compared with what is mapped.
   return errno == EPERM || errno == EACCES;
@@ -53,8 +53,8 @@ bool RenewPath(Pid pid, ModulePlan* module) {
   for (const MappedFile& mapped : GroupByFile(*mappings)) {
     if (mapped.device != module->file.device || mapped.inode != module->file.inode) continue;
     auto opened = OpenMappedFile(pid, mapped);
-    if (!opened.ok() || StateOfFile(opened->fd.get()) != module->held->state()) continue;
-    const auto file = ElfFile::Open(module->held->Duplicate());
+    if (!opened.ok() || opened->file->state() != module->held->state()) continue;
+    const auto file = ElfFile::Open(module->held);
     if (!file.ok()) continue;
     const auto place = FindLoadedPlace(**file, mapped);
     if (!place || place->bias != module->load_bias ||
@@ -112,6 +112,10 @@ void ModuleReader::AddGaps(ProbePlan* plan) const {
   if (!unread_.empty()) {
     plan->gaps.push_back({"rows of libraries that could not be read", unread_});
   }
+  if (!unopened_.ok()) {
+    plan->gaps.push_back(
+        {"rows of libraries that could not be opened", std::string(unopened_.message())});
+  }
   if (left_.empty()) return;
   plan->gaps.push_back(
       {"rows of libraries that were not read",
@@ -128,14 +132,30 @@ void ModuleReader::NoteLost(const std::string& name, const std::string& reason) 
   if (unread_.empty()) unread_ = absl::StrCat(name, ": ", reason);
 }
 
+void ModuleReader::NoteUnopened(const MappedFile& mapped, const absl::Status& status) {
+  if (ExitCodeOf(status) == ExitCode::kBug) return;  // it is gone, say
+  const bool is_torch = FileName(mapped.path).find("torch") != std::string::npos;
+  if (unopened_.ok() || (is_torch && !std::exchange(is_torch_unopened_, true))) unopened_ = status;
+}
+
 std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   auto opened = OpenMappedFile(pid_, mapped);
-  if (!opened.ok()) return std::nullopt;
-  const std::shared_ptr<const HeldFile> held = HeldFile::Hold(std::move(opened->fd));
-  if (held == nullptr) return std::nullopt;
-  auto file = ElfFile::Open(held->Duplicate());
+  if (!opened.ok()) {
+    NoteUnopened(mapped, opened.status());
+    return std::nullopt;
+  }
+  const std::shared_ptr<const HeldFile> held = std::move(opened->file);
+  auto file = ElfFile::Open(held);
   if (!file.ok()) {
-    NoteUnread(mapped, std::string(file.status().message()));
+    // It was read as far as its file system answered.
+    if (held->is_remote() && !held->IsUnchanged()) {
+      NoteUnopened(mapped,
+                   Fail(ExitCode::kHostUnfit, absl::StrCat(mapped.path,
+                                                           ": its file system does not answer any "
+                                                           "more; record again when it does")));
+    } else {
+      NoteUnread(mapped, std::string(file.status().message()));
+    }
     return std::nullopt;
   }
   const auto place = FindLoadedPlace(**file, mapped);

@@ -1,6 +1,8 @@
 // Reads those files of a process that contribute to its probe plan.
 #pragma once
 
+#include <absl/status/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,6 +52,9 @@ class ModuleReader {
   void AddGaps(ProbePlan* plan) const;
   // "libtorch_cpu.so: bad section headers"; empty: all could be read.
   const std::string& unread() const { return unread_; }
+  // Why a library could not be opened that others decide about (remote_file.h), one of torch's
+  // first; ok: all could be.
+  const absl::Status& unopened() const { return unopened_; }
 
  private:
   // `full`: look into .symtab too.
@@ -63,7 +68,11 @@ class ModuleReader {
   // One that contributes.
   void NoteLost(const std::string& name, const std::string& reason);
 
+  void NoteUnopened(const MappedFile& mapped, const absl::Status& status);
+
   bool is_cut_ = false;
+  absl::Status unopened_;
+  bool is_torch_unopened_ = false;
   std::string unread_;
   std::set<std::pair<uint64_t, uint64_t>> read_;  // device and inode; a file may have two names
   std::vector<const MappedFile*> left_;           // not read

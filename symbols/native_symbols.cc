@@ -27,19 +27,20 @@ Elf* NativeSymbols::ElfOf(Pid pid, const MappedFile& mapped) {
   if (file.raw == nullptr) {
     absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, mapped);
     if (!opened.ok()) return nullptr;
-    if (!ElfFile::HasBoundedHead(opened->fd.get())) return nullptr;
-    file.fd = std::move(opened->fd);
-    file.raw.reset(elf_begin(file.fd.get(), ELF_C_READ, nullptr));
+    // libelf would wait for a file system without an end.
+    if (opened->file->is_remote() || !ElfFile::HasBoundedHead(*opened->file)) return nullptr;
+    file.held = std::move(opened->file);
+    file.raw.reset(elf_begin(file.held->fd(), ELF_C_READ, nullptr));
     if (file.raw == nullptr) return nullptr;
   }
-  return elf_begin(file.fd.get(), ELF_C_READ, file.raw.get());
+  return elf_begin(file.held->fd(), ELF_C_READ, file.raw.get());
 }
 
 void NativeSymbols::OpenElf(Pid pid, const MappedFile& mapped, File* file) {
   if (std::exchange(file->was_opened, true)) return;
   absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, mapped);
   if (!opened.ok()) return;
-  absl::StatusOr<std::unique_ptr<ElfFile>> elf = ElfFile::Open(std::move(opened->fd));
+  absl::StatusOr<std::unique_ptr<ElfFile>> elf = ElfFile::Open(std::move(opened->file));
   if (elf.ok()) file->elf = *std::move(elf);
 }
 

@@ -38,7 +38,7 @@ class NativeSymbols {
     void operator()(Elf* elf) const { elf_end(elf); }
   };
   struct File {
-    UniqueFd fd;  // outlives `raw`
+    std::shared_ptr<const HeldFile> held;  // outlives `raw`
     std::unique_ptr<Elf, ElfDeleter> raw;
     std::unique_ptr<ElfFile> elf;  // none: it could not be read
     bool was_opened = false;       // or it was tried

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "symbols/held_file.h"
+#include "symbols/mounts.h"
 #include "symbols/process_maps.h"
 #include "symbols/read_budget.h"
 #include "userspace/base/text.h"
@@ -34,23 +35,6 @@ constexpr size_t kMostMountsAround = 32;
 constexpr uint64_t kMostComparedBytes = uint64_t{8} << 30;
 constexpr int64_t kLongestSearchNs = 5'000'000'000;
 constexpr std::string_view kDeleted = " (deleted)";
-
-std::string Unescaped(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
-    const bool is_escape = text[i] == '\\' && i + 3 < text.size() && is_octal(text[i + 1]) &&
-                           is_octal(text[i + 2]) && is_octal(text[i + 3]);
-    if (is_escape) {
-      out.push_back(static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
-                                      (text[i + 3] - '0')));
-      i += 3;
-    } else {
-      out.push_back(text[i]);
-    }
-  }
-  return out;
-}
 
 // The folders of an option "lowerdir": colons between them, and "\:" for one in a name.
 void AddFolders(const std::string& option, std::vector<std::string>* folders) {
@@ -69,23 +53,6 @@ void AddFolders(const std::string& option, std::vector<std::string>* folders) {
     }
   }
   finish();
-}
-
-struct MountLine {
-  std::string_view id;
-  std::string root;
-  std::string point;
-  std::string_view type;
-  std::string_view options;  // of the file system
-};
-
-// proc_pid_mountinfo(5): id, parent, device, root, point, options, tags…, "-", type, source,
-// options.
-std::optional<MountLine> ParseMountLine(std::string_view line) {
-  const std::vector<std::string_view> fields = SplitText(line, " ", /*skip_empty=*/true);
-  const auto dash = std::find(fields.begin(), fields.end(), "-");
-  if (dash - fields.begin() < 6 || fields.end() - dash < 4) return std::nullopt;
-  return MountLine{fields[0], Unescaped(fields[3]), Unescaped(fields[4]), dash[1], dash[3]};
 }
 
 // `part`, which begins with a slash, in `folder`.
@@ -200,9 +167,9 @@ OverlayMount ParseOverlayMount(std::string_view mountinfo, std::string_view moun
     overlay.point = mount->point;
     for (std::string_view option : SplitText(mount->options, ",", /*skip_empty=*/true)) {
       if (ConsumeText(&option, "lowerdir=")) {
-        AddFolders(Unescaped(option), &overlay.lower);
+        AddFolders(UnescapedMountText(option), &overlay.lower);
       } else if (ConsumeText(&option, "lowerdir+=")) {
-        overlay.lower.push_back(Unescaped(option));
+        overlay.lower.push_back(UnescapedMountText(option));
       }
     }
   }

@@ -114,7 +114,7 @@ void PrintPoint(const PointPatch& patch, uint64_t role, const std::string& symbo
 
 void PrintModule(const ModulePlan& module, const ProbePlan& plan, bool lists) {
   using Clock = std::chrono::steady_clock;
-  auto file = ElfFile::Open(module.held->Duplicate());
+  auto file = ElfFile::Open(module.held);
   if (!file.ok()) {
     std::printf("%s: %s\n", module.name.c_str(), std::string(file.status().message()).c_str());
     return;

@@ -9,6 +9,7 @@
 #include "symbols/file_facts.h"
 #include "symbols/plan_codec.h"
 #include "symbols/planner.h"
+#include "symbols/read_budget.h"
 #include "symbols/target_answers.h"
 #include "symbols/target_entries.h"
 #include "userspace/base/exit_status.h"
@@ -16,6 +17,8 @@
 namespace proftrace {
 namespace {
 
+// For answers of file systems that are programs or far away: what a cold one takes to be read.
+constexpr int64_t kLongestWaitNs = 60'000'000'000;
 constexpr int64_t kNsInSecond = 1'000'000'000;
 
 bool IsStopped(const PlanOptions& options) {
@@ -25,6 +28,9 @@ bool IsStopped(const PlanOptions& options) {
 }  // namespace
 
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
+  // Of what is asked of file systems that are programs or far away, for the worker.
+  ReadBudget budget({.waiting_ns = kLongestWaitNs, .stop = options.stop});
+  const ReadBudget::Scope scope(&budget);
   KeptFacts facts(options);
   TargetAnswers answers(pid, &facts);
   WorkerOrder order;

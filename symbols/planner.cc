@@ -548,6 +548,11 @@ absl::StatusOr<ProbePlan> BuildPlanInWorker(Pid pid, const PlanOptions& options,
   });
   const std::vector<std::string> displaced = FindDisplacedCode(*mappings);
   if (!has_operators) {
+    if (!reader.unopened().ok()) {
+      return Fail(
+          ExitCodeOf(reader.unopened()),
+          absl::StrCat("process ", Raw(pid), " cannot be recorded: ", reader.unopened().message()));
+    }
     if (absl::Status status = CheckTorchHasCode(pid, displaced); !status.ok()) return status;
     return NoTorch(pid, files.size(), reader.is_cut() || budget.is_used_up(), reader.unread());
   }

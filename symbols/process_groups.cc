@@ -91,7 +91,7 @@ std::vector<GroupClass> FindClasses(Pid pid, const std::vector<MappedFile>& file
     if (!Contains(mapped.path, "torch")) continue;
     auto opened = OpenMappedFile(pid, mapped);
     if (!opened.ok()) continue;
-    auto file = ElfFile::Open(std::move(opened->fd));
+    auto file = ElfFile::Open(std::move(opened->file));
     if (!file.ok()) continue;
     const auto load_bias = LoadBias(**file, mapped);
     if (!load_bias) continue;

@@ -4,7 +4,10 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -17,8 +20,11 @@
 #include <tuple>
 #include <utility>
 
+#include "symbols/asked_files.h"
+#include "symbols/mounts.h"
 #include "symbols/process_memory.h"
 #include "symbols/read_budget.h"
+#include "symbols/remote_file.h"
 #include "symbols/target_entries.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -124,10 +130,6 @@ std::string PathInTarget(Pid pid, const std::string& path) {
   return PathBelowRoot(path, root);
 }
 
-UniqueFd OpenInTargetRoot(Pid pid, const std::string& path) {
-  return OpenBelowRoot(pid, PathInTarget(pid, path));
-}
-
 std::string ReadWhole(const UniqueFd& fd, size_t limit_bytes) {
   std::string text;
   char buffer[16384];
@@ -140,8 +142,52 @@ std::string ReadWhole(const UniqueFd& fd, size_t limit_bytes) {
   return text;
 }
 
+namespace {
+
+RemoteUser UserOf(Pid pid, const MountFacts& mount) {
+  return {LivingThread(pid), mount.user, mount.group};
+}
+
+// Opens what the kernel knows by that path without asking anybody, if it lies on a file system of
+// this machine. Fails also where only a question would tell.
+UniqueFd OpenLocally(Pid pid, int root, const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED;
+  const UniqueFd place(
+      static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how))));
+  if (!place.valid() || MountOfDescriptor(pid, place.get()).is_remote) return UniqueFd();
+  struct stat status;
+  if (fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) return UniqueFd();
+  return UniqueFd(
+      open(LinkOfDescriptor(place.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
+}  // namespace
+
+std::shared_ptr<const HeldFile> OpenBelowRoot(Pid pid, const std::string& path) {
+  if (EntryChannel() != nullptr) return AskForFileBelowRoot(pid, path);
+  const UniqueFd root(open(absl::StrCat("/proc/", Raw(LivingThread(pid)), "/root").c_str(),
+                           O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root.valid()) return nullptr;
+  if (UniqueFd fd = OpenLocally(pid, root.get(), path); fd.valid()) {
+    return HeldFile::Hold(std::move(fd));
+  }
+  const MountFacts mount = MountOfPath(pid, path);
+  return HeldFile::Hold(
+      RemoteReader::Open({"", root.get(), path, mount.device}, UserOf(pid, mount)));
+}
+
+std::shared_ptr<const HeldFile> OpenInTargetRoot(Pid pid, const std::string& path) {
+  return OpenBelowRoot(pid, PathInTarget(pid, path));
+}
+
 std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes) {
-  return ReadWhole(OpenInTargetRoot(pid, path), limit_bytes);
+  const std::shared_ptr<const HeldFile> file = OpenInTargetRoot(pid, path);
+  if (file == nullptr || !ReadBudget::PayAll(limit_bytes)) return "";
+  std::string text(limit_bytes, '\0');
+  text.resize(file->ReadAt(0, text.data(), text.size()));
+  return text;
 }
 
 std::string ReadSmallFile(const std::string& path, size_t limit_bytes) {
@@ -250,73 +296,125 @@ absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {
   return ParseMaps(text);
 }
 
+std::string MappingRange(const Mapping& mapping) {
+  return absl::StrFormat("%x-%x", mapping.start, mapping.end);
+}
+
 std::string MapFilesPath(Pid pid, const Mapping& mapping) {
-  return absl::StrFormat("/proc/%u/map_files/%x-%x", Raw(LivingThread(pid)), mapping.start,
-                         mapping.end);
+  return absl::StrCat("/proc/", Raw(LivingThread(pid)), "/map_files/", MappingRange(mapping));
 }
 
 namespace {
 
 // Whether the file begins with what the process has at the begin of a mapping: an ELF header, and
 // mostly the build id.
-bool HasSameBegin(Pid pid, const MappedFile& file, const UniqueFd& fd) {
+bool HasSameBegin(Pid pid, const MappedFile& file, const HeldFile& held) {
   constexpr size_t kPageBytes = 4096;
   return std::any_of(file.mappings.begin(), file.mappings.end(), [&](const Mapping& mapping) {
     if (mapping.executable || mapping.file_offset != 0) return false;
     std::string there(std::min<size_t>(kPageBytes, mapping.end - mapping.start), '\0');
     std::string here(there.size(), '\0');
     return ProcessMemory(pid).Read(mapping.start, there.data(), there.size()) &&
-           pread(fd.get(), here.data(), here.size(), 0) == static_cast<ssize_t>(here.size()) &&
-           there == here;
+           held.ReadAt(0, here.data(), here.size()) == here.size() && there == here;
   });
 }
 
 }  // namespace
 
 absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file) {
-  UniqueFd fd = OpenInTargetRoot(pid, file.path);
-  struct stat status;
-  if (!fd.valid() || fstat(fd.get(), &status) != 0) {
-    return absl::NotFoundError(absl::StrCat("cannot open ", file.path));
-  }
+  std::shared_ptr<const HeldFile> held = OpenInTargetRoot(pid, file.path);
+  if (held == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", file.path));
   const bool is_same =
-      (status.st_dev == file.device && status.st_ino == file.inode) || HasSameBegin(pid, file, fd);
+      (held->status().st_dev == file.device && held->status().st_ino == file.inode) ||
+      HasSameBegin(pid, file, *held);
   if (!is_same) return absl::NotFoundError(absl::StrCat(file.path, " is another file by now"));
-  return OpenedFile{std::move(fd),
+  return OpenedFile{std::move(held),
                     absl::StrCat("/proc/", Raw(pid), "/root", PathInTarget(pid, file.path))};
 }
 
+std::optional<FileState> StateOfMapping(Pid pid, const Mapping& mapping, const HeldFile& held) {
+  errno = 0;
+  if (!held.is_remote()) return StateOfFile(MapFilesPath(pid, mapping));
+  // Its numbers are told without asking its file system.
+  if (mapping.device != held.state().device || mapping.inode != held.state().inode) {
+    return std::nullopt;
+  }
+  return held.IsUnchanged() ? std::optional(held.state()) : std::nullopt;
+}
+
 bool IsAtItsPath(Pid pid, const MappedFile& file) {
-  struct stat there;
-  const UniqueFd fd = OpenInTargetRoot(pid, file.path);
-  if (!fd.valid() || fstat(fd.get(), &there) != 0) return false;
+  const std::shared_ptr<const HeldFile> there = OpenInTargetRoot(pid, file.path);
+  if (there == nullptr) return false;
+  if (there->is_remote()) {
+    return there->status().st_dev == file.device && there->status().st_ino == file.inode;
+  }
   for (const Mapping& mapping : file.mappings) {
+    if (MountOfDevice(pid, mapping.device).is_remote) return false;
     // As the link leads to the file, its numbers are those of the path, also on overlayfs and
     // btrfs.
     const std::optional<struct stat> here = StatEntry(MapFilesPath(pid, mapping));
     if (!here) continue;
-    return here->st_dev == there.st_dev && here->st_ino == there.st_ino;
+    return here->st_dev == there->status().st_dev && here->st_ino == there->status().st_ino;
   }
   return OpenMappedFileByPath(pid, file).ok();
 }
 
+namespace {
+
+absl::Status WhyNotOpened(const MappedFile& file, const MountFacts& mount, int error) {
+  const std::string kind =
+      mount.type.empty() ? "its file system" : "its file system (" + mount.type + ")";
+  if (error == ETIMEDOUT) {
+    return Fail(ExitCode::kHostUnfit,
+                absl::StrCat(file.path, ": ", kind,
+                             " does not answer; see whether its server is still running, then "
+                             "record again"));
+  }
+  if (mount.is_remote && (error == EACCES || error == EPERM)) {
+    return Fail(ExitCode::kNotPermitted,
+                absl::StrCat(file.path, ": ", kind,
+                             " lets neither root nor the process's user open it; mount it with "
+                             "allow_other (FUSE) or no_root_squash (NFS), or run proftrace as the "
+                             "user who has mounted it: -p PID --tier patch"));
+  }
+  if (error == EWOULDBLOCK) {
+    return Fail(ExitCode::kHostUnfit,
+                absl::StrCat(file.path,
+                             ": a process holds a lease on it (F_SETLEASE), for which others would "
+                             "wait to open it; end the lease (/proc/locks names the process), "
+                             "then record again"));
+  }
+  const std::string text = absl::StrCat("cannot open ", file.path, ": ", ErrnoText(error));
+  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
+  const bool is_gone = error == ENOENT || error == ESRCH;
+  return is_gone ? absl::NotFoundError(text) : Fail(ExitCode::kHostUnfit, text);
+}
+
+}  // namespace
+
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
+  if (EntryChannel() != nullptr) return AskForMappedFile(pid, file);
+  const MountFacts mount = MountOfDevice(pid, file.device);
   int error = ENOENT;
   for (const Mapping& mapping : file.mappings) {
     // The link is the mapping's own file. Its numbers are not compared: overlayfs and btrfs show
     // others in maps.
     const std::string path = MapFilesPath(pid, mapping);
-    UniqueFd fd = OpenEntry(path);
-    struct stat status;
-    if (fd.valid() && fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode)) {
-      return OpenedFile{std::move(fd), path};
+    if (mount.is_remote) {
+      RemoteFile remote = RemoteReader::Open({path, -1, "", mount.device}, UserOf(pid, mount));
+      error = remote.error;
+      if (auto held = HeldFile::Hold(std::move(remote))) return OpenedFile{std::move(held), path};
+      if (error == ETIMEDOUT) return WhyNotOpened(file, mount, error);
+      continue;
     }
+    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!fd.valid()) error = errno;
+    if (auto held = HeldFile::Hold(std::move(fd))) return OpenedFile{std::move(held), path};
   }
   // Without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE map_files is closed.
   absl::StatusOr<OpenedFile> opened = OpenMappedFileByPath(pid, file);
   if (opened.ok()) return opened;
-  return absl::NotFoundError(absl::StrCat("cannot open ", file.path, ": ", ErrnoText(error)));
+  return WhyNotOpened(file, mount, error);
 }
 
 }  // namespace proftrace

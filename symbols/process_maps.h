@@ -4,10 +4,13 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "symbols/held_file.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/model/ids.h"
 
@@ -38,7 +41,7 @@ struct MappedFile {
 };
 
 struct OpenedFile {
-  UniqueFd fd;
+  std::shared_ptr<const HeldFile> file;
   std::string path;  // through which others open the same file (ModulePlan::open_path)
 };
 
@@ -64,7 +67,9 @@ Pid LivingThread(Pid pid);
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid);
 
 // Opens the mapped file through /proc/PID/map_files (also when it was replaced or lies in another
-// mount namespace), else through /proc/PID/root when that is the same file.
+// mount namespace), else through /proc/PID/root when that is the same file. Neither waits for a
+// file system without an end (remote_file.h). kNotPermitted: neither root nor the process's user
+// may open it; kHostUnfit: its file system does not answer.
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file);
 
 // The second of these ways alone. Where its numbers are not those in maps (btrfs, and overlayfs
@@ -74,6 +79,9 @@ absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file)
 // Whether what lies at the file's path is still what the process has mapped: it was neither deleted
 // nor replaced since.
 bool IsAtItsPath(Pid pid, const MappedFile& file);
+
+// The name of a mapping in /proc/PID/map_files.
+std::string MappingRange(const Mapping& mapping);
 
 // The link to a mapping's file. It is there for whoever may read the process's map; only some may
 // follow it.
@@ -87,9 +95,15 @@ std::string PathBelowRoot(const std::string& path, const std::string& root);
 // The same of that process.
 std::string PathInTarget(Pid pid, const std::string& path);
 
+// The state of the file that is mapped there; nothing where it cannot be looked at. `held`: it may
+// be this one, of which is known then whether it is to be asked for by others.
+std::optional<FileState> StateOfMapping(Pid pid, const Mapping& mapping, const HeldFile& held);
+
 // Opens a regular file by its path in /proc/PID/maps, in the target's root; links in it cannot lead
-// out of there, and nothing but a regular file is ever opened.
-UniqueFd OpenInTargetRoot(Pid pid, const std::string& path);
+// out of there, and nothing but a regular file is ever opened. Null: it cannot be opened.
+std::shared_ptr<const HeldFile> OpenInTargetRoot(Pid pid, const std::string& path);
+// The same by a path from that root on.
+std::shared_ptr<const HeldFile> OpenBelowRoot(Pid pid, const std::string& path);
 // The first `limit_bytes` of an open file.
 std::string ReadWhole(const UniqueFd& fd, size_t limit_bytes);
 std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes);

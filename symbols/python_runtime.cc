@@ -41,7 +41,7 @@ std::string VersionText(uint64_t version) {
 std::optional<PythonPlace> PlaceIn(Pid pid, const TargetMemory& memory, const MappedFile& mapped) {
   auto opened = OpenMappedFile(pid, mapped);
   if (!opened.ok()) return std::nullopt;
-  auto file = ElfFile::Open(std::move(opened->fd));
+  auto file = ElfFile::Open(std::move(opened->file));
   if (!file.ok()) return std::nullopt;
   const auto bias = LoadBias(**file, mapped);
   if (!bias) return std::nullopt;

@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
+
 #include "userspace/base/clock.h"
 
 namespace proftrace {
@@ -89,6 +91,19 @@ bool ReadBudget::is_stopped() const {
   const Reason reason = reason_;
   return reason == Reason::kStopped ||
          (reason == Reason::kAround && around_ != nullptr && around_->is_stopped());
+}
+
+int64_t ReadBudget::MayWaitNs(int64_t wanted_ns) {
+  for (const ReadBudget* budget = t_budget; budget != nullptr; budget = budget->around_) {
+    wanted_ns = std::min(wanted_ns, budget->limits_.waiting_ns - budget->waited_ns_);
+  }
+  return wanted_ns;
+}
+
+void ReadBudget::PayWait(int64_t waited_ns) {
+  for (ReadBudget* budget = t_budget; budget != nullptr; budget = budget->around_) {
+    budget->waited_ns_ += waited_ns;
+  }
 }
 
 bool ReadBudget::PayAll(uint64_t bytes) {

@@ -27,6 +27,9 @@ class ReadBudget {
     uint64_t bytes = UINT64_MAX;       // read, of files and of memory
     uint64_t kept_bytes = UINT64_MAX;  // in memory of ours at once
     int64_t cpu_ns = INT64_MAX;        // of each thread
+    // For file systems that are programs or far away: no budget of theirs is used up by that, but
+    // none is asked any more.
+    int64_t waiting_ns = INT64_MAX;
     // Set from outside: nothing more is to be read. May be null.
     const std::atomic<bool>* stop = nullptr;
   };
@@ -55,6 +58,11 @@ class ReadBudget {
   static bool PayAll(uint64_t bytes);
   // For loops over what was read already. Costs some nanoseconds.
   static bool MayGoOn();
+
+  // Of `wanted_ns` what this thread may wait for an answer; not more than 0: nothing any more.
+  static int64_t MayWaitNs(int64_t wanted_ns);
+  // It waited so long.
+  static void PayWait(int64_t waited_ns);
 
   class Scope {
    public:
@@ -103,6 +111,7 @@ class ReadBudget {
   int64_t deadline_ns_;
   std::atomic<uint64_t> read_{0};
   std::atomic<uint64_t> kept_{0};
+  std::atomic<int64_t> waited_ns_{0};
   std::atomic<Reason> reason_{Reason::kNone};
   ReadBudget* around_ = nullptr;  // of the scope around this one's
 };

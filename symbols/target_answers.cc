@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "symbols/entry_questions.h"
+#include "symbols/mounts.h"
 #include "symbols/target_entries.h"
 #include "userspace/base/text.h"
 
@@ -21,9 +21,9 @@ namespace {
 constexpr size_t kMostFiles = 16384;
 constexpr std::string_view kMapFiles = "map_files/";
 constexpr std::string_view kVersionFile = "/torch/version.py";
-constexpr std::array<std::string_view, 12> kEntries = {"",        "auxv", "cmdline", "comm",
-                                                       "environ", "exe",  "cgroup",  "maps",
-                                                       "mem",     "stat", "status",  "task"};
+constexpr std::array<std::string_view, 13> kEntries = {
+    "",     "auxv", "cmdline",   "comm", "environ", "exe", "cgroup",
+    "maps", "mem",  "mountinfo", "stat", "status",  "task"};
 
 constexpr std::array<std::string_view, 4> kTaskEntries = {"/comm", "/status", "/syscall", "/wchan"};
 constexpr std::string_view kDescriptors = "fd/";
@@ -93,8 +93,13 @@ WorkerAnswer TargetAnswers::Answer(std::string_view question) {
       return Stat(path);
     case EntryQuestion::kLink:
       return IsOfTarget(path) ? AnswerWith(0, ReadEntryLink(path)) : AnswerWith(EACCES);
+    case EntryQuestion::kMappedFile:
+      return OpenMapped(question);
     case EntryQuestion::kBelowRoot:
-      return OpenBelow(path);
+      return OpenBelow(question);
+    case EntryQuestion::kRead:
+    case EntryQuestion::kUnchanged:
+      return Read(kind, question);
     case EntryQuestion::kKnownFacts:
       return FactsOf(question, /*may_analyse=*/false);
     case EntryQuestion::kFacts:
@@ -103,16 +108,11 @@ WorkerAnswer TargetAnswers::Answer(std::string_view question) {
   return AnswerWith(EPROTO);
 }
 
-void TargetAnswers::Note(const UniqueFd& fd, const std::string& path, bool is_below_root) {
-  const std::optional<FileState> state = StateOfFile(fd.get());
-  if (state && places_.size() < kMostFiles) places_.try_emplace(*state, Place{path, is_below_root});
-}
-
 WorkerAnswer TargetAnswers::Open(const std::string& path) {
-  if (!IsOfTarget(path) || IsLink(path)) return AnswerWith(EACCES);
+  // Mapped files are given by OpenMapped(): opening one may wait without an end.
+  if (!IsOfTarget(path) || IsLink(path) || Contains(path, kMapFiles)) return AnswerWith(EACCES);
   UniqueFd fd = OpenEntry(path);
   if (!fd.valid()) return AnswerWith(errno);
-  if (path.find(kMapFiles) != std::string::npos) Note(fd, path, /*is_below_root=*/false);
   return AnswerWith(0, {}, std::move(fd));
 }
 
@@ -126,32 +126,98 @@ WorkerAnswer TargetAnswers::ReadText(std::string_view question) const {
   return AnswerWith(0, ReadEntry(path, limit));
 }
 
-WorkerAnswer TargetAnswers::Stat(const std::string& path) const {
+WorkerAnswer TargetAnswers::Stat(const std::string& path) {
   if (!IsOfTarget(path)) return AnswerWith(EACCES);
+  const bool is_mapping = Contains(path, kMapFiles);
+  if (is_mapping && !IsLocalMapping(path.substr(path.rfind('/') + 1))) return AnswerWith(EREMOTE);
   const std::optional<struct stat> status = StatEntry(path);
   if (!status) return AnswerWith(errno);
   return AnswerWith(0, {reinterpret_cast<const char*>(&*status), sizeof(*status)});
 }
 
-// Others than those that it has mapped are not the worker's to read: there may be none in between
-// who may read them.
+// Others than those that it has mapped are not the worker's to read.
 bool TargetAnswers::IsOfFile(const std::string& path) {
   if (path.ends_with(kVersionFile)) return true;
-  const auto mappings = ReadMaps(pid_);
-  if (!mappings.ok()) return false;
   const std::string root =
       ReadEntryLink("/proc/" + std::to_string(Raw(LivingThread(pid_))) + "/root");
-  return std::any_of(mappings->begin(), mappings->end(), [&](const Mapping& mapping) {
-    return PathBelowRoot(mapping.path, root) == path;
-  });
+  const auto is_it = [&](const auto& mapped) { return PathBelowRoot(mapped.path, root) == path; };
+  if (std::any_of(files_.begin(), files_.end(), is_it)) return true;
+  const auto mappings = ReadMaps(pid_);
+  return mappings.ok() && std::any_of(mappings->begin(), mappings->end(), is_it);
 }
 
-WorkerAnswer TargetAnswers::OpenBelow(const std::string& path) {
-  if (path.empty() || path.front() != '/' || !IsOfFile(path)) return AnswerWith(EACCES);
-  UniqueFd fd = OpenBelowRoot(pid_, path);
-  if (!fd.valid()) return AnswerWith(ENOENT);
-  Note(fd, path, /*is_below_root=*/true);
-  return AnswerWith(0, {}, std::move(fd));
+absl::Status TargetAnswers::LookAtFiles(bool again) {
+  if (!again && !files_.empty()) return absl::OkStatus();
+  const auto mappings = ReadMaps(pid_);
+  if (!mappings.ok()) return mappings.status();
+  files_ = GroupByFile(*mappings);
+  return absl::OkStatus();
+}
+
+bool TargetAnswers::IsLocalMapping(std::string_view range) {
+  for (const bool again : {false, true}) {
+    if (!LookAtFiles(again).ok()) return false;
+    for (const MappedFile& file : files_) {
+      const bool is_of_file =
+          std::any_of(file.mappings.begin(), file.mappings.end(),
+                      [&](const Mapping& mapping) { return MappingRange(mapping) == range; });
+      if (is_of_file) return !MountOfDevice(pid_, file.device).is_remote;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<OpenedFile> TargetAnswers::OpenAgain(const FileQuestion& asked) {
+  if (asked.inode == 0) {
+    std::shared_ptr<const HeldFile> held = OpenBelowRoot(pid_, asked.path);
+    if (held == nullptr) return absl::NotFoundError("it cannot be opened");
+    return OpenedFile{std::move(held), asked.path};
+  }
+  // Read once for all of its files, and again where that is not so any more.
+  for (const bool again : {false, true}) {
+    if (absl::Status status = LookAtFiles(again); !status.ok()) return status;
+    for (const MappedFile& file : files_) {
+      if (file.device != asked.device || file.inode != asked.inode || file.path != asked.path) {
+        continue;
+      }
+      absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid_, file);
+      if (again || opened.ok()) return opened;
+    }
+  }
+  return absl::NotFoundError("it is not mapped");
+}
+
+WorkerAnswer TargetAnswers::Give(const absl::StatusOr<OpenedFile>& opened,
+                                 const FileQuestion& question) {
+  if (opened.ok() && places_.size() < kMostFiles) {
+    const FileState& state = opened->file->state();
+    places_.try_emplace(state, question);
+    if (opened->file->is_remote()) remote_[state] = opened->file;
+  }
+  return AnswerWithFile(opened);
+}
+
+WorkerAnswer TargetAnswers::OpenMapped(std::string_view question) {
+  const FileQuestion asked = FileQuestionIn(question);
+  if (asked.pid != pid_ || asked.inode == 0) return RefusalOfEntries();
+  return Give(OpenAgain(asked), asked);
+}
+
+WorkerAnswer TargetAnswers::OpenBelow(std::string_view question) {
+  const FileQuestion asked = FileQuestionIn(question);
+  const std::string& path = asked.path;
+  if (asked.pid != pid_ || asked.inode != 0 || path.empty() || path.front() != '/' ||
+      !IsOfFile(path)) {
+    return RefusalOfEntries();
+  }
+  return Give(OpenAgain(asked), asked);
+}
+
+WorkerAnswer TargetAnswers::Read(EntryQuestion kind, std::string_view question) const {
+  const auto file = remote_.find(StateInQuestion(question));
+  if (file == remote_.end()) return RefusalOfEntries();
+  return kind == EntryQuestion::kRead ? AnswerRead(*file->second, question)
+                                      : AnswerUnchanged(*file->second);
 }
 
 std::shared_ptr<const HeldFile> TargetAnswers::Held(const FileState& state) const {
@@ -162,13 +228,11 @@ std::shared_ptr<const HeldFile> TargetAnswers::Held(const FileState& state) cons
 // Opens it once more: files that contribute nothing are not held.
 std::shared_ptr<const HeldFile> TargetAnswers::Hold(const FileState& state) {
   if (auto held = Held(state)) return held;
+  if (const auto remote = remote_.find(state); remote != remote_.end()) return remote->second;
   const auto place = places_.find(state);
   if (place == places_.end()) return nullptr;
-  UniqueFd fd = place->second.is_below_root ? OpenBelowRoot(pid_, place->second.path)
-                                            : OpenEntry(place->second.path);
-  if (!fd.valid()) return nullptr;
-  std::shared_ptr<const HeldFile> held = HeldFile::Hold(std::move(fd));
-  return held != nullptr && held->state() == state ? held : nullptr;
+  const absl::StatusOr<OpenedFile> opened = OpenAgain(place->second);
+  return opened.ok() && opened->file->state() == state ? opened->file : nullptr;
 }
 
 WorkerAnswer TargetAnswers::FactsOf(std::string_view question, bool may_analyse) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "symbols/asked_files.h"
+#include "symbols/entry_questions.h"
 #include "symbols/file_facts.h"
 #include "symbols/held_file.h"
 #include "symbols/process_maps.h"
@@ -37,21 +39,26 @@ class TargetAnswers {
   // Whether it is an entry of the target, or of one of its threads, that workers read.
   bool IsOfTarget(std::string_view path) const;
   bool IsOfFile(const std::string& path);
+  // Whether nobody but this machine's kernel is asked for what is mapped there.
+  bool IsLocalMapping(std::string_view range);
   WorkerAnswer Open(const std::string& path);
   WorkerAnswer ReadText(std::string_view question) const;
-  WorkerAnswer Stat(const std::string& path) const;
-  WorkerAnswer OpenBelow(const std::string& path);
+  WorkerAnswer Stat(const std::string& path);
+  WorkerAnswer OpenMapped(std::string_view question);
+  WorkerAnswer OpenBelow(std::string_view question);
+  WorkerAnswer Read(EntryQuestion kind, std::string_view question) const;
+  // Looks at what the target has mapped, if that was not done before or `again`.
+  absl::Status LookAtFiles(bool again);
+  absl::StatusOr<OpenedFile> OpenAgain(const FileQuestion& asked);
   WorkerAnswer FactsOf(std::string_view question, bool may_analyse);
   std::shared_ptr<const HeldFile> Hold(const FileState& state);
-  void Note(const UniqueFd& fd, const std::string& path, bool is_below_root);
+  WorkerAnswer Give(const absl::StatusOr<OpenedFile>& opened, const FileQuestion& question);
 
   Pid pid_;
   KeptFacts* facts_;
-  struct Place {
-    std::string path;
-    bool is_below_root = false;
-  };
-  std::map<FileState, Place> places_;  // of the files that it has opened for the worker
+  std::vector<MappedFile> files_;  // that the target had mapped when that was last looked at
+  std::map<FileState, FileQuestion> places_;  // of the files that it has opened for the worker
+  std::map<FileState, std::shared_ptr<const HeldFile>> remote_;  // that it reads for it
   std::map<FileState, std::shared_ptr<const HeldFile>> held_;
 };
 

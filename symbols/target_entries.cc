@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +11,6 @@
 #include <utility>
 
 #include "symbols/entry_questions.h"
-#include "symbols/held_file.h"
 #include "symbols/process_maps.h"
 #include "symbols/read_budget.h"
 
@@ -77,23 +74,6 @@ std::string ReadEntryLink(const std::string& path) {
   char text[PATH_MAX];
   const ssize_t length = readlink(path.c_str(), text, sizeof(text));
   return length > 0 ? std::string(text, static_cast<size_t>(length)) : std::string();
-}
-
-UniqueFd OpenBelowRoot(Pid pid, const std::string& path) {
-  if (entry_channel != nullptr) return std::move(AskFor(EntryQuestion::kBelowRoot, path).fd);
-  const std::string root_path = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/root";
-  const UniqueFd root(open(root_path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!root.valid()) return UniqueFd();
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  const UniqueFd place(
-      static_cast<int>(syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how))));
-  struct stat status {};
-  if (!place.valid() || fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return UniqueFd();
-  }
-  return UniqueFd(open(LinkOfDescriptor(place.get()).c_str(), kReadingFlags));
 }
 
 }  // namespace proftrace

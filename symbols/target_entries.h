@@ -10,7 +10,6 @@
 #include <string>
 
 #include "userspace/base/unique_fd.h"
-#include "userspace/model/ids.h"
 #include "userspace/sandbox/worker.h"
 
 namespace proftrace {
@@ -26,9 +25,6 @@ std::optional<struct stat> StatEntry(const std::string& path);
 
 // Where a link of /proc leads; empty = that cannot be read.
 std::string ReadEntryLink(const std::string& path);
-
-// Opens a regular file by its path in the target's root; links in it cannot lead out of there.
-UniqueFd OpenBelowRoot(Pid pid, const std::string& path);
 
 // From here on this process, a worker, asks for all of that.
 void AskForEntries(WorkerChannel* channel);

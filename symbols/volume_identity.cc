@@ -30,21 +30,23 @@ std::string MediumNumber(uint64_t device) {
   return own.empty() ? ReadLine(folder + "/../diskseq") : own;  // a partition has its disk's
 }
 
-std::string MountNumber(int fd) {
-  struct statx status {};
-  if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, kUniqueMountNumber, &status) != 0 ||
-      (status.stx_mask & kUniqueMountNumber) == 0) {
-    return "";
-  }
-  return std::to_string(status.stx_mnt_id);
-}
-
 }  // namespace
 
-std::string VolumeIdentity(int fd, uint64_t device) {
-  const std::string boot = ReadLine("/proc/sys/kernel/random/boot_id");
+uint64_t UniqueMountNumber(int fd) {
+  struct statx status {};
+  const long result =
+      syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, kUniqueMountNumber, &status);
+  return result == 0 && (status.stx_mask & kUniqueMountNumber) != 0 ? status.stx_mnt_id : 0;
+}
+
+std::string VolumeIdentity(const HeldFile& file) {
+  const uint64_t device = file.status().st_dev;
+  static const std::string boot = ReadLine("/proc/sys/kernel/random/boot_id");
   const bool is_block_device = major(device) != 0;
-  const std::string number = is_block_device ? MediumNumber(device) : MountNumber(fd);
+  const uint64_t mount = file.is_remote() ? file.mount() : UniqueMountNumber(file.fd());
+  const std::string number = is_block_device ? MediumNumber(device)
+                             : mount != 0    ? std::to_string(mount)
+                                             : "";
   if (boot.empty() || number.empty()) return "";
   return boot + (is_block_device ? " medium " : " mount ") + number;
 }

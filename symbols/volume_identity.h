@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "symbols/held_file.h"
+
 namespace proftrace {
 
 // The numbers of a device are given to another file system when theirs is gone, and users may mount
@@ -11,7 +13,9 @@ namespace proftrace {
 // device): so a file's numbers alone do not tell it from one that was there before. Told is the
 // boot, and in it the medium of a block device (its diskseq, since Linux 5.15) or the mount of any
 // other file system (its unique number, since Linux 6.8). Empty: this kernel does not tell it.
-// `device`: as fstat() has it of `fd`.
-std::string VolumeIdentity(int fd, uint64_t device);
+std::string VolumeIdentity(const HeldFile& file);
+
+// Of the mount that a descriptor's file lies on: no other has or had it. 0: this kernel tells none.
+uint64_t UniqueMountNumber(int fd);
 
 }  // namespace proftrace

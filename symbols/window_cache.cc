@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "symbols/asked_files.h"
 #include "symbols/cache_bytes.h"
+#include "symbols/target_entries.h"
 #include "userspace/sandbox/worker.h"
 
 namespace proftrace {
@@ -81,11 +83,16 @@ std::vector<PointPatch> FindWindowsInWorker(const ModuleImage& image, const Modu
                                             const std::vector<PatchPoint>& points) {
   WorkerOrder order;
   order.what = std::string(kNoWorker.substr(std::string_view("the process that ").size()));
-  order.keeps = {image.file().fd()};
+  const HeldFile& held = image.file().held();
+  if (!held.is_remote()) order.keeps = {held.fd()};
   order.longest_s = kLongestSearchS;
-  const absl::StatusOr<std::string> bytes = RunWorker(order, [&]() -> absl::StatusOr<std::string> {
-    return EncodeWindows("", FindPatchWindows(image, module, plan));
-  });
+  const absl::StatusOr<std::string> bytes = RunWorker(
+      order,
+      [&](WorkerChannel* channel) -> absl::StatusOr<std::string> {
+        AskForEntries(channel);
+        return EncodeWindows("", FindPatchWindows(image, module, plan));
+      },
+      [&](std::string_view question) { return AnswerForFile(held, question); });
   std::string reason = std::string(kNoWorker) + " failed";
   if (bytes.ok()) {
     if (auto patches = DecodeWindows(*bytes, "", points)) return *std::move(patches);

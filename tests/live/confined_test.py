@@ -140,9 +140,9 @@ class ConfinedTest(live.LiveTest):
                 tracer.wait_until_recording()
                 job.tell("loop")
                 pid = tracer.process.pid
-                children = [int(child) for task in os.listdir(f"/proc/{pid}/task")
-                            for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
-                (worker,) = [child for child in children if status_of(child).get("Seccomp") == "2"]
+                # Others read the job's names for a moment.
+                live.wait_until(lambda: len(self.workers_of(pid)) == 1, live.READY_S, "one worker, which lasts")
+                (worker,) = self.workers_of(pid)
                 self.assertEqual(int(status_of(worker)["CapEff"], 16), 0)
                 time.sleep(0.5)
                 os.kill(worker, signal.SIGSEGV)

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "symbols/mounts.h"
 #include "symbols/overlay_layers.h"
+#include "symbols/read_budget.h"
+#include "symbols/remote_file.h"
 #include "symbols/volume_identity.h"
 
 namespace proftrace {
@@ -47,13 +52,12 @@ TEST_F(HeldFileTest, IsTheFileThatWasOpenedWhateverItsNameLeadsTo) {
   EXPECT_TRUE(held_->IsUnchanged());
   EXPECT_EQ(StateOfFile(path_.string()), held_->state());
   EXPECT_EQ(StateOfFile(held_->path()), held_->state());
-  EXPECT_EQ(StateOfFile(held_->Duplicate().get()), held_->state());
   const fs::path other = folder_ / "other";
   std::ofstream(other) << "other";
   ASSERT_EQ(rename(other.c_str(), path_.c_str()), 0);
   EXPECT_NE(StateOfFile(path_.string()), held_->state());
   char text[8] = {};
-  EXPECT_EQ(pread(held_->fd(), text, sizeof(text), 0), 5);
+  EXPECT_EQ(held_->ReadAt(0, text, sizeof(text)), 5u);
   EXPECT_STREQ(text, "first");
 }
 
@@ -78,15 +82,15 @@ TEST_F(HeldFileTest, HoldsRegularFilesAlone) {
 }
 
 TEST_F(HeldFileTest, FileSystemsThatMayHaveTheSameNumbersAreToldApart) {
-  const UniqueFd memory(memfd_create("other", MFD_CLOEXEC));
-  struct stat here;
-  struct stat there;
-  ASSERT_EQ(fstat(held_->fd(), &here), 0);
-  ASSERT_EQ(fstat(memory.get(), &there), 0);
-  const std::string one = VolumeIdentity(held_->fd(), here.st_dev);
-  EXPECT_EQ(one, VolumeIdentity(Open("/tmp").get(), here.st_dev));
+  const auto memory = HeldFile::Hold(UniqueFd(memfd_create("other", MFD_CLOEXEC)));
+  std::ofstream(folder_ / "second") << "second";
+  const auto second = HeldFile::Hold(Open(folder_ / "second"));
+  ASSERT_NE(memory, nullptr);
+  ASSERT_NE(second, nullptr);
+  const std::string one = VolumeIdentity(*held_);
+  EXPECT_EQ(one, VolumeIdentity(*second));
   if (one.empty()) GTEST_SKIP() << "this kernel does not tell what /tmp lies on";
-  EXPECT_NE(one, VolumeIdentity(memory.get(), there.st_dev));
+  EXPECT_NE(one, VolumeIdentity(*memory));
 }
 
 TEST(OverlayLayersTest, FoldersAreReadFromTheMountsOptions) {
@@ -105,6 +109,40 @@ TEST(OverlayLayersTest, FoldersAreReadFromTheMountsOptions) {
   for (const char* other : {"23", "70", "71", "72", ""}) {
     EXPECT_TRUE(ParseOverlayMount(text, other).lower.empty()) << other;
   }
+}
+
+// What a process of its own opens: a file of a local file system is read here.
+TEST_F(HeldFileTest, LocalFilesAreGivenBackByTheProcessThatOpensThem) {
+  const RemoteUser self{Pid{static_cast<uint32_t>(getpid())}, {}, {}};
+  const auto held = HeldFile::Hold(RemoteReader::Open({path_.string(), -1, "", {}}, self));
+  ASSERT_NE(held, nullptr);
+  EXPECT_FALSE(held->is_remote());
+  EXPECT_EQ(held->state(), held_->state());
+  EXPECT_EQ(RemoteReader::Open({(folder_ / "none").string(), -1, "", {}}, self).error, ENOENT);
+  EXPECT_EQ(RemoteReader::Open({folder_.string(), -1, "", {}}, self).error, EINVAL);
+}
+
+TEST_F(HeldFileTest, NothingIsOpenedWhereThereIsNoTimeToWait) {
+  ReadBudget budget({.waiting_ns = 0});
+  const ReadBudget::Scope scope(&budget);
+  const RemoteUser self{Pid{static_cast<uint32_t>(getpid())}, {}, {}};
+  EXPECT_EQ(RemoteReader::Open({path_.string(), -1, "", {}}, self).error, ETIMEDOUT);
+  EXPECT_TRUE(ReadBudget::PayAll(1));
+}
+
+TEST(MountsTest, OtherProgramsAndMachinesAreAskedForFilesOfThese) {
+  const auto facts = [](const char* line) { return FactsOfMount(*ParseMountLine(line)); };
+  EXPECT_FALSE(facts("22 1 8:1 / / rw - ext4 /dev/sda1 rw").is_remote);
+  EXPECT_FALSE(facts("22 1 0:30 / / rw - overlay overlay rw,lowerdir=/a").is_remote);
+  EXPECT_TRUE(facts("22 1 0:31 / /n rw - nfs4 host:/n rw").is_remote);
+  EXPECT_TRUE(facts("22 1 7:1 / /n rw - fuseblk /dev/loop1 rw,user_id=0,group_id=0").is_remote);
+  const MountFacts own = facts("22 1 0:32 / /s rw - fuse.sshfs host: rw,user_id=7,group_id=8");
+  EXPECT_TRUE(own.is_remote);
+  EXPECT_EQ(own.user, 7u);
+  EXPECT_EQ(own.group, 8u);
+  EXPECT_EQ(own.device, uint64_t{makedev(0, 32)});
+  // All may, and it is opened as who runs the process.
+  EXPECT_FALSE(facts("22 1 0:32 / /s rw - fuse.x y rw,user_id=7,allow_other").user.has_value());
 }
 
 }  // namespace

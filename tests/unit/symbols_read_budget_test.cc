@@ -186,8 +186,10 @@ TEST(ReadBudgetTest, MoreSectionsThanAnyFileHasAreRefusedBeforeMemoryIsTaken) {
   ASSERT_EQ(pwrite(fd.get(), elf.sections_.data(), sizeof(Elf64_Shdr), 64),
             ssize_t{sizeof(Elf64_Shdr)});
   ASSERT_EQ(ftruncate(fd.get(), off_t{1} << 50), 0);
-  EXPECT_FALSE(ElfFile::HasBoundedHead(fd.get()));
-  EXPECT_FALSE(ElfFile::Open(std::move(fd)).ok());
+  const auto held = HeldFile::Hold(std::move(fd));
+  ASSERT_NE(held, nullptr);
+  EXPECT_FALSE(ElfFile::HasBoundedHead(*held));
+  EXPECT_FALSE(ElfFile::Open(held).ok());
 }
 
 }  // namespace

@@ -389,9 +389,9 @@ TEST(TargetFilesTest, PathsOfAChrootedProcessAreTakenFromItsRoot) {
 
 TEST(TargetFilesTest, OnlyRegularFilesInsideTheTargetsRootAreOpened) {
   const Pid self{static_cast<uint32_t>(getpid())};
-  EXPECT_FALSE(OpenInTargetRoot(self, "/dev/zero").valid());
-  EXPECT_FALSE(OpenInTargetRoot(self, "/proc").valid());
-  EXPECT_FALSE(OpenInTargetRoot(self, "/no/such/file").valid());
+  EXPECT_EQ(OpenInTargetRoot(self, "/dev/zero"), nullptr);
+  EXPECT_EQ(OpenInTargetRoot(self, "/proc"), nullptr);
+  EXPECT_EQ(OpenInTargetRoot(self, "/no/such/file"), nullptr);
 }
 
 TEST(TargetFilesTest, AMappedFileIsKnownByItsBeginWhereItsNumbersDiffer) {

@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "symbols/cache_bytes.h"
 #include "symbols/elf_file.h"
 #include "symbols/entry_questions.h"
 #include "symbols/file_facts.h"
@@ -164,6 +165,14 @@ class TargetAnswersTest : public testing::Test {
     std::memcpy(&error, answer_.bytes.data(), sizeof(error));
     return static_cast<int>(error);
   }
+  int AskForFile(EntryQuestion kind, Pid pid, const std::string& path, uint64_t inode) {
+    CacheWriter words;
+    words.Number(Raw(pid));
+    words.Number(uint64_t{0});
+    words.Number(inode);
+    words.Text(path);
+    return Ask(kind, words.Take());
+  }
   std::string Own(const std::string& entry) const {
     return "/proc/" + std::to_string(getpid()) + "/" + entry;
   }
@@ -180,7 +189,7 @@ TEST_F(TargetAnswersTest, EntriesOfTheTargetAreOpenedForReadingAlone) {
   EXPECT_EQ(Ask(EntryQuestion::kLink, Own("root")), 0);
   EXPECT_EQ(answer_.bytes.substr(4), "/");
   EXPECT_EQ(Ask(EntryQuestion::kOpen, Own("task/" + std::to_string(gettid()) + "/status")), 0);
-  EXPECT_EQ(Ask(EntryQuestion::kOpen, Own("map_files/1-2")), ENOENT);
+  EXPECT_EQ(Ask(EntryQuestion::kStat, Own("map_files/1-2")), EREMOTE);
 }
 
 TEST_F(TargetAnswersTest, NothingElseIs) {
@@ -196,8 +205,13 @@ TEST_F(TargetAnswersTest, NothingElseIs) {
   }
   EXPECT_EQ(Ask(EntryQuestion::kStat, "/etc/shadow"), EACCES);
   EXPECT_EQ(Ask(EntryQuestion::kLink, parent + "cwd"), EACCES);
-  EXPECT_EQ(Ask(EntryQuestion::kBelowRoot, "/etc/shadow"), EACCES);
-  EXPECT_EQ(Ask(EntryQuestion::kBelowRoot, ""), EACCES);
+  for (const EntryQuestion kind : {EntryQuestion::kBelowRoot, EntryQuestion::kMappedFile}) {
+    EXPECT_NE(AskForFile(kind, OwnPid(), "/etc/shadow", 0), 0);
+    EXPECT_NE(AskForFile(kind, OwnPid(), "/etc/shadow", 7), 0);
+    EXPECT_NE(AskForFile(kind, OwnPid(), "", 0), 0);
+    EXPECT_NE(AskForFile(kind, Pid{1}, "/etc/passwd", 0), 0);
+  }
+  EXPECT_NE(Ask(EntryQuestion::kRead, "of no file"), 0);
   EXPECT_EQ(Ask(static_cast<EntryQuestion>('?'), "/"), EPROTO);
 }
 
@@ -205,7 +219,7 @@ TEST_F(TargetAnswersTest, AFileIsOpenedByItsNameWhereTheTargetHasMappedIt) {
   Dl_info info{};
   ASSERT_NE(dladdr(reinterpret_cast<void*>(&setenv), &info), 0);
   char* path = realpath(info.dli_fname, nullptr);
-  EXPECT_EQ(Ask(EntryQuestion::kBelowRoot, path), 0);
+  EXPECT_EQ(AskForFile(EntryQuestion::kBelowRoot, OwnPid(), path, 0), 0);
   EXPECT_TRUE(answer_.fd.valid());
   free(path);
 }
@@ -227,7 +241,7 @@ TEST(ReadInWorkerTest, ReadsMapsMemoryAndFilesOfTheTarget) {
     for (const MappedFile& file : GroupByFile(*mappings)) {
       auto opened = OpenMappedFile(pid, file);
       if (!opened.ok()) return opened.status();
-      if (!ElfFile::Open(std::move(opened->fd)).ok()) return "no ELF file: " + file.path;
+      if (!ElfFile::Open(std::move(opened->file)).ok()) return "no ELF file: " + file.path;
     }
     return copy;
   });

@@ -240,9 +240,13 @@ int CreateTraceLink(const TraceAttach& attach, const std::vector<ProbePoint>& po
 
 absl::Status CheckUnchanged(const ModulePlan& module, std::optional<Pid> pid) {
   if (module.points.empty() || module.held->IsUnchanged()) return absl::OkStatus();
+  const std::string what =
+      module.held->is_remote()
+          ? " was changed after it was analysed, or its file system does not answer any more, so"
+          : " was changed after it was analysed, so";
   return Fail(ExitCode::kHostUnfit,
-              "the file of " + NameOf(module, pid) +
-                  " was changed after it was analysed, so it gets no probes; record it again when "
+              "the file of " + NameOf(module, pid) + what +
+                  " it gets no probes; record it again when "
                   "nobody writes to the file, renames it or changes its mode");
 }
 

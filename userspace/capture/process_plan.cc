@@ -44,14 +44,10 @@ absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
     return Fail(ExitCode::kNoTarget, who + " ended before anything was recorded");
   }
   for (const MappedFile& file : GroupByFile(*maps)) {
-    if (OpenMappedFile(pid, file).ok()) continue;
-    char link[64];
-    std::snprintf(link, sizeof(link), "/proc/%u/map_files/%llx-%llx", Raw(pid),
-                  static_cast<unsigned long long>(file.mappings[0].start),
-                  static_cast<unsigned long long>(file.mappings[0].end));
-    const UniqueFd fd(open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (fd.valid() || (errno != EPERM && errno != EACCES)) continue;
-    return NotPermitted("open the files that " + who + " has mapped");
+    const absl::Status opened = OpenMappedFile(pid, file).status();
+    if (absl::IsPermissionDenied(opened)) {
+      return NotPermitted("open the files that " + who + " has mapped");
+    }
   }
   return status;
 }
@@ -114,7 +110,7 @@ bool HasFiles(Pid child, const ProbePlan& plan) {
   return std::all_of(plan.modules.begin(), plan.modules.end(), [child](const ModulePlan& planned) {
     if (planned.held == nullptr) return false;
     const std::string path = PathOfChild(planned.mapped_path, child);
-    if (StateOfFile(path) == planned.held->state()) return true;
+    if (!planned.held->is_remote() && StateOfFile(path) == planned.held->state()) return true;
     ModulePlan module = planned;
     return RenewPath(child, &module);
   });

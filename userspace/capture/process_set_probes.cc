@@ -108,7 +108,7 @@ absl::Status ProcessSet::AttachOne(Pid pid, const ProbePlan& plan, const ModuleP
   if (absl::Status status = CheckUnchanged(module, pid); !status.ok()) return status;
   ProcessLinks made;
   AttachReport one;
-  const bool has_layers = IsOnOverlay(module.held->fd());
+  const bool has_layers = !module.held->is_remote() && IsOnOverlay(module.held->fd());
   absl::Status status = has_layers ? AttachLayer(pid, plan, module, &made, &one)
                                    : AttachFile(pid, plan, module, &made, &one);
   // What was put in goes with these links.

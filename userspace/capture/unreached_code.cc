@@ -147,8 +147,7 @@ std::vector<UnreachedCode> FindUnreachedCode(Pid pid, const std::vector<ModulePl
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok() || mappings->empty()) return {};
   const auto read_file = [](const ModulePlan& module, uint64_t offset, void* buffer, size_t bytes) {
-    return pread(module.held->fd(), buffer, bytes, static_cast<off_t>(offset)) ==
-           static_cast<ssize_t>(bytes);
+    return module.held->ReadAt(offset, buffer, bytes) == bytes;
   };
   return FindUnreachedCode(*mappings, ProcessMemory(pid), read_file, modules, report);
 }

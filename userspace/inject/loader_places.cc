@@ -34,7 +34,7 @@ template <typename Visit>
 bool ForEachExport(Pid pid, const MappedFile& file, const Visit& visit) {
   absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, file);
   if (!opened.ok()) return false;
-  absl::StatusOr<std::unique_ptr<ElfFile>> elf = ElfFile::Open(std::move(opened->fd));
+  absl::StatusOr<std::unique_ptr<ElfFile>> elf = ElfFile::Open(std::move(opened->file));
   if (!elf.ok()) return false;
   const std::optional<uint64_t> bias = LoadBias(**elf, file);
   if (!bias.has_value()) return false;
@@ -140,8 +140,7 @@ bool ReadMappedFile(Pid pid, const std::vector<Mapping>& mappings, uint64_t addr
   absl::StatusOr<OpenedFile> file = OpenMappedFile(pid, files.front());
   if (!file.ok()) return false;
   const uint64_t offset = address - mapping->start + mapping->file_offset;
-  return pread(file->fd.get(), buffer, bytes, static_cast<off_t>(offset)) ==
-         static_cast<ssize_t>(bytes);
+  return file->file->ReadAt(offset, buffer, bytes) == bytes;
 }
 
 }  // namespace proftrace

@@ -144,7 +144,7 @@ class SpotFinder {
     if (mapped == files_.end() || module.file.time != 0) {
       return LeaveAll(m, "its file is not mapped once");
     }
-    const auto file = ElfFile::Open(module.held->Duplicate());
+    const auto file = ElfFile::Open(module.held);
     if (!file.ok()) return LeaveAll(m, std::string(file.status().message()));
     const std::optional<uint64_t> bias = LoadBias(**file, *mapped);
     if (!bias.has_value()) return LeaveAll(m, "where it is mapped does not fit its file");

@@ -50,7 +50,7 @@ absl::StatusOr<PatchSpot> FindPythonEnd(Pid pid, const std::string& file,
   if (mapped == files.end()) return NoJump(file + " is not mapped");
   absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, *mapped);
   if (!opened.ok()) return NoJump(std::string(opened.status().message()));
-  const auto elf = ElfFile::Open(std::move(opened->fd));
+  const auto elf = ElfFile::Open(std::move(opened->file));
   if (!elf.ok()) return NoJump(std::string(elf.status().message()));
   const std::optional<uint64_t> bias = LoadBias(**elf, *mapped);
   const std::optional<uint64_t> offset = FindFunction(elf->get());
