@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""The documents must agree with the code and with each other."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+# Only files that this repository wrote; captures and generated code hold anything.
+TEXTS = re.compile(r"\.(md|cc|h|c|py|sh|cmake|txt|bpf)$|(^|/)(demo|test)$")
+NOT_OURS = ("vmlinux/", "tests/golden/", "tests/fuzz/corpus/")
+DECISION = re.compile(r"\b[Dd]ecisions? (\d+)(?: of\b)?((?:, \d+)*(?: and \d+)?)|docs/decisions/(\d{4})\b")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), ROOT / "scripts" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+generator = load("generate-docs")
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True)
+    names = listed.stdout.splitlines() if listed.returncode == 0 else [
+        str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file() and "build" not in path.parts]
+    return [name for name in names if (ROOT / name).is_file() and TEXTS.search(name) and not name.startswith(NOT_OURS)]
+
+
+def named_decisions(text: str) -> set[int]:
+    found = set()
+    for first, more, number in DECISION.findall(text):
+        found |= {int(number)} if number else {int(first), *map(int, re.findall(r"\d+", more))}
+    return found
+
+
+class DecisionsTest(unittest.TestCase):
+    def test_names_are_read_in_all_forms(self) -> None:
+        text = "(decision 15), decisions 37, 38 and 41; docs/decisions/0001, [decision 9](0009-x.md)"
+        self.assertEqual(named_decisions(text), {1, 9, 15, 37, 38, 41})
+
+    def test_each_decision_that_is_named_exists(self) -> None:
+        known = {int(path.name[:4]) for path in (ROOT / "docs/decisions").glob("[0-9]*.md")}
+        for name in tracked():
+            if name != "tests/unit/docs_test.py":
+                self.assertLessEqual(named_decisions((ROOT / name).read_text(errors="replace")), known, name)
+
+
+class PagesTest(unittest.TestCase):
+    def test_generated_pages_are_up_to_date(self) -> None:
+        self.assertEqual(generator.stale(ROOT, generator.pages(ROOT)), [], "run scripts/generate-docs.py")
+
+    def test_a_changed_or_missing_page_is_found(self) -> None:
+        self.assertEqual(generator.stale(ROOT, {"docs/no-such-page.md": "", "docs/decisions/README.md": "another text"}),
+                         ["docs/no-such-page.md", "docs/decisions/README.md"])
+
+    def test_links_between_documents_lead_to_files(self) -> None:
+        for name in tracked():
+            if not name.endswith(".md"):
+                continue
+            text = FENCE.sub("", (ROOT / name).read_text())
+            for target in LINK.findall(text):
+                if "://" not in target:
+                    self.assertTrue(((ROOT / name).parent / target).exists(), f"{name} links to {target}")
+
+
+if __name__ == "__main__":
+    unittest.main()
