@@ -17,6 +17,10 @@ TEXTS = re.compile(r"\.(md|cc|h|c|py|sh|cmake|txt|bpf)$|(^|/)(demo|test)$")
 NOT_OURS = ("vmlinux/", "tests/golden/", "tests/fuzz/corpus/")
 DECISION = re.compile(r"\b[Dd]ecisions? (\d+)(?: of\b)?((?:, \d+)*(?: and \d+)?)|docs/decisions/(\d{4})\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+# What documents call a file of the repository. Decisions, the changelog and results tell of other times.
+PATH = re.compile(r"`((?:bpf|docs|examples|exporters|scripts|symbols|tests|userspace)/[\w./-]*\w\.(?:cc|c|h|py|md|sh|S|ld|cmake))`")
+SYSTEM_HEADERS = {"bpf/libbpf_version.h"}
+OF_OTHER_TIMES = ("docs/decisions/", "CHANGELOG.md", "tests/bench/RESULTS.md")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -62,6 +66,29 @@ class PagesTest(unittest.TestCase):
     def test_generated_pages_are_up_to_date(self) -> None:
         self.assertEqual(generator.stale(ROOT, generator.pages(ROOT)), [], "run scripts/generate-docs.py")
 
+    def test_the_source_and_what_people_wrote_make_a_table(self) -> None:
+        table = generator.Table(("column", "meaning"), [("`id`",), ("`new`",)])
+        old = "| column | meaning |\n|---|---|\n| `gone` | x |\n| `id` | The number, a \\| b. |\n"
+        self.assertEqual(generator.render(table, old).splitlines()[2:], ["| `id` | The number, a \\| b. |", "| `new` | TODO |"])
+
+    def test_a_meaning_that_nobody_has_written_is_found(self) -> None:
+        readme = (ROOT / "README.md").read_text()
+        self.assertEqual(generator.stale(ROOT, {"README.md": readme}), [])
+        self.assertEqual(generator.stale(ROOT, {"README.md": readme + "| `new` | TODO |\n"}),
+                         ["README.md", "README.md has TODO"])
+
+    def test_options_are_read_from_help(self) -> None:
+        text = ("What it does.\nUsage: report [OPTIONS] capture\n\nPositionals:\n  capture TEXT REQUIRED       a file\n\nOptions:\n"
+                "  -h,--help                   Print this help message and exit\n"
+                "  -p,--pid UINT ... REQUIRED Excludes: --rank --waits\n                              of this\n"
+                "                              one | that one\n  --most UINT:UINT in [1 - 9]=3 Needs: --pid\n\nOutputs:\n"
+                "  --size TEXT=32M             of it\n  --on,--off{false}           both\n")
+        self.assertEqual(generator.options(text, "report").rows, [
+            ("`-p`, `--pid`", "number, may be given again, must be given", "", "of this one \\| that one"),
+            ("`--most`", "[1 - 9]", "`3`", ""), ("`--size`", "text", "`32M`", "of it"), ("`--on`, `--off`", "", "", "both")])
+        with self.assertRaises(generator.Missing):
+            generator.options("Options:\nsomething else\n", "report")
+
     def test_a_changed_or_missing_page_is_found(self) -> None:
         self.assertEqual(generator.stale(ROOT, {"docs/no-such-page.md": "", "docs/decisions/README.md": "another text"}),
                          ["docs/no-such-page.md", "docs/decisions/README.md"])
@@ -74,6 +101,13 @@ class PagesTest(unittest.TestCase):
             for target in LINK.findall(text):
                 if "://" not in target:
                     self.assertTrue(((ROOT / name).parent / target).exists(), f"{name} links to {target}")
+
+
+    def test_files_that_documents_name_are_there(self) -> None:
+        for name in tracked():
+            if name.endswith(".md") and not name.startswith(OF_OTHER_TIMES):
+                for path in PATH.findall((ROOT / name).read_text()):
+                    self.assertTrue(path in SYSTEM_HEADERS or (ROOT / path).exists(), f"{name} names {path}")
 
 
 if __name__ == "__main__":
