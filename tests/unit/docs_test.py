@@ -109,6 +109,13 @@ class PagesTest(unittest.TestCase):
                 for path in PATH.findall((ROOT / name).read_text()):
                     self.assertTrue(path in SYSTEM_HEADERS or (ROOT / path).exists(), f"{name} names {path}")
 
+    def test_the_readme_is_one_screen(self) -> None:
+        lines = (ROOT / "README.md").read_text().splitlines()
+        self.assertLessEqual(len(lines), 100)
+        self.assertEqual([line for line in lines if len(line) > 120], [])
+        for command in ("    ./demo", "    ./test"):
+            self.assertIn(command, lines)
+
 
 if __name__ == "__main__":
     unittest.main()
