@@ -109,6 +109,16 @@ class PagesTest(unittest.TestCase):
                 for path in PATH.findall((ROOT / name).read_text()):
                     self.assertTrue(path in SYSTEM_HEADERS or (ROOT / path).exists(), f"{name} names {path}")
 
+    def test_where_things_are_is_where_they_are(self) -> None:
+        table = re.search(r"^## Where is …\n(.*?)^## ", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE | re.DOTALL)
+        rows = [re.findall(r"`([^`]+)`", line) for line in table.group(1).splitlines()[2:] if line.startswith("|")]
+        self.assertGreaterEqual(len(rows), 15)
+        for names in rows:
+            files = [name for name in names if "/" in name]
+            text = "".join((ROOT / file).read_text() for file in files)
+            for name in set(names) - set(files) - {"record"}:
+                self.assertTrue(name in text, f"{name} is not in {files}")
+
     def test_the_readme_is_one_screen(self) -> None:
         lines = (ROOT / "README.md").read_text().splitlines()
         self.assertLessEqual(len(lines), 100)
