@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which blocking system calls of a job see EINTR when its threads are stopped for jumps: those that README names, and no other."""
+"""Which blocking system calls of a job see EINTR when its threads are stopped for jumps: those that docs/ names, and no other."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ def load(name: str) -> ModuleType:
 
 includes = load("check-includes")
 skips = load("check-no-skips")
+comments = load("check-comments")
 
 TABLE = """# Architecture
 ## Who may include whom
@@ -114,6 +115,31 @@ class OnePlaceTest(unittest.TestCase):
     def test_what_is_said_goes_through_say_alone(self) -> None:
         calls = r"\b(printf|fprintf|vfprintf|puts|fputs|putchar)\(|\bstd::(cerr|clog)\b|\bstd::cout\s*<<"
         self.assertEqual(self.lines_of(calls, ("userspace/cli",), {"userspace/cli/say.cc"}), [])
+
+
+class CommentsTest(unittest.TestCase):
+    def rules(self, text: str, name: str = "a.cc") -> list[tuple[int, str]]:
+        return [(found.line, found.rule) for found in comments.findings_in(name, text)]
+
+    def test_openings_without_a_subject_are_found(self) -> None:
+        for sentence, rule in (("Of its cookie.", "Of"), ("Likewise, by process.", "Likewise"), ("The process, likewise.", "Likewise"),
+                               ("The same of nodes.", "The same of"), ("Those of a thread.", "Those"), ("And what belongs to them.", "And what"),
+                               ("What is read of one file.", "What is"), ("The index; nothing = none.", "nothing =")):
+            self.assertEqual(self.rules(f"// {sentence}\nint x;\n"), [(1, rule)], sentence)
+
+    def test_sentences_pass(self) -> None:
+        for sentence in ("Of course it may fail.", "Returns the index; nullopt: not found.", "What is lost is counted.", "The same error, marked.",
+                         "Where was it read?", "Those rows are merged."):
+            self.assertEqual(self.rules(f"// {sentence}\n"), [], sentence)
+
+    def test_each_sentence_of_a_comment_counts_and_is_told_with_its_first_line(self) -> None:
+        self.assertEqual(self.rules("int a;\n// Returns\n// one. Of all.\n\n/* Likewise. */\nint b;  // those of a\nint c;  // Those of b\n"),
+                         [(2, "Of"), (5, "Likewise"), (7, "Those")])
+        self.assertEqual(self.rules("/*\n * Reads it.\n * Of one file.\n */\n", "a.h"), [(1, "Of")])
+
+    def test_code_and_texts_are_no_comments(self) -> None:
+        self.assertEqual(self.rules('Say("// Of it");\n'), [])
+        self.assertEqual(self.rules("#!/bin/sh\n# Of it.\necho '# Of that'\n", "a.sh"), [(2, "Of")])
 
 
 class SkipsTest(unittest.TestCase):

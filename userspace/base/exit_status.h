@@ -1,5 +1,5 @@
 // Errors of proftrace: an absl::Status whose message is one clear sentence for the user, and the
-// exit code that it leads to. The codes are part of the interface (README, "Exit codes").
+// exit code that it leads to. The codes are part of the interface (docs/reference/exit-codes.md).
 #pragma once
 
 #include <absl/status/status.h>

@@ -1,6 +1,6 @@
 // Puts a probe plan's points into the kernel, for one process, and takes them out again. No return
 // probes, ever: they replace a return address on the target's stack, which the C++ unwinder cannot
-// pass (DECISIONS 1).
+// pass (docs/decisions/0001).
 #pragma once
 
 #include <absl/status/status.h>

@@ -1,7 +1,7 @@
 // Decides which operators of a process are only counted, so that recording it takes no more than a
 // part of its time (--max-overhead). It sees what was recorded, look by look, and what that costs;
 // others carry out what it says (budget_keeper.h). Nothing is taken back: an operator that was
-// demoted stays so (DECISIONS 43).
+// demoted stays so (docs/decisions/0043).
 //
 // One object a process. Not thread-safe.
 #pragma once
