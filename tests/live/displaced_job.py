@@ -1,7 +1,8 @@
 """A job that runs the code of libtorch_cpu from somewhere else than its file, as programs do that want their text in huge pages.
 
 DISPLACE: `whole` or `part` (the middle third) as anonymous memory, `memfd` (the middle third, shared), `writable` (all of it is made
-writable in place), or `nothing`. On stdin: `operators N` runs N multiplications, `busy SECONDS` works without PyTorch."""
+writable in place), or `nothing`. On stdin: `operators N` runs N multiplications, `busy SECONDS` works without PyTorch, `displace HOW`
+does later what DISPLACE does at the begin."""
 
 from __future__ import annotations
 
@@ -29,18 +30,19 @@ def check(result: int | None) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def code_of(library: str) -> tuple[int, int]:
-    """The address and the size of its executable mapping."""
+def code_of(library: str) -> tuple[int, int, bytes]:
+    """The address and the size of its executable mapping, and what the file has there."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         fields = line.split()
         if library in fields[-1] and "x" in fields[1]:
             begin, end = (int(number, 16) for number in fields[0].split("-"))
-            return begin, end - begin
+            with open(fields[-1], "rb") as file:
+                return begin, end - begin, os.pread(file.fileno(), end - begin, int(fields[2], 16))
     raise LookupError(library)
 
 
 def displace(how: str) -> None:
-    begin, size = code_of("/libtorch_cpu.so")
+    begin, size, code = code_of("/libtorch_cpu.so")
     if how == "nothing":
         return
     if how == "writable":
@@ -48,16 +50,16 @@ def displace(how: str) -> None:
         return
     if how != "whole":
         third = size // 3 // PAGE * PAGE
-        begin, size = begin + third, third
+        begin, size, code = begin + third, third, code[third:2 * third]
     if how == "memfd":
         memory = os.memfd_create("text")
         os.truncate(memory, size)
-        os.pwrite(memory, ctypes.string_at(begin, size), 0)
+        os.pwrite(memory, code, 0)
         check(libc.mmap(begin, size, READ | EXECUTE, mmap.MAP_SHARED | FIXED, memory, 0))
         return
     copy = libc.mmap(None, size, READ | WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     check(copy)
-    ctypes.memmove(copy, begin, size)
+    ctypes.memmove(copy, code, size)  # the memory may have probes by now
     check(libc.mprotect(copy, size, READ | EXECUTE))
     check(libc.mremap(copy, size, size, MAY_MOVE, begin))
 
@@ -73,6 +75,8 @@ def main() -> None:
         if what == "operators":
             for _ in range(int(number)):
                 torch.mm(a, b).relu()
+        elif what == "displace":
+            displace(number)
         elif what == "busy":
             end = time.process_time() + float(number)
             while time.process_time() < end:

@@ -46,6 +46,22 @@ class DisplacedTest(LiveTest):
     def test_a_part_in_a_shared_memfd(self) -> None:
         self.check_displaced("memfd", "not mapped from the file")
 
+    def test_a_part_that_moves_while_it_is_recorded(self) -> None:
+        with self.job("nothing") as job:
+            with live.Tracer("-p", job.pid, "-o", self.out, "--format", "events-csv", "--tier", "bpf") as tracer:
+                tracer.wait_until_recording()
+                job.do(f"operators {MULTIPLICATIONS}")
+                job.do("displace part")
+                job.do(f"operators {MULTIPLICATIONS}")
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+                said = tracer.text()
+            result = Result(self.out)
+            self.assertGreaterEqual(result.names[job.pid]["aten::mm"], MULTIPLICATIONS)
+            named = self.gap(result, "code that no probe reaches")
+            self.assertRegex(named, rf"^PID {job.pid}: \d+ of \d+ places of libtorch_cpu\.so.* \(since some moment of the recording\)$")
+            self.assertIn(named, said)
+            self.assertEqual(job.do("operators 1")["sum"], "512")
+
     def test_writable_code_has_jumps_but_no_probes(self) -> None:
         with self.job("writable") as job:
             result, said = self.record(job, f"operators {MULTIPLICATIONS}", "--tier", "bpf")

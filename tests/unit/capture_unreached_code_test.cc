@@ -131,6 +131,17 @@ TEST_F(UnreachedCodeTest, CodeThatIsGone) {
   EXPECT_EQ(Find()[0].unmapped, 2u);
 }
 
+TEST_F(UnreachedCodeTest, CodeThatMovedIsWhatLiesElsewhere) {
+  AddMapping(1, 2, true);
+  AddAnonymousCode(2, 3);
+  AddMapping(4, 5, true);
+  memory_.bytes_[AddressOf(1)] = 0x55;  // a budget has taken this probe out
+  const std::vector<UnreachedCode> moved = FindMovedCode(mappings_, {module_});
+  ASSERT_EQ(moved.size(), 1u);
+  EXPECT_EQ(moved[0].not_of_file, 1u);
+  EXPECT_EQ(moved[0].unreached(), 1u);
+}
+
 TEST_F(UnreachedCodeTest, WhatTheKernelRefusedIsToldAlready) {
   AddMapping(1, 5, true);
   memory_.bytes_[AddressOf(2)] = 0x55;

@@ -136,6 +136,8 @@ class ProcessSet {
   std::vector<std::string> TakeWarnings();
   // Processes of which such a sentence was said.
   std::set<uint32_t> unreached() const;
+  // Tells of code that processes have moved away from the kernel's probes since these were placed.
+  void NoteMovedCode();
   // Of the first process: what the ready line shows.
   uint32_t operator_count() const;
   uint64_t follow_failed() const;
@@ -223,6 +225,7 @@ class ProcessSet {
   std::vector<Pid> LoadedWithoutProbes() const;
   void AddGaps(const ProbePlan& plan);
   void AddMissing(Pid pid, const AttachReport& report);
+  void AddUnreached(Pid pid, const std::string& why);
   // Names what is not recorded of these where there is no eBPF.
   void AddUnprobed(const std::vector<ModulePlan>& modules, const ProbePlan& plan);
   void AddLibraries(Pid pid);

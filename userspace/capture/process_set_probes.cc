@@ -11,7 +11,6 @@
 #include "symbols/planner.h"
 #include "symbols/process_maps.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/placed_probes.h"
 #include "userspace/capture/probe_memory.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
@@ -138,7 +137,7 @@ absl::Status ProcessSet::AttachLayer(Pid pid, const ProbePlan& plan, const Modul
     *report = {};
     absl::Status status = AttachFile(pid, plan, there, links, report);
     if (!status.ok()) return status;
-    if (HasProbesOf(pid, module).value_or(true)) {
+    if (HasAnyProbe(pid, module, *report)) {
       if (files[i] == module.held) return absl::OkStatus();
       const std::lock_guard lock(mutex_);
       layers_[module.held] = files[i];

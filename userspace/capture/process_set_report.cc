@@ -6,6 +6,7 @@
 #include "userspace/base/text.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/unprobed_points.h"
+#include "userspace/capture/unreached_code.h"
 #include "userspace/patch/free_points.h"
 
 // What a ProcessSet says of itself: how much it records, and what it could not.
@@ -73,11 +74,32 @@ void ProcessSet::AddMissing(Pid pid, const AttachReport& report) {
                                      " places were refused by the kernel (" + first.module + ": " +
                                      ErrnoText(first.error) + ")"});
   }
-  if (report.unreached.empty()) return;
-  const std::string sentence = "PID " + std::to_string(Raw(pid)) + ": " + report.unreached;
+  if (!report.unreached.empty()) AddUnreached(pid, report.unreached);
+}
+
+void ProcessSet::AddUnreached(Pid pid, const std::string& why) {
+  const std::string sentence = "PID " + std::to_string(Raw(pid)) + ": " + why;
   const bool is_new = unreached_.insert(Raw(pid)).second;
   if (is_new && unreached_.size() <= kMostNamed) warnings_.push_back(sentence);
   AddGap(Unsupported{"code that no probe reaches", sentence});
+}
+
+void ProcessSet::NoteMovedCode() {
+  // Jumps lie in the memory and move with it.
+  if (!programs_->is_loaded() || patch_ != nullptr) return;
+  std::vector<std::pair<Pid, std::shared_ptr<const ProbePlan>>> plans;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [pid, process] : processes_) {
+      if (!unreached_.contains(pid)) plans.emplace_back(Pid{pid}, process.plan);
+    }
+  }
+  for (const auto& [pid, plan] : plans) {
+    const auto moved = DescribeUnreachedCode(FindMovedCode(pid, plan->modules));
+    if (!moved.has_value()) continue;
+    const std::lock_guard lock(mutex_);
+    AddUnreached(pid, *moved + " (since some moment of the recording)");
+  }
 }
 
 std::vector<std::string> ProcessSet::TakeWarnings() {

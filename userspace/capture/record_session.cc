@@ -442,6 +442,7 @@ void RecordSession::Stop() {
   if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();
   if (sampler_ != nullptr) sampler_->Stop();
   if (system_ != nullptr) system_->Stop();
+  processes_->NoteMovedCode();
   processes_->Detach();
   const int64_t detached_ns = MonotonicNs();
   if (agents_ != nullptr) agents_->Stop();

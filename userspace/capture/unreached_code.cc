@@ -24,43 +24,44 @@ struct Place {
   uint64_t address;
 };
 
-class ModuleLook {
+// Where a process has the code of one file.
+class ModulePlaces {
  public:
-  ModuleLook(const std::vector<Mapping>& mappings, const TargetMemory& memory,
-             const ReadModuleFile& read_file, const ModulePlan& module)
-      : mappings_(mappings), memory_(memory), read_file_(read_file), module_(module) {
+  ModulePlaces(const std::vector<Mapping>& mappings, const ModulePlan& module)
+      : mappings_(mappings), module_(module) {
     for (const Mapping& mapping : mappings_) {
       if (mapping.executable) code_.push_back(&mapping);
       if (IsOfModule(mapping)) biases_.insert(mapping.start - mapping.file_offset);
     }
   }
 
-  // `refused`: sites that the kernel has not taken.
-  UnreachedCode Look(const std::set<uint16_t>& refused) {
-    UnreachedCode result;
-    result.module = module_.name;
-    result.points = module_.points.size();
-    std::set<uint64_t> mapped;  // offsets of points
+  // The points of the plan in each mapping of the file's code.
+  std::vector<std::vector<Place>> Find() const {
+    std::vector<std::vector<Place>> found;
     for (const Mapping& mapping : mappings_) {
       if (!IsOfModule(mapping) || !mapping.executable) continue;
-      std::vector<Place> places;
+      std::vector<Place>& places = found.emplace_back();
       for (const ProbePoint& point : module_.points) {
         if (point.file_offset < mapping.file_offset ||
             point.file_offset - mapping.file_offset >= mapping.end - mapping.start) {
           continue;
         }
-        mapped.insert(point.file_offset);
-        if (refused.contains(SiteOf(point))) continue;
         places.push_back({&point, mapping.start + point.file_offset - mapping.file_offset});
       }
-      result.without += CountWithout(places);
     }
-    // One that the process has mapped nowhere as code.
+    return found;
+  }
+
+  // Counts the points that the process has mapped nowhere as the file's code.
+  void CountElsewhere(const std::set<uint16_t>& refused, UnreachedCode* result) const {
+    std::set<uint64_t> mapped;  // offsets of points
+    for (const std::vector<Place>& places : Find()) {
+      for (const Place& place : places) mapped.insert(place.point->file_offset);
+    }
     for (const ProbePoint& point : module_.points) {
       if (mapped.contains(point.file_offset) || refused.contains(SiteOf(point))) continue;
-      ++(HasCodeAt(point.file_offset) ? result.not_of_file : result.unmapped);
+      ++(HasCodeAt(point.file_offset) ? result->not_of_file : result->unmapped);
     }
-    return result;
   }
 
  private:
@@ -69,6 +70,50 @@ class ModuleLook {
            mapping.device == module_.file.device;
   }
 
+  // Whether executable memory lies where the file's code would be: as far from the file's other
+  // mappings as in the file.
+  bool HasCodeAt(uint64_t file_offset) const {
+    return std::any_of(biases_.begin(), biases_.end(), [&](uint64_t bias) {
+      const uint64_t address = bias + file_offset;
+      return std::any_of(code_.begin(), code_.end(), [address](const Mapping* mapping) {
+        return mapping->start <= address && address < mapping->end;
+      });
+    });
+  }
+
+  const std::vector<Mapping>& mappings_;
+  const ModulePlan& module_;
+  std::vector<const Mapping*> code_;  // of the whole process
+  std::set<uint64_t> biases_;         // of the file's mappings: address less offset
+};
+
+UnreachedCode NothingOf(const ModulePlan& module) {
+  UnreachedCode result;
+  result.module = module.name;
+  result.points = module.points.size();
+  return result;
+}
+
+class ModuleLook {
+ public:
+  ModuleLook(const std::vector<Mapping>& mappings, const TargetMemory& memory,
+             const ReadModuleFile& read_file, const ModulePlan& module)
+      : places_(mappings, module), memory_(memory), read_file_(read_file), module_(module) {}
+
+  // `refused`: sites that the kernel has not taken.
+  UnreachedCode Look(const std::set<uint16_t>& refused) const {
+    UnreachedCode result = NothingOf(module_);
+    for (std::vector<Place>& places : places_.Find()) {
+      std::erase_if(places, [&refused](const Place& place) {
+        return refused.contains(SiteOf(*place.point));
+      });
+      result.without += CountWithout(places);
+    }
+    places_.CountElsewhere(refused, &result);
+    return result;
+  }
+
+ private:
   size_t CountWithout(const std::vector<Place>& places) const {
     const size_t step = std::max<size_t>(1, places.size() / kMostPlacesOfMapping);
     bool is_one_without = false;
@@ -89,23 +134,10 @@ class ModuleLook {
            std::equal(std::begin(file), std::end(file), std::begin(kNopOf5Bytes));
   }
 
-  // Whether executable memory lies where the file's code would be: as far from the file's other
-  // mappings as in the file.
-  bool HasCodeAt(uint64_t file_offset) const {
-    return std::any_of(biases_.begin(), biases_.end(), [&](uint64_t bias) {
-      const uint64_t address = bias + file_offset;
-      return std::any_of(code_.begin(), code_.end(), [address](const Mapping* mapping) {
-        return mapping->start <= address && address < mapping->end;
-      });
-    });
-  }
-
-  const std::vector<Mapping>& mappings_;
+  ModulePlaces places_;
   const TargetMemory& memory_;
   const ReadModuleFile& read_file_;
   const ModulePlan& module_;
-  std::vector<const Mapping*> code_;  // of the whole process
-  std::set<uint64_t> biases_;         // of the file's mappings: address less offset
 };
 
 void AddReason(std::string part, std::string* text) {
@@ -150,6 +182,30 @@ std::vector<UnreachedCode> FindUnreachedCode(Pid pid, const std::vector<ModulePl
     return module.held->ReadAt(offset, buffer, bytes) == bytes;
   };
   return FindUnreachedCode(*mappings, ProcessMemory(pid), read_file, modules, report);
+}
+
+bool HasAnyProbe(Pid pid, const ModulePlan& module, const AttachReport& report) {
+  const std::vector<UnreachedCode> found = FindUnreachedCode(pid, {module}, report);
+  return found.empty() || found.front().unreached() < module.points.size();
+}
+
+std::vector<UnreachedCode> FindMovedCode(const std::vector<Mapping>& mappings,
+                                         const std::vector<ModulePlan>& modules) {
+  std::vector<UnreachedCode> found;
+  for (const ModulePlan& module : modules) {
+    if (module.points.empty() || module.file.inode == 0) continue;
+    UnreachedCode code = NothingOf(module);
+    ModulePlaces(mappings, module).CountElsewhere({}, &code);
+    code.unmapped = 0;
+    if (code.unreached() > 0) found.push_back(std::move(code));
+  }
+  return found;
+}
+
+std::vector<UnreachedCode> FindMovedCode(Pid pid, const std::vector<ModulePlan>& modules) {
+  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
+  if (!mappings.ok()) return {};
+  return FindMovedCode(*mappings, modules);
 }
 
 std::optional<std::string> DescribeUnreachedCode(const std::vector<UnreachedCode>& unreached) {

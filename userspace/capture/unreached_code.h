@@ -46,6 +46,17 @@ std::vector<UnreachedCode> FindUnreachedCode(const std::vector<Mapping>& mapping
 std::vector<UnreachedCode> FindUnreachedCode(Pid pid, const std::vector<ModulePlan>& modules,
                                              const AttachReport& report);
 
+// Whether a running process has at least one of the module's probes.
+bool HasAnyProbe(Pid pid, const ModulePlan& module, const AttachReport& report);
+
+// Files of `modules` of which the process runs code from memory that is not mapped from the file,
+// as where it has moved the code since the probes were placed. Only `not_of_file` is counted: by
+// now a budget may have taken probes out, and the process may have unloaded a library.
+std::vector<UnreachedCode> FindMovedCode(const std::vector<Mapping>& mappings,
+                                         const std::vector<ModulePlan>& modules);
+// The same of a running process; none where its mappings cannot be read or it has ended.
+std::vector<UnreachedCode> FindMovedCode(Pid pid, const std::vector<ModulePlan>& modules);
+
 // One sentence: how many places of which files, and why; nothing where all are reached.
 std::optional<std::string> DescribeUnreachedCode(const std::vector<UnreachedCode>& unreached);
 
