@@ -209,7 +209,8 @@ std::vector<uint32_t> EqualGroups(const FleetInput& input) {
 MomentRow RowOfCall(const FleetInput& input, uint32_t rank, uint32_t call) {
   const CollectiveCall& of = input.ranks[rank].calls[call];
   const int32_t number = input.ranks[rank].rank;
-  MomentRow row = {input.ranks[rank].boot, rank, call, true, of.entered_ns, of.left_ns};
+  MomentRow row = {input.ranks[rank].boot, rank,       call,          true,
+                   of.entered_ns,          of.left_ns, of.entered_ns, of.left_ns};
   switch (of.kind) {
     case CollectiveKind::kAllToAll:
       break;

@@ -19,8 +19,10 @@ struct MomentRow {
   uint32_t rank = 0;  // index into FleetInput::ranks, where is_of_rank
   uint32_t call = 0;  // index into its calls
   bool is_of_rank = false;
-  int64_t entered_ns = 0;  // clock_bounds.h: kNotEntered
-  int64_t left_ns = 0;     // kNotLeft
+  int64_t entered_ns = 0;       // what the moment is not before; clock_bounds.h: kNotEntered
+  int64_t left_ns = 0;          // what it is not after; kNotLeft
+  int64_t call_entered_ns = 0;  // of the call, where is_of_rank
+  int64_t call_left_ns = 0;
 };
 
 struct FleetMoment {
