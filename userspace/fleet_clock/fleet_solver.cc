@@ -11,6 +11,7 @@
 #include "userspace/fleet_clock/clock_bounds.h"
 #include "userspace/fleet_clock/end_estimate.h"
 #include "userspace/fleet_clock/fleet_clock.h"
+#include "userspace/fleet_clock/order_matching.h"
 #include "userspace/fleet_clock/piece_times.h"
 #include "userspace/fleet_clock/timeline_solver.h"
 
@@ -69,6 +70,14 @@ class FleetSolver {
     if (absl::Status status = FindForcedReference(); !status.ok()) return status;
     MatchByNumber(input_, clock_.moments_);
     MatchStreams(input_, clock_.moments_);
+    if (HasCallsWithoutNumber()) {
+      // What numbers tell of the boots decides where the others belong.
+      if (absl::Status status = SolveTimelines(); !status.ok()) return status;
+      MatchByOrder(
+          input_, options_,
+          [&](uint32_t first, uint32_t second) { return KnownOffsetOf(first, second); },
+          clock_.moments_);
+    }
     if (absl::Status status = SolveTimelines(); !status.ok()) return status;
     return std::move(clock_);
   }
@@ -83,6 +92,36 @@ class FleetSolver {
     return absl::InvalidArgumentError(
         absl::StrCat("the boot ", *options_.reference_boot_id,
                      ", whose clock is to be the common one, is not in the input"));
+  }
+
+  bool HasCallsWithoutNumber() const {
+    for (const FleetRank& rank : input_.ranks) {
+      for (const CollectiveCall& call : rank.calls) {
+        if (!call.sequence) return true;
+      }
+    }
+    return false;
+  }
+
+  // By the timelines as they are solved now, else by NTP.
+  std::optional<OffsetRange> KnownOffsetOf(uint32_t first, uint32_t second) const {
+    const PieceTable& table = clock_.table_;
+    const uint32_t a = table.first_pieces[first];
+    const uint32_t b = table.first_pieces[second];
+    const bool are_whole =
+        table.first_pieces[first + 1] - a == 1 && table.first_pieces[second + 1] - b == 1;
+    if (!are_whole || clock_.timeline_of_piece_[a] != clock_.timeline_of_piece_[b]) {
+      return OffsetByNtp(input_.boots[first], input_.boots[second]);
+    }
+    const auto range = [&](uint32_t piece) {
+      const ClockPiece& of = table.pieces[piece];
+      // Calls without numbers may lie outside of those with.
+      const int64_t beyond_ns = of.rate.Most(of.spacing_ns) + of.spacing_ns / 100;
+      return OffsetRange{
+          *std::min_element(of.low_ns.begin(), of.low_ns.end()) - of.from_ns - beyond_ns,
+          *std::max_element(of.high_ns.begin(), of.high_ns.end()) - of.from_ns + beyond_ns};
+    };
+    return OffsetRange{range(b).low_ns - range(a).high_ns, range(b).high_ns - range(a).low_ns};
   }
 
   absl::Status SolveTimelines() {

@@ -1,0 +1,36 @@
+// Collectives that have no number, matched by their order: torch before 2.2 has none, and gloo's
+// rows have none at all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "userspace/fleet_clock/fleet_input.h"
+#include "userspace/fleet_clock/fleet_moments.h"
+
+namespace proftrace {
+
+// What a boot's clock must be set forward by, more than another's.
+struct OffsetRange {
+  int64_t low_ns = 0;
+  int64_t high_ns = 0;
+};
+
+// What is known of the second boot against the first before anything is matched; nullopt: nothing.
+using KnownOffset = std::function<std::optional<OffsetRange>(uint32_t, uint32_t)>;
+
+// What NTP says of two boots at all their snapshots.
+std::optional<OffsetRange> OffsetByNtp(const FleetBoot& first, const FleetBoot& second);
+
+// Appends the collectives without a number. Two ranks' calls of a group are laid over each other
+// with a shift, at least half of the shorter sequence: they fit where operation, size and root
+// agree in all pairs, and one offset and one rate of the clocks let nobody leave before all have
+// entered. Exactly one shift that fits is the right one. Where several fit - the job repeats more
+// evenly than its transfers take - those calls are not used, and that is said in
+// `out.refused_groups`. A call after a loss begins a sequence of its own. What one group has told
+// of two boots helps with the next. Messages without a number are not matched.
+void MatchByOrder(const FleetInput& input, const FleetOptions& options, const KnownOffset& known,
+                  FleetMoments& out);
+
+}  // namespace proftrace
