@@ -57,7 +57,7 @@ class FleetSimulation {
     const Clock& clock = clocks_[boot];
     double local_ns = true_ns + clock.offset_ns + clock.drift * true_ns +
                       clock.wander_ns * std::sin(true_ns / kWanderPeriodNs + clock.phase);
-    if (true_ns >= clock.jump_at_ns) local_ns += clock.jump_ns;
+    if (true_ns >= clock.jump_at_ns) local_ns += clock.jump_ns * (1 + clock.drift);
     return static_cast<int64_t>(std::llround(local_ns));
   }
   double end_ns() const { return end_ns_; }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/fleet_clock/clock_bounds.h"
+#include "userspace/fleet_clock/clock_breaks.h"
 #include "userspace/fleet_clock/end_estimate.h"
 #include "userspace/fleet_clock/fleet_clock.h"
 #include "userspace/fleet_clock/order_matching.h"
@@ -58,6 +59,10 @@ int64_t SlewedPpb(const FleetBoot& boot) {
   return least && most ? std::max<int64_t>(0, *most - *least) : 0;
 }
 
+std::string InSeconds(int64_t ns) {
+  return absl::StrFormat("%+.6f s", static_cast<double>(ns) / 1e9);
+}
+
 }  // namespace
 
 class FleetSolver {
@@ -70,15 +75,17 @@ class FleetSolver {
     if (absl::Status status = FindForcedReference(); !status.ok()) return status;
     MatchByNumber(input_, clock_.moments_);
     MatchStreams(input_, clock_.moments_);
+    BreakBySnapshots();
     if (HasCallsWithoutNumber()) {
       // What numbers tell of the boots decides where the others belong.
-      if (absl::Status status = SolveTimelines(); !status.ok()) return status;
+      if (absl::Status status = SolveAndBreak(); !status.ok()) return status;
       MatchByOrder(
-          input_, options_,
+          input_, options_, clock_.table_,
           [&](uint32_t first, uint32_t second) { return KnownOffsetOf(first, second); },
           clock_.moments_);
     }
-    if (absl::Status status = SolveTimelines(); !status.ok()) return status;
+    if (absl::Status status = SolveAndBreak(); !status.ok()) return status;
+    CollectFindings();
     return std::move(clock_);
   }
 
@@ -106,12 +113,9 @@ class FleetSolver {
   // By the timelines as they are solved now, else by NTP.
   std::optional<OffsetRange> KnownOffsetOf(uint32_t first, uint32_t second) const {
     const PieceTable& table = clock_.table_;
-    const uint32_t a = table.first_pieces[first];
-    const uint32_t b = table.first_pieces[second];
-    const bool are_whole =
-        table.first_pieces[first + 1] - a == 1 && table.first_pieces[second + 1] - b == 1;
-    if (!are_whole || clock_.timeline_of_piece_[a] != clock_.timeline_of_piece_[b]) {
-      return OffsetByNtp(input_.boots[first], input_.boots[second]);
+    if (clock_.timeline_of_piece_[first] != clock_.timeline_of_piece_[second]) {
+      return OffsetByNtp(input_.boots[table.pieces[first].boot],
+                         input_.boots[table.pieces[second].boot]);
     }
     const auto range = [&](uint32_t piece) {
       const ClockPiece& of = table.pieces[piece];
@@ -121,10 +125,63 @@ class FleetSolver {
           *std::min_element(of.low_ns.begin(), of.low_ns.end()) - of.from_ns - beyond_ns,
           *std::max_element(of.high_ns.begin(), of.high_ns.end()) - of.from_ns + beyond_ns};
     };
-    return OffsetRange{range(b).low_ns - range(a).high_ns, range(b).high_ns - range(a).low_ns};
+    return OffsetRange{range(second).low_ns - range(first).high_ns,
+                       range(second).high_ns - range(first).low_ns};
+  }
+
+  // Where the snapshots say that a clock stood still; where exactly, its collectives may tell.
+  void BreakBySnapshots() {
+    changes_ = ChangesBySnapshots(input_);
+    for (SnapshotChange& change : changes_) {
+      if (change.kind != SnapshotChange::Kind::kSuspend) continue;
+      if (const auto jump = FindJump(clock_.moments_, change.boot, change.after_ns,
+                                     change.before_ns, change.amount_ns / 2)) {
+        change.after_ns = jump->at.after_ns;
+        change.before_ns = jump->at.before_ns;
+      }
+      breaks_.push_back({change.boot, change.after_ns, change.before_ns});
+    }
+  }
+
+  // While what depends on what contradicts itself: a clock on the way round has jumped, if the
+  // others that it shares collectives with agree on that.
+  absl::Status SolveAndBreak() {
+    const size_t most_breaks = breaks_.size() + 16 + input_.boots.size();
+    while (true) {
+      absl::Status status = SolveTimelines();
+      if (status.ok() || !contradiction_ || breaks_.size() >= most_breaks) return status;
+      const std::optional<ClockJump> jump = FindWhatJumped(*contradiction_);
+      if (!jump) return status;
+      for (const ClockBreak& known : breaks_) {
+        if (known.boot == jump->at.boot && known.after_ns == jump->at.after_ns) return status;
+      }
+      breaks_.push_back(jump->at);
+      jumps_.push_back(*jump);
+    }
+  }
+
+  std::optional<ClockJump> FindWhatJumped(const PieceContradiction& contradiction) const {
+    const PieceTable& table = clock_.table_;
+    std::vector<uint32_t> pieces;
+    for (const PieceContradiction::Hop& hop : contradiction.hops) pieces.push_back(hop.to_piece);
+    std::sort(pieces.begin(), pieces.end(), [&](uint32_t a, uint32_t b) {
+      return std::pair(BootId(a), a) < std::pair(BootId(b), b);
+    });
+    pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
+    // A clock that jumped did so against all others, the others only against it. Of two alone
+    // neither can be told: the first one is then taken as right.
+    std::optional<ClockJump> best;
+    for (const uint32_t piece : pieces) {
+      const ClockPiece& of = table.pieces[piece];
+      const auto jump = FindJump(clock_.moments_, of.boot, of.from_ns, of.to_ns,
+                                 std::max<int64_t>(1, contradiction.excess_ns / 2));
+      if (jump && (!best || jump->witnesses >= best->witnesses)) best = jump;
+    }
+    return best;
   }
 
   absl::Status SolveTimelines() {
+    contradiction_.reset();
     clock_.table_ = MakePieces(input_.boots.size() + 1, breaks_, clock_.moments_);
     PieceTable& table = clock_.table_;
     clock_.timeline_of_piece_.assign(table.pieces.size(), 0);
@@ -206,8 +263,9 @@ class FleetSolver {
     const uint32_t reference = ChooseReference(members);
     PieceTable& table = clock_.table_;
     TimelineSolver solver(clock_.moments_, options_, wander_ppb_, table, members, reference);
-    if (const auto contradiction = solver.Solve()) {
-      return absl::FailedPreconditionError(Explain(*contradiction));
+    contradiction_ = solver.Solve();
+    if (contradiction_) {
+      return absl::FailedPreconditionError(Explain(*contradiction_));
     }
     const auto number = static_cast<uint32_t>(clock_.timelines_.size());
     std::vector<uint32_t> bounded;
@@ -248,16 +306,104 @@ class FleetSolver {
     return 0;
   }
 
+  void CollectFindings();
+  void FindRestarts();
+  void FindOddPieces();
+  void AddFinding(ClockFinding::Kind kind, const ClockBreak& at, int64_t amount_ns,
+                  std::string text) {
+    clock_.findings_.push_back(
+        {kind, at.boot, at.after_ns, at.before_ns, amount_ns, std::move(text)});
+  }
   std::string Explain(const PieceContradiction& contradiction) const;
   std::string NameOf(uint32_t moment) const;
 
   const FleetInput& input_;
   const FleetOptions& options_;
   std::optional<uint32_t> forced_reference_;
+  std::vector<SnapshotChange> changes_;
+  std::vector<ClockJump> jumps_;
   std::vector<ClockBreak> breaks_;
+  std::optional<PieceContradiction> contradiction_;
   std::vector<int64_t> wander_ppb_;
   FleetClock clock_;
 };
+
+void FleetSolver::CollectFindings() {
+  for (const SnapshotChange& change : changes_) {
+    const std::string& host = input_.boots[change.boot].host;
+    const ClockBreak at = {change.boot, change.after_ns, change.before_ns};
+    if (change.kind == SnapshotChange::Kind::kSuspend) {
+      AddFinding(ClockFinding::Kind::kSuspend, at, change.amount_ns,
+                 absl::StrFormat("%s was suspended for %s.", host, InSeconds(change.amount_ns)));
+    } else {
+      AddFinding(ClockFinding::Kind::kRealtimeStep, at, change.amount_ns,
+                 absl::StrFormat("The wall clock of %s was set by %s; times of captures are not "
+                                 "touched by that, those of other recordings are.",
+                                 host, InSeconds(change.amount_ns)));
+    }
+  }
+  for (const ClockJump& jump : jumps_) {
+    AddFinding(ClockFinding::Kind::kClockStep, jump.at, jump.amount_ns,
+               absl::StrFormat("The clock of %s jumped by %s, by what it shares with %d other "
+                               "hosts; before and after are aligned on their own.",
+                               input_.boots[jump.at.boot].host, InSeconds(jump.amount_ns),
+                               jump.witnesses));
+  }
+  FindRestarts();
+  FindOddPieces();
+  std::stable_sort(clock_.findings_.begin(), clock_.findings_.end(),
+                   [&](const ClockFinding& a, const ClockFinding& b) {
+                     const std::string& first = input_.boots[a.boot].boot_id;
+                     const std::string& second = input_.boots[b.boot].boot_id;
+                     return std::tie(first, a.after_ns) < std::tie(second, b.after_ns);
+                   });
+}
+
+void FleetSolver::FindRestarts() {
+  std::map<std::string, uint32_t> hosts;
+  for (uint32_t boot = 0; boot < input_.boots.size(); ++boot) {
+    const auto [first, is_new] = hosts.try_emplace(input_.boots[boot].host, boot);
+    if (is_new) continue;
+    AddFinding(ClockFinding::Kind::kHostRestart, {boot, 0, 0}, 0,
+               absl::StrFormat("%s was restarted: the boots %s and %s have clocks of their own.",
+                               first->first, input_.boots[first->second].boot_id,
+                               input_.boots[boot].boot_id));
+  }
+  std::map<int32_t, const FleetRank*> ranks;
+  for (const FleetRank& rank : input_.ranks) {
+    const auto [first, is_new] = ranks.try_emplace(rank.rank, &rank);
+    if (is_new) continue;
+    const auto [early, late] = std::minmax(first->second->attempt, rank.attempt);
+    AddFinding(ClockFinding::Kind::kRankRestart, {rank.boot, 0, 0}, 0,
+               absl::StrFormat("Rank %d was restarted: its attempts %d and %d are apart.",
+                               rank.rank, early, late));
+  }
+}
+
+void FleetSolver::FindOddPieces() {
+  const PieceTable& table = clock_.table_;
+  for (uint32_t index = 0; index < table.pieces.size(); ++index) {
+    const ClockPiece& piece = table.pieces[index];
+    if (piece.boot >= input_.boots.size()) continue;
+    const ClockBreak at = {piece.boot, piece.from_ns, piece.to_ns};
+    const std::string& host = input_.boots[piece.boot].host;
+    if (piece.has_free_rate) {
+      AddFinding(ClockFinding::Kind::kRateVaries, at, 0,
+                 absl::StrFormat("The clock of %s did not go evenly against the others' (NTP may "
+                                 "have slewed one of them); its bounds are wider.",
+                                 host));
+    }
+    if (clock_.timeline_of_piece_[index] == 0) continue;
+    AddFinding(
+        ClockFinding::Kind::kNotAligned, at, 0,
+        absl::StrFormat(
+            "%s is not aligned: nothing binds %s clock to the others' from both "
+            "sides. Its times are on timeline %d.",
+            host,
+            piece.ends_ns == INT64_MAX && piece.begins_ns == INT64_MIN ? "its" : "a piece of its",
+            clock_.timeline_of_piece_[index]));
+  }
+}
 
 std::string FleetSolver::NameOf(uint32_t moment) const {
   const FleetMoment& of = clock_.moments_.moments[moment];

@@ -20,8 +20,8 @@ constexpr size_t kFewestInCommon = 4;
 constexpr size_t kMostTargets = 4;
 
 struct CallSequence {
-  uint32_t rank = 0;  // index into FleetInput::ranks
-  uint32_t boot = 0;
+  uint32_t rank = 0;              // index into FleetInput::ranks
+  std::optional<uint32_t> piece;  // of its boot's clock; nullopt: in a break
   std::vector<MomentRow> rows;
   std::optional<int64_t> place;  // of its first call, in the order of the longest sequence
   bool is_ambiguous = false;
@@ -65,9 +65,9 @@ int64_t OpeningAt(const std::vector<OffsetGate>& gates, ClockRate rate) {
 
 class OrderMatcher {
  public:
-  OrderMatcher(const FleetInput& input, const FleetOptions& options, const KnownOffset& known,
-               FleetMoments& out)
-      : input_(input), options_(options), known_(known), out_(out) {}
+  OrderMatcher(const FleetInput& input, const FleetOptions& options, const PieceTable& pieces,
+               const KnownOffset& known, FleetMoments& out)
+      : input_(input), options_(options), pieces_(pieces), known_(known), out_(out) {}
 
   void Run() {
     CollectGroups();
@@ -95,7 +95,6 @@ class OrderMatcher {
         of.group = group;
         of.attempt = input_.ranks[rank].attempt;
         sequence.rank = rank;
-        sequence.boot = input_.ranks[rank].boot;
         of.sequences.push_back(std::move(sequence));
         sequence = {};
       };
@@ -106,7 +105,9 @@ class OrderMatcher {
           continue;
         }
         const uint32_t group = equal[calls[call].group];
-        if (calls[call].is_after_loss) close(group, open[group]);
+        const auto piece = pieces_.PieceAt(input_.ranks[rank].boot, calls[call].left_ns);
+        if (calls[call].is_after_loss || open[group].piece != piece) close(group, open[group]);
+        open[group].piece = piece;
         open[group].rows.push_back(RowOfCall(input_, rank, call));
       }
       for (auto& [group, sequence] : open) close(group, sequence);
@@ -148,8 +149,8 @@ class OrderMatcher {
     const auto target_length = static_cast<int64_t>(target.rows.size());
     const int64_t shorter = std::min(length, target_length);
     const int64_t common = std::max<int64_t>(kFewestInCommon, (shorter + 1) / 2);
-    if (shorter < common) return false;
-    const std::optional<OffsetRange> known = Known(target.boot, sequence.boot);
+    if (shorter < common || !target.piece || !sequence.piece) return false;
+    const std::optional<OffsetRange> known = Known(*target.piece, *sequence.piece);
     std::optional<int64_t> fitting;
     OffsetRange offset;
     for (int64_t shift = common - length; shift <= target_length - common; ++shift) {
@@ -165,7 +166,7 @@ class OrderMatcher {
     if (!fitting) return false;
     sequence.is_ambiguous = false;
     sequence.place = *target.place + *fitting;
-    Learn(target.boot, sequence.boot, offset);
+    Learn(*target.piece, *sequence.piece, offset);
     return true;
   }
 
@@ -253,8 +254,13 @@ class OrderMatcher {
   void Emit(const OrderedGroup& group) {
     std::map<int64_t, std::vector<MomentRow>> by_place;
     size_t unplaced = 0;
+    size_t in_breaks = 0;
     bool is_ambiguous = false;
     for (const CallSequence& sequence : group.sequences) {
+      if (!sequence.piece) {
+        in_breaks += sequence.rows.size();
+        continue;
+      }
       if (!sequence.place) {
         ++unplaced;
         is_ambiguous = is_ambiguous || sequence.is_ambiguous;
@@ -264,8 +270,14 @@ class OrderMatcher {
         by_place[*sequence.place + static_cast<int64_t>(call)].push_back(sequence.rows[call]);
       }
     }
+    const FleetGroup& of = input_.groups[group.group];
+    if (in_breaks > 0) {
+      out_.refused_groups.push_back(absl::StrFormat(
+          "Group \"%s\": %d collectives without numbers lie between the two snapshots that a "
+          "suspend lies between, and are not used.",
+          of.name, in_breaks));
+    }
     if (unplaced > 0) {
-      const FleetGroup& of = input_.groups[group.group];
       out_.refused_groups.push_back(absl::StrFormat(
           is_ambiguous
               ? "Group \"%s\": %d of %d sequences of collectives without numbers fit in more than "
@@ -291,6 +303,7 @@ class OrderMatcher {
 
   const FleetInput& input_;
   const FleetOptions& options_;
+  const PieceTable& pieces_;
   const KnownOffset& known_;
   FleetMoments& out_;
   std::vector<OrderedGroup> groups_;
@@ -321,9 +334,9 @@ std::optional<OffsetRange> OffsetByNtp(const FleetBoot& first, const FleetBoot& 
   return OffsetRange{b->low_ns - a->high_ns, b->high_ns - a->low_ns};
 }
 
-void MatchByOrder(const FleetInput& input, const FleetOptions& options, const KnownOffset& known,
-                  FleetMoments& out) {
-  OrderMatcher(input, options, known, out).Run();
+void MatchByOrder(const FleetInput& input, const FleetOptions& options, const PieceTable& pieces,
+                  const KnownOffset& known, FleetMoments& out) {
+  OrderMatcher(input, options, pieces, known, out).Run();
 }
 
 }  // namespace proftrace

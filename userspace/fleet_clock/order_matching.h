@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "userspace/fleet_clock/clock_pieces.h"
 #include "userspace/fleet_clock/fleet_input.h"
 #include "userspace/fleet_clock/fleet_moments.h"
 
@@ -17,7 +18,8 @@ struct OffsetRange {
   int64_t high_ns = 0;
 };
 
-// What is known of the second boot against the first before anything is matched; nullopt: nothing.
+// What is known of the second piece's clock against the first's before anything is matched;
+// nullopt: nothing.
 using KnownOffset = std::function<std::optional<OffsetRange>(uint32_t, uint32_t)>;
 
 // What NTP says of two boots at all their snapshots.
@@ -28,9 +30,10 @@ std::optional<OffsetRange> OffsetByNtp(const FleetBoot& first, const FleetBoot& 
 // agree in all pairs, and one offset and one rate of the clocks let nobody leave before all have
 // entered. Exactly one shift that fits is the right one. Where several fit - the job repeats more
 // evenly than its transfers take - those calls are not used, and that is said in
-// `out.refused_groups`. A call after a loss begins a sequence of its own. What one group has told
+// `out.refused_groups`. A call after a loss, or after the
+// boot's clock broke, begins a sequence of its own. What one group has told
 // of two boots helps with the next. Messages without a number are not matched.
-void MatchByOrder(const FleetInput& input, const FleetOptions& options, const KnownOffset& known,
-                  FleetMoments& out);
+void MatchByOrder(const FleetInput& input, const FleetOptions& options, const PieceTable& pieces,
+                  const KnownOffset& known, FleetMoments& out);
 
 }  // namespace proftrace
