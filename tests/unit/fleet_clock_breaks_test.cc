@@ -139,6 +139,36 @@ TEST(FleetClockBreaksTest, RestartsAreNamed) {
   EXPECT_EQ(CompareWithTruth(simulation, *clock).outside, 0);
 }
 
+TEST(FleetClockBreaksTest, NtpPlacesWhatNothingElseDoesAndIsNamedWhereItIsWrong) {
+  FleetSimulation simulation(SmallJob(1));
+  FleetInput& input = simulation.input;
+  input.boots.push_back({"bootx", "hostx"});
+  for (uint32_t boot = 0; boot < 6; ++boot) {
+    ClockSnapshot snapshot;
+    snapshot.monotonic_ns = boot == 5 ? 77'000'000'000 : simulation.LocalAt(boot, 10e9);
+    // Boot 2's NTP states 1 ms, and is 500 ms off.
+    snapshot.realtime_ns = 1'700'000'010'000'000'000 + (boot == 2 ? 500'000'000 : 0);
+    snapshot.ntp = NtpState{true, 1'000'000};
+    input.boots[boot].snapshots.push_back(snapshot);
+  }
+  const auto clock = SolveFleetClock(input, {});
+  ASSERT_TRUE(clock.ok()) << clock.status();
+  const ClockFinding* wrong = FindingOf(*clock, ClockFinding::Kind::kNtpWrong);
+  ASSERT_TRUE(wrong);
+  EXPECT_EQ(wrong->boot, 2u);
+  EXPECT_NEAR(static_cast<double>(wrong->amount_ns), 498e6, 1e6);
+  ASSERT_EQ(clock->timelines().size(), 2u);
+  const auto& by_ntp = clock->timelines()[1].by_ntp;
+  ASSERT_TRUE(by_ntp);
+  const int64_t same_time_ns = clock->Map(0, simulation.LocalAt(0, 10e9))->common_ns;
+  const int64_t own_ns = clock->Map(5, 77'000'000'000)->common_ns;
+  EXPECT_LE(own_ns + by_ntp->low_ns, same_time_ns);
+  EXPECT_GE(own_ns + by_ntp->high_ns, same_time_ns);
+  EXPECT_LT(by_ntp->high_ns - by_ntp->low_ns, 5'000'000);
+  EXPECT_THAT(FindingOf(*clock, ClockFinding::Kind::kNotAligned)->text,
+              HasSubstr("NTP alone places"));
+}
+
 TEST(FleetClockBreaksTest, BootWithoutCollectivesIsSaidNotToBeAligned) {
   FleetSimulation simulation(SmallJob(1));
   simulation.input.boots.push_back({"bootx", "hostx"});

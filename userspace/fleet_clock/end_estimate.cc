@@ -13,8 +13,9 @@ namespace {
 
 constexpr uint32_t kNotMember = UINT32_MAX;
 // 1.4826: from the median of deviations to a standard deviation; 1.2533: a median's error is that
-// much of a mean's (both of the normal distribution). 2.5: what one of eighty exceeds.
-constexpr double kErrorOfMedian = 1.4826 * 1.2533 * 2.5;
+// much of a mean's (both of the normal distribution). 3: what
+// one of 370 exceeds.
+constexpr double kErrorOfMedian = 1.4826 * 1.2533 * 3;
 // Fewer differences than these do not tell how far they scatter.
 constexpr size_t kFewestDifferences = 8;
 // Knots on each side that a knot's distance from the line is smoothed over.

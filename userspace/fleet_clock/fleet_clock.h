@@ -9,17 +9,17 @@
 //   right to FleetOptions::resolution_ns, rates are even to wander_ppb (or anything below
 //   max_rate_ppb where they are seen not to be), and collectives are matched rightly;
 // * likely_error_ns, which 19 of 20 times are within, if no host always leaves collectives late.
-// Boots that nothing binds to the others from both sides have a timeline of their own. Nothing is
-// placed by REALTIME unless only NTP's own bound can place it, and then that is said.
+// Boots that nothing binds to the others from both sides have a timeline of their own. Where only
+// NTP's own bound can place that, it is beside it, and no proof (FleetTimeline::by_ntp).
 //
 // All times are whole nanoseconds. The common clock is the reference boot's, its REALTIME at its
 // first snapshot and from there on by its local clock; without a snapshot, its local clock.
 // The result does not depend on the order of the input's ranks, and is the same each time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +28,7 @@
 #include "userspace/fleet_clock/clock_pieces.h"
 #include "userspace/fleet_clock/fleet_input.h"
 #include "userspace/fleet_clock/fleet_moments.h"
+#include "userspace/fleet_clock/ntp_statements.h"
 
 namespace proftrace {
 
@@ -48,6 +49,9 @@ struct FleetTimeline {
   int64_t zero_ns = 0;  // common time of the reference piece's from_ns
   size_t pieces = 0;
   size_t used_moments = 0;
+  // What must be added to get times of the first timeline, as NTP states on both. nullopt: it
+  // states nothing, or this is the first one.
+  std::optional<OffsetRange> by_ntp;
 };
 
 // Something about a clock that its owner wants to know. `text` says it in a sentence.
@@ -59,6 +63,7 @@ struct ClockFinding {
     kRateVaries,    // the clock was slewed, or its rate is uneven otherwise
     kHostRestart,   // another boot of the same host
     kRankRestart,   // the same rank with another attempt
+    kNtpWrong,      // NTP's error on this boot is more than it states; amount_ns: by how much
     kNotAligned,    // the boot, or a piece of it, has a timeline of its own
   };
   Kind kind = Kind::kSuspend;

@@ -279,22 +279,6 @@ void MatchStreams(const FleetInput& input, FleetMoments& out) {
   }
 }
 
-void MatchNtp(const FleetInput& input, FleetMoments& out) {
-  const auto utc = static_cast<uint32_t>(input.boots.size());
-  FleetMoment moment;
-  moment.source = FleetMoment::Source::kNtp;
-  for (uint32_t boot = 0; boot < input.boots.size(); ++boot) {
-    for (const ClockSnapshot& snapshot : input.boots[boot].snapshots) {
-      if (!snapshot.realtime_ns || !snapshot.ntp || !snapshot.ntp->is_synchronised) continue;
-      const int64_t error_ns = snapshot.ntp->max_error_ns + snapshot.gap_ns;
-      out.rows.push_back({boot, 0, 0, false, snapshot.monotonic_ns, snapshot.monotonic_ns});
-      out.rows.push_back(
-          {utc, 0, 0, false, *snapshot.realtime_ns - error_ns, *snapshot.realtime_ns + error_ns});
-      out.EndMoment(moment);
-    }
-  }
-}
-
 absl::Status CheckFleetInput(const FleetInput& input) {
   std::map<std::string, uint32_t> boots;
   for (uint32_t boot = 0; boot < input.boots.size(); ++boot) {

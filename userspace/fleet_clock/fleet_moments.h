@@ -15,7 +15,7 @@ namespace proftrace {
 
 // One rank's call, or another event, at a moment.
 struct MomentRow {
-  uint32_t boot = 0;  // FleetInput::boots.size(): UTC, which NTP tells of
+  uint32_t boot = 0;
   uint32_t rank = 0;  // index into FleetInput::ranks, where is_of_rank
   uint32_t call = 0;  // index into its calls
   bool is_of_rank = false;
@@ -26,7 +26,7 @@ struct MomentRow {
 };
 
 struct FleetMoment {
-  enum class Source : uint8_t { kCollective, kMessage, kStream, kNtp };
+  enum class Source : uint8_t { kCollective, kMessage, kStream };
   enum class Match : uint8_t { kNumber, kOrder };
 
   Source source = Source::kCollective;
@@ -78,9 +78,6 @@ void MatchByNumber(const FleetInput& input, FleetMoments& out);
 
 // A byte is not received before it was sent.
 void MatchStreams(const FleetInput& input, FleetMoments& out);
-
-// What NTP says of REALTIME, as moments of the boot and UTC.
-void MatchNtp(const FleetInput& input, FleetMoments& out);
 
 // InvalidArgument: a sentence about what in the input is not allowed.
 absl::Status CheckFleetInput(const FleetInput& input);

@@ -182,7 +182,7 @@ class FleetSolver {
 
   absl::Status SolveTimelines() {
     contradiction_.reset();
-    clock_.table_ = MakePieces(input_.boots.size() + 1, breaks_, clock_.moments_);
+    clock_.table_ = MakePieces(input_.boots.size(), breaks_, clock_.moments_);
     PieceTable& table = clock_.table_;
     clock_.timeline_of_piece_.assign(table.pieces.size(), 0);
     clock_.timelines_.clear();
@@ -190,7 +190,6 @@ class FleetSolver {
     for (const FleetBoot& boot : input_.boots) {
       wander_ppb_.push_back(options_.wander_ppb + SlewedPpb(boot));
     }
-    wander_ppb_.push_back(options_.max_rate_ppb);  // UTC
 
     std::vector<std::vector<uint32_t>> sets = ConnectedSets();
     // What is bound from one side only is left over, and may still be bound among itself.
@@ -222,7 +221,6 @@ class FleetSolver {
     }
     std::map<uint32_t, std::vector<uint32_t>> members;
     for (uint32_t piece = 0; piece < table.pieces.size(); ++piece) {
-      if (table.pieces[piece].boot == input_.boots.size()) continue;
       members[sets.Find(piece)].push_back(piece);
     }
     std::vector<std::vector<uint32_t>> out;
@@ -307,6 +305,7 @@ class FleetSolver {
   }
 
   void CollectFindings();
+  void PlaceByNtp();
   void FindRestarts();
   void FindOddPieces();
   void AddFinding(ClockFinding::Kind kind, const ClockBreak& at, int64_t amount_ns,
@@ -349,6 +348,7 @@ void FleetSolver::CollectFindings() {
                                input_.boots[jump.at.boot].host, InSeconds(jump.amount_ns),
                                jump.witnesses));
   }
+  PlaceByNtp();
   FindRestarts();
   FindOddPieces();
   std::stable_sort(clock_.findings_.begin(), clock_.findings_.end(),
@@ -357,6 +357,51 @@ void FleetSolver::CollectFindings() {
                      const std::string& second = input_.boots[b.boot].boot_id;
                      return std::tie(first, a.after_ns) < std::tie(second, b.after_ns);
                    });
+}
+
+void FleetSolver::PlaceByNtp() {
+  // By timeline: what each boot states of UTC against the common clock, at all its snapshots.
+  std::vector<std::vector<OffsetRange>> statements(clock_.timelines_.size());
+  std::vector<std::vector<uint32_t>> boots(clock_.timelines_.size());
+  for (uint32_t boot = 0; boot < input_.boots.size(); ++boot) {
+    std::map<uint32_t, OffsetRange> by_timeline;
+    for (const ClockSnapshot& snapshot : input_.boots[boot].snapshots) {
+      const auto time = clock_.Map(boot, snapshot.monotonic_ns);
+      if (!IsSynchronised(snapshot) || !time) continue;
+      const int64_t error_ns = snapshot.ntp->max_error_ns + snapshot.gap_ns;
+      const OffsetRange stated = {*snapshot.realtime_ns - error_ns - time->high_ns,
+                                  *snapshot.realtime_ns + error_ns - time->low_ns};
+      OffsetRange& all = by_timeline.try_emplace(time->timeline, stated).first->second;
+      all.low_ns = std::min(all.low_ns, stated.low_ns);
+      all.high_ns = std::max(all.high_ns, stated.high_ns);
+    }
+    for (const auto& [timeline, stated] : by_timeline) {
+      statements[timeline].push_back(stated);
+      boots[timeline].push_back(boot);
+    }
+  }
+  std::optional<OffsetRange> first;
+  for (uint32_t timeline = 0; timeline < clock_.timelines_.size(); ++timeline) {
+    const NtpAgreement agreement = AgreeOnUtc(statements[timeline]);
+    for (const size_t odd : agreement.odd) {
+      const OffsetRange& stated = statements[timeline][odd];
+      const int64_t off_ns = stated.low_ns > agreement.agreed->high_ns
+                                 ? stated.low_ns - agreement.agreed->high_ns
+                                 : stated.high_ns - agreement.agreed->low_ns;
+      const uint32_t boot = boots[timeline][odd];
+      AddFinding(ClockFinding::Kind::kNtpWrong, {boot, 0, 0}, off_ns,
+                 absl::StrFormat("The wall clock of %s is wrong by %s more than its NTP states, by "
+                                 "what most other hosts' state.",
+                                 input_.boots[boot].host, InSeconds(off_ns)));
+    }
+    if (timeline == 0) {
+      first = agreement.agreed;
+    } else if (first && agreement.agreed) {
+      // UTC less the other timeline, less what UTC is against the first.
+      clock_.timelines_[timeline].by_ntp = OffsetRange{agreement.agreed->low_ns - first->high_ns,
+                                                       agreement.agreed->high_ns - first->low_ns};
+    }
+  }
 }
 
 void FleetSolver::FindRestarts() {
@@ -384,7 +429,6 @@ void FleetSolver::FindOddPieces() {
   const PieceTable& table = clock_.table_;
   for (uint32_t index = 0; index < table.pieces.size(); ++index) {
     const ClockPiece& piece = table.pieces[index];
-    if (piece.boot >= input_.boots.size()) continue;
     const ClockBreak at = {piece.boot, piece.from_ns, piece.to_ns};
     const std::string& host = input_.boots[piece.boot].host;
     if (piece.has_free_rate) {
@@ -394,14 +438,18 @@ void FleetSolver::FindOddPieces() {
                                  host));
     }
     if (clock_.timeline_of_piece_[index] == 0) continue;
-    AddFinding(
-        ClockFinding::Kind::kNotAligned, at, 0,
-        absl::StrFormat(
-            "%s is not aligned: nothing binds %s clock to the others' from both "
-            "sides. Its times are on timeline %d.",
-            host,
-            piece.ends_ns == INT64_MAX && piece.begins_ns == INT64_MIN ? "its" : "a piece of its",
-            clock_.timeline_of_piece_[index]));
+    const bool is_whole = piece.ends_ns == INT64_MAX && piece.begins_ns == INT64_MIN;
+    const uint32_t timeline = clock_.timeline_of_piece_[index];
+    std::string text = absl::StrFormat(
+        "%s is not aligned: nothing binds %s clock to the others' from both sides. Its times are "
+        "on "
+        "timeline %d",
+        host, is_whole ? "its" : "a piece of its", timeline);
+    if (const auto& by_ntp = clock_.timelines_[timeline].by_ntp) {
+      absl::StrAppend(&text, ", which NTP alone places, to ",
+                      InSeconds((by_ntp->high_ns - by_ntp->low_ns + 1) / 2));
+    }
+    AddFinding(ClockFinding::Kind::kNotAligned, at, 0, text + ".");
   }
 }
 
@@ -416,8 +464,6 @@ std::string FleetSolver::NameOf(uint32_t moment) const {
                              input_.groups[of.group].name);
     case FleetMoment::Source::kStream:
       return "bytes of a TCP connection";
-    case FleetMoment::Source::kNtp:
-      return "what NTP says";
   }
   return "";
 }

@@ -311,28 +311,7 @@ class OrderMatcher {
   std::vector<OffsetGate> gates_;
 };
 
-// What must be added to the local clock to get UTC, by all snapshots.
-std::optional<OffsetRange> UtcOffset(const FleetBoot& boot) {
-  std::optional<OffsetRange> range;
-  for (const ClockSnapshot& snapshot : boot.snapshots) {
-    if (!snapshot.realtime_ns || !snapshot.ntp || !snapshot.ntp->is_synchronised) continue;
-    const int64_t offset_ns = *snapshot.realtime_ns - snapshot.monotonic_ns;
-    const int64_t error_ns = snapshot.ntp->max_error_ns + snapshot.gap_ns;
-    if (!range) range = OffsetRange{offset_ns - error_ns, offset_ns + error_ns};
-    range->low_ns = std::min(range->low_ns, offset_ns - error_ns);
-    range->high_ns = std::max(range->high_ns, offset_ns + error_ns);
-  }
-  return range;
-}
-
 }  // namespace
-
-std::optional<OffsetRange> OffsetByNtp(const FleetBoot& first, const FleetBoot& second) {
-  const auto a = UtcOffset(first);
-  const auto b = UtcOffset(second);
-  if (!a || !b) return std::nullopt;
-  return OffsetRange{b->low_ns - a->high_ns, b->high_ns - a->low_ns};
-}
 
 void MatchByOrder(const FleetInput& input, const FleetOptions& options, const PieceTable& pieces,
                   const KnownOffset& known, FleetMoments& out) {

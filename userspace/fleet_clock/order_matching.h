@@ -9,21 +9,13 @@
 #include "userspace/fleet_clock/clock_pieces.h"
 #include "userspace/fleet_clock/fleet_input.h"
 #include "userspace/fleet_clock/fleet_moments.h"
+#include "userspace/fleet_clock/ntp_statements.h"
 
 namespace proftrace {
-
-// What a boot's clock must be set forward by, more than another's.
-struct OffsetRange {
-  int64_t low_ns = 0;
-  int64_t high_ns = 0;
-};
 
 // What is known of the second piece's clock against the first's before anything is matched;
 // nullopt: nothing.
 using KnownOffset = std::function<std::optional<OffsetRange>(uint32_t, uint32_t)>;
-
-// What NTP says of two boots at all their snapshots.
-std::optional<OffsetRange> OffsetByNtp(const FleetBoot& first, const FleetBoot& second);
 
 // Appends the collectives without a number. Two ranks' calls of a group are laid over each other
 // with a shift, at least half of the shorter sequence: they fit where operation, size and root
