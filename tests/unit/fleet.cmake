@@ -3,6 +3,7 @@ proftrace_unit_test(fleet_clock_test
   SOURCES
     fleet_clock_bounds_test.cc
     fleet_clock_breaks_test.cc
+    fleet_clock_lines_test.cc
     fleet_clock_moments_test.cc
     fleet_clock_order_test.cc
     fleet_clock_test.cc

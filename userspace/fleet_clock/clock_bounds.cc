@@ -202,6 +202,8 @@ class CycleFinder {
 std::optional<Contradiction> SolveBounds(const ConstraintSystem& system, ClockBounds& bounds) {
   bounds.low_ns.assign(system.knots, -kNoBound);
   bounds.high_ns.assign(system.knots, kNoBound);
+  if (!system.least_ns.empty()) bounds.low_ns = system.least_ns;
+  if (!system.most_ns.empty()) bounds.high_ns = system.most_ns;
   for (const uint32_t knot : system.reference) bounds.low_ns[knot] = bounds.high_ns[knot] = 0;
   // Each round settles one more hop of every shortest path.
   for (size_t round = 0; round < 2 * system.knots + 2; ++round) {

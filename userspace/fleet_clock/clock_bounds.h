@@ -46,6 +46,9 @@ struct ConstraintSystem {
   std::vector<uint32_t> moment_ends;  // where in `edges` each moment's end
   std::vector<KnotStep> steps;        // in order of their knots
   std::vector<uint32_t> reference;    // knots whose correction is 0
+  // Known beforehand, by knot; empty: nothing is.
+  std::vector<int64_t> least_ns;
+  std::vector<int64_t> most_ns;
 
   size_t moments() const { return moment_ends.size(); }
   std::span<const MomentEdge> Moment(size_t moment) const {

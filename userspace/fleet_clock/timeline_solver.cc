@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "userspace/fleet_clock/line_bounds.h"
+
 namespace proftrace {
 namespace {
 
@@ -155,6 +157,13 @@ std::optional<PieceContradiction> TimelineSolver::Solve() {
   for (int round = 0; round < kMostRounds;) {
     BuildSystem();
     if (const auto contradiction = SolveBounds(system_, bounds_)) {
+      // Which piece is not as even as its line is not told by a way round.
+      if (contradiction->hops.empty() && !system_.least_ns.empty()) {
+        system_.least_ns.clear();
+        system_.most_ns.clear();
+        has_used_lines_ = true;
+        continue;
+      }
       // Each piece is freed once, so this ends.
       if (!FreeRates(*contradiction)) return ToPieces(*contradiction);
       round = 0;
@@ -169,7 +178,8 @@ std::optional<PieceContradiction> TimelineSolver::Solve() {
       piece.low_ns.assign(low, low + knots);
       piece.high_ns.assign(high, high + knots);
     }
-    if (++round == kMostRounds || !Narrow()) break;
+    if (++round == kMostRounds) break;
+    if (!Narrow() && !NarrowByLines()) break;
   }
   const std::vector<int64_t> middles = Midpoints(bounds_);
   for (uint32_t member = 0; member < members_.size(); ++member) {
@@ -195,6 +205,22 @@ bool TimelineSolver::Narrow() {
     }
   }
   return has_gained;
+}
+
+bool TimelineSolver::NarrowByLines() {
+  if (has_used_lines_) return false;  // a second time gains next to nothing
+  has_used_lines_ = true;
+  system_.least_ns.assign(system_.knots, -kNoBound);
+  system_.most_ns.assign(system_.knots, kNoBound);
+  for (uint32_t member = 0; member < members_.size(); ++member) {
+    const ClockPiece& piece = Member(member);
+    if (members_[member] == reference_ || piece.has_free_rate || !piece.is_bounded()) continue;
+    const ClockBounds bounds = BoundsByLines(piece, ClockRate::OfPpb(wander_ppb_[piece.boot]));
+    const auto first = static_cast<ptrdiff_t>(first_knots_[member]);
+    std::copy(bounds.low_ns.begin(), bounds.low_ns.end(), system_.least_ns.begin() + first);
+    std::copy(bounds.high_ns.begin(), bounds.high_ns.end(), system_.most_ns.begin() + first);
+  }
+  return true;
 }
 
 bool TimelineSolver::NarrowPiece(ClockPiece& piece) const {
@@ -234,6 +260,9 @@ void TimelineSolver::ResetRates() {
   for (uint32_t member = 0; member < members_.size(); ++member) {
     if (members_[member] != reference_) Member(member).rate = AnyRate();
   }
+  system_.least_ns.clear();
+  system_.most_ns.clear();
+  has_used_lines_ = false;
 }
 
 bool TimelineSolver::FreeRates(const Contradiction& contradiction) {

@@ -3,7 +3,9 @@
 // The rate of a clock is not assumed. At first it may be anything that a clock's can be
 // (FleetOptions::max_rate_ppb); what the bounds at different times leave of it is then proved,
 // given that it is even to FleetOptions::wander_ppb, and makes the bounds narrower: again and again
-// until that gains little. A piece that contradicts itself with an even rate keeps all rates.
+// until that gains little. Then what one line through all of a piece's bounds leaves of them is
+// known beforehand (line_bounds.h). A piece that contradicts itself with an even rate keeps all
+// rates.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +61,7 @@ class TimelineSolver {
   void BuildSystem();
   void BuildSteps();
   bool Narrow();
+  bool NarrowByLines();
   bool NarrowPiece(ClockPiece& piece) const;
   void ResetRates();
   bool FreeRates(const Contradiction& contradiction);
@@ -81,6 +84,7 @@ class TimelineSolver {
 
   std::vector<uint32_t> first_knots_;  // by member
   std::vector<uint32_t> member_of_knot_;
+  bool has_used_lines_ = false;
   ConstraintSystem system_;
   ClockBounds bounds_;
 };
