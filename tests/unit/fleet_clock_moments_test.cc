@@ -152,7 +152,15 @@ TEST(FleetMomentsTest, InputThatMakesNoSenseIsRefused) {
   input.ranks[1].rank = 1;
   input.ranks[1].calls = {Numbered(1, 20, 10)};
   EXPECT_THAT(CheckFleetInput(input).message(), HasSubstr("ends 10 ns before it begins"));
+  input.ranks[1].calls = {Numbered(1, 0, INT64_MAX)};
+  EXPECT_THAT(CheckFleetInput(input).message(), HasSubstr("host1 cannot be those of one boot"));
+  input.ranks[1].calls = {Numbered(1, INT64_MIN, INT64_MIN)};
+  EXPECT_FALSE(CheckFleetInput(input).ok());
   input.ranks[1].calls.clear();
+  input.boots[1].snapshots.push_back({});
+  input.boots[1].snapshots[0].ntp = NtpState{true, INT64_MAX};
+  EXPECT_FALSE(CheckFleetInput(input).ok());
+  input.boots[1].snapshots.clear();
   input.boots[1].boot_id = "boot0";
   EXPECT_THAT(CheckFleetInput(input).message(), HasSubstr("boot0 is twice"));
 }

@@ -234,6 +234,22 @@ TEST(FleetClockTest, SlewOfFiveHundredPpmStaysWithinTheBounds) {
   }
 }
 
+TEST(FleetClockTest, MissingRanksAreCountedAndTheOthersAligned) {
+  SimulatedJob job;
+  job.hosts = 4;
+  job.ranks_per_host = 2;
+  job.steps = 10;
+  FleetSimulation simulation(job);
+  simulation.input.ranks.erase(simulation.input.ranks.begin() + 3);
+  simulation.input.ranks[0].calls.resize(50);  // stopped early
+  const FleetClock clock = Solved(simulation.input);
+  const SimulationError error = CompareWithTruth(simulation, clock);
+  EXPECT_EQ(error.outside, 0);
+  EXPECT_EQ(error.unmapped, 0);
+  // Host 1 has no rank in the group of rank 3: its collectives and the world's lack one.
+  EXPECT_GE(clock.moments().incomplete, 210u);
+}
+
 TEST(FleetClockTest, ReferenceThatIsNotThereIsRefused) {
   FleetOptions options;
   options.reference_boot_id = "nowhere";

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/base/saturating.h"
 #include "userspace/fleet_clock/clock_bounds.h"
 
 namespace proftrace {
@@ -192,6 +193,63 @@ bool AgreeOnWhatItIs(const FleetInput& input, std::span<const MomentRow> rows) {
          (rows.size() <= 2 && sends <= 1 && rows.size() - static_cast<size_t>(sends) <= 1);
 }
 
+// Far more than a boot lasts, and so little that no sum of a few times overflows.
+constexpr int64_t kFarthestNs = int64_t{1} << 61;
+constexpr int64_t kLongestBootNs = int64_t{1} << 56;   // 2.3 years
+constexpr int64_t kLargestErrorNs = int64_t{1} << 50;  // 13 days
+
+// The first and the last time of a boot.
+struct TimeSpan {
+  int64_t first_ns = INT64_MAX;
+  int64_t last_ns = INT64_MIN;
+
+  void Add(int64_t ns) {
+    first_ns = std::min(first_ns, ns);
+    last_ns = std::max(last_ns, ns);
+  }
+  bool is_possible() const {
+    if (first_ns > last_ns) return true;
+    return first_ns >= -kFarthestNs && last_ns <= kFarthestNs &&
+           last_ns - first_ns <= kLongestBootNs;
+  }
+};
+
+bool IsPossible(const ClockSnapshot& snapshot) {
+  const auto is_time = [](int64_t ns) { return ns >= -kFarthestNs && ns <= kFarthestNs; };
+  const auto is_error = [](int64_t ns) { return ns >= 0 && ns <= kLargestErrorNs; };
+  return is_time(snapshot.monotonic_raw_ns.value_or(0)) &&
+         is_time(snapshot.boottime_ns.value_or(0)) && is_time(snapshot.realtime_ns.value_or(0)) &&
+         is_error(snapshot.gap_ns) && (!snapshot.ntp || is_error(snapshot.ntp->max_error_ns));
+}
+
+absl::Status CheckTimes(const FleetInput& input) {
+  std::vector<TimeSpan> spans(input.boots.size());
+  for (const FleetRank& rank : input.ranks) {
+    for (const CollectiveCall& call : rank.calls) {
+      spans[rank.boot].Add(call.entered_ns);
+      spans[rank.boot].Add(call.left_ns);
+    }
+  }
+  for (const FleetStream& stream : input.streams) {
+    for (const StreamCall& call : stream.calls) {
+      spans[call.boot].Add(call.begin_ns);
+      spans[call.boot].Add(call.end_ns);
+    }
+  }
+  for (uint32_t boot = 0; boot < input.boots.size(); ++boot) {
+    bool is_possible = true;
+    for (const ClockSnapshot& snapshot : input.boots[boot].snapshots) {
+      spans[boot].Add(snapshot.monotonic_ns);
+      is_possible = is_possible && IsPossible(snapshot);
+    }
+    if (is_possible && spans[boot].is_possible()) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the times of host %s cannot be those of one boot; its recording is damaged",
+        input.boots[boot].host));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<uint32_t> EqualGroups(const FleetInput& input) {
@@ -267,9 +325,10 @@ void MatchStreams(const FleetInput& input, FleetMoments& out) {
     int64_t received = 0;
     for (const StreamCall& call : stream.calls) {
       if (call.is_send || call.bytes <= 0) continue;
-      received += call.bytes;
+      received = SaturatingSum(received, call.bytes);
       while (send < sends.size() && sent < received) {
-        if (++send < sends.size()) sent += sends[send]->bytes;
+        if (++send < sends.size())
+          sent = SaturatingSum(sent, std::max<int64_t>(0, sends[send]->bytes));
       }
       if (send >= sends.size()) break;
       out.rows.push_back({sends[send]->boot, 0, 0, false, sends[send]->begin_ns, kNotLeft});
@@ -308,7 +367,7 @@ absl::Status CheckFleetInput(const FleetInput& input) {
       if (call.left_ns < call.entered_ns) {
         return absl::InvalidArgumentError(absl::StrFormat(
             "a collective of rank %d ends %d ns before it begins; its recording is damaged",
-            rank.rank, call.entered_ns - call.left_ns));
+            rank.rank, SaturatingDifference(call.entered_ns, call.left_ns)));
       }
     }
   }
@@ -319,7 +378,7 @@ absl::Status CheckFleetInput(const FleetInput& input) {
       }
     }
   }
-  return absl::OkStatus();
+  return CheckTimes(input);
 }
 
 }  // namespace proftrace
