@@ -65,6 +65,43 @@ TEST(FleetClockBreaksTest, StepOfFiftyMillisecondsIsFoundAndNamed) {
   }
 }
 
+TEST(FleetClockBreaksTest, SeveralStepsAreEachFound) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    FleetSimulation simulation(SmallJob(seed));
+    simulation.JumpAt(0, 10.2e9, 50e6);
+    simulation.JumpAt(3, 20.7e9, 3600e9);
+    simulation.JumpAt(4, 20.7e9, 8e6);
+    simulation.Rerun();
+    const auto clock = SolveFleetClock(simulation.input, {});
+    ASSERT_TRUE(clock.ok()) << clock.status();
+    std::vector<uint32_t> boots;
+    for (const ClockFinding& finding : clock->findings()) {
+      if (finding.kind == ClockFinding::Kind::kClockStep) boots.push_back(finding.boot);
+    }
+    EXPECT_EQ(boots, (std::vector<uint32_t>{0, 3, 4})) << seed;
+    const SimulationError error = CompareWithTruth(simulation, *clock);
+    EXPECT_EQ(error.outside, 0) << seed;
+    EXPECT_LE(error.unmapped, 3) << seed;
+  }
+}
+
+TEST(FleetClockBreaksTest, StepBetweenTwoHostsIsFoundOnOneOfThem) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    for (uint32_t boot = 0; boot < 2; ++boot) {
+      SimulatedJob job = SmallJob(seed);
+      job.hosts = 2;
+      FleetSimulation simulation(job);
+      simulation.JumpAt(boot, 15.3e9, 50e6);
+      simulation.Rerun();
+      const auto clock = SolveFleetClock(simulation.input, {});
+      ASSERT_TRUE(clock.ok()) << clock.status();
+      ASSERT_TRUE(FindingOf(*clock, ClockFinding::Kind::kClockStep));
+      // Against the other one, which of the two it was makes no difference.
+      EXPECT_EQ(CompareWithTruth(simulation, *clock).outside, 0) << seed;
+    }
+  }
+}
+
 TEST(FleetClockBreaksTest, SuspendIsFoundBySnapshotsAndPlacedByCollectives) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     FleetSimulation simulation(SmallJob(seed));

@@ -80,9 +80,11 @@ std::vector<SnapshotChange> ChangesBySnapshots(const FleetInput& input) {
   return changes;
 }
 
-std::optional<ClockJump> FindJump(const FleetMoments& moments, uint32_t boot, int64_t after_ns,
-                                  int64_t before_ns, int64_t least_ns) {
-  std::map<uint32_t, std::vector<SharedEnd>> by_peer;
+std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable& table,
+                                  uint32_t boot, int64_t after_ns, int64_t before_ns,
+                                  int64_t least_ns) {
+  // By the other one's piece: its own breaks are no jumps of this clock.
+  std::map<uint32_t, std::vector<SharedEnd>> by_piece;
   for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
     if (!moments.moments[moment].is_bound || !moments.moments[moment].ends_together) continue;
     const MomentRow* own = nullptr;
@@ -94,26 +96,36 @@ std::optional<ClockJump> FindJump(const FleetMoments& moments, uint32_t boot, in
     for (const MomentRow& row : moments.Rows(moment)) {
       if (row.boot == last_peer || row.boot == boot || row.left_ns == kNotLeft) continue;
       last_peer = row.boot;
-      by_peer[row.boot].push_back({own->left_ns, row.left_ns - own->left_ns});
+      const auto piece = table.PieceAt(row.boot, row.left_ns);
+      if (piece) by_piece[*piece].push_back({own->left_ns, row.left_ns - own->left_ns});
     }
   }
-  std::optional<ClockJump> found;
-  size_t witnesses = 0;
-  size_t most_ends = 0;
-  for (auto& [peer, ends] : by_peer) {
+  std::vector<ClockJump> jumps;
+  for (auto& [piece, ends] : by_piece) {
     std::sort(ends.begin(), ends.end(), [](const SharedEnd& a, const SharedEnd& b) {
       return std::pair(a.left_ns, a.difference_ns) < std::pair(b.left_ns, b.difference_ns);
     });
     const auto jump = GreatestJump(ends);
     if (!jump || std::abs(jump->amount_ns) < least_ns) continue;
-    ++witnesses;
-    if (ends.size() <= most_ends) continue;
-    most_ends = ends.size();
-    found = ClockJump{{boot, ends[jump->index - 1].left_ns, ends[jump->index].left_ns},
-                      -jump->amount_ns};
+    jumps.push_back(
+        {{boot, ends[jump->index - 1].left_ns, ends[jump->index].left_ns}, -jump->amount_ns});
   }
-  if (found) found->witnesses = witnesses;
-  return found;
+  // The place that the most agree on; where others jumped themselves, they do not.
+  std::optional<ClockJump> best;
+  for (ClockJump& jump : jumps) {
+    for (const ClockJump& other : jumps) {
+      const bool is_same_place = other.at.after_ns < jump.at.before_ns &&
+                                 other.at.before_ns > jump.at.after_ns &&
+                                 (other.amount_ns > 0) == (jump.amount_ns > 0);
+      jump.witnesses += is_same_place ? 1 : 0;
+    }
+    const auto length = [](const ClockJump& of) { return of.at.before_ns - of.at.after_ns; };
+    if (!best || jump.witnesses > best->witnesses ||
+        (jump.witnesses == best->witnesses && length(jump) < length(*best))) {
+      best = jump;
+    }
+  }
+  return best;
 }
 
 }  // namespace proftrace

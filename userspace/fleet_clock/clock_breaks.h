@@ -33,12 +33,13 @@ std::vector<SnapshotChange> ChangesBySnapshots(const FleetInput& input);
 struct ClockJump {
   ClockBreak at;
   int64_t amount_ns = 0;  // of the local clock: above 0, it went forward
-  size_t witnesses = 0;   // boots against which it jumped
+  size_t witnesses = 0;   // pieces of other clocks against which it jumped just there
 };
 
 // The greatest jump of `boot` between two local times, of `least_ns` at least. It lies between the
 // ends of two collectives, the one that has the jump before it and the one that has it behind it.
-std::optional<ClockJump> FindJump(const FleetMoments& moments, uint32_t boot, int64_t after_ns,
-                                  int64_t before_ns, int64_t least_ns);
+std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable& table,
+                                  uint32_t boot, int64_t after_ns, int64_t before_ns,
+                                  int64_t least_ns);
 
 }  // namespace proftrace

@@ -132,9 +132,11 @@ class FleetSolver {
   // Where the snapshots say that a clock stood still; where exactly, its collectives may tell.
   void BreakBySnapshots() {
     changes_ = ChangesBySnapshots(input_);
+    if (changes_.empty()) return;
+    const PieceTable whole = MakePieces(input_.boots.size(), {}, clock_.moments_);
     for (SnapshotChange& change : changes_) {
       if (change.kind != SnapshotChange::Kind::kSuspend) continue;
-      if (const auto jump = FindJump(clock_.moments_, change.boot, change.after_ns,
+      if (const auto jump = FindJump(clock_.moments_, whole, change.boot, change.after_ns,
                                      change.before_ns, change.amount_ns / 2)) {
         change.after_ns = jump->at.after_ns;
         change.before_ns = jump->at.before_ns;
@@ -173,7 +175,7 @@ class FleetSolver {
     std::optional<ClockJump> best;
     for (const uint32_t piece : pieces) {
       const ClockPiece& of = table.pieces[piece];
-      const auto jump = FindJump(clock_.moments_, of.boot, of.from_ns, of.to_ns,
+      const auto jump = FindJump(clock_.moments_, table, of.boot, of.from_ns, of.to_ns,
                                  std::max<int64_t>(1, contradiction.excess_ns / 2));
       if (jump && (!best || jump->witnesses >= best->witnesses)) best = jump;
     }
