@@ -262,7 +262,8 @@ class FleetSolver {
                              std::vector<uint32_t>& left_over) {
     const uint32_t reference = ChooseReference(members);
     PieceTable& table = clock_.table_;
-    TimelineSolver solver(clock_.moments_, options_, wander_ppb_, table, members, reference);
+    const TimelineInput input = {clock_.moments_, options_, wander_ppb_};
+    TimelineSolver solver(input, table, members, reference);
     contradiction_ = solver.Solve();
     if (contradiction_) {
       return absl::FailedPreconditionError(Explain(*contradiction_));

@@ -17,12 +17,9 @@ constexpr int kMostRounds = 8;
 
 }  // namespace
 
-TimelineSolver::TimelineSolver(const FleetMoments& moments, const FleetOptions& options,
-                               std::span<const int64_t> wander_ppb, PieceTable& table,
+TimelineSolver::TimelineSolver(const TimelineInput& input, PieceTable& table,
                                std::span<const uint32_t> members, uint32_t reference)
-    : moments_(moments),
-      options_(options),
-      wander_ppb_(wander_ppb),
+    : input_(input),
       table_(table),
       members_(members.begin(), members.end()),
       reference_(reference) {
@@ -36,10 +33,10 @@ TimelineSolver::TimelineSolver(const FleetMoments& moments, const FleetOptions& 
 }
 
 void TimelineSolver::Collect() {
-  for (uint32_t moment = 0; moment < moments_.moments.size(); ++moment) {
-    if (!moments_.moments[moment].is_bound) continue;
+  for (uint32_t moment = 0; moment < input_.moments.moments.size(); ++moment) {
+    if (!input_.moments.moments[moment].is_bound) continue;
     const auto begin = static_cast<uint32_t>(events_.size());
-    for (const MomentRow& row : moments_.Rows(moment)) {
+    for (const MomentRow& row : input_.moments.Rows(moment)) {
       if (row.entered_ns != kNotEntered) AddEvent(begin, row.boot, row.entered_ns, false);
       if (row.left_ns != kNotLeft) AddEvent(begin, row.boot, row.left_ns, true);
     }
@@ -85,7 +82,8 @@ bool TimelineSolver::BindsTwo(size_t begin) const {
 }
 
 RateRange TimelineSolver::AnyRate() const {
-  return {ClockRate::OfPpb(-options_.max_rate_ppb), ClockRate::OfPpb(options_.max_rate_ppb)};
+  return {ClockRate::OfPpb(-input_.options.max_rate_ppb),
+          ClockRate::OfPpb(input_.options.max_rate_ppb)};
 }
 
 void TimelineSolver::PlaceKnots() {
@@ -120,7 +118,7 @@ void TimelineSolver::BuildSystem() {
       if (of.entered_ns != kNotEntered) {
         const size_t knot = piece.NearestKnot(of.entered_ns);
         edge.knot = first_knot + static_cast<uint32_t>(knot);
-        edge.entered_ns = of.entered_ns - options_.resolution_ns +
+        edge.entered_ns = of.entered_ns - input_.options.resolution_ns +
                           piece.rate.Least(of.entered_ns - piece.KnotAt(knot));
         has_edge = true;
       }
@@ -132,8 +130,8 @@ void TimelineSolver::BuildSystem() {
           edge.entered_ns = kNotEntered;
         }
         edge.knot = left_knot;
-        edge.left_ns =
-            of.left_ns + options_.resolution_ns + piece.rate.Most(of.left_ns - piece.KnotAt(knot));
+        edge.left_ns = of.left_ns + input_.options.resolution_ns +
+                       piece.rate.Most(of.left_ns - piece.KnotAt(knot));
       }
       system_.edges.push_back(edge);
     }
@@ -215,7 +213,8 @@ bool TimelineSolver::NarrowByLines() {
   for (uint32_t member = 0; member < members_.size(); ++member) {
     const ClockPiece& piece = Member(member);
     if (members_[member] == reference_ || piece.has_free_rate || !piece.is_bounded()) continue;
-    const ClockBounds bounds = BoundsByLines(piece, ClockRate::OfPpb(wander_ppb_[piece.boot]));
+    const ClockBounds bounds =
+        BoundsByLines(piece, ClockRate::OfPpb(input_.wander_ppb[piece.boot]));
     const auto first = static_cast<ptrdiff_t>(first_knots_[member]);
     std::copy(bounds.low_ns.begin(), bounds.low_ns.end(), system_.least_ns.begin() + first);
     std::copy(bounds.high_ns.begin(), bounds.high_ns.end(), system_.most_ns.begin() + first);
@@ -226,7 +225,7 @@ bool TimelineSolver::NarrowByLines() {
 bool TimelineSolver::NarrowPiece(ClockPiece& piece) const {
   // r(t) = a + d t + wander; from one knot to another, the mean rate is d +- wander.
   RateRange even = AnyRate();
-  const ClockRate wander = ClockRate::OfPpb(wander_ppb_[piece.boot]);
+  const ClockRate wander = ClockRate::OfPpb(input_.wander_ppb[piece.boot]);
   even.low.value -= 2 * wander.value;
   even.high.value += 2 * wander.value;
   const size_t knots = piece.low_ns.size();

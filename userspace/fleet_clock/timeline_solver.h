@@ -30,13 +30,19 @@ struct PieceContradiction {
   int64_t excess_ns = 0;
 };
 
+// What the timelines of a fleet have in common. `wander_ppb`: by boot.
+struct TimelineInput {
+  const FleetMoments& moments;
+  const FleetOptions& options;
+  std::span<const int64_t> wander_ppb;
+};
+
 class TimelineSolver {
  public:
   // `members`: pieces of `table`, of which `reference` is the one whose clock is the common one.
-  // `wander_ppb`: by boot. All must outlive this.
-  TimelineSolver(const FleetMoments& moments, const FleetOptions& options,
-                 std::span<const int64_t> wander_ppb, PieceTable& table,
-                 std::span<const uint32_t> members, uint32_t reference);
+  // What `input` refers to and `table` must outlive this.
+  TimelineSolver(const TimelineInput& input, PieceTable& table, std::span<const uint32_t> members,
+                 uint32_t reference);
 
   // Sets the members' rates and bounds; those that are not bound from both sides keep no bounds.
   std::optional<PieceContradiction> Solve();
@@ -69,9 +75,7 @@ class TimelineSolver {
   RateRange AnyRate() const;
   ClockPiece& Member(uint32_t member) { return table_.pieces[members_[member]]; }
 
-  const FleetMoments& moments_;
-  const FleetOptions& options_;
-  std::span<const int64_t> wander_ppb_;
+  TimelineInput input_;
   PieceTable& table_;
   std::vector<uint32_t> members_;
   uint32_t reference_;
