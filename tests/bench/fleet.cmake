@@ -1,0 +1,2 @@
+add_executable(fleet_clock_bench fleet_clock_bench.cc)
+target_link_libraries(fleet_clock_bench PRIVATE proftrace_fleet_clock proftrace_warnings)

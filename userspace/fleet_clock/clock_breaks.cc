@@ -1,0 +1,131 @@
+#include "userspace/fleet_clock/clock_breaks.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "userspace/base/median.h"
+#include "userspace/fleet_clock/clock_bounds.h"
+
+namespace proftrace {
+namespace {
+
+// Readings of clocks are not taken at once; this is far above what that makes.
+constexpr int64_t kLeastChangeNs = 1'000'000;
+// Ends on each side of a place that tell whether the clock jumped there.
+constexpr size_t kEndsAround = 5;
+constexpr size_t kFewestSharedEnds = 4;
+
+// When a boot left a collective, and how much later another one's clock said that it did.
+struct SharedEnd {
+  int64_t left_ns = 0;
+  int64_t difference_ns = 0;
+};
+
+struct PlacedJump {
+  size_t index = 0;  // of the first end behind it
+  int64_t amount_ns = 0;
+};
+
+std::optional<PlacedJump> GreatestJump(const std::vector<SharedEnd>& ends) {
+  if (ends.size() < kFewestSharedEnds) return std::nullopt;
+  const auto median_of = [&](size_t begin, size_t end) {
+    std::vector<int64_t> values;
+    for (size_t i = begin; i < end; ++i) values.push_back(ends[i].difference_ns);
+    return Median(std::move(values));
+  };
+  PlacedJump greatest;
+  for (size_t i = 1; i < ends.size(); ++i) {
+    const int64_t before = median_of(i - std::min(i, kEndsAround), i);
+    const int64_t after = median_of(i, std::min(i + kEndsAround, ends.size()));
+    // Medians of five are the same one place farther: the place is where single ends jump, too.
+    const int64_t here = ends[i].difference_ns - ends[i - 1].difference_ns;
+    const int64_t amount = after - before;
+    if ((here > 0) != (amount > 0) || std::abs(here) * 2 < std::abs(amount)) continue;
+    if (std::abs(amount) > std::abs(greatest.amount_ns)) greatest = {i, amount};
+  }
+  if (greatest.index == 0) return std::nullopt;
+  return greatest;
+}
+
+void AddChange(const ClockSnapshot& last, const ClockSnapshot& next, uint32_t boot,
+               std::vector<SnapshotChange>& changes) {
+  const int64_t passed_ns = next.monotonic_ns - last.monotonic_ns;
+  const int64_t least_ns = kLeastChangeNs + last.gap_ns + next.gap_ns;
+  SnapshotChange change = {SnapshotChange::Kind::kSuspend, boot, last.monotonic_ns,
+                           next.monotonic_ns};
+  int64_t slept_ns = 0;
+  if (last.boottime_ns && next.boottime_ns) {
+    slept_ns = *next.boottime_ns - *last.boottime_ns - passed_ns;
+    change.amount_ns = slept_ns;
+    if (slept_ns > least_ns) changes.push_back(change);
+  }
+  if (!last.realtime_ns || !next.realtime_ns) return;
+  change.kind = SnapshotChange::Kind::kRealtimeStep;
+  change.amount_ns = *next.realtime_ns - *last.realtime_ns - passed_ns - slept_ns;
+  if (std::abs(change.amount_ns) > least_ns) changes.push_back(change);
+}
+
+}  // namespace
+
+std::vector<SnapshotChange> ChangesBySnapshots(const FleetInput& input) {
+  std::vector<SnapshotChange> changes;
+  for (uint32_t boot = 0; boot < input.boots.size(); ++boot) {
+    const std::vector<ClockSnapshot>& snapshots = input.boots[boot].snapshots;
+    for (size_t i = 1; i < snapshots.size(); ++i) {
+      AddChange(snapshots[i - 1], snapshots[i], boot, changes);
+    }
+  }
+  return changes;
+}
+
+std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable& table,
+                                  uint32_t boot, int64_t after_ns, int64_t before_ns,
+                                  int64_t least_ns) {
+  // By the other one's piece: its own breaks are no jumps of this clock.
+  std::map<uint32_t, std::vector<SharedEnd>> by_piece;
+  for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
+    if (!moments.moments[moment].is_bound || !moments.moments[moment].ends_together) continue;
+    const MomentRow* own = nullptr;
+    for (const MomentRow& row : moments.Rows(moment)) {
+      if (row.boot == boot && row.left_ns != kNotLeft) own = &row;
+    }
+    if (!own || own->left_ns < after_ns || own->left_ns > before_ns) continue;
+    uint32_t last_peer = boot;
+    for (const MomentRow& row : moments.Rows(moment)) {
+      if (row.boot == last_peer || row.boot == boot || row.left_ns == kNotLeft) continue;
+      last_peer = row.boot;
+      const auto piece = table.PieceAt(row.boot, row.left_ns);
+      if (piece) by_piece[*piece].push_back({own->left_ns, row.left_ns - own->left_ns});
+    }
+  }
+  std::vector<ClockJump> jumps;
+  for (auto& [piece, ends] : by_piece) {
+    std::sort(ends.begin(), ends.end(), [](const SharedEnd& a, const SharedEnd& b) {
+      return std::pair(a.left_ns, a.difference_ns) < std::pair(b.left_ns, b.difference_ns);
+    });
+    const auto jump = GreatestJump(ends);
+    if (!jump || std::abs(jump->amount_ns) < least_ns) continue;
+    jumps.push_back(
+        {{boot, ends[jump->index - 1].left_ns, ends[jump->index].left_ns}, -jump->amount_ns});
+  }
+  // The place that the most agree on; where others jumped themselves, they do not.
+  std::optional<ClockJump> best;
+  for (ClockJump& jump : jumps) {
+    for (const ClockJump& other : jumps) {
+      const bool is_same_place = other.at.after_ns < jump.at.before_ns &&
+                                 other.at.before_ns > jump.at.after_ns &&
+                                 (other.amount_ns > 0) == (jump.amount_ns > 0);
+      jump.witnesses += is_same_place ? 1 : 0;
+    }
+    const auto length = [](const ClockJump& of) { return of.at.before_ns - of.at.after_ns; };
+    if (!best || jump.witnesses > best->witnesses ||
+        (jump.witnesses == best->witnesses && length(jump) < length(*best))) {
+      best = jump;
+    }
+  }
+  return best;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,70 @@
+// A boot's local clock in pieces: where it stood still (suspend) or jumped, a new one begins, with
+// an offset of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "userspace/fleet_clock/fleet_input.h"
+#include "userspace/fleet_clock/fleet_moments.h"
+#include "userspace/fleet_clock/rate.h"
+
+namespace proftrace {
+
+// The clock of a boot broke after `after_ns` and before `before_ns`, its own times. What happened
+// strictly between the two binds nothing.
+struct ClockBreak {
+  uint32_t boot = 0;
+  int64_t after_ns = 0;
+  int64_t before_ns = 0;
+};
+
+// A stretch of one boot's clock without a break, and what is known of it. An event at the local
+// time t has the common time t - from_ns + r(t); r is known at knots that lie evenly.
+struct ClockPiece {
+  uint32_t boot = 0;
+  int64_t from_ns = 0;  // the first and the last event in it
+  int64_t to_ns = 0;
+  uint64_t events = 0;
+  // What lies between these belongs to the piece, also what is not an event.
+  int64_t begins_ns = INT64_MIN;
+  int64_t ends_ns = INT64_MAX;
+
+  RateRange rate;              // of r, everywhere in the piece
+  bool has_free_rate = false;  // the rate changes more than FleetOptions::wander_ppb says
+  int64_t spacing_ns = 1;
+  std::vector<int64_t> low_ns;  // r at each knot; -kNoBound, kNoBound: not known
+  std::vector<int64_t> high_ns;
+  std::vector<int64_t> middle_ns;  // keeps all constraints
+  std::vector<int64_t> value_ns;   // does too, and is the likeliest
+  std::vector<int64_t> likely_error_ns;
+
+  bool is_bounded() const;
+  // Where a knot lies, from from_ns on.
+  int64_t KnotAt(size_t knot) const {
+    return spacing_ns / 2 + static_cast<int64_t>(knot) * spacing_ns;
+  }
+  size_t NearestKnot(int64_t since_from_ns) const;
+};
+
+struct PieceTable {
+  std::vector<ClockPiece> pieces;      // by boot and time
+  std::vector<uint32_t> first_pieces;  // by boot; and one more
+
+  // nullopt: in a break.
+  std::optional<uint32_t> PieceAt(uint32_t boot, int64_t local_ns) const {
+    for (uint32_t piece = first_pieces[boot]; piece < first_pieces[boot + 1]; ++piece) {
+      if (local_ns > pieces[piece].ends_ns) continue;
+      if (local_ns < pieces[piece].begins_ns) return std::nullopt;
+      return piece;
+    }
+    return std::nullopt;
+  }
+};
+
+// The pieces of `boots` boots. Breaks may overlap.
+PieceTable MakePieces(size_t boots, std::vector<ClockBreak> breaks, const FleetMoments& moments);
+
+}  // namespace proftrace

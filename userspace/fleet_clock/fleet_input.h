@@ -1,0 +1,115 @@
+// What the common clock of many hosts is computed from: the hosts' boots, and the events of their
+// ranks that depend on each other. Plain data, in nanoseconds; nothing here knows of captures.
+//
+// Times are of a boot's local clock, which is CLOCK_MONOTONIC where captures are read: it never
+// goes back. It stands still while the host is suspended, and that makes a break in it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace proftrace {
+
+// What adjtimex(2) tells. NTP's own statement is |REALTIME - UTC| <= maxerror while the clock is
+// synchronised (RFC 5905, root distance; STA_UNSYNC is not set).
+struct NtpState {
+  bool is_synchronised = false;
+  int64_t max_error_ns = 0;
+};
+
+// All clocks of a boot, read together. `gap_ns`: how long the reading took, the least of a few.
+struct ClockSnapshot {
+  int64_t monotonic_ns = 0;
+  std::optional<int64_t> monotonic_raw_ns;  // not slewed by NTP
+  std::optional<int64_t> boottime_ns;       // goes on during a suspend
+  std::optional<int64_t> realtime_ns;       // may be set at any time
+  std::optional<int64_t> tai_ns;            // REALTIME without leap seconds
+  std::optional<NtpState> ntp;
+  int64_t gap_ns = 0;
+};
+
+// One boot of one host: all processes of it share its clocks.
+struct FleetBoot {
+  std::string boot_id;                   // /proc/sys/kernel/random/boot_id; unique in the input
+  std::string host;                      // for messages; two boots of one host are a restart
+  std::vector<ClockSnapshot> snapshots;  // in order of time; may be empty
+};
+
+// Members by their rank in the job. Two groups of one name and different members are different:
+// torch's split_group and device meshes use a name again.
+struct FleetGroup {
+  std::string name;
+  std::vector<int32_t> ranks;
+};
+
+// What depends on what. torch's names: allreduce, broadcast, reduce, ..., send, recv.
+enum class CollectiveKind : uint8_t {
+  kAllToAll,   // all_reduce, all_gather, reduce_scatter, all_to_all, barrier: all on all
+  kBroadcast,  // broadcast, scatter: all on the root
+  kReduce,     // reduce, gather: the root on all
+  kSend,       // recv's end on send's begin, never the other way round: sends are buffered
+  kRecv,
+  kNoDependence,  // no elements, or not known: listed, but it binds no clock
+};
+
+// One call of a collective on one rank. Neither end may be outside of what the device or the
+// thread really did: a kernel's begin and end, or a gloo row's.
+struct CollectiveCall {
+  uint32_t group = 0;               // index into FleetInput::groups
+  std::optional<int64_t> sequence;  // the group's number of it; point to point: the pair's
+  CollectiveKind kind = CollectiveKind::kAllToAll;
+  bool is_after_loss = false;  // calls of this group may be missing before it
+  uint16_t op = 0;             // the caller's number of the operation and type of elements
+  int32_t root = -1;           // rank of kBroadcast, kReduce
+  int32_t source = -1;         // ranks of kSend, kRecv
+  int32_t destination = -1;
+  int64_t bytes = 0;
+  int64_t entered_ns = 0;
+  int64_t left_ns = 0;
+};
+
+// One process of the job. A restarted rank is a FleetRank of its own, with the next attempt.
+struct FleetRank {
+  int32_t rank = 0;
+  int32_t attempt = 0;
+  uint32_t boot = 0;                  // index into FleetInput::boots
+  std::vector<CollectiveCall> calls;  // each group's in the order in which they were issued
+};
+
+// A call of send or receive on a TCP connection that was seen from its first byte on.
+struct StreamCall {
+  uint32_t boot = 0;
+  bool is_send = false;
+  int64_t bytes = 0;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+// One direction of a connection. Each side's calls in order.
+struct FleetStream {
+  std::vector<StreamCall> calls;
+};
+
+struct FleetInput {
+  std::vector<FleetBoot> boots;
+  std::vector<FleetGroup> groups;
+  std::vector<FleetRank> ranks;
+  std::vector<FleetStream> streams;
+};
+
+struct FleetOptions {
+  // The most that a time stamp may be wrong against its boot's clock.
+  int64_t resolution_ns = 1000;
+  // How far the rate of a boot's clock against the reference's may go from its own mean. Quartz
+  // wanders by 0.1 to 1 ppm with the temperature; what snapshots tell of slewing is added.
+  int64_t wander_ppb = 1000;
+  // The most that two clocks may go apart. NTP slews by 500 ppm at most (kernel, MAXFREQ), and
+  // quartz is off by 100 ppm: this is two of each, and some.
+  int64_t max_rate_ppb = 1'500'000;
+  // The boot whose clock is the common one. Without: the one with the most dependences.
+  std::optional<std::string> reference_boot_id;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,85 @@
+// The moments that bind the clocks of a fleet: each has events that came before it, and events that
+// came after it, on several boots. Collectives are matched by their numbers here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "userspace/fleet_clock/fleet_input.h"
+
+namespace proftrace {
+
+// One rank's call, or another event, at a moment.
+struct MomentRow {
+  uint32_t boot = 0;
+  uint32_t rank = 0;  // index into FleetInput::ranks, where is_of_rank
+  uint32_t call = 0;  // index into its calls
+  bool is_of_rank = false;
+  int64_t entered_ns = 0;       // what the moment is not before; clock_bounds.h: kNotEntered
+  int64_t left_ns = 0;          // what it is not after; kNotLeft
+  int64_t call_entered_ns = 0;  // of the call, where is_of_rank
+  int64_t call_left_ns = 0;
+};
+
+struct FleetMoment {
+  enum class Source : uint8_t { kCollective, kMessage, kStream };
+  enum class Match : uint8_t { kNumber, kOrder };
+
+  Source source = Source::kCollective;
+  Match match = Match::kNumber;
+  CollectiveKind kind = CollectiveKind::kAllToAll;
+  bool is_bound = true;        // false: listed only, its ranks do not agree on what it was
+  bool ends_together = false;  // all ranks leave at about the same time
+  uint32_t group = 0;          // index into FleetInput::groups, the first equal one
+  int32_t attempt = 0;
+  int64_t sequence = 0;  // kOrder: the number in the order of the longest rank's calls
+  uint32_t end_row = 0;  // where in the rows the moment's end
+};
+
+struct FleetMoments {
+  std::vector<FleetMoment> moments;
+  std::vector<MomentRow> rows;
+
+  uint64_t mismatches = 0;  // collectives whose ranks do not agree on operation, kind or size
+  uint64_t duplicates = 0;  // calls of one rank with the same number, which are not used
+  uint64_t incomplete = 0;  // collectives that not all members of the group were seen in
+  std::vector<std::string> refused_groups;  // sentences
+
+  std::span<const MomentRow> Rows(size_t moment) const {
+    const size_t begin = moment == 0 ? 0 : moments[moment - 1].end_row;
+    return std::span(rows).subspan(begin, moments[moment].end_row - begin);
+  }
+  // Ends the moment that the rows behind the last one's end belong to.
+  void EndMoment(FleetMoment moment) {
+    moment.end_row = static_cast<uint32_t>(rows.size());
+    moments.push_back(moment);
+  }
+};
+
+// The first group that has the same name and the same members, for each group.
+std::vector<uint32_t> EqualGroups(const FleetInput& input);
+
+// The row of a call by what its kind depends on. `is_member_root`: the rank is the root.
+MomentRow RowOfCall(const FleetInput& input, uint32_t rank, uint32_t call);
+
+// Appends the collective or message whose calls are `rows` (RowOfCall()), and counts what is wrong
+// with it. `moment` without its kind.
+void AppendMatched(const FleetInput& input, std::span<const MomentRow> rows, FleetMoment moment,
+                   FleetMoments& out);
+
+// All collectives and messages with a number. The key is attempt, group with its members, source
+// and destination of messages, and number; numbers that begin again on a rank (a group that was
+// made anew) are a round of their own. In the same order for any order of the input's ranks.
+void MatchByNumber(const FleetInput& input, FleetMoments& out);
+
+// A byte is not received before it was sent.
+void MatchStreams(const FleetInput& input, FleetMoments& out);
+
+// InvalidArgument: a sentence about what in the input is not allowed.
+absl::Status CheckFleetInput(const FleetInput& input);
+
+}  // namespace proftrace

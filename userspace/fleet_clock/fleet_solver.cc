@@ -1,0 +1,495 @@
+// SolveFleetClock(): from boots and calls to timelines.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/fleet_clock/clock_bounds.h"
+#include "userspace/fleet_clock/clock_breaks.h"
+#include "userspace/fleet_clock/end_estimate.h"
+#include "userspace/fleet_clock/fleet_clock.h"
+#include "userspace/fleet_clock/order_matching.h"
+#include "userspace/fleet_clock/piece_times.h"
+#include "userspace/fleet_clock/timeline_solver.h"
+
+namespace proftrace {
+namespace {
+
+// Pieces that a chain of moments connects.
+class PieceSets {
+ public:
+  explicit PieceSets(size_t pieces) : parent_(pieces) {
+    std::iota(parent_.begin(), parent_.end(), 0u);
+  }
+  uint32_t Find(uint32_t piece) {
+    while (parent_[piece] != piece) piece = parent_[piece] = parent_[parent_[piece]];
+    return piece;
+  }
+  void Join(uint32_t a, uint32_t b) { parent_[Find(a)] = Find(b); }
+
+ private:
+  std::vector<uint32_t> parent_;
+};
+
+// How uneven NTP made the rate, by what MONOTONIC gained on MONOTONIC_RAW between snapshots.
+int64_t SlewedPpb(const FleetBoot& boot) {
+  constexpr int64_t kShortestNs = 1'000'000'000;
+  std::optional<int64_t> least;
+  std::optional<int64_t> most;
+  const ClockSnapshot* last = nullptr;
+  for (const ClockSnapshot& snapshot : boot.snapshots) {
+    if (!snapshot.monotonic_raw_ns) continue;
+    if (last && snapshot.monotonic_ns - last->monotonic_ns >= kShortestNs) {
+      const int64_t apart_ns = snapshot.monotonic_ns - last->monotonic_ns;
+      const int64_t gain_ns = apart_ns - (*snapshot.monotonic_raw_ns - *last->monotonic_raw_ns);
+      const int64_t gap_ns = snapshot.gap_ns + last->gap_ns;
+      const int64_t low = RateOf(gain_ns + gap_ns, apart_ns).ppb();
+      const int64_t high = RateOf(gain_ns - gap_ns, apart_ns).ppb();
+      least = std::min(least.value_or(low), low);
+      most = std::max(most.value_or(high), high);
+    } else if (last) {
+      continue;
+    }
+    last = &snapshot;
+  }
+  return least && most ? std::max<int64_t>(0, *most - *least) : 0;
+}
+
+std::string InSeconds(int64_t ns) {
+  return absl::StrFormat("%+.6f s", static_cast<double>(ns) / 1e9);
+}
+
+}  // namespace
+
+class FleetSolver {
+ public:
+  FleetSolver(const FleetInput& input, const FleetOptions& options)
+      : input_(input), options_(options) {}
+
+  absl::StatusOr<FleetClock> Solve() && {
+    if (absl::Status status = CheckFleetInput(input_); !status.ok()) return status;
+    if (absl::Status status = FindForcedReference(); !status.ok()) return status;
+    MatchByNumber(input_, clock_.moments_);
+    MatchStreams(input_, clock_.moments_);
+    BreakBySnapshots();
+    if (HasCallsWithoutNumber()) {
+      // What numbers tell of the boots decides where the others belong.
+      if (absl::Status status = SolveAndBreak(); !status.ok()) return status;
+      MatchByOrder(
+          input_, options_, clock_.table_,
+          [&](uint32_t first, uint32_t second) { return KnownOffsetOf(first, second); },
+          clock_.moments_);
+    }
+    if (absl::Status status = SolveAndBreak(); !status.ok()) return status;
+    CollectFindings();
+    return std::move(clock_);
+  }
+
+ private:
+  absl::Status FindForcedReference() {
+    if (!options_.reference_boot_id) return absl::OkStatus();
+    for (uint32_t boot = 0; boot < input_.boots.size(); ++boot) {
+      if (input_.boots[boot].boot_id == *options_.reference_boot_id) forced_reference_ = boot;
+    }
+    if (forced_reference_) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the boot ", *options_.reference_boot_id,
+                     ", whose clock is to be the common one, is not in the input"));
+  }
+
+  bool HasCallsWithoutNumber() const {
+    for (const FleetRank& rank : input_.ranks) {
+      for (const CollectiveCall& call : rank.calls) {
+        if (!call.sequence) return true;
+      }
+    }
+    return false;
+  }
+
+  // By the timelines as they are solved now, else by NTP.
+  std::optional<OffsetRange> KnownOffsetOf(uint32_t first, uint32_t second) const {
+    const PieceTable& table = clock_.table_;
+    if (clock_.timeline_of_piece_[first] != clock_.timeline_of_piece_[second]) {
+      return OffsetByNtp(input_.boots[table.pieces[first].boot],
+                         input_.boots[table.pieces[second].boot]);
+    }
+    const auto range = [&](uint32_t piece) {
+      const ClockPiece& of = table.pieces[piece];
+      // Calls without numbers may lie outside of those with.
+      const int64_t beyond_ns = of.rate.Most(of.spacing_ns) + of.spacing_ns / 100;
+      return OffsetRange{
+          *std::min_element(of.low_ns.begin(), of.low_ns.end()) - of.from_ns - beyond_ns,
+          *std::max_element(of.high_ns.begin(), of.high_ns.end()) - of.from_ns + beyond_ns};
+    };
+    return OffsetRange{range(second).low_ns - range(first).high_ns,
+                       range(second).high_ns - range(first).low_ns};
+  }
+
+  // Where the snapshots say that a clock stood still; where exactly, its collectives may tell.
+  void BreakBySnapshots() {
+    changes_ = ChangesBySnapshots(input_);
+    if (changes_.empty()) return;
+    const PieceTable whole = MakePieces(input_.boots.size(), {}, clock_.moments_);
+    for (SnapshotChange& change : changes_) {
+      if (change.kind != SnapshotChange::Kind::kSuspend) continue;
+      if (const auto jump = FindJump(clock_.moments_, whole, change.boot, change.after_ns,
+                                     change.before_ns, change.amount_ns / 2)) {
+        change.after_ns = jump->at.after_ns;
+        change.before_ns = jump->at.before_ns;
+      }
+      breaks_.push_back({change.boot, change.after_ns, change.before_ns});
+    }
+  }
+
+  // While what depends on what contradicts itself: a clock on the way round has jumped, if the
+  // others that it shares collectives with agree on that.
+  absl::Status SolveAndBreak() {
+    const size_t most_breaks = breaks_.size() + 16 + input_.boots.size();
+    while (true) {
+      absl::Status status = SolveTimelines();
+      if (status.ok() || !contradiction_ || breaks_.size() >= most_breaks) return status;
+      const std::optional<ClockJump> jump = FindWhatJumped(*contradiction_);
+      if (!jump) return status;
+      for (const ClockBreak& known : breaks_) {
+        if (known.boot == jump->at.boot && known.after_ns == jump->at.after_ns) return status;
+      }
+      breaks_.push_back(jump->at);
+      jumps_.push_back(*jump);
+    }
+  }
+
+  std::optional<ClockJump> FindWhatJumped(const PieceContradiction& contradiction) const {
+    const PieceTable& table = clock_.table_;
+    std::vector<uint32_t> pieces;
+    for (const PieceContradiction::Hop& hop : contradiction.hops) pieces.push_back(hop.to_piece);
+    std::sort(pieces.begin(), pieces.end(), [&](uint32_t a, uint32_t b) {
+      return std::pair(BootId(a), a) < std::pair(BootId(b), b);
+    });
+    pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
+    // A clock that jumped did so against all others, the others only against it. Of two alone
+    // neither can be told: the first one is then taken as right.
+    std::optional<ClockJump> best;
+    for (const uint32_t piece : pieces) {
+      const ClockPiece& of = table.pieces[piece];
+      const auto jump = FindJump(clock_.moments_, table, of.boot, of.from_ns, of.to_ns,
+                                 std::max<int64_t>(1, contradiction.excess_ns / 2));
+      if (jump && (!best || jump->witnesses >= best->witnesses)) best = jump;
+    }
+    return best;
+  }
+
+  absl::Status SolveTimelines() {
+    contradiction_.reset();
+    clock_.table_ = MakePieces(input_.boots.size(), breaks_, clock_.moments_);
+    PieceTable& table = clock_.table_;
+    clock_.timeline_of_piece_.assign(table.pieces.size(), 0);
+    clock_.timelines_.clear();
+    wander_ppb_.clear();
+    for (const FleetBoot& boot : input_.boots) {
+      wander_ppb_.push_back(options_.wander_ppb + SlewedPpb(boot));
+    }
+
+    std::vector<std::vector<uint32_t>> sets = ConnectedSets();
+    // What is bound from one side only is left over, and may still be bound among itself.
+    while (!sets.empty()) {
+      const std::vector<uint32_t> members = std::move(sets.back());
+      sets.pop_back();
+      std::vector<uint32_t> left_over;
+      if (absl::Status status = SolveTimeline(members, left_over); !status.ok()) return status;
+      if (!left_over.empty()) sets.push_back(std::move(left_over));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<std::vector<uint32_t>> ConnectedSets() {
+    PieceTable& table = clock_.table_;
+    PieceSets sets(table.pieces.size());
+    for (size_t moment = 0; moment < clock_.moments_.moments.size(); ++moment) {
+      if (!clock_.moments_.moments[moment].is_bound) continue;
+      std::optional<uint32_t> first;
+      for (const MomentRow& row : clock_.moments_.Rows(moment)) {
+        for (const int64_t ns : {row.entered_ns, row.left_ns}) {
+          if (ns == kNotEntered || ns == kNotLeft) continue;
+          const auto piece = table.PieceAt(row.boot, ns);
+          if (!piece) continue;
+          if (first) sets.Join(*piece, *first);
+          first = piece;
+        }
+      }
+    }
+    std::map<uint32_t, std::vector<uint32_t>> members;
+    for (uint32_t piece = 0; piece < table.pieces.size(); ++piece) {
+      members[sets.Find(piece)].push_back(piece);
+    }
+    std::vector<std::vector<uint32_t>> out;
+    for (auto& [root, pieces] : members) out.push_back(std::move(pieces));
+    // The last is solved first: the one with the most events, then by boot.
+    const auto events = [&](const std::vector<uint32_t>& pieces) {
+      uint64_t sum = 0;
+      for (const uint32_t piece : pieces) sum += table.pieces[piece].events;
+      return sum;
+    };
+    std::sort(out.begin(), out.end(), [&](const auto& a, const auto& b) {
+      if (events(a) != events(b)) return events(a) < events(b);
+      return BootId(a.front()) > BootId(b.front());
+    });
+    return out;
+  }
+
+  const std::string& BootId(uint32_t piece) const {
+    return input_.boots[clock_.table_.pieces[piece].boot].boot_id;
+  }
+
+  uint32_t ChooseReference(const std::vector<uint32_t>& members) const {
+    const PieceTable& table = clock_.table_;
+    const auto is_better = [&](uint32_t a, uint32_t b) {
+      const auto key = [&](uint32_t piece) {
+        const uint32_t boot = table.pieces[piece].boot;
+        const bool is_whole = table.first_pieces[boot + 1] - table.first_pieces[boot] == 1;
+        return std::tuple(forced_reference_ == boot, is_whole, table.pieces[piece].events);
+      };
+      if (key(a) != key(b)) return key(a) > key(b);
+      return std::pair(BootId(a), a) < std::pair(BootId(b), b);
+    };
+    return *std::min_element(members.begin(), members.end(), is_better);
+  }
+
+  absl::Status SolveTimeline(const std::vector<uint32_t>& members,
+                             std::vector<uint32_t>& left_over) {
+    const uint32_t reference = ChooseReference(members);
+    PieceTable& table = clock_.table_;
+    const TimelineInput input = {clock_.moments_, options_, wander_ppb_};
+    TimelineSolver solver(input, table, members, reference);
+    contradiction_ = solver.Solve();
+    if (contradiction_) {
+      return absl::FailedPreconditionError(Explain(*contradiction_));
+    }
+    const auto number = static_cast<uint32_t>(clock_.timelines_.size());
+    std::vector<uint32_t> bounded;
+    for (const uint32_t piece : members) {
+      if (table.pieces[piece].is_bounded()) {
+        bounded.push_back(piece);
+        clock_.timeline_of_piece_[piece] = number;
+      } else {
+        left_over.push_back(piece);
+      }
+    }
+    const EndEstimate estimate = EstimateByEnds(clock_.moments_, table, members, reference);
+    solver.SetValues(estimate.wishes);
+    for (size_t member = 0; member < members.size(); ++member) {
+      ClockPiece& piece = table.pieces[members[member]];
+      if (!piece.is_bounded()) continue;
+      piece.likely_error_ns = estimate.likely_error_ns[member];
+      for (size_t knot = 0; knot < piece.value_ns.size(); ++knot) {
+        piece.likely_error_ns[knot] +=
+            std::abs(piece.value_ns[knot] - estimate.wishes[member][knot]);
+      }
+    }
+    FleetTimeline timeline;
+    timeline.reference_piece = reference;
+    timeline.reference_boot = table.pieces[reference].boot;
+    timeline.zero_ns = table.pieces[reference].from_ns + RealtimeOf(timeline.reference_boot);
+    timeline.pieces = bounded.size();
+    timeline.used_moments = solver.used_moments();
+    clock_.timelines_.push_back(timeline);
+    return absl::OkStatus();
+  }
+
+  // What a boot's REALTIME was ahead of its local clock at its first snapshot.
+  int64_t RealtimeOf(uint32_t boot) const {
+    for (const ClockSnapshot& snapshot : input_.boots[boot].snapshots) {
+      if (snapshot.realtime_ns) return *snapshot.realtime_ns - snapshot.monotonic_ns;
+    }
+    return 0;
+  }
+
+  void CollectFindings();
+  void PlaceByNtp();
+  void FindRestarts();
+  void FindOddPieces();
+  void AddFinding(ClockFinding::Kind kind, const ClockBreak& at, int64_t amount_ns,
+                  std::string text) {
+    clock_.findings_.push_back(
+        {kind, at.boot, at.after_ns, at.before_ns, amount_ns, std::move(text)});
+  }
+  std::string Explain(const PieceContradiction& contradiction) const;
+  std::string NameOf(uint32_t moment) const;
+
+  const FleetInput& input_;
+  const FleetOptions& options_;
+  std::optional<uint32_t> forced_reference_;
+  std::vector<SnapshotChange> changes_;
+  std::vector<ClockJump> jumps_;
+  std::vector<ClockBreak> breaks_;
+  std::optional<PieceContradiction> contradiction_;
+  std::vector<int64_t> wander_ppb_;
+  FleetClock clock_;
+};
+
+void FleetSolver::CollectFindings() {
+  for (const SnapshotChange& change : changes_) {
+    const std::string& host = input_.boots[change.boot].host;
+    const ClockBreak at = {change.boot, change.after_ns, change.before_ns};
+    if (change.kind == SnapshotChange::Kind::kSuspend) {
+      AddFinding(ClockFinding::Kind::kSuspend, at, change.amount_ns,
+                 absl::StrFormat("%s was suspended for %s.", host, InSeconds(change.amount_ns)));
+    } else {
+      AddFinding(ClockFinding::Kind::kRealtimeStep, at, change.amount_ns,
+                 absl::StrFormat("The wall clock of %s was set by %s; times of captures are not "
+                                 "touched by that, those of other recordings are.",
+                                 host, InSeconds(change.amount_ns)));
+    }
+  }
+  for (const ClockJump& jump : jumps_) {
+    AddFinding(ClockFinding::Kind::kClockStep, jump.at, jump.amount_ns,
+               absl::StrFormat("The clock of %s jumped by %s, by what it shares with %d other "
+                               "hosts; before and after are aligned on their own.",
+                               input_.boots[jump.at.boot].host, InSeconds(jump.amount_ns),
+                               jump.witnesses));
+  }
+  PlaceByNtp();
+  FindRestarts();
+  FindOddPieces();
+  std::stable_sort(clock_.findings_.begin(), clock_.findings_.end(),
+                   [&](const ClockFinding& a, const ClockFinding& b) {
+                     const std::string& first = input_.boots[a.boot].boot_id;
+                     const std::string& second = input_.boots[b.boot].boot_id;
+                     return std::tie(first, a.after_ns) < std::tie(second, b.after_ns);
+                   });
+}
+
+void FleetSolver::PlaceByNtp() {
+  // By timeline: what each boot states of UTC against the common clock, at all its snapshots.
+  std::vector<std::vector<OffsetRange>> statements(clock_.timelines_.size());
+  std::vector<std::vector<uint32_t>> boots(clock_.timelines_.size());
+  for (uint32_t boot = 0; boot < input_.boots.size(); ++boot) {
+    std::map<uint32_t, OffsetRange> by_timeline;
+    for (const ClockSnapshot& snapshot : input_.boots[boot].snapshots) {
+      const auto time = clock_.Map(boot, snapshot.monotonic_ns);
+      if (!IsSynchronised(snapshot) || !time) continue;
+      const int64_t error_ns = snapshot.ntp->max_error_ns + snapshot.gap_ns;
+      const OffsetRange stated = {*snapshot.realtime_ns - error_ns - time->high_ns,
+                                  *snapshot.realtime_ns + error_ns - time->low_ns};
+      OffsetRange& all = by_timeline.try_emplace(time->timeline, stated).first->second;
+      all.low_ns = std::min(all.low_ns, stated.low_ns);
+      all.high_ns = std::max(all.high_ns, stated.high_ns);
+    }
+    for (const auto& [timeline, stated] : by_timeline) {
+      statements[timeline].push_back(stated);
+      boots[timeline].push_back(boot);
+    }
+  }
+  std::optional<OffsetRange> first;
+  for (uint32_t timeline = 0; timeline < clock_.timelines_.size(); ++timeline) {
+    const NtpAgreement agreement = AgreeOnUtc(statements[timeline]);
+    for (const size_t odd : agreement.odd) {
+      const OffsetRange& stated = statements[timeline][odd];
+      const int64_t off_ns = stated.low_ns > agreement.agreed->high_ns
+                                 ? stated.low_ns - agreement.agreed->high_ns
+                                 : stated.high_ns - agreement.agreed->low_ns;
+      const uint32_t boot = boots[timeline][odd];
+      AddFinding(ClockFinding::Kind::kNtpWrong, {boot, 0, 0}, off_ns,
+                 absl::StrFormat("The wall clock of %s is wrong by %s more than its NTP states, by "
+                                 "what most other hosts' state.",
+                                 input_.boots[boot].host, InSeconds(off_ns)));
+    }
+    if (timeline == 0) {
+      first = agreement.agreed;
+    } else if (first && agreement.agreed) {
+      // UTC less the other timeline, less what UTC is against the first.
+      clock_.timelines_[timeline].by_ntp = OffsetRange{agreement.agreed->low_ns - first->high_ns,
+                                                       agreement.agreed->high_ns - first->low_ns};
+    }
+  }
+}
+
+void FleetSolver::FindRestarts() {
+  std::map<std::string, uint32_t> hosts;
+  for (uint32_t boot = 0; boot < input_.boots.size(); ++boot) {
+    const auto [first, is_new] = hosts.try_emplace(input_.boots[boot].host, boot);
+    if (is_new) continue;
+    AddFinding(ClockFinding::Kind::kHostRestart, {boot, 0, 0}, 0,
+               absl::StrFormat("%s was restarted: the boots %s and %s have clocks of their own.",
+                               first->first, input_.boots[first->second].boot_id,
+                               input_.boots[boot].boot_id));
+  }
+  std::map<int32_t, const FleetRank*> ranks;
+  for (const FleetRank& rank : input_.ranks) {
+    const auto [first, is_new] = ranks.try_emplace(rank.rank, &rank);
+    if (is_new) continue;
+    const auto [early, late] = std::minmax(first->second->attempt, rank.attempt);
+    AddFinding(ClockFinding::Kind::kRankRestart, {rank.boot, 0, 0}, 0,
+               absl::StrFormat("Rank %d was restarted: its attempts %d and %d are apart.",
+                               rank.rank, early, late));
+  }
+}
+
+void FleetSolver::FindOddPieces() {
+  const PieceTable& table = clock_.table_;
+  for (uint32_t index = 0; index < table.pieces.size(); ++index) {
+    const ClockPiece& piece = table.pieces[index];
+    const ClockBreak at = {piece.boot, piece.from_ns, piece.to_ns};
+    const std::string& host = input_.boots[piece.boot].host;
+    if (piece.has_free_rate) {
+      AddFinding(ClockFinding::Kind::kRateVaries, at, 0,
+                 absl::StrFormat("The clock of %s did not go evenly against the others' (NTP may "
+                                 "have slewed one of them); its bounds are wider.",
+                                 host));
+    }
+    if (clock_.timeline_of_piece_[index] == 0) continue;
+    const bool is_whole = piece.ends_ns == INT64_MAX && piece.begins_ns == INT64_MIN;
+    const uint32_t timeline = clock_.timeline_of_piece_[index];
+    std::string text = absl::StrFormat(
+        "%s is not aligned: nothing binds %s clock to the others' from both sides. Its times are "
+        "on "
+        "timeline %d",
+        host, is_whole ? "its" : "a piece of its", timeline);
+    if (const auto& by_ntp = clock_.timelines_[timeline].by_ntp) {
+      absl::StrAppend(&text, ", which NTP alone places, to ",
+                      InSeconds((by_ntp->high_ns - by_ntp->low_ns + 1) / 2));
+    }
+    AddFinding(ClockFinding::Kind::kNotAligned, at, 0, text + ".");
+  }
+}
+
+std::string FleetSolver::NameOf(uint32_t moment) const {
+  const FleetMoment& of = clock_.moments_.moments[moment];
+  switch (of.source) {
+    case FleetMoment::Source::kCollective:
+      return absl::StrFormat("collective %d of group \"%s\"", of.sequence,
+                             input_.groups[of.group].name);
+    case FleetMoment::Source::kMessage:
+      return absl::StrFormat("message %d of group \"%s\"", of.sequence,
+                             input_.groups[of.group].name);
+    case FleetMoment::Source::kStream:
+      return "bytes of a TCP connection";
+  }
+  return "";
+}
+
+std::string FleetSolver::Explain(const PieceContradiction& contradiction) const {
+  std::string text = absl::StrFormat(
+      "The clocks cannot be put on one timeline: what depends on what would have to go round in "
+      "%d ns less than no time.",
+      contradiction.excess_ns);
+  for (const PieceContradiction::Hop& hop : contradiction.hops) {
+    if (!hop.moment) continue;
+    const auto host = [&](uint32_t piece) {
+      return input_.boots[clock_.table_.pieces[piece].boot].host;
+    };
+    absl::StrAppend(&text, " ", host(hop.to_piece), " entered ", NameOf(*hop.moment), " that ",
+                    host(hop.from_piece), " left.");
+  }
+  absl::StrAppend(&text, " Are these recordings of the same job, and is none of them changed?");
+  return text;
+}
+
+absl::StatusOr<FleetClock> SolveFleetClock(const FleetInput& input, const FleetOptions& options) {
+  return FleetSolver(input, options).Solve();
+}
+
+}  // namespace proftrace
