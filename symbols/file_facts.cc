@@ -12,6 +12,7 @@
 #include "symbols/entry_questions.h"
 #include "symbols/read_budget.h"
 #include "symbols/target_entries.h"
+#include "userspace/base/exit_status.h"
 
 namespace proftrace {
 namespace {
@@ -46,6 +47,7 @@ absl::StatusOr<std::string> AnalyseHere(const std::shared_ptr<const HeldFile>& h
 std::string Sent(const absl::StatusOr<ModuleFacts>& facts) {
   CacheWriter out;
   out.Number(static_cast<uint8_t>(facts.ok() && facts->is_cut ? 1 : 0));
+  out.Number(static_cast<uint32_t>(ExitCodeOf(facts.status())));
   out.Text(facts.ok() ? "" : std::string(facts.status().message()));
   out.Text(facts.ok() ? EncodeFacts(kSent, *facts) : "");
   return out.Take();
@@ -122,8 +124,9 @@ absl::StatusOr<std::optional<ModuleFacts>> AskForFacts(WorkerChannel* channel, c
   }
   if (error != 0 || in.at_end()) return std::nullopt;
   const bool is_cut = in.Number<uint8_t>() != 0;
+  const auto code = static_cast<ExitCode>(in.Number<uint32_t>());
   const std::string reason = in.Text();
-  if (!reason.empty()) return absl::UnavailableError(reason);
+  if (!reason.empty()) return Fail(code, reason);
   std::optional<ModuleFacts> facts =
       DecodeFacts(in.Text(), kSent, static_cast<uint64_t>(state.bytes));
   if (facts) facts->is_cut = is_cut;

@@ -182,7 +182,12 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   read_.insert(id);
   if (!is_known) facts = AskForFacts(channel_, *held, module.build_id, /*find=*/true);
   if (!facts.ok()) {
-    NoteLost(FileName(mapped.path), std::string(facts.status().message()));
+    const std::string reason(facts.status().message());
+    if (ExitCodeOf(facts.status()) == ExitCode::kHostUnfit) {
+      NoteUnopened(mapped, Fail(ExitCode::kHostUnfit, absl::StrCat(mapped.path, ": ", reason)));
+    } else {
+      NoteLost(FileName(mapped.path), reason);
+    }
     return std::nullopt;
   }
   if (!facts->has_value()) return std::nullopt;

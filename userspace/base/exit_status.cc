@@ -51,6 +51,17 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   return static_cast<ExitCode>(std::stoi(std::string(*payload)));
 }
 
+absl::Status NoMoreProcesses(int error) {
+  return Fail(ExitCode::kHostUnfit, "this host gives no more processes: " + ErrnoText(error) +
+                                        "; raise pids.max of proftrace's control group, or "
+                                        "ulimit -u, then try again");
+}
+
+absl::Status NoMoreDescriptors(int error) {
+  return Fail(ExitCode::kHostUnfit, "this host gives no more descriptors: " + ErrnoText(error) +
+                                        "; raise ulimit -n, then try again");
+}
+
 absl::Status Told(absl::Status status) {
   if (!status.ok()) status.SetPayload(kToldUrl, absl::Cord());
   return status;

@@ -29,6 +29,10 @@ absl::Status Fail(ExitCode code, const std::string& message);
 // The exit code of `status`: kDone when ok, kBug when it was not made by Fail().
 ExitCode ExitCodeOf(const absl::Status& status);
 
+// kHostUnfit: what fork() and pipe() fail with, given their errno value.
+absl::Status NoMoreProcesses(int error);
+absl::Status NoMoreDescriptors(int error);
+
 // The same error, marked as one that the user has been told already.
 absl::Status Told(absl::Status status);
 bool WasTold(const absl::Status& status);

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "symbols/elf_file.h"
@@ -239,8 +240,11 @@ absl::StatusOr<std::unique_ptr<AgentRing>> GpuAgents::OpenRing(Agent* agent) con
 
 void GpuAgents::TakeUp(Agent* agent) {
   if (agent->ring != nullptr || !agent->is_injected.load(std::memory_order_acquire)) return;
-  if (!agent->injector.joinable()) return;  // its end is known
-  agent->injector.join();
+  if (agent->injector.joinable()) {
+    agent->injector.join();
+  } else if (agent->injection.ok() || agent->has_reason) {
+    return;  // its end is known
+  }
   absl::Status status = agent->injection;
   if (status.ok()) {
     absl::StatusOr<std::unique_ptr<AgentRing>> ring = OpenRing(agent);
@@ -297,7 +301,13 @@ void GpuAgents::Consider(Pid pid, Pid parent) {
   agent->is_late = arrival_until_ns_ != 0;
   agent->is_brought = is_brought;
   agent->seen_ns = MonotonicNs();
-  if (!is_brought) agent->injector = std::thread([this, agent] { Inject(agent); });
+  if (is_brought) return;
+  try {
+    agent->injector = std::thread([this, agent] { Inject(agent); });
+  } catch (const std::system_error& error) {
+    agent->injection = NoMoreProcesses(error.code().value());
+    agent->is_injected = true;
+  }
 }
 
 void GpuAgents::Start(const std::vector<Pid>& pids, const std::vector<Pid>& children) {
@@ -459,7 +469,7 @@ void GpuAgents::Stop() {
   }
   const int64_t deadline_ns = MonotonicNs() + kStopLimitNs;
   for (const std::unique_ptr<Agent>& agent : agents_) {
-    if (agent->injector.joinable()) {
+    if (!agent->is_brought) {
       // It waits for nothing any more.
       while (!agent->is_injected.load(std::memory_order_acquire)) usleep(kLookUs);
       TakeUp(agent.get());

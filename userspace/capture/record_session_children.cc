@@ -90,10 +90,11 @@ ProcessSet::Plans RecordSession::PlanTogether(const std::vector<Pid>& pids) {
       made[i] = PlanRunning(rest[i].first, rest[i].second);
     }
   };
-  std::vector<std::thread> threads;
-  const size_t most = std::max(1U, std::thread::hardware_concurrency());
-  while (threads.size() < std::min(most, rest.size())) threads.emplace_back(plan_some);
-  for (std::thread& thread : threads) thread.join();
+  {
+    const size_t most = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<std::jthread> threads;
+    while (threads.size() < std::min(most, rest.size())) threads.emplace_back(plan_some);
+  }
   for (size_t i = 0; i < rest.size(); ++i) plans.emplace(Raw(rest[i].first), *std::move(made[i]));
   return plans;
 }

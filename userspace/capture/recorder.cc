@@ -1,9 +1,11 @@
 #include "userspace/capture/recorder.h"
 
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "symbols/analysed_files.h"
+#include "userspace/base/exit_status.h"
 #include "userspace/capture/record_session.h"
 
 namespace proftrace {
@@ -12,7 +14,14 @@ RecordResult Record(const RecordOptions& options, std::unique_ptr<CaptureWriter>
                     const RecordCallbacks& callbacks, const std::atomic<bool>& stop) {
   RecordOptions own = options;
   own.plan.analysed = std::make_shared<AnalysedFiles>();
-  return RecordSession(own, std::move(writer), callbacks, stop).Run();
+  try {
+    return RecordSession(own, std::move(writer), callbacks, stop).Run();
+  } catch (const std::system_error& error) {
+    // No thread could be started: they are all started before anything is recorded.
+    RecordResult result;
+    result.status = NoMoreProcesses(error.code().value());
+    return result;
+  }
 }
 
 }  // namespace proftrace

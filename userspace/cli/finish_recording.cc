@@ -187,8 +187,13 @@ absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult&
 absl::Status FinishRecording(const RecordArguments& arguments, const RecordResult& result,
                              const std::vector<const Format*>& formats,
                              const ResultDirectory& directory) {
-  return RunConfined(OfRecording(directory),
-                     [&] { return WriteAndPrint(arguments, result, formats, directory); });
+  absl::Status status = RunConfined(
+      OfRecording(directory), [&] { return WriteAndPrint(arguments, result, formats, directory); });
+  const ExitCode code = ExitCodeOf(status);
+  const bool is_cut_short = code == ExitCode::kHostUnfit || code == ExitCode::kBug;
+  if (!is_cut_short || WasTold(status) || !directory.CheckCapture().ok()) return status;
+  return Fail(code, std::string(status.message()) + "; all that was recorded is in " +
+                        directory.FindPlace().path + "/capture.ptrec: proftrace report reads it");
 }
 
 absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,

@@ -46,7 +46,10 @@ int main(int argc, char** argv) {
   try {
     return proftrace::RunCommandLine(argc, argv);
   } catch (const std::system_error& error) {
-    proftrace::Say("this host gives no more threads or memory: %s", error.what());
+    proftrace::Say(
+        "this host gives no more threads: %s; raise pids.max of proftrace's control group, or "
+        "ulimit -u, then try again",
+        error.what());
     return kHostUnfit;
   } catch (const std::exception& error) {
     proftrace::Say("%s; this is a bug of proftrace: please report it", error.what());

@@ -116,17 +116,13 @@ void RaiseIfMeant(int signal) {
 absl::Status RunConfined(const Confinement& confinement,
                          const std::function<absl::Status()>& work) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return Fail(ExitCode::kHostUnfit, "this host gives no more descriptors: " + ErrnoText(errno));
-  }
+  if (pipe2(ends, O_CLOEXEC) != 0) return NoMoreDescriptors(errno);
   const UniqueFd reads(ends[0]);
   UniqueFd writes(ends[1]);
   std::fflush(nullptr);
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child < 0) {
-    return Fail(ExitCode::kHostUnfit, "this host gives no more processes: " + ErrnoText(errno));
-  }
+  if (child < 0) return NoMoreProcesses(errno);
   if (child == 0) RunChild(confinement, work, parent, writes.get());
   writes = UniqueFd();
   const std::string bytes = ReadAll(reads.get());

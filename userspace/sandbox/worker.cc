@@ -219,17 +219,14 @@ absl::StatusOr<std::string> RunWorker(
     const std::function<absl::StatusOr<std::string>(WorkerChannel* channel)>& work,
     const std::function<WorkerAnswer(std::string_view question)>& answer) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Fail(ExitCode::kHostUnfit, "this host gives no more descriptors: " + ErrnoText(errno));
-  }
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return NoMoreDescriptors(errno);
   UniqueFd ours(ends[0]);
   UniqueFd theirs(ends[1]);
   std::fflush(nullptr);
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child < 0) {
-    return Fail(ExitCode::kHostUnfit, "this host gives no more processes: " + ErrnoText(errno));
-  }
+  if (child < 0) return NoMoreProcesses(errno);
   if (child == 0) RunInChild(order, work, parent, theirs.get());
   theirs = UniqueFd();
   return Worker(order, child, std::move(ours)).Run(answer);
