@@ -16,6 +16,7 @@ int BPF_PROG(on_system_fork, struct task_struct *parent, struct task_struct *chi
 	__u32 child_tgid = tgid_of(child);
 	__u32 tid = child->pid;
 	__u8 watch = WATCHED;
+	struct pt_waiting_python *python;
 
 	if (system_stopped || !is_watched(parent_tgid))
 		return 0;
@@ -23,6 +24,10 @@ int BPF_PROG(on_system_fork, struct task_struct *parent, struct task_struct *chi
 		if (!config_children)
 			return 0;
 		bpf_map_update_elem(&watched, &child_tgid, &watch, BPF_ANY);
+		/* Its memory is its parent's. */
+		python = bpf_map_lookup_elem(&waiting_pythons, &parent_tgid);
+		if (python)
+			bpf_map_update_elem(&waiting_pythons, &child_tgid, python, BPF_ANY);
 	}
 	/* An id may have been another thread's. */
 	forget_thread(tid);
@@ -35,10 +40,12 @@ int BPF_PROG(on_system_exec, struct task_struct *task, pid_t old_pid)
 {
 	__u32 tid = task->pid;
 	__u32 old_tid = old_pid;
+	__u32 tgid = tgid_of(task);
 	struct system_thread *caller, *first;
 
-	if (!is_watched(tgid_of(task)))
+	if (!is_watched(tgid))
 		return 0;
+	bpf_map_delete_elem(&waiting_pythons, &tgid);
 	caller = known_thread(old_tid);
 	if (caller)
 		caller->awaits_exec = 0;
@@ -68,8 +75,11 @@ int BPF_PROG(on_system_exit, struct task_struct *task)
 	/* With the scheduler recorded its last moments are still to come. */
 	if (!config_sched)
 		forget_thread(tid);
-	if (BPF_CORE_READ(task, signal, live.counter) == 0)
+	bpf_map_delete_elem(&begun_waits, &tid);
+	if (BPF_CORE_READ(task, signal, live.counter) == 0) {
 		bpf_map_delete_elem(&watched, &tgid);
+		bpf_map_delete_elem(&waiting_pythons, &tgid);
+	}
 	return 0;
 }
 
@@ -117,6 +127,12 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 	thread->runnable_ns = state == TASK_RUNNING ? now : 0;
 	thread->off_cpu = BPF_CORE_READ(task, thread_info.cpu);
 	thread->off_flags = PT_OFF_CPU_VOLUNTARY;
+	if (state != TASK_RUNNING && number >= 0) {
+		struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
+
+		if (waits_as_semaphore(at, number, abi))
+			ask_for_wait(task);
+	}
 	thread->off_ns = now;
 }
 

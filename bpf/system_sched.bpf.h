@@ -4,6 +4,7 @@
 #define PROFTRACE_BPF_SYSTEM_SCHED_H
 
 #include "bpf/system.bpf.h"
+#include "bpf/system_waits.bpf.h"
 #include "bpf/task_state.bpf.h"
 
 #define TASK_RUNNING 0
@@ -110,7 +111,9 @@ static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 nu
 		return 0;
 	if (waits_for_file_lock(regs, number, abi))
 		return PT_OFF_CPU_FILE_LOCK;
-	return waits_for_no_file(regs, number, abi) ? PT_OFF_CPU_NO_FILE : 0;
+	if (waits_for_no_file(regs, number, abi))
+		return PT_OFF_CPU_NO_FILE;
+	return told_by_futex(regs, number, abi);
 }
 
 static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,
@@ -139,7 +142,12 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	record.cpu = cpu;
 	record.lost = thread->lost;
 	record.flags = flags | (thread->off_at_begin ? PT_SYSTEM_OPEN_AT_BEGIN : 0);
-	record.off_flags = thread->off_flags | told_by_arguments(task, record.call, record.abi);
+	/* It is kept: the wait may go on. */
+	if (unlikely(thread->off_at_begin))
+		thread->off_flags |= answer_of_wait(task->pid);
+	record.off_flags = thread->off_flags;
+	if (!(record.off_flags & PT_OFF_CPU_LOCK))
+		record.off_flags |= told_by_arguments(task, record.call, record.abi);
 	write_system(thread, &record, sizeof(record));
 	thread->off_ns = 0;
 	thread->off_at_begin = 0;
@@ -183,6 +191,10 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 		thread->off_flags |= PT_OFF_CPU_IO;
 	if (config_faults && is_in_fault(task, thread))
 		thread->off_flags |= PT_OFF_CPU_FAULT;
+	if (thread->off_state != TASK_RUNNING && number >= 0 &&
+	    waits_as_semaphore((struct pt_regs *)bpf_task_pt_regs(task), number, abi) &&
+	    waits_for_python_lock())
+		thread->off_flags |= PT_OFF_CPU_LOCK;
 	thread->off_cpu = bpf_get_smp_processor_id();
 }
 

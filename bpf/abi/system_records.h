@@ -8,6 +8,7 @@
 #ifndef PROFTRACE_BPF_ABI_SYSTEM_RECORDS_H
 #define PROFTRACE_BPF_ABI_SYSTEM_RECORDS_H
 
+#include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 
 #ifdef __cplusplus
@@ -143,7 +144,44 @@ enum pt_off_cpu_flag {
 	PT_OFF_CPU_NEW = 8,	   /* a new thread, which had not run before */
 	PT_OFF_CPU_FILE_LOCK = 16, /* for a lock by fcntl(F_SETLKW) */
 	PT_OFF_CPU_NO_FILE = 32,   /* in poll(2) or select(2) of no file */
+	/* In futex(2); older captures have neither. */
+	PT_OFF_CPU_LOCK = 64,	/* for a lock that another thread holds */
+	PT_OFF_CPU_EVENT = 128, /* for anything else that another thread is to do */
 };
+
+/* How a Python process waits for locks: the value of the map `waiting_pythons`. */
+struct pt_waiting_python {
+	pt_u64 gil; /* the address of the interpreter's lock; 0 = not known */
+	struct pt_python_layout python;
+};
+PT_STATIC_ASSERT(sizeof(struct pt_waiting_python) == 88, "pt_waiting_python");
+
+/* struct _gil_runtime_state: the lock, its condition and its mutex. */
+#define PT_PYTHON_GIL_BYTES 256
+#define PT_PYTHON_TYPE_NAME 24	    /* in a PyTypeObject: tp_name */
+#define PT_PYTHON_LOCK_OF_OBJECT 16 /* in the objects below: to the semaphore */
+#define PT_PYTHON_SEMAPHORE_MOST 36 /* in a _multiprocessing.SemLock: 4 bytes, maxvalue */
+
+enum pt_python_lock {
+	PT_PYTHON_NO_LOCK = 0,
+	PT_PYTHON_LOCK = 1,	  /* _thread.lock: that of a Condition's waiter, too */
+	PT_PYTHON_OWNED_LOCK = 2, /* one that only its holder gives back */
+};
+
+#define PT_WAIT_REGISTERS 6	/* rbx, rbp, r12 to r15 */
+#define PT_WAIT_STACK_WORDS 128 /* from the stack pointer on */
+
+/* A thread that waited as semaphores do when it began to be recorded: a value of the map
+ * `begun_waits`. */
+struct pt_begun_wait {
+	pt_u32 pid;	  /* tgid, in the tracer's PID namespace */
+	pt_u32 is_lock;	  /* the loader's answer: PT_OFF_CPU_LOCK */
+	pt_u64 thread_id; /* pthread_self() */
+	pt_u64 word;	  /* that it waits for: an address */
+	pt_u64 sp;
+	pt_u64 registers[PT_WAIT_REGISTERS];
+};
+PT_STATIC_ASSERT(sizeof(struct pt_begun_wait) == 80, "pt_begun_wait");
 
 /* PT_FAULT: a page fault of a user's address that was resolved. head.sp: the id of its file. */
 struct pt_fault_record {

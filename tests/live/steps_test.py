@@ -6,8 +6,13 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
+import pty
 import re
+import select
+import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import live
@@ -137,6 +142,32 @@ class StepsTest(LiveTest):
         self.assertEqual([path.name for path in self.out.iterdir()], ["cycle_0"])
         result = Result(self.out / "cycle_0")
         self.check_steps(self.out / "cycle_0", list(range(1, result.summary["steps"]["count"] + 1)))
+
+    def test_the_live_line_says_whose_steps_it_counts(self) -> None:
+        with Job(script=STEPS_JOB) as job:
+            job.tell("go")
+            mine, its = pty.openpty()
+            tracer = subprocess.Popen([live.BINARY, "-p", str(job.pid), "-o", self.out, "--format", "table", "-d", "60s",
+                                       "--steps", "100000", *live.TIER], stdout=subprocess.DEVNULL, stderr=its)
+            os.close(its)
+            text = ""
+            try:
+                while not re.search(r"\d+ steps of TID \d+, the last of", text):
+                    self.assertTrue(select.select([mine], [], [], live.WORK_S)[0], text)
+                    text += os.read(mine, 4096).decode()
+            finally:
+                tracer.send_signal(signal.SIGINT)
+                threading.Thread(target=lambda: [*iter(lambda: self.rest(mine), b"")], daemon=True).start()
+                tracer.wait(live.STOP_S)
+                os.close(mine)
+        self.assertIn(f"steps of TID {job.pid},", text)
+
+    @staticmethod
+    def rest(descriptor: int) -> bytes:
+        try:
+            return os.read(descriptor, 4096)
+        except OSError:
+            return b""
 
     def test_what_is_no_schedule_is_refused(self) -> None:
         for arguments in (("--steps", "0"), ("--steps", "x"), ("--schedule", "active=0"), ("--schedule", "often"),

@@ -30,6 +30,37 @@ FoldedStacks RandomStacks(uint32_t seed, uint32_t nodes) {
   return stacks;
 }
 
+TEST(ManyNamesTest, NamesBeyondTheLimitAreOneRowThatIsTold) {
+  constexpr uint32_t kNames = 200'000;
+  TimelineBuilder builder("");
+  const ThreadIndex thread = builder.AddThread(Pid{1}, Tid{1}, "");
+  PathId last = kRootPath;
+  for (uint32_t i = 0; i < kNames; ++i) {
+    Label label;
+    label.name = "step " + std::to_string(i);
+    label.category = Category::kUserAnnotation;
+    Span span;
+    span.thread = thread;
+    span.label = builder.InternLabel(label);
+    span.start_ns = i;
+    span.path = last = builder.InternPath(kRootPath, span.label);
+    ASSERT_TRUE(builder.AddSpan(span).ok());
+  }
+  Label known;
+  known.name = "step 5";
+  known.category = Category::kUserAnnotation;
+  EXPECT_EQ(builder.label(builder.InternLabel(known)).name, "step 5");
+  const std::unique_ptr<Timeline> timeline = builder.Finish(RecordingInfo(), Ledger());
+  EXPECT_EQ(timeline->labels().size(), (size_t{1} << 17) + 1);
+  EXPECT_LE(Raw(last), (uint32_t{1} << 17) + 1);
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{kNames - 1}).label).name, "<other names>");
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{kNames - 1}).label).category,
+            Category::kUserAnnotation);
+  ASSERT_EQ(timeline->info().unsupported.size(), 1u);
+  EXPECT_NE(timeline->info().unsupported[0].reason.find("68928 rows"), std::string::npos)
+      << timeline->info().unsupported[0].reason;
+}
+
 TEST(BoundStacksTest, TotalsStayAndTheLargestAreKept) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     const FoldedStacks before = RandomStacks(seed, 5000);

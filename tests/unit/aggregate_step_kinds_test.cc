@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <random>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/step_job.h"
@@ -36,6 +38,49 @@ TEST(StepFinderTest, RolloutsOfVaryingLengthAreAllCountedInBoundedMemory) {
     finder.Look(job.now_ns() + 1'000'000'000);
     EXPECT_EQ(StartsOf(finder), job.starts()) << max_items << ": " << finder.rule().how;
   }
+}
+
+// Policies that take the best action, four updates for each rollout; `before_fetch`: a call between
+// the choice and the fetch, as an accuracy has.
+Job JobOfChoices(int before_fetch, bool has_loader) {
+  std::mt19937 random(11);
+  Job job;
+  for (int step = 0; step < 40; ++step) {
+    job.BeginStep();
+    for (uint32_t act = 20 + random() % 30; act > 0; --act) {
+      job.Calls(100, 4);
+      job.Call(110, ItemClass::kChoice);
+      if (before_fetch > 0) job.Calls(120, static_cast<uint32_t>(before_fetch));
+      job.Call(111, ItemClass::kRead);
+    }
+    for (int update = 0; update < 4; ++update) {
+      if (has_loader) job.Call(130, ItemClass::kLoaderNext);
+      job.Update(1, 8);
+    }
+  }
+  return job;
+}
+
+TEST(StepFinderTest, RolloutsOfPoliciesThatTakeTheBestActionAreStepsAndAGuess) {
+  const Job job = JobOfChoices(/*before_fetch=*/0, /*has_loader=*/false);
+  Job known = job;
+  const StepFinder finder = Find(known.items(), job.now_ns() + 1'000'000'000);
+  EXPECT_EQ(StartsOf(finder), job.starts()) << finder.rule().how;
+  EXPECT_LT(finder.confidence(), kGuessBelow);
+  EXPECT_NE(finder.rule().how.find("each update may be a step"), std::string::npos);
+}
+
+TEST(StepFinderTest, AccuraciesAndLooksAtWhatIsLearnedFromALoaderAreNoRollouts) {
+  for (const auto& [before_fetch, has_loader] : {std::pair{2, false}, {0, true}}) {
+    Job job = JobOfChoices(before_fetch, has_loader);
+    const StepFinder finder = Find(job.items(), job.now_ns() + 1'000'000'000);
+    EXPECT_EQ(finder.rule().how.find("rollout"), std::string::npos) << finder.rule().how;
+  }
+}
+
+TEST(StepFinderTest, AChoiceIsKnownByItsName) {
+  EXPECT_EQ(ClassifyItem("aten::argmax", false, false), ItemClass::kChoice);
+  EXPECT_EQ(ClassifyItem("aten::argmin", false, false), ItemClass::kOther);
 }
 
 // Epochs of batches without training; after each of them the iterator says that there is no more.

@@ -17,6 +17,7 @@ proftrace_unit_test(pipeline_test
     pipeline_system_paths_test.cc
     pipeline_system_test.cc
     pipeline_thread_end_test.cc
+    pipeline_waits_test.cc
   LIBS proftrace_pipeline proftrace_aggregate GTest::gmock)
 # Of these the parts that read bytes.
 proftrace_unit_test(wire_test PARSER

@@ -175,49 +175,6 @@ TEST(SystemTest, AClockIsNoWaker) {
   EXPECT_THAT(wakers, ElementsAre(0, 9, 0));
 }
 
-std::vector<WaitReason> WaitReasons(const Timeline& timeline) {
-  std::vector<WaitReason> reasons;
-  for (uint32_t i = 0; i < timeline.system_event_count(); ++i) {
-    reasons.push_back(timeline.system_event(i).off_cpu.reason);
-  }
-  return reasons;
-}
-
-TEST(SystemTest, AStoppedThreadWaitsForASignalWhateverItWasIn) {
-  SystemRecordMaker job;
-  abi::pt_off_cpu_record record{};
-  record.head = job.Head(abi::PT_OFF_CPU, kTid, 1000, 0, 0);
-  record.duration_ns = 500;
-  record.call = kFutex;
-  record.off_flags = abi::PT_OFF_CPU_FAULT;
-  for (const uint32_t state : {1, 4, 8}) {
-    record.state = state;
-    job.AddBytes(&record, sizeof(record));
-    record.head.time_ns += 1000;
-  }
-  const auto timeline = Build(job, SystemMetadata());
-  EXPECT_THAT(WaitReasons(*timeline),
-              ElementsAre(WaitReason::kFault, WaitReason::kSignal, WaitReason::kSignal));
-}
-
-TEST(SystemTest, APollOfNoFileIsASleep) {
-  SystemRecordMaker job;
-  abi::pt_off_cpu_record record{};
-  record.head = job.Head(abi::PT_OFF_CPU, kTid, 1000, 0, 0);
-  record.duration_ns = 500;
-  record.state = 1;
-  for (const auto& [call, flags] :
-       {std::pair{kPoll, 0}, {kPoll, abi::PT_OFF_CPU_NO_FILE}, {kFutex, abi::PT_OFF_CPU_NO_FILE}}) {
-    record.call = call;
-    record.off_flags = static_cast<abi::pt_u8>(flags);
-    job.AddBytes(&record, sizeof(record));
-    record.head.time_ns += 1000;
-  }
-  const auto timeline = Build(job, SystemMetadata());
-  EXPECT_THAT(WaitReasons(*timeline),
-              ElementsAre(WaitReason::kPoll, WaitReason::kSleep, WaitReason::kLock));
-}
-
 TEST(SystemTest, PathsStartAtTheirDirectories) {
   SystemRecordMaker job;
   job.File(1, abi::PT_SYSTEM_FILE_DIRECTORY, Names({"data", "home"}));
@@ -505,6 +462,13 @@ TEST(TimeBreakdownTest, EachMomentCountsOnce) {
   job.OffCpu(kMain, 3100, 3800, 0, kFutex);
   job.SystemCall(kMain, 3000, 4000, kFutex, 0);
   job.OffCpu(kMain, 5000, 5300, 300, -1, 0, 0, /*state=*/0);
+  abi::pt_off_cpu_record idle{};
+  idle.head = job.Head(abi::PT_OFF_CPU, kMain, 6000, 0, 0);
+  idle.duration_ns = 250;
+  idle.state = 1;
+  idle.call = kFutex;
+  idle.off_flags = abi::PT_OFF_CPU_EVENT;
+  job.AddBytes(&idle, sizeof(idle));
   const auto timeline = Build(job, SystemMetadata(0, 10'000));
   const std::optional<TimeBreakdown> time = BreakTimeDown(*timeline, FindSteps(*timeline));
   ASSERT_TRUE(time.has_value());
@@ -512,9 +476,10 @@ TEST(TimeBreakdownTest, EachMomentCountsOnce) {
   EXPECT_EQ(used(TimeUse::kFaults), 100);
   EXPECT_EQ(used(TimeUse::kIo), 900);  // the read, without its time in the queue
   EXPECT_EQ(used(TimeUse::kLock), 700);
+  EXPECT_EQ(used(TimeUse::kEvent), 250);
   EXPECT_EQ(used(TimeUse::kRunQueue), 400);
   EXPECT_EQ(used(TimeUse::kOther), 300);  // on the CPU in futex()
-  EXPECT_EQ(used(TimeUse::kCompute), 10'000 - 100 - 1000 - 1000 - 300);
+  EXPECT_EQ(used(TimeUse::kCompute), 10'000 - 100 - 1000 - 1000 - 300 - 250);
   EXPECT_EQ(time->total_ns, 10'000);
 }
 

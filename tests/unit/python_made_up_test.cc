@@ -8,6 +8,7 @@
 #include "symbols/python_runtime.h"
 #include "symbols/python_stacks.h"
 #include "symbols/python_state_place.h"
+#include "symbols/python_waits.h"
 #include "tests/unit/symbols_fake_memory.h"
 
 namespace proftrace {
@@ -278,6 +279,58 @@ TEST(MadeUpPythonTest, WhatDoesNotFitIsRefused) {
     p->memory.PutWord(p->inner + p->layout.stack.frame_instruction, ~uint64_t{0} / 2);
     p->memory.PutWord(p->interpreter + p->layout.interpreter_id, 7);  // no main interpreter
   });
+}
+
+// A thread that waits for the semaphore of an object of the class, in a function of the file.
+bool WaitsForLock(uint32_t version, const std::string& class_name, const std::string& file,
+                  const std::string& function, uint32_t most = 1) {
+  FakePython python(version);
+  constexpr uint16_t kPlace = 24;
+  python.layout.stack.state_place = kPlace;
+  const uint64_t block = *python.memory.ReadWord(python.thread + python.layout.stack.thread_id);
+  python.memory.PutWord(block + kPlace, python.thread);
+  const uint64_t code = python.CodeOf(python.inner);
+  python.memory.PutWord(code + python.layout.stack.code_file, python.Text(file));
+  python.memory.PutWord(code + python.layout.stack.code_name, python.Text(function));
+  const uint64_t semaphore = python.memory.Allocate(32);
+  const uint64_t object = python.Object(python.Type(class_name, 0), 64);
+  python.memory.PutWord(object + PT_PYTHON_LOCK_OF_OBJECT, semaphore);
+  python.memory.Put(object + PT_PYTHON_SEMAPHORE_MOST, &most, sizeof(most));
+  abi::pt_begun_wait wait{};
+  wait.thread_id = block;
+  wait.word = semaphore;
+  wait.sp = python.memory.Allocate(PT_WAIT_STACK_WORDS * 8);
+  wait.registers[0] = object + 8;  // something else
+  python.memory.PutWord(wait.sp + 40, object);
+  return WaitsForPythonLock(python.memory, python.layout, /*gil=*/0x9000, wait);
+}
+
+TEST(MadeUpPythonTest, LocksAreToldFromWhatThreadsWaitForWorkWith) {
+  constexpr char kThreading[] = "/usr/lib/python3/threading.py";
+  for (const uint32_t version : {kPython39, kPython310, kPython311, kPython312}) {
+    SCOPED_TRACE(PythonVersionText(version));
+    EXPECT_TRUE(WaitsForLock(version, "_thread.lock", "/job.py", "wait"));
+    EXPECT_TRUE(WaitsForLock(version, "_thread.lock", kThreading, "__enter__"));
+    EXPECT_FALSE(WaitsForLock(version, "_thread.lock", kThreading, "wait"));
+    EXPECT_FALSE(WaitsForLock(version, "_thread.lock", kThreading, "_wait_for_tstate_lock"));
+    EXPECT_TRUE(WaitsForLock(version, "_thread.RLock", kThreading, "wait"));
+    EXPECT_FALSE(WaitsForLock(version, "_queue.SimpleQueue", "/job.py", "work"));
+    EXPECT_TRUE(WaitsForLock(version, "_multiprocessing.SemLock", "/job.py", "work"));
+    EXPECT_FALSE(WaitsForLock(version, "_multiprocessing.SemLock", "/job.py", "work", 5));
+  }
+}
+
+TEST(MadeUpPythonTest, TheInterpretersLockIsKnownByItsAddress) {
+  FakePython python(kPython311);
+  abi::pt_begun_wait wait{};
+  wait.word = 0x9000 + PT_PYTHON_GIL_BYTES - 4;
+  EXPECT_TRUE(WaitsForPythonLock(python.memory, python.layout, 0x9000, wait));
+  wait.word += 4;
+  EXPECT_FALSE(WaitsForPythonLock(python.memory, python.layout, 0x9000, wait));
+  wait.word = 0x8ff8;
+  EXPECT_FALSE(WaitsForPythonLock(python.memory, python.layout, 0x9000, wait));
+  wait.word = 0;
+  EXPECT_FALSE(WaitsForPythonLock(python.memory, python.layout, /*gil=*/0, wait));
 }
 
 TEST(MadeUpPythonTest, ListsWithoutAnEndAreBounded) {

@@ -22,6 +22,8 @@ TimeUse UseOfBlocked(WaitReason reason) {
       return TimeUse::kRunQueue;
     case WaitReason::kLock:
       return TimeUse::kLock;
+    case WaitReason::kEvent:
+      return TimeUse::kEvent;
     case WaitReason::kIo:
       return TimeUse::kIo;
     case WaitReason::kFault:

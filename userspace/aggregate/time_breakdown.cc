@@ -59,7 +59,7 @@ std::optional<ThreadIndex> MainThread(const Timeline& timeline) {
 
 std::string_view TimeUseName(TimeUse use) {
   static constexpr std::array<std::string_view, kTimeUses> kNames = {
-      "compute", "data", "io", "lock", "run_queue", "faults", "other"};
+      "compute", "data", "io", "lock", "event", "run_queue", "faults", "other"};
   return kNames[static_cast<size_t>(use)];
 }
 

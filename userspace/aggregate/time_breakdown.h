@@ -17,14 +17,15 @@ enum class TimeUse : uint8_t {
   kCompute = 0,   // on a CPU, in the program itself
   kData = 1,      // off it, waiting for a batch of torch's DataLoader
   kIo = 2,        // in system calls that move or look for bytes of files and the network
-  kLock = 3,      // off the CPU, for a lock
-  kRunQueue = 4,  // it could run, and had no CPU
-  kFaults = 5,    // in page faults
-  kOther = 6,     // in other system calls; off the CPU for other reasons (sleep, poll, a child)
+  kLock = 3,      // off the CPU, for a lock that another thread holds
+  kEvent = 4,     // off it, for another thread to do something else: work in a queue, say
+  kRunQueue = 5,  // it could run, and had no CPU
+  kFaults = 6,    // in page faults
+  kOther = 7,     // in other system calls; off the CPU for other reasons (sleep, poll, a child)
 };
-inline constexpr size_t kTimeUses = 7;
+inline constexpr size_t kTimeUses = 8;
 
-// "compute", "data", "io", "lock", "run_queue", "faults", "other".
+// "compute", "data", "io", "lock", "event", "run_queue", "faults", "other".
 std::string_view TimeUseName(TimeUse use);
 
 using TimeUses = std::array<int64_t, kTimeUses>;  // ns; the sum is the whole time

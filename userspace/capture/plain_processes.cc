@@ -51,6 +51,7 @@ void PlainProcesses::Describe(Pid pid, bool followed) {
   living_.insert(Raw(pid));
   // One that is gone already has no samples.
   if (sampler_ != nullptr) (void)PrepareSamples(sampler_, pid);
+  PrepareWaits(system_, pid);
   ProcessEntry entry;
   entry.target = DescribeProcess(pid);
   entry.target.followed = followed;

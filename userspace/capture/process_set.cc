@@ -237,6 +237,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     programs_->ForgetProcess(pid);
     return prepared;
   }
+  PrepareWaits(system_, pid);
   if (programs_->wants_stacks() || sampler_ != nullptr) {
     std::vector<Unsupported> gaps =
         PrepareStacks(programs_, patch_, &modules_, sampler_, pid, &entry.target);

@@ -47,6 +47,13 @@ std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid) {
   return Sample(sampler, pid, FindPython(pid, memory));
 }
 
+void PrepareWaits(SystemPrograms* system, Pid pid) {
+  if (system == nullptr || !system->wants_python()) return;
+  const ProcessMemory memory(pid);
+  const absl::StatusOr<PythonRuntime> python = FindPython(pid, memory);
+  if (python.ok()) system->AddPython(pid, memory, *python);
+}
+
 std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* patch,
                                        ModuleCollector* modules, Sampler* sampler, Pid pid,
                                        Target* target) {

@@ -1,5 +1,6 @@
 // Tells who reads the Python of a process how it lies in memory: the kernel's side and the
-// collector of modules (--with-stack), the jumps, the sampler (--sample).
+// collector of modules (--with-stack), the jumps, the sampler (--sample), and what tells locks from
+// other waits (--activities sched).
 #pragma once
 
 #include <string>
@@ -9,6 +10,7 @@
 #include "userspace/capture/module_collector.h"
 #include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/sampler.h"
+#include "userspace/capture/system_programs.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 
@@ -22,5 +24,8 @@ std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* pat
                                        Target* target);
 // The same of a process whose operators are not recorded: the sampler alone is told.
 std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid);
+// What the process's threads wait for, if its Python is known. `system`: null where nothing of the
+// system is recorded.
+void PrepareWaits(SystemPrograms* system, Pid pid);
 
 }  // namespace proftrace

@@ -257,6 +257,7 @@ void RecordSession::ReportProgress(int64_t now_ns) {
   if (const std::optional<RecordedSteps> steps = step_watch_->Find(); steps.has_value()) {
     const auto& [start_ns, end_ns] = steps->intervals.back();
     progress.step_ms = static_cast<double>(end_ns - start_ns) * 1e-6;
+    progress.step_tid = steps->tid;
     if (AskedForSteps()) progress.steps = steps->intervals.size();
   }
   last_progress_ns_ = now_ns;

@@ -35,6 +35,7 @@ struct Progress {
   uint64_t lost = 0;
   std::optional<double> step_ms;  // of the last step that was found
   uint64_t steps = 0;             // found so far; not counted unless they are waited for
+  Tid step_tid{};                 // the thread that both are of: the one with the best evidence
 };
 
 // What is recorded when every probe is live.

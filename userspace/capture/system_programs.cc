@@ -20,6 +20,7 @@
 
 #include "bpf/abi/system_records.h"
 #include "symbols/process_maps.h"
+#include "symbols/python_waits.h"
 #include "system_activity.skel.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -146,6 +147,22 @@ struct SystemPrograms::Impl {
     }
   }
 
+  // Of the process's threads that waited as semaphores do when they were found: which of them do
+  // for a lock of Python's.
+  void TellBegunWaits(Pid pid, const TargetMemory& memory, const PythonLayout& layout,
+                      uint64_t gil) const {
+    const int map = bpf_map__fd(skeleton->maps.begun_waits);
+    uint32_t tid = 0;
+    for (bool has = bpf_map_get_next_key(map, nullptr, &tid) == 0; has;
+         has = bpf_map_get_next_key(map, &tid, &tid) == 0) {
+      abi::pt_begun_wait wait{};
+      if (bpf_map_lookup_elem(map, &tid, &wait) != 0 || wait.pid != Raw(pid)) continue;
+      if (!WaitsForPythonLock(memory, layout, gil, wait)) continue;
+      wait.is_lock = 1;
+      (void)bpf_map_update_elem(map, &tid, &wait, BPF_EXIST);
+    }
+  }
+
   // Runs an iterator over all threads to its end.
   static absl::Status Iterate(bpf_link* iterator) {
     const UniqueFd fd(bpf_iter_create(bpf_link__fd(iterator)));
@@ -168,6 +185,7 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   std::unique_ptr<SystemPrograms> programs(new SystemPrograms);
   Impl& impl = *programs->impl_;
   impl.awaited = options.awaited;
+  programs->wants_python_ = activities.sched;
   impl.skeleton.reset(system_activity_bpf__open());
   if (impl.skeleton == nullptr) return NotRecorded("the BPF programs", errno);
   system_activity_bpf* skeleton = impl.skeleton.get();
@@ -323,6 +341,16 @@ absl::Status SystemPrograms::AddProcesses(std::span<const Pid> pids) {
   absl::Status status = Impl::Iterate(impl_->begin_lister);
   impl_->TellRestartedCalls();
   return status;
+}
+
+void SystemPrograms::AddPython(Pid pid, const TargetMemory& memory, const PythonRuntime& python) {
+  if (!wants_python_) return;
+  const uint32_t key = Raw(pid);
+  const abi::pt_waiting_python entry{FindPythonGil(memory, python), python.layout.stack};
+  // One that the map has no room for waits for events alone.
+  (void)bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.waiting_pythons), &key, &entry,
+                            BPF_ANY);
+  impl_->TellBegunWaits(pid, memory, python.layout, entry.gil);
 }
 
 void SystemPrograms::Drain(const RecordCallback& callback) { (void)impl_->ring.Take(callback); }

@@ -13,6 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "symbols/process_memory.h"
+#include "symbols/python_runtime.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 
@@ -42,6 +44,11 @@ class SystemPrograms {
   // The same of many at once: the kernel's threads are gone through a single time.
   absl::Status AddProcesses(std::span<const Pid> pids);
 
+  // Python's locks of the process, and of those that it forks, are told from what its threads wait
+  // for work with from here on. Nothing where the scheduler is not recorded. From any thread.
+  void AddPython(Pid pid, const TargetMemory& memory, const PythonRuntime& python);
+  bool wants_python() const { return wants_python_; }
+
   // Hands over all records that are there.
   void Drain(const RecordCallback& callback);
   // Tells of what threads are in the middle of, up to now: what they do from here on is told of as
@@ -70,6 +77,7 @@ class SystemPrograms {
   std::unique_ptr<Impl> impl_;
   std::vector<Unsupported> gaps_;
   std::optional<double> ns_per_call_;
+  bool wants_python_ = false;
 };
 
 }  // namespace proftrace

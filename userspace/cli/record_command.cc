@@ -259,10 +259,12 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
   callbacks.on_progress = [](const Progress& progress) {
     char step[80] = "";
     if (progress.step_ms.has_value() && progress.steps > 0) {
-      std::snprintf(step, sizeof(step), ", %llu steps, the last of %.2f ms",
-                    static_cast<unsigned long long>(progress.steps), *progress.step_ms);
+      std::snprintf(step, sizeof(step), ", %llu steps of TID %u, the last of %.2f ms",
+                    static_cast<unsigned long long>(progress.steps), Raw(progress.step_tid),
+                    *progress.step_ms);
     } else if (progress.step_ms.has_value()) {
-      std::snprintf(step, sizeof(step), ", step %.2f ms", *progress.step_ms);
+      std::snprintf(step, sizeof(step), ", step of TID %u %.2f ms", Raw(progress.step_tid),
+                    *progress.step_ms);
     }
     ShowProgress("%.1f s, %.0f records/s, %llu lost%s", progress.elapsed_s, progress.records_per_s,
                  static_cast<unsigned long long>(progress.lost), step);

@@ -81,13 +81,6 @@ Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger,
   }
 }
 
-EventLabel Decoder::InternLabel(const Label& label) {
-  const auto [it, inserted] =
-      label_ids_.try_emplace(label, static_cast<EventLabel>(labels_.size()));
-  if (inserted) labels_.push_back(label);
-  return it->second;
-}
-
 const Decoder::Process* Decoder::FindProcess(uint32_t pid, int64_t time_ns) {
   if (last_processes_ == nullptr || pid != last_pid_) {
     const auto it = processes_.find(pid);

@@ -1,4 +1,4 @@
-// What rows of autograd nodes are called.
+// Labels of events, and what rows of autograd nodes are called.
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -11,6 +11,11 @@
 namespace proftrace {
 namespace {
 
+// Names that never repeat are bounded here, too. Twice as many as the Timeline keeps: it is full
+// before, and tells of it, as rows of some labels never come.
+constexpr size_t kMostEventLabels = size_t{1} << 18;
+constexpr char kOtherEventNames[] = "<other names>";
+
 constexpr std::string_view kGeneratedPrefix = "torch::autograd::generated::";
 
 // A node's name() as torch gives it: generated classes override it with the bare class name, the
@@ -21,6 +26,21 @@ std::string_view NodeNameFromClass(std::string_view name) {
 }
 
 }  // namespace
+
+EventLabel Decoder::InternLabel(const Label& label) {
+  const auto id = static_cast<EventLabel>(labels_.size());
+  if (label_ids_.size() >= kMostEventLabels && !label_ids_.contains(label)) {
+    Label other = label;
+    other.name = kOtherEventNames;
+    other.overload_name.clear();
+    const auto [it, inserted] = label_ids_.try_emplace(other, id);
+    if (inserted) labels_.push_back(std::move(other));
+    return it->second;
+  }
+  const auto [it, inserted] = label_ids_.try_emplace(label, id);
+  if (inserted) labels_.push_back(label);
+  return it->second;
+}
 
 std::string Decoder::NodeName(const ImageTable& image, const abi::pt_node_record& record) const {
   if (record.type_name[0] != '\0') {

@@ -41,6 +41,9 @@ WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
   if (reason == WaitReason::kPoll && (record.off_flags & abi::PT_OFF_CPU_NO_FILE) != 0) {
     return WaitReason::kSleep;
   }
+  if (reason == WaitReason::kLock && (record.off_flags & abi::PT_OFF_CPU_EVENT) != 0) {
+    return WaitReason::kEvent;
+  }
   const bool is_disk = (record.off_flags & abi::PT_OFF_CPU_IO) != 0;
   return reason == WaitReason::kOther && is_disk ? WaitReason::kIo : reason;
 }

@@ -6,6 +6,7 @@ namespace {
 using K = ArgumentKind;
 constexpr CallClass kOther = CallClass::kOther;
 constexpr CallClass kLock = CallClass::kLock;
+constexpr CallClass kMessageQueue = CallClass::kQueue;
 constexpr CallClass kSleep = CallClass::kSleep;
 constexpr CallClass kChild = CallClass::kChild;
 constexpr CallClass kForSignal = CallClass::kSignal;
@@ -136,16 +137,20 @@ constexpr SystemCallRow kRows[] = {
     {"semtimedop", kLock, {kSemId, kSops, kNsops, kTimeout}},
     {"semctl", kOther, {kSemId, Int("semnum"), kCmd, Hex("arg")}},
     {"msgget", kOther, {kKey, Hex("msgflg")}},
-    {"msgsnd", kLock, {Int("msqid"), Pointer("msgp"), kSize, Hex("msgflg")}},
-    {"msgrcv", kLock, {Int("msqid"), Pointer("msgp"), kSize, Int("msgtyp"), Hex("msgflg")}},
+    {"msgsnd", kMessageQueue, {Int("msqid"), Pointer("msgp"), kSize, Hex("msgflg")}},
+    {"msgrcv", kMessageQueue, {Int("msqid"), Pointer("msgp"), kSize, Int("msgtyp"), Hex("msgflg")}},
     {"msgctl", kOther, {Int("msqid"), kCmd, kBuf}},
     {"ipc",
      kLock,
      {Int("call"), Int("first"), Hex("second"), Hex("third"), Pointer("ptr"), Hex("fifth")}},
     {"mq_open", kOther, {Pointer("name"), kOpenFlags, kMode, Pointer("attr")}, kGivesFile},
     {"mq_unlink", kOther, {Pointer("name")}},
-    {"mq_timedsend", kLock, {kQueue, kMsgPointer, kMsgLength, Unsigned("msg_prio"), kDeadline}},
-    {"mq_timedreceive", kLock, {kQueue, kMsgPointer, kMsgLength, Pointer("msg_prio"), kDeadline}},
+    {"mq_timedsend",
+     kMessageQueue,
+     {kQueue, kMsgPointer, kMsgLength, Unsigned("msg_prio"), kDeadline}},
+    {"mq_timedreceive",
+     kMessageQueue,
+     {kQueue, kMsgPointer, kMsgLength, Pointer("msg_prio"), kDeadline}},
     {"mq_notify", kOther, {kQueue, Pointer("sevp")}},
     {"mq_getsetattr", kOther, {kQueue, Pointer("newattr"), Pointer("oldattr")}},
     // Times.

@@ -88,6 +88,8 @@ WaitReason ReasonOf(CallClass call_class) {
       return WaitReason::kChild;
     case CallClass::kSignal:
       return WaitReason::kSignal;
+    case CallClass::kQueue:
+      return WaitReason::kEvent;
     case CallClass::kOther:
     case CallClass::kMemory:
     case CallClass::kProcess:

@@ -22,13 +22,14 @@ enum class CallClass : uint8_t {
   kOther = 0,
   kFileIo = 1,     // files, directories, pipes, and their names
   kNetworkIo = 2,  // sockets
-  kLock = 3,       // futexes, semaphores, queues of messages, flock
+  kLock = 3,       // futexes, semaphores, flock
   kPoll = 4,
   kSleep = 5,
   kChild = 6,
   kSignal = 7,
   kMemory = 8,  // addresses; also of mapped files
   kProcess = 9,
+  kQueue = 10,  // of messages
 };
 
 // How an argument is meant. A file, path or address without "other" or "second" is what the call

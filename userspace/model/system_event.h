@@ -29,7 +29,7 @@ enum class SystemKind : uint8_t {
 // Why a thread had no CPU.
 enum class WaitReason : uint8_t {
   kPreempted = 0,  // it could go on: another thread got the CPU, or it gave it away
-  kLock = 1,       // futex and the like
+  kLock = 1,       // for a lock that another thread holds
   kIo = 2,         // a file, a pipe, a socket
   kPoll = 3,       // for any of several files
   kSleep = 4,      // until a time
@@ -38,8 +38,11 @@ enum class WaitReason : uint8_t {
   kSignal = 7,     // for a signal, or stopped by one
   kOther = 8,
   kNew = 9,  // it was created, and had not run
+  // For another thread to do anything but give back a lock: work in a queue, a condition variable,
+  // a semaphore, a message, a thread's end. An idle thread of a pool waits so.
+  kEvent = 10,
 };
-inline constexpr size_t kWaitReasons = 10;
+inline constexpr size_t kWaitReasons = 11;
 
 enum class FaultArea : uint8_t {
   kUnknown = 0,
@@ -183,7 +186,7 @@ struct SystemTables {
 
 // "syscall", "sched", "fault", "io_request".
 std::string_view SystemCategoryName(SystemKind kind);
-// "preempted", "lock", "io", "poll", "sleep", "fault", "child", "signal", "other", "new".
+// "preempted", "lock", "io", "poll", "sleep", "fault", "child", "signal", "other", "new", "event".
 std::string_view WaitReasonName(WaitReason reason);
 // "heap", "stack", "file", "anonymous", "unknown".
 std::string_view FaultAreaName(FaultArea area);

@@ -1,5 +1,7 @@
 #include "userspace/model/timeline.h"
 
+#include <cstdint>
+#include <string>
 #include <utility>
 
 namespace proftrace {
@@ -9,6 +11,18 @@ constexpr size_t kSpanMemoryBytes = size_t{72} << 20;      // 1.5 M spans; the o
 constexpr size_t kMemoryEventBytes = size_t{56} << 20;     // 1 M events, likewise
 constexpr size_t kDeviceActivityBytes = size_t{64} << 20;  // half a million, likewise
 constexpr size_t kKernelBytes = size_t{40} << 20;
+// Names that never repeat (a step's number in an annotation) are bounded: those that come later are
+// one row of their kind. PyTorch has 3000 names of its own.
+constexpr size_t kMostLabels = size_t{1} << 17;
+constexpr size_t kMostPaths = size_t{1} << 20;
+constexpr char kOtherNames[] = "<other names>";
+
+Label OtherNamesLike(const Label& label) {
+  Label other = label;
+  other.name = kOtherNames;
+  other.overload_name.clear();
+  return other;
+}
 
 }  // namespace
 
@@ -33,8 +47,9 @@ TimelineBuilder::TimelineBuilder(const std::string& spill_directory)
 
 LabelId TimelineBuilder::InternLabel(const Label& label) {
   const LabelId next{static_cast<uint32_t>(timeline_->labels_.size())};
-  const auto [it, inserted] = label_ids_.try_emplace(label, next);
-  if (inserted) timeline_->labels_.push_back(label);
+  const bool is_full = label_ids_.size() >= kMostLabels && !label_ids_.contains(label);
+  const auto [it, inserted] = label_ids_.try_emplace(is_full ? OtherNamesLike(label) : label, next);
+  if (inserted) timeline_->labels_.push_back(it->first);
   return it->second;
 }
 
@@ -55,7 +70,12 @@ PathId TimelineBuilder::InternPath(PathId parent, LabelId label) {
 }
 
 PathId TimelineBuilder::InternNode(PathId parent, LabelId label) {
-  const uint64_t key = (static_cast<uint64_t>(Raw(parent)) << 32) | Raw(label);
+  uint64_t key = (static_cast<uint64_t>(Raw(parent)) << 32) | Raw(label);
+  if (path_ids_.size() >= kMostPaths && !path_ids_.contains(key)) {
+    parent = kRootPath;
+    label = InternLabel(OtherNamesLike(timeline_->labels_[Raw(label)]));
+    key = Raw(label);
+  }
   const PathId next{static_cast<uint32_t>(timeline_->paths_.size())};
   const auto [it, inserted] = path_ids_.try_emplace(key, next);
   if (inserted) {
@@ -87,6 +107,24 @@ void TimelineBuilder::SetStacks(std::vector<PythonFrame> frames, std::vector<Pyt
 std::unique_ptr<Timeline> TimelineBuilder::Finish(RecordingInfo info, const Ledger& ledger) {
   timeline_->info_ = std::move(info);
   timeline_->ledger_ = ledger;
+  if (label_ids_.size() >= kMostLabels) {
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < span_count(); ++i) {
+      rows += timeline_->labels_[Raw(span(SpanId{i}).label)].name == kOtherNames;
+    }
+    if (rows > 0) {
+      timeline_->info_.unsupported.push_back(
+          {"names", std::to_string(rows) + " rows have a name beyond the first " +
+                        std::to_string(kMostLabels) + " and are called " + kOtherNames +
+                        "; give annotations names that repeat, or record a shorter time"});
+    }
+  }
+  if (path_ids_.size() >= kMostPaths) {
+    timeline_->info_.unsupported.push_back(
+        {"paths", "there are more than " + std::to_string(kMostPaths) +
+                      " paths of names; rows on later ones have the path " + kOtherNames +
+                      "; record a shorter time"});
+  }
   label_ids_.clear();
   path_ids_.clear();
   device_name_ids_.clear();

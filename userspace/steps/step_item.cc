@@ -52,6 +52,7 @@ ItemClass ClassifyItem(std::string_view name, bool is_annotation, bool is_autogr
   if (IsOneOf(name, kSources)) return ItemClass::kSource;
   if (name == "aten::random_") return ItemClass::kDraw;
   if (IsOneOf(name, kSamples)) return ItemClass::kSample;
+  if (name == "aten::argmax") return ItemClass::kChoice;
   return ItemClass::kOther;
 }
 

@@ -24,6 +24,7 @@ enum class ItemClass : uint8_t {
   kSource,         // makes data: inputs, noise, a prompt, a token's embedding
   kDraw,           // numbers at random, as for a seed
   kSample,         // draws from a distribution: policies, generation
+  kChoice,         // takes the best: greedy policies and generation, where it is fetched next
 };
 
 struct StepItem {

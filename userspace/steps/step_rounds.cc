@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace proftrace {
 namespace {
@@ -24,6 +25,14 @@ size_t RepeatedPart(const std::vector<uint32_t>& symbols) {
   if (symbols.empty()) return 0;
   const size_t part = symbols.size() - ends_with.back();
   return symbols.size() % part == 0 ? part : symbols.size();
+}
+
+// An action is fetched as it is; an accuracy is made of choices by comparing them.
+bool IsFetchedChoice(std::span<const StepItem> items, size_t at) {
+  if (items[at].item_class != ItemClass::kChoice) return false;
+  size_t next = at + 1;
+  if (next < items.size() && items[next].item_class == ItemClass::kDetach) ++next;
+  return next < items.size() && items[next].item_class == ItemClass::kRead;
 }
 
 }  // namespace
@@ -69,11 +78,20 @@ std::vector<Segment> SegmentsBetween(std::span<const StepItem> items,
         items.subspan(segment.begin + 1, segment.end - segment.begin);
     segment.signature = SignatureOf(part);
     segment.duration_ns = items[segment.end].end_ns - items[segment.begin].end_ns;
-    for (const StepItem& item : part) {
-      segment.loader_nexts += item.item_class == ItemClass::kLoaderNext;
-      segment.samples += item.item_class == ItemClass::kSample;
+    for (size_t at = 0; at < part.size(); ++at) {
+      segment.loader_nexts += part[at].item_class == ItemClass::kLoaderNext;
+      const bool is_choice = IsFetchedChoice(part, at);
+      segment.choices += is_choice;
+      segment.samples += is_choice || part[at].item_class == ItemClass::kSample;
     }
     segments.push_back(segment);
+  }
+  // Where a DataLoader gives what is learned from, choices are a look at how far the model is.
+  const bool has_batches =
+      std::any_of(segments.begin(), segments.end(),
+                  [](const Segment& segment) { return segment.loader_nexts > 0; });
+  for (Segment& segment : segments) {
+    if (has_batches) segment.samples -= std::exchange(segment.choices, 0);
   }
   return segments;
 }

@@ -33,7 +33,8 @@ struct Segment {
   Signature signature{};
   int64_t duration_ns = 0;  // from the end of one marker to the end of the next
   uint32_t loader_nexts = 0;
-  uint32_t samples = 0;
+  uint32_t samples = 0;  // draws, and choices that are fetched
+  uint32_t choices = 0;  // of these
 };
 
 // One segment between each two markers, in order. `markers`: ascending indices of `items`.

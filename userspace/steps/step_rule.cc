@@ -290,6 +290,11 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
   std::vector<int64_t> rounds_ns;
   if (HasRollouts(segments)) {
     rule->begins_sampling = true;
+    // A generation that is looked at now and then is the same to see.
+    const bool only_chooses =
+        std::all_of(segments.begin(), segments.end(),
+                    [](const Segment& segment) { return segment.samples == segment.choices; });
+    if (only_chooses) rule->doubt = "each update may be a step";
     std::vector<int64_t> sizes;
     size_t last = 0;
     for (size_t i = 0; i < segments.size(); ++i) {
