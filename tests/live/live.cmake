@@ -40,9 +40,9 @@ set(only_python_end PythonEndTest.test_python_ends_when_a_thread_has_read_its_fr
 # Children are found by looking for them, which a busy machine does late.
 set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children)
 
-foreach(test IN ITEMS agent all bounds budget calls children clean confined cuda damage displaced dump exit_codes faults file_swap flight flooded_ring fork_kill_points gpu gpu_check gpu_children gpu_idle gpu_kinds guardian harmless injection interpreters interrupted kill_points loss memory memory_limit namespaces options other_processes outputs own_runtime patch patch_harmless patch_limits patch_tier python_end ranges ranks sample sched spawned stack_storms stacks standstill steps system targets threads two_tracers unprivileged views)
+foreach(test IN ITEMS agent all bounds budget calls children clean confined cuda damage displaced dump exit_codes faults file_swap flight flooded_ring fork_kill_points gpu gpu_check gpu_children gpu_idle gpu_kinds guardian harmless injection interpreters interrupted keywords kill_points loss memory memory_limit namespaces options other_processes outputs own_runtime patch patch_harmless patch_limits patch_tier python_end ranges ranks sample sched spawned stack_storms stacks standstill steps system targets threads two_tracers unprivileged views)
   set(python "${live_python}")
-  if(test MATCHES "^(agent|cuda|gpu_check)$")
+  if(test MATCHES "^(agent|cuda|gpu_check|keywords)$")
     set(python "${cuda_python}")
   endif()
   set(file "${test}")
