@@ -7,6 +7,7 @@
 #define PROFTRACE_BPF_DEMOTIONS_H
 
 #include "bpf/common.bpf.h"
+#include "bpf/abi/demotions.h"
 
 const volatile bool config_has_budget = false;
 

@@ -55,36 +55,56 @@ static __always_inline __u64 value_at(struct pt_regs *ctx, const struct pt_place
 	return value;
 }
 
-/* The characters of a Python str as UTF-8 with a NUL behind it: compact ASCII, or what Python has
- * made of it. Else 0, and `own` are its own, of which there are so many bytes (PT_TEXT_WIDTH). */
-static __always_inline __u64 python_characters(__u64 object, __u32 ascii_bytes, __u64 *own,
-					       __u32 *bytes)
+/* The characters of a Python str. */
+struct python_characters {
+	__u64 address; /* 0 = not to be had */
+	__u64 bytes;
+	__u32 width; /* bytes a character; 0 = they are UTF-8, with a NUL behind them */
+};
+
+#define PYTHON_STR_IS_COMPACT 0x20
+#define PYTHON_STR_IS_ASCII 0x40
+
+/* Compact ASCII, or the UTF-8 that Python has made, or else what it has itself. */
+static __always_inline void find_characters(__u64 object, __u32 ascii_bytes,
+					    struct python_characters *found)
 {
-	__u64 made;
-	__u64 length;
+	/* Behind the UTF-8's length and address; up to 3.11 a third field follows these. */
+	__u64 own = object + ascii_bytes + (ascii_bytes > 40 ? 24 : 16);
 	__u32 state = 0;
 	__u32 width;
 
-	if (bpf_probe_read_user(&state, sizeof(state), (void *)(object + 32)))
-		return 0;
+	found->address = 0;
+	found->width = 0;
 	/* PyASCIIObject.state: interned 2 bits (8 from 3.14 on), kind 3, compact 1, ascii 1; the
 	 * ASCII bit has kept its place. */
-	if (state & 0x40)
-		return object + ascii_bytes;
-	made = read_word(object + ascii_bytes + 8);
+	if (bpf_probe_read_user(&state, sizeof(state), (void *)(object + 32)))
+		return;
+	found->bytes = read_word(object + PYTHON_SIZE);
 	width = state >> 2 & 7;
-	if (made || !(state & 0x20) || (width != 1 && width != 2 && width != 4))
-		return made;
-	/* Behind the UTF-8's length and address; up to 3.11 a third field follows these. */
-	*own = object + ascii_bytes + (ascii_bytes > 40 ? 24 : 16);
-	length = read_word(object + 16);
-	if (length > PT_NAME_BYTES)
-		length = PT_NAME_BYTES;
-	*bytes = (__u32)length * width;
-	if (*bytes > PT_NAME_BYTES)
-		*bytes = PT_NAME_BYTES + 1; /* which says that it is cut */
-	*bytes |= width << PT_TEXT_WIDTH_SHIFT;
-	return 0;
+	if (state & PYTHON_STR_IS_ASCII) {
+		/* One of a class derived from str has the address of its characters. */
+		found->address =
+		    state & PYTHON_STR_IS_COMPACT ? object + ascii_bytes : read_word(own);
+		return;
+	}
+	found->address = read_word(object + ascii_bytes + 8);
+	if (found->address) {
+		found->bytes = read_word(object + ascii_bytes);
+	} else if (width == 1 || width == 2 || width == 4) {
+		found->address = state & PYTHON_STR_IS_COMPACT ? own : read_word(own);
+		found->bytes *= width;
+		found->width = width;
+	}
+}
+
+/* How long a name of wide characters is said to be (PT_TEXT_WIDTH). */
+static __always_inline __u32 wide_length(const struct python_characters *text)
+{
+	/* One more says that it is cut. */
+	__u64 bytes = text->bytes > PT_NAME_BYTES ? PT_NAME_BYTES + 1 : text->bytes;
+
+	return (__u32)bytes | text->width << PT_TEXT_WIDTH_SHIFT;
 }
 
 /* The length of the text, and its address; the text itself goes into `name`. */
@@ -92,8 +112,8 @@ static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_plac
 				       struct long_name *name, __u64 *characters)
 {
 	__u64 address = value_at(ctx, place);
+	struct python_characters text = {};
 	__u32 key = place->otherwise;
-	__u32 wide = 0;
 	long bytes;
 
 	if (!address && key) {
@@ -102,14 +122,19 @@ static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_plac
 			return PT_TEXT_READ_FAILED;
 		address = value_at(ctx, place);
 	}
-	if (place->form == PT_PLACE_PYTHON_STRING && address)
-		address = python_characters(address, place->text_offset, characters, &wide);
-	else if (place->form == PT_PLACE_PYTHON_TYPE && address)
+	if (place->form == PT_PLACE_PYTHON_STRING && address) {
+		find_characters(address, place->text_offset, &text);
+		address = text.address;
+	} else if (place->form == PT_PLACE_PYTHON_TYPE && address) {
 		address = read_word(address + PYTHON_TYPE_NAME);
-	if (wide)
-		return read_name_bytes(name, *characters, PT_TEXT_LENGTH(wide))
-			   ? PT_TEXT_READ_FAILED
-			   : wide;
+	}
+	if (text.width && address) {
+		__u32 length = wide_length(&text);
+
+		*characters = address;
+		return read_name_bytes(name, address, PT_TEXT_LENGTH(length)) ? PT_TEXT_READ_FAILED
+									      : length;
+	}
 	if (!address)
 		return PT_TEXT_READ_FAILED;
 	bytes = read_long_name(name, address);

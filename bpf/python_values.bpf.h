@@ -221,6 +221,26 @@ static __noinline int put_python_sequence(struct input_walk *walk, __u64 object,
 	return 0;
 }
 
+/* The first entry of a dict's table, whose size (or what tells it) is `size`. */
+static __always_inline __u64 first_entry(const struct pt_signature *signature, __u64 table,
+					 __u64 size)
+{
+	if (signature->layout.python_dict_kind)
+		return table + PYTHON_TABLE_INDEX +
+		       (1ULL << (size >> PYTHON_TABLE_INDEX_SHIFT & 63));
+	return table + PYTHON_OLD_TABLE_INDEX +
+	       (size > 0xffffffff ? 8 * size
+		: size > 0xffff	  ? 4 * size
+		: size > 0xff	  ? 2 * size
+				  : size);
+}
+
+/* Whether all keys of the table are texts, so that its entries have no hash. */
+static __always_inline bool has_texts_alone(const struct pt_signature *signature, __u64 size)
+{
+	return signature->layout.python_dict_kind && (size >> PYTHON_TABLE_KIND_SHIFT & 0xff);
+}
+
 /* A dict of which torch makes a value has keys of one type, and none of texts. Any other is left
  * out; what torch makes of those with keys that may be numbers is not told. */
 static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
@@ -239,17 +259,9 @@ static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
 	if (!read_words(buffer, words, sizeof(*words), address + PYTHON_TABLE_SIZE))
 		return 0;
 	size = words[0];
-	if (walk->signature->layout.python_dict_kind) {
-		if (size >> PYTHON_TABLE_KIND_SHIFT & 0xff)
-			return 0; /* texts alone */
-		address += PYTHON_TABLE_INDEX + (1ULL << (size >> PYTHON_TABLE_INDEX_SHIFT & 63));
-	} else {
-		address += PYTHON_OLD_TABLE_INDEX;
-		address += size > 0xffffffff ? 8 * size
-			   : size > 0xffff   ? 4 * size
-			   : size > 0xff     ? 2 * size
-					     : size;
-	}
+	if (has_texts_alone(walk->signature, size))
+		return 0;
+	address = first_entry(walk->signature, address, size);
 	if (!read_words(buffer, words, sizeof(*words), address + PYTHON_ENTRY_KEY))
 		return 0;
 	kind = words[0] ? python_kind(words[0]) : PYTHON_UNREADABLE; /* 0: one that was taken out */

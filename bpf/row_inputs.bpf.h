@@ -9,6 +9,7 @@
 #include "bpf/guards.bpf.h"
 #include "bpf/inferred_values.bpf.h"
 #include "bpf/inputs.bpf.h"
+#include "bpf/python_keywords.bpf.h"
 
 /* Filled by the loader; the key is in struct pt_place. */
 struct {
@@ -143,6 +144,10 @@ static __noinline int write_row_inputs(struct pt_regs *ctx, __u64 cookie)
 	if (!put_row_values(&walk))
 		bpf_loop(signature->count, visit_argument, &walk, 0);
 	send_inputs(buffer, PT_REGS_SP(ctx), cookie, PT_INPUTS);
+	if (signature->arguments[0].kind == PT_ARGUMENT_INFERRED_VALUES && buffer->arguments[1]) {
+		put_keywords(&walk, buffer->arguments[1]);
+		send_inputs(buffer, PT_REGS_SP(ctx), cookie, PT_KEYWORDS);
+	}
 	*(volatile __u64 *)&buffer->busy = 0;
 	return 0;
 }

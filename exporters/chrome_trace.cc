@@ -16,6 +16,7 @@
 #include "exporters/chrome_system_rows.h"
 #include "exporters/distributed_info.h"
 #include "exporters/escape.h"
+#include "exporters/keyword_args.h"
 #include "exporters/open_slices.h"
 #include "exporters/recording_json.h"
 #include "exporters/text_writer.h"
@@ -304,6 +305,7 @@ class ChromeTraceWriter {
     RowDetails details;
     details.sequence = timeline_.columns().sequence.at(id);
     details.inputs = timeline_.inputs_of(id);
+    if (details.inputs != nullptr) details.keywords = KeywordArgs(details.inputs->keywords);
     details.bytes = timeline_.columns().call_bytes.at(id);
     details.call = timeline_.columns().cuda_call.at(id);
     details.call_stack = call_stacks_.Of(id);
@@ -363,6 +365,7 @@ class ChromeTraceWriter {
     // What only some rows have.
     SpanSequence sequence = {};
     const OperatorInputs* inputs = nullptr;
+    std::string keywords = {};
     uint64_t bytes = 0;  // 0 = not told
     CudaCall call = {};
     uint64_t correlation = 0;  // its own in this trace; 0 = not told
@@ -378,7 +381,8 @@ class ChromeTraceWriter {
         span.ended_elsewhere ? std::nullopt : SliceOf(span.thread, span.start_ns, span.end_ns());
     const bool nests = slice.has_value();
     char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
-                               InputBytes(details.inputs) + details.call_stack.size());
+                               InputBytes(details.inputs) + details.keywords.size() +
+                               details.call_stack.size());
     at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
     at = PutText(at, label);
     at = PutText(at, thread);
@@ -406,6 +410,7 @@ class ChromeTraceWriter {
     at = PutText(at, "\"Ev Idx\": ");
     at = PutInteger(at, index);
     if (details.inputs != nullptr) at = PutInputs(at, *details.inputs);
+    at = PutText(at, details.keywords);
     at = PutText(at, details.call_stack);
     if (details.bytes != 0) {
       at = PutText(at, ", \"bytes\": ");

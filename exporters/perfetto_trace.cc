@@ -10,6 +10,7 @@
 
 #include "exporters/args_text.h"
 #include "exporters/device_args.h"
+#include "exporters/keyword_args.h"
 #include "exporters/perfetto_packets.h"
 #include "exporters/perfetto_states.h"
 #include "exporters/recording_json.h"
@@ -233,7 +234,7 @@ class PerfettoWriter {
           {"Input Dims", inputs->dims}}) {
       if (!list.empty()) text += ", \"" + std::string(key) + "\": " + list;
     }
-    return text;
+    return text + KeywordArgs(inputs->keywords);
   }
 
   void WriteSystemEventsBefore(int64_t until_ns) {

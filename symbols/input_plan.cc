@@ -134,11 +134,11 @@ void InputPlanner::AddBoxed(const ProbedFunction& function, ProbePoint* begin) {
   begin->signature = InternVector(abi::PT_ARGUMENT_STACK_VALUES, function.stack_argument);
 }
 
-uint16_t InputPlanner::RowSignature(RowInputKind kind) {
+uint16_t InputPlanner::RowSignature(const RowInputs& inputs) {
   abi::pt_argument argument{};
   argument.second = 1;
   argument.flag = abi::PT_ARGUMENT_NOWHERE;
-  switch (kind) {
+  switch (inputs.kind) {
     case RowInputKind::kNone:
     case RowInputKind::kKernel:
     case RowInputKind::kUnknown:
@@ -173,13 +173,14 @@ uint16_t InputPlanner::RowSignature(RowInputKind kind) {
     case RowInputKind::kInferredValues:
       if (layout_.layout.python_tensor == 0 || layout_.layout.python_items == 0) return 0;
       argument.kind = abi::PT_ARGUMENT_INFERRED_VALUES;
+      argument.value_offset = inputs.has_keyword_scope ? 1 : 0;
       break;
   }
   return Intern(CallInputs{{argument}, 0, 0, 0});
 }
 
 uint32_t InputPlanner::AddRow(const RowInputs& inputs, uint64_t load_bias) {
-  uint16_t signature = RowSignature(inputs.kind);
+  uint16_t signature = RowSignature(inputs);
   const bool by_operator = inputs.kind == RowInputKind::kKernel && inputs.type.empty();
   if (!inputs.type.empty()) {
     const auto arguments = PlaceKernelArguments(inputs.type, layout_.optional_form, kSlowPathWords);

@@ -51,7 +51,7 @@ class InputPlanner {
   // One argument, whose elements torch shows.
   uint16_t InternVector(abi::pt_argument_kind kind, uint8_t place);
   // Of a kind of row; 0 where it is not known here.
-  uint16_t RowSignature(RowInputKind kind);
+  uint16_t RowSignature(const RowInputs& inputs);
 
   const TorchLayout& layout_;
   const SchemaReading& schemas_;

@@ -159,6 +159,7 @@ void EncodeProbe(const RowProbe& probe, CacheWriter* out) {
   out->Number(static_cast<uint8_t>(probe.inputs.words.size()));
   for (const abi::pt_place& word : probe.inputs.words) EncodePlace(word, out);
   out->Text(probe.inputs.type);
+  out->Number(uint8_t{probe.inputs.has_keyword_scope});
 }
 
 bool DecodeProbe(CacheReader* in, uint64_t file_bytes, RowProbe* probe) {
@@ -182,6 +183,7 @@ bool DecodeProbe(CacheReader* in, uint64_t file_bytes, RowProbe* probe) {
     if (!DecodePlace(in, abi::PT_PLACE_UNKNOWN, &probe->inputs.words.emplace_back())) return false;
   }
   probe->inputs.type = in->Text();
+  probe->inputs.has_keyword_scope = in->Number<uint8_t>() != 0;
   const bool is_role =
       probe->role <= abi::PT_ROLE_WORK_BEGIN || probe->role == abi::PT_ROLE_PLACED_NODE ||
       probe->role == abi::PT_ROLE_WORK_END || probe->role == abi::PT_ROLE_UNWOUND ||

@@ -113,7 +113,7 @@ void PlanBuilder::PrepareInputs() {
     torch_layout_.layout.python_tensor = python->tensor;
     torch_layout_.layout.python_items = python->items;
     torch_layout_.layout.python_long_tag = python->long_tag ? 1 : 0;
-    torch_layout_.layout.python_dict_kind = python->dict_kind ? 1 : 0;
+    torch_layout_.layout.python_dict_kind = python->dict_kind;
     torch_layout_.layout.python_numbers = python->shows_numbers ? 1 : 0;
   } else {
     plan_.gaps.push_back({"inputs of custom autograd Functions and of annotations with arguments",

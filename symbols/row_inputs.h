@@ -22,8 +22,8 @@ enum class RowInputKind : uint8_t {
   kKernel = 6,           // words: as PlaceKernelArguments counts them
   kUnknown = 7,          // it has some: the code makes them only while a profiler runs
   kPythonArguments = 8,  // words: a Python tuple, each item of which is one
-  kInferredValues = 9,   // words: a Python list or tuple, or null
-  kTensors = 10,         // words: the address of a std::vector<at::Tensor>
+  kInferredValues = 9,  // words: a Python list or tuple, or null; a dict of keyword values, or null
+  kTensors = 10,        // words: the address of a std::vector<at::Tensor>
 };
 
 struct RowInputs {
@@ -33,6 +33,8 @@ struct RowInputs {
   // kKernel: the operator's C++ type, demangled, where the words are not a kernel's, but those of
   // Dispatcher::callWithDispatchKeySlowPath.
   std::string type{};
+  // kInferredValues: the row's scope is what the keyword "scope" says.
+  bool has_keyword_scope = false;
 };
 
 // Of a row that begins at node `from` with an at::RecordFunction, or with the question whether

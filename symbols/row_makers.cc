@@ -76,6 +76,35 @@ std::optional<uint32_t> NodeAt(const FlowGraph& graph, uint64_t address) {
 
 }  // namespace
 
+RowInputs FindContextInputs(const FlowGraph& graph, const std::vector<uint64_t>& constructors) {
+  const Value function_scope{Value::kConstant, {static_cast<int64_t>(Scope::kFunction)}};
+  RowInputs inputs;
+  std::optional<abi::pt_place> sequence;
+  std::optional<abi::pt_place> keywords;
+  ValueWalk walk(graph);
+  walk.set_tells_numbers();
+  walk.Run(0, [&](uint32_t node, const ValueState& state) {
+    const FlowNode& call = graph.node(node);
+    if (!call.is_call) return true;
+    if (IsMemberOf(constructors, call.instruction.target)) {
+      inputs.has_keyword_scope |= state.reg(kRsi) != function_scope;
+      return true;
+    }
+    const bool is_sequence = call.callee == "PySequence_Fast";
+    if (!is_sequence && call.callee != "PyDict_Next") return true;
+    inputs.kind = RowInputKind::kUnknown;
+    const auto member = PlaceOf(state.reg(kRdi), abi::PT_PLACE_WORD);
+    if (!member || member->base != kRdi || member->count != 2) return true;
+    (is_sequence ? sequence : keywords) = *member;
+    return true;
+  });
+  if (!sequence) return inputs;
+  inputs.kind = RowInputKind::kInferredValues;
+  inputs.words = {*sequence};
+  if (keywords) inputs.words.push_back(*keywords);
+  return inputs;
+}
+
 std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t from) {
   std::optional<abi::pt_place> found;
   bool clear = true;
@@ -510,20 +539,10 @@ void RowMakerSearch::AddFastContexts() {
     contexts_.insert(enter->start);
     const auto graph = Graph(*enter);
     if (!graph.ok()) continue;
-    // The first str of the object that is passed on is the name; the sequence that is looked
-    // through is what the row is called with.
+    // The first str of the object that is passed on is the name.
     std::optional<abi::pt_place> place;
-    RowInputs inputs;
     ValueWalk(*graph).Run(0, [&](uint32_t node, const ValueState& state) {
-      if (!graph->node(node).is_call) return true;
-      if (graph->node(node).callee == "PySequence_Fast") {
-        inputs = RowInputs{RowInputKind::kUnknown, {}};
-        const auto sequence = PlaceOf(state.reg(kRdi), abi::PT_PLACE_WORD);
-        if (sequence && sequence->base == kRdi && sequence->count == 2) {
-          inputs = RowInputs{RowInputKind::kInferredValues, {*sequence}};
-        }
-      }
-      if (place) return true;
+      if (!graph->node(node).is_call || place) return true;
       for (const unsigned argument : {kRdi, kRsi}) {
         const Value& value = state.reg(argument);
         if (value.base == static_cast<int>(kRdi) && value.offsets.size() == 2 &&
@@ -541,7 +560,7 @@ void RowMakerSearch::AddFastContexts() {
       continue;
     }
     begin->place = place;
-    begin->inputs = std::move(inputs);
+    begin->inputs = FindContextInputs(*graph, targets_.constructors);
     facts_->rows.push_back({SymbolOf(*enter), "", {*begin}});
     facts_->row_ends.push_back(*end);
   }

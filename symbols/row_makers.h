@@ -16,6 +16,7 @@
 #include "symbols/module_analysis.h"
 #include "symbols/module_image.h"
 #include "symbols/relocated_pointers.h"
+#include "symbols/row_inputs.h"
 #include "symbols/value_walk.h"
 
 namespace proftrace {
@@ -32,6 +33,11 @@ struct RowTargets {
 // Where the OperatorDef* is at the call `from` to getStepCallbacksUnlessEmpty that the inlined
 // dispatcher makes: the code tests its is-observed flag when there are callbacks.
 std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t from);
+
+// What a context of Python's is called with: the members of its object (rdi at the entry) that the
+// code looks through as a sequence and as a dict. Where the scope that it gives the constructor is
+// not always that of functions, a keyword tells it.
+RowInputs FindContextInputs(const FlowGraph& graph, const std::vector<uint64_t>& constructors);
 
 // c10d's asynchronous works: the arguments (by hardware number) that are the title of their row and
 // its inputs.

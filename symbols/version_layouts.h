@@ -27,7 +27,7 @@ struct PythonValueLayout {
   uint8_t tensor = 0;          // of the TensorImpl* in a Python tensor
   uint8_t items = 0;           // of the first item in a tuple
   bool long_tag = false;       // an int has a tag
-  bool dict_kind = false;      // a dict's table says whether all keys are texts
+  uint8_t dict_kind = 0;       // as pt_torch_layout.python_dict_kind
   bool shows_numbers = false;  // torch shows the numbers among the arguments, not tensors alone
 };
 std::optional<PythonValueLayout> PythonValueLayoutOf(std::string_view torch_version,

@@ -73,6 +73,9 @@ enum pt_kind {
 	PT_INPUTS_MORE = 24, /* this thread's last PT_INPUTS goes on; struct pt_inputs_record */
 	PT_SPILLED_INPUTS = 25, /* the floating-point arguments of this thread's last begin, in the
 				   order of their registers; struct pt_inputs_record */
+	PT_KEYWORDS = 26,   /* keyword values of this thread's next begin of the same sp and site
+			       (--record-shapes), after its PT_INPUTS; struct pt_inputs_record.
+			       PT_INPUTS_MORE continues it */
 	PT_ALLOCATION = 32, /* of CPU memory; struct pt_pointer_record: bytes, 0 = an empty block */
 	PT_FREE = 33,	    /* of CPU memory; struct pt_record */
 	PT_DEVICE_MEMORY = 34, /* of a device, or of shared CPU memory; struct pt_memory_record:
@@ -215,10 +218,11 @@ PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");
  */
 struct pt_inputs_record {
 	struct pt_record head;
-	pt_u16 count;  /* PT_INPUTS: of arguments */
+	pt_u16 count;  /* PT_INPUTS: of arguments; PT_KEYWORDS: of names, each with a value */
 	pt_u8 flags;   /* of enum pt_inputs_flag */
-	pt_u8 spilled; /* PT_INPUTS: how many PT_VALUE_SPILLED there are */
-	pt_u32 words;  /* PT_INPUTS: of all its values; PT_INPUTS_MORE: of those before these */
+	pt_u8 spilled; /* PT_INPUTS: how many PT_VALUE_SPILLED there are; PT_KEYWORDS: 1 = torch
+			  takes the row's scope from the keyword "scope" */
+	pt_u32 words;  /* of all values; PT_INPUTS_MORE: of those before these */
 	pt_u64 values[251];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_inputs_record) == 2040, "pt_inputs_record");
@@ -256,7 +260,13 @@ enum pt_value {
 	PT_VALUE_TENSORS = 9,	/* likewise, of tensors */
 	PT_VALUE_SPILLED = 10,	/* a double in vector register number bits 8..15 */
 	PT_VALUE_SYMBOLIC = 11, /* a number that torch.compile traces with */
+	/* Only in PT_KEYWORDS, whose lists are of texts. */
+	PT_VALUE_TEXT = 12, /* bits 8..15 bytes a character, 0 = UTF-8; bit 16 set = cut; bits 32..
+			       how many bytes, which follow */
+	PT_VALUE_NULL = 13, /* torch shows "NULL" */
 };
+#define PT_VALUE_TEXT_IS_CUT (1ULL << 16)
+#define PT_MOST_VALUE_TEXT_BYTES 4080 /* two whole records' */
 
 enum pt_tensor_flag {
 	PT_TENSOR_STRIDED = 1, /* its strides are known */
@@ -481,8 +491,10 @@ enum pt_argument_kind {
 	PT_ARGUMENT_PYTHON_VALUES = 63,	   /* address of a Python tuple: each tensor is an argument,
 					      and each number where layout.python_numbers is set */
 	PT_ARGUMENT_PYTHON_ARGUMENTS = 67, /* likewise: each item is an argument */
-	PT_ARGUMENT_INFERRED_VALUES = 68,  /* address of a Python list or tuple, null = none: each
-					      item that torch infers a type of is an argument */
+	/* Address of a Python list or tuple, null = none: each item that torch infers a type of is
+	 * an argument. And that of a dict of keyword values, null = none; `value_offset` 1 = its
+	 * "scope" is the row's. */
+	PT_ARGUMENT_INFERRED_VALUES = 68,
 };
 
 /* Where an argument's word is, at the probe. */
@@ -525,10 +537,11 @@ struct pt_torch_layout {
 			       lowest bit on; 0 = none */
 	pt_u8 python_tensor;   /* offset of the TensorImpl* in a Python tensor; 0 = not known */
 	pt_u8 python_items;    /* of the first item in a tuple */
-	pt_u8 python_long_tag; /* set = a Python int has a tag, not a signed count (3.12) */
+	pt_u8 python_long_tag; /* set = ints of Python have tags, and a str is shorter (3.12) */
 	pt_u8
 	    python_numbers; /* set = torch shows the numbers among a custom Function's arguments */
-	pt_u8 python_dict_kind; /* set = a dict's table tells of what kind its keys are (3.11) */
+	pt_u8 python_dict_kind; /* 1 = a dict's table tells of what kind its keys are (3.11); 2 =
+				   and values outside of the table have a head (3.13) */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_torch_layout) == 48, "pt_torch_layout");
 
@@ -562,19 +575,6 @@ enum pt_annotation_step {
 	PT_ANNOTATION_EXIT = 2,
 	PT_ANNOTATION_STEP_MASK = 0xff,
 	PT_ANNOTATION_OLD_STRINGS = 0x100, /* std::string of the pre-C++11 ABI */
-};
-
-/* An operator whose calls are only counted (--max-overhead): the key of the map `demotions`. */
-struct pt_demotion_key {
-	pt_u32 tgid;
-	pt_u32 site;
-};
-PT_STATIC_ASSERT(sizeof(struct pt_demotion_key) == 8, "pt_demotion_key");
-#define PT_MOST_DEMOTIONS 4096 /* a power of two */
-
-enum pt_demotion {
-	PT_DEMOTION_BEGINS = 1, /* its ends are still recorded: calls may be open */
-	PT_DEMOTION_WHOLE = 2,	/* neither begins nor ends */
 };
 
 /* What is known of an autograd node's vtable: the value of the map `node_vtables`. */

@@ -40,13 +40,13 @@ class RecordMaker {
   // The exit site lies inside the function: a little below its entry.
   // What the next begin is called with, in as many records as it takes.
   void Inputs(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint16_t count,
-              const std::vector<uint64_t>& values, uint8_t spilled = 0, uint8_t flags = 0) {
+              const std::vector<uint64_t>& values, uint8_t spilled = 0, uint8_t flags = 0,
+              uint8_t kind = abi::PT_INPUTS) {
     size_t sent = 0;
     do {
       const size_t words = std::min<size_t>(values.size() - sent, 251);
       abi::pt_inputs_record record{};
-      record.head =
-          Head(sent == 0 ? abi::PT_INPUTS : abi::PT_INPUTS_MORE, tid, ns, site, Sp(depth));
+      record.head = Head(sent == 0 ? kind : uint8_t{abi::PT_INPUTS_MORE}, tid, ns, site, Sp(depth));
       record.count = count;
       record.flags = flags;
       record.spilled = spilled;
@@ -55,6 +55,11 @@ class RecordMaker {
       AddBytes(&record, PT_INPUTS_HEAD_BYTES + 8 * words);
       sent += words;
     } while (sent < values.size());
+  }
+  // `count` keyword values of the next begin; `tell_scope`: and its scope.
+  void Keywords(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint16_t count,
+                const std::vector<uint64_t>& values, bool tell_scope, uint8_t flags = 0) {
+    Inputs(tid, ns, site, depth, count, values, tell_scope ? 1 : 0, flags, abi::PT_KEYWORDS);
   }
   // An operator and what it is called with, in one record.
   void Call(uint32_t tid, int64_t ns, uint16_t site, uint32_t depth, uint8_t count,
@@ -164,6 +169,9 @@ class RecordMaker {
     record.length = static_cast<uint32_t>(name.size());
     std::memcpy(record.text, name.data(), std::min<size_t>(name.size(), PT_TEXT_BYTES));
     Add(record);
+    RestOfName(tid, ns, name);
+  }
+  void RestOfName(uint32_t tid, int64_t ns, const std::string& name) {
     size_t offset = PT_TEXT_BYTES;
     for (int i = 0; i < 2 && offset < name.size(); ++i) {
       abi::pt_text_more_record more{};

@@ -26,6 +26,7 @@ proftrace_unit_test(exporters_test
     exporters_csv_test.cc
     exporters_device_numbers_test.cc
     exporters_device_test.cc
+    exporters_keyword_args_test.cc
     exporters_memory_test.cc
     exporters_nvtx_ranges_test.cc
     exporters_open_slices_test.cc

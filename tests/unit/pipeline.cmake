@@ -25,6 +25,7 @@ proftrace_unit_test(wire_test PARSER
     pipeline_capture_file_test.cc
     pipeline_decoder_test.cc
     pipeline_inputs_test.cc
+    pipeline_keywords_test.cc
     pipeline_metadata_test.cc
     pipeline_samples_test.cc
   LIBS proftrace_pipeline proftrace_aggregate GTest::gmock PkgConfig::XXHASH)

@@ -366,6 +366,33 @@ TEST_F(RowMakersTest, GloosWorksAndAnnotationsAreToldByTheirObjects) {
   EXPECT_EQ(KindOfNameless(image_, Build(MakesOnTheHeap(0)), {kMaker}), NamelessMaker::kNeither);
 }
 
+// push rbx; mov rbx, rdi; [mov rdi, [rbx+0x18]; call sequence]; mov rdi, [rbx+0x20]; call dict;
+// SCOPE; call maker; pop rbx; ret
+Code LooksThroughMembers(bool has_sequence, const std::vector<uint8_t>& scope) {
+  Code code;
+  code.Bytes({0x53, 0x48, 0x89, 0xfb});
+  if (has_sequence) code.Bytes({0x48, 0x8b, 0x7b, 0x18}).Call(kOther + 0x200);
+  code.Bytes({0x48, 0x8b, 0x7b, 0x20}).Call(kOther + 0x300).Bytes(scope).Call(kMaker);
+  return code.Bytes({0x5b, 0xc3});
+}
+
+TEST_F(RowMakersTest, ContextsOfPythonHaveASequenceAndADict) {
+  image_.AddStub(kOther + 0x200, "PySequence_Fast");
+  image_.AddStub(kOther + 0x300, "PyDict_Next");
+  const std::vector<uint8_t> function = {0x31, 0xf6};  // xor esi, esi
+  const std::vector<uint8_t> told = {0x89, 0xc6};      // mov esi, eax
+  RowInputs inputs = FindContextInputs(Build(LooksThroughMembers(true, function)), {kMaker});
+  ASSERT_EQ(inputs.kind, RowInputKind::kInferredValues);
+  ASSERT_EQ(inputs.words.size(), 2u);
+  EXPECT_EQ(Offsets(inputs.words[0]), std::vector<int32_t>({0x18, 0}));
+  EXPECT_EQ(Offsets(inputs.words[1]), std::vector<int32_t>({0x20, 0}));
+  EXPECT_FALSE(inputs.has_keyword_scope);
+  EXPECT_TRUE(
+      FindContextInputs(Build(LooksThroughMembers(true, told)), {kMaker}).has_keyword_scope);
+  EXPECT_EQ(FindContextInputs(Build(LooksThroughMembers(false, told)), {kMaker}).kind,
+            RowInputKind::kUnknown);
+}
+
 TEST_F(RowMakersTest, WhatPythonGetsIsNoAnnotationOfTheDispatchers) {
   image_.AddStub(kOther + 0x200, "_Znwm");
   image_.AddStub(kOther + 0x220, "_ZN5torch3jit10toPyObjectEN3c106IValueE");

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "bpf/abi/demotions.h"
 #include "bpf/abi/records.h"
 #include "proftrace.skel.h"
 #include "userspace/base/exit_status.h"

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "bpf/abi/demotions.h"
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 #include "userspace/capture/attach.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bpf/abi/demotions.h"
 #include "bpf/abi/patch_memory.h"
 
 namespace proftrace {

@@ -181,7 +181,8 @@ bool Decoder::DecodeGuard(const abi::pt_guard_record& record, const Process& pro
   event->value = record.handle;
   event->object = record.object;
   event->label = kUnnamedLabel;
-  Label label = LabelOfScope(KnownScope(record.scope));
+  Label label = LabelOfScope(inputs_.HasUserScope(record.head) ? Scope::kUserScope
+                                                               : KnownScope(record.scope));
   const EventLabel site_label = SiteLabel(process, record.head.site);
   label.is_async = site_label != kUnnamedLabel && labels_[site_label].is_async;
   if (size_t{record.head.words} * 8 < sizeof(record)) {
@@ -479,6 +480,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_INPUTS:  // these: see Decode
     case abi::PT_INPUTS_MORE:
     case abi::PT_SPILLED_INPUTS:
+    case abi::PT_KEYWORDS:
     case abi::PT_PYTHON_CODE:
     case abi::PT_PYTHON_TEXT:
     case abi::PT_PYTHON_STACK:
@@ -559,7 +561,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       }
       continue;
     }
-    if (head.kind >= abi::PT_INPUTS && head.kind <= abi::PT_SPILLED_INPUTS) {
+    if (head.kind >= abi::PT_INPUTS && head.kind <= abi::PT_KEYWORDS) {
       DecodeInputs(record, events);
       continue;
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "userspace/base/text.h"
+#include "userspace/decode/keyword_format.h"
 
 namespace proftrace {
 namespace {
@@ -28,21 +29,54 @@ std::vector<uint64_t> Words(std::span<const std::byte> record) {
 void InputDecoder::OnRecord(std::span<const std::byte> record) {
   abi::pt_inputs_record head{};
   std::memcpy(&head, record.data(), PT_INPUTS_HEAD_BYTES);
-  Pending& pending = pending_[head.head.tid];
   const std::vector<uint64_t> words = Words(record);
-  if (head.head.kind == abi::PT_INPUTS_MORE) {
-    // Only where nothing is missing before it.
-    if (head.words != pending.values.size() || head.words + words.size() > pending.words) return;
-    pending.values.insert(pending.values.end(), words.begin(), words.end());
+  if (head.head.kind == abi::PT_KEYWORDS) {
+    OnKeywords(head, words);
     return;
   }
-  pending =
-      Pending{head.head.sp, head.head.site, head.count, head.words, head.spilled != 0, words, {}};
+  Pending& pending = pending_[head.head.tid];
+  if (head.head.kind == abi::PT_INPUTS_MORE) {
+    const bool is_keyword = pending.keywords.has_value();
+    std::vector<uint64_t>& values = is_keyword ? pending.keywords->values : pending.values;
+    const size_t most = is_keyword ? pending.keywords->words : pending.words;
+    // Only where nothing is missing before it.
+    if (head.words != values.size() || head.words + words.size() > most) return;
+    values.insert(values.end(), words.begin(), words.end());
+    return;
+  }
+  pending = Pending{head.head.sp, head.head.site, head.count, head.words, head.spilled != 0, words};
   // Something was not as expected, or the end was cut off: nothing of it is shown.
   if (head.flags != 0 || head.words > kMostWords) {
     NoteUnread(head.flags != 0 ? head.flags : uint64_t{abi::PT_INPUTS_CUT});
     pending_.erase(head.head.tid);
   }
+}
+
+void InputDecoder::OnKeywords(const abi::pt_inputs_record& head, std::vector<uint64_t> words) {
+  Pending& pending = pending_[head.head.tid];
+  const bool is_same = pending.sp == head.head.sp && pending.site == head.head.site;
+  if (!is_same) pending = Pending{head.head.sp, head.head.site};  // its PT_INPUTS was no good
+  if (head.flags != 0 || head.words > kMostWords) {
+    NoteUnread(head.flags != 0 ? head.flags : uint64_t{abi::PT_INPUTS_CUT});
+    return;
+  }
+  pending.keywords = PendingKeywords{head.count, head.words, head.spilled != 0, std::move(words)};
+}
+
+bool InputDecoder::HasUserScope(const abi::pt_record& begin) const {
+  const auto it = pending_.find(begin.tid);
+  if (it == pending_.end() || it->second.sp != begin.sp || it->second.site != begin.site) {
+    return false;
+  }
+  const std::optional<PendingKeywords>& keywords = it->second.keywords;
+  if (!keywords || !keywords->tell_scope) return false;
+  const auto values = FormatKeywords(keywords->values, keywords->count);
+  if (!values) return false;
+  for (const KeywordValue& keyword : *values) {
+    const auto* text = std::get_if<std::string>(&keyword.value);
+    if (keyword.name == "scope" && text != nullptr && *text == "user_scope") return true;
+  }
+  return false;
 }
 
 // The first reason of several: what comes after it was not looked at.
@@ -76,8 +110,7 @@ void InputDecoder::OnCall(const abi::pt_record& head, uint64_t facts,
   const auto count = static_cast<uint32_t>(words.size());
   pending_[head.tid] =
       Pending{head.sp, head.site, static_cast<uint32_t>(facts >> PT_CALL_SEQUENCE_BITS & 0xff),
-              count,   false,     std::move(words),
-              {}};
+              count,   false,     std::move(words)};
 }
 
 InputsId InputDecoder::Take(const abi::pt_record& begin, const InputForm& form, bool* waits) {
@@ -86,7 +119,9 @@ InputsId InputDecoder::Take(const abi::pt_record& begin, const InputForm& form, 
   const auto it = pending_.find(begin.tid);
   if (it == pending_.end()) return kNoInputs;
   Pending& pending = it->second;
-  const bool is_complete = pending.values.size() == pending.words;
+  const std::optional<PendingKeywords>& keywords = pending.keywords;
+  const bool is_complete = pending.values.size() == pending.words &&
+                           (!keywords || keywords->values.size() == keywords->words);
   if (pending.sp != begin.sp || pending.site != begin.site || !is_complete) {
     ++ledger_->inputs_unread;  // its own begin was lost, or a part of it
     pending_.erase(it);
@@ -98,7 +133,8 @@ InputsId InputDecoder::Take(const abi::pt_record& begin, const InputForm& form, 
     return kNoInputs;
   }
   // torch shows nothing of a call without arguments.
-  const InputsId id = pending.count == 0 ? kNoInputs : Intern(pending, {}, form);
+  const bool is_empty = pending.count == 0 && (!keywords || keywords->count == 0);
+  const InputsId id = is_empty ? kNoInputs : Intern(pending, {}, form);
   pending_.erase(it);
   return id;
 }
@@ -121,15 +157,26 @@ InputsId InputDecoder::Intern(const Pending& pending, std::span<const uint64_t> 
   add(&pending.count, sizeof(pending.count));
   add(pending.values.data(), pending.values.size() * 8);
   add(doubles.data(), doubles.size() * 8);
+  if (pending.keywords) {
+    add(&pending.keywords->count, sizeof(pending.keywords->count));
+    add(pending.keywords->values.data(), pending.keywords->values.size() * 8);
+  }
   if (const auto known = ids_.find(key_); known != ids_.end()) return known->second;
-  std::optional<OperatorInputs> inputs = FormatInputs(pending.values, pending.count, doubles, form);
-  if (!inputs || table_bytes_ > kMostTableBytes) {
+  std::optional<OperatorInputs> inputs =
+      pending.count == 0 ? OperatorInputs()
+                         : FormatInputs(pending.values, pending.count, doubles, form);
+  auto keywords = pending.keywords
+                      ? FormatKeywords(pending.keywords->values, pending.keywords->count)
+                      : std::vector<KeywordValue>();
+  if (!inputs || !keywords || table_bytes_ > kMostTableBytes) {
     ++ledger_->inputs_unread;
     return kNoInputs;
   }
+  inputs->keywords = *std::move(keywords);
   const InputsId id{static_cast<uint32_t>(table_.size())};
-  table_bytes_ += key_.size() + inputs->dims.size() + inputs->shapes.size() + inputs->types.size() +
-                  inputs->strides.size() + inputs->concrete.size() + sizeof(*inputs);
+  table_bytes_ += 2 * key_.size() + inputs->dims.size() + inputs->shapes.size() +
+                  inputs->types.size() + inputs->strides.size() + inputs->concrete.size() +
+                  sizeof(*inputs);
   table_.push_back(*std::move(inputs));
   ids_.emplace(key_, id);
   return id;

@@ -25,11 +25,14 @@ class InputDecoder {
   // Counts into `ledger`: inputs_unread.
   explicit InputDecoder(Ledger* ledger) : ledger_(ledger) {}
 
-  // A PT_INPUTS or PT_INPUTS_MORE; `record` is as long as its head says.
+  // A PT_INPUTS, PT_KEYWORDS or PT_INPUTS_MORE; `record` is as long as its head says.
   void OnRecord(std::span<const std::byte> record);
 
   // A PT_OPERATOR_CALL, which is a begin too; `facts` as in pt_call_record.
   void OnCall(const abi::pt_record& head, uint64_t facts, std::span<const std::byte> record);
+
+  // Whether a keyword says that the row that begins is an annotation.
+  bool HasUserScope(const abi::pt_record& begin) const;
 
   // The inputs of a begin on thread `tid`, kNoInputs where none came before it. `waits`: some of
   // them follow; the begin's inputs are then what FinishWaiting() gives.
@@ -50,6 +53,12 @@ class InputDecoder {
   std::vector<OperatorInputs> TakeTable() { return std::move(table_); }
 
  private:
+  struct PendingKeywords {
+    uint32_t count = 0;
+    uint32_t words = 0;
+    bool tell_scope = false;
+    std::vector<uint64_t> values;
+  };
   // What has come of one call's inputs.
   struct Pending {
     uint32_t sp = 0;
@@ -58,8 +67,10 @@ class InputDecoder {
     uint32_t words = 0;
     bool has_spilled = false;
     std::vector<uint64_t> values;
+    std::optional<PendingKeywords> keywords;
     std::optional<InputForm> form;  // of those that wait for doubles
   };
+  void OnKeywords(const abi::pt_inputs_record& head, std::vector<uint64_t> words);
   void NoteUnread(uint64_t flags);
   InputsId Intern(const Pending& pending, std::span<const uint64_t> doubles, const InputForm& form);
 

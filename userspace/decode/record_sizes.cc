@@ -57,6 +57,7 @@ size_t MinimumRecordBytes(uint8_t kind) {
     case abi::PT_INPUTS:
     case abi::PT_INPUTS_MORE:
     case abi::PT_SPILLED_INPUTS:
+    case abi::PT_KEYWORDS:
       return PT_INPUTS_HEAD_BYTES;
     case abi::PT_OPERATOR_CALL:
       return PT_CALL_HEAD_BYTES;

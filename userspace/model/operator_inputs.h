@@ -4,8 +4,16 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
+#include <vector>
 
 namespace proftrace {
+
+// A keyword value of an annotation. monostate: torch shows "NULL".
+struct KeywordValue {
+  std::string name;
+  std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>> value;
+};
 
 struct OperatorInputs {
   std::string dims;      // Kineto's "Input Dims": [[3, 4], [], [[2], [5]]]
@@ -14,7 +22,8 @@ struct OperatorInputs {
   std::string strides;   // "Input Strides"; empty: this version of torch has none
   std::string concrete;  // "Concrete Inputs": ["", "1", ""]
   // Of the first tensor in the first list of them; torch shows none. Empty: there is none.
-  std::string list_type;  // "float"
+  std::string list_type;                    // "float"
+  std::vector<KeywordValue> keywords = {};  // what torch writes as items of their own
 };
 
 // An index into Timeline::inputs().
