@@ -1,4 +1,4 @@
-// What was found out about files in this run, for other processes that have mapped them too.
+// What this run has found out about files, kept for other processes that have mapped them too.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 
 namespace proftrace {
 
-// Beside the cache on disk, for files of which that keeps nothing: where nothing tells a file
-// system from one that had its number before (volume_identity.h). Here each file is held, so that
-// nobody else gets its numbers. Used by several threads.
+// Complements the cache on disk, which keeps nothing of a file where its file system cannot be told
+// from an earlier one with the same number (volume_identity.h). Every file in here is held open, so
+// that no other file can get its numbers. Used by several threads.
 class AnalysedFiles {
  public:
-  // Some PyTorchs with their extensions; what comes then is analysed again each time.
+  // Enough for some PyTorchs with their extensions; a file beyond that is analysed again each time.
   static constexpr size_t kMostFiles = 256;
 
   std::optional<ModuleFacts> Find(const FileState& state) const;

@@ -1,5 +1,5 @@
-// What is known of a function's arguments at one of its instructions, before it runs: which bytes
-// of them lie where, in registers and on the stack. For kept_arguments.
+// What is known of a function's arguments right before one of its instructions runs: which of their
+// bytes lie where, in registers and on the stack. Used by kept_arguments.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,11 @@
 
 namespace proftrace {
 
-// What a byte holds: a byte of a source (1 + 8 × its number in KeptPiece + which), or one of these.
+// What a byte holds: a byte of a source (1 + 8 × its number in KeptPiece + which byte), or one of
+// these.
 using Content = uint8_t;
 inline constexpr Content kUnknown = 0;
-inline constexpr Content kCallers = 255;  // of the caller's part of the stack: what it put there
+inline constexpr Content kCallers = 255;  // the caller's part of the stack
 
 inline Content ContentOf(unsigned source, unsigned byte) {
   return static_cast<Content>(1 + 8 * source + byte);
@@ -26,7 +27,7 @@ inline Content ContentOf(unsigned source, unsigned byte) {
 class ArgumentState {
  public:
   static constexpr unsigned kRegisters = 16;
-  // All storage in one row of bytes: general registers, vector registers, the frame and the
+  // All storage stands in one row of bytes: general registers, vector registers, the frame and the
   // caller's part of the stack. What lies further away is not followed.
   static constexpr size_t kWideBytes = 16;
   static constexpr size_t kWideAt = kRegisters * 8;
@@ -43,20 +44,20 @@ class ArgumentState {
     size_t bytes = 0;
   };
 
-  // At the entry.
+  // The state at the function's entry.
   ArgumentState();
 
-  // Keeps what both have; whether that is less than before.
+  // Keeps only what both states have. Returns whether that is less than before.
   bool Meet(const ArgumentState& other);
 
   Content at(size_t i) const { return row_[i]; }
-  // Of a register that points into the stack: how far from the entry's rsp; else kNoOffset.
+  // How far from the entry's rsp `reg` points, where it points into the stack; else kNoOffset.
   int32_t stack_offset(unsigned reg) const { return stack_offsets_[reg]; }
   void set_stack_offset(unsigned reg, int64_t offset) {
     const bool fits = offset > -(1 << 20) && offset < (1 << 20);
     stack_offsets_[reg] = fits ? static_cast<int32_t>(offset) : kNoOffset;
   }
-  // The byte of the row that is `offset` from what `reg` points to; nothing outside of it.
+  // The place in the row that lies `offset` from what `reg` points to; nullopt: outside of the row.
   std::optional<Place> InStack(unsigned reg, int64_t offset, size_t bytes) const;
 
   void Forget(size_t at, size_t bytes) {
@@ -67,15 +68,15 @@ class ArgumentState {
     stack_offsets_[reg] = kNoOffset;
   }
   void ForgetStack() { Forget(kFrameAt, kRowBytes - kFrameAt); }
-  // `to` holds what `from` has; the rest of `to`, where it is longer, is not known.
+  // Makes `to` hold what `from` has; where `to` is longer, the rest of it becomes unknown.
   void Copy(const Place& to, const std::optional<Place>& from);
-  // All of it.
+  // Forgets everything.
   void ForgetAll();
-  // `may_change_objects`: it may change those that it gets the address of.
+  // Applies a call. `may_change_objects`: the callee may change objects whose address it gets.
   void PassCall(bool may_change_objects);
-  // Of a register that holds the whole of an argument register: its number; else nothing.
+  // The number of the argument register whose whole value `reg` holds; nullopt: it holds none.
   std::optional<uint8_t> WholeArgument(unsigned reg) const;
-  // `to` holds the word that argument `source` points to.
+  // Notes that `to` holds the word that argument `source` points to.
   void PutPointee(const Place& to, uint8_t source);
 
  private:

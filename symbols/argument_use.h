@@ -11,7 +11,7 @@
 
 namespace proftrace {
 
-// A caller of at::getStepCallbacksUnlessEmpty.
+// What kind of function calls at::getStepCallbacksUnlessEmpty.
 enum class CallerKind : uint8_t { kUnknown, kBoxed, kNode };
 
 struct BoxedArguments {
@@ -20,15 +20,16 @@ struct BoxedArguments {
   uint8_t stack = 0;  // enum pt_register: the Stack*
 };
 
-// Which registers hold the handle and the stack of a Dispatcher::callBoxed copy: rdi and rsi where
-// the compiler dropped the unused Dispatcher argument (".isra.0", 2.8 and later), rsi and rdx in
-// the plain form. Told by what the code reads through them: the bitset of dispatch arguments deep
-// in the OperatorDef, and the end of the stack's vector. Nothing where that is not clear (the
-// compiler may pass the OperatorDef itself): a wrong register would name every boxed row wrongly.
+// Finds which registers hold the handle and the stack of a copy of Dispatcher::callBoxed: rdi and
+// rsi where the compiler dropped the unused Dispatcher argument (".isra.0", 2.8 and later), rsi and
+// rdx in the plain form. The code shows it by what it reads through them: the bitset of dispatch
+// arguments deep in the OperatorDef, and the end of the stack's vector. nullopt: that is not clear
+// (the compiler may pass the OperatorDef itself), and a wrong register would name every boxed row
+// wrongly.
 std::optional<BoxedArguments> FindBoxedArguments(const FlowGraph& graph);
 
-// For a caller without a name. `callbacks`: ascending addresses of getStepCallbacksUnlessEmpty, of
-// its stubs and slots.
+// Classifies a caller that has no name. `callbacks`: ascending addresses of
+// getStepCallbacksUnlessEmpty, of its stubs and slots.
 CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
                           const std::vector<uint64_t>& callbacks);
 

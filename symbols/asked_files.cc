@@ -15,7 +15,7 @@
 namespace proftrace {
 namespace {
 
-// Of one answer to kRead.
+// The most that one answer to kRead holds.
 constexpr size_t kMostBytesAtOnce = size_t{4} << 20;
 
 std::string QuestionOf(EntryQuestion kind, CacheWriter* words) {

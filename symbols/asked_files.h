@@ -1,5 +1,5 @@
-// Files of a target as a worker without rights has them: opened by the process that started it, and
-// read by that one, too, where another process reads them (remote_file.h).
+// How a worker without rights gets at files of a target: the process that started it opens them,
+// and also reads those that another process has to read (remote_file.h).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -17,14 +17,14 @@
 
 namespace proftrace {
 
-// In a worker: as OpenMappedFile() and OpenBelowRoot().
+// Open files in a worker, as OpenMappedFile() and OpenBelowRoot() do elsewhere.
 absl::StatusOr<OpenedFile> AskForMappedFile(Pid pid, const MappedFile& file);
 std::shared_ptr<const HeldFile> AskForFileBelowRoot(Pid pid, const std::string& path);
-// Of a remote file, told by its state; how many bytes were read.
+// Reads a remote file, which is named by its state. Returns how many bytes were read.
 size_t AskToRead(const FileState& state, uint64_t offset, void* buffer, size_t bytes);
 bool AskWhetherUnchanged(const FileState& state);
 
-// On the other side. What such questions say; the answers to them.
+// On the other side: what such a question says, and the answers to it.
 struct FileQuestion {
   Pid pid{};
   uint64_t device = 0;
@@ -33,12 +33,12 @@ struct FileQuestion {
 };
 FileQuestion FileQuestionIn(std::string_view question);
 WorkerAnswer AnswerWithFile(const absl::StatusOr<OpenedFile>& opened);
-// Of kRead and kUnchanged: the state of the file that is meant.
+// Returns the state of the file that a question kRead or kUnchanged means.
 FileState StateInQuestion(std::string_view question);
 WorkerAnswer AnswerRead(const HeldFile& file, std::string_view question);
 WorkerAnswer AnswerUnchanged(const HeldFile& file);
 
-// Answers both for one file, and refuses anything else.
+// Answers kRead and kUnchanged for one file, and refuses anything else.
 WorkerAnswer AnswerForFile(const HeldFile& file, std::string_view question);
 
 }  // namespace proftrace

@@ -31,7 +31,7 @@ constexpr KnownFunction kFunctions[] = {
 constexpr int kLeastKey = 32;
 constexpr int kMostKey = 60;
 
-// What a variable's address is in a walk: its tls_index, its offset.
+// Returns the variable that an address in a walk stands for: its tls_index, its offset.
 std::optional<ThreadVariable> VariableAt(const Value& address, size_t loads) {
   if (address.base != Value::kThreadLocal || address.offsets.size() != 2 + loads) {
     return std::nullopt;

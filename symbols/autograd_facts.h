@@ -15,22 +15,22 @@ namespace proftrace {
 // A thread_local variable, as __tls_get_addr finds it.
 struct ThreadVariable {
   uint64_t index = 0;  // address (before relocation) of its tls_index; 0 = not found
-  int64_t offset = 0;  // in what that names
+  int64_t offset = 0;  // from the address that __tls_get_addr gives for it
 
   bool known() const { return index != 0; }
 };
 
-// What one file knows of it. c10's half and torch's are in different files.
+// What one file tells of this: c10 and torch, in different files, tell one half each.
 struct AutogradFacts {
-  // Where Node::operator() reads a node's sequence number, from the node on; 0 = not clear.
+  // Where Node::operator() reads a node's sequence number, counted from the node; 0 = not clear.
   uint16_t node_sequence = 0;
   ThreadVariable sequence;
   ThreadVariable thread_number;
   ThreadVariable state;                     // c10::AutogradState
   ThreadVariable state_set;                 // a byte: 0 = it is not initialised
-  std::optional<uint8_t> grad_mode_offset;  // in the state, of the byte whose bit 0 it is
-  // The lowest of three autograd keys that lie side by side in a key set, by the two functions that
-  // know it; 0 = not found.
+  std::optional<uint8_t> grad_mode_offset;  // in the state: the byte whose bit 0 it is
+  // The lowest of three autograd keys that lie side by side in a key set, as each of the two
+  // functions that know it says; 0 = not found.
   uint8_t lowest_key = 0;
   uint8_t lowest_key_of_alias = 0;
   bool has_rule = false;
@@ -46,7 +46,7 @@ enum class AutogradFunction : uint8_t {
   kGradMode,
   kRuleByKey,  // takes the highest key
   kRuleBySet,
-  kAlias,  // c10::runtimeDispatchKeySetHas: of kRuleByKey
+  kAlias,  // c10::runtimeDispatchKeySetHas, which goes with kRuleByKey
 };
 
 AutogradFunction FindAutogradFunction(std::string_view symbol);

@@ -53,7 +53,7 @@ class Places {
   std::vector<bool> blocks_;  // empty: they lie too far apart
 };
 
-// Of the patterns whose last byte before the distance is in [first, limit).
+// Looks at the patterns whose last byte before the distance is in [first, limit).
 void ScanChunk(const uint8_t* bytes, size_t count, size_t first, size_t limit, uint64_t address,
                const Places& places, std::vector<Branch>* branches) {
   const auto check = [&](size_t i) {

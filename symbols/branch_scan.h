@@ -1,4 +1,4 @@
-// Jumps and calls from anywhere in a file into a few places, found by one pass over its code.
+// Finds jumps and calls from anywhere in a file into a few places, by one pass over its code.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace proftrace {
 
 struct AddressRange {
   uint64_t first = 0;
-  uint64_t last = 0;  // the one behind it
+  uint64_t last = 0;  // the address behind it
 };
 
 struct Branch {
@@ -19,10 +19,10 @@ struct Branch {
   uint64_t target = 0;
 };
 
-// Everything that looks like a jmp, jcc or call with a 4-byte distance into one of `places`
-// (ascending, apart from each other), at any byte: what lies in the middle of another instruction
-// is found too, users decode. Short jumps, which do not leave a section's function, are not.
-// Nothing where not all could be found: the file has more code, or more of them, than any real one.
+// Finds everything that looks like a jmp, jcc or call with a 4-byte distance into one of `places`
+// (ascending, apart from each other), at any byte: matches in the middle of another instruction are
+// found too, so users decode. Short jumps do not leave a section's function and are not found.
+// nullopt: not all could be found, as the file has more code, or more of them, than any real one.
 std::optional<std::vector<Branch>> FindBranchesInto(const ElfFile& file,
                                                     const std::vector<AddressRange>& places);
 

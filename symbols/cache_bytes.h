@@ -1,5 +1,5 @@
-// Numbers and texts as entries of the caches hold them (cache_folder.h): little-endian, texts with
-// their length before them.
+// How entries of the caches hold numbers and texts (cache_folder.h): little-endian, each text
+// behind its length.
 #pragma once
 
 #include <cstdint>

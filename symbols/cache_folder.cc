@@ -157,7 +157,7 @@ void CacheFolder::RemoveOldest(const std::string& kept) const {
   };
   std::vector<Entry> entries;
   uint64_t bytes = 0;
-  // Of its own: the folder's descriptor has one place for all of this process.
+  // A descriptor of its own: the folder's has one position for all of this process.
   const int listed = openat(folder_->fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(listed < 0 ? nullptr : fdopendir(listed),
                                                    closedir);

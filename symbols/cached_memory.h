@@ -1,4 +1,4 @@
-// A process' memory, page by page: for readers of many small objects that lie close together.
+// A process's memory, cached page by page: for readers of many small objects close together.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -11,8 +11,8 @@
 
 namespace proftrace {
 
-// Keeps every page that was read, as it was then: one reading of a structure sees one state of each
-// page. Not for several threads. Reads more than kMaxPages pages without keeping them.
+// Keeps every page as it was when it was read, so that one reading of a structure sees one state of
+// each page. For one thread. Beyond kMaxPages pages it reads without keeping them.
 class CachedMemory final : public TargetMemory {
  public:
   // `memory` must outlive this.
@@ -23,7 +23,7 @@ class CachedMemory final : public TargetMemory {
   static constexpr size_t kPageBytes = 4096;
   static constexpr size_t kMaxPages = 32768;  // 128 MiB; torch's operators need about 8000
 
-  // The page's bytes, or null when it cannot be read.
+  // Returns the page's bytes; null: it cannot be read.
   const uint8_t* Page(uint64_t number) const;
 
   const TargetMemory& memory_;

@@ -219,8 +219,8 @@ std::optional<abi::pt_argument> Placer::Place(std::string_view type) {
   return PlaceOptional(StripBlanks(type));
 }
 
-// Whether the caller passes the place of the result as a first argument; nothing for a type that
-// is not known.
+// Whether the caller passes the place of the result as a first argument; nullopt: a type is not
+// known.
 std::optional<bool> IsResultByAddress(const OperatorSchema& schema) {
   if (schema.returns.empty()) return false;
   if (schema.returns.size() > 1) return true;  // a std::tuple, also of references
@@ -240,7 +240,8 @@ std::optional<bool> IsResultByAddress(const OperatorSchema& schema) {
 
 namespace {
 
-// What torch shows nothing of, or only that it is empty.
+// Returns the kind of an argument that is an object; nullopt: its type is not known here. Torch
+// shows nothing of most of these, or only that they are empty.
 std::optional<abi::pt_argument_kind> KindOfObject(std::string_view type) {
   if (type == "at::Tensor") return abi::PT_ARGUMENT_TENSOR;  // the address of a copy
   if (!type.ends_with("> const&") && !type.ends_with(">")) return std::nullopt;
@@ -253,7 +254,7 @@ std::optional<abi::pt_argument_kind> KindOfObject(std::string_view type) {
   return is_text ? std::optional(abi::PT_ARGUMENT_OTHER) : std::nullopt;
 }
 
-// Of the words that a row's arguments are told by.
+// Whether the place is not one of the words that a row's arguments are told by.
 bool IsBeyondRow(uint8_t place) {
   return place >= PT_ROW_WORDS && place < abi::PT_ARGUMENT_VECTOR_REGISTER;
 }

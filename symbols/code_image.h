@@ -1,5 +1,5 @@
-// What the analysis of machine code needs to know of the file that the code is in. Tests put
-// made-up code in its place.
+// What the analysis of machine code needs to know of the file with the code. Tests put made-up code
+// in its place.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ struct FunctionRange {
   std::string_view name;  // mangled; empty where only unwind tables know the function
 };
 
-// The function's symbol, mangled; sub_ADDRESS where it has none.
+// Returns the function's mangled symbol; sub_ADDRESS where it has none.
 std::string SymbolOf(const FunctionRange& range);
 
-// A symbol as people write it; as it is where it is no C++ name.
+// Returns a symbol as people write it, unchanged where it is no C++ name.
 std::string ReadableName(const std::string& symbol);
 
 class CodeImage {

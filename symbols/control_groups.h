@@ -19,15 +19,15 @@ struct ControlGroup {
   std::vector<std::string> folders;  // its own first, then those above it
 };
 
-// The group of a process for a controller of version 1 ("memory", "freezer"), or the one of version
-// 2 where that hierarchy is not there, or where `controller` is empty. From texts of
-// /proc/PID/cgroup and of our own /proc/self/mountinfo. Nothing where the group has no folder that
-// we can see.
+// Finds the group of a process for a controller of version 1 ("memory", "freezer"), or its group of
+// version 2 where that hierarchy is not there, or where `controller` is empty. Reads texts of
+// /proc/PID/cgroup and of our own /proc/self/mountinfo. nullopt: the group has no folder that we
+// can see.
 std::optional<ControlGroup> FindControlGroup(std::string_view groups, std::string_view mounts,
                                              std::string_view controller);
 std::optional<ControlGroup> FindControlGroup(Pid pid, std::string_view controller);
 
-// The number behind `name` in a file of lines "name number", as memory.stat; 0 = not there.
+// Returns the number behind `name` in a file of lines "name number", as memory.stat; 0 = not there.
 uint64_t StatNumber(std::string_view text, std::string_view name);
 
 }  // namespace proftrace

@@ -13,14 +13,15 @@ enum class CudaApi : uint8_t { kNone, kRuntime, kDriver };
 struct CudaFunction {
   CudaApi api = CudaApi::kNone;
   // 1 + enum pt_register of the argument that says how many bytes are copied, set or allocated; 0 =
-  // none does.
+  // no argument does.
   uint8_t bytes_argument = 0;
 };
 
-// By the exported symbol: "cudaMemcpyAsync", "cuMemcpyHtoDAsync_v2", "cudaLaunchKernel_ptsz".
+// Classifies an exported symbol: "cudaMemcpyAsync", "cuMemcpyHtoDAsync_v2",
+// "cudaLaunchKernel_ptsz".
 CudaFunction FindCudaFunction(std::string_view symbol);
 
-// Of files that define this one symbol, all of these functions are rows.
+// Whether a file that defines this symbol has rows for all functions that FindCudaFunction() knows.
 bool IsCudaLaunch(std::string_view symbol);
 
 }  // namespace proftrace

@@ -1,6 +1,7 @@
-// Libraries whose code a process runs from somewhere else than their files: copied to anonymous
-// memory, so that it lies in huge pages (BOLT's --hugify, HHVM, ClickHouse), or to a memfd. No
-// executable mapping of the file is left then, and the kernel's probes of the file are never hit.
+// Finds libraries whose code a process runs from somewhere else than their files: copied to
+// anonymous memory, so that it lies in huge pages (BOLT's --hugify, HHVM, ClickHouse), or to a
+// memfd. No executable mapping of the file is left then, and the kernel's probes of the file are
+// never hit.
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,14 +15,14 @@
 
 namespace proftrace {
 
-// The paths of such files, each once. `mappings`: all of a process, ascending by address. A file
-// that still has a part of its code mapped is none of them.
+// Returns the paths of such files, each once. `mappings`: all of a process, ascending by address. A
+// file that still has a part of its code mapped is left out.
 std::vector<std::string> FindDisplacedCode(const std::vector<Mapping>& mappings);
 
-// Fails with kHostUnfit where a library of PyTorch is among the files `displaced` of a process in
+// Fails with kHostUnfit where a library of PyTorch is among `displaced`, the files of a process in
 // which no operator was found.
 absl::Status CheckTorchHasCode(Pid pid, const std::vector<std::string>& displaced);
-// What a plan that was made all the same lacks.
+// Adds what a plan lacks that was made in spite of such files.
 void AddDisplacedGaps(Pid pid, const std::vector<std::string>& displaced, ProbePlan* plan);
 
 }  // namespace proftrace

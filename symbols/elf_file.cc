@@ -24,13 +24,13 @@ constexpr size_t kMaxNameBytes = 32768;    // the longest of libtorch's names ha
 constexpr size_t kMaxBuildIdBytes = 64;
 constexpr size_t kMaxNoteBytes = 65536;
 
-// So much is read at once between two looks at the budget.
+// How much is read at once between two looks at the budget.
 constexpr size_t kPieceBytes = size_t{8} << 20;
-// Of one file: its tables are read some times over, its code once or twice.
+// The limits for one file: its tables are read some times over, its code once or twice.
 constexpr uint64_t kMostReadBytes = uint64_t{4} << 30;
 constexpr uint64_t kMostKeptBytes = uint64_t{640} << 20;
-// What a hole of a sparse file says is nothing: a file that takes little room on its disk, even of
-// a file system that packs, holds no large tables.
+// A file that takes little room on its disk, even of a file system that packs, holds no large
+// tables: holes of a sparse file say nothing.
 constexpr uint64_t kMostPacked = 16;
 constexpr uint64_t kLeastKeptBytes = uint64_t{64} << 20;
 constexpr uint64_t kBlockBytes = 512;  // of st_blocks
@@ -387,8 +387,8 @@ std::vector<Elf64_Phdr> ElfFile::LoadedSegments() const {
 
 namespace {
 
-// What `mapping` says of the bias if it is of `segment`. Whole pages are mapped: one of two
-// segments may be both's.
+// Returns the bias that follows from `mapping` if it is of `segment`. Whole pages are mapped: one
+// page may belong to two segments.
 std::optional<uint64_t> BiasOf(const Mapping& mapping, const Elf64_Phdr& segment) {
   constexpr uint64_t kPage = 4096;
   if (mapping.file_offset < (segment.p_offset & ~(kPage - 1)) ||

@@ -50,8 +50,8 @@ class ElfFile {
   // why.
   static absl::StatusOr<std::unique_ptr<ElfFile>> Open(std::shared_ptr<const HeldFile> file);
   static absl::StatusOr<std::unique_ptr<ElfFile>> Open(UniqueFd fd);
-  // Whether what other libraries make of the file's head is bounded, too: they take memory for each
-  // section that it says it has.
+  // Whether the file's head is bounded for other libraries, too: they take memory for each section
+  // that it says it has.
   static bool HasBoundedHead(const HeldFile& file);
 
   const std::vector<ElfSection>& sections() const { return sections_; }
@@ -59,16 +59,16 @@ class ElfFile {
   const std::string& build_id() const { return build_id_; }  // hex; may be empty
   const struct stat& status() const { return held_->status(); }
   const HeldFile& held() const { return *held_; }
-  // The file's budget is used up: what is missing of it is not known. Why: ReadBudget::Why().
+  // Whether the file's budget is used up: then it is not known what is missing. WhyCut() says why.
   bool is_cut() const { return budget_.is_used_up(); }
   std::string WhyCut() const { return budget_.Why(); }
-  // What its tables take in memory.
+  // How much memory its tables take.
   uint64_t kept_bytes() const { return budget_.kept_bytes(); }
 
-  // File offset of a virtual address that lies in the file's part of a segment.
+  // Returns the file offset of a virtual address that lies in the file's part of a segment.
   std::optional<uint64_t> FileOffset(uint64_t address) const;
-  // Address at which the mapping of this file with file offset `file_offset` begins, before
-  // relocation.
+  // Returns the address, before relocation, at which the mapping of this file with file offset
+  // `file_offset` begins.
   std::optional<uint64_t> AddressOfOffset(uint64_t file_offset) const;
 
   // The segments that are loaded and have bytes in the file.
@@ -78,21 +78,21 @@ class ElfFile {
   size_t ReadAddress(uint64_t address, void* buffer, size_t bytes) const;
   size_t ReadOffset(uint64_t offset, void* buffer, size_t bytes) const;
 
-  // The sections whose code a scan goes through, of at most kMostScannedBytes: a sparse file may
-  // say that it has more than anybody can read. `left_out` (may be null): how many were too large.
+  // Returns the sections whose code a scan goes through, of at most kMostScannedBytes: a sparse
+  // file may claim more than anybody can read. `left_out` (may be null): how many were too large.
   static constexpr uint64_t kMostScannedBytes = uint64_t{1} << 30;
   std::vector<const ElfSection*> CodeSections(size_t* left_out) const;
 
-  // The bytes of a section (none for one that is larger than 256 MiB or lies outside the file).
+  // Returns the bytes of a section; empty: it is larger than 256 MiB or lies outside the file.
   std::vector<uint8_t> ReadSection(const ElfSection& section) const;
 
   // Calls `visit` for each symbol of .dynsym (`full` = false) or .symtab, in file order. The tables
   // are read once and kept.
   void ForEachSymbol(bool full, const std::function<void(const ElfSymbol&)>& visit);
-  // From now on .symtab has no symbols. Their names stay: 13 MB of 93 in a libtorch are given back.
+  // Empties .symtab for good. The names stay: 13 MB of 93 in a libtorch are given back.
   void ForgetFullSymbols();
 
-  // Entry address of PLT stub -> imported name, and GOT slot address -> imported name.
+  // Map the entry address of a PLT stub, and the address of a GOT slot, to the imported name.
   const absl::flat_hash_map<uint64_t, std::string_view>& PltNames();
   const absl::flat_hash_map<uint64_t, std::string_view>& SlotNames();
 
@@ -130,21 +130,22 @@ class ElfFile {
 
 // Where the dynamic linker, or the kernel, has put a file. A job may have mapped it as data too.
 struct LoadedPlace {
-  uint64_t bias = 0;  // what to add to an address of the file for that in the process
-  // Those that lie as the bias says, ascending by address but for the first one, which has code.
+  uint64_t bias = 0;  // address in the process less address in the file
+  // The mappings that lie as the bias says, ascending by address after the first one, which has
+  // code.
   std::vector<Mapping> mappings;
 };
 
-// Told by the mappings of code; of several places the one where most of the file's segments lie,
-// then the lowest. Nothing when no mapping fits the file.
+// Finds where the file is loaded by its mappings of code; of several places the one where most of
+// its segments lie, then the lowest. nullopt: no mapping fits the file.
 std::optional<LoadedPlace> FindLoadedPlace(const ElfFile& file, const MappedFile& mapped);
 
-// The bias of that place.
+// Returns the bias of that place.
 std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped);
 
 // Whether [address, address + size) of the file lies at `bias` as code of a private mapping of it.
-// Elsewhere nothing may be written: who restores the code later puts back what the file has, and
-// what is written to a shared mapping is everybody's.
+// Nothing may be written elsewhere: whoever restores the code later puts back what the file has,
+// and what is written to a shared mapping is everybody's.
 bool IsOwnCodeOfFile(const ElfFile& file, const MappedFile& mapped, uint64_t address, uint64_t size,
                      uint64_t bias);
 

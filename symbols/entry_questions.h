@@ -3,25 +3,25 @@
 
 namespace proftrace {
 
-// The first byte of a question; a path is behind it, or what is said here. The answer's bytes are a
-// little-endian errno value of 4 bytes (0 = done), then what is said here.
+// The first byte of a question. Behind it comes a path, or what is said below. The answer is a
+// little-endian errno value of 4 bytes (0 = done), then what is said below.
 enum class EntryQuestion : char {
-  kOpen = 'o',  // of an entry of /proc: a descriptor
-  kStat = 's',  // a struct stat
-  // The begin of an entry's text, which some entries show to those alone who may trace the target.
-  // Four bytes, little-endian, before the path: how much of it.
+  kOpen = 'o',  // gives a descriptor of an entry of /proc
+  kStat = 's',  // gives a struct stat
+  // Gives the begin of an entry's text, which the kernel shows only to those who may trace the
+  // target for some entries. Four bytes, little-endian, before the path say how much.
   kText = 't',
-  kLink = 'l',  // the text
-  // Of files (asked_files.h): one that the target has mapped, one by a path in its root; bytes of a
-  // remote one, and whether it is as it was.
+  kLink = 'l',  // gives the text of a link
+  // Ask about files (asked_files.h): for one that the target has mapped, for one by a path in its
+  // root, for bytes of a remote one, and whether that is unchanged.
   kMappedFile = 'm',
   kBelowRoot = 'r',
   kRead = 'd',
   kUnchanged = 'u',
-  // A FileState and a build-id: the facts of that file (file_facts.h), if they are known; else
-  // none.
+  // Asks with a FileState and a build-id; gives the facts of that file (file_facts.h) if they are
+  // known, else none.
   kKnownFacts = 'k',
-  kFacts = 'f',  // the same, found out if need be, and what that said: see file_facts.cc
+  kFacts = 'f',  // as kKnownFacts, but they are found out if need be: see file_facts.cc
 };
 
 }  // namespace proftrace

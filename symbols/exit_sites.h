@@ -15,18 +15,18 @@
 
 namespace proftrace {
 
-// Which calls are the work that a function exists for: no site may have one after it.
+// Which calls are the work that a function exists for: no exit site has such a call after it.
 enum class WorkRule : uint8_t {
-  // Dispatcher entries: each indirect call, and the dispatcher's own slow paths. Calls to functions
-  // without a name count too.
+  // Dispatcher entries: each indirect call, the dispatcher's own slow paths, and calls to functions
+  // without a name.
   kDispatch,
   // Functions that make indirect calls to clean up (the autograd engine): operators, hooks and node
-  // functions by name.
+  // functions, by their names.
   kNamed,
-  // Functions of libraries other than torch: each call.
+  // Functions of libraries other than torch: every call.
   kAnyCall,
   // Entries of the CUDA Driver: the call through a word of its own, where there is one (else as
-  // above). What comes after it only reports an error, and may be left out of the row.
+  // kAnyCall). Code after it only reports an error, and may be left out of the row.
   kThroughWord,
 };
 
@@ -39,18 +39,18 @@ ExitSites FindExitSites(const FlowGraph& graph, WorkRule work);
 
 struct BeginSite {
   uint64_t address = 0;
-  bool emulated = false;  // else the kernel single-steps the instruction
+  bool emulated = false;  // false: the kernel single-steps the instruction
   // A second emulated instruction that always follows, with next to no work in between: two probes
   // there measure what one hit costs. 0 = there is none.
   uint64_t next = 0;
 };
 
-// The place for the begin probe: the first instruction (after endbr64), or a later one of the entry
-// block that is emulated while the argument registers and the stack pointer still are what the
-// caller set. Nothing when the entry is part of a loop.
+// Finds the place for the begin probe: the first instruction (after endbr64), or a later one of the
+// entry block that is emulated while the argument registers and the stack pointer still are what
+// the caller set. nullopt: the entry is part of a loop.
 std::optional<BeginSite> FindBeginSite(const FlowGraph& graph);
 
-// The nodes that every normal return passes exactly once, from the entry on.
+// Returns the nodes that every normal return passes exactly once, from the entry on.
 std::vector<uint32_t> MandatoryNodes(const FlowGraph& graph);
 
 }  // namespace proftrace

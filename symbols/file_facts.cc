@@ -17,19 +17,19 @@
 namespace proftrace {
 namespace {
 
-// In place of a file's identity: what goes from process to process is of one file.
+// Stands in place of a file's identity: what goes from process to process is of one file.
 constexpr std::string_view kSent = "sent";
-// What is read of one file.
+// The most that is read of one file.
 constexpr uint64_t kMostBytesOfFile = uint64_t{16} << 30;
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
-// What is missing where the file's budget, or the worker's, was used up.
+// Notes what is missing where the file's budget, or the worker's, was used up.
 void NoteBudget(const ElfFile& file, ModuleFacts* facts) {
   if (file.is_cut()) facts->gaps.push_back({"what was not read of a library", file.WhyCut()});
   facts->is_cut |= file.is_cut() || !ReadBudget::PayAll(0);
 }
 
-// The worker's: whether it is cut, the facts.
+// Returns what the worker sends: whether the analysis is cut, then the facts.
 absl::StatusOr<std::string> AnalyseHere(const std::shared_ptr<const HeldFile>& held,
                                         int64_t longest_ns) {
   ReadBudget budget({.bytes = kMostBytesOfFile, .cpu_ns = longest_ns + kNsPerSecond});

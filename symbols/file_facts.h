@@ -1,5 +1,5 @@
-// The facts of files (module_analysis.h): kept from before, or found out by a worker without rights
-// that has one file alone, so that a hostile one cannot say what is in another.
+// Gives the facts of files (module_analysis.h): kept from before, or found out by a worker without
+// rights that has one file alone, so that a hostile file cannot say what is in another.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -18,14 +18,14 @@
 
 namespace proftrace {
 
-// Of the process with rights. What it returns are bytes for AskForFacts().
+// Belongs to the process with rights. Returns bytes for AskForFacts().
 class KeptFacts {
  public:
   explicit KeptFacts(const PlanOptions& options);
 
-  // Empty: they are not known.
+  // Returns the facts of a file; empty: they are not known.
   std::string Known(const HeldFile& held, const std::string& build_id) const;
-  // Finds them out if need be, and keeps them.
+  // Returns the facts of a file: finds them out if need be, and keeps them.
   std::string Find(const std::shared_ptr<const HeldFile>& held, const std::string& build_id);
 
  private:
@@ -34,12 +34,12 @@ class KeptFacts {
   PlanCache cache_;
   std::shared_ptr<AnalysedFiles> analysed_;
   const std::atomic<bool>* stop_;
-  int64_t longest_ns_;  // of one file
-  int64_t left_ns_;     // of processor time, for all
+  int64_t longest_ns_;  // for one file
+  int64_t left_ns_;     // processor time left for all
 };
 
-// In a worker: asks for the facts of a file that it was given. `find`: else only if they are known,
-// and nothing where they are not. Fails with a sentence where the file could not be analysed.
+// Asks, in a worker, for the facts of a file that it was given. `find`: they are found out if need
+// be; else nullopt: they are not known. Fails with a sentence where the file could not be analysed.
 absl::StatusOr<std::optional<ModuleFacts>> AskForFacts(WorkerChannel* channel, const HeldFile& held,
                                                        const std::string& build_id, bool find);
 

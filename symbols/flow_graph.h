@@ -27,16 +27,16 @@ struct FlowNode {
   NodeEnd end = NodeEnd::kNone;
   bool is_call = false;      // a call, or a tail call
   bool is_indirect = false;  // … to a place known only at run time
-  std::string_view callee;   // where known
+  std::string_view callee;   // its name, where known
 };
 
-// Nodes that the entry reaches, node 0 being the entry. Landing pads have no edge into them:
-// exception code drops out by itself.
+// The nodes that the entry reaches; node 0 is the entry. Landing pads have no edge into them, so
+// code for exceptions drops out by itself.
 class FlowGraph {
  public:
-  // [start, end): the function. Follows jumps into its cold part and leaves out code that only ends
-  // in calls that do not return. Fails when the code does not decode, runs out of the function, or
-  // is too large.
+  // Builds the graph of the function [start, end). Follows jumps into its cold part and leaves out
+  // code that only ends in calls that do not return. Fails when the code does not decode, runs out
+  // of the function, or is too large.
   static absl::StatusOr<FlowGraph> Build(const CodeImage& image, uint64_t start, uint64_t end);
 
   size_t size() const { return nodes_.size(); }
@@ -58,17 +58,18 @@ class FlowGraph {
   std::vector<uint32_t> edges_;
 };
 
-// Whether there is a call, or a jump that is one, of a function that `is_meant` says of, by its
-// mangled name (empty where it has none).
+// Whether the function calls a function that `is_meant` accepts, or leaves for it by a jump.
+// `is_meant` gets the mangled name (empty where there is none).
 bool CallsAny(const FlowGraph& graph, const std::function<bool(std::string_view)>& is_meant);
-// By node: whether a way leads from it to one of `goals`; so for the goals themselves.
+// Tells by node whether a path leads from it to one of `goals`; true for the goals themselves.
 std::vector<bool> NodesLeadingTo(const FlowGraph& graph, const std::vector<uint32_t>& goals);
-// Likewise to calls of functions that `is_goal` says of by their mangled names. A walk that looks
-// for such calls can leave the rest out: where no profiler runs, most of a function.
+// Tells by node whether a path leads to a call of a function whose mangled name `is_goal` accepts.
+// A walk that looks for such calls can leave the rest out: where no profiler runs, most of a
+// function.
 std::vector<bool> NodesLeadingToCalls(const FlowGraph& graph,
                                       const std::function<bool(std::string_view)>& is_goal);
 
-// True for functions that never return (mangled name).
+// Whether the function with that mangled name never returns.
 bool IsNoReturn(std::string_view name);
 
 }  // namespace proftrace

@@ -26,7 +26,7 @@ struct SlotLoad {
   size_t size = 0;
 };
 
-// `opcode`: 0x8b (mov) or 0x8d (lea). `to`: the register written, nothing = any.
+// `opcode`: 0x8b (mov) or 0x8d (lea). `to`: the register written; nullopt: any.
 std::optional<SlotLoad> DecodeMemory(const uint8_t* at, size_t left, uint8_t opcode,
                                      std::optional<uint8_t> to) {
   if (left < 8 || (at[0] & 0xfa) != 0x48 || at[1] != opcode) return std::nullopt;

@@ -1,6 +1,6 @@
-// What one file's functions contribute to its ModuleFacts, function by function. Nothing of a
-// function's analysis depends on another's, so the operators, of which a libtorch has three
-// thousand, are shared out among threads.
+// What one file's functions contribute to its ModuleFacts, function by function. The analysis of a
+// function does not depend on any other, so the operators, of which a libtorch has three thousand,
+// are shared out among threads.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -23,17 +23,17 @@ struct NamedFunction {
   uint64_t size = 0;  // in bytes; may be wrong
 };
 
-// Of one thread: it counts the processor time of the thread that made it.
+// Belongs to one thread: it counts the processor time of the thread that made it.
 class FunctionAnalysis {
  public:
   // `step_callbacks`: at::getStepCallbacksUnlessEmpty, as in RowTargets. After `limit_ns` of
-  // processor time every further function is a gap. The first two must outlive it.
+  // processor time every further function is a gap. `image` and `step_callbacks` must outlive it.
   FunctionAnalysis(const ModuleImage& image, const std::vector<uint64_t>& step_callbacks,
                    int64_t limit_ns);
 
-  // The graph by the unwind table's range, else by the symbol's.
+  // Builds the graph of the unwind table's range, else of the symbol's.
   absl::StatusOr<FlowGraph> BuildGraph(uint64_t start, uint64_t end);
-  // Where `graph` asks for the profiler's callbacks, if its key set is found there.
+  // Finds where `graph` asks for the profiler's callbacks, if its key set is found there.
   CallbacksCall FindCallbacksCall(const FlowGraph& graph) const;
 
   // Each adds a function with its sites, or a gap that says why there is none.
@@ -42,7 +42,7 @@ class FunctionAnalysis {
   void AddGap(std::string feature, std::string reason);
   void AddFunctionGap(const ProbedFunction& function, std::string_view reason);
 
-  int64_t left_ns() const;  // of the limit
+  int64_t left_ns() const;  // what is left of the limit
 
   // What was found, in the order in which it was asked for.
   std::vector<ProbedFunction> functions;

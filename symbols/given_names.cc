@@ -21,7 +21,7 @@ constexpr std::string_view kWithHandle =
     "_ZN2at6detail43record_function_with_scope_and_debug_handleI";
 constexpr size_t kLongestLiteral = 256;
 
-// The text that a call gives a row as its name; nothing when the call names none.
+// Returns the text that a call gives a row as its name; nullopt: the call names none.
 std::optional<Value> TextArgument(std::string_view callee, const ValueState& state) {
   std::string_view rest = callee;
   const bool with_scope = ConsumeText(&rest, kWithScope) || ConsumeText(&rest, kWithHandle);
@@ -47,7 +47,7 @@ std::optional<std::string> TextAt(const CodeImage& image, uint64_t address) {
   return std::string(text, length);
 }
 
-// Where the text is, whose address is `value`.
+// Returns the place of the text whose address is `value`.
 std::optional<abi::pt_place> NamePlace(const Value& value, const ValueSums& sums) {
   if (value.is_symbol) {
     Value number = value;
@@ -72,8 +72,8 @@ bool LeadsThrough(const Value& value, const Value& through) {
          std::equal(through.offsets.begin(), through.offsets.end() - 1, value.offsets.begin());
 }
 
-// Of two names: the one that is given where a pointer is not null comes first. Nothing where that
-// is not what the code chooses by.
+// Whether the first of two names is given where a pointer is not null, and the other one where it
+// is. False: the code chooses by something else.
 bool IsChosenByPointer(const Value& first, const Value& other, const std::vector<Value>& tested) {
   return std::any_of(tested.begin(), tested.end(), [&](const Value& pointer) {
     return LeadsThrough(first, pointer) && !LeadsThrough(other, pointer);

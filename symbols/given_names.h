@@ -1,4 +1,4 @@
-// The name that code gives a row while a profiler runs, and how it can be read where the row
+// Finds the name that code gives a row while a profiler runs, and how to read it where the row
 // begins.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace proftrace {
 
-// A text of the file, or at a place of the target.
+// A name: a text of the file, or a text at a place of the target.
 struct RowName {
   std::string literal;
   std::optional<abi::pt_place> place;
@@ -22,10 +22,10 @@ struct RowName {
   std::optional<abi::pt_place> otherwise;
 };
 
-// What virtual functions return that names are read from.
+// Tells what virtual functions return, where names are read from that.
 using VirtualReturn = ValueWalk::VirtualReturn;
 
-// The name that the code after node `from` (a call that begins a row) gives the row; nothing where
+// Finds the name that the code after node `from` (a call that begins a row) gives the row; nullopt:
 // it is not clear. `stops`: calls of these begin another row.
 std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& graph, uint32_t from,
                                      const std::vector<uint64_t>& stops,

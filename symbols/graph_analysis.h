@@ -1,4 +1,4 @@
-// Graph questions that the search for exit sites asks of a function's control flow.
+// Answers what the search for exit sites asks of a function's control flow.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ class NormalFlow {
   const std::vector<uint32_t>& successors(uint32_t node) const { return successors_[node]; }
   const std::vector<uint32_t>& predecessors(uint32_t node) const { return predecessors_[node]; }
 
-  // The entry's post-dominators, the entry first: each path from the entry to an exit passes all of
-  // them.
+  // Returns the entry's post-dominators, the entry first: each path from the entry to an exit
+  // passes all of them.
   std::vector<uint32_t> PostDominatorsOfEntry() const;
-  // Nodes from which a member of `targets` can be reached, the members included.
+  // Returns the nodes from which a member of `targets` can be reached, the members included.
   NodeSet Reaching(const std::vector<uint32_t>& targets) const;
   // Whether a path of at least one edge leads from `from` to a member of `to`.
   bool LeadsTo(uint32_t from, const NodeSet& to) const;

@@ -14,8 +14,8 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostSignatures = 60000;
-// Of Dispatcher::callWithDispatchKeySlowPath before the operator's arguments: the operator, the
-// callbacks, the keys, the kernel.
+// How many words Dispatcher::callWithDispatchKeySlowPath takes before the operator's arguments: the
+// operator, the callbacks, the keys, the kernel.
 constexpr unsigned kSlowPathWords = 4;
 
 unsigned VectorRegisters(const std::vector<abi::pt_argument>& arguments) {

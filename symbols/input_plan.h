@@ -24,33 +24,33 @@ class InputPlanner {
   InputPlanner(const TorchLayout& layout, const SchemaReading& schemas)
       : layout_(layout), schemas_(schemas) {}
 
-  // Makes `points`, which is the begin of an operator, read its inputs: where it is at the call for
-  // the profiler's callbacks and the arguments are found there, that one probe does. Else the begin
-  // is at the entry, and what was to be done at the call is done by a second probe; a third one
-  // reads floating-point arguments. Leaves `points` as it is where nothing of that is possible.
+  // Makes `points`, the begin of an operator, read its inputs. Where the begin is at the call for
+  // the profiler's callbacks and the arguments are found there, that one probe reads them. Else the
+  // begin moves to the entry, a second probe does what was to be done at the call, and a third one
+  // reads floating-point arguments. Leaves `points` as it is where none of that is possible.
   void AddOperator(const ProbedFunction& function, const OperatorInfo& info,
                    std::vector<ProbePoint>* points);
-  // Likewise the begins of Node::operator(), whose inputs are a vector of tensors.
+  // Makes the begins of Node::operator() read their inputs, a vector of tensors.
   void AddNode();
-  // Likewise that of a copy of Dispatcher::callBoxed, whose inputs are a Stack.
+  // Makes the begin of a copy of Dispatcher::callBoxed read its inputs, a Stack.
   void AddBoxed(const ProbedFunction& function, ProbePoint* begin);
 
-  // What a row outside the dispatcher's functions is called with: 1 + an index into
-  // ProbePlan::row_inputs; 0 = that is not known.
+  // Adds what a row outside the dispatcher's functions is called with. Returns 1 + its index in
+  // ProbePlan::row_inputs; 0 = not known.
   uint32_t AddRow(const RowInputs& inputs, uint64_t load_bias);
 
-  // Moves what was added into the plan, and what the other ones of its operators are called with
-  // where the dispatcher's code is inlined: by the types of their kernels in `memory`.
+  // Moves what was added into the plan. Adds what its other operators are called with where the
+  // dispatcher's code is inlined, by the types of their kernels in `memory`.
   void Finish(const TargetMemory& memory, ProbePlan* plan);
 
  private:
-  // 1 + the index of the signature; 0 = there is no room for it.
+  // Returns 1 + the index of the signature; 0 = there is no room for it.
   uint16_t Intern(const CallInputs& inputs);
   void AddAtEntry(const ProbedFunction& function, const OperatorInfo& info,
                   const CallInputs& inputs, std::vector<ProbePoint>* points);
-  // One argument, whose elements torch shows.
+  // Interns a signature of one argument, whose elements torch shows.
   uint16_t InternVector(abi::pt_argument_kind kind, uint8_t place);
-  // Of a kind of row; 0 where it is not known here.
+  // Returns the signature of a kind of row; 0 = not known here.
   uint16_t RowSignature(const RowInputs& inputs);
 
   const TorchLayout& layout_;
@@ -62,9 +62,9 @@ class InputPlanner {
   absl::flat_hash_set<uint64_t> with_functions_;        // operators that AddOperator has had
   uint16_t node_ = 0;                                   // 1 + the index of its signature
   uint32_t operators_ = 0;
-  uint32_t without_inputs_ = 0;   // whose arguments' places are not known
+  uint32_t without_inputs_ = 0;   // those whose arguments' places are not known
   uint32_t without_doubles_ = 0;  // whose floating-point arguments are not saved anywhere
-  std::string example_;           // one of the latter two
+  std::string example_;           // an operator of one of these two counts
 };
 
 }  // namespace proftrace

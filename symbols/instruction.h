@@ -29,7 +29,7 @@ inline constexpr uint8_t kJumpOpcode = 0xe9;        // jmp rel32
 
 struct Instruction {
   uint64_t address = 0;
-  // Direct jumps and calls: where they go. Indirect ones through memory at a fixed place: the
+  // Where a direct jump or call goes. For an indirect one through memory at a fixed place: the
   // address of that slot, else 0.
   uint64_t target = 0;
   uint8_t size = 0;                                   // in bytes; 0 = no instruction
@@ -42,7 +42,7 @@ struct Instruction {
   uint64_t next() const { return address + size; }
 };
 
-// Decodes `bytes` from their start on, one after the other, up to the first that is no instruction.
+// Decodes `bytes` from the start on, one instruction after the other, up to the first that is none.
 // Capstone gives the boundaries; the rest is read from the opcode bytes.
 std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t address);
 
@@ -60,8 +60,8 @@ inline constexpr unsigned kR9 = 9;
 // Whether the instruction copies one general register to another and does nothing else.
 bool IsRegisterMove(const uint8_t* bytes, size_t count);
 
-// The general registers that an instruction may write, as a set of bits (1 << number), for
-// straight-line code.
+// A set of general registers, as bits (1 << number). WrittenRegisters() returns those that an
+// instruction of straight-line code may write.
 using RegisterSet = uint32_t;
 RegisterSet WrittenRegisters(const Instruction& where);
 

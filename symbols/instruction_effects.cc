@@ -42,7 +42,8 @@ bool IsVector(const cs_insn& instruction) {
                                 X86_GRP_SSE41, X86_GRP_SSE42, X86_GRP_AVX, X86_GRP_AVX2});
 }
 
-// Of vector instructions: none reads flags; those with registers that are not operands are unknown.
+// Describes vector instructions: none reads flags; those with registers that are not operands are
+// unknown.
 Mnemonic VectorMnemonic(unsigned id) {
   switch (id) {
     case X86_INS_PCMPESTRI:

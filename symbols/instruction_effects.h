@@ -1,4 +1,4 @@
-// What an instruction does to registers, flags and the stack pointer, on the safe side.
+// What an instruction does to registers, flags and the stack pointer; in doubt it does more.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct MemoryPlace {
   int64_t offset = 0;
   unsigned bytes = 0;
 
-  // Both while the register has one value.
+  // Whether the two do not overlap, as long as the register keeps its value.
   bool IsApartFrom(const MemoryPlace& other) const {
     return base == other.base && (offset + bytes <= other.offset ||
                                   other.offset + static_cast<int64_t>(other.bytes) <= offset);
@@ -22,7 +22,7 @@ struct MemoryPlace {
 };
 
 struct InstructionEffects {
-  // Set = `reads`, `replaces` and the flags are right: nothing that is not there is read. Else the
+  // True: `reads`, `replaces` and the flags are right, and nothing else is read. False: the
   // instruction may read everything.
   bool known = false;
   RegisterSet reads = 0;     // general registers of which any part may be read
@@ -30,16 +30,16 @@ struct InstructionEffects {
   RegisterSet changes = 0;   // those of which any part may be written
   bool reads_flags = false;  // of the arithmetic flags
   bool replaces_flags = false;
-  bool writes_memory = false;          // or may
+  bool writes_memory = false;          // or it may
   std::optional<MemoryPlace> written;  // the only memory that it writes, where that is known
-  // Only beyond the stack pointer: a push.
+  // It writes only beyond the stack pointer: a push.
   bool writes_below_stack = false;
-  bool writes_vectors = false;  // or may
-  // What is added to rsp, in bytes; nothing = not known.
+  bool writes_vectors = false;  // or it may
+  // The bytes that are added to rsp; nullopt: not known.
   std::optional<int32_t> stack_change = 0;
 };
 
-// Of anything but jumps, calls and returns.
+// Returns the effects of anything but jumps, calls and returns.
 InstructionEffects EffectsOf(const Instruction& instruction);
 
 }  // namespace proftrace

@@ -15,18 +15,18 @@ namespace proftrace {
 class InternedStrings {
  public:
   // Looks for the vector in `data` (the zero-initialized data of the library that defines torch's
-  // operators): known by its first entries, "namespaces::prim" and its kind. Nothing when there is
+  // operators): known by its first entries, "namespaces::prim" and its kind. nullopt: there is
   // none. `memory` must outlive the result.
   static std::optional<InternedStrings> Find(const TargetMemory& memory, const MemoryRange& data,
                                              bool old_abi);
 
-  // The one whose vector lies at `place`, where Find() has found it before: it grows.
+  // Reads the vector at `place`, where Find() has found it before: it grows.
   static std::optional<InternedStrings> At(const TargetMemory& memory, uint64_t place,
                                            bool old_abi);
 
-  // The part of a symbol's name after "::"; nothing for a number that is none.
+  // Returns the part of a symbol's name after "::"; nullopt: the number is no symbol's.
   std::optional<std::string> UnqualifiedName(uint32_t symbol) const;
-  // The whole of it, "aten::relu".
+  // Returns the whole name, "aten::relu".
   std::optional<std::string> QualifiedName(uint32_t symbol) const;
   uint64_t place() const { return place_; }
 

@@ -16,7 +16,7 @@ using Place = ArgumentState::Place;
 
 // rbx, rbp, r12 to r15: calls leave them as they are.
 constexpr unsigned kKeptRegisters[] = {3, kRbp, 12, 13, 14, 15};
-// Of instructions that are looked at: some passes over the largest function.
+// How many instructions are looked at: some passes over the largest function.
 constexpr size_t kMostSteps = 40000;
 
 int WideNumber(unsigned reg) {
@@ -77,7 +77,7 @@ class Follower {
  public:
   Follower(const FlowGraph& graph, uint32_t target);
 
-  // What is known at the target; nothing where the function is too large.
+  // Returns what is known at the target; null: the function is too large.
   const ArgumentState* Run();
 
  private:
@@ -176,7 +176,7 @@ std::optional<Place> Follower::PlaceOf(const cs_x86_op& operand, const ArgumentS
   return state.InStack(static_cast<unsigned>(base), operand.mem.disp, operand.size);
 }
 
-// Of a word that an argument points to: which one.
+// The number of the argument that points to the word of the operand; nullopt: none does.
 std::optional<uint8_t> Follower::PointerArgument(const cs_x86_op& operand,
                                                  const ArgumentState& state) const {
   if (operand.type != X86_OP_MEM || operand.mem.segment != X86_REG_INVALID ||

@@ -15,14 +15,14 @@ class KernelTypes {
   // `memory` must outlive this.
   explicit KernelTypes(const TargetMemory& memory) : memory_(memory) {}
 
-  // Mangled ("FN2at6TensorERKS0_E"); nothing for an operator that has none, or only boxed kernels.
+  // Returns the mangled type ("FN2at6TensorERKS0_E"); nullopt: it has none, or only boxed kernels.
   std::optional<std::string> TypeOf(uint64_t operator_def);
 
  private:
   std::optional<std::string> TypeAt(uint64_t address) const;
 
   const TargetMemory& memory_;
-  // Of the std::type_info* in an OperatorDef: looked for once, then the same in all of them.
+  // Where the std::type_info* is in an OperatorDef: looked for once, then the same in all of them.
   uint64_t offset_ = 0;
 };
 

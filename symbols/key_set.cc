@@ -39,7 +39,7 @@ std::vector<bool> NodesBeforeCalls(const FlowGraph& graph, uint32_t from) {
   return reached;
 }
 
-// How far behind `first`, which is an object's first word, `other` is in that object.
+// Returns how far behind `first`, which is an object's first word, `other` is in that object.
 std::optional<int64_t> DistanceInObject(const Value& first, const Value& other) {
   const size_t size = first.offsets.size();
   if (!first.known() || first.base != other.base || size < 2 || other.offsets.size() != size ||
@@ -152,7 +152,7 @@ std::optional<KeySetPlace> PlaceOfKeySet(const Value& value) {
   return place;
 }
 
-// By how many words an instruction moves the stack pointer down; nothing where that is not clear.
+// Returns by how many words an instruction moves the stack pointer down; nullopt: not clear.
 std::optional<int64_t> WordsPushed(const FlowNode& node) {
   const Instruction& where = node.instruction;
   if (node.is_call) return 0;

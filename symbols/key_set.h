@@ -1,6 +1,7 @@
-// Where the dispatcher's code keeps an operator's dispatch key set when it asks for the profiler's
-// callbacks (at::getStepCallbacksUnlessEmpty). The set decides whether torch gives the operator's
-// row a sequence number; the kernel's function gets it as an argument right after that call.
+// Finds where the dispatcher's code keeps an operator's dispatch key set when it asks for the
+// profiler's callbacks (at::getStepCallbacksUnlessEmpty). The set decides whether torch gives the
+// operator's row a sequence number; the kernel's function gets it as an argument right after that
+// call.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +26,12 @@ struct KernelCall {
   unsigned first_argument;  // how many registers of arguments come before those of the operator
 };
 
-// Whether the call at `state` is one of a kernel's function. `called`: what an indirect one calls.
+// Recognises a call of a kernel's function at `state`. `called`: what an indirect call calls.
 std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called,
                                        const ValueState& state);
 
-// Where there are callbacks, the dispatcher's code calls Dispatcher::callWithDispatchKeySlowPath
-// with the same kernel and keys (Dispatcher.h).
+// Whether `callee` is Dispatcher::callWithDispatchKeySlowPath. Where there are callbacks, the
+// dispatcher's code calls it with the same kernel and keys (Dispatcher.h).
 bool IsSlowPath(std::string_view callee);
 struct SlowCall {
   Value kernel;  // the address of the c10::KernelFunction, if that is known
@@ -38,18 +39,18 @@ struct SlowCall {
   unsigned first_argument;  // as in KernelCall
 };
 
-// Whether the call at `state` is that one; `frame`: as ValueWalk::FrameAt gives it where the
-// callbacks are asked for.
+// Recognises such a call at `state`. `frame`: what ValueWalk::FrameAt gives where the callbacks are
+// asked for.
 std::optional<SlowCall> SlowCallAt(const FlowNode& call, const ValueState& frame,
                                    const ValueState& state);
 
-// What all ways from node `from`, which asks for the callbacks, to such a call agree on: the keys
-// at least.
+// Returns what all paths from node `from`, which asks for the callbacks, to such a call agree on:
+// the keys at least.
 std::optional<SlowCall> FindSlowCall(const FlowGraph& graph, uint32_t from,
                                      const ValueState& frame);
 
-// As KernelCallAt, for code that reaches the kernel's function by another way than its functor, as
-// through an index into the operator's table.
+// Does what KernelCallAt does, for code that reaches the kernel's function by another way than its
+// functor, as through an index into the operator's table.
 std::optional<KernelCall> KernelCallBeside(const SlowCall& slow_call, const FlowNode& call,
                                            const ValueState& state);
 
@@ -58,13 +59,13 @@ struct KeySetPlace {
   int16_t offset = 0;
 };
 
-// At node `from`, which makes that call. Nothing where the code after it is not clear.
+// Finds the key set at node `from`, which makes that call. nullopt: the code after it is not clear.
 std::optional<KeySetPlace> FindKeySet(const FlowGraph& graph, uint32_t from);
 
-// The function's only call of one of `targets` (ascending), if the kernel emulates it.
+// Finds the function's only call of one of `targets` (ascending), if the kernel emulates it.
 std::optional<uint32_t> FindOnlyCall(const FlowGraph& graph, const std::vector<uint64_t>& targets);
 
-// How far the stack pointer at `node` is below that of the entry, in words.
+// Returns how far the stack pointer at `node` is below that of the entry, in words.
 std::optional<uint32_t> FrameWordsAt(const FlowGraph& graph, uint32_t node);
 
 }  // namespace proftrace

@@ -1,4 +1,4 @@
-// Where exceptions are caught: places that the unwinder jumps to, in no code's sight.
+// Finds where exceptions are caught: places that the unwinder jumps to, in no code's sight.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -10,9 +10,9 @@
 
 namespace proftrace {
 
-// The landing pads of the function that the unwind table's record (an FDE of .eh_frame) at address
-// `record` is of, ascending: from its language-specific data, as GCC and Clang write it. None where
-// it has no such data. Fails where that is written another way.
+// Returns, ascending, the landing pads of the function whose record in the unwind table (an FDE of
+// .eh_frame) is at address `record`: from its language-specific data, as GCC and Clang write it.
+// Empty: it has no such data. Fails where that is written another way.
 absl::StatusOr<std::vector<uint64_t>> ReadLandingPads(const ElfFile& file, uint64_t record);
 
 }  // namespace proftrace

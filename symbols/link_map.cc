@@ -36,7 +36,7 @@ Headers FindHeaders(Pid pid) {
   return headers;
 }
 
-// Where the program's dynamic section lies, 0 = it has none.
+// Returns where the program's dynamic section lies; 0 = it has none.
 uint64_t FindDynamic(const TargetMemory& memory, const Headers& headers) {
   uint64_t bias = 0;
   uint64_t dynamic = 0;

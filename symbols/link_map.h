@@ -8,16 +8,16 @@
 
 namespace proftrace {
 
-// The address of the process' r_debug, from its program headers; 0 = it has none (yet): a static
-// program, or one that has only just begun.
+// Returns the address of the process's r_debug, from its program headers; 0 = it has none (yet): a
+// static program, or one that has only just begun.
 uint64_t FindLinkerDebug(Pid pid, const TargetMemory& memory);
 
-// The address of the list's last entry, 0 = it cannot be read. Loading a library gives that entry a
-// successor (HasSuccessor); unloading one may free it.
+// Returns the address of the list's last entry; 0 = it cannot be read. Loading a library gives that
+// entry a successor (HasSuccessor); unloading one may free it.
 uint64_t LastLoaded(const TargetMemory& memory, uint64_t linker_debug);
 
-// The r_debug of the linker's next namespace, 0 = there is none: dlmopen() makes them. Known from
-// glibc 2.35 on.
+// Returns the r_debug of the linker's next namespace; 0 = there is none: dlmopen() makes them.
+// Known from glibc 2.35 on.
 uint64_t NextNamespace(const TargetMemory& memory, uint64_t linker_debug);
 
 // Whether something was loaded after `entry`, or `entry` can no longer be read.

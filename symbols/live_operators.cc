@@ -21,7 +21,7 @@
 namespace proftrace {
 namespace {
 
-// Of one look at a process: what these read takes a tenth of a second.
+// Limits for one look at a process: what these read takes a tenth of a second.
 constexpr uint64_t kMostLookBytes = uint64_t{4} << 30;
 constexpr int64_t kLongestLookNs = 10'000'000'000;
 
@@ -123,7 +123,7 @@ SchemaTexts ReadSchemaTexts(Pid pid, const ProbePlan& plan,
 }
 
 bool IsRegistering(const ProbePlan& plan) {
-  // Of a whole PyTorch none is missing, or a few.
+  // A complete PyTorch lacks at most a few of these operators.
   constexpr uint32_t kFewest = 16;
   if (plan.operator_count < kFewest) return false;  // not torch's own library
   return plan.dispatcher_slot == 0 || plan.unlisted_operators > plan.operator_count / kFewest;

@@ -16,7 +16,7 @@ constexpr size_t kMaxVisits = 400;
 constexpr RegisterSet Bit(unsigned reg) { return RegisterSet{1} << reg; }
 constexpr unsigned kR10 = 10;
 constexpr unsigned kR11 = 11;
-// What a callee need not keep.
+// The registers that a callee need not keep.
 constexpr RegisterSet kScratch = Bit(kRax) | Bit(kRcx) | Bit(kRdx) | Bit(kRsi) | Bit(kRdi) |
                                  Bit(kR8) | Bit(kR9) | Bit(kR10) | Bit(kR11);
 // Arguments, the count of vector registers (rax), the static chain (r10).
@@ -24,7 +24,8 @@ constexpr RegisterSet kArguments = kScratch & ~Bit(kR11);
 constexpr RegisterSet kResults = Bit(kRax) | Bit(kRdx);
 constexpr RegisterSet kFlags = RegisterSet{1} << 16;  // beside the registers
 
-// Of functions that exits call to clean up, what is known by the name.
+// Returns the registers of a callee's arguments: all, unless its name tells that it is one of the
+// functions that exits call to clean up.
 RegisterSet ArgumentsOf(std::string_view callee) {
   if (callee == "free" || callee == "_ZdlPv" || callee == "_ZdaPv" || callee == "_Unwind_Resume") {
     return Bit(kRdi);
@@ -144,7 +145,7 @@ RegisterSet Walk::LiveFrom(uint64_t address) {
   return live_;
 }
 
-// What the function itself writes.
+// Returns the registers that the function itself writes.
 RegisterSet WrittenBy(const FunctionCode& code) {
   RegisterSet written = 0;
   for (const Instruction& instruction : code.instructions()) {

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kMostStatBytes = 65536;
 // Version 1 says "no limit" by a number near this; no machine has a 64th of it.
 constexpr uint64_t kNoLimit = uint64_t{1} << 57;
-// What the job itself takes meanwhile, page tables, and what each processor has in hand of the
-// group's counter (64 pages, mm/memcontrol.c).
+// Room for what the job itself takes meanwhile, for page tables, and for what each processor has in
+// hand of the group's counter (64 pages, mm/memcontrol.c).
 constexpr uint64_t kReserveBytes = 2 << 20;
 constexpr uint64_t kReserveShare = 4;  // a fourth of what is to be taken
 // The job runs from the rest of its cached files: its code is among them.

@@ -18,15 +18,15 @@ namespace proftrace {
 struct MemoryRoom {
   uint64_t bytes = 0;  // left, with what the kernel can surely take back from the file cache
   uint64_t limit = 0;
-  std::string limit_file;  // which says so
+  std::string limit_file;  // the file that says so
 };
 
-// Of the level of a group that has the least; nothing where none has a limit.
+// Returns the room at the level of a group that has the least; nullopt: none has a limit.
 std::optional<MemoryRoom> RoomOf(const ControlGroup& group);
 std::optional<MemoryRoom> ReadMemoryRoom(Pid pid);
 
-// Fails with kHostUnfit where `process` has not room for `bytes` and a reserve; `what` takes them:
-// "its probes", in a sentence.
+// Fails with kHostUnfit where `process` has no room for `bytes` and a reserve. `what`: what takes
+// them in the message's sentence ("its probes").
 absl::Status CheckMemoryRoom(Pid process, uint64_t bytes, const std::string& what);
 absl::Status CheckMemoryRoom(Pid process, uint64_t bytes, const std::string& what,
                              const std::optional<MemoryRoom>& room);

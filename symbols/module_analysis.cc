@@ -67,7 +67,7 @@ constexpr std::string_view kPythonInit = "THPAutograd_initFunctions";
 constexpr uint64_t kVtableHeaderBytes = 16;
 // More than any build has operators; a hostile file may claim millions.
 constexpr size_t kMaxFunctions = 20000;
-// Of their mangled names, which are kept: torch's own have up to 600 bytes.
+// The longest mangled name of an operator, as names are kept: torch's own have up to 600 bytes.
 constexpr size_t kLongestOperator = 4096;
 constexpr size_t kMaxCallers = 5000;
 
@@ -139,7 +139,7 @@ class Analysis {
   uint64_t unwinder_get_cfa_ = 0;
   std::vector<std::pair<FunctionRole, NamedFunction>> memory_functions_;
   std::map<uint64_t, NamedFunction> range_functions_;  // by address
-  std::map<uint64_t, NamedFunction> cuda_functions_;   // likewise
+  std::map<uint64_t, NamedFunction> cuda_functions_;   // by address
   std::vector<NamedFunction> nccl_work_ends_;
   std::optional<NamedFunction> evaluate_;
   std::optional<NamedFunction> dist_engine_;

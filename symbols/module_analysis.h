@@ -69,13 +69,13 @@ struct ProbedFunction {
 struct RowProbe {
   uint64_t offset = 0;  // in the file
   uint8_t role = 0;     // enum pt_role
-  // By its hardware number; the handle = register + handle_offset. Of PT_ROLE_PLACED_BEGIN: the key
-  // set. With flags as in the cookie.
+  // The register of the handle, by its hardware number; the handle = register + handle_offset. For
+  // PT_ROLE_PLACED_BEGIN the register of the key set, with flags as in the cookie.
   uint8_t handle_register = 0;
   int16_t handle_offset = 0;
   std::optional<abi::pt_place> place;  // addresses are those before relocation
-  RowInputs inputs;                    // likewise
-  // What the row is called if `place` leads through a null pointer.
+  RowInputs inputs;                    // addresses are those before relocation
+  // The row's name if `place` leads through a null pointer.
   std::optional<abi::pt_place> otherwise;
 };
 
@@ -85,13 +85,13 @@ struct MadeRow {
   std::string symbol;            // of the function around it
   std::string literal;           // the row's name, where it is fixed
   std::vector<RowProbe> probes;  // the begin, and ends that belong to this row alone
-  bool is_async = false;         // a work's: torch calls it asynchronous wherever it ends
+  bool is_async = false;         // a work's row: torch calls it asynchronous wherever it ends
 };
 
 struct ModuleFacts {
   std::vector<ProbedFunction> functions;  // operators, boxed calls, …: as found
   std::vector<MadeRow> rows;
-  std::vector<RowProbe> row_ends;  // of any row that is told by its handle
+  std::vector<RowProbe> row_ends;  // ends of any row that is told by its handle
   std::vector<PlanGap> gaps;
   uint64_t dispatcher_slot =
       0;  // address (before relocation) of Dispatcher::singleton()::s, 0 = not in this file
@@ -104,23 +104,23 @@ struct ModuleFacts {
   AutogradFacts autograd;
   uint64_t callbacks_entry =
       0;                        // file offset of getStepCallbacksUnlessEmpty; 0 = not here, or dear
-  uint64_t callbacks_next = 0;  // of its BeginSite::next
+  uint64_t callbacks_next = 0;  // file offset of its BeginSite::next
   bool is_cut = false;          // it took too long: what is missing is among the gaps
 };
 
-// The operator's identifier in at::_ops ("add_Tensor") from a mangled `call`; empty for any other
-// symbol.
+// Returns the operator's identifier in at::_ops ("add_Tensor") from a mangled `call`; empty for any
+// other symbol.
 std::string_view OperatorIdentifier(std::string_view symbol);
 
 // Whether the file can contribute at all, from its dynamic symbols alone (cheap); with `full`, from
 // .symtab too, as for a torch that is linked statically into a program that exports nothing.
 bool MayContribute(ElfFile& file, bool full);
 
-// Of processor time: a real libtorch takes two seconds, an emulated processor some forty. A file
+// In processor time: a real libtorch takes two seconds, an emulated processor some forty. A file
 // made to take long must not hold up the tracer.
 constexpr int64_t kLongestAnalysisNs = 120'000'000'000;
 
-// Analyses a file that may contribute; what is not reached in `limit_ns` of processor time is left.
+// Analyses a file that may contribute, until `limit_ns` of processor time are used up.
 ModuleFacts AnalyzeModule(ElfFile* file, int64_t limit_ns = kLongestAnalysisNs);
 
 }  // namespace proftrace

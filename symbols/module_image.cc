@@ -25,7 +25,7 @@ ModuleImage::ModuleImage(ElfFile* file, Symbols symbols)
   const size_t exported = functions_.size();
   if (has_all) file_->ForEachSymbol(/*full=*/true, add);
   has_full_symbols_ = functions_.size() > exported;
-  // Of several symbols at one place the exported one, being first, stays.
+  // Where several symbols are at one place, the exported one, being first, stays.
   std::stable_sort(functions_.begin(), functions_.end(),
                    [](const Function& a, const Function& b) { return a.start < b.start; });
   functions_.erase(

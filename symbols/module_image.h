@@ -13,7 +13,7 @@ namespace proftrace {
 
 class ModuleImage final : public CodeImage {
  public:
-  // kExported: not the names of local functions, which take most of the time.
+  // kExported leaves out the names of local functions, which take most of the time.
   enum class Symbols : uint8_t { kExported, kAll };
   // `file` must outlive it.
   explicit ModuleImage(ElfFile* file, Symbols symbols = Symbols::kAll);
@@ -21,10 +21,10 @@ class ModuleImage final : public CodeImage {
   ElfFile& file() const { return *file_; }
   bool has_full_symbols() const { return has_full_symbols_; }
 
-  // What the unwind tables say of the function around `address`: right also where a symbol's size
-  // is wrong.
+  // Returns what the unwind tables say of the function around `address`, which is right also where
+  // a symbol's size is wrong.
   std::optional<FunctionRange> UnwindRangeAt(uint64_t address) const;
-  // Address of the record (FDE) that this range is from.
+  // Returns the address of the record (FDE) that this range is from.
   std::optional<uint64_t> UnwindRecordAt(uint64_t address) const;
 
   size_t ReadCode(uint64_t address, void* buffer, size_t bytes) const override;
@@ -40,7 +40,7 @@ class ModuleImage final : public CodeImage {
     const char* name;
   };
   ElfFile* file_;
-  std::vector<Function> functions_;  // ascending by start, one a start
+  std::vector<Function> functions_;  // ascending by start, one for each start
   bool has_full_symbols_ = false;
   UnwindTable unwind_;
 };

@@ -20,11 +20,12 @@ namespace {
 constexpr uint64_t kNeighbourhood = 64;
 // Interpreter loops have 200 kB. Larger functions are not decoded to see what jumps.
 constexpr uint64_t kMostSourceBytes = uint64_t{1} << 20;
-// A libtorch needs a tenth of it. Of a file that is made to need more, what is left counts.
+// A libtorch needs a tenth of it. In a file that is made to need more, each branch after that
+// counts as one that leads in.
 constexpr uint64_t kMostDecodedBytes = uint64_t{64} << 20;
 // A function's part that lies apart is small: what is larger is another function.
 constexpr uint64_t kMostPartBytes = 32 * 1024;
-// What a thread takes at a time.
+// How many functions a thread takes at a time.
 constexpr size_t kFunctionsATurn = 32;
 
 constexpr RegisterSet Bit(unsigned reg) { return RegisterSet{1} << reg; }
@@ -182,8 +183,8 @@ void ModuleSearch::RefuseAll(const Group& group, std::string_view reason) {
   for (const size_t point : group.points) patches_[point].reason = reason;
 }
 
-// What leads into the function from elsewhere: the unwinder, jumps and calls, and jump tables of
-// parts of it that lie apart: there it jumps to, or catches exceptions.
+// Returns what leads into the function from elsewhere: the unwinder, jumps and calls, and jump
+// tables of parts of it that lie apart, to which it jumps or where it catches exceptions.
 std::vector<uint64_t> ModuleSearch::TargetsInto(const FunctionCode& code,
                                                 const std::vector<uint64_t>& pads) {
   std::vector<uint64_t> targets = pads;

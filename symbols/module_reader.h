@@ -44,16 +44,16 @@ class ModuleReader {
  public:
   ModuleReader(Pid pid, const PlanOptions& options, WorkerChannel* channel);
 
-  // Those that contribute; from .symtab too where the dynamic symbols tell of no operator.
+  // Returns the files that contribute; .symtab counts where no dynamic symbol tells of an operator.
   std::vector<Module> ReadAll(const std::vector<MappedFile>& files);
-  // There was no time for more.
+  // Whether there was no time for more.
   bool is_cut() const { return is_cut_; }
-  // What that means, if it is so, and what of torch's files could not be read.
+  // Adds what the plan lacks for that reason, and what of torch's files could not be read.
   void AddGaps(ProbePlan* plan) const;
-  // "libtorch_cpu.so: bad section headers"; empty: all could be read.
+  // What could not be read, "libtorch_cpu.so: bad section headers"; empty: all could be read.
   const std::string& unread() const { return unread_; }
-  // Why a library could not be opened that others decide about (remote_file.h), one of torch's
-  // first; ok: all could be.
+  // Why a library could not be opened that others decide about (remote_file.h), if possible one of
+  // torch's; ok: all could be opened.
   const absl::Status& unopened() const { return unopened_; }
 
  private:
@@ -63,9 +63,9 @@ class ModuleReader {
   Pid pid_;
   WorkerChannel* channel_;
   int64_t deadline_ns_;
-  // Files that are named as torch's: others may be anything.
+  // Notes an unread file if it is named as torch's: others may be anything.
   void NoteUnread(const MappedFile& mapped, const std::string& reason);
-  // One that contributes.
+  // Notes that a file is lost that contributes.
   void NoteLost(const std::string& name, const std::string& reason);
 
   void NoteUnopened(const MappedFile& mapped, const absl::Status& status);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kMostMountinfoBytes = size_t{16} << 20;
 
-// Those that keep their files in this machine's memory, or know of disks themselves: they have no
-// device of their own in mountinfo.
+// File systems that keep their files in this machine's memory, or know of disks themselves: they
+// have no device of their own in mountinfo.
 constexpr std::string_view kLocalTypes[] = {"tmpfs", "ramfs", "rootfs",   "devtmpfs", "overlay",
                                             "btrfs", "zfs",   "bcachefs", "ubifs",    "hugetlbfs"};
 
@@ -150,7 +150,7 @@ MountFacts MountOfPath(Pid pid, std::string_view path) {
     std::string_view rest = path;
     const std::string_view point = mount.point == "/" ? std::string_view() : mount.point;
     if (!ConsumeText(&rest, point) || (!rest.empty() && rest.front() != '/')) continue;
-    // Of several at one place the last one is seen.
+    // Where several are mounted at one place, the last one is seen.
     if (point.size() + 1 < longest) continue;
     longest = point.size() + 1;
     facts = FactsOfMount(mount);

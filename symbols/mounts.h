@@ -19,10 +19,10 @@ struct MountLine {
   std::string root;
   std::string point;  // from the process's root on
   std::string_view type;
-  std::string_view options;  // of the file system
+  std::string_view options;  // the file system's
 };
 std::optional<MountLine> ParseMountLine(std::string_view line);
-// What the kernel has written for a name: "\040" for a blank.
+// Decodes what the kernel has written for a name: "\040" for a blank.
 std::string UnescapedMountText(std::string_view text);
 
 // The mounts that a process sees.
@@ -30,26 +30,26 @@ struct MountTable {
   std::string text;
   std::vector<MountLine> lines;  // parts of `text`
 };
-// As they were at most a tenth of a second ago.
+// Returns the mounts as they were at most a tenth of a second ago.
 std::shared_ptr<const MountTable> MountsOf(Pid pid);
 
 struct MountFacts {
   std::string type;  // empty: not known
   std::optional<uint64_t> device;
-  // Another program or machine may be asked for its files. So it is taken for one where nobody
-  // knows, as where it was unmounted while files of it were mapped.
+  // Whether another program or machine may be asked for its files. True where nobody knows, as
+  // where it was unmounted while files of it were mapped.
   bool is_remote = true;
-  // Of FUSE: who has mounted it, if only that user may open anything there.
+  // The user and group that have mounted a FUSE file system, if only they may open anything there.
   std::optional<uint32_t> user;
   std::optional<uint32_t> group;
 };
 
 MountFacts FactsOfMount(const MountLine& mount);
-// By the device of a mapping of its files.
+// Finds the mount by the device of a mapping of its files.
 MountFacts MountOfDevice(Pid pid, uint64_t device);
-// By a descriptor of a file that the process sees. No file system is asked.
+// Finds the mount by a descriptor of a file that the process sees. Asks no file system.
 MountFacts MountOfDescriptor(Pid pid, int fd);
-// By the path of a file, from the process's root on; links in it are not followed.
+// Finds the mount by the path of a file, from the process's root on; follows no links in it.
 MountFacts MountOfPath(Pid pid, std::string_view path);
 
 }  // namespace proftrace

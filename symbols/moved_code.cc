@@ -131,7 +131,7 @@ struct RelativeOperand {
   int32_t displacement = 0;
 };
 
-// Nothing where there is no such operand; fails where it is not what Capstone says.
+// nullopt: there is no such operand. Fails where it is not what Capstone says.
 absl::StatusOr<std::optional<RelativeOperand>> FindRelativeOperand(const Instruction& instruction,
                                                                    const Disassembled& decoded) {
   const cs_x86& x86 = decoded.operands();

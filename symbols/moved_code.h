@@ -16,14 +16,14 @@ namespace proftrace {
 // the jump back.
 inline constexpr size_t kMostMovedBytes = 96;
 
-// Whether control never comes behind the instruction, or comes there by a return only: a jump, a
-// call, a return. In a window only the last one may be such.
+// Whether straight code ends with the instruction, as control never comes behind it, or only by a
+// return: a jump, a call, a return. Only the last instruction of a window may be such.
 bool EndsStraightCode(const Instruction& instruction);
 
-// Why the instruction cannot run at another address; empty where it can. Refused: what is no plain
-// user code (system calls, traps, port and privileged instructions, transactions, far jumps), loop
-// and jrcxz, which have no long form, endbr64, which something jumps to, and a call of the next
-// instruction, which reads the instruction pointer.
+// Returns why the instruction cannot run at another address; empty where it can. Refuses what is no
+// plain user code (system calls, traps, port and privileged instructions, transactions, far jumps),
+// loop and jrcxz, which have no long form, endbr64, which something jumps to, and a call of the
+// next instruction, which reads the instruction pointer.
 std::string_view WhyNotMovable(const Instruction& instruction);
 
 enum class MovedEnd : uint8_t {
@@ -31,14 +31,14 @@ enum class MovedEnd : uint8_t {
   kFallThrough,  // to what is put behind the moved code
 };
 
-// The bytes that do at `to` what the instructions `code` do at `address`, and then go on.
-// Registers, flags and memory are the same, that of return addresses included: a call, which must
-// be the last instruction, pushes the original one and jumps, so unwinding never meets the moved
-// code. A processor with shadow stacks (CET) does not let such a callee return: calls may not be
-// moved in processes that have one. Behind a return or jump, `code` may hold padding (nop, int3),
-// which is left out. Fails where an instruction cannot be moved, or where `to` is further than 2
-// GiB from something that is named relative to the instruction pointer. No code is moved to no
-// code.
+// Returns the bytes that do at `to` what the instructions `code` do at `address`, and then go on.
+// Registers, flags and memory are the same, return addresses included: a call, which must be the
+// last instruction, pushes the original one and jumps, so unwinding never meets the moved code. A
+// processor with shadow stacks (CET) does not let such a callee return: calls may not be moved in
+// processes that have one. Behind a return or jump, `code` may hold padding (nop, int3), which is
+// left out. Fails where an instruction cannot be moved, or where `to` is further than 2 GiB from
+// something that is named relative to the instruction pointer. An empty input gives an empty
+// output.
 absl::StatusOr<std::vector<uint8_t>> MoveCode(std::span<const uint8_t> code, uint64_t address,
                                               uint64_t to, MovedEnd end = MovedEnd::kJumpBack);
 

@@ -11,7 +11,8 @@ namespace proftrace {
 
 namespace {
 
-// Of all files together; a PyTorch job has 300 MB of symbols and names. What comes later has none.
+// The limit for all files together; a PyTorch job has 300 MB of symbols and names. Files that come
+// later have none.
 constexpr uint64_t kMostKeptBytes = uint64_t{1} << 30;
 
 }  // namespace

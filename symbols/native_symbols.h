@@ -19,13 +19,13 @@ namespace proftrace {
 
 class NativeSymbols {
  public:
-  // The function at `address` of a process that has `mapped`: demangled, without parameters. Empty
-  // where no symbol covers it.
+  // Returns the function at `address` of a process that has `mapped`: demangled, without
+  // parameters. Empty: no symbol covers it.
   std::string NameAt(Pid pid, const MappedFile& mapped, uint64_t address);
-  // From where to where the file is loaded; what a job has mapped as data too is not meant.
+  // Returns where the file is loaded; what a job has mapped as data too does not count.
   MemoryRange LoadedRange(Pid pid, const MappedFile& mapped);
-  // The file for libelf; a reference to it, which the caller ends. nullptr: it cannot be read.
-  // Never mapped: a file that is cut off while it is read is an error, not a signal.
+  // Returns a reference to the file for libelf, which the caller ends. Null: it cannot be read. The
+  // file is never mapped: if it is cut off while it is read, that is an error, not a signal.
   Elf* ElfOf(Pid pid, const MappedFile& mapped);
 
  private:
@@ -40,8 +40,8 @@ class NativeSymbols {
   struct File {
     std::shared_ptr<const HeldFile> held;  // outlives `raw`
     std::unique_ptr<Elf, ElfDeleter> raw;
-    std::unique_ptr<ElfFile> elf;  // none: it could not be read
-    bool was_opened = false;       // or it was tried
+    std::unique_ptr<ElfFile> elf;  // null: it could not be read
+    bool was_opened = false;       // or opening it was tried
     bool has_symbols = false;      // they were looked for
     std::vector<Symbol> symbols;   // functions, ascending
   };
@@ -55,8 +55,8 @@ class NativeSymbols {
   uint64_t kept_bytes_ = 0;  // of symbols and their names
 };
 
-// "at::mm" of "at::mm(at::Tensor const&, at::Tensor const&)": without the last parameter list, and
-// what stands behind it.
+// Returns "at::mm" for "at::mm(at::Tensor const&, at::Tensor const&)": without the last parameter
+// list, and what stands behind it.
 std::string WithoutParameters(const std::string& name);
 
 }  // namespace proftrace

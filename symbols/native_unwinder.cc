@@ -144,7 +144,7 @@ struct NativeUnwinder::Impl {
       if (user != nullptr) *user = &moment;
     }
     dwfl_report_end(dwfl.get(), nullptr, nullptr);
-    // Of the processor, which any file's head says.
+    // The state is the processor's, which any file's head tells.
     Dwarf_Addr bias = 0;
     for (const MappedFile& file : files) {
       Dwfl_Module* module = dwfl_addrmodule(dwfl.get(), symbols->LoadedRange(pid, file).address);

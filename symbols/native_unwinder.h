@@ -1,5 +1,5 @@
-// The native frames of a thread, from its registers and a copy of its stack: by the unwind tables
-// of the files that are mapped (libdw), and where those say nothing, by frame pointers.
+// Finds the native frames of a thread, from its registers and a copy of its stack: by the unwind
+// tables of the files that are mapped (libdw), and where those say nothing, by frame pointers.
 //
 // Files belong to the process, which may be hostile: they are read, never mapped. For one thread.
 #pragma once
@@ -36,13 +36,13 @@ class NativeUnwinder {
   NativeUnwinder(const NativeUnwinder&) = delete;
   NativeUnwinder& operator=(const NativeUnwinder&) = delete;
 
-  // Addresses of the functions that run, innermost first: of a caller, one within the call. `stack`
-  // begins at registers.sp. `is_whole`: the outermost frame was reached.
+  // Returns addresses in the functions that run, innermost first: in a caller, one within the call.
+  // `stack` begins at registers.sp. `is_whole`: the outermost frame was reached.
   std::vector<uint64_t> Unwind(const abi::pt_user_registers& registers,
                                std::span<const uint8_t> stack, bool* is_whole);
-  // The function at an address that Unwind() gave.
+  // Returns the function at an address that Unwind() gave.
   NativeFunction FunctionAt(uint64_t address);
-  // Another number: the process has mapped other files since, addresses may mean something else.
+  // Changes when the process has mapped other files: addresses may mean something else then.
   uint64_t generation() const;
 
  private:

@@ -18,16 +18,16 @@ struct NodeCall {
   RowInputs inputs;
 };
 
-// The node whose row begins at the call `from` to getStepCallbacksUnlessEmpty, and what it is
+// Finds the node whose row begins at the call `from` to getStepCallbacksUnlessEmpty, and what it is
 // called with: both as they are there. It is the object whose virtual function (apply) is called
-// where there are no callbacks. Nothing where the caller asks for those of another scope.
+// where there are no callbacks. nullopt: the caller asks for callbacks of another scope.
 std::optional<NodeCall> FindCalledNode(const FlowGraph& graph, uint32_t from);
 
-// Where a copy of Node::operator() reads the node's sequence number, from the node on: what it
-// gives the row that it makes where a profiler runs. Nothing where that is not clear.
+// Finds where a copy of Node::operator() reads the node's sequence number, counted from the node:
+// it gives that number to the row that it makes where a profiler runs. nullopt: not clear.
 std::optional<uint16_t> FindNodeSequence(const FlowGraph& graph);
 
-// The function's own calls of __cxa_begin_catch, ascending: in its code, and in parts of it
+// Finds the function's own calls of __cxa_begin_catch, ascending: in its code, and in parts of it
 // elsewhere to which its jumps and landing pads lead (a function that it tail-calls may be among
 // them, which does no harm). A row that began in the middle of the function is over there: at the
 // entry of __cxa_begin_catch, where rows of callees end, the stack pointer is below that of its

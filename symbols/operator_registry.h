@@ -19,17 +19,17 @@ struct OperatorList {
 // Reads the operators of the Dispatcher to which the word at `slot` points: its first member is a
 // std::list of OperatorDef, each beginning with name and overload name. `old_abi`: these are
 // pre-C++11 strings. A list that changes while it is read is read again; one that never holds
-// together gives what was read up to the first node that cannot be one. Empty, and not whole, when
-// there is none yet.
+// together gives what was read up to the first node that cannot be one. Empty, and not whole: there
+// is no list yet.
 OperatorList ReadOperatorList(const TargetMemory& memory, uint64_t slot, bool old_abi);
 
-// Names what the plan lacks of the Dispatcher's list.
+// Adds gaps that name what the plan lacks of the Dispatcher's list.
 void AddOperatorGaps(ProbePlan* plan);
 
-// The name of the operator in a node of that list; empty when it cannot be read.
+// Returns the name of the operator in a node of that list; empty: it cannot be read.
 std::string NameOfOperatorNode(const TargetMemory& memory, uint64_t node, bool old_abi);
 
-// at::_ops' identifier for an operator: "aten::add", "Tensor" -> "add_Tensor".
+// Returns at::_ops' identifier for an operator: "aten::add", "Tensor" -> "add_Tensor".
 std::string OperatorSymbolIdentifier(std::string_view name, std::string_view overload_name);
 
 }  // namespace proftrace

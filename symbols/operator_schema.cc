@@ -18,7 +18,7 @@ constexpr uint64_t kMostListValues = 64;  // of a default value
 constexpr uint64_t kMostSets = 16;        // of an argument's alias sets
 constexpr uint64_t kMostContained = 4;
 constexpr size_t kMaxTextBytes = 4096;
-// Of all schemas together; torch's own are 600 KB.
+// The limit for all schemas together; torch's own are 600 KB.
 constexpr size_t kMostBytes = size_t{32} << 20;
 
 // c10::IValue: payload, then a tag. These numbers are the same from 1.13 on; Bool and those after
@@ -51,7 +51,7 @@ struct Draft {
   std::vector<Default> defaults;
 };
 
-// As torch's printQuotedString.
+// Quotes a text as torch's printQuotedString does.
 std::string QuoteString(std::string_view text) {
   constexpr std::pair<char, char> kEscapes[] = {
       {'\\', '\\'}, {'\'', '\''}, {'"', '"'},  {'\a', 'a'}, {'\b', 'b'},
@@ -92,8 +92,8 @@ class SchemaReader {
         string_bytes_(old_abi ? 8 : 32),
         types_(memory, old_abi, flag_first) {}
 
-  // Where the FunctionSchema of an operator is, when it has one; nothing when memory there is not
-  // as expected.
+  // Where the FunctionSchema of an operator is, when it has one; nullopt: memory there is not as
+  // expected.
   struct Place {
     bool is_there;
     uint64_t address;
@@ -351,7 +351,8 @@ std::optional<std::string> SchemaReader::FormatValue(const Value& value, int dep
   return text + "]";
 }
 
-// As `ostream << Argument`: strings are quoted, and int[2]=[1, 1] is written as 1.
+// Writes a default value as `ostream << Argument` does: strings are quoted, and int[2]=[1, 1] is
+// written as 1.
 std::optional<std::string> SchemaReader::FormatDefault(const Draft::Default& entry) const {
   auto text = FormatValue(entry.value, 0);
   if (!text) return std::nullopt;

@@ -27,7 +27,7 @@ struct SchemaArgument {
   std::string name;  // empty for most returns
   std::string type;  // "Tensor", "int[]", "ScalarType?": as torch's Type::str() has it
   bool is_optional = false;
-  bool is_list = false;         // also of an optional list
+  bool is_list = false;         // true for an optional list, too
   std::string element_type;     // of a list: "int"; else the type without the "?"
   std::optional<int32_t> size;  // N of "int[N]"
   bool is_keyword_only = false;
@@ -44,8 +44,8 @@ struct OperatorSchema {
   bool has_variable_returns = false;
 };
 
-// As torch's str(schema): "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) ->
-// Tensor".
+// Returns the schema as torch's str(schema) does: "aten::add.Tensor(Tensor self, Tensor other, *,
+// Scalar alpha=1) -> Tensor".
 std::string FormatSchema(const OperatorSchema& schema);
 
 struct SchemaReading {
@@ -63,7 +63,7 @@ struct SchemaReading {
 // to 2.15 (OperatorEntry, FunctionSchema, Argument, AliasInfo); the form of strings and optionals
 // is found by the operator's own name, which its schema repeats, and the numbers of default values'
 // kinds by the arguments' types. If these do not hold, nothing is read and `refusal` says so.
-// `symbols`: where the names of alias sets are; none = operators with alias sets are unreadable.
+// `symbols`: where the names of alias sets are; null: operators with alias sets are unreadable.
 SchemaReading ReadSchemas(const TargetMemory& memory, const std::vector<OperatorInfo>& operators,
                           bool old_abi, const InternedStrings* symbols);
 

@@ -31,7 +31,7 @@ constexpr unsigned kOpenTreeClone = 1;         // OPEN_TREE_CLONE
 constexpr size_t kMostMountsBytes = size_t{16} << 20;
 constexpr size_t kMostLayers = 512;  // overlayfs takes as many
 constexpr size_t kMostMountsAround = 32;
-// Of one namespace: some libraries, read twice.
+// The limits for one namespace: some libraries, read twice.
 constexpr uint64_t kMostComparedBytes = uint64_t{8} << 30;
 constexpr int64_t kLongestSearchNs = 5'000'000'000;
 constexpr std::string_view kDeleted = " (deleted)";
@@ -61,7 +61,7 @@ std::string PathIn(const std::string& folder, const std::string& part) {
   return folder == "/" ? part : folder + part;
 }
 
-// What `path` has below `folder`, with its slash; nothing where it does not lie there.
+// Returns what `path` has below `folder`, with its slash; nullopt: it does not lie there.
 std::optional<std::string> PartBelow(const std::string& path, const std::string& folder) {
   const std::string prefix = folder == "/" ? "" : folder;
   if (!path.starts_with(prefix + "/")) return std::nullopt;

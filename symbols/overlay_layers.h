@@ -17,20 +17,20 @@ namespace proftrace {
 
 bool IsOnOverlay(int fd);
 
-// A line of /proc/PID/mountinfo of an overlay.
+// One overlay's line of /proc/PID/mountinfo.
 struct OverlayMount {
   std::string root;                // the folder of the overlay that is mounted
   std::string point;               // where, as the process that is asked sees it
   std::vector<std::string> lower;  // the layers' folders, uppermost first
 };
 
-// Of the mount with that number; its `lower` is empty where there is none, or it is no overlay.
+// Returns the mount with that number; `lower` is empty where there is none, or it is no overlay.
 OverlayMount ParseOverlayMount(std::string_view mountinfo, std::string_view mount_id);
 
-// Files below the one of `fd`, on an overlay that `pid` has mounted, that hold the very same bytes,
-// uppermost first: all of both is read. Layers are looked for in the process's mount namespace and
-// in ours, also below what is mounted over them. The process decides what it has mounted, so
-// nothing but the bytes is a reason to believe that a file is the one.
+// Returns the files below the one of `fd`, on an overlay that `pid` has mounted, that hold the very
+// same bytes, uppermost first: both are read whole. Looks for layers in the process's mount
+// namespace and in ours, also below what is mounted over them. The process decides what it has
+// mounted, so nothing but the bytes is a reason to believe that a file is the one.
 std::vector<UniqueFd> SameFilesBelow(Pid pid, int fd);
 
 }  // namespace proftrace

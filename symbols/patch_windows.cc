@@ -88,7 +88,7 @@ bool IsPadding(const Instruction& instruction) {
          instruction.bytes[at + 1] == 0x1f;
 }
 
-// Of one function.
+// Finds the windows of one function's points.
 class WindowSearch {
  public:
   WindowSearch(const CodeImage& image, const FunctionCode& code,

@@ -22,11 +22,11 @@ namespace proftrace {
 inline constexpr size_t kWindowBytes = 5;  // jmp rel32
 
 struct PatchWindow {
-  // Of its begin, before relocation; never a function's first instruction, which is where others
-  // (perf, bpftrace, gdb) set their breakpoints, but where that is a jmp rel32 itself.
+  // Where it begins, before relocation. Never a function's first instruction, which is where others
+  // (perf, bpftrace, gdb) set their breakpoints, unless that is a jmp rel32 itself.
   uint64_t address = 0;
   // In bytes, padding behind a last return or jump included. The jump takes the first 5, which lie
-  // in one page; those behind it are to stay as they are.
+  // in one page; the bytes behind them must stay as they are.
   uint8_t size = 0;
   // Where the recorder runs: at the begin; or, where that would lose something, at the point, when
   // the instructions before it have run (it may be the window's end).
@@ -34,17 +34,17 @@ struct PatchWindow {
   // The stack pointer at the point = that at the recorder + this.
   int32_t stack_change = 0;
   // What instructions between the recorder and the point, in either order, change: the recorder
-  // does not have the point's value.
+  // does not see the value that it has at the point.
   RegisterSet changed = 0;  // general registers
   bool memory_changed = false;
   bool vectors_changed = false;
-  bool loses_reads = false;  // something of that is read for the point's record
-  // At the recorder.
+  bool loses_reads = false;  // the point's record needs some of that
+  // The state at the recorder.
   RegisterSet dead = 0;  // general registers that may be overwritten
   bool flags_are_live = true;
   bool red_zone_may_be_used = true;
-  // It ends with a call: the moved one pushes its return address, which a shadow stack refuses, and
-  // which the processor's return prediction does not know.
+  // The window ends with a call: the moved one pushes its return address, which a shadow stack
+  // refuses, and which the processor's return prediction does not know.
   bool has_call = false;
 
   uint64_t end() const { return address + size; }
@@ -78,9 +78,9 @@ PointReads ReadsOf(const ProbePoint& point, const ProbePlan& plan);
 std::vector<PointPatch> ChooseWindows(const CodeImage& image, const FunctionCode& code,
                                       const std::vector<PatchPoint>& points);
 
-// The same of one file's points, in their order. Functions are those of the unwind tables; what
-// jumps into them is taken from their own code, their landing pads and a scan of the whole file.
-// Points of the plan's `cost_points` count as not attached.
+// Finds the windows of one file's points, in their order. Functions are those of the unwind tables;
+// what jumps into them is taken from their own code, their landing pads and a scan of the whole
+// file. Points of the plan's `cost_points` count as not attached.
 std::vector<PointPatch> FindPatchWindows(const ModuleImage& image, const ModulePlan& module,
                                          const ProbePlan& plan);
 

@@ -19,11 +19,11 @@ class PlanCache {
       : folder_(directory, {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}) {}
 
   bool usable() const { return folder_.usable(); }
-  // Whether what is found out about the file can be kept. `build_id`: what it says of itself.
+  // Whether facts about the file can be kept. `build_id`: what the file says of itself.
   bool MayKeep(const HeldFile& file, const std::string& build_id) const {
     return usable() && !FileIdentity(file, build_id).empty();
   }
-  // Nothing where there is no entry, or none that passes every check.
+  // nullopt: there is no entry, or none that passes every check.
   std::optional<ModuleFacts> Load(const HeldFile& file, const std::string& build_id) const;
   void Store(const HeldFile& file, const std::string& build_id, const ModuleFacts& facts) const;
 
@@ -31,8 +31,8 @@ class PlanCache {
   CacheFolder folder_;
 };
 
-// The content of an entry, without header and checksum. `file_bytes`: the library's size; every
-// offset must lie inside.
+// Returns the content of an entry, without header and checksum. `file_bytes`: the library's size;
+// every offset must lie inside.
 std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts);
 std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view identity,
                                        uint64_t file_bytes);

@@ -11,7 +11,7 @@
 namespace proftrace {
 namespace {
 
-// Of any list: torch has some thousand operators, and each some places.
+// The longest list: torch has some thousand operators, and each some places.
 constexpr uint32_t kMostItems = 4 << 20;
 
 class PlanWriter {
@@ -22,7 +22,7 @@ class PlanWriter {
     out_.Number(value);
   }
   void Text(std::string_view text) { out_.Text(text); }
-  // Of the ABI: all of its bytes are told.
+  // Writes a structure of the ABI: all of its bytes.
   template <typename T>
   void Plain(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);

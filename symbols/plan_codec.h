@@ -13,17 +13,17 @@
 
 namespace proftrace {
 
-// Files are told by their state: descriptors do not go with it.
+// Encodes a plan. Files are named by their state: descriptors do not go with it.
 std::string EncodePlan(const ProbePlan& plan);
 
-// The file with that state that the reader of the plan has open itself; null = it has none.
+// Returns the file with that state that the reader of the plan has open itself; null: none.
 using HeldFileOf = std::function<std::shared_ptr<const HeldFile>(const FileState&)>;
 
-// Nothing where something is not as in a plan: the worker may have been made to lie. What it says
-// of places in files may still be wrong, but not lie outside of them, and not in other files.
+// Decodes a plan. nullopt: something is not as in a plan, as the worker may have been made to lie.
+// Places in files may still be wrong then, but do not lie outside of them, nor in other files.
 std::optional<ProbePlan> DecodePlan(std::string_view bytes, const HeldFileOf& held_file);
 
-// Likewise of operators, ascending by address.
+// Encode and decode operators, ascending by address, with the same checks.
 std::string EncodeOperators(const std::vector<OperatorInfo>& operators);
 std::optional<std::vector<OperatorInfo>> DecodeOperators(std::string_view bytes);
 

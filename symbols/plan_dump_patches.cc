@@ -49,7 +49,7 @@ bool IsExit(uint64_t role) {
 // Where trampolines may be: as far as the nearest gap is in a process with torch and CUDA.
 constexpr uint64_t kDistance = uint64_t{1} << 30;
 
-// How many bytes the window's instructions take there; nothing where they cannot be there.
+// Returns how many bytes the window's instructions take there; nullopt: they cannot be there.
 std::optional<size_t> MovedBytes(const ModuleImage& image, const PatchWindow& window) {
   std::vector<uint8_t> code(window.size);
   if (image.ReadCode(window.address, code.data(), code.size()) != code.size()) return std::nullopt;

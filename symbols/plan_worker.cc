@@ -28,7 +28,7 @@ bool IsStopped(const PlanOptions& options) {
 }  // namespace
 
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
-  // Of what is asked of file systems that are programs or far away, for the worker.
+  // Limits what is asked, for the worker, of file systems that are programs or far away.
   ReadBudget budget({.waiting_ns = kLongestWaitNs, .stop = options.stop});
   const ReadBudget::Scope scope(&budget);
   KeptFacts facts(options);

@@ -187,7 +187,8 @@ bool PlanBuilder::AddMemoryFunction(const ProbedFunction& function,
   return true;
 }
 
-// Where the function asks for the profiler's callbacks: there torch's row begins.
+// Whether the function asks for the profiler's callbacks at a known place, where torch's row
+// begins.
 bool PlanBuilder::HasSequence(const ProbedFunction& function) const {
   return plan_.autograd.has_value() && function.callbacks.offset != 0;
 }

@@ -29,7 +29,7 @@ enum class CudaCalls : uint8_t {
 struct PlanOptions {
   // Where the analysis of libraries is kept between runs; empty = it is not kept.
   std::string cache_directory;
-  // Between the processes of one run. May be null.
+  // Shared by the processes of one run. May be null.
   std::shared_ptr<AnalysedFiles> analysed = nullptr;
   // Probes for allocations and frees (--profile-memory).
   bool profile_memory = false;
@@ -37,14 +37,14 @@ struct PlanOptions {
   bool record_shapes = false;
   // Probes for calls of the CUDA Runtime and Driver (--gpu).
   CudaCalls cuda_calls = CudaCalls::kWhereUsed;
-  // Of processor time: files made to take long must not hold up the tracer. What is not reached in
+  // In processor time: files made to take long must not hold up the tracer. What is not reached in
   // that time is among the plan's gaps.
   int64_t longest_reading_ns = 2 * kLongestAnalysisNs;
   // Set from outside: nothing more is to be read. May be null.
   const std::atomic<bool>* stop = nullptr;
   int64_t longest_analysis_ns = kLongestAnalysisNs;  // of one file
 
-  // As those of one process among many, which are not to wait for it.
+  // Sets the limits of one process among many, which are not to wait for it.
   void ShareWithOthers() {
     longest_reading_ns = std::min(longest_reading_ns, kLongestReadingOfManyNs);
     longest_analysis_ns = std::min(longest_analysis_ns, kLongestReadingOfManyNs);
@@ -58,46 +58,46 @@ struct PlanOptions {
 // or changes it. Errors: kNoTarget (no such process, or it has ended), kNotPermitted (its memory
 // map may not be read), kNoTorch (no mapped file defines torch's operators), kHostUnfit (this
 // program runs on something else than x86-64).
-// All that the target has made is read by a worker without rights. Where that does not come to its
-// end, the status says why.
+// A worker without rights reads all that the target has made. Where it does not come to its end,
+// the status says why.
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options);
-// What that worker does.
+// Does what that worker does.
 absl::StatusOr<ProbePlan> BuildPlanInWorker(Pid pid, const PlanOptions& options,
                                             WorkerChannel* channel);
 
-// Where the mapping is gone at which `module` was planned (it was split, say): the path of another
-// one of its code. False where the process has that very file, as it was analysed, no more, or
-// elsewhere.
+// Puts another mapping of the module's code into its path where the one is gone at which it was
+// planned (it was split, say). False: the process no longer has that very file, as it was analysed,
+// or has it elsewhere.
 bool RenewPath(Pid pid, ModulePlan* module);
 
-// The Dispatcher's operators as of now, ascending by address: for those registered after the plan
-// was made. Empty when they cannot be read (any more).
+// Returns the Dispatcher's operators as of now, ascending by address: for those registered after
+// the plan was made. Empty: they cannot be read (any more).
 std::vector<OperatorInfo> ReadOperators(Pid pid, const ProbePlan& plan);
 
-// The schemas of `operators`, which that process has registered. Takes some ten milliseconds: not
-// on the way to the first probe.
+// Reads the schemas of `operators`, which that process has registered. Takes some ten milliseconds,
+// so it is not called on the way to the first probe.
 SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
                           const std::vector<OperatorInfo>& operators);
 
-// The same as texts, read by a worker without rights.
+// The schemas as texts, read by a worker without rights.
 struct SchemaTexts {
   std::vector<OperatorInfo> found;  // with their schemas
   uint32_t unreadable = 0;          // as in SchemaReading
-  std::string refusal;              // likewise
+  std::string refusal;              // as in SchemaReading
 };
 SchemaTexts ReadSchemaTexts(Pid pid, const ProbePlan& plan,
                             const std::vector<OperatorInfo>& operators);
 
-// Whether the process has mapped a file that is not in `known` and may have rows of its own: a plan
-// that is made anew has more then. All of its files are in `known` afterwards.
+// Whether the process has mapped a file that is not in `known` and may have rows of its own: a new
+// plan has more then. Afterwards all of its files are in `known`.
 bool HasNewContributor(Pid pid, std::set<FileId>* known);
 
 // Whether the process still registers operators, as far as the plan tells: the Dispatcher cannot be
-// read, or lacks many that there are functions of. Names are guessed then.
+// read, or lacks many of those that have functions. Names are guessed then.
 bool IsRegistering(const ProbePlan& plan);
 
-// A number that tells the last entry of the Dispatcher's list, 0 = it cannot be read: it changes
-// when an operator is registered, or the last one deregistered.
+// Returns a number that tells the last entry of the Dispatcher's list: it changes when an operator
+// is registered, or the last one deregistered. 0 = the list cannot be read.
 uint64_t LastOperator(Pid pid, const ProbePlan& plan);
 
 }  // namespace proftrace

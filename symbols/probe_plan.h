@@ -20,8 +20,8 @@ namespace proftrace {
 
 inline constexpr size_t kMaxSites = 65535;  // a record's `site` has 16 bits
 
-// How the exit of a function was found (DESIGN, "No return probes"). kReturn sites are
-// single-stepped by the kernel.
+// How the exit of a function was found, as there are no return probes (symbols/exit_sites.h). The
+// kernel single-steps kReturn sites.
 enum class ExitRule : uint8_t {
   kNone = 0,         // the site needs no exit (catch), or has none: then it is not probed at all
   kConditional = 1,  // one conditional jump on every normal return
@@ -49,9 +49,9 @@ struct ProbePoint {
   uint16_t signature = 0;  // 1 + index into ProbePlan::signatures of what is read, 0 = nothing
 };
 
-// Of its cookie. Site 0: others do not belong to it.
+// The site in the point's cookie; 0 = the point belongs to no site.
 inline uint16_t SiteOf(const ProbePoint& point) { return static_cast<uint16_t>(point.cookie); }
-// enum pt_role.
+// The role in the point's cookie, an enum pt_role.
 inline uint8_t RoleOf(const ProbePoint& point) { return static_cast<uint8_t>(point.cookie >> 16); }
 inline void SetRole(abi::pt_role role, ProbePoint* point) {
   point->cookie = (point->cookie & ~0xff0000ull) | static_cast<uint64_t>(role) << 16;
@@ -69,16 +69,16 @@ struct FileId {
 struct ModulePlan {
   std::string name;      // the last component of its path, for people
   std::string build_id;  // hex; may be empty
-  FileId file;           // as maps has it
+  FileId file;           // as /proc/PID/maps has it
   // The file that was analysed, and the only one that gets its probes. Never null in a plan.
   std::shared_ptr<const HeldFile> held;
   // /proc/PID/map_files/START-END of a mapping of its code: where the process has it loaded.
   std::string mapped_path;
   uint64_t load_bias = 0;          // address in the target less address in the file
   std::vector<ProbePoint> points;  // ascending by file_offset, no two equal
-  // Second probes right behind operators' begins, with their begin's site: how long after a begin's
-  // record theirs comes is what one hit costs in this process. Only attached to measure that.
-  std::vector<ProbePoint> cost_points;  // likewise
+  // Second probes right behind operators' begins, with the site of their begin: the time from a
+  // begin's record to theirs is what one hit costs in this process. Only attached to measure that.
+  std::vector<ProbePoint> cost_points;  // ascending by file_offset, no two equal
 };
 
 // An operator of the live Dispatcher.
@@ -89,13 +89,13 @@ struct OperatorInfo {
   std::string schema;  // "aten::add.Tensor(Tensor self, …) -> Tensor"; empty where it was not read
 };
 
-// The feature of the gap of plans with probes at calls of CUDA.
+// The feature of the gap that plans with probes at calls of CUDA have.
 inline constexpr char kLaunchLevelFeature[] = "GPU kernels, copies and their times";
 
 struct PlanGap {
   std::string feature;
   std::string reason;
-  // It is one of code that a library has, whatever the job does: most jobs never run it.
+  // Whether the gap is about code that a library has, whatever the job does: most never run it.
   bool is_of_code = false;
   std::string row;  // the row that lacks it; empty = whether that code ran is not known
 };
@@ -129,7 +129,7 @@ struct ProbePlan {
   MemoryRange torch_data;  // the zeroed data (.bss) of the library that defines torch's operators
   uint64_t dispatcher_slot =
       0;  // address in the target of the pointer to its Dispatcher, 0 = unknown (see ReadOperators)
-  // Where sequence numbers come from; nothing where they are not recorded.
+  // Where sequence numbers come from; nullopt: they are not recorded.
   std::optional<abi::pt_autograd_layout> autograd;
   std::vector<abi::pt_place> places;  // what ProbePoint::place counts
   std::set<FileId> files;             // what the process had mapped
@@ -139,10 +139,10 @@ struct ProbePlan {
   // What pt_place::inputs of `places` counts; pt_row_inputs::signature counts `signatures`. Both
   // are 1 + an index, until the kernel has numbers for them.
   std::vector<abi::pt_row_inputs> row_inputs;
-  // Of operators that have no function of their own. Their number counts `signatures` likewise.
+  // Signatures of operators that have no function of their own, numbered as in `row_inputs`.
   std::vector<OperatorSignature> operator_signatures;
   uint16_t node_signature = 0;  // of autograd nodes: 1 + index into `signatures`, 0 = not read
-  uint16_t node_signature_number = 0;  // the kernel's of it
+  uint16_t node_signature_number = 0;  // the kernel's number of it
 };
 
 }  // namespace proftrace

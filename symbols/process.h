@@ -32,29 +32,29 @@ struct ProcessInfo {
   std::optional<int> world_size;  // WORLD_SIZE
 };
 
-// kNoTarget where it is a thread of another process.
+// Fails with kNoTarget where it is a thread of another process.
 absl::Status CheckIsNoThread(Pid pid);
 
-// kNoTarget when there is no such process, or it is a thread of one. What may not be read stays
-// empty.
+// Describes a process. Fails with kNoTarget when there is no such process, or it is a thread of
+// one. What may not be read stays empty.
 absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid);
 
-// Processes that map a file whose name says torch, ascending by PID; those that may not be read are
-// left out.
+// Lists processes that map a file whose name says torch, ascending by PID; those that may not be
+// read are left out.
 std::vector<ProcessInfo> ListTorchProcesses();
 
-// "2.11.0+cu130" and "13.0" from the text of torch/version.py.
+// The versions in the text of torch/version.py: "2.11.0+cu130" and "13.0".
 struct TorchVersion {
   std::string torch;
   std::string cuda;
 };
 TorchVersion ParseTorchVersion(std::string_view text);
 
-// The version of the torch that is mapped: from version.py in the package's folder as the target
-// sees it, if its libraries are still the ones that lie there. Else, as after an upgrade below a
-// running job, what the process itself has in torch.version; empty where that cannot be read.
+// Returns the version of the torch that is mapped: from version.py in the package's folder as the
+// target sees it, if its libraries are still the ones that lie there. Else, as after an upgrade
+// below a running job, what the process itself has in torch.version. Empty: that cannot be read.
 TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files);
-// "3.11" from the names of libpython or of the interpreter.
+// Returns the version ("3.11") in the names of libpython or of the interpreter.
 std::string FindPythonVersion(const std::vector<MappedFile>& files);
 
 }  // namespace proftrace

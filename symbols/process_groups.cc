@@ -25,7 +25,8 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 // begin on.
 constexpr uint64_t kLargestArenaBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostOfRangeBytes = uint64_t{128} << 20;
-// Of a larger heap the begin, as groups are mostly made before there is much in it, and the end.
+// A larger heap is looked through at its begin, as groups are mostly made before there is much in
+// it, and at its end.
 constexpr uint64_t kHeapBeginBytes = uint64_t{256} << 20;
 constexpr uint64_t kHeapEndBytes = uint64_t{128} << 20;
 constexpr uint64_t kMostBytes = uint64_t{768} << 20;

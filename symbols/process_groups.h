@@ -24,7 +24,7 @@ struct GroupLayout {
   bool has_description = false;  // std::string behind the name
 };
 
-// Measured with each version's headers: 1.13, 2.0 to 2.15.
+// Returns the layout as measured with each version's headers: 1.13, 2.0 to 2.15.
 GroupLayout GroupLayoutOf(std::string_view torch_version);
 
 // Whether a process that has groups has threads named pt_gloo_…, pt_nccl_…: 2.11 and later.
@@ -36,26 +36,26 @@ struct GroupClass {
   std::string backend;  // "gloo"; empty for c10d::ProcessGroup itself
 };
 
-// Those in `ranges` that hold together: 0 <= rank < size, a live reference count, names that are
-// text. Ascending by name, each once.
+// Finds the objects in `ranges` that hold together: 0 <= rank < size, a live reference count, names
+// that are text. Ascending by name, each once.
 std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
                                      std::span<const MemoryRange> ranges,
                                      std::span<const GroupClass> classes, const GroupLayout& layout,
                                      bool old_string_abi);
 
-// Where a process has its heaps: not more than can be looked through in a few tenths of a second,
-// of a large range the begin.
+// Returns where a process has its heaps: not more than can be looked through in a few tenths of a
+// second, and only parts of large ranges.
 std::vector<MemoryRange> HeapRanges(const std::vector<Mapping>& mappings);
 
 struct ProcessGroupReading {
   std::vector<ProcessGroup> groups;
   std::optional<int> count;     // of groups that were made, also those that it is not in
   std::string without_members;  // why a group's ranks are not known; empty: all are
-  std::string cut;              // why it was not looked for to the end; empty: it was
+  std::string cut;              // why the search ended early; empty: it did not
 };
 
-// Of a process that runs. Looks through its heap: a tenth of a second, some hundred megabytes at
-// most. Empty where there are none, or where this version of PyTorch is not known.
+// Reads the groups of a running process. Looks through its heap: a tenth of a second, some hundred
+// megabytes at most. Empty: there are none, or this version of PyTorch is not known.
 ProcessGroupReading ReadProcessGroups(Pid pid, const ProbePlan& plan);
 
 }  // namespace proftrace

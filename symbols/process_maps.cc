@@ -241,7 +241,7 @@ Pid FindLivingThread(Pid pid) {
   return pid;
 }
 
-// In a worker, for which each look is a question to another process.
+// Used in a worker, for which each look is a question to another process.
 class LivingThreads {
  public:
   Pid Of(Pid pid) {

@@ -30,8 +30,8 @@ struct Mapping {
   bool operator==(const Mapping&) const = default;
 };
 
-// One file with at least one executable mapping, with all its mappings, ascending by address: also
-// those that a job has made to read it (elf_file.h tells them apart).
+// One file with at least one executable mapping. It has all mappings of the file, ascending by
+// address, also those that a job has made to read it (elf_file.h tells them apart).
 struct MappedFile {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -45,25 +45,25 @@ struct OpenedFile {
   std::string path;  // through which others open the same file (ModulePlan::open_path)
 };
 
-// The lines of a /proc/PID/maps text; lines that do not parse are left out.
+// Parses the lines of a /proc/PID/maps text; lines that do not parse are left out.
 std::vector<Mapping> ParseMaps(std::string_view text);
 
-// The files among `mappings` that have executable parts, in order of their first address. Their
-// paths are told apart too: files of two subvolumes of a btrfs may have the same numbers.
+// Returns the files among `mappings` that have executable parts, in order of their first address.
+// Paths tell them apart, too: files of two subvolumes of a btrfs may have the same numbers.
 std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings);
 
-// Why root may be refused something of a process, or of several, behind what that is.
+// Returns why root may be refused something of one process, or of several, to stand behind that.
 std::string NotEvenRoot(uint32_t processes = 1);
 
-// Whether a thread has ended, its process may not have noticed: a first thread that ended before
-// the others stays like that.
+// Whether a thread has ended, which its process may not have noticed: a first thread that ended
+// before the others stays like that.
 bool ThreadHasEnded(uint32_t tid);
 
-// The process by its own number; by that of another thread where its first one has ended and others
-// go on: only of a living one /proc shows what the process has mapped and opened.
+// Returns the process by its own number; by that of another thread where its first one has ended
+// and others go on: /proc shows what a process has mapped and opened only for a living one.
 Pid LivingThread(Pid pid);
 
-// kNoTarget when there is no such process, kNotPermitted when its maps may not be read.
+// Fails with kNoTarget when there is no such process, kNotPermitted when its maps may not be read.
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid);
 
 // Opens the mapped file through /proc/PID/map_files (also when it was replaced or lies in another
@@ -72,50 +72,51 @@ absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid);
 // may open it; kHostUnfit: its file system does not answer.
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file);
 
-// The second of these ways alone. Where its numbers are not those in maps (btrfs, and overlayfs
-// before Linux 6.8), the file is the same one if it begins with what the process has mapped first.
+// Opens it in the second of these ways alone. Where its numbers are not those in maps (btrfs, and
+// overlayfs before Linux 6.8), the file is the same one if it begins with what the process has
+// mapped first.
 absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file);
 
 // Whether what lies at the file's path is still what the process has mapped: it was neither deleted
 // nor replaced since.
 bool IsAtItsPath(Pid pid, const MappedFile& file);
 
-// The name of a mapping in /proc/PID/map_files.
+// Returns the name of a mapping in /proc/PID/map_files.
 std::string MappingRange(const Mapping& mapping);
 
-// The link to a mapping's file. It is there for whoever may read the process's map; only some may
-// follow it.
+// Returns the link to a mapping's file. It is there for whoever may read the process's map; only
+// some may follow it.
 std::string MapFilesPath(Pid pid, const Mapping& mapping);
 
-// A path of /proc/PID/maps as a process with that root has it: the kernel says it from our root on
-// where that leads to the file, as for a process that was only chroot()ed. `root`: what
+// Returns a path of /proc/PID/maps as a process with that root has it: the kernel says it from our
+// root on where that leads to the file, as for a process that was only chroot()ed. `root`: what
 // /proc/PID/root says.
 std::string PathBelowRoot(const std::string& path, const std::string& root);
 
-// The same of that process.
+// Returns such a path as that process has it.
 std::string PathInTarget(Pid pid, const std::string& path);
 
-// The state of the file that is mapped there; nothing where it cannot be looked at. `held`: it may
-// be this one, of which is known then whether it is to be asked for by others.
+// Returns the state of the file that is mapped there; nullopt: it cannot be looked at. `held`: it
+// may be this file, of which is known whether others are to be asked for it.
 std::optional<FileState> StateOfMapping(Pid pid, const Mapping& mapping, const HeldFile& held);
 
 // Opens a regular file by its path in /proc/PID/maps, in the target's root; links in it cannot lead
 // out of there, and nothing but a regular file is ever opened. Null: it cannot be opened.
 std::shared_ptr<const HeldFile> OpenInTargetRoot(Pid pid, const std::string& path);
-// The same by a path from that root on.
+// Opens such a file by a path from that root on.
 std::shared_ptr<const HeldFile> OpenBelowRoot(Pid pid, const std::string& path);
-// The first `limit_bytes` of an open file.
+// Returns the first `limit_bytes` of an open file.
 std::string ReadWhole(const UniqueFd& fd, size_t limit_bytes);
 std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t limit_bytes);
 
-// The first `limit_bytes` of a file of ours or in /proc; empty when it cannot be read.
+// Returns the first `limit_bytes` of a file of ours or in /proc; empty: it cannot be read.
 std::string ReadSmallFile(const std::string& path, size_t limit_bytes);
 
-// The numbers among the names in a folder of /proc: processes, threads, descriptors. None when it
-// cannot be read.
+// Returns the numbers among the names in a folder of /proc: processes, threads, descriptors. Empty:
+// it cannot be read.
 std::vector<uint32_t> ReadNumberedEntries(const std::string& folder);
 
-// What a status file of /proc has for `name` ("State": "S (sleeping)"); empty = nothing.
+// Returns what a status file of /proc has for `name` ("State": "S (sleeping)"); empty: nothing.
 std::string_view StatusValue(std::string_view status, std::string_view name);
 
 }  // namespace proftrace

@@ -35,12 +35,12 @@ class ProcessMemory final : public TargetMemory {
   Pid pid_;
 };
 
-// In a worker: the process has another program, or has ended. What is kept of its memory is closed.
+// Closes what a worker keeps of a process's memory: it has another program, or has ended.
 void ForgetMemory(Pid pid);
 
-// The characters of the std::string at `address`: {pointer, length, …} of the C++11 ABI, or with
-// `old_abi` the single pointer of the pre-C++11 ABI with the length 24 bytes before the characters.
-// Nothing for one longer than `limit_bytes`.
+// Returns the characters of the std::string at `address`: {pointer, length, …} of the C++11 ABI, or
+// with `old_abi` the single pointer of the pre-C++11 ABI with the length 24 bytes before the
+// characters. nullopt: it cannot be read, or is longer than `limit_bytes`.
 std::optional<std::string> ReadStdString(const TargetMemory& memory, uint64_t address, bool old_abi,
                                          size_t limit_bytes);
 

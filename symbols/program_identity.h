@@ -5,8 +5,8 @@
 
 namespace proftrace {
 
-// The build-ids of this program and of the disassembler that it runs with, in hex; empty where one
-// of them has none.
+// Returns the build-ids of this program and of the disassembler that it runs with, in hex; empty
+// where one of them has none.
 const std::string& ProgramIdentity();
 
 }  // namespace proftrace

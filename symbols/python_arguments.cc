@@ -11,7 +11,8 @@ namespace {
 
 // IValue toTypeInferredIValue(pybind11::handle): rdi has where the value goes.
 constexpr std::string_view kConversion = "_ZN5torch3jit20toTypeInferredIValueE";
-// What it calls: a file without local symbols has no name for the conversion itself.
+// The function that the conversion calls: a file without local symbols has no name for the
+// conversion itself.
 constexpr std::string_view kTypedConversion = "_ZN5torch3jit8toIValueE";
 constexpr uint64_t kMostBytes = 4096;
 

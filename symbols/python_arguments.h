@@ -11,9 +11,9 @@
 
 namespace proftrace {
 
-// Of a row that begins at node `from`: the tuple whose items the code makes values of afterwards,
-// each of them (torch::jit::toTypeInferredIValue). Nothing where it does not do so, or where the
-// tuple is not to be found at `from`.
+// Finds, for a row that begins at node `from`, the tuple whose items the code makes values of
+// afterwards, each of them (torch::jit::toTypeInferredIValue). nullopt: the code does not do so, or
+// the tuple is not to be found at `from`.
 std::optional<RowInputs> FindPythonArguments(const CodeImage& image, const FlowGraph& graph,
                                              uint32_t from);
 

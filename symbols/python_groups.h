@@ -20,11 +20,11 @@ struct PythonGroup {
 };
 
 struct PythonGroups {
-  std::vector<PythonGroup> groups;  // that the process is in
-  std::optional<int> count;         // of all that were made, also those that it is not in
+  std::vector<PythonGroup> groups;  // groups that the process is in
+  std::optional<int> count;         // of all groups that were made, also those that it is not in
 };
 
-// Nothing where the module is not there, or its variables are not what they are in 1.13 to 2.15
+// nullopt: the module is not there, or its variables are not what they are in 1.13 to 2.15
 // (torch/distributed/distributed_c10d.py).
 std::optional<PythonGroups> ReadPythonGroups(const TargetMemory& memory, const PythonLayout& layout,
                                              uint64_t interpreter);

@@ -15,7 +15,8 @@ constexpr char kCookie[] = "xdebugpy";
 constexpr size_t kWords = 95;  // of 3.14's _Py_DebugOffsets; 3.13's have 73
 constexpr size_t kVersionWord = 1;
 constexpr size_t kFreeThreadedWord = 2;
-// Of any field in its object: the largest, PyInterpreterState, has 4 KB up to what is read of it.
+// The largest offset of any field in its object: the largest object, PyInterpreterState, has 4 KB
+// up to what is read of it.
 constexpr uint64_t kMostOffset = 60000;
 constexpr uint64_t kPointerBytes = 8;
 
@@ -62,8 +63,8 @@ struct {
   uint8_t word_314;
 } constexpr kOwnGil = {15, 16};
 
-// Of FRAME_OWNED_BY_…: from this one on the frame is not Python's code (3.12 and later; 3.11 has
-// none of them).
+// The value of FRAME_OWNED_BY_… from which on the frame is not Python's code (3.12 and later; 3.11
+// has none of them).
 constexpr uint16_t kOwnerLimit = 3;
 
 void SetFrameBytes(Stack* stack) {
@@ -74,7 +75,7 @@ void SetFrameBytes(Stack* stack) {
                 stack->frame_owner + uint64_t{1}}));
 }
 
-// What no version has changed so far.
+// Returns the offsets that no version has changed so far.
 PythonLayout CommonLayout(uint32_t version) {
   PythonLayout layout;
   Stack& stack = layout.stack;
@@ -92,7 +93,7 @@ PythonLayout CommonLayout(uint32_t version) {
 // What lies at an offset, which decides where it may be.
 enum class Use : uint8_t {
   kPointer,    // 8 bytes of an object, aligned; read where they lie
-  kNumber,     // 4 bytes of an object, likewise
+  kNumber,     // 4 bytes of an object, aligned; read where they lie
   kBytes,      // a place in an object, from which on bytes are read
   kFrameWord,  // 8 bytes, aligned, of the PT_PYTHON_FRAME_BYTES that are copied of a frame
   kFrameHalf,  // 4 bytes of these

@@ -43,7 +43,7 @@ struct PythonLayout {
   uint16_t shared_keys = 0;  // in a class: to the keys of its instances' attributes
 };
 
-// "3.11"
+// Returns a text such as "3.11".
 std::string PythonVersionText(uint32_t version);
 
 // Whether each offset can be used as the readers here, and the kernel's programs, use it: in the
@@ -51,11 +51,12 @@ std::string PythonVersionText(uint32_t version);
 // enough to its object. A layout comes from the process that it is of, which may say anything.
 bool IsUsable(const PythonLayout& layout);
 
-// The offsets of 3.9 to 3.12; nothing for any other version.
+// Returns the offsets of 3.9 to 3.12; nullopt: another version.
 std::optional<PythonLayout> KnownPythonLayout(uint32_t version);
 
-// What the _Py_DebugOffsets at `runtime` say; nothing when there are none. FailedPrecondition for a
-// free-threaded build, a version other than 3.13 and 3.14, and offsets that cannot be.
+// Returns what the _Py_DebugOffsets at `runtime` say; nullopt: there are none. Fails with
+// FailedPrecondition for a free-threaded build, a version other than 3.13 and 3.14, and offsets
+// that cannot be.
 absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory& memory,
                                                              uint64_t runtime);
 

@@ -31,8 +31,9 @@ struct PythonModuleLimits {
   size_t kept_bytes = size_t{64} << 20;  // of names and paths
 };
 
-// `root`: the address of an nn.Module. An instance that hangs in several places has the first
-// place's name (torch/nn/modules/module.py, named_modules). What is no module has no children.
+// Reads the nn.Module at the address `root` and those below it. An instance that hangs in several
+// places has the first place's name (torch/nn/modules/module.py, named_modules). What is no module
+// has no children.
 PythonModuleTree ReadPythonModules(const TargetMemory& memory, const PythonLayout& layout,
                                    uint64_t root, const PythonModuleLimits& limits);
 

@@ -10,7 +10,7 @@
 namespace proftrace {
 namespace {
 
-// The same in every version with the global interpreter lock.
+// Offsets that are equal in every version with the global interpreter lock.
 constexpr uint64_t kTypeNameOffset = 24;  // in a class: to its name in C
 constexpr uint64_t kTypeFlagsOffset = 168;
 constexpr uint64_t kTypeBasicSizeOffset = 32;

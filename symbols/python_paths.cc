@@ -16,7 +16,7 @@ namespace {
 
 // PATH_MAX; longer ones lead nowhere.
 constexpr size_t kMostPathBytes = 4096;
-// Of all of them, which become a table of the capture.
+// The limit for all of them, which become a table of the capture.
 constexpr size_t kMostBytes = size_t{16} << 20;
 
 std::string LinkOf(Pid pid, const char* name) {

@@ -11,14 +11,14 @@
 
 namespace proftrace {
 
-// What torch/profiler/python_tracer.py, _prefix_regex() gives in the process: each ends with "/",
-// and the first one that fits is taken. Read from the variables of the modules sys, site and torch;
-// those of them that are not loaded add nothing. Paths of more than 4096 bytes, and what is beyond
-// 16 MiB of sys.path, are left out.
+// Returns what torch/profiler/python_tracer.py, _prefix_regex() gives in the process: each ends
+// with "/", and the first one that fits is taken. Reads the variables of the modules sys, site and
+// torch; those of them that are not loaded add nothing. Leaves out paths of more than 4096 bytes,
+// and what is beyond 16 MiB of sys.path.
 std::vector<std::string> ReadPythonPaths(Pid pid, const TargetMemory& memory,
                                          const PythonRuntime& runtime);
 
-// os.path.abspath() in a process whose working directory is `folder`.
+// Returns os.path.abspath() of a process whose working directory is `folder`.
 std::string AbsolutePythonPath(std::string_view path, std::string_view folder);
 
 }  // namespace proftrace

@@ -17,7 +17,7 @@ namespace proftrace {
 struct PythonRuntime {
   PythonLayout layout;            // `layout.stack` is ready for the BPF programs
   std::string version;            // "3.11.7"; "3.10" where only that is known
-  std::string file;               // that has it, as /proc/PID/maps names it
+  std::string file;               // the file that has it, as /proc/PID/maps names it
   uint64_t address = 0;           // of _PyRuntime
   uint32_t interpreters = 0;      // more than one: there are subinterpreters
   uint64_t main_interpreter = 0;  // PyInterpreterState
@@ -32,7 +32,7 @@ struct PythonPlace {
   bool is_free_threaded = false;  // by its name ("libpython3.13t.so")
 };
 
-// Of processor time: a CPython takes some milliseconds, files that are made to take long seconds
+// In processor time: a CPython takes some milliseconds, files that are made to take long seconds
 // each.
 constexpr int64_t kLongestPythonSearchNs = 10'000'000'000;
 
@@ -46,19 +46,19 @@ PythonPlaces FindPythonPlaces(Pid pid, const TargetMemory& memory,
                               const std::vector<MappedFile>& files,
                               int64_t limit_ns = kLongestPythonSearchNs);
 
-// Reads the layout there is at `place` and checks it on a thread's frames, some times over: threads
+// Reads the layout there is at `place` and checks it on a thread's frames, several times: threads
 // that run change them meanwhile. FailedPrecondition: this version or build is not supported, or
 // what lies there does not fit it; the message says which.
 absl::StatusOr<PythonRuntime> ConfirmPython(const TargetMemory& memory, const PythonPlace& place);
 
-// Both: the first place that is confirmed. NotFound: no file of the process is a CPython's;
-// FailedPrecondition as above, of the first place; DeadlineExceeded: that took longer than
-// `limit_ns`.
+// Does both and returns the first place that is confirmed. NotFound: no file of the process is a
+// CPython's; FailedPrecondition: as above, for the first place; DeadlineExceeded: it took longer
+// than `limit_ns`.
 absl::StatusOr<PythonRuntime> FindPythonRuntime(Pid pid, const TargetMemory& memory,
                                                 const std::vector<MappedFile>& files,
                                                 int64_t limit_ns = kLongestPythonSearchNs);
 
-// The version that a name like "libpython3.13t.so.1.0" or "python3.11" says; 0 = none.
+// Returns the version that a name like "libpython3.13t.so.1.0" or "python3.11" says; 0 = none.
 // `is_free_threaded`: the name has the t of such builds.
 uint32_t PythonVersionOfName(std::string_view name, bool* is_free_threaded);
 

@@ -1,5 +1,5 @@
-// The Python stacks of a process' threads, read from outside. Only of threads that stand still are
-// they sure to be right: a running one changes its frames while they are read. Everything is
+// The Python stacks of a process's threads, read from outside. They are sure to be right only for
+// threads that stand still: a running one changes its frames while they are read. Everything is
 // bounded, whatever the memory holds.
 #pragma once
 
@@ -69,19 +69,19 @@ inline constexpr uint64_t kPthreadTid = 720;
 
 struct PythonLimits {
   size_t threads = 65536;
-  size_t frames = 4096;  // of a thread, innermost ones
+  size_t frames = 4096;  // of one thread, innermost ones
   size_t frames_in_all = 1'000'000;
 };
 
-// `layout.stack.interpreters` must be set.
+// Reads all threads. `layout.stack.interpreters` must be set.
 PythonThreads ReadPythonThreads(const TargetMemory& memory, const PythonLayout& layout,
                                 const PythonLimits& limits);
 
 std::optional<PythonCodeWords> ReadPythonCodeWords(const TargetMemory& memory,
                                                    const PythonLayout& layout, uint64_t address);
 
-// Nothing when there is no code object at `address`. Names are cut at PT_PYTHON_NAME_BYTES; a table
-// of more than PT_PYTHON_LINES_BYTES is left out.
+// Reads a code object; nullopt: there is none at `address`. Names are cut at PT_PYTHON_NAME_BYTES;
+// a table of more than PT_PYTHON_LINES_BYTES is left out.
 std::optional<PythonCodeFacts> ReadPythonCode(const TargetMemory& memory,
                                               const PythonLayout& layout, uint64_t address);
 

@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-// Of glibc's thread control block: its first data of threads ends before.
+// The size of glibc's thread control block: its first data of threads ends before.
 constexpr size_t kControlBlockBytes = 2304;
 constexpr size_t kWords = kControlBlockBytes / 8;
 // In front of each datum glibc keeps which use of its key it belongs to: odd, and not many.

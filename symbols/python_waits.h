@@ -1,6 +1,6 @@
-// What a thread of a CPython waits for, where it sleeps as threads do that wait for a semaphore:
-// one of Python's locks, or something else. The kernel's programs look at threads that begin to
-// wait (bpf/system_waits.bpf.h); this is the same for those that waited already.
+// Tells what a thread of a CPython waits for, where it sleeps as threads do that wait for a
+// semaphore: one of Python's locks, or something else. The kernel's programs look at threads that
+// begin to wait (bpf/system_waits.bpf.h); this is for those that waited already.
 #pragma once
 
 #include "bpf/abi/system_records.h"
@@ -9,12 +9,12 @@
 
 namespace proftrace {
 
-// The address of the interpreter's lock; 0 = not known.
+// Returns the address of the interpreter's lock; 0 = not known.
 uint64_t FindPythonGil(const TargetMemory& memory, const PythonRuntime& python);
 
 // Whether the thread waits for a lock that another one holds: the interpreter's, or a
-// threading.Lock or RLock; not where threading itself waits with a lock (Condition.wait,
-// Thread.join), nor where that cannot be read. The thread must not have run since `wait` was taken,
+// threading.Lock or RLock. False where threading itself waits with a lock (Condition.wait,
+// Thread.join), and where that cannot be read. The thread must not have run since `wait` was taken,
 // or the answer means nothing.
 bool WaitsForPythonLock(const TargetMemory& memory, const PythonLayout& layout, uint64_t gil,
                         const abi::pt_begun_wait& wait);

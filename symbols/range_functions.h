@@ -9,9 +9,9 @@
 
 namespace proftrace {
 
-// enum pt_role of a probe at the function's entry; 0 for any other symbol.
+// Returns the enum pt_role of a probe at the function's entry; 0 for any other symbol.
 uint8_t RangeRole(std::string_view symbol);
-// What stands before the name that the function is given.
+// Returns what stands before the name that the function is given.
 std::string_view RangePrefix(std::string_view symbol);
 
 }  // namespace proftrace

@@ -18,7 +18,7 @@ constexpr uint32_t kTurnsBetweenLooks = 1024;
 constexpr uint64_t kLargeReadBytes = uint64_t{64} << 10;
 
 thread_local ReadBudget* t_budget = nullptr;
-// What this thread's clock is ahead of that of the thread that made the budgets.
+// How far this thread's clock is ahead of that of the thread that made the budgets.
 thread_local int64_t t_shift_ns = 0;
 thread_local uint32_t t_reads = 0;
 

@@ -1,4 +1,4 @@
-// What reading of a process, or of one of its files, may cost: bytes, memory and processor time.
+// What reading a process, or one of its files, may cost: bytes, memory and processor time.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ class ReadBudget {
     uint64_t bytes = UINT64_MAX;       // read, of files and of memory
     uint64_t kept_bytes = UINT64_MAX;  // in memory of ours at once
     int64_t cpu_ns = INT64_MAX;        // of each thread
-    // For file systems that are programs or far away: no budget of theirs is used up by that, but
-    // none is asked any more.
+    // For file systems that are programs or far away: waiting for them uses up no budget, but when
+    // this is reached, none of them is asked any more.
     int64_t waiting_ns = INT64_MAX;
     // Set from outside: nothing more is to be read. May be null.
     const std::atomic<bool>* stop = nullptr;
@@ -38,30 +38,30 @@ class ReadBudget {
   ReadBudget(const ReadBudget&) = delete;
   ReadBudget& operator=(const ReadBudget&) = delete;
 
-  // Pays for a read of so many bytes, and the time until now. False: it may not be done.
+  // Pays for a read of so many bytes, and for the time until now. False: it may not be done.
   bool Pay(uint64_t bytes);
   // Takes room for what is kept of what was read. False: there is none.
   bool Keep(uint64_t bytes);
-  // Gives it back.
+  // Gives such room back.
   void Release(uint64_t bytes) { kept_ -= bytes; }
   uint64_t kept_bytes() const { return kept_; }
 
   bool is_used_up() const { return reason_ != Reason::kNone; }
-  // Also where the time is over without anybody having read.
+  // Returns true also where the time is over without anybody having read.
   bool IsUsedUpNow();
-  // "it has more than 4096 MB to be read". Empty: it is not used up.
+  // Returns a reason, "it has more than 4096 MB to be read". Empty: it is not used up.
   std::string Why() const;
-  // Nothing was wrong with what is read, the user wants to end.
+  // Whether nothing was wrong with what is read: the user wants to end.
   bool is_stopped() const;
 
-  // Of all budgets of this thread.
+  // Pays from all budgets of this thread.
   static bool PayAll(uint64_t bytes);
-  // For loops over what was read already. Costs some nanoseconds.
+  // Whether a loop over what was read already may go on. Costs some nanoseconds.
   static bool MayGoOn();
 
-  // Of `wanted_ns` what this thread may wait for an answer; not more than 0: nothing any more.
+  // Returns how much of `wanted_ns` this thread may wait for an answer; 0 or less: not at all.
   static int64_t MayWaitNs(int64_t wanted_ns);
-  // It waited so long.
+  // Notes that this thread waited so long.
   static void PayWait(int64_t waited_ns);
 
   class Scope {
@@ -103,7 +103,7 @@ class ReadBudget {
 
   void UseUp(Reason reason);
   bool CheckTime();
-  // Those of the scopes around it too: where one of them is used up, so is this one.
+  // Pay from budgets of the scopes around it, too: where one is used up, so is this one.
   bool PayHereAndAround(uint64_t bytes);
   bool HasTimeHereAndAround();
 

@@ -1,4 +1,4 @@
-// Takes out of a plan what cannot be recorded after all.
+// Removes from a plan what cannot be recorded after all.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace proftrace {
 
-// The probes are what they are without --record-shapes, and the plan says why. Nothing happens to a
-// plan that reads no inputs.
+// Makes the probes what they are without --record-shapes; the plan says why. Leaves a plan that
+// reads no inputs as it is.
 void RemoveInputs(const std::string& reason, ProbePlan* plan);
-// Likewise, but operators that are functions, boxed ones and nodes keep theirs.
+// Removes the inputs too, except for operators that are functions, boxed ones and nodes.
 void RemoveRowInputs(const std::string& reason, ProbePlan* plan);
 
 }  // namespace proftrace

@@ -15,11 +15,11 @@ struct RelocatedPointer {
   uint64_t points_to = 0;
 };
 
-// All relative relocations, ascending by place.
+// Returns all relative relocations, ascending by place.
 std::vector<RelocatedPointer> ReadRelocatedPointers(const ElfFile& file);
 
-// Addresses of the NUL-terminated text in the read-only data, at most eight. With the ends of its
-// neighbours, so that it is no part of a longer text.
+// Returns addresses of the NUL-terminated text in the read-only data, at most eight. A NUL must
+// stand before it, too, so that it is no part of a longer text.
 std::vector<uint64_t> FindReadOnlyText(const ElfFile& file, std::string_view text);
 
 // A Python type's methods for the `with` statement: an entry "__enter__" of a PyMethodDef array and

@@ -218,7 +218,8 @@ int OpenForReading(const RemoteUser& user, int place, int* file) {
   _exit(0);
 }
 
-// Of the descriptors of its parent the child keeps these: no other one's end is to wait for it.
+// Keeps only these of the descriptors that the child has from its parent: the end of no other file
+// or process must wait for the child.
 void KeepDescriptors(int socket, int root, int user_namespace) {
   constexpr int kFar = 64;
   const int from[] = {socket, root, user_namespace};
@@ -233,8 +234,8 @@ void KeepDescriptors(int socket, int root, int user_namespace) {
   syscall(SYS_close_range, kFirstFree, ~0U, 0);
 }
 
-// The answer and a descriptor that may come with it. Nothing: there is none in time, or the process
-// has ended.
+// Returns the answer, and a descriptor that may come with it. nullopt: there is none in time, or
+// the process has ended.
 std::optional<Answer> Await(int socket, UniqueFd* fd) {
   const int64_t begin_ns = MonotonicNs();
   const int64_t longest_ns = ReadBudget::MayWaitNs(kLongestAnswerNs);
@@ -267,8 +268,8 @@ std::optional<Answer> Await(int socket, UniqueFd* fd) {
   return answer;
 }
 
-// Of the whole machine, whoever asks: file systems that have not answered, and when one may be
-// asked again.
+// The whole machine's file systems that have not answered, whoever asks, and when one may be asked
+// again.
 struct SilentDevices {
   std::mutex mutex;
   std::map<uint64_t, int64_t> until_ns;

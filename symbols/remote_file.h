@@ -1,11 +1,11 @@
 // A file that others decide about: it lies on a file system that is a program (FUSE) or another
 // machine (NFS, CIFS, 9p), or at a path that a target may lead to one.
 //
-// Such a file system may let only some open its files (FUSE without allow_other lets only who has
-// mounted it, NFS with root_squash does not let root), and may never answer. Whoever waits for it
-// then cannot be told to stop, and even closing a descriptor waits. So a process of its own opens
-// and reads the file, as the user of the target where root may not. It is waited for so long and
-// no longer, then given up with the file.
+// Such a file system may let only some open its files (FUSE without allow_other lets only the user
+// who mounted it, NFS with root_squash does not let root), and may never answer. Whoever waits for
+// it then cannot be told to stop, and even closing a descriptor waits. So a process of its own
+// opens and reads the file, as the user of the target where root may not. The wait for that process
+// is limited; after it, the process is given up with the file.
 #pragma once
 
 #include <sys/stat.h>
@@ -26,12 +26,12 @@ struct RemotePath {
   std::string link;
   int root = -1;     // a descriptor of the folder that `path` cannot lead out of; -1: `link` counts
   std::string path;  // in `root`
-  // Of its file system, as far as it is known: one that has not answered is not asked again for a
-  // while, for another file of it neither.
+  // The device of its file system, where that is known: one that has not answered is not asked
+  // again for a while, not even for another file.
   std::optional<uint64_t> device;
 };
 
-// As whom a file is opened that root may not open: as the user and the groups of a process, in its
+// The user to open a file as that root may not open: the user and the groups of a process, in its
 // user namespace.
 struct RemoteUser {
   Pid process{};
@@ -53,9 +53,10 @@ class RemoteReader {
   RemoteReader(const RemoteReader&) = delete;
   RemoteReader& operator=(const RemoteReader&) = delete;
 
-  // How many bytes were read: 0 also where the file system does not answer in time, now or before.
+  // Returns how many bytes were read: 0 also where the file system does not answer in time, now or
+  // before.
   size_t ReadAt(uint64_t offset, void* buffer, size_t bytes);
-  // As the file is now.
+  // Returns the file's status as it is now.
   std::optional<struct stat> Stat();
 
  private:
@@ -66,13 +67,13 @@ class RemoteReader {
 };
 
 struct RemoteFile {
-  // For reading where the file is of this machine's own file systems. Else a descriptor that names
-  // the file for the kernel and does nothing else (O_PATH): it never waits for anybody.
+  // A descriptor for reading, where the file is on this machine's own file systems. Else one that
+  // names the file for the kernel and does nothing else (O_PATH): it never waits for anybody.
   UniqueFd fd;
   struct stat status {};
   uint64_t mount = 0;                    // a number that no other mount has or had; 0 = not known
-  std::unique_ptr<RemoteReader> reader;  // none: `fd` is for reading
-  // In a worker: there is no descriptor, the process that started it reads the file.
+  std::unique_ptr<RemoteReader> reader;  // null: `fd` is for reading
+  // True in a worker: there is no descriptor, the process that started it reads the file.
   bool is_asked = false;
   // Why there is no descriptor: ETIMEDOUT where nobody answered.
   int error = 0;

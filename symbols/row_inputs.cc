@@ -54,8 +54,8 @@ std::optional<abi::pt_place> WordPlace(const Value& value) {
   return place;
 }
 
-// Where the first two words of an object lie, side by side, before they are moved into it: a
-// std::vector that is handed on is read there.
+// Returns where the first two words of an object lie, side by side, before they are moved into it:
+// a std::vector that is handed on is read there.
 std::optional<Value> PlaceBeforeMove(const std::map<int64_t, Value>& words) {
   const auto first = words.find(0);
   const auto second = words.find(8);
@@ -101,7 +101,7 @@ bool IsSame(const abi::pt_place& a, const abi::pt_place& b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-// What lies in vector registers that are no arguments may differ from way to way.
+// Forgets vector registers that are no arguments: what lies in them may differ from way to way.
 void ForgetOtherVectors(unsigned first_argument, RowInputs* one, RowInputs* other) {
   if (one->kind != RowInputKind::kKernel) return;
   for (unsigned i = 0; i < first_argument; ++i) {
@@ -129,7 +129,7 @@ struct GivenInputs {
   Value count;
 };
 
-// What the call of RecordFunction::before at `state` has as inputs: an ArrayRef<IValue> that it
+// Returns the inputs of the call of RecordFunction::before at `state`: an ArrayRef<IValue> that it
 // takes, or, where that overload is inlined, the one that was stored into the object.
 std::optional<GivenInputs> InputsOfCall(std::string_view callee, const ValueState& state) {
   if (!callee.starts_with(kBefore)) return std::nullopt;
@@ -181,7 +181,7 @@ bool IsOneOf(const std::vector<uint64_t>& targets, const FlowNode& call) {
   return std::binary_search(targets.begin(), targets.end(), call.instruction.target);
 }
 
-// What all ways from `from` to a call of `before` that has inputs agree on.
+// Returns what all ways from `from` to a call of `before` that has inputs agree on.
 std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph& graph,
                                          uint32_t from, const std::vector<uint64_t>& stops) {
   std::optional<RowInputs> agreed;
@@ -281,9 +281,9 @@ struct SymbolicInputs {
   std::optional<RowInputs> told;
 };
 
-// Of an operator that takes numbers that may be symbolic. Where nobody listens, one of two kernels
-// is called, of which the other one gets plain numbers; where there are callbacks, always the same
-// function, with copies that are made right before.
+// Finds the inputs of an operator that takes numbers that may be symbolic. Where nobody listens,
+// one of two kernels is called, of which the other one gets plain numbers; where there are
+// callbacks, always the same function, with copies that are made right before.
 SymbolicInputs FindSymbolicInputs(const FlowGraph& graph, uint32_t from, const ValueState& frame) {
   SymbolicInputs inputs;
   bool clear = true;

@@ -1,5 +1,5 @@
 // What a row that is no whole function is called with, and where the words of that are when the row
-// begins: by data flow in the code, which looks at them only while a profiler runs.
+// begins. Data flow in the code tells, which looks at them only while a profiler runs.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ enum class RowInputKind : uint8_t {
 
 struct RowInputs {
   RowInputKind kind = RowInputKind::kNone;
-  // PT_PLACE_UNKNOWN where a word is not known; only kKernel has such.
+  // PT_PLACE_UNKNOWN where a word is not known; only kKernel has such words.
   std::vector<abi::pt_place> words;
   // kKernel: the operator's C++ type, demangled, where the words are not a kernel's, but those of
   // Dispatcher::callWithDispatchKeySlowPath.
@@ -37,17 +37,17 @@ struct RowInputs {
   bool has_keyword_scope = false;
 };
 
-// Of a row that begins at node `from` with an at::RecordFunction, or with the question whether
-// there are callbacks for one: values that lie there already; kUnknown for others. Nothing for a
-// row without inputs. `stops`: calls of these (ascending) begin another row.
+// Finds the inputs of a row that begins at node `from` with an at::RecordFunction, or with the
+// question whether there are callbacks for one: values that lie there already; kUnknown for others.
+// nullopt: the row has no inputs. `stops`: calls of these (ascending) begin another row.
 std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
                                          uint32_t from, const std::vector<uint64_t>& stops);
 
-// Of an operator that is called with the dispatcher's code inlined: what a boxed kernel or, else,
-// an unboxed one gets.
+// Finds the inputs of an operator that is called with the dispatcher's code inlined: what a boxed
+// kernel gets or, else, an unboxed one.
 std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from);
 
-// An argument of the function, by its hardware register, as it can be found again at node `at`.
+// Finds an argument of the function, by its hardware register, where it is at node `at`.
 std::optional<abi::pt_place> FindArgument(const FlowGraph& graph, uint32_t at, unsigned argument);
 
 }  // namespace proftrace

@@ -66,7 +66,7 @@ bool IsMemberOf(const std::vector<uint64_t>& targets, uint64_t address) {
   return std::binary_search(targets.begin(), targets.end(), address);
 }
 
-// The node of the instruction at `address`; nothing where the entry does not lead to it.
+// Returns the node of the instruction at `address`; nullopt: the entry does not lead to it.
 std::optional<uint32_t> NodeAt(const FlowGraph& graph, uint64_t address) {
   for (uint32_t i = 0; i < graph.size(); ++i) {
     if (graph.node(i).instruction.address == address) return i;
@@ -193,7 +193,7 @@ absl::StatusOr<FlowGraph> RowMakerSearch::Graph(const FunctionRange& range) cons
   return FlowGraph::Build(image_, range.start, whole ? unwind->end : range.end);
 }
 
-// What the virtual function of a TorchScript function at this offset of its vtable returns.
+// Returns what the virtual function of a TorchScript function at this offset of its vtable returns.
 std::optional<Value> RowMakerSearch::NamesFunctionReturn(int64_t offset) {
   uint64_t table = 0;
   image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {

@@ -30,8 +30,8 @@ struct RowTargets {
   std::vector<uint64_t> engine;             // Engine::evaluate_function: has probes of its own
 };
 
-// Where the OperatorDef* is at the call `from` to getStepCallbacksUnlessEmpty that the inlined
-// dispatcher makes: the code tests its is-observed flag when there are callbacks.
+// Finds where the OperatorDef* is at the call `from` to getStepCallbacksUnlessEmpty that the
+// inlined dispatcher makes: the code tests its is-observed flag when there are callbacks.
 std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t from);
 
 // What a context of Python's is called with: the members of its object (rdi at the entry) that the
@@ -47,9 +47,9 @@ struct WorkArguments {
   bool is_later = false;  // made on one thread, and its row begins on the one that executes it
 };
 
-// What a function is that has no name in its file, by the object that it makes: one of the user's
-// scope that is not on the stack. Gloo's works are made by std::make_shared, annotations as members
-// of a class of torch's own.
+// What a function without a name in its file is, by the object of the user's scope that it makes
+// off the stack. Gloo's works are made by std::make_shared, annotations as members of a class of
+// torch's own.
 enum class NamelessMaker : uint8_t { kNeither, kAnnotation, kGlooWork };
 NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
                              const std::vector<uint64_t>& constructors);
@@ -58,19 +58,19 @@ NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
 // probes.
 class RowMakerSearch {
  public:
-  // After `limit_ns` of the calling thread's processor time functions are left, with one gap.
+  // Leaves out functions, with one gap, when `limit_ns` of the thread's processor time are used up.
   RowMakerSearch(const ModuleImage& image, const RowTargets& targets,
                  const std::vector<CallSite>& calls, int64_t limit_ns, ModuleFacts* facts);
 
-  // The class behind Python's torch._C._profiler._RecordFunctionFast.
+  // Adds the class behind Python's torch._C._profiler._RecordFunctionFast.
   void AddFastContexts();
-  // All other functions with an at::RecordFunction of their own.
+  // Adds all other functions with an at::RecordFunction of their own.
   void AddGuards();
-  // A caller of getStepCallbacksUnlessEmpty that is not one of the dispatcher's functions. False
-  // where it could not be resolved.
+  // Adds a caller of getStepCallbacksUnlessEmpty that is not one of the dispatcher's functions.
+  // Returns false where it could not be resolved.
   bool AddCaller(const FunctionRange& function);
 
-  // Functions were left.
+  // Whether functions were left out.
   bool is_cut() const { return is_cut_; }
 
  private:

@@ -13,14 +13,14 @@
 
 namespace proftrace {
 
-// By the versions of torch and Python; 0 = not known.
+// Offsets by the versions of torch and Python; 0 = not known.
 struct RowOffsets {
   uint32_t python_object = 0;  // PythonNodeObjectOffset()
   uint8_t python_text = 0;     // PythonTextOffset()
   NodeOffsets node;
 };
 
-// What rows of autograd nodes have in common.
+// Returns what rows of autograd nodes have in common.
 Label LabelOfNodes();
 
 class RowPlanner {

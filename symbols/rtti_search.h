@@ -1,4 +1,4 @@
-// A class's vtable without symbols: by the name in its run-time type information.
+// Finds a class's vtable without symbols: by the name in its run-time type information.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,10 @@
 
 namespace proftrace {
 
-// Address (before relocation) of the first function of the vtable of the class with this mangled
-// name
-// ("N5torch8autograd6PyNodeE"), as objects point to it. Follows the relative relocations of a
-// position-independent file: name -> typeinfo -> vtable (Itanium C++ ABI). Nothing when there is
-// none or more than one.
+// Returns the address (before relocation) of the first function of the vtable of the class with
+// this mangled name ("N5torch8autograd6PyNodeE"), as objects point to it. Follows the relative
+// relocations of a position-independent file: name -> typeinfo -> vtable (Itanium C++ ABI).
+// nullopt: there is none, or more than one.
 std::optional<uint64_t> FindVtable(const ElfFile& file, std::string_view type_name);
 
 }  // namespace proftrace

@@ -17,21 +17,21 @@ struct SampledFrames {
   uint32_t flags = 0;                         // of enum pt_python_stack_flag
 };
 
-// The address of the thread's innermost frame; 0 = it runs no Python. Nothing where that could not
-// be read. `state`: the address of its PyThreadState.
+// Returns the address of the thread's innermost frame; 0 = it runs no Python. nullopt: that could
+// not be read. `state`: the address of its PyThreadState.
 std::optional<uint64_t> InnermostPythonFrame(const TargetMemory& memory, const PythonLayout& layout,
                                              uint64_t state);
 
-// At most PT_SAMPLE_FRAMES.
+// Reads at most PT_SAMPLE_FRAMES frames.
 SampledFrames ReadSampledFrames(const TargetMemory& memory, const PythonLayout& layout,
                                 uint64_t state);
 
-// The number of the frame's instruction, in units of two bytes, as PythonLines takes it;
-// UINT32_MAX, a frame that has not begun, for one that cannot be.
+// Returns the number of the frame's instruction, in units of two bytes, as PythonLines takes it.
+// UINT32_MAX, which stands for a frame that has not begun: the number cannot be one.
 uint32_t InstructionOf(const PythonLayout& layout, const abi::pt_sampled_frame& frame);
 
-// How many of `frames`, innermost first, one call of the interpreter runs: it stands as one frame
-// of C for all of them. Frames without code (they only mark where such a call begins) count as
+// Returns how many of `frames`, innermost first, one call of the interpreter runs: one frame of C
+// stands for all of them. Frames without code (they only mark where such a call begins) count as
 // well.
 size_t FramesOfOneCall(const PythonLayout& layout, const abi::pt_sampled_frame* frames,
                        size_t count);

@@ -19,7 +19,8 @@
 
 namespace proftrace {
 
-// Whether an answer of TargetAnswers is that the question is not about its target; and that one.
+// Whether an answer of TargetAnswers says that the question is not about its target.
+// RefusalOfEntries() is that answer.
 bool IsRefusal(const WorkerAnswer& answer);
 WorkerAnswer RefusalOfEntries();
 
@@ -28,11 +29,11 @@ class TargetAnswers {
   // `facts`: null where the worker asks for none. Must outlive this.
   TargetAnswers(Pid pid, KeptFacts* facts) : pid_(pid), facts_(facts) {}
 
-  // For RunWorker().
+  // Answers one question, for RunWorker().
   WorkerAnswer Answer(std::string_view question);
 
-  // The file of that state whose facts were asked for; null: it is none of those. It was opened
-  // here, as one that the target has mapped.
+  // Returns the file of that state whose facts were asked for; null: it is none of those. It was
+  // opened here, as one that the target has mapped.
   std::shared_ptr<const HeldFile> Held(const FileState& state) const;
 
  private:
@@ -58,7 +59,7 @@ class TargetAnswers {
   KeptFacts* facts_;
   std::vector<MappedFile> files_;  // that the target had mapped when that was last looked at
   std::map<FileState, FileQuestion> places_;  // of the files that it has opened for the worker
-  std::map<FileState, std::shared_ptr<const HeldFile>> remote_;  // that it reads for it
+  std::map<FileState, std::shared_ptr<const HeldFile>> remote_;  // that it reads for the worker
   std::map<FileState, std::shared_ptr<const HeldFile>> held_;
 };
 

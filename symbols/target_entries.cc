@@ -32,7 +32,7 @@ WorkerAnswer AskFor(EntryQuestion kind, const std::string& path) {
   return answer;
 }
 
-// Of what is sent as one answer: maps of all the mappings that a process may have.
+// The most that is sent as one answer: maps of all the mappings that a process may have.
 constexpr size_t kMostTextBytes = size_t{128} << 20;
 
 constexpr int kReadingFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;

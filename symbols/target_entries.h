@@ -14,22 +14,22 @@
 
 namespace proftrace {
 
-// To be read. Not valid: errno says why. Waits for nobody.
+// Opens an entry for reading. Not valid: errno says why. Waits for nobody.
 UniqueFd OpenEntry(const std::string& path);
 
-// The first `limit_bytes` of a file of ours or in /proc; empty when it cannot be read.
+// Returns the first `limit_bytes` of a file of ours or in /proc; empty: it cannot be read.
 std::string ReadEntry(const std::string& path, size_t limit_bytes);
 
-// Nothing: errno says why.
+// nullopt: errno says why.
 std::optional<struct stat> StatEntry(const std::string& path);
 
-// Where a link of /proc leads; empty = that cannot be read.
+// Returns where a link of /proc leads; empty: that cannot be read.
 std::string ReadEntryLink(const std::string& path);
 
-// From here on this process, a worker, asks for all of that.
+// Makes this process, a worker, ask for all of that from here on.
 void AskForEntries(WorkerChannel* channel);
 
-// Of the process that asks; null: this process opens things itself.
+// Returns the channel of a process that asks; null: this process opens things itself.
 WorkerChannel* EntryChannel();
 
 }  // namespace proftrace

@@ -12,8 +12,8 @@
 
 namespace proftrace {
 
-// Runs `read` in a worker that may read that target; what it returns is to be checked as anything
-// that comes from it. Status as of RunWorker(). In a worker `read` is just called.
+// Runs `read` in a worker that may read that target. What it returns must be checked as anything
+// that comes from there; the status is that of RunWorker(). In a worker `read` is just called.
 absl::StatusOr<std::string> ReadInWorker(Pid pid, int64_t longest_s,
                                          const std::function<absl::StatusOr<std::string>()>& read);
 

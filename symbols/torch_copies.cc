@@ -23,7 +23,7 @@ bool IsTorchs(std::string_view path) {
   return NameOf(path).starts_with("libtorch") || NameOf(path).starts_with("libc10");
 }
 
-// How often the file is loaded: each time its executable parts are mapped once.
+// Returns how often the file is loaded: each time its executable parts are mapped once.
 size_t LoadCount(const MappedFile& file) {
   size_t count = 0;
   const Mapping* first = nullptr;

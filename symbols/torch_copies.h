@@ -26,12 +26,12 @@ TorchChoice ChooseTorch(std::vector<MappedFile> files);
 // Whether the process has loaded the same PyTorch more than once. Takes a millisecond.
 bool HasRepeatedTorch(Pid pid);
 
-// What of a file is to be noticed: the file, and each further time that it is loaded.
+// Returns what is to be noticed of a file: the file, and each further time that it is loaded.
 std::vector<FileId> IdsOf(const MappedFile& file);
 
-// Names what is left out, and leaves out what cannot be told apart where a file is loaded twice:
-// its probes fire in both copies, but sequence numbers and the undefined tensor are each copy's
-// own.
+// Names in the plan what is left out. Where a file is loaded twice, leaves out what cannot be told
+// apart: its probes fire in both copies, but sequence numbers and the undefined tensor are each
+// copy's own.
 void ApplyChoice(const TorchChoice& choice, ProbePlan* plan);
 
 }  // namespace proftrace

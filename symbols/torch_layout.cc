@@ -36,7 +36,7 @@ constexpr VersionRule kVersions[] = {
 // (c10/core/TensorImpl.h): counted from data_type_ on.
 constexpr unsigned kFirstFlag = 40;
 constexpr uint8_t kSymbolicBit = kFirstFlag + 12;
-// Those of the undefined tensor: contiguous, no access to its storage, non-overlapping; then
+// The flags of the undefined tensor: contiguous, no access to its storage, non-overlapping; then
 // metadata may change, policy for strides, none of its sizes is symbolic, policy of its own.
 constexpr uint64_t kFlagsMask = 0x7fff;
 constexpr uint64_t kUndefinedFlags = 0x2543;

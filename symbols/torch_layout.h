@@ -19,10 +19,10 @@ struct TorchLayout {
   std::string refusal;  // why it is not known; empty when it is
 };
 
-// From a table of versions ("2.11.0+cu130"), measured with the headers of 1.13 and 2.0 to 2.15;
-// checked on the live c10::UndefinedTensorImpl at `undefined_tensor` (its shape is [0],
-// with stride 1 and no element) and on what `schemas` tell of values. What does not agree is
-// refused: there are no wrong shapes.
+// Finds the layout in a table of versions ("2.11.0+cu130"), measured with the headers of 1.13 and
+// 2.0 to 2.15. Checks it on the live c10::UndefinedTensorImpl at `undefined_tensor` (its shape is
+// [0], with stride 1 and no element) and on what `schemas` tell of values. Refuses what does not
+// agree, so that no shape is wrong.
 TorchLayout FindTorchLayout(const TargetMemory& memory, std::string_view torch_version,
                             uint64_t undefined_tensor, const SchemaReading& schemas);
 

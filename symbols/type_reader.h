@@ -31,7 +31,7 @@ class TypeReader {
   TypeReader(const TargetMemory& memory, bool old_abi, bool flag_first)
       : memory_(memory), old_abi_(old_abi), flag_first_(flag_first) {}
 
-  // Null when there is no type of a known class at `address`. The pointer stays valid.
+  // Null: there is no type of a known class at `address`. The pointer stays valid.
   const TypeFacts* Read(uint64_t address) { return Read(address, 0); }
 
  private:

@@ -14,12 +14,12 @@ namespace proftrace {
 // when asked for.
 class UnwindTable {
  public:
-  // An empty table when the file has none, or one in an encoding other than the linker's usual one.
+  // Reads the table; empty: the file has none, or one in another encoding than the linker's usual.
   static UnwindTable Read(const ElfFile& file);
 
-  // [start, end) of the entry that covers `address`.
+  // Returns [start, end) of the entry that covers `address`.
   std::optional<std::pair<uint64_t, uint64_t>> Find(const ElfFile& file, uint64_t address) const;
-  // Address of the record (FDE) of the last entry that starts at or before `address`.
+  // Returns the address of the record (FDE) of the last entry that starts at or before `address`.
   std::optional<uint64_t> RecordAt(uint64_t address) const;
   size_t size() const { return entries_.size(); }
 
@@ -28,7 +28,7 @@ class UnwindTable {
     uint64_t start;
     uint64_t record;  // address of the FDE
   };
-  // The last one that starts at or before `address`.
+  // Returns the last entry that starts at or before `address`.
   const Entry* EntryAt(uint64_t address) const;
 
   std::vector<Entry> entries_;  // ascending by start

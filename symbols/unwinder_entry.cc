@@ -15,7 +15,7 @@ constexpr size_t kMostAccessorBytes = 32;
 // In libgcc's unwind-dw2.c the accessors of a context follow each other.
 constexpr size_t kNeighbours = 1024;
 constexpr size_t kChunkBytes = size_t{1} << 20;
-// Of one file; a copy of the unwinder lies in no larger one that is known.
+// The limit for one file; no copy of the unwinder is known that lies in a larger one.
 constexpr uint64_t kMostScannedBytes = uint64_t{256} << 20;
 constexpr size_t kMostHidden = 16;
 // Functions of that form in a chunk that are looked at closely: others' accessors, and made-up
@@ -83,7 +83,7 @@ bool HasGetter(Code code, int32_t displacement) {
   return false;
 }
 
-// Where the function begins whose `mov` lies at `at`.
+// Returns where the function begins whose `mov` lies at `at`.
 size_t FunctionBegin(Code code, size_t at) {
   for (const Code prologue : {Code(kPushFrame), Code(kEndbr64)}) {
     if (at < prologue.size()) continue;

@@ -101,7 +101,7 @@ std::optional<ValueSums::Element> ValueSums::ElementOf(const Value& value) const
         !std::has_single_bit(static_cast<uint64_t>(factor))) {
       continue;
     }
-    // Of two registers, either may be the index.
+    // With two registers, either may be the index.
     if (array.base > Value::kAddress || (factor == kUnit && array.offsets.size() == 1)) continue;
     Element element;
     element.index = static_cast<unsigned>(index.base);

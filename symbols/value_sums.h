@@ -12,14 +12,14 @@
 
 namespace proftrace {
 
-// Sums have a number here, and are Value::kSum with it: equal sums are equal values. Not for
-// threads.
+// Numbers sums, which are Value::kSum with their number: equal sums are equal values. For one
+// thread.
 class ValueSums {
  public:
-  // left + right * factor (a power of two, or its negative).
+  // Returns left + right * factor (a power of two, or its negative).
   Value Add(const Value& left, const Value& right, int64_t factor);
-  // value / 2^shift. Code divides sizes of arrays by those of their elements, which they are
-  // multiples of: it is taken for exact.
+  // Returns value / 2^shift. Code divides sizes of arrays by those of their elements, which they
+  // are multiples of: the division is taken for exact.
   Value Divide(const Value& value, unsigned shift);
 
   // What is reached through an element of an array whose number is in a register: `whole` is the
@@ -34,7 +34,7 @@ class ValueSums {
   std::optional<Element> ElementOf(const Value& value) const;
 
  private:
-  // Of a value whose last offset is 0, in parts of kUnit.
+  // A value whose last offset is 0, and its factor in parts of kUnit.
   using Term = std::pair<Value, int64_t>;
   struct Sum {
     std::vector<Term> terms;  // by value, none of them 0

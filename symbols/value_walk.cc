@@ -13,7 +13,7 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMaxVisited = 12000;
-// Of one instruction: values that one way loses, another may still know.
+// How often one instruction is visited: values that one way loses, another may still know.
 constexpr uint8_t kMaxVisits = 3;
 constexpr size_t kMaxOffsets = PT_PLACE_OFFSETS;
 // Functions that are followed: those that take the end of an array.
@@ -176,7 +176,7 @@ void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   }
 }
 
-// What all normal returns of the function agree on.
+// Returns what all normal returns of the function agree on.
 ValueWalk::Returned ValueWalk::ReturnedBy(const FlowNode& call, const ValueState& state) {
   const uint64_t target = call.instruction.target;
   if (image_ == nullptr || call.is_indirect || target == 0 || image_->IsPltStub(target)) return {};
@@ -312,7 +312,7 @@ Value ValueWalk::CalledAt(uint32_t node, const ValueState& state) {
   return number < 0 ? Value() : state.reg(static_cast<unsigned>(number));
 }
 
-// What an instruction computes into its first operand, a whole register.
+// Returns what an instruction computes into its first operand, a whole register.
 Value ValueWalk::ComputedBy(uint32_t node, const Disassembled& now, const ValueState& state) const {
   if (sums_ == nullptr) return Value();
   const cs_x86& detail = now.operands();

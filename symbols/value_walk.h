@@ -30,9 +30,9 @@ struct Value {
 
   int base = kUnknown;  // hardware number of a register at the walk's start, or one of these
   std::vector<int64_t> offsets;
-  bool is_byte = false;    // the lowest byte of it; likewise
+  bool is_byte = false;    // only the lowest byte of it
   bool is_half = false;    // the lower half of it; only where the walk follows names
-  bool is_symbol = false;  // the text of the c10::Symbol in its lower half; likewise
+  bool is_symbol = false;  // the text of the c10::Symbol in its lower half; also only with names
 
   bool is_whole() const { return !is_byte && !is_half && !is_symbol; }
   bool known() const { return base != kUnknown; }
@@ -41,7 +41,7 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-// Where the value is, for BPF; nothing for one that takes too many steps or is none.
+// Returns where the value is, for BPF; nullopt: it takes too many steps, or is none.
 std::optional<abi::pt_place> PlaceOf(const Value& value, abi::pt_place_form form);
 
 // What is known at one instruction, before it runs.
@@ -53,15 +53,15 @@ class ValueState {
   const Value& reg(unsigned number) const { return registers_[number]; }
   // The low word of a vector register.
   const Value& vector(unsigned number) const { return wide_[number][0]; }
-  // The word at `value` + `offset`: as stored on the way, else as it was at the start.
+  // Returns the word at `value` + `offset`: as stored on the way, else as it was at the start.
   Value Load(const Value& value, int64_t offset) const;
 
-  // Where `value` is at this instruction, in terms of the registers here: in one of them, or in a
-  // word of the frame that rsp points into.
+  // Finds where `value` is at this instruction, in terms of the registers here: in one of them, or
+  // in a word of the frame that rsp points into.
   std::optional<Value> Find(const Value& value) const;
 
-  // The words that were stored on the way into the `bytes` from `object` on, by their offset: what
-  // is not known among them too.
+  // Returns the words that were stored on the way into the `bytes` from `object` on, by their
+  // offset: also those whose value is not known.
   std::map<int64_t, Value> WordsOf(const Value& object, int64_t bytes) const;
 
  private:
@@ -69,7 +69,7 @@ class ValueState {
   using Word = std::pair<int, int64_t>;  // base, offset
   void Store(const Value& address, int64_t offset, const Value& value);
   void ForgetAfterCall();
-  // A callee may fill what it gets the address of.
+  // Forgets objects whose address the callee gets: it may fill them.
   void ForgetObjects(std::string_view callee);
 
   std::array<Value, 16> registers_;
@@ -92,45 +92,45 @@ class ValueWalk {
   void Run(uint32_t start, const Visitor& visitor) { Run(start, ValueState(), visitor); }
   void Run(uint32_t start, ValueState first, const Visitor& visitor);
 
-  // To start with at node `start`: registers and words of the frame that hold addresses of the
-  // frame there, in terms of rsp, so that a word is the same one by whichever register the code
-  // names it.
+  // Returns the state to start with at node `start`: registers and words of the frame that hold
+  // addresses of the frame there, in terms of rsp, so that a word is the same one by whichever
+  // register the code names it.
   ValueState FrameAt(uint32_t start);
 
-  // The object and the offset in it of the byte that the instruction compares with 0, where it
-  // does.
+  // The object, and the offset in it, of the byte that the instruction compares with 0, where it
+  // does so.
   struct ComparedByte {
     Value object;
     int64_t offset = 0;
   };
   std::optional<ComparedByte> ComparedByteAt(uint32_t node, const ValueState& state);
 
-  // The function that an indirect call at the node calls.
+  // Returns the function that an indirect call at the node calls.
   Value CalledAt(uint32_t node, const ValueState& state);
 
-  // The value that the instruction compares with 0, where it does: a whole word.
+  // Returns the value that the instruction compares with 0, where it does: a whole word.
   Value TestedAt(uint32_t node, const ValueState& state) const;
 
   // A store that Run has seen: `value` into the word at `address` (whatever its base is).
   using StoreVisitor = std::function<void(const Value& address, const Value& value)>;
   void set_store_visitor(StoreVisitor visitor) { on_store_ = std::move(visitor); }
 
-  // Numbers in the code are values too (Value::kConstant), and bytes that are loaded as numbers.
+  // Makes numbers in the code values, too (Value::kConstant), and bytes that are loaded as numbers.
   void set_tells_numbers() { tells_numbers_ = true; }
 
-  // What names are made of is told too: numbers of symbols, elements of arrays, and both values of
-  // a choice by a null pointer. `sums` must outlive the walk.
+  // Makes the walk follow what names are made of: numbers of symbols, elements of arrays, and both
+  // values of a choice by a null pointer. `sums` must outlive the walk.
   void set_follows_names(ValueSums* sums) {
     follows_names_ = true;
     sums_ = sums;
   }
 
-  // What a virtual function returns, by its offset in the vtable and in terms of rdi; nothing where
-  // that is not known. Of objects whose class the code does not tell.
+  // Tells what a virtual function returns, by its offset in the vtable and in terms of rdi;
+  // nullopt: not known. For objects whose class the code does not tell.
   using VirtualReturn = std::function<std::optional<Value>(int64_t offset)>;
   void set_virtual_return(VirtualReturn returned) { virtual_return_ = std::move(returned); }
 
-  // The name of a function that the file has none for, by its address; empty where it is not known.
+  // Names a function that the file has no name for, by its address; empty: it is not known.
   using CalleeName = std::function<std::string_view(uint64_t address)>;
   void set_callee_names(CalleeName names) { callee_names_ = std::move(names); }
 
@@ -138,10 +138,10 @@ class ValueWalk {
   // for another one, what lies on the stack is where that one's caller would have it.
   void RunCalled(const FlowGraph& callee, ValueState state, const Visitor& visitor) const;
 
-  // What the function that the graph is of returns, in terms of the registers at its entry.
+  // Returns what the function that the graph is of returns, in terms of its registers at the entry.
   Value ReturnValue();
 
-  // Sums and differences are values too, and what small functions of the file return.
+  // Makes sums and differences values, too, and what small functions of the file return.
   void set_sums(ValueSums* sums, const CodeImage* image) {
     sums_ = sums;
     image_ = image;
@@ -152,7 +152,7 @@ class ValueWalk {
   bool IsChoice(uint32_t node) const;
   void Step(uint32_t node, ValueState* state);
   void StepCall(uint32_t node, ValueState* state);
-  // Of what code that was not optimised calls a function for. False: another call.
+  // Models calls that only unoptimised code makes. Returns false for any other call.
   static bool StepKnownCall(std::string_view callee, ValueState* state);
   Value ComputedBy(uint32_t node, const Disassembled& now, const ValueState& state) const;
   struct Returned {
@@ -170,7 +170,7 @@ class ValueWalk {
   CalleeName callee_names_;
   ValueSums* sums_ = nullptr;
   const CodeImage* image_ = nullptr;  // of functions that are followed
-  // Functions that are called, by their addresses; nothing for one that is not followed.
+  // Functions that are called, by their addresses; nullopt: this one is not followed.
   std::map<uint64_t, std::optional<FlowGraph>> callees_;
 };
 

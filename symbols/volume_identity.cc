@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-// From linux/stat.h of 6.8: the distribution's header may be older than the kernel.
+// The value in linux/stat.h of 6.8: the distribution's header may be older than the kernel.
 constexpr unsigned kUniqueMountNumber = 0x4000;  // STATX_MNT_ID_UNIQUE
 constexpr size_t kMostLineBytes = 64;
 

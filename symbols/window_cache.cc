@@ -14,7 +14,7 @@
 namespace proftrace {
 namespace {
 
-// From a point to what its window holds.
+// The farthest that a window's content lies from its point.
 constexpr uint64_t kMostReach = 64;
 
 enum WindowFlags : uint8_t {
@@ -43,7 +43,7 @@ void SetFlags(uint8_t flags, PatchWindow* window) {
   window->has_call = (flags & kHasCall) != 0;
 }
 
-// Whose windows they are. Empty: they are not to be kept.
+// Returns a key that says whose windows they are. Empty: they are not to be kept.
 std::string KeyOf(const ElfFile& file, const std::vector<PatchPoint>& points) {
   CacheWriter asked;
   for (const PatchPoint& point : points) {

@@ -20,7 +20,7 @@ class WindowCache {
   explicit WindowCache(const std::string& directory)
       : folder_(directory, {'P', 'T', 'W', 'I', 'N', 'D', 'O', '\n'}) {}
 
-  // Those of these points of the file, in their order; nothing where they are not known.
+  // Returns the windows of these points of the file, in their order; nullopt: they are not known.
   std::optional<std::vector<PointPatch>> Load(const ElfFile& file,
                                               const std::vector<PatchPoint>& points) const;
   void Store(const ElfFile& file, const std::vector<PatchPoint>& points,
@@ -30,13 +30,13 @@ class WindowCache {
   CacheFolder folder_;
 };
 
-// Finds them there, or as FindPatchWindows() does, and keeps them then.
+// Loads the windows, or finds them as FindPatchWindows() does and keeps them then.
 std::vector<PointPatch> FindKeptWindows(const ModuleImage& image, const ModulePlan& module,
                                         const ProbePlan& plan, const WindowCache& cache);
 
-// The content of an entry; `key` says whose it is.
+// Returns the content of an entry; `key` says whose it is.
 std::string EncodeWindows(std::string_view key, const std::vector<PointPatch>& patches);
-// Nothing where something is not as in an entry for the points of that key.
+// nullopt: something is not as in an entry for the points of that key.
 std::optional<std::vector<PointPatch>> DecodeWindows(std::string_view bytes, std::string_view key,
                                                      const std::vector<PatchPoint>& points);
 
