@@ -11,7 +11,7 @@
 #include "bpf/common.bpf.h"
 #include "bpf/registers.bpf.h"
 
-/* Code in a job keeps nothing of a thread (bpf/job_helpers.h). */
+/* Code in a job keeps nothing about threads here (bpf/job_helpers.h). */
 #ifndef NO_AUTOGRAD_PLACES
 #include "bpf/autograd_places.bpf.h"
 #endif
@@ -90,7 +90,8 @@ static __noinline int announce_thread(__u64 number)
 	return write_pointer(0, 0, PT_THREAD_NUMBER, number);
 }
 
-/* False where not all variables are there yet: then the initial values are right for those. */
+/* Finds the addresses of the thread's variables. False: not all of them are there yet, and the
+ * initial values are right for those. */
 static __noinline int find_variables(struct autograd_thread *thread)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -121,7 +122,7 @@ static __noinline int find_variables(struct autograd_thread *thread)
 	       thread->grad_mode > VARIABLE_UNREADABLE && thread->number > VARIABLE_UNREADABLE;
 }
 
-/* The same as sequence_number(), on a thread that is not known yet or has no number yet. */
+/* Does what sequence_number() does, on a thread that is not known yet or has no number yet. */
 static __noinline __s64 first_sequence_number(int any_mode)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
@@ -158,7 +159,7 @@ static __noinline __s64 first_sequence_number(int any_mode)
 	if (!thread->announced && thread->number > VARIABLE_UNREADABLE &&
 	    !bpf_probe_read_user(&number, sizeof(number), (void *)thread->number) && number)
 		thread->announced = announce_thread(number);
-	/* Else the thread has to be looked at again: it may get its mode later. */
+	/* If this fails, the thread has to be looked at again: it may get its mode later. */
 	if (thread->announced && thread->sequence > VARIABLE_UNREADABLE &&
 	    thread->grad_mode > VARIABLE_UNREADABLE)
 		take_autograd_place(tid, thread->sequence, thread->grad_mode);
@@ -167,7 +168,7 @@ static __noinline __s64 first_sequence_number(int any_mode)
 
 #define SEQUENCE_UNREADABLE (-2)
 
-/* Not inline: as read_word(). */
+/* Not inline, for the reason that read_word() gives. */
 static __noinline __s64 read_sequence(__u64 sequence_address, __u64 mode_address)
 {
 	__s64 sequence;
@@ -184,8 +185,8 @@ static __noinline __s64 read_sequence(__u64 sequence_address, __u64 mode_address
 	return sequence;
 }
 
-/* What at::sequence_number::peek() gives on this thread, or NO_SEQUENCE. `any_mode`: whether or not
- * gradients are on. */
+/* Returns what at::sequence_number::peek() gives on this thread, or NO_SEQUENCE. `any_mode`:
+ * whether or not gradients are on. */
 static __always_inline __s64 sequence_number(int any_mode)
 {
 	__u64 sequence_address;
@@ -224,13 +225,13 @@ static __noinline int write_sequence(__u64 sp, __s64 number)
 	return 0;
 }
 
-/* When a record's event was: `time_ns`, but a PT_LOSS that goes before it must not be later. */
+/* Returns a record's time: `time_ns`, but not earlier than a PT_LOSS that goes before it. */
 static __always_inline __u64 time_in_order(__u64 time_ns)
 {
 	return unlikely(threads_with_losses) ? 0 : time_ns;
 }
 
-/* The begin of an operator, by its site. `time_ns`: by time_in_order(). */
+/* Writes the begin of an operator, by its site. `time_ns`: as time_in_order() gives it. */
 static __always_inline int write_operator_begin(__u64 sp, __u64 site, __s64 number, __u64 time_ns)
 {
 	struct pt_pointer_record *record;
@@ -255,13 +256,13 @@ static __always_inline int write_operator_begin(__u64 sp, __u64 site, __s64 numb
 	return 0;
 }
 
-/* Of PT_ROLE_OPERATOR_BEGIN's cookie: the stack pointer that the operator was called with. */
+/* Returns the stack pointer that the operator of a PT_ROLE_OPERATOR_BEGIN was called with. */
 static __always_inline __u64 entry_sp(struct pt_regs *ctx, __u64 cookie)
 {
 	return PT_REGS_SP(ctx) + (cookie >> 48 & (PT_FRAME_WORDS_LIMIT - 1)) * 8;
 }
 
-/* Likewise. */
+/* Returns the sequence number of the operator with that cookie, or NO_SEQUENCE. */
 static __always_inline __s64 operator_sequence(struct pt_regs *ctx, __u64 cookie)
 {
 	return has_autograd_key(ctx, cookie, cookie >> 57, cookie >> 63) ? sequence_number(0)
@@ -270,7 +271,7 @@ static __always_inline __s64 operator_sequence(struct pt_regs *ctx, __u64 cookie
 
 static __always_inline int on_operator_begin(struct pt_regs *ctx, __u64 cookie)
 {
-	/* Before anything is read: what that takes is a part of what the probe costs. */
+	/* Taken before anything is read: what reading takes is a part of what the probe costs. */
 	__u64 time_ns = bpf_ktime_get_ns();
 	__u64 sp = entry_sp(ctx, cookie);
 	__s64 number = operator_sequence(ctx, cookie);
@@ -278,7 +279,7 @@ static __always_inline int on_operator_begin(struct pt_regs *ctx, __u64 cookie)
 	return write_operator_begin(sp, cookie, number, time_in_order(time_ns));
 }
 
-/* The sequence number of an operator whose begin has been written (PT_ROLE_PLACED_BEGIN). */
+/* Writes the sequence number of an operator whose begin has been written (PT_ROLE_PLACED_BEGIN). */
 static __always_inline void write_placed_sequence(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 tgid = current_tgid();
@@ -309,7 +310,7 @@ static __always_inline __u32 node_thread_word(__u64 cookie)
 	return cookie >> 56 & 0xff;
 }
 
-/* Only the vtable where the cookie asks for no more. */
+/* Reads only the vtable where the cookie asks for no more. */
 static __always_inline void read_node_head(struct node_head *head, __u64 node, __u64 cookie)
 {
 	if (node_sequence_word(cookie)) {
@@ -321,7 +322,7 @@ static __always_inline void read_node_head(struct node_head *head, __u64 node, _
 	head->words[0] = read_word(node);
 }
 
-/* Negative where it could not be read. */
+/* Returns a word of the node; negative: it could not be read. */
 static __always_inline __s64 node_word(const struct node_head *head, __u64 node, __u32 index)
 {
 	__s64 word = NO_SEQUENCE;

@@ -11,7 +11,7 @@
 #define AUTOGRAD_PLACES 8192 /* a power of two */
 #define AUTOGRAD_PLACE_BUSY 0xffffffffU
 
-/* Of threads that have all of their variables, and whose numbers were told. */
+/* Places of threads that have all of their variables, and whose numbers were told. */
 struct {
 	__u64 sequence;
 	__u64 grad_mode;

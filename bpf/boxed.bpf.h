@@ -39,7 +39,7 @@ struct {
 #define PENDING_ENTER(tid) bpf_map_lookup_elem(&pending_enters, tid)
 #define KEEP_PENDING_ENTER(tid, pending) bpf_map_update_elem(&pending_enters, tid, pending, BPF_ANY)
 #define DROP_PENDING_ENTER(tid) bpf_map_delete_elem(&pending_enters, tid)
-/* What an enter that threw has left is read from a Stack that is gone: harmless here. */
+/* A stale enter, left by one that threw, is read from a Stack that is gone: harmless here. */
 #define DROP_STALE_ENTER() ((void)0)
 #endif
 
@@ -87,8 +87,8 @@ static __always_inline void write_handle(__u64 sp, __u8 kind, __u64 stack)
 	submit(record);
 }
 
-/* Dispatcher::callBoxed(op, stack): the operator by its OperatorDef*, and annotations by their
- * enter and exit. */
+/* Handles Dispatcher::callBoxed(op, stack): the operator by its OperatorDef*, and annotations by
+ * their enter and exit. */
 static __noinline int on_boxed_begin(struct pt_regs *ctx, __u64 cookie)
 {
 	struct address_key key = {.tgid = current_tgid()};
@@ -129,8 +129,8 @@ static __noinline int on_boxed_end(struct pt_regs *ctx, __u64 cookie)
 	__u64 sp = PT_REGS_SP(ctx);
 	struct pt_record *record;
 
-	/* The enter's own exit: below its entry's stack pointer, with no callBoxed of its own in
-	 * between. */
+	/* This is the enter's own exit: below its entry's stack pointer, with no callBoxed of
+	 * its own in between. */
 	if (pending && sp <= pending->sp) {
 		write_handle(sp, PT_ANNOTATION_HANDLE, pending->stack);
 		DROP_PENDING_ENTER(&tid);

@@ -7,7 +7,7 @@
 #include "bpf/ring.bpf.h"
 #include "bpf/abi/records.h"
 
-/* Processes that are recorded. Key: the tgid in the tracer's PID namespace. */
+/* The processes that are recorded. Key: the tgid in the tracer's PID namespace. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -157,7 +157,7 @@ static __always_inline void *reserve(__u64 bytes)
 	return record;
 }
 
-/* A struct pt_pointer_record; whether it could be written. */
+/* Writes a struct pt_pointer_record. Returns whether there was room for it. */
 static __always_inline int write_pointer(__u64 sp, __u16 site, __u8 kind, __u64 value)
 {
 	struct pt_pointer_record *record = reserve(sizeof(*record));

@@ -46,7 +46,7 @@ static __always_inline __u64 cookie_in_table(__u32 index)
 	return told && (!told->tgid || told->tgid == current_tgid()) ? told->cookie : 0;
 }
 
-/* 0 = the hit is another process's. */
+/* Returns the cookie of the hit; 0 = the hit is another process's. */
 static __always_inline __u64 cookie_of(struct pt_regs *ctx)
 {
 	if (config_cookies_by_address)

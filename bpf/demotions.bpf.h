@@ -56,7 +56,7 @@ static __always_inline bool begins_demotable(__u8 role)
 	       role == PT_ROLE_OPERATOR_CALL || role == PT_ROLE_INPUTS_BEGIN;
 }
 
-/* Whether nothing is recorded there. A begin is counted then. */
+/* Whether nothing is recorded there. Counts a begin in that case. */
 static __always_inline bool is_demoted(__u64 cookie, __u8 role)
 {
 	struct pt_demotion_key key = {.site = (__u16)cookie};

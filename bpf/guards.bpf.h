@@ -65,7 +65,7 @@ struct python_characters {
 #define PYTHON_STR_IS_COMPACT 0x20
 #define PYTHON_STR_IS_ASCII 0x40
 
-/* Compact ASCII, or the UTF-8 that Python has made, or else what it has itself. */
+/* Finds compact ASCII, or the UTF-8 that Python has made, or else what the str has itself. */
 static __always_inline void find_characters(__u64 object, __u32 ascii_bytes,
 					    struct python_characters *found)
 {
@@ -98,7 +98,7 @@ static __always_inline void find_characters(__u64 object, __u32 ascii_bytes,
 	}
 }
 
-/* How long a name of wide characters is said to be (PT_TEXT_WIDTH). */
+/* Returns how long a name of wide characters is said to be (PT_TEXT_WIDTH). */
 static __always_inline __u32 wide_length(const struct python_characters *text)
 {
 	/* One more says that it is cut. */
@@ -107,7 +107,7 @@ static __always_inline __u32 wide_length(const struct python_characters *text)
 	return (__u32)bytes | text->width << PT_TEXT_WIDTH_SHIFT;
 }
 
-/* The length of the text, and its address; the text itself goes into `name`. */
+/* Returns the length of the text, and its address; the text itself goes into `name`. */
 static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_place *place,
 				       struct long_name *name, __u64 *characters)
 {
@@ -260,7 +260,7 @@ static __always_inline int on_placed_begin(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* The frame at that stack pointer goes on: those below are over. */
+/* The frame at that stack pointer goes on: those below it are over. */
 static __always_inline int on_unwound(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 sp = read_word(cookie_handle(ctx, cookie));

@@ -8,8 +8,8 @@
 
 #include "bpf/python_values.bpf.h"
 
-/* A list's items are elsewhere. Whether they could be found; the sequence's `items` and `count` are
- * set then. */
+/* Finds the items, which a list has elsewhere. Returns whether they could be found; the
+ * sequence's `items` and `count` are set then. */
 static __always_inline bool find_python_items(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -26,7 +26,7 @@ static __always_inline bool find_python_items(struct input_walk *walk, __u64 obj
 	return false;
 }
 
-/* Of a sequence that is a value itself. Those of a list have one type, which its first has told. */
+/* Puts an item of a sequence that is a value itself. A list's items have its first one's type. */
 static long put_inferred_item(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -64,7 +64,7 @@ static __noinline int put_inferred_sequence(struct input_walk *walk, __u64 objec
 	if (!find_python_items(walk, object, is_tuple))
 		return 0;
 	if (!sequence->count && !is_tuple)
-		return 0; /* of what it is a list cannot be told: no value */
+		return 0; /* what an empty list holds cannot be told: no value */
 	++buffer->count;
 	if (!is_tuple) {
 		if (!read_words(buffer, &first, sizeof(first), sequence->items))
@@ -115,7 +115,7 @@ static long put_inferred_value(__u32 i, struct input_walk *walk)
 		put_inferred_sequence(walk, object, kind == PYTHON_TUPLE);
 		break;
 	case PYTHON_DICT:
-		/* Of what an empty one is cannot be told: no value. */
+		/* An empty dict has no element type, so no value is put. */
 		if (read_words(buffer, &object, sizeof(object), object + PYTHON_SIZE) && object)
 			buffer->flags |= PT_INPUTS_UNTOLD;
 		break;

@@ -280,7 +280,7 @@ static __noinline int send_inputs(struct input_buffer *buffer, __u64 sp, __u64 s
 	return bpf_loop(sending.total / MOST_RECORD_WORDS + 1, send_piece, &sending, 0);
 }
 
-/* No values yet; all words of arguments are known. */
+/* Clears the buffer: it has no values yet, and all words of arguments are known. */
 static __always_inline void clear_inputs(struct input_buffer *buffer,
 					 const struct pt_signature *signature)
 {
@@ -292,8 +292,8 @@ static __always_inline void clear_inputs(struct input_buffer *buffer,
 	buffer->contents = 0;
 }
 
-/* Reads all that `signature` says; the registers are in the buffer. A global function: verified
- * once, not for each of its callers. */
+/* Reads all that `signature` says; the registers are in the buffer. A global function, so that
+ * it is verified once, not for each of its callers. */
 __noinline int read_inputs(struct input_buffer *buffer, struct pt_signature *signature, __u64 sp)
 {
 	struct input_walk walk = {.buffer = buffer, .signature = signature};
@@ -355,7 +355,7 @@ static __noinline int write_call_without_inputs(__u64 sp, __u64 site, __s64 numb
 	return 0;
 }
 
-/* The begin and the inputs in one record. `time_ns`: by time_in_order(). */
+/* Writes the begin and the inputs in one record. `time_ns`: as time_in_order() gives it. */
 static __noinline int write_call(struct input_buffer *buffer, __u64 sp, __u64 site, __s64 number,
 				 __u64 time_ns)
 {
@@ -378,10 +378,10 @@ static __noinline int write_call(struct input_buffer *buffer, __u64 sp, __u64 si
 	return 0;
 }
 
-/* PT_ROLE_OPERATOR_CALL */
+/* Handles PT_ROLE_OPERATOR_CALL. */
 static __noinline int on_operator_call(struct pt_regs *ctx, __u64 cookie)
 {
-	/* Before anything is read: what that takes is a part of what the probe costs. */
+	/* Taken before anything is read: what reading takes is a part of what the probe costs. */
 	__u64 time_ns = bpf_ktime_get_ns();
 	__u32 key = cookie >> 48;
 	struct pt_signature *signature = SIGNATURE(&key);
@@ -410,8 +410,8 @@ static __noinline int on_operator_call(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* Of what has its inputs in a record before its own. Called by the program itself: all calls in
- * each other have 512 bytes of stack together on kernels before 6.13. */
+/* Writes the inputs of what has them in a record before its own. Called by the program itself:
+ * on kernels before 6.13 nested calls have 512 bytes of stack together. */
 static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 {
 	__u8 role = cookie >> 16;
@@ -421,7 +421,7 @@ static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 	__u32 *found;
 
 	if (role == PT_ROLE_NODE_BEGIN && key) {
-		/* Not the engine's row, which has no offsets in its cookie. */
+		/* The engine's row has no offsets in its cookie, and no inputs. */
 		tgid = current_tgid();
 		found = NODE_SIGNATURE(&tgid);
 		key = found ? *found : 0;
@@ -438,7 +438,7 @@ static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* An annotation's only argument is a text, which torch shows nothing of. */
+/* Writes the inputs of an annotation: its only argument is a text, of which torch shows nothing. */
 static __always_inline void write_annotation_inputs(__u64 sp)
 {
 	struct pt_inputs_record *record = reserve(PT_INPUTS_HEAD_BYTES + 8);

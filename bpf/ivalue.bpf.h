@@ -9,13 +9,13 @@
  */
 #define IVALUE_BYTES 16
 
-/* c10::IValue's numbers that are the same from 1.13 on. */
+/* Numbers of c10::IValue that have not changed since 1.13. */
 #define IVALUE_NONE 0
 #define IVALUE_TENSOR 1
 #define IVALUE_DOUBLE 3
 #define IVALUE_COMPLEX 4
 #define IVALUE_INT 5
-/* GenericList comes so far behind Bool. */
+/* How far GenericList comes behind Bool. */
 #define IVALUE_LIST_AFTER_BOOL 4
 
 /*

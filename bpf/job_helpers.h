@@ -25,7 +25,7 @@ typedef int8_t __s8;
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 
-/* As the kernel lays it out; recorder_code.S fills it. */
+/* The registers as the kernel lays them out; recorder_code.S fills this. */
 struct pt_regs {
 	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 	__u64 orig_ax; /* the cookie */
@@ -66,8 +66,8 @@ static __always_inline __u64 thread_pointer(void)
 	return pointer;
 }
 
-/* NULL = off. It may be taken away between any two looks, in a child that a signal handler forks
- * for one; then what is begun is left as it is. */
+/* Returns the ring, or NULL: recording is off. A child that a signal handler forks may lose the
+ * ring between any two looks; then what is begun is left as it is. */
 static __always_inline char *job_ring(void)
 {
 	return (char *)FIELD(__u64, proftrace_control, PATCH_CONTROL_RING);
@@ -101,7 +101,7 @@ static __always_inline __u64 bpf_get_current_pid_tgid(void)
 {
 	return current_tid(job_ring());
 }
-/* One process: its maps have one entry. */
+/* The job is one process, so its maps have one entry. */
 static __always_inline __u32 current_tgid(void)
 {
 	return 0;
@@ -115,8 +115,8 @@ static __always_inline __u64 bpf_get_current_task(void)
 
 #define MOST_COPIED_WORDS 16
 
-/* A copy of a length that is not known here would be a call; one of some words, word by word, takes
- * a third of what the processor's own takes. */
+/* Copies word by word: a copy of a length that is not known here would be a call, and for some
+ * words this takes a third of what the processor's own copy takes. */
 static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
 {
 	if (__builtin_constant_p(bytes) && bytes % 8 == 0 && bytes / 8 <= MOST_COPIED_WORDS)
@@ -133,7 +133,8 @@ static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
 		asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
 }
 
-/* For memory that the job itself reads at this moment, or has for as long as the thread lives. */
+/* Such reads are of memory that the job itself reads at this moment, or has for as long as the
+ * thread lives. */
 #define LOWEST_ADDRESS 0x10000
 /* The kernel's TASK_SIZE_MAX: what a process maps ends there, and without randomized addresses the
  * first thread's stack does. */
@@ -162,7 +163,7 @@ static __always_inline struct pt_python_layout *python_layout(void)
 }
 
 #define IS_MAP_OF(map, type) __builtin_types_compatible_p(__typeof__(*(map)->value), type)
-/* Nothing is kept of a thread: addresses of its variables are good while it runs only. */
+/* Keeps nothing of a thread: addresses of its variables are good only while it runs. */
 #define bpf_map_lookup_elem(map, key)                                                              \
 	((void)(key), (__typeof__((map)->value))(IS_MAP_OF(map, struct pt_autograd_layout)         \
 						     ? (void *)autograd_layout()                   \
@@ -196,13 +197,14 @@ static __always_inline void count_drop(__u32 reason)
 
 #include "bpf/job_slots.h"
 
-/* Of a site (PATCH_RING_DEMOTIONS). */
+/* Returns the demotion of a site (PATCH_RING_DEMOTIONS). */
 static __always_inline __u32 demotion_of(const char *ring, __u16 site)
 {
 	return ((const volatile __u16 *)FIELD(__u64, ring, PATCH_RING_DEMOTIONS))[site];
 }
 
-/* A call of a site that is only counted: in one instruction, as signal handlers count, too. */
+/* Counts a call of a site that is only counted: in one instruction, as signal handlers count,
+ * too. */
 static __noinline void count_call(char *ring, __u32 demotion)
 {
 	char *slot = own_slot(ring);
@@ -211,7 +213,7 @@ static __noinline void count_call(char *ring, __u32 demotion)
 	if (!slot)
 		return;
 	counter = (__u64 *)FIELD(__u64, slot, PATCH_SLOT_COUNTS);
-	/* Within them, whatever the job has written into the ring. */
+	/* The counter lies within the counters, whatever the job has written into the ring. */
 	counter += demotion >> 1 & (PATCH_COUNTERS - 1);
 	asm volatile("incq %0" : "+m"(*counter) : : "cc");
 }
@@ -226,7 +228,8 @@ static __always_inline bool is_only_counted(char *ring, __u16 site)
 	return true;
 }
 
-/* In one instruction: a signal handler may write records before and after it, not within. */
+/* Takes them in one instruction: a signal handler may write records before and after, not
+ * within. */
 static __always_inline __u64 take_words(char *slot, __u64 words)
 {
 	asm volatile("xadd %0, %1"
@@ -242,7 +245,7 @@ static __always_inline struct pt_record *record_at(char *ring, char *slot, __u64
 	return (struct pt_record *)(FIELD(__u64, slot, PATCH_SLOT_WORDS) + position * 8);
 }
 
-/* The number of its place makes a record valid. */
+/* Makes a record valid, by the number of its place. */
 static __always_inline void commit(char *ring, struct pt_record *record, __u64 position)
 {
 	__u32 number = (__u32)position + FIELD(__u32, ring, PATCH_RING_SALT);
@@ -268,8 +271,8 @@ static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 
 	fill_head_at(record, bpf_ktime_get_ns(), sp, site, kind, bytes);
 }
 
-/* There is no room by what the reader had taken the last time, or records were lost since. Whether
- * there is some. */
+/* Slow path, for a ring without room as of the last look, or after a loss: reads the reader's
+ * position again. Returns whether there is room now. */
 static __noinline bool look_again(char *ring, char *slot)
 {
 	__u64 head = FIELD(__u64, slot, PATCH_SLOT_HEAD);
@@ -323,7 +326,7 @@ static __always_inline void *reserve(__u64 bytes)
 	return record_at(ring, slot, take_words(slot, bytes / 8));
 }
 
-/* A record's position is the last one behind the tail that has its place. */
+/* Submits a record. Its position is the last one behind the tail that has its place. */
 static __always_inline void submit(void *record)
 {
 	char *ring = job_ring();
@@ -338,7 +341,7 @@ static __always_inline void submit(void *record)
 	commit(ring, record, tail - ((tail - index) & FIELD(__u64, ring, PATCH_RING_MASK)));
 }
 
-/* Until the ring is taken away, too: in a child that a signal handler has forked. */
+/* The loop also ends when the ring is taken away, in a child that a signal handler has forked. */
 #define bpf_loop(times, visit, context, flags)                                                     \
 	({                                                                                         \
 		__u32 loop_times = (times);                                                        \
@@ -356,7 +359,7 @@ static __always_inline void submit(void *record)
 #define wake_loader() ((void)0)
 #define submit_and_wake(record) submit(record)
 
-/* A record that lies elsewhere; whether it is written. */
+/* Copies a record that lies elsewhere into the ring. Returns whether it is written. */
 static __noinline bool write_copy(const __u64 *words, __u64 bytes)
 {
 	char *ring = job_ring();
@@ -395,7 +398,7 @@ static __always_inline __u64 is_announced(void)
 }
 #define IS_ANNOUNCED() is_announced()
 
-/* Addresses of a thread's variables are good while it runs only. */
+/* Addresses of a thread's variables are good only while it runs. */
 #define NO_AUTOGRAD_PLACES
 #define read_autograd_place(tid, sequence, grad_mode) (*(sequence) = *(grad_mode) = 0, false)
 #define take_autograd_place(tid, sequence, grad_mode) ((void)(tid))
@@ -419,7 +422,8 @@ static __always_inline int write_pointer(__u64 sp, __u16 site, __u8 kind, __u64 
 	return 1;
 }
 
-/* A string that ends with a zero byte; as long as the kernel's helper says, with that. */
+/* Copies a string that ends with a zero byte. Returns its length as the kernel's helper does,
+ * the zero byte included. */
 static __always_inline long bpf_probe_read_user_str(void *text_to, __u32 bytes, const void *from)
 {
 	const char *text = from;
@@ -436,8 +440,8 @@ static __always_inline long bpf_probe_read_user_str(void *text_to, __u32 bytes, 
 	return bytes;
 }
 
-/* The loader says which classes of nodes are Python's. Of others no more is read than every node
- * has. */
+/* Tells the class of a node: the loader says which classes are Python's. From other nodes no more
+ * is read than every node has. */
 static __always_inline __u32 node_class_of(__u64 vtable)
 {
 	for (int i = 0; i < PATCH_PYTHON_NODES; ++i) {
@@ -519,8 +523,8 @@ static __always_inline __u32 *annotation_step(__u64 operator_def, __u32 *step)
 }
 #define ANNOTATION_STEP(key) annotation_step((key)->address, &(__u32){0})
 
-/* An enter that throws leaves its own behind: the Stack is gone then. Before the thread's next
- * call of this kind ends, another one begins. */
+/* An enter that throws leaves a pending one behind, whose Stack is gone. Before the thread's
+ * next call of this kind ends, another one begins. */
 static __always_inline void *pending_enter(void)
 {
 	char *ring = job_ring();

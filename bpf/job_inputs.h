@@ -13,8 +13,8 @@
 #define BUFFERS_ARE_OF_THREADS
 struct input_buffer;
 
-/* NULL: inputs are not recorded, or a signal handler has interrupted its thread's own reading. The
- * buffer's first word says that it is in use. */
+/* Returns the slot's buffer. NULL: inputs are not recorded, or a signal handler has interrupted
+ * its thread's own reading. The buffer's first word says that it is in use. */
 static __always_inline struct input_buffer *slot_buffer(const char *ring, const char *slot)
 {
 	__u64 buffers = FIELD(__u64, ring, PATCH_RING_INPUTS);
@@ -66,6 +66,6 @@ static __always_inline __u32 *node_signature(__u32 *number)
 		(const __u64 *)words_at;                                                           \
 	})
 
-/* As good as not read. */
+/* A failure here counts as a failed read. */
 #define note_no_buffer() count_drop(PT_DROP_READ_FAILED)
 #endif

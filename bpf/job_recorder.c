@@ -25,7 +25,7 @@ _Static_assert(PATCH_BEGIN_INFO == (PT_SPAN_BEGIN << 16 | (sizeof(struct pt_reco
 		       (PT_SPAN_BEGIN << 16 | (sizeof(struct pt_pointer_record) / 8) << 24),
 	       "begins");
 
-/* A signal handler's row, while its thread's stack is being read: it has none. */
+/* Writes a row that has no stack: a signal handler's, while its thread's stack is being read. */
 static __noinline void write_unread_stack(struct job_stacks *stacks)
 {
 	struct pt_python_stack_record *record = reserve(PT_PYTHON_STACK_HEAD_BYTES);
@@ -56,7 +56,7 @@ static __noinline void begin_stacks(const char *ring, struct job_stacks *stacks)
 		stacks->thread.count[1] = 0;
 		stacks->thread.flags = 0;
 		stacks->thread.open_sp = 0;
-		/* What lies at a module's address each thread tells of itself. */
+		/* Each thread itself tells what lies at a module's address. */
 		forget_modules(stacks);
 	}
 	if (stacks->lost != lost) {
@@ -83,9 +83,10 @@ static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 hol
 			write_unread_stack(stacks);
 			return;
 		}
-		/* Its thread was another one, which has ended in the middle of it. */
+		/* The thread that was reading has ended in the middle of it, and this is another
+		 * one. */
 	}
-	/* Before it is looked at whether Python ends. */
+	/* Set before it is asked whether Python ends. */
 	__atomic_exchange_n(&stacks->busy, 1, __ATOMIC_SEQ_CST);
 	if (unlikely(stacks->tid != current_tid(ring) || stacks->disturbed ||
 		     stacks->lost != FIELD(__u32, ring, PATCH_RING_STACKS_LOST)))
@@ -95,8 +96,8 @@ static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 hol
 	__atomic_store_n(&stacks->busy, 0, __ATOMIC_RELEASE);
 }
 
-/* Whether the thread's variables are all there, as they are once it has been announced; then what
- * sequence_number(0) would give. */
+/* Whether the thread's variables are all there, as they are once it has been announced. `number`
+ * is then what sequence_number(0) would give. */
 static __always_inline bool find_sequence(const char *ring, const char *slot, __s64 *number)
 {
 	const struct pt_autograd_layout *layout = autograd_layout();
@@ -120,7 +121,8 @@ static __always_inline bool find_sequence(const char *ring, const char *slot, __
 	return true;
 }
 
-/* Likewise, of any thread. `facts`: as below. */
+/* Returns the sequence number, or NO_SEQUENCE, on any thread. `facts`: as
+ * proftrace_on_operator() has them. */
 static __always_inline __s64 find_number(const char *ring, const char *slot, __u64 keys,
 					 __u32 facts)
 {
@@ -133,7 +135,7 @@ static __always_inline __s64 find_number(const char *ring, const char *slot, __u
 	return number;
 }
 
-/* on_operator_begin(), for what has been worked out already. */
+/* Does what on_operator_begin() does, with what has been worked out already. */
 __attribute__((visibility("hidden"))) void proftrace_on_operator(__u64 keys, __u32 facts, __u64 sp)
 {
 	char *ring = job_ring();
@@ -164,7 +166,7 @@ __attribute__((visibility("hidden"))) void proftrace_on_operator(__u64 keys, __u
 	commit(ring, &record->head, position);
 }
 
-/* Of `facts`: jumps see the operator's ends. */
+/* Flag in `facts`: jumps see the operator's ends. */
 #define STACK_HOLDS (1U << 25)
 
 __attribute__((visibility("hidden"))) void proftrace_on_operator_stack(__u64 keys, __u32 facts,
@@ -177,7 +179,7 @@ __attribute__((visibility("hidden"))) void proftrace_on_operator_stack(__u64 key
 	proftrace_on_operator(keys, facts & ~STACK_HOLDS, sp);
 }
 
-/* write_call(), likewise. */
+/* Does what write_call() does, with what has been worked out already. */
 static __always_inline void put_call(char *ring, char *slot, const struct input_buffer *buffer,
 				     __u64 sp, __u16 site, __s64 number, __u64 time)
 {
@@ -199,8 +201,8 @@ static __always_inline void put_call(char *ring, char *slot, const struct input_
 	commit(ring, &record->head, position);
 }
 
-/* on_operator_call(), likewise. `kept`: what registers held, as the signature counts them, where
- * `point_sp` was the stack pointer. */
+/* Does what on_operator_call() does, with what has been worked out already. `kept`: what
+ * registers held where `point_sp` was the stack pointer, as the signature counts them. */
 __attribute__((visibility("hidden"))) void proftrace_on_call(__u64 keys, __u32 facts, __u64 sp,
 							     struct pt_signature *signature,
 							     __u64 point_sp, const __u64 *kept)

@@ -19,8 +19,8 @@ static __always_inline bool take_slot(char *slot, __u64 before, __u64 owner)
 					   false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* The slot that the thread has in one of its places, the first of which is `slot`; before `end`,
- * which may be NULL. */
+/* Returns the thread's slot among its places, of which `slot` is the first; NULL: none before
+ * `end`, which may be NULL. */
 static __always_inline char *slot_of(char *ring, char *slot, const char *end, __u64 owner)
 {
 	for (int i = 0; i < PATCH_SLOT_PROBES && slot != end; ++i) {
@@ -65,14 +65,15 @@ __attribute__((visibility("hidden"))) char *proftrace_find_slot(char *ring, char
 		if (has == owner)
 			return slot; /* a signal handler has taken it */
 		if ((has == 0 || has == PATCH_SLOT_FREED) && take_slot(slot, has, owner)) {
-			/* Likewise, a place that was freed behind our back. */
+			/* The thread may also have a place behind this one, freed unnoticed
+			 * before. */
 			other = slot_of(ring, first, slot, owner);
 			if (!other)
 				return slot;
 			*(volatile __u64 *)(slot + PATCH_SLOT_OWNER) = PATCH_SLOT_FREED;
 			return other;
 		}
-		/* Taken by another thread in this moment, or by a handler. */
+		/* Another thread has taken it in this moment, or a handler. */
 		if (*(volatile __u64 *)(slot + PATCH_SLOT_OWNER) == owner)
 			return slot;
 		slot = next_slot(ring, slot);

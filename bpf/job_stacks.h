@@ -3,8 +3,7 @@
  * What python_stacks.bpf.h needs in a job's own threads, beside job_helpers.h: a thread's own state
  * and tables, which lie in its slot's part of the ring, and care with addresses. A thread reads its
  * own frames while it runs C code that these have called: they, their code objects and their first
- * arguments are alive until it returns. Of others, and of what was read before, nothing is
- * followed.
+ * arguments are alive until it returns. It never follows other objects, or what it read before.
  */
 #ifndef PROFTRACE_BPF_JOB_STACKS_H
 #define PROFTRACE_BPF_JOB_STACKS_H
@@ -55,7 +54,8 @@ static __always_inline __u32 next_python_code(void)
 		    : 0;
 }
 
-/* Changed by every loss of this thread, and where the reader has lost something. */
+/* Returns a number that changes with every loss of this thread, and when the reader lost
+ * something. */
 static __always_inline __u32 job_python_generation(void)
 {
 	char *ring = job_ring();
@@ -111,7 +111,7 @@ struct job_module {
 	__u64 type;
 };
 
-/* Of a slot. Only its thread uses it. */
+/* What a slot keeps for stacks. Only the slot's thread uses it. */
 struct job_stacks {
 	__u64 busy;	 /* it is being read into */
 	__u64 disturbed; /* a signal handler has told of a stack meanwhile */
@@ -165,7 +165,7 @@ static __noinline struct job_code *code_place(struct job_stacks *stacks, __u64 a
 		if (code->address == address || !code->address)
 			return code;
 	}
-	/* Who is there will be told of again. */
+	/* The code object that has this place will be told of again. */
 	stacks->codes[place].address = 0;
 	return &stacks->codes[place];
 }
@@ -227,8 +227,9 @@ static __always_inline int keep_job_python_module(const struct python_object_key
 	return 0;
 }
 
-/* `known`: of a code object that is alive and has the same str for its file's name. That may be
- * another one at the place of one that is gone: its end is where it is now. */
+/* Whether `known` has the file's name as its code object has it now. That is alive and has the
+ * same str, but the str may be another one at the place of one that is gone: its end is
+ * compared. */
 static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 					 const struct python_code *known)
 {
@@ -240,8 +241,9 @@ static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 	return text.address == known->file_end && known->file_text == text_at(text.address);
 }
 
-/* As CPython keeps it for each thread, and takes it away before it is gone; but at its end Python
- * frees those of other threads, too, once it has waited for them (wait_for_readers()). */
+/* Reads the state that CPython keeps for each thread, and takes away before it is gone; but at
+ * its end Python frees the states of other threads, too, once it has waited for them
+ * (wait_for_readers()). */
 static __always_inline __u64 python_state(struct python_thread *thread,
 					  const struct pt_python_layout *layout)
 {
@@ -271,8 +273,8 @@ static __always_inline bool read_python_frame(struct python_thread *thread, __u3
 	return !(thread->frame & 7) && MAY_HOLD(thread->frame, bytes);
 }
 
-/* What PT_ROLE_PYTHON_END does: other threads' states are freed behind it. Who reads his own began
- * before Python said that it ends, and is waited for; who comes later sees that. */
+/* Handles PT_ROLE_PYTHON_END: other threads' states are freed behind it. A thread that reads its
+ * own began before Python said that it ends, and is waited for; one that comes later sees that. */
 static __noinline void wait_for_readers(void)
 {
 	char *ring = (char *)FIELD(__u64, proftrace_control, PATCH_CONTROL_PYTHON_END);
@@ -300,7 +302,7 @@ static __noinline void wait_for_readers(void)
 	}
 }
 
-/* In place: the aligned word that a field is in. */
+/* Reads in place, the aligned word that a field is in. */
 static __always_inline __u64 frame_word(struct python_thread *thread, __u32 offset)
 {
 	return *(const __u64 *)(thread->frame + (offset & ~7U));

@@ -76,8 +76,8 @@ static __noinline int on_cpu_out_of_memory(struct pt_regs *ctx)
 			    CPU_DEVICE);
 }
 
-/* Device memory, and shared CPU memory (at::MapAllocator). While torch.profiler runs also what New
- * and Delete have told of: a reader leaves that out. */
+/* Handles device memory, and shared CPU memory (at::MapAllocator). While torch.profiler runs
+ * also what New and Delete have told of: a reader leaves that out. */
 static __noinline int on_device_memory(struct pt_regs *ctx)
 {
 	return write_memory(PT_REGS_SP(ctx), PT_DEVICE_MEMORY, PT_REGS_PARM1(ctx),
@@ -85,7 +85,7 @@ static __noinline int on_device_memory(struct pt_regs *ctx)
 			    PT_REGS_PARM5(ctx));
 }
 
-/* Of the CPU only while torch.profiler runs, when OutOfMemory has told of it. */
+/* Is called for the CPU only while torch.profiler runs, after OutOfMemory has told of it. */
 static __noinline int on_device_out_of_memory(struct pt_regs *ctx)
 {
 	__u64 device = PT_REGS_PARM4(ctx);

@@ -18,7 +18,7 @@ struct {
 
 /* Code in a job has it from elsewhere (bpf/job_helpers.h). */
 #ifndef NODE_CLASS
-/* 0 = not known yet. */
+/* Returns the enum pt_node_class of a vtable; 0 = not known yet. */
 static __always_inline __u32 find_node_class(const struct address_key *key)
 {
 	__u32 *known = bpf_map_lookup_elem(&node_vtables, key);
@@ -28,8 +28,8 @@ static __always_inline __u32 find_node_class(const struct address_key *key)
 #define NODE_CLASS(key) find_node_class(key)
 #endif
 
-/* What a type's name has behind what fills its record: parts, the last of which is shorter than it
- * could be. */
+/* Writes the part of a type's name that does not fit its record: pieces, of which the last one
+ * is shorter than it could be. */
 static __noinline int write_rest_of_type_name(__u64 sp, __u64 characters)
 {
 	struct long_name *name = take_name();
@@ -49,8 +49,8 @@ static __noinline int write_rest_of_type_name(__u64 sp, __u64 characters)
 	return 0;
 }
 
-/* torch::autograd::Node*: its vtable names its class; a PyNode's class is that of its Python
- * object. Its inputs come before (write_inputs_before). */
+/* Writes the begin of a torch::autograd::Node*: its vtable names its class; a PyNode's class is
+ * that of its Python object. Its inputs come before (write_inputs_before). */
 static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 cookie)
 {
 	struct address_key key = {.tgid = current_tgid()};
@@ -107,7 +107,7 @@ static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 co
 		fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_NODE_BEGIN,
 			  PT_NODE_RECORD_SHORT_BYTES);
 	}
-	/* What is written is read by others: not to be read again once it is submitted. */
+	/* Others may read what is written here: it must not be read again once it is submitted. */
 	time_ns = record->head.time_ns;
 	record->vtable = vtable;
 	record->python_type = python_type;

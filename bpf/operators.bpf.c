@@ -36,8 +36,9 @@ static __always_inline int write_plain(struct pt_regs *ctx, __u64 cookie, __u8 k
 	return 0;
 }
 
-/* Empty for ever. Linux 6.13 and later put larger frames into memory of the CPU's own, where each
- * read of user memory into them takes longer, but not those of programs that may call another one.
+/* Stays empty. Linux 6.13 and later put larger frames into memory of the CPU's own, where each
+ * read of user memory into them takes longer, but not those of programs that may call another
+ * one.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
@@ -72,7 +73,7 @@ int on_probe(struct pt_regs *ctx)
 		else if (role == PT_ROLE_END || role == PT_ROLE_CATCH)
 			on_python_row_end(cookie);
 	}
-	/* In the order of how often they come. */
+	/* Ordered by how often they come. */
 	if (role == PT_ROLE_END)
 		return write_plain(ctx, cookie, PT_SPAN_END);
 	if (role == PT_ROLE_OPERATOR_BEGIN)

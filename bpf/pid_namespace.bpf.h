@@ -28,8 +28,8 @@
 #define bpf_core_field_offset(field) __builtin_preserve_field_info(field, BPF_FIELD_BYTE_OFFSET)
 #endif
 
-/* Before a number's bound is tested: then what is compared is what is used, all 64 bits of it, and
- * the verifier, which learns a bound of one register only, knows it there. */
+/* Put this before a number's bound is tested: then what is compared is what is used, all 64 bits
+ * of it, and the verifier, which learns a bound of one register only, knows it there. */
 #ifndef barrier_var
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #endif
@@ -77,7 +77,7 @@ static __always_inline __u32 current_tgid(void)
 	return bpf_get_current_pid_tgid() >> 32;
 }
 
-/* Run once by the loader, as itself: its PID namespace. */
+/* The loader runs this once, as itself, to find its PID namespace. */
 SEC("raw_tp/proftrace")
 int read_pidns_level(void *ctx)
 {

@@ -36,7 +36,7 @@ int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Nobody is left to whom the thread's losses could be announced. */
+/* Forgets the thread's losses: nobody is left to whom they could be announced. */
 static __always_inline void forget_losses(__u32 tid)
 {
 	if (bpf_map_delete_elem(&lost_by_thread, &tid) == 0)
@@ -74,7 +74,7 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	struct pt_exit_record *record;
 	bool group_dead;
 
-	/* Of several threads that end at once one may have taken the process out already. */
+	/* When several threads end at once, one may have taken the process out already. */
 	forget_autograd_thread(tid);
 	if (!bpf_map_lookup_elem(&traced, &tgid)) {
 		if (threads_with_losses)
@@ -85,7 +85,7 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 		forget_python_thread();
 	/* The count of live threads is already without this one when the tracepoint fires. */
 	group_dead = BPF_CORE_READ(task, signal, live.counter) == 0;
-	/* Also where nobody can be told: its number may be another's soon. */
+	/* This is done even if nobody can be told: its number may be another's soon. */
 	if (group_dead)
 		bpf_map_delete_elem(&traced, &tgid);
 	record = reserve(sizeof(*record));

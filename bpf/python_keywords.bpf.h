@@ -17,7 +17,7 @@ static __always_inline bool is_python_text(__u64 object, __u64 *type_flags)
 	return *type_flags & (PYTHON_BYTES_TYPE | PYTHON_TEXT_TYPE);
 }
 
-/* Up to half of PT_MOST_VALUE_TEXT_BYTES. */
+/* Puts at most half of PT_MOST_VALUE_TEXT_BYTES of a text. */
 static __noinline int put_characters(struct input_buffer *buffer, __u64 address, __u64 bytes)
 {
 	__u64 position = buffer->position;
@@ -40,7 +40,7 @@ static __noinline int put_characters(struct input_buffer *buffer, __u64 address,
 	return 0;
 }
 
-/* A str or bytes, or of a class derived from these. */
+/* Puts a str or bytes, or an object of a class derived from these. */
 static __noinline int put_python_text(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -91,8 +91,8 @@ static long put_keyword_item(__u32 i, struct input_walk *walk)
 	return !sequence->is_told || walk->buffer->flags;
 }
 
-/* Whether torch shows it: a list of texts; a tuple where something in it is neither a number nor
- * None nor a sequence. */
+/* Whether torch shows the sequence: a list of texts; a tuple where something in it is neither a
+ * number nor None nor a sequence. */
 static __noinline int put_keyword_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -112,7 +112,7 @@ static __noinline int put_keyword_sequence(struct input_walk *walk, __u64 object
 	return !sequence->is_told;
 }
 
-/* Whether torch shows it: a dict that is empty, or has keys that are no numbers. */
+/* Whether torch shows the dict: it is empty, or has keys that are no numbers. */
 static __noinline int put_keyword_dict(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -204,8 +204,8 @@ static long put_keyword(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* How many entries the dict has, from buffer->address on; its values are in buffer->values where it
- * shares its table with others. */
+/* Returns how many entries the dict has, from buffer->address on; its values are in buffer->values
+ * where it shares its table with others. */
 static __noinline __u64 open_python_dict(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;

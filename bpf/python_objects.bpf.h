@@ -53,8 +53,8 @@ struct python_code {
 	__u32 kind; /* of enum python_code_kind */
 };
 
-/* What was read and sent last of a thread. Nobody else touches it: a thread is in one probe at a
- * time. */
+/* Holds what was last read and sent about a thread. Nobody else touches it: a thread is in one
+ * probe at a time. */
 struct python_thread {
 	__u64 state;	  /* its PyThreadState, 0 = not found */
 	__u64 search_ns;  /* not to be looked for before */
@@ -65,7 +65,7 @@ struct python_thread {
 	__u32 count[2];	  /* frames */
 	__u32 current;	  /* which of `frames` was sent */
 	__u32 flags;	  /* of what was sent: enum pt_python_stack_flag */
-	/* Of the stack that is read. */
+	/* The next fields are about the stack that is being read. */
 	__u64 frame;  /* the next one */
 	__u32 next;   /* which of `frames` is filled */
 	__u32 common; /* outermost frames that are as they were */
@@ -73,8 +73,8 @@ struct python_thread {
 	__u32 words;  /* of what is sent */
 	__u32 new_flags;
 	__u32 failed;
-	/* Here and not in the programs' frames, of which all calls together have 512 bytes on
-	 * kernels before 6.13. */
+	/* These are here and not in the programs' frames, of which all calls together have 512
+	 * bytes on kernels before 6.13. */
 	struct python_code new_code;		 /* that is told of */
 	__u64 buffer[PT_PYTHON_FRAME_BYTES / 8]; /* a frame; then the name of a class */
 	struct python_frame frames[2][PT_PYTHON_MOST_FRAMES]; /* innermost first */
@@ -89,7 +89,7 @@ struct {
 	__type(value, struct python_thread);
 } python_threads SEC(".maps");
 
-/* An empty one: too large for a program's stack. */
+/* An empty one, which is too large for a program's stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -97,16 +97,16 @@ struct {
 	__type(value, struct python_thread);
 } python_no_thread SEC(".maps");
 
-/* Of the byte at text_state: the characters lie in the object. */
+/* The bit in the byte at text_state that says that the characters lie in the object. */
 #define PYTHON_COMPACT (1 << 5)
 
 enum python_code_kind {
-	PYTHON_CODE_CALL = 1, /* of torch.nn.Module.__call__: its first local is the module */
-	PYTHON_CODE_CELL = 2, /* likewise, in a cell */
-	PYTHON_CODE_MADE = 4, /* of no file ("<string>"): it may live for a moment only */
+	PYTHON_CODE_CALL = 1, /* code of torch.nn.Module.__call__: its first local is the module */
+	PYTHON_CODE_CELL = 2, /* the module is in a cell */
+	PYTHON_CODE_MADE = 4, /* code of no file ("<string>"): it may live for a moment only */
 };
 
-/* What has not been met for the longest is told again where they are full. */
+/* When it is full, the code object that was not met for the longest is told of again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set by the loader */
@@ -131,7 +131,7 @@ __u32 python_code_count = 0;
 #define PYTHON_MODULE(key) bpf_map_lookup_elem(&python_modules, key)
 #define KEEP_PYTHON_MODULE(key, type) bpf_map_update_elem(&python_modules, key, type, BPF_ANY)
 #define NEXT_PYTHON_CODE() (__sync_fetch_and_add(&python_code_count, 1) + 1)
-/* What may be gone is read all the same. */
+/* These always hold here: what may be gone is read all the same. */
 #define IS_CELL(object) true
 #define IS_CODE(object) true
 #define IS_SAME_TEXT(layout, known) ((known)->file_text == text_at((known)->file_end))
@@ -171,8 +171,8 @@ static __always_inline __u64 mixed(__u64 text, __u64 more)
 	return (text ^ more) * 0x9e3779b97f4a7c15ULL;
 }
 
-/* Of code that is made and run in a loop: its name and its lines may lie where those of the one
- * before lay. From their first and last words. */
+/* Returns a hash of the name and the lines of code that is made and run in a loop, from their
+ * first and last words: they may lie where those of the code before lay. */
 static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address)
 {
 	__u64 object = 0;
@@ -183,7 +183,7 @@ static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address
 	bpf_probe_read_user(&object, sizeof(object), (void *)(address + layout->code_name));
 	bpf_probe_read_user(&state, sizeof(state), (void *)(object + layout->text_state));
 	bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->text_length));
-	/* ASCII, or else other words of the object, which are as good. */
+	/* Reads ASCII, or else other words of the object, which are as good. */
 	text = mixed(length, text_at(object + layout->text_ascii));
 	if (state & PYTHON_COMPACT && length > 8 && length < PT_PYTHON_NAME_BYTES)
 		text = mixed(text, text_at(object + layout->text_ascii + ((length - 1) & ~7ULL)));
@@ -294,8 +294,8 @@ static __noinline int write_python_text(struct python_text *text, __u32 most_byt
 	return !text->failed;
 }
 
-/* A str. Inline, as what follows: a program may have eight calls in each other, and that is how
- * many there are. */
+/* Finds the text of a str. Inline, as are the functions below: a program may have eight nested
+ * calls, and that many there are. */
 static __always_inline void find_python_text(struct pt_python_layout *layout, __u64 object,
 					     struct python_text *text)
 {
@@ -313,7 +313,7 @@ static __always_inline void find_python_text(struct pt_python_layout *layout, __
 	}
 }
 
-/* The end of the file's name, and whether it is one. */
+/* Notes the end of the file's name, and whether it is the name of a file. */
 static __noinline int fill_file_text(struct pt_python_layout *layout, struct python_code *code)
 {
 	struct python_text text = {};
@@ -330,7 +330,7 @@ static __noinline int fill_file_text(struct pt_python_layout *layout, struct pyt
 	return 0;
 }
 
-/* A bytes: the table of lines. */
+/* Finds the bytes object with the table of lines. */
 static __always_inline void find_python_bytes(struct pt_python_layout *layout, __u64 object,
 					      struct python_text *text)
 {
@@ -347,7 +347,8 @@ static __always_inline void find_python_bytes(struct pt_python_layout *layout, _
 	}
 }
 
-/* Of the code object at `address`: enum pt_python_part. Whether there is such a part. */
+/* Finds a part (enum pt_python_part) of the code object at `address`. Returns whether it has
+ * one. */
 static __noinline int find_code_text(struct pt_python_layout *layout, __u64 address, __u32 part,
 				     struct python_text *text)
 {
@@ -378,8 +379,8 @@ static __noinline int find_code_text(struct pt_python_layout *layout, __u64 addr
 #define TEXT_CALL_1 0x6d695f6c6c61635fULL
 #define TEXT_CALL_2 0x6c70ULL
 
-/* nn.Module.__call__ is _wrapped_call_impl, and before torch 2.1 _call_impl, which the other calls
- * since: `is_called` then. */
+/* Tells the kind of a code. nn.Module.__call__ is _wrapped_call_impl; before torch 2.1 it is
+ * _call_impl, which the other one calls since then: `is_called` in that case. */
 static __noinline __u32 kind_of_code(struct pt_python_layout *layout, __u64 address, __u64 frame,
 				     __u64 name, bool is_called)
 {
@@ -406,8 +407,8 @@ static __noinline __u32 kind_of_code(struct pt_python_layout *layout, __u64 addr
 	       ((text[0] & 0xffffffffff) == 0x6c6c6563 /* cell */ ? PYTHON_CODE_CELL : 0);
 }
 
-/* A code that was not seen before, of the frame at `frame`: then it is known; 0 = it could not be
- * told. */
+/* Tells of a code that was not seen before, of the frame at `frame`. It is known then; 0 = it
+ * could not be told of. */
 __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 {
 	struct python_object_key key = {.address = address, .tgid = current_tgid()};
@@ -419,7 +420,7 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 
 	if (!config_with_stack)
 		return 0;
-	/* Of its tgid the low half, which comes first. */
+	/* The key is the low half of its tgid, which comes first. */
 	layout = bpf_map_lookup_elem(&python_layouts, &key.tgid);
 	if (!thread || !layout)
 		return 0;
@@ -450,7 +451,7 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 	return !KEEP_PYTHON_CODE(&key, code);
 }
 
-/* Whether it was told, or was known. */
+/* Tells of a module. Returns whether it was told of, or was known. */
 __noinline int tell_python_module(__u64 object)
 {
 	struct python_object_key key = {.address = object, .tgid = current_tgid()};

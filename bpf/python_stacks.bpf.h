@@ -16,7 +16,7 @@ struct python_walk {
 	struct pt_python_layout *layout;
 };
 
-/* Rows that have a stack of Python's. */
+/* Whether a row of this role has a Python stack. */
 static __always_inline bool begins_row(__u8 role)
 {
 	const __u64 rows = 1ULL << PT_ROLE_BEGIN | 1ULL << PT_ROLE_BOXED_BEGIN |
@@ -32,7 +32,7 @@ static __always_inline bool begins_row(__u8 role)
 	return rows >> role & 1;
 }
 
-/* Allocations and frees, which may happen between two rows. */
+/* Whether the role is an allocation or a free, which may happen between two rows. */
 static __always_inline bool tells_of_memory(__u8 role)
 {
 	return role == PT_ROLE_ALLOCATION || role == PT_ROLE_FREE ||
@@ -40,7 +40,7 @@ static __always_inline bool tells_of_memory(__u8 role)
 	       role == PT_ROLE_DEVICE_OUT_OF_MEMORY;
 }
 
-/* Of these rows the end is always seen, or an exception's catch. */
+/* Whether the row is an operator: its end is always seen, or an exception's catch. */
 static __always_inline bool is_operator(__u8 role)
 {
 	return role == PT_ROLE_OPERATOR_BEGIN || role == PT_ROLE_BEGIN ||
@@ -55,8 +55,8 @@ static __always_inline bool is_operator(__u8 role)
 const volatile bool config_ends_elsewhere = false;
 #define ENDS_ARE_SEEN() (!config_ends_elsewhere)
 
-/* The PyThreadState of the thread whose pthread_self() is `id`; 0 = it has none. Global, as all
- * that is not done often: verified once, not for each way to it. */
+/* Returns the PyThreadState of the thread whose pthread_self() is `id`; 0 = it has none. Global,
+ * as is all that is not done often: verified once, not for each way to it. */
 __noinline __u64 find_python_thread(__u64 id)
 {
 	__u32 tgid = current_tgid();
@@ -72,7 +72,7 @@ __noinline __u64 find_python_thread(__u64 id)
 	return found;
 }
 
-/* The PyThreadState of the thread, 0 = it has none. */
+/* Returns the PyThreadState of the thread; 0 = it has none. */
 static __always_inline __u64 python_state(struct python_thread *thread,
 					  struct pt_python_layout *layout)
 {
@@ -162,7 +162,7 @@ static __always_inline struct python_frame *frame_from_root(struct python_thread
 	return &thread->frames[which & 1][place & (PT_PYTHON_MOST_FRAMES - 1)];
 }
 
-/* What has been told of the code object at `address`; NULL: nothing, or of another one. */
+/* Returns what has been told of the code object at `address`; NULL: nothing, or another one's. */
 static __noinline struct python_code *told_code(struct pt_python_layout *layout, __u64 address)
 {
 	struct python_object_key key = {.address = address, .tgid = current_tgid()};
@@ -204,7 +204,7 @@ static long compare_python_frame(__u32 i, struct python_walk *walk)
 	return 0;
 }
 
-/* The i-th of the frames that are new, outer ones first, into the record. */
+/* Puts the i-th of the frames that are new, outer ones first, into the record. */
 static long put_python_frame(__u32 i, struct python_walk *walk)
 {
 	struct pt_python_layout *layout = walk->layout;
@@ -261,7 +261,7 @@ static long put_python_frame(__u32 i, struct python_walk *walk)
 	return 0;
 }
 
-/* Sends what is new of the stack in `frames[next]`; whether that went well. */
+/* Sends what is new of the stack in `frames[next]`. Returns whether that went well. */
 __noinline int send_python_stack(void)
 {
 	struct python_walk walk = {.thread = this_python_thread()};
@@ -290,7 +290,7 @@ __noinline int send_python_stack(void)
 	thread->record.flags = thread->new_flags;
 	bytes = thread->words;
 	if (thread->failed) {
-		/* Nothing is better than the frames of another row. */
+		/* No stack is better than the frames of another row. */
 		thread->record.common = 0;
 		thread->record.count = 0;
 		thread->record.flags = PT_PYTHON_STACK_FAILED;
@@ -310,7 +310,7 @@ __noinline int send_python_stack(void)
 	return 1;
 }
 
-/* The address of the thread's innermost frame; 0 = it runs no Python. */
+/* Returns the address of the thread's innermost frame; 0 = it runs no Python. */
 static __noinline __u64 innermost_frame(struct python_thread *thread,
 					struct pt_python_layout *layout)
 {
@@ -334,8 +334,8 @@ static __noinline bool stands_still(struct pt_python_layout *layout,
 	return instruction == sent->instruction;
 }
 
-/* A row begins: what is sent before it is its stack, unless that is the one that was sent last.
- * `holds`: the row is an operator, whose end is seen: until then nothing further out moves. */
+/* Called when a row begins: sends its stack before it, unless that is the one that was sent
+ * last. `holds`: the row is an operator whose end is seen: until then nothing further out moves. */
 __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 {
 	struct python_walk walk = {};
@@ -376,7 +376,7 @@ __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 	thread->common = 0;
 	thread->new_flags = 0;
 	bpf_loop(PT_PYTHON_MOST_FRAMES + 64, visit_python_frame, &walk, 0);
-	/* Counted from the root: of stacks that are cut nobody knows where that is. */
+	/* Frames are counted from the root: in stacks that are cut nobody knows where that is. */
 	if (!thread->new_flags && !thread->flags)
 		bpf_loop(PT_PYTHON_MOST_FRAMES, compare_python_frame, &walk, 0);
 	if (whole || thread->new_flags != thread->flags ||
@@ -387,13 +387,14 @@ __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 			thread->open_sp = 0;
 		}
 	}
-	/* Also of the same frames: they may lie elsewhere now. */
+	/* Also done when the frames are the same: they may lie elsewhere now. */
 	thread->flags = thread->new_flags;
 	thread->current = thread->next;
 	return 0;
 }
 
-/* PT_ROLE_END, PT_ROLE_CATCH (site 0): whether the outermost operator still runs. */
+/* Handles PT_ROLE_END and PT_ROLE_CATCH (site 0): notes whether the outermost operator still
+ * runs. */
 static __always_inline void on_python_row_end(__u64 cookie)
 {
 	struct python_thread *thread = this_python_thread();

@@ -9,7 +9,7 @@
 
 #include "bpf/abi/python_records.h"
 
-/* The address of the innermost frame; 0 = the thread runs no Python by that state. */
+/* Returns the address of the innermost frame; 0 = the thread runs no Python by that state. */
 static __always_inline __u64 python_frame_of(struct pt_python_layout *layout, __u64 state)
 {
 	__u64 frame = 0;
@@ -47,7 +47,7 @@ static __always_inline bool is_python_state_of(struct pt_python_layout *layout, 
 	       owner == id;
 }
 
-/* What the thread with pthread_self() = `id` keeps; 0 = none, or it is not known where. */
+/* Returns what the thread with pthread_self() = `id` keeps; 0 = none, or it is not known where. */
 static __always_inline __u64 kept_python_state(struct pt_python_layout *layout, __u64 id)
 {
 	__u64 state = 0;
@@ -58,8 +58,8 @@ static __always_inline __u64 kept_python_state(struct pt_python_layout *layout, 
 	return is_python_state_of(layout, state, id) ? state : 0;
 }
 
-/* Threads of the interpreters, one an iteration. A thread may have a state in several: that of the
- * last one it was in lies idle. */
+/* Visits the threads of the interpreters, one an iteration. A thread may have a state in several
+ * interpreters; all but that of the one it was in last lie idle. */
 static long visit_python_thread(__u32 i, struct python_search *search)
 {
 	if (!search->state) {
@@ -87,7 +87,8 @@ static long visit_python_thread(__u32 i, struct python_search *search)
 	return 0;
 }
 
-/* 0 = it has none, or `is_cut`: there are more threads than anybody looks at. */
+/* Returns the thread's state in those lists; 0 = it has none, or `is_cut`: there are more
+ * threads than anybody looks at. */
 static __always_inline __u64 listed_python_state(struct pt_python_layout *layout, __u64 id,
 						 bool *is_cut)
 {

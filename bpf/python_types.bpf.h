@@ -14,7 +14,7 @@
 #define PYTHON_TYPE_BASE 256
 #define PYTHON_HEAP_TYPE (1 << 9)   /* a class that is made by running code */
 #define PYTHON_BYTES_TYPE (1 << 27) /* bytes, and classes derived from it */
-#define PYTHON_TEXT_TYPE (1 << 28)  /* str, likewise */
+#define PYTHON_TEXT_TYPE (1 << 28)  /* str, and classes derived from it */
 #define PYTHON_BYTES_TEXT 32	    /* of bytes; their number is at PYTHON_SIZE */
 #define PYTHON_DIGIT_BITS 30
 

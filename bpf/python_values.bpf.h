@@ -70,8 +70,8 @@ static __always_inline __u32 python_kind_of_name(const __u64 *name, __u32 depth)
 	return PYTHON_OTHER;
 }
 
-/* By the names of its type's bases: a class of the job's has no say in these. Global, so that it is
- * verified once, and not for each call. */
+/* Tells an object's kind by the names of its type's bases: a class of the job's has no say in
+ * these. Global, so that it is verified once, and not for each call. */
 __noinline __u32 python_kind(__u64 object)
 {
 	__u64 type = 0;
@@ -133,7 +133,7 @@ static __always_inline int put_python_int(struct input_buffer *buffer,
 	return put_int(buffer, negative ? -value : value);
 }
 
-/* Whether it is a number; then it is put. */
+/* Puts the object if it is a number. Returns whether it is. */
 static __always_inline int put_python_number(struct input_buffer *buffer,
 					     struct pt_signature *signature, __u64 object,
 					     __u32 kind)
@@ -187,8 +187,8 @@ static long put_python_item(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* A list of numbers of one kind, and a tuple of anything that is a number: torch makes a value of
- * these. */
+/* Puts a list of numbers of one kind, or a tuple of anything that is a number: torch makes a
+ * value of these. */
 static __noinline int put_python_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -206,7 +206,7 @@ static __noinline int put_python_sequence(struct input_walk *walk, __u64 object,
 		return 0;
 	count = sequence->count;
 	if (!count && !is_tuple)
-		return 0; /* of what it is a list cannot be told */
+		return 0; /* what it is a list of cannot be told */
 	put(buffer, count << 8 | PT_VALUE_LIST);
 	bpf_loop(count < MOST_SCALARS ? count : MOST_SCALARS, put_python_item, walk, 0);
 	if (!sequence->is_told) {
@@ -221,7 +221,7 @@ static __noinline int put_python_sequence(struct input_walk *walk, __u64 object,
 	return 0;
 }
 
-/* The first entry of a dict's table, whose size (or what tells it) is `size`. */
+/* Returns the first entry of a dict's table, whose size (or what tells it) is `size`. */
 static __always_inline __u64 first_entry(const struct pt_signature *signature, __u64 table,
 					 __u64 size)
 {
@@ -241,8 +241,8 @@ static __always_inline bool has_texts_alone(const struct pt_signature *signature
 	return signature->layout.python_dict_kind && (size >> PYTHON_TABLE_KIND_SHIFT & 0xff);
 }
 
-/* A dict of which torch makes a value has keys of one type, and none of texts. Any other is left
- * out; what torch makes of those with keys that may be numbers is not told. */
+/* Puts a dict of which torch makes a value: one whose keys have one type, other than text. Leaves
+ * out any other; what torch makes of keys that may be numbers is not told. */
 static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -270,7 +270,7 @@ static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
 	return 0;
 }
 
-/* What torch makes no value of is left out, as in torch. */
+/* Puts an item, and leaves out what torch makes no value of, as torch does. */
 static long put_python_value(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -304,8 +304,8 @@ static long put_python_value(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* Where torch makes a value of every argument, or throws. Of what are neither tensors nor numbers
- * it shows nothing. */
+/* Puts an argument where torch makes a value of every argument, or throws. For what are neither
+ * tensors nor numbers torch shows nothing. */
 static long put_python_argument(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -343,7 +343,7 @@ static long put_python_argument(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* How many items it has, which then are walk->values; 0 where they are not read. */
+/* Returns how many items the tuple has, which then are walk->values; 0: they are not read. */
 static __always_inline __u64 open_python_tuple(struct input_walk *walk, __u64 tuple)
 {
 	struct input_buffer *buffer = walk->buffer;

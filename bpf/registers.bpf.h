@@ -38,7 +38,8 @@ static __always_inline __u64 read_register(struct pt_regs *ctx, __u32 reg)
 	return 0;
 }
 
-/* In the way of every operator: a call less. Elsewhere hardware_register() keeps the code small. */
+/* Reads a register inline, which saves a call in the way of every operator. Elsewhere
+ * hardware_register() keeps the code small. */
 static __always_inline __u64 hardware_register_here(struct pt_regs *ctx, __u32 number)
 {
 	switch (number) {
@@ -83,8 +84,8 @@ static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
 	return hardware_register_here(ctx, number);
 }
 
-/* Not inline: in a frame below 64 bytes, which is on the kernel's stack, the kernel copies without
- * a look at what object lies there. */
+/* Reads a word. Not inline: into a frame below 64 bytes, which is on the kernel's stack, the
+ * kernel copies without a look at what object lies there. */
 static __noinline __u64 read_word(__u64 address)
 {
 	__u64 word = 0;

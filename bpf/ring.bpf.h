@@ -18,7 +18,7 @@ struct {
 	__uint(value_size, PT_RING_CHUNK_BYTES + PT_RING_SLACK_BYTES);
 } ring SEC(".maps");
 
-/* Nothing is ever in it: writing to it wakes the loader. */
+/* Nothing is ever in this one: writing to it wakes the loader. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -33,16 +33,17 @@ __u64 ring_bytes = 0;
 __u32 ring_chunk_mask = 0;
 
 #define RING_FULL (~0ULL)
-/* Others are quicker as often only where very many processors write at once. */
+/* Other writers come first so often only where very many processors write at once. */
 #define RING_TRIES 256
 
-/* Signed: who was held up since it read its place may find that the loader is past that already. */
+/* The difference is signed: a delayed program may find that the loader is past what it read. */
 static __always_inline bool is_past_ring(__u64 end)
 {
 	return (__s64)(end - *(volatile __u64 *)&ring_consumed) > (__s64)ring_bytes;
 }
 
-/* Where others have taken the room that this program saw. Global: verified once. */
+/* Takes room again where others have taken the room that this program saw. Global: verified
+ * once. */
 __noinline __u64 take_ring_room(__u64 bytes)
 {
 	for (int i = 0; i < RING_TRIES; ++i) {
@@ -57,7 +58,8 @@ __noinline __u64 take_ring_room(__u64 bytes)
 	return RING_FULL;
 }
 
-/* Room for a record of so many bytes, of 8 a word, or NULL; to be submitted. */
+/* Returns room for a record of so many bytes (a multiple of 8), to be submitted; NULL: there is
+ * none. */
 static __always_inline void *reserve_room(__u64 bytes)
 {
 	__u64 position = *(volatile __u64 *)&ring_reserved;
@@ -96,14 +98,14 @@ static __always_inline void wake_loader(void)
 	bpf_ringbuf_output(&doorbell, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
 }
 
-/* For what the loader must hear of at once. */
+/* Submits what the loader must hear of at once. */
 static __always_inline void submit_and_wake(void *record)
 {
 	submit(record);
 	wake_loader();
 }
 
-/* A record that lies elsewhere; whether there was room. */
+/* Copies a record that lies elsewhere into the ring. Returns whether there was room. */
 static __always_inline bool copy_record(const void *record, __u64 bytes)
 {
 	char *copy;

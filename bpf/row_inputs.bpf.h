@@ -20,8 +20,8 @@ struct {
 	__type(value, struct pt_row_inputs);
 } row_inputs SEC(".maps");
 
-/* Of operators that are called with the dispatcher's code inlined. Key: tgid and OperatorDef*;
- * value: key of `signatures`. */
+/* Signatures of operators that are called with the dispatcher's code inlined. Key: tgid and
+ * OperatorDef*; value: key of `signatures`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -85,7 +85,8 @@ row_signature(struct pt_regs *ctx, const struct pt_row_inputs *row, const struct
 	return bpf_map_lookup_elem(&signatures, &number);
 }
 
-/* What is the one argument of a row, and of nothing else. */
+/* Puts the argument if it is of a kind that only rows have, as their one argument. False: it is of
+ * another kind. */
 static __always_inline bool put_row_values(struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -110,8 +111,8 @@ static __always_inline bool put_row_values(struct input_walk *walk)
 	return false;
 }
 
-/* Before the record of the row itself. Called by the program itself: the kernel allows no more than
- * eight calls in each other. */
+/* Writes a row's inputs before the record of the row itself. Called by the program itself: the
+ * kernel allows no more than eight nested calls. */
 static __noinline int write_row_inputs(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 key = cookie >> 48;

@@ -3,7 +3,7 @@
  * Samples of the threads of recorded processes (--sample), and of those that wake others
  * (--waker-stacks): an object of its own, with a ring of its own. A thread that runs is sampled by
  * a clock of its CPU, in its own context, so that neither its Python frames nor its stack change
- * while they are copied. Those that do not run are listed by an iterator, and read by the tracer:
+ * while they are copied. Threads that do not run are listed by an iterator, and read by the tracer:
  * nothing changes there until they run.
  */
 #include "bpf/pid_namespace.bpf.h"
@@ -33,7 +33,7 @@ struct {
 	__type(value, struct pt_raw_sample);
 } sample_buffers SEC(".maps");
 
-/* Likewise, of wakers: a clock may strike in a waking. */
+/* Buffers for wakers, one for each CPU, too: a clock may strike while a thread wakes another. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set by the loader */
@@ -142,8 +142,8 @@ static __always_inline void read_registers(struct task_struct *task,
 
 #define STACK_CHUNK 2048
 
-/* What the current thread is in, into the ring. `most_bytes` of its stack: known when this is
- * compiled. */
+/* Puts what the current thread is in into the ring. `most_bytes` of its stack are copied: a
+ * number that is known when this is compiled. */
 static __always_inline void take_sample(struct pt_raw_sample *sample, struct task_struct *task,
 					struct pt_sampled_process *process, __u32 tgid,
 					__u32 woken_tid, const __u32 most_bytes)
@@ -194,9 +194,9 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* A thread in a system call that wakes one that sleeps, both of sampled processes. An interrupt
- * that hits it there is taken for it, as in on_system_waking. Interrupts are off: no other waking
- * has the CPU's buffer. */
+/* Samples a thread in a system call that wakes one that sleeps, both of sampled processes. An
+ * interrupt that hits it there is taken for it, as in on_system_waking. Interrupts are off: no
+ * other waking has the CPU's buffer. */
 SEC("tp_btf/sched_waking")
 int on_waker(__u64 *ctx)
 {

@@ -96,7 +96,7 @@ static __always_inline void ask_for_restarted(struct task_struct *task, __u8 abi
 	bpf_map_update_elem(&restarted_calls, &tid, &asked, BPF_ANY);
 }
 
-/* What a thread that does not run is in the middle of. */
+/* Finds what a thread that does not run is in the middle of. */
 static __always_inline void find_rest(struct task_struct *task, struct system_thread *thread,
 				      __u64 now)
 {
@@ -204,8 +204,8 @@ static __noinline int tell_open_wait(struct task_struct *task, struct system_thr
 	return 0;
 }
 
-/* What threads are in the middle of, up to now: at the end, and where what came so far is looked
- * at. From here on it is as if it had begun now. */
+/* Writes what threads are in the middle of, up to now: at the end, and where what came so far is
+ * looked at. From here on it is as if it had begun now. */
 SEC("iter/task")
 int tell_open_threads(struct bpf_iter__task *ctx)
 {

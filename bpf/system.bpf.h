@@ -71,9 +71,9 @@ struct system_thread {
 /* Where what is known of a thread begins, behind what the place needs. */
 #define THREAD_FACTS __builtin_offsetof(struct system_thread, call_ns)
 
-/* Of every thread of the watched processes, and of no other: they are put here when they are
- * created, or when their process begins to be recorded. Each has a place of its own by its tid (the
- * kernel's): an array, whose lookup is no call. */
+/* Every thread of the watched processes, and no other: threads are put here when they are
+ * created, or when their process begins to be recorded. Each has a place of its own by its tid
+ * (the kernel's): an array, whose lookup is no call. */
 #define THREAD_PLACES 8192
 
 struct {
@@ -83,7 +83,7 @@ struct {
 	__type(value, struct system_thread);
 } system_threads SEC(".maps");
 
-/* Those whose place another thread had when they came. Key: the kernel's tid. */
+/* Threads whose place another thread had when they came. Key: the kernel's tid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768); /* set by the loader */
@@ -106,7 +106,7 @@ struct {
 	__type(value, struct restarted_call);
 } restarted_calls SEC(".maps");
 
-/* Records that there was no room for, and threads likewise. */
+/* Records and threads that there was no room for. */
 __u64 system_lost = 0;
 __u64 system_threads_lost = 0;
 /* Set by the loader at the end. */
@@ -142,7 +142,7 @@ static __always_inline struct system_thread *known_thread(__u32 tid)
 	return unlikely(place->has_others) ? bpf_map_lookup_elem(&other_threads, &tid) : NULL;
 }
 
-/* It is not known yet, or is what it was. */
+/* Adds a thread that is not known yet. A known one stays what it was. */
 static __always_inline void add_thread(__u32 tid)
 {
 	struct system_thread *place = place_of(tid);
@@ -161,7 +161,7 @@ static __always_inline void add_thread(__u32 tid)
 		__sync_fetch_and_add(&system_threads_lost, 1);
 }
 
-/* A free place has nothing in it. */
+/* Forgets a thread: a free place has nothing in it. */
 static __always_inline void forget_thread(__u32 tid)
 {
 	struct system_thread *place = place_of(tid);
@@ -177,7 +177,7 @@ static __always_inline void forget_thread(__u32 tid)
 	__sync_val_compare_and_swap(&place->tid, tid, 0);
 }
 
-/* As tid_of and tgid_of; `task` of a type that the kernel knows: plain loads. */
+/* Does what tid_of does, for a `task` of a type that the kernel knows: plain loads. */
 static __always_inline __u32 tid_of_known(struct task_struct *task)
 {
 	return unlikely(pidns_level) ? nr_in_namespace(task) : task->pid;

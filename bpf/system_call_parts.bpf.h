@@ -38,7 +38,7 @@ static __always_inline void read_arguments(struct pt_regs *regs, __u8 abi, __u64
 	arguments[5] = regs->r9;
 }
 
-/* Argument number `place` - 1. */
+/* Returns argument number `place` - 1. */
 static __always_inline __u64 argument_at(const __u64 *arguments, __u8 place)
 {
 	__u64 index = (__u64)place - 1;
@@ -70,8 +70,8 @@ static long add_message(__u32 i, struct message_sum *sum)
 	return 0;
 }
 
-/* Of all messages that sendmmsg or recvmmsg moved; < 0: they could not be read. Not static, for the
- * same reason as below. */
+/* Returns how many bytes sendmmsg or recvmmsg moved in all messages; < 0: they could not be
+ * read. Not static, for the same reason as below. */
 __noinline __s64 sum_messages(__u64 messages, __u32 size, __s64 count)
 {
 	/* The length is behind the struct msghdr: its last member, padded with 64 bits. */
@@ -83,7 +83,7 @@ __noinline __s64 sum_messages(__u64 messages, __u32 size, __s64 count)
 	return sum.failed ? -1 : (__s64)sum.bytes;
 }
 
-/* Bytes that could be read of the structure, or are told of it. */
+/* Reads the structure. Returns how many of its bytes could be read, or are told of it. */
 static __always_inline __u32 read_structure(struct call_buffer *buffer, const __u64 *arguments,
 					    struct pt_system_call *facts, __s64 result)
 {
@@ -110,7 +110,7 @@ static __always_inline __u32 read_structure(struct call_buffer *buffer, const __
 	return bytes;
 }
 
-/* An argument, or a field of the structure. */
+/* Returns an argument, or a field of the structure. */
 static __always_inline __u64 value_at(struct call_buffer *buffer, const __u64 *arguments,
 				      struct pt_system_call *facts, __u8 place)
 {
@@ -139,7 +139,7 @@ static __always_inline void add_words(struct call_tail *tail, __u64 first, __u64
 	tail->bytes = at + 16;
 }
 
-/* Seconds and nanoseconds; whether they could be read. */
+/* Reads seconds and nanoseconds. Returns whether they could be read. */
 static __always_inline bool read_time(__u64 *time, __u64 address, __u8 flags)
 {
 	if (!address)
@@ -198,8 +198,8 @@ static __always_inline void add_address(struct call_tail *tail, __u64 address, _
 	tail->bytes = at + size;
 }
 
-/* The id of the directory that a relative path of the current thread starts at: that of the
- * descriptor, if there is one. */
+/* Returns the id of the directory that a relative path of the current thread starts at: that of
+ * the descriptor, if there is one. */
 __noinline int directory_id(__s32 fd, __u32 has_fd)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -208,7 +208,7 @@ __noinline int directory_id(__s32 fd, __u32 has_fd)
 					: id_of_current_directory(task);
 }
 
-/* That of the call's first path. */
+/* Returns the id of the directory that the call's first path starts at. */
 static __always_inline __u32 directory_of_path(struct system_thread *thread,
 					       struct pt_system_call *facts)
 {
@@ -217,7 +217,7 @@ static __always_inline __u32 directory_of_path(struct system_thread *thread,
 	return directory_id(argument_at(thread->arguments, facts->directory), facts->directory);
 }
 
-/* Whether it is relative. */
+/* Adds a path. Returns whether it is relative. */
 static __always_inline bool add_path(struct call_tail *tail, __u64 path, __u8 flag)
 {
 	__u32 at = tail->bytes;
@@ -231,7 +231,7 @@ static __always_inline bool add_path(struct call_tail *tail, __u64 path, __u8 fl
 		tail->record->flags |= PT_SYSTEM_PATH_UNREAD;
 		tail->record->tail[at] = 0;
 		got = 1;
-		/* Zero where nothing of it can be read. */
+		/* It is zero where nothing of it can be read. */
 		bpf_probe_read_user(&begin, 1, (void *)path);
 	} else {
 		begin = tail->record->tail[at];

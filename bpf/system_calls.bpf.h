@@ -36,7 +36,7 @@ static __always_inline void fill_call(struct pt_system_call_record *record,
 	record->path_bytes = 0;
 }
 
-/* The file that a call moves bytes to. */
+/* Adds the file that a call moves bytes to. */
 static __always_inline void add_target(struct call_tail *tail, __s32 fd)
 {
 	__u32 file = directory_id(fd, true);
@@ -49,8 +49,8 @@ static __always_inline void add_target(struct call_tail *tail, __s32 fd)
 	tail->record->flags |= PT_SYSTEM_HAS_SECOND_PATH;
 }
 
-/* A call with something that its arguments point to. Not static: it is verified once, and not with
- * each of its callers. */
+/* Writes a call with something that its arguments point to. Not static: it is verified once, and
+ * not with each of its callers. */
 __noinline int write_long_call(struct system_thread *thread, struct call_end *end)
 {
 	__u32 zero = 0;
@@ -123,8 +123,8 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 
 #define RESERVE_PATH(count) reserve_room(PT_SYSTEM_CALL_HEAD_BYTES + 48 + 8 + (count)*8)
 
-/* A call whose arguments point to nothing but one short path; whether it is one. Not static, for
- * the same reason. */
+/* Writes a call whose arguments point to nothing but one short path. Returns whether it is such
+ * a call. Not static, for the same reason. */
 __noinline int write_path_call(struct system_thread *thread, struct call_end *end)
 {
 	__u64 path[SHORT_PATH_BYTES / 8] = {};
@@ -188,8 +188,8 @@ __noinline int write_path_call(struct system_thread *thread, struct call_end *en
 
 #define RESERVE_CALL(count) reserve_room(PT_SYSTEM_CALL_HEAD_BYTES + (count)*8)
 
-/* The record is made where it is to be. The size of that is known when this is compiled, the rest
- * is the same for all: little code stays in the processor's cache. */
+/* Makes the record where it is to be. Its size is known when this is compiled, the rest is equal
+ * for all: little code stays in the processor's cache. */
 static __always_inline void write_arguments(struct system_thread *thread, struct call_end *end)
 {
 	__u32 count = thread->call_arguments;
@@ -224,7 +224,7 @@ static __always_inline void write_arguments(struct system_thread *thread, struct
 		words = RESERVE_CALL(6);
 		count = 6;
 	}
-	/* Not to be made into a case of its own for each. */
+	/* The compiler must not make a case of its own for each. */
 	barrier_var(count);
 	if (!words) {
 		note_lost(thread);
@@ -279,7 +279,7 @@ static __always_inline void enter_call(struct task_struct *task, struct system_t
 {
 	begin_call(thread, facts, number, abi, 0);
 	read_arguments(regs, abi, thread->arguments);
-	/* Before the call: it may close the file. */
+	/* Looked up before the call, which may close the file. */
 	thread->call_file =
 	    facts->fd ? id_of_descriptor(task, (__u32)argument_at(thread->arguments, facts->fd))
 		      : 0;
@@ -320,8 +320,8 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 #define ERESTART_RESTARTBLOCK 516
 #define SIGKILL_BIT (1 << 8)
 
-/* A call that nothing told of when it began: the thread was in it, on a CPU, when it began to be
- * recorded; or a filter (seccomp) refused it. */
+/* Adopts a call that nothing told of when it began: the thread was in it, on a CPU, when it
+ * began to be recorded; or a filter (seccomp) refused it. */
 static __always_inline bool adopt_call(struct task_struct *task, struct system_thread *thread,
 				       struct pt_regs *regs, long result)
 {
@@ -362,7 +362,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	thread->fault_ns = 0;
 	if (unlikely(thread->awaits_exec)) /* it failed */
 		thread->call_ns = 0;
-	/* Of a call that was refused it is the begin, too. */
+	/* A call that was refused begins here, too. */
 	end.end_ns = bpf_ktime_get_ns();
 	if (!thread->call_ns && !adopt_call(task, thread, regs, result))
 		return 0;

@@ -6,8 +6,8 @@
 #include "bpf/system.bpf.h"
 #include <bpf/bpf_endian.h>
 
-/* `address` as a pointer that the verifier knows: what is read through it are plain loads, and zero
- * where there is nothing. Linux 6.2; before, each read is a helper's call. */
+/* Turns `address` into a pointer that the verifier knows: reads through it are plain loads, and
+ * zero where there is nothing. Needs Linux 6.2; before, each read is a helper's call. */
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 
 const volatile bool config_casts = false; /* this kernel has it */
@@ -22,11 +22,12 @@ const volatile bool config_casts = false; /* this kernel has it */
 #define CAST_TO(type, address) ((type *)(address))
 #endif
 
-/* A number in the kernel's object at `address`. */
+/* Reads a number in the kernel's object at `address`. */
 #define READ_FIELD(type, address, field)                                                           \
 	(HAS_CASTS ? CAST_TO(type, address)->field : BPF_CORE_READ((type *)(address), field))
 
-/* A pointer in it, as a number: the verifier allows no arithmetic on pointers of known types. */
+/* Reads a pointer in it, as a number: the verifier allows no arithmetic on pointers of known
+ * types. */
 #define READ_POINTER(type, address, field)                                                         \
 	read_word((__u64)(address) + bpf_core_field_offset(((type *)0)->field))
 
@@ -158,7 +159,7 @@ static __always_inline void enter_mount(struct file_scratch *at, __u64 dentry, _
 	at->mount_root = READ_POINTER(struct vfsmount, mount, mnt_root);
 }
 
-/* One name, or one step over a mount point. */
+/* Takes one name, or one step over a mount point. */
 static long walk_name(__u32 i, struct name_walk *walk)
 {
 	struct file_scratch *at = walk->scratch;
@@ -192,7 +193,7 @@ static long walk_name(__u32 i, struct name_walk *walk)
 	return 0;
 }
 
-/* The names of the file's place, the innermost first. */
+/* Reads the names of the file's place, the innermost first. */
 static __always_inline void read_names(struct file_scratch *scratch)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -202,7 +203,7 @@ static __always_inline void read_names(struct file_scratch *scratch)
 	scratch->bytes = 0;
 	if (scratch->file_dentry == scratch->file_part.parent &&
 	    scratch->record.kind != PT_SYSTEM_FILE_DIRECTORY) {
-		/* Of a file without a place, its only name. */
+		/* A file without a place has only one name. */
 		long got = bpf_probe_read_kernel_str(scratch->record.text, LONGEST_NAME,
 						     (void *)scratch->file_part.name);
 
@@ -218,7 +219,8 @@ static __always_inline void read_names(struct file_scratch *scratch)
 	scratch->record.bytes = scratch->bytes;
 }
 
-/* Those of namespaces have no name, nor have newer kernels' of processes. */
+/* Names the file of a namespace, which has no name of its own, by the namespace's kind. Newer
+ * kernels' files of processes have no name either. */
 static __always_inline void read_namespace(struct file_scratch *scratch, __u64 inode)
 {
 	__u64 space = READ_POINTER(struct inode, inode, i_private);
@@ -266,7 +268,7 @@ static __always_inline __u64 sock_of(__u64 file)
 
 #define READ_SOCK(place, field) READ_FIELD(struct sock, place, __sk_common.field)
 
-/* Something that changes when the socket is connected, or has a name. */
+/* Returns something that changes when the socket is connected, or has a name. */
 static __always_inline __u64 peer_of(__u64 sock)
 {
 	__u16 family = READ_SOCK(sock, skc_family);
@@ -320,13 +322,13 @@ static __always_inline void read_socket(__u64 file, struct pt_system_file_record
 	record->bytes = bytes;
 }
 
-/* It has no name any more. What never had a place is its own parent. */
+/* Whether it has no name any more. What never had a place is its own parent. */
 static __always_inline bool is_deleted(__u64 dentry, struct dentry_part *part)
 {
 	return !part->in_hash && part->parent != dentry;
 }
 
-/* Tells of a file; whether there was room. */
+/* Tells of a file. Returns whether there was room. */
 static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 {
 	struct pt_system_file_record *record;
@@ -360,9 +362,10 @@ static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 	return copy_record(record, size);
 }
 
-/* Of all that a file is known by, as kernel objects are used again for others; `file`: 0 where it
- * is not open. Its name depends on the mount and on the root that it is seen from. The factors are
- * odd, of random bits. Not inline: place_id() needs its room for what it calls later. */
+/* Hashes all that a file is known by, as kernel objects are used again for others; `file`: 0
+ * where it is not open. Its name depends on the mount and on the root that it is seen from. The
+ * factors are odd, of random bits. Not inline: place_id() needs its room for what it calls
+ * later. */
 __noinline __u64 hash_of_place(__u64 dentry, __u64 mount, __u64 file)
 {
 	struct fs_struct *fs = bpf_get_current_task_btf()->fs;
@@ -409,7 +412,7 @@ static __always_inline __u32 id_in_set(struct file_set *set, __u64 hash)
 	return 0;
 }
 
-/* In the place of the one that was told of first. */
+/* Puts it into the place of the one that was told of first. */
 static __always_inline void put_into_set(struct file_set *set, __u64 hash, __u32 id)
 {
 	__u32 oldest = set->id[0];
@@ -427,7 +430,7 @@ static __always_inline void put_into_set(struct file_set *set, __u64 hash, __u32
 	set->id[way] = id | hash << 32;
 }
 
-/* Its id, told of before all that has it. `hash`: of its key. */
+/* Returns the file's id, and tells of it before all that has the id. `hash`: of its key. */
 __noinline int tell_file(__u64 dentry, __u64 mount, __u64 file, __u64 hash)
 {
 	__u32 zero = 0;
@@ -451,8 +454,8 @@ __noinline int tell_file(__u64 dentry, __u64 mount, __u64 file, __u64 hash)
 	return id;
 }
 
-/* The id of a place in the file system; `file`: 0 where it is not open. Not inline: its frame would
- * be in those of all that ask. */
+/* Returns the id of a place in the file system; `file`: 0 where it is not open. Not inline: its
+ * frame would be in those of all that ask. */
 __noinline int place_id(__u64 dentry, __u64 mount, __u64 file)
 {
 	struct file_set *set;
@@ -477,7 +480,7 @@ static __always_inline __u32 id_of_file(__u64 file)
 			READ_POINTER(struct file, file, f_path.mnt), file);
 }
 
-/* Of the current thread's descriptor. */
+/* Returns the id of the file behind the current thread's descriptor. */
 static __always_inline __u32 id_of_descriptor(struct task_struct *task, __u32 fd)
 {
 	/* The kernel knows the type of `task`: these are plain loads. */

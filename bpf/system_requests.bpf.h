@@ -61,7 +61,7 @@ int BPF_PROG(on_request, struct io_kiocb *request)
 		struct io_rw *move = (struct io_rw *)&request->cmd;
 
 		begun.offset = BPF_CORE_READ(move, kiocb.ki_pos);
-		/* Of the other two it is how many places there are. */
+		/* For READV and WRITEV this is how many places there are. */
 		if (begun.opcode != IORING_OP_READV && begun.opcode != IORING_OP_WRITEV)
 			begun.bytes = BPF_CORE_READ(move, len);
 	}

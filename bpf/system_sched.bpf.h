@@ -10,7 +10,7 @@
 #define TASK_RUNNING 0
 #define TASK_DEAD 0x80
 
-/* The system call that a thread that does not run is in; < 0: none. */
+/* Returns the system call that a thread that does not run is in; < 0: none. */
 static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
 {
 	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -23,7 +23,7 @@ static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
 	return number < PT_SYSTEM_CALLS ? (__s32)number : -1;
 }
 
-/* Of all that a thread gave the call that it is in. */
+/* Hashes all that a thread gave the call that it is in. */
 static __always_inline __u32 call_hash(struct pt_regs *regs)
 {
 	__u64 hash = regs->orig_ax;
@@ -39,8 +39,8 @@ static __always_inline __u32 call_hash(struct pt_regs *regs)
 	return hash ^ hash >> 32;
 }
 
-/* Whether the fault that began last is not over. Of one that failed (EFAULT, a signal) nothing
- * tells that it is: then the thread is in no fault, or in another call, since. */
+/* Whether the fault that began last is not over. A failed one (EFAULT, a signal) has no event:
+ * since then the thread is in no fault, or in another call. */
 static __always_inline bool is_in_fault(struct task_struct *task, struct system_thread *thread)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -102,7 +102,7 @@ static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number
 	return false;
 }
 
-/* What a call that a thread waits in is by its arguments: of enum pt_off_cpu_flag. */
+/* Returns what the arguments tell of a call that a thread waits in: of enum pt_off_cpu_flag. */
 static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 number, __u8 abi)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);

@@ -62,7 +62,7 @@ static __always_inline bool is_lock_value(__u32 value, bool is_bitset)
 	return value > WAITERS || value == CONTENDED_GUARD;
 }
 
-/* PT_OFF_CPU_LOCK, PT_OFF_CPU_EVENT, or 0: it waits in no such call. */
+/* Returns PT_OFF_CPU_LOCK, PT_OFF_CPU_EVENT, or 0: the thread waits in no such call. */
 static __always_inline __u8 told_by_futex(struct pt_regs *regs, __s32 number, __u8 abi)
 {
 	bool is_bitset = true;
@@ -139,8 +139,8 @@ struct wait_text {
 	((text).words[0] == LETTERS(literal, 0) && (text).words[1] == LETTERS(literal, 8) &&       \
 	 (text).words[2] == LETTERS(literal, 16) && (text).words[3] == LETTERS(literal, 24))
 
-/* What of CPython is at `object` if its lock is the one at `semaphore`: the same place in all of
- * them, from 3.9 to 3.13. */
+/* Tells which object of CPython is at `object` if its lock is the one at `semaphore`: the same
+ * place in all of them, from 3.9 to 3.13. */
 static __always_inline __u32 lock_at(__u64 object, __u64 semaphore)
 {
 	__u64 facts[2]; /* the type, the lock */
@@ -176,8 +176,8 @@ static long visit_word(__u32 i, struct wait_search *search)
 	return search->kind != PT_PYTHON_NO_LOCK;
 }
 
-/* The last `bytes` of an ASCII str, known when this is compiled; with `is_whole` it has no more
- * than these. */
+/* Copies the last `bytes` of an ASCII str, a number known when this is compiled. False: it is
+ * shorter, or `is_whole` and it is longer, or it could not be read. */
 static __always_inline bool copy_end(struct pt_python_layout *layout, __u64 object,
 				     struct wait_text *text, const __u32 bytes, bool is_whole)
 {
@@ -270,9 +270,9 @@ static __noinline bool waits_for_python_lock(void)
 	return !waits_in_threading(python, BPF_CORE_READ(task, thread.fsbase));
 }
 
-/* A wait as a semaphore's: the only kind that Python waits for its locks with. Where a stop broke
- * it off, restart_syscall goes on with it, in the same registers; what else that goes on with is
- * none of an object's lock. */
+/* Whether the wait is one for a semaphore, the only kind of wait for Python's locks. Where a stop
+ * broke it off, restart_syscall goes on with it, in the same registers; what else that goes on with
+ * is none of an object's lock. */
 static __always_inline bool waits_as_semaphore(struct pt_regs *regs, __s32 number, __u8 abi)
 {
 	return abi == PT_SYSTEM_X86_64 && (number == FUTEX || is_restart(abi, number)) &&
@@ -300,7 +300,7 @@ static __always_inline void ask_for_wait(struct task_struct *task)
 	bpf_map_update_elem(&begun_waits, &tid, &wait, BPF_ANY);
 }
 
-/* What the loader has found out of it; once. */
+/* Returns what the loader has found out about the thread; only once. */
 static __always_inline __u8 answer_of_wait(__u32 tid)
 {
 	struct pt_begun_wait *wait = bpf_map_lookup_elem(&begun_waits, &tid);

@@ -10,7 +10,7 @@ struct task_struct___before_5_14 {
 	long state;
 } __attribute__((preserve_access_index));
 
-/* 0 = it runs, or could. */
+/* Returns the thread's state; 0 = it runs, or could. */
 static __always_inline __u32 state_of(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->__state))

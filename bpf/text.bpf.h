@@ -23,7 +23,7 @@ struct {
 	__type(value, struct long_name);
 } long_names SEC(".maps");
 
-/* NULL: all are in use. */
+/* Takes a buffer; NULL: all are in use. */
 static __always_inline struct long_name *take_name(void)
 {
 	for (__u32 i = 0; i < NAME_BUFFERS; ++i) {
@@ -42,14 +42,14 @@ static __always_inline void give_name_back(struct long_name *name)
 		*(volatile __u64 *)&name->busy = 0;
 }
 
-/* The text at `characters` and the NUL behind it: how many bytes, 0 or less where it could not be
- * read. Of longer ones than PT_NAME_BYTES one byte more than that. */
+/* Reads the text at `characters` and the NUL behind it. Returns how many bytes, 0 or less where it
+ * could not be read. In a text longer than PT_NAME_BYTES it reads one byte more than that. */
 static __always_inline long read_long_name(struct long_name *name, __u64 characters)
 {
 	return bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)characters);
 }
 
-/* The first PT_TEXT_BYTES of so many; not 0: they cannot be read. */
+/* Reads the first PT_TEXT_BYTES of so many; not 0: they cannot be read. */
 static __always_inline long read_name_bytes(struct long_name *name, __u64 characters, __u64 bytes)
 {
 	barrier_var(bytes);
@@ -58,7 +58,7 @@ static __always_inline long read_name_bytes(struct long_name *name, __u64 charac
 	return bpf_probe_read_user(name->text, bytes, (void *)characters);
 }
 
-/* Its first PT_TEXT_BYTES, after read_long_name() or read_name_bytes(). */
+/* Puts its first PT_TEXT_BYTES, after read_long_name() or read_name_bytes(). */
 static __always_inline void put_name(char *text, const struct long_name *name, __u64 characters,
 				     __u32 length)
 {
@@ -87,8 +87,8 @@ static __always_inline void write_text_part(__u64 sp, __u64 characters, __u32 by
 	submit(record);
 }
 
-/* A name's bytes from `offset` on. Two of these hold what PT_NAME_BYTES leaves after the first
- * record. */
+/* Writes a name's bytes from `offset` on. Two of these hold what PT_NAME_BYTES leaves after the
+ * first record. */
 static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 length, __u32 offset)
 {
 	if (length > offset)

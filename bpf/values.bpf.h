@@ -24,7 +24,7 @@ struct {
 	__type(value, struct pt_signature);
 } signatures SEC(".maps");
 
-/* Of autograd nodes. Key: the tgid in the tracer's PID namespace; value: key of `signatures`. */
+/* Signatures of autograd nodes. Key: the tgid in the tracer's PID namespace; value: their key. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -80,8 +80,8 @@ struct input_buffer {
 	 * object will have. Else 0. */
 	__u64 unknown;
 	__u64 contents;
-	/* Of what is walked through. Here and not in the programs' frames, of which all calls
-	 * together have 512 bytes on kernels before 6.13. */
+	/* The object that is walked through. It is here and not in the programs' frames, of which
+	 * all calls together have 512 bytes on kernels before 6.13. */
 	__u64 values;  /* address of a boxed call's first value */
 	__u64 address; /* of a list's first element */
 	__u64 stride;
@@ -505,7 +505,7 @@ static __always_inline void put_last_values(struct input_walk *walk, __u64 addre
 		put_values(walk, ends.end - count * IVALUE_BYTES, count);
 }
 
-/* Of what are neither tensors nor numbers. */
+/* Puts a list whose items are neither tensors nor numbers. */
 static __always_inline int put_empty(struct input_buffer *buffer, const struct vector_ends *ends)
 {
 	put(buffer, ends->end == ends->begin ? PT_VALUE_LIST : PT_VALUE_OTHER);

@@ -61,7 +61,7 @@ PT_STATIC_ASSERT(sizeof(struct pt_gpu_name_record) == 2024, "pt_gpu_name_record"
 struct pt_gpu_kernel_record {
 	struct pt_record head;
 	pt_u64 end_ns;
-	pt_u64 queued_ns; /* 0 = not recorded; likewise submitted_ns */
+	pt_u64 queued_ns; /* 0 = not recorded; so is submitted_ns */
 	pt_u64 submitted_ns;
 	pt_u64 name; /* mangled */
 	pt_u64 graph_node;
@@ -95,8 +95,8 @@ struct pt_gpu_memcpy_record {
 	pt_u32 context;
 	pt_u32 stream;
 	pt_u32 graph;
-	pt_u32 source_device;	   /* peer copies; else PT_GPU_NOWHERE */
-	pt_u32 destination_device; /* likewise */
+	pt_u32 source_device;	   /* for peer copies; else PT_GPU_NOWHERE */
+	pt_u32 destination_device; /* for peer copies; else PT_GPU_NOWHERE */
 	pt_u8 kind;
 	pt_u8 source_kind;
 	pt_u8 destination_kind;

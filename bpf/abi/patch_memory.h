@@ -40,8 +40,8 @@
 // Python's code and stacks is to be told again.
 #define PATCH_RING_STACKS_LOST 112  // 32 bits
 #define PATCH_RING_PYTHON_CODES 116 // 32 bits: code objects that have been told of
-// Where a thread has its PyThreadState, from its control block, and whose thread that is, it says
-// itself. 0 = stacks are not recorded.
+// The offset from a thread's control block to its pointer to a PyThreadState, which itself says
+// whose thread it is. 0 = stacks are not recorded.
 #define PATCH_RING_PYTHON_STATE 120  // 32 bits
 #define PATCH_RING_ENDS_ARE_SEEN 124 // 32 bits: each operator's end, or the exception's catch
 #define PATCH_RING_FINALIZING 128    // address of a word that is not 0 as soon as Python ends
@@ -49,7 +49,7 @@
 #define PATCH_RING_END_WAIT 216	  // time stamp counts that Python's end waits for readers at most
 #define PATCH_RING_PYTHON_END 224 // address of the jump at which it does; 0 = there is none
 // A bit for each control block of a thread that found no slot, by the highest bits of its address
-// times PATCH_SLOT_SPREAD: so many of them at least.
+// times PATCH_SLOT_SPREAD: at least so many threads found none.
 #define PATCH_RING_UNSLOTTED_THREADS 512
 #define PATCH_RING_UNSLOTTED_BITS 10
 #define PATCH_RING_REGIONS 1024 // address and bytes of each region; 0 ends them
@@ -69,21 +69,21 @@
 #define PATCH_SLOT_LOST 32	// records lost since the last PT_LOSS
 #define PATCH_SLOT_ANNOUNCED 40 // 32 bits: the thread whose PT_THREAD_NUMBER has been written
 #define PATCH_SLOT_LOSSES 44	// 32 bits: how often a record was lost
-// Where the Stack is of an annotation's enter that runs (0 = none does), and the stack pointer at
-// its entry.
+// The Stack of an annotation's enter that runs (0 = none does), and the stack pointer at its entry.
 #define PATCH_SLOT_ENTER 48
 #define PATCH_SLOT_HEAD 64   // position that the reader has got to
 #define PATCH_SLOT_COUNTS 72 // where the job has the slot's counters of calls
 #define PATCH_SLOT_STACKS 80 // where the job has the slot's struct job_stacks; 0 = none
-// What the owner may be beside an address: free, for whoever has none in any of its places; and in
-// the reader's hands for a moment.
+// What the owner may be beside an address: freed, so that any thread without a slot in one of its
+// places may take it; and, for a moment, in the reader's hands.
 #define PATCH_SLOT_FREED 1
 #define PATCH_SLOT_TAKEN 3
 // Set in an owner whose thread seems to have ended. A thread at that address, the same or the next
 // one, takes it as its own by a cmpxchg; nobody else does.
 #define PATCH_SLOT_RETIRED 1
 #define PATCH_SLOT_PROBES 16 // slots that a thread looks at before it gives up
-// Times the address of a thread's control block: its highest bits are the first slot to look at.
+// A factor for the address of a thread's control block: the highest bits of the product are the
+// first slot to look at.
 #define PATCH_SLOT_SPREAD 0x9e3779b97f4a7c15
 
 #define PATCH_DEMOTION_BYTES (65536 * 2) // of all sites
@@ -110,7 +110,7 @@
 
 // Offsets in the control page.
 #define PATCH_CONTROL_RING 0 // where the job has the ring; 0 = off
-// What tells a region whose ring is not there yet, or not any more, to be ours.
+// Identifies a region as ours whose ring is not there yet, or not any more.
 #define PATCH_CONTROL_MAGIC 8	     // PATCH_RING_MAGIC_VALUE
 #define PATCH_CONTROL_REGION 16	     // bytes of the region
 #define PATCH_CONTROL_OWNER 24	     // as PATCH_RING_OWNER
@@ -130,7 +130,7 @@
 #define PATCH_CONTROL_SIGNATURES 528
 #define PATCH_CONTROL_SIGNATURE_COUNT 536
 #define PATCH_CONTROL_NODE_SIGNATURE 544
-// As PATCH_CONTROL_RING, but there as long as a thread may still be in the recorder.
+// The address in PATCH_CONTROL_RING, but it stays as long as a thread may be in the recorder.
 #define PATCH_CONTROL_PYTHON_END 552
 #define PATCH_CONTROL_BYTES 4096
 

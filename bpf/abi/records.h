@@ -257,7 +257,7 @@ enum pt_value {
 	PT_VALUE_DOUBLE = 6,	/* the next word */
 	PT_VALUE_COMPLEX = 7,	/* the next two words */
 	PT_VALUE_LIST = 8,	/* of scalars; bits 8..63: how many values follow */
-	PT_VALUE_TENSORS = 9,	/* likewise, of tensors */
+	PT_VALUE_TENSORS = 9,	/* of tensors; bits 8..63: how many values follow */
 	PT_VALUE_SPILLED = 10,	/* a double in vector register number bits 8..15 */
 	PT_VALUE_SYMBOLIC = 11, /* a number that torch.compile traces with */
 	/* Only in PT_KEYWORDS, whose lists are of texts. */
@@ -352,7 +352,7 @@ enum pt_role {
 	PT_ROLE_PYTHON_END = 81,
 };
 
-/* Of every range of a thread: the last one that is open ends first. Odd, as no pointer is. */
+/* The handle of all ranges of a thread: the last open one ends first. Odd, as no pointer is. */
 #define PT_RANGE_HANDLE(tid) ((unsigned long long)(tid) << 32 | 1)
 
 /*
@@ -360,7 +360,7 @@ enum pt_role {
  * bit 28 set = in memory there, at the signed offset of bits 32..47; bits 48..56 the bytes from the
  * stack pointer there up to that of the entry, in units of 8; 57..62 the lowest of the three
  * autograd keys; 63 set = only the highest key of the set counts (before 2.2).
- * PT_ROLE_PLACED_BEGIN: bits 24..47 likewise, where bit 29 is set; the rest is in the process's
+ * PT_ROLE_PLACED_BEGIN: bits 24..47 are as above, where bit 29 is set; the rest is in the process's
  * struct pt_autograd_layout.
  * PT_ROLE_GUARD_BEGIN: bit 31 set = torch gives the row the thread's sequence number.
  * PT_ROLE_NODE_BEGIN: bits 48..55 and 56..63 are the offsets in a Node of its sequence number and
@@ -410,8 +410,8 @@ enum pt_register {
 #define PT_COOKIE(site, role, reg, offset)                                                         \
 	((unsigned long long)((site)&0xffff) | (unsigned long long)((role)&0xff) << 16 |           \
 	 (unsigned long long)((reg)&0xff) << 24 | (unsigned long long)((offset)&0xffff) << 32)
-/* Of probes that are in a link which another one may take over from: which of the two. No role uses
- * this bit. */
+/* For probes that are in a link which another one may take over from: tells which of the two it
+ * is. No role uses this bit. */
 #define PT_COOKIE_GENERATION (1ULL << 30)
 #define PT_COOKIE_PLACE(place) ((unsigned long long)((place)&0xffff) << 48)
 
@@ -425,7 +425,7 @@ enum pt_place_base {
 	PT_PLACE_RAX = 0, /* registers by their hardware numbers: rax, rcx, rdx, rbx, rsp, rbp, rsi,
 			     rdi, r8 to r15 */
 	PT_PLACE_ADDRESS = 16,	/* pt_place.address */
-	PT_PLACE_CONSTANT = 17, /* likewise: a number */
+	PT_PLACE_CONSTANT = 17, /* pt_place.address is a number */
 	PT_PLACE_UNKNOWN = 18,
 };
 enum pt_place_form {
@@ -435,7 +435,7 @@ enum pt_place_form {
 	PT_PLACE_NOTHING = 3,	    /* no name: only what the row is called with */
 	PT_PLACE_PYTHON_TYPE = 4,   /* the address of a Python type, whose name it is */
 	PT_PLACE_SYMBOL = 5,	    /* the number of a c10::Symbol (32 bits), whose text the loader
-				       reads. Of PT_ROLE_PLACED_BEGIN only */
+				       reads. Only for PT_ROLE_PLACED_BEGIN */
 };
 struct pt_place {
 	pt_u64 address; /* of some bases; see PT_COOKIE_NODE */
@@ -480,20 +480,20 @@ enum pt_argument_kind {
 	PT_ARGUMENT_SAVED_DOUBLE = 17,	/* at offset `value_offset` from rsp (`place` 0) or rbp */
 	PT_ARGUMENT_SYMBOLIC_WORD = 50, /* what a c10::SymInt has */
 	PT_ARGUMENT_LIST = 60,		/* address of a c10::List, shown only when empty */
-	PT_ARGUMENT_OBJECT_VECTOR = 64, /* address of a std::vector, likewise */
+	PT_ARGUMENT_OBJECT_VECTOR = 64, /* address of a std::vector, shown only when empty */
 	PT_ARGUMENT_INT_VECTOR = 65,	/* address of a std::vector<int64_t> */
 	PT_ARGUMENT_TENSOR_ARRAY = 66,	/* address of an ArrayRef<at::Tensor> */
-	/* Of rows outside the dispatcher's functions (struct pt_row_inputs): the only argument. */
-	PT_ARGUMENT_VALUES = 61,      /* address of the first c10::IValue, count: each is an
-					 argument */
-	PT_ARGUMENT_LAST_VALUES = 62, /* address of a std::vector<c10::IValue>, count: likewise its
-					 last ones */
-	PT_ARGUMENT_PYTHON_VALUES = 63,	   /* address of a Python tuple: each tensor is an argument,
-					      and each number where layout.python_numbers is set */
-	PT_ARGUMENT_PYTHON_ARGUMENTS = 67, /* likewise: each item is an argument */
+	/* The only argument of rows outside the dispatcher's functions (struct pt_row_inputs). */
+	PT_ARGUMENT_VALUES = 61,	/* address of the first c10::IValue, count: each is an
+					   argument */
+	PT_ARGUMENT_LAST_VALUES = 62,	/* address of a std::vector<c10::IValue>, count: each of its
+					   last ones is an argument */
+	PT_ARGUMENT_PYTHON_VALUES = 63, /* address of a Python tuple: each tensor is an argument,
+					   and each number where layout.python_numbers is set */
+	PT_ARGUMENT_PYTHON_ARGUMENTS = 67, /* address of a Python tuple: each item is an argument */
 	/* Address of a Python list or tuple, null = none: each item that torch infers a type of is
-	 * an argument. And that of a dict of keyword values, null = none; `value_offset` 1 = its
-	 * "scope" is the row's. */
+	 * an argument. Then the address of a dict of keyword values, null = none; `value_offset` 1
+	 * = its "scope" is the row's. */
 	PT_ARGUMENT_INFERRED_VALUES = 68,
 };
 
@@ -515,7 +515,7 @@ struct pt_argument {
 	pt_u8 flag;	     /* place of an optional's flag; PT_ARGUMENT_NOWHERE = no optional */
 	pt_s16 value_offset; /* bytes: from the address to the value, or (of numbers below 8 bytes)
 				inside the word */
-	pt_s16 flag_offset;  /* likewise, to the flag */
+	pt_s16 flag_offset;  /* bytes: from the address to the flag */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_argument) == 8, "pt_argument");
 
@@ -524,7 +524,7 @@ struct pt_torch_layout {
 	pt_u64 undefined_tensor; /* address of the one UndefinedTensorImpl */
 	pt_u64 tensor_vtable;	 /* of a c10::TensorType */
 	pt_u64 nested_keys;	 /* in TensorImpl::key_set_: torch shows no sizes of such tensors */
-	pt_u64 unstrided_keys;	 /* likewise: of sparse ones and others without strides */
+	pt_u64 unstrided_keys;	 /* in key_set_, too: sparse tensors and others without strides */
 	pt_u16 key_set_offset;	 /* in a TensorImpl; all other fields are told from it */
 	pt_u16 dtypes;		 /* numbers of valid ones are below this */
 	pt_u8 scalar_uint_tag;	 /* c10::Scalar::Tag; 0xff = none */
@@ -536,7 +536,7 @@ struct pt_torch_layout {
 	pt_u8 symbolic_bit; /* TensorImpl::has_symbolic_sizes_strides_, counted from its data type's
 			       lowest bit on; 0 = none */
 	pt_u8 python_tensor;   /* offset of the TensorImpl* in a Python tensor; 0 = not known */
-	pt_u8 python_items;    /* of the first item in a tuple */
+	pt_u8 python_items;    /* offset of the first item in a tuple */
 	pt_u8 python_long_tag; /* set = ints of Python have tags, and a str is shorter (3.12) */
 	pt_u8
 	    python_numbers; /* set = torch shows the numbers among a custom Function's arguments */
@@ -577,7 +577,7 @@ enum pt_annotation_step {
 	PT_ANNOTATION_OLD_STRINGS = 0x100, /* std::string of the pre-C++11 ABI */
 };
 
-/* What is known of an autograd node's vtable: the value of the map `node_vtables`. */
+/* Tells what an autograd node's vtable is: the value of the map `node_vtables`. */
 enum pt_node_class {
 	PT_NODE_SEEN = 1,   /* the loader has been told of it */
 	PT_NODE_PYTHON = 2, /* PyNode's: named by its Python object */

@@ -104,7 +104,7 @@ enum pt_sample_state {
 
 enum pt_sample_flag {
 	PT_SAMPLE_NATIVE_CUT = 1, /* native frames end before the outermost one */
-	PT_SAMPLE_PYTHON_CUT = 2, /* frames of Python likewise */
+	PT_SAMPLE_PYTHON_CUT = 2, /* Python frames end before the outermost one */
 };
 
 /* PT_WAKER. What a thread ran when it woke another one; head: the waker, and when. */

@@ -26,15 +26,16 @@ enum pt_system_abi {
 
 #define PT_SYSTEM_CALLS 1024 /* numbers of each kind are below this */
 
-/* What is told of one system call: the map `system_calls`, by enum pt_system_abi *
- * PT_SYSTEM_CALLS + number. Arguments by their number + 1; 0 = it has none. `address` and
- * `address_bytes` may be fields of the structure: PT_SYSTEM_FIRST_FIELD + the field's number. */
+/* Describes one system call: the value of the map `system_calls`, by enum pt_system_abi *
+ * PT_SYSTEM_CALLS + number. Arguments are given by their number + 1; 0 = it has none. `address`
+ * and `address_bytes` may be fields of the structure: PT_SYSTEM_FIRST_FIELD + the field's
+ * number. */
 struct pt_system_call {
 	pt_u8 arguments; /* how many it takes, at most 6 */
 	pt_u8 flags;	 /* enum pt_system_call_flag */
 	pt_u8 fd;	 /* the file that it works on */
 	pt_u8 path;
-	pt_u8 directory; /* file descriptor that `path` starts at; none = the current directory;
+	pt_u8 directory; /* file descriptor that `path` starts at; 0 = the current directory;
 			    PT_SYSTEM_DIRECTORY_AT_BEGIN = that as the call begins */
 	pt_u8 second_path;
 	pt_u8 second_directory; /* without `second_path`: the file that bytes go to */
@@ -51,7 +52,7 @@ struct pt_system_call {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_system_call) == 16, "pt_system_call");
 
-/* Of a call that changes the current directory. */
+/* A directory like this belongs to a call that changes the current directory. */
 #define PT_SYSTEM_DIRECTORY_AT_BEGIN 0x80
 
 /* The call writes there what is left of the time when it ends. */
@@ -69,7 +70,7 @@ enum pt_system_call_flag {
 	PT_SYSTEM_CALL_TIME_IS_TIMEVAL = 128, /* microseconds instead of nanoseconds */
 };
 
-/* What is told of a call beside its arguments. */
+/* Which record a call needs for what is told beside its arguments. */
 enum pt_system_call_shape {
 	PT_SYSTEM_CALL_IS_PLAIN = 0, /* nothing */
 	PT_SYSTEM_CALL_HAS_PATH = 1, /* one path */
