@@ -13,12 +13,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-# Of an archive, by the last part of its address; of another one those that are configured.
+# Suites of an archive, by the last part of its address; other archives have those that are
+# configured.
 SUITES = {"debian": ["bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"],
           "debian-security": ["bullseye-security", "bookworm-security", "trixie-security"]}
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 IMAGE = re.compile(r"linux-image-\d+\.\d+\.\d+\S*(?<!-cloud)(?<!-rt)-(amd64|generic)$")
-# Of these an image may consist.
+# The packages that an image may consist of.
 PARTS = re.compile(r"linux-(image|binary|modules)(-extra|-unsigned)?-\d")
 
 

@@ -473,7 +473,7 @@ class DeadnessCheck {
     if (run.refused || !is_end) return std::nullopt;
     return run;
   }
-  // What is read behind that end, for sure.
+  // The registers that are surely read behind that end.
   RegisterSet WantedAt(uint64_t address) const {
     const auto index = code_.IndexAt(address);
     const Instruction& end = code_.instructions()[*index];

@@ -183,7 +183,7 @@ TEST(ProbePlanTest, PointsAscendAndEachSiteHasOneBeginAndAnEnd) {
   }
 }
 
-// Of a process that is planned twice, the second time by what is known of its files.
+// Plans a process twice, the second time by what is known of its files.
 void ExpectSamePlanAgain(const PlanOptions& options) {
   const auto first = BuildProbePlan(Self(), options);
   const auto second = BuildProbePlan(Self(), options);

@@ -355,7 +355,7 @@ TEST_F(RowInputsTest, WordsOfAKernelThatTheSlowPathNames) {
   ExpectPlace(inputs->words[abi::PT_RCX], 14, {0});
 }
 
-// Of torchvision's operators with numbers that may be symbolic: each is the address of a copy.
+// As in torchvision's operators with numbers that may be symbolic: each is the address of a copy.
 TEST_F(RowInputsTest, CopiesOfSymbolicNumbers) {
   AddIndexedKernel({0x4c, 0x89, 0x6c, 0x24, 0x10,    // mov [rsp+0x10], r13
                     0x4c, 0x8d, 0x4c, 0x24, 0x10});  // lea r9, [rsp+0x10]
@@ -416,7 +416,7 @@ TEST_F(RowInputsTest, AnArgumentThatIsMovedFromTheFrame) {
   EXPECT_FALSE(inputs->words[abi::PT_RDX].is_content);
 }
 
-// Of such an argument only the first word is known.
+// Only the first word of such an argument is known.
 TEST_F(RowInputsTest, AnArgumentWhoseWordsComeFromTwoPlaces) {
   // [rsp] = [rsp+0x20]; [rsp+8] = [rsp+0x30]
   AddKernelOfAnObject({0x48, 0x8b, 0x44, 0x24, 0x20, 0x48, 0x89, 0x04, 0x24, 0x48, 0x8b, 0x44, 0x24,
